@@ -1,0 +1,96 @@
+"""What a run of a mix came to. Pure: from the batches' logs to figures.
+
+- a job's rate: its samples over the time from its first batch to its last;
+- samples_per_s, the aggregate: samples of all jobs during the loaded window, from the moment when
+  LOADED jobs train to the moment when fewer do for good, over the window's length;
+- makespan_s: from the first submission to the last batch of all;
+- worst_job_ratio: the least of the jobs' rates, each over the same job's rate under the even split
+  of the same mix and seed; mean_job_ratio: their mean.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean
+
+LOADED = 3
+
+Batches = Sequence[tuple[float, int]]
+"""(seconds since the run began, samples so far) of each batch of one job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """One job of a run."""
+
+    kind: str
+    submit_s: float
+    batches: Batches
+
+    @property
+    def span_s(self) -> tuple[float, float]:
+        """From the first batch to the last."""
+        return self.batches[0][0], self.batches[-1][0]
+
+    @property
+    def samples_per_s(self) -> float:
+        """The rate between them."""
+        (begin_s, first), (end_s, last) = self.batches[0], self.batches[-1]
+        return (last - first) / (end_s - begin_s)
+
+    def samples_in(self, begin_s: float, end_s: float) -> int:
+        """Samples whose batch came after `begin_s` and up to `end_s`."""
+        return self._until(end_s) - self._until(begin_s)
+
+    def _until(self, moment_s: float) -> int:
+        return max((count for at_s, count in self.batches if at_s <= moment_s), default=0)
+
+
+def window(jobs: Sequence[Trained], loaded: int = LOADED) -> tuple[float, float]:
+    """From when `loaded` jobs train at once to when they last do; all of the time if never."""
+    moments = sorted({moment for job in jobs for moment in job.span_s})
+    busy = [
+        (begin_s, end_s)
+        for begin_s, end_s in itertools.pairwise(moments)
+        if sum(job.span_s[0] <= begin_s and end_s <= job.span_s[1] for job in jobs) >= loaded
+    ]
+    return (busy[0][0], busy[-1][1]) if busy else (moments[0], moments[-1])
+
+
+def aggregate(jobs: Sequence[Trained]) -> float:
+    """Samples/s of all jobs together in the loaded window."""
+    begin_s, end_s = window(jobs)
+    return sum(job.samples_in(begin_s, end_s) for job in jobs) / (end_s - begin_s)
+
+
+def makespan_s(jobs: Sequence[Trained]) -> float:
+    """From the first submission to the last batch."""
+    return max(job.span_s[1] for job in jobs) - min(job.submit_s for job in jobs)
+
+
+def figures(jobs: Sequence[Trained], even: Sequence[Sequence[Trained]]) -> dict[str, float]:
+    """One run's figures against runs of the same jobs under the even split."""
+    rates = [job.samples_per_s for job in jobs]
+    base = [mean(run[n].samples_per_s for run in even) for n in range(len(jobs))]
+    ratios = [rate / at_even for rate, at_even in zip(rates, base, strict=True)]
+    return {
+        "samples_per_s": aggregate(jobs),
+        "makespan_s": makespan_s(jobs),
+        "worst_job_ratio": min(ratios),
+        "mean_job_ratio": mean(ratios),
+        "sum_of_job_rates": sum(rates),
+    }
+
+
+def over_seeds(runs: Sequence[Mapping[str, float]]) -> dict[str, object]:
+    """Means over the runs, the worst of all for the worst job; least and most of each as spread."""
+    keys = [key for key in runs[0] if key != "seed"]
+    told: dict[str, object] = {
+        key: round((min if key == "worst_job_ratio" else mean)([run[key] for run in runs]), 4)
+        for key in keys
+    }
+    spread = {
+        key: [round(min(run[key] for run in runs), 4), round(max(run[key] for run in runs), 4)]
+        for key in keys
+    }
+    return told | {"repeats": len(runs), "spread": spread}

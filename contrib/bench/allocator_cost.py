@@ -1,0 +1,37 @@
+"""How long one division takes, on curves with steps and without any promise that shortens them."""
+
+import random
+import time
+
+from allocator_tables import spread  # type: ignore[import-not-found]  # beside this file
+
+from slurm_ext.policy.allocator import allocate
+from slurm_ext.policy.offers import Offer
+from slurm_ext.policy.tenants import Tenant
+
+SIZES = ((8, 24), (8, 128), (64, 256))  # jobs, units
+
+
+def costs(repeats: int) -> dict[str, dict[str, float]]:
+    """Milliseconds by size of the node."""
+    return {f"{jobs} jobs, {units} units": _cost(jobs, units, repeats) for jobs, units in SIZES}
+
+
+def _cost(jobs: int, units: int, repeats: int) -> dict[str, float]:
+    draw = random.Random(1)
+    tenants = [_tenant(f"{number}", units, units // jobs, draw) for number in range(jobs)]
+    allocate(tenants, units)  # the first one imports numpy
+    told = []
+    for _ in range(repeats):
+        began_s = time.perf_counter()
+        allocate(tenants, units)
+        told.append(1000 * (time.perf_counter() - began_s))
+    return dict(spread(told))
+
+
+def _tenant(job: str, units: int, share: int, draw: random.Random) -> Tenant:
+    rate, offers = 1.0, []
+    for count in range(1, units + 1):
+        rate += draw.random() ** 3
+        offers.append(Offer(units=count, workers=count, samples_per_s=rate))
+    return Tenant(job=job, offers=tuple(offers), share_units=share, now=None, agreed=True)

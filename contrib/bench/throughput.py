@@ -1,0 +1,90 @@
+"""How well a training's throughput is foretold from few measurements, on published tables.
+
+    throughput.py --train DIR --test DIR [--json] [--quick]
+
+Both folders have the tables' published names; a table that the test folder lacks is named and left
+out. Protocols and baselines: throughput_points.py (GPUs, nodes and batch from 3 to 20 measured
+configs) and throughput_scale.py (8 to 64 GPUs, 8 threads). Errors are in per cent.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import throughput_points  # type: ignore[import-not-found]  # beside this file
+import throughput_scale  # type: ignore[import-not-found]
+from rich.console import Console
+from rich.progress import Progress
+
+from slurm_ext.facts.errors import DlqueueError, InputError
+
+
+def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
+    """What is printed. Raises InputError where neither folder can be used for any protocol."""
+    began = monotonic()
+    figures: dict[str, Any] = {}
+    rows: list[dict[str, Any]] = []
+    skipped: list[str] = []
+    parts = ((throughput_points, _points), (throughput_scale, throughput_scale.run))
+    for module, run in parts:
+        try:
+            found = run(train, test, quick=quick)
+        except InputError as error:
+            skipped.append(str(error))
+            continue
+        skipped += found.pop("skipped")
+        figures |= found
+        rows += module.wanted(found)
+    if not figures:
+        raise InputError(str(test), "; ".join(skipped))
+    figures |= {"skipped": skipped, "quick": quick, "seconds": round(monotonic() - began, 1)}
+    return {"bench": "throughput", "figures": figures, "wanted": rows}
+
+
+def main() -> int:
+    """Score and print; 1 where a folder cannot be used."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--train", type=Path, required=True, help="folder of tables to learn from")
+    parser.add_argument("--test", type=Path, required=True, help="folder of tables to foretell")
+    parser.add_argument("--json", action="store_true", help="print only the JSON object")
+    parser.add_argument("--quick", action="store_true", help="two trainings, one seed")
+    args = parser.parse_args()
+    try:
+        told = result(args.train, args.test, quick=args.quick)
+    except DlqueueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    if not args.json:
+        _print(told["figures"])
+    print(json.dumps(told))
+    return 0
+
+
+def _points(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
+    with Progress(console=Console(stderr=True)) as progress:
+        task = progress.add_task("trainings", total=1.0)
+        found: dict[str, Any] = throughput_points.run(
+            train, test, quick=quick, told=lambda share: progress.update(task, completed=share)
+        )
+    return found
+
+
+def _print(figures: dict[str, Any]) -> None:
+    """Errors of every method, for people."""
+    for line in figures["skipped"]:
+        print("left out:", line)
+    for protocol, part in figures.items():
+        if not isinstance(part, dict) or "ours" not in part:
+            continue
+        print(f"{protocol}: {part['n']} rows")
+        for name, row in (("ours", part["ours"]), *part["baselines"].items()):
+            shown = {key: row.get(key) for key in ("medape", "mape", "spearman", "coverage90")}
+            cells = (f"{key} {value:7.3g}" for key, value in shown.items() if value is not None)
+            print(f"  {name:<20}" + "  ".join(cells))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

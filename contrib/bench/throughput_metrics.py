@@ -1,0 +1,68 @@
+"""Figures of predicted against measured rates, pooled over rows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Told:
+    """Predictions of one reveal's other configs; rates in samples/s, "ours" among the methods."""
+
+    protocol: str
+    pair: tuple[str, str]
+    unseen: str
+    measured: Array
+    low: Array
+    high: Array
+    rates: Mapping[str, Array]
+
+
+def scores(told: Sequence[Told]) -> dict[str, Any]:
+    """Figures of ours and of every baseline; errors in per cent, `mae` in samples/s."""
+    measured = np.concatenate([one.measured for one in told])
+    methods = {
+        name: errors(np.concatenate([one.rates[name] for one in told]), measured)
+        for name in told[0].rates
+    }
+    low, high = (np.concatenate([getattr(one, end) for one in told]) for end in ("low", "high"))
+    interval = {
+        "coverage90": float(((low <= measured) & (measured <= high)).mean()),
+        "median_high_over_low": float(np.median(high / low)),
+    }
+    return {
+        "n": len(measured),
+        "trainings": len({one.pair for one in told}),
+        "ours": {**methods.pop("ours"), **interval},
+        "baselines": methods,
+    }
+
+
+def errors(predicted: Array, measured: Array) -> dict[str, float | None]:
+    """Null where a figure is not defined: one row, or all rows equal."""
+    off = np.abs(predicted / measured - 1)
+    return {
+        "mae": float(np.abs(predicted - measured).mean()),
+        "medape": float(np.median(off)) * 100,
+        "mape": float(off.mean()) * 100,
+        "r2": _r2(predicted, measured),
+        "log_r2": _r2(np.log(predicted), np.log(measured)),
+        "spearman": _spearman(predicted, measured),
+    }
+
+
+def _r2(predicted: Array, measured: Array) -> float | None:
+    total = float(((measured - measured.mean()) ** 2).sum())
+    return 1 - float(((predicted - measured) ** 2).sum()) / total if total else None
+
+
+def _spearman(left: Array, right: Array) -> float | None:
+    from scipy.stats import rankdata
+
+    a, b = rankdata(left), rankdata(right)
+    return float(np.corrcoef(a, b)[0, 1]) if a.std() and b.std() else None

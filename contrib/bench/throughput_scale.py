@@ -1,0 +1,248 @@
+"""How well a few measured counts tell the rate at larger ones: 8 to 64 GPUs, and 8 threads.
+
+Rule by which points are chosen, the same for every series: what was measured at 1, 2 and 4 units is
+known (fewer where the table has fewer), every count from 8 on is to be predicted. A series is one
+model, batch, GPU type and placement (`elasticflow_a100.csv`, `gavel_scaling.csv`), or one pipeline,
+strategy and epoch (`presto_thread_scaling.csv`: medians of the repetitions, one thread is 1).
+
+Nothing is learnt from the job that is predicted: where the training folder has the same model on
+the same GPU type (or the same pipeline), all its series are left out. Every job is thus predicted
+from others, whether both folders are the same (leave one job out) or not. `gavel_scaling.csv` knows
+two models only: what is learnt for it also learns from `pollux_sia_steptime.csv.gz`.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from throughput_scale_rules import (  # type: ignore[import-not-found]  # beside this file
+    LAWS,
+    Transfer,
+)
+from throughput_scale_series import (  # type: ignore[import-not-found]  # beside this file
+    Series,
+    Table,
+    elasticflow,
+    gavel,
+    presto,
+)
+from throughput_scale_steptime import steptime  # type: ignore[import-not-found]  # beside this file
+
+from slurm_ext.facts.errors import InputError
+from slurm_ext.model.speedup import fit
+from slurm_ext.model.speedup_prior import GPUS_EACH, GPUS_SPLIT, THREADS, SpeedupPrior
+from slurm_ext.training.speedup import calibrated
+
+SOURCES: dict[str, Callable[[Path], Table]] = {
+    "elasticflow": elasticflow,
+    "gavel": gavel,
+    "presto": presto,
+    "steptime": steptime,
+}
+LEARNT_FROM = {"gavel": ("gavel", "steptime")}  # others: their own table alone
+STARTS = {
+    "gpus_split": GPUS_SPLIT,
+    "gpus_each_spread": GPUS_EACH,
+    "gpus_each_consolidated": GPUS_EACH,
+    "threads": THREADS,
+}
+PROTOCOLS = {"gpus_8_to_64": ("elasticflow", "gavel"), "threads_8_from_2_and_4": ("presto",)}
+TARGETS = {"gpus_8_to_64": 12.0, "threads_8_from_2_and_4": 2.0}
+COVERAGE = (0.88, 0.92)
+NORMAL_MEDIAN = 0.6745  # of the absolute value of a standard normal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What was predicted of one count of one series by every method, and what it was."""
+
+    series: Series
+    count: float
+    measured: float
+    noise_log_sd: float  # of the measured rate itself; 0: not known
+    low: float
+    high: float
+    rates: dict[str, float]  # by method; "ours" among them
+
+
+def run(train: Path, test: Path, quick: bool) -> dict[str, Any]:
+    """Figures of both protocols. Raises InputError where a folder has none of the tables.
+
+    `quick`: the baselines that are learnt are left out.
+    """
+    skipped: list[str] = []
+    known = _read(train, skipped)
+    asked = known if train.resolve() == test.resolve() else _read(test, skipped)
+    figures: dict[str, Any] = {}
+    for protocol, sources in PROTOCOLS.items():
+        told = [
+            one
+            for source in sources
+            for one in _predictions(_to_learn(known, source), asked.get(source, []), quick)
+        ]
+        if told:
+            figures[protocol] = _scores(told)
+            for source in sources if len(sources) > 1 else ():
+                part = [one for one in told if one.series.source == source]
+                figures[f"{protocol}.{source}"] = _scores(part) if part else None
+    return {**figures, "skipped": skipped}
+
+
+def _to_learn(known: dict[str, list[Series]], source: str) -> list[Series]:
+    return [one for table in LEARNT_FROM.get(source, (source,)) for one in known.get(table, [])]
+
+
+def wanted(figures: dict[str, Any]) -> list[dict[str, Any]]:
+    """What was aimed at, and whether it was reached."""
+    rows = []
+    for protocol, target in TARGETS.items():
+        ours = (figures.get(protocol) or {}).get("ours")
+        if ours is None:
+            continue
+        error, inside = ours["medape"], ours["coverage90"]
+        rows += [
+            (f"{protocol}: medAPE at most, per cent", target, error, error <= target),
+            (
+                f"{protocol}: share inside the 90 % interval",
+                list(COVERAGE),
+                inside,
+                COVERAGE[0] <= inside <= COVERAGE[1],
+            ),
+        ]
+    return [dict(zip(("what", "target", "got", "met"), row, strict=True)) for row in rows]
+
+
+def _read(folder: Path, skipped: list[str]) -> dict[str, list[Series]]:
+    """The usable series by source; whatever is left out is told in `skipped`."""
+    out = {}
+    for source, read in SOURCES.items():
+        try:
+            table = read(folder)
+        except InputError as error:
+            skipped.append(str(error))
+            continue
+        skipped += table.skipped
+        asked = [one for one in table.series if one.wanted]
+        skipped += [f"{one.job}, {one.label}: {one.lacks}" for one in asked if one.lacks]
+        out[source] = [one for one in table.series if not one.lacks]
+    if not out:
+        raise InputError(str(folder), "has none of the tables: " + "; ".join(skipped))
+    return out
+
+
+def _predictions(train: list[Series], test: list[Series], quick: bool) -> Iterator[Told]:
+    prior_of = cache(lambda kind, left_out: _prior(_others(train, left_out), kind))
+    transfer_of = cache(lambda left_out: Transfer(_others(train, left_out)))
+    trained = {one.job for one in train}
+    for series in (one for one in test if one.wanted):
+        left_out = series.job if series.job in trained else None
+        fitted = fit(series.known, prior_of(series.kind, left_out))
+        methods = {
+            name: [law(series.known, one.count) for one in series.wanted]
+            for name, law in LAWS.items()
+        }
+        if not quick:
+            methods |= transfer_of(left_out).rates(series)
+        for place, one in enumerate(series.wanted):
+            rate, interval = fitted.rate(one.count)
+            rates = {name: rates[place] for name, rates in methods.items()}
+            yield Told(
+                series=series,
+                count=one.count,
+                measured=one.rate,
+                noise_log_sd=one.log_sd,
+                low=interval.low,
+                high=interval.high,
+                rates={"ours": rate, **rates},
+            )
+
+
+def _others(train: Sequence[Series], job: str | None) -> list[Series]:
+    return [one for one in train if one.job != job]
+
+
+def _prior(train: Sequence[Series], kind: str) -> SpeedupPrior:
+    jobs: dict[str, list[Any]] = {}
+    for series in train:
+        if series.kind == kind:
+            jobs.setdefault(series.job, []).append(series.points)
+    return calibrated(jobs, STARTS[kind], seen=4)
+
+
+def _scores(told: Sequence[Told]) -> dict[str, Any]:
+    methods = {name: _errors(told, name) for name in told[0].rates}
+    inside = sum(one.low <= one.measured <= one.high for one in told) / len(told)
+    width = float(np.median([one.high / one.low for one in told]))
+    noise = float(np.median([one.noise_log_sd for one in told])) * NORMAL_MEDIAN * 100
+    return {
+        "n": len(told),
+        "noise_percent": noise or None,  # median error of a prediction that is never wrong
+        "series": len({(one.series.job, one.series.label) for one in told}),
+        "ours": {**methods.pop("ours"), "coverage90": inside, "median_high_over_low": width},
+        "baselines": methods,
+    }
+
+
+def _errors(told: Sequence[Told], method: str) -> dict[str, float | None]:
+    """Rates are in the tables' own units; null where a figure is not defined."""
+    measured = np.array([one.measured for one in told])
+    predicted = np.array([one.rates[method] for one in told])
+    total = float(((measured - measured.mean()) ** 2).sum())
+    return {
+        "mae": float(np.abs(predicted - measured).mean()),
+        "medape": float(np.median(np.abs(predicted / measured - 1))) * 100,
+        "r2": 1 - float(((predicted - measured) ** 2).sum()) / total if total else None,
+        "spearman": _spearman(predicted, measured),
+    }
+
+
+def _spearman(left: Any, right: Any) -> float | None:
+    from scipy.stats import rankdata
+
+    a, b = rankdata(left), rankdata(right)
+    return float(np.corrcoef(a, b)[0, 1]) if a.std() and b.std() else None
+
+
+def main() -> int:
+    """Score and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--train", type=Path, required=True)
+    parser.add_argument("--test", type=Path, required=True)
+    parser.add_argument("--json", action="store_true", help="print only the JSON object")
+    parser.add_argument("--quick", action="store_true", help="without the learnt baselines")
+    args = parser.parse_args()
+    try:
+        figures = run(args.train, args.test, args.quick)
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 1
+    if not args.json:
+        _print(figures)
+    told = {"bench": "throughput_scale", "figures": figures, "wanted": wanted(figures)}
+    print(json.dumps(told))
+    return 0
+
+
+def _print(figures: dict[str, Any]) -> None:
+    """Errors of every method, for people."""
+    for line in figures["skipped"]:
+        print("skipped", line)
+    for protocol, part in figures.items():
+        if protocol == "skipped" or part is None:
+            continue
+        print(f"{protocol}: {part['n']} counts of {part['series']} series")
+        for name, row in (("ours", part["ours"]), *part["baselines"].items()):
+            cells = "  ".join(
+                f"{key} {value:8.3g}" for key, value in row.items() if value is not None
+            )
+            print(f"  {name:<24}{cells}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""One submission's journey: parse, predict, decide, edits; and the advisor service."""

@@ -1,0 +1,165 @@
+"""What stands behind the socket: a request line in, a reply line out, everything from memory."""
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+from slurm_ext.advise.journal import Journal
+from slurm_ext.advise.journey import Answer, Known, Thought, speak, think
+from slurm_ext.advise.knowing import known_as_json
+from slurm_ext.advise.limits import RuleBook
+from slurm_ext.advise.prior import Priors
+from slurm_ext.advise.runs import RunTable
+from slurm_ext.advise.said import told
+from slurm_ext.facts.errors import WireError
+from slurm_ext.facts.keys import keys_of
+from slurm_ext.facts.records import Decision, Edits, Level, Submission
+from slurm_ext.facts.settings import Settings
+from slurm_ext.facts.wire import decode_request, encode_reply
+from slurm_ext.history.proposals import Proposal, line_of
+
+_REMEMBERED = 4096  # requests
+_REFUSED = Edits()
+
+
+def refusal(why: str) -> bytes:
+    """The reply to a line that cannot be answered: slurmctld takes it as "leave the job alone"."""
+    return encode_reply(None, _REFUSED, None, error=why[:500])
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A request that was understood, and what was last thought of it."""
+
+    kind: str
+    job: Submission  # without its script, which may be large
+    keys: Mapping[Level, int]
+    known: Known | None = None
+    thought: Thought | None = None
+
+
+class Advisor:
+    """Evidence, rules, settings and model in memory; each is replaced whole by the refresher."""
+
+    def __init__(self, settings: Settings, journal: Journal) -> None:
+        self.settings = settings
+        self.journal = journal
+        self.runs = RunTable()
+        self.rules = RuleBook()
+        self.priors = Priors()
+        self.factor = 1.0
+        self._asked: dict[bytes, _Asked] = {}
+
+    def trusted_uids(self) -> frozenset[int]:
+        """Root, the advisor's own user and whom the settings name (SlurmUser)."""
+        return frozenset({0, os.getuid(), *self.settings["advisor.trusted_uids"]})
+
+    def reply(self, line: bytes, trusted: bool) -> tuple[bytes, bool]:
+        """The reply's line, and whether the connection stays open."""
+        try:
+            asked = self._understood(line)
+            if asked is None:
+                return self._pong(), True
+            if asked.kind == "submit" and not trusted:
+                raise WireError("only slurmctld submits; ask with kind predict")
+        except WireError as error:
+            return refusal(str(error)), False
+        answer = {"submit": self._submit, "predict": self._predict, "what_if": self._what_if}
+        return answer[asked.kind](asked), True
+
+    def _understood(self, line: bytes) -> _Asked | None:
+        """The request, None for a ping; remembered, as users submit the same job again and again.
+
+        Raises WireError.
+        """
+        mark = blake2b(line, digest_size=16).digest()
+        asked = self._asked.get(mark)
+        if asked is not None:
+            return asked
+        kind, job = decode_request(line)
+        if job is None:
+            return None
+        slim = replace(job, script=None if job.script is None else "")
+        if len(self._asked) >= _REMEMBERED:
+            self._asked.clear()
+        asked = self._asked[mark] = _Asked(kind, slim, keys_of(job))
+        return asked
+
+    def _pong(self) -> bytes:
+        return encode_reply(None, _REFUSED, None, runs=len(self.runs), model=self.priors.name)
+
+    def _submit(self, asked: _Asked) -> bytes:
+        if os.path.exists(self.settings["paths.kill_file"]):  # noqa: PTH110 (a microsecond counts)
+            return encode_reply(None, _REFUSED, None)
+        settings = self.settings
+        token = f"d1-{os.urandom(8).hex()}"
+        known, thought = self._thought(asked)
+        given = speak(thought, settings, token)
+        if given.decision is None:
+            return encode_reply(None, _REFUSED, None)
+        try:
+            self.journal.append(line_of(self._proposal(asked, known, given, given.decision, token)))
+        except (OSError, ValueError) as error:
+            # What cannot be recorded is not done: its outcome could never be explained.
+            return encode_reply(None, _REFUSED, None, error=f"not recorded: {error}")
+        return encode_reply(token, given.edits, given.message)
+
+    def _predict(self, asked: _Asked) -> bytes:
+        return encode_reply(None, _REFUSED, None, **told(*self._thought(asked)))
+
+    def _what_if(self, asked: _Asked) -> bytes:
+        """What is known; thinking about many shapes is the asker's own time."""
+        known = known_as_json(self._known(asked))
+        return encode_reply(None, _REFUSED, None, known=known)
+
+    def _thought(self, asked: _Asked) -> tuple[Known, Thought]:
+        """Thought anew only where something that it rests on has changed."""
+        known = self._known(asked)
+        if asked.thought is None or asked.known is None or not _same(asked.known, known):
+            asked.known, asked.thought = known, think(asked.job, known)
+        return asked.known, asked.thought
+
+    def _known(self, asked: _Asked) -> Known:
+        return Known(
+            settings=self.settings,
+            evidence=self.runs.newest(asked.keys),
+            prior=self.priors.prior_of(asked.job, asked.keys),
+            rules=self.rules.rules_for(asked.job),
+            factor=self.factor,
+        )
+
+    def _proposal(
+        self, asked: _Asked, known: Known, given: Answer, decision: Decision, token: str
+    ) -> Proposal:
+        job = asked.job
+        return Proposal(
+            token=token,
+            decided_s=time.time(),
+            mode=given.thought.mode,
+            holdout=given.holdout,
+            user=job.user_name,
+            uid=job.user_id,
+            job_name=job.name,
+            account=job.account,
+            partition=job.partition,
+            decision=decision,
+            edits=given.edits,
+            message=given.message,
+            keys=asked.keys,
+            factor=known.factor,
+            model=self.priors.name,
+        )
+
+
+def _same(one: Known, other: Known) -> bool:
+    """Whether nothing was replaced; of runs identity is enough, and quicker than to compare."""
+    return (
+        one.settings is other.settings
+        and one.prior is other.prior
+        and one.rules == other.rules
+        and one.factor == other.factor
+        and one.evidence.keys() == other.evidence.keys()
+        and all(one.evidence[level] is runs for level, runs in other.evidence.items())
+    )

@@ -1,0 +1,95 @@
+"""Reads every partition's rules from the cluster now and then, far from the answering thread."""
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from slurm_ext.advise.allowances import Allowances
+from slurm_ext.advise.bounds import Rules
+from slurm_ext.advise.limits import RuleBook
+from slurm_ext.cluster import CommandClient, NodeInfo, PartitionInfo, SlurmClient
+from slurm_ext.facts.errors import SlurmError
+from slurm_ext.facts.settings import Settings
+
+if TYPE_CHECKING:
+    from slurm_ext.advise.advisor import Advisor
+
+EVERY_S = 60.0
+RETRY_S = 2.0  # the advisor usually starts before slurmctld does
+log = logging.getLogger(__name__)
+
+
+def client_of(settings: Settings) -> CommandClient:
+    """The cluster that the settings name."""
+    return CommandClient(
+        bin_dir=settings["paths.slurm_bin"], slurm_conf=settings["paths.slurm_conf"]
+    )
+
+
+def read_rules(client: SlurmClient) -> RuleBook:
+    """Every partition's rules and what accounts allow. Raises SlurmError."""
+    nodes, config = client.nodes(), client.config()
+    partitions, accounting = client.partitions(), client.accounting()
+    rules = {p.name: _rules(p, _nodes_of(p, nodes), config) for p in partitions}
+    return RuleBook(
+        partitions={name: found for name, found in rules.items() if found is not None},
+        default=next((p.name for p in partitions if p.default), None),
+        qos={p.name: p.qos for p in partitions if p.qos},
+        allowances=None if accounting is None else Allowances(accounting),
+    )
+
+
+class RulesReader(threading.Thread):
+    """Keeps the advisor's rules up to date; old ones stay where Slurm does not answer."""
+
+    def __init__(self, advisor: "Advisor") -> None:
+        super().__init__(name="rules", daemon=True)
+        self._advisor = advisor
+        self._stop_asked = threading.Event()
+
+    def run(self) -> None:
+        """Read until told to stop; a failure is said once."""
+        said = ""
+        pause_s = 0.0
+        while not self._stop_asked.wait(pause_s):
+            try:
+                self._advisor.rules = read_rules(client_of(self._advisor.settings))
+                said, pause_s = "", EVERY_S
+            except SlurmError as error:
+                if str(error) != said:
+                    log.warning("limits stay as they were: %s", error)
+                said, pause_s = str(error), RETRY_S
+
+    def stop(self) -> None:
+        """End soon."""
+        self._stop_asked.set()
+
+
+def _rules(
+    partition: PartitionInfo, nodes: list[NodeInfo], config: Mapping[str, str]
+) -> Rules | None:
+    """The partition's rules on its smallest node; a partition's own memory rules go first."""
+    if not nodes:
+        return None
+    per_node = partition.def_mem_per_node_mib or partition.def_mem_per_cpu_mib
+    return Rules(
+        cpus_per_node=_least([*(n.cpus for n in nodes), partition.max_cpus_per_node]) or 1,
+        mem_per_node_mib=_least([*(n.mem_mib for n in nodes), partition.max_mem_per_node_mib]),
+        def_mem_per_cpu_mib=partition.def_mem_per_cpu_mib
+        or (None if per_node else _mib(config, "DefMemPerCPU")),
+        max_mem_per_cpu_mib=partition.max_mem_per_cpu_mib or _mib(config, "MaxMemPerCPU"),
+    )
+
+
+def _nodes_of(partition: PartitionInfo, nodes: Iterable[NodeInfo]) -> list[NodeInfo]:
+    return [node for node in nodes if partition.name in node.partitions]
+
+
+def _mib(config: Mapping[str, str], key: str) -> int | None:
+    text = config.get(key, "")
+    return int(text) or None if text.isdecimal() else None
+
+
+def _least(values: Iterable[int | None]) -> int | None:
+    return min((value for value in values if value), default=None)

@@ -1,0 +1,94 @@
+"""The `dlqueue` command: one file a sub-command, imported only when it is the one that runs.
+
+Exit status: 0 done, 1 could not, 2 wrong usage.
+"""
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+COMMANDS = {
+    "predict": "what dlqueue would change in a job, and why; with --what-if, other shapes",
+    "explain": "what was believed, done and seen of one job",
+    "history": "list, show and export the runs it learned from",
+    "train": "fit the shared prior and promote it if it is better",
+    "serve": "run the advisor that slurmctld asks",
+    "control": "move CPUs and workers among the jobs that run on a node",
+    "doctor": "what is missing or misconfigured on this machine",
+    "sandbox": "a private, real Slurm to try things in",
+    "demo": "the whole loop on a private Slurm, in a few minutes",
+    "config": "print the settings in force, or a sample dlqueue.toml",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one sub-command; returns the exit status."""
+    words = sys.argv[1:] if argv is None else argv
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0 if words else 2
+    if words[0] == "--version":
+        from slurm_ext import __version__
+
+        print(f"dlqueue {__version__}")
+        return 0
+    if words[0] not in COMMANDS:
+        print(f"dlqueue: no command {words[0]!r}\n\n{usage()}", file=sys.stderr)
+        return 2
+    return _run(words[0], words[1:])
+
+
+def usage() -> str:
+    """The list of commands, as `dlqueue --help` prints it."""
+    lines = [f"  {name:<9} {text}" for name, text in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: dlqueue COMMAND [options]",
+            "",
+            "Right-sizes deep-learning jobs on Slurm from what earlier jobs measured.",
+            "",
+            *lines,
+            "",
+            "Every command takes --help, --json and --config FILE.",
+        ]
+    )
+
+
+def _run(command: str, words: list[str]) -> int:
+    from slurm_ext.facts.errors import DlqueueError
+
+    module = _load(command)
+    arguments = _parser(command, module).parse_args(words)
+    try:
+        status: int = module.run(arguments)
+        sys.stdout.flush()
+    except DlqueueError as error:
+        print(f"dlqueue {command}: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader (`| head`) has gone: that is not our failure, and no traceback helps.
+        sys.stderr.close()
+        return 1
+    return status
+
+
+def _load(command: str) -> ModuleType:
+    import importlib
+
+    return importlib.import_module(f"slurm_ext.cli.{command}")
+
+
+def _parser(command: str, module: ModuleType) -> "argparse.ArgumentParser":
+    import argparse
+    from pathlib import Path
+
+    parser = argparse.ArgumentParser(prog=f"dlqueue {command}", description=module.HELP)
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings file to use")
+    module.configure(parser)
+    return parser

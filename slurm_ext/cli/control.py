@@ -1,0 +1,120 @@
+"""`dlqueue control`: the node's live allocator, and what it does."""
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slurm_ext.cluster import CommandClient
+    from slurm_ext.facts.settings import Settings
+
+SLURM_ANSWERS_S = 2.0  # or the round goes on without
+HELP = "Move CPUs and workers among the jobs that run on this node (as root, one a node)."
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """What to do instead of running until told to end."""
+    parser.add_argument("verb", nargs="?", choices=("run", "status"), default="run",
+                        help="run (default), or show what a running one does")  # fmt: skip
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--once", action="store_true", help="say what would be done now, and why")
+    only.add_argument("--restore", action="store_true", help="undo what a killed one left behind")
+
+
+def run(args: argparse.Namespace) -> int:
+    """The exit status. Raises MissingError, InputError or UsageError."""
+    from slurm_ext.facts.settings import load
+
+    settings = load(args.config)
+    if args.verb == "status":
+        return _show(_status(settings), args.json)
+    if args.restore:
+        return _restore(settings, args.json)
+    return _show(_once(settings), args.json) if args.once else _run(settings)
+
+
+def _run(settings: "Settings") -> int:
+    import logging
+
+    from slurm_ext.control.daemon import control
+    from slurm_ext.facts.errors import UsageError
+
+    if settings["control.mode"] == "off":
+        raise UsageError("control.mode is off: set it to shadow or act (INSTALL.md, 8)")
+    logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
+    control(settings, _client(settings))
+    return 0
+
+
+def _once(settings: "Settings") -> dict[str, Any]:
+    from slurm_ext.control.daemon import once
+
+    return once(settings, _client(settings))
+
+
+def _client(settings: "Settings") -> "CommandClient":
+    from slurm_ext.cluster import CommandClient
+
+    return CommandClient(
+        bin_dir=settings["paths.slurm_bin"],
+        slurm_conf=settings["paths.slurm_conf"],
+        timeout_s=SLURM_ANSWERS_S,
+    )
+
+
+def _restore(settings: "Settings", as_json: bool) -> int:
+    from slurm_ext.control.daemon import restore
+
+    count = restore(settings)
+    if as_json:
+        print(json.dumps({"restored": count}))
+    else:
+        print(f"dlqueue control: {count} jobs restored", file=sys.stderr)
+    return 0
+
+
+def _status(settings: "Settings") -> dict[str, Any]:
+    from slurm_ext.control.kept import Folder
+    from slurm_ext.facts.errors import MissingError
+    from slurm_ext.node.places import Spool
+
+    found = Folder(Spool(settings["node.spool_dir"])).told()
+    if found is None:
+        raise MissingError("no controller runs on this node", "start `dlqueue control` as root")
+    return found
+
+
+def _show(status: dict[str, Any], as_json: bool) -> int:
+    if as_json:
+        print(json.dumps(status))
+    else:
+        _print(status)
+    return 0
+
+
+def _print(status: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    grain = status["grain_cores"]
+    table = Table("job", "share", "has", "wanted", "workers", "wanted", box=None)
+    table.add_column("samples/s predicted", justify="right")
+    table.add_column("measured", justify="right")
+    table.add_column("why")
+    for row in status["jobs"]:
+        cores = (row["share_units"], row["units"], row["wanted_units"])
+        cells = ["-" if units is None else f"{units * grain:g} cores" for units in cores]
+        workers = [_figure(row["workers"]), _figure(row["wanted_workers"])]
+        rates = [_figure(row["predicted_samples_per_s"]), _figure(row["measured_samples_per_s"])]
+        table.add_row(row["job"], *cells, *workers, *rates, escape(row["reason"]))
+    for job, why in sorted(status["left_alone"].items()):
+        table.add_row(job, *["-"] * 7, f"left alone: {escape(why)}")
+    console = Console()
+    console.print(f"mode {status['mode']}: {escape(status['reason'])}", highlight=False)
+    console.print(table)
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"

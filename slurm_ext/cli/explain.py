@@ -1,0 +1,114 @@
+"""`dlqueue explain JOBID|TOKEN`: what was believed of one job, what was done, what came out."""
+
+import argparse
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slurm_ext.history.store import History
+
+HELP = "Say what was believed of one job, what was done with it, and what came out."
+_TOKEN = re.compile(r"d1-[0-9a-f]{16}")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add this command's argument."""
+    parser.add_argument("job", metavar="JOBID|TOKEN", help="1042 or d1-0123456789abcdef")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the decision and its outcome; raises UsageError, HistoryError."""
+    from slurm_ext.facts.settings import load
+    from slurm_ext.history.store import open_history
+
+    settings = load(args.config)
+    path = settings.state_dir / "history.db"
+    timeout_ms = settings["history.busy_timeout_ms"]
+    with open_history(path, busy_timeout_ms=timeout_ms, read_only=True) as history:
+        document = explained(history, args.job)
+    if args.json:
+        import json
+
+        print(json.dumps(document))
+    else:
+        from rich.console import Console
+        from rich.text import Text
+
+        console = Console(highlight=False, soft_wrap=True)
+        for line in lines(document):
+            console.print(Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)))
+    return 0
+
+
+def explained(history: "History", named: str) -> dict[str, Any]:
+    """`{v, job_id, decision, runs}`: the ledger's row, and each run's end and training rate.
+
+    Raises UsageError for what is neither a job id nor a token, HistoryError where it is unknown.
+    """
+    from slurm_ext.facts.errors import HistoryError, UsageError
+    from slurm_ext.history.decisions import decision
+    from slurm_ext.history.queries import job
+
+    token = named if _TOKEN.fullmatch(named) else None
+    if token is None and not (named.isascii() and named.isdecimal() and len(named) < 19):
+        raise UsageError(f"{named!r} is neither a job id (1042) nor a token (d1-0123456789abcdef)")
+    ledger = decision(history, token=token) if token else None
+    job_id = ledger["job_id"] if ledger else None if token else int(named)
+    known = None if job_id is None else job(history, job_id)
+    if ledger is None and known is None:
+        raise HistoryError(
+            f"{history.path} knows nothing of {named}; a decision appears a second after the"
+            " submission, a run some seconds after its end, and jobs that opted out never"
+        )
+    runs = [] if known is None else [_outcome(one) for one in known["runs"]]
+    chosen = ledger or (known or {}).get("decision")
+    return {"v": 1, "job_id": job_id, "decision": chosen, "runs": runs}
+
+
+def lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """The document for people, one fact a line."""
+    ledger = document["decision"]
+    named = "not started yet" if document["job_id"] is None else f"job {document['job_id']}"
+    if ledger is None:
+        yield f"{named}: no decision: dlqueue was off, down, or the job was none of its business"
+    else:
+        yield f"{named}, {ledger['user']}'s {ledger['job_name']}, decision {ledger['token']}"
+        yield from _believed(ledger)
+        yield from _done(ledger)
+    for one in document["runs"]:
+        yield _came_out(one)
+
+
+def _believed(ledger: Mapping[str, Any]) -> Iterator[str]:
+    if ledger["before_samples_per_s"] is None:
+        yield f"believed: nothing: {ledger['reason']}"
+        return
+    for when in ("before", "after"):
+        shape = f"{ledger[f'{when}_cpus']} CPUs, {ledger[f'{when}_workers']} workers"
+        low, high = ledger[f"{when}_low"], ledger[f"{when}_high"]
+        rate = f"{ledger[f'{when}_samples_per_s']:.4g} samples/s ({low:.4g} to {high:.4g})"
+        yield f"believed: {shape}: {rate}, limited by {ledger[f'{when}_bottleneck']}"
+    yield f"on:       {ledger['runs']} runs, {ledger['level']}; model {ledger['model'] or 'none'}"
+
+
+def _done(ledger: Mapping[str, Any]) -> Iterator[str]:
+    acted = ledger["mode"] == "act" and ledger["action"] == "change" and not ledger["holdout"]
+    held = ", held out as a control" if ledger["holdout"] else ""
+    what = "changed" if acted else f"left as written (mode {ledger['mode']}{held})"
+    yield f"done:     {what}: {ledger['reason']}"
+    if ledger["message"]:
+        yield f"said:     {ledger['message']}"
+
+
+def _outcome(one: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("restart", "node", "state", "source", "elapsed_s", "cpus_per_task", "exit_code")
+    loader = {n: one[n] for n in one if n.startswith("loader_")}
+    return {**{name: one[name] for name in names}, **loader}
+
+
+def _came_out(one: Mapping[str, Any]) -> str:
+    rate, workers = one.get("loader_samples_per_s"), one.get("loader_workers")
+    emulated = ", emulated accelerator" if one.get("loader_emulated") else ""
+    measured = f"{rate:.4g} samples/s with {workers} workers{emulated}" if rate else "not measured"
+    return f"came out: {one['state']} on {one['node']} (restart {one['restart']}): {measured}"

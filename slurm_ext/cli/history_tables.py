@@ -1,0 +1,98 @@
+"""What `dlqueue history` shows to people. Job names are users' text: shown, never obeyed."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+Row = Mapping[str, Any]
+_ABSENT = "-"
+_PREDICTED = "{after_samples_per_s:.4g} samples/s ({after_low:.4g} to {after_high:.4g})"
+
+
+def print_runs(rows: Iterable[Row]) -> None:
+    """One line a run: job, who, what, shape, outcome, throughput."""
+    heads = ("job", "user", "partition", "name", "cpus", "workers", "samples/s", "state", "ended")
+    table = Table(*heads, box=None)
+    for row in rows:
+        table.add_row(
+            *(cell(row[name]) for name in ("job_id", "user", "partition", "job_name")),
+            *(cell(row[name]) for name in ("cpus_per_task", "loader_workers")),
+            *(_rate(row), cell(row["state"]), cell(_when(row["end_s"]))),
+        )
+    Console().print(table)
+
+
+def print_job(known: Mapping[str, Any]) -> None:
+    """A job's runs one below the other, and what was decided for it."""
+    console = Console()
+    for row in known["runs"]:
+        console.print(_facts(row))
+        console.print(_counters(row["counters"]))
+    console.print(_decision(known["decision"]))
+
+
+def cell(value: Any) -> Text:
+    """A value as text: no markup, and control characters as escapes instead of commands."""
+    if value is None:
+        return Text(_ABSENT)
+    shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return Text(
+        "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+    )
+
+
+def _rate(row: Row) -> Text:
+    """Samples/s; without an accelerator the step was emulated, and the figure says so."""
+    rate = cell(row["loader_samples_per_s"])
+    return rate + Text(" emulated", style="dim") if row["loader_emulated"] else rate
+
+
+def _facts(row: Row) -> Table:
+    """Who ran what where, how it ended, and what its loader taught."""
+    title = Text(f"Job {row['job_id']}, restart {row['restart']}, node ") + cell(row["node"])
+    table = Table(title=title, title_justify="left", box=None, show_header=False)
+    for name in (
+        *("job_name", "user", "account", "partition", "state", "exit_code", "source"),
+        *("cpus", "cpus_per_task", "num_tasks", "mem_bytes", "gpus", "elapsed_s", "decision"),
+        *(name for name in row if name.startswith("loader_")),
+    ):
+        table.add_row(name.replace("_", " "), cell(row[name]))
+    table.add_row("ended", cell(_when(row["end_s"])))
+    for other in row["corunners"]:
+        table.add_row("beside", cell(f"job {other['job_id']} for {other['overlap_s']} s"))
+    return table
+
+
+def _counters(counters: Iterable[Row]) -> Table:
+    table = Table("counter", "value", "unit", "source", box=None)
+    for counter in counters:
+        table.add_row(*(cell(counter[name]) for name in ("name", "value", "unit", "source")))
+    return table
+
+
+def _decision(ledger: Row | None) -> Table:
+    """What was believed and done; `dlqueue explain` says more."""
+    table = Table(title="Decision", title_justify="left", box=None, show_header=False)
+    if ledger is None:
+        table.add_row("none", Text("the advisor was not asked, or its answer is not in yet"))
+        return table
+    for name in ("token", "mode", "action", "reason", "message"):
+        table.add_row(name, cell(ledger[name]))
+    for what in ("cpus", "workers"):
+        table.add_row(what, cell(f"{ledger['before_' + what]} -> {ledger['after_' + what]}"))
+    if ledger["after_samples_per_s"] is not None:
+        table.add_row("predicted", cell(_PREDICTED.format(**ledger)))
+    return table
+
+
+def _when(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:g}"  # a clock that was far off

@@ -1,0 +1,84 @@
+"""`dlqueue predict` for people: the answer in a few lines, and the curve as a terminal plot."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+_FIELDS = (("cpus-per-task", "cpus_per_task"), ("workers", "num_workers"))
+PLOT_WIDTH, PLOT_HEIGHT = 72, 16
+
+
+def show(said: Mapping[str, Any]) -> None:
+    """Print the document of `dlqueue predict --json` for a person."""
+    console = Console(highlight=False, soft_wrap=True)
+    for line in lines(said):
+        console.print(Text.from_ansi(line) if "\x1b" in line else Text(line))
+    if len(said["curve"]) > 1:
+        console.print(Text.from_ansi(plot(said["curve"], said["after"])))
+
+
+def lines(said: Mapping[str, Any]) -> Iterator[str]:
+    """What would change and why, on what evidence, and how to opt out."""
+    yield _headline(said)
+    if said["predicted_after"]:
+        yield f"  as written: {rate(said['predicted_before'])}"
+        if said["action"] == "change":
+            yield f"  changed:    {rate(said['predicted_after'])}"
+        emulated = "; the accelerator was emulated" if said["emulated"] else ""
+        yield f"  evidence:   {said['runs']} runs, {said['level']}{emulated}"
+        yield from _reach(said)
+    if said["action"] == "change":
+        yield f"  opt out:    {said['opt_out']}"
+        if said["mode"] != "act":
+            yield f"  The mode here is {said['mode']}: a submission would not be changed."
+
+
+def _reach(said: Mapping[str, Any]) -> Iterator[str]:
+    """The most that it could do, and what to do next; an older advisor does not tell."""
+    if said.get("maximum"):
+        most, knee = said["maximum"], said["knee"]
+        rates = f"{most['samples_per_s']:.4g} samples/s ({most['low']:.4g} to {most['high']:.4g})"
+        yield f"  maximum:    {rates}, {_shape(most)}"
+        if _shape(knee) != _shape(most):
+            yield f"  knee:       {knee['samples_per_s']:.4g} samples/s, {_shape(knee)}"
+        yield f"  next:       {said['next']} ({said['bottleneck']})"
+
+
+def _shape(point: Mapping[str, Any]) -> str:
+    return f"{point['cpus_per_task']} CPUs and {point['num_workers']} workers"
+
+
+def rate(prediction: Mapping[str, Any]) -> str:
+    """`71 samples/s (60 to 80), limited by data`."""
+    low, high = prediction["interval"]
+    value = prediction["samples_per_s"]
+    return f"{value:.4g} samples/s ({low:.4g} to {high:.4g}), limited by {prediction['bottleneck']}"
+
+
+def plot(curve: list[Mapping[str, float]], after: Mapping[str, int]) -> str:
+    """Samples/s over workers with the interval's bounds; a line marks the chosen count."""
+    from plotext import figure
+
+    workers = [point["num_workers"] for point in curve]
+    figure.clear()
+    figure.plot_size(PLOT_WIDTH, PLOT_HEIGHT)
+    for name, marker in (("low", "."), ("high", "."), ("samples_per_s", "*")):
+        rates = [point[name] for point in curve]
+        figure.draw(figure.signal(workers, rates, marker=marker).lines())
+    figure.line(after["num_workers"], "vertical")
+    figure.title(f"samples/s over workers, with {after['cpus_per_task']} CPUs per task")
+    return str(figure.build().string(colorless=True))
+
+
+def _headline(said: Mapping[str, Any]) -> str:
+    script = ascii(said["script"])[1:-1]
+    if said["action"] != "change":
+        return f"{script}: left as it is: {said['why']}"
+    changes = ", ".join(
+        f"{label} {said['before'][name]} -> {said['after'][name]}"
+        for label, name in _FIELDS
+        if said["before"][name] != said["after"][name]
+    )
+    return f"{script}: {changes}: {said['why']}"

@@ -1,0 +1,182 @@
+"""`dlqueue sandbox up|status|run|down`."""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slurm_ext.facts.errors import InputError, SandboxError, UsageError
+
+if TYPE_CHECKING:
+    from slurm_ext.sandbox import Sandbox, Spec
+
+HELP = "A private, real Slurm, without root and without touching any other: to try things in."
+COMMAND_MISSING, COMMAND_UNUSABLE = 127, 126  # as shells say it
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Options of the four verbs."""
+    where = argparse.ArgumentParser(add_help=False)
+    where.add_argument("--root", type=Path, default=default_root(), metavar="DIR",
+                       help="the sandbox's folder (default: %(default)s)")  # fmt: skip
+    # After the verb too; SUPPRESS keeps what was said before it.
+    where.add_argument("--json", action="store_true", default=argparse.SUPPRESS,
+                       help="print one JSON document instead")  # fmt: skip
+    where.add_argument("--config", type=Path, metavar="FILE", default=argparse.SUPPRESS,
+                       help="up: a dlqueue.toml whose keys go into the sandbox's")  # fmt: skip
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="up|status|run|down")
+    _configure_up(verbs.add_parser("up", parents=[where], help="build and start it"))
+    verbs.add_parser("status", parents=[where], help="what is running")
+    run_parser = verbs.add_parser("run", parents=[where], help="a command inside it")
+    run_parser.add_argument("command", nargs="+", metavar="-- COMMAND")
+    down = verbs.add_parser("down", parents=[where], help="stop it and remove its folder")
+    down.add_argument("--keep", action="store_true", help="keep the folder with its logs")
+
+
+def _configure_up(up: argparse.ArgumentParser) -> None:
+    up.add_argument("--nodes", type=int, default=1, help="slurmd processes")
+    up.add_argument("--cpus", type=int, default=4, help="CPUs a node (need not exist)")
+    up.add_argument("--memory", default="8G", help="memory a node, as Slurm writes it")
+    up.add_argument("--gpus", type=int, default=0, help="pretended GPUs a node")
+    up.add_argument("--share", choices=("mps", "shard"), help="how GPUs may be shared")
+    flags = {
+        "dlqueue": "all of dlqueue: --hooks --lua --advisor",
+        "hooks": "dlqueue's prolog, task prolog and epilog",
+        "lua": "dlqueue's job_submit.lua",
+        "advisor": "`dlqueue serve`",
+        "control": "`dlqueue control` on every node (root; control.mode by --config)",
+        "accounting": "slurmdbd on a private MariaDB",
+        "cgroup": "cgroup v1 limits and accounting (root)",
+        "namespaces": "each node a host of its own on the network (root)",
+        "tmpfs": "slurmctld's state in memory",
+    }
+    for name, text in flags.items():
+        up.add_argument(f"--{name}", action="store_true", help=text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """The exit status; of `run`, the command's own."""
+    verb = {"up": _up, "status": _status, "run": _run, "down": _down}[args.verb]
+    return verb(args)
+
+
+def default_root() -> Path:
+    """A folder of this user's, under one that munge accepts."""
+    return Path(tempfile.gettempdir()) / f"dlqueue-sandbox-{os.geteuid()}"
+
+
+def _up(args: argparse.Namespace) -> int:
+    from slurm_ext.sandbox import Sandbox
+
+    sandbox = Sandbox(args.root, _spec(args), owned=False)
+    sandbox.tell = lambda text: print(f"sandbox: {text}", file=sys.stderr)
+    sandbox.up()
+    return _show(sandbox, args.json)
+
+
+def _status(args: argparse.Namespace) -> int:
+    from slurm_ext.sandbox import Sandbox
+
+    return _show(Sandbox.attach(args.root), args.json)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from slurm_ext.sandbox import Sandbox
+
+    sandbox = Sandbox.attach(args.root)
+    if not sandbox.status()["up"]:
+        raise SandboxError(f"the sandbox in {args.root} is not (wholly) up: see `sandbox status`")
+    argv = args.command
+    try:
+        os.execvpe(argv[0], argv, sandbox.env)  # noqa: S606 - no shell is the point
+    except FileNotFoundError:
+        print(f"dlqueue sandbox run: {argv[0]}: no such command", file=sys.stderr)
+        return COMMAND_MISSING
+    except OSError as error:
+        print(f"dlqueue sandbox run: {argv[0]}: {error.strerror}", file=sys.stderr)
+        return COMMAND_UNUSABLE
+
+
+def _down(args: argparse.Namespace) -> int:
+    from slurm_ext.sandbox import Sandbox
+
+    Sandbox.attach(args.root).down(remove=not args.keep)
+    if args.json:
+        print(json.dumps({"root": str(args.root), "up": False}))
+    else:
+        print(f"sandbox: {args.root} is down{'; its logs are kept' if args.keep else ''}",
+              file=sys.stderr)  # fmt: skip
+    return 0
+
+
+def _spec(args: argparse.Namespace) -> "Spec":
+    from slurm_ext.facts.units import parse_memory
+    from slurm_ext.sandbox import Spec
+
+    try:
+        mem_mib = parse_memory(args.memory) // 2**20
+    except ValueError as error:
+        raise UsageError(f"--memory: {error}") from None
+    return Spec(
+        nodes=args.nodes,
+        cpus=args.cpus,
+        mem_mib=mem_mib,
+        gpus=args.gpus,
+        sharing=args.share,
+        hooks=args.hooks or args.dlqueue,
+        lua=args.lua or args.dlqueue,
+        advisor=args.advisor or args.dlqueue,
+        control=args.control,
+        accounting=args.accounting,
+        cgroup=args.cgroup,
+        namespaces=args.namespaces,
+        state_on_tmpfs=args.tmpfs,
+        settings=_settings(args.config),
+    )
+
+
+def _settings(path: Path | None) -> dict[str, Any]:
+    """The keys that a dlqueue.toml sets, checked. Raises SettingsError or InputError."""
+    if path is None:
+        return {}
+    from slurm_ext.facts import settings
+
+    if not path.exists():
+        raise InputError(str(path), "does not exist")
+    loaded = settings.load(path)
+    return {
+        **loaded.values,
+        **{f"mode.partition.{name}": str(mode) for name, mode in loaded.partition_modes.items()},
+        **{f"mode.account.{name}": str(mode) for name, mode in loaded.account_modes.items()},
+    }
+
+
+def _show(sandbox: "Sandbox", as_json: bool) -> int:
+    """The status; exit status 1 where something of it is not running."""
+    status = sandbox.status()
+    if as_json:
+        print(json.dumps(status))
+    else:
+        _print_status(status)
+    return 0 if status["up"] else 1
+
+
+def _print_status(status: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table("part", "pid", "state", box=None)
+    for name, pid in status["daemons"].items():
+        state = status["nodes"].get(name) or ("up" if pid else "down")
+        table.add_row(name, str(pid or "-"), state)
+    console.print(table)
+    console.print(f"export SLURM_CONF={status['slurm_conf']}", soft_wrap=True, highlight=False)
+    if status["root"] == str(default_root()):
+        console.print("dlqueue sandbox run -- sbatch job.sh", soft_wrap=True, highlight=False)
+    else:
+        console.print(f"dlqueue sandbox run --root {status['root']} -- sbatch job.sh",
+                      soft_wrap=True, highlight=False)  # fmt: skip

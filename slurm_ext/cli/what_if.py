@@ -1,0 +1,122 @@
+"""`dlqueue predict job.sh --what-if`: the job in other shapes, as a table, a plot or JSON.
+
+Schema of --json: {v, script, source} and what advise/what_if_said.py documents.
+"""
+
+import argparse
+import time
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from slurm_ext.advise.layout import request_of
+from slurm_ext.advise.script import options_of
+from slurm_ext.advise.shapes import Axes, Machines
+from slurm_ext.advise.what_if import Table, draft, judged
+from slurm_ext.facts.errors import ModelError, SlurmError
+
+if TYPE_CHECKING:
+    from slurm_ext.advise.journey import Known
+    from slurm_ext.advise.waiting import Question
+    from slurm_ext.cluster import SlurmClient
+    from slurm_ext.facts.records import Submission
+    from slurm_ext.facts.settings import Settings
+    from slurm_ext.model.scaling_family import Family
+
+
+def run(args: argparse.Namespace, settings: "Settings", job: "Submission") -> int:
+    """Print the table. Raises UsageError, InputError, SettingsError, HistoryError."""
+    from slurm_ext.advise.rules import client_of
+
+    axes = Axes(cores=args.cores, workers=args.workers, gpus=args.gpus, gpu_types=args.gpu_type)
+    source, known = _known(settings, job)
+    known = replace(known, family=_family(settings))
+    document = {"v": 1, "script": args.script, "source": source}
+    document |= table(job, known, axes, client_of(settings))
+    if args.json:
+        import json
+
+        print(json.dumps(document))
+    else:
+        from slurm_ext.cli.what_if_text import show
+
+        show(document, plotted=args.plot)
+    return 0
+
+
+def table(job: "Submission", known: "Known", axes: Axes, client: "SlurmClient") -> dict[str, Any]:
+    """The document from what is known, and from what Slurm says where there is one."""
+    from slurm_ext.advise.waiting import Question, options_for
+    from slurm_ext.advise.what_if_said import said
+
+    options = options_of(job.script or "", job.argv[0])
+    known, machines, queue_why = _cluster(client, known, job)
+    request = request_of(options)
+    drafted = draft(job, known, request, axes, machines)
+    question = Question(
+        job=job,
+        script=job.argv[0],
+        written=drafted.written,
+        request=request,
+        rules=known.rules,
+        options=options,
+        machines=machines,
+    )
+    finished = _timed(client, question, drafted, queue_why)
+    return said(finished, queue_why, lambda layout: options_for(question, layout))
+
+
+def _known(settings: "Settings", job: "Submission") -> tuple[str, "Known"]:
+    """What the running advisor knows, else the history's file, else nothing."""
+    from slurm_ext.advise.knowing import known_from
+    from slurm_ext.cli.predict import asked, known_by_history
+
+    told = asked(settings, "what_if", job)
+    if told is not None and isinstance(told.get("known"), dict):
+        try:
+            return "advisor", known_from(settings, told["known"])
+        except (KeyError, TypeError, ValueError):
+            pass  # an advisor of another version: the file may still be there
+    return "history", known_by_history(settings, job)
+
+
+def _family(settings: "Settings") -> "Family | None":
+    """What this site's trainings taught about growing with GPUs; None: nothing that can be read."""
+    from slurm_ext.model import scaling_artifact
+    from slurm_ext.model.artifact import current
+
+    folder = current(settings.state_dir / "models" / "scaling")
+    try:
+        return None if folder is None else scaling_artifact.load(folder)
+    except ModelError:
+        return None  # a wider interval; `dlqueue train` replaces it
+
+
+def _cluster(
+    client: "SlurmClient", known: "Known", job: "Submission"
+) -> tuple["Known", Machines, str | None]:
+    """The nodes and, where the advisor did not tell them, the rules; the reason where none."""
+    from slurm_ext.advise.rules import read_rules
+    from slurm_ext.advise.waiting import brief, machines_of
+
+    try:
+        machines = machines_of(client.nodes(), job.partition)
+    except SlurmError as error:
+        return known, Machines(), brief(error)
+    if known.rules is None:
+        with suppress(SlurmError):  # of sacctmgr, which not everybody may ask: no limits known
+            known = replace(known, rules=read_rules(client).rules_for(job))
+    return known, machines, None
+
+
+def _timed(
+    client: "SlurmClient", question: "Question", drafted: Table, queue_why: str | None
+) -> Table:
+    """The table with every row's start, where Slurm answers."""
+    from slurm_ext.advise.waiting import DEADLINE_S, starts
+
+    if queue_why is not None:
+        return judged(drafted, {}, 0.0)
+    now_s = time.time()
+    layouts = [row.layout for row in drafted.rows]
+    return judged(drafted, starts(client, question, layouts, DEADLINE_S), now_s)

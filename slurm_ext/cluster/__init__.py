@@ -1,0 +1,29 @@
+"""The one edge to Slurm: what the rest of dlqueue asks of a cluster, and who answers."""
+
+from slurm_ext.cluster.client import SlurmClient
+from slurm_ext.cluster.commands import CommandClient
+from slurm_ext.cluster.memory import MemoryClient
+from slurm_ext.cluster.records import (
+    ENDED_STATES,
+    Accounting,
+    Allowance,
+    Association,
+    JobInfo,
+    NodeInfo,
+    PartitionInfo,
+    Start,
+)
+
+__all__ = [
+    "ENDED_STATES",
+    "Accounting",
+    "Allowance",
+    "Association",
+    "CommandClient",
+    "JobInfo",
+    "MemoryClient",
+    "NodeInfo",
+    "PartitionInfo",
+    "SlurmClient",
+    "Start",
+]

@@ -1,0 +1,113 @@
+"""Jobs, partitions, nodes and accounts as Slurm describes them.
+
+None is "not set"; of a limit, "none".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+ENDED_STATES = frozenset(
+    {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"}
+    | {"OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobInfo:
+    """One job that slurmctld still knows (an ended one for MinJobAge); times are Unix seconds."""
+
+    job_id: int
+    user_name: str = ""
+    user_id: int = -1
+    name: str = ""
+    state: str = "UNKNOWN"  # the base state, in Slurm's words
+    partition: str = ""
+    account: str = ""
+    work_dir: str = ""
+    submit_time_s: int | None = None
+    start_time_s: int | None = None  # of a pending job: when Slurm expects to start it
+    end_time_s: int | None = None  # of a running job: when its time is up
+    time_limit_minutes: int | None = None
+    restarts: int = 0
+    nodes: str = ""  # Slurm's host list, such as n[1-4]
+    cpus: int | None = None
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    comment: str = ""
+    admin_comment: str = ""
+    array_job_id: int | None = None
+    het_job_id: int | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job is over and will not start again under this restart count."""
+        return self.state in ENDED_STATES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionInfo:
+    """The limits of one partition."""
+
+    name: str
+    default: bool = False
+    nodes: str = ""
+    qos: str = ""  # whose limits hold for every job here
+    max_time_minutes: float | None = None
+    max_cpus_per_node: int | None = None
+    max_mem_per_cpu_mib: int | None = None
+    max_mem_per_node_mib: int | None = None
+    def_mem_per_cpu_mib: int | None = None
+    def_mem_per_node_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeInfo:
+    """One node as it is configured."""
+
+    name: str
+    cpus: int
+    mem_mib: int
+    gres: Mapping[str, int] = field(default_factory=dict)  # gpu, gpu:a100, mps, ... → count
+    state: str = "UNKNOWN"
+    partitions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """What one job may use at most (or least) by an association or a QOS."""
+
+    min_cpus: int | None = None
+    max_cpus: int | None = None
+    max_mem_mib: int | None = None
+    max_cpu_minutes: int | None = None  # CPUs times the job's time limit
+    by_other_means: bool = False  # limits in units that we cannot compute, such as billing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Association:
+    """One account (no user), or a user in it, perhaps in one partition only."""
+
+    account: str
+    user: str = ""
+    partition: str = ""
+    parent: str = ""  # the account above an account
+    default_qos: str = ""
+    qos: tuple[str, ...] = ()  # those that its jobs may use
+    allowance: Allowance = field(default_factory=Allowance)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accounting:
+    """The limits that slurmctld enforces beside those of partitions and nodes."""
+
+    associations: tuple[Association, ...] = ()
+    qos: Mapping[str, Allowance] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """When Slurm would start a job that is not submitted: one of the three is known."""
+
+    start_s: int | None = None  # Unix seconds
+    refused: str | None = None  # why it would not be taken, in one clause
+    why: str | None = None  # why the time is not known

@@ -1,0 +1,1 @@
+"""The node's live allocator: moves CPU shares and loader workers among the jobs that run here."""

@@ -1,0 +1,131 @@
+"""A job's CPU share, by whatever this node offers: found, set, kept up, restored.
+
+share = share_of(run_dir)          # by its run folder, <spool>/run/<job>.<restart>
+share.limit(0.75)                  # a quota, in cores
+share.pin(frozenset({0, 1}))       # whole cores: cpuset where Slurm has one, else affinity
+share.restore()                    # as Slurm left it
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from slurm_ext.control.affinity import Affinity
+from slurm_ext.control.cpuset import Cpuset
+from slurm_ext.control.errors import GoneError
+from slurm_ext.control.place import Place
+from slurm_ext.control.quota import Quota
+from slurm_ext.node import state
+from slurm_ext.node.places import Spool, split_key
+
+UNDO_ATTEMPTS, UNDO_WAIT_S = 40, 0.05  # processes that are being killed take their time
+QUOTA, CPUSET, AFFINITY = "quota", "cpuset", "affinity"
+
+
+class Share:
+    """One job's share. `note` is called before a change, when `kept` holds how to undo it.
+
+    Every method may raise GoneError (the job has ended) or OSError; the job then is as it was, or
+    `restore` makes it so.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        kept: Mapping[str, Any] | None = None,
+        note: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.place, self._note = place, note
+        before = dict(kept or {})
+        self._quota = Quota(place, before.get(QUOTA))
+        self._cpuset = Cpuset(place, before.get(CPUSET))
+        self._affinity = Affinity(place, before.get(AFFINITY))
+        self.cores: float | None = None  # the quota that was set
+        self.first = False
+        self.pinned: frozenset[int] | None = None
+
+    @property
+    def means(self) -> tuple[str, ...]:
+        """What can be set for this job, of quota, cpuset, affinity."""
+        cpuset = (CPUSET,) if self._cpuset.cores else ()
+        return (*((QUOTA,) if self._quota.usable else ()), *cpuset, AFFINITY)
+
+    @property
+    def held_cores(self) -> float | None:
+        """Cores that the job was held to by us; None: as Slurm left it."""
+        return self.cores if self.pinned is None else float(len(self.pinned))
+
+    @property
+    def own_cores(self) -> frozenset[int]:
+        """The cores on which Slurm (or nobody) put the job."""
+        return self._cpuset.cores or self._affinity.cores
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """How to undo what was done, as JSON; empty where nothing was."""
+        kept: dict[str, Any] = {}
+        if self.cores is not None:
+            kept[QUOTA] = self._quota.kept
+        if self.pinned is not None:
+            kept |= {CPUSET: self._cpuset.kept, AFFINITY: self._affinity.kept}
+        return kept
+
+    def limit(self, cores: float, *, first: bool = False) -> None:
+        """At most `cores` cores' worth of time from now on; `first`: before others who want it."""
+        if not self._quota.usable:
+            raise GoneError("no CPU quota can be set for this job")
+        self.cores, self.first = cores, first
+        self._note()
+        self._quota.give(cores, first=first)
+
+    def pin(self, cores: frozenset[int]) -> None:
+        """Run on these cores only from now on."""
+        constrained = self._cpuset.cores is not None
+        if constrained:
+            self._cpuset.plan()
+        self._affinity.plan(cores)
+        self.pinned = cores
+        self._note()
+        if constrained:
+            self._cpuset.give(cores)
+        self._affinity.give(cores)  # inside a cpuset too: threads keep the mask they had
+
+    def keep_up(self) -> None:
+        """The same again for processes and steps that came since."""
+        if self.cores is not None:
+            self._quota.join()
+        if self.pinned is not None:
+            self.pin(self.pinned)
+
+    def restore(self) -> bool:
+        """As Slurm left it; False: nothing holds the job any more, but call it again."""
+        if self.pinned is not None:
+            self._cpuset.restore()
+            self._affinity.restore()
+            self.pinned = None
+        if self.cores is not None and self._quota.restore():
+            self.cores = None
+        return self.cores is None
+
+
+def undo(place: Place, kept: Mapping[str, Any]) -> None:
+    """What another controller left: as it was before."""
+    share = Share(place, kept)
+    share.cores = 0.0 if QUOTA in kept else None
+    share.pinned = frozenset() if AFFINITY in kept else None
+    for _ in range(UNDO_ATTEMPTS):
+        if share.restore():
+            return
+        time.sleep(UNDO_WAIT_S)
+
+
+def share_of(run_dir: str) -> Share:
+    """The share of the job whose run folder this is. Raises GoneError."""
+    folder = Path(run_dir)
+    known = state.load(Spool(str(folder.parent.parent)), folder.name, "json")
+    if known is None:
+        raise GoneError(f"{run_dir}: no such job runs here")
+    identity = known["identity"]
+    job_id, _ = split_key(folder.name)
+    return Share(Place(job_id=job_id, uid=int(identity["uid"]), node=str(identity["node"])))

@@ -1,0 +1,155 @@
+"""One training under control: its windows, its curve, what it was given."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from slurm_ext.control import gate
+from slurm_ext.control.believe import believed, offers_of, written
+from slurm_ext.control.cpu import Share
+from slurm_ext.control.errors import GoneError, HostileError
+from slurm_ext.control.jobs import Job, Running
+from slurm_ext.control.measure import Knob, knob, measured
+from slurm_ext.facts.records import LoaderRun
+from slurm_ext.model.estimate import Estimate
+from slurm_ext.policy.drift import WINDOWS, Watch, watched
+from slurm_ext.policy.offers import Offer
+from slurm_ext.policy.tenants import Tenant
+
+MOST_RUNS = 8
+PATIENCE = 4  # windows that one may stay open for lack of anything sure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How long is measured, and from when on."""
+
+    window_s: float
+    settle_s: float  # after a change, until the queues hold only what was made since
+
+
+class Tenancy:
+    """What is known and done of one job; mutable, one a job."""
+
+    def __init__(self, job: Job, note: Callable[[], None], pace: Pace) -> None:
+        self.job, self._pace = job, pace
+        self._note = note
+        self.share = Share(job.place, note=note)
+        self.units: int | None = None  # given by us
+        self.workers: int | None = None  # asked for by us
+        self.knob = Knob(now=0, least=0, most=0, written=0)
+        self.ranks = 1
+        self.measured: float | None = None  # samples/s of one process
+        self.known: Estimate | None = None
+        self.pids: tuple[int, ...] = ()
+        self._runs: deque[LoaderRun] = deque(maxlen=MOST_RUNS)
+        self._base: tuple[float, Sequence[Mapping[str, Any]]] = (0.0, ())
+        self._watch: Watch | None = None
+        self._made: tuple[object, tuple[Offer, ...]] | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to undo."""
+        return bool(self.share.kept) or self.workers is not None
+
+    def look(self, running: Running, most_workers: int) -> None:
+        """Take note of what the training says by now."""
+        summaries = running.summaries
+        self.pids = tuple(s["pid"] for s in summaries)
+        self.ranks = max(1, len(summaries))
+        self.knob = knob(summaries, most_workers) or self.knob
+        self._measure(summaries)
+        self.known = believed(running.curve, tuple(self._runs))
+
+    def tenant(
+        self, units: int, share_units: int, grain_cores: float, left_s: float | None
+    ) -> Tenant:
+        """The job as the policy sees it."""
+        known = self._offers(units, grain_cores)
+        least = -(-self.job.gpus // grain_cores) if self.job.gpus else 1
+        return Tenant(
+            job=self.job.key,
+            offers=known,
+            share_units=share_units,
+            now=self._now(known),
+            remaining_s=left_s,
+            least_units=int(min(least, share_units)),
+            written=self._written(share_units, grain_cores) if known else None,
+        )
+
+    def _written(self, share_units: int, grain_cores: float) -> Offer | None:
+        return written(
+            self.known, self.knob, share_units, grain_cores=grain_cores, ranks=self.ranks
+        )
+
+    def _offers(self, units: int, grain_cores: float) -> tuple[Offer, ...]:
+        """Made anew only where what is believed or possible has changed."""
+        key = (self.known, self.knob.least, self.knob.most, self.ranks, units)
+        if self._made is None or self._made[0] != key:
+            found = offers_of(
+                self.known, self.knob, units, grain_cores=grain_cores, ranks=self.ranks
+            )
+            self._made = (key, found)
+        return self._made[1]
+
+    def _now(self, known: Sequence[Offer]) -> Offer | None:
+        if self.units is None:
+            return None
+        believed_rate = next((o.samples_per_s for o in known if o.units == self.units), 0.0)
+        rate = self.measured or believed_rate
+        return Offer(units=self.units, workers=self.workers, samples_per_s=rate)
+
+    def ask(self, workers: int | None) -> None:
+        """Have its loader use so many workers. Raises GoneError, HostileError, OSError."""
+        if workers and self.knob.movable and workers != self.workers:
+            self.workers = workers
+            self._note()
+            gate.open_workers(self.job.run_dir, workers, uid=self.job.place.uid)
+
+    def settled(self) -> None:
+        """Measure anew: what it has was changed just now."""
+        self._base = (time.monotonic() + self._pace.settle_s, ())
+        self._watch = None
+
+    def restore(self) -> bool:
+        """Share and gate as they were; False: to be called again (see Share.restore)."""
+        clean = True
+        with suppress(GoneError, OSError):
+            clean = self.share.restore()
+        if self.workers is not None:
+            with suppress(GoneError, HostileError):
+                gate.as_written(self.job.run_dir, uid=self.job.place.uid)
+        self.units = self.workers = None
+        return clean
+
+    def _measure(self, summaries: Sequence[Mapping[str, Any]]) -> None:
+        """A window is closed when it is long enough; what it shows joins the evidence."""
+        now = time.monotonic()
+        since_s, base = self._base
+        if now < since_s:
+            return
+        if not base and since_s:  # settled: begin
+            self._base = (now, summaries)
+            return
+        if base and now - since_s < self._pace.window_s:
+            return
+        run = measured(
+            base, summaries, cpus=self.job.cpus, gpus=self.job.gpus, cores=self.share.held_cores
+        )
+        if run is not None:
+            self._learn(run)
+        elif base and now - since_s < PATIENCE * self._pace.window_s:
+            return  # too little yet: the window stays open
+        self._base = (now, summaries)
+
+    def _learn(self, run: LoaderRun) -> None:
+        self.measured = run.samples_per_s
+        self._runs.appendleft(run)
+        self._watch = watched(self._watch or Watch(expected=run.samples_per_s), run.samples_per_s)
+        if self._watch.verdict == "drifted":  # what it did before is no evidence any more
+            while len(self._runs) > WINDOWS:
+                self._runs.pop()
+            self._watch = None

@@ -1,0 +1,1 @@
+"""Words: what every room shares and no room owns. Standard library only."""

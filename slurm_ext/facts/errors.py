@@ -1,0 +1,91 @@
+"""Every error that a room raises on purpose; each message says what to do next.
+
+DlqueueError
+├── UsageError             the command line is wrong (exit 2)
+├── MissingError           something is not installed or not running
+├── InputError             a file or text cannot be used
+│   ├── SettingsError      a key of dlqueue.toml
+│   └── RecordError        a spool record
+├── WireError              a line between slurmctld and the advisor
+├── AdvisorError           the advisor cannot be reached
+├── SlurmError             a Slurm command failed
+├── HistoryError           history.db cannot be used
+│   └── NoHistoryError     there is none yet
+├── ModelError             a model artifact cannot be used
+└── SandboxError           a private Slurm did not come up
+
+This module imports nothing, so that anyone may import it.
+"""
+
+
+class DlqueueError(Exception):
+    """Root of the tree; the command line prints it in one line and exits with `exit_code`."""
+
+    exit_code = 1
+
+
+class UsageError(DlqueueError):
+    """The command line is wrong."""
+
+    exit_code = 2
+
+
+class MissingError(DlqueueError):
+    """Something that is needed is absent; `how` says how to get it."""
+
+    def __init__(self, what: str, how: str) -> None:
+        self.what, self.how = what, how
+        super().__init__(f"{what}; {how}")
+
+
+class InputError(DlqueueError):
+    """A file or text cannot be used: which, where and why."""
+
+    def __init__(self, source: str, why: str, *, line: int | None = None) -> None:
+        self.source, self.why, self.line = source, why, line
+        where = source if line is None else f"{source}:{line}"
+        super().__init__(f"{where}: {why}")
+
+
+class SettingsError(InputError):
+    """One key of a settings file is wrong; the message names what is valid."""
+
+    def __init__(self, source: str, key: str, value: object, valid: str) -> None:
+        self.key, self.value, self.valid = key, value, valid
+        super().__init__(source, f"{key} = {value!r} is not valid: expected {valid}")
+
+
+class RecordError(InputError):
+    """A spool record is torn, hostile, of another version or out of bounds."""
+
+
+class WireError(DlqueueError):
+    """A line of the submit protocol is not what its version promises."""
+
+
+class AdvisorError(DlqueueError):
+    """The advisor is not there, or does not answer in time."""
+
+
+class SlurmError(DlqueueError):
+    """A Slurm command failed: what was run, its exit status and what it printed."""
+
+    def __init__(self, command: str, status: int | None, said: str) -> None:
+        self.command, self.status, self.said = command, status, said
+        super().__init__(f"{command} (exit {status}): {said.strip() or 'printed nothing'}")
+
+
+class HistoryError(DlqueueError):
+    """history.db is locked, read-only, corrupt, or from a newer dlqueue."""
+
+
+class NoHistoryError(HistoryError):
+    """history.db does not exist or holds nothing yet: the advisor sets it up."""
+
+
+class ModelError(DlqueueError):
+    """A model artifact is missing, damaged or of another version."""
+
+
+class SandboxError(DlqueueError):
+    """A sandbox did not come up or does not exist; names the log to read."""

@@ -1,0 +1,135 @@
+-- What a reply may change, checked before anything is touched, then applied as a whole or not at
+-- all. The white list stands here and not with the advisor: writing some other fields crashes
+-- slurmctld 22.05 (`extra`) or gets the job rejected.
+
+local json = ...
+
+local edits = {}
+
+local VERSION = 1
+local MAX_MESSAGE, MAX_VALUE = 1000, 256
+local CPUS = { "cpus_per_task", "min_cpus", "pn_min_cpus" } -- move together, or jobs pend for ever
+local MEMORY = { "min_mem_per_cpu", "min_mem_per_node" } -- one storage in Slurm: either, not both
+local LARGEST = {
+  cpus_per_task = 65533, pn_min_cpus = 65533, min_cpus = 2 ^ 31 - 1,
+  min_mem_per_cpu = 2 ^ 40, min_mem_per_node = 2 ^ 40, -- MiB; 0 would mean the whole node's
+}
+local COUNTS = {
+  SLURM_CPUS_PER_TASK = true, SRUN_CPUS_PER_TASK = true,
+  SLURM_MEM_PER_CPU = true, SLURM_MEM_PER_NODE = true,
+}
+
+local function refuse(why)
+  error("answered what is not allowed: " .. why, 0)
+end
+
+local function check_field(name, value)
+  local largest = LARGEST[name] or refuse("a field off the white list")
+  if type(value) ~= "number" or value % 1 ~= 0 or value < 1 or value > largest then
+    refuse(name .. " out of range")
+  end
+end
+
+local function check_variable(name, value)
+  if type(value) ~= "string" or #value > MAX_VALUE or value:find("[^ -~]") then
+    refuse("a variable that is not short plain text")
+  elseif COUNTS[name] then
+    if not value:find("^[1-9]%d*$") or #value > 12 then refuse(name .. " is not a count") end
+  elseif #name > 64 or not name:find("^DLQUEUE_[A-Z_]+$") then
+    refuse("a variable off the white list")
+  end
+end
+
+local function check_together(fields)
+  for _, name in ipairs(CPUS) do
+    if (fields[name] == nil) ~= (fields[CPUS[1]] == nil) then refuse("only some of the CPU fields") end
+  end
+  if fields[MEMORY[1]] and fields[MEMORY[2]] then refuse("two kinds of memory") end
+end
+
+local function check_edits(fields)
+  for name, value in pairs(fields) do
+    if name ~= "env" then check_field(name, value) end
+  end
+  check_together(fields)
+  local variables = fields.env == nil and {} or fields.env
+  if type(variables) ~= "table" or variables == json.null then refuse("env is not an object") end
+  for name, value in pairs(variables) do
+    check_variable(tostring(name), value)
+  end
+  return variables
+end
+
+-- The order decides what an undo can meet. Neither memory nor Slurm's own variables can be unset
+-- again (writing "unset" back asks for a whole node's memory; an empty count stops srun), so they
+-- are written last, when all else is known to have taken.
+local function in_order(fields, variables)
+  local writes = {}
+  local function add(name, value, env)
+    if value ~= nil then writes[#writes + 1] = { name = name, value = value, env = env } end
+  end
+  local function add_variables(counts)
+    for name, value in pairs(variables) do
+      if (COUNTS[name] or false) == counts then add(name, value, true) end
+    end
+  end
+  for _, name in ipairs(CPUS) do add(name, fields[name]) end
+  add_variables(false)
+  for _, name in ipairs(MEMORY) do add(name, fields[name]) end
+  add_variables(true)
+  return writes
+end
+
+-- One printable ASCII line: no terminal escape, no second line that looks like Slurm's.
+local function one_line(message)
+  if message == nil or message == json.null then return nil end
+  if type(message) ~= "string" then refuse("a message that is not text") end
+  local clean = message:gsub("[^ -~]+", "?"):sub(1, MAX_MESSAGE)
+  return clean ~= "" and clean or nil
+end
+
+-- A reply line as the list of writes and the message for the user (nil: none). Top-level members
+-- that the wire does not name are for people's commands and are ignored.
+function edits.from_reply(line)
+  local reply = json.decode(line)
+  if type(reply) ~= "table" or reply.v ~= VERSION then refuse("another version") end
+  local decision, fields = reply.decision, reply.edits
+  if type(decision) ~= "string" and decision ~= json.null then refuse("decision is not a token") end
+  if type(fields) ~= "table" or fields == json.null then refuse("edits is not an object") end
+  return in_order(fields, check_edits(fields)), one_line(reply.message)
+end
+
+-- What restores the job to what it was before `write`; nil where nothing can.
+local function before(job, write)
+  if write.env then
+    local value = job.environment[write.name]
+    local unset = COUNTS[write.name] and "1" or "" -- an empty count would stop srun
+    return { name = write.name, value = value or unset, env = true }
+  end
+  local memory = write.name == MEMORY[1] or write.name == MEMORY[2]
+  for _, name in ipairs(memory and MEMORY or { write.name }) do
+    if job[name] ~= nil then return { name = name, value = job[name] } end
+  end
+end
+
+local function put(job, write)
+  local target = write.env and job.environment or job
+  target[write.name] = write.value
+  return target[write.name] == write.value
+end
+
+-- Applies every write and reads it back; undoes all and raises where one did not take.
+function edits.apply(job, writes)
+  local undo = {}
+  for _, write in ipairs(writes) do
+    local known, restore = pcall(before, job, write)
+    local ran, took = pcall(put, job, write)
+    undo[#undo + 1] = known and restore or nil
+    if not (known and ran and took) then
+      for i = #undo, 1, -1 do pcall(put, job, undo[i]) end
+      error("could not set " .. write.name, 0)
+    end
+  end
+end
+
+return edits

@@ -1,0 +1,1 @@
+"""Numbers to numbers: features, the throughput curve and its interval, the artifact."""

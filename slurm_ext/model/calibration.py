@@ -1,0 +1,39 @@
+"""How much wider than believed the intervals have to be: split conformal, from past outcomes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, inf, log
+
+LEVEL = 0.9
+FEWEST = 20  # outcomes; below them the quantile is an extreme and not a measurement
+NARROWEST, WIDEST = 0.5, 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was predicted of one run, without any factor, and what it then did; samples/s."""
+
+    predicted: float
+    low: float
+    high: float
+    measured: float
+
+
+def interval_factor(outcomes: Sequence[Outcome]) -> float:
+    """The factor that would have covered nine in ten of `outcomes`; 1 where they are too few.
+
+    The ceil((n + 1) * 0.9)-th smallest of |log(measured / predicted)| over the half width.
+    """
+    misses = sorted(_in_half_widths(one) for one in outcomes)
+    if len(misses) < FEWEST:
+        return 1.0
+    rank = min(len(misses), ceil((len(misses) + 1) * LEVEL))
+    return min(WIDEST, max(NARROWEST, misses[rank - 1]))
+
+
+def _in_half_widths(one: Outcome) -> float:
+    if min(one.predicted, one.low, one.high, one.measured) <= 0:
+        return inf
+    above = one.measured > one.predicted
+    half = log(one.high / one.predicted) if above else log(one.predicted / one.low)
+    return abs(log(one.measured / one.predicted)) / max(half, 1e-9)

@@ -1,0 +1,189 @@
+"""The throughput curve of a data-loaded training: samples/s at any worker and core count.
+
+A loader of w workers on c cores feeds an accelerator of rate G in batches of b samples. Fetching a
+sample costs f seconds of wall time, u of them on a CPU; a worker adds SEND_S per batch and
+SEND_S_PER_BYTE for writing it into shared memory; the training process takes m seconds of CPU for
+a sample, and `receive_s` to receive a batch that is ready. Storage gives at most `io` samples/s:
+
+    supply(w, c) = e * smooth-min(w / f', c / (u' + m))          f', u': all that a worker does
+    A(w, c)      = 1 / (1/G + (receive + contention(w, c)) / b)       a loop that never lacks data
+    X(w, c)      = smooth-min(A, supply, io)                          w > 0
+    X(0, c)      = 1 / (1/G + f), at most c / u                       nothing overlaps
+
+Each epoch of N samples starts its workers, and with empty queues: an accelerator at its limit waits
+b * max(f', w * u' / c) seconds for its first batch. An epoch lasts N/X and these.
+
+smooth-min(a, b, ...) = (a^-q + b^-q + ...)^(-1/q) is below its smallest term, so X <= G always.
+Workers that never wait for anything but a CPU share the cores evenly, and the smaller of w / f and
+c / u is what they deliver. Workers that also sleep ask for a core at random moments, and queue at
+times although cores are idle at others: the nearer f is to u, the sharper the minimum.
+
+Contention: a training process that wakes up and finds all cores at work waits for a worker's time
+slice to end; that happens with a probability of r^(c + 1), r being the share of the cores in use.
+Handing over a batch wakes a worker in addition. With every other core at work (always on a single
+one) it takes the training process's own, unless it starts by sleeping. With fewer workers than
+cores there is always one free. A fraction of a core is a quota on whole ones: it bounds what is
+computed, and cores are as free within it as its whole ones are.
+"""
+
+from dataclasses import dataclass
+from math import ceil, inf
+
+# From contrib/bench/curve.py (decoding, latency, both, large batches; 0.25 to 2 cores; torch 2.13):
+# its error hardly moves for 8 to 24 and 2 to 4, and is smallest near these two.
+SHARPNESS = 12.0  # prefetched batches hide nearly all of what varies from one to the next
+SLEEPY_SHARPNESS = 2.0  # of workers that use next to no CPU
+# Seconds, seen there in every setting.
+SEND_S = 0.0003  # that a worker spends on a batch outside fetching it
+SEND_S_PER_BYTE = 0.6e-9  # fresh pages of shared memory
+RECEIVE_S = 0.0010  # that the training process spends on a batch that is ready
+FREE_S_PER_BYTE = 0.16e-9  # giving its pages back, at the beginning of the next step
+START_S = 0.030  # that a pass over the data waits for new workers to run, and for their end
+START_S_PER_WORKER = 0.005
+SLICE_S = 0.003  # that a woken process waits for a busy core (Linux 6.18, EEVDF)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """One training's costs; rates in samples/s, costs in seconds per sample."""
+
+    accel_samples_per_s: float
+    fetch_wall_s: float  # in the training process, when no other process wants the CPU
+    fetch_cpu_s: float
+    main_cpu_s: float = 0.0
+    storage_samples_per_s: float = inf
+    efficiency: float = 1.0
+    receive_s: float = 0.0  # for a batch
+    slice_s: float = SLICE_S
+    batch_size: float = 0.0  # 0: unknown, and nothing that is paid for a batch is counted
+    sample_bytes: float = 0.0
+    epoch_samples: float = inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """The curve at one worker and core count, with each ceiling's part in it.
+
+    Shares are d log X / d log ceiling, and add up to 1.
+    """
+
+    samples_per_s: float
+    supply_samples_per_s: float  # what the workers would deliver to an accelerator without end
+    accelerator: float
+    wall: float
+    cpu: float
+    storage: float
+    contention: float = 0.0  # the part of the loop's time that is waiting for a busy core
+    in_turns: bool = False  # loading and training never overlap
+
+    @property
+    def stalled(self) -> float:
+        """The share of the time in which the accelerator waits for data."""
+        return 1 - self.accelerator ** (1 if self.in_turns else 1 / SHARPNESS)
+
+
+def at(curve: Curve, workers: float, cores: float) -> Point:
+    """The curve at `workers` > 0 workers, or 0 for loading in the training process itself."""
+    if workers <= 0:
+        return _serial(curve, cores)
+    supply, (wall, cpu) = _supply(curve, workers, cores)
+    step_s = 1 / curve.accel_samples_per_s + FREE_S_PER_BYTE * curve.sample_bytes
+    step_s += _per_sample(curve, curve.receive_s)
+    ceilings = (1 / step_s, supply, curve.storage_samples_per_s)
+    rate, (accelerator, loader, storage) = _smooth_min(ceilings, SHARPNESS)
+    # A loop that lacks data waits for cores while it would wait anyway.
+    held_s = accelerator * _per_sample(curve, contention_s(curve, rate, workers, cores))
+    if held_s:
+        ceilings = (1 / (step_s + held_s), supply, curve.storage_samples_per_s)
+        rate, (accelerator, loader, storage) = _smooth_min(ceilings, SHARPNESS)
+    return Point(
+        samples_per_s=1
+        / (1 / rate + pass_s(curve, workers, cores, accelerator) / curve.epoch_samples),
+        supply_samples_per_s=supply,
+        accelerator=accelerator,
+        wall=loader * wall,
+        cpu=loader * cpu,
+        storage=storage,
+        contention=accelerator * held_s / (step_s + held_s),
+    )
+
+
+def _supply(curve: Curve, workers: float, cores: float) -> tuple[float, list[float]]:
+    """What the workers deliver, and the shares of their number and of the cores in it."""
+    wall_s, cpu_s = worker_s(curve)
+    all_cpu_s = cpu_s + curve.main_cpu_s
+    by_wall, by_cpu = workers / wall_s, cores / all_cpu_s if all_cpu_s > 0 else inf
+    sleeping = 1 - min(1.0, cpu_s / wall_s)
+    sharpness = min(SHARPNESS, SLEEPY_SHARPNESS / max(sleeping, 1e-6))
+    supply, shares = _smooth_min((by_wall, by_cpu), sharpness)
+    return supply * curve.efficiency, shares
+
+
+def worker_s(curve: Curve) -> tuple[float, float]:
+    """Wall and CPU seconds of a worker for one sample, sending it included."""
+    extra_s = sending_s(curve.batch_size, curve.sample_bytes)
+    return curve.fetch_wall_s + extra_s, curve.fetch_cpu_s + extra_s
+
+
+def sending_s(batch_size: float, sample_bytes: float) -> float:
+    """Seconds for one sample that a worker adds to fetching it in the training process."""
+    return SEND_S / batch_size + SEND_S_PER_BYTE * sample_bytes if batch_size else 0.0
+
+
+def contention_s(curve: Curve, rate: float, workers: float, cores: float) -> float:
+    """Seconds that the training process waits for busy cores in each batch, at `rate` samples/s."""
+    whole = max(1, ceil(cores))
+    if workers < whole:
+        return 0.0
+    wall_s, cpu_s = worker_s(curve)
+    busy = min(1.0, rate * (cpu_s + curve.main_cpu_s) / whole)
+    all_busy = busy ** (whole + 1)
+    others_busy = all_busy if whole > 1 else 1.0
+    burst = min(1.0, curve.batch_size * cpu_s / SLICE_S) * min(1.0, cpu_s / wall_s) ** 2
+    return float(curve.slice_s * (1 - (1 - all_busy) * (1 - burst * others_busy)))
+
+
+def pass_s(curve: Curve, workers: float, cores: float, accelerator: float) -> float:
+    """Seconds that a pass over the data takes beside its batches.
+
+    `accelerator`: its share in the bottleneck. Where it is all, it waits for the first batch; where
+    it is nothing, the workers are at work all the time. They began together and so end together:
+    the steps of their last batches, one of each, come after them.
+    """
+    if workers <= 0 or not curve.batch_size:
+        return 0.0
+    wall_s, cpu_s = worker_s(curve)
+    first_s = curve.batch_size * max(wall_s, workers * cpu_s / cores)
+    last_s = min(first_s, workers * curve.batch_size / curve.accel_samples_per_s)
+    ends_s = accelerator * first_s + (1 - accelerator) * last_s
+    return START_S + START_S_PER_WORKER * workers + ends_s
+
+
+def _per_sample(curve: Curve, batch_s: float) -> float:
+    return batch_s / curve.batch_size if curve.batch_size else 0.0
+
+
+def _smooth_min(ceilings: tuple[float, ...], sharpness: float) -> tuple[float, list[float]]:
+    """The smooth minimum, and each ceiling's share in it."""
+    lowest = min(ceilings)
+    # Relative to the lowest, so that no power overflows whatever the units are.
+    parts = [(lowest / ceiling) ** sharpness for ceiling in ceilings]
+    total = sum(parts)
+    return float(lowest * total ** (-1 / sharpness)), [part / total for part in parts]
+
+
+def _serial(curve: Curve, cores: float) -> Point:
+    step = 1 / curve.accel_samples_per_s
+    fetch = max(curve.fetch_wall_s, 1 / curve.storage_samples_per_s)
+    both = step + fetch
+    by_cpu = cores / curve.fetch_cpu_s if cores < 1 and curve.fetch_cpu_s > 0 else inf
+    rate, (turns, cpu) = _smooth_min((1 / both, by_cpu), SHARPNESS)
+    return Point(
+        samples_per_s=rate,
+        supply_samples_per_s=1 / fetch,
+        accelerator=turns * step / both,
+        wall=turns * fetch / both,
+        cpu=cpu,
+        storage=0.0,
+        in_turns=True,
+    )

@@ -1,0 +1,1 @@
+"""Root-side hooks: prolog, task prolog, sampler, epilog, spool. Standard library only."""

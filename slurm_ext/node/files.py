@@ -1,0 +1,137 @@
+"""Files without surprises: bounded reads that follow no link, whole writes, safe removal."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from errno import ELOOP
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
+
+
+class UnusableFileError(ValueError):
+    """Not a plain file of bearable size, or not its owner's."""
+
+
+def read_bounded(
+    path: str, max_bytes: int, *, owner: int | None = None, dir_fd: int | None = None
+) -> bytes:
+    """Bytes of a regular file. Raises UnusableFileError (also for links) or OSError.
+
+    A FIFO or a device is opened without blocking and refused; nothing past `max_bytes` is read.
+    """
+    try:
+        fd = os.open(path, _READ, dir_fd=dir_fd)
+    except OSError as error:
+        if error.errno == ELOOP:
+            raise UnusableFileError("is a symbolic link") from None
+        raise
+    try:
+        return _checked_read(fd, max_bytes, owner)
+    finally:
+        os.close(fd)
+
+
+def _checked_read(fd: int, max_bytes: int, owner: int | None) -> bytes:
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode):
+        raise UnusableFileError("is not a regular file")
+    if owner is not None and found.st_uid != owner:
+        raise UnusableFileError(f"belongs to uid {found.st_uid}, not {owner}")
+    if found.st_size > max_bytes:
+        raise UnusableFileError(f"has {found.st_size} bytes, at most {max_bytes} are read")
+    chunks = []
+    left = max_bytes + 1  # it may grow while it is read
+    while left > 0:
+        chunk = os.read(fd, min(left, 1 << 20))
+        if not chunk:
+            break
+        chunks.append(chunk)
+        left -= len(chunk)
+    if left <= 0:
+        raise UnusableFileError(f"has more than {max_bytes} bytes")
+    return b"".join(chunks)
+
+
+def write_whole(path: str, data: bytes, *, durable: bool = True, mode: int = 0o600) -> None:
+    """Put `data` at `path` by an atomic rename; on any error nothing is left behind.
+
+    `durable` also waits until file and folder are on the disk.
+    """
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
+    fd = os.open(temporary, _WRITE, mode)
+    try:
+        _write_all(fd, data, durable=durable)
+        os.rename(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    if durable:
+        sync_folder(folder)
+
+
+def _write_all(fd: int, data: bytes, *, durable: bool) -> None:
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_folder(path: str) -> None:
+    """Wait until the folder's entries are on the disk."""
+    fd = os.open(path, FOLDER)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def unlink_quietly(path: str) -> None:
+    """Remove a file where it exists and can be removed."""
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def remove_tree(name: str, parent: str, deadline: float) -> bool:
+    """Remove `parent/name`, a user's folder, without leaving it; whether it is all gone.
+
+    Works on descriptors, so that links and renames under way lead nowhere; stops at `deadline`
+    (monotonic) and goes on with the next call.
+    """
+    fd = os.open(parent, FOLDER)
+    try:
+        for _, folders, files, inside in os.fwalk(name, topdown=False, dir_fd=fd):
+            for entry in files:
+                _attempt(os.unlink, entry, inside)
+            for entry in folders:
+                if not _attempt(os.rmdir, entry, inside):
+                    _attempt(os.unlink, entry, inside)  # a link to a folder
+            if time.monotonic() > deadline:
+                return False
+        return _attempt(os.rmdir, name, fd)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def _attempt(act: Callable[..., None], name: str, dir_fd: int) -> bool:
+    try:
+        act(name, dir_fd=dir_fd)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,112 @@
+"""Who and what the job is, from the environment that slurmd gives to prolog and epilog.
+
+Measured on Slurm 22.05 to 26.05: job name, array ids and times are not there (see `squeue`).
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_TEXT = 1024
+
+
+class NotAJobError(Exception):
+    """The environment names no job: the hook was not started by Slurm."""
+
+
+def number(env: Mapping[str, str], name: str, default: int | None = None) -> int | None:
+    """A decimal integer of the environment; `default` where it is absent or anything else."""
+    text = env.get(name, "")
+    return int(text) if text.isdecimal() and text.isascii() and len(text) < 19 else default
+
+
+def text(env: Mapping[str, str], *names: str) -> str | None:
+    """The first of `names` that is set, as harmless data: valid UTF-8 of bounded length."""
+    for name in names:
+        if env.get(name):
+            return clean(env[name])
+    return None
+
+
+def clean(value: str) -> str:
+    """`value` as text that JSON and UTF-8 can carry; bytes of another encoding become marks."""
+    raw = value[:MAX_TEXT].encode("utf-8", "surrogateescape")
+    return raw.decode("utf-8", "replace")
+
+
+def opted_out(env: Mapping[str, str]) -> bool:
+    """Whether the job's comment asks dlqueue to stay away."""
+    words = env.get("SLURM_JOB_COMMENT", "").replace(",", " ").replace(";", " ").split()
+    return "dlqueue=off" in words
+
+
+def job_id(env: Mapping[str, str]) -> int:
+    """The job's id. Raises NotAJobError."""
+    found = number(env, "SLURM_JOB_ID")
+    if found is None:
+        raise NotAJobError("SLURM_JOB_ID is not set: only Slurm runs this")
+    return found
+
+
+def restart_count(env: Mapping[str, str]) -> int:
+    """How often the job was requeued before, by the name that prolog or task prolog knows."""
+    return number(env, "SLURM_JOB_RESTART_COUNT", number(env, "SLURM_RESTART_COUNT", 0)) or 0
+
+
+def identity(env: Mapping[str, str], cluster: str, restart: int) -> dict[str, object]:
+    """The record's `identity`; array ids and the job's name come from squeue later."""
+    return {
+        "cluster": cluster,
+        "job_id": job_id(env),
+        "restart": restart,
+        "node": text(env, "SLURMD_NODENAME") or "node",
+        "user": text(env, "SLURM_JOB_USER"),
+        "uid": number(env, "SLURM_JOB_UID"),
+        "account": text(env, "SLURM_JOB_ACCOUNT"),
+        "partition": text(env, "SLURM_JOB_PARTITION"),
+        "job_name": text(env, "SLURM_JOB_NAME"),
+        "work_dir": text(env, "SLURM_JOB_WORK_DIR"),
+        "array_job_id": number(env, "SLURM_ARRAY_JOB_ID"),
+        "array_task_id": number(env, "SLURM_ARRAY_TASK_ID"),
+    }
+
+
+def allocation(env: Mapping[str, str]) -> dict[str, object]:
+    """The record's `allocation` as far as slurmd tells it; squeue fills the rest in."""
+    listed = text(env, "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES") or ""
+    return {
+        "cpus": _cpus(env.get("SLURM_JOB_CPUS_PER_NODE", "")),
+        "cpus_per_task": None,
+        "num_tasks": number(env, "SLURM_JOB_NTASKS"),
+        "num_nodes": number(env, "SLURM_JOB_NUM_NODES"),
+        "mem_bytes": None,
+        "gpus": [gpu for gpu in listed.split(",") if gpu and gpu != "NoDevFiles"],
+        "time_limit_s": None,
+    }
+
+
+def _cpus(listed: str) -> int | None:
+    """All CPUs of a list such as `4(x2),2`; None where it is anything else."""
+    total = 0
+    for item in listed.split(","):
+        count, _, times = item.partition("(x")
+        times = times.rstrip(")") or "1"
+        if not (count.isdecimal() and times.isdecimal() and len(count + times) < 12):
+            return None
+        total += int(count) * int(times)
+    return total
+
+
+def is_head_node(env: Mapping[str, str]) -> bool:
+    """Whether this is the job's first node: only that one asks the controller anything."""
+    listed = env.get("SLURM_JOB_NODELIST") or env.get("SLURM_NODELIST") or ""
+    return first_host(listed) == env.get("SLURMD_NODENAME", "")
+
+
+def first_host(listed: str) -> str:
+    """The first name of a host list such as `n[01-04,7],m2`."""
+    head = listed.partition(",")[0]
+    stem, bracket, inside = head.partition("[")
+    return stem + inside.rstrip("]").partition("-")[0] if bracket else head

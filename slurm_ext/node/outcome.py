@@ -1,0 +1,85 @@
+"""How a run ended, decided from what the epilog was told and what the controller says. Pure.
+
+slurmd's own exit code is stale for cancelled and timed-out jobs (measured on 22.05: 0:0), so that
+zero alone is no proof of success; the controller's is right while the job is still COMPLETING.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+_ENDED = {
+    "COMPLETED": "COMPLETED",
+    "FAILED": "FAILED",
+    "TIMEOUT": "TIMEOUT",
+    "DEADLINE": "TIMEOUT",
+    "OUT_OF_MEMORY": "OUT_OF_MEMORY",
+    "CANCELLED": "CANCELLED",
+    "PREEMPTED": "CANCELLED",
+    "NODE_FAIL": "NODE_FAIL",
+    "BOOT_FAIL": "NODE_FAIL",
+    "REQUEUED": "REQUEUED",
+}
+_REASONS = {"TimeLimit": "TIMEOUT", "OutOfMemory": "OUT_OF_MEMORY", "NodeDown": "NODE_FAIL"}
+_SIGTERM = 15
+_OOM_STATUS = 125  # what Slurm notes as the signal of a step that ran out of memory
+
+
+def outcome(
+    end: Mapping[str, Any] | None,
+    facts: Mapping[str, Any] | None,
+    *,
+    restart: int,
+    rebooted: bool,
+) -> dict[str, object]:
+    """The record's `outcome`; `end` None: no epilog came, `facts` None: no controller answered."""
+    status = _status(end, facts)
+    requeued = facts is not None and (facts["restarts"] or 0) > restart
+    state = "REQUEUED" if requeued else _state(end, facts, status, rebooted=rebooted)
+    known = status is not None and not requeued
+    return {
+        "state": state,
+        "exit_code": status >> 8 & 0xFF if known and status is not None else None,
+        "signal": status & 0x7F if known and status is not None else None,
+        "source": "node" if end is None else "epilog",
+    }
+
+
+def _state(
+    end: Mapping[str, Any] | None,
+    facts: Mapping[str, Any] | None,
+    status: int | None,
+    *,
+    rebooted: bool,
+) -> str:
+    if facts and facts["state"] in _ENDED:
+        return _ENDED[facts["state"]]
+    if facts and facts["reason"] in _REASONS:
+        return _REASONS[facts["reason"]]
+    if end is None:
+        return "NODE_FAIL" if rebooted else "UNKNOWN"
+    return _from_status(status, facts)
+
+
+def _from_status(status: int | None, facts: Mapping[str, Any] | None) -> str:
+    if status is None or (status == 0 and facts is None):
+        return "UNKNOWN"
+    if status == 0:
+        return "COMPLETED"
+    signal = status & 0x7F
+    if signal == _OOM_STATUS:
+        return "OUT_OF_MEMORY"
+    # Slurm gives a reason to what failed by itself, and none to what scancel ended.
+    from_outside = facts["reason"] == "None" if facts else signal == _SIGTERM
+    return "CANCELLED" if signal and from_outside else "FAILED"
+
+
+def _status(end: Mapping[str, Any] | None, facts: Mapping[str, Any] | None) -> int | None:
+    """The job's wait status, the controller's before slurmd's."""
+    if facts and facts["exit_code"] is not None:
+        return int(facts["exit_code"])
+    status = end.get("status") if end else None
+    return int(status) if status is not None else None

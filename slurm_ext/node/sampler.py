@@ -1,0 +1,149 @@
+"""Reads a job's counters while it lives, because they are gone when its epilog runs.
+
+Ends when the epilog says so (SIGTERM), when the job has been gone for long without one (then it
+writes the record itself), when the kill file appears, or when its state is taken away. Its cost is
+bounded: one hundredth of a core, and a slower pace for a longer job.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from slurm_ext.node import log, state
+from slurm_ext.node.meter import Meter
+from slurm_ext.node.places import Spool, split_key
+from slurm_ext.node.timeline import Timeline
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from slurm_ext.node.config import Config
+
+NAME = "dlqueue-sampler"  # as ps and top show it
+COST_SHARE = 0.01  # of a core, over the job's life
+GRANT_S = 0.1  # CPU time on top, so that a short job is seen closely
+SLOWEST_S = 30.0
+FASTEST_S = 0.1
+FLUSH_S = (1.0, 10.0)
+GRACE_S = 600.0
+ENDED_GRACE_S = 10.0  # an epilog that was killed after its first step
+LONGEST_UNANSWERED = 4
+MAX_CORUNNERS = 256
+
+
+def sample_job(config: Config, key: str, grace_s: float = GRACE_S) -> None:
+    """Sample the job `key` until it ends; does nothing where another sampler already does."""
+    spool = Spool(config.spool_dir)
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+    held = state.lock(spool.state_file(key, "lock"))
+    if held is None:
+        return
+    with held:
+        held.sign()
+        known = state.load(spool, key, "json")
+        if known is not None and not os.path.exists(spool.state_file(key, "end")):
+            _Sampler(config, spool, key, known).run(grace_s)
+
+
+class _Sampler:
+    def __init__(self, config: Config, spool: Spool, key: str, known: dict[str, Any]) -> None:
+        self.config, self.spool, self.key, self.known = config, spool, key, known
+        self.meter = Meter(known["identity"], known.get("meter") or {})
+        kept = known.get("timeline") or {}
+        self.timeline = Timeline(kept.get("rows", ()), kept.get("stride", 1))
+        self.corunners: dict[str, float] = dict(known.get("corunners") or {})
+        self.boot_id = state.boot_id()
+        self.flushed_s = self.looked_s = self.alive_s = state.uptime_s()
+        self.unanswered = 0
+
+    def run(self, grace_s: float) -> None:
+        """Sample, flush and wait, until there is a reason to end."""
+        wait_s, spent_s = 0.0, time.process_time()
+        while not self._told_to_end(wait_s):
+            if not self._may_go_on():
+                return
+            self._sample()
+            wait_s = self._pause(time.process_time() - spent_s)
+            if state.uptime_s() - self.alive_s > grace_s and not self._lives_on(grace_s):
+                self._finish()
+                return
+        self._sample(last=True)
+
+    def _told_to_end(self, wait_s: float) -> bool:
+        return signal.sigtimedwait((signal.SIGTERM, signal.SIGINT), wait_s) is not None
+
+    def _may_go_on(self) -> bool:
+        mine = os.path.exists(self.spool.state_file(self.key, "json"))
+        return mine and not os.path.exists(self.config.kill_file)
+
+    def _sample(self, *, last: bool = False) -> None:
+        now = state.uptime_s()
+        if self.meter.sample(last=last):
+            self.alive_s = now
+        self._meet_corunners(now)
+        self.timeline.add(self._row(now))
+        due_s = min(FLUSH_S[1], max(FLUSH_S[0], self._elapsed_s(now) / 20))
+        if last or now - self.flushed_s >= due_s or len(self.timeline.rows) == 1:
+            self.flushed_s = now
+            self._flush(now)
+
+    def _row(self, now: float) -> list[float | None]:
+        read = self.meter.totals.get("io_read")
+        cpu_s = self.meter.cpu_s()
+        return [
+            round(self._elapsed_s(now), 3),
+            None if cpu_s is None else round(cpu_s, 3),
+            self.meter.mem_now,
+            read[1] if read else None,
+        ]
+
+    def _flush(self, now: float) -> None:
+        """Put everything known on the disk, where whoever finishes the job finds it."""
+        self.known["meter"] = self.meter.kept()
+        self.known["timeline"] = {"rows": self.timeline.rows, "stride": self.timeline.stride}
+        self.known["corunners"] = self.corunners
+        self.known["seen_s"] = round(self._elapsed_s(now), 3)
+        try:
+            state.save(self.spool, self.key, "json", self.known, durable=False)
+        except OSError as error:
+            log.line(f"sampler {self.key}: {error}")
+
+    def _meet_corunners(self, now: float) -> None:
+        """Every other unfinished job of this node shared it since the last look."""
+        ended = set(self.spool.keys("end", "record", "done"))
+        for key in self.spool.keys("json"):
+            if key == self.key or key in ended:
+                continue
+            job = str(split_key(key)[0])
+            if job in self.corunners or len(self.corunners) < MAX_CORUNNERS:
+                self.corunners[job] = self.corunners.get(job, 0.0) + now - self.looked_s
+        self.looked_s = now
+
+    def _pause(self, cost_s: float) -> float:
+        elapsed_s = self._elapsed_s(state.uptime_s())
+        early_s = min(self.config.sample_s, max(FASTEST_S, elapsed_s / 10))
+        earned_s = (cost_s - GRANT_S) / COST_SHARE - elapsed_s
+        return max(early_s, earned_s, min(elapsed_s / 240, SLOWEST_S))
+
+    def _elapsed_s(self, now: float) -> float:
+        return max(0.0, now - float(self.known["started_uptime_s"]))
+
+    def _lives_on(self, grace_s: float) -> bool:
+        """Whether to stay with a job without processes: an allocation may wait for its user."""
+        from slurm_ext.node.squeue import RUNNING, job_facts
+
+        facts = job_facts(self.config, split_key(self.key)[0], wait_s=5.0)
+        self.unanswered = 0 if facts else self.unanswered + 1
+        running = facts["state"] in RUNNING if facts else self.unanswered < LONGEST_UNANSWERED
+        if running:
+            self.alive_s = state.uptime_s() + grace_s * self.unanswered
+        return bool(running)
+
+    def _finish(self) -> None:
+        from slurm_ext.node.finish import finish
+
+        self._flush(state.uptime_s())
+        finish(self.config, self.spool, self.key, time.monotonic() + 30.0)

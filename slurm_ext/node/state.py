@@ -1,0 +1,105 @@
+"""What is known of one unfinished job, in `state/<key>.json`; and who may touch it.
+
+Whoever holds the lock owns the job: its sampler while it lives, then whoever finishes the record.
+A lock dies with its holder, so a killed sampler is simply one whose lock is free.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+
+from slurm_ext.node.files import read_bounded, write_whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from slurm_ext.node.places import Spool
+
+MAX_BYTES = 4 * 1024 * 1024
+RESERVE_BYTES = 64 * 1024
+POLL_S = 0.001
+
+
+class Lock:
+    """The exclusive right to one job's state; released with the process at the latest."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __enter__(self) -> Lock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.fd)
+
+    def sign(self) -> None:
+        """Write our pid into the lock: this holder may be asked to end by SIGTERM."""
+        os.pwrite(self.fd, b"%d" % os.getpid(), 0)
+
+
+def lock(path: str, wait_s: float = 0.0) -> Lock | None:
+    """The lock at `path`, waiting at most `wait_s`; None while another process holds it."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(fd, 0)  # an earlier holder's signature
+            return Lock(fd)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                os.close(fd)
+                return None
+            time.sleep(POLL_S)
+
+
+def holder(path: str) -> int | None:
+    """The pid that signed the lock at `path`; meaningful only while the lock is held."""
+    try:
+        signed = read_bounded(path, 32)
+    except (OSError, ValueError):
+        return None
+    return int(signed) if signed.isdigit() else None
+
+
+def save(spool: Spool, key: str, kind: str, content: object, *, durable: bool) -> None:
+    """Write one of the job's state files as a whole. Raises OSError."""
+    raw = json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
+    write_whole(spool.state_file(key, kind), raw, durable=durable)
+
+
+def load(spool: Spool, key: str, kind: str) -> dict[str, Any] | None:
+    """One of the job's state files; None where it is absent or torn."""
+    try:
+        content = json.loads(read_bounded(spool.state_file(key, kind), MAX_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def reserve(spool: Spool, key: str) -> None:
+    """Keep room on the disk for this job's record, however full it gets until then."""
+    path = spool.state_file(key, "reserve")
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.posix_fallocate(fd, 0, RESERVE_BYTES)
+    finally:
+        os.close(fd)
+
+
+def boot_id() -> str:
+    """Names this boot of the machine: with another one, every process of before is gone."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read(64).strip()
+    except OSError:
+        return ""
+
+
+def uptime_s() -> float:
+    """Seconds since boot: a clock that nobody sets."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,0 +1,1 @@
+"""Pure decisions: data in, a decision with its reason out."""

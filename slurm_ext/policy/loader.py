@@ -1,0 +1,167 @@
+"""How many cores and workers a training's loader should have. Pure: predictions in, decision out.
+
+Bounds decide (DESIGN section 5): a shape is good when its lower bound and its expectation reach
+`target` of those of the shape with the best lower bound. A job whose own shape is good keeps its
+workers, and gives back CPUs where the site allows it. Any other job gets the good shape with the
+fewest cores, then the fewest workers, where that gains enough or frees CPUs.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from slurm_ext.facts.records import Decision, Limits, Prediction, Shape
+from slurm_ext.model.bottleneck import LIMITS
+from slurm_ext.policy.grid import core_counts, most_workers, worker_counts
+
+TARGET = 0.98
+MIN_GAIN = 0.05
+WORTH = 1.001  # a bound that rises by less is level: plateaus are not climbed step by step
+NO_HELP = 2  # steps up without a better lower bound before the climb ends
+
+
+def decide(
+    before: Shape,
+    predict: Callable[[Shape], Prediction],
+    limits: Limits,
+    *,
+    target: float = TARGET,
+    min_gain: float = MIN_GAIN,
+    may_change_cpus: str = "never",
+    worker_rss_bytes: int | None = None,
+) -> Decision:
+    """The smallest core and then worker count whose lower bound is `target` of the best one.
+
+    `may_change_cpus`: never | grow | any. `worker_rss_bytes` None: memory does not limit workers
+    (the probe still checks it inside the job). Never predicts less than `target` of the rate that
+    the job would have as written.
+    """
+    workers = worker_counts(most_workers(limits, worker_rss_bytes))
+    search = _Search(predict, workers, target)
+    cores = core_counts(before.cpus_per_task, limits, may_change_cpus)
+    written = search.told(before)
+    if not cores:
+        return _leave(written, "no shape fits the limits of its partition and node")
+    peaks = search.climb(cores)
+    best = max(peaks, key=lambda told: told.interval.low)
+    frugal = next(peak for peak in peaks if search.good(peak, best))
+    chosen = search.fewest_workers(frugal.shape.cpus_per_task, best)
+    within = before.cpus_per_task <= cores[-1] and before.num_workers <= workers[-1]
+    if within and search.good(written, best):
+        return _give_back(search, written, chosen, best)
+    return _improve(written, chosen, target, min_gain)
+
+
+@dataclass(slots=True)
+class _Search:
+    """Predictions asked for at most once, over worker counts that the limits allow."""
+
+    predict: Callable[[Shape], Prediction]
+    workers: list[int]
+    target: float
+    known: dict[Shape, Prediction] = field(default_factory=dict)
+
+    def told(self, shape: Shape) -> Prediction:
+        if shape not in self.known:
+            self.known[shape] = self.predict(shape)
+        return self.known[shape]
+
+    def good(self, one: Prediction, best: Prediction) -> bool:
+        return (
+            one.interval.low >= self.target * best.interval.low
+            and one.samples_per_s >= self.target * best.samples_per_s
+        )
+
+    def climb(self, cores: list[int]) -> list[Prediction]:
+        """Each core count's best worker count; it never falls as cores grow, so go on from it."""
+        peaks: list[Prediction] = []
+        start = flat = 0
+        for count in cores:
+            start, peak = self._peak(count, start)
+            better = not peaks or peak.interval.low > WORTH * max(p.interval.low for p in peaks)
+            flat = 0 if better else flat + 1
+            peaks.append(peak)
+            if flat >= NO_HELP:
+                break
+        return peaks
+
+    def _peak(self, cores: int, start: int) -> tuple[int, Prediction]:
+        where, flat = start, 0
+        best = self.told(Shape(cpus_per_task=cores, num_workers=self.workers[start]))
+        for index in range(start + 1, len(self.workers)):
+            told = self.told(Shape(cpus_per_task=cores, num_workers=self.workers[index]))
+            better = told.interval.low > WORTH * best.interval.low
+            flat = 0 if better else flat + 1
+            where, best = (index, told) if better else (where, best)
+            if flat >= NO_HELP:
+                break
+        return where, best
+
+    def fewest_workers(self, cores: int, best: Prediction) -> Prediction:
+        shapes = (Shape(cpus_per_task=cores, num_workers=count) for count in self.workers)
+        return next(told for told in map(self.told, shapes) if self.good(told, best))
+
+
+def _give_back(
+    search: _Search, written: Prediction, chosen: Prediction, best: Prediction
+) -> Decision:
+    """The job is fine: its workers stay if they can, CPUs that it cannot use go back."""
+    fewer = chosen.shape.cpus_per_task
+    same = search.told(Shape(cpus_per_task=fewer, num_workers=written.shape.num_workers))
+    after = same if search.good(same, best) else chosen
+    free = written.shape.cpus_per_task - fewer
+    if free <= 0 or after.samples_per_s < search.target * written.samples_per_s:
+        return _leave(written, _fine(written, best))
+    return _change(written, after, f"{_cpus(free)} would stay idle")
+
+
+def _improve(written: Prediction, chosen: Prediction, target: float, min_gain: float) -> Decision:
+    """The job could be faster: change it where that is predicted to be worth it."""
+    gain = chosen.samples_per_s / written.samples_per_s - 1
+    freed = written.shape.cpus_per_task - chosen.shape.cpus_per_task
+    if freed > 0 and gain >= target - 1 and gain < min_gain:
+        return _change(written, chosen, f"{_cpus(freed)} would stay idle")
+    if gain < min_gain:
+        return _leave(written, _fine(written, chosen))
+    lost = gain / (1 + gain)
+    return _change(written, chosen, f"{_waiting(written)}, which costs {lost:.0%} of its speed")
+
+
+def _fine(written: Prediction, best: Prediction) -> str:
+    share = min(1.0, written.samples_per_s / best.samples_per_s)
+    return f"already at {share:.0%} of its maximum; {LIMITS[written.bottleneck]} the limit"
+
+
+def _waiting(written: Prediction) -> str:
+    if written.bottleneck == "storage":
+        return "it waits for storage"
+    return f"it waits for data with {_workers(written.shape.num_workers)}"
+
+
+def _workers(count: int) -> str:
+    return "1 worker" if count == 1 else f"{count or 'no'} workers"
+
+
+def _cpus(count: int) -> str:
+    return "1 CPU" if count == 1 else f"{count} CPUs"
+
+
+def _leave(written: Prediction, reason: str) -> Decision:
+    return Decision(
+        action="leave",
+        reason=reason,
+        before=written.shape,
+        after=written.shape,
+        predicted_before=written,
+        predicted_after=written,
+    )
+
+
+def _change(written: Prediction, after: Prediction, reason: str) -> Decision:
+    return Decision(
+        action="change",
+        reason=reason,
+        before=written.shape,
+        after=after.shape,
+        predicted_before=written,
+        predicted_after=after,
+    )

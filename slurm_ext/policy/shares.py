@@ -1,0 +1,23 @@
+"""Each job's proportional share of what a node has: what Slurm gave it, and its part of the rest.
+
+Pure. A node is seldom full: cores that Slurm has given to nobody are used by those who run, until
+somebody else starts there.
+"""
+
+from collections.abc import Mapping
+
+
+def proportional(given: Mapping[str, int], units: int) -> dict[str, int]:
+    """`units` in proportion to what Slurm gave, by job; nobody gets less than that.
+
+    Whole units: the largest remainders are rounded up, equal ones in order of jobs. What was given
+    is left as it is where it already fills the node, or more than that.
+    """
+    total = sum(given.values())
+    if units <= total or total <= 0:
+        return dict(given)
+    shares = {job: count * units // total for job, count in given.items()}
+    by_remainder = sorted(given, key=lambda job: (-(given[job] * units % total), job))
+    for job in by_remainder[: units - sum(shares.values())]:
+        shares[job] += 1
+    return shares

@@ -1,0 +1,35 @@
+"""What enters the user's Python: it measures DataLoaders and, where asked to, sets their workers.
+
+The way in: the task prolog puts `probe/site` on PYTHONPATH; its sitecustomize waits for torch's
+DataLoader and then loads this package. Python 3.8 and newer, torch 1.13 and newer; it prints
+nothing, raises nothing, and where it does not understand a loader it leaves it alone.
+
+Environment: DLQUEUE_RUN_DIR (without it nothing happens), DLQUEUE_NUM_WORKERS (1 to 1024; absent:
+measure only), DLQUEUE_MAX_WORKERS (1 to 1024: headroom), DLQUEUE_DECISION (copied into the
+summary), DLQUEUE_SEEDED=allow (see below).
+
+Which loaders get DLQUEUE_NUM_WORKERS = W workers:
+- map-style ones of at least 8 batches, of torch's own class or a subclass that only has another
+  `__init__`, delivering in order. Each is counted against W while its workers live, so several
+  loaders in one process never hold more than W between them; one for which nothing is left, and
+  every other loader (iterable datasets, data pipes, custom iteration), stays as the user set it.
+- From N >= 1 workers: torch starts W instead of N, within the user's semantics (persistent or a
+  new set each epoch).
+- From 0 workers: only with torch's own samplers, under fork, and for a dataset that showed on two
+  batches in the training process that it keeps no state and holds no open file, socket, thread,
+  database or GPU memory. Whatever goes wrong in the workers, the same epoch goes on in the
+  training process with the batch that was next: nothing lost, nothing twice.
+- Seeds: torch's seed counts as pinned where it is below 2**32 (unpinned ones are random 64-bit
+  numbers). A pinned job with workers is left alone. A pinned job without workers gets them only
+  while fetching draws no random numbers; the first batch that does is fetched again in the
+  training process, which stays with it, so that every random stream is the user's own.
+  DLQUEUE_SEEDED=allow lifts both.
+
+The gate: `$DLQUEUE_RUN_DIR/workers` holds how many of the W may work, looked at five times a
+second; without the file it is W. Memory: W is opened only as far as the workers' measured private
+memory fits.
+
+Headroom: with DLQUEUE_MAX_WORKERS = M each such loader starts up to M workers, idle beyond what
+works at first (W, else the user's own count; a loader without workers stays in the training process
+until the file asks for some). Only as many start as fit into memory and are worth starting.
+"""

@@ -1,0 +1,166 @@
+"""Puts the probe into torch: three methods, patched once, when the job itself imports torch.
+
+Each patched method does what it did before; what is added may fail without the job noticing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+import time
+from typing import Any, Callable
+
+from . import fetching
+from .directive import Directive
+
+_LONG_S = 0.0002  # queueing in shorter times is counted with the next longer one
+
+
+class _Process:
+    """What this process holds; a forked child starts anew."""
+
+    session: Any = None
+    worker: Any = None
+    directive: Directive | None = None
+
+
+def attach(dataloader: Any) -> None:
+    """Patches torch.utils.data.dataloader, which has just been imported."""
+    _Process.directive = Directive()
+    fetch = dataloader._utils.fetch
+    for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
+        kind.fetch = _measured_fetch(kind.fetch, dataloader._utils.worker)
+    loader = dataloader.DataLoader
+    loader.__iter__ = _watched_iter(loader.__iter__, dataloader)
+    base = dataloader._BaseDataLoaderIter
+    base.__next__ = _timed_next(base.__next__)
+    os.register_at_fork(after_in_child=_forget)
+
+
+def _forget() -> None:
+    _Process.session = None
+    _Process.worker = None
+
+
+def _watched_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[Any], Any]:
+    @functools.wraps(original)
+    def __iter__(self: Any) -> Any:  # noqa: N807 - it takes that method's place
+        session = _session(dataloader)
+        meter = session and session.safely(session.meter, self)
+        if not meter:
+            return original(self)
+        kept = getattr(self, "_iterator", None)  # persistent workers
+        began = time.perf_counter()
+        gate = session.safely(session.gate, self, meter)
+        if gate is not None and self.num_workers:
+            iterator = _gated_iter(original, dataloader, self, gate)
+        else:
+            iterator = original(self)
+        fresh = gate is not None and self.num_workers and iterator is not kept
+        meter.started(time.perf_counter() - began, gate.limit if fresh else 0)
+        session.safely(session.watch, self, iterator, meter, gate)
+        return iterator
+
+    return __iter__
+
+
+def _gated_iter(original: Callable[[Any], Any], dataloader: Any, loader: Any, gate: Any) -> Any:
+    """The original `__iter__` with the gate's workers; where they cannot start, the user's."""
+    from . import gated, opening
+
+    generator = loader.generator or sys.modules["torch"].default_generator
+    state = generator.get_state()
+    with contextlib.suppress(Exception), gated.offered(
+        dataloader, opening.Gated.kind, loader, gate
+    ):
+        return original(loader)
+    generator.set_state(state)  # such as no more processes; an error of the user's own comes again
+    return original(loader)
+
+
+def _session(dataloader: Any) -> Any:
+    """This process's session; False where it could not be made, and is not tried again."""
+    if _Process.session is None:
+        _Process.session = False
+        try:
+            from . import gated, opening, session
+
+            if opening.Gated.kind is None:
+                opening.Gated.module = dataloader
+                opening.Gated.kind = gated.gated_kind(dataloader._MultiProcessingDataLoaderIter)
+            _Process.session = session.Session(dataloader, _Process.directive or Directive())
+        except Exception:  # an unknown torch: the loader stays as it is
+            _Process.session = False
+    return _Process.session
+
+
+def _timed_next(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    clock = time.perf_counter
+
+    @functools.wraps(original)
+    def __next__(self: Any) -> Any:  # noqa: N807 - it takes that method's place
+        one = self.__dict__.get("_dlqueue")
+        if one is None:
+            return original(self)
+        began = clock()
+        if one.last:
+            took = began - one.last
+            one.step_s += took
+            if took > _LONG_S:
+                one.step_queued_s += one.queued()
+        try:
+            data = original(self)
+        except BaseException as error:
+            _interrupted(one, clock() - began, isinstance(error, StopIteration))
+            raise
+        now = one.last = clock()
+        took = now - began
+        one.wait_s += took
+        if took > _LONG_S:
+            one.wait_queued_s += one.queued()
+        one.batches += 1
+        if now >= one.due and _Process.session:
+            _Process.session.safely(_Process.session.look, one, now)
+            _Process.session.safely(one.weigh, data)
+            one.last = clock()
+        return data
+
+    return __next__
+
+
+def _interrupted(one: Any, wait_s: float, at_end: bool) -> None:
+    """The pass is over, or the loader raised: either way no batch came of this."""
+    one.wait_s += wait_s
+    one.last = 0.0
+    session = _Process.session
+    if at_end and session:
+        session.safely(session.ended, one)
+
+
+def _measured_fetch(original: Callable[..., Any], worker: Any) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def fetch(self: Any, possibly_batched_index: Any) -> Any:
+        meter = self.__dict__.get("_dlqueue") or _worker_meter(worker)
+        if meter is None:
+            return original(self, possibly_batched_index)
+        if meter.skip:
+            meter.skip -= 1
+            return original(self, possibly_batched_index)
+        return meter.fetch(original, self, possibly_batched_index)
+
+    return fetch
+
+
+def _worker_meter(worker: Any) -> Any:
+    """The totals of the DataLoader worker that this process is; None: it is not one."""
+    if worker._worker_info is None:
+        return None
+    if _Process.worker is None:
+        directive = _Process.directive or Directive()
+        urgent = directive.gates  # the gate waits for it
+        _Process.worker = fetching.WorkerMeter(
+            directive.run_dir, fetching.guard, memory_after=1 if urgent else 4
+        )
+    return _Process.worker

@@ -1,0 +1,39 @@
+"""What the submission asks of this process, read once from its environment."""
+
+from __future__ import annotations
+
+import os
+from typing import Mapping
+
+MAX_WORKERS = 1024
+
+
+class Directive:
+    """The environment's words: where to write, how many workers work and start (None: the user's).
+
+    `max_workers` is the headroom of the node's controller: so many start, no more work at first.
+    """
+
+    def __init__(self, env: Mapping[str, str] = os.environ) -> None:
+        self.run_dir = env.get("DLQUEUE_RUN_DIR", "")
+        self.num_workers = _count(env.get("DLQUEUE_NUM_WORKERS", ""))
+        self.max_workers = _count(env.get("DLQUEUE_MAX_WORKERS", ""))
+        self.decision = env.get("DLQUEUE_DECISION") or None
+        self.seeds_may_change = env.get("DLQUEUE_SEEDED") == "allow"
+
+    @property
+    def gates(self) -> bool:
+        """Whether any loader is to be set or may be asked to change."""
+        return self.num_workers is not None or self.max_workers is not None
+
+    @property
+    def gate_path(self) -> str:
+        """The file that says how many workers may work."""
+        return os.path.join(self.run_dir, "workers")
+
+
+def _count(text: str) -> int | None:
+    """A worker count; None for whatever is not one."""
+    if not (text.isdecimal() and len(text) <= 4):
+        return None
+    return int(text) if 1 <= int(text) <= MAX_WORKERS else None

@@ -1,0 +1,231 @@
+"""What fetching costs: wall and CPU seconds, samples, bytes; in the process that does it.
+
+A worker keeps its totals in a small mapped file, `fetch-<pid>`, which the training process reads:
+that works under fork and spawn, costs no system call, and survives a killed worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import random
+import struct
+import sys
+import time
+from typing import Any, Callable
+
+from . import machine
+
+_FORM = struct.Struct("=7d")
+_BYTES_EVERY_S = 0.1  # /proc/self/io costs some 10 microseconds
+_MEMORY_EVERY_S = 5.0  # smaps_rollup costs milliseconds
+_SHORT_S = 0.0002  # shorter fetches are timed only now and then, once
+_SKIP_AFTER = 64  # so many were timed,
+_SKIP = 15  # one in sixteen
+_PLAIN = (int, float, bool, str, bytes, type(None))
+
+
+# Set while workers are started in place of none: forked children find it.
+guard: Guard | None = None
+
+
+class UnfitError(RuntimeError):
+    """Raised in a worker: this dataset's batches cannot be made there without a difference."""
+
+
+class FetchMeter:
+    """Totals of one process's fetches; bytes are taken now and then and scaled to all samples.
+
+    In the training process the CPU is this thread's: torch's other threads spin between tensors.
+    """
+
+    clock = staticmethod(time.thread_time)
+
+    def __init__(self) -> None:
+        self.skip = 0  # fetches that go by untimed from now on; the caller counts down
+        self._skipped = 0
+        self.may_skip = True
+        self.samples = 0
+        self.batches = 0
+        self.wall_s = 0.0
+        self.cpu_s = 0.0
+        self.queued_s = 0.0
+        self._short = False
+        self._bytes = 0
+        self._bytes_samples = 0
+        self._next_bytes = 0.0
+
+    def fetch(self, original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
+        """One fetch, timed; what fails in timing it is not the job's affair."""
+        began = (time.perf_counter(), self.clock(), self._queued_now())
+        before = machine.bytes_read() if began[0] >= self._next_bytes else None
+        data = original(fetcher, index)
+        with contextlib.suppress(Exception):
+            self._add(*began, _rows(fetcher, index), before)
+        return data
+
+    def _add(
+        self, wall: float, cpu: float, queued: float, samples: int, before: int | None
+    ) -> None:
+        cpu = self.clock() - cpu
+        queued = self._queued_now() - queued
+        wall = time.perf_counter() - wall
+        if before is not None:
+            self._bytes += (machine.bytes_read() or before) - before
+            self._bytes_samples += samples
+            self._next_bytes = time.perf_counter() + _BYTES_EVERY_S
+        self.samples += samples
+        self.batches += 1
+        self.cpu_s += cpu
+        self.wall_s += wall
+        self.queued_s += queued
+        self._short = wall < _SHORT_S
+        if self.may_skip and wall < _SHORT_S and self.batches > _SKIP_AFTER:
+            self.skip = _SKIP
+            self._skipped += _SKIP
+
+    def _queued_now(self) -> float:
+        """What the kernel tells; not asked around fetches too short for a core to be waited for."""
+        return 0.0 if self._short else machine.queued_s()
+
+    def totals(self) -> tuple[float, ...]:
+        """The totals so far, in `read_totals`' form; untimed fetches count like the timed."""
+        batches = self.batches + self._skipped - self.skip
+        scale = batches / self.batches if self.batches else 0.0
+        each = self.samples / self._bytes_samples if self._bytes_samples else 0.0
+        timed = (self.samples, self.batches, self.wall_s, self.cpu_s, self._bytes * each)
+        return (*(total * scale for total in timed), 0.0, self.queued_s * scale)
+
+
+class WorkerMeter(FetchMeter):
+    """A worker's totals, mapped into a file for its parent; `guard` also checks each batch."""
+
+    clock = staticmethod(time.process_time)
+
+    def __init__(self, run_dir: str, guard: Guard | None, memory_after: int = 1) -> None:
+        super().__init__()
+        self.memory_after = memory_after  # fetches; later ones do not hold up the epoch's start
+        self.guard = guard
+        self.may_skip = guard is None  # a guard looks at every batch
+        self.private = 0.0
+        self._next_memory = 0.0
+        self._map: mmap.mmap | None = None
+        with contextlib.suppress(OSError, ValueError):
+            self._map = _mapped(fetch_path(run_dir, os.getpid()))
+
+    def fetch(self, original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
+        """One fetch, timed, checked and published."""
+        state = self.guard.before() if self.guard else None
+        data = super().fetch(original, fetcher, index)
+        if self.guard:
+            self.guard.after(state, data)
+        with contextlib.suppress(Exception):
+            self._publish()
+        return data
+
+    def _publish(self) -> None:
+        if self._map is None:
+            return
+        if self.batches >= self.memory_after and time.perf_counter() >= self._next_memory:
+            self.private = float(machine.private_bytes() or 0)
+            self._next_memory = time.perf_counter() + _MEMORY_EVERY_S
+        totals = self.totals()
+        _FORM.pack_into(self._map, 0, *totals[:5], self.private, totals[6])
+
+
+def _rows(fetcher: Any, index: Any) -> int:
+    return len(index) if fetcher.auto_collation else 1
+
+
+class Guard:
+    """Refuses what a worker would change: a seeded job's draws, batches that cannot travel."""
+
+    def __init__(self, seeded: bool) -> None:
+        self.seeded = seeded
+
+    def before(self) -> Any:
+        """The random generators' state, where it matters."""
+        return random_state() if self.seeded else None
+
+    def after(self, state: Any, data: Any) -> None:
+        """Raises UnfitError where this batch must be made in the training process."""
+        if self.seeded and not same_state(state, random_state()):
+            raise UnfitError("fetching draws random numbers in a job with pinned seeds")
+        if not _travels(data):
+            _pickle(data)
+
+
+def random_state() -> tuple[Any, ...]:
+    """The state of the global generators of Python, torch and, where it is loaded, numpy."""
+    torch, numpy = sys.modules["torch"], sys.modules.get("numpy.random")
+    theirs: Any = ()
+    if numpy is not None:
+        kind, keys, *rest = numpy.get_state()
+        theirs = (kind, keys.tobytes(), *rest)
+    return (random.getstate(), theirs, torch.get_rng_state())
+
+
+def same_state(before: Any, after: Any) -> bool:
+    """Whether nobody drew a random number between two `random_state()`s."""
+    torch = sys.modules["torch"]
+    return bool(before[:2] == after[:2] and torch.equal(before[2], after[2]))
+
+
+def _travels(data: Any) -> bool:
+    """Whether a batch is made of what surely reaches another process."""
+    kind = type(data)
+    if kind in _PLAIN:
+        return True
+    if kind in (list, tuple):
+        return all(map(_travels, data))
+    if kind is dict:
+        return all(map(_travels, data)) and all(map(_travels, data.values()))
+    if kind is sys.modules["torch"].Tensor:
+        return bool(data.device.type == "cpu" and not data.requires_grad and not data.is_sparse)
+    return False
+
+
+def tensor_bytes(data: Any, depth: int = 4) -> int:
+    """Bytes of the tensors in a batch, as far as plain containers hold them."""
+    if isinstance(data, sys.modules["torch"].Tensor):
+        return int(data.element_size() * data.nelement())
+    if depth and isinstance(data, (list, tuple, dict)):
+        values = data.values() if isinstance(data, dict) else data
+        return sum(tensor_bytes(one, depth - 1) for one in values)
+    return 0
+
+
+def _pickle(data: Any) -> None:
+    """Fails here, where it can be told, and not in the queue's thread, where it hangs the job."""
+    from multiprocessing.reduction import ForkingPickler
+
+    try:
+        ForkingPickler.dumps(data)
+    except Exception as error:
+        raise UnfitError(f"a batch cannot be sent from a worker: {error}") from None
+
+
+def fetch_path(run_dir: str, pid: int) -> str:
+    """Where a worker keeps its totals."""
+    return os.path.join(run_dir, f"fetch-{pid}")
+
+
+def read_totals(path: str) -> tuple[float, ...]:
+    """A worker's totals; zeros where it has not fetched yet."""
+    try:
+        with open(path, "rb") as file:
+            return _FORM.unpack(file.read(_FORM.size))
+    except (OSError, struct.error):
+        return (0.0,) * 7
+
+
+def _mapped(path: str) -> mmap.mmap:
+    handle = os.open(
+        path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+    )
+    try:
+        os.ftruncate(handle, _FORM.size)
+        return mmap.mmap(handle, _FORM.size)
+    finally:
+        os.close(handle)

@@ -1,0 +1,72 @@
+"""How many of the started workers may work: a number in a file, looked at at bounded cost."""
+
+from __future__ import annotations
+
+import os
+import time
+
+LOOK_EVERY_S = 0.2
+
+
+class Gate:
+    """The open count, between 1 and `limit`; `ceiling` is a second bound (memory).
+
+    `first` is what is open until the file says otherwise, and again once the file is gone. 0: the
+    loader works in the training process until the file asks for workers.
+    """
+
+    def __init__(self, path: str, limit: int, first: int | None = None) -> None:
+        self.path = path
+        self.limit = limit
+        self.ceiling = limit
+        self.first = limit if first is None else first
+        self.asked = self.first
+        self._seen: tuple[int, int] | None = None
+        self._next_look = 0.0
+
+    def open(self) -> int:
+        """The number of workers that may be given work now."""
+        return max(1, min(self.wanted(), self.limit, self.ceiling))
+
+    def wanted(self) -> int:
+        """What is asked for, whether or not it can be had."""
+        now = time.monotonic()
+        if now >= self._next_look:
+            self._next_look = now + LOOK_EVERY_S
+            self._look()
+        return self.asked
+
+    def _look(self) -> None:
+        try:
+            stat = os.stat(self.path)
+            if (stat.st_mtime_ns, stat.st_ino) != self._seen:
+                self._seen = (stat.st_mtime_ns, stat.st_ino)
+                self.asked = _number(self.path) or self.asked
+        except FileNotFoundError:
+            if self._seen is not None:
+                self._seen, self.asked = None, self.first
+        except OSError:
+            return
+
+
+def _number(path: str) -> int | None:
+    """The file's count; None for anything else in it."""
+    with open(path, "rb") as file:
+        text = file.read(16).strip()
+    return int(text) if text.isdigit() and len(text) <= 4 else None
+
+
+class OpenWorkers:
+    """Stands in for torch's cycle of worker queues: yields only the first `gate.open()` ones."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+        self._next = 0
+
+    def __iter__(self) -> OpenWorkers:
+        return self
+
+    def __next__(self) -> int:
+        worker = self._next if self._next < self.gate.open() else 0
+        self._next = worker + 1
+        return worker

@@ -1,0 +1,72 @@
+"""torch's multi-process iterator with a gate: work goes only to the first workers of the cycle."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Iterator
+
+from .gate import Gate, OpenWorkers
+
+
+def gated_kind(base: Any) -> Any:
+    """A subclass of torch's `_MultiProcessingDataLoaderIter` that bears its name."""
+
+    class Gated(base):  # type: ignore[misc]
+        __doc__ = base.__doc__
+
+        def __init__(self, loader: Any, gate: Gate) -> None:
+            self._dlqueue_open = OpenWorkers(gate)
+            super().__init__(loader)
+
+        def _try_put_index(self) -> None:
+            """Keeps prefetch_factor batches for each open worker under way, no more."""
+            self._worker_queue_idx_cycle = self._dlqueue_open
+            window = self._prefetch_factor * self._dlqueue_open.gate.open()
+            while self._send_idx - self._rcvd_idx < window:
+                sent = self._send_idx
+                super()._try_put_index()
+                if self._send_idx == sent:
+                    return
+
+    Gated.__name__, Gated.__qualname__ = base.__name__, base.__qualname__
+    Gated.__module__ = base.__module__
+    return Gated
+
+
+@contextlib.contextmanager
+def offered(dataloader: Any, kind: Any, loader: Any, gate: Gate) -> Iterator[None]:
+    """Meanwhile torch's own code, asked by `loader` for workers, makes gated ones.
+
+    The name is torch's again before anything is made: torch 1.13 finds its own base class by it.
+    """
+    base = kind.__base__
+
+    def make(asking: Any) -> Any:
+        dataloader._MultiProcessingDataLoaderIter = base
+        if asking is loader:
+            return kind(view(loader, num_workers=gate.limit), gate)
+        return base(asking)
+
+    dataloader._MultiProcessingDataLoaderIter = make
+    try:
+        yield
+    finally:
+        dataloader._MultiProcessingDataLoaderIter = base
+
+
+def view(loader: Any, **changes: Any) -> Any:
+    """A loader of the same parts but for `changes`, for an iterator to see."""
+    other = object.__new__(type(loader))
+    other.__dict__.update(loader.__dict__)
+    other.__dict__.update(changes)
+    return other
+
+
+def pids(iterator: Any) -> tuple[int, ...]:
+    """The process ids of an iterator's workers."""
+    return tuple(worker.pid for worker in getattr(iterator, "_workers", ()))
+
+
+def holds(iterator: Any) -> int:
+    """Workers an iterator keeps alive."""
+    return 0 if getattr(iterator, "_shutdown", True) else len(iterator._workers)

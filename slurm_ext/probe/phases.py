@@ -1,0 +1,225 @@
+"""What one loader did: passes over it, added up into the first epoch and the later ones."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+import weakref
+from typing import Any, Callable
+
+from . import fetching, machine
+from .directive import MAX_WORKERS as MOST_WORKERS
+from .gate import Gate
+
+_LOOK_EVERY_S = 0.2
+_START_SHARE = 0.02  # of a pass, that starting workers which may never work can cost
+
+
+class Pass:
+    """One pass over a loader, from `iter()` to its end. Times are seconds on the wall."""
+
+    def __init__(self, iterator: Any, meter: LoaderMeter, pids: tuple[int, ...]) -> None:
+        self.iterator = weakref.ref(iterator)
+        self.meter = meter
+        self.home = fetching.FetchMeter()  # fetches in this process
+        self.workers_now: Callable[[], int] = lambda: 0
+        self.gate: Gate | None = None
+        self.batches = 0
+        self.wait_s = 0.0
+        self.step_s = 0.0
+        self.wait_queued_s = 0.0  # of them, waiting for a core; NaN where the kernel is silent
+        self.step_queued_s = 0.0
+        self._queued_s = machine.queued_s()
+        self._weighed = [0, 0]  # batches, and bytes in them
+        self.last = 0.0  # when the latest batch was handed over
+        self.due = 0.0
+        self._workers_s = 0.0
+        self._looked = time.perf_counter()
+        self._began = self._looked
+        self._main_cpu_s = time.process_time()
+        self._main_cpu_end_s = self._main_cpu_s
+        self._before: dict[int, tuple[float, ...]] = {}
+        self.join(pids)
+
+    def join(self, pids: tuple[int, ...]) -> None:
+        """Counts these workers' fetches from now on."""
+        for pid in pids:
+            self._before[pid] = fetching.read_totals(self._path(pid))
+
+    def _path(self, pid: int) -> str:
+        return fetching.fetch_path(self.meter.run_dir, pid)
+
+    def look(self, now: float) -> None:
+        """Now and then: how many workers work, for their mean."""
+        self._workers_s += self.workers_now() * (now - self._looked)
+        self._looked = now
+        self.due = now + _LOOK_EVERY_S
+        self._main_cpu_end_s = time.process_time()
+
+    def queued(self) -> float:
+        """Seconds that this thread waited for a core since it was last asked."""
+        before, self._queued_s = self._queued_s, machine.queued_s()
+        lately = self._queued_s - before
+        return 0.0 if lately < 0 else lately  # below zero: the loop went over to another thread
+
+    def weigh(self, batch: Any) -> None:
+        """Now and then: what a batch weighs."""
+        self._weighed[0] += 1
+        self._weighed[1] += fetching.tensor_bytes(batch)
+
+    def private_bytes(self) -> int:
+        """Memory of the largest worker."""
+        return int(max([fetching.read_totals(self._path(pid))[5] for pid in self._before] or [0]))
+
+    def totals(self) -> dict[str, float]:
+        """This pass's part of a phase; all additive."""
+        fetched = self.home.totals()
+        for pid, before in self._before.items():
+            now = fetching.read_totals(self._path(pid))
+            fetched = tuple(a + b - c for a, b, c in zip(fetched, now, before))
+        elapsed = max(self._looked - self._began, 1e-9)
+        wall = self.wait_s + self.step_s
+        return {
+            "epochs": 1 if self.batches else 0,
+            "samples": self.meter.samples(self.batches, fetched),
+            "batches": self.batches,
+            "wall_s": wall,
+            "wait_s": self.wait_s,
+            "step_s": self.step_s,
+            "workers": wall * self._workers_s / elapsed,
+            "fetch_samples": fetched[0],
+            "fetch_wall_s": fetched[2],
+            "fetch_cpu_s": fetched[3],
+            "bytes_read": fetched[4],
+            "main_cpu_s": self._main_cpu_end_s - self._main_cpu_s,
+            "fetch_queued_s": fetched[6],
+            "wait_queued_s": self.wait_queued_s,
+            "step_queued_s": self.step_queued_s,
+            "delivered_bytes": self.batches * self._weighed[1] / max(1, self._weighed[0]),
+        }
+
+    def forget_workers(self) -> None:
+        """Removes the totals of workers that are gone."""
+        for pid in self._before:
+            with contextlib.suppress(OSError):
+                os.unlink(self._path(pid))
+
+
+class LoaderMeter:
+    """One loader's numbers over all its passes, and what was done with it."""
+
+    def __init__(self, number: int, facts: dict[str, Any], run_dir: str) -> None:
+        self.number = number
+        self.facts = facts
+        self.run_dir = run_dir
+        self.rows_in_all: int | None = None  # samples of a full pass, where that is known
+        self.startup_s = 0.0
+        self.worker_private = 0
+        self.gated: int | None = None  # workers started for the directive
+        self.gate_open: int | None = None
+        self.most_workers: int | None = None  # as many as the gate can open
+        self._start_each_s = 0.0  # what starting one worker took, last time
+        self._pass_s = 0.0  # what the last whole pass took
+        self.left_alone: str | None = None
+        self.fallback: str | None = None
+        self.kept: str | None = None  # left alone for good: the trial said why
+        self._trusted: weakref.ref[Any] | None = None
+        self._passes: list[Pass] = []
+        self._lasting: Pass | None = None  # the latest pass of persistent workers
+        self._closed: dict[str, dict[str, float]] = {}
+
+    def samples(self, batches: int, fetched: tuple[float, ...]) -> int:
+        """Samples in so many batches: exact where batches are whole, else by what was fetched."""
+        size = self.facts["batch_size"]
+        if size:
+            rows = batches * size
+            return min(rows, self.rows_in_all) if self.rows_in_all is not None else int(rows)
+        return round(batches * fetched[0] / fetched[1]) if fetched[1] else batches
+
+    def started(self, seconds: float, workers: int) -> None:
+        """Starting so many workers took so long."""
+        self.startup_s += seconds
+        if workers:
+            self._start_each_s = seconds / workers
+
+    def worth_starting(self) -> int:
+        """As many workers as take a small share of a pass to start, where each pass starts them."""
+        if self.facts["persistent"] or not (self._start_each_s and self._pass_s):
+            return MOST_WORKERS
+        return int(_START_SHARE * self._pass_s / self._start_each_s)
+
+    def trust(self, loader: Any) -> None:
+        """This very loader's dataset went well in workers: no trial at home next time."""
+        self._trusted = weakref.ref(loader)
+
+    def trusts(self, loader: Any) -> bool:
+        """Whether `trust` was said of this loader."""
+        return self._trusted is not None and self._trusted() is loader
+
+    def begin(self, one: Pass) -> None:
+        """A new pass; those whose iterator is gone, or is used again, have ended."""
+        fresh = one.iterator()
+        for old in list(self._passes):
+            if old.iterator() in (None, fresh):
+                self.end(old)
+        self._passes.append(one)
+
+    def end(self, one: Pass) -> None:
+        """Adds a pass to its phase, once."""
+        if one in self._passes:
+            self._passes.remove(one)
+            self._pass_s = one.wait_s + one.step_s
+            self.worker_private = max(self.worker_private, one.private_bytes())
+            _add(self._phase(), one.totals())
+            self._lasting = one if self.facts["persistent"] else None
+            if self._lasting is None:
+                one.forget_workers()
+
+    def forget_workers(self) -> None:
+        """At Python's end: no totals file stays."""
+        for one in [*self._passes, *([self._lasting] if self._lasting else [])]:
+            one.forget_workers()
+
+    def _phase(self) -> dict[str, float]:
+        name = "later" if "first_epoch" in self._closed else "first_epoch"
+        return self._closed.setdefault(name, {})
+
+    def row(self) -> dict[str, Any]:
+        """The loader's part of the summary, passes under way included."""
+        phases = {name: dict(total) for name, total in self._closed.items()}
+        for one in self._passes:
+            self.worker_private = max(self.worker_private, one.private_bytes())
+            name = "later" if "first_epoch" in self._closed else "first_epoch"
+            _add(phases.setdefault(name, {}), one.totals())
+        return {
+            "id": self.number,
+            **{key: self.facts[key] for key in ("dataset", "style", "batch_size", "length")},
+            "user_num_workers": self.facts["user_num_workers"],
+            "started_workers": self.facts["user_num_workers"] if self.gated is None else self.gated,
+            "gate": self.gate_open,
+            "most_workers": self.most_workers,
+            "method": "own" if self.gated is None else "gated",
+            "left_alone": self.left_alone,
+            "fallback": self.fallback,
+            "worker_rss_bytes": self.worker_private or None,
+            "startup_s": self.startup_s,
+            "phases": [_phase_row(name, total) for name, total in phases.items()],
+        }
+
+
+def _add(total: dict[str, float], part: dict[str, float]) -> None:
+    for key, value in part.items():
+        total[key] = total.get(key, 0) + value
+
+
+def _phase_row(name: str, total: dict[str, float]) -> dict[str, Any]:
+    row: dict[str, Any] = {"phase": name, **total}
+    row["workers"] = total["workers"] / total["wall_s"] if total["wall_s"] else 0.0
+    for key in ("samples", "batches", "epochs", "fetch_samples", "bytes_read", "delivered_bytes"):
+        row[key] = int(row[key])
+    row["delivered_bytes"] = row["delivered_bytes"] or None  # no tensor was found in a batch
+    for key in ("fetch_queued_s", "wait_queued_s", "step_queued_s"):
+        row[key] = None if math.isnan(row[key]) else row[key]
+    return row

@@ -1,0 +1,144 @@
+"""Whether a dataset could move into forked workers: what it holds, and whether it keeps state.
+
+A bounded walk over the objects that the dataset is made of. `unfit` names what a forked copy
+would share or lose; two equal `signature`s with a fetch between them say that fetching left the
+dataset as it was.
+"""
+
+from __future__ import annotations
+
+import collections
+import gc
+import io
+import socket
+import sys
+import threading
+import types
+from typing import Any, Iterator
+
+MAX_OBJECTS = 5000
+_MAX_ITEMS = 64  # of one container: the items of a list of samples are alike
+_OPAQUE = (type, types.ModuleType, str, bytes, int, float, complex, types.CodeType)
+_HANDLES = (io.IOBase, socket.socket, threading.Thread, types.GeneratorType)
+# Connections, files and contexts of libraries, which must not be shared through fork.
+_FOREIGN = frozenset(
+    (
+        "av",
+        "boto3",
+        "botocore",
+        "cupy",
+        "cv2",
+        "decord",
+        "fsspec",
+        "gcsfs",
+        "grpc",
+        "h5py",
+        "lmdb",
+        "netCDF4",
+        "psycopg2",
+        "pymongo",
+        "pynvml",
+        "pyarrow",
+        "redis",
+        "requests",
+        "s3fs",
+        "sqlite3",
+        "tables",
+        "tensorflow",
+        "urllib3",
+        "zarr",
+    )
+)
+
+
+_TELLING = ("_version", "bit_generator", "getstate", "get_state")
+
+
+class Portrait:
+    """What one walk saw. `unfit` is a clause for the summary, None where nothing speaks against."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.unfit: str | None = None
+        self.signature: list[Any] = []
+        seen: set[int] = set()
+        waiting = collections.deque([dataset])  # nearest first, should the bound be met
+        while waiting and len(seen) < MAX_OBJECTS:
+            item = waiting.popleft()
+            if id(item) in seen or isinstance(item, _OPAQUE):
+                continue
+            seen.add(id(item))
+            self.unfit = self.unfit or _unfit(item)
+            self.signature.append(_state(item))
+            waiting.extend(_parts(item))
+
+
+def _unfit(item: Any) -> str | None:
+    kind = type(item)
+    if isinstance(item, _HANDLES):
+        return f"the dataset holds an open {kind.__name__}"
+    if kind.__module__.partition(".")[0].lstrip("_") in _FOREIGN:
+        return f"the dataset holds a {kind.__module__}.{kind.__name__}"
+    if kind.__module__.partition(".")[0] == "torch" and getattr(item, "is_cuda", False) is True:
+        return "the dataset holds GPU memory"
+    return None
+
+
+def _state(item: Any) -> Any:
+    """What changes when the item is written to: identities, sizes, versions, random states."""
+    state: list[Any] = [id(item)]
+    if isinstance(item, (dict, list, set, bytearray)):
+        state.append(len(item))
+    attributes = getattr(item, "__dict__", None)
+    if type(attributes) is dict:
+        state.extend((name, id(value)) for name, value in attributes.items())
+    return [*state, *(_random_or_version(item, name) for name in _TELLING)]
+
+
+def _random_or_version(item: Any, name: str) -> Any:
+    """A tensor's write count, or a random generator's state as text."""
+    kind = type(item)
+    home = kind.__module__.partition(".")[0]
+    if name == "_version":
+        return getattr(item, name, None) if home == "torch" else None
+    if name == "bit_generator":
+        return str(item.bit_generator.state) if home == "numpy" and hasattr(item, name) else None
+    if kind.__name__ not in ("Random", "RandomState", "Generator") or not hasattr(item, name):
+        return None
+    state = getattr(item, name)()
+    return str(state.tolist() if hasattr(state, "tolist") else state)
+
+
+def _parts(item: Any) -> Iterator[Any]:
+    """The objects an item is made of; a function's globals and a class are not its parts."""
+    if isinstance(item, types.FunctionType):
+        yield from (cell.cell_contents for cell in item.__closure__ or () if _filled(cell))
+        yield from item.__defaults__ or ()
+    elif isinstance(item, dict):
+        yield from _first(item.values())
+    elif isinstance(item, (list, tuple, set, frozenset)):
+        yield from _first(item)
+    elif _plain(item):
+        yield from gc.get_referents(item)
+
+
+def _plain(item: Any) -> bool:
+    """Whether what an item refers to belongs to it (a frame's or a logger's does not)."""
+    logging = sys.modules.get("logging")
+    return not isinstance(item, types.FrameType) and not (
+        logging is not None and isinstance(item, (logging.Logger, logging.Handler))
+    )
+
+
+def _first(items: Any) -> Iterator[Any]:
+    for count, item in enumerate(items):
+        if count >= _MAX_ITEMS:
+            return
+        yield item
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 - an empty cell raises
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,269 @@
+"""One process's measuring: its loaders, the passes under way, the summary."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+import weakref
+from typing import Any, Callable, cast
+
+from . import gated, machine, rules, summary
+from .directive import Directive
+from .gate import Gate
+from .opening import Opening
+from .phases import LoaderMeter, Pass
+
+_WRITE_AFTER_S = (1.0, 2.0)  # then every
+_WRITE_EVERY_S = 5.0
+_WRITE_LIVE_S = 1.0
+_MAX_LOADERS = 32
+_ELSEWHERE = "the workers are with another loader"
+_MEMORY_SHARE = 0.8  # of the room that is left: batches under way need some, too
+
+
+class Session:
+    """Lives from the first DataLoader to the end of the process."""
+
+    def __init__(self, dataloader: Any, directive: Directive) -> None:
+        self.dataloader = dataloader
+        self.directive = directive
+        self.can_gate = rules.understood(dataloader)
+        self.faults: list[str] = []
+        self.meters: list[LoaderMeter] = []
+        self._of: dict[int, tuple[weakref.ref[Any], LoaderMeter]] = {}
+        self._openings: weakref.WeakSet[Opening] = weakref.WeakSet()
+        self._iterators: weakref.WeakSet[Any] = weakref.WeakSet()  # the gated ones
+        self._wrote = 0.0
+        # With a controller at work, differences of two summaries are its measurement.
+        self._write_every_s = _WRITE_EVERY_S if directive.max_workers is None else _WRITE_LIVE_S
+        self._facts = summary.process_facts()
+        self._write_at = [time.perf_counter() + delay for delay in _WRITE_AFTER_S]
+        atexit.register(self.finish)
+
+    # -- one loader ------------------------------------------------------------------------
+
+    def meter(self, loader: Any) -> LoaderMeter | None:
+        """The loader's numbers; one made anew each epoch continues its predecessor's."""
+        known = self._of.get(id(loader))
+        if known is not None and known[0]() is loader:
+            return known[1]
+        facts = _facts(loader, self.dataloader)
+        for ref, meter in list(self._of.values()):
+            if ref() is None and meter.facts == facts:
+                return self._name(loader, meter)
+        if len(self.meters) >= _MAX_LOADERS:
+            return None
+        self.meters.append(LoaderMeter(len(self.meters), facts, self.directive.run_dir))
+        self.meters[-1].rows_in_all = _rows(loader)
+        return self._name(loader, self.meters[-1])
+
+    def _name(self, loader: Any, meter: LoaderMeter) -> LoaderMeter:
+        gone = [key for key, (ref, other) in self._of.items() if other is meter and ref() is None]
+        for key in gone:
+            del self._of[key]
+        self._of[id(loader)] = (weakref.ref(loader), meter)
+        return meter
+
+    def gate(self, loader: Any, meter: LoaderMeter) -> Gate | None:
+        """The gate for a pass that is about to begin; None: it is the user's own."""
+        if not self.directive.gates or meter.fallback:
+            return None
+        running: Any = getattr(loader, "_iterator", None)  # persistent workers, kept from last time
+        if getattr(running, "_dlqueue_open", None) is not None:
+            return cast("Gate", running._dlqueue_open.gate)
+        meter.left_alone = meter.kept or self._refusal(loader)
+        gate = None if meter.left_alone else self._new_gate(meter, int(loader.num_workers))
+        if gate is None:
+            meter.left_alone = meter.left_alone or _ELSEWHERE
+            meter.gate_open = meter.most_workers = None
+        return gate
+
+    def _new_gate(self, meter: LoaderMeter, own: int) -> Gate | None:
+        """A gate with as many workers as are left and fit; None: not even the user's `own` are."""
+        wanted = self.directive.num_workers
+        first = own if wanted is None else wanted
+        left = self._left(first)
+        if left < (max(own, 1) if wanted is None else 1):
+            return None
+        private = machine.private_bytes() or 0
+        gate = Gate(self.directive.gate_path, left, min(first, left))
+        least = max(own, 1) if meter.worker_private else max(own, gate.first, 1)
+        meter.most_workers = max(min(least, left), self._fitting(left, meter, private))
+        asked = max(own, gate.first, gate.wanted(), 1)
+        gate.limit = min(meter.most_workers, max(asked, meter.worth_starting()))
+        self._bound_memory(gate, meter, own, private)
+        return gate
+
+    def _left(self, first: int) -> int:
+        """Workers that another loader of this process may still start."""
+        return max(first, self.directive.max_workers or 0) - self._taken()
+
+    def _fitting(self, most: int, meter: LoaderMeter, private: int) -> int:
+        """As many of `most` workers as memory holds.
+
+        Before one was measured, it may come to hold as much as this process does.
+        """
+        room = machine.room_bytes(private)
+        one = meter.worker_private or private
+        return most if room is None or not one else min(most, int(room * _MEMORY_SHARE // one))
+
+    def _taken(self) -> int:
+        """Workers of the directive that live, or are promised to a pass that has begun."""
+        promised = sum(one.gate.limit for one in self._openings if one.due_to_start())
+        return promised + sum(gated.holds(iterator) for iterator in self._iterators)
+
+    def _refusal(self, loader: Any) -> str | None:
+        if not self.can_gate:
+            return "this torch's DataLoader is not one the probe knows"
+        return rules.left_alone(loader, self.dataloader, self.directive)
+
+    def _bound_memory(
+        self, gate: Gate, meter: LoaderMeter, own: int, private: int | None = None
+    ) -> None:
+        """Opens as many workers as fit; before one was measured, no more than the user's or one."""
+        if gate.limit <= own:
+            return
+        if private is None:
+            private = machine.private_bytes() or 0
+        one, now = meter.worker_private, meter.gate_open or 0
+        room = machine.room_bytes(private + one * now)
+        if room is None:
+            gate.ceiling = gate.limit
+        elif one:
+            gate.ceiling = max(own, 1, now + int(room * _MEMORY_SHARE // one))
+        else:
+            gate.ceiling = max(own, 1)
+
+    # -- one pass --------------------------------------------------------------------------
+
+    def watch(self, loader: Any, iterator: Any, meter: LoaderMeter, gate: Gate | None) -> None:
+        """Measures the pass that `iterator` is about to make, and gates it."""
+        one = Pass(iterator, meter, gated.pids(iterator))
+        meter.begin(one)
+        iterator.__dict__["_dlqueue"] = one
+        fetcher = getattr(iterator, "_dataset_fetcher", None)
+        if fetcher is not None:
+            fetcher.__dict__["_dlqueue"] = one.home
+        own = int(loader.num_workers)
+        one.workers_now = lambda: own
+        if getattr(iterator, "_dlqueue_open", None) is not None:
+            self._follow(one, iterator)
+        elif gate is not None and own == 0:
+            self._open(loader, iterator, one, gate)
+
+    def _open(self, loader: Any, iterator: Any, one: Pass, gate: Gate) -> None:
+        meter = one.meter
+        seeded = rules.pinned_seed(loader) and not self.directive.seeds_may_change
+        opening = Opening(iterator, loader, gate, seeded, not meter.trusts(loader))
+
+        self._openings.add(opening)
+
+        def started(workers: Any, seconds: float) -> None:
+            meter.started(seconds, gate.limit)
+            one.wait_s -= seconds
+            meter.trust(loader)
+            one.join(gated.pids(workers))
+            self._follow(one, workers)
+
+        def left(reason: str) -> None:
+            meter.left_alone = meter.kept = reason
+            meter.gate_open = meter.most_workers = None
+
+        def fell(reason: str) -> None:
+            one.look(time.perf_counter())
+            one.workers_now = lambda: 0
+            meter.fallback, meter.gate_open, meter.most_workers = reason, 0, None
+
+        opening.on_start, opening.on_leave, opening.on_fall = started, left, fell
+        opening.left = lambda: self._left(0)
+        if not opening.claimed:
+            meter.gate_open = 0
+
+    def _follow(self, one: Pass, workers: Any) -> None:
+        gate = workers._dlqueue_open.gate
+        self._iterators.add(workers)
+        one.look(time.perf_counter())
+        one.due = 0.0  # with the first batch: what a worker holds is known then
+        one.meter.gated = gate.limit
+        one.workers_now = gate.open
+        one.gate = gate
+
+    def look(self, one: Pass, now: float) -> None:
+        """Five times a second while a pass runs: mean workers, memory, the summary."""
+        one.look(now)
+        if one.gate is not None:
+            meter = one.meter
+            meter.worker_private = max(meter.worker_private, one.private_bytes())
+            meter.gate_open = one.workers_now()
+            self._bound_memory(one.gate, meter, meter.facts["user_num_workers"])
+        if now >= self._write_at[0]:
+            self._write_at[:] = self._write_at[1:] or [now + self._write_every_s]
+            self.write(finished=False)
+
+    def ended(self, one: Pass) -> None:
+        """A pass came to its end; at most once a second the summary is written then."""
+        now = time.perf_counter()
+        one.look(now)
+        one.meter.end(one)
+        if now >= self._wrote + 1.0:
+            self.write(finished=False)
+
+    # -- the summary -----------------------------------------------------------------------
+
+    def write(self, finished: bool) -> None:
+        """Writes the summary; a full disk or a folder that is gone leaves the job alone."""
+        self._wrote = time.perf_counter()
+        rows = [meter.row() for meter in self.meters]
+        body = summary.document(self._facts, self.directive, rows, self.faults, finished)
+        try:
+            summary.write(self.directive.run_dir, body)
+        except OSError as error:
+            self.fault(error)
+
+    def finish(self) -> None:
+        """At Python's end."""
+        if self._facts["pid"] == os.getpid():
+            self.safely(self.write, True)
+            for meter in self.meters:
+                meter.forget_workers()
+
+    def fault(self, error: BaseException) -> None:
+        """Notes what the probe failed at, once each."""
+        clause = f"{type(error).__name__}: {error}"[:200]
+        if clause not in self.faults and len(self.faults) < 8:
+            self.faults.append(clause)
+
+    def safely(self, act: Callable[..., Any], *args: Any) -> Any:
+        """`act(*args)`; None where it fails, for the probe's faults are not the job's."""
+        try:
+            return act(*args)
+        except Exception as error:  # see above
+            self.fault(error)
+            return None
+
+
+def _facts(loader: Any, dataloader: Any) -> dict[str, Any]:
+    is_map = loader._dataset_kind == dataloader._DatasetKind.Map
+    return {
+        "dataset": type(loader.dataset).__name__[:80],
+        "style": "map" if is_map else "iterable",
+        "batch_size": loader.batch_size or getattr(loader.batch_sampler, "batch_size", None),
+        "length": _length(loader.dataset),
+        "user_num_workers": int(loader.num_workers),
+        "persistent": bool(loader.persistent_workers),
+    }
+
+
+def _rows(loader: Any) -> int | None:
+    """Samples of a whole pass; None where it is not simply the sampler's length."""
+    if loader.batch_size is None or loader.drop_last:
+        return None
+    return _length(loader.sampler)
+
+
+def _length(sized: Any) -> int | None:
+    try:
+        return len(sized)
+    except Exception:  # the user's own __len__, or none
+        return None

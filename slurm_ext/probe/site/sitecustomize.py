@@ -1,0 +1,75 @@
+"""Waits, in every Python process of a job, for torch's DataLoader; costs microseconds otherwise.
+
+Then makes way for the sitecustomize that Python would have found without this one, so that
+Debian's, conda's or the user's own does exactly what it always did, its errors included.
+"""
+
+import os
+import sys
+
+TYPE_CHECKING = False  # not imported: neither typing nor __future__ is loaded in every process
+if TYPE_CHECKING:
+    from typing import Any
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_TARGET = "torch.utils.data.dataloader"
+
+
+class _Finder:
+    """Sees the one import that matters, and lets everybody else's finders do it."""
+
+    @classmethod
+    def find_spec(cls, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
+        if name != _TARGET:
+            return None
+        sys.meta_path.remove(cls)
+        for finder in list(sys.meta_path):  # the rest of them, this one being gone
+            look = getattr(finder, "find_spec", None)  # old ones lack it
+            spec = look(name, path, target) if look else None
+            if spec is not None:
+                break
+        else:
+            return None
+        try:  # noqa: SIM105 - contextlib would cost every process of the job
+            _attach_after(spec.loader)
+        except Exception:  # noqa: S110 - the job goes on whatever happens to the probe
+            pass
+        return spec
+
+
+def _attach_after(loader: "Any") -> None:
+    execute = loader.exec_module
+
+    def exec_module(module: "Any") -> None:
+        execute(module)
+        try:  # noqa: SIM105 - as above
+            _probe().attach(module)
+        except Exception:  # noqa: S110 - as above
+            pass
+
+    loader.exec_module = exec_module
+
+
+def _probe() -> "Any":
+    """The probe's package, under a name that no job imports and without touching sys.path."""
+    import importlib
+    import importlib.util
+
+    folder = os.path.dirname(_HERE)
+    spec: Any = importlib.util.spec_from_file_location(
+        "_dlqueue_probe", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+    )
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = package
+    spec.loader.exec_module(package)
+    return importlib.import_module("_dlqueue_probe.attach")
+
+
+if os.environ.get("DLQUEUE_RUN_DIR"):
+    sys.meta_path.insert(0, _Finder)
+# What follows is as if this folder had never been on the path: Python's site module handles a
+# missing sitecustomize, and reports a failing one, in its own way.
+sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _HERE]
+sys.path_importer_cache.pop(_HERE, None)
+del sys.modules["sitecustomize"]
+__import__("sitecustomize")

@@ -1,0 +1,108 @@
+"""The summary: `$DLQUEUE_RUN_DIR/summary-<pid>.json`, one for each process that used a DataLoader.
+
+Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, sizes bytes, null is
+"not measured", never zero.
+
+- v, pid, rank, world_size, host, python, torch; accelerator: the GPU, null: none
+- started_s, ended_s: the clock (Unix) at the first DataLoader and at this writing; finished: Python
+  came to its end (false: killed, or still running; rewritten every few seconds,
+  about each second where DLQUEUE_MAX_WORKERS is set)
+- cores: what affinity and cgroup quotas leave this process; node_cores: the machine's
+- main_cpu_s: CPU of this process, workers apart
+- directive: num_workers and decision as the environment gave them
+- faults: what the probe itself failed at, one clause each; the job did not notice
+- loaders, each:
+  - id, dataset (class), style (map or iterable), batch_size, length (samples, null: unknown)
+  - user_num_workers as the script asked; started_workers; gate: how many of them may work (0: none
+    yet, the loader starts them when it is asked to); most_workers: what the gate can be asked for
+    (null: the loader cannot be moved)
+  - method: gated (set by the directive) or own (the user's setting)
+  - left_alone: why the directive was not followed; fallback: why it was given up half-way
+  - worker_rss_bytes: private memory of the largest worker; startup_s: starting workers
+  - phases (first_epoch; later), each: epochs, samples, batches; wall_s = wait_s (in next())
+    + step_s (between them); workers: mean number at work; fetch_samples, fetch_wall_s, fetch_cpu_s,
+    bytes_read: what fetching took in whichever process did it (samples made may run ahead of
+    samples used); main_cpu_s: CPU of this process during the phase; fetch_queued_s, wait_queued_s,
+    step_queued_s: the parts of those times in which the thread was ready and waited for a core;
+    delivered_bytes: tensors handed to the training (estimated from a batch five times a second)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import socket
+import sys
+import time
+from typing import Any
+
+from . import machine
+from .directive import Directive
+
+VERSION = 1
+
+
+def process_facts() -> dict[str, Any]:
+    """What does not change while the process lives."""
+    return {
+        "v": VERSION,
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "python": platform.python_version(),
+        "torch": str(sys.modules["torch"].__version__),
+        "started_s": time.time(),
+        "cores": machine.cores(),
+        "node_cores": os.cpu_count(),
+    }
+
+
+def document(
+    facts: dict[str, Any],
+    directive: Directive,
+    loaders: list[dict[str, Any]],
+    faults: list[str],
+    finished: bool,
+) -> dict[str, Any]:
+    """The whole summary as of now."""
+    rank, world_size = _place()
+    return {
+        **facts,
+        "rank": rank,
+        "world_size": world_size,
+        "accelerator": _accelerator(),
+        "ended_s": time.time(),
+        "finished": finished,
+        "main_cpu_s": time.process_time(),
+        "directive": {"num_workers": directive.num_workers, "decision": directive.decision},
+        "loaders": loaders,
+        "faults": faults,
+    }
+
+
+def write(run_dir: str, body: dict[str, Any]) -> None:
+    """Atomically: a reader sees the old one or the new one."""
+    path = os.path.join(run_dir, f"summary-{os.getpid()}.json")
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(body, file)
+    os.replace(path + ".new", path)
+
+
+def _place() -> tuple[int, int]:
+    """Rank and world size: torch.distributed's, else the launcher's, else Slurm's."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    for rank, size in (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS")):
+        texts = os.environ.get(rank, ""), os.environ.get(size, "")
+        if all(text.isdecimal() for text in texts):
+            return int(texts[0]), int(texts[1])
+    return 0, 1
+
+
+def _accelerator() -> str | None:
+    """The GPU in use; a process that did not start CUDA is not made to."""
+    cuda = getattr(sys.modules["torch"], "cuda", None)
+    if cuda is None or not cuda.is_initialized():
+        return None
+    return str(cuda.get_device_name())

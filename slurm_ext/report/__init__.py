@@ -1,0 +1,1 @@
+"""Queries and one jinja2 environment: what people read."""

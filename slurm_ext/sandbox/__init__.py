@@ -1,0 +1,14 @@
+"""A private, rootless, real Slurm for trial, demo, tests and benchmarks.
+
+    with Sandbox(Path("/tmp/try"), Spec(nodes=2, cpus=4)) as sandbox:
+        job_id, said = sandbox.sbatch("--wrap", "hostname")
+        sandbox.wait(job_id)
+
+Everything lives under one folder. One small process, the supervisor, is the ancestor of every
+daemon and of every job's processes; when its owner dies it takes them all down.
+"""
+
+from slurm_ext.sandbox.sandbox import Sandbox
+from slurm_ext.sandbox.spec import Spec
+
+__all__ = ["Sandbox", "Spec"]

@@ -1,0 +1,85 @@
+"""The owner's side of the supervisor: start it, ask it, outlive it."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from slurm_ext.facts.errors import SandboxError
+from slurm_ext.sandbox.layout import Layout
+from slurm_ext.sandbox.processes import bearing, is_same, send, start_time
+
+REPLY_S = 20.0
+MARK = "DLQUEUE_SANDBOX"  # in the environment of everything that runs in a sandbox
+_MODULE = "slurm_ext.sandbox.supervisor"
+
+
+def launch(layout: Layout, manifest: dict[str, Any], env: Mapping[str, str], owned: bool) -> None:
+    """Start the supervisor of `manifest`, which then also says who it is."""
+    layout.manifest.write_text(json.dumps(manifest, indent=1))
+    with (layout.log / "supervisor.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", _MODULE, str(layout.manifest), str(os.getpid() if owned else 0)],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            start_new_session=True,
+            cwd="/",
+        )
+    me = {"pid": process.pid, "started": start_time(process.pid)}
+    layout.manifest.write_text(json.dumps({**manifest, "supervisor": me}, indent=1))
+    deadline = time.monotonic() + REPLY_S
+    while ask(layout, "status", quiet=True) is None:
+        if process.poll() is not None or time.monotonic() > deadline:
+            path = layout.log / "supervisor.log"
+            last = path.read_text(errors="replace").splitlines()[-1:]
+            raise SandboxError(" ".join(["the supervisor did not start: see", f"{path}:", *last]))
+        time.sleep(0.01)
+    # It is waited for by its identity in `end`, maybe from another process than this.
+    process.returncode = 0
+
+
+def ask(layout: Layout, verb: str, *, quiet: bool = False, **request: object) -> Any:
+    """The supervisor's answer. Raises SandboxError; with `quiet`, None where nobody answers."""
+    try:
+        with socket.socket(socket.AF_UNIX) as link:
+            link.settimeout(REPLY_S)
+            link.connect(str(layout.control_socket))
+            link.sendall(json.dumps({"do": verb, **request}).encode() + b"\n")
+            with link.makefile() as stream:
+                answer = json.loads(stream.readline())
+    except (OSError, ValueError) as error:
+        if quiet:
+            return None
+        raise SandboxError(f"the sandbox in {layout.root} is not running ({error})") from None
+    if isinstance(answer, dict) and "error" in answer:
+        raise SandboxError(f"{verb} {request}: {answer['error']}")
+    return answer
+
+
+def end(layout: Layout, supervisor: Mapping[str, int]) -> None:
+    """Have the supervisor take everything down; without one, kill what bears the sandbox's mark."""
+    if ask(layout, "down", quiet=True) is None and _lives(supervisor):
+        send(supervisor["pid"], signal.SIGTERM)
+    deadline = time.monotonic() + REPLY_S
+    while _lives(supervisor) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    if _lives(supervisor):
+        send(supervisor["pid"], signal.SIGKILL)
+    with suppress(ChildProcessError):  # it is ours only in the process that called `up`
+        os.waitpid(supervisor["pid"], 0)
+    while left := bearing(f"{MARK}={layout.root}"):
+        for pid in left:
+            send(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _lives(supervisor: Mapping[str, int]) -> bool:
+    return is_same(supervisor["pid"], supervisor["started"], _MODULE)

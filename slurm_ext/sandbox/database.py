@@ -1,0 +1,61 @@
+"""A private MariaDB for slurmdbd: made, granted, told about the cluster."""
+
+import os
+import subprocess
+from collections.abc import Callable
+
+from slurm_ext.facts.errors import SandboxError
+from slurm_ext.sandbox.machine import search_path
+from slurm_ext.sandbox.plan import Plan
+
+
+def create(plan: Plan) -> None:
+    """An empty data folder. Raises SandboxError."""
+    folder = plan.layout.database
+    _run(
+        "mariadb-install-db",
+        "--no-defaults",
+        f"--datadir={folder}",
+        "--auth-root-authentication-method=normal",
+        "--skip-test-db",
+        *(["--user=root"] if os.geteuid() == 0 else []),
+    )
+
+
+def grant(plan: Plan) -> None:
+    """Slurmdbd's database and user, once mariadbd answers."""
+    user = f"'{plan.user}'@'localhost'"
+    _run(
+        "mariadb",
+        "--no-defaults",
+        f"--socket={plan.layout.run}/mysql.sock",
+        "--user=root",
+        "-e",
+        "CREATE DATABASE slurm_acct_db;"
+        f"CREATE OR REPLACE USER {user} IDENTIFIED BY 'sandbox';"
+        f"GRANT ALL ON slurm_acct_db.* TO {user}",
+    )
+
+
+def register(plan: Plan, run: Callable[[list[str]], object]) -> None:
+    """Make the cluster, an account and the sandbox's user known; `run` raises where it fails."""
+    run(["sacctmgr", "-i", "add", "cluster", f"sandbox{plan.layout.tag}"])
+    run(["sacctmgr", "-i", "add", "account", "sandbox"])
+    if os.geteuid() != 0:  # root is there from the start
+        run(["sacctmgr", "-i", "add", "user", plan.user, "account=sandbox"])
+
+
+def _run(*argv: str) -> None:
+    try:
+        subprocess.run(
+            argv,
+            env={**os.environ, "PATH": search_path()},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+    except subprocess.CalledProcessError as error:
+        raise SandboxError(f"{argv[0]} failed: {error.stderr.strip()}") from None
+    except subprocess.TimeoutExpired:
+        raise SandboxError(f"{argv[0]} took more than 60 s") from None

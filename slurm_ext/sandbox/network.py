@@ -1,0 +1,94 @@
+"""Nodes as hosts of their own: a bridge, and a network namespace with a cable for each node."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+
+from slurm_ext.facts.errors import SandboxError
+from slurm_ext.sandbox.plan import Plan
+from slurm_ext.sandbox.processes import send
+
+# 198.18.0.0/15 is set aside for benchmarks (RFC 2544): no real network is hidden by it.
+SUBNETS = tuple(f"198.{high}.{low}" for high in (18, 19) for low in range(256))
+
+
+def free_subnet(tag: str) -> str:
+    """The first three numbers of a /24 that no interface of this machine has."""
+    links = json.loads(_ip("-json", "-4", "address"))
+    taken = {a["local"].rpartition(".")[0] for link in links for a in link["addr_info"]}
+    first = int(tag, 16) % len(SUBNETS)
+    for subnet in (*SUBNETS[first:], *SUBNETS[:first]):
+        if subnet not in taken:
+            return subnet
+    raise SandboxError("every subnet of 198.18.0.0/15 is taken: take a sandbox down first")
+
+
+def build(plan: Plan) -> None:
+    """The bridge with slurmctld's address, then every node's namespace on a cable to it."""
+    bridge = _bridge(plan)
+    _ip("link", "add", bridge, "type", "bridge")
+    _ip("address", "add", f"{plan.address}/24", "dev", bridge)
+    _ip("link", "set", bridge, "up")
+    for number, node in enumerate(plan.nodes):
+        name, cable = str(node.namespace), _cable(plan, number)
+        _ip("netns", "add", name)
+        _ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", name)
+        _ip("link", "set", cable, "master", bridge, "up")
+        _ip("-n", name, "address", "add", f"{node.address}/24", "dev", "eth0")
+        _ip("-n", name, "link", "set", "eth0", "up")
+        _ip("-n", name, "link", "set", "lo", "up")
+
+
+def undo(plan: Plan) -> list[list[str]]:
+    """Commands that remove what `build` made; the cables go with the namespaces."""
+    if not plan.spec.namespaces:
+        return []
+    spaces = [["ip", "netns", "delete", str(node.namespace)] for node in plan.nodes]
+    return [*spaces, ["ip", "link", "delete", _bridge(plan)]]
+
+
+def plug(plan: Plan, node: str, *, connected: bool) -> None:
+    """Pull a node's cable out of the bridge, or put it back."""
+    _ip("link", "set", _cable(plan, _number(plan, node)), "up" if connected else "down")
+
+
+def kill(plan: Plan, node: str) -> None:
+    """A power cut: SIGKILL to every process of the node's namespace until there is none."""
+    while pids := list(_inhabitants(plan.nodes[_number(plan, node)].namespace)):
+        for pid in pids:
+            send(pid, signal.SIGKILL)
+
+
+def _inhabitants(namespace: str | None) -> Iterator[int]:
+    if namespace is None:
+        raise SandboxError("nodes share this machine's network: build the sandbox with namespaces")
+    said = _ip("netns", "pids", namespace)
+    return (int(pid) for pid in said.split() if int(pid) != os.getpid())
+
+
+def _number(plan: Plan, node: str) -> int:
+    names = [n.name for n in plan.nodes]
+    if node not in names or not plan.spec.namespaces:
+        raise SandboxError(
+            f"{node!r}: only nodes of a sandbox with namespaces are hosts ({', '.join(names)})"
+        )
+    return names.index(node)
+
+
+def _bridge(plan: Plan) -> str:
+    return f"dlq{plan.layout.tag}"  # an interface's name has at most 15 characters
+
+
+def _cable(plan: Plan, number: int) -> str:
+    return f"dlq{plan.layout.tag}v{number}"
+
+
+def _ip(*words: str) -> str:
+    try:
+        argv = ["ip", *words]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    except subprocess.CalledProcessError as error:
+        raise SandboxError(f"ip {' '.join(words)}: {error.stderr.strip()}") from None
+    return done.stdout

@@ -1,0 +1,189 @@
+"""From a Spec to all that the sandbox needs: names, ports, daemons. Nothing is started."""
+
+import os
+import pwd
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from slurm_ext.facts.errors import SandboxError
+from slurm_ext.sandbox.layout import Layout, free_ports
+from slurm_ext.sandbox.machine import CGROUPS, search_path
+from slurm_ext.sandbox.spec import Spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One slurmd: where it listens, and in which network namespace (None: the machine's)."""
+
+    name: str
+    address: str
+    port: int
+    namespace: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Daemon:
+    """One process that the supervisor runs."""
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+
+    @property
+    def log(self) -> str:
+        """Where its output goes; those that keep a log of their own call that `<name>.log`."""
+        ours = self.name in ("advisor", "mariadbd") or self.name.startswith("control-")
+        return f"{self.name}.{'log' if ours else 'out'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All decisions of one sandbox, made once at `up`."""
+
+    spec: Spec
+    layout: Layout
+    address: str  # of slurmctld and the advisor, as nodes see it
+    controller_port: int
+    database_port: int
+    stream_port: int
+    nodes: tuple[Node, ...]
+    slurm_version: tuple[int, int]
+
+    @property
+    def host(self) -> str:
+        """This machine's short name, which slurmctld wants to find in slurm.conf."""
+        return socket.gethostname().partition(".")[0]
+
+    def as_json(self) -> dict[str, Any]:
+        """The decisions, without spec and layout; `from_json` reads them back."""
+        fields = asdict(self)
+        return {k: v for k, v in fields.items() if k not in ("spec", "layout")}
+
+    @classmethod
+    def from_json(cls, spec: Spec, layout: Layout, fields: Mapping[str, Any]) -> "Plan":
+        """The plan that another process made."""
+        nodes = tuple(Node(**node) for node in fields["nodes"])
+        major, minor = fields["slurm_version"]
+        changes = {"nodes": nodes, "slurm_version": (major, minor)}
+        return cls(spec=spec, layout=layout, **{**fields, **changes})
+
+    @property
+    def user(self) -> str:
+        """Who runs the daemons."""
+        return pwd.getpwuid(os.geteuid()).pw_name
+
+
+def make_plan(spec: Spec, layout: Layout, subnet: str | None) -> Plan:
+    """Names and free ports; `subnet` (such as 198.18.7) where nodes are hosts of their own."""
+    ports = free_ports(3 + spec.nodes)
+    names = layout.node_names(spec)
+    nodes = tuple(
+        Node(
+            name=name,
+            address=f"{subnet}.{number + 2}" if subnet else "127.0.0.1",
+            port=ports[3 + number],
+            namespace=f"dlq{layout.tag}-{name}" if subnet else None,
+        )
+        for number, name in enumerate(names)
+    )
+    return Plan(
+        spec=spec,
+        layout=layout,
+        address=f"{subnet}.1" if subnet else "127.0.0.1",
+        controller_port=ports[0],
+        database_port=ports[1],
+        stream_port=ports[2],
+        nodes=nodes,
+        slurm_version=slurm_version(),
+    )
+
+
+def slurm_version() -> tuple[int, int]:
+    """Major version of the installed Slurm, such as (22, 5). Raises SandboxError."""
+    argv = ["slurmctld", "-V"]
+    env = {"PATH": search_path()}
+    try:
+        said = subprocess.run(argv, env=env, capture_output=True, text=True, check=True, timeout=10)
+        major, minor = said.stdout.split()[-1].split(".")[:2]
+        return int(major), int(minor)
+    except (OSError, subprocess.SubprocessError, LookupError, ValueError) as error:
+        raise SandboxError(f"`slurmctld -V` does not tell its version: {error}") from None
+
+
+def daemons(plan: Plan) -> list[Daemon]:
+    """Every daemon in the order of starting."""
+    spec, layout = plan.spec, plan.layout
+    slurm = {"SLURM_CONF": str(layout.slurm_conf)}
+    slurmd = ("slurmd", "-D", "-N")
+    return [
+        Daemon(name="munged", argv=_munged(layout), env={}),
+        *(_database(layout) if spec.accounting else ()),
+        *([_advisor(layout)] if spec.advisor else ()),
+        Daemon(name="slurmctld", argv=("slurmctld", "-D"), env=slurm),
+        *(
+            Daemon(name=node.name, argv=(*_inside(node), *slurmd, node.name), env=slurm)
+            for node in plan.nodes
+        ),
+        *([_control(layout, node.name) for node in plan.nodes] if spec.control else ()),
+    ]
+
+
+def cgroup_folders(plan: Plan) -> list[str]:
+    """What Slurm leaves under the cgroup mounts (no other sandbox has these node names)."""
+    if not plan.spec.cgroup:
+        return []
+    controllers = [path for path in CGROUPS.iterdir() if path.is_dir()]
+    return [str(c / f"slurm_{node.name}") for c in controllers for node in plan.nodes]
+
+
+def _munged(layout: Layout) -> tuple[str, ...]:
+    return (
+        "munged",
+        "--foreground",
+        f"--key-file={layout.etc}/munge.key",
+        f"--socket={layout.munge_socket}",
+        f"--pid-file={layout.run}/munged.pid",
+        f"--log-file={layout.log}/munged.log",
+        f"--seed-file={layout.run}/munged.seed",
+    )
+
+
+def _database(layout: Layout) -> list[Daemon]:
+    mysql = f"{layout.run}/mysql.sock"
+    mariadbd = (
+        "mariadbd",
+        "--no-defaults",
+        f"--datadir={layout.database}",
+        f"--socket={mysql}",
+        f"--pid-file={layout.run}/mariadbd.pid",
+        "--skip-networking",
+        "--innodb-buffer-pool-size=64M",
+        "--innodb-lock-wait-timeout=900",
+        "--innodb-flush-log-at-trx-commit=2",
+        *(["--user=root"] if os.geteuid() == 0 else []),
+    )
+    slurm = {"SLURM_CONF": str(layout.slurm_conf), "MYSQL_UNIX_PORT": mysql}
+    return [
+        Daemon(name="mariadbd", argv=mariadbd, env={}),
+        Daemon(name="slurmdbd", argv=("slurmdbd", "-D"), env=slurm),
+    ]
+
+
+def _advisor(layout: Layout) -> Daemon:
+    argv = (sys.executable, "-m", "slurm_ext.cli", "serve", "--config", str(layout.settings))
+    return Daemon(name="advisor", argv=argv, env={"SLURM_CONF": str(layout.slurm_conf)})
+
+
+def _control(layout: Layout, node: str) -> Daemon:
+    config = str(layout.node(node) / "dlqueue.toml")
+    argv = (sys.executable, "-m", "slurm_ext.cli", "control", "--config", config)
+    return Daemon(name=f"control-{node}", argv=argv, env={"SLURM_CONF": str(layout.slurm_conf)})
+
+
+def _inside(node: Node) -> tuple[str, ...]:
+    """Nsenter and not `ip netns exec`, which would hide /sys and with it the cgroups."""
+    return ("nsenter", f"--net=/run/netns/{node.namespace}") if node.namespace else ()

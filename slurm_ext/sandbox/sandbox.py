@@ -1,0 +1,216 @@
+"""One private Slurm: up, broken on purpose, down."""
+
+import os
+import shutil
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from slurm_ext.facts.errors import SandboxError
+from slurm_ext.sandbox import control, database, network
+from slurm_ext.sandbox.cleanup import clean
+from slurm_ext.sandbox.inside import Inside
+from slurm_ext.sandbox.layout import Layout, read_manifest
+from slurm_ext.sandbox.machine import check_machine
+from slurm_ext.sandbox.plan import Plan, cgroup_folders, daemons, make_plan
+from slurm_ext.sandbox.processes import is_same
+from slurm_ext.sandbox.render import write_files
+from slurm_ext.sandbox.spec import Spec
+
+
+class Sandbox(Inside):
+    """A private Slurm under `root`.
+
+    It ends with the process that called `up`, however that ends, unless `owned` is False. A
+    `temporary` one takes its folder along. Raises SandboxError, MissingError or SlurmError.
+    """
+
+    def __init__(
+        self, root: Path, spec: Spec | None = None, *, owned: bool = True, temporary: bool = False
+    ) -> None:
+        self.spec = spec or Spec()
+        self.layout = Layout(Path(os.path.abspath(root)))  # noqa: PTH100 - links are kept
+        self.owned, self.temporary = owned, temporary
+        self.tell: Callable[[str], None] = lambda _: None  # progress, for whoever shows it
+        self._plan: Plan | None = None
+
+    @classmethod
+    def attach(cls, root: Path) -> "Sandbox":
+        """The sandbox that another process brought up in `root`."""
+        manifest: Any = read_manifest(Path(os.path.abspath(root)))  # noqa: PTH100 - as above
+        sandbox = cls(root, Spec(**manifest["spec"]), owned=False, temporary=manifest["temporary"])
+        sandbox._plan = Plan.from_json(sandbox.spec, sandbox.layout, manifest["plan"])
+        return sandbox
+
+    # -- life ---------------------------------------------------------------------------------
+
+    def up(self) -> Self:
+        """Start everything; returns when every node is idle."""
+        layout = self.layout
+        layout.check()
+        check_machine(self.spec)
+        if layout.root.exists() and any(layout.root.iterdir()):
+            self._clear_remains()
+        layout.root.mkdir(parents=True, exist_ok=True)
+        layout.root.chmod(0o755)
+        subnet = network.free_subnet(layout.tag) if self.spec.namespaces else None
+        self._plan = make_plan(self.spec, layout, subnet)
+        try:
+            self._build()
+            self._start()
+        except BaseException:
+            self.down()
+            raise
+        return self
+
+    def down(self, *, remove: bool = False) -> None:
+        """Stop everything; the folder with its logs stays unless `remove` or temporary."""
+        with suppress(SandboxError):
+            manifest: Any = read_manifest(self.layout.root)
+            if "supervisor" in manifest:
+                control.end(self.layout, manifest["supervisor"])
+            clean(manifest)
+        if remove or self.temporary:
+            shutil.rmtree(self.layout.root, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.up()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.down()
+
+    # -- faults -------------------------------------------------------------------------------
+
+    def stop(
+        self, name: str, number: signal.Signals = signal.SIGTERM, *, grace_s: float = 3.0
+    ) -> None:
+        """End one daemon: the signal, then SIGKILL after `grace_s`; what it started lives on."""
+        control.ask(self.layout, "stop", name=name, number=int(number), grace_s=grace_s)
+
+    def start(self, name: str) -> None:
+        """Run one daemon again and wait until it serves."""
+        self._launch(name)
+
+    def restart(self, name: str) -> None:
+        """Stop and start; `slurmd` is every node's."""
+        names = self.nodes if name == "slurmd" else (name,)
+        for one in names:
+            self.stop(one)
+        for one in names:
+            self.start(one)
+
+    def cut(self, node: str) -> None:
+        """Pull a node's network cable (namespaces)."""
+        network.plug(self.plan, node, connected=False)
+
+    def mend(self, node: str) -> None:
+        """Put the cable back."""
+        network.plug(self.plan, node, connected=True)
+
+    def kill_node(self, node: str) -> None:
+        """A power cut: every process of the node is gone (namespaces); `start` boots it again."""
+        network.kill(self.plan, node)
+        self.until(lambda: node not in self._running(), f"{node} is still running")
+
+    # -- inner works --------------------------------------------------------------------------
+
+    def _clear_remains(self) -> None:
+        """Make room where an earlier sandbox was; never remove what is not a sandbox."""
+        manifest: Any = read_manifest(self.layout.root)
+        if control.ask(self.layout, "status", quiet=True) is not None:
+            raise SandboxError(f"a sandbox is up in {self.layout.root}: take it down first")
+        supervisor = manifest.get("supervisor")
+        if supervisor and is_same(supervisor["pid"], supervisor["started"], "supervisor"):
+            raise SandboxError(f"the sandbox in {self.layout.root} is just starting or stopping")
+        self.down(remove=True)
+
+    def _build(self) -> None:
+        """Files, then the supervisor (which undoes the rest), then what lies outside."""
+        plan, layout = self.plan, self.layout
+        write_files(plan)
+        memory = self._link_state()
+        wanted = daemons(plan)
+        manifest = {
+            "root": str(layout.root),
+            "control": str(layout.control_socket),
+            "temporary": self.temporary,
+            "spec": self.spec.as_json(),
+            "plan": plan.as_json(),
+            "undo": network.undo(plan),
+            "remove": memory,
+            "cgroups": cgroup_folders(plan),
+            "daemons": {
+                d.name: {"argv": d.argv, "env": dict(d.env), "log": str(layout.log / d.log)}
+                for d in wanted
+            },
+        }
+        control.launch(layout, manifest, self.env, self.owned)
+        if self.spec.namespaces:
+            network.build(plan)
+
+    def _link_state(self) -> list[str]:
+        """Slurmctld's folder, in memory where asked for; the paths to remove at the end."""
+        state = self.layout.state
+        if not self.spec.state_on_tmpfs:
+            state.mkdir()
+            return []
+        memory = Path(f"/dev/shm/dlqueue-{self.layout.tag}")  # noqa: S108 - memory is the point
+        memory.mkdir(mode=0o755, exist_ok=True)
+        state.symlink_to(memory)
+        return [str(memory)]
+
+    def _start(self) -> None:
+        if self.spec.accounting:
+            self.tell("making a database")
+            database.create(self.plan)
+        slurmds = set(self.nodes)
+        controls = [d.name for d in daemons(self.plan) if d.name.startswith("control-")]
+        for daemon in daemons(self.plan):
+            if daemon.name not in slurmds and daemon.name not in controls:
+                self._launch(daemon.name)
+        self.tell(f"starting {len(slurmds)} slurmd")
+        for name in slurmds:
+            control.ask(self.layout, "start", name=name)
+        self.wait_for_nodes()
+        for name in controls:
+            self._launch(name)
+
+    def _launch(self, name: str) -> None:
+        """Start a daemon, wait until it serves, then do what must follow."""
+        self.tell(f"starting {name}")
+        control.ask(self.layout, "start", name=name)
+        self.until(lambda: self._serves(name), f"{name} does not serve", name=name)
+        if name == "mariadbd":
+            database.grant(self.plan)
+        elif name == "slurmdbd":
+            database.register(self.plan, self.run)
+
+    def _serves(self, name: str) -> bool:
+        plan, run = self.plan, self.layout.run
+        if name.startswith("control-"):
+            node = self.layout.node(name.removeprefix("control-"))
+            return (node / "dlqueue" / "control" / "status.json").exists()
+        sockets = {"munged": "munge.socket", "mariadbd": "mysql.sock", "advisor": "advisor.sock"}
+        ports = {"slurmctld": plan.controller_port, "slurmdbd": plan.database_port}
+        ports |= {node.name: node.port for node in plan.nodes}
+        if name in sockets:
+            return _connects(socket.AF_UNIX, str(run / sockets[name]))
+        addresses = {node.name: node.address for node in plan.nodes}
+        return _connects(socket.AF_INET, (addresses.get(name, "127.0.0.1"), ports[name]))
+
+
+def _connects(family: socket.AddressFamily, address: str | tuple[str, int]) -> bool:
+    with socket.socket(family) as link, suppress(OSError):
+        link.settimeout(1.0)
+        link.connect(address)
+        return True
+    return False

@@ -1,0 +1,64 @@
+"""What a sandbox should be like, checked before anything is started."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from slurm_ext.facts.errors import SandboxError
+
+MAX_NODES = 200  # as many as were ever seen to come up within the time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """The cluster to build; every count is per node. Raises SandboxError where it cannot be."""
+
+    nodes: int = 1
+    cpus: int = 2
+    mem_mib: int = 8192
+    gpus: int = 0
+    sharing: str | None = None  # mps or shard
+    accounting: bool = False  # slurmdbd on a private MariaDB
+    cgroup: bool = False  # cgroup v1 accounting (root)
+    hooks: bool = False  # our Prolog, TaskProlog and Epilog
+    lua: bool = False  # our job_submit.lua
+    advisor: bool = False  # `dlqueue serve`
+    control: bool = False  # `dlqueue control` on every node (root; its mode: control.mode)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # dlqueue.toml by dotted key
+    state_on_tmpfs: bool = False  # slurmctld's state in memory
+    namespaces: bool = False  # each node a host of its own (root)
+    slurm_conf: str = ""  # lines appended to slurm.conf
+
+    def __post_init__(self) -> None:
+        for fault in _faults(self):
+            raise SandboxError(fault)
+
+    @classmethod
+    def dlqueue(cls, **changes: Any) -> "Spec":
+        """A cluster with all of dlqueue wired in."""
+        return cls(**{"hooks": True, "lua": True, "advisor": True, **changes})
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields as JSON has them; `Spec(**spec.as_json())` is the same Spec."""
+        return {**asdict(self), "settings": dict(self.settings)}
+
+
+def _faults(spec: Spec) -> Iterator[str]:
+    if not 1 <= spec.nodes <= MAX_NODES:
+        yield f"nodes = {spec.nodes}: expected 1 to {MAX_NODES}"
+    if spec.cpus < 1 or spec.mem_mib < spec.cpus or spec.gpus < 0:
+        yield "a node needs at least one CPU, a MiB of memory for each, and no negative GPUs"
+    if spec.sharing and {"mps", "shard"} <= set(spec.sharing.split(",")):
+        yield (
+            "sharing by mps and shard at once breaks Slurm: jobs get no CUDA_VISIBLE_DEVICES;"
+            " choose one"
+        )
+    elif spec.sharing not in (None, "mps", "shard"):
+        yield f"sharing = {spec.sharing!r}: expected mps or shard"
+    if spec.sharing and not spec.gpus:
+        yield f"sharing by {spec.sharing} needs gpus"
+    if spec.control and spec.settings.get("control.mode", "off") == "off":
+        yield "control needs settings with control.mode = shadow or act"
+    if os.geteuid() != 0 and (spec.cgroup or spec.namespaces):
+        yield "cgroup accounting and network namespaces need root; all else works without"

@@ -1,0 +1,168 @@
+"""The sandbox's ancestor: starts and stops its daemons, and leaves nothing when it ends.
+
+    python -m slurm_ext.sandbox.supervisor MANIFEST OWNER_PID     (0: nobody owns it)
+
+It is a subreaper: whatever daemonizes below it, slurmstepd and jobs' processes included, becomes
+its child, so that "everything that descends from me" is the whole sandbox, and no pid can be
+another's. Two processes watch each other: if the one that serves dies, the other sweeps; if the
+other dies, or the owner, the one that serves does. Standard library only, so that it stays small.
+
+Requests are JSON lines on a unix socket: {"do": "start" | "stop" | "status" | "down", ...}.
+"""
+
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from slurm_ext.sandbox.cleanup import sweep
+from slurm_ext.sandbox.processes import send
+
+GRACE_S = 3.0  # slurmctld saves its state within about a second
+REAP_S = 0.1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Supervisor:
+    """The daemons of one manifest, by name."""
+
+    def __init__(self, manifest: Mapping[str, Any]) -> None:
+        self.manifest = manifest
+        self.pids: dict[str, int] = {}
+        self.exits: dict[str, int] = {}
+
+    def start(self, name: str) -> dict[str, object]:
+        """Run a daemon with its output in its log; its pid."""
+        if name in self.pids:
+            return {"pid": self.pids[name]}
+        daemon = self.manifest["daemons"][name]
+        log = (os.POSIX_SPAWN_OPEN, 1, daemon["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self.pids[name] = os.posix_spawnp(
+            daemon["argv"][0],
+            daemon["argv"],
+            {**os.environ, **daemon["env"]},
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                log,
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=True,
+        )
+        self.exits.pop(name, None)
+        return {"pid": self.pids[name]}
+
+    def stop(self, name: str, number: int = signal.SIGTERM, grace_s: float = GRACE_S) -> None:
+        """A signal, then SIGKILL for who did not heed it."""
+        pid = self.pids.get(name)
+        if pid is not None:
+            send(pid, signal.Signals(number))
+            self._await([name], grace_s)
+            send(pid, signal.SIGKILL)
+            self._await([name], GRACE_S)
+
+    def status(self) -> dict[str, object]:
+        """Pids of what runs, exit statuses of what ended (minus the signal's number)."""
+        return {"pid": os.getpid(), "daemons": self.pids, "exits": self.exits}
+
+    def down(self) -> None:
+        """Stop everything, asking first where the folder stays to be looked at."""
+        if not self.manifest["temporary"]:
+            for pid in self.pids.values():
+                send(pid, signal.SIGTERM)
+            self._await(list(self.pids), GRACE_S)
+
+    def reap(self) -> None:
+        """Take note of who has ended, adopted processes included."""
+        with suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                name = next((n for n, pid in self.pids.items() if pid == ended[0]), None)
+                if name is not None:
+                    del self.pids[name]
+                    self.exits[name] = os.waitstatus_to_exitcode(ended[1])
+
+    def _await(self, names: list[str], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while any(name in self.pids for name in names) and time.monotonic() < deadline:
+            self.reap()
+            time.sleep(0.01)
+
+
+def serve(supervisor: Supervisor, listener: socket.socket, lives: list[int]) -> None:
+    """Answer requests until told `down`, or until one of `lives` (pidfds) ends."""
+    while True:
+        ready = select.select([listener.fileno(), *lives], [], [], REAP_S)[0]
+        supervisor.reap()
+        if any(life in ready for life in lives):
+            supervisor.down()
+            return
+        if listener.fileno() in ready and not _answer(supervisor, listener):
+            return
+
+
+def _answer(supervisor: Supervisor, listener: socket.socket) -> bool:
+    """One request; False after `down`. A client that went away is no reason to stop."""
+    client, _ = listener.accept()
+    with client, suppress(OSError):
+        client.settimeout(2.0)
+        with client.makefile("rw") as stream:
+            request = json.loads(stream.readline() or "{}")
+            verb = request.pop("do", None)
+            answer = _obey(supervisor, verb, request)
+            stream.write(json.dumps(answer) + "\n")
+        return bool(verb != "down")
+    return True
+
+
+def _obey(supervisor: Supervisor, verb: str | None, request: dict[str, Any]) -> object:
+    try:
+        if verb in ("start", "stop", "status", "down"):
+            return getattr(supervisor, verb)(**request)
+    except (OSError, LookupError, TypeError, ValueError) as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+    return {"error": f"unknown request {verb!r}"}
+
+
+def main(manifest_path: str, owner: int) -> None:
+    """Become the ancestor, split in two, serve; sweep whatever happens."""
+    manifest = json.loads(Path(manifest_path).read_text())
+    _become_subreaper()
+    lives = [os.pidfd_open(owner)] if owner else []
+    partner = os.pidfd_open(os.getpid())
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    if serving := os.fork():
+        signal.signal(signal.SIGTERM, lambda *_: send(serving, signal.SIGTERM))
+        os.waitpid(serving, 0)
+        sweep(manifest)
+        return
+    _become_subreaper()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    _serve_and_sweep(manifest, [*lives, partner])
+
+
+def _serve_and_sweep(manifest: Mapping[str, Any], lives: list[int]) -> None:
+    supervisor = Supervisor(manifest)
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(manifest["control"])
+            Path(manifest["control"]).chmod(0o600)
+            listener.listen()
+            serve(supervisor, listener, lives)
+    finally:
+        sweep(manifest)
+
+
+def _become_subreaper() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

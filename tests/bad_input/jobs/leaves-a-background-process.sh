@@ -1,0 +1,3 @@
+#!/bin/bash
+setsid sleep 300 &
+echo ran

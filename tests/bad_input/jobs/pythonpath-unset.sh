@@ -1,0 +1,4 @@
+#!/bin/bash
+set -eu
+unset PYTHONPATH
+python3 -c "print('ran')"

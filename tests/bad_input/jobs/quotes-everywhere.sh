@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH --job-name="it's a \\ name"
+# ' " ` $( ' """ ]]] }}} \" \\
+echo "r"'a'n

@@ -1,0 +1,3 @@
+#!/bin/bash
+#SBATCH --job-name="[red]x[/blink][link=file:///etc/passwd]"
+echo ran

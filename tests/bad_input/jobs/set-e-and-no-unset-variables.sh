@@ -1,0 +1,5 @@
+#!/bin/bash
+set -euo pipefail
+trap 'echo trapped' ERR
+true | cat
+echo ran

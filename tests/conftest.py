@@ -1,0 +1,77 @@
+"""Fixtures of every test: real Slurms, made on demand and gone afterwards."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+
+from slurm_ext.sandbox import Sandbox, Spec
+from slurm_ext.sandbox.machine import search_path
+
+MakeSandbox = Callable[..., Sandbox]
+hypothesis.settings.register_profile("untimed", deadline=None)  # no test asserts a time
+hypothesis.settings.load_profile("untimed")
+
+NEEDED = ("slurmctld", "slurmd", "sbatch", "munged")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what this machine cannot run, saying what it lacks."""
+    missing = [name for name in NEEDED if shutil.which(name, path=search_path()) is None]
+    no_slurm = pytest.mark.skip(reason=f"needs {', '.join(missing)} (contrib/packaging/setup.sh)")
+    no_root = pytest.mark.skip(reason="needs root")
+    for item in items:
+        if missing and item.get_closest_marker("slurm"):
+            item.add_marker(no_slurm)
+        if os.geteuid() != 0 and item.get_closest_marker("root"):
+            item.add_marker(no_root)
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder short enough for sockets and open to munge, unlike tmp_path."""
+    yield from _short_folder()
+
+
+@pytest.fixture
+def make_sandbox() -> Iterator[MakeSandbox]:
+    """`make_sandbox(nodes=2, gpus=1, ...)`: a Slurm that is up, taken down after the test."""
+    yield from _factory()
+
+
+@pytest.fixture(scope="module")
+def make_module_sandbox() -> Iterator[MakeSandbox]:
+    """As `make_sandbox`, for fixtures that a whole module shares."""
+    yield from _factory()
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[Sandbox]:
+    """One plain Slurm (two nodes of four CPUs, nothing of ours) for all tests; do no harm."""
+    for make in _factory():
+        yield make(nodes=2, cpus=4)
+
+
+def _short_folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="dlq-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _factory() -> Iterator[MakeSandbox]:
+    made: list[Sandbox] = []
+
+    def make(**fields: Any) -> Sandbox:
+        root = Path(tempfile.mkdtemp(prefix="dlq-"))
+        made.append(Sandbox(root, Spec(**fields), temporary=True))
+        return made[-1].up()
+
+    yield make
+    for one in made:
+        one.down()

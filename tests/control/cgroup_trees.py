@@ -1,0 +1,32 @@
+"""Control groups as Slurm lays them out, in plain files: 22.05 (version 1) and 24.11 (2)."""
+
+from pathlib import Path
+
+from slurm_ext.control.place import Place
+
+
+def version_1(mount: Path, place: Place, cores: str) -> Path:
+    """A job of one batch step under ConstrainCores=yes; the job's cpuset."""
+    user = mount / "cpuset" / f"slurm_{place.node}" / f"uid_{place.uid}"
+    job = user / f"job_{place.job_id}"
+    for folder in (user, job, job / "step_batch"):
+        folder.mkdir(parents=True)
+        (folder / "cpuset.cpus").write_text(f"{cores}\n")
+    freezer = mount / "freezer" / f"slurm_{place.node}" / f"uid_{place.uid}"
+    (freezer / f"job_{place.job_id}").mkdir(parents=True)
+    (freezer / f"job_{place.job_id}" / "cgroup.procs").write_text("")
+    return job
+
+
+def version_2(mount: Path, place: Place, cores: str) -> Path:
+    """The same under version 2; step and task follow the job."""
+    mount.mkdir(exist_ok=True)
+    (mount / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    job = mount / "system.slice" / f"{place.node}_slurmstepd.scope" / f"job_{place.job_id}"
+    for folder, own in ((job, cores), (job / "step_batch", cores), (job / "step_batch/user", "")):
+        folder.mkdir(parents=True)
+        (folder / "cgroup.controllers").write_text("cpuset cpu memory\n")
+        (folder / "cpuset.cpus").write_text(f"{own}\n")
+        (folder / "cpu.max").write_text("max 100000\n")
+        (folder / "cgroup.procs").write_text("")
+    return job

@@ -1,0 +1,35 @@
+"""What a job is promised by the controller: its share as its script is written."""
+
+from slurm_ext.control.believe import offers_of, written
+from slurm_ext.control.measure import Knob
+from slurm_ext.facts.records import Level, LoaderRun
+from slurm_ext.model.estimate import estimate
+
+READS = LoaderRun(
+    samples_per_s=120.0,
+    workers=2,
+    cores=0.5,
+    batch_size=8,
+    accel_samples_per_s=350.0,
+    fetch_wall_s=0.0166,
+    fetch_cpu_s=0.0003,
+    main_cpu_s=0.0003,
+    emulated=True,
+)
+
+
+def test_the_promise_is_the_share_with_the_scripts_own_workers() -> None:
+    """More workers make more of the same share, and the promise does not rise with them."""
+    known = estimate({Level.SCRIPT_ARGS: [READS]})
+    knob = Knob(now=10, least=1, most=10, written=2)
+    promised = written(known, knob, 2, grain_cores=0.25, ranks=1)
+    assert promised is not None
+    assert (promised.units, promised.workers) == (2, 2)
+    assert abs(promised.samples_per_s / READS.samples_per_s - 1) < 0.1
+    best = offers_of(known, knob, 8, grain_cores=0.25, ranks=1)[1]
+    assert best.samples_per_s > 2 * promised.samples_per_s
+
+
+def test_nothing_is_promised_of_what_is_not_known() -> None:
+    """Without a curve the policy keeps the job at its share."""
+    assert written(None, Knob(now=2, least=1, most=8, written=2), 2, grain_cores=1, ranks=1) is None

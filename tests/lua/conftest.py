@@ -1,0 +1,36 @@
+"""Interpreters for the tests, of every installed Lua version."""
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from slurm_ext.facts.settings import Settings
+from tests.lua.lua_process import Lua, install
+
+INTERPRETERS = ("lua5.1", "lua5.3", "lua5.4")
+
+
+@pytest.fixture(scope="session", params=INTERPRETERS)
+def interpreter(request: pytest.FixtureRequest) -> str:
+    """Every Lua that is installed; 5.1 is the one that Debian's slurmctld runs."""
+    name = str(request.param)
+    if shutil.which(name) is None and name != "lua5.1":
+        pytest.skip(f"{name} is not installed")
+    return name
+
+
+@pytest.fixture(scope="session")
+def lua(interpreter: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lua]:
+    """An interpreter with our parts as globals `json`, `edits` and `request`."""
+    folder = tmp_path_factory.mktemp("parts")
+    install(folder, Settings())
+    running = Lua(interpreter)
+    running.run(
+        "json = dofile(... .. '/json.lua')"
+        " edits = loadfile(... .. '/edits.lua')(json)"
+        " request = loadfile(... .. '/request.lua')(json)",
+        str(folder).encode(),
+    )
+    yield running
+    running.close()

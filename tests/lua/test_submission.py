@@ -1,0 +1,406 @@
+"""dlqueue.lua in real interpreters against real sockets: what it asks, and what faults cost."""
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurm_ext.facts import wire
+from slurm_ext.facts.records import Submission
+from slurm_ext.facts.settings import Settings
+from tests.fake_advisor import (
+    DECISION,
+    Behaviour,
+    FakeAdvisor,
+    cpus,
+    drips,
+    floods,
+    half,
+    hangs,
+    hangs_up,
+    reply,
+    says,
+)
+from tests.lua.lua_process import Expression, Lua, install, literal
+
+AS_WRITTEN = {b"cpus_per_task": 65534, b"min_cpus": 1, b"pn_min_cpus": 65534}
+CHANGE = reply(cpus(4, DLQUEUE_DECISION=DECISION), "dlqueue: cpus-per-task 1 -> 4")
+
+
+class Controller:
+    """dlqueue.lua as one slurmctld would hold it, with its folder, socket and kill file."""
+
+    def __init__(self, lua: Lua, folder: Path, **advisor: int) -> None:
+        self.lua, self.socket, self.kill_file = lua, folder / "s", folder / "off"
+        values: dict[str, Any] = {f"advisor.{key}": value for key, value in advisor.items()}
+        values |= {"paths.socket": str(self.socket), "paths.kill_file": str(self.kill_file)}
+        install(folder, Settings(values=values))
+        lua.run("dlqueue = dofile(...)", str(folder / "dlqueue.lua").encode())
+
+    def submit(
+        self,
+        fields: dict[str, Any] | None = None,
+        env: dict[str, Any] | None = None,
+        partitions: dict[str, Any] | None = None,
+    ) -> dict[bytes, Any]:
+        """One submission: `answer`, and the `job`, `env`, `said` and `logged` that it left."""
+        given: tuple[Any, ...] = (fields or {}, {} if env is None else env, {}, partitions or {})
+        result: dict[bytes, Any] = self.lua.run(f"return submit({', '.join(map(literal, given))})")
+        return result
+
+
+@pytest.fixture
+def controller(lua: Lua, tmp_path: Path) -> Controller:
+    """A controller with a deadline that a busy machine keeps."""
+    return Controller(lua, tmp_path, deadline_ms=1000)
+
+
+def as_written(result: dict[bytes, Any]) -> bool:
+    """Whether the job went through untouched and its user saw nothing."""
+    unchanged = {name: result[b"job"][name] for name in AS_WRITTEN} == AS_WRITTEN
+    return result[b"answer"] == 0 and unchanged and not result[b"env"] and not result[b"said"]
+
+
+# What is asked -----------------------------------------------------------------------------
+
+
+def asked(controller: Controller, *args: Any, **kwargs: Any) -> Submission:
+    """The submission that the advisor decodes when this job is submitted."""
+    lines: list[bytes] = []
+
+    def answer(connection: socket.socket, line: bytes) -> None:
+        lines.append(line)
+        connection.sendall(reply())
+
+    with FakeAdvisor(controller.socket, answer):
+        assert controller.submit(*args, **kwargs)[b"logged"] == {}
+    kind, job = wire.decode_request(lines[0])
+    assert kind == "submit"
+    assert len(lines[0]) <= wire.MAX_LINE_BYTES
+    assert job is not None
+    return job
+
+
+def test_unset_fields_are_absent(controller: Controller) -> None:
+    """Slurm's sentinels for "not set" never reach the advisor as numbers."""
+    assert asked(controller) == Submission(
+        name="train.sh",
+        user_id=1000,
+        user_name="ada",
+        script="#!/bin/bash\ntrue\n",
+        work_dir="/home/ada",
+        min_cpus=1,
+    )
+
+
+def test_every_field_arrives(controller: Controller) -> None:
+    """Each field of Submission is filled from Slurm's own, sizes in MiB and times in minutes."""
+    env = dict.fromkeys(wire.ENV_NAMES, "1")
+    fields = {
+        "partition": "gpu", "account": "vision", "qos": "high", "reservation": "class",
+        "comment": "mine", "num_tasks": 2, "ntasks_per_node": 1, "min_nodes": 2, "max_nodes": 3,
+        "cpus_per_task": 4, "min_cpus": 8, "pn_min_cpus": 4, "min_mem_per_cpu": 400,
+        "min_mem_per_node": 0, "time_limit": 60, "shared": 0, "array_inx": "0-3",
+        "het_job_offset": 0, "tres_per_job": "gres:gpu:2", "tres_per_node": "gres:gpu:1",
+        "cpus_per_tres": "gres:gpu:4", "argc": 3, "argv": {0: "train.sh", 1: "--lr", 2: ""},
+    }  # fmt: skip
+    assert asked(controller, fields, {**env, "SECRET": "x"}) == Submission(
+        name="train.sh", user_id=1000, user_name="ada", partition="gpu", account="vision",
+        qos="high", reservation="class", script="#!/bin/bash\ntrue\n", comment="mine",
+        argv=("train.sh", "--lr", ""), work_dir="/home/ada", num_tasks=2, ntasks_per_node=1,
+        min_nodes=2, max_nodes=3, cpus_per_task=4, min_cpus=8, pn_min_cpus=4, mem_per_cpu_mib=400,
+        mem_per_node_mib=0, time_limit_minutes=60, shared=0, array="0-3", het_offset=0,
+        gres="gres:gpu:2,gres:gpu:1,gres:gpu:4", cpus_per_tres="gres:gpu:4", env=env,
+    )  # fmt: skip
+
+
+def test_the_golden_request_is_what_lua_writes(controller: Controller) -> None:
+    """The wire's golden request is what this job becomes, field by field."""
+    golden = Path(__file__).parent.parent / "golden" / "wire" / "submit-v1.json"
+    job = wire.decode_request(golden.read_bytes())[1]
+    fields = {
+        "partition": "gpu", "account": "vision", "argc": 1, "argv": {0: "train.sh"},
+        "script": "#!/bin/bash\n#SBATCH -c 1\npython3 train.py --workers 0\n",
+        "min_nodes": 1, "num_tasks": 1, "cpus_per_task": 1, "min_cpus": 1, "pn_min_cpus": 1,
+        "min_mem_per_cpu": 400, "time_limit": 60,
+    }  # fmt: skip
+    assert asked(controller, fields, {"SLURM_CPUS_PER_TASK": "1"}) == job
+
+
+def test_infinite_numbers_are_absent(controller: Controller) -> None:
+    """INFINITE, and memory's 64-bit "not set", are no numbers either."""
+    job = asked(
+        controller,
+        {"time_limit": 4294967295, "cpus_per_task": 65535, "min_mem_per_node": 2.0**64},
+    )
+    found = (job.time_limit_minutes, job.cpus_per_task, job.mem_per_node_mib)
+    assert found == (None, None, None)
+
+
+def test_defaults_that_slurm_fills_in_later_are_told(controller: Controller) -> None:
+    """A job that names neither is asked about with the default partition and account."""
+    partitions = {"cpu": {"flag_default": 0}, "gpu": {"flag_default": 1}}
+    job = asked(controller, {"default_account": "vision"}, partitions=partitions)
+    assert (job.partition, job.account) == ("gpu", "vision")
+
+
+HOSTILE = (
+    *(
+        b"'; DROP TABLE runs; --",
+        b"<script>alert(1)</script>",
+        b"\x1b]0;title\x07\x1b[2J",
+        b"a\nb\r\n",
+    ),
+    *(b"\xff\xfe\x80", b'\\"}],"v":2', b"nul\0nul", "ünï→😀".encode()),
+)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_hostile_texts_arrive_as_they_are(controller: Controller, hostile: bytes) -> None:
+    """Names, comments, scripts and arguments are data, whatever bytes they hold."""
+    fields = {"name": hostile, "comment": hostile, "script": b"#!/bin/sh\n" + hostile}
+    job = asked(controller, {**fields, "argc": 1, "argv": {0: hostile}}, {"DLQUEUE": hostile})
+    text = hostile.decode("utf-8", "surrogateescape")
+    assert (job.name, job.comment, job.argv) == (text, text, (text,))
+    assert job.script == "#!/bin/sh\n" + text
+    assert job.env == {"DLQUEUE": text}
+
+
+def giant(byte: int) -> Expression:
+    """4 MB of one byte."""
+    return Expression(f'("\\{byte:03d}"):rep(4000000)')
+
+
+@pytest.mark.parametrize("byte", [ord("x"), ord('"'), 1, 255])
+def test_giant_texts_are_cut(controller: Controller, byte: int) -> None:
+    """4 MB of script and of everything else still make a line that the advisor accepts."""
+    names = ("name", "comment", "work_dir", "account", "tres_per_node", "script")
+    fields = dict.fromkeys(names, giant(byte))
+    argv = {i: bytes([byte]) * 600 for i in range(300)}
+    job = asked(controller, {**fields, "argc": 300, "argv": argv})
+    assert job.script_truncated
+    assert job.script is not None
+    assert len(job.script) == (65536 if byte == 1 else wire.MAX_SCRIPT_BYTES)
+    assert (len(job.name), len(job.argv)) == (1024, 64)
+
+
+# Who is asked, and when --------------------------------------------------------------------
+
+
+def test_an_answer_changes_the_job_and_tells_the_user(controller: Controller) -> None:
+    """The plain case: fields, environment and one line for the user."""
+    with FakeAdvisor(controller.socket, says(CHANGE)):
+        result = controller.submit()
+    assert {result[b"job"][name] for name in AS_WRITTEN} == {4}
+    assert result[b"env"][b"DLQUEUE_DECISION"] == DECISION.encode()
+    assert result[b"said"] == [b"dlqueue: cpus-per-task 1 -> 4"]
+
+
+def test_one_connection_serves_all(controller: Controller) -> None:
+    """The connection is kept from one submission to the next."""
+    with FakeAdvisor(controller.socket, says(CHANGE)) as advisor:
+        assert [len(controller.submit()[b"said"]) for _ in range(20)] == [1] * 20
+        assert (len(advisor.connections), len(advisor.requests)) == (1, 20)
+
+
+def test_a_restarted_advisor_costs_one_reconnect(controller: Controller) -> None:
+    """The first submission after a restart is answered as if nothing had happened."""
+    for _ in range(3):
+        with FakeAdvisor(controller.socket, says(CHANGE)) as advisor:
+            assert controller.submit()[b"said"]
+            assert controller.submit()[b"said"]
+        assert (len(advisor.connections), len(advisor.requests)) == (1, 2)
+
+
+def test_a_late_answer_is_never_taken_for_the_next_job(controller: Controller) -> None:
+    """What an advisor says after its answer is thrown away with the connection."""
+
+    def answers_twice(connection: socket.socket, _: bytes) -> None:
+        connection.sendall(reply())
+        time.sleep(0.1)
+        connection.sendall(CHANGE)
+
+    with FakeAdvisor(controller.socket, answers_twice) as advisor:
+        assert as_written(controller.submit())
+        time.sleep(0.3)
+        assert as_written(controller.submit())
+        assert len(advisor.connections) == 2
+
+
+@pytest.mark.parametrize(
+    "make", [Path.touch, Path.mkdir, os.mkfifo], ids=["file", "folder", "pipe"]
+)
+def test_the_kill_file_stops_everything(
+    controller: Controller, make: Callable[[Path], None]
+) -> None:
+    """While anything of that name exists, nobody is asked; afterwards work goes on at once."""
+    with FakeAdvisor(controller.socket, says(CHANGE)) as advisor:
+        make(controller.kill_file)
+        assert as_written(controller.submit())
+        assert advisor.connections == []
+        controller.kill_file.rename(controller.kill_file.with_name("on"))
+        assert not as_written(controller.submit())
+
+
+def test_jobs_without_a_script_are_not_even_asked_about(controller: Controller) -> None:
+    """salloc, srun and the later parts of heterogeneous jobs are left alone."""
+    with FakeAdvisor(controller.socket, says(CHANGE)) as advisor:
+        assert as_written(controller.submit({"script": False}))  # the mock's way to say nil
+        assert advisor.connections == []
+
+
+# Faults ------------------------------------------------------------------------------------
+
+
+FAULTS: dict[str, Behaviour] = {
+    "hangs": hangs,
+    "hangs_up": hangs_up,
+    "drips": drips(CHANGE),
+    "floods": floods,
+    "half_a_line": half(CHANGE),
+    "no_newline": says(CHANGE[:-1]),
+    "garbage": says(b"\xff\x00\x1b[2J garbage\n"),
+    "two_lines": says(CHANGE + CHANGE),
+    "other_version": says(CHANGE.replace(b'"v": 1', b'"v": 2')),
+    "wrong_types": says(CHANGE.replace(b'"cpus_per_task": 4', b'"cpus_per_task": "4"')),
+    "off_the_white_list": says(reply({"extra": "boom"})),
+    "long_line": says(reply(message="x" * 70_000)),
+}
+
+
+@pytest.mark.parametrize("behaviour", FAULTS.values(), ids=FAULTS)
+def test_a_faulty_advisor_costs_one_try(lua: Lua, tmp_path: Path, behaviour: Behaviour) -> None:
+    """The job goes as written, one line is logged, and the next jobs do not even ask."""
+    controller = Controller(lua, tmp_path, deadline_ms=100)
+    with FakeAdvisor(controller.socket, behaviour) as advisor:
+        first = controller.submit()
+        assert as_written(first)
+        assert len(first[b"logged"]) == 1
+        assert first[b"logged"][0].startswith(b"dlqueue: no advice (")
+        for _ in range(3):
+            following = controller.submit()
+            assert as_written(following)
+            assert following[b"logged"] == {}
+        assert len(advisor.requests) == 1
+
+
+@contextlib.contextmanager
+def a_full_backlog(path: Path) -> Iterator[None]:
+    """A listener whose queue is full and that never accepts (a stopped advisor)."""
+    with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as waiting:
+        listener.bind(str(path))
+        listener.listen(0)
+        waiting.enter_context(socket.socket(socket.AF_UNIX)).connect(str(path))
+        yield
+
+
+@contextlib.contextmanager
+def never_read(path: Path) -> Iterator[None]:
+    """A listener that accepts nobody: the connection works, a large request fills its buffer."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(8)
+        yield
+
+
+@contextlib.contextmanager
+def stale(path: Path) -> Iterator[None]:
+    """A socket file that nobody listens on."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+    yield
+
+
+@contextlib.contextmanager
+def a_plain_file(path: Path) -> Iterator[None]:
+    """Not a socket at all."""
+    path.write_text("not a socket")
+    yield
+
+
+@contextlib.contextmanager
+def nothing(_: Path) -> Iterator[None]:
+    """No such file."""
+    yield
+
+
+@pytest.mark.parametrize("there", [nothing, stale, a_plain_file, a_full_backlog, never_read])
+def test_an_advisor_that_is_not_there_costs_one_try(
+    lua: Lua, tmp_path: Path, there: Callable[[Path], contextlib.AbstractContextManager[None]]
+) -> None:
+    """Whatever stands at the socket's path, the job goes as written and one line says why."""
+    controller = Controller(lua, tmp_path, deadline_ms=100)
+    with there(controller.socket):
+        results = [controller.submit({"script": giant(ord("x"))}) for _ in range(3)]
+    assert all(map(as_written, results))
+    assert [len(result[b"logged"]) for result in results] == [1, 0, 0]
+
+
+def test_a_clock_that_steps_back_does_not_prolong_the_rest(controller: Controller) -> None:
+    """The advisor is tried again after breaker_s, or as soon as the clock jumps either way."""
+    controller.lua.run("real_time, now = os.time, 1000 os.time = function() return now end")
+    try:
+        assert controller.submit()[b"logged"]
+        for seconds, tried in ((1029, False), (1030, True), (1059, False), (5, True), (34, False)):
+            controller.lua.run(f"now = {seconds}")
+            assert bool(controller.submit()[b"logged"]) == tried
+    finally:
+        controller.lua.run("os.time = real_time")
+
+
+def test_the_deadline_holds_when_the_clock_steps_back(lua: Lua, tmp_path: Path) -> None:
+    """A step while waiting for a dripping advisor does not make the wait longer than it was."""
+    controller = Controller(lua, tmp_path, deadline_ms=100)
+    controller.lua.run(
+        "core = require('socket.core') gettime, back = core.gettime, 0"
+        " core.gettime = function() back = back + 0.001 return gettime() - back end"
+    )
+    try:
+        with FakeAdvisor(controller.socket, hangs):
+            assert as_written(controller.submit())
+    finally:
+        controller.lua.run("core.gettime = gettime")
+
+
+def test_without_luasocket_jobs_go_as_written(controller: Controller) -> None:
+    """A controller without the library logs it and leaves every job alone."""
+    controller.lua.run(
+        "kept = { package.loaded['socket.core'], package.path, package.cpath }"
+        " package.loaded['socket.core'], package.path, package.cpath = nil, '', ''"
+    )
+    try:
+        result = controller.submit()
+    finally:
+        controller.lua.run(
+            "package.loaded['socket.core'], package.path, package.cpath = kept[1], kept[2], kept[3]"
+        )
+    assert as_written(result)
+    assert b"socket.core" in result[b"logged"][0]
+
+
+@pytest.mark.root
+def test_a_socket_of_another_owner_is_no_advisor(
+    interpreter: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Where SlurmUser may not write to the socket, the job goes as written."""
+    folder = Path(f"/tmp/dlq-{os.getpid()}-{interpreter}")
+    folder.mkdir(mode=0o755)
+    nobody = Lua(interpreter, user=65534)
+    try:
+        controller = Controller(nobody, folder)
+        with FakeAdvisor(controller.socket, says(CHANGE)) as advisor:
+            controller.socket.chmod(0o600)
+            result = controller.submit()
+            assert as_written(result)
+            assert b"ermission denied" in result[b"logged"][0]
+            assert advisor.connections == []
+    finally:
+        nobody.close()
+        for path in folder.iterdir():
+            path.unlink()
+        folder.rmdir()

@@ -1,0 +1,31 @@
+"""A node on which hooks are run by hand."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.node.by_hand import Node
+
+
+@pytest.fixture
+def make_node(short_folder: Path) -> Iterator[Callable[..., Node]]:
+    """`make_node(**settings)`: nodes that are gone, processes and all, after the test."""
+    nodes: list[Node] = []
+
+    def make(**settings: Any) -> Node:
+        root = short_folder / f"node{len(nodes)}"
+        root.mkdir()
+        nodes.append(Node(root, **settings))
+        return nodes[-1]
+
+    yield make
+    for node in nodes:
+        node.close()
+
+
+@pytest.fixture
+def node(make_node: Callable[..., Node]) -> Node:
+    """One node with the folder transport and no squeue."""
+    return make_node()

@@ -1,0 +1,156 @@
+"""The way into the job's Python: silent, chained, cheap, and absent where it should be."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+SITE = Path(__file__).parents[2] / "slurm_ext" / "probe" / "site"
+Environment = Callable[..., dict[str, str]]
+Python = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def _interpreter(version: str) -> str | None:
+    """A Python of this version: on the path, or under pyenv."""
+    pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    return str(pyenv[-1]) if pyenv else shutil.which(f"python{version}")
+
+
+@pytest.fixture(params=["3.8", "3.9", "3.11", "3.12", "3.13", "3.14"])
+def any_python(request: pytest.FixtureRequest) -> str:
+    """Each Python from the oldest promised on, where this machine has it."""
+    found = _interpreter(request.param)
+    if found is None:
+        pytest.skip(f"there is no Python {request.param} on this machine")
+    return found
+
+
+STATE = """
+import json, sys
+print(json.dumps({"path": sys.path, "modules": sorted(sys.modules),
+                  "finders": [getattr(f, "__name__", type(f).__name__) for f in sys.meta_path],
+                  "custom": getattr(sys.modules.get("sitecustomize"), "__file__", None)}))
+"""
+
+
+def test_without_a_run_folder_nothing_is_different(
+    any_python: str, environment: Environment, python: Python, tmp_path: Path
+) -> None:
+    """No DLQUEUE_RUN_DIR: same path, modules, finders and sitecustomize as without our folder."""
+    env = environment(tmp_path / "run")
+    del env["DLQUEUE_RUN_DIR"]
+    ours = python(["-c", STATE], env, any_python)
+    plain = python(["-c", STATE], environment(None), any_python)
+    assert (ours.stdout, ours.stderr) == (plain.stdout, "")
+
+
+def test_a_job_without_torch_gains_one_finder(
+    any_python: str, environment: Environment, python: Python, tmp_path: Path
+) -> None:
+    """In a job: nothing but a finder is added; no module is imported, nothing is written."""
+    ours = json.loads(python(["-c", STATE], environment(tmp_path / "run"), any_python).stdout)
+    plain = json.loads(python(["-c", STATE], environment(None), any_python).stdout)
+    assert len(ours.pop("finders")) == len(plain.pop("finders")) + 1
+    assert ours == plain
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["-I", "-E", "-S"])
+def test_isolated_pythons_do_not_see_it(
+    any_python: str, environment: Environment, python: Python, tmp_path: Path, option: str
+) -> None:
+    """`python -I`, -E and -S: as if there were no probe."""
+    ours = python([option, "-c", STATE], environment(tmp_path / "run"), any_python)
+    finders = json.loads(ours.stdout)["finders"]
+    assert not any("_Finder" in finder for finder in finders)
+    assert ours.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["print('mine', __name__, __file__)", "raise RuntimeError('mine broke')", "raise SystemExit(3)",
+     "import nowhere_to_be_found"],
+)  # fmt: skip
+def test_another_sitecustomize_is_chained(
+    any_python: str, environment: Environment, python: Python, tmp_path: Path, body: str
+) -> None:
+    """A sitecustomize further on the path does what it did, its errors and exit included."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "sitecustomize.py").write_text(body + "\n")
+    env = environment(tmp_path / "run")
+    env["PYTHONPATH"] += f":{other}"
+    ours = python(["-c", "import sys; print(sys.path)"], env, any_python)
+    plain = python(
+        ["-c", "import sys; print(sys.path)"], environment(None, PYTHONPATH=str(other)), any_python
+    )
+    assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout)
+    if "SystemExit" in body:  # fatal in site: Python adds a traceback, through our frame too
+        assert ours.stderr.splitlines()[-1] == plain.stderr.splitlines()[-1]
+    else:
+        assert ours.stderr == plain.stderr
+
+
+@pytest.mark.parametrize(
+    "body", ["", "raise ImportError('broken torch')", "class DataLoader: pass"]
+)
+def test_a_torch_it_does_not_know_is_left_alone(
+    any_python: str, environment: Environment, python: Python, tmp_path: Path, body: str
+) -> None:
+    """A module of that name with other insides, or none: the import ends as it would have."""
+    package = tmp_path / "lib" / "torch" / "utils" / "data"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent, package.parent.parent):
+        (folder / "__init__.py").touch()
+    (package / "dataloader.py").write_text(body + "\n")
+    lib = str(tmp_path / "lib")
+    env = environment(tmp_path / "run", DLQUEUE_NUM_WORKERS="2")
+    env["PYTHONPATH"] += f":{lib}"
+    code = "import torch.utils.data.dataloader as d; print(sorted(vars(d)))"
+    ours = python(["-c", code], env, any_python)
+    plain = python(["-c", code], environment(None, PYTHONPATH=lib), any_python)
+    assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout)
+    assert ours.stderr.splitlines()[-1:] == plain.stderr.splitlines()[-1:]
+
+
+def test_every_file_compiles(any_python: str, environment: Environment, python: Python) -> None:
+    """No syntax newer than the oldest Python that a job may use."""
+    code = (
+        "import pathlib, sys\n"
+        "for p in sorted(pathlib.Path(sys.argv[1]).rglob('*.py')):\n"
+        "    compile(p.read_text(), str(p), 'exec'); print(p.name)"
+    )
+    done = python(["-c", code, str(SITE.parent)], environment(None), any_python)
+    assert done.returncode == 0, done.stderr
+    assert "sitecustomize.py" in done.stdout.split()
+
+
+def test_torch_free_parts_run_everywhere(
+    any_python: str, environment: Environment, python: Python
+) -> None:
+    """What needs no torch imports and answers in every promised Python."""
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from probe import attach, gate, gated, machine, opening, portrait, rules, session\n"
+        "from probe.directive import Directive\n"
+        "assert machine.cores() > 0 and machine.private_bytes() > 0 and machine.bytes_read() > 0\n"
+        "assert next(gate.OpenWorkers(gate.Gate('/nowhere', 2))) == 0\n"
+        "assert portrait.Portrait([1]).unfit is None\n"
+        "assert Directive({'DLQUEUE_NUM_WORKERS': '8'}).num_workers == 8; print('ok')"
+    )
+    done = python(["-c", code, str(SITE.parents[1])], environment(None), any_python)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+
+
+def test_children_inherit_the_path_unchanged(
+    environment: Environment, python: Python, tmp_path: Path
+) -> None:
+    """The job's children inherit PYTHONPATH as the task prolog set it, unchanged."""
+    env = environment(tmp_path / "run")
+    code = "import os; print(os.environ['PYTHONPATH'])"
+    assert python(["-c", code], env, sys.executable).stdout == f"{os.fspath(SITE)}\n"

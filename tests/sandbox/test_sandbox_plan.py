@@ -1,0 +1,173 @@
+"""What is decided and written before any daemon starts."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from slurm_ext.facts.errors import SandboxError
+from slurm_ext.facts.settings import parse
+from slurm_ext.sandbox.layout import Layout, free_ports, read_manifest
+from slurm_ext.sandbox.plan import Node, Plan, cgroup_folders, daemons
+from slurm_ext.sandbox.render import render, settings_of, write_files
+from slurm_ext.sandbox.spec import Spec
+
+
+def plan_of(spec: Spec, root: Path = Path("/tmp/x")) -> Plan:
+    """A plan with made-up ports, as `make_plan` would make it with Slurm installed."""
+    layout = Layout(root)
+    names = layout.node_names(spec)
+    nodes = [
+        Node(name=name, address="127.0.0.1", port=21000 + n, namespace=None)
+        for n, name in enumerate(names)
+    ]
+    return Plan(
+        spec=spec,
+        layout=layout,
+        address="127.0.0.1",
+        controller_port=20001,
+        database_port=20002,
+        stream_port=20003,
+        nodes=tuple(nodes),
+        slurm_version=(22, 5),
+    )
+
+
+@pytest.mark.parametrize("both", ["mps,shard", "shard,mps"])
+def test_mps_and_shard_together_are_refused_with_the_reason(both: str) -> None:
+    """Nobody builds a cluster whose jobs get no CUDA_VISIBLE_DEVICES."""
+    with pytest.raises(SandboxError, match=r"breaks Slurm.*choose one"):
+        Spec(gpus=1, sharing=both)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"nodes": 0}, "1 to 200"),
+        ({"nodes": 201}, "1 to 200"),
+        ({"cpus": 0}, "at least one CPU"),
+        ({"gpus": -1}, "no negative GPUs"),
+        ({"sharing": "mps"}, "needs gpus"),
+        ({"gpus": 1, "sharing": "mig"}, "expected mps or shard"),
+    ],
+)
+def test_an_impossible_cluster_is_refused(fields: dict[str, object], words: str) -> None:
+    """The message names what is wrong, before anything is started."""
+    with pytest.raises(SandboxError, match=words):
+        Spec(**fields)  # type: ignore[arg-type]  # wrong values are the point
+
+
+def test_only_root_may_ask_for_cgroups_and_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ordinary user learns at once what needs root."""
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(SandboxError, match="need root"):
+        Spec(cgroup=True)
+    with pytest.raises(SandboxError, match="need root"):
+        Spec(namespaces=True)
+
+
+def test_a_spec_survives_json() -> None:
+    """Another process attaches to exactly the sandbox that was asked for."""
+    spec = Spec(nodes=3, gpus=2, sharing="shard", settings={"site.mode": "act"})
+    assert Spec(**spec.as_json()) == spec
+
+
+def test_a_plan_survives_json() -> None:
+    """Another process sees the same ports, addresses and nodes."""
+    plan = plan_of(Spec(nodes=2))
+    assert Plan.from_json(plan.spec, plan.layout, plan.as_json()) == plan
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("a b", "only letters"), ("x" * 120, "107 bytes"), ("ü", "only letters")],
+)
+def test_a_folder_that_slurm_cannot_use_is_refused(name: str, words: str) -> None:
+    """A path with blanks or too long for a socket is named before the daemons stumble over it."""
+    with pytest.raises(SandboxError, match=words):
+        Layout(Path("/tmp") / name).check()
+
+
+@pytest.mark.parametrize(("mode", "words"), [(0o700, "o\\+x"), (0o777, "go-w")])
+def test_a_folder_that_munge_refuses_is_named(mode: int, words: str, short_folder: Path) -> None:
+    """Munge's demands on the folders above its socket become one sentence with the remedy."""
+    short_folder.chmod(mode)
+    with pytest.raises(SandboxError, match=words):
+        Layout(short_folder / "sandbox").check()
+
+
+def test_a_folder_that_is_no_sandbox_is_named(tmp_path: Path) -> None:
+    """`status` and `down` of a wrong folder say how a sandbox is made."""
+    with pytest.raises(SandboxError, match="is no sandbox"):
+        read_manifest(tmp_path)
+
+
+def test_a_torn_manifest_is_named(tmp_path: Path) -> None:
+    """Half a sandbox.json is an error message, not a traceback."""
+    (tmp_path / "sandbox.json").write_text('{"spec": ')
+    with pytest.raises(SandboxError, match=r"sandbox\.json cannot be read"):
+        read_manifest(tmp_path)
+
+
+def test_ports_in_use_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No port is handed out that somebody listens on."""
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        monkeypatch.setattr("slurm_ext.sandbox.layout.PORTS", range(port, port + 2))
+        with pytest.raises(SandboxError, match="no 1 neighbouring free ports"):
+            free_ports(1)
+
+
+def test_gres_names_one_way_of_sharing() -> None:
+    """GresTypes and gres.conf speak of the same kind, with shares for every GPU."""
+    plan = plan_of(Spec(gpus=2, sharing="mps"))
+    assert "GresTypes=gpu,mps\n" in render("slurm.conf", plan)
+    assert "Gres=gpu:2,mps:200 " in render("slurm.conf", plan)
+    assert "Name=mps Count=200 Flags=all_sharing" in render("gres.conf", plan)
+    assert "shard" not in render("slurm.conf", plan) + render("gres.conf", plan)
+
+
+def test_nothing_unasked_is_configured() -> None:
+    """A plain sandbox has no hooks, no Lua, no database and no GPUs."""
+    text = render("slurm.conf", plan_of(Spec()))
+    unasked = ("Prolog", "Epilog", "JobSubmitPlugins", "AccountingStorage", "Gres", "cgroup")
+    assert [word for word in unasked if word in text] == []
+
+
+def test_only_cgroup_sandboxes_remove_cgroups() -> None:
+    """A sandbox never touches the cgroups of a cluster that it did not make."""
+    assert cgroup_folders(plan_of(Spec())) == []
+
+
+def test_daemons_start_in_the_order_of_their_needs() -> None:
+    """Munge comes before the database, the database before slurmctld, slurmctld before nodes."""
+    names = [d.name for d in daemons(plan_of(Spec(nodes=2, accounting=True, advisor=True)))]
+    assert names == ["munged", "mariadbd", "slurmdbd", "advisor", "slurmctld", "n1", "n2"]
+
+
+def test_written_settings_are_read_back(short_folder: Path) -> None:
+    """dlqueue.toml says what was asked, whatever characters it holds."""
+    asked = {"site.cluster": 'a "b" \\ ü', "node.sample_s": 0.1, "mode.partition.main": "act"}
+    plan = plan_of(Spec(hooks=True, settings=asked), short_folder / "sandbox")
+    write_files(plan)
+    settings = parse(plan.layout.settings.read_text(), "dlqueue.toml")
+    assert settings["site.cluster"] == asked["site.cluster"]
+    assert settings.mode_for("main", None) == "act"
+    assert settings["paths.kill_file"] == str(plan.layout.etc / "off")
+
+
+def test_streaming_nodes_know_where_the_advisor_listens() -> None:
+    """One address stands on both sides of the stream."""
+    settings = settings_of(plan_of(Spec(settings={"node.transport": "stream"})))
+    assert settings["advisor.listen"] == settings["node.address"] == "127.0.0.1:20003"
+
+
+def test_every_node_has_its_own_spool() -> None:
+    """Nodes share no folder: a record can only arrive by the transport."""
+    plan = plan_of(Spec(nodes=2))
+    assert {settings_of(plan, name)["node.spool_dir"] for name in ("n1", "n2")} == {
+        "/tmp/x/nodes/n1/dlqueue",
+        "/tmp/x/nodes/n2/dlqueue",
+    }

@@ -1,0 +1,156 @@
+"""Whoever dies, nothing of the sandbox is left."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import jinja2
+import markupsafe
+import pytest
+
+import slurm_ext
+from slurm_ext.sandbox import Sandbox
+from slurm_ext.sandbox.control import MARK
+from slurm_ext.sandbox.layout import Layout, read_manifest
+from slurm_ext.sandbox.processes import bearing, descendants
+
+pytestmark = pytest.mark.slurm
+MakeSandbox = Callable[..., Sandbox]
+NOBODY = 65534
+OTHER_USER = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+
+OWNER = """
+import sys, time
+from pathlib import Path
+from slurm_ext.sandbox import Sandbox, Spec
+sandbox = Sandbox(Path(sys.argv[1]), Spec(**eval(sys.argv[2])), temporary=True).up()
+job, _ = sandbox.sbatch("--wrap", "setsid sleep 1000 & sleep 1000")
+while sandbox.job(job).get("JobState") != "RUNNING": time.sleep(0.05)
+print("up", flush=True)
+time.sleep(1000)
+"""
+
+
+def left_of(root: Path) -> list[int]:
+    """Whatever still runs of the sandbox in `root`, once it had time to end."""
+    deadline = time.monotonic() + 20
+    while (left := bearing(f"{MARK}={root}")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
+
+
+def owner_of(root: Path, spec: str = "{}") -> "subprocess.Popen[str]":
+    """Another process that has brought up a sandbox with a running job."""
+    argv = [sys.executable, "-c", OWNER, str(root), spec]
+    owner = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    assert owner.stdout.readline() == "up\n"
+    return owner
+
+
+def wait_gone(root: Path) -> None:
+    """The folder is the last thing that goes."""
+    deadline = time.monotonic() + 20
+    while root.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not root.exists()
+
+
+def network_parts(root: Path) -> list[str]:
+    """Links and namespaces that carry the sandbox's name."""
+    folders = (Path("/sys/class/net"), Path("/run/netns"))
+    found = [path.name for folder in folders for path in folder.glob(f"dlq{Layout(root).tag}*")]
+    return sorted(found)
+
+
+def end(process: "subprocess.Popen[str]") -> None:
+    """Kill -9."""
+    with process:
+        process.kill()
+
+
+def test_nothing_is_left_after_kill_9_of_the_owner(short_folder: Path) -> None:
+    """Daemons, jobs, jobs' own sessions, memory and folder go when the owner is killed."""
+    root = short_folder / "s"
+    owner = owner_of(root, "{'state_on_tmpfs': True}")
+    memory = (root / "state").resolve()
+    assert len(bearing(f"{MARK}={root}")) > 5
+    end(owner)
+    assert left_of(root) == []
+    wait_gone(root)
+    assert not memory.exists()
+
+
+@pytest.mark.parametrize("which", ["outer", "inner"])
+def test_nothing_is_left_after_kill_9_of_a_supervisor(
+    make_sandbox: MakeSandbox, which: str
+) -> None:
+    """The two supervisors watch each other: the survivor sweeps."""
+    sandbox = make_sandbox()
+    outer = read_manifest(sandbox.layout.root)["supervisor"]["pid"]  # type: ignore[index]
+    inner = sandbox.supervisor_pid()
+    assert inner in descendants(outer)
+    os.kill(outer if which == "outer" else inner, signal.SIGKILL)
+    assert left_of(sandbox.layout.root) == []
+
+
+def test_down_finds_what_two_dead_supervisors_left(make_sandbox: MakeSandbox) -> None:
+    """Without any supervisor, `down` kills what bears the sandbox's mark."""
+    sandbox = make_sandbox()
+    outer = read_manifest(sandbox.layout.root)["supervisor"]["pid"]  # type: ignore[index]
+    inner = sandbox.supervisor_pid()
+    for pid in (outer, inner):
+        os.kill(pid, signal.SIGSTOP)
+    for pid in (outer, inner):
+        os.kill(pid, signal.SIGKILL)
+    sandbox.down()
+    assert bearing(f"{MARK}={sandbox.layout.root}") == []
+    assert not sandbox.layout.root.exists()
+
+
+@pytest.mark.root
+def test_namespaces_go_with_the_owner(short_folder: Path) -> None:
+    """Bridge, cables and namespaces do not outlive a killed owner."""
+    root = short_folder / "s"
+    owner = owner_of(root, "{'namespaces': True, 'nodes': 2}")
+    assert len(network_parts(root)) == 5  # a bridge, two cables, two namespaces
+    end(owner)
+    wait_gone(root)
+    assert left_of(root) == []
+    assert network_parts(root) == []
+
+
+@pytest.mark.root
+def test_an_ordinary_user_has_a_slurm_too(short_folder: Path) -> None:
+    """Without root: daemons and job run as the user, with all that needs no root."""
+    user = [*OTHER_USER, "env", "-C", "/"]
+    pythons = [str(Path(sys.base_prefix) / "bin" / "python3"), "/usr/bin/python3"]
+    usable = [p for p in pythons if not subprocess.call([*user, p, "-c", "import tomllib"])]
+    if not usable:
+        pytest.skip(f"none of {pythons} (3.11) can be run by other users")
+    library = short_folder / "library"
+    for module in (slurm_ext, jinja2, markupsafe):
+        folder = Path(str(module.__file__)).parent
+        shutil.copytree(folder, library / folder.name)
+    short_folder.chmod(0o1777)
+    argv = [*user, usable[0], "-c", ROOTLESS, str(short_folder / "s")]
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(library), "HOME": "/"}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    assert done.stdout == f"COMPLETED uid={NOBODY} gpu=0\n", done.stderr
+
+
+ROOTLESS = """
+import sys
+from pathlib import Path
+from slurm_ext.sandbox import Sandbox, Spec
+spec = Spec(nodes=2, gpus=1, sharing="mps", hooks=True, lua=True, state_on_tmpfs=True)
+with Sandbox(Path(sys.argv[1]), spec, temporary=True) as sandbox:
+    script = "echo uid=$(id -u) gpu=$CUDA_VISIBLE_DEVICES"
+    job, _ = sandbox.sbatch("--gres=mps:20", "--wrap", script)
+    print(sandbox.wait(job), sandbox.output(job), end="")
+"""

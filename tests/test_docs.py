@@ -1,0 +1,67 @@
+"""The manual is part of the product: what it names exists."""
+
+import re
+
+import pytest
+
+from slurm_ext.cli import COMMANDS
+from slurm_ext.facts.settings import TABLE
+from tests.manual import ROOT, steps
+
+PAGES = ("README.md", "INSTALL.md", "CONTRIBUTING.md", "CHANGELOG.md")
+NOT_KEYS = {"slurm.conf", "gres.conf", "node.json", "job.sh", "dlqueue.toml", "history.db"}
+
+
+def text_of(page: str) -> str:
+    """A page as people read it."""
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def test_the_readme_lists_every_command_as_help_does() -> None:
+    """The table of commands in README.md is the one of `dlqueue --help`."""
+    rows = dict(re.findall(r"^\| `dlqueue (\w+)` \| (.+) \|$", text_of("README.md"), re.MULTILINE))
+    assert rows == COMMANDS
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_between_pages_resolve(page: str) -> None:
+    """A relative link leads to a file of the repository."""
+    targets = re.findall(r"\]\(([^)#:]+)\)", text_of(page))
+    assert all((ROOT / target).exists() for target in targets)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_settings_named_in_the_manual_exist(page: str) -> None:
+    """Every `section.key` that a page mentions is a key of the settings table."""
+    known = {setting.key for setting in TABLE}
+    sections = {key.partition(".")[0] for key in known}
+    named = set(re.findall(r"`((?:%s)\.[a-z_]+)" % "|".join(sections), text_of(page)))  # noqa: UP031 (braces)
+    assert named - NOT_KEYS <= known
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_was_left_with_a_gap(page: str) -> None:
+    """No placeholder of a draft is left."""
+    assert "@@" not in text_of(page)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_named_in_the_manual_exist(page: str) -> None:
+    """`dlqueue WORD` in code is a command."""
+    named = set(re.findall(r"`(?:\.venv/bin/)?dlqueue ([a-z]+)", text_of(page)))
+    assert named <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_named_in_the_manual_exist(page: str) -> None:
+    """A path of the repository in code is one."""
+    rooms = "slurm_ext|tests|contrib|site_config|job_templates"
+    named = re.findall(rf"`((?:{rooms})/[\w./-]*)`", text_of(page))
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_every_step_of_the_installation_can_be_undone() -> None:
+    """Each numbered section of INSTALL.md says what to do and how to take it back."""
+    walk = [step for step in steps() if step.title[0].isdecimal()]
+    assert [step.title[0] for step in walk] == list("1234567")
+    assert all(step.do and step.undo for step in walk)

@@ -1,0 +1,37 @@
+"""What a site copies is what the code would generate."""
+
+from argparse import ArgumentParser
+from importlib import import_module
+from pathlib import Path
+
+from slurm_ext.facts.settings import TABLE, parse, sample
+
+SITE = Path(__file__).parent.parent / "site_config"
+
+
+def test_the_shipped_settings_file_is_the_generated_one() -> None:
+    """`site_config/dlqueue.toml` is current (re-record: dlqueue config --sample > FILE)."""
+    assert (SITE / "dlqueue.toml").read_text() == sample()
+
+
+def test_the_sample_means_the_defaults() -> None:
+    """A site that installs the sample unchanged gets the defaults, shadow mode among them."""
+    settings = parse(sample(), "sample")
+    assert all(settings[setting.key] == setting.default for setting in TABLE)
+    assert settings["site.mode"] == "shadow"
+
+
+def test_what_the_units_start_is_a_command() -> None:
+    """Every Exec line of ours names a command with options that it knows."""
+    found = 0
+    for unit in sorted((SITE / "systemd").glob("*.service")):
+        for line in unit.read_text().splitlines():
+            key, _, command = line.partition("=")
+            if key in ("ExecStart", "ExecStopPost"):
+                program, name, *words = command.split()
+                assert program == "/opt/dlqueue/bin/dlqueue"
+                parser = ArgumentParser(exit_on_error=False)
+                import_module(f"slurm_ext.cli.{name}").configure(parser)
+                assert parser.parse_args(words) is not None
+                found += 1
+    assert found == 3

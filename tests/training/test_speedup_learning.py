@@ -1,0 +1,102 @@
+from dataclasses import replace
+from math import exp
+
+import numpy as np
+import pytest
+
+from slurm_ext.facts.errors import ModelError
+from slurm_ext.model.speedup import Counted, fit
+from slurm_ext.model.speedup_prior import GPUS_SPLIT, from_json, to_json
+from slurm_ext.training.speedup import Jobs, calibrated, learn
+
+COUNTS = (1, 2, 4, 8, 16)
+
+
+def floors(jobs: int, seed: int, noise: float = 0.01) -> Jobs:
+    """Jobs whose steps stop shrinking suddenly, each at a floor of its own."""
+    dice = np.random.default_rng(seed)
+    return {
+        f"job {number}": [[_floored(k, floor, dice, noise) for k in COUNTS]]
+        for number, floor in enumerate(dice.uniform(0.1, 0.4, jobs))
+    }
+
+
+def _floored(count: int, floor: float, dice: np.random.Generator, noise: float) -> Counted:
+    seconds = ((1 / count) ** 4 + floor**4) ** 0.25
+    return Counted(count=count, rate=exp(noise * dice.standard_normal()) / seconds)
+
+
+def miss(jobs: Jobs, prior_of: object) -> float:
+    """Mean absolute log error at the counts beyond 2, from 1 and 2."""
+    errors = []
+    for series in jobs.values():
+        for points in series:
+            fitted = fit(points[:2], prior_of)  # type: ignore[arg-type]  # a prior
+            errors += [abs(np.log(fitted.rate(one.count)[0] / one.rate)) for one in points[2:]]
+    return float(np.mean(errors))
+
+
+def test_what_jobs_have_in_common_helps_the_next() -> None:
+    """Jobs not learnt from are told better by a learnt prior than by the one before."""
+    prior = learn(floors(8, seed=1), GPUS_SPLIT)
+    unseen = floors(6, seed=2)
+    assert miss(unseen, prior) < 0.85 * miss(unseen, GPUS_SPLIT)
+    assert prior.learnt_from == 8
+
+
+def test_nothing_is_learnt_from_nothing() -> None:
+    """Without jobs the prior stays, and its interval too."""
+    assert learn({}, GPUS_SPLIT) == GPUS_SPLIT
+    assert calibrated({}, GPUS_SPLIT, seen=4) == GPUS_SPLIT
+
+
+def test_few_outcomes_never_narrow_an_interval() -> None:
+    """Two jobs that went well are no proof."""
+    assert calibrated(floors(2, seed=3), GPUS_SPLIT, seen=4).widen >= 1
+
+
+def test_many_outcomes_make_intervals_honest() -> None:
+    """Of jobs not learnt from, about nine in ten counts fall inside the interval."""
+    prior = calibrated(floors(12, seed=4, noise=0.03), GPUS_SPLIT, seen=4)
+    inside = []
+    for series in floors(20, seed=5, noise=0.03).values():
+        fitted = fit(series[0][:3], prior)
+        for one in series[0][3:]:
+            _, interval = fitted.rate(one.count)
+            inside.append(interval.low <= one.rate <= interval.high)
+    assert 0.8 <= np.mean(inside) <= 1
+
+
+def test_a_job_with_many_series_counts_once() -> None:
+    """Ten equal series of a job teach what one of them does."""
+    one = floors(1, seed=6)
+    ten = {name: list(series) * 10 for name, series in one.items()}
+    once, often = learn(one, GPUS_SPLIT), learn(ten, GPUS_SPLIT)
+    assert np.allclose(once.means, often.means)
+    assert np.allclose(once.covariance, often.covariance)
+
+
+def test_a_prior_is_kept_as_it_is() -> None:
+    """What was learnt is read again to the last digit."""
+    prior = learn(floors(2, seed=7), GPUS_SPLIT)
+    assert from_json(to_json(prior), "prior.json") == prior
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "is not a speed-up prior"),
+        ("[1]", "is not a speed-up prior"),
+        ("{}", "is not a speed-up prior"),
+        (to_json(GPUS_SPLIT).replace('"format": 1', '"format": 9'), "of another version"),
+        (to_json(replace(GPUS_SPLIT, means=(0.0,))), "expected 4 means"),
+        (to_json(replace(GPUS_SPLIT, noise_log_sd=-1.0)), "have to be above 0"),
+        (to_json(replace(GPUS_SPLIT, widen=float("nan"))), "has to be finite"),
+        (to_json(replace(GPUS_SPLIT, covariance=((0.0,) * 4,) * 4)), "positive definite"),
+        (to_json(GPUS_SPLIT).replace('"splits"', '"surprise"'), "is not a speed-up prior"),
+    ],
+)
+def test_a_damaged_prior_is_named(text: str, why: str) -> None:
+    """A prior that cannot be used is refused with its file's name and the reason."""
+    with pytest.raises(ModelError, match=f"prior.json: .*{why}"):
+        from_json(text, "prior.json")

@@ -1,0 +1,136 @@
+"""The benchmark of extrapolated counts: flaws are named, and nothing leaks from the job asked."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "contrib" / "bench" / "throughput_scale.py"
+FLOORS = {"bert": 0.3, "resnet50": 0.15, "lstm": 0.05}
+GPUS = "elasticflow_a100.csv"
+THREADS = "presto_thread_scaling.csv"
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    """Three models over GPUs and three pipelines over threads, all after Amdahl's law."""
+    return written(tmp_path / "tables")
+
+
+def written(folder: Path, poison: Mapping[str, float] | None = None) -> Path:
+    """The tables; the rates of a model in `poison` are so many times too high from 8 GPUs on."""
+    folder.mkdir()
+    gpus, threads = ["model,global_batch_size,num_gpus,iters_per_s"], []
+    for model, floor in FLOORS.items():
+        for count in (1, 2, 4, 8, 16):
+            rate = 1 / (floor + (1 - floor) / count)
+            wrong = (poison or {}).get(model, 1.0) if count >= 8 else 1.0
+            gpus.append(f"{model},64,{count},{rate * wrong}")
+            threads += [f"{model},all,0,{count},{rate * noise}" for noise in (0.99, 1, 1.01)]
+    (folder / GPUS).write_text("\n".join(gpus))
+    (folder / THREADS).write_text("\n".join(["pipeline,strategy,epoch,threads,speedup", *threads]))
+    return folder
+
+
+def run(train: Path, test: Path) -> "subprocess.CompletedProcess[str]":
+    """The benchmark as people start it."""
+    return subprocess.run(
+        [sys.executable, PROGRAM, "--train", train, "--test", test, "--quick", "--json"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+def figures(train: Path, test: Path) -> Any:
+    """What it prints, as an object."""
+    done = run(train, test)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert set(told) == {"bench", "figures", "wanted"}
+    assert all({"what", "target", "got", "met"} == set(one) for one in told["wanted"])
+    return told["figures"]
+
+
+def test_known_counts_tell_the_larger_ones(tables: Path) -> None:
+    """Each job is predicted from its first counts and other jobs, better than in a line."""
+    told = figures(tables, tables)
+    gpus, threads = told["gpus_8_to_64"], told["threads_8_from_2_and_4"]
+    assert (gpus["n"], threads["n"]) == (6, 6)
+    for part in (gpus, threads):
+        assert part["ours"]["medape"] < 10 < part["baselines"]["linear"]["medape"]
+        assert part["ours"]["coverage90"] == 1
+
+
+def test_nothing_is_learnt_from_the_job_that_is_asked(tables: Path, tmp_path: Path) -> None:
+    """What the training folder says of the very models that are asked changes no answer to them."""
+    only = tmp_path / "one"
+    only.mkdir()
+    lines = (tables / GPUS).read_text().splitlines()
+    (only / GPUS).write_text("\n".join([lines[0], *(row for row in lines if "bert" in row)]))
+    same = written(tmp_path / "same_job_wrong", {"bert": 3.0})
+    others = written(tmp_path / "other_jobs_wrong", {"resnet50": 3.0, "lstm": 3.0})
+    answer = figures(tables, only)["gpus_8_to_64"]["ours"]
+    assert figures(same, only)["gpus_8_to_64"]["ours"] == answer
+    assert figures(others, only)["gpus_8_to_64"]["ours"] != answer
+
+
+FLAWS = {
+    "bert,64,8,": "could not convert",
+    "bert,64,8": "could not convert",
+    "bert,64,8,-1": "a rate of -1",
+    "bert,64,8,nan": "a rate of nan",
+    "bert,64,8,0": "not runnable",
+    "bert,64,0,2": "a count of 0",
+    "bert,-64,8,2": "a batch of -64",
+    "bert,many,8,2": "could not convert",
+}
+
+
+def test_flawed_rows_are_named_and_left_out(tables: Path) -> None:
+    """Empty, negative and unreadable cells are told by file and line; the rest is scored."""
+    lines = (tables / GPUS).read_text().splitlines()
+    (tables / GPUS).write_text("\n".join([lines[0], *FLAWS, *lines[1:]]))
+    told = figures(tables, tables)
+    for line, why in enumerate(FLAWS.values(), 2):
+        named = [said for said in told["skipped"] if said.startswith(f"{GPUS}:{line}: ")]
+        assert len(named) == 1
+        assert why in named[0]
+    assert told["gpus_8_to_64"]["n"] == 6
+
+
+def test_a_series_with_one_known_count_is_left_out(tables: Path) -> None:
+    """What cannot be extrapolated is said, not guessed."""
+    with (tables / THREADS).open("a") as file:
+        file.write("\nodd,all,0,8,7.0\n")
+    told = figures(tables, tables)
+    assert any("odd" in line and "not both measured" in line for line in told["skipped"])
+    assert told["threads_8_from_2_and_4"]["n"] == 6
+
+
+def test_an_absent_table_leaves_the_others(tables: Path) -> None:
+    """One table less is one protocol less, and is said."""
+    (tables / THREADS).unlink()
+    told = figures(tables, tables)
+    assert "threads_8_from_2_and_4" not in told
+    assert any(THREADS in line and "cannot be read" in line for line in told["skipped"])
+
+
+def test_a_table_of_something_else_is_named(tables: Path) -> None:
+    """A file without the columns is refused with the columns it lacks."""
+    (tables / GPUS).write_text("a,b\n1,2\n")
+    told = figures(tables, tables)
+    assert any("has no column model" in line for line in told["skipped"])
+
+
+def test_a_folder_without_tables_is_an_error(tmp_path: Path) -> None:
+    """Nothing to score is one clear line, and no traceback."""
+    done = run(tmp_path, tmp_path)
+    assert done.returncode == 1
+    assert "none of the tables" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,138 @@
+"""The whole product in a private Slurm: what it is taught, and what must hold whatever breaks."""
+
+import json
+import socket
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from slurm_ext.facts.errors import HistoryError
+from slurm_ext.facts.wire import encode_request
+from slurm_ext.history.store import open_history
+from slurm_ext.sandbox import Sandbox
+
+ACTING: dict[str, Any] = {
+    "site.mode": "act",
+    "policy.holdout_share": 0.0,
+    "policy.change_explicit": "any",
+    "node.probe": True,
+    "node.sample_s": 0.2,
+    "advisor.reconcile_s": 0.5,
+    "advisor.deadline_ms": 1000,  # a busy machine is no fault
+    "advisor.breaker_s": 1,
+    "history.busy_timeout_ms": 200,
+}
+WHOLE: dict[str, Any] = {"hooks": True, "lua": True, "advisor": True, "cpus": 8}
+"""For `make_sandbox(**WHOLE, settings=ACTING)`."""
+
+GOLDEN = Path(__file__).parent / "golden" / "spool" / "v1.json"
+
+
+def until(happened: Callable[[], Any], why: str, timeout_s: float = 40) -> Any:
+    """What `happened` says as soon as that is true; fails with `why` where it never is."""
+    deadline = time.monotonic() + timeout_s
+    while not (found := happened()):
+        assert time.monotonic() < deadline, why
+        time.sleep(0.05)
+    return found
+
+
+def asked(slurm: Sandbox, sql: str, *values: object) -> list[tuple[Any, ...]]:
+    """Rows of the sandbox's history; none while it cannot be read."""
+    try:
+        with open_history(history_db(slurm), busy_timeout_ms=2000, read_only=True) as history:
+            return history.conn.execute(sql, values).fetchall()
+    except HistoryError:
+        return []
+
+
+def history_db(slurm: Sandbox) -> Path:
+    """The sandbox's history."""
+    return slurm.path("dlqueue/history.db")
+
+
+def runs(slurm: Sandbox) -> dict[int, list[tuple[int, str]]]:
+    """Restart and outcome of every recorded run, by job."""
+    found: dict[int, list[tuple[int, str]]] = {}
+    sql = "SELECT job_id, restart, state FROM runs ORDER BY job_id, restart, id"
+    for job_id, restart, state in asked(slurm, sql):
+        found.setdefault(job_id, []).append((restart, state))
+    return found
+
+
+def recorded(slurm: Sandbox, wanted: Mapping[int, list[str]]) -> None:
+    """Waits until each job has its runs, then looks once more: exactly these, no node drained."""
+
+    def outcomes() -> dict[int, list[str]]:
+        found = runs(slurm)
+        return {job_id: [state for _, state in found.get(job_id, [])] for job_id in wanted}
+
+    try:
+        until(lambda: outcomes() == wanted, "")
+        time.sleep(1.5)  # two rounds of the keeper and of its reconciling: nothing comes twice
+    except AssertionError:
+        pass
+    assert outcomes() == wanted, slurm.log("advisor")[-3000:]
+    said = slurm.run(["sinfo", "-h", "-N", "-o", "%T %E"]).stdout
+    assert not any(word in said for word in ("drain", "down", "rolog", "pilog")), said
+
+
+def completed(slurm: Sandbox, *job_ids: int) -> None:
+    """Every job completed and has exactly one record."""
+    states = {job_id: slurm.wait(job_id) for job_id in job_ids}
+    assert set(states.values()) == {"COMPLETED"}, states
+    recorded(slurm, {job_id: ["COMPLETED"] for job_id in job_ids})
+
+
+def said_in_log(slurm: Sandbox, why: str, after: int) -> bool:
+    """Whether the advisor's log has `why` since it was `after` characters long."""
+    return why in slurm.log("advisor")[after:]
+
+
+def advisor_runs(slurm: Sandbox) -> int:
+    """How many runs the advisor answers from; -1 while nobody answers."""
+    try:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(5)
+            client.connect(slurm.settings["paths.socket"])
+            client.sendall(encode_request("ping"))
+            return int(json.loads(client.makefile().readline())["runs"])
+    except (OSError, ValueError):
+        return -1
+
+
+def teach(slurm: Sandbox, job_name: str) -> None:
+    """The advisor learns that the user's jobs of this name wait for storage, one worker each."""
+    before = advisor_runs(slurm)
+    record = waiting_run(job_name, 900_000 + zlib.crc32(job_name.encode()) % 100_000)
+    put(slurm, f"{record['record_id']}.json", json.dumps(record).encode())
+    until(lambda: advisor_runs(slurm) > before, "the advisor has not learned")
+
+
+def waiting_run(job_name: str, job_id: int) -> dict[str, Any]:
+    """A record of a run of root's that spent nearly all its time waiting for one worker."""
+    record: dict[str, Any] = json.loads(GOLDEN.read_text())
+    ident = {"user": "root", "uid": 0, "job_id": job_id, "job_name": job_name}
+    record["identity"].update(ident)
+    record["record_id"] = f"cluster-{job_id}-0-n1"
+    record["decision"] = None
+    record["times"]["end_s"] = time.time()
+    (summary,) = record["probe"]["summaries"]
+    summary.update({"cores": 2, "node_cores": 8, "main_cpu_s": 0.5})
+    (loader,) = summary["loaders"]
+    loader.update({"user_num_workers": 1, "started_workers": 1, "gate": 1})
+    for phase in loader["phases"]:
+        phase.update({"samples": 1000, "batches": 50, "wall_s": 20.0, "wait_s": 19.0})
+        phase.update({"step_s": 1.0, "workers": 1.0, "fetch_samples": 1000})
+        phase.update({"fetch_wall_s": 20.0, "fetch_cpu_s": 0.5, "main_cpu_s": 0.2})
+    return record
+
+
+def put(slurm: Sandbox, name: str, content: bytes) -> None:
+    """A file into the advisor's spool, whole at once."""
+    spool = slurm.path("dlqueue/spool")
+    hidden = spool / f".{name}"
+    hidden.write_bytes(content)
+    hidden.rename(spool / name)
