@@ -30,7 +30,7 @@ WHOLE: dict[str, Any] = {"hooks": True, "lua": True, "advisor": True, "cpus": 8}
 GOLDEN = Path(__file__).parent / "golden" / "spool" / "v1.json"
 
 
-def until(happened: Callable[[], Any], why: str, timeout_s: float = 40) -> Any:
+def until(happened: Callable[[], Any], why: str, timeout_s: float = 100) -> Any:
     """What `happened` says as soon as that is true; fails with `why` where it never is."""
     deadline = time.monotonic() + timeout_s
     while not (found := happened()):

@@ -5,6 +5,7 @@ import re
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -114,8 +115,8 @@ def test_the_second_submission_is_right_sized_by_the_first(slurm: Sandbox, tmp_p
 def assert_measured(slurm: Sandbox, first: int, second: int) -> None:
     """The history says that more workers worked, and faster; the ledger and people's commands."""
     sql = "SELECT workers, samples_per_s FROM loader_runs JOIN runs ON runs.id = run WHERE job_id=?"
-    ((workers_before, before),) = asked(slurm, sql, first)
-    ((workers_after, after),) = asked(slurm, sql, second)
+    rows = [until(partial(asked, slurm, sql, job), "no figures") for job in (first, second)]
+    ((workers_before, before),), ((workers_after, after),) = rows
     assert (workers_before, workers_after > 1) == (0, True)
     assert after > 1.5 * before
     explained = dlqueue(slurm, "explain", str(second))
