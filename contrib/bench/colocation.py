@@ -1,0 +1,98 @@
+"""How well the speed of a job beside another is foretold, on published tables.
+
+    colocation.py --train DIR --test DIR [--json] [--quick]
+
+Both folders hold gpu_coloc/ and cpu_coloc/ with the tables' published names; a table that the test
+folder lacks is skipped and named in figures.skipped.
+
+Two different folders: everything in --train is learnt from, the rows of --test are foretold. The
+same folder twice is the development protocol: each family, model or campaign is foretold by what
+was learnt without it, every part in turn.
+
+Protocols: colocation_tf.py (unseen families, solo counters of a profiler), colocation_lucid.py
+(unseen models, NVML's solo figures), and what is listed in PROTOCOLS. Speeds are relative to the
+job alone; figures and what accept means: colocation_metrics.py.
+"""
+
+import argparse
+import importlib
+import json
+import sys
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from colocation_metrics import Result  # type: ignore[import-not-found]  # beside this file
+
+from slurm_ext.facts.errors import DlqueueError, InputError
+
+PROTOCOLS: tuple[str, ...] = ()
+
+
+def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
+    """What is printed. Raises InputError where no protocol finds its tables."""
+    began = monotonic()
+    figures: dict[str, Any] = {}
+    rows: list[dict[str, Any]] = []
+    skipped: list[str] = []
+    for name in PROTOCOLS:
+        print(f"{name}: learning and foretelling", file=sys.stderr)
+        try:
+            told: Result = importlib.import_module(name).protocol(train, test, quick=quick)
+        except InputError as error:
+            skipped.append(f"{name}: {error}")
+            continue
+        figures |= told.figures
+        rows += told.wanted
+        skipped += told.skipped
+    if not figures:
+        raise InputError(str(test), "; ".join(skipped))
+    figures |= {"skipped": skipped, "quick": quick, "seconds": round(monotonic() - began, 1)}
+    return {"bench": "colocation", "figures": figures, "wanted": rows}
+
+
+def main() -> int:
+    """Score and print; 1 where a folder cannot be used."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--train", type=Path, required=True, help="folder of tables to learn from")
+    parser.add_argument(
+        "--test",
+        type=Path,
+        required=True,
+        help="folder of tables to foretell; the same as --train: leave one family out",
+    )
+    parser.add_argument("--json", action="store_true", help="print only the JSON object")
+    parser.add_argument("--quick", action="store_true", help="fewer folds and baselines, to try it")
+    args = parser.parse_args()
+    try:
+        told = result(args.train, args.test, quick=args.quick)
+    except DlqueueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    if not args.json:
+        _print(told["figures"])
+    print(json.dumps(told))
+    return 0
+
+
+def _print(figures: dict[str, Any]) -> None:
+    """Errors of every method, for people."""
+    for line in figures["skipped"]:
+        print("left out:", line)
+    for protocol, part in figures.items():
+        if not isinstance(part, dict) or "ours" not in part:
+            continue
+        print(f"{protocol}: {part['n']} rows")
+        for name, row in (("ours", part["ours"]), *part["baselines"].items()):
+            shown = {
+                key: row.get(key)
+                for key in ("mae", "r2", "spearman", "auc", "coverage90", "harmful_accepts")
+            }
+            cells = (f"{key} {value:6.3f}" for key, value in shown.items() if value is not None)
+            print(f"  {name:<20}" + "  ".join(cells))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

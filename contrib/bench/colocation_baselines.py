@@ -1,0 +1,113 @@
+"""What ours is measured against: standard methods on the same columns, untuned, seeds fixed.
+
+Every method answers the speeds of `asked` rows from `known` rows and their speeds. A counter that
+was not measured is NaN; it is filled with the column's median of the known rows.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Method = Callable[[Array, Array, Array], Array]
+
+TREES = 300
+MOST_GP_ROWS = 1200  # a Gaussian process costs the cube of its rows: a fixed sample above this
+
+
+def mean(known: Array, speeds: Array, asked: Array) -> Array:
+    """Jobs in general."""
+    del known
+    return np.full(len(asked), speeds.mean())
+
+
+def additive(load: Array, beside: Array) -> Array:
+    """Additive utilisation: what does not fit in 100 % is shared out in proportion (loads 0..1)."""
+    total = np.nan_to_num(load, nan=0.5) + np.nan_to_num(beside, nan=0.5)
+    return np.minimum(1.0, 1.0 / np.maximum(total, 1e-9))
+
+
+def every(known: Array, speeds: Array, asked: Array, *, quick: bool) -> dict[str, Array]:
+    """Predictions of all methods by name; `quick` leaves the slow ones out."""
+    usable = ~np.isnan(known).all(axis=0)
+    known, asked = _filled(known[:, usable], asked[:, usable])
+    methods = {name: METHODS[name] for name in (QUICK if quick else METHODS)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a process that did not converge is still a baseline
+        return {name: method(known, speeds, asked) for name, method in methods.items()}
+
+
+def ridge(known: Array, speeds: Array, asked: Array) -> Array:
+    """A straight line in the standardised columns."""
+    from sklearn.linear_model import RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return _fitted(
+        make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 3, 13))), known, speeds, asked
+    )
+
+
+def random_forest(known: Array, speeds: Array, asked: Array) -> Array:
+    """The strongest published opponent of unseen models and families."""
+    from sklearn.ensemble import RandomForestRegressor
+
+    model = RandomForestRegressor(TREES, min_samples_leaf=2, random_state=0, n_jobs=1)
+    return _fitted(model, known, speeds, asked)
+
+
+def extra_trees(known: Array, speeds: Array, asked: Array) -> Array:
+    """Trees with drawn thresholds."""
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    model = ExtraTreesRegressor(TREES, min_samples_leaf=2, random_state=0, n_jobs=1)
+    return _fitted(model, known, speeds, asked)
+
+
+def lightgbm(known: Array, speeds: Array, asked: Array) -> Array:
+    """Boosted trees."""
+    from lightgbm import LGBMRegressor
+
+    model = LGBMRegressor(
+        n_estimators=300, learning_rate=0.05, num_leaves=15, min_child_samples=5,
+        random_state=0, n_jobs=1, deterministic=True, verbosity=-1,
+    )  # fmt: skip
+    return _fitted(model, known, speeds, asked)
+
+
+def gaussian_process(known: Array, speeds: Array, asked: Array) -> Array:
+    """One length per column, found by its own optimiser."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+    from sklearn.preprocessing import StandardScaler
+
+    if len(known) > MOST_GP_ROWS:
+        rows = np.random.default_rng(0).choice(len(known), MOST_GP_ROWS, replace=False)
+        known, speeds = known[rows], speeds[rows]
+    scale = StandardScaler().fit(known)
+    kernel = ConstantKernel(0.1) * RBF(np.full(known.shape[1], 3.0), (0.1, 100)) + WhiteKernel(0.01)
+    model = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0)
+    return _fitted(model, scale.transform(known), speeds, scale.transform(asked))
+
+
+METHODS: Mapping[str, Method] = {
+    "mean": mean,
+    "ridge": ridge,
+    "random_forest": random_forest,
+    "extra_trees": extra_trees,
+    "lightgbm": lightgbm,
+    "gaussian_process": gaussian_process,
+}
+QUICK = ("mean", "ridge", "random_forest")
+
+
+def _fitted(model: Any, known: Array, speeds: Array, asked: Array) -> Array:
+    return np.asarray(model.fit(known, speeds).predict(asked), dtype=np.float64)
+
+
+def _filled(known: Array, asked: Array) -> tuple[Array, Array]:
+    middle = np.nanmedian(known, axis=0)
+    return tuple(np.where(np.isnan(rows), middle, rows) for rows in (known, asked))  # type: ignore[return-value]  # a pair
