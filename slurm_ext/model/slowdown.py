@@ -1,0 +1,144 @@
+"""How fast a job runs beside others: the one door to all that is known of sharing.
+
+Strongest evidence first: the pair itself, shrunk to what the table of all pairs says until its own
+runs outweigh that; the table alone, where both jobs were seen beside others; their counters; and
+what sharing does to jobs in general. More than two are composed of pairs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp, log, sqrt
+
+from slurm_ext.facts.sharing import Evidence, Solo, Speed, Together
+from slurm_ext.model.completion import Completion, Kernel, Seen, complete
+from slurm_ext.model.composition import compose
+from slurm_ext.model.meeting import Key, Meeting, key, meetings, usable
+
+Foretell = Callable[[Solo, Solo, str], Speed | None]
+"""(job, beside, device) to its speed from counters; None where what it needs was not measured."""
+
+NORMAL_90 = 1.645
+LEAST_SD = 0.05  # nothing is believed more surely than this before the job itself has shown it
+MOST_SEEN = 1200  # pairs in one table: its cost grows with the cube
+FASTEST = log(1.5)  # sharing makes nobody faster than this: Lucid's largest noise is below it
+CPU = "cpu"
+# Jobs in general. GPU: median and spread of Gavel's pairs on a P100 (0.6, log sd 0.25), the spread
+# wider by what separates them from other GPUs. CPU: neighbours of NTUA's nginx reach 0.1.
+IN_GENERAL = {CPU: (log(0.75), 0.6)}
+ON_A_GPU = (log(0.6), 0.4)
+
+
+@dataclass(frozen=True, slots=True)
+class Slowdowns:
+    """All that is known; immutable. `widths`: by evidence, how much wider than believed."""
+
+    met: Mapping[Key, Meeting] = field(default_factory=dict)
+    tables: Mapping[bool, Completion] = field(default_factory=dict)  # of CPUs: True; GPUs: False
+    foretell: Foretell | None = None
+    widths: Mapping[Evidence, float] = field(default_factory=dict)
+    refused: int = 0  # rows that are no measurement
+
+    def speed(self, job: Solo, beside: Sequence[Solo], device: str = CPU) -> Speed:
+        """`job`'s speed beside all of `beside` at once on `device`."""
+        composed = compose([self._pair(job, other, device) for other in beside])
+        met = self.met.get(key(job.key, (one.key for one in beside), device))
+        if met is None or len(beside) < 2:
+            return composed
+        return self._told(*_shrunk(_logs(composed), met), Evidence.PAIR, met.runs)
+
+    def _pair(self, job: Solo, other: Solo, device: str) -> Speed:
+        met = self.met.get(key(job.key, (other.key,), device))
+        general = self._in_general(job, other, device)
+        believed = self._completed(job, other, device, general)
+        if met is None:
+            noise = sqrt(self.tables[device == CPU].kernel.noise_var) if believed else 0.0
+            return self._told(*believed, noise, Evidence.COMPLETED, 0) if believed else general
+        if believed and self.tables[device == CPU].holds(job.key, other.key, device):
+            return self._told(*believed, met.spread, Evidence.PAIR, met.runs)
+        return self._told(*_shrunk(believed or _logs(general), met), Evidence.PAIR, met.runs)
+
+    def _completed(
+        self, job: Solo, other: Solo, device: str, general: Speed
+    ) -> tuple[float, float] | None:
+        """Mean log speed and its sd out of the table; None where one of them is not in it."""
+        table = self.tables.get(device == CPU)
+        if table is None or not (table.knows(job.key, device) and table.knows(other.key, device)):
+            return None
+        counted = general.evidence is Evidence.COUNTERS
+        return table.told(job.key, other.key, device, log(general.mean) if counted else None)
+
+    def _in_general(self, job: Solo, other: Solo, device: str) -> Speed:
+        told = self.foretell(job, other, device) if self.foretell else None
+        if told is not None:
+            return told
+        return self._told(*IN_GENERAL.get(device, ON_A_GPU), 0.0, Evidence.PRIOR, 0)
+
+    def _told(self, mean: float, sd: float, spread: float, by: Evidence, runs: int) -> Speed:
+        half = NORMAL_90 * sqrt(sd**2 + spread**2) * self.widths.get(by, 1.0)
+        low, middle, high = (exp(min(at, FASTEST)) for at in (mean - half, mean, mean + half))
+        return Speed(mean=middle, low=low, high=high, evidence=by, runs=runs)
+
+
+def slowdowns(
+    pairs: Sequence[Together],
+    solos: Mapping[str, Solo] | None = None,
+    *,
+    families: Mapping[str, str] | None = None,
+    foretell: Foretell | None = None,
+    widths: Mapping[Evidence, float] | None = None,
+    kernels: Mapping[bool, Kernel] | None = None,
+) -> Slowdowns:
+    """What `pairs` teach; `families`: a job's key to the name of those that it is like.
+
+    With `solos` (by key) the table holds what pairs differ by from `foretell`. Rows that are no
+    measurement (not finite, not positive, beside nobody) are counted, not used.
+    """
+    met = meetings(pairs)
+    tables = {}
+    for on_cpu in (True, False):
+        seen = _seen(met, on_cpu, foretell, solos or {})
+        if seen:
+            kernel = (kernels or {}).get(on_cpu, Kernel())
+            tables[on_cpu] = complete(seen, kernel=kernel, families=families)
+    refused = sum(not usable(one) for one in pairs)
+    return Slowdowns(met, tables, foretell, widths or {}, refused)
+
+
+def _seen(
+    met: Mapping[Key, Meeting], on_cpu: bool, foretell: Foretell | None, solos: Mapping[str, Solo]
+) -> list[Seen]:
+    """The best measured pairs, for a table."""
+    pairs = [(one, at) for at, one in met.items() if len(at[2]) == 1 and (at[0] == CPU) == on_cpu]
+    pairs.sort(key=lambda each: each[0].log_sd)
+    return [
+        Seen(
+            job=job,
+            partner=partner,
+            device=device,
+            log_speed=one.log_speed,
+            log_sd=one.log_sd,
+            expected=_expected(foretell, solos.get(job), solos.get(partner), device),
+        )
+        for one, (device, job, (partner,)) in pairs[:MOST_SEEN]
+    ]
+
+
+def _expected(
+    foretell: Foretell | None, job: Solo | None, partner: Solo | None, device: str
+) -> float | None:
+    if foretell is None or job is None or partner is None:
+        return None
+    told = foretell(job, partner, device)
+    return None if told is None else log(told.mean)
+
+
+def _logs(told: Speed) -> tuple[float, float]:
+    """Mean and standard deviation of the log of a told speed."""
+    return log(told.mean), max(LEAST_SD, log(told.mean / told.low) / NORMAL_90)
+
+
+def _shrunk(believed: tuple[float, float], met: Meeting) -> tuple[float, float, float]:
+    """Mean, standard deviation and the next run's spread, of what was believed and the runs."""
+    (mean, sd), own = believed, met.log_sd
+    share = sd**2 / (sd**2 + own**2)
+    return mean + share * (met.log_speed - mean), sd * sqrt(1.0 - share), met.spread
