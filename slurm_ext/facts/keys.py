@@ -40,6 +40,17 @@ def user_name_key(user: str, job_name: str) -> int:
     return _key(Level.USER_NAME, [user, job_name.translate(_DIGITS)])
 
 
+def solo_key(keys: Mapping[Level, int]) -> str | None:
+    """What names a job in facts/sharing.py: the script, numbers apart, else user and job name.
+
+    A sweep over numbers is one job; None where neither is known, and nothing is foretold.
+    """
+    for level in (Level.SCRIPT, Level.USER_NAME):
+        if level in keys:
+            return f"{keys[level] + _SIGNED:016x}"
+    return None
+
+
 def _commands(script: str) -> list[str]:
     """What the script runs: no comments (so no #SBATCH, which say how much and not what)."""
     lines = map(str.strip, script.splitlines())

@@ -71,6 +71,14 @@ class Submission:
     het_offset: int | None = None
     gres: str | None = None  # every tres_per_* and cpus_per_tres, joined by commas
     cpus_per_tres: str | None = None
+    tres_per_node: str | None = None  # Slurm's own words, such as gres:gpu:1 or gres/gpu:a100:1
+    tres_per_job: str | None = None
+    tres_per_task: str | None = None
+    tres_per_socket: str | None = None
+    tres_bind: str | None = None
+    tres_freq: str | None = None
+    mem_per_tres: str | None = None
+    ntasks_per_tres: int | None = None
     env: Mapping[str, str] = field(default_factory=dict)  # only the names dlqueue asks for
 
 
@@ -168,4 +176,9 @@ class Edits:
     pn_min_cpus: int | None = None
     min_mem_per_cpu: int | None = None  # MiB
     min_mem_per_node: int | None = None  # MiB
+    gres: str | None = None  # mps:N or shard:N, instead of the job's one GPU
+    tres_per_job: str | None = None  # these three only "", together with `gres`: no longer asked
+    tres_per_task: str | None = None
+    tres_bind: str | None = None
+    prefer: str | None = None  # a feature that nodes are known to have; softer than a constraint
     env: Mapping[str, str] = field(default_factory=dict)

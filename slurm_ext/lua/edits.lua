@@ -18,12 +18,30 @@ local COUNTS = {
   SLURM_CPUS_PER_TASK = true, SRUN_CPUS_PER_TASK = true,
   SLURM_MEM_PER_CPU = true, SLURM_MEM_PER_NODE = true,
 }
+-- A part of a GPU instead of the whole one. What asked for the whole one is emptied with it: these
+-- fields, and the variables that would have a step of the job ask for it again.
+local EMPTIED = { "tres_per_job", "tres_per_task", "tres_bind" }
+local TEXTS = {
+  gres = { "^mps:[1-9]%d*$", "^shard:[1-9]%d*$" }, prefer = { "^[%w_.-]+$" },
+  tres_per_job = { "^$" }, tres_per_task = { "^$" }, tres_bind = { "^$" },
+}
+local STALE = { SLURM_GPUS = true, SLURM_GPUS_PER_NODE = true, SLURM_GPUS_PER_TASK = true }
+local MAX_TEXT = 64
 
 local function refuse(why)
   error("answered what is not allowed: " .. why, 0)
 end
 
+local function check_text(name, value)
+  local fits = false
+  for _, pattern in ipairs(TEXTS[name]) do
+    fits = fits or (type(value) == "string" and #value <= MAX_TEXT and value:find(pattern) ~= nil)
+  end
+  if not fits then refuse(name .. " of another form") end
+end
+
 local function check_field(name, value)
+  if TEXTS[name] then return check_text(name, value) end
   local largest = LARGEST[name] or refuse("a field off the white list")
   if type(value) ~= "number" or value % 1 ~= 0 or value < 1 or value > largest then
     refuse(name .. " out of range")
@@ -33,6 +51,8 @@ end
 local function check_variable(name, value)
   if type(value) ~= "string" or #value > MAX_VALUE or value:find("[^ -~]") then
     refuse("a variable that is not short plain text")
+  elseif STALE[name] then
+    if value ~= "" then refuse(name .. " may only be emptied") end
   elseif COUNTS[name] then
     if not value:find("^[1-9]%d*$") or #value > 12 then refuse(name .. " is not a count") end
   elseif #name > 64 or not name:find("^DLQUEUE_[A-Z_]+$") then
@@ -45,6 +65,15 @@ local function check_together(fields)
     if (fields[name] == nil) ~= (fields[CPUS[1]] == nil) then refuse("only some of the CPU fields") end
   end
   if fields[MEMORY[1]] and fields[MEMORY[2]] then refuse("two kinds of memory") end
+  for _, name in ipairs(EMPTIED) do
+    if fields[name] and not fields.gres then refuse("a GPU taken away") end
+  end
+end
+
+local function check_stale(fields, variables)
+  for name in pairs(STALE) do
+    if variables[name] and not fields.gres then refuse("a GPU forgotten") end
+  end
 end
 
 local function check_edits(fields)
@@ -57,6 +86,7 @@ local function check_edits(fields)
   for name, value in pairs(variables) do
     check_variable(tostring(name), value)
   end
+  check_stale(fields, variables)
   return variables
 end
 
@@ -74,6 +104,9 @@ local function in_order(fields, variables)
     end
   end
   for _, name in ipairs(CPUS) do add(name, fields[name]) end
+  for _, name in ipairs(EMPTIED) do add(name, fields[name]) end
+  add("gres", fields.gres)
+  add("prefer", fields.prefer)
   add_variables(false)
   for _, name in ipairs(MEMORY) do add(name, fields[name]) end
   add_variables(true)
@@ -106,16 +139,28 @@ local function before(job, write)
     local unset = COUNTS[write.name] and "1" or "" -- an empty count would stop srun
     return { name = write.name, value = value or unset, env = true }
   end
+  if write.name == "gres" then -- its setter adds a prefix; the field behind it takes all as it is
+    return { name = "tres_per_node", value = job.tres_per_node or "" }
+  elseif TEXTS[write.name] then
+    return { name = write.name, value = job[write.name] or "" }
+  end
   local memory = write.name == MEMORY[1] or write.name == MEMORY[2]
   for _, name in ipairs(memory and MEMORY or { write.name }) do
     if job[name] ~= nil then return { name = name, value = job[name] } end
   end
 end
 
+-- Slurm shows gres with a prefix (gres: up to 22.05, gres/ later) and what is empty as unset.
+local function took(shown, write)
+  if TEXTS[write.name] and write.value == "" then return shown == nil or shown == "" end
+  if write.name ~= "gres" then return shown == write.value end
+  return shown == write.value or shown == "gres:" .. write.value or shown == "gres/" .. write.value
+end
+
 local function put(job, write)
   local target = write.env and job.environment or job
   target[write.name] = write.value
-  return target[write.name] == write.value
+  return took(target[write.name], write)
 end
 
 -- Applies every write and reads it back; undoes all and raises where one did not take.
@@ -123,9 +168,9 @@ function edits.apply(job, writes)
   local undo = {}
   for _, write in ipairs(writes) do
     local known, restore = pcall(before, job, write)
-    local ran, took = pcall(put, job, write)
+    local ran, done = pcall(put, job, write)
     undo[#undo + 1] = known and restore or nil
-    if not (known and ran and took) then
+    if not (known and ran and done) then
       for i = #undo, 1, -1 do pcall(put, job, undo[i]) end
       error("could not set " .. write.name, 0)
     end

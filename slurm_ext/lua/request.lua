@@ -12,13 +12,16 @@ local MAX_WORDS, MAX_WORD = 64, 512 -- argv; together all caps keep any line und
 local TEXTS = {
   name = "name", user_name = "user_name", qos = "qos", reservation = "reservation",
   comment = "comment", work_dir = "work_dir", array = "array_inx", cpus_per_tres = "cpus_per_tres",
+  tres_per_node = "tres_per_node", tres_per_job = "tres_per_job", tres_per_task = "tres_per_task",
+  tres_per_socket = "tres_per_socket", tres_bind = "tres_bind", tres_freq = "tres_freq",
+  mem_per_tres = "mem_per_tres",
 }
 
 -- Below `limit` a number is one; from there on Slurm means "not set" or "infinite".
 local NUMBERS = {
   [65534] = {
     cpus_per_task = "cpus_per_task", pn_min_cpus = "pn_min_cpus",
-    ntasks_per_node = "ntasks_per_node", shared = "shared",
+    ntasks_per_node = "ntasks_per_node", shared = "shared", ntasks_per_tres = "ntasks_per_tres",
   },
   [4294967294] = {
     user_id = "user_id", num_tasks = "num_tasks", min_nodes = "min_nodes", max_nodes = "max_nodes",
@@ -27,7 +30,11 @@ local NUMBERS = {
   [2 ^ 62] = { mem_per_cpu_mib = "min_mem_per_cpu", mem_per_node_mib = "min_mem_per_node" },
 }
 
-local ENVIRONMENT = { "DLQUEUE", "SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS", "PYTHONHASHSEED" }
+local ENVIRONMENT = {
+  "DLQUEUE", "SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS", "PYTHONHASHSEED", "DLQUEUE_SHARE",
+  "SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK",
+  "SLURM_TRES_BIND", "SLURM_TRES_PER_TASK",
+}
 local GRES = { "tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task", "cpus_per_tres" }
 
 local function text(value, limit)

@@ -46,9 +46,18 @@ def test_the_golden_request_is_read() -> None:
     )
 
 
-def test_the_golden_reply_is_written() -> None:
+def test_the_golden_request_for_a_gpu_is_read() -> None:
+    """How a GPU was asked for arrives in Slurm's own words, field by field."""
+    job = decode_request((GOLDEN / "submit-v1-sharing.json").read_bytes())[1]
+    assert job is not None
+    assert (job.gres, job.tres_per_job, job.tres_per_node) == ("gres:gpu:1", "gres:gpu:1", None)
+    assert job.env == {"DLQUEUE_SHARE": "1", "SLURM_GPUS": "1"}
+
+
+@pytest.mark.parametrize("name", ["reply-v1.json", "reply-v1-sharing.json"])
+def test_the_golden_reply_is_written(name: str) -> None:
     """The reply that version 1 of the Lua reads is written byte for byte."""
-    golden = (GOLDEN / "reply-v1.json").read_bytes()
+    golden = (GOLDEN / name).read_bytes()
     told = json.loads(golden)
     reply = encode_reply(told["decision"], Edits(**told["edits"]), told["message"])
     assert reply.strip() == golden.strip()

@@ -45,6 +45,10 @@ local SETTABLE = {
   cpus_per_task = true, min_cpus = true, pn_min_cpus = true,
   min_mem_per_cpu = true, min_mem_per_node = true,
 }
+local TEXTS = {
+  gres = true, tres_per_node = true, tres_per_job = true, tres_per_task = true, tres_bind = true,
+  prefer = true,
+}
 
 function mock_job(fields, environment, stuck)
   local job = {
@@ -62,8 +66,15 @@ function mock_job(fields, environment, stuck)
   }
   for name, value in pairs(fields) do job[name] = value or nil end
   return setmetatable({}, {
-    __index = job,
+    __index = function(_, name) return job[name == "gres" and "tres_per_node" or name] end,
     __newindex = function(_, name, value)
+      if TEXTS[name] then
+        assert(type(value) == "string", "not a text")
+        if stuck[name] then return end
+        if name == "gres" and value ~= "" then value = "gres:" .. value end -- as 22.05 does
+        job[name == "gres" and "tres_per_node" or name] = value ~= "" and value or nil
+        return
+      end
       assert(SETTABLE[name], "slurmctld 22.05 does not survive this")
       assert(type(value) == "number", "not a number")
       if stuck[name] then return end

@@ -113,3 +113,44 @@ def test_the_message_is_one_printable_line(lua: Lua) -> None:
     assert len(message) == 1000
     assert message.isascii()
     assert message.isprintable()
+
+
+SHARED = {
+    "gres": "mps:50",
+    "tres_per_job": "",
+    "env": {"SLURM_GPUS": "", "DLQUEUE_SHARED": "mps:50", "DLQUEUE_DECISION": "d1-new"},
+}
+
+
+def shares(lua: Lua, stuck: str | None = None) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """A job of `--gpus=1` after a reply that has it share: why not, its GPU fields, its env."""
+    given = ({"tres_per_job": "gres:gpu:1"}, {"SLURM_GPUS": "1"}, {stuck: True} if stuck else {})
+    result = lua.run(f"return apply(..., {', '.join(map(literal, given))})", reply(SHARED))
+    job = {k.decode(): v for k, v in result[b"job"].items() if b"tres" in k}
+    return result[b"why"].decode(), job, {k.decode(): v for k, v in result[b"env"].items()}
+
+
+def test_a_whole_gpu_becomes_a_part_of_one(lua: Lua) -> None:
+    """The part is asked for, the whole no longer: neither by the job nor by its steps."""
+    why, job, env = shares(lua)
+    assert (why, job) == ("", {"tres_per_node": b"gres:mps:50"})
+    assert env == {"SLURM_GPUS": b"", "DLQUEUE_SHARED": b"mps:50", "DLQUEUE_DECISION": b"d1-new"}
+
+
+@pytest.mark.parametrize("stuck", ["gres", "tres_per_job", "SLURM_GPUS", "DLQUEUE_SHARED"])
+def test_a_gpu_that_cannot_be_shared_stays_whole(lua: Lua, stuck: str) -> None:
+    """Whatever does not take, the job has the GPU that its user asked for."""
+    why, job, env = shares(lua, stuck)
+    assert why == f"could not set {stuck}"
+    assert job == {"tres_per_job": b"gres:gpu:1"}
+    assert env["SLURM_GPUS"] == b"1"
+    assert not env.get("DLQUEUE_SHARED")
+
+
+def test_a_preferred_feature_is_set_and_undone(lua: Lua) -> None:
+    """Steering is a preference, applied like every other field."""
+    line = reply({"prefer": "dlq-pair1", "env": {"DLQUEUE_DECISION": "d1-new"}})
+    for stuck, left in (("", b"dlq-pair1"), ("DLQUEUE_DECISION", b"theirs")):
+        given = ({"prefer": "theirs"}, {}, {stuck: True})
+        result = lua.run(f"return apply(..., {', '.join(map(literal, given))})", line)
+        assert result[b"job"][b"prefer"] == left

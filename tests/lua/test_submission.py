@@ -107,7 +107,9 @@ def test_every_field_arrives(controller: Controller) -> None:
         "cpus_per_task": 4, "min_cpus": 8, "pn_min_cpus": 4, "min_mem_per_cpu": 400,
         "min_mem_per_node": 0, "time_limit": 60, "shared": 0, "array_inx": "0-3",
         "het_job_offset": 0, "tres_per_job": "gres:gpu:2", "tres_per_node": "gres:gpu:1",
-        "cpus_per_tres": "gres:gpu:4", "argc": 3, "argv": {0: "train.sh", 1: "--lr", 2: ""},
+        "cpus_per_tres": "gres:gpu:4", "tres_per_task": "cpu=4", "tres_per_socket": "gres:gpu:3",
+        "tres_bind": "gpu:closest", "tres_freq": "gpu:low", "mem_per_tres": "gres:gpu:100",
+        "ntasks_per_tres": 1, "argc": 3, "argv": {0: "train.sh", 1: "--lr", 2: ""},
     }  # fmt: skip
     assert asked(controller, fields, {**env, "SECRET": "x"}) == Submission(
         name="train.sh", user_id=1000, user_name="ada", partition="gpu", account="vision",
@@ -115,7 +117,10 @@ def test_every_field_arrives(controller: Controller) -> None:
         argv=("train.sh", "--lr", ""), work_dir="/home/ada", num_tasks=2, ntasks_per_node=1,
         min_nodes=2, max_nodes=3, cpus_per_task=4, min_cpus=8, pn_min_cpus=4, mem_per_cpu_mib=400,
         mem_per_node_mib=0, time_limit_minutes=60, shared=0, array="0-3", het_offset=0,
-        gres="gres:gpu:2,gres:gpu:1,gres:gpu:4", cpus_per_tres="gres:gpu:4", env=env,
+        gres="gres:gpu:2,gres:gpu:1,gres:gpu:3,cpu=4,gres:gpu:4", cpus_per_tres="gres:gpu:4",
+        tres_per_job="gres:gpu:2", tres_per_node="gres:gpu:1", tres_per_socket="gres:gpu:3",
+        tres_per_task="cpu=4", tres_bind="gpu:closest", tres_freq="gpu:low",
+        mem_per_tres="gres:gpu:100", ntasks_per_tres=1, env=env,
     )  # fmt: skip
 
 
