@@ -63,6 +63,8 @@ def narrowest(limits: Sequence[Allowance]) -> Allowance:
         max_mem_mib=_least(one.max_mem_mib for one in limits),
         max_cpu_minutes=_least(one.max_cpu_minutes for one in limits),
         by_other_means=any(one.by_other_means for one in limits),
+        max_mps=_least(one.max_mps for one in limits),
+        max_shard=_least(one.max_shard for one in limits),
     )
 
 

@@ -49,14 +49,39 @@ def _association(row: Mapping[str, str]) -> Association:
 def _allowance(row: Mapping[str, str], job: Iterable[str], minutes: Iterable[str]) -> Allowance:
     limits = [parse_tres(row[name]) for name in job]
     over_time = [parse_tres(row[name]) for name in minutes]
+    least = parse_tres(row.get("MinTRESPerJob", ""))
     return Allowance(
-        min_cpus=_most([parse_tres(row.get("MinTRESPerJob", ""))]),
+        min_cpus=_most([least]),
         max_cpus=_least(limits, "cpu"),
         max_mem_mib=_least(limits, "mem"),
         max_cpu_minutes=_least(over_time, "cpu"),
         by_other_means=any({"billing", "mem"} & set(tres) for tres in over_time)
         or any("billing" in tres for tres in limits),
+        max_mps=_shares("mps", least, limits, over_time),
+        max_shard=_shares("shard", least, limits, over_time),
     )
+
+
+def _shares(
+    kind: str,
+    least: Mapping[str, str],
+    job: Iterable[Mapping[str, str]],
+    over_time: Iterable[Mapping[str, str]],
+) -> int | None:
+    """The most of `kind` (mps, shard) that one job may ask for instead of its GPU.
+
+    0 where a limit on GPUs has none on `kind` beside it: what is converted would escape it.
+    """
+    counts = [
+        int(tres.get(f"gres/{kind}", 0)) for tres in job if f"gres/{kind}" in tres or _of_gpus(tres)
+    ]
+    if _of_gpus(least) or any(name.startswith("gres/") for tres in over_time for name in tres):
+        counts.append(0)
+    return min(counts, default=None)
+
+
+def _of_gpus(tres: Mapping[str, str]) -> bool:
+    return any(name.startswith("gres/gpu") for name in tres)
 
 
 def _least(limits: Iterable[Mapping[str, str]], name: str) -> int | None:

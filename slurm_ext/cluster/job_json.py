@@ -17,6 +17,7 @@ from typing import Any
 from slurm_ext.cluster.records import JobInfo
 
 Json = dict[str, Any]
+_PER = ("node", "job", "task", "socket")
 
 
 def read_jobs(text: str) -> tuple[JobInfo, ...]:
@@ -42,6 +43,7 @@ def _job(job: Json) -> JobInfo:
         restarts=_positive(job, "restart_cnt") or 0,
         nodes=_text(job, "nodes"),
         cpus=_positive(job, "cpus"),
+        gres=",".join(filter(None, (_text(job, f"tres_per_{per}") for per in _PER))),
         exit_code=code,
         exit_signal=by_signal,
         comment=_text(job, "comment"),

@@ -57,10 +57,12 @@ def _partition(row: Mapping[str, str], site: Mapping[str, int]) -> PartitionInfo
     return PartitionInfo(
         name=row["PartitionName"],
         default=row["Default"] == "YES",
-        nodes="" if row["Nodes"] in _NONE else row["Nodes"],
-        qos="" if row.get("QoS", "") in _NONE else row["QoS"],
+        nodes=_said(row, "Nodes"),
+        qos=_said(row, "QoS"),
         max_time_minutes=parse_minutes(row["MaxTime"]),
         max_cpus_per_node=_limit(row, "MaxCPUsPerNode"),
+        billing=_said(row, "TRESBillingWeights"),
+        job_defaults=_said(row, "JobDefaults"),
         **_joined(site, own),
     )
 
@@ -73,6 +75,7 @@ def _node(row: Mapping[str, str]) -> NodeInfo:
         gres=read_gres(row["Gres"]),
         state=row["State"].rstrip("*~#!%$@^-"),
         partitions=tuple(row["Partitions"].split(",")) if "Partitions" in row else (),
+        features=tuple(filter(None, _said(row, "ActiveFeatures").split(","))),
     )
 
 
@@ -92,6 +95,11 @@ def _limit(row: Mapping[str, str], name: str) -> int | None:
     """A limit; memory is in MiB. Slurm prints per node or per CPU, and 0 for no limit."""
     text = row.get(name, "")
     return None if text in _NONE else int(text) or None
+
+
+def _said(row: Mapping[str, str], name: str) -> str:
+    text = row.get(name, "")
+    return "" if text in _NONE else text
 
 
 def _rows(text: str, first: str) -> Iterator[dict[str, str]]:

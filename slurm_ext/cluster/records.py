@@ -31,6 +31,7 @@ class JobInfo:
     restarts: int = 0
     nodes: str = ""  # Slurm's host list, such as n[1-4]
     cpus: int | None = None
+    gres: str = ""  # every tres_per_* as squeue shows it, joined by commas
     exit_code: int | None = None
     exit_signal: int | None = None
     comment: str = ""
@@ -58,6 +59,8 @@ class PartitionInfo:
     max_mem_per_node_mib: int | None = None
     def_mem_per_cpu_mib: int | None = None
     def_mem_per_node_mib: int | None = None
+    billing: str = ""  # TRESBillingWeights
+    job_defaults: str = ""  # what a job gets for each of its GPUs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +73,7 @@ class NodeInfo:
     gres: Mapping[str, int] = field(default_factory=dict)  # gpu, gpu:a100, mps, ... → count
     state: str = "UNKNOWN"
     partitions: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +85,8 @@ class Allowance:
     max_mem_mib: int | None = None
     max_cpu_minutes: int | None = None  # CPUs times the job's time limit
     by_other_means: bool = False  # limits in units that we cannot compute, such as billing
+    max_mps: int | None = None  # of one job; 0: GPUs are limited where these would not count
+    max_shard: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

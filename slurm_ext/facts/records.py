@@ -79,6 +79,8 @@ class Submission:
     tres_freq: str | None = None
     mem_per_tres: str | None = None
     ntasks_per_tres: int | None = None
+    features: str | None = None
+    prefer: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)  # only the names dlqueue asks for
 
 

@@ -14,7 +14,7 @@ local TEXTS = {
   comment = "comment", work_dir = "work_dir", array = "array_inx", cpus_per_tres = "cpus_per_tres",
   tres_per_node = "tres_per_node", tres_per_job = "tres_per_job", tres_per_task = "tres_per_task",
   tres_per_socket = "tres_per_socket", tres_bind = "tres_bind", tres_freq = "tres_freq",
-  mem_per_tres = "mem_per_tres",
+  mem_per_tres = "mem_per_tres", features = "features", prefer = "prefer",
 }
 
 -- Below `limit` a number is one; from there on Slurm means "not set" or "infinite".

@@ -71,3 +71,25 @@ def test_limits_count_where_slurm_enforces_them(kind: str, enforce: str, whether
     config = {"AccountingStorageType": f"accounting_storage/{kind}"}
     assert enforced({**config, "AccountingStorageEnforce": enforce}) is whether
     assert enforced(config) is False
+
+
+@pytest.mark.parametrize(
+    ("limits", "mps", "shard"),
+    [
+        ("cpu=8", None, None),
+        ("gres/gpu=4", 0, 0),
+        ("gres/gpu:a100=4,gres/mps=300", 300, 0),
+        ("gres/mps=100", 100, None),
+    ],
+)
+def test_a_limit_on_gpus_has_to_count_their_parts_too(
+    limits: str, mps: int | None, shard: int | None
+) -> None:
+    """A job that asks for a part of a GPU must not escape what its user's GPUs are limited to."""
+    read = read_accounting("", f"q||{limits}|||||||||\n").qos["q"]
+    assert (read.max_mps, read.max_shard) == (mps, shard)
+    by_minutes = read_accounting("", f"q|||||||{limits}||||\n").qos["q"]
+    none = 0 if "gres" in limits else None
+    assert (by_minutes.max_mps, by_minutes.max_shard) == (none, none)
+    at_least = read_accounting("", "q|gres/gpu=1||||||||||\n").qos["q"]
+    assert (at_least.max_mps, at_least.max_shard) == (0, 0)
