@@ -118,3 +118,12 @@ def test_any_text_is_settings_or_an_input_error(text: str) -> None:
     except InputError:
         return
     assert isinstance(read, Settings)
+
+
+def test_a_list_of_names_holds_names() -> None:
+    """Names and the star are taken; numbers, nothing and a bare text are refused by key."""
+    good = 'sharing.partitions = ["gpu", "debug"]\nsharing.accounts = ["*"]'
+    assert parse(good, "f")["sharing.partitions"] == ["gpu", "debug"]
+    for bad in ("[1]", '[""]', '"gpu"', '["gpu", 2]'):
+        with pytest.raises(SettingsError, match="sharing.partitions"):
+            parse(f"sharing.partitions = {bad}", "f")
