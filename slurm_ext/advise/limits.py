@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from slurm_ext.advise.allowances import Allowances
 from slurm_ext.advise.bounds import Rules
+from slurm_ext.advise.pools import Pool, joined
 from slurm_ext.facts.records import Submission
 
 
@@ -16,6 +17,8 @@ class RuleBook:
     default: str | None = None
     qos: Mapping[str, str] = field(default_factory=dict)  # of partitions that have one
     allowances: Allowances | None = None  # None: Slurm enforces no limits by account or QOS
+    pools: Mapping[str, Pool] = field(default_factory=dict)  # by partition
+    task_prolog: bool = False  # whether Slurm runs one
 
     def rules_for(self, job: Submission) -> Rules | None:
         """The narrowest of the job's partitions and accounts; None where one is not known."""
@@ -25,6 +28,13 @@ class RuleBook:
         if len(known) < len(found):
             return None
         return self._allowed(job, names, _narrowest(known))
+
+    def pool_for(self, partitions: str | None) -> Pool | None:
+        """What a job of these partitions (a,b; None: the default) meets; None: not known."""
+        names = (partitions or self.default or "").split(",")
+        if not all(name in self.pools for name in names):
+            return None
+        return joined([self.pools[name] for name in names])
 
     def _allowed(self, job: Submission, names: list[str], rules: Rules) -> Rules | None:
         if self.allowances is None:

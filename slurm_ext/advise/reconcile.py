@@ -11,15 +11,17 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from typing import Any
 
+from slurm_ext.advise.partners import Queue, sharers, write
 from slurm_ext.advise.rules import client_of
 from slurm_ext.advise.stream import put, record_id
 from slurm_ext.cluster import JobInfo, SlurmClient
 from slurm_ext.facts.records import Outcome
 from slurm_ext.facts.settings import Settings
-from slurm_ext.history.decisions import claim, decision, drop_unclaimed, unclaimed
+from slurm_ext.history.decisions import claim, decision, drop_unclaimed, solo_key_of, unclaimed
 from slurm_ext.history.queries import recorded
 from slurm_ext.history.store import History
 from slurm_ext.history.verdict import settle
@@ -125,6 +127,8 @@ class Reconciler:
         """Compare now. Raises SlurmError, HistoryError, OSError; what is done stays done."""
         jobs = self._client.jobs()
         self._tie(history, jobs, now_s)
+        if self._settings["sharing.mode"] != "off":
+            self._tell_sharers(history, jobs, now_s)
         ended = [job for job in jobs if job.ended and job.start_time_s and job.nodes]
         for job in ended:
             if (job.job_id, job.restarts) not in self._done:
@@ -148,6 +152,26 @@ class Reconciler:
         drop_unclaimed(history, before_s=now_s - SURE_S, keep=doubtful)
         drop_unclaimed(history, before_s=now_s - KEEP_DOUBTFUL_S)
 
+    def _tell_sharers(self, history: History, jobs: Sequence[JobInfo], now_s: float) -> None:
+        """Let the answering process know who shares GPUs; `now_s` is from before the listing."""
+        found = sharers(jobs)
+        maybe = self._maybe(history, jobs, now_s) if found else {}
+        named = [replace(one, key=_named(history, int(one.job), maybe)) for one in found]
+        write(self._settings.state_dir, Queue(at_s=now_s, jobs=tuple(named)))
+
+    def _maybe(
+        self, history: History, jobs: Sequence[JobInfo], now_s: float
+    ) -> dict[int, set[str | None]]:
+        """Names of the jobs that are not tied yet: a sweep's are one, whichever is whose."""
+        rows = [decision(history, token=token) for token in unclaimed(history, before_s=now_s)]
+        names = {row["token"]: solo_key_of(row) for row in rows if row is not None}
+        meant = candidates([_proposed(row) for row in rows if row is not None], jobs)
+        found: dict[int, set[str | None]] = {}
+        for token, job_ids in meant.items():
+            for job_id in job_ids:
+                found.setdefault(job_id, set()).add(names[token])
+        return found
+
     def _complete(self, history: History, job: JobInfo, now_s: float) -> None:
         """Write the record of a job that sent none, once it had time to; else check its end."""
         patience_s = max(5.0, 2 * self._settings["advisor.reconcile_s"])
@@ -167,6 +191,16 @@ class Reconciler:
 
 def _is_tied(history: History, job_id: int) -> bool:
     return decision(history, job_id=job_id) is not None
+
+
+def _named(
+    history: History, job_id: int, maybe: Mapping[int, AbstractSet[str | None]]
+) -> str | None:
+    ledger = decision(history, job_id=job_id)
+    if ledger is not None:
+        return solo_key_of(ledger)
+    names = maybe.get(job_id, set())
+    return next(iter(names)) if len(names) == 1 else None
 
 
 def _proposed(row: Mapping[str, Any]) -> Proposed:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from slurm_ext.advise.allowances import Allowances
 from slurm_ext.advise.bounds import Rules
 from slurm_ext.advise.limits import RuleBook
+from slurm_ext.advise.pools import pool_of
 from slurm_ext.cluster import CommandClient, NodeInfo, PartitionInfo, SlurmClient
 from slurm_ext.facts.errors import SlurmError
 from slurm_ext.facts.settings import Settings
@@ -37,6 +38,8 @@ def read_rules(client: SlurmClient) -> RuleBook:
         default=next((p.name for p in partitions if p.default), None),
         qos={p.name: p.qos for p in partitions if p.qos},
         allowances=None if accounting is None else Allowances(accounting),
+        pools={p.name: pool_of(p, _nodes_of(p, nodes), config) for p in partitions},
+        task_prolog=bool(config.get("TaskProlog")),
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any, Protocol
 
 from slurm_ext.facts.errors import RecordError
+from slurm_ext.facts.keys import solo_key
 from slurm_ext.facts.records import Level, Prediction
 from slurm_ext.history.failures import explaining
 from slurm_ext.history.names import KEY_COLUMNS
@@ -93,6 +94,13 @@ def decision(
         if token is not None:
             return next(history.db.query(_BY_TOKEN, [token]), None)
         return next(history.db.query(_BY_JOB, [job_id, job_id]), None)
+
+
+def solo_key_of(row: Mapping[str, Any] | None) -> str | None:
+    """What names the job of a ledger's row among those that share (facts/keys.py)."""
+    levels = (Level.SCRIPT, Level.USER_NAME)
+    keys = {level: row[f"key_{level.name.lower()}"] for level in levels} if row else {}
+    return solo_key({level: key for level, key in keys.items() if key is not None})
 
 
 _BY_TOKEN = "SELECT * FROM decisions WHERE token = ?"  # noqa: S105 (not a password)

@@ -125,5 +125,5 @@ def test_a_list_of_names_holds_names() -> None:
     good = 'sharing.partitions = ["gpu", "debug"]\nsharing.accounts = ["*"]'
     assert parse(good, "f")["sharing.partitions"] == ["gpu", "debug"]
     for bad in ("[1]", '[""]', '"gpu"', '["gpu", 2]'):
-        with pytest.raises(SettingsError, match="sharing.partitions"):
+        with pytest.raises(SettingsError, match=r"sharing\.partitions"):
             parse(f"sharing.partitions = {bad}", "f")
