@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from math import exp, log, sqrt
 
 from slurm_ext.facts.sharing import Evidence, Solo, Speed, Together
-from slurm_ext.model.completion import Completion, Kernel, Seen, complete
+from slurm_ext.model.completion import Completion, Seen, complete
+from slurm_ext.model.completion_kernel import Kernel, Trait
 from slurm_ext.model.composition import compose
 from slurm_ext.model.meeting import Key, Meeting, key, meetings, usable
 
@@ -18,6 +19,7 @@ Foretell = Callable[[Solo, Solo, str], Speed | None]
 """(job, beside, device) to its speed from counters; None where what it needs was not measured."""
 
 NORMAL_90 = 1.645
+LOW_SDS, HIGH_SDS = 1.96, 1.44  # 90 % between them: 2.5 % below, for the lower end protects the job
 LEAST_SD = 0.05  # nothing is believed more surely than this before the job itself has shown it
 MOST_SEEN = 1200  # pairs in one table: its cost grows with the cube
 FASTEST = log(1.5)  # sharing makes nobody faster than this: Lucid's largest noise is below it
@@ -74,8 +76,9 @@ class Slowdowns:
         return self._told(*IN_GENERAL.get(device, ON_A_GPU), 0.0, Evidence.PRIOR, 0)
 
     def _told(self, mean: float, sd: float, spread: float, by: Evidence, runs: int) -> Speed:
-        half = NORMAL_90 * sqrt(sd**2 + spread**2) * self.widths.get(by, 1.0)
-        low, middle, high = (exp(min(at, FASTEST)) for at in (mean - half, mean, mean + half))
+        wide = sqrt(sd**2 + spread**2) * self.widths.get(by, 1.0)
+        ends = (mean - LOW_SDS * wide, mean, mean + HIGH_SDS * wide)
+        low, middle, high = (exp(min(at, FASTEST)) for at in ends)
         return Speed(mean=middle, low=low, high=high, evidence=by, runs=runs)
 
 
@@ -83,12 +86,12 @@ def slowdowns(
     pairs: Sequence[Together],
     solos: Mapping[str, Solo] | None = None,
     *,
-    families: Mapping[str, str] | None = None,
+    traits: Mapping[str, Trait] | None = None,
     foretell: Foretell | None = None,
     widths: Mapping[Evidence, float] | None = None,
     kernels: Mapping[bool, Kernel] | None = None,
 ) -> Slowdowns:
-    """What `pairs` teach; `families`: a job's key to the name of those that it is like.
+    """What `pairs` teach; `traits`: by a job's key, which others it is like.
 
     With `solos` (by key) the table holds what pairs differ by from `foretell`. Rows that are no
     measurement (not finite, not positive, beside nobody) are counted, not used.
@@ -99,7 +102,7 @@ def slowdowns(
         seen = _seen(met, on_cpu, foretell, solos or {})
         if seen:
             kernel = (kernels or {}).get(on_cpu, Kernel())
-            tables[on_cpu] = complete(seen, kernel=kernel, families=families)
+            tables[on_cpu] = complete(seen, kernel=kernel, traits=traits)
     refused = sum(not usable(one) for one in pairs)
     return Slowdowns(met, tables, foretell, widths or {}, refused)
 
@@ -134,7 +137,7 @@ def _expected(
 
 def _logs(told: Speed) -> tuple[float, float]:
     """Mean and standard deviation of the log of a told speed."""
-    return log(told.mean), max(LEAST_SD, log(told.mean / told.low) / NORMAL_90)
+    return log(told.mean), max(LEAST_SD, log(told.mean / told.low) / LOW_SDS)
 
 
 def _shrunk(believed: tuple[float, float], met: Meeting) -> tuple[float, float, float]:

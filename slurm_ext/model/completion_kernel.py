@@ -1,0 +1,163 @@
+"""How alike two pairs of jobs are: the covariance of the table of who slows whom.
+
+    log speed of a beside b = level + sensitivity(a) + pressure(b) + theirs(a, b) + both's{a, b}
+
+Each part is a Gaussian process over jobs: jobs of one family (a model, a script) share it the more
+the nearer they are in size (log2 of the batch), and so do jobs with like traits (numbers of a solo
+run). `theirs` is a product over both jobs (Bonilla 2008, multi-task), `both's` the same in both
+directions: who fits together wins on both sides.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trait:
+    """What is known of a job beside whom it met; `vector` is standardised, empty is not known."""
+
+    family: str | None = None  # None: like no other
+    size: float = 0.0
+    vector: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """Variances of one part over jobs, and the lengths over which it changes."""
+
+    family: float = 0.02
+    own: float = 0.01
+    vector: float = 0.02
+    size_length: float = 2.0
+    lengths: tuple[float, ...] = ()
+
+
+_UNIT = Role(family=0.5, own=0.3, vector=0.3)  # parts of a product; its own variance is apart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """Everything the covariance depends on. Defaults: what Gavel's published tables say."""
+
+    level: float = -0.5  # mean log speed before anything was seen
+    level_var: float = 0.05  # of a device's own level
+    device_share: float = 0.3  # what another device shows as well (V100 and P100: 0.3)
+    sensitivity: Role = field(default_factory=Role)
+    pressure: Role = field(default_factory=Role)
+    of_job: Role = _UNIT
+    of_partner: Role = _UNIT
+    of_both: Role = _UNIT
+    theirs_var: float = 0.005
+    both_var: float = 0.005
+    self_var: float = 0.003  # of a job beside another of its own kind
+    noise_var: float = 0.001
+
+
+ROLES = tuple(one.name for one in fields(Kernel) if one.name not in
+              {"level", "level_var", "device_share", "theirs_var", "both_var", "self_var",
+               "noise_var"})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A kernel over given jobs: one jobs x jobs matrix a role."""
+
+    kernel: Kernel
+    sensitivity: "Array"
+    pressure: "Array"
+    of_job: "Array"
+    of_partner: "Array"
+    of_both: "Array"
+
+    def covariance(self, one: "Rows", other: "Rows") -> "Array":
+        """Between two lists of (job, partner, device) columns."""
+        kernel, (i, j, on), (k, m, by) = self.kernel, one, other
+        theirs = self.of_job[np.ix_(i, k)] * self.of_partner[np.ix_(j, m)]
+        both = self.of_both
+        straight = both[np.ix_(i, k)] * both[np.ix_(j, m)]
+        crossed = both[np.ix_(i, m)] * both[np.ix_(j, k)]
+        total = (
+            kernel.level_var
+            + self.sensitivity[np.ix_(i, k)]
+            + self.pressure[np.ix_(j, m)]
+            + kernel.theirs_var * theirs
+            + 0.5 * kernel.both_var * (straight + crossed)
+            + kernel.self_var * np.outer(i == j, k == m)
+        )
+        return np.asarray(total * here(kernel, on, by))
+
+    def variance(self, asked: "Rows") -> "Array":
+        """Of each (job, partner, device) before anything was seen."""
+        kernel, (i, j, _) = self.kernel, asked
+        both = self.of_both
+        return np.asarray(
+            kernel.level_var
+            + np.diag(self.sensitivity)[i]
+            + np.diag(self.pressure)[j]
+            + kernel.theirs_var * np.diag(self.of_job)[i] * np.diag(self.of_partner)[j]
+            + 0.5 * kernel.both_var * (np.diag(both)[i] * np.diag(both)[j] + both[i, j] ** 2)
+            + kernel.self_var * (i == j)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """Jobs compared: same family, squared distances in size and in each number of the vector."""
+
+    same: "Array"
+    size: "Array"
+    vector: "Array"  # numbers x jobs x jobs
+    known: "Array"  # 1 where both have a vector
+
+
+def likeness(names: Sequence[str], traits: Mapping[str, Trait]) -> Likeness:
+    """Of all jobs in `names`; one without a trait is like no other."""
+    each = [traits.get(name, Trait()) for name in names]
+    family = np.array(
+        [name if t.family is None else f"\0{t.family}" for name, t in zip(names, each, strict=True)]
+    )
+    width = max((len(t.vector) for t in each), default=0)
+    has = np.array([bool(width) and len(t.vector) == width for t in each], dtype=float)
+    vectors = np.array([t.vector if len(t.vector) == width else (0.0,) * width for t in each])
+    size = np.array([t.size for t in each])
+    apart = (vectors[:, None, :] - vectors[None, :, :]) ** 2 if each else np.zeros((0, 0, 0))
+    return Likeness(
+        (family[:, None] == family[None, :]).astype(float),
+        (size[:, None] - size[None, :]) ** 2,
+        np.moveaxis(apart, -1, 0),
+        np.outer(has, has),
+    )
+
+
+def related(role: Role, jobs: Likeness) -> tuple["Array", "Array"]:
+    """The parts of one role's matrix that families and that vectors give."""
+    family = role.family * jobs.same * np.exp(-0.5 * jobs.size / role.size_length**2)
+    if not len(jobs.vector):
+        return family, np.zeros_like(family)
+    lengths = np.array(role.lengths or (2.0,) * len(jobs.vector))
+    apart = np.tensordot(lengths**-2.0, jobs.vector, axes=1)
+    return family, role.vector * jobs.known * np.exp(-0.5 * apart)
+
+
+def parts(kernel: Kernel, jobs: Likeness) -> Parts:
+    """The kernel over these jobs."""
+    matrices = []
+    for name in ROLES:
+        role: Role = getattr(kernel, name)
+        family, vector = related(role, jobs)
+        matrices.append(family + vector + role.own * np.eye(len(family)))
+    return Parts(kernel, *matrices)
+
+
+def here(kernel: Kernel, on: "Rows", by: "Rows") -> "Array":
+    """1 between rows of one device, `device_share` between rows of two."""
+    return np.where(on[:, None] == by[None, :], 1.0, kernel.device_share)
