@@ -1,0 +1,141 @@
+"""The watch over jobs that share: who is below its floor for long, who took more memory than said.
+
+Pure: measured windows in, a verdict out. Time is weighed, not windows counted: seconds below the
+floor add up, seconds well above it take as many away, and in between nothing moves, so that a pair
+at its floor does not flap. A job is found below after PATIENCE_S such seconds in at least WINDOWS
+windows. Nothing is concluded from windows in which nothing was measured.
+
+What was found is remembered by the jobs' solo keys, so that their next runs are kept apart: for a
+week, twice as long each time it happens again. Then they get another chance, for programs change.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from math import isfinite
+
+PATIENCE_S = 60.0  # seconds below the floor until a pair is separated
+WINDOWS = 3  # of them at least: one slow window is a checkpoint
+MARGIN = 0.03  # of speed above the floor until seconds are taken away again
+LYING = 1.10  # times the memory that was said
+KEEP_S = 7 * 86400.0
+KEEP_MOST_S = 90 * 86400.0
+
+
+class Found(StrEnum):
+    """What the watch says of a job."""
+
+    FINE = "at or above its floor"
+    BELOW = "below its floor for a while"
+    LIES = "takes more memory than it said"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """What was measured of a job since the last look; None: not measured."""
+
+    seconds: float
+    speed: float | None = None  # of its solo speed
+    mem_bytes: float | None = None  # the most that it had
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Companion:
+    """One job while the same others are beside it; when they change, a new watch begins."""
+
+    job: str
+    floor: float
+    said_mem_bytes: float | None = None
+    patience_s: float = PATIENCE_S
+    below_s: float = 0.0
+    windows_below: int = 0
+    seen_s: float = 0.0
+    worked: float = 0.0  # seconds of work alone that it has done since: seen_s x mean speed
+    most_mem_bytes: float = 0.0
+
+    @property
+    def found(self) -> Found:
+        """The verdict by now."""
+        said = self.said_mem_bytes
+        if said is not None and self.most_mem_bytes > LYING * said:
+            return Found.LIES
+        if self.below_s >= self.patience_s and self.windows_below >= WINDOWS:
+            return Found.BELOW
+        return Found.FINE
+
+    @property
+    def mean_speed(self) -> float | None:
+        """Over everything seen; None: nothing was."""
+        return self.worked / self.seen_s if self.seen_s > 0 else None
+
+
+def watched(companion: Companion, window: Window) -> Companion:
+    """The watch after one more window."""
+    if not (isfinite(window.seconds) and window.seconds > 0):
+        return companion
+    companion = _memory_seen(companion, window.mem_bytes)
+    speed = window.speed
+    if speed is None or not isfinite(speed) or speed < 0:
+        return companion
+    seen = replace(
+        companion,
+        seen_s=companion.seen_s + window.seconds,
+        worked=companion.worked + window.seconds * speed,
+    )
+    return _weighed(seen, window.seconds, speed)
+
+
+def _memory_seen(companion: Companion, mem_bytes: float | None) -> Companion:
+    if mem_bytes is None or not isfinite(mem_bytes):
+        return companion
+    return replace(companion, most_mem_bytes=max(companion.most_mem_bytes, mem_bytes))
+
+
+def _weighed(companion: Companion, seconds: float, speed: float) -> Companion:
+    if speed < companion.floor:
+        return replace(
+            companion,
+            below_s=companion.below_s + seconds,
+            windows_below=companion.windows_below + 1,
+        )
+    if speed < companion.floor + MARGIN:
+        return companion
+    left_s = max(0.0, companion.below_s - seconds)
+    windows = companion.windows_below if left_s > 0 else 0
+    return replace(companion, below_s=left_s, windows_below=windows)
+
+
+@dataclass(frozen=True, slots=True)
+class Grudge:
+    """When two were found below a floor together last, and how often."""
+
+    last_s: float  # Unix
+    times: int = 1
+
+    def holds(self, now_s: float) -> bool:
+        """Whether they are still kept apart."""
+        return now_s - self.last_s < min(KEEP_MOST_S, KEEP_S * 2.0 ** (self.times - 1))
+
+
+Grudges = Mapping[frozenset[str], Grudge]  # by the solo keys of the pair; one key: twins
+
+
+def remembered(
+    grudges: Grudges, together: Iterable[str], now_s: float
+) -> dict[frozenset[str], Grudge]:
+    """The memory after these solo keys did badly together; whoever has no key is nobody's."""
+    keys = sorted(together)
+    found = dict(grudges)
+    if len(keys) < 2 or not all(keys):
+        return found
+    for index, one in enumerate(keys):
+        for other in keys[index + 1 :]:
+            pair = frozenset({one, other})
+            times = found[pair].times + 1 if pair in found else 1
+            found[pair] = Grudge(last_s=now_s, times=times)
+    return found
+
+
+def kept_apart(grudges: Grudges, now_s: float) -> frozenset[frozenset[str]]:
+    """The pairs that are not put together now."""
+    return frozenset(pair for pair, grudge in grudges.items() if grudge.holds(now_s))
