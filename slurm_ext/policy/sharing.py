@@ -10,8 +10,8 @@ Gavel weigh pairs by rates alone; remaining times tell in addition that a long j
 beside a short one. A matching of maximum weight (matching.py) takes the best set of pairs.
 """
 
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations, product
 from math import isfinite
 
 from slurm_ext.facts.sharing import Speed
@@ -27,6 +27,8 @@ from slurm_ext.policy.sharing_terms import (
 )
 from slurm_ext.policy.sharing_weight import typical, weight_of
 
+Fits = Callable[[Sequence[Candidate], str | None], bool]
+
 __all__ = ["Candidate", "Foretells", "Pair", "SharingRules", "Verdict", "fit_to_share", "pairs"]
 
 
@@ -36,22 +38,24 @@ def pairs(
     slowdowns: Foretells,
     *,
     rules: SharingRules,
+    fits: Fits | None = None,
 ) -> tuple[Pair, ...]:
     """Who of the waiting should share with whom, waiting or running; best first.
 
     The order of the arguments does not matter: the queue's is `rank`. A waiting job is in one
     pair at most, and a place takes one more job at most. Jobs beyond the window are matched
-    among themselves, 32 at a time. Raises InputError where a job is described wrongly.
+    among themselves, 32 at a time. `fits`: whether these newcomers have room at that place, or
+    (None) at some other. Raises InputError where a job is described wrongly.
     """
     check(candidates, running, rules)
     waiting = sorted(candidates, key=lambda one: (one.rank, one.job))
     groups = _groups(running)
-    once = _Once(slowdowns)
     typical_s = typical((*waiting, *running))
+    weighing = _Weighing(_Once(slowdowns), rules, typical_s, fits or _anywhere)
     found: list[Pair] = []
     for first in range(0, len(waiting), rules.window):
         window = waiting[first : first + rules.window]
-        made = _matched(_possible(window, groups, once, rules, typical_s))
+        made = _matched(_possible(window, groups, weighing))
         taken = {pair.place for pair in made}
         groups = [group for group in groups if group[0].place not in taken]
         found += made
@@ -85,6 +89,18 @@ def fit_to_share(
     return worst or Verdict(share=False, worst=None, beside=None, reason="nobody to share with")
 
 
+def why_not(
+    one: Candidate, here: Sequence[Candidate], slowdowns: Foretells, rules: SharingRules
+) -> str | None:
+    """What keeps a job from joining those that run together, in one clause; None: nothing."""
+    together = [one, *here]
+    return why_apart(together, _Once(slowdowns).speeds(together), rules)
+
+
+def _anywhere(_newcomers: Sequence[Candidate], _place: str | None) -> bool:
+    return True
+
+
 def _beside(one: Candidate, other: Candidate, once: "_Once", rules: SharingRules) -> Verdict:
     """The verdict on this job and one other; the other may be its own twin."""
     mine, theirs = once.speed(one, [other]), once.speed(other, [one])
@@ -103,52 +119,42 @@ def _matched(possible: Mapping[Edge, Pair]) -> list[Pair]:
 
 
 def _possible(
-    window: Sequence[Candidate],
-    groups: Sequence[Sequence[Candidate]],
-    once: "_Once",
-    rules: SharingRules,
-    typical_s: float,
+    window: Sequence[Candidate], groups: Sequence[Sequence[Candidate]], weighing: "_Weighing"
 ) -> dict[Edge, Pair]:
     """Every pair that is allowed and saves time; jobs that run together are one end."""
-    found = {}
-    for a, b in combinations([[one] for one in window], 2):
-        pair = _pair(a, b, once, rules, typical_s)
-        if pair is not None:
-            found[a[0].job, b[0].job] = pair
-    for one in window:
-        for group in groups:
-            pair = _pair([one], group, once, rules, typical_s)
-            if pair is not None:
-                found[one.job, group[0].job] = pair
-    return found
+    ends = [[one] for one in window]
+    twos = [*combinations(ends, 2), *product(ends, groups)]
+    tried = (((a[0].job, b[0].job), weighing.pair(a, b)) for a, b in twos)
+    return {edge: pair for edge, pair in tried if pair is not None}
 
 
-def _pair(
-    a: Sequence[Candidate],
-    b: Sequence[Candidate],
-    once: "_Once",
-    rules: SharingRules,
-    typical_s: float,
-) -> Pair | None:
-    together = sorted((*a, *b), key=lambda one: one.job)
-    if len(together) > rules.most_together:
-        return None
-    speeds = {
-        one.job: once.speed(one, [other for other in together if other is not one])
-        for one in together
-    }
-    if why_apart(together, speeds, rules) is not None:
-        return None
-    weight = weight_of(a, b, speeds, typical_s)
-    if not weight > 0:
-        return None
-    return Pair(
-        jobs=tuple(one.job for one in together),
-        speeds=speeds,
-        weight=weight,
-        place=b[0].place,
-        reason=_reason(speeds, weight),
-    )
+class _Weighing:
+    """What one pair is worth."""
+
+    def __init__(self, once: "_Once", rules: SharingRules, typical_s: float, fits: Fits) -> None:
+        self._once, self._rules, self._typical_s, self._fits = once, rules, typical_s, fits
+
+    def pair(self, a: Sequence[Candidate], b: Sequence[Candidate]) -> Pair | None:
+        """A newcomer and another, or those that run together; None: not allowed, or no gain."""
+        place = b[0].place
+        together = sorted((*a, *b), key=lambda one: one.job)
+        if len(together) > self._rules.most_together:
+            return None
+        if not self._fits(a if place else together, place):
+            return None
+        speeds = self._once.speeds(together)
+        if why_apart(together, speeds, self._rules) is not None:
+            return None
+        weight = weight_of(a, b, speeds, self._typical_s)
+        if not weight > 0:
+            return None
+        return Pair(
+            jobs=tuple(one.job for one in together),
+            speeds=speeds,
+            weight=weight,
+            place=place,
+            reason=_reason(speeds, weight),
+        )
 
 
 def _reason(speeds: Mapping[str, Speed], weight: float) -> str:
@@ -170,6 +176,13 @@ class _Once:
     def __init__(self, slowdowns: Foretells) -> None:
         self._slowdowns = slowdowns
         self._known: dict[tuple[str, str, tuple[str, ...]], Speed] = {}
+
+    def speeds(self, together: Sequence[Candidate]) -> dict[str, Speed]:
+        """Each one's, beside all the others."""
+        return {
+            one.job: self.speed(one, [other for other in together if other is not one])
+            for one in together
+        }
 
     def speed(self, one: Candidate, beside: Sequence[Candidate]) -> Speed:
         asked = (one.device, _name(one), tuple(sorted(map(_name, beside))))

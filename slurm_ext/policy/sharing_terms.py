@@ -35,6 +35,7 @@ class Candidate:
     device: str = "cpu"  # what it would share: cpu, or the GPU's model
     place: str | None = None  # node or GPU where it runs; None: it waits
     rank: float = 0.0  # lower is sooner in the queue
+    cpus: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
