@@ -13,10 +13,19 @@ _LUA_KEYS = ("paths.socket", "paths.kill_file", "advisor.deadline_ms", "advisor.
 _NODE_KEYS = ("site.cluster", "paths.kill_file", "paths.slurm_bin", "paths.slurm_conf")
 _SHIPPED_PATH = "/etc/dlqueue/lua/dlqueue.lua"  # as it stands in job_submit.lua
 
+# Slurm's words for the whole GPU, of which the job was given a part: its steps would ask for it
+# again (slurm-facts 0.6). The submission emptied them; this holds whatever happens to our Python.
+_UNSET = """\
+for name in SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_TASK; do
+  eval "[ -z \\"\\${$name-set}\\" ]" && echo "unset $name"
+done
+[ -n "$DLQUEUE_SHARED" ] && [ -n "$SLURM_TRES_BIND" ] && echo "unset SLURM_TRES_BIND"
+"""
+
 
 def render_node_config(settings: Settings) -> str:
     """node.json: what the hooks need, by the names of dlqueue.toml."""
-    keys = [*_NODE_KEYS, *(s.key for s in TABLE if s.key.startswith("node."))]
+    keys = [*_NODE_KEYS, *(s.key for s in TABLE if s.key.startswith(("node.", "mps.")))]
     headroom = 0 if settings["control.mode"] == "off" else settings["control.max_workers"]
     values = {**{key: settings[key] for key in keys}, "control.max_workers": headroom}
     return json.dumps(values, indent=1) + "\n"
@@ -48,8 +57,9 @@ def render_hook(settings: Settings, hook: str, node_config: str) -> str:
     """
     budget_s = settings["node.epilog_budget_s" if hook == "epilog" else "node.prolog_budget_s"]
     run = f"{shlex.quote(settings['node.python'])} -I -S {shlex.quote(str(_NODE))}"
+    first = _UNSET if hook == "task_prolog" else ""
     return (
-        f"#!/bin/sh\n# dlqueue's {hook}. It may be late or fail; the job and the node go on.\n"
+        f"#!/bin/sh\n# dlqueue's {hook}. It may be late or fail; the job and the node go on.\n{first}"
         f'/usr/bin/timeout -k 1 {budget_s:g} {run} {hook} "{node_config}" 2>/dev/null ||\n'
         f'  /usr/bin/logger -t dlqueue "{hook} did not run: status $?" 2>/dev/null\nexit 0\n'
     )

@@ -23,8 +23,22 @@ _TYPES = {
     "node.address": str,
     "node.munge_socket": str,
     "control.max_workers": int,
+    "mps.mode": str,
+    "mps.control": str,
+    "mps.jobs": str,
+    "mps.most_percent": float,
+    "mps.memory_share": float,
+    "mps.drain_s": float,
 }
-_LATER = {"control.max_workers": 0}  # a node.json of before has none
+_LATER: dict[str, object] = {  # a node.json of before has none of these
+    "control.max_workers": 0,
+    "mps.mode": "off",
+    "mps.control": "/usr/bin/nvidia-cuda-mps-control",
+    "mps.jobs": "mps",
+    "mps.most_percent": 100.0,
+    "mps.memory_share": 0.95,
+    "mps.drain_s": 1.0,
+}
 
 
 class ConfigError(Exception):
@@ -32,7 +46,7 @@ class ConfigError(Exception):
 
 
 class Config:
-    """The hooks' settings, by the last part of their name in dlqueue.toml."""
+    """The hooks' settings, by the last part of their name in dlqueue.toml, and as mps_*."""
 
     cluster: str
     kill_file: str
@@ -49,6 +63,12 @@ class Config:
     address: str
     munge_socket: str
     max_workers: int  # 0: nobody moves workers here
+    mps_mode: str  # off or act
+    mps_control: str
+    mps_jobs: str  # mps, shared or all
+    mps_most_percent: float
+    mps_memory_share: float
+    mps_drain_s: float
 
     def __init__(self, values: dict[str, object]) -> None:
         for key, kind in _TYPES.items():
@@ -57,7 +77,8 @@ class Config:
                 value = float(value)
             if type(value) is not kind:
                 raise ConfigError(f"{key} = {value!r} is not {kind.__name__}: render it again")
-            setattr(self, key.partition(".")[2], value)
+            name = key.replace(".", "_") if key.startswith("mps.") else key.partition(".")[2]
+            setattr(self, name, value)
 
 
 def load(path: str) -> Config:

@@ -30,10 +30,17 @@ def epilog(config: Config, env: Mapping[str, str]) -> None:
     spool = Spool(config.spool_dir)
     spool.prepare()
     key = run_of(spool, job.job_id(env), job.restart_count(env))
+    with_mps = os.path.isdir(os.path.join(spool.root, "mps"))
+    if with_mps:
+        from slurm_ext.node.mps_leave import leave, sweep
+
+        leave(config, spool, key)
     try:
         if not os.path.exists(spool.state_file(key, "done")):
             _close(config, spool, key, env, deadline)
     finally:
+        if with_mps:
+            sweep(config, spool, deadline, wait_s=1.0)
         from slurm_ext.node.ship import start_shipper
 
         start_shipper(config, deadline)

@@ -70,7 +70,7 @@ def _clear(spool: Spool, key: str, deadline: float) -> None:
     """Remove what is left of a job that has its record; `.done` stays for a while."""
     if os.path.exists(spool.state_file(key, "record")):  # stopped between `.done` and the rename
         _publish(spool, key, (state.load(spool, key, "record") or {})["record_id"])
-    for kind in ("json", "end", "reserve", "lock"):
+    for kind in ("json", "end", "reserve", "lock", "mps"):
         unlink_quietly(spool.state_file(key, kind))
     if os.path.isdir(spool.run_dir(key)):
         remove_tree(key, spool.run, deadline)
@@ -83,6 +83,7 @@ def _compose(config: Config, spool: Spool, key: str, deadline: float) -> dict[st
     base = {**(end or {}), **known}
     identity = base.get("identity") or _nameless(config, job_id, restart)
     found = collect(spool.run_dir(key), int(identity["uid"] or 0), deadline)
+    mps, mps_said = _mps(spool, key)
     facts = None
     if base.get("head", True):
         facts = squeue.job_facts(config, job_id, wait_s=(deadline - time.monotonic()) / 2)
@@ -92,22 +93,46 @@ def _compose(config: Config, spool: Spool, key: str, deadline: float) -> dict[st
         "kind": "run",
         "record_id": record_id(config.cluster, job_id, restart, str(identity["node"])),
         "identity": _filled(identity, facts, _FILLED_IN),
-        "allocation": _filled(base.get("allocation") or {}, facts, _ALLOCATED),
+        "allocation": {
+            **_filled(base.get("allocation") or {}, facts, _ALLOCATED),
+            "cpu_list": (known.get("place") or {}).get("cpus"),
+            "gpu_uuids": (known.get("place") or {}).get("gpus"),
+        },
         "times": _times(known, end, facts),
         "outcome": outcome(end, facts, restart=restart, rebooted=rebooted),
         "host": base.get("host") or {},
-        "counters": as_counters((known.get("meter") or {}).get("totals", {})),
+        "counters": as_counters(
+            (known.get("meter") or {}).get("totals", {}),
+            gpus=bool((base.get("allocation") or {}).get("gpus")),
+        ),
         "timeline": {
             "columns": list(TIMELINE),
             "rows": (known.get("timeline") or {}).get("rows", []),
         },
         "corunners": [
-            {"job_id": int(job), "overlap_s": round(overlap_s, 3)}
+            {
+                "job_id": int(job),
+                "overlap_s": round(overlap_s, 3),
+                "shared": (known.get("shared") or {}).get(job),
+            }
             for job, overlap_s in (known.get("corunners") or {}).items()
         ],
         "decision": found.decision,
-        "probe": {"summaries": found.summaries, "faults": found.faults},
+        "mps": mps,
+        "probe": {
+            "summaries": found.summaries,
+            "faults": [*found.faults, *mps_said, *(known.get("faults") or ())],
+        },
     }
+
+
+def _mps(spool: Spool, key: str) -> tuple[dict[str, Any] | None, list[str]]:
+    """The MPS daemon that the job was given, and what is to be said of it."""
+    if not os.path.exists(spool.state_file(key, "mps")):
+        return None, []
+    from slurm_ext.node.mps_notes import noted
+
+    return noted(spool, key)
 
 
 def _nameless(config: Config, job_id: int, restart: int) -> dict[str, Any]:

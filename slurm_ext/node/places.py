@@ -2,6 +2,7 @@
 
     run/<key>/            the job's own folder (DLQUEUE_RUN_DIR), owned by its user
     state/<key>.json      the sampler's counters so far; exists while the job is unfinished
+    state/<key>.mps       what the record is to say of MPS (see `mps_places`)
     state/<key>.reserve   room kept free for this job's record on a disk that fills up
     state/<key>.end       what the epilog was told; the job has ended
     state/<key>.record    the finished record, not yet handed to transport
@@ -50,7 +51,7 @@ class Spool:
         return os.path.join(self.run, key)
 
     def state_file(self, key: str, kind: str) -> str:
-        """The job's file of `kind`: json, reserve, end, record, done or lock."""
+        """The job's file of `kind`: json, reserve, end, record, done, lock or mps."""
         return os.path.join(self.state, f"{key}.{kind}")
 
     def out_file(self, record_id: str) -> str:

@@ -37,6 +37,10 @@ def prolog(config: Config, env: Mapping[str, str]) -> None:
     from slurm_ext.node.ship import start_shipper
 
     start_shipper(config, deadline)
+    if config.mps_mode == "act":
+        from slurm_ext.node.mps_join import join
+
+        join(config, spool, key, env, deadline)
 
 
 def _note(config: Config, spool: Spool, key: str, env: Mapping[str, str]) -> None:

@@ -32,6 +32,7 @@ def task_prolog(config: Config, env: Mapping[str, str]) -> None:
     if not os.path.isdir(run_dir):
         return
     lines = [f"export DLQUEUE_RUN_DIR={run_dir}", *_python_path(config, env), *_headroom(config)]
+    lines += _mps(run_dir, env)
     if not any(ord(char) < 32 for line in lines for char in line):
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         sys.stdout.flush()
@@ -39,6 +40,16 @@ def task_prolog(config: Config, env: Mapping[str, str]) -> None:
     curve = env.get("DLQUEUE_CURVE", "")
     if config.max_workers and len(curve) <= MAX_CURVE and curve.isprintable() and curve.isascii():
         note(run_dir, "curve", curve)
+
+
+def _mps(run_dir: str, env: Mapping[str, str]) -> list[str]:
+    """The MPS daemon that the prolog has ready for the job, where it has one."""
+    path = os.path.join(run_dir, "mps")
+    if not os.path.exists(path):
+        return []
+    from slurm_ext.node.mps_task import export_lines
+
+    return export_lines(path, env)
 
 
 def _headroom(config: Config) -> list[str]:

@@ -32,6 +32,10 @@ def tend(config: Config, spool: Spool) -> None:
             _take_up(config, spool, key)
         except OSError as error:
             log.line(f"{key}: {error}")
+    if os.path.isdir(os.path.join(spool.root, "mps")):
+        from slurm_ext.node.mps_leave import sweep
+
+        sweep(config, spool, time.monotonic() + FINISH_S)
     _sweep(spool)
     keep_within(spool, config.spool_max_mib * MIB)
 
@@ -62,7 +66,7 @@ def _sweep(spool: Spool) -> None:
     kept = set(spool.unfinished())
     for path, name, age_s in _aged(spool.state):
         stem, _, kind = name.rpartition(".")
-        orphan = kind in ("lock", "reserve", "tmp") and stem not in kept and age_s > STALE_S
+        orphan = kind in ("lock", "reserve", "mps", "tmp") and stem not in kept and age_s > STALE_S
         if orphan or (kind == "done" and age_s > REMEMBER_S):
             unlink_quietly(path)
     for path, name, age_s in _aged(spool.out):

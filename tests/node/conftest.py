@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.node.by_hand import Node
+from tests.node.by_mps import MpsNode
 
 
 @pytest.fixture
@@ -29,3 +30,19 @@ def make_node(short_folder: Path) -> Iterator[Callable[..., Node]]:
 def node(make_node: Callable[..., Node]) -> Node:
     """One node with the folder transport and no squeue."""
     return make_node()
+
+
+@pytest.fixture
+def make_mps(short_folder: Path) -> Iterator[Callable[..., MpsNode]]:
+    """`make_mps(**settings)`: a node with the stand-in for MPS, gone with its daemons."""
+    nodes: list[MpsNode] = []
+
+    def make(**settings: Any) -> MpsNode:
+        root = short_folder / f"node{len(nodes)}"
+        root.mkdir()
+        nodes.append(MpsNode(root, **settings))
+        return nodes[-1]
+
+    yield make
+    for node in nodes:
+        node.close()

@@ -1,0 +1,124 @@
+"""One MPS control daemon: started, asked, ended; every step within its time, as the job's user.
+
+Ended gently first: `quit` waits for clients, `shutdown_server PID -f` does not, and signals go
+only to processes with our pipe folder in their environment, by pid and start time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from slurm_ext.node import mps_processes
+from slurm_ext.node.mps_child import Owner, run, signal
+from slurm_ext.node.mps_rules import DEVICES, LOG, PIPE, Card
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from slurm_ext.node.mps_places import Place
+
+POLL_S = 0.005
+TALK_S = 0.7  # for one command: the real daemon answers within some milliseconds
+SMI_FIELDS = "uuid,memory.total,mig.mode.current,compute_mode"
+
+
+class Daemon:
+    """What is needed to deal with the `number`th daemon of a place."""
+
+    def __init__(self, place: Place, number: int, owner: Owner, control: str) -> None:
+        self.place, self.number, self.owner, self.control = place, number, owner, control
+
+    def env(self) -> dict[str, str]:
+        """For the control program: which daemon is meant."""
+        pipe, log = self.place.pipe(self.number), self.place.log(self.number)
+        return {PIPE: pipe, LOG: log, "PATH": "/usr/bin:/bin", "HOME": "/"}
+
+    def start(self, device: str, deadline: float) -> mps_processes.Process | None:
+        """Start it for one GPU; the process once it answers, None where it does not in time."""
+        env = {**self.env(), DEVICES: device, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+        run([self.control, "-d"], env, self.owner, deadline, groups=True)
+        socket = f"{self.place.pipe(self.number)}/control"
+        while time.monotonic() < deadline:
+            # The socket may be there a moment before anybody listens.
+            if os.path.exists(socket) and self.ask("get_server_list", deadline) is not None:
+                return self.process()
+            time.sleep(POLL_S)
+        return None
+
+    def process(self) -> mps_processes.Process | None:
+        """The control daemon itself, while it lives."""
+        return next((each for each in self.processes() if not each.server), None)
+
+    def processes(self) -> list[mps_processes.Process]:
+        """It and its servers: the user's processes with its pipe folder in their environment."""
+        found = mps_processes.all_of_them()
+        return mps_processes.family(self.place.pipe(self.number), self.owner.uid, found)
+
+    def ask(self, command: str, deadline: float) -> str | None:
+        """The daemon's answer to one command; None where it gives none in time."""
+        until = min(deadline, time.monotonic() + TALK_S)
+        return run([self.control], self.env(), self.owner, until, told=f"{command}\n")
+
+    def in_fault(self, deadline: float) -> bool:
+        """Whether a server waits for its clients to end after a fault and takes no new ones."""
+        servers = (self.ask("get_server_list", deadline) or "").split()
+        states = [self.ask(f"get_server_status {pid}", deadline) for pid in servers[:4]]
+        return any("FAULT" in (state or "").upper() for state in states)
+
+    def end(self, drain_s: float, deadline: float) -> bool:
+        """Whether nothing of it is left: asked first, then forced, then killed."""
+        start, left_s = time.monotonic(), max(0.0, deadline - time.monotonic())
+        for share, step in ((0.5, self._quit), (0.75, self._force), (1.0, self._kill)):
+            if not self.processes():
+                return True
+            until = start + share * left_s
+            patient = min(until, start + drain_s) if step == self._quit else until
+            step(patient)
+            if self._gone_by(patient):
+                return True
+        return not self.processes()
+
+    def _quit(self, deadline: float) -> None:
+        self.ask("quit", deadline)
+
+    def _force(self, deadline: float) -> None:
+        servers = [each.pid for each in self.processes() if each.server]
+        for pid in servers:
+            self.ask(f"shutdown_server {pid} -f", deadline)
+        self.ask("quit", deadline)
+
+    def _kill(self, deadline: float) -> None:
+        for number in (15, 9):
+            for each in self.processes():
+                signal(self.owner, each.pid, each.start, number, deadline)
+            if self._gone_by(min(deadline, time.monotonic() + 0.2)):
+                return
+
+    def _gone_by(self, deadline: float) -> bool:
+        for each in self.processes():
+            while mps_processes.lives(each.pid, each.start):
+                if time.monotonic() >= deadline:
+                    return False
+                time.sleep(POLL_S)
+        return not self.processes()  # nor one that was born meanwhile
+
+
+def card(control: str, gpu: str, owner: Owner, deadline: float) -> Card:
+    """What nvidia-smi, which stands beside the control program, tells of a GPU by Slurm's index."""
+    smi = os.path.join(os.path.dirname(control), "nvidia-smi")
+    if gpu.startswith("MIG-") or not os.access(smi, os.X_OK):
+        return Card()
+    query = [smi, f"--id={gpu}", f"--query-gpu={SMI_FIELDS}", "--format=csv,noheader,nounits"]
+    said = run(query, {"PATH": "/usr/bin:/bin"}, owner, deadline)
+    return read_card(said or "")
+
+
+def read_card(said: str) -> Card:
+    """One line of nvidia-smi's CSV as a Card; fields that it cannot tell are left out."""
+    fields = [each.strip() for each in said.strip().split(",")]
+    if len(fields) != 4 or not fields[0].startswith("GPU-") or len(fields[0]) > 64:
+        return Card()
+    uuid, mib, mig, mode = fields
+    if not uuid.replace("-", "").isalnum():
+        return Card()
+    return Card(uuid, int(mib) if mib.isdecimal() else None, mig.lower() == "enabled", mode)

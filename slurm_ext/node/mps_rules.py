@@ -1,0 +1,132 @@
+"""Pure decisions about NVIDIA MPS: for which job, with which limits, and what its logs tell.
+
+Commands, variables and limits are those of NVIDIA's manual (docs.nvidia.com/deploy/mps).
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+PIPE, LOG = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"
+PERCENT, MEMORY = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
+DEVICES = "CUDA_VISIBLE_DEVICES"
+LONGEST_SOCKET = 107  # bytes of a unix socket's path, unix(7)
+LONGEST_NAME = "/control_privileged"  # the longest socket in a pipe folder
+MIB = 1024 * 1024
+MAX_EVENTS = 3
+_UNITS = {"": 1, "K": 1024, "M": MIB, "G": 1024 * MIB}
+_LIMIT = re.compile(r"0=([0-9]{1,15})([KMG]?)B?", re.IGNORECASE)
+_LINE = re.compile(r"\[([0-9-]{10} [0-9:.]{8,15}) ([^]]{1,40})\] (.{1,400})")
+# Not "fault" alone: set_default_active_thread_percentage is an ordinary line.
+_FAULT = re.compile(
+    r"\bfatal\b|\bexception\b|\bfault(s|ed)?\b|exited with status [1-9]|failed to start",
+    re.IGNORECASE,
+)
+
+
+class Card:
+    """What nvidia-smi tells of one GPU; None and "" where it tells nothing."""
+
+    def __init__(
+        self, uuid: str | None = None, mib: int | None = None, mig: bool = False, mode: str = ""
+    ) -> None:
+        self.uuid, self.mib, self.mig, self.mode = uuid, mib, mig, mode
+
+
+def shared_gpu(env: Mapping[str, str], jobs: str) -> str | None:
+    """The one GPU that a job of the setting's kind (mps, shared, all) has; None: not concerned."""
+    listed = env.get("SLURM_JOB_GPUS") or env.get(DEVICES) or ""
+    gpus = [gpu for gpu in listed.split(",") if gpu and gpu != "NoDevFiles"]
+    if len(gpus) != 1:
+        return None
+    of_kind = percent_of(env) is not None
+    if jobs in ("shared", "all"):
+        of_kind = of_kind or "SLURM_SHARDS_ON_NODE" in env
+    return gpus[0] if of_kind or jobs == "all" else None
+
+
+def percent_of(env: Mapping[str, str]) -> float | None:
+    """The thread percentage that Slurm gave the job; None where it gave none that is one."""
+    text = env.get(PERCENT, "")
+    try:
+        value = float(text) if len(text) < 16 else 0.0
+    except ValueError:
+        return None
+    return value if 0 < value <= 100 else None
+
+
+def refusal(gpu: str, card: Card, folder: str, foreign: Iterable[int]) -> str | None:
+    """Why this GPU gets no MPS of ours, in a clause; None where nothing speaks against it.
+
+    `folder` is the pipe folder to be, `foreign` the pids of other tools' control daemons on it.
+    """
+    others = sorted(foreign)
+    if card.mig or gpu.startswith("MIG-"):
+        return "MIG is on"
+    if others:
+        return f"another MPS control daemon serves it (pid {', '.join(map(str, others))})"
+    if card.mode.lower() == "prohibited":
+        return "its compute mode is Prohibited"
+    if card.uuid is None and gpu != "0":
+        # A client that fails to reach the daemon falls back to CUDA_VISIBLE_DEVICES, and the
+        # daemon counts its GPUs from 0: an index would name another GPU for one of them.
+        return "nvidia-smi does not tell its UUID, without which a job could reach another GPU"
+    if len((folder + LONGEST_NAME).encode()) > LONGEST_SOCKET:
+        return f"{folder} is too long for a socket: shorten node.spool_dir"
+    return None
+
+
+def limits(
+    env: Mapping[str, str], card: Card, most_percent: float, memory_share: float
+) -> dict[str, Any]:
+    """Thread percentage and pinned bytes of a job by its share; None: no limit.
+
+    A job with the whole GPU is not limited, nor one of which nobody said what its share is.
+    """
+    given = percent_of(env)
+    percent = min(100.0 if given is None else given, most_percent)
+    whole = given is None or given >= 100 or card.mib is None or memory_share <= 0
+    bytes_ = None if whole else int((card.mib or 0) * MIB * (given or 0) / 100 * memory_share)
+    return {"percent": percent if percent < 100 else None, "mem_bytes": bytes_}
+
+
+def exports(given: Mapping[str, Any], env: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What a task of the job is to know, by name; nothing where the user runs an MPS of his own.
+
+    `given` is what the prolog wrote. Limits in the task's environment are only ever tightened.
+    """
+    if env.get(PIPE, given["pipe"]) != given["pipe"]:
+        return []
+    told = [(PIPE, given["pipe"]), (LOG, given["log"]), (DEVICES, given["gpu"])]
+    percent, own = given.get("percent"), percent_of(env)
+    if percent is not None and (own is None or own > percent):
+        told.append((PERCENT, f"{percent:g}"))
+    most, already = given.get("mem_bytes"), _bytes(env.get(MEMORY, ""))
+    if most is not None and (already is None or already > most):
+        told.append((MEMORY, f"0={most // MIB}M"))
+    return told
+
+
+def _bytes(text: str) -> int | None:
+    """Bytes of a limit such as `0=8G` on the one device; None where it is anything else."""
+    match = _LIMIT.fullmatch(text)
+    return int(match[1]) * _UNITS[match[2].upper()] if match else None
+
+
+def faults(text: str) -> list[tuple[str, str]]:
+    """Times and texts of the log lines that tell of a fault, the first few."""
+    found = [match for line in text.splitlines() if (match := _LINE.match(line))]
+    told = [(match[1], f"{match[2].split()[0]}: {match[3]}") for match in found]
+    return [(when, what) for when, what in told if _FAULT.search(what)][:MAX_EVENTS]
+
+
+def fault_said(gpu: str, when: str, what: str, others: Iterable[str]) -> str:
+    """A fault in the words of a record; nobody's log tells which client it was."""
+    shared = ", ".join(sorted(others))
+    whose = f"a fault of this job or of a neighbour's ({shared})" if shared else "a fault"
+    return f"MPS: {whose} on GPU {gpu} ended the MPS server at {when}: {what}"
