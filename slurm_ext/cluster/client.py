@@ -35,3 +35,19 @@ class SlurmClient(Protocol):
         dlqueue itself leaves the question alone: it is answered as written, and nowhere recorded.
         """
         ...
+
+    def script_of(self, job_id: int) -> str | None:
+        """The batch script of a job that did not end; None: it has none, or we may not read it."""
+        ...
+
+    def delay(self, job_ids: Sequence[int], seconds: int) -> None:
+        """Waiting jobs are not started for so long; 0: they may start now (users' --begin)."""
+        ...
+
+    def bind(self, job_id: int, node: str | None) -> None:
+        """A waiting job starts on this node only; None: anywhere again (users' --nodelist)."""
+        ...
+
+    def requeue(self, job_id: int) -> None:
+        """A running job ends and waits again."""
+        ...

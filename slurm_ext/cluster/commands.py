@@ -77,6 +77,27 @@ class CommandClient:
             raise SlurmError("sbatch --test-only", done.returncode, said)
         return refused
 
+    def script_of(self, job_id: int) -> str | None:
+        """From `scontrol write batch_script`, which root, operators and the owner may."""
+        try:
+            return self._run("scontrol", "write", "batch_script", str(job_id), "-")
+        except SlurmError:
+            return None
+
+    def delay(self, job_ids: Sequence[int], seconds: int) -> None:
+        """By StartTime, in one command for all; an error names those that could not be changed."""
+        if job_ids:
+            when = f"StartTime=now+{seconds}" if seconds > 0 else "StartTime=now"
+            self._run("scontrol", "update", _named(job_ids), when)
+
+    def bind(self, job_id: int, node: str | None) -> None:
+        """By ReqNodeList."""
+        self._run("scontrol", "update", _named([job_id]), f"ReqNodeList={node or ''}")
+
+    def requeue(self, job_id: int) -> None:
+        """By `scontrol requeue`."""
+        self._run("scontrol", "requeue", str(job_id))
+
     def _read(self, parse: Callable[[str], T], *argv: str) -> T:
         """What `parse` makes of the command's output."""
         text = self._run(*argv)
@@ -114,3 +135,7 @@ class CommandClient:
             raise SlurmError(command, None, f"{program}: {error.strerror}") from None
         except ValueError as error:  # a NUL byte among the words
             raise SlurmError(command, None, str(error)) from None
+
+
+def _named(job_ids: Sequence[int]) -> str:
+    return f"JobId={','.join(map(str, job_ids))}"

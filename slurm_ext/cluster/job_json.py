@@ -50,6 +50,12 @@ def _job(job: Json) -> JobInfo:
         admin_comment=_text(job, "admin_comment"),
         array_job_id=_positive(job, "array_job_id"),
         het_job_id=_positive(job, "het_job_id"),
+        reason=_text(job, "state_reason"),
+        eligible_time_s=_positive(job, "eligible_time"),
+        node_count=_positive(job, "node_count"),
+        required_nodes=_text(job, "required_nodes"),
+        excluded_nodes=_text(job, "excluded_nodes"),
+        requeues=bool(job.get("requeue")),
     )
 
 
