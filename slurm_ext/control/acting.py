@@ -20,16 +20,21 @@ def carry_out(
 
     Those are as they were again.
     """
-    hold = not _alone_at_share(tenancies, offers, machine)
+    hold = not _alone_at_share(tenancies, offers)
     pins = _pins(tenancies, offers) if hold and machine.grain_cores == 1 else {}
+    mean_cores = _mean_cores(tenancies, offers, machine)
     refused = {}
     for key in sorted(offers, key=lambda key: offers[key].units - (tenancies[key].units or 0)):
         tenancy, offer = tenancies[key], offers[key]
+        before = tenancy.bounds
         try:
-            _hold(tenancy, offer.units if hold else None, pins.get(key), machine)
+            if hold:
+                _hold(tenancy, offer.units, pins.get(key), mean_cores, machine)
+            else:
+                tenancy.share.restore()
             tenancy.units = offer.units
             tenancy.ask(offer.workers)
-            tenancy.settled()
+            tenancy.acted_on(changed=tenancy.bounds != before)
         except GoneError:
             tenancy.restore()  # the next look sees it gone
         except (HostileError, OSError) as error:
@@ -39,33 +44,57 @@ def carry_out(
     return refused
 
 
-def _alone_at_share(
-    tenancies: Mapping[str, Tenancy], offers: Mapping[str, Offer], machine: Machine
-) -> bool:
-    """Whether nobody is there from whom, or for whom, a share would have to be kept."""
-    return len(offers) == 1 and all(
-        offer.units == machine.units(tenancies[key].job.cpus) for key, offer in offers.items()
+def held_alone(tenancies: Mapping[str, Tenancy]) -> bool:
+    """Whether the only job that is left is still held to its share: nobody is there to guard."""
+    return len(tenancies) == 1 and all(
+        one.share.held_cores is not None and one.units == one.share_units
+        for one in tenancies.values()
     )
 
 
-def _hold(
-    tenancy: Tenancy, units: int | None, pin: frozenset[int] | None, machine: Machine
-) -> None:
-    """To its cores by number, or to so much time; None: as Slurm left it.
+def _alone_at_share(tenancies: Mapping[str, Tenancy], offers: Mapping[str, Offer]) -> bool:
+    """Whether nobody is there from whom, or for whom, a share would have to be kept."""
+    return len(offers) == 1 and all(
+        offer.units == tenancies[key].share_units for key, offer in offers.items()
+    )
 
-    Nobody is capped below his share: who needs less leaves it to the others by himself, and
-    whoever is within his share is served before those who are beyond theirs.
+
+def _cores(tenancy: Tenancy, units: int, machine: Machine) -> float:
+    """What a job is sure of: nobody is promised less than his share.
+
+    Who needs less leaves it to the others by himself.
     """
-    share, own = tenancy.share, machine.units(tenancy.job.cpus)
+    return max(units, tenancy.share_units) * machine.grain_cores
+
+
+def _mean_cores(
+    tenancies: Mapping[str, Tenancy], offers: Mapping[str, Offer], machine: Machine
+) -> float:
+    given = [_cores(tenancies[key], offer.units, machine) for key, offer in offers.items()]
+    return sum(given) / max(1, len(given))
+
+
+def _hold(
+    tenancy: Tenancy,
+    units: int,
+    pin: frozenset[int] | None,
+    mean_cores: float,
+    machine: Machine,
+) -> None:
+    """To its cores by number, or a weight; where neither can be, to so much time.
+
+    Under quotas whoever is within his share is served before those who are beyond theirs.
+    """
+    share, cores = tenancy.share, _cores(tenancy, units, machine)
+    first = units <= tenancy.share_units
     if pin is not None:
         if share.pinned != pin:
             share.pin(pin)
-    elif units is None:
-        share.restore()
-    else:
-        cores, first = max(units, own) * machine.grain_cores, units <= own
-        if (share.held_cores, share.first) != (cores, first):
-            share.limit(cores, first=first)
+    elif machine.lends and share.lends:
+        if share.weight != (cores, mean_cores):
+            share.weigh(cores, mean_cores)
+    elif (share.held_cores, share.first) != (cores, first):
+        share.limit(cores, first=first)
 
 
 def _pins(

@@ -7,12 +7,25 @@ from slurm_ext.facts.records import Level, LoaderRun, Prediction
 from slurm_ext.model.estimate import Estimate, Prior, estimate, predicting_cores
 from slurm_ext.policy.offers import Offer, offers
 
+FEWER = (3, 1)  # newest windows
+
 
 def believed(curve: Estimate | None, runs: Sequence[LoaderRun]) -> Estimate | None:
-    """The job's curve from its windows (newest first), steadied by what came with it."""
+    """The job's curve from its windows (newest first), steadied by what came with it.
+
+    Where they contradict each other (a wait for cores can hide what a step took), fewer answer.
+    """
     prior = None if curve is None else Prior(accel=curve.accel, wall=curve.wall, cpu=curve.cpu)
-    live = estimate({Level.SCRIPT_ARGS: list(runs)}, prior) if runs else None
-    return curve if live is None else live
+    for count in (len(runs), *FEWER):
+        live = estimate({Level.SCRIPT_ARGS: list(runs[:count])}, prior) if runs else None
+        if live is not None:
+            return live
+    return curve
+
+
+def rate_at(known: Estimate, units: int, workers: int, *, grain_cores: float, ranks: int) -> float:
+    """Samples/s of one process with so many units of CPU for the job."""
+    return predicting_cores(known)(units * grain_cores / ranks, workers).samples_per_s
 
 
 def written(
@@ -21,19 +34,28 @@ def written(
     """What it would make of its share with its script's own workers; None: nothing is known."""
     if known is None:
         return None
-    told = predicting_cores(known)(share_units * grain_cores / ranks, knob.written)
+    rate = rate_at(known, share_units, knob.written, grain_cores=grain_cores, ranks=ranks)
     return Offer(
         units=share_units,
         workers=knob.written,
-        samples_per_s=told.samples_per_s,
-        io_bytes_per_s=told.samples_per_s * known.bytes_per_sample * ranks,
+        samples_per_s=rate,
+        io_bytes_per_s=rate * known.bytes_per_sample * ranks,
     )
 
 
 def offers_of(
-    known: Estimate | None, knob: Knob, units: int, *, grain_cores: float, ranks: int
+    known: Estimate | None,
+    knob: Knob,
+    units: int,
+    *,
+    grain_cores: float,
+    ranks: int,
+    lends: bool = False,
 ) -> tuple[Offer, ...]:
-    """One offer for each of 1 to `units` units; empty: nothing is known."""
+    """One offer for each of 1 to `units` units; empty: nothing is known.
+
+    `lends`: what others leave of these units comes on top of each offer's own.
+    """
     if known is None:
         return ()
     told = predicting_cores(known)
@@ -47,5 +69,6 @@ def offers_of(
         grain_cores=grain_cores,
         max_workers=knob.most,
         least_workers=knob.least,
+        lent_units=units if lends else 0,
         bytes_per_sample=known.bytes_per_sample * ranks,
     )

@@ -1,7 +1,8 @@
 """A job's CPU share, by whatever this node offers: found, set, kept up, restored.
 
 share = share_of(run_dir)          # by its run folder, <spool>/run/<job>.<restart>
-share.limit(0.75)                  # a quota, in cores
+share.weigh(0.75, 1.0)             # so many cores where all are wanted, and what others leave
+share.limit(0.75)                  # a quota, in cores: never more
 share.pin(frozenset({0, 1}))       # whole cores: cpuset where Slurm has one, else affinity
 share.restore()                    # as Slurm left it
 """
@@ -16,11 +17,12 @@ from slurm_ext.control.cpuset import Cpuset
 from slurm_ext.control.errors import GoneError
 from slurm_ext.control.place import Place
 from slurm_ext.control.quota import Quota
+from slurm_ext.control.weight import Weight
 from slurm_ext.node import state
 from slurm_ext.node.places import Spool, split_key
 
 UNDO_ATTEMPTS, UNDO_WAIT_S = 40, 0.05  # processes that are being killed take their time
-QUOTA, CPUSET, AFFINITY = "quota", "cpuset", "affinity"
+QUOTA, WEIGHT, CPUSET, AFFINITY = "quota", "weight", "cpuset", "affinity"
 
 
 class Share:
@@ -39,10 +41,12 @@ class Share:
         self.place, self._note = place, note
         before = dict(kept or {})
         self._quota = Quota(place, before.get(QUOTA))
+        self._weight = Weight(place, before.get(WEIGHT))
         self._cpuset = Cpuset(place, before.get(CPUSET))
         self._affinity = Affinity(place, before.get(AFFINITY))
         self.cores: float | None = None  # the quota that was set
         self.first = False
+        self.weight: tuple[float, float] | None = None  # cores, and the mean of all
         self.pinned: frozenset[int] | None = None
 
     @property
@@ -52,8 +56,13 @@ class Share:
         return (*((QUOTA,) if self._quota.usable else ()), *cpuset, AFFINITY)
 
     @property
+    def lends(self) -> bool:
+        """Whether the job can be given a weight, so that nothing is left unused."""
+        return self._weight.usable
+
+    @property
     def held_cores(self) -> float | None:
-        """Cores that the job was held to by us; None: as Slurm left it."""
+        """Cores beyond which we hold the job; None: none, as Slurm left it."""
         return self.cores if self.pinned is None else float(len(self.pinned))
 
     @property
@@ -67,6 +76,8 @@ class Share:
         kept: dict[str, Any] = {}
         if self.cores is not None:
             kept[QUOTA] = self._quota.kept
+        if self.weight is not None:
+            kept[WEIGHT] = self._weight.kept
         if self.pinned is not None:
             kept |= {CPUSET: self._cpuset.kept, AFFINITY: self._affinity.kept}
         return kept
@@ -78,6 +89,14 @@ class Share:
         self.cores, self.first = cores, first
         self._note()
         self._quota.give(cores, first=first)
+
+    def weigh(self, cores: float, mean_cores: float) -> None:
+        """Sure of so many cores from now on, and of what others leave (weight.py)."""
+        if not self._weight.usable:
+            raise GoneError("no CPU weight can be set for this job")
+        self.weight = (cores, mean_cores)
+        self._note()
+        self._weight.give(cores, mean_cores)
 
     def pin(self, cores: frozenset[int]) -> None:
         """Run on these cores only from now on."""
@@ -95,6 +114,8 @@ class Share:
         """The same again for processes and steps that came since."""
         if self.cores is not None:
             self._quota.join()
+        if self.weight is not None:
+            self._weight.join()
         if self.pinned is not None:
             self.pin(self.pinned)
 
@@ -106,13 +127,16 @@ class Share:
             self.pinned = None
         if self.cores is not None and self._quota.restore():
             self.cores = None
-        return self.cores is None
+        if self.weight is not None and self._weight.restore():
+            self.weight = None
+        return self.cores is None and self.weight is None
 
 
 def undo(place: Place, kept: Mapping[str, Any]) -> None:
     """What another controller left: as it was before."""
     share = Share(place, kept)
     share.cores = 0.0 if QUOTA in kept else None
+    share.weight = (0.0, 0.0) if WEIGHT in kept else None
     share.pinned = frozenset() if AFFINITY in kept else None
     for _ in range(UNDO_ATTEMPTS):
         if share.restore():

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from slurm_ext.control.acting import carry_out
+from slurm_ext.control.acting import carry_out, held_alone
 from slurm_ext.control.cpu import QUOTA, UNDO_ATTEMPTS, UNDO_WAIT_S
 from slurm_ext.control.errors import GoneError
 from slurm_ext.control.jobs import Jobs, Running
@@ -18,6 +18,7 @@ from slurm_ext.control.tenancy import Pace, Tenancy
 from slurm_ext.facts.settings import Settings
 from slurm_ext.policy.hysteresis import Retune, retune
 from slurm_ext.policy.offers import Offer
+from slurm_ext.policy.shares import proportional
 
 MOST_FAILURES = 3
 log = logging.getLogger("dlqueue.control")
@@ -45,6 +46,12 @@ class Controller:
     def acts(self) -> bool:
         """Whether anything is changed at all."""
         return bool(self.settings["control.mode"] == "act") and not self.stopped
+
+    @property
+    def _lends(self) -> bool:
+        """Whether CPUs are given by weight; whole ones are given by number."""
+        settings = self.settings
+        return bool(settings["control.lends_unused"] and settings["control.grain_cores"] < 1)
 
     def job_keys(self) -> frozenset[str]:
         """The jobs that run now, by name only."""
@@ -76,13 +83,14 @@ class Controller:
         if not tenants:
             self._tell(None, machine)
             return None
-        shares = {key: machine.units(one.job.cpus) for key, one in tenants.items()}
-        units = sum(shares.values()) + machine.units(view.idle_cpus)
+        given = {key: machine.units(one.job.cpus) for key, one in tenants.items()}
+        units = sum(given.values()) + machine.units(view.idle_cpus)
+        shares = proportional(given, units)
         decided = self._decide(tenants, shares, units, view)
         if decided.change:
             self._note(decided, units)
-            if self.acts:
-                self._act(decided.allocation.offers, machine)
+        if self.acts and (decided.change or held_alone(tenants)):
+            self._act(decided.allocation.offers, machine)
         self._tell(decided, machine)
         return decided
 
@@ -105,7 +113,7 @@ class Controller:
         real = os.cpu_count() or 1
         grain = self.settings["control.grain_cores"]
         cpus = slurm_cpus(view.cpus, real, running)
-        return Machine(real_cores=real, slurm_cpus=cpus, grain_cores=grain), view
+        return Machine(real_cores=real, slurm_cpus=cpus, grain_cores=grain, lends=self._lends), view
 
     def _admit(self, running: tuple[Running, ...], machine: Machine) -> dict[str, Tenancy]:
         """The jobs that may be controlled, with what they say by now."""
@@ -114,7 +122,7 @@ class Controller:
         for one in running:
             key = one.job.key
             why_not = self._refused.get(key) or machine.why_not(one)
-            tenancy = self.tenancies.get(key) or Tenancy(one.job, self._keep, self._pace)
+            tenancy = self.tenancies.get(key) or self._tenancy(one)
             if why_not is None and machine.grain_cores < 1 and QUOTA not in tenancy.share.means:
                 why_not = "no CPU quota can be set here, and control.grain_cores needs one"
             if why_not is not None:
@@ -127,6 +135,9 @@ class Controller:
                 continue
             found[key] = self.tenancies[key] = tenancy
         return found
+
+    def _tenancy(self, running: Running) -> Tenancy:
+        return Tenancy(running.job, self._keep, self._pace, lends=self._lends)
 
     def _dismiss(self, staying: set[str]) -> None:
         """Who has ended frees its share at once; the job itself is as it was."""
@@ -212,7 +223,7 @@ class Controller:
                 "grain_cores": machine.grain_cores,
                 "change": decided.change if decided else False,
                 "reason": decided.reason if decided else "no job here can be moved",
-                "jobs": rows(self.tenancies, decided.allocation if decided else None, machine),
+                "jobs": rows(self.tenancies, decided.allocation if decided else None),
                 "left_alone": dict(self.left_alone),
             }
         )

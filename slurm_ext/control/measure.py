@@ -7,6 +7,7 @@ from typing import Any
 from slurm_ext.facts.measure import loader_run
 from slurm_ext.facts.records import LoaderRun
 
+LEAST_S = 0.5  # of a loop: a training that runs now is waiting for an answer
 MIXED = 0.25  # mean workers that far from a whole number: the gate moved meanwhile
 _Json = Mapping[str, Any]
 
@@ -53,12 +54,19 @@ def measured(
         "outcome": {"state": "RUNNING"},
     }
     try:
-        run = loader_run(record)
+        run = loader_run(record, min_wall_s=LEAST_S)
     except (TypeError, ValueError, LookupError, ArithmeticError):
         return None  # a user may write anything into a summary
     if run is None or cores is None:
         return run
     return replace(run, cores=cores / ranks)
+
+
+def reach(summaries: Sequence[_Json]) -> float | None:
+    """Cores that a job can come to use which is held to none: those it may run on, by the probe."""
+    told = [s.get("cores") or s.get("node_cores") for s in summaries]
+    known = [float(cores) for cores in told if isinstance(cores, (int, float)) and cores > 0]
+    return min(known, default=None)
 
 
 def difference(before: Sequence[_Json], after: Sequence[_Json]) -> list[dict[str, Any]]:

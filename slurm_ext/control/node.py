@@ -15,6 +15,7 @@ class Machine:
     real_cores: int
     slurm_cpus: int
     grain_cores: float
+    lends: bool = False  # weights, so that nobody lacks what is idle; else quotas
 
     @property
     def scale(self) -> float:

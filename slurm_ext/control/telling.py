@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from slurm_ext.control.node import Machine
 from slurm_ext.control.tenancy import Tenancy
 from slurm_ext.policy.allocator import Allocation
 from slurm_ext.policy.hysteresis import Retune
@@ -37,18 +36,16 @@ def changes(tenancies: Mapping[str, Tenancy]) -> dict[str, dict[str, Any]]:
     }
 
 
-def rows(
-    tenancies: Mapping[str, Tenancy], wanted: Allocation | None, machine: Machine
-) -> list[dict[str, Any]]:
+def rows(tenancies: Mapping[str, Tenancy], wanted: Allocation | None) -> list[dict[str, Any]]:
     """Each job as `dlqueue control status` shows it."""
-    return [_row(key, one, wanted, machine) for key, one in sorted(tenancies.items())]
+    return [_row(key, one, wanted) for key, one in sorted(tenancies.items())]
 
 
-def _row(key: str, tenancy: Tenancy, wanted: Allocation | None, machine: Machine) -> dict[str, Any]:
+def _row(key: str, tenancy: Tenancy, wanted: Allocation | None) -> dict[str, Any]:
     offer = wanted.offers.get(key) if wanted else None
     return {
         "job": key,
-        "share_units": machine.units(tenancy.job.cpus),
+        "share_units": tenancy.share_units,
         "units": tenancy.units,
         "wanted_units": offer.units if offer else None,
         "workers": tenancy.knob.now,

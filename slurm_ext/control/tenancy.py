@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from slurm_ext.control import gate
-from slurm_ext.control.believe import believed, offers_of, written
+from slurm_ext.control.believe import believed, offers_of, rate_at, written
 from slurm_ext.control.cpu import Share
 from slurm_ext.control.errors import GoneError, HostileError
 from slurm_ext.control.jobs import Job, Running
-from slurm_ext.control.measure import Knob, knob, measured
+from slurm_ext.control.measure import Knob, knob, measured, reach
 from slurm_ext.facts.records import LoaderRun
 from slurm_ext.model.estimate import Estimate
 from slurm_ext.policy.drift import WINDOWS, Watch, watched
@@ -34,10 +34,13 @@ class Pace:
 class Tenancy:
     """What is known and done of one job; mutable, one a job."""
 
-    def __init__(self, job: Job, note: Callable[[], None], pace: Pace) -> None:
-        self.job, self._pace = job, pace
+    def __init__(
+        self, job: Job, note: Callable[[], None], pace: Pace, *, lends: bool = False
+    ) -> None:
+        self.job, self._pace, self._lends = job, pace, lends
         self._note = note
         self.share = Share(job.place, note=note)
+        self.share_units = 1  # of what there is to divide
         self.units: int | None = None  # given by us
         self.workers: int | None = None  # asked for by us
         self.knob = Knob(now=0, least=0, most=0, written=0)
@@ -49,11 +52,17 @@ class Tenancy:
         self._base: tuple[float, Sequence[Mapping[str, Any]]] = (0.0, ())
         self._watch: Watch | None = None
         self._made: tuple[object, tuple[Offer, ...]] | None = None
+        self._acted_on = False  # since its curve is known
 
     @property
     def changed(self) -> bool:
         """Whether there is anything to undo."""
         return bool(self.share.kept) or self.workers is not None
+
+    @property
+    def bounds(self) -> tuple[object, ...]:
+        """What its measured rate depends on."""
+        return (self.share.held_cores, self.share.pinned, self.workers)
 
     def look(self, running: Running, most_workers: int) -> None:
         """Take note of what the training says by now."""
@@ -68,13 +77,15 @@ class Tenancy:
         self, units: int, share_units: int, grain_cores: float, left_s: float | None
     ) -> Tenant:
         """The job as the policy sees it."""
+        self.share_units = share_units
         known = self._offers(units, grain_cores)
         least = -(-self.job.gpus // grain_cores) if self.job.gpus else 1
         return Tenant(
             job=self.job.key,
             offers=known,
             share_units=share_units,
-            now=self._now(known),
+            now=self._now(known, grain_cores),
+            news=bool(known) and not self._acted_on,
             remaining_s=left_s,
             least_units=int(min(least, share_units)),
             written=self._written(share_units, grain_cores) if known else None,
@@ -90,17 +101,29 @@ class Tenancy:
         key = (self.known, self.knob.least, self.knob.most, self.ranks, units)
         if self._made is None or self._made[0] != key:
             found = offers_of(
-                self.known, self.knob, units, grain_cores=grain_cores, ranks=self.ranks
+                self.known,
+                self.knob,
+                units,
+                grain_cores=grain_cores,
+                ranks=self.ranks,
+                lends=self._lends and self.share.lends,
             )
             self._made = (key, found)
         return self._made[1]
 
-    def _now(self, known: Sequence[Offer]) -> Offer | None:
+    def _now(self, known: Sequence[Offer], grain_cores: float) -> Offer | None:
         if self.units is None:
             return None
         believed_rate = next((o.samples_per_s for o in known if o.units == self.units), 0.0)
-        rate = self.measured or believed_rate
+        rate = self._sure_of(grain_cores) or self.measured or believed_rate
         return Offer(units=self.units, workers=self.workers, samples_per_s=rate)
+
+    def _sure_of(self, grain_cores: float) -> float | None:
+        """Its rate without what others lend it for a while, which is measured with the rest."""
+        if self.share.weight is None or self.known is None or self.units is None:
+            return None
+        workers = self.workers or self.knob.now
+        return rate_at(self.known, self.units, workers, grain_cores=grain_cores, ranks=self.ranks)
 
     def ask(self, workers: int | None) -> None:
         """Have its loader use so many workers. Raises GoneError, HostileError, OSError."""
@@ -109,10 +132,12 @@ class Tenancy:
             self._note()
             gate.open_workers(self.job.run_dir, workers, uid=self.job.place.uid)
 
-    def settled(self) -> None:
-        """Measure anew: what it has was changed just now."""
-        self._base = (time.monotonic() + self._pace.settle_s, ())
-        self._watch = None
+    def acted_on(self, *, changed: bool) -> None:
+        """It has what was decided; `changed`: measure anew, what it had is another."""
+        self._acted_on = self.known is not None
+        if changed:
+            self._base = (time.monotonic() + self._pace.settle_s, ())
+            self._watch = None
 
     def restore(self) -> bool:
         """Share and gate as they were; False: to be called again (see Share.restore)."""
@@ -134,11 +159,10 @@ class Tenancy:
         if not base and since_s:  # settled: begin
             self._base = (now, summaries)
             return
-        if base and now - since_s < self._pace.window_s:
-            return
-        run = measured(
-            base, summaries, cpus=self.job.cpus, gpus=self.job.gpus, cores=self.share.held_cores
-        )
+        if base and self._runs and now - since_s < self._pace.window_s:
+            return  # whoever knows nothing takes the first that is sure
+        cores = self.share.held_cores if self.share.weight is None else reach(summaries)
+        run = measured(base, summaries, cpus=self.job.cpus, gpus=self.job.gpus, cores=cores)
         if run is not None:
             self._learn(run)
         elif base and now - since_s < PATIENCE * self._pace.window_s:

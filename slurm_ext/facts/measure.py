@@ -44,14 +44,15 @@ class _Totals:
     delivered_bytes: float | None
 
 
-def loader_run(record: _Json) -> LoaderRun | None:
+def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | None:
     """What the record's training loaders taught, as of one training process; None: nothing sure.
 
     Ranks of one job run in step with each other, so costs are means over ranks and the rate is
-    the median rank's. The first epoch counts only where no later one is long enough.
+    the median rank's. The first epoch counts only where no later one is long enough, which is
+    `min_wall_s` and MIN_BATCHES.
     """
     ranks = _ranks(record)
-    totals = [_totals(loader) for _, loader in ranks]
+    totals = [_totals(loader, min_wall_s) for _, loader in ranks]
     sound = [(*rank, t) for rank, t in zip(ranks, totals, strict=True) if t and _sound(t)]
     if not sound:
         return None
@@ -134,12 +135,12 @@ def _ranks(record: _Json) -> list[tuple[_Json, _Json]]:
     return [(summary, loader) for _, (_, summary, loader) in sorted(best.items())]
 
 
-def _totals(loader: _Json) -> _Totals | None:
+def _totals(loader: _Json, min_wall_s: float) -> _Totals | None:
     """The later epochs where they are long enough, else everything; None: still too little."""
     later = [phase for phase in loader["phases"] if phase["phase"] == "later"]
     for phases in (later, loader["phases"]):
         long_enough = (
-            _sum(phases, "batches") >= MIN_BATCHES and _sum(phases, "wall_s") >= MIN_WALL_S
+            _sum(phases, "batches") >= MIN_BATCHES and _sum(phases, "wall_s") >= min_wall_s
         )
         if long_enough and _sum(phases, "fetch_samples") > 0:
             return _added(phases)

@@ -2,9 +2,9 @@
 
 Every change costs each job that it touches `switch_cost_s` seconds of its work, and predictions
 are never exact. So the gain over the jobs' remaining time has to exceed that cost and a margin,
-and the last change must be `cooldown_s` ago. Where the state itself is not valid, and when a job
-has started or ended, the new division is taken at once: shares hold from the first second, and
-what an ended job had is not left idle.
+and the last change must be `cooldown_s` ago, unless a job has become known since. Where the state
+itself is not valid, and when a job has started or ended, the new division is taken at once: shares
+hold from the first second, and what an ended job had is not left idle.
 """
 
 from collections.abc import Sequence
@@ -86,7 +86,7 @@ def _verdict(
         return True, f"more units are given out than the node's {units}"
     if ended and sum(row.gain for row in rows) > ROUNDING:
         return True, "a job has ended"
-    if resting:
+    if resting and not any(row.tenant.news for row in rows):
         return False, "changed only just now"
     if any(row.short(margin) for row in rows):
         return True, "a job is below its share"

@@ -35,8 +35,12 @@ def offers(
     mem_bytes: int | None = None,
     base_bytes: int = 0,
     bytes_per_sample: float = 0.0,
+    lent_units: int = 0,
 ) -> tuple[Offer, ...]:
     """One offer for each of 1 to `units` units, ascending, with the best workers for it.
+
+    `lent_units`: as many as it may have for a while, when others leave theirs unused. Of workers
+    that are as good for an offer's own units, those are taken that make most of these.
 
     `predict(cores, workers)`. Never more workers than `max_workers`, nor than fit `mem_bytes`
     beside `base_bytes` (the training process itself) at `worker_rss_bytes` each; an unknown size
@@ -47,8 +51,9 @@ def offers(
     if most is None or most < least_workers:
         return ()
     counts = [count for count in worker_counts(most) if count >= least_workers]
+    lent = [predict(lent_units * grain_cores, w).samples_per_s for w in counts if lent_units]
     return tuple(
-        _best(predict, count, count * grain_cores, counts, bytes_per_sample)
+        _best(predict, count, count * grain_cores, counts, bytes_per_sample, lent)
         for count in range(1, units + 1)
     )
 
@@ -97,10 +102,14 @@ def _best(
     cores: float,
     counts: Sequence[int],
     bytes_per_sample: float,
+    lent: Sequence[float],
 ) -> Offer:
     rates = [predict(cores, count).samples_per_s for count in counts]
     enough = AS_GOOD * max(rates)
-    workers, rate = next((w, r) for w, r in zip(counts, rates, strict=True) if not r < enough)
+    good = [n for n, rate in enumerate(rates) if not rate < enough]
+    most = AS_GOOD * max((lent[n] for n in good), default=0.0) if lent else 0.0
+    chosen = next(n for n in good if not lent or not lent[n] < most)
+    workers, rate = counts[chosen], rates[chosen]
     return Offer(
         units=units,
         workers=workers,

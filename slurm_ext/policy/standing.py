@@ -50,7 +50,9 @@ class Place:
     def short(self, margin: float) -> bool:
         """Whether it lacks what was promised, by more than what predictions are off by."""
         tenant = self.tenant
-        stranded = self.have.units < min(tenant.least_units, tenant.share_units)
+        known = self.share.samples_per_s > 0
+        least = min(tenant.least_units, tenant.share_units) if known else self.share.units
+        stranded = self.have.units < least
         slow = self.have.samples_per_s < self.share.samples_per_s * (1 - margin)
         return stranded or (slow and not tenant.agreed)
 

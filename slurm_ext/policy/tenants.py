@@ -20,6 +20,7 @@ class Tenant:
     share_units: int  # its proportional share: what Slurm gave it
     now: Offer | None  # what it has, at its measured or believed rate; None: it has just started
     remaining_s: float | None = None  # None: unknown
+    news: bool = False  # its curve has become known since something was changed for it
     agreed: bool = False  # it may fall below the rate of its share
     least_units: int = 1  # that its accelerators need; never more than its share is promised
     weight: float = 1.0  # of its gains against those of others

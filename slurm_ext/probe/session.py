@@ -15,6 +15,7 @@ from .opening import Opening
 from .phases import LoaderMeter, Pass
 
 _WRITE_AFTER_S = (1.0, 2.0)  # then every
+_WRITE_LIVE_AFTER_S = (0.5, 1.0, 1.5, 2.0)
 _WRITE_EVERY_S = 5.0
 _WRITE_LIVE_S = 1.0
 _MAX_LOADERS = 32
@@ -38,7 +39,8 @@ class Session:
         # With a controller at work, differences of two summaries are its measurement.
         self._write_every_s = _WRITE_EVERY_S if directive.max_workers is None else _WRITE_LIVE_S
         self._facts = summary.process_facts()
-        self._write_at = [time.perf_counter() + delay for delay in _WRITE_AFTER_S]
+        delays = _WRITE_AFTER_S if directive.max_workers is None else _WRITE_LIVE_AFTER_S
+        self._write_at = [time.perf_counter() + delay for delay in delays]
         atexit.register(self.finish)
 
     # -- one loader ------------------------------------------------------------------------
