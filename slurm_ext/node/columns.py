@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
 TIMELINE = ("t_s", "cpu_s", "mem_bytes", "io_read_bytes")
@@ -21,13 +21,77 @@ UNITS = {
     "pressure_cpu_some": "s",
     "pressure_memory_some": "s",
     "pressure_io_some": "s",
+    "perf_task_clock": "s",
+    "perf_instructions": "1",
+    "perf_cycles": "1",
+    "perf_llc_misses": "1",
+    "perf_llc_references": "1",
+    "perf_l2_misses": "1",
+    "perf_l2_references": "1",
+    "perf_branch_misses": "1",
+    "perf_stalled_cycles": "1",
+    "perf_mem_bytes": "B",
+    "perf_running_share": "1",
+    "node_energy_cpu": "J",
+    "node_energy_dram": "J",
 }
+# Of each GPU, by UUID: the whole GPU's, and the job's own part of it (gpu_job_*).
+GPU_UNITS = {
+    "gpu_util": "1",
+    "gpu_mem_util": "1",
+    "gpu_mem_peak": "B",
+    "gpu_power_mean": "W",
+    "gpu_energy": "J",
+    "gpu_sm_clock": "Hz",
+    "gpu_mem_clock": "Hz",
+    "gpu_pcie_tx": "B",
+    "gpu_pcie_rx": "B",
+    "gpu_nvlink_tx": "B",
+    "gpu_nvlink_rx": "B",
+    "gpu_sm_active": "1",
+    "gpu_sm_occupancy": "1",
+    "gpu_tensor_active": "1",
+    "gpu_dram_active": "1",
+    "gpu_job_util": "1",
+    "gpu_job_mem_peak": "B",
+}
+# Only where a site turned its probe on (contention.py).
+CONTENTION_UNITS = {
+    "contention_pressure": "1",
+    "contention_copy": "B/s",
+    "contention_sensitivity": "1",
+    "contention_cost": "s",
+}
+MOST = 250  # of one record: its reader takes spool.MAX_COUNTERS
+LARGEST = 1e18  # from here on the reader refuses the record (bounds.MAX_NUMBER)
 
 
-def as_counters(totals: Mapping[str, Sequence[Any]]) -> list[dict[str, object]]:
-    """The record's `counters`; what has no source ("none") on this node is null, never zero."""
-    return [
-        {"name": name, "unit": unit, "source": source, "value": value}
-        for name, unit in UNITS.items()
-        for source, value in [totals.get(name, ("none", None))]
-    ]
+def as_counters(
+    totals: Mapping[str, Sequence[Any]], *, gpus: bool = False
+) -> list[dict[str, object]]:
+    """The record's `counters`; what has no source ("none") on this node is null, never zero.
+
+    `totals` maps a counter to its source and value; a GPU's is called `<name>@<UUID>` there, and
+    has the UUID in its source. With `gpus`, those are listed also where nobody counted them.
+    """
+    found = [_counter(name, unit, totals.get(name)) for name, unit in UNITS.items()]
+    extra = [_counter(n, u, totals[n]) for n, u in CONTENTION_UNITS.items() if n in totals]
+    return [*found, *extra, *_of_gpus(totals, gpus)][:MOST]
+
+
+def _of_gpus(totals: Mapping[str, Sequence[Any]], gpus: bool) -> Iterator[dict[str, object]]:
+    counted = set()
+    for key, pair in totals.items():
+        name, mark, _ = key.partition("@")
+        if mark and name in GPU_UNITS:
+            counted.add(name)
+            yield _counter(name, GPU_UNITS[name], pair)
+    if gpus:
+        yield from (_counter(n, u, None) for n, u in GPU_UNITS.items() if n not in counted)
+
+
+def _counter(name: str, unit: str, pair: Sequence[Any] | None) -> dict[str, object]:
+    source, value = pair or ("none", None)
+    if value is not None and not -LARGEST < value < LARGEST:
+        value = None
+    return {"name": name, "unit": unit, "source": source, "value": value}

@@ -1,13 +1,15 @@
-"""One job's counters from the best source each: its control group, else its processes in /proc."""
+"""One job's counters from the best source each: its control group, else /proc; and hardware's."""
 
 from __future__ import annotations
 
 from slurm_ext.node import cgroup
+from slurm_ext.node.hardware import Hardware
+from slurm_ext.node.place import allowed_cpus
 from slurm_ext.node.processes import NAMES, PROC, Processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
 SWITCHES_EVERY = 5  # samples: reading every thread is the dearest part
@@ -22,6 +24,7 @@ class Meter:
         identity: Mapping[str, Any],
         kept: Mapping[str, Any],
         *,
+        gpus: Sequence[str] = (),
         proc: str = PROC,
         mount: str = cgroup.MOUNT,
     ) -> None:
@@ -34,6 +37,8 @@ class Meter:
         self._group: cgroup.Cgroup | None = None
         self._samples = 0
         self.mem_now: float | None = None
+        self.cpus: str | None = None  # that the job may run on, as the kernel lists them
+        self.hardware = Hardware(gpus, kept.get("hardware") or {})
         self._resume(kept)
 
     def sample(self, *, last: bool = False) -> bool:
@@ -46,7 +51,16 @@ class Meter:
         self.processes.update(pids, switches=last or self._samples % SWITCHES_EVERY == 0)
         self._samples += 1
         self._take(group)
+        self.hardware.sample(self.processes.members, group, last=last)
+        self.totals.update(self.hardware.totals())
         return bool(pids) or group is not None
+
+    def look_around(self) -> dict[str, Any]:
+        """Where the job may run: `{"cpus": "0-3", "gpus": [UUID, ...]}`, null for the unknown."""
+        for pid in sorted(self.processes.members, reverse=True):
+            self.cpus = allowed_cpus(pid, self._proc) or self.cpus
+            break
+        return {"cpus": self.cpus, "gpus": self.hardware.gpu_place()}
 
     def kept(self) -> dict[str, object]:
         """What a successor needs to go on counting without a step down."""
@@ -54,6 +68,7 @@ class Meter:
             "totals": {name: list(pair) for name, pair in self.totals.items()},
             "host_base": self._host_base,
             "departed": [*self.processes.departed, self.processes.departed_switches],
+            "hardware": self.hardware.kept(),
         }
 
     def cpu_s(self) -> float | None:

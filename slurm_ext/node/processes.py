@@ -29,11 +29,11 @@ NAMES = ("cpu_user", "cpu_system", "major_faults", "io_read", "io_write")
 class Process:
     """One process at one moment; `values` in the order of NAMES, waited-for children included."""
 
-    __slots__ = ("parent", "rss_bytes", "started", "switches", "values")
+    __slots__ = ("parent", "rss_bytes", "session", "started", "switches", "values")
 
     def __init__(self, fields: Sequence[str], io: tuple[float | None, float | None]) -> None:
         numbers = [int(field) for field in fields[1:22]]
-        self.parent, self.started = numbers[0], numbers[18]
+        self.parent, self.session, self.started = numbers[0], numbers[2], numbers[18]
         self.rss_bytes = numbers[20] * _PAGE_BYTES
         self.switches: float | None = None
         self.values: list[float | None] = [

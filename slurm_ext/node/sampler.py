@@ -13,6 +13,7 @@ import time
 
 from slurm_ext.node import log, state
 from slurm_ext.node.meter import Meter
+from slurm_ext.node.place import common
 from slurm_ext.node.places import Spool, split_key
 from slurm_ext.node.timeline import Timeline
 
@@ -32,6 +33,7 @@ GRACE_S = 600.0
 ENDED_GRACE_S = 10.0  # an epilog that was killed after its first step
 LONGEST_UNANSWERED = 4
 MAX_CORUNNERS = 256
+MAX_COMPARED = 16  # neighbours' files that are read for one flush
 
 
 def sample_job(config: Config, key: str, grace_s: float = GRACE_S) -> None:
@@ -51,10 +53,12 @@ def sample_job(config: Config, key: str, grace_s: float = GRACE_S) -> None:
 class _Sampler:
     def __init__(self, config: Config, spool: Spool, key: str, known: dict[str, Any]) -> None:
         self.config, self.spool, self.key, self.known = config, spool, key, known
-        self.meter = Meter(known["identity"], known.get("meter") or {})
+        gpus = (known.get("allocation") or {}).get("gpus") or ()
+        self.meter = Meter(known["identity"], known.get("meter") or {}, gpus=gpus)
         kept = known.get("timeline") or {}
         self.timeline = Timeline(kept.get("rows", ()), kept.get("stride", 1))
         self.corunners: dict[str, float] = dict(known.get("corunners") or {})
+        self.shared: dict[str, dict[str, Any]] = dict(known.get("shared") or {})
         self.boot_id = state.boot_id()
         self.flushed_s = self.looked_s = self.alive_s = state.uptime_s()
         self.unanswered = 0
@@ -66,11 +70,12 @@ class _Sampler:
             if not self._may_go_on():
                 return
             self._sample()
-            wait_s = self._pause(time.process_time() - spent_s)
+            wait_s = self._pause(time.process_time() - spent_s + self.meter.hardware.cpu_s)
             if state.uptime_s() - self.alive_s > grace_s and not self._lives_on(grace_s):
                 self._finish()
                 return
         self._sample(last=True)
+        self.meter.hardware.close()
 
     def _told_to_end(self, wait_s: float) -> bool:
         return signal.sigtimedwait((signal.SIGTERM, signal.SIGINT), wait_s) is not None
@@ -102,6 +107,10 @@ class _Sampler:
 
     def _flush(self, now: float) -> None:
         """Put everything known on the disk, where whoever finishes the job finds it."""
+        self.known["place"] = self._place()
+        self._compare_places()
+        self.known["shared"] = self.shared
+        self.known["faults"] = self.meter.hardware.faults()
         self.known["meter"] = self.meter.kept()
         self.known["timeline"] = {"rows": self.timeline.rows, "stride": self.timeline.stride}
         self.known["corunners"] = self.corunners
@@ -121,6 +130,25 @@ class _Sampler:
             if job in self.corunners or len(self.corunners) < MAX_CORUNNERS:
                 self.corunners[job] = self.corunners.get(job, 0.0) + now - self.looked_s
         self.looked_s = now
+
+    def _place(self) -> dict[str, Any]:
+        """Where the job may run, for itself and for its neighbours' samplers."""
+        names = (self.known.get("allocation") or {}).get("gpus") or []
+        return {**self.meter.look_around(), "gpu_names": names}
+
+    def _compare_places(self) -> None:
+        """What is shared with those that are here now and were not compared yet."""
+        compared = 0
+        for key in self.spool.keys("json"):
+            job = str(split_key(key)[0])
+            if key == self.key or job not in self.corunners or job in self.shared:
+                continue
+            other = (state.load(self.spool, key, "json") or {}).get("place") or {}
+            if other.get("cpus") and self.known["place"]["cpus"]:
+                self.shared[job] = common(self.known["place"], other)
+            compared += 1
+            if compared >= MAX_COMPARED:
+                return
 
     def _pause(self, cost_s: float) -> float:
         elapsed_s = self._elapsed_s(state.uptime_s())

@@ -1,0 +1,53 @@
+"""What a counter's readings mean: it may wrap, vanish, go backwards or share its place. Pure."""
+
+from __future__ import annotations
+
+LIKELY = 0.5  # of a counter's range: a larger step between two samples was no step
+
+
+def gained(before: float, now: float, wraps_at: float | None = None) -> float | None:
+    """What a counter gained between two readings; None where that cannot be known.
+
+    `wraps_at` is the range after which it begins at zero again. Without one, a counter that goes
+    backwards was set anew: how far it had come by then, nobody knows.
+    """
+    if now >= before:
+        return now - before
+    if wraps_at is None or not before <= wraps_at:
+        return None
+    step = now + wraps_at - before
+    return step if step <= wraps_at * LIKELY else None
+
+
+def scaled(value: float, enabled: float, running: float) -> float | None:
+    """A multiplexed counter's estimate for all its time: value * enabled / running.
+
+    That is what perf(1) does (perf_event_open(2), time_running). None where it had a task to count
+    and never got a place, or where the kernel says what cannot be.
+    """
+    if value < 0 or enabled < 0 or not 0 <= running <= enabled:
+        return None
+    if running == 0:
+        return 0.0 if enabled == 0 and value == 0 else None
+    return value * (enabled / running)
+
+
+class Gain:
+    """Adds up what a counter gained; steps that cannot be known are left out and counted."""
+
+    def __init__(self, wraps_at: float | None = None, total: float | None = None) -> None:
+        self.wraps_at = wraps_at
+        self.total = total  # None: no two readings yet
+        self.unknown = 0
+        self._last: float | None = None
+
+    def see(self, now: float | None) -> None:
+        """Take one reading; None where the counter could not be read this time."""
+        if now is None:
+            return
+        step = 0.0 if self._last is None else gained(self._last, now, self.wraps_at)
+        self._last = now
+        if step is None:
+            self.unknown += 1
+        else:
+            self.total = (self.total or 0.0) + step
