@@ -17,6 +17,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """What to do instead of running until told to end."""
     parser.add_argument("verb", nargs="?", choices=("run", "status"), default="run",
                         help="run (default), or show what a running one does")  # fmt: skip
+    parser.add_argument("--pairs", action="store_true",
+                        help="instead choose, for the whole cluster, which waiting CPU jobs start "
+                        "beside which (on one machine; sharing.pairing says how far)")  # fmt: skip
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--once", action="store_true", help="say what would be done now, and why")
     only.add_argument("--restore", action="store_true", help="undo what a killed one left behind")
@@ -27,6 +30,10 @@ def run(args: argparse.Namespace) -> int:
     from slurm_ext.facts.settings import load
 
     settings = load(args.config)
+    if args.pairs:
+        from slurm_ext.cli import control_pairs
+
+        return control_pairs.run(args, settings)
     if args.verb == "status":
         return _show(_status(settings), args.json)
     if args.restore:

@@ -50,6 +50,7 @@ def _job(job: Json) -> JobInfo:
         admin_comment=_text(job, "admin_comment"),
         array_job_id=_positive(job, "array_job_id"),
         het_job_id=_positive(job, "het_job_id"),
+        priority=_positive(job, "priority"),
         reason=_text(job, "state_reason"),
         eligible_time_s=_positive(job, "eligible_time"),
         node_count=_positive(job, "node_count"),

@@ -38,6 +38,7 @@ class JobInfo:
     admin_comment: str = ""
     array_job_id: int | None = None
     het_job_id: int | None = None
+    priority: int | None = None
     reason: str = ""  # why it waits, in Slurm's word
     eligible_time_s: int | None = None  # of a pending job: not to be started before
     node_count: int | None = None

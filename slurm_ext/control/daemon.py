@@ -31,7 +31,7 @@ def control(settings: Settings, client: SlurmClient) -> None:
             log.warning("an earlier controller did not end well: %d jobs restored", count)
         controller = _controller(settings, client, folder)
         try:
-            with _signals() as told:
+            with signals() as told:
                 _serve(controller, told, Path(settings["paths.kill_file"]))
         finally:
             controller.restore()
@@ -131,7 +131,7 @@ def _watching(pids: list[int]) -> Iterator[list[int]]:
 
 
 @contextmanager
-def _signals() -> Iterator[int]:
+def signals() -> Iterator[int]:
     """A descriptor that becomes readable when we are to end."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)

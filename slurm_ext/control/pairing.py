@@ -1,0 +1,251 @@
+"""One round of pairing: look at the cluster, decide by the pure policy, act or only say.
+
+The means is a waiting job's StartTime, as a lease: a job that should not start yet may start in
+`sharing.lease_s` seconds, and the lease is renewed while that is so. A controller that dies leaves
+no job held: Slurm itself lets each lease end. To start a job its StartTime becomes now, and where
+several nodes have room it is bound to the chosen one until it runs. Nothing else is ever changed.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from slurm_ext.cluster.client import SlurmClient
+from slurm_ext.cluster.records import JobInfo
+from slurm_ext.control.pairing_jobs import ANEW, Lease, Seen, key_of, look, name_of, opted_in, words
+from slurm_ext.control.pairing_kept import Memory, PairingFolder
+from slurm_ext.control.pairing_telling import row, running_rows, status
+from slurm_ext.control.pairing_watch import Watch
+from slurm_ext.facts.errors import SlurmError
+from slurm_ext.facts.settings import Settings
+from slurm_ext.policy.companions import Found, kept_apart, remembered
+from slurm_ext.policy.sharing import Candidate, Foretells, SharingRules
+from slurm_ext.policy.steering import Place, Step, rooms, steer
+
+START_S = 30.0  # from its release to its start; a job that needs longer is left to Slurm
+MOST_STEERED = 200  # jobs that wait: the update of each costs slurmctld a little
+MOST_READ = 100  # scripts in one round
+_UP = ("IDLE", "MIXED", "ALLOCATED")
+log = logging.getLogger("dlqueue.pairing")
+
+
+class Pairing:
+    """The cluster's jobs that may share nodes."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        client: SlurmClient,
+        folder: PairingFolder,
+        memory: Memory,
+        *,
+        known: Callable[[], Foretells],
+        watch: Watch,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings, self._client, self._folder = settings, client, folder
+        self.memory, self._known, self._watch, self._clock = memory, known, watch, clock
+        self._keys: dict[str, str] = {}
+        self._released: dict[str, tuple[float, str | None]] = {}  # by job: when, where
+        self._given_up: set[str] = set()
+        self._said: dict[str, str] = {}
+
+    @property
+    def acts(self) -> bool:
+        """Whether anything is changed at all."""
+        return bool(self._settings["sharing.pairing"] == "act")
+
+    def round(self) -> tuple[Step, ...]:
+        """Look, decide, act; what becomes of each waiting job. Raises SlurmError."""
+        now_s = self._clock()
+        jobs = self._client.jobs()
+        seen = self._look(jobs, now_s)
+        rules = self._rules(now_s)
+        self._watched(seen, rules, now_s)
+        waiting, running, places = self._state(seen, jobs, now_s)
+        overdue = frozenset(one.job for one in waiting if self._overdue(one.job, now_s))
+        steps = steer(waiting, running, places, self._known(), rules=rules, overdue=overdue)
+        self._note(steps, now_s)
+        if self.acts:
+            self._act(steps, places, now_s)
+        apart = kept_apart(self.memory.grudges, now_s)
+        mode = str(self._settings["sharing.pairing"])
+        left_alone = {**seen.left_alone, **dict.fromkeys(self._given_up, "left to Slurm")}
+        rows = running_rows(seen.running, self._watch.speeds())
+        self._folder.tell(status(now_s, mode, steps, rows, left_alone, apart))
+        return steps
+
+    def restore(self) -> int:
+        """Every lease ends now; how many there were. An error leaves it to Slurm's clock."""
+        count = len(self.memory.leases)
+        for job, lease in self.memory.leases.items():
+            self._free(job, lease)
+        self.memory.leases = {}
+        self._folder.keep(self.memory)
+        return count
+
+    # -- look --------------------------------------------------------------------------------
+
+    def _look(self, jobs: Iterable[JobInfo], now_s: float) -> Seen:
+        alive = [job for job in jobs if not job.ended]
+        names = {name_of(job) for job in alive}
+        self._keys = {job: key for job, key in self._keys.items() if job in names}
+        new = [job for job in alive if name_of(job) not in self._keys]
+        for job in [job for job in new if opted_in(job, self._settings)][:MOST_READ]:
+            self._keys[name_of(job)] = key_of(job, self._client.script_of(job.job_id))
+        seen = look(alive, self._keys, self.memory.leases, self._settings, now_s)
+        wait = {one.job for one in seen.waiting}
+        self._given_up &= wait
+        self.memory.leases = {j: one for j, one in self.memory.leases.items() if j in wait}
+        self._released = {j: told for j, told in self._released.items() if j in wait}
+        return seen
+
+    def _rules(self, now_s: float) -> SharingRules:
+        settings = self._settings
+        return SharingRules(
+            floor=settings["sharing.floor"],
+            same_user=not settings["sharing.across_users"],
+            bad_pairs=kept_apart(self.memory.grudges, now_s),
+            most_together=settings["sharing.most_together"],
+        )
+
+    def _state(
+        self, seen: Seen, jobs: Iterable[JobInfo], now_s: float
+    ) -> tuple[list[Candidate], list[Candidate], list[Place]]:
+        """Who waits, who runs or is about to, and what room that leaves."""
+        self._expire(now_s)
+        used = [(job.nodes, job.cpus or 0) for job in jobs if job.state in ("RUNNING", "SUSPENDED")]
+        coming = []
+        waiting = []
+        for one in seen.waiting:
+            told = self._released.get(one.job)
+            if told is None:
+                if one.job not in self._given_up:
+                    waiting.append(one)
+            elif told[1] is not None:
+                coming.append(replace(one, place=told[1]))
+                used.append((told[1], one.cpus))
+        nodes = {n.name: n.cpus for n in self._client.nodes() if n.state.startswith(_UP)}
+        running = [one for one in seen.running if one.opted_in]
+        waiting.sort(key=lambda one: (one.rank, _id(one.job)))
+        return waiting[:MOST_STEERED], [*running, *coming], rooms(nodes, used)
+
+    def _expire(self, now_s: float) -> None:
+        """A released job that did not start is Slurm's: a limit that we do not see holds it."""
+        for job, (at_s, node) in list(self._released.items()):
+            if now_s - at_s > START_S:
+                del self._released[job]
+                self._given_up.add(job)
+                if node is not None and self.acts:
+                    self._free(job, Lease(since_s=at_s, until_s=at_s, node=node))
+                    self.memory.leases.pop(job, None)
+
+    def _overdue(self, job: str, now_s: float) -> bool:
+        lease = self.memory.leases.get(job)
+        return lease is not None and now_s - lease.since_s >= self._settings["sharing.most_wait_s"]
+
+    # -- act ---------------------------------------------------------------------------------
+
+    def _act(self, steps: Iterable[Step], places: Iterable[Place], now_s: float) -> None:
+        several = sum(place.free_cpus > 0 for place in places) > 1
+        steps = list(steps)
+        until_s = now_s + self._settings["sharing.lease_s"]
+        due = [step.job for step in steps if not step.start and self._due(step.job, now_s)]
+        for job in due:
+            old = self.memory.leases.get(job)
+            since_s = old.since_s if old else now_s
+            self.memory.leases[job] = Lease(since_s=since_s, until_s=until_s)
+        starting = [step for step in steps if step.start]
+        for step in starting:
+            node = step.place if several else None
+            old = self.memory.leases.get(step.job)
+            since_s = old.since_s if old else now_s
+            self.memory.leases[step.job] = Lease(since_s=since_s, until_s=now_s, node=node)
+        self._folder.keep(self.memory)  # before anything is asked for
+        self._delay(due, int(self._settings["sharing.lease_s"]))
+        for step in starting:
+            self._release(step, self.memory.leases[step.job].node, now_s)
+
+    def _due(self, job: str, now_s: float) -> bool:
+        lease = self.memory.leases.get(job)
+        return lease is None or lease.until_s - now_s < self._settings["sharing.lease_s"] / 2
+
+    def _delay(self, jobs: list[str], seconds: int) -> None:
+        if jobs:
+            try:
+                self._client.delay([_id(job) for job in jobs], seconds)
+            except SlurmError as error:
+                log.warning("not every job could be delayed: %s", error)
+
+    def _release(self, step: Step, node: str | None, now_s: float) -> None:
+        try:
+            if node is not None:
+                self._client.bind(_id(step.job), node)
+            self._client.delay([_id(step.job)], 0)
+            self._released[step.job] = (now_s, step.place)
+        except SlurmError as error:  # it has started or ended meanwhile
+            log.info("job %s: %s", step.job, error)
+
+    def _free(self, job: str, lease: Lease) -> None:
+        try:
+            if lease.node is not None:
+                self._client.bind(_id(job), None)
+            self._client.delay([_id(job)], 0)
+        except SlurmError as error:  # it runs or is gone; else Slurm's clock frees it
+            log.info("job %s: %s", job, error)
+
+    # -- watch -------------------------------------------------------------------------------
+
+    def _watched(self, seen: Seen, rules: SharingRules, now_s: float) -> None:
+        floors = {one.job: one.floor or rules.floor for one in seen.running}
+        found = self._watch.look(seen.running, floors)
+        by_job = {one.job: one for one in seen.running}
+        for job, verdict in found.items():
+            one = by_job[job]
+            here = [other for other in seen.running if other.place == one.place and other.opted_in]
+            if one.opted_in and len(here) > 1:
+                self._separate(one, here, verdict, seen, now_s)
+
+    def _separate(
+        self, hurt: Candidate, here: list[Candidate], verdict: Found, seen: Seen, now_s: float
+    ) -> None:
+        """Remembered for the next time; now only if the later one may be started anew.
+
+        Its cores are its own already, and pinning moves neither cache nor disk; a suspended job
+        keeps its memory and stands still, which is farther below its floor than any companion.
+        """
+        keys = [one.solo.key for one in here]
+        self.memory.grudges = remembered(self.memory.grudges, keys, now_s)
+        last = max(here, key=lambda one: (seen.infos[one.job].start_time_s or 0, one.rank))
+        info = seen.infos[last.job]
+        anew = ANEW in words(info) and info.requeues
+        done = "requeued" if anew else "kept apart the next time"
+        entry = {"job": hurt.job, "found": verdict.value, "beside": keys, "done": done}
+        self._folder.note({"t_s": round(now_s, 3), "acted": self.acts, **entry})
+        log.warning("%s: job %s %s: %s", hurt.place, hurt.job, verdict.value, done)
+        if self.acts:
+            self._folder.keep(self.memory)
+            if anew:
+                self._requeue(last.job)
+
+    def _requeue(self, job: str) -> None:
+        try:
+            self._client.requeue(_id(job))
+        except SlurmError as error:
+            log.warning("job %s could not be requeued: %s", job, error)
+
+    # -- tell --------------------------------------------------------------------------------
+
+    def _note(self, steps: Iterable[Step], now_s: float) -> None:
+        """Into the ledger, where it is not what was said last of the job."""
+        said = {}
+        for step in steps:
+            said[step.job] = text = f"{step.start} {step.place} {step.reason}"
+            if self._said.get(step.job) != text:
+                self._folder.note({"t_s": round(now_s, 3), "acted": self.acts, **row(step)})
+        self._said = said
+
+
+def _id(job: str) -> int:
+    return int(job.partition(".")[0])

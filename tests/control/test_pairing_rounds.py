@@ -1,0 +1,280 @@
+"""The cluster's pairing: leases that end by themselves, nobody held, everything noted before."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurm_ext.cluster import JobInfo, MemoryClient, NodeInfo
+from slurm_ext.control.pairing import START_S, Pairing
+from slurm_ext.control.pairing_jobs import Lease, key_of
+from slurm_ext.control.pairing_kept import Memory, PairingFolder
+from slurm_ext.control.pairing_watch import Watch
+from slurm_ext.facts.errors import InputError, SlurmError
+from slurm_ext.facts.settings import Settings
+from slurm_ext.facts.sharing import Evidence, Solo, Speed
+
+ACT = {"sharing.pairing": "act", "sharing.lease_s": 100, "sharing.most_wait_s": 500.0}
+SCRIPTS = {1: "reads a", 2: "reads b", 3: "counts c"}
+DISK = {key_of(JobInfo(job_id=n, name="x"), SCRIPTS[n]) for n in (1, 2)}
+
+
+class Disk:
+    """Readers of one disk hurt each other; all else goes well."""
+
+    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:
+        """The lower bound."""
+        low = 0.4 if job.key in DISK and any(one.key in DISK for one in beside) else 0.95
+        return Speed(mean=low, low=low, high=1.0, evidence=Evidence.PAIR)
+
+
+class Here:
+    """A cluster of two nodes of two CPUs at a time that the test sets."""
+
+    def __init__(self, tmp_path: Path, settings: Mapping[str, Any] = ACT, nodes: int = 1) -> None:
+        self.now_s = 1000.0
+        self.readings: dict[str, tuple[float, float]] = {}
+        infos = tuple(
+            NodeInfo(name=f"n{n + 1}", cpus=2, mem_mib=1, state="IDLE") for n in range(nodes)
+        )
+        self.client = MemoryClient(known_nodes=infos, known_scripts=SCRIPTS)
+        self.folder = PairingFolder(tmp_path)
+        self.folder.path.mkdir()
+        self.settings = Settings(values=settings)
+        self.pairing = self.new()
+
+    def new(self) -> Pairing:
+        """A controller that starts with what is on the disk."""
+        memory = self.folder.load()
+        return Pairing(
+            self.settings,
+            self.client,
+            self.folder,
+            memory,
+            known=Disk,
+            watch=Watch(self.live, memory.solo_rates, 20.0),
+            clock=lambda: self.now_s,
+        )
+
+    def live(self, job: str) -> dict[str, tuple[str, float]]:
+        """What the job has counted."""
+        if job not in self.readings:
+            return {}
+        at_s, count = self.readings[job]
+        return {"sample_s": ("clock", at_s), "perf_instructions": ("perf", count)}
+
+    def jobs(self, *jobs: JobInfo) -> None:
+        """What slurmctld has now."""
+        self.client.known_jobs = jobs
+
+    def asked(self) -> list[tuple[str, object, object]]:
+        """What was asked of Slurm in a round."""
+        self.client.asked.clear()
+        self.pairing.round()
+        return list(self.client.asked)
+
+
+def job(number: int, **changes: Any) -> JobInfo:
+    """A waiting one-CPU job that agreed to share."""
+    fields = {
+        "name": "x",
+        "state": "PENDING",
+        "cpus": 1,
+        "comment": "dlqueue=share",
+        "node_count": 1,
+    }
+    return JobInfo(job_id=number, priority=100 - number, **{**fields, **changes})
+
+
+def runs(number: int, node: str = "n1", **changes: Any) -> JobInfo:
+    """The same, running."""
+    return job(number, state="RUNNING", nodes=node, start_time_s=900 + number, **changes)
+
+
+def test_who_would_hurt_is_put_off_and_who_fits_starts(tmp_path: Path) -> None:
+    """One command delays, one releases; the lease is on the disk first."""
+    here = Here(tmp_path)
+    here.jobs(runs(1), job(2), job(3))
+    assert here.asked() == [("delay", (2,), 100), ("delay", (3,), 0)]
+    assert here.folder.load().leases["2.0"] == Lease(since_s=1000.0, until_s=1100.0)
+
+
+def test_a_lease_is_renewed_only_when_half_of_it_is_over(tmp_path: Path) -> None:
+    """Few commands to slurmctld; and the time of waiting counts from the first."""
+    here = Here(tmp_path)
+    here.jobs(runs(1), job(2, eligible_time_s=1100))
+    assert here.asked() == []  # its user's own --begin, for all that is known
+    here.jobs(runs(1), job(2))
+    assert here.asked() == [("delay", (2,), 100)]
+    here.jobs(runs(1), job(2, eligible_time_s=1100, reason="BeginTime"))
+    here.now_s = 1040.0
+    assert here.asked() == []
+    here.now_s = 1060.0
+    assert here.asked() == [("delay", (2,), 100)]
+    assert here.folder.load().leases["2.0"].since_s == 1000.0
+
+
+def test_nobody_waits_longer_than_the_site_allows(tmp_path: Path) -> None:
+    """After most_wait_s the job is Slurm's, whoever it hurts."""
+    here = Here(tmp_path)
+    here.jobs(runs(1), job(2))
+    here.asked()
+    here.now_s = 1500.0
+    assert here.asked() == [("delay", (2,), 0)]
+
+
+def test_shadow_changes_nothing_and_says_what_it_would(tmp_path: Path) -> None:
+    """No command to Slurm; ledger and status have the decision."""
+    here = Here(tmp_path, {**ACT, "sharing.pairing": "shadow"})
+    here.jobs(runs(1), job(2), job(3))
+    assert here.asked() == []
+    assert here.asked() == []
+    lines = (here.folder.path / "decisions.jsonl").read_text().splitlines()
+    told = [json.loads(line) for line in lines]
+    assert [(one["job"], one["start"], one["acted"]) for one in told] == [
+        ("2.0", False, False),
+        ("3.0", True, False),
+    ]
+    status = here.folder.told()
+    assert status is not None
+    assert status["waiting"][1]["at_least"] == {"1.0": 0.95, "3.0": 0.95}
+
+
+def test_with_several_nodes_a_job_is_bound_until_it_runs(tmp_path: Path) -> None:
+    """The chosen node; where it does not start there, it is free again and left to Slurm."""
+    here = Here(tmp_path, nodes=2)
+    here.jobs(runs(1), job(3))
+    assert here.asked() == [("bind", 3, "n1"), ("delay", (3,), 0)]
+    here.jobs(runs(1), job(3, required_nodes="n1"))
+    here.now_s += START_S + 1
+    assert here.asked() == [("bind", 3, None), ("delay", (3,), 0)]
+    here.jobs(runs(1), job(3))
+    assert here.asked() == []
+    status = here.folder.told()
+    assert status is not None
+    assert status["left_alone"] == {"3.0": "left to Slurm"}
+
+
+def test_a_room_that_was_given_is_not_given_twice(tmp_path: Path) -> None:
+    """Between release and start the released job counts as running."""
+    here = Here(tmp_path)
+    here.jobs(job(1), job(3), job(2))
+    assert ("delay", (2,), 100) in here.asked()
+    here.now_s += 1
+    assert here.asked() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"array_job_id": 9}, "array"),
+        ({"het_job_id": 9}, "heterogeneous"),
+        ({"gres": "gres:gpu:1"}, "more than CPUs"),
+        ({"node_count": 2}, "several nodes"),
+        ({"reason": "JobHeldUser"}, "JobHeldUser"),
+        ({"reason": "Dependency"}, "Dependency"),
+        ({"required_nodes": "n1"}, "chose nodes"),
+        ({"excluded_nodes": "n1"}, "chose nodes"),
+        ({"eligible_time_s": 5000}, "when to begin"),
+    ],
+)
+def test_what_its_user_or_slurm_decided_is_left_alone(
+    tmp_path: Path, changes: dict[str, Any], why: str
+) -> None:
+    """Arrays, holds, dependencies, --begin, --nodelist: as they were, with the reason said."""
+    here = Here(tmp_path)
+    here.jobs(runs(1), job(2, **changes))
+    assert here.asked() == []
+    status = here.folder.told()
+    assert status is not None
+    assert why in status["left_alone"]["2.0"]
+
+
+def test_who_did_not_agree_is_not_even_listed(tmp_path: Path) -> None:
+    """No comment, or dlqueue=alone where the account shares: Slurm decides."""
+    here = Here(tmp_path, {**ACT, "sharing.accounts": ["lab"]})
+    here.jobs(job(2, comment=""), job(3, comment="dlqueue=alone", account="lab"))
+    assert here.asked() == []
+    assert not here.pairing.round()
+
+
+def test_the_end_and_a_new_start_free_every_job(tmp_path: Path) -> None:
+    """Whether it ends well or is killed, the next one frees what was put off."""
+    here = Here(tmp_path)
+    here.jobs(runs(1), job(2))
+    here.asked()
+    here.pairing = here.new()  # the earlier one was killed
+    here.client.asked.clear()
+    assert here.pairing.restore() == 1
+    assert here.client.asked == [("delay", (2,), 0)]
+    assert here.pairing.restore() == 0
+
+
+def test_a_refused_command_hurts_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slurm says no: the round goes on, the next one tries again."""
+    here = Here(tmp_path)
+
+    def refuse(_self: MemoryClient, _job_ids: Sequence[int], _seconds: int) -> None:
+        raise SlurmError("scontrol update", 1, "Access denied")
+
+    monkeypatch.setattr(MemoryClient, "delay", refuse)
+    here.jobs(runs(1), job(2), job(3))
+    assert len(here.pairing.round()) == 2
+
+
+@pytest.mark.parametrize(
+    ("comment", "done"),
+    [("dlqueue=share", "kept apart the next time"), ("dlqueue=share dlqueue=requeue", "requeued")],
+)
+def test_a_pair_below_the_floor_is_parted_and_remembered(
+    tmp_path: Path, comment: str, done: str
+) -> None:
+    """Alone a job sets its scale; half of it beside another, for a while, parts the two."""
+    here = Here(tmp_path)
+    count = 0.0
+    for second in range(0, 120, 10):
+        here.now_s = 1000.0 + second
+        both = second >= 40
+        here.jobs(runs(1), *([runs(3, comment=comment, requeues=True)] if both else []))
+        here.readings["1.0"] = (float(second), count)
+        here.pairing.round()
+        count += 5e9 if both else 1e10
+    told = [json.loads(x) for x in (here.folder.path / "decisions.jsonl").read_text().splitlines()]
+    (found,) = [one for one in told if "found" in one]
+    assert (found["job"], found["done"]) == ("1.0", done)
+    assert ("requeue", 3, None) in here.client.asked or done != "requeued"
+    keys = {key_of(job(n), SCRIPTS[n]) for n in (1, 3)}
+    assert set(here.folder.load().grudges) == {frozenset(keys)}
+    here.jobs(runs(1), job(3))
+    (step,) = here.pairing.round()
+    assert "below the floor together" in step.reason
+
+
+def test_a_damaged_memory_is_an_error_that_names_it(tmp_path: Path) -> None:
+    """Nothing is guessed; the message says which file and what to do."""
+    folder = PairingFolder(tmp_path)
+    folder.path.mkdir()
+    (folder.path / "kept.json").write_text('{"v": 9}')
+    with pytest.raises(InputError, match=r"kept\.json.*remove it"):
+        folder.load()
+
+
+def test_the_memory_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """Leases, grudges and rates."""
+    folder = PairingFolder(tmp_path)
+    folder.path.mkdir()
+    lease = Lease(since_s=1.0, until_s=2.0, node="n1")
+    memory = Memory(leases={"1.0": lease}, solo_rates={"k": 2.5})
+    folder.keep(memory)
+    assert folder.load() == replace(memory)
+
+
+def test_two_controllers_do_not_work_at_once(tmp_path: Path) -> None:
+    """The second one is told."""
+    folder = PairingFolder(tmp_path)
+    folder.lock()
+    with pytest.raises(InputError, match="another"):
+        PairingFolder(tmp_path).lock()
