@@ -6,12 +6,12 @@ what sharing does to jobs in general. More than two are composed of pairs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import exp, log, sqrt
 
 from slurm_ext.facts.sharing import Evidence, Solo, Speed, Together
 from slurm_ext.model.completion import Completion, Seen, complete
-from slurm_ext.model.completion_kernel import Kernel, Trait
+from slurm_ext.model.completion_kernel import Kernel, Role, Trait
 from slurm_ext.model.composition import compose
 from slurm_ext.model.meeting import Key, Meeting, key, meetings, usable
 
@@ -28,6 +28,18 @@ CPU = "cpu"
 # wider by what separates them from other GPUs. CPU: neighbours of NTUA's nginx reach 0.1.
 IN_GENERAL = {CPU: (log(0.75), 0.6)}
 ON_A_GPU = (log(0.6), 0.4)
+KERNELS = {
+    True: Kernel(
+        level=IN_GENERAL[CPU][0],
+        level_var=0.1,
+        sensitivity=Role(family=0.04, own=0.04, vector=0.04),
+        pressure=Role(family=0.04, own=0.04, vector=0.04),
+        theirs_var=0.02,
+        both_var=0.01,
+    ),
+    False: Kernel(),
+}
+"""By whether it is a CPU: what a table is filled by before a site's own pairs have chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +50,14 @@ class Slowdowns:
     tables: Mapping[bool, Completion] = field(default_factory=dict)  # of CPUs: True; GPUs: False
     foretell: Foretell | None = None
     widths: Mapping[Evidence, float] = field(default_factory=dict)
+    solos: Mapping[str, Solo] = field(default_factory=dict)  # jobs that were seen alone, by key
+    traits: Mapping[str, Trait] = field(default_factory=dict)
     refused: int = 0  # rows that are no measurement
+
+    @property
+    def devices(self) -> frozenset[str]:
+        """Where anybody was seen beside anybody."""
+        return frozenset(device for device, _, _ in self.met)
 
     def speed(self, job: Solo, beside: Sequence[Solo], device: str = CPU) -> Speed:
         """`job`'s speed beside all of `beside` at once on `device`."""
@@ -96,23 +115,34 @@ def slowdowns(
     With `solos` (by key) the table holds what pairs differ by from `foretell`. Rows that are no
     measurement (not finite, not positive, beside nobody) are counted, not used.
     """
-    met = meetings(pairs)
+    known = Slowdowns(
+        met=meetings(pairs),
+        foretell=foretell,
+        widths=widths or {},
+        solos=solos or {},
+        traits=traits or {},
+        refused=sum(not usable(one) for one in pairs),
+    )
+    return tabled(known, kernels or KERNELS)
+
+
+def tabled(known: Slowdowns, kernels: Mapping[bool, Kernel]) -> Slowdowns:
+    """With the tables of what it has met, one of CPUs and one of GPUs."""
     tables = {}
     for on_cpu in (True, False):
-        seen = _seen(met, on_cpu, foretell, solos or {})
-        if seen:
-            kernel = (kernels or {}).get(on_cpu, Kernel())
-            tables[on_cpu] = complete(seen, kernel=kernel, traits=traits)
-    refused = sum(not usable(one) for one in pairs)
-    return Slowdowns(met, tables, foretell, widths or {}, refused)
+        pairs = seen(known, on_cpu)
+        if pairs:
+            kernel = kernels.get(on_cpu, KERNELS[on_cpu])
+            tables[on_cpu] = complete(pairs, kernel=kernel, traits=known.traits)
+    return replace(known, tables=tables)
 
 
-def _seen(
-    met: Mapping[Key, Meeting], on_cpu: bool, foretell: Foretell | None, solos: Mapping[str, Solo]
-) -> list[Seen]:
+def seen(known: Slowdowns, on_cpu: bool) -> list[Seen]:
     """The best measured pairs, for a table."""
-    pairs = [(one, at) for at, one in met.items() if len(at[2]) == 1 and (at[0] == CPU) == on_cpu]
-    pairs.sort(key=lambda each: each[0].log_sd)
+    pairs = [
+        (one, at) for at, one in known.met.items() if len(at[2]) == 1 and (at[0] == CPU) == on_cpu
+    ]
+    pairs.sort(key=lambda each: (each[0].log_sd, each[1]))
     return [
         Seen(
             job=job,
@@ -120,18 +150,17 @@ def _seen(
             device=device,
             log_speed=one.log_speed,
             log_sd=one.log_sd,
-            expected=_expected(foretell, solos.get(job), solos.get(partner), device),
+            expected=_expected(known, job, partner, device),
         )
         for one, (device, job, (partner,)) in pairs[:MOST_SEEN]
     ]
 
 
-def _expected(
-    foretell: Foretell | None, job: Solo | None, partner: Solo | None, device: str
-) -> float | None:
-    if foretell is None or job is None or partner is None:
+def _expected(known: Slowdowns, job: str, partner: str, device: str) -> float | None:
+    alone, beside = known.solos.get(job), known.solos.get(partner)
+    if known.foretell is None or alone is None or beside is None:
         return None
-    told = foretell(job, partner, device)
+    told = known.foretell(alone, beside, device)
     return None if told is None else log(told.mean)
 
 
