@@ -10,15 +10,18 @@ Which program it is, is in the name it is called by (`tests.mps_standin` install
 SIGTERM), "smi": "hang"}; "cards" are the lines that nvidia-smi prints.
 """
 
-import json
+from __future__ import annotations
+
 import os
-import select
 import signal
 import socket
-import subprocess
 import sys
 import time
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
+    from typing import Any
 
 CONTROL, SERVER, SMI = "nvidia-cuda-mps-control", "nvidia-cuda-mps-server", "nvidia-smi"
 ABSENT = "Cannot find MPS control daemon process"
@@ -28,6 +31,8 @@ PERCENTAGE = ("set_default_active_thread_percentage", "get_default_active_thread
 
 def conduct(folder: str) -> dict[str, Any]:
     """How the programs in `folder` are to behave."""
+    import json  # here and below: what only talks to a daemon starts as fast as it can
+
     try:
         with open(os.path.join(folder, "standin.json"), encoding="utf-8") as file:
             found: dict[str, Any] = json.load(file)
@@ -49,6 +54,8 @@ class Daemon:
 
     def serve(self) -> None:
         """Until `quit` finds no client left."""
+        import select
+
         listening = socket.socket(socket.AF_UNIX)
         listening.bind(os.path.join(self.pipe, "control"))
         listening.listen(64)
@@ -120,6 +127,8 @@ class Daemon:
 
     def start_server(self) -> None:
         """Run the server, as the manual says on the first client's behalf."""
+        import subprocess
+
         self.server = subprocess.Popen([os.path.join(self.folder, SERVER)], close_fds=True)
         self.log("Control", f"Starting new server {self.server.pid} for user {os.getuid()}")
         self.log("Control", f"NEW SERVER {self.server.pid}: Ready")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from slurm_ext.node.mps_places import Place
 
 POLL_S = 0.005
+MAX_SERVERS = 4  # a daemon of one user has one, seldom a second that is just ending
+KILL_S = 0.2  # after SIGTERM, and after SIGKILL
 TALK_S = 0.7  # for one command: the real daemon answers within some milliseconds
 SMI_FIELDS = "uuid,memory.total,mig.mode.current,compute_mode"
 
@@ -36,7 +38,8 @@ class Daemon:
     def start(self, device: str, deadline: float) -> mps_processes.Process | None:
         """Start it for one GPU; the process once it answers, None where it does not in time."""
         env = {**self.env(), DEVICES: device, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-        run([self.control, "-d"], env, self.owner, deadline, groups=True)
+        if run([self.control, "-d"], env, self.owner, deadline, groups=True) is None:
+            return None
         socket = f"{self.place.pipe(self.number)}/control"
         while time.monotonic() < deadline:
             # The socket may be there a moment before anybody listens.
@@ -62,37 +65,40 @@ class Daemon:
     def in_fault(self, deadline: float) -> bool:
         """Whether a server waits for its clients to end after a fault and takes no new ones."""
         servers = (self.ask("get_server_list", deadline) or "").split()
-        states = [self.ask(f"get_server_status {pid}", deadline) for pid in servers[:4]]
+        states = [self.ask(f"get_server_status {pid}", deadline) for pid in servers[:MAX_SERVERS]]
         return any("FAULT" in (state or "").upper() for state in states)
 
     def end(self, drain_s: float, deadline: float) -> bool:
         """Whether nothing of it is left: asked first, then forced, then killed."""
-        start, left_s = time.monotonic(), max(0.0, deadline - time.monotonic())
-        for share, step in ((0.5, self._quit), (0.75, self._force), (1.0, self._kill)):
-            if not self.processes():
-                return True
-            until = start + share * left_s
-            patient = min(until, start + drain_s) if step == self._quit else until
-            step(patient)
-            if self._gone_by(patient):
-                return True
-        return not self.processes()
+        if not self.processes():
+            return True
+        now = time.monotonic()
+        half = now + 0.5 * max(0.0, deadline - now)
+        patient = min(half, now + drain_s)
+        self.ask("quit", patient)
+        if self._gone_by(patient):
+            return True
+        if self._forced(half) and self._gone_by(half):
+            return True
+        return self._killed(deadline)
 
-    def _quit(self, deadline: float) -> None:
-        self.ask("quit", deadline)
+    def _forced(self, deadline: float) -> bool:
+        """Tell it to end its servers with their clients; False where it does not listen."""
+        servers = self.ask("get_server_list", deadline)
+        if servers is None:
+            return False
+        for pid in servers.split()[:MAX_SERVERS]:
+            if pid.isdecimal():
+                self.ask(f"shutdown_server {pid} -f", deadline)
+        return self.ask("quit", deadline) is not None
 
-    def _force(self, deadline: float) -> None:
-        servers = [each.pid for each in self.processes() if each.server]
-        for pid in servers:
-            self.ask(f"shutdown_server {pid} -f", deadline)
-        self.ask("quit", deadline)
-
-    def _kill(self, deadline: float) -> None:
+    def _killed(self, deadline: float) -> bool:
         for number in (15, 9):
             for each in self.processes():
                 signal(self.owner, each.pid, each.start, number, deadline)
-            if self._gone_by(min(deadline, time.monotonic() + 0.2)):
-                return
+            if self._gone_by(min(deadline, time.monotonic() + KILL_S)):
+                return True
+        return False
 
     def _gone_by(self, deadline: float) -> bool:
         for each in self.processes():

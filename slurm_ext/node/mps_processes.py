@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _COMM = "nvidia-cuda-mps"  # the kernel keeps 15 characters: control daemon and server alike
+_DAEMON = {b"-d", b"-f", b"-S", b"--static-partitioning"}
 _MAX_BYTES = 256 * 1024
 
 
@@ -96,6 +97,8 @@ def _process(pid: int) -> Process | None:
     except (OSError, ValueError):
         return process
     process.server = b"nvidia-cuda-mps-server" in argv
+    if not (process.server or _DAEMON & set(argv.split(b"\0"))):
+        return None  # a control program that talks to a daemon
     values = dict(each.partition("=")[::2] for each in environ)
     process.pipe, process.devices = values.get(PIPE), values.get(DEVICES)
     return process
