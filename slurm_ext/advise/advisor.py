@@ -13,8 +13,11 @@ from slurm_ext.advise.limits import RuleBook
 from slurm_ext.advise.prior import Priors
 from slurm_ext.advise.runs import RunTable
 from slurm_ext.advise.said import told
+from slurm_ext.advise.sharing_memory import SharingMemory
+from slurm_ext.advise.sharing_terms import Shared
+from slurm_ext.advise.whole_gpu import WholeGpu, whole_gpu
 from slurm_ext.facts.errors import WireError
-from slurm_ext.facts.keys import keys_of
+from slurm_ext.facts.keys import keys_of, solo_key
 from slurm_ext.facts.records import Decision, Edits, Level, Submission
 from slurm_ext.facts.settings import Settings
 from slurm_ext.facts.wire import decode_request, encode_reply
@@ -36,6 +39,7 @@ class _Asked:
     kind: str
     job: Submission  # without its script, which may be large
     keys: Mapping[Level, int]
+    whole: WholeGpu | str | None = None  # how it asks for a GPU; a text: why it cannot share one
     known: Known | None = None
     thought: Thought | None = None
 
@@ -50,6 +54,7 @@ class Advisor:
         self.rules = RuleBook()
         self.priors = Priors()
         self.factor = 1.0
+        self.sharing = SharingMemory()
         self._asked: dict[bytes, _Asked] = {}
 
     def trusted_uids(self) -> frozenset[int]:
@@ -84,7 +89,7 @@ class Advisor:
         slim = replace(job, script=None if job.script is None else "")
         if len(self._asked) >= _REMEMBERED:
             self._asked.clear()
-        asked = self._asked[mark] = _Asked(kind, slim, keys_of(job))
+        asked = self._asked[mark] = _Asked(kind, slim, keys_of(job), whole_gpu(job))
         return asked
 
     def _pong(self) -> bytes:
@@ -96,7 +101,7 @@ class Advisor:
         settings = self.settings
         token = f"d1-{os.urandom(8).hex()}"
         known, thought = self._thought(asked)
-        given = speak(thought, settings, token)
+        given = speak(thought, settings, token, self._shared(asked))
         if given.decision is None:
             return encode_reply(None, _REFUSED, None)
         try:
@@ -104,10 +109,14 @@ class Advisor:
         except (OSError, ValueError) as error:
             # What cannot be recorded is not done: its outcome could never be explained.
             return encode_reply(None, _REFUSED, None, error=f"not recorded: {error}")
+        key = solo_key(asked.keys)
+        self.sharing.remember(asked.job, key, token, given.edits, time.time())
         return encode_reply(token, given.edits, given.message)
 
     def _predict(self, asked: _Asked) -> bytes:
-        return encode_reply(None, _REFUSED, None, **told(*self._thought(asked)))
+        known, thought = self._thought(asked)
+        shared = None if thought.decision is None else self._shared(asked)
+        return encode_reply(None, _REFUSED, None, **told(known, thought, shared))
 
     def _what_if(self, asked: _Asked) -> bytes:
         """What is known; thinking about many shapes is the asker's own time."""
@@ -121,6 +130,17 @@ class Advisor:
             asked.known, asked.thought = known, think(asked.job, known)
         return asked.known, asked.thought
 
+    def _shared(self, asked: _Asked) -> Shared | None:
+        """Thought anew each time: who shares changes with every submission."""
+        return self.sharing.think(
+            asked.job,
+            asked.whole,
+            solo_key(asked.keys),
+            settings=self.settings,
+            rules=self.rules,
+            now_s=time.time(),
+        )
+
     def _known(self, asked: _Asked) -> Known:
         return Known(
             settings=self.settings,
@@ -133,7 +153,8 @@ class Advisor:
     def _proposal(
         self, asked: _Asked, known: Known, given: Answer, decision: Decision, token: str
     ) -> Proposal:
-        job = asked.job
+        job, shared = asked.job, given.shared
+        done = given.edits.gres is not None
         return Proposal(
             token=token,
             decided_s=time.time(),
@@ -150,6 +171,7 @@ class Advisor:
             keys=asked.keys,
             factor=known.factor,
             model=self.priors.name,
+            sharing=None if shared is None else shared.as_json(done=done),
         )
 
 

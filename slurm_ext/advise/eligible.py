@@ -1,8 +1,11 @@
 """Which submissions dlqueue stays away from, and why (DESIGN section 4). Pure."""
 
 from slurm_ext.facts.records import Submission
+from slurm_ext.facts.settings import Settings
 
 OPT_OUT = "dlqueue=off"
+SHARE, ALONE = "dlqueue=share", "dlqueue=alone"
+_YES, _NO = frozenset({"1", "yes", "true", "on"}), frozenset({"0", "no", "false", "off"})
 
 
 def untouched(job: Submission) -> str | None:
@@ -35,5 +38,21 @@ def barred(job: Submission) -> str | None:
 
 def opted_out(job: Submission) -> bool:
     """Whether the comment or the environment says `off`."""
-    words = (job.comment or "").replace(",", " ").replace(";", " ").split()
-    return OPT_OUT in words or job.env.get("DLQUEUE", "").strip().lower() == "off"
+    return OPT_OUT in _words(job) or job.env.get("DLQUEUE", "").strip().lower() == "off"
+
+
+def wants_to_share(job: Submission, settings: Settings) -> bool:
+    """Whether the job, else its account or every partition of it, has agreed to share."""
+    words, said = _words(job), job.env.get("DLQUEUE_SHARE", "").strip().lower()
+    if ALONE in words or said in _NO:
+        return False
+    if SHARE in words or said in _YES:
+        return True
+    accounts, partitions = settings["sharing.accounts"], settings["sharing.partitions"]
+    named = (job.partition or "").split(",")
+    everywhere = "*" in partitions or all(name in partitions for name in named)
+    return "*" in accounts or job.account in accounts or everywhere
+
+
+def _words(job: Submission) -> list[str]:
+    return (job.comment or "").replace(",", " ").replace(";", " ").split()

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from slurm_ext.advise.bounds import Rules, cpus_of, floor_for, limits_for
 from slurm_ext.advise.edits import edits_for
 from slurm_ext.advise.eligible import barred, untouched
-from slurm_ext.advise.message import message
+from slurm_ext.advise.message import message, with_sharing
+from slurm_ext.advise.sharing_terms import MARK, Shared
 from slurm_ext.facts.records import (
     Decision,
     Edits,
@@ -60,6 +61,7 @@ class Thought:
     message: str | None = None
     estimate: Estimate | None = None
     limits: Limits | None = None
+    unmarked: Mapping[str, str] = field(default_factory=dict)  # what another job handed down
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,7 @@ class Answer:
     """What to do with one submission."""
 
     thought: Thought
+    shared: Shared | None = None
     edits: Edits = field(default_factory=Edits)  # what the mode and the control group let through
     message: str | None = None
     holdout: bool = False
@@ -77,9 +80,9 @@ class Answer:
         return self.thought.decision
 
 
-def answer(job: Submission, known: Known, token: str) -> Answer:
+def answer(job: Submission, known: Known, token: str, shared: Shared | None = None) -> Answer:
     """The answer to one submission, which `token` will name from now on."""
-    return speak(think(job, known), known.settings, token)
+    return speak(think(job, known), known.settings, token, shared)
 
 
 def think(job: Submission, known: Known) -> Thought:
@@ -99,10 +102,11 @@ def think(job: Submission, known: Known) -> Thought:
         message=_message(decision, mode, believed),
         estimate=believed,
         limits=limits_for(job, known.rules, known.settings["policy.max_workers"]),
+        unmarked={MARK: ""} if job.env.get(MARK) else {},
     )
 
 
-def speak(thought: Thought, settings: Settings, token: str) -> Answer:
+def speak(thought: Thought, settings: Settings, token: str, shared: Shared | None = None) -> Answer:
     """What of a thought reaches the job: the token always, the edits in `act` mode.
 
     The control group is left as written and told nothing.
@@ -110,14 +114,32 @@ def speak(thought: Thought, settings: Settings, token: str) -> Answer:
     if thought.decision is None:
         return Answer(thought=thought)
     tie = {"DLQUEUE_DECISION": token, **_curve(thought, settings)}
-    holdout = thought.estimate is not None and held_out(token, settings["policy.holdout_share"])
-    acts = thought.mode is Mode.ACT and not holdout
-    edits = thought.proposed if acts else Edits()
+    chosen = thought.estimate is not None or (shared is not None and shared.share)
+    holdout = chosen and held_out(token, settings["policy.holdout_share"])
+    edits = Edits() if holdout else _acting(thought, shared)
     return Answer(
         thought=thought,
-        edits=replace(edits, env={**edits.env, **tie}),
-        message=None if holdout else thought.message,
+        shared=shared,
+        edits=replace(edits, env={**thought.unmarked, **edits.env, **tie}),
+        message=None if holdout else with_sharing(thought.message, shared),
         holdout=holdout,
+    )
+
+
+def _acting(thought: Thought, shared: Shared | None) -> Edits:
+    """The edits of both decisions, each where its own mode acts."""
+    edits = thought.proposed if thought.mode is Mode.ACT else Edits()
+    if shared is None or shared.mode is not Mode.ACT:
+        return edits
+    part = shared.edits
+    return replace(
+        edits,
+        gres=part.gres,
+        tres_per_job=part.tres_per_job,
+        tres_per_task=part.tres_per_task,
+        tres_bind=part.tres_bind,
+        prefer=part.prefer,
+        env={**edits.env, **part.env},
     )
 
 

@@ -1,5 +1,6 @@
 """The one line that `sbatch` prints for the user. Pure; holds no text of the user's own."""
 
+from slurm_ext.advise.sharing_terms import Shared, slower
 from slurm_ext.facts.records import Decision, Mode, Prediction
 from slurm_ext.facts.wire import MAX_MESSAGE_CHARS
 
@@ -17,6 +18,27 @@ def message(decision: Decision, mode: Mode, *, emulated: bool) -> str | None:
     if mode is Mode.ADVISE:
         return _line(f"dlqueue advises {changes(decision)}: {gain}. Nothing was changed.")
     return _line(f"dlqueue: {changes(decision)}: {gain}. {OPT_OUT}")
+
+
+def with_sharing(said: str | None, shared: Shared | None) -> str | None:
+    """The line with what sharing costs at most; sharing alone has a line of its own."""
+    if shared is None or not shared.share or shared.worst is None:
+        return said
+    if shared.mode not in (Mode.ADVISE, Mode.ACT):
+        return said
+    cost = f"at most {slower(shared.worst)} % slower"
+    if shared.usual is not None:
+        cost += f" (usually {min(slower(shared.usual), slower(shared.worst))} %)"
+    if shared.mode is Mode.ADVISE:
+        advice = f"sharing its GPU ({shared.gres}) with another such job: {cost}"
+        end = "Nothing was changed." if said is None else ""
+        return _line(f"{said or ''} dlqueue advises {advice}. {end}")
+    whose = "another job" if shared.across else "another job of yours"
+    what = f"shares its GPU with {whose}, {cost}"
+    if said is None:
+        return _line(f"dlqueue: {what}. {OPT_OUT}")
+    first, _, _ = said.partition(f" {OPT_OUT}")
+    return _line(f"{first} It {what}. {OPT_OUT}")
 
 
 def changes(decision: Decision) -> str:

@@ -65,6 +65,8 @@ class Refresher(threading.Thread):
             self._guarded("settings", self._settings)
         self._guarded("history", self._runs)
         self._guarded("model", self._model)
+        if self._advisor.settings["sharing.mode"] != "off":
+            self._guarded("who shares", self._sharing)
 
     def _guarded(self, what: str, look: Callable[[], None]) -> None:
         """One look; a failure is logged when it is new, and the next look tries again."""
@@ -87,6 +89,9 @@ class Refresher(threading.Thread):
     def _model(self) -> None:
         advisor = self._advisor
         advisor.priors = serving(advisor.settings.state_dir / "models", advisor.priors)
+
+    def _sharing(self) -> None:
+        self._advisor.sharing.look(self._advisor.settings.state_dir)
 
     def _runs(self) -> None:
         path = self._advisor.settings.state_dir / "history.db"

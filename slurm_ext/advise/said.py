@@ -5,7 +5,8 @@ Schema (version 1): mode, eligible, action (change | leave | none), why, before 
 proposed (the edits that `act` would make), level, runs, emulated, opt_out, curve: a list of
 {num_workers, cpus_per_task, samples_per_s, low, high} at the chosen CPUs, maximum and knee (such
 points: the most within the job's limits, and the smallest shape that reaches 95 % of it; or null),
-bottleneck (a word of model/bottleneck.py, of the job as it would run) and next (what to do of it).
+bottleneck (a word of model/bottleneck.py, of the job as it would run), next (what to do of it) and
+sharing (sharing_terms.py's Shared.as_json, or null: no GPU, no consent, off, or no advisor asked).
 """
 
 from dataclasses import asdict
@@ -13,6 +14,7 @@ from typing import Any
 
 from slurm_ext.advise.eligible import OPT_OUT
 from slurm_ext.advise.journey import Known, Thought, node_cores_of, predictor
+from slurm_ext.advise.sharing_terms import Shared
 from slurm_ext.facts.records import Edits, Prediction, Shape
 from slurm_ext.model.diagnosis import diagnose
 from slurm_ext.policy.peak import peak
@@ -20,7 +22,7 @@ from slurm_ext.policy.peak import peak
 MOST_POINTS = 33
 
 
-def told(known: Known, given: Thought) -> dict[str, Any]:
+def told(known: Known, given: Thought, shared: Shared | None = None) -> dict[str, Any]:
     """Everything that a person may want to know about it."""
     decision, believed = given.decision, given.estimate
     return {
@@ -37,6 +39,7 @@ def told(known: Known, given: Thought) -> dict[str, Any]:
         "runs": believed.runs if believed else 0,
         "emulated": believed.emulated if believed else None,
         "opt_out": f"--comment={OPT_OUT}",
+        "sharing": None if shared is None else shared.as_json(done=False),
         "curve": _curve(known, given),
         **_reach(known, given),
     }

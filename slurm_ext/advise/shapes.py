@@ -7,9 +7,10 @@ from itertools import product
 from math import ceil
 
 from slurm_ext.advise.bounds import floor_for, limits_for
+from slurm_ext.advise.gpu_model import is_model
 from slurm_ext.advise.journey import Known, node_cores_of
 from slurm_ext.advise.layout import Layout, with_gpus
-from slurm_ext.advise.speed import Rate, Speed, is_model
+from slurm_ext.advise.speed import Rate, Speed
 from slurm_ext.facts.errors import UsageError
 from slurm_ext.facts.records import Decision, Level, Limits, LoaderRun, Submission
 from slurm_ext.policy.grid import core_counts, worker_counts

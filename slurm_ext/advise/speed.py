@@ -10,6 +10,7 @@ from math import exp, log2
 from typing import TYPE_CHECKING
 
 from slurm_ext.advise.bounds import MIB
+from slurm_ext.advise.gpu_model import is_model
 from slurm_ext.advise.journey import Known, node_cores_of
 from slurm_ext.advise.layout import Layout
 from slurm_ext.facts.errors import DlqueueError
@@ -181,15 +182,6 @@ def of_model(
         for level, runs in evidence.items()
     }
     return {level: runs for level, runs in found.items() if runs}
-
-
-def is_model(kind: str, model: str | None) -> bool:
-    """Whether Slurm's name of a GPU's type is part of what its driver calls it."""
-    return _plain(kind) in _plain(model or "") and bool(_plain(kind))
-
-
-def _plain(text: str) -> str:
-    return "".join(c for c in text.lower() if c.isalnum())
 
 
 def _nearest(evidence: Mapping[Level, Sequence[LoaderRun]]) -> Sequence[LoaderRun]:

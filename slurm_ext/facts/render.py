@@ -59,7 +59,8 @@ def render_hook(settings: Settings, hook: str, node_config: str) -> str:
     run = f"{shlex.quote(settings['node.python'])} -I -S {shlex.quote(str(_NODE))}"
     first = _UNSET if hook == "task_prolog" else ""
     return (
-        f"#!/bin/sh\n# dlqueue's {hook}. It may be late or fail; the job and the node go on.\n{first}"
+        f"#!/bin/sh\n# dlqueue's {hook}. It may be late or fail; the job and the node go on.\n"
+        f"{first}"
         f'/usr/bin/timeout -k 1 {budget_s:g} {run} {hook} "{node_config}" 2>/dev/null ||\n'
         f'  /usr/bin/logger -t dlqueue "{hook} did not run: status $?" 2>/dev/null\nexit 0\n'
     )

@@ -25,7 +25,7 @@ _COLUMNS = (
     *("before_cpus", "before_workers", "after_cpus", "after_workers"),
     *("before_samples_per_s", "before_low", "before_high", "before_bottleneck"),
     *("after_samples_per_s", "after_low", "after_high", "after_bottleneck"),
-    *("interval_level", "level", "runs", "factor", "edits", "message", "model"),
+    *("interval_level", "level", "runs", "factor", "edits", "message", "model", "sharing"),
     *KEY_COLUMNS,
 )
 _INSERT = (
@@ -186,6 +186,7 @@ def _values(p: Proposal) -> tuple[Any, ...]:
         *_believed(after),
         *((basis.interval.level, basis.level.value, basis.runs) if basis else (None, None, None)),
         *(p.factor, json.dumps(asdict(p.edits)), _clean(p.message), p.model),
+        None if p.sharing is None else json.dumps(p.sharing),
         *key_values(p.keys),
     )
 

@@ -34,6 +34,7 @@ class Proposal:
     keys: Mapping[Level, int] = field(default_factory=dict)
     factor: float = 1.0  # by which its intervals were widened
     model: str | None = None  # name of the artifact that answered
+    sharing: Mapping[str, Any] | None = None  # advise/sharing_terms.py's Shared.as_json
 
 
 def line_of(proposal: Proposal) -> str:

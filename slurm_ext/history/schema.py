@@ -151,7 +151,15 @@ def doubted_runs(db: "Database") -> None:
     db.execute("ALTER TABLE loader_runs ADD COLUMN doubt INTEGER")
 
 
-MIGRATIONS: tuple[Migration, ...] = (first_tables, whole_runs, queued_runs, doubted_runs)
+def shared_decisions(db: "Database") -> None:
+    """Whether a submission was to share a GPU, as JSON; NULL: it was not asked."""
+    db.execute("ALTER TABLE decisions ADD COLUMN sharing TEXT")
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    *(first_tables, whole_runs, queued_runs, doubted_runs),
+    shared_decisions,
+)
 
 
 def pending(applied: Iterable[str], path: Path) -> list[Migration]:

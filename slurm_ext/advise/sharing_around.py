@@ -1,0 +1,67 @@
+"""What is known of the cluster around a submission that may share a GPU."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from slurm_ext.advise.bounds import MIB
+from slurm_ext.advise.partners import Queue, Sharer
+from slurm_ext.advise.pools import Pool
+from slurm_ext.advise.taught import Taught
+from slurm_ext.cluster import Allowance
+from slurm_ext.facts.records import Edits, Mode, Submission
+from slurm_ext.facts.settings import Settings
+from slurm_ext.policy.sharing import SharingRules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What is known of the cluster, the jobs that share in it, and what sharing did to them."""
+
+    settings: Settings
+    now_s: float
+    pool: Pool | None = None  # None: not known
+    allowance: Allowance | None = None  # None: not known
+    pools: Mapping[str, Pool] = field(default_factory=dict)  # by partition, for the others' sake
+    task_prolog: bool = False
+    queue: Queue = field(default_factory=Queue)
+    recent: Sequence[Sharer] = ()  # had their answer after the queue was looked at
+    taught: Taught | None = None
+
+
+def mode_of(job: Submission, settings: Settings) -> Mode:
+    """How far sharing goes with this job: never farther than all else does."""
+    order = list(Mode)
+    modes = (settings.mode_for(job.partition, job.account), Mode(settings["sharing.mode"]))
+    return min(modes, key=order.index)
+
+
+def as_sharer(job: Submission, key: str | None, name: str, edits: Edits) -> Sharer | None:
+    """What the submission is to those that come after it; None: it has no part of a GPU."""
+    if edits.gres is None:
+        return None
+    kind, _, count = edits.gres.partition(":")
+    return Sharer(
+        job=name,
+        user=job.user_name,
+        account=job.account or "",
+        partition=job.partition or "",
+        kind=kind,
+        count=int(count),
+        key=key,
+    )
+
+
+def rules_of(settings: Settings, taught: Taught) -> SharingRules:
+    """The site's rules in the policy's words."""
+    return SharingRules(
+        floor=settings["sharing.floor"],
+        same_user=not settings["sharing.across_users"],
+        gpu_mem_bytes=settings["sharing.gpu_mem_mib"] * MIB,
+        bad_pairs=taught.bad_pairs,
+        most_together=settings["sharing.most_together"],
+    )
+
+
+def stale_after_s(settings: Settings) -> float:
+    """Age from which nobody knows any more who shares."""
+    return float(max(60.0, 3 * settings["advisor.reconcile_s"]))

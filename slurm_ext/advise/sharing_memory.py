@@ -1,0 +1,82 @@
+"""What the answering process remembers of those that share; the refresher replaces it whole."""
+
+from collections import deque
+from pathlib import Path
+
+from slurm_ext.advise import partners
+from slurm_ext.advise.limits import RuleBook
+from slurm_ext.advise.partners import Queue
+from slurm_ext.advise.sharing import shared
+from slurm_ext.advise.sharing_around import Around, as_sharer, stale_after_s
+from slurm_ext.advise.sharing_terms import Shared
+from slurm_ext.advise.taught import Taught
+from slurm_ext.advise.whole_gpu import WholeGpu
+from slurm_ext.facts.records import Edits, Submission
+from slurm_ext.facts.settings import Settings
+
+SEEN_S = 3.0  # a job that was answered longer than this before a listing stands in it
+MOST_RECENT = 4096
+
+
+class SharingMemory:
+    """Who shares GPUs, and what sharing does to them."""
+
+    def __init__(self) -> None:
+        self.queue = Queue()
+        self.taught: Taught | None = None
+        self._recent: deque[tuple[float, partners.Sharer]] = deque(maxlen=MOST_RECENT)
+        self._file: tuple[int, int] | None = None
+
+    def think(
+        self,
+        job: Submission,
+        whole: WholeGpu | str | None,
+        key: str | None,
+        *,
+        settings: Settings,
+        rules: RuleBook,
+        now_s: float,
+    ) -> Shared | None:
+        """The decision on one submission; None where sharing is none of its business."""
+        if whole is None or settings["sharing.mode"] == "off":
+            return None
+        self._forget(settings, now_s)
+        known = rules.rules_for(job)
+        around = Around(
+            settings=settings,
+            now_s=now_s,
+            pool=rules.pool_for(job.partition),
+            allowance=None if known is None else known.allowance,
+            pools=rules.pools,
+            task_prolog=rules.task_prolog,
+            queue=self.queue,
+            recent=[one for _, one in self._recent],
+            taught=self.taught,
+        )
+        return shared(job, whole, key, around)
+
+    def remember(
+        self, job: Submission, key: str | None, token: str, edits: Edits, now_s: float
+    ) -> None:
+        """That the job was given a part of a GPU, until a listing shows it."""
+        one = as_sharer(job, key, token, edits)
+        if one is not None:
+            self._recent.append((now_s, one))
+
+    def look(self, folder: Path) -> None:
+        """Read the keeper's listing where it is new. Raises InputError."""
+        try:
+            found = (folder / partners.NAME).stat()
+        except OSError:
+            self._file, self.queue = None, Queue()
+            return
+        mark = (found.st_mtime_ns, found.st_ino)
+        if mark != self._file:
+            self.queue = partners.read(folder)
+            self._file = mark
+
+    def _forget(self, settings: Settings, now_s: float) -> None:
+        """Drop what a listing shows by now, and what became no job at all."""
+        after_s = max(self.queue.at_s - SEEN_S, now_s - 2 * stale_after_s(settings))
+        while self._recent and self._recent[0][0] < after_s:
+            self._recent.popleft()

@@ -1,0 +1,28 @@
+"""What history taught of sharing, as the answering process holds it."""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from slurm_ext.advise.gpu_model import is_model
+from slurm_ext.facts.sharing import Solo
+from slurm_ext.policy.sharing import Foretells
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taught:
+    """A promoted model of slowdowns, and the jobs that it knows alone."""
+
+    slowdowns: Foretells
+    solos: Mapping[str, Solo]  # by facts/keys.py's solo_key
+    devices: AbstractSet[str] = frozenset()  # that jobs were seen together on
+    bad_pairs: AbstractSet[frozenset[str]] = frozenset()  # kept apart by the watch
+    name: str = ""
+
+    def device(self, kind: str) -> str:
+        """What the model calls the GPU that Slurm calls `kind` (empty: no type)."""
+        gpus = sorted(self.devices - {"cpu"})
+        named = [device for device in gpus if kind and is_model(kind, device)]
+        if named:
+            return named[0]
+        return kind or (gpus[0] if len(gpus) == 1 else "gpu")
