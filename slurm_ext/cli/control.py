@@ -6,6 +6,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from slurm_ext.cluster import CommandClient
     from slurm_ext.facts.settings import Settings
 
@@ -38,19 +40,21 @@ def run(args: argparse.Namespace) -> int:
         return _show(_status(settings), args.json)
     if args.restore:
         return _restore(settings, args.json)
-    return _show(_once(settings), args.json) if args.once else _run(settings)
+    return _show(_once(settings), args.json) if args.once else _run(settings, args.config)
 
 
-def _run(settings: "Settings") -> int:
+def _run(settings: "Settings", config: "Path | None") -> int:
     import logging
+    from functools import partial
 
     from slurm_ext.control.daemon import control
     from slurm_ext.facts.errors import UsageError
+    from slurm_ext.facts.settings import load
 
     if settings["control.mode"] == "off":
         raise UsageError("control.mode is off: set it to shadow or act (INSTALL.md, 8)")
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
-    control(settings, _client(settings))
+    control(settings, _client(settings), partial(load, config))
     return 0
 
 

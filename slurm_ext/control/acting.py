@@ -10,6 +10,7 @@ from slurm_ext.control.node import Machine
 from slurm_ext.control.tenancy import Tenancy
 from slurm_ext.policy.offers import Offer
 
+SAME_READS = 0.05  # a limit that is off by less is left
 log = logging.getLogger("dlqueue.control")
 
 
@@ -42,6 +43,25 @@ def carry_out(
             log.warning("%s is left alone: %s", key, error)
             tenancy.restore()
     return refused
+
+
+def share_reads(
+    tenancies: Mapping[str, Tenancy], most: Mapping[str, float], device: str
+) -> dict[str, float]:
+    """Limit those to whom the storage gives less than they ask for; the limits that are new.
+
+    Whose reads cannot be limited here is left as he is: his CPUs do not depend on it.
+    """
+    new = {}
+    for key, tenancy in tenancies.items():
+        wanted, now = most.get(key), tenancy.share.read_bytes_per_s
+        if wanted is not None and now is not None and abs(wanted / now - 1) < SAME_READS:
+            continue
+        if wanted != now:
+            with suppress(GoneError, OSError):
+                tenancy.share.read_at_most(wanted, device)
+                new[key] = wanted or 0.0
+    return new
 
 
 def held_alone(tenancies: Mapping[str, Tenancy]) -> bool:

@@ -1,4 +1,4 @@
-"""A job's CPU share, by whatever this node offers: found, set, kept up, restored.
+"""A job's share of CPUs and reads, by whatever this node offers: found, set, kept up, restored.
 
 share = share_of(run_dir)          # by its run folder, <spool>/run/<job>.<restart>
 share.weigh(0.75, 1.0)             # so many cores where all are wanted, and what others leave
@@ -17,12 +17,14 @@ from slurm_ext.control.cpuset import Cpuset
 from slurm_ext.control.errors import GoneError
 from slurm_ext.control.place import Place
 from slurm_ext.control.quota import Quota
+from slurm_ext.control.reads import Reads
 from slurm_ext.control.weight import Weight
 from slurm_ext.node import state
 from slurm_ext.node.places import Spool, split_key
 
 UNDO_ATTEMPTS, UNDO_WAIT_S = 40, 0.05  # processes that are being killed take their time
 QUOTA, WEIGHT, CPUSET, AFFINITY = "quota", "weight", "cpuset", "affinity"
+READS = "reads"
 
 
 class Share:
@@ -44,10 +46,12 @@ class Share:
         self._weight = Weight(place, before.get(WEIGHT))
         self._cpuset = Cpuset(place, before.get(CPUSET))
         self._affinity = Affinity(place, before.get(AFFINITY))
+        self._reads = Reads(place, before.get(READS))
         self.cores: float | None = None  # the quota that was set
         self.first = False
         self.weight: tuple[float, float] | None = None  # cores, and the mean of all
         self.pinned: frozenset[int] | None = None
+        self.read_bytes_per_s: float | None = None
 
     @property
     def means(self) -> tuple[str, ...]:
@@ -80,6 +84,8 @@ class Share:
             kept[WEIGHT] = self._weight.kept
         if self.pinned is not None:
             kept |= {CPUSET: self._cpuset.kept, AFFINITY: self._affinity.kept}
+        if self.read_bytes_per_s is not None:
+            kept[READS] = self._reads.kept
         return kept
 
     def limit(self, cores: float, *, first: bool = False) -> None:
@@ -110,12 +116,30 @@ class Share:
             self._cpuset.give(cores)
         self._affinity.give(cores)  # inside a cpuset too: threads keep the mask they had
 
+    def read_at_most(self, bytes_per_s: float | None, device: str) -> None:
+        """From a block device, from now on; None: as much as there is, as before."""
+        if bytes_per_s is None:
+            self._read_freely()
+            return
+        if not self._reads.usable:
+            raise GoneError("no reads can be limited for this job")
+        self._reads.plan(device)
+        self.read_bytes_per_s = bytes_per_s
+        self._note()
+        self._reads.give(bytes_per_s)
+
+    def _read_freely(self) -> None:
+        if self.read_bytes_per_s is not None and self._reads.restore():
+            self.read_bytes_per_s = None
+
     def keep_up(self) -> None:
         """The same again for processes and steps that came since."""
         if self.cores is not None:
             self._quota.join()
         if self.weight is not None:
             self._weight.join()
+        if self.read_bytes_per_s is not None:
+            self._reads.join()
         if self.pinned is not None:
             self.pin(self.pinned)
 
@@ -129,7 +153,8 @@ class Share:
             self.cores = None
         if self.weight is not None and self._weight.restore():
             self.weight = None
-        return self.cores is None and self.weight is None
+        self._read_freely()
+        return self.cores is None and self.weight is None and self.read_bytes_per_s is None
 
 
 def undo(place: Place, kept: Mapping[str, Any]) -> None:
@@ -137,6 +162,7 @@ def undo(place: Place, kept: Mapping[str, Any]) -> None:
     share = Share(place, kept)
     share.cores = 0.0 if QUOTA in kept else None
     share.weight = (0.0, 0.0) if WEIGHT in kept else None
+    share.read_bytes_per_s = 0.0 if READS in kept else None
     share.pinned = frozenset() if AFFINITY in kept else None
     for _ in range(UNDO_ATTEMPTS):
         if share.restore():

@@ -5,7 +5,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,28 +15,30 @@ from slurm_ext.control.jobs import Jobs
 from slurm_ext.control.kept import Folder
 from slurm_ext.control.loop import Controller
 from slurm_ext.control.slurm import Slurm
+from slurm_ext.facts.errors import DlqueueError
 from slurm_ext.facts.settings import Settings
 from slurm_ext.node.places import Spool
 
 POLL_S = 0.5  # a look at the names of the jobs that run
+TAKEN = ("control.", "paths.kill_file")  # settings that SIGHUP reads again
 log = logging.getLogger("dlqueue.control")
 
 
-def control(settings: Settings, client: SlurmClient) -> None:
-    """Work until SIGTERM or SIGINT, then give everything back. Raises InputError, OSError."""
+def control(settings: Settings, client: SlurmClient, again: Callable[[], Settings]) -> None:
+    """Work until SIGTERM or SIGINT, then give everything back. Raises InputError, OSError.
+
+    SIGHUP: go on with the settings that `again` reads, where they are sound.
+    """
     folder = Folder(Spool(settings["node.spool_dir"]))
     held = folder.lock()
     try:
         if count := folder.restore():
             log.warning("an earlier controller did not end well: %d jobs restored", count)
-        controller = _controller(settings, client, folder)
-        try:
-            with signals() as told:
-                _serve(controller, told, Path(settings["paths.kill_file"]))
-        finally:
-            controller.restore()
-            (folder.path / "status.json").unlink(missing_ok=True)
+        with signals(signal.SIGHUP) as told:
+            while _serve(settings, client, folder, told):
+                settings = _read_again(settings, again)
     finally:
+        (folder.path / "status.json").unlink(missing_ok=True)
         os.close(held)
 
 
@@ -82,8 +84,29 @@ def _controller(settings: Settings, client: SlurmClient, folder: Folder) -> Cont
     return Controller(settings, jobs, folder, slurm)
 
 
-def _serve(controller: Controller, told: int, kill_file: Path) -> None:
-    log.info("controlling in mode %s", controller.settings["control.mode"])
+def _serve(settings: Settings, client: SlurmClient, folder: Folder, told: int) -> bool:
+    """Rounds under these settings, then everything is given back; True: read them again."""
+    log.info("controlling in mode %s", settings["control.mode"])
+    controller = _controller(settings, client, folder)
+    try:
+        return _rounds(controller, told, Path(settings["paths.kill_file"]))
+    finally:
+        controller.restore()
+
+
+def _read_again(settings: Settings, again: Callable[[], Settings]) -> Settings:
+    """Those of `control` as they are now; the spool is another only after a restart."""
+    try:
+        new = again()
+    except DlqueueError as error:
+        log.warning("settings stay as they were: %s", error)
+        return settings
+    log.info("settings read again from %s", new.source)
+    taken = {key: new[key] for key in settings.values if key.startswith(TAKEN)}
+    return Settings(source=new.source, values={**settings.values, **taken})
+
+
+def _rounds(controller: Controller, told: int, kill_file: Path) -> bool:
     wait = _Waiter(controller, told)
     while True:
         if kill_file.exists():
@@ -93,27 +116,28 @@ def _serve(controller: Controller, told: int, kill_file: Path) -> None:
         else:
             controller.safe_round()
             controller.keep_up()
-        if wait.told_to_end():
-            return
+        if said := wait.told():
+            return set(said) == {signal.SIGHUP}
 
 
 class _Waiter:
-    """Until the next round is due, a job comes or goes, a training dies, or we are to end."""
+    """Until the next round is due, a job comes or goes, a training dies, or a signal comes."""
 
     def __init__(self, controller: Controller, told: int) -> None:
         self._controller, self._told = controller, told
 
-    def told_to_end(self) -> bool:
+    def told(self) -> bytes:
+        """The signals that came; empty: none."""
         due_s = time.monotonic() + self._controller.settings["control.interval_s"]
         before = self._controller.job_keys()
         with _watching(self._controller.pids()) as lives:
             while (left_s := due_s - time.monotonic()) > 0:
                 ready, _, _ = select.select([self._told, *lives], [], [], min(POLL_S, left_s))
                 if self._told in ready:
-                    return True
+                    return os.read(self._told, 64)
                 if ready or self._controller.job_keys() != before:
-                    return False
-        return False
+                    return b""
+        return b""
 
 
 @contextmanager
@@ -131,11 +155,15 @@ def _watching(pids: list[int]) -> Iterator[list[int]]:
 
 
 @contextmanager
-def signals() -> Iterator[int]:
-    """A descriptor that becomes readable when we are to end."""
+def signals(*others: signal.Signals) -> Iterator[int]:
+    """A descriptor that becomes readable when we are to end, or one of `others` came.
+
+    What is read from it are the signals' numbers, a byte each.
+    """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    before = {n: signal.signal(n, lambda *_: None) for n in (signal.SIGTERM, signal.SIGINT)}
+    numbers = (signal.SIGTERM, signal.SIGINT, *others)
+    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
     woken = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
         yield reading

@@ -6,12 +6,13 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from slurm_ext.control.acting import carry_out, held_alone
+from slurm_ext.control.acting import carry_out, held_alone, share_reads
 from slurm_ext.control.cpu import QUOTA, UNDO_ATTEMPTS, UNDO_WAIT_S
 from slurm_ext.control.errors import GoneError
 from slurm_ext.control.jobs import Jobs, Running
 from slurm_ext.control.kept import Folder
 from slurm_ext.control.node import Machine, slurm_cpus
+from slurm_ext.control.reads import disk_of
 from slurm_ext.control.slurm import Slurm, View
 from slurm_ext.control.telling import changes, ledger, rows
 from slurm_ext.control.tenancy import Pace, Tenancy
@@ -19,8 +20,10 @@ from slurm_ext.facts.settings import Settings
 from slurm_ext.policy.hysteresis import Retune, retune
 from slurm_ext.policy.offers import Offer
 from slurm_ext.policy.shares import proportional
+from slurm_ext.policy.waterfill import capped
 
 MOST_FAILURES = 3
+MIB = 2**20
 log = logging.getLogger("dlqueue.control")
 
 
@@ -36,6 +39,8 @@ class Controller:
         self._pace = Pace(
             window_s=settings["control.window_s"], settle_s=settings["control.settle_s"]
         )
+        self._storage_bytes_per_s = settings["control.storage_mib_per_s"] * MIB or None
+        self._device = disk_of(settings["control.storage_path"])
         self._changed_s: float | None = None
         self._ended = False
         self._failures = 0
@@ -91,6 +96,7 @@ class Controller:
             self._note(decided, units)
         if self.acts and (decided.change or held_alone(tenants)):
             self._act(decided.allocation.offers, machine)
+        self._share_reads(decided.allocation.offers)
         self._tell(decided, machine)
         return decided
 
@@ -178,7 +184,7 @@ class Controller:
             changed_s=self._changed_s,
             switch_cost_s=settings["control.switch_cost_s"],
             ended=self._ended,
-            io_bytes_per_s=settings["control.storage_mib_per_s"] * 2**20 or None,
+            io_bytes_per_s=self._storage_bytes_per_s,
             margin=settings["control.margin"],
             cooldown_s=settings["control.cooldown_s"],
         )
@@ -202,6 +208,17 @@ class Controller:
     def _act(self, offers: Mapping[str, Offer], machine: Machine) -> None:
         self._refused |= carry_out(self.tenancies, offers, machine)
         self._changed_s = time.monotonic()
+
+    def _share_reads(self, offers: Mapping[str, Offer]) -> None:
+        """Nobody reads so much that others have less of the storage than was divided."""
+        if not (self.acts and self._device and self._storage_bytes_per_s):
+            return
+        most = capped(offers, self._storage_bytes_per_s)
+        limits = share_reads(self.tenancies, most, self._device)
+        if limits:
+            told = {key: round(bytes_per_s / MIB, 3) for key, bytes_per_s in limits.items()}
+            self._folder.note({"t_s": round(time.time(), 3), "acted": True, "read_mib_per_s": told})
+            log.info("reads, MiB/s, 0 for no limit: %s", told)
 
     def keep_up(self) -> None:
         """The same shares for processes that came since."""

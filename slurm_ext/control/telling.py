@@ -48,9 +48,14 @@ def _row(key: str, tenancy: Tenancy, wanted: Allocation | None) -> dict[str, Any
         "share_units": tenancy.share_units,
         "units": tenancy.units,
         "wanted_units": offer.units if offer else None,
+        "read_mib_per_s": _mib(tenancy.share.read_bytes_per_s),
         "workers": tenancy.knob.now,
         "wanted_workers": offer.workers if offer else None,
         "predicted_samples_per_s": (offer.samples_per_s or None) if offer else None,
         "measured_samples_per_s": tenancy.measured,
         "reason": wanted.reason.get(key, "") if wanted else "",
     }
+
+
+def _mib(bytes_per_s: float | None) -> float | None:
+    return None if bytes_per_s is None else round(bytes_per_s / 2**20, 3)

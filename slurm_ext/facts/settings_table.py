@@ -119,6 +119,12 @@ TABLE: tuple[Setting, ...] = (
         1e6,
         "What a node's storage gives its jobs; 0: plenty",
     ),
+    _path(
+        "control.storage_path",
+        "",
+        "A folder on that storage, where it is a disk of the node: its reads are shared; or empty",
+        empty=True,
+    ),
     _flag(
         "control.lends_unused",
         True,

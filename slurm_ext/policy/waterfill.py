@@ -4,11 +4,13 @@ Max-min fair, as storage that serves its readers in turn divides itself: nobody 
 he asks for, and nobody who is given less than he asks for has less than anybody else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
 from slurm_ext.policy.offers import Offer
+
+ROUNDING = 1e-6  # of a bandwidth
 
 
 def level(demands: Sequence[float], supply: float) -> float:
@@ -38,3 +40,16 @@ def level_of(offers: Sequence[Offer], supply: float | None) -> float:
     if supply is None:
         return inf
     return level([offer.io_bytes_per_s for offer in offers], supply)
+
+
+def capped(offers: Mapping[str, Offer], supply: float) -> dict[str, float]:
+    """Bandwidth of those who have less than they ask for, by job: nobody else needs a limit.
+
+    `offers`: as they are beside each other (`limited` to their level). Who reads alone is never
+    held back.
+    """
+    demands = {job: offer.io_bytes_per_s for job, offer in offers.items() if offer.io_bytes_per_s}
+    most = max(demands.values(), default=0.0)
+    if len(demands) < 2 or sum(demands.values()) < supply * (1 - ROUNDING):
+        return {}
+    return {job: demand for job, demand in demands.items() if demand >= most * (1 - ROUNDING)}
