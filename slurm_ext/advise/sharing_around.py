@@ -51,13 +51,12 @@ def as_sharer(job: Submission, key: str | None, name: str, edits: Edits) -> Shar
     )
 
 
-def rules_of(settings: Settings, taught: Taught) -> SharingRules:
+def rules_of(settings: Settings) -> SharingRules:
     """The site's rules in the policy's words."""
     return SharingRules(
         floor=settings["sharing.floor"],
         same_user=not settings["sharing.across_users"],
         gpu_mem_bytes=settings["sharing.gpu_mem_mib"] * MIB,
-        bad_pairs=taught.bad_pairs,
         most_together=settings["sharing.most_together"],
     )
 

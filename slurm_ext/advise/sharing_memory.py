@@ -9,7 +9,7 @@ from slurm_ext.advise.partners import Queue
 from slurm_ext.advise.sharing import shared
 from slurm_ext.advise.sharing_around import Around, as_sharer, stale_after_s
 from slurm_ext.advise.sharing_terms import Shared
-from slurm_ext.advise.taught import Taught
+from slurm_ext.advise.taught import Taught, serving
 from slurm_ext.advise.whole_gpu import WholeGpu
 from slurm_ext.facts.records import Edits, Submission
 from slurm_ext.facts.settings import Settings
@@ -64,7 +64,11 @@ class SharingMemory:
             self._recent.append((now_s, one))
 
     def look(self, folder: Path) -> None:
-        """Read the keeper's listing where it is new. Raises InputError."""
+        """Read the model and the keeper's listing where new. Raises ModelError, InputError."""
+        self._look_at_queue(folder)
+        self.taught = serving(folder / "models", self.taught)
+
+    def _look_at_queue(self, folder: Path) -> None:
         try:
             found = (folder / partners.NAME).stat()
         except OSError:

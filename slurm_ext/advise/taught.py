@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from pathlib import Path
 
 from slurm_ext.advise.gpu_model import is_model
 from slurm_ext.facts.sharing import Solo
@@ -16,7 +17,6 @@ class Taught:
     slowdowns: Foretells
     solos: Mapping[str, Solo]  # by facts/keys.py's solo_key
     devices: AbstractSet[str] = frozenset()  # that jobs were seen together on
-    bad_pairs: AbstractSet[frozenset[str]] = frozenset()  # kept apart by the watch
     name: str = ""
 
     def device(self, kind: str) -> str:
@@ -26,3 +26,19 @@ class Taught:
         if named:
             return named[0]
         return kind or (gpus[0] if len(gpus) == 1 else "gpu")
+
+
+def serving(models: Path, now: Taught | None) -> Taught | None:
+    """`now` where it is still the promoted model, else the promoted one. Raises ModelError."""
+    from slurm_ext.model.slowdown_artifact import current, load  # only where somebody shares
+
+    folder = current(models)
+    if folder is None or (now is not None and folder.name == now.name):
+        return now if folder is not None else None
+    known = load(folder)
+    return Taught(
+        slowdowns=known.slowdowns,
+        solos=known.slowdowns.solos,
+        devices=known.slowdowns.devices,
+        name=known.name,
+    )

@@ -54,7 +54,7 @@ def render(name: str, plan: Plan) -> str:
             database_port=plan.database_port,
             slurm_version=plan.slurm_version,
             mem_per_cpu_mib=spec.mem_mib // spec.cpus,
-            shares=spec.gpus * SHARES_A_GPU.get(spec.sharing or "", 0),
+            shares=spec.gpus * (spec.shares_per_gpu or SHARES_A_GPU.get(spec.sharing or "", 0)),
             gpu_files=f"{layout.root}/dev/nvidia[0-{spec.gpus - 1}]",
         )
     )

@@ -18,7 +18,9 @@ class Spec:
     cpus: int = 2
     mem_mib: int = 8192
     gpus: int = 0
+    gpu_type: str = ""  # such as a100
     sharing: str | None = None  # mps or shard
+    shares_per_gpu: int = 0  # 0: 100 for mps, 4 for shard
     accounting: bool = False  # slurmdbd on a private MariaDB
     cgroup: bool = False  # cgroup v1 accounting (root)
     hooks: bool = False  # our Prolog, TaskProlog and Epilog
@@ -56,8 +58,12 @@ def _faults(spec: Spec) -> Iterator[str]:
         )
     elif spec.sharing not in (None, "mps", "shard"):
         yield f"sharing = {spec.sharing!r}: expected mps or shard"
-    if spec.sharing and not spec.gpus:
-        yield f"sharing by {spec.sharing} needs gpus"
+    if (spec.sharing or spec.gpu_type) and not spec.gpus:
+        yield f"{'sharing by ' + spec.sharing if spec.sharing else 'a gpu_type'} needs gpus"
+    if spec.gpu_type and not spec.gpu_type.isalnum():
+        yield f"gpu_type = {spec.gpu_type!r}: expected letters and digits, such as a100"
+    if spec.shares_per_gpu < 0 or (spec.shares_per_gpu and not spec.sharing):
+        yield "shares_per_gpu needs sharing by mps or shard, and is not negative"
     if spec.control and spec.settings.get("control.mode", "off") == "off":
         yield "control needs settings with control.mode = shadow or act"
     if os.geteuid() != 0 and (spec.cgroup or spec.namespaces):

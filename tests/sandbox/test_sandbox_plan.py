@@ -49,6 +49,9 @@ def test_mps_and_shard_together_are_refused_with_the_reason(both: str) -> None:
         ({"gpus": -1}, "no negative GPUs"),
         ({"sharing": "mps"}, "needs gpus"),
         ({"gpus": 1, "sharing": "mig"}, "expected mps or shard"),
+        ({"gpu_type": "a100"}, "gpu_type needs gpus"),
+        ({"gpus": 1, "gpu_type": "a 100"}, "letters and digits"),
+        ({"gpus": 1, "shares_per_gpu": 10}, "shares_per_gpu needs sharing"),
     ],
 )
 def test_an_impossible_cluster_is_refused(fields: dict[str, object], words: str) -> None:
@@ -127,6 +130,14 @@ def test_gres_names_one_way_of_sharing() -> None:
     assert "Gres=gpu:2,mps:200 " in render("slurm.conf", plan)
     assert "Name=mps Count=200 Flags=all_sharing" in render("gres.conf", plan)
     assert "shard" not in render("slurm.conf", plan) + render("gres.conf", plan)
+
+
+def test_gpus_may_have_a_type_and_other_shares() -> None:
+    """Both files name the type; a GPU is cut as the spec says."""
+    plan = plan_of(Spec(gpus=2, gpu_type="a100", sharing="shard", shares_per_gpu=10))
+    assert "Gres=gpu:a100:2,shard:20 " in render("slurm.conf", plan)
+    assert "Name=gpu Type=a100 File=" in render("gres.conf", plan)
+    assert "Name=shard Count=20\n" in render("gres.conf", plan)
 
 
 def test_nothing_unasked_is_configured() -> None:
