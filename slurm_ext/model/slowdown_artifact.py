@@ -37,7 +37,10 @@ class Artifact:
 def pack(
     known: Slowdowns, kernels: Mapping[bool, Kernel], about: Mapping[str, Any]
 ) -> dict[str, bytes]:
-    """The files of a model, by name; the same model always gives the same bytes."""
+    """The files of a model, by name; the same model always gives the same bytes.
+
+    `about` has at least `window_s`, when the first and the last run that it learnt from ended.
+    """
     body: dict[str, Any] = {
         "format": FORMAT,
         "about": dict(about),
@@ -62,18 +65,26 @@ def load(folder: Path) -> Artifact:
             solos={name: Solo(key=name, **one) for name, one in body["solos"].items()},
             traits={name: _trait(one) for name, one in body["traits"].items()},
         )
+        about = body["about"]
+        _window(about["window_s"])
         named = {kind: on_cpu for on_cpu, kind in _KINDS.items()}
         kernels = {named[kind]: _kernel(one) for kind, one in body["kernels"].items()}
         whole = tabled(known, kernels)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(f"{path}: {error!r}; train again") from None
-    return Artifact(folder.resolve().name, body["about"], whole, {**KERNELS, **kernels})
+    return Artifact(folder.resolve().name, about, whole, {**KERNELS, **kernels})
 
 
 def current(models: Path) -> Path | None:
     """The serving model's folder under `models`, or None where none was promoted."""
     link = models / "slowdown" / "current"
     return link.resolve() if link.exists() else None
+
+
+def _window(ends: Any) -> None:
+    first, last = (float(end) for end in ends)
+    if not first <= last:
+        raise ValueError(f"window_s = {ends!r}")
 
 
 def _alone(one: Solo) -> dict[str, Any]:

@@ -35,7 +35,7 @@ OF_ROLE = ("family", "own", "vector", "size_length")
 BELIEF_SD = 0.7  # of the log of a variance or length, and of the level
 MOST_STEPS = 60
 FOLDS, FOLD_STEPS = 4, 25
-MOST_SEEN = 600  # the likelihood costs their cube, again and again
+MOST_SEEN = 400  # the likelihood costs their cube, again and again
 
 
 def likeliest(

@@ -1,0 +1,145 @@
+"""Jobs alone and jobs together, out of history.db: what sharing is learnt from.
+
+Bounded whatever the history holds: the newest MOST_TOGETHER runs beside others, and of each job
+that is in them the newest few runs alone.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import isfinite
+from statistics import median
+from typing import Any
+
+from slurm_ext.facts.sharing import Solo, Together
+from slurm_ext.history.shared_runs import (
+    PARTNER_COLUMNS,
+    RUN_COLUMNS,
+    alone_rows,
+    counters_of,
+    together_rows,
+)
+from slurm_ext.history.store import History
+from slurm_ext.model.meeting import usable
+from slurm_ext.training.slowdown_rows import Beside, Run, beside, run_of, speed
+
+MOST_TOGETHER = 20_000
+MOST_ALONE = 16  # runs of one job in one shape
+MOST_COUNTED = 4  # of them whose counters are read
+# What a counter holds that is not a sum over the run.
+_LEVELS = ("_peak", "_mean", "_share", "_util", "_clock", "_active", "_occupancy")
+_NOT_OF_JOB = ("node_", "contention_cost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One run together, with when it ended: a split is by time."""
+
+    together: Together
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learnt:
+    """What a history holds of sharing. `refused`: runs together that are no measurement."""
+
+    rows: tuple[Row, ...]  # oldest first
+    solos: Mapping[str, Solo]
+    refused: int
+
+
+def learnt(history: History) -> Learnt:
+    """The newest runs together that have runs alone to be compared with, and those jobs alone."""
+    met = _met(together_rows(history))
+    names = {name for one in met for name in (one.run.key, *one.partners)}
+    alone = _alone(alone_rows(history), names)
+    rows, refused = [], 0
+    for one in met:
+        rates = [run.rate for run in alone.get((one.run.key, one.run.shape), ())]
+        if not rates:
+            continue
+        row = _row(one, median(rates))
+        refused += row is None
+        rows += [row] if row else []
+    rows.sort(key=lambda row: row.end_s)
+    return Learnt(rows=tuple(rows), solos=_solos(history, alone), refused=refused)
+
+
+def _met(table: Iterable[Sequence[Any]]) -> list[Beside]:
+    """Newest first, at most MOST_TOGETHER."""
+    found: list[Beside] = []
+    for rows in _by_run(table):
+        one = beside(rows)
+        if one is not None:
+            found.append(one)
+        if len(found) >= MOST_TOGETHER:
+            break
+    return found
+
+
+def _by_run(table: Iterable[Sequence[Any]]) -> Iterator[list[dict[str, Any]]]:
+    names = (*RUN_COLUMNS, *PARTNER_COLUMNS)
+    named = (dict(zip(names, row, strict=True)) for row in table)
+    for _, rows in groupby(named, key=lambda row: row["run"]):
+        yield list(rows)
+
+
+def _alone(
+    table: Iterable[Sequence[Any]], names: set[str]
+) -> dict[tuple[str, tuple[Any, ...]], list[Run]]:
+    """The newest runs of these jobs, by job and shape."""
+    found: dict[tuple[str, tuple[Any, ...]], list[Run]] = defaultdict(list)
+    for row in table:
+        run = run_of(dict(zip(RUN_COLUMNS, row, strict=True)))
+        if run is None or run.key not in names:
+            continue
+        runs = found[run.key, run.shape]
+        if len(runs) < MOST_ALONE:
+            runs.append(run)
+    return found
+
+
+def _row(one: Beside, solo_rate: float) -> Row | None:
+    """A short overlap is measured worse: its seconds count by its share of the run."""
+    together = Together(
+        job=one.run.key,
+        partners=one.partners,
+        speed=speed(one, solo_rate),
+        seconds=one.overlap_s * one.overlap_s / one.run.elapsed_s,
+        device=one.run.device,
+    )
+    return Row(together=together, end_s=one.run.end_s) if usable(together) else None
+
+
+def _solos(
+    history: History, alone: Mapping[tuple[str, tuple[Any, ...]], Sequence[Run]]
+) -> dict[str, Solo]:
+    runs: dict[int, Run] = {}
+    for each in alone.values():
+        runs |= {run.run: run for run in each[:MOST_COUNTED]}
+    values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs.values():
+        values[run.key]  # a job without counters is known, too
+    for number, name, value in counters_of(history, runs):
+        run = runs[number]
+        if isfinite(value) and value >= 0 and not name.startswith(_NOT_OF_JOB):
+            values[run.key][name].append(value if _is_level(name) else value / run.elapsed_s)
+    return {key: _solo(key, each) for key, each in values.items()}
+
+
+def _solo(key: str, values: Mapping[str, Sequence[float]]) -> Solo:
+    """Medians over runs: levels as they are, sums a second of the run."""
+    features = {name: median(each) for name, each in values.items() if each}
+    most = {name: max(each) for name, each in values.items() if each}
+    return Solo(
+        key=key,
+        features=features,
+        mem_bytes=most.get("mem_peak"),
+        gpu_mem_bytes=most.get("gpu_job_mem_peak", most.get("gpu_mem_peak")),
+    )
+
+
+def _is_level(name: str) -> bool:
+    plain = name.partition("@")[0]
+    return plain.endswith(_LEVELS) or plain.startswith("contention_")

@@ -1,0 +1,134 @@
+"""What runs together teach, and whether that serves."""
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from slurm_ext.facts.errors import ModelError
+from slurm_ext.facts.keys import solo_key, user_name_key
+from slurm_ext.facts.records import Level
+from slurm_ext.facts.sharing import Evidence, Solo
+from slurm_ext.history.store import open_history
+from slurm_ext.model.slowdown_artifact import FILE, current, load
+from slurm_ext.training.slowdown_challenge import FEWEST, challenge, split
+from slurm_ext.training.slowdown_history import Learnt, learnt
+from tests.training.shared_history import JOBS, LONG_S, Site, filled, truth
+
+
+def key(job: str) -> str:
+    """What the history calls a job of that name."""
+    made = solo_key({Level.USER_NAME: user_name_key("ada", job)})
+    assert made is not None
+    return made
+
+
+def learn(path: Path) -> Learnt:
+    """All that the history at `path` holds of sharing."""
+    with open_history(path, read_only=True) as history:
+        return learnt(history)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A history of all pairs."""
+    return filled(tmp_path_factory.mktemp("shared") / "history.db")
+
+
+def test_a_speed_is_that_of_the_time_together(tmp_path: Path) -> None:
+    """Half of the run was alone: what is missing at its end was lost in the other half."""
+    site = Site(tmp_path / "history.db")
+    with site.open() as history:
+        for _ in range(3):
+            site.alone(history, "a")
+        site.pair(history, "a", "b", 0.6, over=0.5)
+    (row,) = learn(site.path).rows
+    assert row.together.speed == pytest.approx(0.6)
+    assert row.together.partners == (key("b"),)
+    assert row.together.seconds == pytest.approx(0.25 * LONG_S)
+    assert row.together.device == "cpu"
+
+
+def test_jobs_alone_have_their_counters_a_second(whole: Path) -> None:
+    """Sums are divided by the run's time, so that long and short runs are alike."""
+    solos = learn(whole).solos
+    assert solos[key("a")].features["cpu_user"] == pytest.approx(50.0)
+
+
+def test_what_is_no_one_measurement_is_left_out(tmp_path: Path) -> None:
+    """Another shape, many nodes, an unknown overlap: no row. Slower than standing still: told."""
+    site = Site(tmp_path / "history.db")
+    with site.open() as history:
+        site.alone(history, "a")
+        for change in (
+            "UPDATE runs SET cpus = 4 WHERE id = ?",
+            "UPDATE runs SET num_nodes = 2 WHERE id = ?",
+            "UPDATE runs SET elapsed_s = 3 WHERE id = ?",
+            "UPDATE corunners SET overlap_s = NULL WHERE run = ?",
+            "UPDATE corunners SET overlap_s = 9 WHERE run = ?",
+            "UPDATE loader_runs SET workers = 8 WHERE run = ?",
+            "UPDATE loader_runs SET samples_per_s = 1e-9 WHERE run = ?",
+        ):
+            site.pair(history, "a", "b", 0.9)
+            history.conn.execute(change, (history.conn.execute(
+                "SELECT max(id) - 1 FROM runs").fetchone()[0],))  # fmt: skip
+    found = learn(site.path)
+    assert found.rows == ()
+    assert found.refused == 1
+
+
+def test_pairs_not_seen_before_are_foretold(whole: Path, tmp_path: Path) -> None:
+    """It beats the mean and no knowledge on later pairs, and is served from then on."""
+    told = challenge(learn(whole), tmp_path)
+    assert told.promoted, told.why
+    assert told.scores is not None
+    assert told.scores["ours"]["mae"] < 0.5 * told.scores["mean"]["mae"]
+    folder = current(tmp_path)
+    assert folder is not None
+    known = load(folder).slowdowns
+    for job, partner in product(JOBS, JOBS):
+        speed = known.speed(Solo(key=key(job)), [Solo(key=key(partner))])
+        assert speed.evidence is Evidence.PAIR
+        assert speed.low <= truth(job, partner) * 1.02
+        assert speed.mean == pytest.approx(truth(job, partner), abs=0.08)
+
+
+def test_few_runs_promote_nothing(tmp_path: Path) -> None:
+    """One user's afternoon is no evidence."""
+    path = filled(tmp_path / "history.db", list(product("ab", "cd")))
+    told = challenge(learn(path), tmp_path)
+    assert not told.promoted
+    assert str(FEWEST) in told.why
+    assert current(tmp_path) is None
+
+
+def test_a_serving_model_is_judged_by_what_came_since(whole: Path, tmp_path: Path) -> None:
+    """Trained again on the same runs nothing changes: no later run says which is better."""
+    found = learn(whole)
+    assert challenge(found, tmp_path).promoted
+    serving = current(tmp_path)
+    again = challenge(found, tmp_path)
+    assert not again.promoted
+    assert "since the serving model" in again.why
+    assert current(tmp_path) == serving
+
+
+def test_a_split_is_by_time(whole: Path) -> None:
+    """What is scored came after all that was learnt from."""
+    rows = learn(whole).rows
+    older, later, _ = split(rows, None)
+    ends = {id(row.together): row.end_s for row in rows}
+    assert max(ends[id(one)] for one in older) < min(ends[id(one)] for one in later)
+
+
+@pytest.mark.parametrize("damage", ["{", '{"format": 1}', "torn"])
+def test_a_damaged_model_is_refused_by_name(whole: Path, tmp_path: Path, damage: str) -> None:
+    """And training replaces it, for it serves nobody."""
+    assert challenge(learn(whole), tmp_path).promoted
+    folder = current(tmp_path)
+    assert folder is not None
+    text = (folder / FILE).read_text()
+    (folder / FILE).write_text(text[:-50] if damage == "torn" else damage)
+    with pytest.raises(ModelError, match=FILE):
+        load(folder)
+    assert challenge(learn(whole), tmp_path).scores is not None
