@@ -80,11 +80,12 @@ def _alone_at_share(tenancies: Mapping[str, Tenancy], offers: Mapping[str, Offer
 
 
 def _cores(tenancy: Tenancy, units: int, machine: Machine) -> float:
-    """What a job is sure of: nobody is promised less than his share.
+    """What a job is sure of: nobody is promised less than his share, unless he agreed.
 
     Who needs less leaves it to the others by himself.
     """
-    return max(units, tenancy.share_units) * machine.grain_cores
+    least = 0 if tenancy.agreed else tenancy.share_units
+    return max(units, least) * machine.grain_cores
 
 
 def _mean_cores(

@@ -29,6 +29,7 @@ class Job:
     cpus: int  # that Slurm gave it on this node
     gpus: int
     why_not: str | None  # why it is never touched
+    lends: bool = False  # it may fall below its share, by its comment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,7 @@ class Running:
     job: Job
     summaries: tuple[Mapping[str, Any], ...]
     curve: Estimate | None  # as it came with the job
+    agreed: bool = False  # it may fall below its share
 
 
 class Jobs:
@@ -93,24 +95,37 @@ def _job(spool: Spool, key: str) -> Job | None:
         cpus=cpus or 0,
         gpus=len(allocation.get("gpus") or ()),
         why_not=why_not,
+        lends=known.get("lends") is True,
     )
 
 
 def _running(job: Job) -> Running:
     found = collect(job.run_dir, job.place.uid, time.monotonic() + LOOK_S)
     live = [s for s in found.summaries if not s.get("finished") and alive(s.get("pid"))]
-    return Running(job=job, summaries=tuple(live), curve=_curve(job) if live else None)
+    return Running(
+        job=job,
+        summaries=tuple(live),
+        curve=_curve(job) if live else None,
+        agreed=job.lends or _noted(job, "lend", 1) == b"1",
+    )
 
 
 def _curve(job: Job) -> Estimate | None:
     try:
+        return read(_noted(job, "curve", MAX_CHARS).decode("ascii"))
+    except ValueError:
+        return None
+
+
+def _noted(job: Job, name: str, most: int) -> bytes:
+    """What the task prolog, or the user, wrote into the job's folder; empty: nothing sound."""
+    try:
         folder = os.open(job.run_dir, FOLDER)
     except OSError:
-        return None
+        return b""
     try:
-        raw = read_bounded("curve", MAX_CHARS, owner=job.place.uid, dir_fd=folder)
-        return read(raw.decode("ascii"))
+        return read_bounded(name, most, owner=job.place.uid, dir_fd=folder)
     except (OSError, ValueError):
-        return None
+        return b""
     finally:
         os.close(folder)

@@ -47,6 +47,7 @@ class Tenancy:
         self.ranks = 1
         self.measured: float | None = None  # samples/s of one process
         self.known: Estimate | None = None
+        self.agreed = False
         self.pids: tuple[int, ...] = ()
         self._runs: deque[LoaderRun] = deque(maxlen=MOST_RUNS)
         self._base: tuple[float, Sequence[Mapping[str, Any]]] = (0.0, ())
@@ -70,6 +71,7 @@ class Tenancy:
         self.pids = tuple(s["pid"] for s in summaries)
         self.ranks = max(1, len(summaries))
         self.knob = knob(summaries, most_workers) or self.knob
+        self.agreed = running.agreed
         self._measure(summaries)
         self.known = believed(running.curve, tuple(self._runs))
 
@@ -85,6 +87,7 @@ class Tenancy:
             offers=known,
             share_units=share_units,
             now=self._now(known, grain_cores),
+            agreed=self.agreed,
             news=bool(known) and not self._acted_on,
             remaining_s=left_s,
             least_units=int(min(least, share_units)),

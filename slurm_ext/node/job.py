@@ -38,8 +38,16 @@ def clean(value: str) -> str:
 
 def opted_out(env: Mapping[str, str]) -> bool:
     """Whether the job's comment asks dlqueue to stay away."""
-    words = env.get("SLURM_JOB_COMMENT", "").replace(",", " ").replace(";", " ").split()
-    return "dlqueue=off" in words
+    return "dlqueue=off" in _words(env)
+
+
+def lends(env: Mapping[str, str]) -> bool:
+    """Whether the job's comment allows others to have of its share what they make more of."""
+    return "dlqueue=lend" in _words(env)
+
+
+def _words(env: Mapping[str, str]) -> list[str]:
+    return env.get("SLURM_JOB_COMMENT", "").replace(",", " ").replace(";", " ").split()
 
 
 def job_id(env: Mapping[str, str]) -> int:

@@ -61,6 +61,7 @@ def first_state(config: Config, env: Mapping[str, str]) -> dict[str, object]:
         "allocation": job.allocation(env),
         "host": host(),
         "head": job.is_head_node(env),
+        "lends": job.lends(env),
         "boot_id": state.boot_id(),
         "started_s": round(time.time(), 3),
         "started_uptime_s": state.uptime_s(),

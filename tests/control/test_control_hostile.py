@@ -228,3 +228,27 @@ def test_three_failing_rounds_stop_it(spool: Spool, monkeypatch: pytest.MonkeyPa
         assert controller.acts
         controller.safe_round()
         assert controller.acts is (failed < MOST_FAILURES)
+
+
+def test_who_agrees_to_lend(spool: Spool) -> None:
+    """By its comment, or by its environment; a link or another word is none."""
+    said = job(spool, 1, summary())
+    facts = json.loads(Path(spool.state_file("1.0", "json")).read_text())
+    state.save(spool, "1.0", "json", {**facts, "lends": True}, durable=False)
+    (job(spool, 2, summary()) / "lend").write_text("1")
+    (job(spool, 3, summary()) / "lend").write_text("yes")
+    (job(spool, 4, summary()) / "lend").symlink_to(said / "lend")
+    job(spool, 5, summary())
+    agreed = {one.job.key for one in Jobs(spool).look() if one.agreed}
+    assert agreed == {"1.0", "2.0"}
+
+
+def test_a_job_that_nothing_is_known_of_is_learnt_from_at_once() -> None:
+    """Half a second and four batches are enough; less is not."""
+    early = {"samples": 40, "batches": 5, "wall_s": 0.5, "step_s": 0.3, "wait_s": 0.2}
+    fetched = {"fetch_samples": 48, "fetch_wall_s": 0.9, "fetch_cpu_s": 0.8, "main_cpu_s": 0.02}
+    run = measured([], [summary(**early, **fetched)], cpus=2, gpus=0, cores=1.0)
+    assert run is not None
+    assert run.samples_per_s == 80
+    assert measured([], [summary(**{**early, "batches": 3})], cpus=2, gpus=0, cores=1.0) is None
+    assert measured([], [summary(**{**early, "wall_s": 0.4})], cpus=2, gpus=0, cores=1.0) is None

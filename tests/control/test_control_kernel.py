@@ -1,6 +1,7 @@
 """Shares on the real kernel, version 1, with groups laid out as Slurm lays them out."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 
 from slurm_ext.control.cpu import Share, undo
 from slurm_ext.control.place import Place
+from tests.whole import until
 
 CGROUPS = Path("/sys/fs/cgroup")
 pytestmark = [
@@ -88,3 +90,71 @@ def test_a_quota_where_slurm_has_no_group(place: Place, child: "subprocess.Popen
     undo(place, share.kept)
     assert not own.exists()
     assert f"dlqueue_{NODE}" not in Path(f"/proc/{child.pid}/cgroup").read_text()
+
+
+def test_a_weight_where_slurm_has_no_group(place: Place, child: "subprocess.Popen[bytes]") -> None:
+    """A core weighs as one busy process does; no quota beside it; undone, nothing is left."""
+    share = Share(place)
+    assert share.lends
+    share.weigh(0.75, 2.0)
+    own = CGROUPS / f"cpu/dlqueue_{NODE}_4712"
+    assert (own / "cpu.shares").read_text().strip() == "768"
+    assert (own / "cpu.cfs_quota_us").read_text().strip() == "-1"
+    assert (own / "cgroup.procs").read_text().split() == [str(child.pid)]
+    assert share.held_cores is None
+    undo(place, share.kept)
+    assert not own.exists()
+    assert f"dlqueue_{NODE}" not in Path(f"/proc/{child.pid}/cgroup").read_text()
+
+
+SPIN = "print(flush=True)\nwhile True: pass"
+
+
+@pytest.fixture
+def two_on_a_core() -> Iterator[list["subprocess.Popen[bytes]"]]:
+    """Two jobs' processes that want all of the same core."""
+    core = min(os.sched_getaffinity(0))
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", SPIN],
+            env={**os.environ, "SLURM_JOB_ID": job, "SLURMD_NODENAME": NODE},
+            stdout=subprocess.PIPE,
+        )
+        for job in ("4715", "4716")
+    ]
+    for child in children:
+        assert child.stdout is not None
+        child.stdout.readline()
+        os.sched_setaffinity(child.pid, {core})
+    yield children
+    for child in children:
+        child.kill()
+        child.communicate()
+
+
+def _spent_s(child: "subprocess.Popen[bytes]") -> float:
+    fields = Path(f"/proc/{child.pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_weights_divide_what_is_wanted_and_lend_what_is_not(
+    two_on_a_core: list["subprocess.Popen[bytes]"],
+) -> None:
+    """Both busy: a quarter and three; one asleep: the other has far more than its quarter."""
+    few, many = two_on_a_core
+    shares = [Share(Place(job_id=job, uid=os.geteuid(), node=NODE)) for job in (4715, 4716)]
+    try:
+        shares[0].weigh(0.5, 1.0)
+        shares[1].weigh(1.5, 1.0)
+        before = [_spent_s(few), _spent_s(many)]
+        until(lambda: _spent_s(many) > before[1] + 0.6, "the heavier one does not run")
+        lighter = _spent_s(few) - before[0]
+        assert 0.1 < lighter < 0.35  # 0.2 by weights, in ticks of 10 ms
+        many.send_signal(signal.SIGSTOP)
+        stopped = _spent_s(many)
+        lent = _spent_s(few)
+        until(lambda: _spent_s(few) > lent + 0.3, "what is left is not lent")
+        assert _spent_s(many) - stopped < 0.1
+    finally:
+        for share in shares:
+            undo(share.place, share.kept)

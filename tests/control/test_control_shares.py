@@ -138,3 +138,26 @@ def test_means_of_a_node(tmp_path: Path) -> None:
     assert of_node(str(tmp_path)) == ("affinity",)
     (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
     assert of_node(str(tmp_path)) == ("quota", "affinity")
+
+
+def test_a_weight_of_version_2(place: Place) -> None:
+    """Slurm's groups weigh alike: who is at the mean keeps that, and back to what it was."""
+    job = version_2(Path(place.mount), place, "0-3")
+    (job / "cpu.weight").write_text("100\n")
+    share = Share(place)
+    assert share.lends
+    share.weigh(3.0, 2.0)
+    assert (job / "cpu.weight").read_text() == "150"
+    share.weigh(1e6, 2.0)
+    assert (job / "cpu.weight").read_text() == "10000"
+    undo(place, share.kept)
+    assert (job / "cpu.weight").read_text() == "100"
+    assert (job / "cpu.max").read_text() == "max 100000\n"
+
+
+def test_below_a_users_group_there_is_no_weight(place: Place) -> None:
+    """Version 1 with groups of Slurm's own: weights would hold within one user only."""
+    group = Path(place.mount, "cpu", f"slurm_{place.node}", f"uid_{place.uid}")
+    (group / f"job_{place.job_id}").mkdir(parents=True)
+    (group / f"job_{place.job_id}/cpu.shares").write_text("1024\n")
+    assert not Share(place).lends

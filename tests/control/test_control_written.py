@@ -1,6 +1,8 @@
 """What a job is promised by the controller: its share as its script is written."""
 
-from slurm_ext.control.believe import offers_of, written
+from dataclasses import replace
+
+from slurm_ext.control.believe import believed, offers_of, written
 from slurm_ext.control.measure import Knob
 from slurm_ext.facts.records import Level, LoaderRun
 from slurm_ext.model.estimate import estimate
@@ -33,3 +35,25 @@ def test_the_promise_is_the_share_with_the_scripts_own_workers() -> None:
 def test_nothing_is_promised_of_what_is_not_known() -> None:
     """Without a curve the policy keeps the job at its share."""
     assert written(None, Knob(now=2, least=1, most=8, written=2), 2, grain_cores=1, ranks=1) is None
+
+
+def test_windows_that_contradict_each_other_leave_the_newest() -> None:
+    """A wait for cores that hid what a step takes is no reason to know nothing any more."""
+    hidden = replace(READS, accel_samples_per_s=90_000.0)
+    runs = (READS, hidden, READS, hidden, hidden)
+    assert estimate({Level.SCRIPT_ARGS: list(runs)}) is None
+    assert believed(None, runs) is not None
+    assert believed(None, ()) is None
+
+
+def test_what_is_lent_comes_on_top() -> None:
+    """As many workers as make most of the node, where they cost nothing within the job's share."""
+    decodes = replace(READS, samples_per_s=28.0, fetch_cpu_s=0.016, cores=0.5)
+    known = estimate({Level.SCRIPT_ARGS: [decodes]})
+    knob = Knob(now=2, least=1, most=10, written=2)
+    own = offers_of(known, knob, 8, grain_cores=0.25, ranks=1)[1]
+    lent = offers_of(known, knob, 8, grain_cores=0.25, ranks=1, lends=True)[1]
+    assert own.workers == 1
+    assert lent.workers is not None
+    assert lent.workers > 1
+    assert lent.samples_per_s >= 0.99 * own.samples_per_s

@@ -133,3 +133,12 @@ def test_a_node_json_of_before_control(node: Node, run_dir: Path) -> None:
     del values["control.max_workers"]
     node.json.write_text(json.dumps(values))
     assert _exports(node) == {"DLQUEUE_RUN_DIR": str(run_dir), "PYTHONPATH": SITE}
+
+
+def test_who_lends_says_so_in_the_environment(node: Node, run_dir: Path) -> None:
+    """DLQUEUE_LEND=1, and nothing else, lies where the controller looks."""
+    for text in ("", "0", "yes", "11"):
+        _exports(node, DLQUEUE_LEND=text)
+        assert not (run_dir / "lend").exists()
+    _exports(node, DLQUEUE_LEND="1")
+    assert (run_dir / "lend").read_text() == "1"

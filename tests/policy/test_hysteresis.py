@@ -192,3 +192,21 @@ def _noisy(rates: Sequence[float], noise: random.Random) -> Iterator[float]:
     whole = noise.uniform(1 - NOISE, 1 + NOISE)
     for rate in rates:
         yield rate * whole * noise.uniform(1 - WIGGLE, 1 + WIGGLE)
+
+
+def test_a_job_that_has_become_known_need_not_wait() -> None:
+    """The rest after a change is for gains that may be noise, not for the first that is known."""
+    jobs = [job("known", STEEP, 3), job("flat", FLAT, 3)]
+    assert not asked(jobs, units=6, changed_s=999.0).change
+    told = asked([replace(jobs[0], news=True), jobs[1]], units=6, changed_s=999.0)
+    assert told.change
+    assert units_of(told)["known"] > 3
+
+
+def test_a_job_of_which_nothing_is_known_gets_its_share_back() -> None:
+    """Its share grew when others ended: it has it as soon as the rest is over."""
+    now = Offer(units=3, workers=None, samples_per_s=0.0)
+    unknown = Tenant(job="new", offers=(), share_units=6, now=now)
+    told = asked([unknown, job("flat", FLAT, 3)], units=9)
+    assert (told.change, told.reason) == (True, "a job is below its share")
+    assert units_of(told)["new"] == 6

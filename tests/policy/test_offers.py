@@ -1,6 +1,7 @@
 """Offers: the best workers for every share, never more of them than memory holds."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -118,3 +119,24 @@ def test_the_fastest_offer_within_a_share_is_the_smallest_of_equals() -> None:
     assert best is not None
     assert best.units == 6
     assert within(told, 0) is None
+
+
+def test_workers_that_an_offer_can_do_with_are_those_that_make_most_of_what_is_lent() -> None:
+    """A core's worth is decoded by one worker or by six: six, where eight cores may come to it."""
+    told = offers(predict, 8, max_workers=16, lent_units=8)
+    assert [one.workers for one in told] == [6] * 8
+    assert [one.samples_per_s for one in told] == [10, 20, 30, 40, 50, 55, 55, 55]
+
+
+def test_what_is_lent_never_costs_an_offer_its_own_rate() -> None:
+    """Workers that would do harm within its own units are not taken, whatever else they bring."""
+
+    def crowded(cores: float, workers: int) -> Prediction:
+        told = predict(cores, workers)
+        harm = max(0.0, workers - 2 * cores)
+        return replace(told, samples_per_s=told.samples_per_s * (1 - 0.01 * harm))
+
+    plain = offers(crowded, 8, max_workers=16)
+    lent = offers(crowded, 8, max_workers=16, lent_units=8)
+    assert [one.workers for one in lent] == [2, 4, 6, 6, 6, 6, 6, 6]
+    assert [one.samples_per_s for one in lent] == [one.samples_per_s for one in plain]
