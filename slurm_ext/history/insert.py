@@ -33,7 +33,7 @@ class Rows:
 
     run: tuple[Any, ...]
     counters: list[tuple[tuple[str, str, str], float | None]]
-    corunners: list[tuple[int, float | None]]
+    corunners: list[tuple[Any, ...]]
     timeline: bytes | None
     probes: bytes | None
     loader: LoaderRun | None
@@ -78,6 +78,11 @@ _LOADER_NAMES = ("run", *LOADER_COLUMNS, *KEY_COLUMNS)
 _INSERT_LOADER = (
     f"INSERT INTO loader_runs ({', '.join(_LOADER_NAMES)})"
     f" VALUES ({', '.join('?' * len(_LOADER_NAMES))})"
+)
+
+_INSERT_CORUNNER = (
+    f"INSERT OR REPLACE INTO corunners (run, {', '.join(rows.CORUNNER_COLUMNS)})"
+    f" VALUES (?, {', '.join('?' * len(rows.CORUNNER_COLUMNS))})"
 )
 
 
@@ -134,7 +139,7 @@ class Inserter:
         counters = [(run, self._name(name), value) for name, value in record.counters]
         conn.executemany("INSERT INTO counters VALUES (?, ?, ?)", counters)
         corunners = [(run, *corunner) for corunner in record.corunners]
-        conn.executemany("INSERT OR REPLACE INTO corunners VALUES (?, ?, ?)", corunners)
+        conn.executemany(_INSERT_CORUNNER, corunners)
         if record.timeline is not None:
             conn.execute("INSERT INTO timeline VALUES (?, ?)", (run, record.timeline))
         if record.probes is not None:

@@ -7,7 +7,7 @@ from typing import Any
 from slurm_ext.history.decisions import decision
 from slurm_ext.history.failures import explaining
 from slurm_ext.history.names import KEY_COLUMNS, LOADER_COLUMNS
-from slurm_ext.history.rows import unpacked
+from slurm_ext.history.rows import CORUNNER_COLUMNS, shared, unpacked
 from slurm_ext.history.store import History
 
 _LOADER = ", ".join(f"l.{name} AS loader_{name}" for name in LOADER_COLUMNS)
@@ -87,13 +87,22 @@ def _evidence(history: History, run: int) -> dict[str, Any]:
         "SELECT name, unit, source, value FROM counters c JOIN counter_names n ON n.id = c.counter"
         " WHERE run = ? ORDER BY name, source"
     )
-    corunners = "SELECT job_id, overlap_s FROM corunners WHERE run = ? ORDER BY job_id"
     return {
         "counters": list(history.db.query(counters, [run])),
-        "corunners": list(history.db.query(corunners, [run])),
+        "corunners": _corunners(history, run),
         "timeline": _packed(history, "SELECT samples FROM timeline WHERE run = ?", run),
         "probe": _packed(history, "SELECT summaries FROM probes WHERE run = ?", run),
     }
+
+
+def _corunners(history: History, run: int) -> list[dict[str, Any]]:
+    """As the record said them."""
+    names = ", ".join(CORUNNER_COLUMNS)
+    sql = f"SELECT {names} FROM corunners WHERE run = ? ORDER BY job_id"
+    return [
+        {"job_id": job_id, "overlap_s": overlap_s, "shared": shared(*what)}
+        for job_id, overlap_s, *what in history.conn.execute(sql, (run,))
+    ]
 
 
 def _packed(history: History, sql: str, run: int) -> Any:

@@ -16,6 +16,8 @@ from slurm_ext.history.names import LOADER_COLUMNS
 Record = Mapping[str, Any]
 _Check = Callable[[Any], Any]
 _MAX_INTEGER = 1 << 63
+_MAX_SHARED = 16  # GPUs that two jobs of a node have in common
+_MAX_NAME = 80
 _MAX_PLAIN_BYTES = 8 << 20  # what one deflated column may grow to when it is read
 
 
@@ -35,6 +37,13 @@ def _number(value: Any) -> float:
     if type(value) not in (int, float) or not abs(value) < float("inf"):
         raise TypeError("a finite number is wanted")
     return float(value)
+
+
+def _joined(value: Any) -> str:
+    """A short list of names without commas, as one text."""
+    if not isinstance(value, list) or len(value) > _MAX_SHARED:
+        raise TypeError(f"a list of at most {_MAX_SHARED} is wanted")
+    return ",".join(_text(name)[:_MAX_NAME].replace(",", "_") for name in value)
 
 
 def _count(value: Any) -> int:
@@ -104,6 +113,12 @@ _CORUNNER = (
     _Column("corunners.job_id", "", "job_id", _whole, needed=True),
     _Column("corunners.overlap_s", "", "overlap_s", _number),
 )
+_SHARED = (
+    _Column("corunners.shared.cpus", "", "cpus", _whole),
+    _Column("corunners.shared.sockets", "", "sockets", _whole),
+    _Column("corunners.shared.gpus", "", "gpus", _joined),
+)
+CORUNNER_COLUMNS = ("job_id", "overlap_s", "shared_cpus", "shared_sockets", "shared_gpus")
 
 
 def counter_rows(record: Record) -> list[tuple[tuple[str, str, str], float | None]]:
@@ -115,10 +130,23 @@ def counter_rows(record: Record) -> list[tuple[tuple[str, str, str], float | Non
     return list(found.items())
 
 
-def corunner_rows(record: Record) -> list[tuple[int, float | None]]:
-    """Job id and seconds of overlap of each job that shared the node."""
-    job, overlap = _CORUNNER
-    return [(_checked(c, job), _checked(c, overlap)) for c in _items(record, "corunners")]
+def corunner_rows(record: Record) -> list[tuple[Any, ...]]:
+    """CORUNNER_COLUMNS of each job that was on the node: NULL for what nobody looked at."""
+    return [
+        (
+            *(_checked(corunner, column) for column in _CORUNNER),
+            *(_checked(_group(corunner, "shared"), column) for column in _SHARED),
+        )
+        for corunner in _items(record, "corunners")
+    ]
+
+
+def shared(cpus: int | None, sockets: int | None, gpus: str | None) -> dict[str, Any] | None:
+    """What a record says of it again; None where nobody looked."""
+    if cpus is None and sockets is None and gpus is None:
+        return None
+    listed = None if gpus is None else gpus.split(",") if gpus else []
+    return {"cpus": cpus, "sockets": sockets, "gpus": listed}
 
 
 def packed(value: Any) -> bytes | None:

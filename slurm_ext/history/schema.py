@@ -156,9 +156,18 @@ def shared_decisions(db: "Database") -> None:
     db.execute("ALTER TABLE decisions ADD COLUMN sharing TEXT")
 
 
+def shared_places(db: "Database") -> None:
+    """What a run had in common with each that was there: NULL where nobody looked.
+
+    `shared_gpus` are UUIDs (or Slurm's own numbers) joined by commas, empty where there was none.
+    """
+    for column in ("shared_cpus INTEGER", "shared_sockets INTEGER", "shared_gpus TEXT"):
+        db.execute(f"ALTER TABLE corunners ADD COLUMN {column}")
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     *(first_tables, whole_runs, queued_runs, doubted_runs),
-    shared_decisions,
+    *(shared_decisions, shared_places),
 )
 
 

@@ -52,7 +52,11 @@ class Meter:
         self._samples += 1
         self._take(group)
         self.hardware.sample(self.processes.members, group, last=last)
-        self.totals.update(self.hardware.totals())
+        counted = self.hardware.totals()
+        gone = [name for name in self.totals if "@" in name and name not in counted]
+        for name in gone:  # a GPU that was lost: half of its figures would look like all
+            del self.totals[name]
+        self.totals.update(counted)
         return bool(pids) or group is not None
 
     def look_around(self) -> dict[str, Any]:

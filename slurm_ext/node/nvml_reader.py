@@ -22,7 +22,8 @@ _NVLINK_TX, _NVLINK_RX = (
 _PCIE_TX, _PCIE_RX = 197, 198  # NVML_FI_DEV_PCIE_COUNT_*_BYTES
 _ALL_LINKS = 0xFFFFFFFF
 _GPM = {"sm_active": 2, "sm_occupancy": 3, "tensor_active": 5, "dram_active": 10}
-_LOST = (6, 15, 28)  # NOT_FOUND, GPU_IS_LOST, GPU_NOT_FOUND
+_NOT_FOUND = 6  # of a handle: gone; of a figure: there is none now
+_LOST = (15, 28)  # GPU_IS_LOST, GPU_NOT_FOUND
 
 
 class Reader:
@@ -66,7 +67,7 @@ class Reader:
                 return {"mig": True}
             return dict(self._figures(uuid, handle))
         except self.nvml.NVMLError as error:
-            if error.value in _LOST:
+            if error.value in (_NOT_FOUND, *_LOST):
                 return {"lost": str(error)[:200]}
             return {"refused": str(error)[:200]}
 

@@ -2,6 +2,16 @@
 
 A record comes over a network or a shared folder: it may be torn, doubled, giant or hostile.
 Unknown keys are kept, so that a newer node can talk to an older reader.
+
+Its counters are named in `columns`: units there, source beside each value, null where it was not
+counted. `perf_*` are hardware events, by control group or by process as the source says, and
+estimates where `perf_running_share` is below 1. `gpu_*` come once for each GPU, whose UUID is in
+the source `nvml/<UUID>`: the whole GPU's, whoever worked on it; `nvml/<UUID>/processes` is the
+job's own part. `node_energy_*` and `perf_mem_bytes` are the whole node's.
+
+Later additions, absent in older records: `allocation.cpu_list` (CPUs it could use, as the kernel
+lists them) and `allocation.gpu_uuids`; `corunners[].shared`, null where nobody looked:
+`{cpus, sockets, gpus}`, how many CPUs and sockets both could use, and GPUs of both by UUID.
 """
 
 from __future__ import annotations
@@ -27,6 +37,7 @@ STATES = (
 MAX_COUNTERS = 256
 MAX_ROWS = 1000
 MAX_CORUNNERS = 1024
+MAX_SHARED_GPUS = 16
 _NUMBER = (int, float)
 
 _IDENTITY = {
@@ -44,7 +55,7 @@ _SECTIONS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "identity": dict(_IDENTITY),
     "allocation": {
         "cpus": int, "cpus_per_task": int, "num_tasks": int, "num_nodes": int, "mem_bytes": int,
-        "gpus": list, "time_limit_s": _NUMBER,
+        "gpus": list, "time_limit_s": _NUMBER, "cpu_list": str, "gpu_uuids": list,
     },
     "times": {"submit_s": _NUMBER, "start_s": _NUMBER, "end_s": _NUMBER, "elapsed_s": _NUMBER},
     "outcome": {"state": str, "exit_code": int, "signal": int, "source": str},
@@ -129,8 +140,25 @@ def _check_lists(record: dict[str, Any]) -> None:
         raise bounds.OutOfBoundsError("timeline.rows is no list of bearable length")
     _each(record, "counters", MAX_COUNTERS, {"name": str, "unit": str, "value": _NUMBER})
     _each(record, "corunners", MAX_CORUNNERS, {"job_id": int, "overlap_s": _NUMBER})
+    for corunner in record["corunners"]:
+        _check_shared(corunner.get("shared"))
     if not all(isinstance(each, dict) for each in record["probe"].get("summaries") or []):
         raise bounds.OutOfBoundsError("probe.summaries holds something else")
+
+
+def _check_shared(shared: object) -> None:
+    if shared is None:
+        return
+    if not isinstance(shared, dict):
+        raise bounds.OutOfBoundsError("corunners.shared is no object")
+    for name in ("cpus", "sockets"):
+        count = shared.get(name)
+        if count is not None and (type(count) is not int or count < 0):
+            raise bounds.OutOfBoundsError(f"corunners.shared.{name} is no count")
+    gpus = shared.get("gpus")
+    usable = isinstance(gpus, list) and all(isinstance(gpu, str) for gpu in gpus)
+    if gpus is not None and not (usable and len(gpus) <= MAX_SHARED_GPUS):
+        raise bounds.OutOfBoundsError("corunners.shared.gpus is no short list of names")
 
 
 def _each(record: dict[str, Any], name: str, most: int, keys: dict[str, Any]) -> None:

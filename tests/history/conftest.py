@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "spool" / "v1.json"
+COUNTERS = len(json.loads(GOLDEN.read_text())["counters"])
 Spool = Callable[..., Path]
 
 

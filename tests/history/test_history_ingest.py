@@ -12,7 +12,7 @@ from slurm_ext.facts.errors import HistoryError, RecordError
 from slurm_ext.history import queries, rows
 from slurm_ext.history.ingest import IngestReport, ingest_folder
 from slurm_ext.history.store import open_history
-from tests.history.conftest import GOLDEN, Spool
+from tests.history.conftest import COUNTERS, GOLDEN, Spool
 
 BAD = sorted((Path(__file__).parent.parent / "bad_input" / "spool").iterdir())
 
@@ -100,7 +100,7 @@ def test_a_record_delivered_again_counts_once(database: Path, spool: Spool) -> N
         take(database)
     for table in ("runs", "loader_runs", "timeline", "probes"):
         assert select(database, f"SELECT count(*) FROM {table}") == [(1,)]
-    assert select(database, "SELECT count(*) FROM counters") == [(9,)]
+    assert select(database, "SELECT count(*) FROM counters") == [(COUNTERS,)]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,9 @@ def test_the_witness_nearest_to_the_end_is_kept(
     report = take(database)
     assert report.replaced + report.duplicates == 1
     assert select(database, "SELECT source, exit_code FROM runs") == [(kept, 1 + (kept == second))]
-    assert select(database, "SELECT count(*) FROM counters") == [(9 if kept == second else 0,)]
+    assert select(database, "SELECT count(*) FROM counters") == [
+        (COUNTERS if kept == second else 0,)
+    ]
     assert select(database, "SELECT count(*) FROM loader_runs") == [(1,)]
 
 
@@ -194,3 +196,19 @@ def test_rows_are_made_or_refused(sections: dict[str, Any]) -> None:
         return
     for value in row:
         assert value is None or isinstance(value, (str, float)) or abs(value) <= 1 << 63
+
+
+def test_what_was_shared_is_kept_and_an_older_record_has_none_of_it(
+    database: Path, spool: Spool
+) -> None:
+    """GPUs by UUID, counts of CPUs; a record of before, and one where nobody looked, say null."""
+    seen = {"cpus": 0, "sockets": 1, "gpus": ["GPU-a", "GPU-b"]}
+    old, blind = {"job_id": 2, "overlap_s": 3.0}, {"job_id": 3, "overlap_s": 1.0, "shared": None}
+    spool(corunners=[{"job_id": 1, "overlap_s": 12.5, "shared": seen}, old, blind])
+    take(database)
+    with open_history(database, read_only=True) as history:
+        (run,) = (queries.job(history, 1042) or {})["runs"]
+    assert [one["shared"] for one in run["corunners"]] == [seen, None, None]
+    assert select(database, "SELECT shared_gpus FROM corunners WHERE job_id = 1") == [
+        ("GPU-a,GPU-b",)
+    ]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.history.store import open_history
-from tests.history.conftest import Spool
+from tests.history.conftest import COUNTERS, Spool
 
 RECORDS = 5
 INGEST = """
@@ -52,7 +52,12 @@ def check(database: Path, ids: list[str]) -> None:
     with open_history(database, read_only=True) as history:
         execute = history.conn.execute
         assert [i for (i,) in execute("SELECT record_id FROM runs ORDER BY 1")] == ids
-        for table, each in (("loader_runs", 1), ("counters", 9), ("timeline", 1), ("probes", 1)):
+        for table, each in (
+            ("loader_runs", 1),
+            ("counters", COUNTERS),
+            ("timeline", 1),
+            ("probes", 1),
+        ):
             assert execute(f"SELECT count(*) FROM {table}").fetchone() == (each * len(ids),)
         assert execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert execute("PRAGMA foreign_key_check").fetchall() == []

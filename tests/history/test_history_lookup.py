@@ -15,7 +15,7 @@ from slurm_ext.facts.records import Level, LoaderRun
 from slurm_ext.history import columns, lookup, names, retention
 from slurm_ext.history.ingest import ingest_folder
 from slurm_ext.history.store import open_history
-from tests.history.conftest import Spool
+from tests.history.conftest import COUNTERS, Spool
 
 RUNS = 5000
 
@@ -148,7 +148,12 @@ def test_forgetting_takes_all_of_an_old_run_and_nothing_of_a_young_one(
             spool(f"{number}.json", record_id=f"r{number}", times={"end_s": 1000.0 + number})
         ingest_folder(history, database.parent / "spool", now_s=0.0)
         assert retention.forget(history, 1000.0 + 240) == 240
-        for table, each in (("runs", 1), ("loader_runs", 1), ("counters", 9), ("timeline", 1)):
+        for table, each in (
+            ("runs", 1),
+            ("loader_runs", 1),
+            ("counters", COUNTERS),
+            ("timeline", 1),
+        ):
             (left,) = history.conn.execute(f"SELECT count(*) FROM {table}").fetchone()
             assert left == each * 10
         assert history.conn.execute("SELECT min(end_s) FROM runs").fetchone() == (1240.0,)
