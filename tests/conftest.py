@@ -12,7 +12,9 @@ import pytest
 
 from slurm_ext.sandbox import Sandbox, Spec
 from slurm_ext.sandbox.machine import search_path
+from tests.whole import stay_recorded
 
+pytest_plugins = ["tests.again"]
 MakeSandbox = Callable[..., Sandbox]
 hypothesis.settings.register_profile("untimed", deadline=None)  # no test asserts a time
 hypothesis.settings.load_profile("untimed")
@@ -25,6 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     missing = [name for name in NEEDED if shutil.which(name, path=search_path()) is None]
     no_slurm = pytest.mark.skip(reason=f"needs {', '.join(missing)} (contrib/packaging/setup.sh)")
     no_root = pytest.mark.skip(reason="needs root")
+    items.sort(key=lambda item: item.get_closest_marker("slurm") is None)  # they wait most: first
     for item in items:
         if missing and item.get_closest_marker("slurm"):
             item.add_marker(no_slurm)
@@ -73,5 +76,9 @@ def _factory() -> Iterator[MakeSandbox]:
         return made[-1].up()
 
     yield make
-    for one in made:
-        one.down()
+    try:
+        for one in made:
+            stay_recorded(one)
+    finally:
+        for one in made:
+            one.down()

@@ -2,13 +2,17 @@
 
 import json
 import socket
+import sys
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from slurm_ext.facts.errors import HistoryError
+from slurm_ext.facts.records import Submission
 from slurm_ext.facts.wire import encode_request
 from slurm_ext.history.store import open_history
 from slurm_ext.sandbox import Sandbox
@@ -20,13 +24,14 @@ ACTING: dict[str, Any] = {
     "node.probe": True,
     "node.sample_s": 0.2,
     "advisor.reconcile_s": 0.5,
-    "advisor.deadline_ms": 1000,  # a busy machine is no fault
+    "advisor.deadline_ms": 1000,  # the longest there is: a busy machine is no fault
     "advisor.breaker_s": 1,
     "history.busy_timeout_ms": 200,
 }
 WHOLE: dict[str, Any] = {"hooks": True, "lua": True, "advisor": True, "cpus": 8}
 """For `make_sandbox(**WHOLE, settings=ACTING)`."""
 
+_WANTED: WeakKeyDictionary[Sandbox, dict[int, list[str]]] = WeakKeyDictionary()
 GOLDEN = Path(__file__).parent / "golden" / "spool" / "v1.json"
 
 
@@ -53,6 +58,11 @@ def history_db(slurm: Sandbox) -> Path:
     return slurm.path("dlqueue/history.db")
 
 
+def dlqueue(slurm: Sandbox, *argv: str) -> str:
+    """What a command of ours prints in the sandbox; it has to succeed."""
+    return slurm.run([sys.executable, "-m", "slurm_ext.cli", *argv]).stdout
+
+
 def runs(slurm: Sandbox) -> dict[int, list[tuple[int, str]]]:
     """Restart and outcome of every recorded run, by job."""
     found: dict[int, list[tuple[int, str]]] = {}
@@ -63,27 +73,47 @@ def runs(slurm: Sandbox) -> dict[int, list[tuple[int, str]]]:
 
 
 def recorded(slurm: Sandbox, wanted: Mapping[int, list[str]]) -> None:
-    """Waits until each job has its runs, then looks once more: exactly these, no node drained."""
-
-    def outcomes() -> dict[int, list[str]]:
-        found = runs(slurm)
-        return {job_id: [state for _, state in found.get(job_id, [])] for job_id in wanted}
-
-    try:
-        until(lambda: outcomes() == wanted, "")
-        time.sleep(1.5)  # two rounds of the keeper and of its reconciling: nothing comes twice
-    except AssertionError:
-        pass
-    assert outcomes() == wanted, slurm.log("advisor")[-3000:]
+    """Waits until each job has exactly these runs, no node drained; `stay_recorded` looks again."""
+    with suppress(AssertionError):
+        until(lambda: outcomes(slurm, wanted) == wanted, "")
+    assert outcomes(slurm, wanted) == wanted, slurm.log("advisor")[-3000:]
+    _WANTED.setdefault(slurm, {}).update(wanted)
     said = slurm.run(["sinfo", "-h", "-N", "-o", "%T %E"]).stdout
     assert not any(word in said for word in ("drain", "down", "rolog", "pilog")), said
 
 
+def stay_recorded(slurm: Sandbox) -> None:
+    """At a sandbox's end: whatever `recorded` saw is still so, nothing has come twice since."""
+    wanted = _WANTED.pop(slurm, {})
+    if wanted and slurm.layout.manifest.exists():
+        time.sleep(1.5)  # two rounds of the keeper and of its reconciling
+        assert outcomes(slurm, wanted) == wanted, slurm.log("advisor")[-3000:]
+
+
+def outcomes(slurm: Sandbox, job_ids: Iterable[int]) -> dict[int, list[str]]:
+    """The outcome of every recorded run of these jobs."""
+    found = runs(slurm)
+    return {job_id: [state for _, state in found.get(job_id, [])] for job_id in job_ids}
+
+
+def answers(slurm: Sandbox, wanted: list[tuple[Any, ...]], sql: str, *values: object) -> None:
+    """Waits until the history answers so, and shows what it says where it does not."""
+    with suppress(AssertionError):
+        until(lambda: asked(slurm, sql, *values) == wanted, "")
+    assert asked(slurm, sql, *values) == wanted
+
+
 def completed(slurm: Sandbox, *job_ids: int) -> None:
-    """Every job completed and has exactly one record."""
+    """Every job completed and has exactly one record, be it only Slurm's word (`reconcile`)."""
     states = {job_id: slurm.wait(job_id) for job_id in job_ids}
     assert set(states.values()) == {"COMPLETED"}, states
     recorded(slurm, {job_id: ["COMPLETED"] for job_id in job_ids})
+
+
+def gated(slurm: Sandbox, name: str) -> tuple[Path, str]:
+    """A file, and a line of shell that waits for it: a job that ends when its test says so."""
+    gate = slurm.path(name)
+    return gate, f"while [ ! -e {gate} ]; do sleep 0.1; done"
 
 
 def said_in_log(slurm: Sandbox, why: str, after: int) -> bool:
@@ -91,24 +121,36 @@ def said_in_log(slurm: Sandbox, why: str, after: int) -> bool:
     return why in slurm.log("advisor")[after:]
 
 
-def advisor_runs(slurm: Sandbox) -> int:
-    """How many runs the advisor answers from; -1 while nobody answers."""
+def advisor_says(slurm: Sandbox, request: bytes) -> dict[str, Any]:
+    """The advisor's answer; empty while nobody answers."""
     try:
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(5)
             client.connect(slurm.settings["paths.socket"])
-            client.sendall(encode_request("ping"))
-            return int(json.loads(client.makefile().readline())["runs"])
+            client.sendall(request)
+            answer: dict[str, Any] = json.loads(client.makefile().readline())
+            return answer
     except (OSError, ValueError):
-        return -1
+        return {}
+
+
+def advisor_runs(slurm: Sandbox) -> int:
+    """How many runs the advisor answers from; -1 while nobody answers."""
+    return int(advisor_says(slurm, encode_request("ping")).get("runs", -1))
 
 
 def teach(slurm: Sandbox, job_name: str) -> None:
-    """The advisor learns that the user's jobs of this name wait for storage, one worker each."""
-    before = advisor_runs(slurm)
-    record = waiting_run(job_name, 900_000 + zlib.crc32(job_name.encode()) % 100_000)
+    """The advisor learns that root's jobs of this name wait for storage, one worker each."""
+    learn(slurm, waiting_run(job_name, 900_000 + zlib.crc32(job_name.encode()) % 100_000))
+
+
+def learn(slurm: Sandbox, record: Mapping[str, Any]) -> None:
+    """The record comes in, and the advisor answers from it what is asked about jobs like it."""
     put(slurm, f"{record['record_id']}.json", json.dumps(record).encode())
-    until(lambda: advisor_runs(slurm) > before, "the advisor has not learned")
+    ident = record["identity"]
+    like = Submission(name=ident["job_name"], user_name=ident["user"], user_id=0, num_tasks=1)
+    request = encode_request("predict", like)
+    until(lambda: advisor_says(slurm, request).get("runs"), "the advisor has not learned")
 
 
 def waiting_run(job_name: str, job_id: int) -> dict[str, Any]:

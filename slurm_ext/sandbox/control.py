@@ -15,7 +15,7 @@ from slurm_ext.facts.errors import SandboxError
 from slurm_ext.sandbox.layout import Layout
 from slurm_ext.sandbox.processes import bearing, is_same, send, start_time
 
-REPLY_S = 20.0
+REPLY_S = 60.0  # more than any answer takes on a busy machine
 MARK = "DLQUEUE_SANDBOX"  # in the environment of everything that runs in a sandbox
 _MODULE = "slurm_ext.sandbox.supervisor"
 
@@ -46,11 +46,11 @@ def launch(layout: Layout, manifest: dict[str, Any], env: Mapping[str, str], own
     process.returncode = 0
 
 
-def ask(layout: Layout, verb: str, *, quiet: bool = False, **request: object) -> Any:
+def ask(layout: Layout, verb: str, *, quiet: bool = False, **request: Any) -> Any:
     """The supervisor's answer. Raises SandboxError; with `quiet`, None where nobody answers."""
     try:
         with socket.socket(socket.AF_UNIX) as link:
-            link.settimeout(REPLY_S)
+            link.settimeout(REPLY_S + request.get("grace_s", 0.0))
             link.connect(str(layout.control_socket))
             link.sendall(json.dumps({"do": verb, **request}).encode() + b"\n")
             with link.makefile() as stream:

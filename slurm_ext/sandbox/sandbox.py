@@ -91,7 +91,7 @@ class Sandbox(Inside):
     # -- faults -------------------------------------------------------------------------------
 
     def stop(
-        self, name: str, number: signal.Signals = signal.SIGTERM, *, grace_s: float = 3.0
+        self, name: str, number: signal.Signals = signal.SIGTERM, *, grace_s: float = 30.0
     ) -> None:
         """End one daemon: the signal, then SIGKILL after `grace_s`; what it started lives on."""
         control.ask(self.layout, "stop", name=name, number=int(number), grace_s=grace_s)

@@ -40,8 +40,8 @@ def test_enough_outcomes_bring_a_new_model_without_a_pause(short_folder: Path) -
         before = served(service)
         put_runs(short_folder / "state" / "spool")
         log = short_folder / "state" / "train.log"
-        until(log.exists, "a training", 30)
-        until(lambda: served(service) != before, "a new model", 60)
+        until(log.exists, "a training")
+        until(lambda: served(service) != before, "a new model")
         assert "promoted" in log.read_text()
         assert service.alive()
     finally:

@@ -188,7 +188,7 @@ def _as_nobody(service: Service, lines: bytes) -> list[dict[str, Any]]:
         [*command, "/usr/bin/python3", "-I", "-c", OTHER_USER, str(service.socket)],
         input=lines,
         capture_output=True,
-        timeout=30,
+        timeout=100,
     )
     assert done.returncode == 0, done.stderr
     replies: list[dict[str, Any]] = json.loads(done.stdout)
@@ -274,7 +274,7 @@ def test_nobody_waits_for_an_advisor_that_is_ending(service: Service) -> None:
         assert service.process.poll() is None
     finally:
         os.kill(keeper, signal.SIGCONT)
-    assert service.process.wait(20) == 0
+    assert service.process.wait(100) == 0
 
 
 def test_a_killed_service_takes_its_keeper_along_and_starts_again(service: Service) -> None:
@@ -292,7 +292,7 @@ def test_a_killed_service_takes_its_keeper_along_and_starts_again(service: Servi
 def test_a_living_advisor_is_not_replaced(service: Service) -> None:
     """A second start is refused with what to do, and the first goes on."""
     command = [sys.executable, "-m", "slurm_ext.cli", "serve", "--config", str(service.config)]
-    second = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    second = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert second.returncode == 1
     assert "another advisor uses" in second.stderr
     assert service.say(PING)["v"] == 1

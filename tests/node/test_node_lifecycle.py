@@ -51,7 +51,7 @@ def test_short_lived_children_are_counted(node: Node) -> None:
     node.job(8, spawn).wait()
     node.epilog(8)
     (record,) = node.delivered()
-    assert 0.6 < cpu_s(record) < 1.5
+    assert 0.6 < cpu_s(record) < 3
 
 
 def test_totals_never_go_down(node: Node) -> None:

@@ -19,7 +19,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     """A process with a child of its own and a mark in its environment."""
     nested = f"import subprocess; subprocess.run({SLEEP!r})"
     process = subprocess.Popen([sys.executable, "-S", "-c", nested], env={"MARK": "yes"})
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not descendants(process.pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     yield process

@@ -1,12 +1,10 @@
 """Limits of accounts and QOS on a real slurmdbd: a raise of ours never has a job rejected."""
 
-import json
-
 import pytest
 
 from slurm_ext.sandbox import Sandbox
 from tests.conftest import MakeSandbox
-from tests.whole import ACTING, WHOLE, advisor_runs, put, until, waiting_run
+from tests.whole import ACTING, WHOLE, advisor_runs, learn, until, waiting_run
 
 pytestmark = pytest.mark.slurm
 
@@ -38,9 +36,7 @@ def hungry(slurm: Sandbox) -> None:
     loader["worker_rss_bytes"] = 1 << 20  # memory is no limit here
     for phase in loader["phases"]:
         phase.update({"wait_s": 19.9, "step_s": 0.1, "fetch_cpu_s": 19.9, "main_cpu_s": 0.1})
-    before = advisor_runs(slurm)
-    put(slurm, f"{record['record_id']}.json", json.dumps(record).encode())
-    until(lambda: advisor_runs(slurm) > before, "the advisor has not learned")
+    learn(slurm, record)
 
 
 def given(slurm: Sandbox, *argv: str) -> tuple[int, str]:

@@ -18,12 +18,12 @@ pytestmark = [pytest.mark.slurm, pytest.mark.root]
 
 CPU = Path("/sys/fs/cgroup/cpu")
 TRAINING = """
-import sys, time, torch
+import os, sys, time, torch
 from torch.utils.data import DataLoader, Dataset
 
 class Samples(Dataset):
     def __len__(self):
-        return int(sys.argv[2])
+        return 1_000_000
 
     def __getitem__(self, index):
         end = time.thread_time() + float(sys.argv[1])
@@ -35,6 +35,8 @@ seen = []
 for batch in DataLoader(Samples(), batch_size=4, num_workers=2):
     time.sleep(0.02 if sys.argv[1] == "0.0002" else 0.002)
     seen += batch.tolist()
+    if os.path.exists(sys.argv[2]):
+        break
 print("in order", seen == list(range(len(seen))), len(seen))
 """
 HEAVY, LIGHT = "0.004", "0.0002"  # CPU seconds of a sample
@@ -61,9 +63,9 @@ def slurm(make_module_sandbox: MakeSandbox) -> Iterator[Sandbox]:
     sandbox.stop(controller(sandbox))  # it gives back what the sandbox's end would leave
 
 
-def train(slurm: Sandbox, cost: str, samples: int, cpus: int = 4) -> int:
-    """A training as a job."""
-    script = f"#!/bin/sh\nexec python3 {slurm.path('train.py')} {cost} {samples}\n"
+def train(slurm: Sandbox, cost: str, end: Path, cpus: int = 4) -> int:
+    """A training as a job, which goes on until there is a file `end`."""
+    script = f"#!/bin/sh\nexec python3 {slurm.path('train.py')} {cost} {end}\n"
     path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     return slurm.sbatch(f"-c{cpus}", script=script, env=path)[0]
 
@@ -82,11 +84,11 @@ def row(slurm: Sandbox, job: int) -> dict[str, Any]:
     return next((r for r in status["jobs"] if r["job"] == f"{job}.0"), {})
 
 
-def quota(slurm: Sandbox, job: int) -> int | None:
-    """Microseconds a period, as the kernel has it; None: the job is not held to any."""
+def weight(slurm: Sandbox, job: int) -> int | None:
+    """Its CPU weight, as the kernel has it; None: the job has none of ours."""
     try:
         group = CPU / f"dlqueue_{slurm.nodes[0]}_{job}"
-        return int((group / "cpu.cfs_quota_us").read_text())
+        return int((group / "cpu.shares").read_text())
     except FileNotFoundError:
         return None
 
@@ -106,10 +108,18 @@ def more_than_its_share(slurm: Sandbox, job: int) -> bool:
     return (row(slurm, job).get("units") or 0) > 4
 
 
+def held_to_what_is_said(slurm: Sandbox, job: int) -> bool:
+    """Whether the kernel weighs the job as the controller reports, and no less than its share."""
+    said = row(slurm, job)
+    least = max(said.get("units") or -1, said.get("share_units") or 0)
+    return weight(slurm, job) == least * 256
+
+
 @pytest.fixture
 def pair(slurm: Sandbox) -> Any:
     """A heavy and a light training, once the heavy one has got what the light one spares."""
-    heavy, light = train(slurm, HEAVY, 100_000), train(slurm, LIGHT, 100_000)
+    never = slurm.path("never")
+    heavy, light = train(slurm, HEAVY, never), train(slurm, LIGHT, never)
     until(lambda: more_than_its_share(slurm, heavy), "the heavy job got no more than its share")
     yield heavy, light
     for job in (heavy, light):
@@ -122,18 +132,17 @@ def test_a_killed_job_frees_its_share_and_nothing_stays(
 ) -> None:
     """Cores go where they count; the light job is killed (-9), and its cores go on; epilogs end."""
     heavy, light = pair
-    lights = row(slurm, light)
-    assert quota(slurm, heavy) == row(slurm, heavy)["units"] * 5000
-    assert lights["units"] < 4
-    assert gate(slurm, heavy).exists()
+    until(lambda: held_to_what_is_said(slurm, heavy), "the kernel was told something else")
+    until(lambda: 0 < (row(slurm, light).get("units") or 0) < 4, "the light job gives nothing")
+    until(gate(slurm, heavy).exists, "no gate")
     slurm.run(["scancel", "-s", "KILL", "--full", str(light)])
     slurm.wait(light)
     until(lambda: not row(slurm, light), "the killed job is still a tenant")
     until(lambda: row(slurm, heavy).get("units") == 8, "what it left was not given on")
-    assert quota(slurm, light) is None
+    assert weight(slurm, light) is None
     slurm.run(["scancel", str(heavy)])
     slurm.wait(heavy)
-    until(lambda: quota(slurm, heavy) is None, "a group of ours stays")
+    until(lambda: weight(slurm, heavy) is None, "a group of ours stays")
     slurm.wait_for_nodes()
 
 
@@ -144,17 +153,18 @@ def test_an_end_and_a_death_of_the_controller_give_everything_back(
     jobs = pair
     name = controller(slurm)
     slurm.stop(name, signal.SIGTERM)
-    assert [quota(slurm, job) for job in jobs] == [None, None]
+    assert [weight(slurm, job) for job in jobs] == [None, None]
     assert not any(gate(slurm, job).exists() for job in jobs)
     slurm.start(name)
     until(lambda: more_than_its_share(slurm, jobs[0]), "a new controller does not act")
+    until(lambda: None not in [weight(slurm, job) for job in jobs], "it acts on one of them only")
     slurm.stop(name, signal.SIGKILL)
-    assert None not in [quota(slurm, job) for job in jobs]
+    assert None not in [weight(slurm, job) for job in jobs]
     config = slurm.layout.node(slurm.nodes[0]) / "dlqueue.toml"
     argv = [sys.executable, "-m", "slurm_ext.cli", "control", "--restore", "--json"]
     said = slurm.run([*argv, "--config", str(config)]).stdout
     assert json.loads(said) == {"restored": 2}
-    assert [quota(slurm, job) for job in jobs] == [None, None]
+    assert [weight(slurm, job) for job in jobs] == [None, None]
     assert not any(gate(slurm, job).exists() for job in jobs)
     assert {slurm.job(job)["JobState"] for job in jobs} == {"RUNNING"}
     slurm.start(name)
@@ -168,19 +178,21 @@ def test_shadow_only_says_and_the_kill_file_stops(slurm: Sandbox) -> None:
     slurm.stop(name)
     config.write_text(acting.replace('control.mode = "act"', 'control.mode = "shadow"'))
     slurm.start(name)
-    heavy, light = train(slurm, HEAVY, 2500), train(slurm, LIGHT, 2000)
+    end = slurm.path("end")
+    heavy, light = train(slurm, HEAVY, end), train(slurm, LIGHT, end)
     until(lambda: (row(slurm, heavy).get("wanted_units") or 0) > 4, "it would give no more")
-    assert [quota(slurm, job) for job in (heavy, light)] == [None, None]
+    assert [weight(slurm, job) for job in (heavy, light)] == [None, None]
     assert not gate(slurm, heavy).exists()
     ledger = (folder(slurm) / "decisions.jsonl").read_text().splitlines()
     assert json.loads(ledger[-1])["acted"] is False
     slurm.stop(name)
     config.write_text(acting)
     slurm.start(name)
-    until(lambda: quota(slurm, heavy) is not None, "it does not act")
+    until(lambda: weight(slurm, heavy) is not None, "it does not act")
     slurm.path("etc/off").touch()
-    until(lambda: quota(slurm, heavy) is None, "the kill file is not heeded")
+    until(lambda: weight(slurm, heavy) is None, "the kill file is not heeded")
     slurm.path("etc/off").unlink()
-    for job, count in ((heavy, 2500), (light, 2000)):
+    end.touch()
+    for job in (heavy, light):
         assert slurm.wait(job) == "COMPLETED"
-        assert f"in order True {count}" in slurm.output(job)
+        assert "in order True " in slurm.output(job)

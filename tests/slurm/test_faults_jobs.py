@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,8 +14,10 @@ from tests.whole import (
     ACTING,
     WHOLE,
     advisor_runs,
+    answers,
     asked,
     completed,
+    dlqueue,
     recorded,
     runs,
     said_in_log,
@@ -66,19 +67,18 @@ def advisor_lives(slurm: Sandbox) -> Iterator[None]:
     assert "ended with status" not in said
 
 
-def dlqueue(slurm: Sandbox, *argv: str) -> str:
-    """What a command of ours prints, which must be harmless to any terminal."""
-    said = slurm.run([sys.executable, "-m", "slurm_ext.cli", *argv]).stdout
+def harmless(slurm: Sandbox, *argv: str) -> None:
+    """What a command of ours prints does nothing to any terminal."""
+    said = dlqueue(slurm, *argv)
     assert all(line.isprintable() for line in said.splitlines()), said
-    return said
 
 
 def shown(slurm: Sandbox, *job_ids: int) -> None:
     """People's commands print the jobs without a control character; nothing of them is obeyed."""
-    dlqueue(slurm, "history", "ls", "--limit", "500")
+    harmless(slurm, "history", "ls", "--limit", "500")
     for job_id in job_ids:
-        dlqueue(slurm, "history", "show", str(job_id))
-        dlqueue(slurm, "explain", str(job_id))
+        harmless(slurm, "history", "show", str(job_id))
+        harmless(slurm, "explain", str(job_id))
 
 
 def test_hostile_scripts_run_as_written(slurm: Sandbox) -> None:
@@ -99,7 +99,7 @@ def test_hostile_names_and_comments(slurm: Sandbox) -> None:
     completed(slurm, *job_ids)
     assert {slurm.output(job_id) for job_id in job_ids} == {"ran\n"}
     sql = "SELECT job_id, job_name FROM decisions WHERE job_id >= ? ORDER BY job_id"
-    assert dict(asked(slurm, sql, job_ids[0])) == dict(zip(job_ids, HOSTILE, strict=True))
+    answers(slurm, list(zip(job_ids, HOSTILE, strict=True)), sql, job_ids[0])
     shown(slurm, *job_ids[:6])
 
 
@@ -173,14 +173,14 @@ def test_a_requeued_job_has_a_run_for_each_start(slurm: Sandbox) -> None:
     script += '[ "$SLURM_RESTART_COUNT" = 2 ] || sleep 600\n'
     job_id, _ = slurm.sbatch("--requeue", "--open-mode=append", "-Jagain", script=script)
     for restart in range(3):
-        until(partial(starts, slurm, job_id, restart), f"restart {restart} did not begin", 55)
+        until(partial(starts, slurm, job_id, restart), f"restart {restart} did not begin")
         if restart < 2:
             slurm.run(["scontrol", "requeue", str(job_id)])
     assert slurm.wait(job_id) == "COMPLETED"
     recorded(slurm, {job_id: ["REQUEUED", "REQUEUED", "COMPLETED"]})
     assert [restart for restart, _ in runs(slurm)[job_id]] == [0, 1, 2]
     sql = "SELECT job_id FROM decisions WHERE job_name = 'again'"
-    until(lambda: asked(slurm, sql) == [(job_id,)], "its decision is not known")
+    answers(slurm, [(job_id,)], sql)
 
 
 def starts(slurm: Sandbox, job_id: int, restart: int) -> bool:

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from slurm_ext.sandbox import Sandbox
 from slurm_ext.sandbox.processes import descendants
 from tests.conftest import MakeSandbox
-from tests.whole import ACTING, WHOLE, asked, completed, teach, until
+from tests.whole import ACTING, WHOLE, asked, completed, gated, teach, until
 
 pytestmark = pytest.mark.slurm
 
@@ -72,44 +73,54 @@ def test_advisor_and_keeper_killed_again_and_again(slurm: Sandbox) -> None:
         time.sleep(0.1)
     completed(slurm, *job_ids)
     sql = "SELECT job_id, count(*) FROM decisions WHERE job_id IS NOT NULL GROUP BY job_id"
-    assert {count for _, count in asked(slurm, sql)} == {1}
+    until(lambda: {count for _, count in asked(slurm, sql)} == {1}, "a job has two decisions")
 
 
-def begun(slurm: Sandbox, seconds: int) -> list[int]:
-    """Jobs that run for so long, just begun."""
-    job_ids = [slurm.sbatch("-Jknown", "--wrap", f"sleep {seconds}; echo ran")[0] for _ in range(2)]
+def begun(slurm: Sandbox, name: str) -> tuple[list[int], Path]:
+    """Jobs that have just begun, and the file that they wait for."""
+    gate, wait = gated(slurm, name)
+    job_ids = [slurm.sbatch("-Jknown", "--wrap", f"{wait}; echo ran")[0] for _ in range(2)]
     until(lambda: all(slurm.path(f"out/{job_id}.txt").exists() for job_id in job_ids), "not begun")
-    return job_ids
+    return job_ids, gate
 
 
 def ran(slurm: Sandbox, job_ids: list[int]) -> None:
-    """They went to their end, and were recorded once."""
-    completed(slurm, *job_ids)
-    assert {slurm.output(job_id) for job_id in job_ids} == {"ran\n"}
+    """They go to their end."""
+    said = partial(map, slurm.output, job_ids)
+    until(lambda: set(said()) == {"ran\n"}, "they did not run to their end")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["ended", "killed"])
 def test_slurmctld_and_slurmd_restarted(slurm: Sandbox, number: signal.Signals) -> None:
     """In the middle of a job, slurmd by an administrator or by a crash: it is recorded once."""
-    job_ids = begun(slurm, 4)
+    job_ids, gate = begun(slurm, f"restarted-{number}")
     slurm.restart("slurmctld")
     for name in slurm.nodes:
         slurm.stop(name, number)
         slurm.start(name)
+    gate.touch()
     ran(slurm, job_ids)
+    completed(slurm, *job_ids)
+
+
+def saved_since(slurm: Sandbox, when_s: float) -> None:
+    """Waits until slurmctld has saved what it knew at that time, which it does within seconds."""
+    state = slurm.path("state/job_state")
+    until(lambda: state.exists() and state.stat().st_mtime > when_s + 1, "slurmctld saves nothing")
 
 
 def test_everything_killed_at_once(slurm: Sandbox) -> None:
     """Advisor, keeper, slurmctld and slurmd are gone while jobs end, and come back."""
-    job_ids = begun(slurm, 8)
-    time.sleep(6.5)  # slurmctld saves what it knows within five seconds; before, Slurm forgets jobs
+    job_ids, gate = begun(slurm, "all-killed")
+    saved_since(slurm, time.time())  # what slurmctld has not saved, Slurm forgets
     daemons = ("advisor", "slurmctld", *slurm.nodes)
     for name in daemons:
         slurm.stop(name, signal.SIGKILL)
-    time.sleep(2)  # the jobs end meanwhile, with nobody to see it
+    gate.touch()
+    ran(slurm, job_ids)  # with nobody to see it
     for name in daemons:
         slurm.start(name)
-    ran(slurm, job_ids)
+    completed(slurm, *job_ids)
 
 
 def test_nothing_was_counted_twice(slurm: Sandbox) -> None:

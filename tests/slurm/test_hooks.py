@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from slurm_ext.node.spool import read_record
 from slurm_ext.sandbox import Sandbox
 from tests.conftest import MakeSandbox
+from tests.whole import gated, until
 
 pytestmark = pytest.mark.slurm
 
@@ -48,17 +49,9 @@ def _records(sandbox: Sandbox, job_id: int) -> list[dict[str, Any]]:
     return [read_record(path) for path in sorted(folder.glob(f"*-{job_id}-*.json"))]
 
 
-def _wait(happened: Callable[[], Any], timeout_s: float = 30) -> Any:
-    deadline = time.monotonic() + timeout_s
-    while not (found := happened()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
-    return found
-
-
 def _only(sandbox: Sandbox, job_id: int) -> dict[str, Any]:
     """The one record of a job; a second one would be there soon after."""
-    _wait(lambda: _records(sandbox, job_id))
+    until(lambda: _records(sandbox, job_id), "no record")
     time.sleep(0.3)
     (record,) = _records(sandbox, job_id)
     return record
@@ -71,13 +64,14 @@ def _cpu_s(record: dict[str, Any]) -> float:
 
 def _spool(sandbox: Sandbox, job_id: int) -> Path:
     """The spool of the node where a job runs."""
-    node = _wait(lambda: sandbox.job(job_id).get("BatchHost"))
+    node = until(lambda: sandbox.job(job_id).get("BatchHost"), "the job does not start")
     return sandbox.path(f"nodes/{node}/dlqueue")
 
 
 def _sampler(sandbox: Sandbox, job_id: int) -> int:
-    lock = _wait(lambda: list(_spool(sandbox, job_id).glob(f"state/{job_id}.*.lock")))[0]
-    return int(_wait(lock.read_text))
+    spool = _spool(sandbox, job_id)
+    lock = until(lambda: list(spool.glob(f"state/{job_id}.*.lock")), "no sampler")[0]
+    return int(until(lock.read_text, "the sampler does not say who it is"))
 
 
 def test_a_completed_job(slurm: Sandbox) -> None:
@@ -120,7 +114,7 @@ def test_a_cancelled_job(slurm: Sandbox) -> None:
     """It is told as cancelled although slurmd's environment says 0:0."""
     job_id, _ = slurm.sbatch("--wrap", "echo started; sleep 600")
     out = slurm.path(f"out/{job_id}.txt")
-    _wait(lambda: out.exists() and out.read_text())
+    until(lambda: out.exists() and out.read_text(), "not begun")
     slurm.run(["scancel", str(job_id)])
     assert slurm.wait(job_id) == "CANCELLED"
     assert _only(slurm, job_id)["outcome"]["state"] == "CANCELLED"
@@ -145,7 +139,7 @@ def test_an_array_names_its_tasks(slurm: Sandbox) -> None:
         records = [json.loads(path.read_text()) for path in folder.glob("*.json")]
         return [r for r in records if r["identity"]["array_job_id"] == job_id]
 
-    found = _wait(lambda: tasks() if len(tasks()) == 2 else None)
+    found = until(lambda: r if len(r := tasks()) == 2 else None, "not two records")
     assert sorted(record["identity"]["array_task_id"] for record in found) == [3, 4]
 
 
@@ -162,7 +156,8 @@ def test_a_job_on_two_nodes_has_a_record_on_each(slurm: Sandbox) -> None:
     """Only the head node asks the controller; the other one does not claim what it cannot know."""
     job_id, _ = slurm.sbatch("-N2", "--wrap", "srun sleep 1")
     assert slurm.wait(job_id) == "COMPLETED"
-    records = _wait(lambda: r if len(r := _records(slurm, job_id)) == 2 else None)
+    both = lambda: r if len(r := _records(slurm, job_id)) == 2 else None  # noqa: E731
+    records = until(both, "not two records")
     assert [record["identity"]["node"] for record in records] == list(slurm.nodes)
     assert [record["outcome"]["state"] for record in records] == ["COMPLETED", "UNKNOWN"]
     assert records[0]["allocation"]["num_nodes"] == 2
@@ -170,20 +165,26 @@ def test_a_job_on_two_nodes_has_a_record_on_each(slurm: Sandbox) -> None:
 
 def test_corunners_on_a_node(slurm: Sandbox) -> None:
     """Jobs that share a node name each other."""
-    first, _ = slurm.sbatch("--nodelist=" + slurm.nodes[1], "--wrap", "sleep 2")
-    second, _ = slurm.sbatch("--nodelist=" + slurm.nodes[1], "--wrap", "sleep 2")
-    for job_id in (first, second):
+    gate, wait = gated(slurm, "together")
+    argv = ("--nodelist=" + slurm.nodes[1], "--wrap", wait)
+    jobs = first, second = [slurm.sbatch(*argv)[0] for _ in range(2)]
+    until(lambda: all(slurm.path(f"out/{job}.txt").exists() for job in jobs), "not begun")
+    time.sleep(1.5)  # what they have in common
+    gate.touch()
+    for job_id in jobs:
         slurm.wait(job_id)
     overlap = {each["job_id"]: each["overlap_s"] for each in _only(slurm, first)["corunners"]}
-    assert 0.5 < overlap[second] < 10
+    assert 0.5 < overlap[second] < 100
 
 
 def test_slurmd_restarted_in_the_middle(slurm: Sandbox) -> None:
     """The sampler lives on, the new slurmd's epilog finds it, and nothing is counted twice."""
-    job_id, _ = slurm.sbatch(script=BURN + "sleep 2\n")
+    gate, wait = gated(slurm, "restarted")
+    job_id, _ = slurm.sbatch(script=BURN + wait)
     sampler = _sampler(slurm, job_id)
     slurm.restart("slurmd")
     assert _sampler(slurm, job_id) == sampler
+    gate.touch()
     assert slurm.wait(job_id) == "COMPLETED"
     record = _only(slurm, job_id)
     assert record["outcome"]["state"] == "COMPLETED"
@@ -192,13 +193,20 @@ def test_slurmd_restarted_in_the_middle(slurm: Sandbox) -> None:
 
 def test_a_killed_sampler(slurm: Sandbox) -> None:
     """The record comes nevertheless, with what had been counted."""
-    job_id, _ = slurm.sbatch(script=BURN + "sleep 2\n")
+    gate, wait = gated(slurm, "sampler-killed")
+    job_id, _ = slurm.sbatch(script=BURN + wait)
     sampler = _sampler(slurm, job_id)
     state = _spool(slurm, job_id) / f"state/{job_id}.0.json"
-    _wait(lambda: json.loads(state.read_text()).get("seen_s", 0) > 1)
+    until(lambda: _counted(state) > 1, "the sampler does not count")
     os.kill(sampler, signal.SIGKILL)
+    gate.touch()
     assert slurm.wait(job_id) == "COMPLETED"
     assert _cpu_s(_only(slurm, job_id)) > 0.1
+
+
+def _counted(state: Path) -> float:
+    """Seconds that a sampler has looked at its job, by its own file."""
+    return float(json.loads(state.read_text()).get("seen_s", 0)) if state.exists() else 0.0
 
 
 def test_an_opted_out_job_leaves_no_trace(slurm: Sandbox) -> None:

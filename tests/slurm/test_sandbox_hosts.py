@@ -15,7 +15,7 @@ REACH = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv
 @pytest.fixture(scope="module")
 def hosts(make_module_sandbox: MakeSandbox) -> Sandbox:
     """Two nodes, each with a network of its own."""
-    return make_module_sandbox(nodes=2, namespaces=True, slurm_conf="SlurmdTimeout=3")
+    return make_module_sandbox(nodes=2, namespaces=True, slurm_conf="SlurmdTimeout=15")
 
 
 def reaches_controller(sandbox: Sandbox, node: int) -> bool:

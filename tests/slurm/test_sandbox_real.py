@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from slurm_ext.facts.errors import SandboxError, SlurmError
 from slurm_ext.sandbox import Sandbox, Spec
 from slurm_ext.sandbox.control import MARK
 from slurm_ext.sandbox.processes import bearing
+from tests.whole import until
 
 pytestmark = pytest.mark.slurm
 MakeSandbox = Callable[..., Sandbox]
@@ -50,7 +50,7 @@ def test_down_leaves_no_process_and_no_folder(make_sandbox: MakeSandbox) -> None
     """Jobs' processes, those in sessions of their own included, end with the sandbox."""
     sandbox = make_sandbox(state_on_tmpfs=True)
     job, _ = sandbox.sbatch("--wrap", "setsid sleep 1000 & sleep 1000")
-    until(lambda: sandbox.job(job).get("JobState") == "RUNNING")
+    until(lambda: sandbox.job(job).get("JobState") == "RUNNING", "the job does not start")
     memory = sandbox.path("state").resolve()
     assert memory.is_relative_to("/dev/shm")
     sandbox.down()
@@ -107,7 +107,7 @@ def test_a_job_survives_restarts_of_the_daemons(make_sandbox: MakeSandbox) -> No
     """The controller recovers its state, slurmd finds its job again."""
     sandbox = make_sandbox()
     job, _ = sandbox.sbatch("--wrap", "sleep 3; echo done")
-    until(lambda: sandbox.job(job).get("JobState") == "RUNNING")
+    until(lambda: sandbox.job(job).get("JobState") == "RUNNING", "the job does not start")
     sandbox.restart("slurmctld")
     sandbox.restart("slurmd")
     assert sandbox.wait(job) == "COMPLETED"
@@ -148,7 +148,7 @@ def test_accounting_knows_the_job(make_sandbox: MakeSandbox) -> None:
     job, _ = sandbox.sbatch("--job-name=counted", "--wrap", "exit 3")
     assert sandbox.wait(job) == "FAILED"
     ask = ["sacct", "-X", "-n", "-P", "-j", str(job), "-o", "JobName,State,ExitCode"]
-    until(lambda: sandbox.run(ask).stdout.strip() == "counted|FAILED|3:0", 30)
+    until(lambda: sandbox.run(ask).stdout.strip() == "counted|FAILED|3:0", "sacct does not know")
 
 
 @pytest.mark.root
@@ -187,11 +187,3 @@ def test_the_command_line_outlives_itself(short_folder: Path) -> None:
     assert (down.returncode, down.stdout) == (0, "")
     assert not root.exists()
     assert dlqueue("status").returncode == 1
-
-
-def until(done: Callable[[], bool], timeout_s: float = 20) -> None:
-    """Wait for something that the cluster does in its own time."""
-    deadline = time.monotonic() + timeout_s
-    while not done():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from tests.fake_advisor import (
     reply,
     says,
 )
+from tests.whole import until
 
 pytestmark = pytest.mark.slurm
 
@@ -84,6 +86,7 @@ def test_a_faulty_advisor(slurm: Sandbox, behaviour: Behaviour) -> None:
     with FakeAdvisor(Path(slurm.settings["paths.socket"]), behaviour) as advisor:
         runs_as_written(slurm)
         goes_as_written(slurm)
+        until(lambda: advisor.requests, "it was not asked")
         assert len(advisor.requests) == 1
 
 
@@ -123,7 +126,8 @@ def test_no_advisor(slurm: Sandbox, there: Callable[[Path], AbstractContextManag
 
 def test_an_advisor_that_comes_back_is_asked_again(make_sandbox: MakeSandbox) -> None:
     """After the breaker's time, and after its restart, the advisor's edits take again."""
-    slurm = make_sandbox(lua=True, cpus=4, settings={"advisor.breaker_s": 1})
+    settings = {"advisor.breaker_s": 1, "advisor.deadline_ms": 1000}  # a busy machine is no fault
+    slurm = make_sandbox(lua=True, cpus=4, settings=settings)
     runs_as_written(slurm)
     time.sleep(1.5)
     for _restart in range(2):
@@ -142,7 +146,13 @@ def test_the_kill_file(slurm: Sandbox) -> None:
         runs_as_written(slurm)
         assert advisor.connections == []
         kill_file.unlink()
-        assert slurm.sbatch("-H", "-c2", script=SCRIPT)[1] != ""
+        until(partial(heard, slurm), "nobody is asked")
+
+
+def heard(slurm: Sandbox) -> bool:
+    """Whether a submission, with a closed breaker, is told what the advisor says."""
+    reload(slurm)
+    return bool(slurm.sbatch("-H", "-c2", script=SCRIPT)[1])
 
 
 def missing(lua: Path) -> None:

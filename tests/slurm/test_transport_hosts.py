@@ -1,8 +1,7 @@
 """Nodes as hosts of their own: records stream to the advisor, across cut cables and power cuts."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,15 +11,9 @@ from slurm_ext.advise.stream import Receiver, start_receiver
 from slurm_ext.facts.settings import load
 from slurm_ext.sandbox import Sandbox
 from tests.conftest import MakeSandbox
+from tests.whole import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.root]
-
-
-def _until(happened: Callable[[], object], timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -62,11 +55,11 @@ def test_a_node_that_was_cut_off_and_killed_delivers_later(slurm: Sandbox) -> No
     """Stored while nobody listens, kept over cut cable and power cut, delivered once after."""
     one, two = slurm.nodes
     kept = _run(slurm, one)
-    _until(lambda: _waiting(slurm, one))
+    until(lambda: _waiting(slurm, one), "nothing waits on the node")
     slurm.cut(one)
     with _receiving(slurm):
         passed = _run(slurm, two)
-        _until(lambda: passed in _arrived(slurm))
+        until(lambda: passed in _arrived(slurm), "the node that was left sends nothing")
         assert kept not in _arrived(slurm)
         slurm.kill_node(one)
         assert len(_waiting(slurm, one)) == 1
@@ -74,9 +67,9 @@ def test_a_node_that_was_cut_off_and_killed_delivers_later(slurm: Sandbox) -> No
         slurm.start(one)
         slurm.wait_for_nodes()
         later = _run(slurm, one)
-        _until(lambda: {kept, passed, later} <= set(_arrived(slurm)))
+        until(lambda: {kept, passed, later} <= set(_arrived(slurm)), "not all were delivered")
         assert _arrived(slurm) == {kept: one, passed: two, later: one}
-        _until(lambda: not _waiting(slurm, one))
+        until(lambda: not _waiting(slurm, one), "what was delivered stays on the node")
 
 
 def test_a_job_that_died_with_its_node_keeps_its_counters(slurm: Sandbox) -> None:
@@ -85,10 +78,10 @@ def test_a_job_that_died_with_its_node_keeps_its_counters(slurm: Sandbox) -> Non
     with _receiving(slurm):
         job_id, _ = slurm.sbatch(f"--nodelist={one}", "--no-requeue", "--wrap", "sleep 600")
         state = slurm.path(f"nodes/{one}/dlqueue/state/{job_id}.0.json")
-        _until(lambda: state.exists() and "seen_s" in json.loads(state.read_text()))
+        until(lambda: state.exists() and "seen_s" in json.loads(state.read_text()), "no sampler")
         slurm.kill_node(one)
         slurm.start(one)
         slurm.run(["scancel", str(job_id)])
-        _until(lambda: job_id in _arrived(slurm))
+        until(lambda: job_id in _arrived(slurm), "no record came")
         (record,) = [json.loads(p.read_text()) for p in slurm.path("dlqueue/spool").glob("*.json")]
         assert record["timeline"]["rows"]
