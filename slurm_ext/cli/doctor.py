@@ -5,6 +5,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from slurm_ext.cli.doctor_finding import Finding
 
 HELP = (
@@ -20,20 +22,24 @@ def run(args: argparse.Namespace) -> int:
     """Print every finding; 1 where one of them is a failure."""
     from slurm_ext.cli.doctor_checks import examine
     from slurm_ext.cli.doctor_finding import FAIL
+    from slurm_ext.cli.doctor_sources import sources, table
     from slurm_ext.facts.settings import load
 
-    findings = examine(load(args.config))
+    settings = load(args.config)
+    findings, counted = examine(settings), sources(settings)
     if args.json:
         import json
 
-        print(json.dumps({"findings": [asdict(finding) for finding in findings]}))
+        found = [asdict(finding) for finding in findings]
+        print(json.dumps({"findings": found, "sources": counted}))
     else:
         _print_table(findings)
+        print("\nWhat can be counted about a job on this machine:")
+        _console().print(table(counted))
     return int(any(finding.status == FAIL for finding in findings))
 
 
 def _print_table(findings: "list[Finding]") -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
@@ -44,4 +50,10 @@ def _print_table(findings: "list[Finding]") -> None:
     for finding in findings:
         status = f"[{colours[finding.status]}]{finding.status}[/]"
         table.add_row(finding.name, status, escape(finding.seen), escape(finding.advice))
-    Console().print(table)
+    _console().print(table)
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    return Console()

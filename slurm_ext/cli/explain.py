@@ -44,8 +44,11 @@ def run(args: argparse.Namespace) -> int:
 def explained(history: "History", named: str) -> dict[str, Any]:
     """`{v, job_id, decision, runs}`: the ledger's row, and each run's end and training rate.
 
+    A run that shared its node has `shared` (explain_shared.py), every other null.
+
     Raises UsageError for what is neither a job id nor a token, HistoryError where it is unknown.
     """
+    from slurm_ext.cli.explain_shared import shared_with
     from slurm_ext.facts.errors import HistoryError, UsageError
     from slurm_ext.history.decisions import decision
     from slurm_ext.history.queries import job
@@ -61,7 +64,8 @@ def explained(history: "History", named: str) -> dict[str, Any]:
             f"{history.path} knows nothing of {named}; a decision appears a second after the"
             " submission, a run some seconds after its end, and jobs that opted out never"
         )
-    runs = [] if known is None else [_outcome(one) for one in known["runs"]]
+    beside = {} if known is None else shared_with(history, known["runs"])
+    runs = [] if known is None else [_outcome(one, beside) for one in known["runs"]]
     chosen = ledger or (known or {}).get("decision")
     return {"v": 1, "job_id": job_id, "decision": chosen, "runs": runs}
 
@@ -78,6 +82,10 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield from _done(ledger)
     for one in document["runs"]:
         yield _came_out(one)
+        if one["shared"]:
+            from slurm_ext.cli.explain_shared import lines as shared_lines
+
+            yield from shared_lines(one["shared"], one["elapsed_s"])
 
 
 def _believed(ledger: Mapping[str, Any]) -> Iterator[str]:
@@ -101,10 +109,10 @@ def _done(ledger: Mapping[str, Any]) -> Iterator[str]:
         yield f"said:     {ledger['message']}"
 
 
-def _outcome(one: Mapping[str, Any]) -> dict[str, Any]:
+def _outcome(one: Mapping[str, Any], beside: Mapping[int, Any]) -> dict[str, Any]:
     names = ("restart", "node", "state", "source", "elapsed_s", "cpus_per_task", "exit_code")
     loader = {n: one[n] for n in one if n.startswith("loader_")}
-    return {**{name: one[name] for name in names}, **loader}
+    return {**{name: one[name] for name in names}, **loader, "shared": beside.get(one["id"])}
 
 
 def _came_out(one: Mapping[str, Any]) -> str:

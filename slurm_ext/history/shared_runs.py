@@ -31,8 +31,9 @@ PARTNER_COLUMNS = (
 ALONE_S = 0.02  # of a run's time that others may be there: one that passes by is no company
 
 
-def together_rows(history: History) -> Iterator[tuple[Any, ...]]:
+def together_rows(history: History, job_id: int | None = None) -> Iterator[tuple[Any, ...]]:
     """Runs with each job they shared a node with, as RUN_COLUMNS and PARTNER_COLUMNS."""
+    only = "" if job_id is None else "AND r.job_id = ?"
     shared = _shared_columns(history)
     sql = f"""
     SELECT {_RUN}, c.overlap_s, {shared}, p.user, p.job_name, {_keys("e", "m", _SOURCED[1:])}
@@ -42,21 +43,24 @@ def together_rows(history: History) -> Iterator[tuple[Any, ...]]:
       AND p.start_s < r.end_s AND p.end_s > r.start_s
     LEFT JOIN loader_runs m ON m.run = p.id
     LEFT JOIN decisions e ON e.token = p.decision
-    WHERE r.elapsed_s > 0 ORDER BY r.end_s DESC, r.id DESC
+    WHERE r.elapsed_s > 0 {only} ORDER BY r.end_s DESC, r.id DESC
     """
-    return _streamed(history, sql)
+    return _streamed(history, sql, () if job_id is None else (job_id,))
 
 
-def alone_rows(history: History) -> Iterator[tuple[Any, ...]]:
-    """Runs that had their node to themselves, as RUN_COLUMNS."""
+def alone_rows(
+    history: History, of: tuple[str | None, str | None] | None = None
+) -> Iterator[tuple[Any, ...]]:
+    """Runs that had their node to themselves, as RUN_COLUMNS; only `of` a user and job name."""
+    only = "" if of is None else "AND r.user IS ? AND r.job_name IS ?"
     sql = f"""
     SELECT {_RUN} FROM runs r {_LOADER}
-    WHERE r.elapsed_s > 0 AND NOT EXISTS (
+    WHERE r.elapsed_s > 0 {only} AND NOT EXISTS (
       SELECT 1 FROM corunners c
       WHERE c.run = r.id AND (c.overlap_s IS NULL OR c.overlap_s > {ALONE_S} * r.elapsed_s))
     ORDER BY r.end_s DESC, r.id DESC
     """
-    return _streamed(history, sql)
+    return _streamed(history, sql, of or ())
 
 
 def counters_of(history: History, runs: Iterable[int]) -> Iterator[tuple[int, str, float]]:
@@ -94,8 +98,10 @@ def _shared_columns(history: History) -> str:
     )
 
 
-def _streamed(history: History, sql: str) -> Iterator[tuple[Any, ...]]:
+def _streamed(
+    history: History, sql: str, values: tuple[Any, ...] = ()
+) -> Iterator[tuple[Any, ...]]:
     with explaining(history.path):
-        cursor = history.conn.execute(sql)
+        cursor = history.conn.execute(sql, values)
         while rows := cursor.fetchmany(_ROWS):
             yield from rows

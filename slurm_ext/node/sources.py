@@ -57,7 +57,12 @@ def _perf() -> Found:
         why = next(iter(refused.values()), "") + f"; {_paranoid()}"
         return [("perf events", "", why)]
     counts = ", ".join(f"{name} ({events[name].label})" for name in hardware)
-    return [("perf events", counts, "; ".join(f"{n}: {why}" for n, why in refused.items()))]
+    reasons: dict[str, list[str]] = {}
+    for name, why in refused.items():
+        reasons.setdefault(why, []).append(name)
+    return [
+        ("perf events", counts, "; ".join(f"{', '.join(n)}: {why}" for why, n in reasons.items()))
+    ]
 
 
 def _paranoid() -> str:
