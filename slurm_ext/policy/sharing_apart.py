@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from slurm_ext.facts.sharing import Speed
+from slurm_ext.facts.sharing import Evidence, Speed
 from slurm_ext.policy.sharing_terms import Candidate, SharingRules
 
 
@@ -28,6 +28,13 @@ def why_apart(
 def floor_of(one: Candidate, rules: SharingRules) -> float:
     """The share of its solo speed that the job keeps."""
     return rules.floor if one.floor is None else one.floor
+
+
+def counted_on(speed: Speed, rules: SharingRules) -> float:
+    """The speed that decides: the lower bound; of the untested nothing bad is assumed."""
+    if rules.untested and speed.evidence is Evidence.PRIOR:
+        return max(speed.mean, 1.0)
+    return speed.low
 
 
 def unwilling(one: Candidate, rules: SharingRules) -> str | None:
@@ -81,7 +88,7 @@ def below(
 ) -> str | None:
     """Who of them would be below its floor."""
     for one in together:
-        low, floor = speeds[one.job].low, floor_of(one, rules)
+        low, floor = counted_on(speeds[one.job], rules), floor_of(one, rules)
         if not low >= floor:  # nan is below as well
             return f"{one.job} may run at {low:.0%} of its speed alone, its floor is {floor:.0%}"
     return None

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from slurm_ext.facts.sharing import Speed
+from slurm_ext.facts.sharing import Evidence, Speed
 from slurm_ext.policy.sharing_terms import Candidate
 
 UNKNOWN_S = 3600.0  # remaining time where no job's is known
@@ -27,7 +27,13 @@ def weight_of(
     """Of two jobs; a newcomer to a larger group is weighed against the slowest of them."""
     (newcomer,) = a
     left = [_left_s(newcomer, typical_s), max(_left_s(one, typical_s) for one in b)]
-    return saved_s(left, [speeds[newcomer.job].low, min(speeds[one.job].low for one in b)])
+    slowest = min(_counted(speeds[one.job]) for one in b)
+    return saved_s(left, [_counted(speeds[newcomer.job]), slowest])
+
+
+def _counted(speed: Speed) -> float:
+    """The lower bound; the mean of jobs in general, whose bound tells nothing of these."""
+    return speed.mean if speed.evidence is Evidence.PRIOR else speed.low
 
 
 def _left_s(one: Candidate, typical_s: float) -> float:

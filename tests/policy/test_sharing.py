@@ -218,6 +218,21 @@ def test_unknown_memory_does_not_fit_a_limit() -> None:
     assert "not known" in fit_to_share(job("c", device="A100"), [], Table({}), rules).reason
 
 
+class Unknown(Table):
+    """Nothing but jobs in general."""
+
+    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:  # noqa: ARG002 (a door's signature)
+        """A guess with a bound that rules out everything."""
+        return Speed(mean=0.75, low=0.25, high=1.2, evidence=Evidence.PRIOR)
+
+
+def test_jobs_of_which_nothing_is_known_meet_only_where_they_would_anyway() -> None:
+    """A GPU is not shared on a guess; CPU jobs that Slurm puts on one node stay so."""
+    two = [job("a"), job("b")]
+    assert not pairs(two, [], Unknown({}), rules=RULES)
+    assert pairs(two, [], Unknown({}), rules=SharingRules(untested=True))
+
+
 def test_at_submission_the_worst_companion_decides() -> None:
     """Nobody chooses who is met, so the bound is that beside the worst; both floors count."""
     speeds = Table({("a", "b"): 0.95, ("a", "c"): 0.9, ("d", "a"): 0.5})
