@@ -1,0 +1,123 @@
+"""nginx beside noisy neighbours, with counters taken during the run: NTUA's campaigns.
+
+A test folder of its own: its campaigns and mixes are foretold from the training folder's runs, of
+one kind of neighbour each. The same folder twice (development): runs are left out by count of one
+kind (as new as a mix), by campaign, and by family of campaigns.
+
+Runs without a neighbour are 1 by construction; everybody is told so, and `..._beside` leaves them
+out. Noise: repeats in another campaign differ by 0.11 (README of the public tables).
+"""
+
+from pathlib import Path
+from typing import Any
+
+import colocation_baselines as standard  # type: ignore[import-not-found]  # beside this file
+import numpy as np
+from colocation_metrics import (  # type: ignore[import-not-found]
+    Array,
+    Result,
+    Told,
+    scores,
+    wanted,
+)
+from colocation_ntua_model import (  # type: ignore[import-not-found]
+    Miss,
+    blind,
+    filled,
+    folds,
+    foretell,
+    missed,
+    misses,
+    product,
+)
+from colocation_ntua_table import Runs, runs  # type: ignore[import-not-found]
+from colocation_tables import same  # type: ignore[import-not-found]
+
+TARGET = 0.115
+QUICK_TREES = 20
+METHODS = ("mean", "ridge", "random_forest", "extra_trees", "lightgbm")  # 80 columns: no process
+QUICK_METHODS = ("mean", "ridge")
+QUICK_FOLDS = 3
+
+
+def protocol(train: Path, test: Path, *, quick: bool) -> Result:
+    """Raises InputError where a folder lacks the table."""
+    asked, skipped = runs(test)
+    if same(train, test):
+        return _development(asked, skipped, quick=quick)
+    known, bad = runs(train)
+    told = _whole(known, asked, quick=quick)
+    new = ~np.isin(asked.campaign, known.campaign)
+    mixed = (np.nan_to_num(asked.beside) > 0).sum(axis=1) != 1
+    figures = {
+        "ntua": scores(told),
+        "ntua_beside": scores(told, ~asked.alone),
+        "ntua_new_campaigns": scores(told, new & ~(mixed & ~asked.alone)),
+        "ntua_new_mixes": scores(told, mixed & ~asked.alone),
+    }
+    return Result(figures, wanted("ntua", figures["ntua"]["ours"], mae=TARGET), [*bad, *skipped])
+
+
+def _whole(known: Runs, asked: Runs, *, quick: bool) -> Told:
+    """Intervals by what each kind of novelty was missed by among the known runs."""
+    trees = {"trees": QUICK_TREES} if quick else {}
+    ways = {name: way[: QUICK_FOLDS if quick else None] for name, way in folds(known).items()}
+    met = ways["campaigns"] + ways["families"]
+    by = {True: missed(known, met, trees=50), False: missed(known, ways["counts"], trees=50)}
+    mean = foretell(known, asked, **trees)
+    new = np.isin(asked.campaign, known.campaign, invert=True)
+    low, high = np.empty_like(mean), np.empty_like(mean)
+    for is_new, miss in by.items():
+        rows = new == is_new
+        low[rows], high[rows] = miss.ends(mean[rows])
+    return _told(asked, mean, low, high, _baselines(known, asked, quick=quick))
+
+
+def _development(every: Runs, skipped: list[str], *, quick: bool) -> Result:
+    figures: dict[str, Any] = {}
+    rows: list[dict[str, Any]] = []
+    for name, way in folds(every).items():
+        told = _left_out(every, way[: QUICK_FOLDS if quick else None], quick=quick)
+        figures[f"ntua_{name}"] = scores(told)
+        figures[f"ntua_{name}_beside"] = scores(told, told.measured != 1.0)
+        if name != "families":
+            rows += wanted(f"ntua_{name}", figures[f"ntua_{name}"]["ours"], mae=TARGET)
+    return Result(figures, rows, skipped)
+
+
+def _left_out(every: Runs, way: list[Any], *, quick: bool) -> Told:
+    """Each part by the others; its interval by what the other parts were missed by."""
+    parts = [(every.take(learn), every.take(ask)) for _, learn, ask in way]
+    trees = {"trees": QUICK_TREES} if quick else {}
+    means = [foretell(learn, ask, **trees) for learn, ask in parts]
+    off = [misses(mean, ask.speed)[~ask.alone] for mean, (_, ask) in zip(means, parts, strict=True)]
+    told = []
+    for at, (mean, (learn, ask)) in enumerate(zip(means, parts, strict=True)):
+        miss = Miss(np.concatenate([one for place, one in enumerate(off) if place != at]))
+        low, high = miss.ends(mean)
+        told.append(_told(ask, mean, low, high, _baselines(learn, ask, quick=quick)))
+    return Told(
+        *(np.concatenate([getattr(one, part) for one in told]) for part in Told.__slots__[:4]),
+        {name: np.concatenate([one.baselines[name] for one in told]) for name in told[0].baselines},
+    )
+
+
+def _told(asked: Runs, mean: Array, low: Array, high: Array, others: dict[str, Array]) -> Told:
+    alone = asked.alone
+    return Told(
+        asked.speed, mean, np.where(alone, 1.0, low), np.where(alone, 1.0, high),
+        {name: np.where(alone, 1.0, each) for name, each in others.items()},
+    )  # fmt: skip
+
+
+def _baselines(known: Runs, asked: Runs, *, quick: bool) -> dict[str, Array]:
+    """Standard methods on the same counters and neighbours; who has none is at 1 for all."""
+    columns = [np.column_stack([one.context, one.beside, one.plain]) for one in (known, asked)]
+    learn, ask = filled(*columns)
+    found = {
+        name: standard.METHODS[name](learn, known.speed, ask)
+        for name in (QUICK_METHODS if quick else METHODS)
+    }
+    found["product_of_singles"] = product(known, asked)
+    found["ours_not_told_who"] = foretell(known, blind(asked), trees=QUICK_TREES if quick else 80)
+    return found
