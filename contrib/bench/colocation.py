@@ -26,7 +26,7 @@ from colocation_metrics import Result  # type: ignore[import-not-found]  # besid
 
 from slurm_ext.facts.errors import DlqueueError, InputError
 
-PROTOCOLS: tuple[str, ...] = ("colocation_completion",)
+PROTOCOLS: tuple[str, ...] = ("colocation_completion", "colocation_ntua")
 
 
 def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
