@@ -2,7 +2,7 @@
 
 Written from NVIDIA's manual of MPS, its man page and logs that users published (drivers 510 to
 580): commands, files in the pipe folder, exit statuses, words of both logs. It has not been
-compared with real hardware yet; `contrib/fixtures/capture_mps.py` records what that does.
+compared with real hardware yet: `contrib/fixtures/capture_mps.py` records what that does.
 Which program it is, is in the name it is called by (`tests.mps_standin` installs it).
 
 `standin.json` beside the programs makes them misbehave: {"start": "hang" or "fail" or "slow",

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 
 from slurm_ext.cli.doctor_finding import OK, Check, Finding, present
+from slurm_ext.cli.doctor_mps import mps
 from slurm_ext.cli.doctor_node import node
 from slurm_ext.cli.doctor_slurm import slurm
 from slurm_ext.cli.doctor_state import advisor, state
@@ -32,4 +33,4 @@ def slurm_commands(settings: Settings) -> Iterator[Finding]:
         yield present(name, found, "install Slurm's client commands, or set paths.slurm_bin")
 
 
-CHECKS: tuple[Check, ...] = (python, slurm_commands, slurm, state, advisor, node)
+CHECKS: tuple[Check, ...] = (python, slurm_commands, slurm, state, advisor, node, mps)

@@ -112,6 +112,8 @@ def _check_head(record: dict[str, Any]) -> None:
     name = record.get("record_id")
     if not isinstance(name, str) or not RECORD_ID.fullmatch(name):
         raise bounds.OutOfBoundsError("has no usable record_id")
+    if not isinstance(record.get("mps"), (dict, type(None))):
+        raise bounds.OutOfBoundsError("mps is not an object")
     token = record.get("decision")
     if token is not None and not isinstance(token, str):
         raise bounds.OutOfBoundsError("decision is not a text")
