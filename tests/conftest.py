@@ -15,6 +15,8 @@ from slurm_ext.sandbox.machine import search_path
 from tests.whole import stay_recorded
 
 pytest_plugins = ["tests.again"]
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the cores are shared out already
 MakeSandbox = Callable[..., Sandbox]
 hypothesis.settings.register_profile("untimed", deadline=None)  # no test asserts a time
 hypothesis.settings.load_profile("untimed")

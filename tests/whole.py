@@ -116,6 +116,14 @@ def gated(slurm: Sandbox, name: str) -> tuple[Path, str]:
     return gate, f"while [ ! -e {gate} ]; do sleep 0.1; done"
 
 
+def out_of_time(slurm: Sandbox) -> int:
+    """A running job whose time is over; its limit of a minute, Slurm's least, is shortened."""
+    job_id, _ = slurm.sbatch("--time=1", "--wrap", "sleep 600")
+    until(lambda: slurm.job(job_id).get("JobState") == "RUNNING", "the job does not start")
+    slurm.run(["scontrol", "update", f"JobId={job_id}", "EndTime=now+1"])
+    return job_id
+
+
 def said_in_log(slurm: Sandbox, why: str, after: int) -> bool:
     """Whether the advisor's log has `why` since it was `after` characters long."""
     return why in slurm.log("advisor")[after:]
@@ -147,8 +155,8 @@ def teach(slurm: Sandbox, job_name: str) -> None:
 def learn(slurm: Sandbox, record: Mapping[str, Any]) -> None:
     """The record comes in, and the advisor answers from it what is asked about jobs like it."""
     put(slurm, f"{record['record_id']}.json", json.dumps(record).encode())
-    ident = record["identity"]
-    like = Submission(name=ident["job_name"], user_name=ident["user"], user_id=0, num_tasks=1)
+    who = {"name": record["identity"]["job_name"], "user_name": record["identity"]["user"]}
+    like = Submission(**who, user_id=0, num_tasks=1, script="#!/bin/sh\ntrue\n")
     request = encode_request("predict", like)
     until(lambda: advisor_says(slurm, request).get("runs"), "the advisor has not learned")
 

@@ -30,7 +30,7 @@ def demo() -> Iterator[dict[str, Any]]:
         env={**os.environ, **SMALLER},
         capture_output=True,
         text=True,
-        timeout=175,
+        timeout=390,
     )
     assert done.returncode == 0, done.stderr
     assert "once more" in done.stderr  # progress goes to stderr, stdout stays one document

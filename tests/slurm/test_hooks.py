@@ -13,7 +13,7 @@ import pytest
 from slurm_ext.node.spool import read_record
 from slurm_ext.sandbox import Sandbox
 from tests.conftest import MakeSandbox
-from tests.whole import gated, until
+from tests.whole import gated, out_of_time, until
 
 pytestmark = pytest.mark.slurm
 
@@ -32,8 +32,8 @@ def slurm(make_module_sandbox: MakeSandbox) -> Sandbox:
 
 @pytest.fixture(scope="module", autouse=True)
 def overlong(slurm: Sandbox) -> int:
-    """A job over its limit of one minute, the least there is: started first, looked at last."""
-    return slurm.sbatch("--time=1", "--wrap", "sleep 600")[0]
+    """A job over its time limit, which slurmctld looks at twice a minute: looked at last."""
+    return out_of_time(slurm)
 
 
 @pytest.fixture(autouse=True)
@@ -246,7 +246,7 @@ def test_a_broken_configuration_is_not_felt(slurm: Sandbox) -> None:
 
 def test_a_job_over_its_time_limit(slurm: Sandbox, overlong: int) -> None:
     """TIMEOUT, told by the controller while slurmd's environment says 0:0."""
-    assert slurm.wait(overlong, timeout_s=150) == "TIMEOUT"
+    assert slurm.wait(overlong) == "TIMEOUT"
     assert _only(slurm, overlong)["outcome"]["state"] == "TIMEOUT"
 
 
