@@ -85,6 +85,12 @@ TABLE: tuple[Setting, ...] = (
     _path("node.python", "/usr/bin/python3", "The interpreter of the node's hooks"),
     _flag("node.probe", False, "Whether the probe enters the job's Python processes"),
     _number("node.sample_s", 1.0, 0.05, 60.0, "Seconds between two samples of a job"),
+    _choice(
+        "node.contention_probe",
+        "off",
+        ("off", "passive", "active"),
+        "A short memory probe beside a job, on idle processors that no job may use",
+    ),
     _number("node.prolog_budget_s", 3.0, 0.5, 60.0, "Longest that the prolog may take"),
     _number("node.epilog_budget_s", 5.0, 0.5, 60.0, "Longest that the epilog may take"),
     _number("node.spool_max_mib", 256, 1, 65536, "Room for undelivered records on a node"),

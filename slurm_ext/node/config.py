@@ -15,6 +15,7 @@ _TYPES = {
     "node.spool_dir": str,
     "node.probe": bool,
     "node.sample_s": float,
+    "node.contention_probe": str,
     "node.prolog_budget_s": float,
     "node.epilog_budget_s": float,
     "node.spool_max_mib": int,
@@ -32,6 +33,7 @@ _TYPES = {
 }
 _LATER: dict[str, object] = {  # a node.json of before has none of these
     "control.max_workers": 0,
+    "node.contention_probe": "off",
     "mps.mode": "off",
     "mps.control": "/usr/bin/nvidia-cuda-mps-control",
     "mps.jobs": "mps",
@@ -55,6 +57,7 @@ class Config:
     spool_dir: str
     probe: bool
     sample_s: float
+    contention_probe: str  # off, passive or active
     prolog_budget_s: float
     epilog_budget_s: float
     spool_max_mib: int

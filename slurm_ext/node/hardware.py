@@ -54,6 +54,15 @@ class Hardware:
         """Counter to source and value; what counted before and does not any more, as it was."""
         return {**self._before, **self._now}
 
+    def progress(self) -> tuple[float, float] | None:
+        """Instructions and seconds on a processor so far, read now; None where nobody counts."""
+        perf = self._parts.get("perf")
+        found = perf.totals() if perf else {}
+        wanted = ("perf_instructions", "perf_task_clock")
+        if any(name not in found for name in wanted):
+            return None
+        return found[wanted[0]][1], found[wanted[1]][1]
+
     def faults(self) -> list[str]:
         """What could not be measured, and why, a line each."""
         gpus = self._parts.get("gpus")

@@ -13,7 +13,7 @@ import time
 
 from slurm_ext.node import log, state
 from slurm_ext.node.meter import Meter
-from slurm_ext.node.place import common
+from slurm_ext.node.neighbours import Neighbours
 from slurm_ext.node.places import Spool, split_key
 from slurm_ext.node.timeline import Timeline
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from slurm_ext.node.config import Config
+    from slurm_ext.node.contention import Contention
 
 NAME = "dlqueue-sampler"  # as ps and top show it
 COST_SHARE = 0.01  # of a core, over the job's life
@@ -32,8 +33,6 @@ FLUSH_S = (1.0, 10.0)
 GRACE_S = 600.0
 ENDED_GRACE_S = 10.0  # an epilog that was killed after its first step
 LONGEST_UNANSWERED = 4
-MAX_CORUNNERS = 256
-MAX_COMPARED = 16  # neighbours' files that are read for one flush
 
 
 def sample_job(config: Config, key: str, grace_s: float = GRACE_S) -> None:
@@ -57,11 +56,12 @@ class _Sampler:
         self.meter = Meter(known["identity"], known.get("meter") or {}, gpus=gpus)
         kept = known.get("timeline") or {}
         self.timeline = Timeline(kept.get("rows", ()), kept.get("stride", 1))
-        self.corunners: dict[str, float] = dict(known.get("corunners") or {})
-        self.shared: dict[str, dict[str, Any]] = dict(known.get("shared") or {})
+        self.contention = self._contention()
         self.boot_id = state.boot_id()
-        self.flushed_s = self.looked_s = self.alive_s = state.uptime_s()
+        self.flushed_s = self.alive_s = state.uptime_s()
+        self.neighbours = Neighbours(spool, key, known, self.alive_s)
         self.unanswered = 0
+        self.probe_said: list[str] = []
 
     def run(self, grace_s: float) -> None:
         """Sample, flush and wait, until there is a reason to end."""
@@ -88,7 +88,9 @@ class _Sampler:
         now = state.uptime_s()
         if self.meter.sample(last=last):
             self.alive_s = now
-        self._meet_corunners(now)
+        self.neighbours.meet(now)
+        if self.contention:
+            self._probe(self.contention, now)
         self.timeline.add(self._row(now))
         due_s = min(FLUSH_S[1], max(FLUSH_S[0], self._elapsed_s(now) / 20))
         if last or now - self.flushed_s >= due_s or len(self.timeline.rows) == 1:
@@ -108,47 +110,43 @@ class _Sampler:
     def _flush(self, now: float) -> None:
         """Put everything known on the disk, where whoever finishes the job finds it."""
         self.known["place"] = self._place()
-        self._compare_places()
-        self.known["shared"] = self.shared
-        self.known["faults"] = self.meter.hardware.faults()
+        self.neighbours.compare(self.known["place"])
+        self.known["shared"] = self.neighbours.shared
+        self.known["faults"] = [*self.meter.hardware.faults(), *self.probe_said]
         self.known["meter"] = self.meter.kept()
         self.known["timeline"] = {"rows": self.timeline.rows, "stride": self.timeline.stride}
-        self.known["corunners"] = self.corunners
+        self.known["corunners"] = self.neighbours.overlap_s
         self.known["seen_s"] = round(self._elapsed_s(now), 3)
         try:
             state.save(self.spool, self.key, "json", self.known, durable=False)
         except OSError as error:
             log.line(f"sampler {self.key}: {error}")
 
-    def _meet_corunners(self, now: float) -> None:
-        """Every other unfinished job of this node shared it since the last look."""
-        ended = set(self.spool.keys("end", "record", "done"))
-        for key in self.spool.keys("json"):
-            if key == self.key or key in ended:
-                continue
-            job = str(split_key(key)[0])
-            if job in self.corunners or len(self.corunners) < MAX_CORUNNERS:
-                self.corunners[job] = self.corunners.get(job, 0.0) + now - self.looked_s
-        self.looked_s = now
+    def _contention(self) -> Contention | None:
+        """The probe that a site asked for; its first look is before the job's processes are."""
+        if self.config.contention_probe == "off":
+            return None
+        from slurm_ext.node.contention import Contention
+
+        return Contention(self.config.contention_probe)
+
+    def _probe(self, probe: Contention, now: float) -> None:
+        try:
+            if not self.meter.processes.members:
+                probe.before()
+                return
+            mine = self.meter.look_around()["cpus"]
+            probe.step(self._elapsed_s(now), mine, self.neighbours.cpus(), self.meter.progress)
+        # Whatever it was: the probe is given up, the record is not.
+        except Exception as error:
+            self.contention, probe.why = None, f"{type(error).__name__}: {error}"
+        self.meter.totals.update(probe.totals())
+        self.probe_said = [f"contention probe: {probe.why}"] if probe.why else []
 
     def _place(self) -> dict[str, Any]:
         """Where the job may run, for itself and for its neighbours' samplers."""
         names = (self.known.get("allocation") or {}).get("gpus") or []
         return {**self.meter.look_around(), "gpu_names": names}
-
-    def _compare_places(self) -> None:
-        """What is shared with those that are here now and were not compared yet."""
-        compared = 0
-        for key in self.spool.keys("json"):
-            job = str(split_key(key)[0])
-            if key == self.key or job not in self.corunners or job in self.shared:
-                continue
-            other = (state.load(self.spool, key, "json") or {}).get("place") or {}
-            if other.get("cpus") and self.known["place"]["cpus"]:
-                self.shared[job] = common(self.known["place"], other)
-            compared += 1
-            if compared >= MAX_COMPARED:
-                return
 
     def _pause(self, cost_s: float) -> float:
         elapsed_s = self._elapsed_s(state.uptime_s())
