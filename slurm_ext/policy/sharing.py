@@ -27,6 +27,7 @@ from slurm_ext.policy.sharing_terms import (
 )
 from slurm_ext.policy.sharing_weight import typical, weight_of
 
+EARLIER = 1e-3  # of a pair's weight: what one place in the queue counts for
 Fits = Callable[[Sequence[Candidate], str | None], bool]
 
 __all__ = ["Candidate", "Foretells", "Pair", "SharingRules", "Verdict", "fit_to_share", "pairs"]
@@ -55,7 +56,7 @@ def pairs(
     found: list[Pair] = []
     for first in range(0, len(waiting), rules.window):
         window = waiting[first : first + rules.window]
-        made = _matched(_possible(window, groups, weighing))
+        made = _matched(_possible(window, groups, weighing), window)
         taken = {pair.place for pair in made}
         groups = [group for group in groups if group[0].place not in taken]
         found += made
@@ -113,9 +114,14 @@ def _beside(one: Candidate, other: Candidate, once: "_Once", rules: SharingRules
     return Verdict(share=why is None, worst=low, beside=other.solo.key, reason=reason)
 
 
-def _matched(possible: Mapping[Edge, Pair]) -> list[Pair]:
-    chosen = best_matching({edge: pair.weight for edge, pair in possible.items()})
-    return [possible[edge] for edge in chosen]
+def _matched(possible: Mapping[Edge, Pair], window: Sequence[Candidate]) -> list[Pair]:
+    """The best pairs; among equals those of whoever came first."""
+    late = {one.job: 1 - EARLIER * at for at, one in enumerate(window)}
+    weights = {
+        (a, b): pair.weight * late.get(a, 1.0) * late.get(b, 1.0)
+        for (a, b), pair in possible.items()
+    }
+    return [possible[edge] for edge in best_matching(weights)]
 
 
 def _possible(

@@ -31,10 +31,15 @@ def floor_of(one: Candidate, rules: SharingRules) -> float:
 
 
 def counted_on(speed: Speed, rules: SharingRules) -> float:
-    """The speed that decides: the lower bound; of the untested nothing bad is assumed."""
-    if rules.untested and speed.evidence is Evidence.PRIOR:
-        return max(speed.mean, 1.0)
-    return speed.low
+    """The speed that decides.
+
+    Where sharing is our doing, the lower bound. Where jobs meet anyway, parting them is our doing
+    and costs half a node: there the mean, and of the unknown nothing bad is assumed. The watch
+    (companions.py) finds whoever was hoped too much of.
+    """
+    if not rules.anyway:
+        return speed.low
+    return 1.0 if speed.evidence is Evidence.PRIOR else speed.mean
 
 
 def unwilling(one: Candidate, rules: SharingRules) -> str | None:

@@ -48,7 +48,7 @@ class SharingRules:
     gpu_mem_bytes: float | None = None  # of one GPU, for all together
     bad_pairs: AbstractSet[frozenset[str]] = frozenset()  # solo keys that are kept apart
     most_together: int = 2
-    untested: bool = False  # jobs may meet of which nothing is known: Slurm lets them meet anyway
+    anyway: bool = False  # Slurm lets them meet if we do not part them: CPU jobs on a node
     window: int = WINDOW
 
 

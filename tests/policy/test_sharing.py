@@ -221,7 +221,7 @@ def test_unknown_memory_does_not_fit_a_limit() -> None:
 class Unknown(Table):
     """Nothing but jobs in general."""
 
-    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:  # noqa: ARG002 (a door's signature)
+    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:
         """A guess with a bound that rules out everything."""
         return Speed(mean=0.75, low=0.25, high=1.2, evidence=Evidence.PRIOR)
 
@@ -230,7 +230,7 @@ def test_jobs_of_which_nothing_is_known_meet_only_where_they_would_anyway() -> N
     """A GPU is not shared on a guess; CPU jobs that Slurm puts on one node stay so."""
     two = [job("a"), job("b")]
     assert not pairs(two, [], Unknown({}), rules=RULES)
-    assert pairs(two, [], Unknown({}), rules=SharingRules(untested=True))
+    assert pairs(two, [], Unknown({}), rules=SharingRules(anyway=True))
 
 
 def test_at_submission_the_worst_companion_decides() -> None:
