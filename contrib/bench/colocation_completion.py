@@ -11,7 +11,7 @@ likeliest of the revealed pairs, its interval by pairs left out. With nothing re
 colocation_new_gpu.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,10 @@ from colocation_metrics import (  # type: ignore[import-not-found]
     scores,
     wanted,
 )
-from colocation_new_gpu import columns, unseen  # type: ignore[import-not-found]
+from colocation_new_gpu import columns, deviations, unseen  # type: ignore[import-not-found]
 
 from slurm_ext.facts.errors import InputError
-from slurm_ext.model.completion import Seen, complete
+from slurm_ext.model.completion import Completion, Seen, complete
 from slurm_ext.model.completion_kernel import Kernel, Trait
 from slurm_ext.model.slowdown import HIGH_SDS, LOW_SDS, NORMAL_90
 from slurm_ext.training.completion import likeliest, misses
@@ -41,6 +41,7 @@ TARGETS = {"p100": 0.038, "v100": None}  # V100: none, it was seen while buildin
 TARGET = 0.033  # on a GPU never seen
 SCORED_SHARE = 0.2
 DOWN, UP = LOW_SDS / NORMAL_90, HIGH_SDS / NORMAL_90  # of a symmetric 90 % interval's half
+LENT = (0.25, 0.5, 0.75, 1.0)  # shares of another GPU's deviations that are tried
 ALS_RANK, ALS_ROUNDS, ALS_PULL = 3, 30, 0.1
 
 
@@ -119,25 +120,51 @@ def _told(drawn: Drawn, *, quick: bool) -> Told:
 
 
 def _completed(drawn: Drawn) -> tuple[Array, Array, Array]:
-    seen = [
-        Seen(
-            job=a,
-            partner=b,
-            device=drawn.new.gpu,
-            log_speed=float(np.log(drawn.new.speeds[a, b])),
-            log_sd=0.0,
-        )
-        for a, b in drawn.known
-    ]
+    """What another GPU tells of a pair counts as far as the revealed pairs bear it out."""
     traits = _traits(drawn)
+    kernel = likeliest(_seen(drawn, {}), Kernel(), traits=traits)
+    lent = min(
+        _lendings(drawn),
+        key=lambda each: _missed(complete(_seen(drawn, each), kernel=kernel, traits=traits)),
+    )
+    seen = _seen(drawn, lent)
     kernel = likeliest(seen, Kernel(), traits=traits)
     filled = complete(seen, kernel=kernel, traits=traits, jobs=list(drawn.new.solo))
     off, sds = filled.all_told(drawn.asked, drawn.new.gpu)
-    mean = kernel.level + off
+    mean = kernel.level + off + np.array([lent.get(pair, 0.0) for pair in drawn.asked])
     missed = np.sort(np.abs(misses(seen, Kernel(), traits=traits)))
     wide = missed[min(len(missed) - 1, int(np.ceil(0.9 * (len(missed) + 1))) - 1)]
     half = wide * np.sqrt(sds**2 + kernel.noise_var)
     return np.exp(mean), np.exp(mean - DOWN * half), np.exp(mean + UP * half)
+
+
+def _seen(drawn: Drawn, lent: Mapping[tuple[str, str], float]) -> list[Seen]:
+    """The revealed pairs, off what is lent to them."""
+    speeds = drawn.new.speeds
+    return [
+        Seen(
+            job=pair[0],
+            partner=pair[1],
+            device=drawn.new.gpu,
+            log_speed=float(np.log(speeds[pair])) - lent.get(pair, 0.0),
+            log_sd=0.0,
+        )
+        for pair in drawn.known
+    ]
+
+
+def _lendings(drawn: Drawn) -> Iterator[dict[tuple[str, str], float]]:
+    """None, then shares of each other GPU's deviations from its own mean."""
+    yield {}
+    for other in drawn.others:
+        off = deviations(other)
+        for share in LENT:
+            yield {pair: share * each for pair, each in off.items()}
+
+
+def _missed(filled: Completion) -> float:
+    """Mean miss of pairs left out."""
+    return float(np.abs(filled.left_out()[0]).mean())
 
 
 def _traits(drawn: Drawn) -> dict[str, Trait]:

@@ -27,6 +27,7 @@ class Source:
     """Another GPU's table, in logs."""
 
     table: Table
+    off: dict[tuple[str, str], float]
     level: float
     sd: float
     share: float
@@ -58,7 +59,7 @@ def unseen(
     share, level = sources[0].share, float(np.mean([one.level for one in sources]))
     logs = np.array([
         level
-        + share * np.mean([_deviation(one, pair) for one in sources])
+        + share * np.mean([one.off.get(pair, 0.0) for one in sources])
         + BOUND * (1.0 - share) * ratios[pair[1]].mean()
         for pair in asked
     ])  # fmt: skip
@@ -74,17 +75,18 @@ def sliced(gpu: str) -> bool:
     return gpu[:1].lower() in {"k", "m", "p"} and gpu[1:2].isdigit()
 
 
+def deviations(other: Table) -> dict[tuple[str, str], float]:
+    """Of each pair: its log speed from the mean of the table."""
+    level = float(np.log(list(other.speeds.values())).mean())
+    return {pair: float(np.log(speed)) - level for pair, speed in other.speeds.items()}
+
+
 def _source(new: Table, other: Table) -> Source:
     logs = np.log(list(other.speeds.values()))
     share = SAME_KIND if sliced(new.gpu) == sliced(other.gpu) else OTHER_KIND
-    return Source(other, float(logs.mean()), float(logs.std()), share)
+    return Source(other, deviations(other), float(logs.mean()), float(logs.std()), share)
 
 
 def _nearest(sources: Sequence[Source]) -> list[Source]:
     most = max(one.share for one in sources)
     return [one for one in sources if one.share == most]
-
-
-def _deviation(source: Source, pair: tuple[str, str]) -> float:
-    speed = source.table.speeds.get(pair)
-    return 0.0 if speed is None else float(np.log(speed)) - source.level
