@@ -3,6 +3,7 @@
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,9 +35,18 @@ ONLY_IN_TRAINING = {"torch", "sklearn", "lightgbm"}
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE)
 
 
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Its imports and assertions, found once for all tests."""
+    wanted = (ast.Import, ast.ImportFrom, ast.Assert)
+    return tuple(
+        node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, wanted)
+    )
+
+
 def imports_of(path: Path) -> Iterator[str]:
     """Every module that the file imports, at its top or inside a function."""
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -92,4 +102,4 @@ def test_history_borrows_only_the_spools_reader_from_the_node() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_product_code_does_not_assert(path: Path) -> None:
     """A check that `python -O` removes is no check."""
-    assert not any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(path.read_bytes())))
+    assert not any(isinstance(node, ast.Assert) for node in nodes_of(path))
