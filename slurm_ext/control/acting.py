@@ -104,6 +104,7 @@ def _hold(
 ) -> None:
     """To its cores by number, or a weight; where neither can be, to so much time.
 
+    Nobody has to wait for those who want more than their own: who does not is served before them.
     Under quotas whoever is within his share is served before those who are beyond theirs.
     """
     share, cores = tenancy.share, _cores(tenancy, units, machine)
@@ -112,8 +113,9 @@ def _hold(
         if share.pinned != pin:
             share.pin(pin)
     elif machine.lends and share.lends:
-        if share.weight != (cores, mean_cores):
-            share.weigh(cores, mean_cores)
+        capped = tenancy.sated and not tenancy.agreed
+        if not share.weighs(cores, mean_cores, capped=capped):
+            share.weigh(cores, mean_cores, capped=capped)
     elif (share.held_cores, share.first) != (cores, first):
         share.limit(cores, first=first)
 

@@ -18,7 +18,7 @@ from slurm_ext.control.errors import GoneError
 from slurm_ext.control.place import Place
 from slurm_ext.control.quota import Quota
 from slurm_ext.control.reads import Reads
-from slurm_ext.control.weight import Weight
+from slurm_ext.control.weight import AHEAD, Weight
 from slurm_ext.node import state
 from slurm_ext.node.places import Spool, split_key
 
@@ -96,13 +96,26 @@ class Share:
         self._note()
         self._quota.give(cores, first=first)
 
-    def weigh(self, cores: float, mean_cores: float) -> None:
-        """Sure of so many cores from now on, and of what others leave (weight.py)."""
-        if not self._weight.usable:
+    def weigh(self, cores: float, mean_cores: float, *, capped: bool = False) -> None:
+        """Sure of so many cores from now on, and of what others leave (weight.py).
+
+        `capped`: before others, and never more.
+        """
+        if not (self._weight.usable and self._quota.usable):
             raise GoneError("no CPU weight can be set for this job")
-        self.weight = (cores, mean_cores)
+        if self.cores is not None and not capped:
+            self._quota.lift()
+        self.weight = (cores * (AHEAD if capped else 1), mean_cores)
+        self.cores = cores if capped else None
         self._note()
-        self._weight.give(cores, mean_cores)
+        self._weight.give(*self.weight)
+        if capped:
+            self._quota.cap(cores)
+
+    def weighs(self, cores: float, mean_cores: float, *, capped: bool) -> bool:
+        """Whether `weigh` would change nothing."""
+        weight = (cores * (AHEAD if capped else 1), mean_cores)
+        return self.weight == weight and (self.cores is not None) == capped
 
     def pin(self, cores: frozenset[int]) -> None:
         """Run on these cores only from now on."""

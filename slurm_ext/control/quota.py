@@ -26,19 +26,33 @@ class Quota:
         return bool(self.kept)
 
     def give(self, cores: float, *, first: bool = False) -> None:
-        """Give the job `cores` cores' worth of time. Raises GoneError or OSError.
+        """Give the job `cores` cores' worth of time; `first`: in a group of ours before others.
 
-        In a group of ours it also saves up what it left unused, for one period, and `first` has it
-        served before others.
+        Raises GoneError or OSError.
+        """
+        self.cap(cores)
+        if self.kept["own"]:
+            _tune(Path(self.kept["folder"]), "cpu.shares", FIRST if first else USUAL)
+
+    def cap(self, cores: float) -> None:
+        """Never more than `cores` cores' worth of time. Raises GoneError or OSError.
+
+        In a group of ours it saves up what it left unused, for one period.
         """
         folder = enter(self.kept, self._place)
         if self.kept["own"]:
             (folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-            _tune(folder, "cpu.shares", FIRST if first else USUAL)
             _tune(folder, "cpu.cfs_burst_us", 0)  # never above the quota
         write(folder, _name(folder), _text(folder, cores))
         if self.kept["own"]:
             _tune(folder, "cpu.cfs_burst_us", round(cores * PERIOD_US))
+
+    def lift(self) -> None:
+        """No quota any more, in the group where it is. Raises GoneError or OSError."""
+        folder = Path(self.kept["folder"])
+        if self.kept["own"]:
+            _tune(folder, "cpu.cfs_burst_us", 0)
+        write(folder, _name(folder), "-1" if self.kept["own"] else self.kept["before"])
 
     def join(self) -> None:
         """Bring processes into our own group that came from elsewhere since."""

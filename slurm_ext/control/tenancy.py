@@ -15,6 +15,7 @@ from slurm_ext.control.jobs import Job, Running
 from slurm_ext.control.measure import Knob, knob, measured, reach
 from slurm_ext.facts.records import LoaderRun
 from slurm_ext.model.estimate import Estimate
+from slurm_ext.policy.division import sated
 from slurm_ext.policy.drift import WINDOWS, Watch, watched
 from slurm_ext.policy.offers import Offer
 from slurm_ext.policy.tenants import Tenant
@@ -48,6 +49,7 @@ class Tenancy:
         self.measured: float | None = None  # samples/s of one process
         self.known: Estimate | None = None
         self.agreed = False
+        self.sated = False  # its share is all that it can use
         self.pids: tuple[int, ...] = ()
         self._runs: deque[LoaderRun] = deque(maxlen=MOST_RUNS)
         self._base: tuple[float, Sequence[Mapping[str, Any]]] = (0.0, ())
@@ -81,6 +83,7 @@ class Tenancy:
         """The job as the policy sees it."""
         self.share_units = share_units
         known = self._offers(units, grain_cores)
+        self.sated = sated(known, share_units)
         least = -(-self.job.gpus // grain_cores) if self.job.gpus else 1
         return Tenant(
             job=self.job.key,
@@ -164,7 +167,9 @@ class Tenancy:
             return
         if base and self._runs and now - since_s < self._pace.window_s:
             return  # whoever knows nothing takes the first that is sure
-        cores = self.share.held_cores if self.share.weight is None else reach(summaries)
+        cores = self.share.held_cores
+        if cores is None and self.share.weight is not None:
+            cores = reach(summaries)
         run = measured(base, summaries, cpus=self.job.cpus, gpus=self.job.gpus, cores=cores)
         if run is not None:
             self._learn(run)

@@ -102,6 +102,15 @@ def test_a_weight_where_slurm_has_no_group(place: Place, child: "subprocess.Pope
     assert (own / "cpu.cfs_quota_us").read_text().strip() == "-1"
     assert (own / "cgroup.procs").read_text().split() == [str(child.pid)]
     assert share.held_cores is None
+    share.weigh(0.75, 2.0, capped=True)
+    assert share.weighs(0.75, 2.0, capped=True)
+    assert (own / "cpu.shares").read_text().strip() == "6144"
+    assert (own / "cpu.cfs_quota_us").read_text().strip() == "15000"
+    assert share.held_cores == 0.75
+    share.weigh(0.75, 2.0)
+    assert not share.weighs(0.75, 2.0, capped=True)
+    assert (own / "cpu.shares").read_text().strip() == "768"
+    assert (own / "cpu.cfs_quota_us").read_text().strip() == "-1"
     undo(place, share.kept)
     assert not own.exists()
     assert f"dlqueue_{NODE}" not in Path(f"/proc/{child.pid}/cgroup").read_text()

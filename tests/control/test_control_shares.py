@@ -148,11 +148,15 @@ def test_a_weight_of_version_2(place: Place) -> None:
     assert share.lends
     share.weigh(3.0, 2.0)
     assert (job / "cpu.weight").read_text() == "150"
+    share.weigh(0.5, 2.0, capped=True)
+    assert (job / "cpu.weight").read_text() == "200"
+    assert (job / "cpu.max").read_text() == "10000 20000"
     share.weigh(1e6, 2.0)
+    assert (job / "cpu.max").read_text() == "max 100000"
     assert (job / "cpu.weight").read_text() == "10000"
     undo(place, share.kept)
     assert (job / "cpu.weight").read_text() == "100"
-    assert (job / "cpu.max").read_text() == "max 100000\n"
+    assert (job / "cpu.max").read_text() == "max 100000"
 
 
 def test_below_a_users_group_there_is_no_weight(place: Place) -> None:
