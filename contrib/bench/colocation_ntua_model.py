@@ -90,7 +90,8 @@ def folds(runs: Runs) -> dict[str, list[tuple[str, Rows, Rows]]]:
     """
     made: dict[str, list[tuple[str, Rows, Rows]]] = {"counts": [], "campaigns": [], "families": []}
     for kind, name in enumerate(KINDS):
-        for many in sorted(set(runs.beside[:, kind]) - {0.0, 1.0}):
+        met = runs.beside[np.isfinite(runs.beside[:, kind]), kind]
+        for many in sorted(set(met) - {0.0, 1.0}):
             rows = runs.beside[:, kind] == many
             made["counts"].append((f"{int(many)} {name}", ~rows, rows))
     for way, names in (("campaigns", runs.campaign), ("families", runs.family)):

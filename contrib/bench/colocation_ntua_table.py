@@ -31,7 +31,7 @@ NAMES = (
     *(f"mean_{name}" for name in _SYSTEM),
     *(f"mean_Core{core}_{name}" for name in _CORE for core in range(CORES)),
 )
-_PODS = re.compile(r"(\d+)[\W_x]*(?:[a-z-]*?(?:bench|stress|ng)[\W_]*)*(cpu|l3|mem)")
+_PODS = re.compile(r"(?<![a-z0-9])(\d+)[\W_x]*(?:[a-z-]+[\W_]+){0,2}?(cpu|l3|mem)")
 _LABEL = re.compile(r"(cpu|l3|mem)[a-z]*_?(\d+)")
 
 
