@@ -9,9 +9,11 @@ Two different folders: everything in --train is learnt from, the rows of --test 
 same folder twice is the development protocol: each family, model or campaign is foretold by what
 was learnt without it, every part in turn.
 
-Protocols: colocation_tf.py (unseen families, solo counters of a profiler), colocation_lucid.py
-(unseen models, NVML's solo figures), and what is listed in PROTOCOLS. Speeds are relative to the
-job alone; figures and what accept means: colocation_metrics.py.
+Protocols, in this order (each file says what it learns from and what was shaped on the tables):
+colocation_tf.py (unseen families, solo counters of a profiler), colocation_lucid.py (unseen models,
+NVML's solo figures), colocation_completion.py (a new GPU with some of its pairs revealed) and
+colocation_ntua.py (unseen campaigns and mixes of CPU interference). Speeds are relative to the job
+alone; figures and what accept means: colocation_metrics.py.
 """
 
 import argparse

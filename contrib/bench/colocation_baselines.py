@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 Method = Callable[[Array, Array, Array], Array]
 
 TREES = 300
-MOST_GP_ROWS = 1200  # a Gaussian process costs the cube of its rows: a fixed sample above this
+MOST_GP_ROWS = 600  # a Gaussian process costs the cube of its rows: a fixed sample above this
 
 
 def mean(known: Array, speeds: Array, asked: Array) -> Array:

@@ -13,7 +13,7 @@ and dlqueue accepts by its lower end: `harmful_accepts` is the share of those ac
 below the floor, `accepted_of_good` the share of the truly good that were accepted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -148,3 +148,17 @@ def _auc(told: Array, good: NDArray[np.bool_]) -> float | None:
         return None
     above = float(rankdata(told)[good].sum()) - n_good * (n_good + 1) / 2
     return above / (n_good * n_bad)
+
+
+def joined(parts: Sequence[Told]) -> Told:
+    """The rows of all folds behind each other."""
+
+    def together(name: str) -> Array:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    baselines = {
+        name: np.concatenate([part.baselines[name] for part in parts])
+        for name in parts[0].baselines
+    }
+    measured, mean, low, high = map(together, ("measured", "mean", "low", "high"))
+    return Told(measured, mean, low, high, baselines)

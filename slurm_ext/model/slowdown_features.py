@@ -1,0 +1,108 @@
+"""Counters of a job alone as standardised numbers, for a model of what sharing does to it.
+
+A counter that was not measured is not 0 and not the mean: it is what the others make likely, with
+the variance that is left (the conditional of a normal distribution over known jobs).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, log
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+FEWEST_JOBS = 3  # with a counter, for it to be a column
+SHRUNK = 0.3  # of a correlation between counters: jobs are few
+LEAST_SD = 1e-3  # a counter that never changes says nothing
+MOST_SDS = 4.0  # further from all known jobs is as far as that: counters may be absurd
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One counter: its name, and the offset under its logarithm (None: it is taken as it is)."""
+
+    name: str
+    offset: float | None = None
+
+    def of(self, features: Mapping[str, float]) -> float:
+        """The number used; NaN where it was not measured or is none."""
+        value = features.get(self.name)
+        if value is None or not isfinite(value):
+            return float("nan")
+        if self.offset is None:
+            return float(value)
+        return log(value + self.offset) if value + self.offset > 0 else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How columns are standardised, and how they go together (`correlation`, columns²)."""
+
+    columns: tuple[Column, ...]
+    centre: "Array"
+    spread: "Array"
+    correlation: "Array"
+
+    def place(self, jobs: Sequence[Mapping[str, float]]) -> "Places":
+        """Where each job stands in every column, and how uncertain that is."""
+        rows = [self._placed(job) for job in jobs]
+        width = len(self.columns)
+        at = np.array([row[0] for row in rows]).reshape(-1, width)
+        return Places(at, np.array([row[1] for row in rows]).reshape(-1, width))
+
+    def _placed(self, job: Mapping[str, float]) -> tuple["Array", "Array"]:
+        raw = np.array([column.of(job) for column in self.columns])
+        at = np.clip((raw - self.centre) / self.spread, -MOST_SDS, MOST_SDS)
+        known = np.isfinite(at)
+        if known.all():
+            return at, np.zeros(len(at))
+        gain = _gain(self.correlation, known)
+        guess = gain @ at[known]
+        left = 1.0 - np.einsum("ij,ji->i", gain, self.correlation[np.ix_(known, ~known)])
+        variance = np.zeros(len(at))
+        at[~known], variance[~known] = guess, np.clip(left, 0.0, 1.0)
+        return at, variance
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Jobs in standardised columns: means and variances (jobs x columns)."""
+
+    at: "Array"
+    variance: "Array"
+
+    def __getitem__(self, columns: list[int]) -> "Places":
+        return Places(self.at[:, columns], self.variance[:, columns])
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+
+def scale(columns: Sequence[Column], jobs: Sequence[Mapping[str, float]]) -> Scale:
+    """Standardisation by `jobs`; a column that is flat, or that too few of them have, is left."""
+    raw = np.array([[column.of(job) for column in columns] for job in jobs])
+    raw = raw.reshape(len(jobs), len(columns))
+    kept = [
+        place
+        for place in range(len(columns))
+        if np.isfinite(raw[:, place]).sum() >= FEWEST_JOBS and np.nanstd(raw[:, place]) > LEAST_SD
+    ]
+    raw = raw[:, kept]
+    centre, spread = np.nanmean(raw, axis=0), np.nanstd(raw, axis=0)
+    standard = np.nan_to_num((raw - centre) / spread)  # absent: at the mean, which shrinks
+    together = (1.0 - SHRUNK) * (standard.T @ standard) / max(1, len(jobs))
+    np.fill_diagonal(together, 1.0)
+    return Scale(tuple(columns[place] for place in kept), centre, spread, together)
+
+
+def _gain(correlation: "Array", known: "NDArray[np.bool_]") -> "Array":
+    """Regression of the columns that are not known on those that are."""
+    if not known.any():
+        return np.zeros((int((~known).sum()), 0))
+    across = correlation[np.ix_(known, ~known)]
+    return np.asarray(np.linalg.solve(correlation[np.ix_(known, known)], across).T)

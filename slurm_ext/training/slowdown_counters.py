@@ -1,0 +1,164 @@
+"""Fits model/slowdown_counters.py to measured pairs: which likeness, which reference, how wide.
+
+What is chosen is chosen by families of jobs left out, never by rows: pairs of one family with
+itself and with everything else are foretold without any pair that it was in.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slurm_ext.facts.errors import ModelError
+from slurm_ext.facts.sharing import Solo
+from slurm_ext.model.calibration import LEVEL
+from slurm_ext.model.slowdown_counters import (
+    CountersModel,
+    Foretold,
+    View,
+    log_odds,
+    noise_var,
+    roster,
+    within,
+)
+from slurm_ext.model.slowdown_features import Column, Scale, scale
+from slurm_ext.model.slowdown_kernel import Likeness
+from slurm_ext.training.slowdown_reference import references
+
+Array = NDArray[np.float64]
+
+MOST_ROWS = 1600  # a process costs the cube of its rows
+ROWS_TO_CHOOSE = 600  # the same rows for every likeness that is tried
+FEWEST_FAMILIES = 4  # with fewer, nothing is chosen
+FEWEST_LEFT_OUT = 20  # outcomes, to calibrate by
+TOP_RANGE = (1.05, 1.5)
+NORMAL = 1.645
+LENGTHS, OWNS = (0.5, 1.0, 1.5), (0.1, 0.3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Met:
+    """`job` measured at `speed` of its own beside `beside`; a family is what is left out whole."""
+
+    job: Solo
+    beside: Solo
+    speed: float
+    family: str
+    beside_family: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a model looks at: all columns, and the views (names of some of them) it averages."""
+
+    device: str
+    columns: tuple[Column, ...]
+    views: tuple[tuple[str, ...], ...]
+
+
+def fit(rows: Sequence[Met], plan: Plan, *, seed: int = 0) -> CountersModel:
+    """A calibrated model. Raises ModelError where `rows` hold no counter that differs."""
+    rows = _some([row for row in rows if 0 < row.speed < np.inf], MOST_ROWS, seed)
+    best = chosen(rows, plan, seed)
+    model = fitted(rows, plan, best)
+    return replace(model, widths=_widths(rows, plan, best))
+
+
+def fitted(rows: Sequence[Met], plan: Plan, likeness: Likeness) -> CountersModel:
+    """The process over `rows` with this likeness; its interval is not calibrated yet."""
+    if not rows:
+        raise ModelError("no pair was measured: nothing to learn from")
+    pairs = [(row.job, row.beside) for row in rows]
+    among = scale(plan.columns, _different(rows))
+    if not among.columns:
+        raise ModelError("no counter of the jobs differs between them: nothing to learn from")
+    jobs, met = roster(among, pairs)
+    truer = references(rows)
+    speeds = np.array([row.speed / truer.get(row.job.key, 1.0) for row in rows])
+    top = float(np.clip(1.05 * np.quantile(speeds, 0.98), *TOP_RANGE))
+    odds, noise = log_odds(speeds, top), noise_var(likeness, speeds, top)
+    level = float(odds.mean())
+    views = []
+    for columns in _views(among, plan):
+        covariance = within(likeness, jobs, columns).between(met, met) + np.diag(noise)
+        inverse: Array = np.linalg.inv(covariance).astype(np.float64)
+        views.append(View(columns, np.asarray(inverse @ (odds - level)), inverse))
+    return CountersModel(
+        device=plan.device, scale=among, likeness=likeness, jobs=jobs, met=met, views=tuple(views),
+        level=level, top=top, references=truer,
+    )  # fmt: skip
+
+
+def chosen(rows: Sequence[Met], plan: Plan, seed: int = 0) -> Likeness:
+    """Of all likenesses, the one with the least error over families that were left out."""
+    if len(_families(rows)) < FEWEST_FAMILIES:
+        return Likeness()
+    few = _some(rows, ROWS_TO_CHOOSE, seed)
+    tried = [
+        Likeness(length=length, own_load=own, own_slice=max(own, 0.2))
+        for length, own in product(LENGTHS, OWNS)
+    ]
+    errors = [
+        np.mean([np.abs(told.mean - speeds).mean() for told, speeds in left_out(few, plan, one)])
+        for one in tried
+    ]
+    return tried[int(np.argmin(errors))]
+
+
+def left_out(
+    rows: Sequence[Met], plan: Plan, likeness: Likeness
+) -> Iterator[tuple[Foretold, Array]]:
+    """Each family's pairs as foretold without it, and their measured speeds."""
+    for family in _families(rows):
+        asked = [row for row in rows if family in {row.family, row.beside_family}]
+        known = [row for row in rows if family not in {row.family, row.beside_family}]
+        if known:
+            model = fitted(known, plan, likeness)
+            told = model.speeds([(row.job, row.beside) for row in asked])
+            yield told, np.array([row.speed for row in asked])
+
+
+def _widths(rows: Sequence[Met], plan: Plan, likeness: Likeness) -> tuple[float, float]:
+    """Split conformal: standard deviations below and above that held nine in ten left-out pairs."""
+    if len(_families(rows)) < 2:
+        return NORMAL, NORMAL
+    off: list[float] = []
+    top = fitted(rows, plan, likeness).top
+    for told, speeds in left_out(rows, plan, likeness):
+        off.extend((log_odds(speeds, top) - told.log_odds) / told.log_odds_sd)
+    if len(off) < FEWEST_LEFT_OUT:
+        return NORMAL, NORMAL
+    tail = (1.0 - LEVEL) / 2.0
+    below, above = np.quantile(off, [1.0 - tail, tail])
+    return max(float(below), 0.1), max(-float(above), 0.1)
+
+
+def _families(rows: Sequence[Met]) -> list[str]:
+    return sorted({name for row in rows for name in (row.family, row.beside_family)})
+
+
+def _different(rows: Sequence[Met]) -> list[dict[str, float]]:
+    """The counters of every job once."""
+    every = {
+        (solo.key, tuple(sorted(solo.features.items()))): dict(solo.features)
+        for row in rows
+        for solo in (row.job, row.beside)
+    }
+    return [every[who] for who in sorted(every)]
+
+
+def _views(among: Scale, plan: Plan) -> list[tuple[int, ...]]:
+    """The plan's views as places of columns that there are; all columns where none is left."""
+    at = {column.name: place for place, column in enumerate(among.columns)}
+    views = [tuple(at[name] for name in view if name in at) for view in plan.views]
+    kept = list(dict.fromkeys(view for view in views if view))
+    return kept or [tuple(range(len(among.columns)))]
+
+
+def _some(rows: Sequence[Met], most: int, seed: int) -> list[Met]:
+    if len(rows) <= most:
+        return list(rows)
+    picked = np.random.default_rng(seed).choice(len(rows), most, replace=False)
+    return [rows[place] for place in sorted(picked)]
