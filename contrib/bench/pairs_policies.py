@@ -1,0 +1,100 @@
+"""The policies that pairs.py compares, as choices on a node of two slots."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+from pairs_replay import SLOTS, Chooser, Job  # type: ignore[import-not-found]  # beside this file
+
+from slurm_ext.facts.sharing import Evidence, Solo, Speed, Together
+from slurm_ext.model.slowdown import slowdowns
+from slurm_ext.policy.sharing import Candidate, Foretells, SharingRules
+from slurm_ext.policy.steering import Place, steer
+
+FLOOR = 0.85
+NOISE = 0.03  # of one measured run's speed: what two runs of one job differ by
+PLACE = "node"
+
+
+class Measured:
+    """Speeds as they were measured: the oracle's knowledge."""
+
+    def __init__(self, speed: Mapping[tuple[str, str], float]) -> None:
+        self._speed = speed
+
+    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:  # noqa: ARG002 (a door's signature)
+        """The product over those beside; two never have more than one."""
+        value = 1.0
+        for one in beside:
+            value *= self._speed[job.key, one.key]
+        return Speed(mean=value, low=value, high=value, evidence=Evidence.PAIR)
+
+
+def fifo(waiting: Sequence[Job], running: Sequence[Job]) -> Sequence[Job]:
+    """What Slurm does: the first in the queue takes the slot."""
+    return waiting[: SLOTS - len(running)]
+
+
+def alone(waiting: Sequence[Job], running: Sequence[Job]) -> Sequence[Job]:
+    """Never sharing."""
+    return waiting[:1] if not running else []
+
+
+def at_random(seed: int) -> Chooser:
+    """Anybody of the queue takes the slot."""
+    dice = random.Random(seed)
+
+    def choose(waiting: Sequence[Job], running: Sequence[Job]) -> Sequence[Job]:
+        return dice.sample(list(waiting), min(len(waiting), SLOTS - len(running)))
+
+    return choose
+
+
+def steered(
+    known: Foretells, *, floor: float = FLOOR, told: Callable[[str, float], None] | None = None
+) -> Chooser:
+    """Dlqueue's own policy; `told` hears the lower bound of whoever starts beside another."""
+    rules = SharingRules(floor=floor, anyway=True)
+
+    def choose(waiting: Sequence[Job], running: Sequence[Job]) -> Sequence[Job]:
+        queue = [_candidate(job, rank) for rank, job in enumerate(waiting)]
+        here = [_candidate(job, 0, PLACE) for job in running]
+        places = [Place(name=PLACE, free_cpus=SLOTS - len(running))]
+        steps = steer(queue, here, places, known, rules=rules)
+        for step in steps:
+            if step.start and step.pair and told:
+                for name, speed in step.pair.speeds.items():
+                    if speed.evidence is not Evidence.PRIOR:
+                        told(name, speed.low)
+        started = {step.job for step in steps if step.start}
+        return [job for job in waiting if job.name in started]
+
+    return choose
+
+
+def learned(runs: Sequence[Sequence[Job]], dice: random.Random) -> Foretells:
+    """The product's model of what earlier orders showed, each measurement with its noise."""
+    rows = [
+        Together(
+            job=job.kind,
+            partners=(other,),
+            speed=rate * dice.lognormvariate(0.0, NOISE),
+            seconds=seconds,
+        )
+        for order in runs
+        for job in order
+        for other, rate, seconds in job.segments
+        if other is not None and seconds >= 1.0
+    ]
+    return slowdowns(rows)
+
+
+def _candidate(job: Job, rank: int, place: str | None = None) -> Candidate:
+    return Candidate(
+        job=job.name,
+        solo=Solo(key=job.kind),
+        user="user",
+        remaining_s=job.left_s,
+        opted_in=True,
+        rank=float(rank),
+        place=place,
+    )
