@@ -1,8 +1,10 @@
 """How nginx fares beside noisy neighbours, from counters of the run and from who is there.
 
-Three forests in logs are averaged (geometric mean): counters alone; counters and the prior; and
-what counters say of the prior's miss. The prior is the product of what each kind of neighbour does
+Four forests in logs are averaged (geometric mean): counters relative to the campaign's own quiet
+runs; what they say of the prior's miss; counters core by core as they are, with who is beside; and
+what those say of the prior's miss. The prior is the product of what each kind of neighbour does
 alone, learnt from runs of one kind: model/composition.py's idea, for the 99th percentile.
+Which four: by families, campaigns and counts left out of the development table.
 """
 
 from collections.abc import Callable
@@ -17,7 +19,7 @@ RATE_WIDTH = 0.35  # of the log of the request rate: runs at a near rate count m
 FAR = 0.01  # and those at any other a little
 TREES, LEAF, COLUMNS = 80, 2, 0.4
 LOWEST = 0.01
-LOW_Q, HIGH_Q = 0.04, 0.93  # of misses: nearly nine in ten between; runs alone add to them
+LOW_Q, HIGH_Q = 0.04, 0.94  # of misses: nearly nine in ten between; runs alone add to them
 FLOOR_WIDTH = 0.03
 Rows = NDArray[np.bool_]
 
@@ -37,16 +39,25 @@ class Miss:
 
 def foretell(train: Runs, asked: Runs, *, seed: int = 0, trees: int = TREES) -> Array:
     """Speeds of `asked`; those without a neighbour are at their own."""
-    counters = [_counters(one, (train, asked)) for one in (train, asked)]
     own, other = product(train, train, apart=True), product(train, asked)
+    both = list(zip((train, asked), (own, other), strict=True))
+    counters = [_counters(one, (train, asked)) for one in (train, asked)]
     with_prior = [
         np.column_stack([columns, np.log(prior), _many(one)])
-        for columns, prior, one in zip(counters, (own, other), (train, asked), strict=True)
+        for columns, (one, prior) in zip(counters, both, strict=True)
+    ]
+    plain = [np.column_stack([one.context, one.beside, one.plain]) for one, _ in both]
+    plain_prior = [
+        np.column_stack([one.context, _many(one), np.log(prior), one.plain]) for one, prior in both
     ]
     logs = np.log(np.maximum(train.speed, LOWEST))
-    made = [_forest(counters, logs, seed, trees), _forest(with_prior, logs, seed + 1, trees)]
     missed = logs - np.log(own)
-    made.append(np.log(other) + _forest(with_prior, missed, seed + 2, trees))
+    made = [
+        _forest(counters, logs, seed, trees),
+        np.log(other) + _forest(with_prior, missed, seed + 1, trees),
+        _forest(plain, logs, seed + 2, trees),
+        np.log(other) + _forest(plain_prior, missed, seed + 3, trees),
+    ]
     known = np.isfinite(asked.beside).all(axis=1)
     middle = np.where(known, np.mean(made, axis=0), made[0])
     return np.where(asked.alone, 1.0, np.exp(middle))

@@ -61,7 +61,8 @@ class Slowdowns:
 
     def speed(self, job: Solo, beside: Sequence[Solo], device: str = CPU) -> Speed:
         """`job`'s speed beside all of `beside` at once on `device`."""
-        composed = compose([self._pair(job, other, device) for other in beside])
+        pairs = [self._pair(job, other, device) for other in beside]
+        composed = compose(pairs, on_cpu=device == CPU)
         met = self.met.get(key(job.key, (one.key for one in beside), device))
         if met is None or len(beside) < 2:
             return composed

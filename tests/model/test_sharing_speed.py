@@ -97,10 +97,26 @@ def test_more_partners_are_never_safer() -> None:
 def test_slices_of_time_add_up() -> None:
     """Three equal jobs that take turns have a third each."""
     half = Speed(mean=0.5, low=0.4, high=0.6, evidence=Evidence.PAIR, runs=2)
-    told = compose([half, half])
+    told = compose([half, half], on_cpu=False)
     assert told.mean == pytest.approx(1 / 3)
     assert told.low == pytest.approx(0.16)
     assert told.runs == 2
+
+
+def test_on_cpus_several_are_worse_than_their_product() -> None:
+    """As was seen of neighbours of one kind: the bound is below the product of the bounds."""
+    pair = Speed(mean=0.9, low=0.8, high=1.0, evidence=Evidence.PAIR, runs=2)
+    told = compose([pair, pair], on_cpu=True)
+    assert told.mean == pytest.approx(0.81)
+    assert told.low < 0.64
+
+
+def test_nobody_gains_from_company() -> None:
+    """A pair measured faster than alone does not make up for another."""
+    fast = Speed(mean=1.2, low=1.1, high=1.3, evidence=Evidence.PAIR)
+    slow = Speed(mean=0.5, low=0.4, high=0.6, evidence=Evidence.PAIR)
+    for on_cpu in (True, False):
+        assert compose([fast, slow], on_cpu=on_cpu).mean == pytest.approx(0.5)
 
 
 def test_the_weakest_pair_is_the_evidence() -> None:
