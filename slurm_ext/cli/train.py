@@ -1,4 +1,4 @@
-"""`dlqueue train`: fit the shared prior from history, promote it if it is better."""
+"""`dlqueue train`: fit priors and how jobs slow each other; promote what later runs bear out."""
 
 import argparse
 import sys
