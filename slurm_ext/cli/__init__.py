@@ -14,7 +14,7 @@ COMMANDS = {
     "predict": "what dlqueue would change in a job, and why; with --what-if, other shapes",
     "explain": "what was believed, done and seen of one job",
     "history": "list, show and export the runs it learned from",
-    "train": "fit the shared prior and promote it if it is better",
+    "train": "fit priors and how jobs slow each other; promote what later runs bear out",
     "serve": "run the advisor that slurmctld asks",
     "control": "move CPUs and workers among the jobs that run on a node",
     "doctor": "what is missing or misconfigured on this machine",
