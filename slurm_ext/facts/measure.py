@@ -17,6 +17,7 @@ MIN_BATCHES = 4  # the first ones only empty the prefetch queue
 MIN_WALL_S = 1.0
 MAX_SAMPLES_PER_S = 1e9
 CLOCK_SLACK = 1.1  # waits and steps are timed apart from the whole
+MOST_OF_ANYTHING = 1e18  # seconds or samples that one job counts
 MAX_RANKS = 1_000_000  # a world beyond it is a lie of the job's own
 MAX_MODEL_CHARS = 64
 
@@ -171,7 +172,7 @@ def _added(phases: Sequence[_Json]) -> _Totals:
 def _sound(t: _Totals) -> bool:
     """Whether a machine could have measured this."""
     numbers = (t.samples, t.batches, t.wall_s, t.step_s, t.fetch_samples, t.fetch_wall_s)
-    if not all(isfinite(number) and number > 0 for number in numbers):
+    if not all(0 < number < MOST_OF_ANYTHING for number in numbers):
         return False
     if not (isfinite(t.fetch_cpu_s) and t.fetch_cpu_s >= 0 and 0 <= t.workers <= 4096):
         return False
