@@ -1,4 +1,4 @@
-"""Runs that shared a node with others, and runs that had it to themselves: training's rows.
+"""Runs that shared a node or a GPU with others, and runs that did not: training's rows.
 
 Streamed, newest end first: whoever reads stops where it has enough, and a million runs are never
 in memory at once.
@@ -48,19 +48,18 @@ def together_rows(history: History, job_id: int | None = None) -> Iterator[tuple
     return _streamed(history, sql, () if job_id is None else (job_id,))
 
 
-def alone_rows(
-    history: History, of: tuple[str | None, str | None] | None = None
-) -> Iterator[tuple[Any, ...]]:
-    """Runs that had their node to themselves, as RUN_COLUMNS; only `of` a user and job name."""
-    only = "" if of is None else "AND r.user IS ? AND r.job_name IS ?"
+def alone_rows(history: History) -> Iterator[tuple[Any, ...]]:
+    """Runs that had their GPUs to themselves, or without GPUs their node, as RUN_COLUMNS."""
+    gpus = _shared_columns(history).split(", ")[1]
     sql = f"""
     SELECT {_RUN} FROM runs r {_LOADER}
-    WHERE r.elapsed_s > 0 {only} AND NOT EXISTS (
+    WHERE r.elapsed_s > 0 AND NOT EXISTS (
       SELECT 1 FROM corunners c
-      WHERE c.run = r.id AND (c.overlap_s IS NULL OR c.overlap_s > {ALONE_S} * r.elapsed_s))
+      WHERE c.run = r.id AND (c.overlap_s IS NULL OR c.overlap_s > {ALONE_S} * r.elapsed_s)
+        AND (coalesce(r.gpus, 0) = 0 OR {gpus} IS NULL OR {gpus} <> ''))
     ORDER BY r.end_s DESC, r.id DESC
     """
-    return _streamed(history, sql, of or ())
+    return _streamed(history, sql)
 
 
 def counters_of(history: History, runs: Iterable[int]) -> Iterator[tuple[int, str, float]]:

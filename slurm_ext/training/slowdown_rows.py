@@ -2,7 +2,8 @@
 
 Rates are compared only between runs of one job in one shape (CPUs, GPUs, workers, batch), and only
 of one measure: samples/s of its training loop; else instructions/s; else, for runs of the same
-script and arguments that ended well, one whole run in its time.
+script and arguments that ended well, one whole run in its time. A job with GPUs shares with whom
+it has a GPU in common; a job without, with everybody on its node.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,20 +68,19 @@ def run_of(row: Mapping[str, Any]) -> Run | None:
 def beside(rows: Sequence[Mapping[str, Any]]) -> Beside | None:
     """Of one run's rows, one a partner: with whom it ran; None where that is not one answer."""
     run = run_of(rows[0])
-    if run is None:
+    if run is None or any(row["overlap_s"] is None for row in rows):
         return None
-    over = [(_positive(row["overlap_s"]) or 0.0, row) for row in rows]
-    if any(row["overlap_s"] is None for row in rows):
+    there = [(_positive(row["overlap_s"]) or 0.0, row) for row in rows]
+    there = [(s, row) for s, row in there if s > PASSING * run.elapsed_s]
+    if run.device != CPU:
+        if any(row["shared_gpus"] is None for _, row in there):
+            return None  # nobody looked whose GPU it was
+        there = [(s, row) for s, row in there if row["shared_gpus"]]
+    names = [key_of(row, "partner_") for _, row in there]
+    least = LEAST_OVERLAP if len(there) == 1 else WHOLE
+    if not there or None in names or min(s for s, _ in there) < least * run.elapsed_s:
         return None
-    company = [(s, row) for s, row in over if s > PASSING * run.elapsed_s]
-    names = [key_of(row, "partner_") for _, row in company]
-    least = LEAST_OVERLAP if len(company) == 1 else WHOLE
-    if not company or None in names or min(s for s, _ in company) < least * run.elapsed_s:
-        return None
-    on_gpu = all(row["shared_gpus"] for _, row in company)
-    if run.device != CPU and not on_gpu:
-        run = _on_cpu(run)  # each had its own GPU: it is the node that they shared
-    overlap = min(*(s for s, _ in company), run.elapsed_s)
+    overlap = min(*(s for s, _ in there), run.elapsed_s)
     return Beside(run=run, partners=tuple(str(name) for name in names), overlap_s=overlap)
 
 
@@ -109,13 +109,6 @@ def _measure(row: Mapping[str, Any], elapsed: float) -> tuple[tuple[Any, ...], f
     if row["state"] == "COMPLETED" and row["key_script_args"] is not None:
         return ("runs", row["key_script_args"]), 1.0 / elapsed
     return None
-
-
-def _on_cpu(run: Run) -> Run:
-    return Run(
-        run=run.run, key=run.key, shape=run.shape, rate=run.rate, elapsed_s=run.elapsed_s,
-        end_s=run.end_s, device=CPU,
-    )  # fmt: skip
 
 
 def _positive(value: Any) -> float | None:

@@ -2,6 +2,7 @@
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,10 +10,12 @@ from slurm_ext.facts.errors import ModelError
 from slurm_ext.facts.keys import solo_key, user_name_key
 from slurm_ext.facts.records import Level
 from slurm_ext.facts.sharing import Evidence, Solo
+from slurm_ext.history.shared_runs import RUN_COLUMNS
 from slurm_ext.history.store import open_history
 from slurm_ext.model.slowdown_artifact import FILE, current, load
 from slurm_ext.training.slowdown_challenge import FEWEST, challenge, split
 from slurm_ext.training.slowdown_history import Learnt, learnt
+from slurm_ext.training.slowdown_rows import run_of
 from tests.training.shared_history import JOBS, LONG_S, Site, filled, truth
 
 
@@ -47,6 +50,48 @@ def test_a_speed_is_that_of_the_time_together(tmp_path: Path) -> None:
     assert row.together.partners == (key("b"),)
     assert row.together.seconds == pytest.approx(0.25 * LONG_S)
     assert row.together.device == "cpu"
+
+
+def test_a_gpu_is_shared_by_those_who_have_it(tmp_path: Path) -> None:
+    """Another job on the node with another GPU is no company; where nobody looked: no answer."""
+    site = Site(tmp_path / "history.db")
+    with site.open() as history:
+        for _ in range(3):
+            site.pair(history, "a", "b", 1.0)
+            site.pair(history, "a", "c", 0.7)
+        history.conn.execute("UPDATE runs SET gpus = 1")
+        history.conn.execute("UPDATE loader_runs SET gpu_model = 'NVIDIA T4'")
+        history.conn.execute(
+            "UPDATE corunners SET shared_gpus = iif(run % 4 IN (1, 2), '', 'GPU-1')"
+        )
+        history.conn.execute("UPDATE corunners SET shared_gpus = NULL WHERE run > 10")
+    rows = learn(site.path).rows
+    assert [row.together.partners for row in rows] == [(key("c"),)] * 2
+    assert [row.together.speed for row in rows] == pytest.approx([0.7] * 2)
+    assert {row.together.device for row in rows} == {"NVIDIA T4"}
+
+
+@pytest.mark.parametrize(
+    ("known", "measure", "rate"),
+    [
+        ({"samples_per_s": 5.0, "instructions": 1e9}, "samples", 5.0),
+        ({"samples_per_s": float("nan"), "instructions": 1e9}, "instructions", 1e7),
+        ({"instructions": -1.0, "key_script_args": 7}, "runs", 0.01),
+        ({"key_script_args": 7, "state": "FAILED"}, None, None),
+        ({"samples_per_s": 0.0}, None, None),
+    ],
+)
+def test_the_best_measure_of_a_run_is_used(
+    known: dict[str, Any], measure: str | None, rate: float | None
+) -> None:
+    """Samples of the loop, else instructions, else whole runs of the same arguments."""
+    row = dict.fromkeys(RUN_COLUMNS) | {
+        "run": 1, "user": "ada", "job_name": "a", "state": "COMPLETED", "elapsed_s": 100.0,
+        "end_s": 1e9, **known,
+    }  # fmt: skip
+    run = run_of(row)
+    assert (run.shape[0] if run else None) == measure
+    assert (run.rate if run else None) == pytest.approx(rate)
 
 
 def test_jobs_alone_have_their_counters_a_second(whole: Path) -> None:
