@@ -31,7 +31,7 @@ from colocation_unseen import (  # type: ignore[import-not-found]
 from slurm_ext.facts.errors import InputError
 from slurm_ext.facts.sharing import Solo
 from slurm_ext.model.slowdown_features import Column
-from slurm_ext.training.slowdown_counters import Met, Plan
+from slurm_ext.training.slowdown_counters import Paired, Plan
 
 PAIRS, SOLOS = "lucid_pairs.csv", "lucid_solo.csv"
 MAE = 0.055
@@ -111,7 +111,7 @@ def _row(
     own: tuple[Name, float], other: tuple[Name, float], solos: Mapping[Name, dict[str, float]]
 ) -> Row:
     a, b = own[0], other[0]
-    met = Met(
+    met = Paired(
         job=_solo(a, solos[a]),
         beside=_solo(b, solos[b]),
         speed=own[1],

@@ -38,7 +38,7 @@ from colocation_unseen import (  # type: ignore[import-not-found]
 from slurm_ext.facts.errors import InputError
 from slurm_ext.facts.sharing import Solo
 from slurm_ext.model.slowdown_features import Column
-from slurm_ext.training.slowdown_counters import Met, Plan
+from slurm_ext.training.slowdown_counters import Paired, Plan
 
 PAIRS, PROFILES = "gavel_tf_pairs.csv", "gavel_tf_nvprof.csv"
 MAE = 0.055
@@ -163,7 +163,7 @@ def _row(
         Solo(key=side.at[2], features=_features(found))
         for side, found in zip(pair, counters, strict=True)
     )
-    met = Met(job=a, beside=b, speed=own.speed, family=own.family, beside_family=other.family)
+    met = Paired(job=a, beside=b, speed=own.speed, family=own.family, beside_family=other.family)
     raw = tuple(
         {**found, "copy_share": _copy_share(found)}.get(name, np.nan)
         for found in counters

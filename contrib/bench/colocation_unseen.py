@@ -14,7 +14,7 @@ import numpy as np
 from colocation_metrics import Told, joined  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
-from slurm_ext.training.slowdown_counters import Met, Plan, fit
+from slurm_ext.training.slowdown_counters import Paired, Plan, fit
 
 Array = NDArray[np.float64]
 QUICK_FOLDS = 2
@@ -24,7 +24,7 @@ QUICK_FOLDS = 2
 class Row:
     """One direction of a pair; `raw` are the baselines' columns of both jobs, NaN where absent."""
 
-    met: Met
+    met: Paired
     raw: tuple[float, ...]
     load: float  # of the device, 0..1, for additive utilisation
     beside_load: float

@@ -13,7 +13,7 @@ import numpy as np
 
 from slurm_ext.facts.sharing import Evidence, Solo, Speed
 from slurm_ext.model.slowdown_features import Places, Scale
-from slurm_ext.model.slowdown_kernel import Alike, Likeness, alike, variances
+from slurm_ext.model.slowdown_kernel import Likeness, alike, variances
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,6 +33,20 @@ class Jobs:
 
     keys: tuple[str, ...]
     places: Places
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What was measured: rows into Jobs, log(top / speed - 1) and the variance of it."""
+
+    rows: tuple["Rows", "Rows"]
+    log_odds: "Array"
+    noise_var: "Array"
+
+    @property
+    def level(self) -> float:
+        """Jobs in general."""
+        return float(self.log_odds.mean())
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +77,8 @@ class CountersModel:
     scale: Scale
     likeness: Likeness
     jobs: Jobs
-    met: tuple["Rows", "Rows"]
+    met: Met
     views: tuple[View, ...]
-    level: float
     top: float  # no job is faster beside another than this
     references: Mapping[str, float] = field(default_factory=dict)  # by key: true solo over recorded
     widths: tuple[float, float] = (1.645, 1.645)  # standard deviations below, above
@@ -110,10 +123,10 @@ class CountersModel:
     ) -> tuple["Array", "Array"]:
         columns = list(view.columns)
         here, known = asked.places[columns], self.jobs.places[columns]
-        towards = alike(self.likeness, here, known, shared).between(rows, self.met)
+        towards = alike(self.likeness, here, known, shared).between(rows, self.met.rows)
         explained = (towards @ view.inverse * towards).sum(axis=1)
         left = np.maximum(variances(self.likeness, here, rows) - explained, 0.0)
-        return self.level + towards @ view.weights, left
+        return self.met.level + towards @ view.weights, left
 
     def _told(
         self, pairs: Sequence[Pair], middle: "Array", spread: "Array", device: str | None
@@ -153,10 +166,13 @@ def same(one: Sequence[str], other: Sequence[str]) -> "Array":
     return np.asarray(equal & named[:, None], dtype=np.float64)
 
 
-def within(likeness: Likeness, jobs: Jobs, columns: Sequence[int]) -> Alike:
-    """The covariance's parts among the jobs that were met."""
+def view(likeness: Likeness, jobs: Jobs, met: Met, columns: Sequence[int]) -> View:
+    """The process over `columns`. Raises ValueError where `met` says what no process can."""
     places = jobs.places[list(columns)]
-    return alike(likeness, places, places, same(jobs.keys, jobs.keys))
+    among = alike(likeness, places, places, same(jobs.keys, jobs.keys))
+    covariance = among.between(met.rows, met.rows) + np.diag(met.noise_var)
+    inverse = np.asarray(np.linalg.inv(covariance), dtype=np.float64)  # LinAlgError: a ValueError
+    return View(tuple(columns), inverse @ (met.log_odds - met.level), inverse)
 
 
 def log_odds(speed: "Array", top: float) -> "Array":

@@ -24,14 +24,21 @@ MOST_SDS = 4.0  # further from all known jobs is as far as that: counters may be
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One counter: its name, and the offset under its logarithm (None: it is taken as it is)."""
+    """One counter, or one per another (`per`: misses per instruction).
+
+    `offset` is added under its logarithm; None: the number is taken as it is.
+    """
 
     name: str
     offset: float | None = None
+    per: str | None = None
 
     def of(self, features: Mapping[str, float]) -> float:
         """The number used; NaN where it was not measured or is none."""
         value = features.get(self.name)
+        if value is not None and self.per is not None:
+            whole = features.get(self.per)
+            value = value / whole if whole else None
         if value is None or not isfinite(value):
             return float("nan")
         if self.offset is None:

@@ -17,11 +17,11 @@ from slurm_ext.model.calibration import LEVEL
 from slurm_ext.model.slowdown_counters import (
     CountersModel,
     Foretold,
-    View,
+    Met,
     log_odds,
     noise_var,
     roster,
-    within,
+    view,
 )
 from slurm_ext.model.slowdown_features import Column, Scale, scale
 from slurm_ext.model.slowdown_kernel import Likeness
@@ -39,7 +39,7 @@ LENGTHS, OWNS = (0.5, 1.0, 1.5), (0.1, 0.3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Met:
+class Paired:
     """`job` measured at `speed` of its own beside `beside`; a family is what is left out whole."""
 
     job: Solo
@@ -58,7 +58,7 @@ class Plan:
     views: tuple[tuple[str, ...], ...]
 
 
-def fit(rows: Sequence[Met], plan: Plan, *, seed: int = 0) -> CountersModel:
+def fit(rows: Sequence[Paired], plan: Plan, *, seed: int = 0) -> CountersModel:
     """A calibrated model. Raises ModelError where `rows` hold no counter that differs."""
     rows = _some([row for row in rows if 0 < row.speed < np.inf], MOST_ROWS, seed)
     best = chosen(rows, plan, seed)
@@ -66,7 +66,7 @@ def fit(rows: Sequence[Met], plan: Plan, *, seed: int = 0) -> CountersModel:
     return replace(model, widths=_widths(rows, plan, best))
 
 
-def fitted(rows: Sequence[Met], plan: Plan, likeness: Likeness) -> CountersModel:
+def fitted(rows: Sequence[Paired], plan: Plan, likeness: Likeness) -> CountersModel:
     """The process over `rows` with this likeness; its interval is not calibrated yet."""
     if not rows:
         raise ModelError("no pair was measured: nothing to learn from")
@@ -74,24 +74,24 @@ def fitted(rows: Sequence[Met], plan: Plan, likeness: Likeness) -> CountersModel
     among = scale(plan.columns, _different(rows))
     if not among.columns:
         raise ModelError("no counter of the jobs differs between them: nothing to learn from")
-    jobs, met = roster(among, pairs)
+    jobs, at = roster(among, pairs)
     truer = references(rows)
     speeds = np.array([row.speed / truer.get(row.job.key, 1.0) for row in rows])
     top = float(np.clip(1.05 * np.quantile(speeds, 0.98), *TOP_RANGE))
-    odds, noise = log_odds(speeds, top), noise_var(likeness, speeds, top)
-    level = float(odds.mean())
-    views = []
-    for columns in _views(among, plan):
-        covariance = within(likeness, jobs, columns).between(met, met) + np.diag(noise)
-        inverse: Array = np.linalg.inv(covariance).astype(np.float64)
-        views.append(View(columns, np.asarray(inverse @ (odds - level)), inverse))
+    met = Met(at, log_odds(speeds, top), noise_var(likeness, speeds, top))
     return CountersModel(
-        device=plan.device, scale=among, likeness=likeness, jobs=jobs, met=met, views=tuple(views),
-        level=level, top=top, references=truer,
-    )  # fmt: skip
+        device=plan.device,
+        scale=among,
+        likeness=likeness,
+        jobs=jobs,
+        met=met,
+        views=tuple(view(likeness, jobs, met, columns) for columns in _views(among, plan)),
+        top=top,
+        references=truer,
+    )
 
 
-def chosen(rows: Sequence[Met], plan: Plan, seed: int = 0) -> Likeness:
+def chosen(rows: Sequence[Paired], plan: Plan, seed: int = 0) -> Likeness:
     """Of all likenesses, the one with the least error over families that were left out."""
     if len(_families(rows)) < FEWEST_FAMILIES:
         return Likeness()
@@ -108,7 +108,7 @@ def chosen(rows: Sequence[Met], plan: Plan, seed: int = 0) -> Likeness:
 
 
 def left_out(
-    rows: Sequence[Met], plan: Plan, likeness: Likeness
+    rows: Sequence[Paired], plan: Plan, likeness: Likeness
 ) -> Iterator[tuple[Foretold, Array]]:
     """Each family's pairs as foretold without it, and their measured speeds."""
     for family in _families(rows):
@@ -120,7 +120,7 @@ def left_out(
             yield told, np.array([row.speed for row in asked])
 
 
-def _widths(rows: Sequence[Met], plan: Plan, likeness: Likeness) -> tuple[float, float]:
+def _widths(rows: Sequence[Paired], plan: Plan, likeness: Likeness) -> tuple[float, float]:
     """Split conformal: standard deviations below and above that held nine in ten left-out pairs."""
     if len(_families(rows)) < 2:
         return NORMAL, NORMAL
@@ -135,11 +135,11 @@ def _widths(rows: Sequence[Met], plan: Plan, likeness: Likeness) -> tuple[float,
     return max(float(below), 0.1), max(-float(above), 0.1)
 
 
-def _families(rows: Sequence[Met]) -> list[str]:
+def _families(rows: Sequence[Paired]) -> list[str]:
     return sorted({name for row in rows for name in (row.family, row.beside_family)})
 
 
-def _different(rows: Sequence[Met]) -> list[dict[str, float]]:
+def _different(rows: Sequence[Paired]) -> list[dict[str, float]]:
     """The counters of every job once."""
     every = {
         (solo.key, tuple(sorted(solo.features.items()))): dict(solo.features)
@@ -157,7 +157,7 @@ def _views(among: Scale, plan: Plan) -> list[tuple[int, ...]]:
     return kept or [tuple(range(len(among.columns)))]
 
 
-def _some(rows: Sequence[Met], most: int, seed: int) -> list[Met]:
+def _some(rows: Sequence[Paired], most: int, seed: int) -> list[Paired]:
     if len(rows) <= most:
         return list(rows)
     picked = np.random.default_rng(seed).choice(len(rows), most, replace=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from slurm_ext.training.slowdown_counters import Met
+    from slurm_ext.training.slowdown_counters import Paired
 
 GENTLE = 0.1  # in speed: companions this much harsher than the gentlest count 1/e
 PRIOR_ROWS = 2.0  # weight of "the solo speed was right"
@@ -19,7 +19,7 @@ FEWEST = 3  # families beside which a job was seen
 PULL = 1.0  # rows' worth, towards no effect, of each companion's pressure
 
 
-def references(rows: "Sequence[Met]") -> Mapping[str, float]:
+def references(rows: "Sequence[Paired]") -> Mapping[str, float]:
     """By job key: the speed of its family beside gentle companions, never below 1.
 
     Slower than alone is what sharing does and says nothing of the solo; faster cannot be.
@@ -37,7 +37,7 @@ def references(rows: "Sequence[Met]") -> Mapping[str, float]:
     return found
 
 
-def _gentleness(rows: "Sequence[Met]") -> dict[str, float]:
+def _gentleness(rows: "Sequence[Paired]") -> dict[str, float]:
     """1 for the companion that slows others least, less for harsher ones (two-way means)."""
     jobs = sorted({row.job.key for row in rows})
     besides = sorted({row.beside.key for row in rows})
