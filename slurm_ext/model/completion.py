@@ -31,7 +31,6 @@ class Seen:
     device: str
     log_speed: float
     log_sd: float  # of this measurement; 0: the kernel's own noise alone
-    expected: float | None = None  # log speed from elsewhere (counters); None: the kernel's level
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,6 @@ class Completion:
     at: "Rows"
     weights: "Array"
     inverse: "Array"  # of the covariance of what was seen
-    off: "Array"  # what was seen, from what was expected
     met: frozenset[tuple[int, int]] = field(default=frozenset())  # (job or partner, device)
     pairs: frozenset[tuple[int, ...]] = field(default=frozenset())
     kept: dict[tuple[str, str, str], tuple[float, float]] = field(
@@ -65,14 +63,11 @@ class Completion:
         names = (self.jobs.get(job, -1), self.jobs.get(partner, -1), self.devices.get(device, -1))
         return names in self.pairs
 
-    def told(
-        self, job: str, partner: str, device: str, expected: float | None = None
-    ) -> tuple[float, float]:
-        """The mean log speed and its standard deviation without noise; `expected` as in Seen.
+    def told(self, job: str, partner: str, device: str) -> tuple[float, float]:
+        """The mean log speed and its standard deviation without noise.
 
         Both jobs have to be in the table, KeyError otherwise; the device may be a new one.
         """
-        level = self.kernel.level if expected is None else expected
         asked = (job, partner, device)
         if asked not in self.kept:
             means, sds = self.all_told([(job, partner)], device)
@@ -80,10 +75,10 @@ class Completion:
                 self.kept.clear()
             self.kept[asked] = float(means[0]), float(sds[0])
         off, sd = self.kept[asked]
-        return level + off, sd
+        return self.kernel.level + off, sd
 
     def all_told(self, pairs: Sequence[tuple[str, str]], device: str) -> tuple["Array", "Array"]:
-        """As `told`, for many pairs: how far each is from what was expected, and its sd."""
+        """As `told`, for many pairs, but how far each is from the kernel's level."""
         on = self.devices.get(device, len(self.devices))
         ask = np.array([(self.jobs[a], self.jobs[b], on) for a, b in pairs], dtype=np.int64)
         ask = ask.reshape(-1, 3).T
@@ -127,19 +122,18 @@ def complete(
     inverse = np.asarray(np.linalg.inv(cov), dtype=np.float64)
     met = frozenset((int(one), int(on)) for a, b, on in at.T for one in (a, b))
     held = frozenset(tuple(int(one) for one in column) for column in at.T)
-    return Completion(over, names, devices, at, inverse @ off, inverse, off, met, held)
+    return Completion(over, names, devices, at, inverse @ off, inverse, met, held)
 
 
 def columns(
     seen: Sequence[Seen], names: Mapping[str, int], devices: Mapping[str, int], level: float
 ) -> tuple["Rows", "Array", "Array"]:
-    """Where each pair stands, the variance of its measurement, its miss of what was expected."""
+    """Where each pair stands, the variance of its measurement, and how far it is from `level`."""
     at = np.array(
         [(names[one.job], names[one.partner], devices[one.device]) for one in seen], dtype=np.int64
     )
     noise = np.array([one.log_sd**2 + JITTER for one in seen])
-    expected = np.array([level if one.expected is None else one.expected for one in seen])
-    return at.reshape(-1, 3).T, noise, np.array([one.log_speed for one in seen]) - expected
+    return at.reshape(-1, 3).T, noise, np.array([one.log_speed - level for one in seen])
 
 
 def numbered(names: Iterable[str]) -> dict[str, int]:

@@ -71,7 +71,7 @@ class Slowdowns:
     def _pair(self, job: Solo, other: Solo, device: str) -> Speed:
         met = self.met.get(key(job.key, (other.key,), device))
         general = self._in_general(job, other, device)
-        believed = self._completed(job, other, device, general)
+        believed = self._completed(job, other, device)
         if met is None:
             noise = sqrt(self.tables[device == CPU].kernel.noise_var) if believed else 0.0
             return self._told(*believed, noise, Evidence.COMPLETED, 0) if believed else general
@@ -79,15 +79,12 @@ class Slowdowns:
             return self._told(*believed, met.spread, Evidence.PAIR, met.runs)
         return self._told(*_shrunk(believed or _logs(general), met), Evidence.PAIR, met.runs)
 
-    def _completed(
-        self, job: Solo, other: Solo, device: str, general: Speed
-    ) -> tuple[float, float] | None:
+    def _completed(self, job: Solo, other: Solo, device: str) -> tuple[float, float] | None:
         """Mean log speed and its sd out of the table; None where one of them is not in it."""
         table = self.tables.get(device == CPU)
         if table is None or not (table.knows(job.key, device) and table.knows(other.key, device)):
             return None
-        counted = general.evidence is Evidence.COUNTERS
-        return table.told(job.key, other.key, device, log(general.mean) if counted else None)
+        return table.told(job.key, other.key, device)
 
     def _in_general(self, job: Solo, other: Solo, device: str) -> Speed:
         told = self.foretell(job, other, device) if self.foretell else None
@@ -113,8 +110,7 @@ def slowdowns(
 ) -> Slowdowns:
     """What `pairs` teach; `traits`: by a job's key, which others it is like.
 
-    With `solos` (by key) the table holds what pairs differ by from `foretell`. Rows that are no
-    measurement (not finite, not positive, beside nobody) are counted, not used.
+    Rows that are no measurement (not finite, not positive, beside nobody) are counted, not used.
     """
     known = Slowdowns(
         met=meetings(pairs),
@@ -151,18 +147,9 @@ def seen(known: Slowdowns, on_cpu: bool) -> list[Seen]:
             device=device,
             log_speed=one.log_speed,
             log_sd=one.log_sd,
-            expected=_expected(known, job, partner, device),
         )
         for one, (device, job, (partner,)) in pairs[:MOST_SEEN]
     ]
-
-
-def _expected(known: Slowdowns, job: str, partner: str, device: str) -> float | None:
-    alone, beside = known.solos.get(job), known.solos.get(partner)
-    if known.foretell is None or alone is None or beside is None:
-        return None
-    told = known.foretell(alone, beside, device)
-    return None if told is None else log(told.mean)
 
 
 def _logs(told: Speed) -> tuple[float, float]:

@@ -57,12 +57,11 @@ def likeliest(
     jobs = likeness(list(names), traits or {})
     guess = _with_lengths(guess, len(jobs.vector))
     at, noise, off = columns(seen, names, devices, 0.0)
-    free = np.array([one.expected is None for one in seen], dtype=float)
     start = _packed(guess)
 
     def cost(values: "Array") -> tuple[float, "Array"]:
         kernel = _unpacked(values, guess)
-        value, gradient = _cost(kernel, jobs, at, noise, off, free)
+        value, gradient = _cost(kernel, jobs, at, noise, off)
         apart = (values - start) / belief_sd
         return value + 0.5 * float(apart @ apart), gradient + apart / belief_sd
 
@@ -94,25 +93,25 @@ def misses(
             rest, kernel=kernel, traits=traits, jobs=[x for s in asked for x in (s.job, s.partner)]
         )
         for one in asked:
-            mean, sd = table.told(one.job, one.partner, one.device, one.expected)
+            mean, sd = table.told(one.job, one.partner, one.device)
             found.append((one.log_speed - mean) / np.sqrt(sd**2 + one.log_sd**2 + kernel.noise_var))
     return np.array(found)
 
 
 def _cost(
-    kernel: Kernel, jobs: Likeness, at: "Rows", noise: "Array", off: "Array", free: "Array"
+    kernel: Kernel, jobs: Likeness, at: "Rows", noise: "Array", off: "Array"
 ) -> tuple[float, "Array"]:
     """Minus the log likelihood and its gradient, in the order of `_packed`."""
     over = parts(kernel, jobs)
     cov = over.covariance(at, at) + np.diag(noise + kernel.noise_var)
     root = np.linalg.cholesky(cov)
     inverse = np.linalg.inv(cov)
-    off = off - kernel.level * free
+    off = off - kernel.level
     weights = inverse @ off
     pull = 0.5 * (inverse - np.outer(weights, weights))  # of each entry of the covariance
     value = 0.5 * float(off @ weights) + float(np.log(np.diag(root)).sum())
     by_role, by_scale = _slopes(over, at, pull)
-    gradient = [-float(weights @ free), *by_scale]
+    gradient = [-float(weights.sum()), *by_scale]
     for name in ROLES:
         gradient += _of_role(getattr(kernel, name), jobs, by_role[name])
     return value, np.array(gradient)

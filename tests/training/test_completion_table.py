@@ -94,13 +94,12 @@ def test_the_slope_of_the_likelihood_is_right() -> None:
                            for job, at in names.items()})  # fmt: skip
     like = search._with_lengths(Kernel(), 2)
     pairs = columns([*seen(0.2), *seen(0.2, device="y")], names, {"x": 0, "y": 1}, 0.0)
-    free = np.ones(pairs[0].shape[1])
     start = search._packed(like)
-    _, slope = search._cost(like, jobs, *pairs, free)
+    _, slope = search._cost(like, jobs, *pairs)
     for at in range(len(start)):
         step = np.eye(len(start))[at] * 1e-5
         up, down = (
-            search._cost(search._unpacked(start + sign * step, like), jobs, *pairs, free)[0]
+            search._cost(search._unpacked(start + sign * step, like), jobs, *pairs)[0]
             for sign in (1, -1)
         )
         assert slope[at] == pytest.approx((up - down) / 2e-5, rel=1e-3, abs=1e-3)
