@@ -1,6 +1,6 @@
 """Everything about a job that hardware counts, beside its control group and /proc.
 
-Each source is looked for once, when the sampler starts; one that fails is given up for this job,
+Each source is looked for once, with the first process; one that fails is given up for this job,
 with a line in the record, and never stands in the way of the others.
 """
 
@@ -32,13 +32,16 @@ class Hardware:
             if "@" not in name  # a GPU's go on by themselves, or are lost with it
         }
         self._now: dict[str, tuple[str, float]] = {}
-        for name, make in self._makers().items():
-            self._guarded(name, self._add, name, make)
+        self.looked = False
 
     def sample(
         self, members: Mapping[int, Process], group: Cgroup | None, *, last: bool = False
     ) -> None:
-        """Read everything once."""
+        """Read everything once; sources are looked for when the job has its first process."""
+        if members and not self.looked:
+            self.looked = True
+            for name, make in self._makers().items():
+                self._guarded(name, self._add, name, make)
         for name, part in list(self._parts.items()):
             if name == "perf":
                 self._guarded(name, part.sample, members, group)
@@ -79,7 +82,7 @@ class Hardware:
         gpus = self._parts.get("gpus")
         return {
             "totals": {name: list(pair) for name, pair in self.totals().items()},
-            "gpus": gpus.kept() if gpus else {},
+            "gpus": gpus.kept() if gpus else self._kept.get("gpus") or {},
             "given_up": self._given_up,
         }
 

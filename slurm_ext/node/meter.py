@@ -52,11 +52,7 @@ class Meter:
         self._samples += 1
         self._take(group)
         self.hardware.sample(self.processes.members, group, last=last)
-        counted = self.hardware.totals()
-        gone = [name for name in self.totals if "@" in name and name not in counted]
-        for name in gone:  # a GPU that was lost: half of its figures would look like all
-            del self.totals[name]
-        self.totals.update(counted)
+        self._take_hardware()
         return bool(pids) or group is not None
 
     def progress(self) -> tuple[float, float] | None:
@@ -95,6 +91,13 @@ class Meter:
             for name, value in found.items():
                 self._raise(name, group.source, value)
         self._take_pressure()
+
+    def _take_hardware(self) -> None:
+        counted = self.hardware.totals()
+        gone = [name for name in self.totals if "@" in name and name not in counted]
+        for name in gone if self.hardware.looked else ():
+            del self.totals[name]  # a GPU that was lost: half of its figures would look like all
+        self.totals.update(counted)
 
     def _take_pressure(self) -> None:
         """The node's pressure since the first look, where the job's own is not counted."""
