@@ -20,6 +20,7 @@ _EXCLUSIVE = {"": 0, "user": 2, "mcs": 3}
 _SHORT = {
     "A": "account",
     "a": "array",
+    "C": "constraint",
     "c": "cpus-per-task",
     "D": "chdir",
     "G": "gpus",
@@ -110,7 +111,9 @@ def _take(found: dict[str, Any], gres: list[str], option: str, value: str | None
     elif option == "hetjob":
         found["het_offset"] = 0
     elif option in _GRES:
-        gres.append(f"{_GRES[option]}{_some(value)}")
+        prefix, field = _GRES[option]
+        gres.append(f"{prefix}{_some(value)}")
+        found[field] = ",".join(filter(None, [found.get(field), gres[-1]]))
     elif option in _FIELDS:
         field, parse = _FIELDS[option]
         found[field] = parse(_some(value))
@@ -158,26 +161,32 @@ def _exclusive(value: str | None) -> int:
     return _EXCLUSIVE[value or ""]
 
 
-_GRES = {
-    "gres": "",
-    "gpus": "gpu:",
-    "gpus-per-node": "gpu:",
-    "gpus-per-task": "gpu:",
-    "gpus-per-socket": "gpu:",
+_GRES = {  # what Slurm adds to the value, and the field it goes to
+    "gres": ("", "tres_per_node"),
+    "gpus": ("gpu:", "tres_per_job"),
+    "gpus-per-node": ("gpu:", "tres_per_node"),
+    "gpus-per-task": ("gpu:", "tres_per_task"),
+    "gpus-per-socket": ("gpu:", "tres_per_socket"),
 }
 _FIELDS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "account": ("account", str),
     "array": ("array", str),
     "chdir": ("work_dir", str),
     "comment": ("comment", str),
+    "constraint": ("features", str),
     "cpus-per-gpu": ("cpus_per_tres", lambda text: f"gpu:{_count(text)}"),
     "cpus-per-task": ("cpus_per_task", _count),
+    "gpu-bind": ("tres_bind", str),
+    "gpu-freq": ("tres_freq", str),
     "job-name": ("name", str),
     "mem": ("mem_per_node_mib", _mib),
     "mem-per-cpu": ("mem_per_cpu_mib", _mib),
+    "mem-per-gpu": ("mem_per_tres", str),
     "ntasks": ("num_tasks", _count),
+    "ntasks-per-gpu": ("ntasks_per_tres", _count),
     "ntasks-per-node": ("ntasks_per_node", _count),
     "partition": ("partition", str),
+    "prefer": ("prefer", str),
     "qos": ("qos", str),
     "reservation": ("reservation", str),
     "time": ("time_limit_minutes", _minutes),

@@ -1,6 +1,7 @@
 """What the answering process remembers of those that share; the refresher replaces it whole."""
 
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 
 from slurm_ext.advise import partners
@@ -41,6 +42,7 @@ class SharingMemory:
         if whole is None or settings["sharing.mode"] == "off":
             return None
         self._forget(settings, now_s)
+        job = replace(job, partition=job.partition or rules.default)
         known = rules.rules_for(job)
         around = Around(
             settings=settings,

@@ -105,8 +105,22 @@ def _done(ledger: Mapping[str, Any]) -> Iterator[str]:
     held = ", held out as a control" if ledger["holdout"] else ""
     what = "changed" if acted else f"left as written (mode {ledger['mode']}{held})"
     yield f"done:     {what}: {ledger['reason']}"
+    yield from _shared(ledger)
     if ledger["message"]:
         yield f"said:     {ledger['message']}"
+
+
+def _shared(ledger: Mapping[str, Any]) -> Iterator[str]:
+    """What was decided about sharing its GPU; nothing where it did not agree to, or had none."""
+    if not ledger.get("sharing"):
+        return
+    import json
+
+    from slurm_ext.cli.predict_text import sharing
+
+    told = json.loads(ledger["sharing"])
+    held = " (held out as a control)" if ledger["holdout"] and told["share"] else ""
+    yield f"{'shared:  ' if told['done'] else 'sharing: '} {sharing(told)}{held}"
 
 
 def _outcome(one: Mapping[str, Any], beside: Mapping[int, Any]) -> dict[str, Any]:

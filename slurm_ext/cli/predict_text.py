@@ -6,6 +6,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from slurm_ext.advise.sharing_terms import slower
+
 _FIELDS = (("cpus-per-task", "cpus_per_task"), ("workers", "num_workers"))
 PLOT_WIDTH, PLOT_HEIGHT = 72, 16
 
@@ -29,6 +31,8 @@ def lines(said: Mapping[str, Any]) -> Iterator[str]:
         emulated = "; the accelerator was emulated" if said["emulated"] else ""
         yield f"  evidence:   {said['runs']} runs, {said['level']}{emulated}"
         yield from _reach(said)
+    if said.get("sharing"):
+        yield f"  sharing:    {sharing(said['sharing'])}"
     if said["action"] == "change":
         yield f"  opt out:    {said['opt_out']}"
         if said["mode"] != "act":
@@ -55,6 +59,15 @@ def rate(prediction: Mapping[str, Any]) -> str:
     low, high = prediction["interval"]
     value = prediction["samples_per_s"]
     return f"{value:.4g} samples/s ({low:.4g} to {high:.4g}), limited by {prediction['bottleneck']}"
+
+
+def sharing(told: Mapping[str, Any]) -> str:
+    """`mps:50 instead of its GPU, at most 12 % slower (...)`, or why its GPU stays whole."""
+    if not told["share"]:
+        return f"its GPU stays its own: {told['why']}"
+    slow = f"at most {slower(told['worst'])} % slower"
+    mode = "" if told["mode"] == "act" else f"; the mode here is {told['mode']}"
+    return f"{told['gres']} instead of its GPU, {slow} ({told['evidence']}){mode}"
 
 
 def plot(curve: list[Mapping[str, float]], after: Mapping[str, int]) -> str:
