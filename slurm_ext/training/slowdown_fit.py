@@ -23,6 +23,7 @@ from slurm_ext.model.slowdown import (
     tabled,
 )
 from slurm_ext.training.completion import likeliest, misses
+from slurm_ext.training.slowdown_traits import traits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,13 +38,14 @@ def fitted(
     pairs: Sequence[Together], solos: Mapping[str, Solo], foretell: Foretell | None = None
 ) -> tuple[Slowdowns, dict[bool, Kernel]]:
     """What `pairs`, oldest first, teach, and the kernels of its tables."""
-    known = slowdowns(pairs, solos, foretell=foretell)
+    alike = traits(solos)
+    known = slowdowns(pairs, solos, traits=alike, foretell=foretell)
     kernels, missed = dict(KERNELS), np.zeros(0)
     for on_cpu in known.tables:
         met = seen(known, on_cpu)
         if len(met) >= FEWEST_PAIRS:
-            kernels[on_cpu] = likeliest(met, KERNELS[on_cpu])
-            missed = np.concatenate([missed, misses(_some(met), KERNELS[on_cpu])])
+            kernels[on_cpu] = likeliest(met, KERNELS[on_cpu], traits=alike)
+            missed = np.concatenate([missed, misses(_some(met), KERNELS[on_cpu], traits=alike)])
     widths = {
         Evidence.COMPLETED: _width(missed),
         Evidence.PAIR: _width(_repeats(pairs)),

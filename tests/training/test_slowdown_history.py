@@ -4,6 +4,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from slurm_ext.facts.errors import ModelError
@@ -16,6 +17,7 @@ from slurm_ext.model.slowdown_artifact import FILE, current, load
 from slurm_ext.training.slowdown_challenge import FEWEST, challenge, split
 from slurm_ext.training.slowdown_history import Learnt, learnt
 from slurm_ext.training.slowdown_rows import run_of
+from slurm_ext.training.slowdown_traits import traits
 from tests.training.shared_history import JOBS, LONG_S, Site, filled, truth
 
 
@@ -136,6 +138,26 @@ def test_pairs_not_seen_before_are_foretold(whole: Path, tmp_path: Path) -> None
         assert speed.evidence is Evidence.PAIR
         assert speed.low <= truth(job, partner) * 1.02
         assert speed.mean == pytest.approx(truth(job, partner), abs=0.08)
+
+
+def test_jobs_of_like_counters_have_like_traits() -> None:
+    """However many counters there are, and whatever is not measured; flat ones say nothing."""
+    rng = np.random.default_rng(4)
+    solos = {}
+    for number in range(12):
+        load = number % 2
+        features = {f"c{n}": 100.0 * (1 + 9 * load) * rng.uniform(0.9, 1.1) for n in range(6)}
+        features |= {"flat": 3.0} | ({"rare": 5.0} if number == 3 else {})
+        if number == 5:
+            del features["c0"]
+        solos[str(number)] = Solo(key=str(number), features=features)
+    solos["none"] = Solo(key="none")
+    found = traits(solos)
+    assert "none" not in found
+    first = [found[str(number)].vector[0] for number in range(12)]
+    assert np.sign(first[::2]).tolist() == [np.sign(first[0])] * 6
+    assert np.sign(first[1::2]).tolist() == [-np.sign(first[0])] * 6
+    assert traits({"a": solos["1"]}) == {}
 
 
 def test_few_runs_promote_nothing(tmp_path: Path) -> None:
