@@ -14,6 +14,7 @@ from slurm_ext.model.completion import Completion, Seen, complete
 from slurm_ext.model.completion_kernel import Kernel, Role, Trait
 from slurm_ext.model.composition import compose
 from slurm_ext.model.meeting import Key, Meeting, key, meetings, usable
+from slurm_ext.model.slowdown_counters import CountersModel
 
 Foretell = Callable[[Solo, Solo, str], Speed | None]
 """(job, beside, device) to its speed from counters; None where what it needs was not measured."""
@@ -40,6 +41,18 @@ KERNELS = {
     False: Kernel(),
 }
 """By whether it is a CPU: what a table is filled by before a site's own pairs have chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByCounters:
+    """Models from counters, by whether they are about CPUs; itself a Foretell."""
+
+    models: Mapping[bool, CountersModel]
+
+    def __call__(self, job: Solo, beside: Solo, device: str) -> Speed | None:
+        """None where no model is about that kind of device, or what it needs was not measured."""
+        model = self.models.get(device == CPU)
+        return None if model is None else model.foretell(job, beside, device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +83,16 @@ class Slowdowns:
 
     def _pair(self, job: Solo, other: Solo, device: str) -> Speed:
         met = self.met.get(key(job.key, (other.key,), device))
-        general = self._in_general(job, other, device)
         believed = self._completed(job, other, device)
         if met is None:
-            noise = sqrt(self.tables[device == CPU].kernel.noise_var) if believed else 0.0
-            return self._told(*believed, noise, Evidence.COMPLETED, 0) if believed else general
+            if believed is None:
+                return self._in_general(job, other, device)
+            noise = sqrt(self.tables[device == CPU].kernel.noise_var)
+            return self._told(*believed, noise, Evidence.COMPLETED, 0)
         if believed and self.tables[device == CPU].holds(job.key, other.key, device):
             return self._told(*believed, met.spread, Evidence.PAIR, met.runs)
-        return self._told(*_shrunk(believed or _logs(general), met), Evidence.PAIR, met.runs)
+        believed = believed or _logs(self._in_general(job, other, device))
+        return self._told(*_shrunk(believed, met), Evidence.PAIR, met.runs)
 
     def _completed(self, job: Solo, other: Solo, device: str) -> tuple[float, float] | None:
         """Mean log speed and its sd out of the table; None where one of them is not in it."""

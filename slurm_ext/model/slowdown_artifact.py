@@ -16,7 +16,9 @@ from slurm_ext.facts.errors import ModelError
 from slurm_ext.facts.sharing import Evidence, Solo
 from slurm_ext.model.completion_kernel import ROLES, Kernel, Role, Trait
 from slurm_ext.model.meeting import Key, Meeting, key
-from slurm_ext.model.slowdown import KERNELS, Slowdowns, tabled
+from slurm_ext.model.slowdown import KERNELS, ByCounters, Slowdowns, tabled
+from slurm_ext.model.slowdown_counters import CountersModel
+from slurm_ext.model.slowdown_counters_artifact import packed, unpacked
 
 FORMAT = 1
 FILE = "slowdown.json"
@@ -48,6 +50,7 @@ def pack(
         "widths": {one.name: width for one, width in sorted(known.widths.items())},
         "met": [[*at, asdict(one)] for at, one in sorted(known.met.items())],
         "solos": {name: _alone(one) for name, one in sorted(known.solos.items())},
+        "counters": {_KINDS[on_cpu]: packed(one) for on_cpu, one in _models(known).items()},
         "traits": {name: asdict(one) for name, one in sorted(known.traits.items())},
     }
     body["sha256"] = _checksum(body)
@@ -69,7 +72,11 @@ def load(folder: Path) -> Artifact:
         _window(about["window_s"])
         named = {kind: on_cpu for on_cpu, kind in _KINDS.items()}
         kernels = {named[kind]: _kernel(one) for kind, one in body["kernels"].items()}
+        models = {named[kind]: unpacked(one) for kind, one in body["counters"].items()}
+        known = replace(known, foretell=ByCounters(models) if models else None)
         whole = tabled(known, kernels)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(f"{path}: {error!r}; train again") from None
     return Artifact(folder.resolve().name, about, whole, {**KERNELS, **kernels})
@@ -79,6 +86,10 @@ def current(models: Path) -> Path | None:
     """The serving model's folder under `models`, or None where none was promoted."""
     link = models / "slowdown" / "current"
     return link.resolve() if link.exists() else None
+
+
+def _models(known: Slowdowns) -> Mapping[bool, CountersModel]:
+    return known.foretell.models if isinstance(known.foretell, ByCounters) else {}
 
 
 def _window(ends: Any) -> None:
