@@ -1,10 +1,10 @@
 """How nginx fares beside noisy neighbours, from counters of the run and from who is there.
 
-Four forests in logs are averaged (geometric mean): counters relative to the campaign's own quiet
-runs; what they say of the prior's miss; counters core by core as they are, with who is beside; and
-what those say of the prior's miss. The prior is the product of what each kind of neighbour does
+Five forests are averaged in logs: counters relative to the campaign's own quiet runs; what they say
+of the prior's miss; counters core by core as they are, with who is beside, once of logs and once of
+speeds; and what those say of the prior's miss. The prior is the product of what each kind of neighbour does
 alone, learnt from runs of one kind: model/composition.py's idea, for the 99th percentile.
-Which four: by families, campaigns and counts left out of the development table.
+Which ones: by families, campaigns and counts left out of the development table.
 """
 
 from collections.abc import Callable
@@ -56,7 +56,8 @@ def foretell(train: Runs, asked: Runs, *, seed: int = 0, trees: int = TREES) -> 
         _forest(counters, logs, seed, trees),
         np.log(other) + _forest(with_prior, missed, seed + 1, trees),
         _forest(plain, logs, seed + 2, trees),
-        np.log(other) + _forest(plain_prior, missed, seed + 3, trees),
+        np.log(np.maximum(_forest(plain, train.speed, seed + 3, trees), LOWEST)),
+        np.log(other) + _forest(plain_prior, missed, seed + 4, trees),
     ]
     known = np.isfinite(asked.beside).all(axis=1)
     middle = np.where(known, np.mean(made, axis=0), made[0])
