@@ -2,8 +2,8 @@
 
 Five forests are averaged in logs: counters relative to the campaign's own quiet runs; what they say
 of the prior's miss; counters core by core as they are, with who is beside, once of logs and once of
-speeds; and what those say of the prior's miss. The prior is the product of what each kind of neighbour does
-alone, learnt from runs of one kind: model/composition.py's idea, for the 99th percentile.
+speeds; and what those say of the prior's miss. The prior is the product of what each kind of
+neighbour does alone, learnt from runs of one kind: model/composition.py's idea, for a percentile.
 Which ones: by families, campaigns and counts left out of the development table.
 """
 
