@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, Dataset
 
 CONFIG = configparser.ConfigParser()
 CONFIG.read(os.path.join(os.path.dirname(os.path.abspath(__file__)), "compute_train.ini"))
-SAMPLES = size("EXAMPLE_SAMPLES", CONFIG["training"]["samples"])
+SAMPLES = size("EXAMPLE_COMPUTE_SAMPLES", size("EXAMPLE_SAMPLES", CONFIG["training"]["samples"]))
 EPOCHS = size("EXAMPLE_EPOCHS", CONFIG["training"]["epochs"])
 
 

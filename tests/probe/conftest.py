@@ -41,5 +41,5 @@ def _python(
     args: Sequence[str], env: dict[str, str], executable: str = sys.executable
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [executable, *args], env=env, capture_output=True, text=True, timeout=170, check=False
+        [executable, *args], env=env, capture_output=True, text=True, timeout=390, check=False
     )
