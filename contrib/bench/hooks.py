@@ -1,9 +1,11 @@
 """What the node's hooks cost: time from start to exit beside a bare Python's, and memory.
 
-    python contrib/bench/hooks.py [--json] [--quick]
+    python contrib/bench/hooks.py [--json] [--quick] [--mps CONTROL]
 
 A job's hooks run in Slurm's order with the environment that slurmd gives, interleaved with
-`python3 -I -S -c pass`. The sampler is measured over a job of eight processes.
+`python3 -I -S -c pass`. The sampler is measured over a job of eight processes. With --mps, also
+the hooks of jobs with half of GPU 0, each of which starts and ends an MPS daemon by CONTROL, the
+path of `nvidia-cuda-mps-control`.
 """
 
 import argparse
@@ -15,9 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from slurm_ext.facts.render import render_node_config
@@ -37,10 +40,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="only the JSON object")
     parser.add_argument("--quick", action="store_true", help="fewer repeats")
+    parser.add_argument("--mps", metavar="CONTROL", help="measure with MPS too")
     arguments = parser.parse_args()
     repeats, seconds = (15, 4.0) if arguments.quick else (100, 20.0)
     with _node() as (root, node_json):
         figures = measure_hooks(node_json, repeats) | measure_sampler(root, node_json, seconds)
+    if arguments.mps:
+        figures |= measure_mps(arguments.mps, max(5, repeats // 5))
     figures["repeats"] = repeats
     result = {"bench": "hooks", "figures": figures, "wanted": wanted(figures)}
     if not arguments.json:
@@ -67,6 +73,20 @@ def measure_hooks(node_json: Path, repeats: int) -> dict[str, Any]:
         ratio = figures[f"{hook}_p50_ms"] / figures["bare_python_p50_ms"]
         figures[f"{hook}_times_bare"] = round(ratio, 2)
     return figures
+
+
+def measure_mps(control: str, repeats: int) -> dict[str, Any]:
+    """Median milliseconds of prolog and epilog where each job starts and ends an MPS daemon."""
+    half = {"CUDA_VISIBLE_DEVICES": "0", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"}
+    took: dict[str, list[float]] = {"prolog": [], "epilog": []}
+    with _node({"mps.mode": "act", "mps.control": control}) as (root, node_json):
+        for job in range(1, repeats + 1):
+            for name, times in took.items():
+                argv = [PYTHON, "-I", "-S", str(MAIN), name, str(node_json)]
+                times.append(_ms(argv, {**_env(job, name), **half}))
+                if name == "prolog" and not list(root.glob("spool/mps/*/daemon")):
+                    sys.exit(f"no MPS daemon: {(root / 'spool/hooks.log').read_text()}")
+    return {f"mps_{name}_p50_ms": round(_quantile(times, 0.5), 2) for name, times in took.items()}
 
 
 def measure_sampler(root: Path, node_json: Path, seconds: float) -> dict[str, Any]:
@@ -114,7 +134,7 @@ def wanted(figures: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def _node() -> Iterator[tuple[Path, Path]]:
+def _node(more: Mapping[str, Any] = MappingProxyType({})) -> Iterator[tuple[Path, Path]]:
     """A node's folders and configuration; at the end its samplers and worker are gone."""
     root = Path(tempfile.mkdtemp(prefix="dlq-bench-"))
     (root / "advisor").mkdir()
@@ -124,6 +144,7 @@ def _node() -> Iterator[tuple[Path, Path]]:
         "node.spool_dir": str(root / "spool"),
         "node.folder": str(root / "advisor"),
         "node.probe": True,
+        **more,
     }
     node_json = root / "node.json"
     node_json.write_text(render_node_config(Settings("bench", values)))

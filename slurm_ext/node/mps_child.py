@@ -21,6 +21,9 @@ REAP_S = 0.1  # after SIGKILL
 POLL_S = 0.002
 
 
+NOBODY = 65534  # the group of a user whose own one nobody tells
+
+
 class Owner:
     """Whose process it is to be."""
 

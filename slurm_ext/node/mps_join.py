@@ -15,7 +15,7 @@ from slurm_ext.node import mps_notes as notes
 from slurm_ext.node import mps_places as kept
 from slurm_ext.node import mps_processes as processes
 from slurm_ext.node import mps_rules as rules
-from slurm_ext.node.mps_child import Owner
+from slurm_ext.node.mps_child import NOBODY, Owner
 from slurm_ext.node.mps_daemon import Daemon, card
 
 TYPE_CHECKING = False
@@ -71,7 +71,7 @@ def _owner(env: Mapping[str, str]) -> Owner:
     uid, gid = job.number(env, "SLURM_JOB_UID"), job.number(env, "SLURM_JOB_GID")
     if uid is None:
         raise NoMpsError("Slurm does not tell the job's user")
-    owner = Owner(uid, uid if gid is None else gid, job.text(env, "SLURM_JOB_USER"))
+    owner = Owner(uid, NOBODY if gid is None else gid, job.text(env, "SLURM_JOB_USER"))
     if not owner.possible():
         raise NoMpsError(f"slurmd is not root and cannot start it as uid {uid}")
     return owner

@@ -10,7 +10,7 @@ from slurm_ext.node import mps_notes as notes
 from slurm_ext.node import mps_places as kept
 from slurm_ext.node import mps_processes as processes
 from slurm_ext.node import mps_rules as rules
-from slurm_ext.node.mps_child import Owner
+from slurm_ext.node.mps_child import NOBODY, Owner
 from slurm_ext.node.mps_daemon import Daemon
 
 TYPE_CHECKING = False
@@ -61,7 +61,7 @@ def _lives(config: Config, place: Place, mine: dict[str, Any], known: dict[str, 
     """Whether the daemon that the job joined still runs."""
     if known.get("number") == mine.get("number"):
         return processes.lives(known["pid"], known["start"])
-    owner = Owner(_uid_of(place), -1, None)
+    owner = Owner(_uid_of(place), NOBODY, None)
     return Daemon(place, mine.get("number", 0), owner, config.mps_control).process() is not None
 
 
@@ -92,15 +92,10 @@ def _runs(spool: Spool, key: str) -> bool:
 def _end(config: Config, spool: Spool, place: Place, deadline: float) -> None:
     """Every daemon of the place, then its folder; kept for the next hook where one does not end."""
     uid = _uid_of(place)
-    gid = _gid_of(place, uid)
+    gid = int((kept.load_daemon(place) or {}).get("gid", NOBODY))
     for number in place.numbers():
         daemon = Daemon(place, number, Owner(uid, gid, None), config.mps_control)
         if not daemon.end(config.mps_drain_s, deadline):
             log.line(f"MPS: {place.folder}/{number}: does not end; the next hook tries again")
             return
     kept.remove(spool, place, deadline)
-
-
-def _gid_of(place: Place, uid: int) -> int:
-    known = kept.load_daemon(place) or {}
-    return int(known.get("gid", uid))

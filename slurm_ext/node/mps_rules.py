@@ -122,7 +122,11 @@ def faults(text: str) -> list[tuple[str, str]]:
     """Times and texts of the log lines that tell of a fault, the first few."""
     found = [match for line in text.splitlines() if (match := _LINE.match(line))]
     told = [(match[1], f"{match[2].split()[0]}: {match[3]}") for match in found]
-    return [(when, what) for when, what in told if _FAULT.search(what)][:MAX_EVENTS]
+    first: dict[str, tuple[str, str]] = {}  # of each second: what follows is its consequence
+    for when, what in told:
+        if _FAULT.search(what):
+            first.setdefault(when[:19], (when, what))
+    return list(first.values())[:MAX_EVENTS]
 
 
 def fault_said(gpu: str, when: str, what: str, others: Iterable[str]) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from slurm_ext.node.places import Spool
 
 FINISH_S = 30.0
+MPS_S = 5.0  # a prolog may wait for what is held meanwhile
 REMEMBER_S = 24 * 3600.0  # how long a finished job is known as such
 STALE_S = 3600.0
 MIB = 1024 * 1024
@@ -35,7 +36,7 @@ def tend(config: Config, spool: Spool) -> None:
     if os.path.isdir(os.path.join(spool.root, "mps")):
         from slurm_ext.node.mps_leave import sweep
 
-        sweep(config, spool, time.monotonic() + FINISH_S)
+        sweep(config, spool, time.monotonic() + MPS_S)
     _sweep(spool)
     keep_within(spool, config.spool_max_mib * MIB)
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from slurm_ext.cli.doctor_finding import Finding
 from slurm_ext.cli.doctor_mps import mps
-from slurm_ext.facts.settings import Settings
+from slurm_ext.facts.settings import Settings, parse
+from tests.manual import steps
 from tests.mps_program import CONTROL
 from tests.mps_standin import install
 from tests.whole import until
@@ -67,3 +68,11 @@ def test_another_tools_daemon(short_folder: Path) -> None:
         )
     finally:
         os.kill(pid, signal.SIGKILL)
+
+
+def test_the_manuals_words_are_settings() -> None:
+    """INSTALL.md's section turns it on; its undo is the section without them."""
+    (section,) = (step for step in steps() if step.title.startswith("MPS"))
+    (toml,) = (block.text for block in section.do if block.language == "toml")
+    assert parse(toml, "INSTALL.md")["mps.mode"] == "act"
+    assert [block.language for block in section.undo] == ["sh"]

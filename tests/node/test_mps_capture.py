@@ -14,7 +14,7 @@ def test_it_captures_and_leaves_nothing(short_folder: Path) -> None:
     """Every step of a daemon's life without clients, as the manual has it."""
     control = install(short_folder / "bin")
     out = short_folder / "seen.json"
-    argv = [sys.executable, SCRIPT, out, "--control", control, "--gpu", "GPU-cafe0000"]
+    argv = [sys.executable, str(SCRIPT), str(out), "--control", str(control), "--gpu", "GPU-cafe0"]
     subprocess.run(argv, check=True, timeout=60, cwd=SCRIPT.parents[2])
     seen = json.loads(out.read_text())
     assert seen["without a daemon"]["out"] == "Cannot find MPS control daemon process\n"

@@ -106,20 +106,21 @@ def test_what_the_user_chose_is_only_tightened(env: dict[str, str], names: set[s
 
 
 def test_faults_are_found_in_the_logs() -> None:
-    """Lines as users published them; ordinary ones, `default` among them, are none."""
+    """Lines as users published them, one a second; ordinary ones, `default` too, are none."""
     text = """
 [2024-12-10 06:38:01.120 Control    64] Starting new server 92 for user 1001
 [2024-12-10 06:38:01.127 Control    64] set_default_active_thread_percentage 50
 [2024-12-10 06:38:01.130 Control    64] User did not send valid credentials
 [2024-12-10 06:38:01.131 Server     92] Receive command failed, assuming client exit
 [2024-12-10 06:38:01.158 Control    64] Server encountered a fatal exception. Shutting down
-[2024-12-10 06:38:01.170 Control    64] Server 92 exited with status 1
+[2024-12-10 06:38:01.160 Control    64] Server 91 exited with status 1
+[2024-12-10 06:38:02.170 Control    64] Server 92 exited with status 1
 [2024-12-10 06:38:01.180 Control    64] Server 95 exited with status 0
 garbage \x1b[2J fatal
 """
     assert faults(text) == [
         ("2024-12-10 06:38:01.158", "Control: Server encountered a fatal exception. Shutting down"),
-        ("2024-12-10 06:38:01.170", "Control: Server 92 exited with status 1"),
+        ("2024-12-10 06:38:02.170", "Control: Server 92 exited with status 1"),
     ]
 
 
