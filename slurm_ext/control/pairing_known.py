@@ -1,18 +1,49 @@
 """What is known of slowdowns, as the training last promoted it."""
 
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from slurm_ext.facts.errors import ModelError
+from slurm_ext.facts.sharing import Solo, Speed
 from slurm_ext.model.slowdown import Slowdowns
+from slurm_ext.model.slowdown_artifact import current, load
 from slurm_ext.policy.sharing import Foretells
+
+log = logging.getLogger("dlqueue.pairing")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The model's answers for jobs of which only the key is at hand."""
+
+    slowdowns: Slowdowns = field(default_factory=Slowdowns)
+
+    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:
+        """As Slowdowns.speed, each job with what is known of it alone."""
+        return self.slowdowns.speed(self._alone(job), [self._alone(one) for one in beside], device)
+
+    def _alone(self, job: Solo) -> Solo:
+        return self.slowdowns.solos.get(job.key, job)
 
 
 class Known:
     """The model in `<state_dir>/models/slowdown/current`; without one, jobs in general."""
 
     def __init__(self, state_dir: Path) -> None:
-        self._folder = state_dir / "models" / "slowdown"
-        self._general = Slowdowns()
+        self._models = state_dir / "models"
+        self._folder: Path | None = None
+        self._told = Told()
 
     def __call__(self) -> Foretells:
-        """The newest; asked for before each round."""
-        return self._general
+        """The newest, asked for before each round; a damaged one is said, and the last one kept."""
+        folder = current(self._models)
+        if folder != self._folder:
+            self._folder = folder
+            try:
+                self._told = Told(load(folder).slowdowns) if folder else Told()
+                log.info("slowdowns: %s", folder.name if folder else "nothing is known any more")
+            except ModelError as error:
+                log.warning("%s; the earlier knowledge is kept", error)
+        return self._told

@@ -1,0 +1,132 @@
+"""Waiting jobs of a real Slurm meet whom they go well with, and nobody is ever held."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from slurm_ext.cluster import CommandClient
+from slurm_ext.control.pairing import Pairing
+from slurm_ext.control.pairing_jobs import key_of
+from slurm_ext.control.pairing_kept import PairingFolder
+from slurm_ext.control.pairing_watch import Watch
+from slurm_ext.facts.settings import Settings
+from slurm_ext.facts.sharing import Evidence, Solo, Speed
+from slurm_ext.sandbox import Sandbox
+from tests.conftest import MakeSandbox
+from tests.whole import until
+
+pytestmark = pytest.mark.slurm
+
+DISK = "#!/bin/sh\n# reads a disk\nread_disk=1\n"
+CORE = "#!/bin/sh\n# needs its core alone\ncompute=1\n"
+
+
+@pytest.fixture(scope="module")
+def slurm(make_module_sandbox: MakeSandbox) -> Sandbox:
+    """One node with room for two jobs of one CPU."""
+    return make_module_sandbox(nodes=1, cpus=2)
+
+
+@pytest.fixture
+def client(slurm: Sandbox) -> CommandClient:
+    """Slurm's own commands, speaking to the sandbox."""
+    return CommandClient(slurm_conf=str(slurm.layout.slurm_conf))
+
+
+class Disk:
+    """Readers of one disk hurt each other."""
+
+    def __init__(self, reader: str) -> None:
+        self.reader = reader
+
+    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:
+        """By keys."""
+        low = 0.4 if job.key == self.reader and any(o.key == self.reader for o in beside) else 0.97
+        return Speed(mean=low, low=low, high=1.0, evidence=Evidence.PAIR)
+
+
+def submit(slurm: Sandbox, script: str, gate: Path) -> int:
+    """A job of one CPU that agreed to share, and runs until its gate is there."""
+    body = f"{script}while [ ! -e {gate} ]; do sleep 0.05; done\n"
+    return slurm.sbatch("-c1", "--mem=100", "--comment=dlqueue=share", script=body)[0]
+
+
+def state(slurm: Sandbox, job: int) -> str:
+    """As Slurm has it."""
+    return slurm.job(job).get("JobState", "gone")
+
+
+def freed(slurm: Sandbox, job: int) -> bool:
+    """Whether the job may start at any time."""
+    eligible = time.strptime(slurm.job(job)["EligibleTime"], "%Y-%m-%dT%H:%M:%S")
+    return time.mktime(eligible) <= time.time() + 1
+
+
+def pairing_of(client: CommandClient, state_dir: Path, reader: int) -> Pairing:
+    """The controller, knowing that jobs like `reader` hurt each other."""
+    folder = PairingFolder(state_dir)
+    folder.lock()
+    (info,) = [job for job in client.jobs() if job.job_id == reader]
+    key = key_of(info, client.script_of(reader))
+    values = {"sharing.pairing": "act", "sharing.lease_s": 60}
+    return Pairing(
+        Settings(values=values),
+        client,
+        folder,
+        folder.load(),
+        known=lambda: Disk(key),
+        watch=Watch(lambda _: {}, {}, 60.0),
+    )
+
+
+def rounds(controller: Pairing, done: Callable[[], object]) -> Callable[[], object]:
+    """A round before each look."""
+
+    def looked() -> object:
+        controller.round()
+        return done()
+
+    return looked
+
+
+def test_the_one_that_fits_starts_and_the_other_waits_for_its_turn(
+    slurm: Sandbox, client: CommandClient, tmp_path: Path
+) -> None:
+    """Beside a reader the computing job starts although a reader came first; then that one too.
+
+    What is put off is free again as soon as the controller ends.
+    """
+    gates = [tmp_path / f"gate{number}" for number in range(5)]
+    first = submit(slurm, DISK, gates[4])
+    until(lambda: state(slurm, first) == "RUNNING", "the first job does not run")
+    filler, _ = slurm.sbatch("-c1", "--mem=100", script=f"#!/bin/sh\nwhile [ ! -e {gates[3]} ]; do"
+                             " sleep 0.05; done\n")  # fmt: skip
+    until(lambda: state(slurm, filler) == "RUNNING", "the filler does not run")
+    reader, computing = submit(slurm, DISK, gates[0]), submit(slurm, CORE, gates[1])
+    controller = pairing_of(client, tmp_path / "pairs", first)
+    controller.round()
+    assert not freed(slurm, reader)
+    gates[3].touch()
+    slurm.wait(filler)
+    until(rounds(controller, lambda: state(slurm, computing) == "RUNNING"), "it did not start")
+    assert state(slurm, reader) == "PENDING"
+    lines = (tmp_path / "pairs/pairing/decisions.jsonl").read_text().splitlines()
+    told = [json.loads(line) for line in lines]
+    assert any(one["job"] == f"{computing}.0" and one["start"] for one in told)
+    assert controller.restore() >= 1
+    until(lambda: freed(slurm, reader), "the reader is still put off")
+    for gate in gates:
+        gate.touch()
+    for job in (first, reader, computing):
+        assert slurm.wait(job) == "COMPLETED"
+
+
+def test_a_lease_ends_by_itself(slurm: Sandbox, client: CommandClient) -> None:
+    """Whoever put a job off may die: Slurm starts it when the time is over."""
+    job, _ = slurm.sbatch("-c1", "--mem=100", "--hold", script="#!/bin/sh\ntrue\n")
+    client.delay([job], 3)
+    slurm.run(["scontrol", "release", str(job)])
+    assert slurm.wait(job) == "COMPLETED"
