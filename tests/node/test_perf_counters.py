@@ -14,35 +14,10 @@ from slurm_ext.node.perf import MAX_FDS, Perf
 from slurm_ext.node.perf_event import HARDWARE, Event, Kernel
 from slurm_ext.node.processes import Processes
 from tests.node.by_hand import wait_for
+from tests.node.made_up_kernel import MadeUp, counted
 
 WORK = "import sys\nsys.stdin.readline()\nfor _ in range(2 * 10**6): pass\n"
 UNIFIED = [Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup")]
-
-
-class MadeUp(Kernel):
-    """A kernel whose readings the test writes: by event, value, enabled and running time."""
-
-    def __init__(self, readings: dict[str, tuple[int, int, int]]) -> None:
-        super().__init__()
-        self.readings, self.opened, self.closed = readings, dict[int, str](), list[int]()
-
-    def open(self, event: Event, *, pid: int = -1, cpu: int = -1) -> int:
-        """Only what has a reading can be opened."""
-        if event.label not in self.readings:
-            raise OSError(2, "No such file or directory")
-        self.opened[len(self.opened) + 100] = event.label
-        return len(self.opened) + 99
-
-    def read(self, fd: int) -> tuple[int, int, int]:
-        """What the test said; a reading of no times is a descriptor gone bad."""
-        reading = self.readings[self.opened[fd]]
-        if reading == (-1, -1, -1):
-            raise OSError(5, "gone")
-        return reading
-
-    def close(self, fd: int) -> None:
-        """Remembered."""
-        self.closed.append(fd)
 
 
 @pytest.fixture
@@ -53,23 +28,18 @@ def me() -> Processes:
     return processes
 
 
-def _counted(perf: Perf, me: Processes) -> dict[str, float]:
-    perf.sample(me.members, None)
-    return {name: value for name, (_, value) in perf.totals().items()}
-
-
 def test_what_the_kernel_refuses_is_missing_and_says_why(me: Processes) -> None:
     """One event supported, another not: the first is counted, the second never 0."""
     perf = Perf({}, MadeUp({"instructions": (500, 10, 10)}))
     threads = len(list(Path(f"/proc/{os.getpid()}/task").iterdir()))
-    assert _counted(perf, me) == {"perf_instructions": 500 * threads, "perf_running_share": 1.0}
+    assert counted(perf, me) == {"perf_instructions": 500 * threads, "perf_running_share": 1.0}
     assert "No such file" in perf.refused["perf_cycles"]
 
 
 def test_an_event_that_nobody_counts_is_missing(me: Processes) -> None:
     """A hypervisor that has no counter left answers 0 beside a billion cycles."""
     kernel = MadeUp({"cycles": (10**9, 10, 10), "branch-misses": (0, 10, 10)})
-    found = _counted(Perf({}, kernel), me)
+    found = counted(Perf({}, kernel), me)
     assert "perf_cycles" in found
     assert "perf_branch_misses" not in found
 
@@ -78,20 +48,20 @@ def test_totals_never_go_down_and_outlive_a_sampler(me: Processes) -> None:
     """A multiplexed estimate may fall, a descriptor may go bad, a sampler may start anew."""
     kernel = MadeUp({"instructions": (500, 100, 50)})
     perf = Perf({}, kernel)
-    first = _counted(perf, me)["perf_instructions"]
+    first = counted(perf, me)["perf_instructions"]
     kernel.readings["instructions"] = (500, 100, 100)
-    assert _counted(perf, me)["perf_instructions"] == first
+    assert counted(perf, me)["perf_instructions"] == first
     kernel.readings["instructions"] = (-1, -1, -1)
     perf.sample(me.members, None)
     assert perf.totals() == {}  # the meter keeps what was told before
     again = Perf({"perf_instructions": first}, MadeUp({"instructions": (7, 1, 1)}))
-    assert _counted(again, me)["perf_instructions"] > first
+    assert counted(again, me)["perf_instructions"] > first
 
 
 def test_an_events_share_of_the_processor_is_told(me: Processes) -> None:
     """Half the time multiplexed away: the figures are estimates, and the record shows it."""
     perf = Perf({}, MadeUp({"instructions": (100, 100, 50), "task-clock": (100, 100, 100)}))
-    assert _counted(perf, me)["perf_running_share"] == 0.5
+    assert counted(perf, me)["perf_running_share"] == 0.5
 
 
 def test_descriptors_are_bounded(monkeypatch: pytest.MonkeyPatch, me: Processes) -> None:
@@ -173,7 +143,7 @@ def _reads_stdin(pid: int) -> bool:
     return text[:2] == ["0", "0x0"]  # read(0, ...) on x86
 
 
-def test_children_and_grandchildren_are_counted(pmu: dict[str, Event]) -> None:
+def test_children_and_grandchildren_arecounted(pmu: dict[str, Event]) -> None:
     """What a shell starts after we attached counts as the shell's, also when it has ended."""
     code = "import os, sys\nsys.stdin.readline()\nfor _ in range(2):\n if os.fork() == 0:\n"
     code += "  for _ in range(10**6): pass\n  os._exit(0)\n os.wait()\nprint(1, flush=True)\n"
