@@ -127,6 +127,6 @@ def test_the_one_that_fits_starts_and_the_other_waits_for_its_turn(
 def test_a_lease_ends_by_itself(slurm: Sandbox, client: CommandClient) -> None:
     """Whoever put a job off may die: Slurm starts it when the time is over."""
     job, _ = slurm.sbatch("-c1", "--mem=100", "--hold", script="#!/bin/sh\ntrue\n")
-    client.delay([job], 3)
+    client.delay([job], 1)
     slurm.run(["scontrol", "release", str(job)])
     assert slurm.wait(job) == "COMPLETED"
