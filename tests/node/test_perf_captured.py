@@ -1,4 +1,4 @@
-"""What real counters read, on the machines that each file names (contrib/fixtures/capture_perf.py)."""
+"""What real counters read, on the machines that each file of data/perf names."""
 
 import json
 import os
