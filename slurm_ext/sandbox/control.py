@@ -16,6 +16,7 @@ from slurm_ext.sandbox.layout import Layout
 from slurm_ext.sandbox.processes import bearing, is_same, send, start_time
 
 REPLY_S = 60.0  # more than any answer takes on a busy machine
+END_S = 20.0  # a supervisor that has not ended by then is killed, and its part is done here
 MARK = "DLQUEUE_SANDBOX"  # in the environment of everything that runs in a sandbox
 _MODULE = "slurm_ext.sandbox.supervisor"
 
@@ -46,11 +47,13 @@ def launch(layout: Layout, manifest: dict[str, Any], env: Mapping[str, str], own
     process.returncode = 0
 
 
-def ask(layout: Layout, verb: str, *, quiet: bool = False, **request: Any) -> Any:
+def ask(
+    layout: Layout, verb: str, *, quiet: bool = False, reply_s: float = REPLY_S, **request: Any
+) -> Any:
     """The supervisor's answer. Raises SandboxError; with `quiet`, None where nobody answers."""
     try:
         with socket.socket(socket.AF_UNIX) as link:
-            link.settimeout(REPLY_S + request.get("grace_s", 0.0))
+            link.settimeout(reply_s + request.get("grace_s", 0.0))
             link.connect(str(layout.control_socket))
             link.sendall(json.dumps({"do": verb, **request}).encode() + b"\n")
             with link.makefile() as stream:
@@ -66,9 +69,9 @@ def ask(layout: Layout, verb: str, *, quiet: bool = False, **request: Any) -> An
 
 def end(layout: Layout, supervisor: Mapping[str, int]) -> None:
     """Have the supervisor take everything down; without one, kill what bears the sandbox's mark."""
-    if ask(layout, "down", quiet=True) is None and _lives(supervisor):
+    if ask(layout, "down", quiet=True, reply_s=END_S) is None and _lives(supervisor):
         send(supervisor["pid"], signal.SIGTERM)
-    deadline = time.monotonic() + REPLY_S
+    deadline = time.monotonic() + END_S
     while _lives(supervisor) and time.monotonic() < deadline:
         time.sleep(0.005)
     if _lives(supervisor):

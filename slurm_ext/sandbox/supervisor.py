@@ -124,7 +124,7 @@ def _answer(supervisor: Supervisor, listener: socket.socket) -> bool:
 def _obey(supervisor: Supervisor, verb: str | None, request: dict[str, Any]) -> object:
     try:
         if verb in ("start", "stop", "status", "down"):
-            return getattr(supervisor, verb)(**request)
+            return getattr(supervisor, verb)(**request) or {}  # None would be no answer at all
     except (OSError, LookupError, TypeError, ValueError) as error:
         return {"error": f"{type(error).__name__}: {error}"}
     return {"error": f"unknown request {verb!r}"}
