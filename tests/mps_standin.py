@@ -54,3 +54,9 @@ class Client:
     def close(self) -> None:
         """The program ends."""
         self.socket.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

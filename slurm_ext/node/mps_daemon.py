@@ -112,7 +112,7 @@ class Daemon:
 def card(control: str, gpu: str, owner: Owner, deadline: float) -> Card:
     """What nvidia-smi, which stands beside the control program, tells of a GPU by Slurm's index."""
     smi = os.path.join(os.path.dirname(control), "nvidia-smi")
-    if gpu.startswith("MIG-") or not os.access(smi, os.X_OK):
+    if not os.access(smi, os.X_OK):
         return Card()
     query = [smi, f"--id={gpu}", f"--query-gpu={SMI_FIELDS}", "--format=csv,noheader,nounits"]
     said = run(query, {"PATH": "/usr/bin:/bin"}, owner, deadline)

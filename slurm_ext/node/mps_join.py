@@ -51,7 +51,7 @@ def _join(
     config: Config, spool: Spool, key: str, env: Mapping[str, str], gpu: str, deadline: float
 ) -> None:
     owner = _owner(env)
-    found = card(config.mps_control, gpu, owner, _part(deadline, 0.4))
+    found = _card(config, spool, gpu, owner, _part(deadline, 0.4))
     place = kept.place_of(spool, found.uuid or gpu, owner.uid)
     _check(config, spool, place, gpu, found)
     kept.make(spool, place)
@@ -65,6 +65,19 @@ def _join(
     given["gpu"] = found.uuid or gpu
     notes.tell_job(spool, key, {**given, "pipe": place.pipe(number), "log": place.log(number)})
     notes.note(spool, key, "given", given)
+
+
+def _card(config: Config, spool: Spool, gpu: str, owner: Owner, deadline: float) -> rules.Card:
+    """The GPU by what nvidia-smi tells, or told since the boot: one GPU has one name."""
+    if not gpu.isdecimal():
+        return rules.Card()
+    found, known = card(config.mps_control, gpu, owner, deadline), kept.load_card(spool, gpu)
+    if found.uuid is None:
+        return rules.Card(*known) if known else found
+    told = [found.uuid, found.mib, found.mig, found.mode]
+    if told != known:
+        kept.save_card(spool, gpu, told)
+    return found
 
 
 def _owner(env: Mapping[str, str]) -> Owner:

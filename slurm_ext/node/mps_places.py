@@ -1,5 +1,6 @@
 """Where a node keeps its MPS daemons, by name; one folder for a GPU and a user.
 
+    mps/card.<index>                what nvidia-smi last told of a GPU
     mps/<gpu>-<uid>.lock            held while a daemon is started or ended
     mps/<gpu>-<uid>/daemon          which process it is: pid, start time, boot; whose
     mps/<gpu>-<uid>/jobs/<key>      one file for each job that uses it
@@ -114,6 +115,19 @@ def remove(spool: Spool, place: Place, deadline: float) -> None:
     """All but the lock, which the caller holds."""
     unlink_quietly(place.daemon)  # first: what is left is no daemon's
     remove_tree(os.path.basename(place.folder), mps_root(spool), deadline)
+
+
+def save_card(spool: Spool, gpu: str, told: list[Any]) -> None:
+    """Remember what nvidia-smi told, for when it does not answer. Raises OSError."""
+    _mkdir(mps_root(spool), 0o711)
+    content = {"told": told, "boot_id": state.boot_id()}
+    write_whole(os.path.join(mps_root(spool), f"card.{gpu}"), json.dumps(content).encode())
+
+
+def load_card(spool: Spool, gpu: str) -> list[Any] | None:
+    """What nvidia-smi told of a GPU in this boot; None where it told nothing yet."""
+    known = _load(os.path.join(mps_root(spool), f"card.{gpu}")) or {}
+    return known.get("told") if known.get("boot_id") == state.boot_id() else None
 
 
 # -- who uses it ------------------------------------------------------------------------------

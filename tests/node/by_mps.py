@@ -79,8 +79,8 @@ class MpsNode(Node):
         return [each.pid for each in self.ours() if not each.server]
 
     def remains(self) -> list[str]:
-        """What lies in the MPS folder, locks aside."""
-        return [path.name for path in self.mps.glob("*") if path.suffix != ".lock"]
+        """Daemons' folders that are left."""
+        return [path.name for path in self.mps.glob("*") if path.is_dir()]
 
     def record(self, job: int) -> dict[str, Any]:
         """The job's record, once it is delivered."""

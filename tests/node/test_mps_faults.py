@@ -99,6 +99,17 @@ def test_a_driver_that_hangs(node: MpsNode) -> None:
     assert "UUID" in node.end(2)[0]
 
 
+def test_a_driver_that_hangs_after_it_answered(node: MpsNode) -> None:
+    """The GPU keeps its name, and the jobs on it their one daemon."""
+    first = node.start(1)
+    node.misbehave(smi="hang")
+    node.hurry(3.0)
+    assert node.start(2) == first
+    node.hurry(20.0)
+    assert node.end(1) == node.end(2) == []
+    assert (node.ours(), node.remains()) == ([], [])
+
+
 @pytest.fixture
 def foreign(node: MpsNode) -> Iterator[int]:
     """Pid of a control daemon of somebody else's on the same GPU."""
