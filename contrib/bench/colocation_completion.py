@@ -6,18 +6,16 @@ is foretold and scored, both directions; pairs that do not fit in memory are rev
 but never scored. Every seed draws another part: `mae_by_seed` has the mean and the spread. What a
 job does alone on the new GPU (its rate) is known, as a solo run tells it.
 
-Ours: the table completed by a Gaussian process over jobs (model/completion.py), its kernel the
-likeliest of the revealed pairs, its interval by pairs left out. With nothing revealed, see
-colocation_new_gpu.py.
+Ours: colocation_filled.py; with nothing revealed, colocation_new_gpu.py.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import colocation_baselines as standard  # type: ignore[import-not-found]  # beside this file
 import numpy as np
+from colocation_filled import Drawn, completed  # type: ignore[import-not-found]
 from colocation_gavel import Table, gpus, table  # type: ignore[import-not-found]
 from colocation_metrics import (  # type: ignore[import-not-found]
     Array,
@@ -27,32 +25,16 @@ from colocation_metrics import (  # type: ignore[import-not-found]
     scores,
     wanted,
 )
-from colocation_new_gpu import columns, deviations, unseen  # type: ignore[import-not-found]
+from colocation_new_gpu import columns, unseen  # type: ignore[import-not-found]
 
 from slurm_ext.facts.errors import InputError
-from slurm_ext.model.completion import Completion, Seen, complete
-from slurm_ext.model.completion_kernel import Kernel, Trait
-from slurm_ext.model.slowdown import HIGH_SDS, LOW_SDS, NORMAL_90
-from slurm_ext.training.completion import likeliest, misses
 
 SHARES = (0.0, 0.1, 0.2, 0.5)
 SEEDS, QUICK_SEEDS = 8, 2
 TARGETS = {"p100": 0.038, "v100": None}  # V100: none, it was seen while building
 TARGET = 0.033  # on a GPU never seen
 SCORED_SHARE = 0.2
-DOWN, UP = LOW_SDS / NORMAL_90, HIGH_SDS / NORMAL_90  # of a symmetric 90 % interval's half
-LENT = (0.25, 0.5, 0.75, 1.0)  # shares of another GPU's deviations that are tried
 ALS_RANK, ALS_ROUNDS, ALS_PULL = 3, 30, 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """One draw: the new GPU's table, the others', and which directed pairs are known or asked."""
-
-    new: Table
-    others: tuple[Table, ...]
-    known: tuple[tuple[str, str], ...]
-    asked: tuple[tuple[str, str], ...]
 
 
 def protocol(train: Path, test: Path, *, quick: bool) -> Result:
@@ -114,70 +96,9 @@ def _directed(new: Table, pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, 
 def _told(drawn: Drawn, *, quick: bool) -> Told:
     measured = np.array([drawn.new.speeds[pair] for pair in drawn.asked])
     mean, low, high = (
-        _completed(drawn) if drawn.known else unseen(drawn.new, drawn.others, drawn.asked)
+        completed(drawn) if drawn.known else unseen(drawn.new, drawn.others, drawn.asked)
     )
     return Told(measured, mean, low, high, _baselines(drawn, quick=quick))
-
-
-def _completed(drawn: Drawn) -> tuple[Array, Array, Array]:
-    """What another GPU tells of a pair counts as far as the revealed pairs bear it out."""
-    traits = _traits(drawn)
-    kernel = likeliest(_seen(drawn, {}), Kernel(), traits=traits)
-    lent = min(
-        _lendings(drawn),
-        key=lambda each: _missed(complete(_seen(drawn, each), kernel=kernel, traits=traits)),
-    )
-    seen = _seen(drawn, lent)
-    kernel = likeliest(seen, Kernel(), traits=traits)
-    filled = complete(seen, kernel=kernel, traits=traits, jobs=list(drawn.new.solo))
-    off, sds = filled.all_told(drawn.asked, drawn.new.gpu)
-    mean = kernel.level + off + np.array([lent.get(pair, 0.0) for pair in drawn.asked])
-    missed = np.sort(np.abs(misses(seen, Kernel(), traits=traits)))
-    wide = missed[min(len(missed) - 1, int(np.ceil(0.9 * (len(missed) + 1))) - 1)]
-    half = wide * np.sqrt(sds**2 + kernel.noise_var)
-    return np.exp(mean), np.exp(mean - DOWN * half), np.exp(mean + UP * half)
-
-
-def _seen(drawn: Drawn, lent: Mapping[tuple[str, str], float]) -> list[Seen]:
-    """The revealed pairs, off what is lent to them."""
-    speeds = drawn.new.speeds
-    return [
-        Seen(
-            job=pair[0],
-            partner=pair[1],
-            device=drawn.new.gpu,
-            log_speed=float(np.log(speeds[pair])) - lent.get(pair, 0.0),
-            log_sd=0.0,
-        )
-        for pair in drawn.known
-    ]
-
-
-def _lendings(drawn: Drawn) -> Iterator[dict[tuple[str, str], float]]:
-    """None, then shares of each other GPU's deviations from its own mean."""
-    yield {}
-    for other in drawn.others:
-        off = deviations(other)
-        for share in LENT:
-            yield {pair: share * each for pair, each in off.items()}
-
-
-def _missed(filled: Completion) -> float:
-    """Mean miss of pairs left out."""
-    return float(np.abs(filled.left_out()[0]).mean())
-
-
-def _traits(drawn: Drawn) -> dict[str, Trait]:
-    """A job's model, its batch, and how much faster or slower it is than on the other GPUs."""
-    ratios = columns(drawn.new, drawn.others)
-    return {
-        job: Trait(
-            family=drawn.new.models[job],
-            size=drawn.new.sizes[job],
-            vector=tuple(float(one) for one in ratios[job]),
-        )
-        for job in drawn.new.solo
-    }
 
 
 def _baselines(drawn: Drawn, *, quick: bool) -> dict[str, Array]:

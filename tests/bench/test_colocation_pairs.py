@@ -71,7 +71,7 @@ def test_a_gpu_like_another_borrows_from_it(tmp_path: Path) -> None:
     """With few pairs revealed, what another GPU shows of the rest counts as far as it fits."""
     one, other = (gavel.table(pairs(tmp_path, gpu))[0] for gpu in ("k80", "p100"))
     drawn = completion._draw(one, (other,), 0.4, 0)
-    mean, low, high = completion._completed(drawn)
+    mean, low, high = completion.completed(drawn)
     measured = np.array([one.speeds[pair] for pair in drawn.asked])
     assert np.abs(mean - measured).mean() < 0.02
     assert (low < mean).all()
