@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from slurm_ext.node.files import read_bounded
 from slurm_ext.node.mps_rules import DEVICES, PIPE
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 _COMM = "nvidia-cuda-mps"  # the kernel keeps 15 characters: control daemon and server alike
 _DAEMON = {b"-d", b"-f", b"-S", b"--static-partitioning"}
 _MAX_BYTES = 256 * 1024
+_TRIES, _MOMENT_S = 5, 0.002
 
 
 class Process:
@@ -93,15 +95,27 @@ def _process(pid: int) -> Process | None:
     process.parent = stat[1]
     try:
         argv = read_bounded(f"/proc/{pid}/cmdline", _MAX_BYTES)
-        environ = os.fsdecode(read_bounded(f"/proc/{pid}/environ", _MAX_BYTES)).split("\0")
+        environ = _environ(pid)
     except (OSError, ValueError):
-        return process
+        return process if lives(pid, process.start) else None
     process.server = b"nvidia-cuda-mps-server" in argv
     if not (process.server or _DAEMON & set(argv.split(b"\0"))):
         return None  # a control program that talks to a daemon
-    values = dict(each.partition("=")[::2] for each in environ)
+    if not environ and not lives(pid, process.start):
+        return None
+    values = dict(each.partition("=")[::2] for each in environ.split("\0"))
     process.pipe, process.devices = values.get(PIPE), values.get(DEVICES)
     return process
+
+
+def _environ(pid: int) -> str:
+    """Its environment; one that is just ending has none any more, and is gone a moment later."""
+    for _ in range(_TRIES):
+        raw = read_bounded(f"/proc/{pid}/environ", _MAX_BYTES)
+        if raw or _stat(pid) is None:
+            break
+        time.sleep(_MOMENT_S)
+    return os.fsdecode(raw)
 
 
 def _stat(pid: int) -> tuple[int, int] | None:
