@@ -1,6 +1,8 @@
 """Waiting jobs of a real Slurm meet whom they go well with, and nobody is ever held."""
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -130,3 +132,31 @@ def test_a_lease_ends_by_itself(slurm: Sandbox, client: CommandClient) -> None:
     client.delay([job], 1)
     slurm.run(["scontrol", "release", str(job)])
     assert slurm.wait(job) == "COMPLETED"
+
+
+def test_a_killed_controller_leaves_nobody_held(
+    slurm: Sandbox, client: CommandClient, tmp_path: Path
+) -> None:
+    """The command itself puts off who has no room; after kill -9, `--restore` frees at once."""
+    config = tmp_path / "dlqueue.toml"
+    config.write_text(
+        f'[paths]\nstate_dir = "{tmp_path}"\nslurm_conf = "{slurm.layout.slurm_conf}"\n'
+        '[sharing]\npairing = "act"\ninterval_s = 0.2\nlease_s = 3600\n'
+    )
+    gates = [tmp_path / f"gate{number}" for number in range(3)]
+    jobs = [
+        submit(slurm, script, gate) for script, gate in zip((DISK, CORE, CORE), gates, strict=True)
+    ]
+    until(lambda: all(state(slurm, job) == "RUNNING" for job in jobs[:2]), "they do not run")
+    argv = [sys.executable, "-m", "slurm_ext.cli", "control", "--pairs", "--config", str(config)]
+    controller = subprocess.Popen(argv, env=slurm.env, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: not freed(slurm, jobs[2]), "the third is not put off")
+    finally:
+        controller.kill()
+        controller.wait()
+    assert "1 jobs freed" in slurm.run([*argv, "--restore"]).stdout
+    assert freed(slurm, jobs[2])
+    for gate in gates:
+        gate.touch()
+    assert {slurm.wait(job) for job in jobs} == {"COMPLETED"}

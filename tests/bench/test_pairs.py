@@ -1,0 +1,108 @@
+"""The proof of pairing: its replay, its policies and its tables say what happened, and no more."""
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pairs_policies  # type: ignore[import-not-found]  # tests/bench/conftest.py puts it on the path
+import pairs_tables  # type: ignore[import-not-found]
+import pytest
+from pairs_kernels import FILE_MIB, KERNELS, KINDS, MIB, make  # type: ignore[import-not-found]
+from pairs_matrix import Matrix  # type: ignore[import-not-found]
+from pairs_replay import Job, replay  # type: ignore[import-not-found]
+
+SPEED = {("d", "d"): 0.4, ("d", "c"): 1.0, ("c", "d"): 1.0, ("c", "c"): 1.0}
+BENCH = Path(__file__).parents[2] / "contrib" / "bench"
+
+
+def jobs(kinds: str) -> list[Job]:
+    """Of 100 s each."""
+    return [Job(name=f"{number}", kind=kind, work_s=100.0) for number, kind in enumerate(kinds)]
+
+
+def test_a_replayed_job_runs_at_the_speed_of_its_company() -> None:
+    """Two that hurt each other end late, and what they did together is kept as a segment."""
+    order = jobs("ddc")
+    assert replay(order, pairs_policies.fifo, SPEED, floor=0.85) == pytest.approx(350)
+    assert order[0].segments == [("d", 0.4, 250.0)]
+    assert order[0].ratio == pytest.approx(0.4)
+    assert order[0].below_s == pytest.approx(250)
+
+
+def test_the_policy_that_knows_parts_what_hurts() -> None:
+    """Knowing the speeds, each reader has a computing job beside it."""
+    known = pairs_policies.Measured(SPEED)
+    made = {}
+    for name, choose in {
+        "fifo": pairs_policies.fifo,
+        "alone": pairs_policies.alone,
+        "oracle": pairs_policies.steered(known),
+    }.items():
+        made[name] = replay(jobs("ddcc"), choose, SPEED, floor=0.85)
+    assert made == {"fifo": 350.0, "alone": 400.0, "oracle": 200.0}
+
+
+def test_earlier_orders_teach_what_hurts() -> None:
+    """After a few orders the product's model parts the readers, without the measured speeds."""
+    earlier = []
+    for seed in range(6):
+        order = jobs("ddcc")
+        random.Random(seed).shuffle(order)
+        replay(order, pairs_policies.fifo, SPEED, floor=0.85)
+        earlier.append(order)
+    known = pairs_policies.learned(earlier, random.Random(1))
+    order = jobs("ddcc")
+    replay(order, pairs_policies.steered(known), SPEED, floor=0.85)
+    assert min(job.ratio for job in order) == pytest.approx(1.0)
+
+
+def test_a_policy_that_starts_nobody_is_an_error() -> None:
+    """The replay ends; it does not spin."""
+    with pytest.raises(ValueError, match="nobody is started"):
+        replay(jobs("c"), lambda _waiting, _running: [], SPEED, floor=0.85)
+
+
+@pytest.mark.parametrize("kind", KERNELS)
+def test_every_kernel_works(kind: str, data: Path) -> None:
+    """A step is done; the trainings need torch and run in the live proof."""
+    make(kind, data)()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file that two of them read, without its bytes on the disk."""
+    path: Path = tmp_path_factory.mktemp("pairs") / "data"
+    with path.open("wb") as file:
+        file.truncate(FILE_MIB * MIB)
+    return path
+
+
+def test_the_matrix_is_read_as_it_was_written() -> None:
+    """Through the file that --matrix names."""
+    matrix = Matrix(dict.fromkeys(KINDS, 1.0), {("stream", "read"): 0.5}, 0.1)
+    assert Matrix.from_json(json.loads(json.dumps(matrix.as_json()))) == matrix
+
+
+def test_a_table_is_matched(tmp_path: Path) -> None:
+    """Four jobs, two good pairs: the perfect matching and, knowing all, ours."""
+    names, good = "abcd", [{"a", "b"}, {"c", "d"}]
+    rows = ["job_a,job_b,rel_a,rel_b,infeasible"]
+    for at, a in enumerate(names):
+        for b in names[at:]:
+            rel = 0.95 if {a, b} in good else 0.4
+            rows.append(f"{a},{b},{rel},{rel},0")
+    (tmp_path / "table.csv").write_text("\n".join(rows))
+    told = pairs_tables.figures(pairs_tables.read(tmp_path / "table.csv"), "v100", 1)
+    assert told["perfect_0.85"] == pytest.approx(1.9)
+    assert told["ours_1_0.5"]["throughput"] == pytest.approx(1.9)
+    assert told["random"] < told["random_with_turns"] < 1.9
+
+
+def test_an_absent_table_is_named() -> None:
+    """Exit 1, one line, the file's name."""
+    argv = [sys.executable, str(BENCH / "pairs_tables.py"), "--tables", "/nowhere"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "gavel_pytorch_pairs_v100.csv" in done.stderr
