@@ -63,7 +63,12 @@ def _join(
         number = _have_daemon(config, spool, place, owner, found.uuid or gpu, key, deadline)
     given = rules.limits(env, found, config.mps_most_percent, config.mps_memory_share)
     given["gpu"] = found.uuid or gpu
-    notes.tell_job(spool, key, {**given, "pipe": place.pipe(number), "log": place.log(number)})
+    told = {**given, "pipe": place.pipe(number), "log": place.log(number)}
+    try:
+        notes.tell_job(spool, key, told)
+    except BaseException:
+        kept.forget(place, key)
+        raise
     notes.note(spool, key, "given", given)
 
 
@@ -118,7 +123,7 @@ def _have_daemon(
         try:
             return _adopt(daemon, device, deadline)
         except BaseException:
-            kept.drop(place, key)
+            kept.forget(place, key)
             raise
     for other in place.users():
         notes.say(spool, other, notes.GONE.format(device))
@@ -145,7 +150,7 @@ def _start(daemon: Daemon, device: str, key: str, deadline: float) -> int:
             raise NoMpsError("its control daemon did not start in time")
         _save(daemon, device)
     except BaseException:
-        kept.drop(place, key)
+        kept.forget(place, key)
         daemon.end(0.0, deadline)
         raise
     return daemon.number

@@ -52,21 +52,21 @@ def _tail(path: str, start: int, owner: int) -> bytes:
 
 
 def say(spool: Spool, key: str, text: str) -> None:
-    """To the log, and to the job's record where the disk has room."""
+    """To the log, and to the job's record."""
     log.line(f"{key}: {text}")
-    try:
-        note(spool, key, "said", text)
-    except OSError as error:
-        log.line(f"{key}: {error}")
+    note(spool, key, "said", text)
 
 
 def note(spool: Spool, key: str, kind: str, content: object) -> None:
-    """A line for the job's record: `said`, a text, or `given`, its daemon. Raises OSError."""
-    fd = os.open(spool.state_file(key, "mps"), _APPEND, 0o600)
+    """A line for the job's record, if there is room: `said`, a text, or `given`, its daemon."""
     try:
-        os.write(fd, json.dumps({kind: content}).encode() + b"\n")
-    finally:
-        os.close(fd)
+        fd = os.open(spool.state_file(key, "mps"), _APPEND, 0o600)
+        try:
+            os.write(fd, json.dumps({kind: content}).encode() + b"\n")
+        finally:
+            os.close(fd)
+    except OSError as error:
+        log.line(f"{key}: MPS: {error}")
 
 
 def noted(spool: Spool, key: str) -> tuple[dict[str, Any] | None, list[str]]:

@@ -155,6 +155,11 @@ def drop(place: Place, key: str) -> None:
         unlink_quietly(path)  # a full disk: the count matters more than the memory
 
 
+def forget(place: Place, key: str) -> None:
+    """The job never used it."""
+    unlink_quietly(os.path.join(place.jobs, key))
+
+
 def neighbours(place: Place, key: str) -> list[str]:
     """Ids of the other jobs that used the same daemon while this one did."""
     mine = reference(place, key)

@@ -166,7 +166,7 @@ def test_a_full_disk_means_no_mps(node: MpsNode, monkeypatch: pytest.MonkeyPatch
     with monkeypatch.context() as patched:
         patched.setattr(mps_places, "write_whole", full)
         _refused(node, 1, "No space left on device")
-        patched.setattr(mps_notes, "note", full)
+        patched.setattr(mps_notes, "_APPEND", os.O_WRONLY)  # it cannot be made either
         assert node.start(2) == {}
         assert node.end(2) == []  # not even room for that
     assert (node.ours(), node.remains()) == ([], [])
@@ -201,6 +201,16 @@ def test_what_the_user_does_to_his_folder_harms_nobody(node: MpsNode) -> None:
     assert node.start(2) == {}
     assert "does not answer" in node.end(2)[0]
     node.end(1)
+    assert (node.ours(), node.remains()) == ([], [])
+
+
+def test_the_hooks_end_well_when_all_of_it_hangs(node: MpsNode) -> None:
+    """Prolog and epilog as slurmd runs them: exit status 0, nothing printed, and one record."""
+    node.misbehave(smi="hang", start="hang")
+    node.hurry(1.0)
+    assert node.hooked(1) == {}
+    node.epilog(1)
+    assert any("did not start in time" in said for said in node.record(1)["probe"]["faults"])
     assert (node.ours(), node.remains()) == ([], [])
 
 
