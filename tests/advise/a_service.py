@@ -3,16 +3,19 @@
 import json
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from slurm_ext.facts.records import Submission
 from slurm_ext.facts.wire import encode_request
 
+PING = encode_request("ping")
 START_S = 100.0  # a busy machine is no fault
 GOLDEN_SPOOL = Path(__file__).parent.parent / "golden" / "spool" / "v1.json"
 
@@ -100,8 +103,12 @@ class Service:
     def connect(self) -> socket.socket:
         """A client's connection."""
         client = socket.socket(socket.AF_UNIX)
-        client.settimeout(START_S)
-        client.connect(str(self.socket))
+        try:
+            client.settimeout(START_S)
+            client.connect(str(self.socket))
+        except OSError:
+            client.close()
+            raise
         return client
 
     def say(self, line: bytes) -> dict[str, Any]:
@@ -132,3 +139,28 @@ def a_job(**fields: Any) -> Submission:
     """A plain submission of ada's."""
     plain = {"name": "train.sh", "user_name": "ada", "user_id": 1000, "num_tasks": 1}
     return Submission(**{"script": "#!/bin/sh\npython train.py\n", **plain, **fields})
+
+
+def ledger(service: Service) -> list[tuple[str, ...]]:
+    """Tokens and states in the history."""
+    path = service.folder / "state" / "history.db"
+    if not path.exists():
+        return []
+    with closing(sqlite3.connect(path)) as conn, suppress(sqlite3.OperationalError):
+        return conn.execute("SELECT token, state FROM decisions ORDER BY id").fetchall()
+    return []
+
+
+def runs(service: Service) -> int:
+    """Rows of runs in the history."""
+    path = service.folder / "state" / "history.db"
+    if not path.exists():
+        return 0
+    with closing(sqlite3.connect(path)) as conn, suppress(sqlite3.OperationalError):
+        return int(conn.execute("SELECT count(*) FROM runs").fetchone()[0])
+    return 0
+
+
+def deliver(service: Service, job_id: int, **changes: Any) -> None:
+    """A node's record into the spool."""
+    golden_record(service.folder / "state" / "spool", job_id, **changes)
