@@ -3,34 +3,36 @@
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 from slurm_ext.control.cores import placed
 from slurm_ext.control.errors import GoneError, HostileError
 from slurm_ext.control.node import Machine
 from slurm_ext.control.tenancy import Tenancy
 from slurm_ext.policy.offers import Offer
+from slurm_ext.policy.shares import ahead
 
 SAME_READS = 0.05  # a limit that is off by less is left
 log = logging.getLogger("dlqueue.control")
 
 
 def carry_out(
-    tenancies: Mapping[str, Tenancy], offers: Mapping[str, Offer], machine: Machine
+    tenancies: Mapping[str, Tenancy], offers: Mapping[str, Offer], machine: Machine, units: int
 ) -> dict[str, str]:
     """Whoever gives comes before whoever gets; told are the jobs that cannot be changed, and why.
 
-    Those are as they were again.
+    Those are as they were again. `units`: that are there to divide.
     """
     hold = not _alone_at_share(tenancies, offers)
     pins = _pins(tenancies, offers) if hold and machine.grain_cores == 1 else {}
-    mean_cores = _mean_cores(tenancies, offers, machine)
+    parts = _parts(tenancies, offers, machine, units) if hold else {}
     refused = {}
     for key in sorted(offers, key=lambda key: offers[key].units - (tenancies[key].units or 0)):
         tenancy, offer = tenancies[key], offers[key]
         before = tenancy.bounds
         try:
             if hold:
-                _hold(tenancy, offer.units, pins.get(key), mean_cores, machine)
+                _hold(tenancy, pins.get(key) or parts[key])
             else:
                 tenancy.share.restore()
             tenancy.units = offer.units
@@ -79,45 +81,65 @@ def _alone_at_share(tenancies: Mapping[str, Tenancy], offers: Mapping[str, Offer
     )
 
 
-def _cores(tenancy: Tenancy, units: int, machine: Machine) -> float:
-    """What a job is sure of: nobody is promised less than his share, unless he agreed.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """What a job has where CPUs are given as time."""
 
-    Who needs less leaves it to the others by himself.
+    cores: float  # that it is sure of
+    mean_cores: float  # of all
+    most_cores: float
+    ahead: float
+    lends: bool
+    within: bool  # its share
+
+
+def _parts(
+    tenancies: Mapping[str, Tenancy], offers: Mapping[str, Offer], machine: Machine, units: int
+) -> dict[str, _Part]:
+    """Nobody is promised less than his share, unless he agreed; what is not used is lent.
+
+    As much of it as the others are foretold to leave: were all cores taken at all times, those who
+    sleep and wake would wait for them. Whoever is ahead of others never has more than his own.
     """
+    cores = {key: _cores(tenancies[key], one.units, machine) for key, one in offers.items()}
+    used = {key: cores[key] * tenancies[key].used(cores[key], offers[key].workers) for key in cores}
+    all_cores, mean_cores = units * machine.grain_cores, sum(cores.values()) / max(1, len(cores))
+    parts = {}
+    for key, own in cores.items():
+        forward = 1.0 if tenancies[key].agreed else ahead(used[key] / own)
+        free = all_cores - (sum(used.values()) - used[key])
+        parts[key] = _Part(
+            cores=own,
+            mean_cores=mean_cores,
+            most_cores=own if forward > 1 or not machine.lends else max(own, free),
+            ahead=forward,
+            lends=machine.lends,
+            within=offers[key].units <= tenancies[key].share_units,
+        )
+    return parts
+
+
+def _cores(tenancy: Tenancy, units: int, machine: Machine) -> float:
+    """What a job is sure of. Who needs less leaves it to the others by himself."""
     least = 0 if tenancy.agreed else tenancy.share_units
     return max(units, least) * machine.grain_cores
 
 
-def _mean_cores(
-    tenancies: Mapping[str, Tenancy], offers: Mapping[str, Offer], machine: Machine
-) -> float:
-    given = [_cores(tenancies[key], offer.units, machine) for key, offer in offers.items()]
-    return sum(given) / max(1, len(given))
+def _hold(tenancy: Tenancy, part: _Part | frozenset[int]) -> None:
+    """To its cores by number, or a weight and so much time; where no weight can be, to its time.
 
-
-def _hold(
-    tenancy: Tenancy,
-    units: int,
-    pin: frozenset[int] | None,
-    mean_cores: float,
-    machine: Machine,
-) -> None:
-    """To its cores by number, or a weight; where neither can be, to so much time.
-
-    Nobody has to wait for those who want more than their own: who does not is served before them.
-    Under quotas whoever is within his share is served before those who are beyond theirs.
+    There whoever is within his share is served before those who are beyond theirs.
     """
-    share, cores = tenancy.share, _cores(tenancy, units, machine)
-    first = units <= tenancy.share_units
-    if pin is not None:
-        if share.pinned != pin:
-            share.pin(pin)
-    elif machine.lends and share.lends:
-        capped = tenancy.sated and not tenancy.agreed
-        if not share.weighs(cores, mean_cores, capped=capped):
-            share.weigh(cores, mean_cores, capped=capped)
-    elif (share.held_cores, share.first) != (cores, first):
-        share.limit(cores, first=first)
+    share = tenancy.share
+    if isinstance(part, frozenset):
+        if share.pinned != part:
+            share.pin(part)
+    elif part.lends and share.lends:
+        weight = (part.cores * part.ahead, part.mean_cores)
+        if (share.weight, share.held_cores) != (weight, part.most_cores):
+            share.weigh(part.cores, part.mean_cores, part.most_cores, ahead=part.ahead)
+    elif (share.held_cores, share.first) != (part.cores, part.within):
+        share.limit(part.cores, first=part.within)
 
 
 def _pins(

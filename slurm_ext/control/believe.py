@@ -1,6 +1,7 @@
 """What a running job would make of other shares: its travelled curve, and its own last windows."""
 
 from collections.abc import Sequence
+from math import exp
 
 from slurm_ext.control.measure import Knob
 from slurm_ext.facts.records import Level, LoaderRun, Prediction
@@ -26,6 +27,12 @@ def believed(curve: Estimate | None, runs: Sequence[LoaderRun]) -> Estimate | No
 def rate_at(known: Estimate, units: int, workers: int, *, grain_cores: float, ranks: int) -> float:
     """Samples/s of one process with so many units of CPU for the job."""
     return predicting_cores(known)(units * grain_cores / ranks, workers).samples_per_s
+
+
+def used(known: Estimate, cores: float, workers: int, *, ranks: int) -> float:
+    """The part of so many cores that the job would compute with."""
+    rate = predicting_cores(known)(cores / ranks, workers).samples_per_s
+    return rate * ranks * (exp(known.cpu.log_mean) + known.main_cpu_s) / cores
 
 
 def written(
@@ -54,7 +61,8 @@ def offers_of(
 ) -> tuple[Offer, ...]:
     """One offer for each of 1 to `units` units; empty: nothing is known.
 
-    `lends`: what others leave of these units comes on top of each offer's own.
+    `lends`: what others leave of these units comes on top of each offer's own. Others are on the
+    same cores then, and a worker waits for them: never fewer than the script's own.
     """
     if known is None:
         return ()
@@ -68,7 +76,7 @@ def offers_of(
         units,
         grain_cores=grain_cores,
         max_workers=knob.most,
-        least_workers=knob.least,
+        least_workers=max(knob.least, min(knob.written, knob.most)) if lends else knob.least,
         lent_units=units if lends else 0,
         bytes_per_sample=known.bytes_per_sample * ranks,
     )

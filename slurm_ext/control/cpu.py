@@ -1,7 +1,7 @@
 """A job's share of CPUs and reads, by whatever this node offers: found, set, kept up, restored.
 
 share = share_of(run_dir)          # by its run folder, <spool>/run/<job>.<restart>
-share.weigh(0.75, 1.0)             # so many cores where all are wanted, and what others leave
+share.weigh(0.75, 1.0, 1.5)        # so many cores where all are wanted, and what others leave
 share.limit(0.75)                  # a quota, in cores: never more
 share.pin(frozenset({0, 1}))       # whole cores: cpuset where Slurm has one, else affinity
 share.restore()                    # as Slurm left it
@@ -18,7 +18,7 @@ from slurm_ext.control.errors import GoneError
 from slurm_ext.control.place import Place
 from slurm_ext.control.quota import Quota
 from slurm_ext.control.reads import Reads
-from slurm_ext.control.weight import AHEAD, Weight
+from slurm_ext.control.weight import Weight
 from slurm_ext.node import state
 from slurm_ext.node.places import Spool, split_key
 
@@ -96,26 +96,19 @@ class Share:
         self._note()
         self._quota.give(cores, first=first)
 
-    def weigh(self, cores: float, mean_cores: float, *, capped: bool = False) -> None:
-        """Sure of so many cores from now on, and of what others leave (weight.py).
+    def weigh(
+        self, cores: float, mean_cores: float, most_cores: float, *, ahead: float = 1.0
+    ) -> None:
+        """Sure of so many cores from now on, and of what others leave, up to `most_cores`.
 
-        `capped`: before others, and never more.
+        `ahead`: so many times the weight.
         """
         if not (self._weight.usable and self._quota.usable):
             raise GoneError("no CPU weight can be set for this job")
-        if self.cores is not None and not capped:
-            self._quota.lift()
-        self.weight = (cores * (AHEAD if capped else 1), mean_cores)
-        self.cores = cores if capped else None
+        self.weight, self.cores = (cores * ahead, mean_cores), most_cores
         self._note()
         self._weight.give(*self.weight)
-        if capped:
-            self._quota.cap(cores)
-
-    def weighs(self, cores: float, mean_cores: float, *, capped: bool) -> bool:
-        """Whether `weigh` would change nothing."""
-        weight = (cores * (AHEAD if capped else 1), mean_cores)
-        return self.weight == weight and (self.cores is not None) == capped
+        self._quota.cap(most_cores)
 
     def pin(self, cores: frozenset[int]) -> None:
         """Run on these cores only from now on."""

@@ -95,7 +95,7 @@ class Controller:
         if decided.change:
             self._note(decided, units)
         if self.acts and (decided.change or held_alone(tenants)):
-            self._act(decided.allocation.offers, machine)
+            self._act(decided.allocation.offers, machine, units)
         self._share_reads(decided.allocation.offers)
         self._tell(decided, machine)
         return decided
@@ -205,8 +205,8 @@ class Controller:
 
     # -- act ---------------------------------------------------------------------------------
 
-    def _act(self, offers: Mapping[str, Offer], machine: Machine) -> None:
-        self._refused |= carry_out(self.tenancies, offers, machine)
+    def _act(self, offers: Mapping[str, Offer], machine: Machine, units: int) -> None:
+        self._refused |= carry_out(self.tenancies, offers, machine, units)
         self._changed_s = time.monotonic()
 
     def _share_reads(self, offers: Mapping[str, Offer]) -> None:

@@ -62,13 +62,6 @@ def measured(
     return replace(run, cores=cores / ranks)
 
 
-def reach(summaries: Sequence[_Json]) -> float | None:
-    """Cores that a job can come to use which is held to none: those it may run on, by the probe."""
-    told = [s.get("cores") or s.get("node_cores") for s in summaries]
-    known = [float(cores) for cores in told if isinstance(cores, (int, float)) and cores > 0]
-    return min(known, default=None)
-
-
 def difference(before: Sequence[_Json], after: Sequence[_Json]) -> list[dict[str, Any]]:
     """Summaries of what happened since, of processes and loaders that are still the same."""
     earlier = {summary.get("pid"): summary for summary in before}

@@ -47,13 +47,6 @@ class Quota:
         if self.kept["own"]:
             _tune(folder, "cpu.cfs_burst_us", round(cores * PERIOD_US))
 
-    def lift(self) -> None:
-        """No quota any more, in the group where it is. Raises GoneError or OSError."""
-        folder = Path(self.kept["folder"])
-        if self.kept["own"]:
-            _tune(folder, "cpu.cfs_burst_us", 0)
-        write(folder, _name(folder), "-1" if self.kept["own"] else self.kept["before"])
-
     def join(self) -> None:
         """Bring processes into our own group that came from elsewhere since."""
         join(self.kept, self._place)

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from slurm_ext.control import gate
-from slurm_ext.control.believe import believed, offers_of, rate_at, written
+from slurm_ext.control.believe import believed, offers_of, rate_at, used, written
 from slurm_ext.control.cpu import Share
 from slurm_ext.control.errors import GoneError, HostileError
 from slurm_ext.control.jobs import Job, Running
-from slurm_ext.control.measure import Knob, knob, measured, reach
+from slurm_ext.control.measure import Knob, knob, measured
 from slurm_ext.facts.records import LoaderRun
 from slurm_ext.model.estimate import Estimate
-from slurm_ext.policy.division import sated
 from slurm_ext.policy.drift import WINDOWS, Watch, watched
 from slurm_ext.policy.offers import Offer
 from slurm_ext.policy.tenants import Tenant
@@ -49,7 +48,6 @@ class Tenancy:
         self.measured: float | None = None  # samples/s of one process
         self.known: Estimate | None = None
         self.agreed = False
-        self.sated = False  # its share is all that it can use
         self.pids: tuple[int, ...] = ()
         self._runs: deque[LoaderRun] = deque(maxlen=MOST_RUNS)
         self._base: tuple[float, Sequence[Mapping[str, Any]]] = (0.0, ())
@@ -83,7 +81,6 @@ class Tenancy:
         """The job as the policy sees it."""
         self.share_units = share_units
         known = self._offers(units, grain_cores)
-        self.sated = sated(known, share_units)
         least = -(-self.job.gpus // grain_cores) if self.job.gpus else 1
         return Tenant(
             job=self.job.key,
@@ -131,6 +128,12 @@ class Tenancy:
         workers = self.workers or self.knob.now
         return rate_at(self.known, self.units, workers, grain_cores=grain_cores, ranks=self.ranks)
 
+    def used(self, cores: float, workers: int | None) -> float:
+        """The part of so many cores that it computes with; all, as long as nobody knows."""
+        if self.known is None:
+            return 1.0
+        return min(1.0, used(self.known, cores, workers or self.knob.now, ranks=self.ranks))
+
     def ask(self, workers: int | None) -> None:
         """Have its loader use so many workers. Raises GoneError, HostileError, OSError."""
         if workers and self.knob.movable and workers != self.workers:
@@ -167,10 +170,9 @@ class Tenancy:
             return
         if base and self._runs and now - since_s < self._pace.window_s:
             return  # whoever knows nothing takes the first that is sure
-        cores = self.share.held_cores
-        if cores is None and self.share.weight is not None:
-            cores = reach(summaries)
-        run = measured(base, summaries, cpus=self.job.cpus, gpus=self.job.gpus, cores=cores)
+        run = measured(
+            base, summaries, cpus=self.job.cpus, gpus=self.job.gpus, cores=self.share.held_cores
+        )
         if run is not None:
             self._learn(run)
         elif base and now - since_s < PATIENCE * self._pace.window_s:

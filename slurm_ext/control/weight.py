@@ -1,10 +1,6 @@
 """CPU weights: `cpu.weight` (version 2) or `cpu.shares` (version 1) of a job.
 
-A weight is what a job is sure of while all want the CPUs; what others leave unused it has as well.
-So nobody has to be known before he may use what is idle, and an ended job's part is used at once.
-Who needs less than his own is served AHEAD of others, so that he need not wait for their time
-slices whenever he wakes, and never has more than it (a quota): should he need more than was
-thought, nobody else pays for that.
+A weight is what a job is sure of while all want the CPUs; it may have what others leave as well.
 It holds among siblings only: where Slurm (version 1) puts a user's jobs below one group of that
 user, there is none, and a quota has to do.
 """
@@ -14,7 +10,6 @@ from typing import Any
 from slurm_ext.control.group import enter, join, leave, ours, slurms, write
 from slurm_ext.control.place import Place
 
-AHEAD = 8  # times the weight
 # The kernel's own weight of a group: Documentation/admin-guide/cgroup-v2, scheduler/sched-design.
 V1_USUAL, V1_RANGE = 1024, (2, 262144)
 V2_USUAL, V2_RANGE = 100, (1, 10000)

@@ -83,12 +83,6 @@ def enough(rates: Sequence[float]) -> float:
     return next(rate for rate in rates if rate >= ENOUGH * most)
 
 
-def sated(curve: Sequence[Offer], units: int) -> bool:
-    """Whether more than `units` would bring next to nothing; of an unknown curve nobody knows."""
-    within = [offer.samples_per_s for offer in curve if offer.units <= units]
-    return bool(within) and max(within) >= ENOUGH * max(offer.samples_per_s for offer in curve)
-
-
 def same(now: Offer, wanted: Offer) -> bool:
     """Whether nothing has to be changed on the node from what a job has to what it should have."""
     return now.units == wanted.units and wanted.workers in {None, now.workers}

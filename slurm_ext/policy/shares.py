@@ -6,6 +6,9 @@ somebody else starts there.
 
 from collections.abc import Mapping
 
+SPARE = 0.85  # of its CPUs: who uses more would use others' as well
+AHEAD, MOST_AHEAD = 8.0, 64.0
+
 
 def proportional(given: Mapping[str, int], units: int) -> dict[str, int]:
     """`units` in proportion to what Slurm gave, by job; nobody gets less than that.
@@ -21,3 +24,12 @@ def proportional(given: Mapping[str, int], units: int) -> dict[str, int]:
     for job in by_remainder[: units - sum(shares.values())]:
         shares[job] += 1
     return shares
+
+
+def ahead(used: float) -> float:
+    """How many times its weight a job has that uses this part of its CPUs; 1: not ahead.
+
+    Who needs less than his own waits for nobody's time slice whenever he wakes, the less the less
+    he needs. He is held to his own meanwhile: were he to want more, nobody else would pay for it.
+    """
+    return 1.0 if used > SPARE else min(MOST_AHEAD, AHEAD / max(used, AHEAD / MOST_AHEAD))

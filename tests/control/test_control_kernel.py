@@ -93,24 +93,19 @@ def test_a_quota_where_slurm_has_no_group(place: Place, child: "subprocess.Popen
 
 
 def test_a_weight_where_slurm_has_no_group(place: Place, child: "subprocess.Popen[bytes]") -> None:
-    """A core weighs as one busy process does; no quota beside it; undone, nothing is left."""
+    """A core weighs as one busy process does, or more; a quota beside it; undone, all is gone."""
     share = Share(place)
     assert share.lends
-    share.weigh(0.75, 2.0)
+    share.weigh(0.75, 2.0, 1.5)
     own = CGROUPS / f"cpu/dlqueue_{NODE}_4712"
     assert (own / "cpu.shares").read_text().strip() == "768"
-    assert (own / "cpu.cfs_quota_us").read_text().strip() == "-1"
+    assert (own / "cpu.cfs_quota_us").read_text().strip() == "30000"
     assert (own / "cgroup.procs").read_text().split() == [str(child.pid)]
-    assert share.held_cores is None
-    share.weigh(0.75, 2.0, capped=True)
-    assert share.weighs(0.75, 2.0, capped=True)
+    assert share.held_cores == 1.5
+    share.weigh(0.75, 2.0, 0.75, ahead=8.0)
     assert (own / "cpu.shares").read_text().strip() == "6144"
     assert (own / "cpu.cfs_quota_us").read_text().strip() == "15000"
     assert share.held_cores == 0.75
-    share.weigh(0.75, 2.0)
-    assert not share.weighs(0.75, 2.0, capped=True)
-    assert (own / "cpu.shares").read_text().strip() == "768"
-    assert (own / "cpu.cfs_quota_us").read_text().strip() == "-1"
     undo(place, share.kept)
     assert not own.exists()
     assert f"dlqueue_{NODE}" not in Path(f"/proc/{child.pid}/cgroup").read_text()
@@ -153,8 +148,8 @@ def test_weights_divide_what_is_wanted_and_lend_what_is_not(
     few, many = two_on_a_core
     shares = [Share(Place(job_id=job, uid=os.geteuid(), node=NODE)) for job in (4715, 4716)]
     try:
-        shares[0].weigh(0.5, 1.0)
-        shares[1].weigh(1.5, 1.0)
+        shares[0].weigh(0.5, 1.0, 2.0)
+        shares[1].weigh(1.5, 1.0, 2.0)
         before = [_spent_s(few), _spent_s(many)]
         until(lambda: _spent_s(many) > before[1] + 0.6, "the heavier one does not run")
         lighter = _spent_s(few) - before[0]

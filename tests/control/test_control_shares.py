@@ -146,13 +146,13 @@ def test_a_weight_of_version_2(place: Place) -> None:
     (job / "cpu.weight").write_text("100\n")
     share = Share(place)
     assert share.lends
-    share.weigh(3.0, 2.0)
+    share.weigh(3.0, 2.0, 4.0)
     assert (job / "cpu.weight").read_text() == "150"
-    share.weigh(0.5, 2.0, capped=True)
+    share.weigh(0.5, 2.0, 0.5, ahead=8.0)
     assert (job / "cpu.weight").read_text() == "200"
     assert (job / "cpu.max").read_text() == "10000 20000"
-    share.weigh(1e6, 2.0)
-    assert (job / "cpu.max").read_text() == "max 100000"
+    share.weigh(1e6, 2.0, 4.0)
+    assert (job / "cpu.max").read_text() == "80000 20000"
     assert (job / "cpu.weight").read_text() == "10000"
     undo(place, share.kept)
     assert (job / "cpu.weight").read_text() == "100"

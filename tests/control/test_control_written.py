@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from slurm_ext.control.believe import believed, offers_of, written
+from slurm_ext.control.believe import believed, offers_of, used, written
 from slurm_ext.control.measure import Knob
 from slurm_ext.facts.records import Level, LoaderRun
 from slurm_ext.model.estimate import estimate
@@ -57,3 +57,14 @@ def test_what_is_lent_comes_on_top() -> None:
     assert lent.workers is not None
     assert lent.workers > 1
     assert lent.samples_per_s >= 0.99 * own.samples_per_s
+
+
+def test_how_much_of_its_cores_a_job_uses() -> None:
+    """A reader that sleeps uses a part of them; one that decodes uses all, however many workers."""
+    reads = estimate({Level.SCRIPT_ARGS: [READS]})
+    decodes = estimate({Level.SCRIPT_ARGS: [replace(READS, samples_per_s=28.0, fetch_cpu_s=0.016)]})
+    assert reads is not None
+    assert decodes is not None
+    assert used(reads, 0.5, 2, ranks=1) < 0.3
+    assert used(decodes, 0.5, 4, ranks=1) > 0.85
+    assert used(decodes, 4.0, 2, ranks=1) < 0.85
