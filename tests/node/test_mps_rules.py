@@ -1,7 +1,10 @@
 """MPS as pure decisions: for whom, with which limits, and what a log tells."""
 
+import subprocess
+
 import pytest
 
+from slurm_ext.node import mps_processes
 from slurm_ext.node.mps_daemon import read_card
 from slurm_ext.node.mps_processes import Process, family, foreign
 from slurm_ext.node.mps_rules import (
@@ -161,6 +164,19 @@ def test_whose_daemon_it_is() -> None:
     found = [ours, all_gpus, other, by_prefix, by_index]
     assert foreign("/spool/mps", "1", UUID, found) == [2, 4, 5]
     assert foreign("/spool/mps", "1", None, [ours, other]) == []
+
+
+def test_a_daemon_that_tells_nothing_serves_all_gpus() -> None:
+    """An environment that is empty, or that we may not read."""
+    assert foreign("/spool/mps", "1", UUID, [_process(1, None, None)]) == [1]
+
+
+def test_a_process_that_is_gone_is_nobodys() -> None:
+    """Between the list of processes and the look at one of them, it may end."""
+    child = subprocess.Popen(["/bin/true"])
+    child.wait()
+    assert mps_processes._process(child.pid) is None
+    assert not mps_processes.lives(child.pid, 1)
 
 
 def test_a_servers_parent_tells_whose_it_is() -> None:
