@@ -1,9 +1,6 @@
 """One round of pairing: look at the cluster, decide by the pure policy, act or only say.
 
-The means is a waiting job's StartTime, as a lease: a job that should not start yet may start in
-`sharing.lease_s` seconds, and the lease is renewed while that is so. A controller that dies leaves
-no job held: Slurm itself lets each lease end. To start a job its StartTime becomes now, and where
-several nodes have room it is bound to the chosen one until it runs. Nothing else is ever changed.
+What is done to a waiting job, and why nobody stays held: pairing_leases.py.
 """
 
 import logging
@@ -13,8 +10,9 @@ from dataclasses import replace
 
 from slurm_ext.cluster.client import SlurmClient
 from slurm_ext.cluster.records import JobInfo
-from slurm_ext.control.pairing_jobs import ANEW, Lease, Seen, key_of, look, name_of, opted_in, words
+from slurm_ext.control.pairing_jobs import ANEW, Seen, id_of, key_of, look, name_of, opted_in, words
 from slurm_ext.control.pairing_kept import Memory, PairingFolder
+from slurm_ext.control.pairing_leases import Leases
 from slurm_ext.control.pairing_telling import row, running_rows, status
 from slurm_ext.control.pairing_watch import Watch
 from slurm_ext.facts.errors import SlurmError
@@ -50,6 +48,7 @@ class Pairing:
         self._released: dict[str, tuple[float, str | None]] = {}  # by job: when, where
         self._given_up: set[str] = set()
         self._said: dict[str, str] = {}
+        self._leases = Leases(settings, client, folder, memory)
 
     @property
     def acts(self) -> bool:
@@ -64,11 +63,13 @@ class Pairing:
         rules = self._rules(now_s)
         self._watched(seen, rules, now_s)
         waiting, running, places = self._state(seen, jobs, now_s)
-        overdue = frozenset(one.job for one in waiting if self._overdue(one.job, now_s))
+        overdue = frozenset(one.job for one in waiting if self._leases.overdue(one.job))
         steps = steer(waiting, running, places, self._known(), rules=rules, overdue=overdue)
         self._note(steps, now_s)
         if self.acts:
-            self._act(steps, places, now_s)
+            several = sum(place.free_cpus > 0 for place in places) > 1
+            self._leases.charge(steps, now_s)
+            self._released |= self._leases.carry_out(steps, now_s, bind=several)
         apart = kept_apart(self.memory.grudges, now_s)
         mode = str(self._settings["sharing.pairing"])
         left_alone = {**seen.left_alone, **dict.fromkeys(self._given_up, "left to Slurm")}
@@ -78,12 +79,7 @@ class Pairing:
 
     def restore(self) -> int:
         """Every lease ends now; how many there were. An error leaves it to Slurm's clock."""
-        count = len(self.memory.leases)
-        for job, lease in self.memory.leases.items():
-            self._free(job, lease)
-        self.memory.leases = {}
-        self._folder.keep(self.memory)
-        return count
+        return self._leases.end()
 
     # -- look --------------------------------------------------------------------------------
 
@@ -129,7 +125,7 @@ class Pairing:
                 used.append((told[1], one.cpus))
         nodes = {n.name: n.cpus for n in self._client.nodes() if n.state.startswith(_UP)}
         running = [one for one in seen.running if one.opted_in]
-        waiting.sort(key=lambda one: (one.rank, _id(one.job)))
+        waiting.sort(key=lambda one: (one.rank, id_of(one.job)))
         return waiting[:MOST_STEERED], [*running, *coming], rooms(nodes, used)
 
     def _expire(self, now_s: float) -> None:
@@ -139,62 +135,8 @@ class Pairing:
                 del self._released[job]
                 self._given_up.add(job)
                 if node is not None and self.acts:
-                    self._free(job, Lease(since_s=at_s, until_s=at_s, node=node))
+                    self._leases.free(job, node)
                     self.memory.leases.pop(job, None)
-
-    def _overdue(self, job: str, now_s: float) -> bool:
-        lease = self.memory.leases.get(job)
-        return lease is not None and now_s - lease.since_s >= self._settings["sharing.most_wait_s"]
-
-    # -- act ---------------------------------------------------------------------------------
-
-    def _act(self, steps: Iterable[Step], places: Iterable[Place], now_s: float) -> None:
-        several = sum(place.free_cpus > 0 for place in places) > 1
-        steps = list(steps)
-        until_s = now_s + self._settings["sharing.lease_s"]
-        due = [step.job for step in steps if not step.start and self._due(step.job, now_s)]
-        for job in due:
-            old = self.memory.leases.get(job)
-            since_s = old.since_s if old else now_s
-            self.memory.leases[job] = Lease(since_s=since_s, until_s=until_s)
-        starting = [step for step in steps if step.start]
-        for step in starting:
-            node = step.place if several else None
-            old = self.memory.leases.get(step.job)
-            since_s = old.since_s if old else now_s
-            self.memory.leases[step.job] = Lease(since_s=since_s, until_s=now_s, node=node)
-        self._folder.keep(self.memory)  # before anything is asked for
-        self._delay(due, int(self._settings["sharing.lease_s"]))
-        for step in starting:
-            self._release(step, self.memory.leases[step.job].node, now_s)
-
-    def _due(self, job: str, now_s: float) -> bool:
-        lease = self.memory.leases.get(job)
-        return lease is None or lease.until_s - now_s < self._settings["sharing.lease_s"] / 2
-
-    def _delay(self, jobs: list[str], seconds: int) -> None:
-        if jobs:
-            try:
-                self._client.delay([_id(job) for job in jobs], seconds)
-            except SlurmError as error:
-                log.warning("not every job could be delayed: %s", error)
-
-    def _release(self, step: Step, node: str | None, now_s: float) -> None:
-        try:
-            if node is not None:
-                self._client.bind(_id(step.job), node)
-            self._client.delay([_id(step.job)], 0)
-            self._released[step.job] = (now_s, step.place)
-        except SlurmError as error:  # it has started or ended meanwhile
-            log.info("job %s: %s", step.job, error)
-
-    def _free(self, job: str, lease: Lease) -> None:
-        try:
-            if lease.node is not None:
-                self._client.bind(_id(job), None)
-            self._client.delay([_id(job)], 0)
-        except SlurmError as error:  # it runs or is gone; else Slurm's clock frees it
-            log.info("job %s: %s", job, error)
 
     # -- watch -------------------------------------------------------------------------------
 
@@ -232,7 +174,7 @@ class Pairing:
 
     def _requeue(self, job: str) -> None:
         try:
-            self._client.requeue(_id(job))
+            self._client.requeue(id_of(job))
         except SlurmError as error:
             log.warning("job %s could not be requeued: %s", job, error)
 
@@ -246,7 +188,3 @@ class Pairing:
             if self._said.get(step.job) != text:
                 self._folder.note({"t_s": round(now_s, 3), "acted": self.acts, **row(step)})
         self._said = said
-
-
-def _id(job: str) -> int:
-    return int(job.partition(".")[0])

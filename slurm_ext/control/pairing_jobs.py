@@ -12,15 +12,16 @@ from slurm_ext.policy.sharing import Candidate
 
 SHARE, ALONE, OFF, ANEW = "dlqueue=share", "dlqueue=alone", "dlqueue=off", "dlqueue=requeue"
 UNLIMITED_MINUTES = 60 * 24 * 300  # a partition without a limit gives a year
+ROUNDS_S = 60.0  # Slurm's clock may be ahead, its answer late
 _READY = frozenset({"", "None", "Priority", "Resources", "BeginTime"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """What was asked of Slurm for a waiting job, and since when."""
+    """What was asked of Slurm for a waiting job."""
 
-    since_s: float  # first delayed, Unix
-    until_s: float  # Slurm starts it by itself from then on
+    until_s: float  # Unix; Slurm starts it by itself from then on
+    put_off_s: float = 0.0  # while a node had room for it
     node: str | None = None  # bound to
 
 
@@ -37,6 +38,11 @@ class Seen:
 def name_of(job: JobInfo) -> str:
     """`<job id>.<restart>`, as everywhere."""
     return f"{job.job_id}.{job.restarts}"
+
+
+def id_of(name: str) -> int:
+    """The job id in such a name."""
+    return int(name.partition(".")[0])
 
 
 def words(job: JobInfo) -> list[str]:
@@ -78,7 +84,8 @@ def why_left_alone(job: JobInfo, lease: Lease | None, now_s: float) -> str | Non
         return f"waits for something else: {job.reason}"
     if (job.required_nodes and (lease is None or lease.node is None)) or job.excluded_nodes:
         return "its user chose nodes"
-    if lease is None and (job.eligible_time_s or 0) > now_s + 1:
+    ours_s = now_s + 1 if lease is None else lease.until_s + ROUNDS_S
+    if (job.eligible_time_s or 0) > ours_s:
         return "its user chose when to begin"
     return None
 

@@ -158,9 +158,9 @@ TABLE: tuple[Setting, ...] = (
         ("off", "shadow", "act"),
         "Whether `dlqueue control --pairs` chooses which CPU jobs start beside which",
     ),
-    _number("sharing.interval_s", 5.0, 0.2, 600.0, "Seconds between two looks at the queue"),
+    _number("sharing.interval_s", 15.0, 0.2, 600.0, "Seconds between two looks at the queue"),
     _number("sharing.lease_s", 120, 10, 3600, "Seconds for which a waiting job is put off at once"),
-    _number("sharing.most_wait_s", 3600.0, 0.0, 1e6, "Longest that a job is put off in all"),
+    _number("sharing.most_wait_s", 3600.0, 0.0, 1e6, "Longest that a job is put off while a node has room"),
     _number("sharing.patience_s", 60.0, 1.0, 3600.0, "Seconds below its floor that part a pair"),
     _choice(
         "mps.mode",

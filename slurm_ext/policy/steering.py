@@ -30,6 +30,7 @@ class Step:
     place: str | None  # where; None: anywhere
     reason: str
     pair: Pair | None = None  # why there
+    room: bool = True  # some node has room for it: it is we who keep it waiting
 
 
 def steer(
@@ -112,7 +113,10 @@ class _Round:
     def keep_waiting(self) -> None:
         """The rest, with what is in its way."""
         for one in self.left():
-            self.steps[one.job] = Step(job=one.job, start=False, place=None, reason=self._why(one))
+            room = any(free >= one.cpus for free in self.free.values())
+            why = self._why(one) if room else "no node has room"
+            step = Step(job=one.job, start=False, place=None, reason=why, room=room)
+            self.steps[one.job] = step
 
     def _begin(self, one: Candidate, place: str, reason: str, pair: Pair | None) -> None:
         self.steps[one.job] = Step(job=one.job, start=True, place=place, reason=reason, pair=pair)
@@ -129,7 +133,7 @@ class _Round:
             here = [other for other in self.running if other.place == place]
             if free >= one.cpus and here:
                 return why_not(one, here, self.slowdowns, self.rules) or "others go first"
-        return "no node has room"
+        return "others go first"
 
 
 def _start(job: str, place: str | None, reason: str) -> Step:

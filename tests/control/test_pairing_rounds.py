@@ -99,7 +99,7 @@ def test_who_would_hurt_is_put_off_and_who_fits_starts(tmp_path: Path) -> None:
     here = Here(tmp_path)
     here.jobs(runs(1), job(2), job(3))
     assert here.asked() == [("delay", (2,), 100), ("delay", (3,), 0)]
-    assert here.folder.load().leases["2.0"] == Lease(since_s=1000.0, until_s=1100.0)
+    assert here.folder.load().leases["2.0"] == Lease(until_s=1100.0)
 
 
 def test_a_lease_is_renewed_only_when_half_of_it_is_over(tmp_path: Path) -> None:
@@ -114,16 +114,32 @@ def test_a_lease_is_renewed_only_when_half_of_it_is_over(tmp_path: Path) -> None
     assert here.asked() == []
     here.now_s = 1060.0
     assert here.asked() == [("delay", (2,), 100)]
-    assert here.folder.load().leases["2.0"].since_s == 1000.0
+    assert here.folder.load().leases["2.0"] == Lease(until_s=1160.0, put_off_s=60.0)
 
 
 def test_nobody_waits_longer_than_the_site_allows(tmp_path: Path) -> None:
-    """After most_wait_s the job is Slurm's, whoever it hurts."""
+    """After most_wait_s beside room the job is Slurm's; time on a full cluster counts not."""
+    here = Here(tmp_path)
+    here.jobs(runs(1), runs(3), job(2))
+    here.asked()
+    here.now_s = 5000.0
+    assert here.asked() == [("delay", (2,), 100)]  # no room since
+    here.jobs(runs(1), job(2))
+    here.now_s = 5400.0
+    assert here.asked() == [("delay", (2,), 100)]
+    here.now_s = 5501.0
+    assert here.asked() == [("delay", (2,), 100)]
+    assert here.asked() == [("delay", (2,), 0)]
+
+
+def test_a_user_may_still_choose_when_to_begin(tmp_path: Path) -> None:
+    """A start that is later than ours is not ours: it stays."""
     here = Here(tmp_path)
     here.jobs(runs(1), job(2))
     here.asked()
-    here.now_s = 1500.0
-    assert here.asked() == [("delay", (2,), 0)]
+    here.jobs(runs(1), job(2, eligible_time_s=9000, reason="BeginTime"))
+    assert here.asked() == []
+    assert here.pairing.restore() == 0
 
 
 def test_shadow_changes_nothing_and_says_what_it_would(tmp_path: Path) -> None:
@@ -266,7 +282,7 @@ def test_the_memory_is_read_as_it_was_written(tmp_path: Path) -> None:
     """Leases, grudges and rates."""
     folder = PairingFolder(tmp_path)
     folder.path.mkdir()
-    lease = Lease(since_s=1.0, until_s=2.0, node="n1")
+    lease = Lease(until_s=2.0, put_off_s=1.0, node="n1")
     memory = Memory(leases={"1.0": lease}, solo_rates={"k": 2.5})
     folder.keep(memory)
     assert folder.load() == replace(memory)

@@ -1,0 +1,108 @@
+"""How waiting jobs are put off and started: by their own StartTime, as a lease.
+
+A job that should not start yet may start in `sharing.lease_s` seconds, and the lease is renewed
+while that is so. A controller that dies leaves no job held: Slurm itself lets each lease end. To
+start a job its StartTime becomes now, and where several nodes have room it is bound to the chosen
+one until it runs. Nothing else is ever changed. What was asked for is on the disk before.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from slurm_ext.cluster.client import SlurmClient
+from slurm_ext.control.pairing_jobs import Lease, id_of
+from slurm_ext.control.pairing_kept import Memory, PairingFolder
+from slurm_ext.facts.errors import SlurmError
+from slurm_ext.facts.settings import Settings
+from slurm_ext.policy.steering import Step
+
+log = logging.getLogger("dlqueue.pairing")
+
+
+class Leases:
+    """Of all jobs; they are kept in `memory`."""
+
+    def __init__(
+        self, settings: Settings, client: SlurmClient, folder: PairingFolder, memory: Memory
+    ) -> None:
+        self._client, self._folder, self._memory = client, folder, memory
+        self._lease_s = int(settings["sharing.lease_s"])
+        self._most_wait_s = float(settings["sharing.most_wait_s"])
+        self._last_s: float | None = None
+
+    def overdue(self, job: str) -> bool:
+        """Whether it has been put off for as long as the site allows."""
+        lease = self._memory.leases.get(job)
+        return lease is not None and lease.put_off_s >= self._most_wait_s
+
+    def charge(self, steps: Sequence[Step], now_s: float) -> None:
+        """Time since the last round; waiting is on our account only while there was room."""
+        passed_s, self._last_s = now_s - (self._last_s or now_s), now_s
+        for step in steps:
+            lease = self._memory.leases.get(step.job)
+            if lease is not None and not step.start and step.room:
+                put_off_s = lease.put_off_s + passed_s
+                self._memory.leases[step.job] = replace(lease, put_off_s=put_off_s)
+
+    def carry_out(
+        self, steps: Sequence[Step], now_s: float, *, bind: bool
+    ) -> dict[str, tuple[float, str | None]]:
+        """Put off and start; the jobs that were started, with when and where.
+
+        `bind`: to the chosen node, for there are others with room.
+        """
+        due = [step.job for step in steps if not step.start and self._due(step.job, now_s)]
+        for job in due:
+            self._note(job, now_s + self._lease_s)
+        starting = [step for step in steps if step.start]
+        for step in starting:
+            self._note(step.job, now_s, step.place if bind else None)
+        self._folder.keep(self._memory)
+        self._delay(due)
+        told = [step for step in starting if self._start(step.job)]
+        return {step.job: (now_s, step.place) for step in told}
+
+    def end(self) -> int:
+        """All of them, now; how many there were. An error leaves it to Slurm's clock."""
+        leases = self._memory.leases
+        for job, lease in leases.items():
+            self.free(job, lease.node)
+        self._memory.leases = {}
+        self._folder.keep(self._memory)
+        return len(leases)
+
+    def free(self, job: str, node: str | None) -> None:
+        """The job is as its user wrote it; `node`: bound to."""
+        try:
+            if node is not None:
+                self._client.bind(id_of(job), None)
+            self._client.delay([id_of(job)], 0)
+        except SlurmError as error:  # it runs or is gone; else Slurm's clock frees it
+            log.info("job %s: %s", job, error)
+
+    def _note(self, job: str, until_s: float, node: str | None = None) -> None:
+        old = self._memory.leases.get(job) or Lease(until_s=until_s)
+        self._memory.leases[job] = replace(old, until_s=until_s, node=node)
+
+    def _due(self, job: str, now_s: float) -> bool:
+        lease = self._memory.leases.get(job)
+        return lease is None or lease.until_s - now_s < self._lease_s / 2
+
+    def _delay(self, jobs: Sequence[str]) -> None:
+        if jobs:
+            try:
+                self._client.delay([id_of(job) for job in jobs], self._lease_s)
+            except SlurmError as error:
+                log.warning("not every job could be put off: %s", error)
+
+    def _start(self, job: str) -> bool:
+        node = self._memory.leases[job].node
+        try:
+            if node is not None:
+                self._client.bind(id_of(job), node)
+            self._client.delay([id_of(job)], 0)
+        except SlurmError as error:  # it has started or ended meanwhile
+            log.info("job %s: %s", job, error)
+            return False
+        return True
