@@ -28,7 +28,7 @@ from colocation_metrics import Result  # type: ignore[import-not-found]  # besid
 
 from slurm_ext.facts.errors import DlqueueError, InputError
 
-PROTOCOLS: tuple[str, ...] = ("colocation_completion", "colocation_ntua")
+PROTOCOLS = ("colocation_tf", "colocation_lucid", "colocation_completion", "colocation_ntua")
 
 
 def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
         print(f"{name}: learning and foretelling", file=sys.stderr)
         try:
             told: Result = importlib.import_module(name).protocol(train, test, quick=quick)
-        except InputError as error:
+        except DlqueueError as error:
             skipped.append(f"{name}: {error}")
             continue
         figures |= told.figures
