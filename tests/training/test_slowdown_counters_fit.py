@@ -33,7 +33,7 @@ def job(family: str, size: int) -> Solo:
 def truth(a: Solo, b: Solo) -> float:
     """Time slices: beyond the whole device each waits for the other."""
     own, other = a.features["util"] / 100, b.features["util"] / 100
-    return 1.0 / (1.0 + 0.9 * own**0.3 * other)
+    return float(1.0 / (1.0 + 0.9 * own**0.3 * other))
 
 
 def table(families: str, *, noise: float = 0.01) -> list[Paired]:
