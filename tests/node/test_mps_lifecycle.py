@@ -70,6 +70,17 @@ def test_it_runs_as_the_jobs_user(make_mps: MakeMps) -> None:
     assert node.ours() == []
 
 
+@pytest.mark.root
+def test_an_exclusive_gpu_has_one_users_mps(make_mps: MakeMps) -> None:
+    """The second user's server could not start: his job is told so, and runs without."""
+    node = make_mps()
+    node.misbehave(cards=[f"{node.uuid}, 81559, Disabled, Exclusive_Process"])
+    assert node.start(1) == node.start(2) != {}
+    assert node.start(3, SLURM_JOB_UID="65534", SLURM_JOB_GID="65534") == {}
+    assert "another user's MPS has it" in node.end(3)[0]
+    assert node.end(1) == node.end(2) == []
+
+
 def test_clients_that_go_on_are_ended(make_mps: MakeMps) -> None:
     """`quit` waits for them, and nothing waits for ever: a server with a client is shut down."""
     node = make_mps(**{"mps.drain_s": 0.05})
