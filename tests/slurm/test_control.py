@@ -171,7 +171,10 @@ def test_an_end_and_a_death_of_the_controller_give_everything_back(
 
 
 def test_shadow_only_says_and_the_kill_file_stops(slurm: Sandbox) -> None:
-    """In shadow mode decisions are recorded, and no group, gate or sample is any other."""
+    """In shadow mode decisions are recorded, and no group, gate or sample is any other.
+
+    A new mode is taken up on SIGHUP; a file that is no settings file changes nothing.
+    """
     name = controller(slurm)
     config = slurm.layout.node(slurm.nodes[0]) / "dlqueue.toml"
     acting = config.read_text()
@@ -183,12 +186,17 @@ def test_shadow_only_says_and_the_kill_file_stops(slurm: Sandbox) -> None:
     until(lambda: (row(slurm, heavy).get("wanted_units") or 0) > 4, "it would give no more")
     assert [weight(slurm, job) for job in (heavy, light)] == [None, None]
     assert not gate(slurm, heavy).exists()
+    until((folder(slurm) / "decisions.jsonl").exists, "nothing is recorded")
     ledger = (folder(slurm) / "decisions.jsonl").read_text().splitlines()
     assert json.loads(ledger[-1])["acted"] is False
-    slurm.stop(name)
+    pid = slurm.status()["daemons"][name]
+    config.write_text("[control\n")
+    os.kill(pid, signal.SIGHUP)
+    until(lambda: "settings stay as they were" in slurm.log(name), "the fault is not told")
     config.write_text(acting)
-    slurm.start(name)
+    os.kill(pid, signal.SIGHUP)
     until(lambda: weight(slurm, heavy) is not None, "it does not act")
+    assert slurm.status()["daemons"][name] == pid
     slurm.path("etc/off").touch()
     until(lambda: weight(slurm, heavy) is None, "the kill file is not heeded")
     slurm.path("etc/off").unlink()
