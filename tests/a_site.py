@@ -89,7 +89,7 @@ class Site:
         elif "pip" in line:
             python = Path(words[0]).with_name("python")
             pip = [*PIP, "--python", str(python), "install", "--no-deps", "--no-index"]
-            subprocess.run([*pip, str(self.wheel)], check=True, timeout=60)
+            subprocess.run([*pip, str(self.wheel)], check=True, timeout=200)
         else:
             self.shell(line)
         if "--sample" in line:

@@ -30,7 +30,7 @@ def me() -> Processes:
 
 def test_what_the_kernel_refuses_is_missing_and_says_why(me: Processes) -> None:
     """One event supported, another not: the first is counted, the second never 0."""
-    perf = Perf({}, MadeUp({"instructions": (500, 10, 10)}))
+    perf = Perf({}, MadeUp({"instructions": (500, 10, 10)}), duty=1.0)
     threads = len(list(Path(f"/proc/{os.getpid()}/task").iterdir()))
     assert counted(perf, me) == {"perf_instructions": 500 * threads, "perf_running_share": 1.0}
     assert "No such file" in perf.refused["perf_cycles"]
@@ -39,7 +39,7 @@ def test_what_the_kernel_refuses_is_missing_and_says_why(me: Processes) -> None:
 def test_an_event_that_nobody_counts_is_missing(me: Processes) -> None:
     """A hypervisor that has no counter left answers 0 beside a billion cycles."""
     kernel = MadeUp({"cycles": (10**9, 10, 10), "branch-misses": (0, 10, 10)})
-    found = counted(Perf({}, kernel), me)
+    found = counted(Perf({}, kernel, duty=1.0), me)
     assert "perf_cycles" in found
     assert "perf_branch_misses" not in found
 
@@ -47,20 +47,22 @@ def test_an_event_that_nobody_counts_is_missing(me: Processes) -> None:
 def test_totals_never_go_down_and_outlive_a_sampler(me: Processes) -> None:
     """A multiplexed estimate may fall, a descriptor may go bad, a sampler may start anew."""
     kernel = MadeUp({"instructions": (500, 100, 50)})
-    perf = Perf({}, kernel)
+    perf = Perf({}, kernel, duty=1.0)
     first = counted(perf, me)["perf_instructions"]
     kernel.readings["instructions"] = (500, 100, 100)
     assert counted(perf, me)["perf_instructions"] == first
     kernel.readings["instructions"] = (-1, -1, -1)
     perf.sample(me.members, None)
-    assert perf.totals() == {}  # the meter keeps what was told before
-    again = Perf({"perf_instructions": first}, MadeUp({"instructions": (7, 1, 1)}))
+    assert perf.totals()["perf_instructions"][1] == first
+    again = Perf({"perf_instructions": first}, MadeUp({"instructions": (7, 1, 1)}), duty=1.0)
     assert counted(again, me)["perf_instructions"] > first
 
 
 def test_an_events_share_of_the_processor_is_told(me: Processes) -> None:
     """Half the time multiplexed away: the figures are estimates, and the record shows it."""
-    perf = Perf({}, MadeUp({"instructions": (100, 100, 50), "task-clock": (100, 100, 100)}))
+    perf = Perf(
+        {}, MadeUp({"instructions": (100, 100, 50), "task-clock": (100, 100, 100)}), duty=1.0
+    )
     assert counted(perf, me)["perf_running_share"] == 0.5
 
 
@@ -68,7 +70,7 @@ def test_descriptors_are_bounded(monkeypatch: pytest.MonkeyPatch, me: Processes)
     """A job of many threads is counted as far as there is room, and nothing fails."""
     monkeypatch.setattr(os, "listdir", lambda _: [str(n) for n in range(MAX_FDS)])
     kernel = MadeUp({"instructions": (1, 1, 1), "cycles": (1, 1, 1)})
-    perf = Perf({}, kernel)
+    perf = Perf({}, kernel, duty=1.0)
     before = len(kernel.opened)
     perf.sample(me.members, None)
     assert perf.full
@@ -134,7 +136,8 @@ def test_instructions_agree_with_perf_stat(pmu: dict[str, Event], tmp_path: Path
     ours, enabled, running = Kernel().read(fd)
     os.close(fd)
     theirs = next(line for line in said.read_text().splitlines() if "instructions" in line)
-    assert enabled == running
+    if enabled != running:
+        pytest.skip("somebody else counts at this moment, and the counters are too few for both")
     assert ours == pytest.approx(float(theirs.split(",")[0]), rel=0.05)
 
 
@@ -155,7 +158,7 @@ def test_children_and_grandchildren_arecounted(pmu: dict[str, Event]) -> None:
     assert child.stdout is not None
     processes = Processes(1, os.getuid(), "n1")
     processes.update([child.pid], switches=False)
-    perf = Perf({})
+    perf = Perf({}, duty=1.0)
     perf.sample(processes.members, None)
     child.stdin.write(b"go\n")
     child.stdin.flush()
@@ -187,7 +190,7 @@ def test_a_control_group_is_counted_whole(pmu: dict[str, Event], group: Path) ->
     (group / "cgroup.procs").write_text(str(child.pid))
     processes = Processes(1, os.getuid(), "n1")
     processes.update([child.pid], switches=False)
-    perf = Perf({})
+    perf = Perf({}, duty=1.0)
     perf.sample(processes.members, Cgroup({"unified": str(group)}))
     child.communicate(b"go\n")
     found = perf.totals()
