@@ -60,13 +60,22 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Foretold:
-    """Speeds of many pairs: the mean, the ends of the 90 % interval, and the scale under them."""
+    """Speeds of many pairs: the mean, the ends of the 90 % interval, and the scale under them.
+
+    `log_odds` is of mean / reference, with `top`.
+    """
 
     mean: "Array"
     low: "Array"
     high: "Array"
     log_odds: "Array"
     log_odds_sd: "Array"
+    reference: "Array"
+    top: float
+
+    def missed(self, measured: "Array") -> "Array":
+        """How many standard deviations each measured speed lies below what was told."""
+        return (log_odds(measured / self.reference, self.top) - self.log_odds) / self.log_odds_sd
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +148,7 @@ class CountersModel:
             reference * speed_of(at, self.top)
             for at in (middle, middle + below * wide, middle - above * wide)
         )
-        return Foretold(mean, low, high, middle, sd)
+        return Foretold(mean, low, high, middle, sd, reference, self.top)
 
 
 def roster(scale: Scale, pairs: Sequence[Pair]) -> tuple[Jobs, tuple["Rows", "Rows"]]:

@@ -64,7 +64,7 @@ def fit(rows: Sequence[Paired], plan: Plan, *, seed: int = 0) -> CountersModel:
     rows = _some([row for row in rows if 0 < row.speed < np.inf], MOST_ROWS, seed)
     best = chosen(rows, plan, seed)
     model = fitted(rows, plan, best)
-    return replace(model, widths=_widths(rows, plan, best))
+    return replace(model, widths=_widths(rows, plan, model))
 
 
 def fitted(rows: Sequence[Paired], plan: Plan, likeness: Likeness) -> CountersModel:
@@ -133,14 +133,13 @@ def left_out(
         yield told, np.array([row.speed for row in asked])
 
 
-def _widths(rows: Sequence[Paired], plan: Plan, likeness: Likeness) -> tuple[float, float]:
+def _widths(rows: Sequence[Paired], plan: Plan, model: CountersModel) -> tuple[float, float]:
     """Split conformal: standard deviations below and above that held nine in ten left-out pairs."""
     if len(_families(rows)) < 2:
         return NORMAL, NORMAL
     off: list[float] = []
-    top = fitted(rows, plan, likeness).top
-    for told, speeds in left_out(rows, plan, likeness):
-        off.extend((log_odds(speeds, top) - told.log_odds) / told.log_odds_sd)
+    for told, speeds in left_out(rows, plan, model.likeness):
+        off.extend(told.missed(speeds))
     if len(off) < FEWEST_LEFT_OUT:
         return NORMAL, NORMAL
     tail = (1.0 - LEVEL) / 2.0
