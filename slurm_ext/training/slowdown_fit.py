@@ -16,13 +16,13 @@ from slurm_ext.model.slowdown import (
     KERNELS,
     LOW_SDS,
     NORMAL_90,
-    Foretell,
     Slowdowns,
     seen,
     slowdowns,
     tabled,
 )
 from slurm_ext.training.completion import likeliest, misses
+from slurm_ext.training.slowdown_counted import counted
 from slurm_ext.training.slowdown_traits import traits
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ NARROWEST, WIDEST = 0.7, 4.0
 
 
 def fitted(
-    pairs: Sequence[Together], solos: Mapping[str, Solo], foretell: Foretell | None = None
+    pairs: Sequence[Together], solos: Mapping[str, Solo]
 ) -> tuple[Slowdowns, dict[bool, Kernel]]:
     """What `pairs`, oldest first, teach, and the kernels of its tables."""
     alike = traits(solos)
-    known = slowdowns(pairs, solos, traits=alike, foretell=foretell)
+    known = slowdowns(pairs, solos, traits=alike, foretell=counted(pairs, solos))
     kernels, missed = dict(KERNELS), np.zeros(0)
     for on_cpu in known.tables:
         met = seen(known, on_cpu)

@@ -1,11 +1,12 @@
 """Jobs alone and jobs together, out of history.db: what sharing is learnt from.
 
-Bounded whatever the history holds: the newest MOST_TOGETHER runs beside others, and of each job
-that is in them the newest few runs alone.
+Bounded whatever the history holds: the newest MOST_TOGETHER runs beside others, and the newest few
+runs alone of each job that is in them and of MOST_OTHERS more.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import groupby
 from math import isfinite
@@ -25,8 +26,10 @@ from slurm_ext.model.meeting import usable
 from slurm_ext.training.slowdown_rows import Beside, Run, beside, run_of, speed
 
 MOST_TOGETHER = 20_000
+MOST_OTHERS = 4_000  # jobs that met nobody, known by their counters alone
 MOST_ALONE = 16  # runs of one job in one shape
-MOST_COUNTED = 4  # of them whose counters are read
+MOST_OF_JOB = 256  # in all its shapes: a sweep has one for every run
+MOST_COUNTED = 4  # newest runs of a job whose counters are read
 # What a counter holds that is not a sum over the run.
 _LEVELS = ("_peak", "_mean", "_share", "_util", "_clock", "_active", "_occupancy")
 _NOT_OF_JOB = ("node_", "contention_cost")
@@ -86,17 +89,26 @@ def _by_run(table: Iterable[Sequence[Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _alone(
-    table: Iterable[Sequence[Any]], names: set[str]
+    table: Iterable[Sequence[Any]], met: AbstractSet[str]
 ) -> dict[tuple[str, tuple[Any, ...]], list[Run]]:
-    """The newest runs of these jobs, by job and shape."""
+    """The newest runs by job and shape: of jobs in `met`, and of the newest others."""
     found: dict[tuple[str, tuple[Any, ...]], list[Run]] = defaultdict(list)
+    kept: Counter[str] = Counter()
+    others: set[str] = set()
     for row in table:
         run = run_of(dict(zip(RUN_COLUMNS, row, strict=True)))
-        if run is None or run.key not in names:
+        if run is None:
+            continue
+        if run.key not in met and run.key not in others:
+            if len(others) >= MOST_OTHERS:
+                continue
+            others.add(run.key)
+        if kept[run.key] >= (MOST_OF_JOB if run.key in met else MOST_COUNTED):
             continue
         runs = found[run.key, run.shape]
         if len(runs) < MOST_ALONE:
             runs.append(run)
+            kept[run.key] += 1
     return found
 
 
@@ -115,9 +127,14 @@ def _row(one: Beside, solo_rate: float) -> Row | None:
 def _solos(
     history: History, alone: Mapping[tuple[str, tuple[Any, ...]], Sequence[Run]]
 ) -> dict[str, Solo]:
-    runs: dict[int, Run] = {}
-    for each in alone.values():
-        runs |= {run.run: run for run in each[:MOST_COUNTED]}
+    by_job: dict[str, list[Run]] = defaultdict(list)
+    for (key, _), each in alone.items():
+        by_job[key] += each
+    runs = {
+        run.run: run
+        for each in by_job.values()
+        for run in sorted(each, key=lambda one: -one.end_s)[:MOST_COUNTED]
+    }
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for run in runs.values():
         values[run.key]  # a job without counters is known, too

@@ -35,7 +35,8 @@ class Site:
         _insert(history, "runs", run)
         loader = {"run": number, "samples_per_s": rate, "workers": 2, "batch_size": 32.0}
         _insert(history, "loader_runs", loader | {k: v for k, v in more.items() if k in _LOADER})
-        _insert(history, "counters", {"run": number, "counter": 1, "value": 50.0 * LONG_S})
+        used = 50.0 * (1 + JOBS.index(job)) * LONG_S
+        _insert(history, "counters", {"run": number, "counter": 1, "value": used})
         return number
 
     def pair(

@@ -2,6 +2,7 @@
 
 from itertools import product
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from slurm_ext.facts.sharing import Evidence, Solo
 from slurm_ext.history.shared_runs import RUN_COLUMNS
 from slurm_ext.history.store import open_history
 from slurm_ext.model.slowdown_artifact import FILE, current, load
-from slurm_ext.training.slowdown_challenge import FEWEST, challenge, split
+from slurm_ext.training.slowdown_challenge import FEWEST, SharingReport, challenge, split
 from slurm_ext.training.slowdown_history import Learnt, learnt
 from slurm_ext.training.slowdown_rows import run_of
 from slurm_ext.training.slowdown_traits import traits
@@ -38,6 +39,13 @@ def learn(path: Path) -> Learnt:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A history of all pairs."""
     return filled(tmp_path_factory.mktemp("shared") / "history.db")
+
+
+@pytest.fixture(scope="module")
+def served(whole: Path) -> tuple[SharingReport, Path]:
+    """What training said of it, and the folder of models."""
+    models = whole.parent / "models"
+    return challenge(learn(whole), models), models
 
 
 def test_a_speed_is_that_of_the_time_together(tmp_path: Path) -> None:
@@ -124,13 +132,13 @@ def test_what_is_no_one_measurement_is_left_out(tmp_path: Path) -> None:
     assert found.refused == 1
 
 
-def test_pairs_not_seen_before_are_foretold(whole: Path, tmp_path: Path) -> None:
+def test_pairs_not_seen_before_are_foretold(served: tuple[SharingReport, Path]) -> None:
     """It beats the mean and no knowledge on later pairs, and is served from then on."""
-    told = challenge(learn(whole), tmp_path)
+    told, models = served
     assert told.promoted, told.why
     assert told.scores is not None
     assert told.scores["ours"]["mae"] < 0.5 * told.scores["mean"]["mae"]
-    folder = current(tmp_path)
+    folder = current(models)
     assert folder is not None
     known = load(folder).slowdowns
     for job, partner in product(JOBS, JOBS):
@@ -138,6 +146,16 @@ def test_pairs_not_seen_before_are_foretold(whole: Path, tmp_path: Path) -> None
         assert speed.evidence is Evidence.PAIR
         assert speed.low <= truth(job, partner) * 1.02
         assert speed.mean == pytest.approx(truth(job, partner), abs=0.08)
+
+
+def test_a_job_that_met_nobody_is_known_alone(tmp_path: Path) -> None:
+    """Its counters are what sharing is foretold from."""
+    site = Site(tmp_path / "history.db")
+    with site.open() as history:
+        site.alone(history, "h")
+    found = learn(site.path)
+    assert found.rows == ()
+    assert found.solos[key("h")].features["cpu_user"] == pytest.approx(400.0)
 
 
 def test_jobs_of_like_counters_have_like_traits() -> None:
@@ -160,6 +178,21 @@ def test_jobs_of_like_counters_have_like_traits() -> None:
     assert traits({"a": solos["1"]}) == {}
 
 
+def test_a_job_that_nobody_met_is_told_by_its_counters(
+    served: tuple[SharingReport, Path],
+) -> None:
+    """Also once the model was written and read; one without counters is told in general."""
+    folder = current(served[1])
+    assert folder is not None
+    known = load(folder).slowdowns
+    for load_of, expected in (("b", truth("b", "h")), ("g", truth("g", "h"))):
+        new = Solo(key="new", features={"cpu_user": 50.0 * (1 + JOBS.index(load_of))})
+        told = known.speed(new, [known.solos[key("h")]])
+        assert told.evidence is Evidence.COUNTERS
+        assert told.mean == pytest.approx(expected, abs=0.1)
+    assert known.speed(Solo(key="new"), [Solo(key=key("h"))]).evidence is Evidence.PRIOR
+
+
 def test_few_runs_promote_nothing(tmp_path: Path) -> None:
     """One user's afternoon is no evidence."""
     path = filled(tmp_path / "history.db", list(product("ab", "cd")))
@@ -169,15 +202,15 @@ def test_few_runs_promote_nothing(tmp_path: Path) -> None:
     assert current(tmp_path) is None
 
 
-def test_a_serving_model_is_judged_by_what_came_since(whole: Path, tmp_path: Path) -> None:
+def test_a_serving_model_is_judged_by_what_came_since(
+    whole: Path, served: tuple[SharingReport, Path]
+) -> None:
     """Trained again on the same runs nothing changes: no later run says which is better."""
-    found = learn(whole)
-    assert challenge(found, tmp_path).promoted
-    serving = current(tmp_path)
-    again = challenge(found, tmp_path)
+    serving = current(served[1])
+    again = challenge(learn(whole), served[1])
     assert not again.promoted
     assert "since the serving model" in again.why
-    assert current(tmp_path) == serving
+    assert current(served[1]) == serving
 
 
 def test_a_split_is_by_time(whole: Path) -> None:
@@ -189,13 +222,25 @@ def test_a_split_is_by_time(whole: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["{", '{"format": 1}', "torn"])
-def test_a_damaged_model_is_refused_by_name(whole: Path, tmp_path: Path, damage: str) -> None:
-    """And training replaces it, for it serves nobody."""
-    assert challenge(learn(whole), tmp_path).promoted
-    folder = current(tmp_path)
+def test_a_damaged_model_is_refused_by_name(
+    served: tuple[SharingReport, Path], tmp_path: Path, damage: str
+) -> None:
+    """Whoever loads it is told which file to train again."""
+    folder = current(served[1])
     assert folder is not None
     text = (folder / FILE).read_text()
-    (folder / FILE).write_text(text[:-50] if damage == "torn" else damage)
+    (tmp_path / FILE).write_text(text[:-50] if damage == "torn" else damage)
     with pytest.raises(ModelError, match=FILE):
-        load(folder)
-    assert challenge(learn(whole), tmp_path).scores is not None
+        load(tmp_path)
+
+
+def test_training_replaces_a_damaged_model(
+    whole: Path, served: tuple[SharingReport, Path], tmp_path: Path
+) -> None:
+    """It serves nobody, so whatever is better than the mean takes its place."""
+    copytree(served[1], tmp_path / "models", symlinks=True)
+    folder = current(tmp_path / "models")
+    assert folder is not None
+    (folder / FILE).write_text("{")
+    assert challenge(learn(whole), tmp_path / "models").promoted
+    assert load(folder).slowdowns.met
