@@ -5,10 +5,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from slurm_ext.control.acting import share_reads
 from slurm_ext.control.cpu import Share, undo
+from slurm_ext.control.errors import GoneError
 from slurm_ext.control.place import Place
 from slurm_ext.control.reads import V1, device_of, disk_of
 from slurm_ext.policy.offers import Offer
@@ -78,6 +82,35 @@ def test_the_disk_of_a_path(tmp_path: Path) -> None:
     assert disk_of("") is None
     assert disk_of(str(tmp_path / "none")) is None
     assert disk_of("/proc") is None
+
+
+class FakeShare:
+    """Takes note of the limits; one that is gone says so."""
+
+    def __init__(self, now: float | None = None, *, gone: bool = False) -> None:
+        self.read_bytes_per_s, self.gone = now, gone
+
+    def read_at_most(self, bytes_per_s: float | None, device: str) -> None:
+        """As control/cpu.py's."""
+        assert device == "8:0"
+        if self.gone:
+            raise GoneError("gone")
+        self.read_bytes_per_s = bytes_per_s
+
+
+def test_limits_follow_the_level_and_end_with_it() -> None:
+    """A new one, one that moved, one that hardly did, one that is over, and a job that is gone."""
+    shares = {
+        "new": FakeShare(), "moved": FakeShare(50.0), "same": FakeShare(102.0),
+        "over": FakeShare(50.0), "free": FakeShare(), "gone": FakeShare(gone=True),
+    }  # fmt: skip
+    tenancies: Any = {name: SimpleNamespace(share=share) for name, share in shares.items()}
+    most = dict.fromkeys(("new", "moved", "same", "gone"), 100.0)
+    assert share_reads(tenancies, most, "8:0") == {"new": 100.0, "moved": 100.0, "over": 0.0}
+    limits = {name: share.read_bytes_per_s for name, share in shares.items()}
+    assert limits == {
+        "new": 100.0, "moved": 100.0, "same": 102.0, "over": None, "free": None, "gone": None,
+    }  # fmt: skip
 
 
 READER = """
