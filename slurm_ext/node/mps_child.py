@@ -155,7 +155,9 @@ def _reap(pid: int, deadline: float) -> None:
 
 
 def _kill_group(pid: int) -> None:
+    """The child, which may not have come as far as a group of its own, and what it started."""
+    os.kill(pid, 9)
     try:
         os.killpg(pid, 9)
     except OSError:
-        pass  # it leads no group yet, or has just ended
+        pass

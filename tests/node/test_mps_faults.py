@@ -30,6 +30,8 @@ def _refused(node: MpsNode, job: int, why: str) -> None:
     """The job gets none, its record says why, and nothing is left of the attempt."""
     assert node.start(job) == {}
     (said,) = node.end(job)
+    node.hurry(20.0)
+    node.end(job)
     assert why in said
     assert said.endswith("; plain time slicing")
     assert node.remains() == []
@@ -55,10 +57,9 @@ def test_a_hung_daemon_harms_neither_job_nor_hook(node: MpsNode) -> None:
 def test_a_daemon_that_does_not_start(node: MpsNode, how: str) -> None:
     """In time or not at all; the next job tries again."""
     node.misbehave(start=how)
-    node.hurry(0.5)
+    node.hurry(1.0 if how == "hang" else 20.0)
     _refused(node, 1, "did not start in time")
     node.misbehave(start="")
-    node.hurry(20.0)
     assert node.start(2) != {}
     assert node.end(2) == []
 
@@ -66,12 +67,13 @@ def test_a_daemon_that_does_not_start(node: MpsNode, how: str) -> None:
 def test_one_that_comes_up_late_is_not_left_behind(make_mps: MakeMps) -> None:
     """Its job has gone on without it; nobody uses it, so it is ended."""
     node = make_mps()
+    node.start(1)
+    node.end(1)
     node.misbehave(start="slow")
     node.hurry(0.5)
-    node.start(1)
-    node.hurry(5.0)
-    node.end(1)
-    wait_for(lambda: node.end(1) is not None and not node.ours() and not node.remains())
+    assert node.start(2) == {}
+    node.hurry(20.0)
+    wait_for(lambda: node.end(2) and not node.ours() and not node.remains())
 
 
 def test_without_the_program_there_is_none(node: MpsNode) -> None:
@@ -93,6 +95,7 @@ def test_a_driver_that_hangs(node: MpsNode) -> None:
     node.misbehave(smi="hang", start="fail")  # else other tests' GPU 0 would be this one's
     node.hurry(1.0)
     _refused(node, 1, "did not start in time")
+    node.hurry(1.0)
     assert node.start(2, CUDA_VISIBLE_DEVICES="1") == {}
     assert "UUID" in node.end(2)[0]
 
@@ -207,6 +210,7 @@ def test_the_hooks_end_well_when_all_of_it_hangs(node: MpsNode) -> None:
     node.misbehave(smi="hang", start="hang")
     node.hurry(1.0)
     assert node.hooked(1) == {}
+    node.hurry(20.0)
     node.epilog(1)
     assert any("did not start in time" in said for said in node.record(1)["probe"]["faults"])
     assert (node.ours(), node.remains()) == ([], [])
