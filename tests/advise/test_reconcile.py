@@ -3,13 +3,16 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from slurm_ext.advise.partners import read
 from slurm_ext.advise.reconcile import Reconciler, record_of
 from slurm_ext.advise.stream import put
 from slurm_ext.cluster import JobInfo, MemoryClient
-from slurm_ext.facts.records import Decision, Mode, Shape
+from slurm_ext.facts.keys import solo_key
+from slurm_ext.facts.records import Decision, Level, Mode, Shape
 from slurm_ext.facts.settings import Settings
 from slurm_ext.history.decisions import decision, propose
 from slurm_ext.history.ingest import ingest_folder
@@ -37,11 +40,11 @@ ENDED = replace(JOB, state="TIMEOUT", end_time_s=int(NOW_S) + 60, exit_code=0, e
 class World:
     """A history, a cluster and a reconciler over both."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **settings: Any) -> None:
         self.history: History = open_history(folder / "history.db")
         self.spool = folder / "spool"
         self.cluster = MemoryClient()
-        values = {"paths.state_dir": str(folder), "advisor.reconcile_s": 1.0}
+        values = {"paths.state_dir": str(folder), "advisor.reconcile_s": 1.0, **settings}
         self.reconciler = Reconciler(Settings(values=values), self.cluster)
 
     def propose(self, *tokens: str, decided_s: float = NOW_S - 0.5, name: str = "train.sh") -> None:
@@ -258,3 +261,41 @@ def test_a_requeued_job_has_a_record_for_each_run(world: World) -> None:
     found = known_job(world.history, 7)
     assert found is not None
     assert [run["restart"] for run in found["runs"]] == [0, 1]
+
+
+def test_who_shares_is_told_with_the_name_of_its_script(tmp_path: Path) -> None:
+    """A sweep's jobs cannot be told apart, and need not be: they are one script."""
+    world = World(tmp_path, **{"sharing.mode": "shadow"})
+    rows = [
+        Proposal(
+            token=token,
+            decided_s=NOW_S - 0.5,
+            mode=Mode.ACT,
+            uid=1000,
+            user="ada",
+            job_name=name,
+            decision=LEAVE,
+            keys={Level.SCRIPT: key},
+        )
+        for token, name, key in (
+            ("d1-a", "sweep", 1),
+            ("d1-b", "sweep", 1),
+            ("d1-c", "mixed", 2),
+            ("d1-d", "mixed", 3),
+        )
+    ]
+    propose(world.history, rows, "j.jsonl", 1)
+    half = replace(JOB, gres="gres:mps:50", partition="gpu")
+    jobs = [
+        *(replace(half, job_id=n, name="sweep") for n in (1, 2)),
+        *(replace(half, job_id=n, name="mixed") for n in (3, 4)),
+        replace(JOB, job_id=5, gres="gres:gpu:1"),
+        replace(half, job_id=6, name="theirs"),
+    ]
+    world.look(*jobs, later_s=5)
+    queue = read(tmp_path)
+    name = solo_key({Level.SCRIPT: 1})
+    assert queue.at_s == NOW_S + 5
+    assert {one.job: one.key for one in queue.jobs} == {
+        "1": name, "2": name, "3": None, "4": None, "6": None,
+    }  # fmt: skip

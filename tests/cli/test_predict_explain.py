@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.cli.predict_text import lines, plot
+from slurm_ext.cli.predict_text import lines, plot, sharing
 from slurm_ext.facts.keys import keys_of
 from slurm_ext.history.decisions import propose
 from slurm_ext.history.ingest import ingest_folder
@@ -225,3 +225,17 @@ def test_the_plot_shows_the_curve_without_colours() -> None:
     text = plot(list(curve), {"cpus_per_task": 4, "num_workers": 3})
     assert "samples/s over workers, with 4 CPUs per task" in text
     assert len(text.splitlines()) > 8
+
+
+def test_sharing_is_told_in_a_clause() -> None:
+    """People read what the job becomes and costs at most, or why its GPU stays whole."""
+    told = {
+        "share": True, "gres": "mps:50", "worst": 0.88, "mode": "shadow",
+        "evidence": "these two were measured together", "why": "",
+    }  # fmt: skip
+    assert sharing(told) == (
+        "mps:50 instead of its GPU, at most 12 % slower (these two were measured together);"
+        " the mode here is shadow"
+    )
+    said = sharing({**told, "share": False, "why": "it has several tasks"})
+    assert said == "its GPU stays its own: it has several tasks"

@@ -48,3 +48,21 @@ def test_a_launcher_names_absolute_paths_only(node: Node) -> None:
     script = render_hook(Settings(), "epilog", str(node.json))
     commands = [line.split()[0] for line in script.splitlines() if line and line[0] != "#"]
     assert [c for c in commands if not Path(c).is_absolute()] == ["exit"]
+
+
+def test_a_part_of_a_gpu_is_not_asked_for_as_a_whole(node: Node) -> None:
+    """Variables that the submission emptied are unset, whatever became of Python or kill file."""
+    settings = Settings("test", {"node.python": "/no/such/python3"})
+    path = node.root / "launcher"
+    path.write_text(render_hook(settings, "task_prolog", str(node.json)))
+    path.chmod(0o755)
+
+    def said(**env: str) -> list[str]:
+        given = {**node.env(1), **env}
+        done = subprocess.run([path], env=given, capture_output=True, timeout=30, check=True)
+        return done.stdout.decode().splitlines()
+
+    assert said() == said(SLURM_GPUS="1", SLURM_TRES_BIND="gpu:closest") == []
+    assert said(SLURM_GPUS="", SLURM_GPUS_PER_NODE="1") == ["unset SLURM_GPUS"]
+    bound = said(DLQUEUE_SHARED="mps:50", SLURM_TRES_BIND="x", SLURM_GPUS_PER_TASK="")
+    assert bound == ["unset SLURM_GPUS_PER_TASK", "unset SLURM_TRES_BIND"]
