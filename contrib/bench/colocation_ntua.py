@@ -13,6 +13,7 @@ from typing import Any
 
 import colocation_baselines as standard  # type: ignore[import-not-found]  # beside this file
 import numpy as np
+from colocation_composition import composed  # type: ignore[import-not-found]
 from colocation_metrics import (  # type: ignore[import-not-found]
     Array,
     Result,
@@ -22,6 +23,7 @@ from colocation_metrics import (  # type: ignore[import-not-found]
 )
 from colocation_ntua_model import (  # type: ignore[import-not-found]
     Miss,
+    Rows,
     blind,
     filled,
     folds,
@@ -38,6 +40,7 @@ QUICK_TREES = 20
 METHODS = ("mean", "ridge", "random_forest", "extra_trees", "lightgbm")  # 80 columns: no process
 QUICK_METHODS = ("mean", "ridge")
 QUICK_FOLDS = 3
+MISS_TREES = 50  # of forests that only tell how wide to be
 
 
 def protocol(train: Path, test: Path, *, quick: bool) -> Result:
@@ -59,22 +62,28 @@ def protocol(train: Path, test: Path, *, quick: bool) -> Result:
 
 
 def _whole(known: Runs, asked: Runs, *, quick: bool) -> Told:
-    """Intervals by what each kind of novelty was missed by among the known runs."""
+    """Intervals by what was missed, among the known runs, of those that were as new."""
     trees = {"trees": QUICK_TREES} if quick else {}
     ways = {name: way[: QUICK_FOLDS if quick else None] for name, way in folds(known).items()}
-    met = ways["campaigns"] + ways["families"]
-    by = {True: missed(known, met, trees=50), False: missed(known, ways["counts"], trees=50)}
     mean = foretell(known, asked, **trees)
-    new = np.isin(asked.campaign, known.campaign, invert=True)
     low, high = np.empty_like(mean), np.empty_like(mean)
-    for is_new, miss in by.items():
-        rows = new == is_new
-        low[rows], high[rows] = miss.ends(mean[rows])
+    for name, rows in _novelty(known, asked).items():
+        if rows.any():
+            low[rows], high[rows] = missed(known, ways[name], trees=MISS_TREES).ends(mean[rows])
     return _told(asked, mean, low, high, _baselines(known, asked, quick=quick))
 
 
+def _novelty(known: Runs, asked: Runs) -> dict[str, Rows]:
+    """Which way of leaving out a row is like: another family of campaigns, another one, a mix."""
+    family = np.isin(asked.family, known.family, invert=True)
+    campaign = np.isin(asked.campaign, known.campaign, invert=True)
+    mixed = (asked.beside > 0).sum(axis=1) != 1
+    new = campaign & ~family & ~mixed
+    return {"families": family, "campaigns": new, "counts": ~family & ~new}
+
+
 def _development(every: Runs, skipped: list[str], *, quick: bool) -> Result:
-    figures: dict[str, Any] = {}
+    figures: dict[str, Any] = {"ntua_composition": composed(every)}
     rows: list[dict[str, Any]] = []
     for name, way in folds(every).items():
         told = _left_out(every, way[: QUICK_FOLDS if quick else None], quick=quick)
