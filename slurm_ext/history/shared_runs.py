@@ -48,18 +48,24 @@ def together_rows(history: History, job_id: int | None = None) -> Iterator[tuple
     return _streamed(history, sql, () if job_id is None else (job_id,))
 
 
-def alone_rows(history: History) -> Iterator[tuple[Any, ...]]:
-    """Runs that had their GPUs to themselves, or without GPUs their node, as RUN_COLUMNS."""
+def alone_rows(
+    history: History, of: tuple[str | None, str | None] | None = None
+) -> Iterator[tuple[Any, ...]]:
+    """Runs that had their GPUs to themselves, or without GPUs their node, as RUN_COLUMNS.
+
+    Only those `of` a user and job name, where given.
+    """
+    only = "" if of is None else "AND r.user IS ? AND r.job_name IS ?"
     gpus = _shared_columns(history).split(", ")[1]
     sql = f"""
     SELECT {_RUN} FROM runs r {_LOADER}
-    WHERE r.elapsed_s > 0 AND NOT EXISTS (
+    WHERE r.elapsed_s > 0 {only} AND NOT EXISTS (
       SELECT 1 FROM corunners c
       WHERE c.run = r.id AND (c.overlap_s IS NULL OR c.overlap_s > {ALONE_S} * r.elapsed_s)
         AND (coalesce(r.gpus, 0) = 0 OR {gpus} IS NULL OR {gpus} <> ''))
     ORDER BY r.end_s DESC, r.id DESC
     """
-    return _streamed(history, sql)
+    return _streamed(history, sql, of or ())
 
 
 def counters_of(history: History, runs: Iterable[int]) -> Iterator[tuple[int, str, float]]:
