@@ -93,7 +93,7 @@ def _print(figures: dict[str, Any]) -> None:
                 for key in ("mae", "r2", "spearman", "auc", "coverage90", "harmful_accepts")
             }
             cells = (f"{key} {value:6.3f}" for key, value in shown.items() if value is not None)
-            print(f"  {name:<20}" + "  ".join(cells))
+            print(f"  {name:<22}" + "  ".join(cells))
 
 
 if __name__ == "__main__":
