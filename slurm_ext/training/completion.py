@@ -34,6 +34,7 @@ SCALES = ("theirs_var", "both_var", "self_var", "noise_var")
 OF_ROLE = ("family", "own", "vector", "size_length")
 BELIEF_SD = 0.7  # of the log of a variance or length, and of the level
 MOST_STEPS = 60
+HOPELESS = 1e12
 FOLDS, FOLD_STEPS = 4, 25
 MOST_SEEN = 400  # the likelihood costs their cube, again and again
 
@@ -61,7 +62,10 @@ def likeliest(
 
     def cost(values: "Array") -> tuple[float, "Array"]:
         kernel = _unpacked(values, guess)
-        value, gradient = _cost(kernel, jobs, at, noise, off)
+        try:
+            value, gradient = _cost(kernel, jobs, at, noise, off)
+        except np.linalg.LinAlgError:  # so far out that rounding decides: the search turns back
+            return HOPELESS, np.zeros_like(values)
         apart = (values - start) / belief_sd
         return value + 0.5 * float(apart @ apart), gradient + apart / belief_sd
 
