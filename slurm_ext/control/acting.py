@@ -99,7 +99,8 @@ def _parts(
     """Nobody is promised less than his share, unless he agreed; what is not used is lent.
 
     As much of it as the others are foretold to leave: were all cores taken at all times, those who
-    sleep and wake would wait for them. Whoever is ahead of others never has more than his own.
+    sleep and wake would wait for them. Whoever is ahead of others never has more than his own, and
+    who is not known yet may have all that there is, by his weight.
     """
     cores = {key: _cores(tenancies[key], one.units, machine) for key, one in offers.items()}
     used = {key: cores[key] * tenancies[key].used(cores[key], offers[key].workers) for key in cores}
@@ -107,7 +108,8 @@ def _parts(
     parts = {}
     for key, own in cores.items():
         forward = 1.0 if tenancies[key].agreed else ahead(used[key] / own)
-        free = all_cores - (sum(used.values()) - used[key])
+        others = sum(used.values()) - used[key]
+        free = all_cores if tenancies[key].known is None else all_cores - others
         parts[key] = _Part(
             cores=own,
             mean_cores=mean_cores,

@@ -14,9 +14,10 @@ QUARTERS = Machine(real_cores=2, slurm_cpus=8, grain_cores=0.25, lends=True)
 PLAIN = Machine(real_cores=2, slurm_cpus=8, grain_cores=0.25)
 
 
-def job(share: int, used: float, *, agreed: bool = False) -> Any:
-    """A tenancy that computes with this part of what it is sure of."""
-    return SimpleNamespace(share_units=share, agreed=agreed, used=lambda *_: used)
+def job(share: int, used: float | None, *, agreed: bool = False) -> Any:
+    """A tenancy that computes with this part of what it is sure of; None: nobody knows."""
+    part = 1.0 if used is None else used
+    return SimpleNamespace(share_units=share, agreed=agreed, used=lambda *_: part, known=used)
 
 
 def offer(units: int) -> Offer:
@@ -38,10 +39,11 @@ def test_what_the_light_ones_leave_is_lent_to_whoever_wants_more() -> None:
 
 def test_an_unknown_job_may_have_what_is_free_and_plain_quotas_lend_nothing() -> None:
     """Of an unknown one nobody knows that it leaves anything, so that nobody is lent of it."""
-    tenancies = {"new": job(4, 1.0), "light": job(4, 0.25)}
-    offers = {"new": offer(4), "light": offer(4)}
+    tenancies = {"new": job(4, None), "hog": job(4, 1.0)}
+    offers = {"new": offer(4), "hog": offer(4)}
     lent = _parts(tenancies, offers, QUARTERS, 8)
-    assert (lent["new"].most_cores, lent["light"].most_cores) == (1.75, 1.0)
+    assert (lent["new"].most_cores, lent["hog"].most_cores) == (2.0, 1.0)
+    assert lent["new"].ahead == lent["hog"].ahead == 1
     assert _parts(tenancies, offers, PLAIN, 8)["new"].most_cores == 1.0
 
 
