@@ -171,8 +171,8 @@ def roster(scale: Scale, pairs: Sequence[Pair]) -> tuple[Jobs, tuple["Rows", "Ro
 def same(one: Sequence[str], other: Sequence[str]) -> "Array":
     """1 where the keys are equal; an empty key is like no other."""
     equal = np.array(one, dtype=object)[:, None] == np.array(other, dtype=object)[None, :]
-    named = np.array([bool(key) for key in one])
-    return np.asarray(equal & named[:, None], dtype=np.float64)
+    named = np.array([bool(key) for key in one], dtype=bool)
+    return np.asarray(equal.astype(bool) & named[:, None], dtype=np.float64)
 
 
 def view(likeness: Likeness, jobs: Jobs, met: Met, columns: Sequence[int]) -> View:

@@ -67,6 +67,7 @@ def test_many_are_told_as_each_alone(model: CountersModel) -> None:
     alone = [model.speed(a, b) for a, b in pairs]
     assert together.mean == pytest.approx([one.mean for one in alone])
     assert together.low == pytest.approx([one.low for one in alone])
+    assert len(model.speeds([]).mean) == 0
 
 
 def test_a_lacking_counter_widens(model: CountersModel) -> None:
