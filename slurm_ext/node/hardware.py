@@ -60,11 +60,14 @@ class Hardware:
     def progress(self) -> tuple[float, float] | None:
         """Instructions and seconds on a processor so far, read now; None where nobody counts."""
         perf = self._parts.get("perf")
-        found = perf.totals() if perf else {}
-        wanted = ("perf_instructions", "perf_task_clock")
-        if any(name not in found for name in wanted):
-            return None
-        return found[wanted[0]][1], found[wanted[1]][1]
+        found: tuple[float, float] | None = perf.progress() if perf else None
+        return found
+
+    def hold(self, on: bool) -> None:
+        """Count all the time from now on, or as little again as this machine bears."""
+        perf = self._parts.get("perf")
+        if perf:
+            self._guarded("perf", perf.hold, on)
 
     def faults(self) -> list[str]:
         """What could not be measured, and why, a line each."""

@@ -55,10 +55,6 @@ class Meter:
         self._take_hardware()
         return bool(pids) or group is not None
 
-    def progress(self) -> tuple[float, float] | None:
-        """Instructions and seconds on a processor so far, read now; None where nobody counts."""
-        return self.hardware.progress()
-
     def look_around(self) -> dict[str, Any]:
         """Where the job may run: `{"cpus": "0-3", "gpus": [UUID, ...]}`, null for the unknown."""
         for pid in sorted(self.processes.members, reverse=True):

@@ -7,11 +7,12 @@ each event and thread attached to, at most MAX_FDS.
 from __future__ import annotations
 
 import os
+import time
 
 from slurm_ext.node import perf_events, state
 from slurm_ext.node.perf_cover import Cover
 from slurm_ext.node.perf_event import SOFTWARE, Kernel
-from slurm_ext.node.readings import scaled
+from slurm_ext.node.readings import Estimate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     Reading = tuple[float, float, float]  # value, enabled, running: nanoseconds
 
 MAX_FDS = 512
+WINDOW_S = (0.02, 0.1)  # of counting at a time, where it is not all the time
 SILENT_CYCLES = 1e8  # an event that says 0 beside so many cycles is one that nobody counts (KVM)
 _TIMES = "perf_running_share"
 
@@ -32,7 +34,11 @@ class Perf:
     """Counts one job; `totals` never go down, also across a sampler that started anew."""
 
     def __init__(
-        self, kept: Mapping[str, float], kernel: Kernel | None = None, proc: str = "/proc"
+        self,
+        kept: Mapping[str, float],
+        kernel: Kernel | None = None,
+        proc: str = "/proc",
+        duty: float | None = None,
     ) -> None:
         self._kernel, self._proc = kernel or Kernel(), proc
         info = f"{proc}/cpuinfo"
@@ -44,8 +50,11 @@ class Perf:
         self._base = dict(kept)
         self._fds: dict[int, list[tuple[str, int]]] = {}  # by root: counter, descriptor
         self._buried: dict[str, list[float]] = {}
-        self._best: dict[str, float] = {}
+        self._estimates: dict[str, Estimate] = {}
         self._mode = ""
+        self._duty = perf_events.duty(info) if duty is None else duty
+        self._off = self._duty < 1.0
+        self._counted_s: float | None = None
 
     def sample(self, members: Mapping[int, Process], group: Cgroup | None) -> None:
         """Attach to what is new of the job."""
@@ -58,6 +67,18 @@ class Perf:
             self._bury()
             for pid in fresh:
                 self._attach(pid)
+        if self._duty < 1.0:
+            self._count_for_a_while(time.monotonic())
+
+    def hold(self, on: bool) -> None:
+        """Count all the time from now on, or as little again as this machine bears."""
+        if self._duty < 1.0:
+            self._switch(on)
+
+    def progress(self) -> tuple[float, float] | None:
+        """Instructions and the seconds for which they were counted; None where nobody counts."""
+        sums = self._sums().get("perf_instructions")
+        return (sums[0], sums[2] * 1e-9) if sums else None
 
     def totals(self) -> dict[str, tuple[str, float]]:
         """Counter to its source and value: counts, and seconds of `perf_task_clock`.
@@ -66,15 +87,18 @@ class Perf:
         processor: 1.0 where nothing was estimated.
         """
         sums = self._sums()
-        found = {}
+        on_cpu = sums.get("perf_task_clock", [0.0])[0] if self._duty < 1.0 else 0.0
         for name, (value, enabled, running) in sums.items():
-            best = scaled(value, enabled, running)
-            if best is not None and not self._silent(best, sums):
-                best *= 1e-9 if self.events[name].kind == SOFTWARE else 1.0
-                self._best[name] = max(self._best.get(name, 0.0), best)
-                whole = self._base.get(name, 0.0) + self._best[name]
-                found[name] = (f"perf/{self._mode}/{self.events[name].label}", whole)
-        share = self._running_share(sums)
+            if not self._silent(name, value, sums):
+                whole = max(enabled, 0.0 if self._is_software(name) else on_cpu)
+                self._estimates.setdefault(name, Estimate()).see(value, running, whole)
+        found = {}
+        for name, estimate in self._estimates.items():
+            if estimate.total is not None:
+                factor = 1e-9 if self._is_software(name) else 1.0
+                total = self._base.get(name, 0.0) + estimate.total * factor
+                found[name] = (f"perf/{self._mode}/{self.events[name].label}", total)
+        share = self._running_share(sums, on_cpu)
         if share is not None:
             found[_TIMES] = (f"perf/{self._mode}", share)
         return found
@@ -109,7 +133,7 @@ class Perf:
         try:
             for cpu in cpus:
                 for name, event in self.events.items():
-                    fd = self._kernel.open_in(event, opened, cpu)
+                    fd = self._kernel.open_in(event, opened, cpu, off=self._is_off(event))
                     self._fds.setdefault(0, []).append((name, fd))
         except OSError:
             self._close(0)
@@ -120,7 +144,7 @@ class Perf:
     def _open(self, root: int, events: Iterable[tuple[Event, str]], pid: int) -> None:
         for event, name in events:
             try:
-                fd = self._kernel.open(event, pid=pid)
+                fd = self._kernel.open(event, pid=pid, off=self._is_off(event))
             except OSError:
                 continue  # the thread ended, or the processor has no place for one more
             self._fds.setdefault(root, []).append((name, fd))
@@ -144,14 +168,45 @@ class Perf:
             try:
                 yield name, self._kernel.read(fd)
             except OSError:
-                continue  # it has vanished: what it had counted is in `_best`
+                continue  # it has vanished: what it had counted stays
 
-    def _silent(self, value: float, sums: Mapping[str, list[float]]) -> bool:
-        return value == 0 and sums.get("perf_cycles", [0.0])[0] > SILENT_CYCLES
+    def _is_software(self, name: str) -> bool:
+        return self.events[name].kind == SOFTWARE
 
-    def _running_share(self, sums: Mapping[str, list[float]]) -> float | None:
-        counted = [v for name, v in sums.items() if self.events[name].kind != SOFTWARE]
-        enabled = sum(values[1] for values in counted)
+    def _silent(self, name: str, value: float, sums: Mapping[str, list[float]]) -> bool:
+        return (
+            not self._is_software(name)
+            and value == 0
+            and sums.get("perf_cycles", [0.0])[0] > SILENT_CYCLES
+        )
+
+    def _count_for_a_while(self, now: float) -> None:
+        """So long as to be within the duty since the last time; the first time at once."""
+        since_s = now - self._counted_s if self._counted_s is not None else 1.0
+        window_s = min(WINDOW_S[1], since_s * self._duty)
+        if window_s < WINDOW_S[0]:
+            return
+        self._switch(True)
+        time.sleep(window_s)
+        self._switch(False)
+        self._counted_s = now
+
+    def _switch(self, on: bool) -> None:
+        self._off = not on
+        for fds in self._fds.values():
+            for name, fd in fds:
+                if not self._is_software(name):
+                    try:
+                        self._kernel.switch(fd, on)
+                    except OSError:
+                        continue  # it has vanished
+
+    def _is_off(self, event: Event) -> bool:
+        return self._off and event.kind != SOFTWARE
+
+    def _running_share(self, sums: Mapping[str, list[float]], on_cpu: float) -> float | None:
+        counted = [v for name, v in sums.items() if not self._is_software(name)]
+        enabled = sum(max(values[1], on_cpu) for values in counted)
         return min(1.0, sum(values[2] for values in counted) / enabled) if enabled else None
 
     def _count(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+LEAST_NS = 1e6  # counted, for a step's rate
 LIKELY = 0.5  # of a counter's range: a larger step between two samples was no step
 
 
@@ -30,6 +31,30 @@ def scaled(value: float, enabled: float, running: float) -> float | None:
     if running == 0:
         return 0.0 if enabled == 0 and value == 0 else None
     return value * (enabled / running)
+
+
+class Estimate:
+    """A count of all the time that there was something to count, from the part that was counted.
+
+    Each step's rate stands for that step alone, so that a change shows. Never goes down.
+    """
+
+    def __init__(self) -> None:
+        self.total: float | None = None  # None: never counted
+        self._last = (0.0, 0.0, 0.0)
+
+    def see(self, value: float, counted: float, whole: float) -> None:
+        """Take one reading: the value, nanoseconds counted, and those there were to count.
+
+        A step with too little counted waits for the next one; a reading that fell (a counter of a
+        sum is gone) is where counting goes on from.
+        """
+        steps = [now - then for now, then in zip((value, counted, whole), self._last)]
+        if min(steps) < 0:
+            self._last = (value, counted, whole)
+        elif steps[1] > 0 and (self.total is None or steps[1] >= LEAST_NS):
+            self.total = (self.total or 0.0) + steps[0] * max(1.0, steps[2] / steps[1])
+            self._last = (value, counted, whole)
 
 
 class Gain:

@@ -136,7 +136,10 @@ class _Sampler:
                 probe.before()
                 return
             mine = self.meter.look_around()["cpus"]
-            probe.step(self._elapsed_s(now), mine, self.neighbours.cpus(), self.meter.progress)
+            self.meter.hardware.hold(True)
+            look = self.meter.hardware.progress
+            probe.step(self._elapsed_s(now), mine, self.neighbours.cpus(), look)
+            self.meter.hardware.hold(False)
         # Whatever it was: the probe is given up, the record is not.
         except Exception as error:
             self.contention, probe.why = None, f"{type(error).__name__}: {error}"

@@ -23,7 +23,7 @@ def test_real_readings_give_totals_that_only_rise(path: Path, which: str) -> Non
     me.update([os.getpid()], switches=False)
     readings = {each["label"]: each["readings"] for each in captured.values()}
     kernel = MadeUp(dict.fromkeys(readings, (0, 0, 0)))
-    perf, before = Perf({}, kernel), dict[str, float]()
+    perf, before = Perf({}, kernel, duty=1.0), dict[str, float]()
     for step in range(len(next(iter(readings.values())))):
         kernel.readings.update({label: tuple(each[step]) for label, each in readings.items()})
         now = counted(perf, me)

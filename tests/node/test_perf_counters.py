@@ -198,3 +198,27 @@ def test_a_control_group_is_counted_whole(pmu: dict[str, Event], group: Path) ->
     if not found["perf_instructions"][0].startswith("perf/cgroup/"):
         pytest.skip("this kernel counts no control groups")
     assert found["perf_instructions"][1] > 2 * 10**6
+
+
+def test_a_guest_counts_little_of_the_time_and_says_so(me: Processes) -> None:
+    """Each counter makes a guest's task switches dear: off, but for a window in between."""
+    kernel = Switched({"instructions": (10**7, 10**8, 10**8), "task-clock": (10**9, 10**9, 10**9)})
+    perf = Perf({}, kernel, duty=0.02)
+    assert counted(perf, me)["perf_running_share"] == pytest.approx(0.1)
+    assert kernel.switches[0] is True
+    assert kernel.switches[-1] is False
+    before = len(kernel.switches)
+    perf.sample(me.members, None)
+    assert len(kernel.switches) == before  # not again so soon
+
+
+class Switched(MadeUp):
+    """Remembers what was switched on and off."""
+
+    def __init__(self, readings: dict[str, tuple[int, int, int]]) -> None:
+        super().__init__(readings)
+        self.switches: list[bool] = []
+
+    def switch(self, fd: int, on: bool) -> None:
+        """One more."""
+        self.switches.append(on)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from slurm_ext.node.perf_cover import Cover
 from slurm_ext.node.processes import Process
-from slurm_ext.node.readings import Gain, gained, scaled
+from slurm_ext.node.readings import Estimate, Gain, gained, scaled
 
 COUNTS = st.integers(0, 1 << 62)
 TICK_S = 0.01
@@ -102,3 +102,16 @@ def test_a_pid_used_again_is_another_process() -> None:
     cover = Cover()
     cover.fresh({10: _process(5, 1.0, session=5)}, now_s=2.0)
     assert cover.fresh({10: _process(5, 3.0, session=5)}, now_s=4.0) == [10]
+
+
+def test_a_part_counted_stands_for_its_own_time_alone() -> None:
+    """A tenth counted of each step: a job that doubles its rate shows it in that step."""
+    estimate = Estimate()
+    estimate.see(10e6, 10e6, 100e6)
+    assert estimate.total == 100e6
+    estimate.see(30e6, 20e6, 200e6)
+    assert estimate.total == 300e6
+    estimate.see(30e6, 20e6, 400e6)  # nothing counted: waits for a step that was
+    assert estimate.total == 300e6
+    estimate.see(5e6, 5e6, 50e6)  # a counter of the sum is gone
+    assert estimate.total == 300e6
