@@ -160,7 +160,13 @@ TABLE: tuple[Setting, ...] = (
     ),
     _number("sharing.interval_s", 15.0, 0.2, 600.0, "Seconds between two looks at the queue"),
     _number("sharing.lease_s", 120, 10, 3600, "Seconds for which a waiting job is put off at once"),
-    _number("sharing.most_wait_s", 3600.0, 0.0, 1e6, "Longest that a job is put off while a node has room"),
+    _number(
+        "sharing.most_wait_s",
+        3600.0,
+        0.0,
+        1e6,
+        "Longest that a job is put off while a node has room",
+    ),
     _number("sharing.patience_s", 60.0, 1.0, 3600.0, "Seconds below its floor that part a pair"),
     _choice(
         "mps.mode",
@@ -172,8 +178,8 @@ TABLE: tuple[Setting, ...] = (
     _choice(
         "mps.jobs",
         "mps",
-        ("mps", "shared", "all"),
-        "Jobs with the gres mps; mps or shard; all that have one GPU",
+        ("mps", "all"),
+        "Jobs with the gres mps, or all that have one GPU or a part of it",
     ),
     _number("mps.most_percent", 100.0, 1.0, 100.0, "Most percent of a GPU's threads for a job"),
     _number(

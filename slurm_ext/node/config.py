@@ -68,7 +68,7 @@ class Config:
     max_workers: int  # 0: nobody moves workers here
     mps_mode: str  # off or act
     mps_control: str
-    mps_jobs: str  # mps, shared or all
+    mps_jobs: str  # mps or all
     mps_most_percent: float
     mps_memory_share: float
     mps_drain_s: float

@@ -39,15 +39,15 @@ class Card:
 
 
 def shared_gpu(env: Mapping[str, str], jobs: str) -> str | None:
-    """The one GPU that a job of the setting's kind (mps, shared, all) has; None: not concerned."""
+    """The one GPU that a job of the setting's kind (mps, all) has; None: not concerned.
+
+    A prolog cannot tell the gres shard from a whole GPU (Slurm 22.05): both are in `all`.
+    """
     listed = env.get("SLURM_JOB_GPUS") or env.get(DEVICES) or ""
     gpus = [gpu for gpu in listed.split(",") if gpu and gpu != "NoDevFiles"]
     if len(gpus) != 1:
         return None
-    of_kind = percent_of(env) is not None
-    if jobs in ("shared", "all"):
-        of_kind = of_kind or "SLURM_SHARDS_ON_NODE" in env
-    return gpus[0] if of_kind or jobs == "all" else None
+    return gpus[0] if jobs == "all" or percent_of(env) is not None else None
 
 
 def percent_of(env: Mapping[str, str]) -> float | None:
