@@ -17,7 +17,7 @@ from slurm_ext.facts.records import Edits, Mode, Submission
 from slurm_ext.facts.sharing import Solo, Speed
 from slurm_ext.policy.sharing import Candidate, Verdict, fit_to_share
 
-MOST_PARTNERS = 32  # different jobs that are foretold at one submission
+MOST_PARTNERS = 16  # different jobs that are foretold at one submission, cold in some 40 ms
 _SELF = "this job"
 
 
