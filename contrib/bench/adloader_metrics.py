@@ -3,6 +3,8 @@
 - a job's rate: its samples over the time from its first batch to its last;
 - samples_per_s, the aggregate: samples of all jobs during the loaded window, from the moment when
   LOADED jobs train to the moment when fewer do for good, over the window's length;
+- while_loaded_samples_per_s: the same over only those stretches of it in which LOADED jobs train.
+  The window has the gaps between them, too, and whether a gap is in it hangs on tenths of a second;
 - makespan_s: from the first submission to the last batch of all;
 - worst_job_ratio: the least of the jobs' rates, each over the same job's rate under the even split
   of the same mix and seed; mean_job_ratio: their mean.
@@ -48,19 +50,32 @@ class Trained:
 
 def window(jobs: Sequence[Trained], loaded: int = LOADED) -> tuple[float, float]:
     """From when `loaded` jobs train at once to when they last do; all of the time if never."""
+    busy = stretches(jobs, loaded)
+    return busy[0][0], busy[-1][1]
+
+
+def stretches(jobs: Sequence[Trained], loaded: int = LOADED) -> list[tuple[float, float]]:
+    """When `loaded` jobs train at once; one stretch, all of the time, if never."""
     moments = sorted({moment for job in jobs for moment in job.span_s})
     busy = [
         (begin_s, end_s)
         for begin_s, end_s in itertools.pairwise(moments)
         if sum(job.span_s[0] <= begin_s and end_s <= job.span_s[1] for job in jobs) >= loaded
     ]
-    return (busy[0][0], busy[-1][1]) if busy else (moments[0], moments[-1])
+    return busy or [(moments[0], moments[-1])]
 
 
 def aggregate(jobs: Sequence[Trained]) -> float:
     """Samples/s of all jobs together in the loaded window."""
     begin_s, end_s = window(jobs)
     return sum(job.samples_in(begin_s, end_s) for job in jobs) / (end_s - begin_s)
+
+
+def while_loaded(jobs: Sequence[Trained]) -> float:
+    """Samples/s of all jobs together while enough of them train."""
+    busy = stretches(jobs)
+    samples = sum(job.samples_in(*stretch) for job in jobs for stretch in busy)
+    return samples / sum(end_s - begin_s for begin_s, end_s in busy)
 
 
 def makespan_s(jobs: Sequence[Trained]) -> float:
@@ -75,6 +90,7 @@ def figures(jobs: Sequence[Trained], even: Sequence[Sequence[Trained]]) -> dict[
     ratios = [rate / at_even for rate, at_even in zip(rates, base, strict=True)]
     return {
         "samples_per_s": aggregate(jobs),
+        "while_loaded_samples_per_s": while_loaded(jobs),
         "makespan_s": makespan_s(jobs),
         "worst_job_ratio": min(ratios),
         "mean_job_ratio": mean(ratios),
