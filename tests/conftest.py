@@ -29,12 +29,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     missing = [name for name in NEEDED if shutil.which(name, path=search_path()) is None]
     no_slurm = pytest.mark.skip(reason=f"needs {', '.join(missing)} (contrib/packaging/setup.sh)")
     no_root = pytest.mark.skip(reason="needs root")
-    items.sort(key=lambda item: item.get_closest_marker("slurm") is None)  # they wait most: first
+    items.sort(key=_turn)
     for item in items:
         if missing and item.get_closest_marker("slurm"):
             item.add_marker(no_slurm)
         if os.geteuid() != 0 and item.get_closest_marker("root"):
             item.add_marker(no_root)
+
+
+def _turn(item: pytest.Item) -> tuple[bool, bool]:
+    """Tests of Slurm wait most: first. The demo, which is measured, not beside other trainings."""
+    return item.get_closest_marker("slurm") is None, item.path.name == "test_demo.py"
 
 
 @pytest.fixture
