@@ -16,7 +16,7 @@ from slurm_ext.node.readings import Estimate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from slurm_ext.node.cgroup import Cgroup
     from slurm_ext.node.perf_event import Event
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Reading = tuple[float, float, float]  # value, enabled, running: nanoseconds
 
 MAX_FDS = 512
+WINDOW = -1  # the root of counters that are there for a while only
 WINDOW_S = (0.02, 0.1)  # of counting at a time, where it is not all the time
 SILENT_CYCLES = 1e8  # an event that says 0 beside so many cycles is one that nobody counts (KVM)
 _TIMES = "perf_running_share"
@@ -53,7 +54,10 @@ class Perf:
         self._estimates: dict[str, Estimate] = {}
         self._mode = ""
         self._duty = perf_events.duty(info) if duty is None else duty
-        self._off = self._duty < 1.0
+        self._members: list[int] = []
+        self._hardware = [n for n, event in self.events.items() if event.kind != SOFTWARE]
+        software = [n for n in self.events if n not in self._hardware]
+        self._lasting = list(self.events) if self._duty == 1.0 else software
         self._counted_s: float | None = None
 
     def sample(self, members: Mapping[int, Process], group: Cgroup | None) -> None:
@@ -61,19 +65,24 @@ class Perf:
         if not self.events or not members:
             return
         if not self._mode:
-            self._mode = "cgroup" if group and self._attach_group(group) else "process"
+            whole = group and self._duty == 1.0 and self._attach_group(group)
+            self._mode = "cgroup" if whole else "process"
         if self._mode == "process":
             fresh = self.cover.fresh(members, state.uptime_s())
             self._bury()
             for pid in fresh:
-                self._attach(pid)
+                self._attach(pid, self._lasting, pid)
+        self._members = list(members)
         if self._duty < 1.0:
             self._count_for_a_while(time.monotonic())
 
     def hold(self, on: bool) -> None:
         """Count all the time from now on, or as little again as this machine bears."""
-        if self._duty < 1.0:
-            self._switch(on)
+        if self._duty < 1.0 and on:
+            for pid in self._members:
+                self._attach(pid, self._hardware, WINDOW)
+        elif self._duty < 1.0:
+            self._keep(WINDOW)
 
     def progress(self) -> tuple[float, float] | None:
         """Instructions and the seconds for which they were counted; None where nobody counts."""
@@ -108,17 +117,17 @@ class Perf:
         for root in list(self._fds):
             self._close(root)
 
-    def _attach(self, pid: int) -> None:
-        """All threads of one process, all events; a process that just ended is left out."""
+    def _attach(self, pid: int, names: Sequence[str], root: int) -> None:
+        """All threads of one process, these events; a process that just ended is left out."""
         try:
             threads = [int(name) for name in os.listdir(f"{self._proc}/{pid}/task")]
         except OSError:
             return
-        if self._count() + len(threads) * len(self.events) > MAX_FDS:
+        if self._count() + len(threads) * len(names) > MAX_FDS:
             self.full = True
             return
         for thread in threads:
-            self._open(pid, [(self.events[n], n) for n in self.events], pid=thread)
+            self._open(root, [(self.events[n], n) for n in names], pid=thread)
 
     def _attach_group(self, group: Cgroup) -> bool:
         """One counter an event and CPU of the job's; False where that is not to be had."""
@@ -133,7 +142,7 @@ class Perf:
         try:
             for cpu in cpus:
                 for name, event in self.events.items():
-                    fd = self._kernel.open_in(event, opened, cpu, off=self._is_off(event))
+                    fd = self._kernel.open_in(event, opened, cpu)
                     self._fds.setdefault(0, []).append((name, fd))
         except OSError:
             self._close(0)
@@ -144,7 +153,7 @@ class Perf:
     def _open(self, root: int, events: Iterable[tuple[Event, str]], pid: int) -> None:
         for event, name in events:
             try:
-                fd = self._kernel.open(event, pid=pid, off=self._is_off(event))
+                fd = self._kernel.open(event, pid=pid)
             except OSError:
                 continue  # the thread ended, or the processor has no place for one more
             self._fds.setdefault(root, []).append((name, fd))
@@ -152,9 +161,12 @@ class Perf:
     def _bury(self) -> None:
         """Keep what roots counted whose processes are all gone, and give their counters back."""
         for root in [each for each in self._fds if not self.cover.needed(each)]:
-            for name, reading in self._read(self._fds[root]):
-                _add(self._buried, name, reading)
-            self._close(root)
+            self._keep(root)
+
+    def _keep(self, root: int) -> None:
+        for name, reading in self._read(self._fds.get(root, ())):
+            _add(self._buried, name, reading)
+        self._close(root)
 
     def _sums(self) -> dict[str, list[float]]:
         sums = {name: list(values) for name, values in self._buried.items()}
@@ -186,23 +198,10 @@ class Perf:
         window_s = min(WINDOW_S[1], since_s * self._duty)
         if window_s < WINDOW_S[0]:
             return
-        self._switch(True)
+        self.hold(True)
         time.sleep(window_s)
-        self._switch(False)
+        self.hold(False)
         self._counted_s = now
-
-    def _switch(self, on: bool) -> None:
-        self._off = not on
-        for fds in self._fds.values():
-            for name, fd in fds:
-                if not self._is_software(name):
-                    try:
-                        self._kernel.switch(fd, on)
-                    except OSError:
-                        continue  # it has vanished
-
-    def _is_off(self, event: Event) -> bool:
-        return self._off and event.kind != SOFTWARE
 
     def _running_share(self, sums: Mapping[str, list[float]], on_cpu: float) -> float | None:
         counted = [v for name, v in sums.items() if not self._is_software(name)]

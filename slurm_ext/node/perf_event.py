@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
 import struct
 
@@ -16,9 +15,8 @@ TASK_CLOCK = 1
 _CALLS = {"x86_64": 298, "aarch64": 241, "ppc64le": 319, "s390x": 331, "riscv64": 241}
 _SIZE = 112  # PERF_ATTR_SIZE_VER5, Linux 4.1; a newer kernel takes it as it is
 _TIMES = 1 | 2  # PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING
-_DISABLED, _INHERIT, _NO_KERNEL, _NO_HYPERVISOR = 1, 1 << 1, 1 << 5, 1 << 6
+_INHERIT, _NO_KERNEL, _NO_HYPERVISOR = 1 << 1, 1 << 5, 1 << 6
 _IN_CGROUP, _CLOSE_ON_EXEC = 1 << 2, 1 << 3
-_ENABLE, _DISABLE = 0x2400, 0x2401  # PERF_EVENT_IOC_*, for inherited counters as well
 _READING = struct.Struct("=QQQ")
 
 
@@ -43,22 +41,14 @@ class Kernel:
         self._call: Any = None
         self._number = _CALLS.get(os.uname().machine)
 
-    def open(self, event: Event, *, pid: int = -1, cpu: int = -1, off: bool = False) -> int:
-        """A counter of one thread and the children it will have, or of one CPU. Raises OSError.
-
-        One that is `off` counts from `switch` on.
-        """
-        flags = (_INHERIT if cpu < 0 else 0) | (_DISABLED if off else 0)
+    def open(self, event: Event, *, pid: int = -1, cpu: int = -1) -> int:
+        """A counter of one thread and the children it will have, or of one CPU. Raises OSError."""
+        flags = _INHERIT if cpu < 0 else 0
         return self._open(event, pid, cpu, flags, _CLOSE_ON_EXEC)
 
-    def open_in(self, event: Event, folder: int, cpu: int, *, off: bool = False) -> int:
+    def open_in(self, event: Event, folder: int, cpu: int) -> int:
         """A counter of one control group (an open folder) on one CPU. Raises OSError."""
-        flags = _DISABLED if off else 0
-        return self._open(event, folder, cpu, flags, _CLOSE_ON_EXEC | _IN_CGROUP)
-
-    def switch(self, fd: int, on: bool) -> None:
-        """Have a counter, and those that its thread's children inherited, count or not."""
-        fcntl.ioctl(fd, _ENABLE if on else _DISABLE, 0)
+        return self._open(event, folder, cpu, 0, _CLOSE_ON_EXEC | _IN_CGROUP)
 
     def read(self, fd: int) -> tuple[int, int, int]:
         """Value, nanoseconds with something to count, and those of them counted. Raises OSError."""

@@ -12,7 +12,7 @@ class MadeUp(Kernel):
         super().__init__()
         self.readings, self.opened, self.closed = readings, dict[int, str](), list[int]()
 
-    def open(self, event: Event, *, pid: int = -1, cpu: int = -1, off: bool = False) -> int:
+    def open(self, event: Event, *, pid: int = -1, cpu: int = -1) -> int:
         """Only what has a reading can be opened."""
         if event.label not in self.readings:
             raise OSError(2, "No such file or directory")
@@ -25,9 +25,6 @@ class MadeUp(Kernel):
         if reading == (-1, -1, -1):
             raise OSError(5, "gone")
         return reading
-
-    def switch(self, fd: int, on: bool) -> None:
-        """Nothing to switch."""
 
     def close(self, fd: int) -> None:
         """Remembered."""

@@ -201,24 +201,12 @@ def test_a_control_group_is_counted_whole(pmu: dict[str, Event], group: Path) ->
 
 
 def test_a_guest_counts_little_of_the_time_and_says_so(me: Processes) -> None:
-    """Each counter makes a guest's task switches dear: off, but for a window in between."""
-    kernel = Switched({"instructions": (10**7, 10**8, 10**8), "task-clock": (10**9, 10**9, 10**9)})
+    """Each counter makes a guest's task switches dear: none but in a window."""
+    kernel = MadeUp({"instructions": (10**7, 10**8, 10**8), "task-clock": (10**9, 10**9, 10**9)})
     perf = Perf({}, kernel, duty=0.02)
     assert counted(perf, me)["perf_running_share"] == pytest.approx(0.1)
-    assert kernel.switches[0] is True
-    assert kernel.switches[-1] is False
-    before = len(kernel.switches)
+    still = [kernel.opened[fd] for fd in kernel.opened if fd not in kernel.closed]
+    assert set(still) == {"task-clock"}
+    before = len(kernel.opened)
     perf.sample(me.members, None)
-    assert len(kernel.switches) == before  # not again so soon
-
-
-class Switched(MadeUp):
-    """Remembers what was switched on and off."""
-
-    def __init__(self, readings: dict[str, tuple[int, int, int]]) -> None:
-        super().__init__(readings)
-        self.switches: list[bool] = []
-
-    def switch(self, fd: int, on: bool) -> None:
-        """One more."""
-        self.switches.append(on)
+    assert len(kernel.opened) == before  # not again so soon

@@ -74,7 +74,7 @@ class _Controllers(Kernel):
         super().__init__()
         self.opened: list[tuple[int, int]] = []
 
-    def open(self, event: Event, *, pid: int = -1, cpu: int = -1, off: bool = False) -> int:
+    def open(self, event: Event, *, pid: int = -1, cpu: int = -1) -> int:
         self.opened.append((event.config, cpu))
         return 100 + len(self.opened)
 

@@ -27,7 +27,7 @@ def test_every_source_counts_something_or_says_why_not() -> None:
 class _Forbidding(Kernel):
     """A kernel that lets nobody count."""
 
-    def open(self, event: Event, *, pid: int = -1, cpu: int = -1, off: bool = False) -> int:
+    def open(self, event: Event, *, pid: int = -1, cpu: int = -1) -> int:
         raise PermissionError(13, "Permission denied")
 
 
