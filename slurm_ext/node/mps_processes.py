@@ -16,6 +16,7 @@ _COMM = "nvidia-cuda-mps"  # the kernel keeps 15 characters: control daemon and 
 _DAEMON = {b"-d", b"-f", b"-S", b"--static-partitioning"}
 _MAX_BYTES = 256 * 1024
 _TRIES, _MOMENT_S = 5, 0.002
+_EXITING = 0x4  # PF_EXITING, proc(5)
 
 
 class Process:
@@ -95,13 +96,13 @@ def _process(pid: int) -> Process | None:
     process.parent = stat[1]
     try:
         argv = read_bounded(f"/proc/{pid}/cmdline", _MAX_BYTES)
-        environ = _environ(pid)
     except (OSError, ValueError):
-        return process if lives(pid, process.start) else None
+        return None
     process.server = b"nvidia-cuda-mps-server" in argv
     if not (process.server or _DAEMON & set(argv.split(b"\0"))):
         return None  # a control program that talks to a daemon
-    if not environ and not lives(pid, process.start):
+    environ = _environ(pid)
+    if not environ and _ending(pid):
         return None
     values = dict(each.partition("=")[::2] for each in environ.split("\0"))
     process.pipe, process.devices = values.get(PIPE), values.get(DEVICES)
@@ -109,20 +110,29 @@ def _process(pid: int) -> Process | None:
 
 
 def _environ(pid: int) -> str:
-    """Its environment; one that is just ending has none any more, and is gone a moment later."""
+    """Its environment; "" where we may not read it, and of one that is just ending."""
     for _ in range(_TRIES):
-        raw = read_bounded(f"/proc/{pid}/environ", _MAX_BYTES)
-        if raw or _stat(pid) is None:
-            break
+        try:
+            raw = read_bounded(f"/proc/{pid}/environ", _MAX_BYTES)
+        except (OSError, ValueError):
+            return ""  # somebody else's, or gone
+        if raw or _ending(pid):
+            return os.fsdecode(raw)
         time.sleep(_MOMENT_S)
-    return os.fsdecode(raw)
+    return ""
 
 
-def _stat(pid: int) -> tuple[int, int] | None:
-    """Start time in ticks and parent; None for one that is gone or a zombie."""
+def _ending(pid: int) -> bool:
+    """Whether it is gone, or is being taken down by the kernel, which begins with its memory."""
+    stat = _stat(pid)
+    return stat is None or bool(stat[2] & _EXITING)
+
+
+def _stat(pid: int) -> tuple[int, int, int] | None:
+    """Start time in ticks, parent and flags; None for one that is gone or a zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read(4096).rpartition(b")")[2].split()
     except OSError:
         return None
-    return None if fields[0] in (b"Z", b"X") else (int(fields[19]), int(fields[1]))
+    return None if fields[0] in (b"Z", b"X") else (int(fields[19]), int(fields[1]), int(fields[6]))
