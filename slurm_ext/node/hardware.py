@@ -6,6 +6,8 @@ with a line in the record, and never stands in the way of the others.
 
 from __future__ import annotations
 
+import time
+
 from slurm_ext.node.log import printable
 
 TYPE_CHECKING = False
@@ -33,15 +35,17 @@ class Hardware:
         }
         self._now: dict[str, tuple[str, float]] = {}
         self.looked = False
+        self._look_s = 0.0
 
     def sample(
         self, members: Mapping[int, Process], group: Cgroup | None, *, last: bool = False
     ) -> None:
         """Read everything once; sources are looked for when the job has its first process."""
         if members and not self.looked:
-            self.looked = True
+            self.looked, before_s = True, time.process_time()
             for name, make in self._makers().items():
                 self._guarded(name, self._add, name, make)
+            self._look_s = time.process_time() - before_s
         for name, part in list(self._parts.items()):
             if name == "perf":
                 self._guarded(name, part.sample, members, group)
@@ -91,9 +95,13 @@ class Hardware:
 
     @property
     def cpu_s(self) -> float:
-        """CPU seconds spent elsewhere for this job."""
+        """CPU seconds spent elsewhere for this job, less those of the look at what there is.
+
+        That look is one for the job: were it paid back by a slower pace, a short job's first
+        second would go unseen.
+        """
         gpus = self._parts.get("gpus")
-        return gpus.cpu_s if gpus else 0.0
+        return (gpus.cpu_s if gpus else 0.0) - self._look_s
 
     def close(self) -> None:
         """End what would outlive us; counters go with this process."""
