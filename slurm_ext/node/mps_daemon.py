@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 POLL_S = 0.005
 MAX_SERVERS = 4  # a daemon of one user has one, seldom a second that is just ending
 KILL_S = 0.2  # after SIGTERM, and after SIGKILL
-TALK_S = 0.7  # for one command: the real daemon answers within some milliseconds
+TALK_S = 2.0  # for one command: the real daemon answers in milliseconds, a busy node starts late
 SMI_FIELDS = "uuid,memory.total,mig.mode.current,compute_mode"
 
 

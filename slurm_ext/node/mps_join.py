@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from slurm_ext.node.mps_places import Place
     from slurm_ext.node.places import Spool
 
+MOMENT_S = 0.05
 RESERVE_S = 0.2  # of the prolog's time
 
 
@@ -101,6 +102,10 @@ def _check(config: Config, spool: Spool, place: Place, gpu: str, found: rules.Ca
         raise NoMpsError(f"{config.mps_control} is not there")
     running, root = processes.all_of_them(), kept.mps_root(spool)
     others = processes.foreign(root, gpu, found.uuid, running)
+    if others:  # one that is only just ending or starting is not there a moment later
+        time.sleep(MOMENT_S)
+        running = processes.all_of_them()
+        others = [pid for pid in processes.foreign(root, gpu, found.uuid, running) if pid in others]
     why = rules.refusal(gpu, found, place.pipe(999), others)
     if why is None and found.mode.lower() == "exclusive_process":
         beside = [each for each in processes.below(root, running) if each.devices == found.uuid]

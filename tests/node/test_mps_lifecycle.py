@@ -10,6 +10,7 @@ import pytest
 
 from slurm_ext.node.mps_rules import DEVICES, LOG, MEMORY, PIPE
 from tests.mps_standin import Client
+from tests.node.by_hand import wait_for
 from tests.node.by_mps import MpsNode
 
 MakeMps = Callable[..., MpsNode]
@@ -85,7 +86,7 @@ def test_clients_that_go_on_are_ended(make_mps: MakeMps) -> None:
     """`quit` waits for them, and nothing waits for ever: a server with a client is shut down."""
     node = make_mps(**{"mps.drain_s": 0.05})
     client = Client(node.start(1)[PIPE])
-    assert len(node.ours()) == 2  # with a server now
+    wait_for(lambda: len(node.ours()) == 2)  # with a server now
     node.end(1)
     assert (node.ours(), node.remains()) == ([], [])
     client.close()
