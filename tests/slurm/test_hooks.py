@@ -24,7 +24,8 @@ BURN = "#!/bin/sh\npython3 -S -c 'import time\nwhile time.process_time() < 1.5: 
 @pytest.fixture(scope="module")
 def slurm(make_module_sandbox: MakeSandbox) -> Sandbox:
     """Two nodes with our hooks and the folder transport."""
-    settings = {"node.probe": True, "node.sample_s": 0.2}
+    budgets = {"node.prolog_budget_s": 30.0, "node.epilog_budget_s": 30.0}  # of a busy machine
+    settings = {"node.probe": True, "node.sample_s": 0.2, **budgets}
     sandbox = make_module_sandbox(nodes=2, cpus=8, hooks=True, settings=settings)
     sandbox.path("dlqueue/spool").mkdir(exist_ok=True)
     return sandbox
