@@ -151,6 +151,6 @@ def test_a_preferred_feature_is_set_and_undone(lua: Lua) -> None:
     """Steering is a preference, applied like every other field."""
     line = reply({"prefer": "dlq-pair1", "env": {"DLQUEUE_DECISION": "d1-new"}})
     for stuck, left in (("", b"dlq-pair1"), ("DLQUEUE_DECISION", b"theirs")):
-        given = ({"prefer": "theirs"}, {}, {stuck: True})
+        given: tuple[dict[str, object], ...] = ({"prefer": "theirs"}, {}, {stuck: True})
         result = lua.run(f"return apply(..., {', '.join(map(literal, given))})", line)
         assert result[b"job"][b"prefer"] == left
