@@ -13,9 +13,9 @@ import argparse
 import json
 import multiprocessing
 import statistics
-import sys
 import time
 from dataclasses import asdict, replace
+from typing import Any
 
 from slurm_ext.policy.ranks import CONTENTION, Packing, Profile, Room, choose, keep, packings
 
@@ -34,16 +34,17 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print only the last line")
     told = parser.parse_args()
     steps, repeats = (8, 1) if told.quick else (30, 3)
+    cases = {
+        name: _case(name, profile, room, steps, repeats, told.json)
+        for name, profile, room in _cases(4 if told.quick else 16)
+    }
     figures = {
         "steps": steps,
         "repeats": repeats,
         "accelerator": "emulated: a lock a GPU, held for a timed wait",
-        "cases": {
-            name: _case(name, profile, room, steps, repeats, told.json)
-            for name, profile, room in _cases(4 if told.quick else 16)
-        },
+        "cases": cases,
     }
-    print(json.dumps({"bench": "accdp", "figures": figures, "wanted": _wanted(figures["cases"])}))
+    print(json.dumps({"bench": "accdp", "figures": figures, "wanted": _wanted(cases)}))
 
 
 def _cases(many: int) -> list[tuple[str, Profile, Room]]:
@@ -67,7 +68,7 @@ def _profile(busy: float, reduction_s: float) -> Profile:
 
 def _case(
     name: str, profile: Profile, room: Room, steps: int, repeats: int, silent: bool
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """One rank as it is, the chooser's pick and its runner-up, interleaved; and all that fit."""
     picked = choose(profile, room)
     # More ranks, not a larger batch of one: on this accelerator a kernel's time is its samples.
@@ -137,14 +138,14 @@ def _rank(lock, barrier, host_s, kernel_s, reduction_s, steps) -> None:  # type:
         time.sleep(reduction_s)
 
 
-def _wanted(cases: dict[str, dict[str, object]]) -> list[dict[str, object]]:
+def _wanted(cases: dict[str, dict[str, Any]]) -> list[dict[str, object]]:
     gains = [
         ("gain on one GPU, batch of a rank held", 1.58, "per_rank_batch_1_gpu"),
         ("gain on sixteen GPUs, batch of a rank held", 1.62, "per_rank_batch_16_gpus"),
         ("gain on one GPU, global batch held", 1.20, "global_batch_1_gpu"),
     ]
     rows = [_row(what, target, float(str(cases[name]["gain"]))) for what, target, name in gains]
-    ranks = cases["busy_95"]["picked"]["ranks_per_gpu"]  # type: ignore[index]  # a dataclass as dict
+    ranks = cases["busy_95"]["picked"]["ranks_per_gpu"]
     return [*rows, {"what": "ranks at 95 % busy", "target": 1, "got": ranks, "met": ranks == 1}]
 
 
@@ -153,4 +154,4 @@ def _row(what: str, target: float, got: float) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -109,7 +109,8 @@ def test_every_field_arrives(controller: Controller) -> None:
         "het_job_offset": 0, "tres_per_job": "gres:gpu:2", "tres_per_node": "gres:gpu:1",
         "cpus_per_tres": "gres:gpu:4", "tres_per_task": "cpu=4", "tres_per_socket": "gres:gpu:3",
         "tres_bind": "gpu:closest", "tres_freq": "gpu:low", "mem_per_tres": "gres:gpu:100",
-        "ntasks_per_tres": 1, "features": "a|b", "prefer": "c", "argc": 3, "argv": {0: "train.sh", 1: "--lr", 2: ""},
+        "ntasks_per_tres": 1, "features": "a|b", "prefer": "c",
+        "argc": 3, "argv": {0: "train.sh", 1: "--lr", 2: ""},
     }  # fmt: skip
     assert asked(controller, fields, {**env, "SECRET": "x"}) == Submission(
         name="train.sh", user_id=1000, user_name="ada", partition="gpu", account="vision",
