@@ -16,6 +16,7 @@ COMMANDS = {
     "history": "list, show and export the runs it learned from",
     "train": "fit priors and how jobs slow each other; promote what later runs bear out",
     "serve": "run the advisor that slurmctld asks",
+    "simulate": "replay a trace under several queue policies, side by side",
     "control": "move CPUs and workers among the jobs that run on a node",
     "doctor": "what is missing or misconfigured on this machine",
     "sandbox": "a private, real Slurm to try things in",

@@ -1,0 +1,104 @@
+"""`dlqueue simulate` for people: a table, what was repaired, and a page with plots."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from slurm_ext.report.charts import Chart, Points, shares_by_time, shares_over_time, spoken
+from slurm_ext.report.render import render
+
+if TYPE_CHECKING:
+    from slurm_ext.simulate.outcome import Outcome
+
+WIDTH = 120  # where nobody's terminal says another
+SLICES = 240  # of a curve
+HEADER = (
+    "policy", "mean JCT", "median", "p99",
+    "mean queue", "median", "p99", "p99.9",
+    "in use", "restarts",
+)  # fmt: skip
+TIMES = (
+    "jct_mean_s", "jct_median_s", "jct_p99_s",
+    "queue_mean_s", "queue_median_s", "queue_p99_s", "queue_p999_s",
+)  # fmt: skip
+Document = Mapping[str, Any]
+
+
+def show(document: Document) -> None:
+    """Print the document of `--json` for a person."""
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    table = Table(title=Text(_about(document)), box=box.SIMPLE)
+    for name in HEADER:
+        table.add_column(name, justify="left" if name == "policy" else "right")
+    for row in _rows(document):
+        table.add_row(*row)
+    console.print(table)
+    for line in _remarks(document):
+        console.print(Text(line), soft_wrap=True)
+
+
+def page(document: Document, outcomes: Sequence["Outcome"]) -> str:
+    """One HTML page that needs nothing else."""
+    return render(
+        "simulate.html.jinja",
+        source=PurePath(document["source"]).name,
+        about=_about(document),
+        remarks=list(_remarks(document)),
+        header=HEADER,
+        rows=_rows(document),
+        charts=list(_charts(outcomes)),
+    )
+
+
+def _charts(outcomes: Sequence["Outcome"]) -> Iterator[Chart]:
+    jct = {one.policy: _distribution(one.jct_s) for one in outcomes}
+    queue = {one.policy: _distribution(one.queue_s) for one in outcomes}
+    used = {one.policy: _pairs(*one.utilisation(SLICES)) for one in outcomes}
+    yield shares_by_time("Jobs completed within a time of their submission", jct)
+    yield shares_by_time("Jobs that waited no longer", queue)
+    yield shares_over_time("GPUs in use", used)
+
+
+def _distribution(seconds: Any) -> Points:
+    """(seconds, share of jobs that took no longer)."""
+    from slurm_ext.simulate.outcome import distribution
+
+    return _pairs(*distribution(seconds, SLICES))
+
+
+def _pairs(across: Any, up: Any) -> Points:
+    return list(zip(across.tolist(), up.tolist(), strict=True))
+
+
+def _about(document: Document) -> str:
+    jobs, nodes, gpus = (document[name] for name in ("jobs", "nodes", "gpus"))
+    return f"{jobs:,} jobs on {nodes:,} nodes, {gpus:,} GPUs"
+
+
+def _rows(document: Document) -> list[list[str]]:
+    return [
+        [
+            one["policy"],
+            *(spoken(one[name]) for name in TIMES),
+            f"{one['utilisation']:.1%}",
+            f"{one['restarts']:,.0f}",
+        ]
+        for one in document["policies"]
+    ]
+
+
+def _remarks(document: Document) -> Iterator[str]:
+    """What was changed or left out of the file, and against whom."""
+    for why, jobs in document["repairs"].items():
+        yield f"{jobs:,} {'job' if jobs == 1 else 'jobs'}: {why}"
+    first, *others = document["policies"]
+    for one in others:
+        if one["jct_mean_s"] > 0:
+            gain = first["jct_mean_s"] / one["jct_mean_s"]
+            yield f"{one['policy']}: mean JCT {gain:.2f}x better than {first['policy']}"

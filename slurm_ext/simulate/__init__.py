@@ -1,0 +1,1 @@
+"""Trace-driven, event-based replay of the policies that decide live."""

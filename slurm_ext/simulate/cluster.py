@@ -1,0 +1,61 @@
+"""The cluster that a trace is replayed on: equal nodes, in one pool or in virtual clusters."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from slurm_ext.facts.errors import InputError
+from slurm_ext.simulate.trace import Column, Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """`vcs` gives nodes to virtual clusters by name; none: one pool of `nodes`."""
+
+    nodes: int
+    gpus_per_node: int = 8
+    vcs: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def gpus(self) -> int:
+        """GPUs in all."""
+        return self.gpus_per_node * (sum(self.vcs.values()) if self.vcs else self.nodes)
+
+    def pools(self) -> list[int]:
+        """Nodes of each pool."""
+        return list(self.vcs.values()) or [self.nodes]
+
+    def pool_of(self, trace: Trace) -> Column:
+        """Each job's pool; -1: its virtual cluster has no nodes."""
+        if not self.vcs:
+            return np.zeros(len(trace), dtype=np.int64)
+        numbers = {name: number for number, name in enumerate(self.vcs)}
+        of_vc = np.array([numbers.get(name, -1) for name in trace.vcs], dtype=np.int64)
+        return of_vc[trace.vc]
+
+    def fits(self, trace: Trace) -> Column:
+        """Whether each job can ever run."""
+        most = np.array([*self.pools(), 0]) * self.gpus_per_node
+        fitting: Column = trace.gpus <= most[self.pool_of(trace)]
+        return fitting
+
+
+def fitted(trace: Trace, cluster: Cluster, *, leave_out: bool = False) -> Trace:
+    """The trace, if the cluster can run all of it; the jobs that it can, if `leave_out`.
+
+    Raises InputError, naming the first job that is too large.
+    """
+    fits = cluster.fits(trace)
+    if leave_out:
+        return trace.only(fits, "left out: larger than its cluster")
+    if not fits.all():
+        first = int(np.argmin(fits))
+        place = f" in {trace.vcs[trace.vc[first]]!r}" if cluster.vcs else ""
+        raise InputError(
+            trace.source,
+            f"job {trace.job[first]} asks for {trace.gpus[first]} GPUs{place}, more than there are"
+            f" ({np.count_nonzero(~fits)} such jobs): give more --nodes, or leave them out with"
+            " --leave-out-larger",
+        )
+    return trace

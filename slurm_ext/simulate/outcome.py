@@ -1,0 +1,100 @@
+"""What became of a replayed trace: waiting, completion, and GPUs in use over time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from slurm_ext.simulate.cluster import Cluster
+from slurm_ext.simulate.trace import Column, Trace
+from slurm_ext.simulate.work import Work
+
+QUANTILES = {"median": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Columns in the trace's order; seconds since the first submission."""
+
+    policy: str
+    submit_s: Column
+    duration_s: Column
+    start_s: Column  # the first start
+    end_s: Column
+    gpus_in_all: int
+    changed_s: Column  # when the number of GPUs in use changed
+    used: Column  # GPUs in use from then on
+    restarts: Mapping[str, int] = field(default_factory=dict)  # by job, of those preempted
+
+    @property
+    def jct_s(self) -> Column:
+        """From submission to completion."""
+        taken: Column = self.end_s - self.submit_s
+        return taken
+
+    @property
+    def queue_s(self) -> Column:
+        """Completion time beyond the run time: waiting, and restarting after preemption."""
+        waited: Column = np.maximum(0.0, self.jct_s - self.duration_s)
+        return waited
+
+    @property
+    def used_gpu_s(self) -> float:
+        """GPU-seconds that jobs held."""
+        return float(np.sum(np.diff(self.changed_s) * self.used[:-1]))
+
+    @property
+    def makespan_s(self) -> float:
+        """From the first submission to the last completion."""
+        return float(self.end_s.max(initial=0.0))
+
+    def figures(self) -> dict[str, float]:
+        """The figures of a row: seconds, and the share of GPU time in use."""
+        capacity = self.gpus_in_all * self.makespan_s
+        return {
+            **summary("jct", self.jct_s),
+            **summary("queue", self.queue_s),
+            "makespan_s": self.makespan_s,
+            "utilisation": self.used_gpu_s / capacity if capacity else 0.0,
+            "restarts": float(sum(self.restarts.values())),
+        }
+
+    def utilisation(self, bins: int) -> tuple[Column, Column]:
+        """Mean share of GPUs in use in equal slices of time; slice starts (s) and shares."""
+        edges = np.linspace(0.0, max(self.makespan_s, 1.0), bins + 1)
+        spent = np.concatenate([[0.0], np.cumsum(np.diff(self.changed_s) * self.used[:-1])])
+        there = np.interp(edges, self.changed_s, spent)
+        return edges[:-1], np.diff(there) / (np.diff(edges) * self.gpus_in_all)
+
+
+def summary(name: str, seconds: Column) -> dict[str, float]:
+    """Mean and quantiles of a column."""
+    if not len(seconds):
+        return {}
+    found = {f"{name}_mean_s": float(seconds.mean())}
+    for word, quantile in QUANTILES.items():
+        found[f"{name}_{word}_s"] = float(np.percentile(seconds, quantile))
+    return found
+
+
+def outcome_of(trace: Trace, cluster: Cluster, policy: str, work: Work, rank: Column) -> Outcome:
+    """The work's columns, by rank, in the trace's order."""
+    changed_s, used = work.used()
+    number = {int(place): index for index, place in enumerate(rank)} if work.restarts else {}
+    return Outcome(
+        policy=policy,
+        submit_s=trace.submit_s,
+        duration_s=trace.duration_s,
+        start_s=np.array(work.start_s)[rank],
+        end_s=np.array(work.end_s)[rank],
+        gpus_in_all=cluster.gpus,
+        changed_s=changed_s,
+        used=used,
+        restarts={trace.job[number[place]]: times for place, times in work.restarts.items()},
+    )
+
+
+def distribution(seconds: Column, points: int) -> tuple[Column, Column]:
+    """Times, and the share of jobs that took no longer; both rise."""
+    shares = np.linspace(0.0, 1.0, points + 1)
+    return np.quantile(seconds, shares), shares

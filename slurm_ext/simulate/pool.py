@@ -1,0 +1,103 @@
+"""One virtual cluster with a queue of its own: who starts now. Jobs that run are left alone."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+
+from slurm_ext.simulate.line import Line
+from slurm_ext.simulate.nodes import Nodes, Places
+from slurm_ext.simulate.reserve import Reservation, reserve
+from slurm_ext.simulate.work import Work
+
+
+class Pool:
+    """Starts jobs in order; with a depth, later ones too where they delay no reservation."""
+
+    def __init__(self, nodes: Nodes, work: Work, depth: int | None) -> None:
+        """`depth`: how many waiting jobs backfill looks at; None: no backfill."""
+        self._nodes, self._work = nodes, work
+        self._backfills = depth is not None
+        self._line: Line[int] = Line(depth or 1)
+        self._places: dict[int, Places] = {}
+        self._ends: list[tuple[float, int]] = []  # when running jobs are expected to end
+        self._reservation: Reservation | None = None
+        self._came: list[int] = []  # into the front, since the last look: only they can start
+        self._left = False
+
+    @property
+    def waiting(self) -> int:
+        """Jobs in the queue."""
+        return len(self._line)
+
+    def arrive(self, rank: int) -> None:
+        """A job was submitted."""
+        if self._line.push(rank):
+            self._came.append(rank)
+
+    def event(self, rank: int, _number: int, now_s: float) -> None:
+        """A job has ended."""
+        self._nodes.give(self._places.pop(rank))
+        expected = (self._work.expected_s[rank], rank)
+        del self._ends[bisect_left(self._ends, expected)]
+        self._left = True
+        if expected[0] != now_s:
+            self._reservation = None  # it was made for another end
+        self._work.ended(rank, now_s)
+
+    def settle(self, now_s: float) -> None:
+        """Start whoever can, after all that happened at `now_s`."""
+        while self._line.front and self._begin(0, now_s, None):
+            self._reservation = None  # whoever had it has started, or somebody more urgent came
+        head = self._reservation.job if self._reservation else None
+        if self._backfills and len(self._line) > 1:
+            self._reserve(now_s)
+            anew = self._left or head != self._line.front[0]
+            self._backfill(now_s, self._line.front[1:] if anew else sorted(self._came))
+        self._came, self._left = [], False
+
+    def _begin(self, index: int, now_s: float, spare: dict[int, int] | None) -> Places | None:
+        """Start the job at an index of the front, where it fits."""
+        rank = self._line.front[index]
+        places = self._nodes.find(self._work.gpus[rank], spare)
+        if places is None:
+            return None
+        self._line.pop(index)
+        self._nodes.take(places)
+        self._places[rank] = places
+        self._work.begun(rank, now_s)
+        insort(self._ends, (self._work.expected_s[rank], rank))
+        return places
+
+    def _reserve(self, now_s: float) -> None:
+        """Plan for the first; the plan holds until he starts, or until somebody ends early."""
+        first, known = self._line.front[0], self._reservation
+        if known is None or known.job != first or now_s >= known.start_s:
+            gpus = self._work.gpus[first]
+            self._reservation = reserve(self._nodes, first, gpus, self._releases(now_s))
+
+    def _releases(self, now_s: float) -> Iterator[tuple[float, int, Places]]:
+        for end_s, rank in self._ends:
+            yield max(end_s, now_s), rank, self._places[rank]
+
+    def _backfill(self, now_s: float, among: list[int]) -> None:
+        """Start later jobs of the front, where the reservation is kept."""
+        plan, work = self._reservation, self._work
+        if plan is None or not self._nodes.total:
+            return
+        no_room = no_spare = self._nodes.total + 1  # the least GPUs for which a search was in vain
+        for rank in among:
+            gpus = work.gpus[rank]
+            if gpus >= no_room:
+                continue
+            short = now_s + work.limit_s[rank] <= plan.start_s
+            if not short and gpus >= no_spare:
+                continue
+            index = self._line.index(rank)
+            if index is None:
+                continue  # it has started, or was pushed out of the front
+            places = self._begin(index, now_s, None if short else plan.spare)
+            if places is None:
+                no_room, no_spare = (gpus, gpus) if short else (no_room, gpus)
+            elif not short:
+                plan.hold(places)
+            if no_room == 1:
+                return

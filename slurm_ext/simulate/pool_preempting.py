@@ -1,0 +1,121 @@
+"""One virtual cluster whose running jobs give way to more urgent ones."""
+
+from heapq import heappush
+
+from slurm_ext.policy.queue_preempting import Preempting
+from slurm_ext.simulate.line import Line
+from slurm_ext.simulate.nodes import Nodes, Places
+from slurm_ext.simulate.reserve import reserve
+from slurm_ext.simulate.work import Work
+
+Urgency = tuple[float, int]  # lower goes first: the rule's key, then the submission
+
+
+class PreemptingPool:
+    """Runs the most urgent jobs that fit; a job keeps its place until it must go."""
+
+    def __init__(self, nodes: Nodes, work: Work, depth: int, rule: Preempting) -> None:
+        self._nodes, self._work, self._rule = nodes, work, rule
+        self._line: Line[Urgency] = Line(depth)
+        self._places: dict[int, Places] = {}
+        self._since: dict[int, float] = {}  # of running jobs
+        self._had: dict[int, float] = {}  # GPU-seconds before the present start
+        self._owed: dict[int, float] = {}  # seconds of restarting at the present start
+        self._left: dict[int, float] = {}  # seconds of work at the last stop
+        self._number: dict[int, int] = {}  # of starts
+
+    @property
+    def waiting(self) -> int:
+        """Jobs in the queue."""
+        return len(self._line)
+
+    def arrive(self, rank: int) -> None:
+        """A job was submitted."""
+        self._had[rank], self._left[rank] = 0.0, self._work.duration_s[rank]
+        self._number[rank] = 0
+        self._wait(rank)
+
+    def event(self, rank: int, number: int, now_s: float) -> None:
+        """A job has ended, or sinks a class; or the event is of a start that was cut short."""
+        if self._number.get(rank) != number or rank not in self._places:
+            return
+        if now_s < self._end_s(rank):
+            self._announce(rank, now_s)
+            return
+        self._free(rank, now_s)
+        for column in (self._had, self._left, self._number, self._since, self._owed):
+            del column[rank]
+        self._work.ended(rank, now_s)
+
+    def settle(self, now_s: float) -> None:
+        """Start the most urgent ones, on free GPUs and on those of less urgent jobs."""
+        front = self._line.front
+        index, in_vain = 0, len(self._nodes.free) * self._nodes.per_node + 1
+        while index < len(front) and in_vain > 1:
+            urgency = front[index]
+            gpus = self._work.gpus[urgency[1]]
+            places = None
+            if gpus < in_vain:
+                places = self._nodes.find(gpus) or self._push_out(urgency, gpus, now_s)
+            if places is None:
+                in_vain = min(in_vain, gpus)
+                index += 1
+                continue
+            self._line.pop(index)  # whoever was pushed out stands behind it
+            self._begin(urgency[1], places, now_s)
+
+    def _push_out(self, urgency: Urgency, gpus: int, now_s: float) -> Places | None:
+        """A place that less urgent jobs leave, the least urgent first; None: not even so."""
+        keys = ((self._urgency(rank, now_s), rank) for rank in self._places)
+        worse = [rank for key, rank in sorted(keys, reverse=True) if key > urgency]
+        releases = ((float(turn), rank, self._places[rank]) for turn, rank in enumerate(worse))
+        plan = reserve(self._nodes, urgency[1], gpus, releases)
+        if plan is None:
+            return None
+        wanted = dict(plan.places)
+        for rank in plan.walked:
+            if any(self._nodes.free[node] < wanted.get(node, 0) for node, _ in self._places[rank]):
+                self._free(rank, now_s)
+                self._work.restarts[rank] = self._work.restarts.get(rank, 0) + 1
+                self._wait(rank)
+        return plan.places
+
+    def _wait(self, rank: int) -> None:
+        left = self._left[rank] * self._work.gpus[rank]
+        self._line.push((self._rule.key(self._had[rank], left), rank))
+
+    def _begin(self, rank: int, places: Places, now_s: float) -> None:
+        self._nodes.take(places)
+        self._places[rank] = places
+        self._since[rank] = now_s
+        self._number[rank] += 1
+        self._owed[rank] = self._rule.restart_s if self._number[rank] > 1 else 0.0
+        if self._number[rank] == 1:
+            self._work.start_s[rank] = now_s
+        self._work.changes.append((now_s, self._work.gpus[rank]))
+        self._announce(rank, now_s)
+
+    def _free(self, rank: int, now_s: float) -> None:
+        """A job stops, done or not."""
+        self._nodes.give(self._places.pop(rank))
+        self._had[rank], self._left[rank] = self._so_far(rank, now_s)
+        self._work.changes.append((now_s, -self._work.gpus[rank]))
+
+    def _announce(self, rank: int, now_s: float) -> None:
+        """Have the engine call when the job ends or sinks a class."""
+        sinks_s = self._rule.until_next(self._so_far(rank, now_s)[0]) / self._work.gpus[rank]
+        when_s = min(self._end_s(rank), now_s + sinks_s)
+        heappush(self._work.events, (when_s, rank, self._number[rank]))
+
+    def _end_s(self, rank: int) -> float:
+        return self._since[rank] + self._owed[rank] + self._left[rank]
+
+    def _so_far(self, rank: int, now_s: float) -> tuple[float, float]:
+        """GPU-seconds that a running job has had, and seconds of work that are left."""
+        ran_s = now_s - self._since[rank]
+        had = self._had[rank] + ran_s * self._work.gpus[rank]
+        return had, self._left[rank] - max(0.0, ran_s - self._owed[rank])
+
+    def _urgency(self, rank: int, now_s: float) -> Urgency:
+        had, left = self._so_far(rank, now_s)
+        return self._rule.key(had, left * self._work.gpus[rank]), rank

@@ -1,0 +1,55 @@
+"""One line of any trace in the words of the column dictionary, and how its numbers are read."""
+
+from dataclasses import dataclass
+from math import isfinite, nan
+
+NO_GPU = "left out: without GPUs"
+NEVER_RAN = "left out: never started"
+STILL_RUNS = "left out: had not ended"
+CENSORED = "ended by the trace's own end: replayed with the time seen so far"
+PART_OF_GPU = "shared a GPU: replayed on a whole one"
+
+
+@dataclass(slots=True, kw_only=True)
+class Row:
+    """One job; units as in trace.py. `note`: what was repaired; it is counted."""
+
+    job: str
+    submit_s: float
+    duration_s: float
+    gpus: int
+    cpus: int = 0
+    user: str = ""
+    vc: str = ""
+    limit_s: float = nan
+    estimate_s: float = nan
+    note: str | None = None
+
+
+def number(text: str, name: str) -> float:
+    """A finite number. Raises ValueError, naming the column."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = nan
+    if not isfinite(value):
+        raise ValueError(f"{name} is {text!r}: expected a number")
+    return value
+
+
+def count(text: str, name: str) -> int:
+    """A whole number from 0 on. Raises ValueError."""
+    value = number(text, name)
+    if value < 0 or value != int(value):
+        raise ValueError(f"{name} is {text!r}: expected a whole number from 0 on")
+    return int(value)
+
+
+def optional_s(text: str | None, name: str) -> float:
+    """Seconds over 0; NaN where nothing, 0 or -1 stands. Raises ValueError."""
+    if text is None or text.strip() in ("", "-1", "0"):
+        return nan
+    value = number(text, name)
+    if value <= 0:
+        raise ValueError(f"{name} is {text!r}: expected seconds over 0")
+    return value

@@ -1,0 +1,49 @@
+"""What a replay knows of its jobs, and what becomes of them. Index: a job's rank in its queue."""
+
+from heapq import heappush
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+NEVER = float("nan")
+
+
+class Work:
+    """Columns of jobs as lists, because single values are read millions of times."""
+
+    def __init__(self, gpus: NDArray[Any], duration_s: NDArray[Any], limit_s: NDArray[Any]) -> None:
+        """`limit_s`: for how long the scheduler thinks that each runs."""
+        count = len(gpus)
+        self.gpus: list[int] = gpus.tolist()
+        self.duration_s: list[float] = duration_s.tolist()
+        self.limit_s: list[float] = limit_s.tolist()
+        self.start_s = [NEVER] * count  # the first
+        self.end_s = [NEVER] * count
+        self.expected_s = [NEVER] * count
+        self.restarts: dict[int, int] = {}
+        self.events: list[tuple[float, int, int]] = []  # time, job, its start's number
+        self.changes: list[tuple[float, int]] = []  # time, GPUs that were taken or given back
+
+    def begun(self, rank: int, now_s: float) -> None:
+        """A job that nobody will interrupt starts."""
+        self.start_s[rank] = now_s
+        self.expected_s[rank] = now_s + self.limit_s[rank]
+        heappush(self.events, (now_s + self.duration_s[rank], rank, 0))
+
+    def ended(self, rank: int, now_s: float) -> None:
+        """A job is done."""
+        self.end_s[rank] = now_s
+
+    def used(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Times of change, and GPUs that were in use from each on."""
+        if self.changes:
+            times, steps = (
+                np.array(part, dtype=np.float64) for part in zip(*self.changes, strict=True)
+            )
+        else:
+            gpus = np.array(self.gpus, dtype=np.float64)
+            times = np.concatenate([self.start_s, self.end_s])
+            steps = np.concatenate([gpus, -gpus])
+        order = np.lexsort((steps, times))  # what is given back at a time comes first
+        return times[order], np.cumsum(steps[order])
