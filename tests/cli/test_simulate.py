@@ -1,0 +1,108 @@
+"""`dlqueue simulate`: a table, JSON and a page; wrong usage is 2, a wrong trace 1."""
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from slurm_ext.cli import main
+
+TRACE = "job,submit_s,duration_s,gpus\n1,0,100,6\n2,1,50,4\n3,2,20,2\n4,3,0,1\n"
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    """A small trace."""
+    path = tmp_path / "a<b>.csv"
+    path.write_text(TRACE)
+    return str(path)
+
+
+def test_policies_side_by_side_as_json(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One row a policy, with what was repaired in the trace."""
+    words = ["simulate", trace, "--json", "--nodes", "1", "--policy", "fifo,fifo+backfill"]
+    assert main(words) == 0
+    said = json.loads(capsys.readouterr().out)
+    strict, filled = said["policies"]
+    assert (strict["policy"], filled["policy"]) == ("fifo", "fifo+backfill")
+    assert filled["queue_mean_s"] < strict["queue_mean_s"]
+    assert said["repairs"] == {"ran for 0 s: replayed as 1 s": 1}
+    assert said["gpus"] == 8
+
+
+def test_a_table_for_people(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every usual policy has its row; repairs and gains are told below."""
+    assert main(["simulate", trace, "--nodes", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "tiresias" in said
+    assert "1 job: ran for 0 s: replayed as 1 s" in said
+    assert "better than fifo" in said
+
+
+class Page(HTMLParser):
+    """Counts the tags of a page and keeps what they fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.fetched: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note a tag."""
+        self.tags.append(tag)
+        self.fetched += [value or "" for name, value in attrs if name in ("src", "href")]
+
+
+def test_a_page_with_plots_that_needs_nothing_else(trace: str, tmp_path: Path) -> None:
+    """Three plots, no script, nothing fetched, and a file's name is no markup."""
+    path = tmp_path / "page.html"
+    assert main(["simulate", trace, "--nodes", "1", "--html", str(path), "--policy", "fifo"]) == 0
+    text = path.read_text()
+    page = Page()
+    page.feed(text)
+    assert page.tags.count("svg") == 3
+    assert not page.fetched
+    assert "script" not in page.tags
+    assert "a<b>" not in text
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a<b>.csv", "page.html"]
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--nodes", "1", "--policy", "lifo"], "fifo, fewest"),
+        (["--nodes", "1", "--policy", "fifo,fifo"], "twice"),
+        (["--nodes", "1", "--policy", "srtf+backfill"], "preempts"),
+        (["--nodes", "1", "--policy", "fifo+ageing"], "order by size"),
+        ([], "--nodes N"),
+        (["--nodes", "0"], "from 1 on"),
+        (["--nodes", "1", "--seed", "-1"], "from 0 on"),
+        (["--nodes", "1", "--format", "pbs"], "sacct"),
+        (["--nodes", "1", "--timezone", "+2"], "+02:00"),
+    ],
+)
+def test_wrong_usage_says_what_is_valid(
+    trace: str, words: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 2 and one line."""
+    assert main(["simulate", trace, *words]) == 2
+    assert named in capsys.readouterr().err.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--nodes", "1", "--policy", "qssf"], "--estimates FILE"),
+        (["--nodes", "1", "--gpus-per-node", "4"], "job 1 asks for 6 GPUs"),
+        (["--nodes", "1", "--html", "/nowhere/page.html"], "cannot be written"),
+    ],
+)
+def test_what_cannot_be_replayed_is_one_line(
+    trace: str, words: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 1, and what to do."""
+    assert main(["simulate", trace, *words]) == 1
+    told = capsys.readouterr()
+    assert named in told.err
+    assert not told.out
