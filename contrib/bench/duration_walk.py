@@ -1,0 +1,154 @@
+"""One table, lived through: every later job is foretold from what had ended at its submission.
+
+The model is trained at the cut and again every `retrain_s`, on jobs that had ended by then.
+
+The tables have no start times, so a job is taken to end at submission + duration: exact for NASA
+(submission is the start there), too early by the waiting time for Philly and LCG (all rules alike).
+What still ran when the training table was cut (`censored`) counts as running from its submission;
+it is forgotten, teaching nothing, once it has run twice its age at the cut.
+"""
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duration_baselines  # type: ignore[import-not-found]  # beside this file
+import duration_metrics  # type: ignore[import-not-found]
+import numpy as np
+from duration_tables import Job, Table, read  # type: ignore[import-not-found]
+from numpy.typing import NDArray
+
+from slurm_ext.model.duration import Bounds, Durations, Foretold
+from slurm_ext.training.duration import Past, features, fit
+
+Array = NDArray[np.float64]
+LATER = 0.25  # of the jobs: the test where one folder is both
+CALIBRATION = 0.2  # of the jobs before the cut: the newest, not learnt from, set the first bounds
+QUICK_ROUNDS, ROUNDS = 60, 200
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Trace:
+    """Jobs by submission; from `cut_s` on they are foretold."""
+
+    jobs: Sequence[Job]
+    cut_s: float
+    submit_s: Array
+    end_s: Array  # infinite where censored
+    log_s: Array
+    skipped: Sequence[str]
+
+    @property
+    def asked(self) -> NDArray[np.bool_]:
+        """Which jobs are scored."""
+        return (self.submit_s >= self.cut_s) & np.isfinite(self.end_s)
+
+
+def trace(table: Table, train: Path, test: Path) -> Trace:
+    """Raises InputError where a folder's table cannot be used."""
+    learnt = read(train, table)
+    later = learnt if train.resolve() == test.resolve() else read(test, table)
+    if later is learnt:
+        jobs, skipped = learnt.jobs, learnt.skipped
+        cut_s = jobs[int(len(jobs) * (1 - LATER))].asked.submit_s
+    else:
+        cut_s = later.jobs[0].asked.submit_s
+        known = [job for job in learnt.jobs if job.asked.submit_s < cut_s]
+        jobs, skipped = [*known, *later.jobs], [*learnt.skipped, *later.skipped]
+    submit_s = np.array([job.asked.submit_s for job in jobs])
+    ends = np.array([np.inf if job.censored else job.end_s for job in jobs])
+    logs = np.log(np.maximum([job.duration_s for job in jobs], 1.0))
+    return Trace(jobs, cut_s, submit_s, ends, logs, skipped)
+
+
+def lived(table: Table, train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
+    """Figures of ours and of every baseline on the later jobs."""
+    past = trace(table, train, test)
+    every_s = np.inf if quick else table.retrain_s
+    last = float(past.submit_s.max())
+    cuts = [past.cut_s]
+    while cuts[-1] + every_s <= last:
+        cuts.append(cuts[-1] + every_s)
+    rows = features(table.plan, [_past(job) for job in past.jobs])
+    told = _ours(table, past, rows, cuts, QUICK_ROUNDS if quick else ROUNDS)
+    asked, real = past.asked, np.exp(past.log_s[past.asked])
+    inside = (told["low"] <= past.log_s) & (past.log_s <= told["high"])
+    others = duration_baselines.every(table, past.jobs, cuts)
+    held = duration_metrics.coverage(inside[asked], past.submit_s[asked], table.period_s)
+    width = float(np.median(np.exp((told["high"] - told["low"])[asked])))
+    above = float((past.log_s <= told["high"])[asked].mean())
+    ours = {**duration_metrics.errors(np.exp(told["mean"][asked]), real), **held}
+    return {
+        "n": int(asked.sum()),
+        "learnt_from": int((past.end_s <= past.cut_s).sum()),
+        "trainings": len(cuts),
+        "ours": {**ours, "below_upper": above, "median_high_over_low": width},
+        "baselines": {
+            name: duration_metrics.errors(one[asked], real) for name, one in others.items()
+        },
+        "skipped": list(past.skipped),
+    }
+
+
+def _past(job: Job) -> Past:
+    if job.censored:
+        return Past(job.asked, job.asked.submit_s + 2 * job.duration_s, None)
+    return Past(job.asked, job.end_s, job.duration_s)
+
+
+def _ours(
+    table: Table, past: Trace, rows: Array, cuts: Sequence[float], rounds: int
+) -> dict[str, Array]:
+    """Logs of seconds by `mean`, `low` and `high`; NaN before the cut."""
+    bounds = Bounds()
+    told = {name: np.full(len(rows), np.nan) for name in ("mean", "low", "high")}
+
+    def learn(by: float) -> Durations:
+        known = past.end_s <= by
+        return fit(table.plan, rows[known], past.log_s[known], rounds=rounds)
+
+    _calibrate(bounds, past, rows, learn)
+    waiting: list[tuple[float, int, int]] = []
+    for cut, until in zip(cuts, (*cuts[1:], np.inf), strict=True):
+        which = np.flatnonzero((past.submit_s >= cut) & (past.submit_s < until))
+        if not len(which):
+            continue
+        foretold = learn(cut).foretell(rows[which])
+        told["mean"][which] = foretold.log_mean
+        _adapt(bounds, past, which, foretold, told, waiting)
+    return told
+
+
+def _calibrate(
+    bounds: Bounds, past: Trace, rows: Array, learn: Callable[[float], Durations]
+) -> None:
+    """First bounds, from the newest jobs before the cut, by a model that has not seen them."""
+    before = past.submit_s[past.submit_s < past.cut_s]
+    since = float(before[int(len(before) * (1 - CALIBRATION))])
+    which = (past.submit_s >= since) & (past.end_s <= past.cut_s)
+    foretold, real = learn(since).foretell(rows[which]), past.log_s[which]
+    bounds.start(foretold.known.tolist(), foretold.log_low - real, real - foretold.log_high)
+
+
+def _adapt(
+    bounds: Bounds,
+    past: Trace,
+    which: NDArray[np.int64],
+    foretold: Foretold,
+    told: dict[str, Array],
+    waiting: list[tuple[float, int, int]],
+) -> None:
+    """Bounds move with every job that has ended before the next is submitted."""
+    for at, job in enumerate(which):
+        while waiting and waiting[0][0] <= past.submit_s[job]:
+            _, gone, bin_of = heapq.heappop(waiting)
+            interval = (float(told["low"][gone]), float(told["high"][gone]))
+            bounds.ended(bin_of, interval, float(past.log_s[gone]))
+        known = int(foretold.known[at])
+        told["low"][job], told["high"][job] = bounds.moved(
+            known, float(foretold.log_low[at]), float(foretold.log_high[at])
+        )
+        if np.isfinite(past.end_s[job]):
+            heapq.heappush(waiting, (float(past.end_s[job]), int(job), known))

@@ -1,0 +1,121 @@
+"""What one key (a user, a user's script, a queue, ...) is remembered by: its runs' log durations.
+
+Everything is known at the moment of asking: a job counts once it ended; one that still runs counts
+by its age alone. Logs are natural, of seconds, durations below 1 s count as 1 s.
+"""
+
+from collections import deque
+from collections.abc import Hashable
+from math import inf, log, log1p, nan, sqrt
+
+WHAT = (
+    "ended",  # log1p of how many
+    "last",
+    "before_last",
+    "third_last",
+    "fast",  # decayed means, by WEIGHTS
+    "middling",
+    "slow",
+    "spread",  # decayed standard deviation
+    "median",  # of the last MEDIAN_OF
+    "log_mean",  # log of the decayed mean of seconds, as QSSF has it
+    "recent",  # of the last RECENT submitted ones: the duration or, running still, the age
+    "running",  # log1p of how many
+    "youngest",  # log1p of the age of the newest running one
+    "oldest",
+    "since_submitted",  # log1p of seconds since the last submission
+    "since_ended",
+    "burst",  # log1p of how many came before it with gaps of at most GAP_S
+)
+WEIGHTS = (0.4, 0.1, 0.015)  # of the newest run; of the first ones 1/n
+MEDIAN_OF = 15
+RECENT = 6
+GAP_S = 600.0
+NOTHING = (0.0, *(nan,) * 10, 0.0, nan, nan, nan, nan, 0.0)
+
+
+class Run:
+    """One job while it is remembered; `log_s` is None until it ended."""
+
+    __slots__ = ("log_s", "submit_s")
+
+    def __init__(self, submit_s: float) -> None:
+        self.submit_s = submit_s
+        self.log_s: float | None = None
+
+
+class Memory:
+    """Changes with every submission and end; each costs the same, however long the history."""
+
+    __slots__ = (
+        "_burst", "_ended_s", "_last", "_means", "_n", "_recent", "_running", "_seconds",
+        "_square", "_submitted_s",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._means = [0.0] * len(WEIGHTS)
+        self._square = 0.0
+        self._seconds = 0.0
+        self._last: deque[float] = deque(maxlen=MEDIAN_OF)
+        self._recent: deque[Run] = deque(maxlen=RECENT)
+        self._running: dict[Hashable, Run] = {}
+        self._submitted_s = self._ended_s = -inf
+        self._burst = 0
+
+    def submitted(self, job: Hashable, run: Run) -> None:
+        """A job of this key is there; times never go back."""
+        together = run.submit_s - self._submitted_s <= GAP_S
+        self._burst = self._burst + 1 if together else 0
+        self._submitted_s = run.submit_s
+        self._running[job] = run
+        self._recent.append(run)
+
+    def gone(self, job: Hashable, end_s: float, log_s: float | None) -> None:
+        """It ended; `log_s` None where nobody knows after how long: it is only forgotten."""
+        run = self._running.pop(job, None)
+        if run is None or log_s is None:
+            return
+        self._ended_s = end_s
+        self._n += 1
+        for slot, weight in enumerate(WEIGHTS):
+            self._means[slot] += max(weight, 1 / self._n) * (log_s - self._means[slot])
+        middling = max(WEIGHTS[1], 1 / self._n)
+        self._square += middling * (log_s * log_s - self._square)
+        self._seconds += middling * (2.718281828459045**log_s - self._seconds)
+        self._last.append(log_s)
+
+    def row(self, now_s: float) -> tuple[float, ...]:
+        """WHAT in numbers; NaN where nothing is known yet."""
+        running = self._running
+        n, last = self._n, self._last
+        ages = (nan, nan)
+        if running:
+            first, newest = next(iter(running.values())), next(reversed(running.values()))
+            ages = (log1p(now_s - newest.submit_s), log1p(now_s - first.submit_s))
+        since = log1p(now_s - self._submitted_s) if self._submitted_s > -inf else nan
+        if not n:
+            known: tuple[float, ...] = (0.0, *(nan,) * 9)
+        else:
+            spread = sqrt(max(0.0, self._square - self._means[1] ** 2))
+            known = (
+                log1p(n), last[-1], last[-2] if n > 1 else nan, last[-3] if n > 2 else nan,
+                *self._means, spread, sorted(last)[len(last) // 2], log(self._seconds),
+            )  # fmt: skip
+        return (
+            *known,
+            self._recently(now_s),
+            log1p(len(running)),
+            *ages,
+            since,
+            log1p(now_s - self._ended_s) if n else nan,
+            log1p(self._burst + 1 if now_s - self._submitted_s <= GAP_S else 0),
+        )
+
+    def _recently(self, now_s: float) -> float:
+        if not self._recent:
+            return nan
+        return sum(
+            log(max(1.0, now_s - run.submit_s)) if run.log_s is None else run.log_s
+            for run in self._recent
+        ) / len(self._recent)
