@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--vc-nodes", type=Path, metavar="FILE", help="CSV vc,nodes: each has nodes of its own"
     )
-    parser.add_argument("--format", help="of the trace: table, sacct, swf, alibaba (recognised)")
+    parser.add_argument("--format", help="table, sacct, swf, alibaba, pollux (recognised)")
     parser.add_argument("--timezone", default="UTC", help="of dates that name none (UTC)")
     parser.add_argument("--count", choices=("gpus", "cpus"), default="gpus", help="what jobs hold")
     parser.add_argument("--estimates", type=Path, metavar="FILE", help="CSV job,estimate_s")

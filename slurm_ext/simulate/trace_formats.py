@@ -8,19 +8,23 @@
 | alibaba | pods of cluster-trace-gpu-v2023 | alibaba/clusterdata |
 | pollux | workloads of the Pollux artifact; durations from its tables | trace_pollux.py |
 
-A reader answers a row, or in a word why the line is no job to replay; ValueError where it is wrong.
+What a reader answers: trace_row.Read.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import nan
+from pathlib import Path
 
 from slurm_ext.facts.units import parse_minutes, parse_tres
+from slurm_ext.simulate import trace_pollux
 from slurm_ext.simulate.trace_row import (
     CENSORED,
     NEVER_RAN,
     PART_OF_GPU,
     STILL_RUNS,
+    Fields,
+    Read,
     Row,
     count,
     number,
@@ -28,8 +32,6 @@ from slurm_ext.simulate.trace_row import (
 )
 from slurm_ext.simulate.trace_times import Clock
 
-Fields = Mapping[str, str]
-Read = Callable[[Fields, Clock], Row | str]
 SWF_FIELDS = (
     *("job", "submit", "wait", "run", "procs", "cpu_time", "memory"),
     *("req_procs", "req_time", "req_memory", "status", "user", "group", "exe"),
@@ -51,7 +53,7 @@ class Format:
 
     name: str
     any_of: tuple[tuple[str, ...], ...]
-    read: Read
+    reader: Callable[[Path], Read]  # of one file
     delimiter: str = ","
 
 
@@ -161,12 +163,12 @@ FORMATS: Mapping[str, Format] = {
             ("duration_s",),
             ("gpus", "num_gpus", "procs"),
         ),
-        read=table,
+        reader=lambda _path: table,
     ),
     "sacct": Format(
         name="sacct",
         any_of=(("JobID",), ("Submit",), ("Start",), ("End",), ("AllocTRES",)),
-        read=sacct,
+        reader=lambda _path: sacct,
         delimiter="|",
     ),
     "alibaba": Format(
@@ -179,7 +181,12 @@ FORMATS: Mapping[str, Format] = {
             ("deletion_time",),
             ("scheduled_time",),
         ),
-        read=alibaba,
+        reader=lambda _path: alibaba,
     ),
-    "swf": Format(name="swf", any_of=(), read=swf, delimiter=" "),
+    "pollux": Format(
+        name="pollux",
+        any_of=(("name",), ("time",), ("application",), ("num_replicas",), ("batch_size",)),
+        reader=trace_pollux.reader,
+    ),
+    "swf": Format(name="swf", any_of=(), reader=lambda _path: swf, delimiter=" "),
 }

@@ -13,8 +13,8 @@ import numpy as np
 
 from slurm_ext.facts.errors import InputError
 from slurm_ext.simulate.trace import Trace
-from slurm_ext.simulate.trace_formats import ALIASES, FORMATS, SWF_FIELDS, Fields, Format
-from slurm_ext.simulate.trace_row import NO_GPU, Row
+from slurm_ext.simulate.trace_formats import ALIASES, FORMATS, SWF_FIELDS, Format
+from slurm_ext.simulate.trace_row import NO_GPU, Fields, Row
 from slurm_ext.simulate.trace_times import Clock
 
 INSTANT = "ran for 0 s: replayed as 1 s"
@@ -40,7 +40,7 @@ def read(
     source = str(path)
     try:
         with _opened(path) as file:
-            return _read(file, source, form, Clock(zone), cpus, told)
+            return _read(file, path, form, Clock(zone), cpus, told)
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(source, f"cannot be read: {error}") from None
 
@@ -54,17 +54,17 @@ def _opened(path: Path) -> TextIO:
 
 
 def _read(
-    file: TextIO, source: str, form: str | None, clock: Clock, cpus: bool, told: Told
+    file: TextIO, path: Path, form: str | None, clock: Clock, cpus: bool, told: Told
 ) -> Trace:
-    first = file.readline()
+    first, source = file.readline(), str(path)
     found = FORMATS[form] if form else _recognised(first, source)
     lines = _swf(file, first, source) if found.name == "swf" else _csv(file, first, found, source)
-    columns = Columns(source, cpus)
+    read_line, columns = found.reader(path), Columns(source, cpus)
     for line, fields in lines:
         if line % TELL_EVERY == 0:
             told(line)
         try:
-            columns.add(found.read(fields, clock))
+            columns.add(read_line(fields, clock))
         except ValueError as error:
             raise InputError(source, str(error), line=line) from None
     return columns.trace()

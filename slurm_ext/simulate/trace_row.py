@@ -1,7 +1,10 @@
 """One line of any trace in the words of the column dictionary, and how its numbers are read."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isfinite, nan
+
+from slurm_ext.simulate.trace_times import Clock
 
 NO_GPU = "left out: without GPUs"
 NEVER_RAN = "left out: never started"
@@ -24,6 +27,11 @@ class Row:
     limit_s: float = nan
     estimate_s: float = nan
     note: str | None = None
+
+
+Fields = Mapping[str, str]
+# A row; or in a word why the line is no job to replay; ValueError where it is wrong.
+Read = Callable[[Fields, Clock], Row | str]
 
 
 def number(text: str, name: str) -> float:

@@ -165,3 +165,52 @@ def test_nodes_of_virtual_clusters(tmp_path: Path) -> None:
     path.write_text("vc,nodes\na,0\n")
     with pytest.raises(InputError, match=":2: "):
         read_vc_nodes(path)
+
+
+def pollux(folder: Path, workload: str, *, tables: bool = True) -> Path:
+    """A workload with tables of one application."""
+    (folder / "workloads").mkdir()
+    path = folder / "workloads" / "workload-1.csv"
+    path.write_text(f"name,time,application,num_replicas,batch_size\n{workload}")
+    if tables:
+        app = folder / "traces" / "toy"
+        app.mkdir(parents=True)
+        (app / "validation-80.csv").write_text("progress,iteration\n50,60\n100,100\n")
+        (app / "placements.csv").write_text(
+            "placement,local_bsz,step_time,sync_time\n1,8,1.0,0\n24,10,2.0,0.5\n24,20,4.0,0.5\n"
+        )
+        (app / "scalability.csv").write_text(
+            "num_nodes,num_replicas,local_bsz,step_time,sync_time\n"
+        )
+    return path
+
+
+def test_pollux_workloads_run_as_long_as_their_tables_say(tmp_path: Path) -> None:
+    """Step time is linear between batches; too large a batch is accumulated, syncing once."""
+    trace = read(pollux(tmp_path, "a,5,toy,6,80\nb,9,toy,1,80\n"))
+    between = 2.0 + 2.0 * (80 / 6 - 10) / 10
+    assert trace.duration_s.tolist() == pytest.approx([100 * between, 100 * 10])
+    assert trace.gpus.tolist() == [6, 1]
+
+
+@pytest.mark.parametrize(
+    ("workload", "named"),
+    [
+        ("a,5,toy,6,81\n", "never measured at batch 81"),
+        ("a,5,toy,5,80\n", "never measured on 5 GPUs"),
+        ("a,5,game,1,80\n", "game"),
+        ("a,5,toy,0,80\n", "over 0"),
+    ],
+)
+def test_what_pollux_tables_do_not_tell_is_an_error(
+    tmp_path: Path, workload: str, named: str
+) -> None:
+    """With the workload's line."""
+    with pytest.raises(InputError, match=f":2: .*{named}"):
+        read(pollux(tmp_path, workload))
+
+
+def test_pollux_without_tables_says_where_they_belong(tmp_path: Path) -> None:
+    """The folder is named."""
+    with pytest.raises(InputError, match="traces"):
+        read(pollux(tmp_path, "a,5,toy,1,80\n", tables=False))
