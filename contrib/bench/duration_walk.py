@@ -20,7 +20,8 @@ import numpy as np
 from duration_tables import Job, Table, read  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
-from slurm_ext.model.duration import Bounds, Durations, Foretold
+from slurm_ext.model.duration import Durations, Foretold
+from slurm_ext.model.duration_bounds import Bounds
 from slurm_ext.training.duration import Past, features, fit
 
 Array = NDArray[np.float64]
@@ -65,14 +66,7 @@ def trace(table: Table, train: Path, test: Path) -> Trace:
 
 def lived(table: Table, train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
     """Figures of ours and of every baseline on the later jobs."""
-    past = trace(table, train, test)
-    every_s = np.inf if quick else table.retrain_s
-    last = float(past.submit_s.max())
-    cuts = [past.cut_s]
-    while cuts[-1] + every_s <= last:
-        cuts.append(cuts[-1] + every_s)
-    rows = features(table.plan, [_past(job) for job in past.jobs])
-    told = _ours(table, past, rows, cuts, QUICK_ROUNDS if quick else ROUNDS)
+    past, cuts, told = foretold(table, train, test, quick=quick)
     asked, real = past.asked, np.exp(past.log_s[past.asked])
     inside = (told["low"] <= past.log_s) & (past.log_s <= told["high"])
     others = duration_baselines.every(table, past.jobs, cuts)
@@ -90,6 +84,20 @@ def lived(table: Table, train: Path, test: Path, *, quick: bool) -> dict[str, An
         },
         "skipped": list(past.skipped),
     }
+
+
+def foretold(
+    table: Table, train: Path, test: Path, *, quick: bool
+) -> tuple[Trace, list[float], dict[str, Array]]:
+    """The trace, when models were trained, and logs of seconds as `_ours` tells them."""
+    past = trace(table, train, test)
+    every_s = np.inf if quick else table.retrain_s
+    last = float(past.submit_s.max())
+    cuts = [past.cut_s]
+    while cuts[-1] + every_s <= last:
+        cuts.append(cuts[-1] + every_s)
+    rows = features(table.plan, [_past(job) for job in past.jobs])
+    return past, cuts, _ours(table, past, rows, cuts, QUICK_ROUNDS if quick else ROUNDS)
 
 
 def _past(job: Job) -> Past:
@@ -110,7 +118,7 @@ def _ours(
         return fit(table.plan, rows[known], past.log_s[known], rounds=rounds)
 
     _calibrate(bounds, past, rows, learn)
-    waiting: list[tuple[float, int, int]] = []
+    waiting: list[tuple[float, int]] = []
     for cut, until in zip(cuts, (*cuts[1:], np.inf), strict=True):
         which = np.flatnonzero((past.submit_s >= cut) & (past.submit_s < until))
         if not len(which):
@@ -138,17 +146,17 @@ def _adapt(
     which: NDArray[np.int64],
     foretold: Foretold,
     told: dict[str, Array],
-    waiting: list[tuple[float, int, int]],
+    waiting: list[tuple[float, int]],
 ) -> None:
-    """Bounds move with every job that has ended before the next is submitted."""
-    for at, job in enumerate(which):
-        while waiting and waiting[0][0] <= past.submit_s[job]:
-            _, gone, bin_of = heapq.heappop(waiting)
-            interval = (float(told["low"][gone]), float(told["high"][gone]))
-            bounds.ended(bin_of, interval, float(past.log_s[gone]))
-        known = int(foretold.known[at])
-        told["low"][job], told["high"][job] = bounds.moved(
-            known, float(foretold.log_low[at]), float(foretold.log_high[at])
+    """Bounds move with every job that ended, or outlived one, before the next is submitted."""
+    for at, job in enumerate(which.tolist()):
+        now_s = float(past.submit_s[job])
+        while waiting and waiting[0][0] <= now_s:
+            end_s, gone = heapq.heappop(waiting)
+            bounds.ended(gone, end_s)
+        low, high = float(foretold.log_low[at]), float(foretold.log_high[at])
+        told["low"][job], told["high"][job] = bounds.tell(
+            job, now_s, int(foretold.known[at]), low, high
         )
         if np.isfinite(past.end_s[job]):
-            heapq.heappush(waiting, (float(past.end_s[job]), int(job), known))
+            heapq.heappush(waiting, (float(past.end_s[job]), job))

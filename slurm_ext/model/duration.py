@@ -6,11 +6,10 @@
 The mean is `duration_state.backed_off`; what the first trees see of other levels is their distance
 from it, so that a user whose jobs are all ten times longer is foretold as well as before. Bounds
 are trees of the 5 % and 95 % quantile, seen from that mean too, moved by `Bounds` so that each
-holds as often as it says (conformal, by how well the key is known, adaptive in time).
+holds as often as it says (`duration_bounds.py`).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +30,6 @@ LOGS = frozenset(
 LEAST_LOG, MOST_LOG = 0.0, 18.0  # 1 s to two years
 KNOWN_FROM = (1, 5)  # ended runs of the narrowest key: none, some, many (CQR by Mondrian bins)
 MISSED = 0.05  # on each side: 90 % inside
-STEP = 0.02  # of log time that a bound moves, times what it missed
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,36 +72,3 @@ def relative(plan: Plan, rows: "Array", start: float) -> "tuple[Array, Array]":
     seen = rows.copy()
     seen[:, logs] -= base[:, None]
     return base, seen
-
-
-@dataclass(slots=True)
-class Bounds:
-    """How far low and high are moved outwards, by bin; learns from every job that ended.
-
-    A quantile tracker (Gibbs and Candes, 2021, adaptive conformal inference): what missed moves
-    the bound outwards by `step` x (1 - MISSED), what did not inwards by `step` x MISSED.
-    """
-
-    low: list[float] = field(default_factory=lambda: [0.0] * (len(KNOWN_FROM) + 1))
-    high: list[float] = field(default_factory=lambda: [0.0] * (len(KNOWN_FROM) + 1))
-    step: float = STEP
-
-    def moved(self, known: int, low: float, high: float) -> tuple[float, float]:
-        """The bounds that are told, as logs of seconds; they never cross."""
-        low, high = low - self.low[known], high + self.high[known]
-        middle = (low + high) / 2
-        return min(low, middle), max(high, middle)
-
-    def ended(self, known: int, told: tuple[float, float], log_s: float) -> None:
-        """What was told of a job, and what came of it."""
-        low, high = told
-        self.low[known] += self.step * ((log_s < low) - MISSED)
-        self.high[known] += self.step * ((log_s > high) - MISSED)
-
-    def start(self, known: Sequence[int], below: "Array", above: "Array") -> None:
-        """From jobs that no tree has seen: how far each fell outside (logs, negative inside)."""
-        for at in range(len(self.low)):
-            ours = np.asarray(known) == at
-            if ours.sum() >= 1 / MISSED:
-                self.low[at] = float(np.quantile(below[ours], 1 - MISSED))
-                self.high[at] = float(np.quantile(above[ours], 1 - MISSED))

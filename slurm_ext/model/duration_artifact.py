@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slurm_ext.facts.errors import ModelError
-from slurm_ext.model.duration import Bounds, Durations
+from slurm_ext.model.duration import Durations
+from slurm_ext.model.duration_bounds import Bounds
 from slurm_ext.model.duration_memory import WHAT
 from slurm_ext.model.duration_state import Plan
 from slurm_ext.model.duration_trees import Forest

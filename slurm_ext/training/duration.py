@@ -27,6 +27,7 @@ TREES: dict[str, Any] = {
     "feature_fraction": 0.3,
     "bagging_fraction": 0.7,
     "bagging_freq": 1,
+    "extra_trees": True,
     "lambda_l2": 5.0,
     "max_bin": 63,
     "seed": 0,

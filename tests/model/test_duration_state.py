@@ -1,11 +1,11 @@
 """What is remembered of durations: only what had ended, by key, for ever in the same size."""
 
-from math import isnan, log
+from math import exp, isnan, log
 
 import numpy as np
 import pytest
 
-from slurm_ext.model.duration import Bounds
+from slurm_ext.model.duration_bounds import SPARE, Bounds
 from slurm_ext.model.duration_memory import RECENT, WHAT
 from slurm_ext.model.duration_state import Plan, State, Submission
 
@@ -93,10 +93,44 @@ def test_memory_does_not_grow_with_ended_jobs() -> None:
 def test_bounds_learn_to_hold_as_often_as_they_say() -> None:
     """Bounds that start at nothing hold nine of ten jobs after a while, in every bin apart."""
     noise = np.random.default_rng(0).normal(size=6000)
-    bounds, inside = Bounds(step=0.05), 0
-    for at, log_s in enumerate(noise):
-        interval = bounds.moved(1, 0.0, 0.0)
-        inside += at >= 3000 and interval[0] <= log_s <= interval[1]
-        bounds.ended(1, interval, float(log_s))
+    bounds, inside, now_s = Bounds(step=0.05), 0, 0.0
+    for at, log_s in enumerate(noise.tolist()):
+        low, high = bounds.tell(at, now_s, 1, 0.0, 0.0)
+        inside += at >= 3000 and low <= log_s <= high
+        bounds.ended(at, now_s + exp(log_s))
+        now_s += 1000.0
     assert 0.88 < inside / 3000 < 0.92
     assert bounds.low[0] == bounds.high[2] == 0
+
+
+def test_a_running_job_has_outlived_its_bound() -> None:
+    """A bound is missed from the moment the job is older, and its end then tells nothing more."""
+    bounds = Bounds(step=1.0)
+    bounds.tell("long", 0.0, 1, log(10), log(100))
+    bounds.until(50.0)
+    assert (bounds.low[1], bounds.high[1]) == pytest.approx((-0.05, 0.0))
+    bounds.until(101.0)
+    known = (bounds.low[1], bounds.high[1])
+    assert known == pytest.approx((-0.05, 0.95))
+    bounds.ended("long", 9999.0)
+    assert (bounds.low[1], bounds.high[1]) == known
+
+
+def test_bounds_forget_who_ended() -> None:
+    """A cluster that runs one job at a time is watched in the room of one."""
+    bounds = Bounds()
+    for job in range(5000):
+        bounds.tell(job, float(job), 1, 0.0, 30.0)
+        bounds.ended(job, job + 0.5)
+    assert not bounds._open
+    assert len(bounds._due) <= SPARE + 1
+
+
+def test_who_was_never_told_teaches_no_bound() -> None:
+    """Unknown jobs, and those whose end nobody saw, leave bounds as they are."""
+    bounds = Bounds()
+    bounds.tell("lost", 0.0, 1, 0.0, 5.0)
+    bounds.gone("lost")
+    bounds.ended("lost", 2.0)
+    bounds.ended("other", 3.0)
+    assert bounds.low == bounds.high == [0.0, 0.0, 0.0]

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("lightgbm")
 
 from slurm_ext.facts.errors import ModelError
-from slurm_ext.model.duration import Bounds
 from slurm_ext.model.duration_artifact import ABOUT, ARRAYS, Artifact, load, pack
+from slurm_ext.model.duration_bounds import Bounds
 from slurm_ext.model.duration_state import Plan, State, Submission
 from slurm_ext.training.duration import Array, Past, features, fit
 from slurm_ext.training.duration_export import difference, export
