@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from slurm_ext.facts.errors import UsageError
 from slurm_ext.policy.queue_preempting import LEAST_SERVICE, SHORTEST_LEFT, Preempting
 
-LEAD = 1.0  # seconds of waiting that outweigh one GPU-second
-MOST_LEAD_S = 24 * 3600.0
+LEAD = 100.0  # seconds of waiting that outweigh one GPU-second
+MOST_LEAD_S = 7 * 86400.0
 Floats = NDArray[np.float64]
 
 
