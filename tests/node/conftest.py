@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from slurm_ext.node import mps_daemon
 from tests.node.by_hand import Node
 from tests.node.by_mps import MpsNode
 
@@ -33,8 +34,12 @@ def node(make_node: Callable[..., Node]) -> Node:
 
 
 @pytest.fixture
-def make_mps(short_folder: Path) -> Iterator[Callable[..., MpsNode]]:
+def make_mps(
+    short_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., MpsNode]]:
     """`make_mps(**settings)`: a node with the stand-in for MPS, gone with its daemons."""
+    # Each command of the stand-in is a start of Python, on a machine that may be busy.
+    monkeypatch.setattr(mps_daemon, "TALK_S", 6.0)
     nodes: list[MpsNode] = []
 
     def make(**settings: Any) -> MpsNode:

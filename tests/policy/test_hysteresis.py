@@ -162,7 +162,8 @@ def test_a_job_whose_curve_was_lost_does_not_disturb_the_others() -> None:
 
 @settings(max_examples=40)
 @given(
-    st.lists(st.lists(st.floats(1, 100), min_size=3, max_size=9), min_size=1, max_size=4),
+    # Within what is credible of further units: noise about that limit is another matter.
+    st.lists(st.lists(st.floats(25, 100), min_size=3, max_size=9), min_size=1, max_size=4),
     st.integers(0, 2**32),
 )
 def test_noise_never_makes_it_swing(curves: list[list[float]], seed: int) -> None:
