@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from slurm_ext.node.config import Config
 
 _FIELDS = (
+    ("job_id", "JobID", 20),
     ("state", "State", 24),
     ("reason", "Reason", 40),
     ("submit_s", "SubmitTime", 24),
@@ -51,10 +52,19 @@ def job_facts(config: Config, job_id: int, wait_s: float) -> dict[str, Any] | No
     env |= {"SLURM_CONF": conf} if conf else {}
     wanted = ",".join(f"{name}:{width}" for _, name, width in _FIELDS)
     said = ask([command, "-h", "-t", "all", "-j", str(job_id), "-O", wanted], env, wait_s)
-    return read_facts(said.decode("utf-8", "replace")) if said else None
+    return read_facts(said.decode("utf-8", "replace"), job_id) if said else None
 
 
-def read_facts(text: str) -> dict[str, Any] | None:
+def read_facts(text: str, job_id: int) -> dict[str, Any] | None:
+    """The job's line as values; None where no line is the job's.
+
+    An array's last task has the array's own id, for which squeue tells all tasks.
+    """
+    found = (_facts(line) for line in text.split("\n"))
+    return next((facts for facts in found if facts and facts.pop("job_id") == job_id), None)
+
+
+def _facts(text: str) -> dict[str, Any] | None:
     """One fixed-width line as values; None where it is not such a line."""
     cells, start = {}, 0
     for name, _, width in _FIELDS:

@@ -101,10 +101,12 @@ class Node:
     def squeue_says(self, **facts: str) -> None:
         """Put a `squeue` in place that answers one job with `facts`, in its fixed columns."""
         said = {"state": "COMPLETING", "reason": "None", "restarts": "0", "exit_code": "0", **facts}
-        line = "".join(f"{said.get(name, 'N/A'):<{width}}" for name, _, width in _FIELDS)
+        line = "".join(f"{said.get(name, 'N/A'):<{width}}" for name, _, width in _FIELDS[1:])
         (self.root / "line").write_text(line)
         squeue = self.bin / "squeue"
-        squeue.write_text(f"#!/bin/sh\n/bin/cat '{self.root}/line'\n")
+        # It is asked -h -t all -j <job>: the id is the line's first column.
+        width = _FIELDS[0][2]
+        squeue.write_text(f"#!/bin/sh\nprintf '%-{width}s' \"$5\"\n/bin/cat '{self.root}/line'\n")
         squeue.chmod(0o755)
 
     def sampler(self, key: str) -> int | None:

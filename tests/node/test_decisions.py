@@ -69,20 +69,21 @@ def test_the_words_are_the_records_words() -> None:
 
 
 def _line(**cells: str) -> str:
+    cells = {"job_id": "7", **cells}
     return "".join(f"{cells.get(name, 'N/A')[:width]:<{width}}" for name, _, width in _FIELDS)
 
 
 @given(st.text(max_size=300))
 def test_no_job_name_poses_as_another_field(name: str) -> None:
     """The name stands last in fixed columns: whatever it holds, the state stays the state."""
-    facts = read_facts(_line(state="COMPLETING", cpus="4", job_name="").rstrip("\n") + name)
+    facts = read_facts(_line(state="COMPLETING", cpus="4", job_name="").rstrip("\n") + name, 7)
     assert facts is not None
     assert (facts["state"], facts["cpus"]) == ("COMPLETING", 4)
 
 
 def test_an_ordinary_job_is_no_array() -> None:
     """For squeue names every job as its own array."""
-    facts = read_facts(_line(state="RUNNING", array_job_id="7"))
+    facts = read_facts(_line(state="RUNNING", array_job_id="7"), 7)
     assert facts is not None
     assert facts["array_job_id"] is None
 
@@ -90,7 +91,20 @@ def test_an_ordinary_job_is_no_array() -> None:
 @pytest.mark.parametrize("text", ["", "slurm_load_jobs error: Invalid job id", "\n\n", "x" * 900])
 def test_anything_else_is_no_answer(text: str) -> None:
     """Errors and garbage are silence."""
-    assert read_facts(text) is None
+    assert read_facts(text, 7) is None
+
+
+def test_an_arrays_last_task_is_told_from_its_siblings() -> None:
+    """It has the array's own id, for which squeue prints a line for every task."""
+    tasks = {"8": "3", "7": "4"}
+    lines = [
+        _line(job_id=told, state="RUNNING", array_job_id="7", array_task_id=task)
+        for told, task in tasks.items()
+    ]
+    for told, task in tasks.items():
+        facts = read_facts("\n".join(lines), int(told))
+        assert facts is not None
+        assert (facts["array_job_id"], facts["array_task_id"]) == (7, int(task))
 
 
 @given(st.integers(1, 10_000_000))
