@@ -5,8 +5,9 @@
 Both folders have the traces' published names; one that the test folder lacks is named and left
 out. One folder twice is development: the last quarter of its jobs, by submission, is the test.
 duration_walk.py says what is known when, duration_baselines.py what ours is held against.
-Tuned on the last quarter of the development traces: size of the trees, how much of their correction
-is taken, and how fast bounds move, one setting for all traces.
+Chosen on the last quarter of the development traces, one setting for all: size and kind of the
+trees, the halves of the mean, how fast bounds move, that running jobs move them. So development's
+figures flatter; a later folder's do not. LCG's test is a matter of days: less than one week.
 """
 
 import argparse
@@ -59,10 +60,10 @@ def _wanted(name: str, ours: dict[str, Any]) -> list[dict[str, Any]]:
             "met": got is not None and got >= target,
         }
     ]
-    worst, every = ours["worst_periods"], f"every {ours['period_days']:.0f} days"
+    worst = ours["worst_weeks"]
     if worst is not None:
         met = HELD[0] <= worst[0] and worst[1] <= HELD[1]
-        what = f"{name}: 90 % interval holds, {every}"
+        what = f"{name}: 90 % interval holds, every week"
         rows.append({"what": what, "target": "0.88 to 0.92", "got": worst, "met": met})
     return rows
 
@@ -98,8 +99,8 @@ def _print(figures: dict[str, Any]) -> None:
             shown = {key: row.get(key) for key in ("log_r2", "spearman", "mae", "medape")}
             cells = (f"{key} {value:8.4g}" for key, value in shown.items() if value is not None)
             print(f"  {rule:<16}" + "  ".join(cells))
-        held = " ".join(f"{one['coverage90']:.3f}" for one in part["ours"]["by_period"])
-        print(f"  90 % interval holds {part['ours']['coverage90']:.3f}; by period {held}")
+        held = " ".join(f"{one['coverage90']:.3f}" for one in part["ours"]["by_week"])
+        print(f"  90 % interval holds {part['ours']['coverage90']:.3f}; by week {held}")
 
 
 if __name__ == "__main__":

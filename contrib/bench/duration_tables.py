@@ -46,7 +46,6 @@ class Table:
     qssf: tuple[tuple[str, ...], ...]  # the levels of Helios's rolling estimator
     requested: str | None = None
     retrain_s: float = 7 * 86400.0
-    period_s: float = 7 * 86400.0
 
 
 def _plan(levels: str, *numbers: str) -> Plan:
@@ -68,7 +67,7 @@ LCG = Table(
     _plan("user req_time_s partition,user req_time_s,user partition,user,group,req_time_s,",
           "req_time_s"),
     (("user", "req_time_s"), ("user",), ()),
-    requested="req_time_s", retrain_s=86400.0, period_s=86400.0,
+    requested="req_time_s", retrain_s=86400.0,
 )  # fmt: skip
 TABLES = (PHILLY, NASA, LCG)
 

@@ -70,7 +70,7 @@ def lived(table: Table, train: Path, test: Path, *, quick: bool) -> dict[str, An
     asked, real = past.asked, np.exp(past.log_s[past.asked])
     inside = (told["low"] <= past.log_s) & (past.log_s <= told["high"])
     others = duration_baselines.every(table, past.jobs, cuts)
-    held = duration_metrics.coverage(inside[asked], past.submit_s[asked], table.period_s)
+    held = duration_metrics.coverage(inside[asked], past.submit_s[asked])
     width = float(np.median(np.exp((told["high"] - told["low"])[asked])))
     above = float((past.log_s <= told["high"])[asked].mean())
     ours = {**duration_metrics.errors(np.exp(told["mean"][asked]), real), **held}
