@@ -23,6 +23,11 @@ class Preempting:
     limits: tuple[float, ...] | None  # of service had, between classes; None: what is left decides
     restart_s: float = RESTART_S
 
+    @property
+    def drifts(self) -> bool:
+        """Whether a running job grows more urgent all the time, and not at limits only."""
+        return self.limits is None
+
     def key(self, had: float, left: float) -> float:
         """Lower is more urgent; ties go to the earlier submission."""
         if self.limits is None:

@@ -1,5 +1,7 @@
 """One virtual cluster whose running jobs give way to more urgent ones."""
 
+from bisect import bisect_left, insort
+from collections.abc import Iterator
 from heapq import heappush
 
 from slurm_ext.policy.queue_preempting import Preempting
@@ -23,6 +25,9 @@ class PreemptingPool:
         self._owed: dict[int, float] = {}  # seconds of restarting at the present start
         self._left: dict[int, float] = {}  # seconds of work at the last stop
         self._number: dict[int, int] = {}  # of starts
+        self._standing: list[Urgency] = []  # of running jobs, the most urgent first
+        self._urgency: dict[int, Urgency] = {}  # of running jobs, as they stand
+        self._as_of_s: float | None = None  # where urgency drifts with time
 
     @property
     def waiting(self) -> int:
@@ -40,6 +45,7 @@ class PreemptingPool:
         if self._number.get(rank) != number or rank not in self._places:
             return
         if now_s < self._end_s(rank):
+            self._stand(rank, now_s)
             self._announce(rank, now_s)
             return
         self._free(rank, now_s)
@@ -66,9 +72,8 @@ class PreemptingPool:
 
     def _push_out(self, urgency: Urgency, gpus: int, now_s: float) -> Places | None:
         """A place that less urgent jobs leave, the least urgent first; None: not even so."""
-        keys = ((self._urgency(rank, now_s), rank) for rank in self._places)
-        worse = [rank for key, rank in sorted(keys, reverse=True) if key > urgency]
-        releases = ((float(turn), rank, self._places[rank]) for turn, rank in enumerate(worse))
+        worse = enumerate(self._less_urgent(urgency, now_s))
+        releases = ((float(turn), rank, self._places[rank]) for turn, rank in worse)
         plan = reserve(self._nodes, urgency[1], gpus, releases)
         if plan is None:
             return None
@@ -79,6 +84,28 @@ class PreemptingPool:
                 self._work.restarts[rank] = self._work.restarts.get(rank, 0) + 1
                 self._wait(rank)
         return plan.places
+
+    def _less_urgent(self, urgency: Urgency, now_s: float) -> Iterator[int]:
+        """Running jobs behind an urgency, the least urgent first."""
+        if self._rule.drifts and self._as_of_s != now_s:
+            self._urgency = {rank: self._now(rank, now_s) for rank in self._places}
+            self._standing = sorted(self._urgency.values())
+            self._as_of_s = now_s
+        for standing in reversed(self._standing):
+            if standing <= urgency:
+                return
+            yield standing[1]
+
+    def _stand(self, rank: int, now_s: float) -> None:
+        """Put a running job where it stands by now."""
+        self._stand_no_more(rank)
+        self._urgency[rank] = self._now(rank, now_s)
+        insort(self._standing, self._urgency[rank])
+
+    def _stand_no_more(self, rank: int) -> None:
+        known = self._urgency.pop(rank, None)
+        if known is not None:
+            del self._standing[bisect_left(self._standing, known)]
 
     def _wait(self, rank: int) -> None:
         left = self._left[rank] * self._work.gpus[rank]
@@ -93,11 +120,13 @@ class PreemptingPool:
         if self._number[rank] == 1:
             self._work.start_s[rank] = now_s
         self._work.changes.append((now_s, self._work.gpus[rank]))
+        self._stand(rank, now_s)
         self._announce(rank, now_s)
 
     def _free(self, rank: int, now_s: float) -> None:
         """A job stops, done or not."""
         self._nodes.give(self._places.pop(rank))
+        self._stand_no_more(rank)
         self._had[rank], self._left[rank] = self._so_far(rank, now_s)
         self._work.changes.append((now_s, -self._work.gpus[rank]))
 
@@ -116,6 +145,7 @@ class PreemptingPool:
         had = self._had[rank] + ran_s * self._work.gpus[rank]
         return had, self._left[rank] - max(0.0, ran_s - self._owed[rank])
 
-    def _urgency(self, rank: int, now_s: float) -> Urgency:
+    def _now(self, rank: int, now_s: float) -> Urgency:
+        """How urgent a running job is."""
         had, left = self._so_far(rank, now_s)
         return self._rule.key(had, left * self._work.gpus[rank]), rank

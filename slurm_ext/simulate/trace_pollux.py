@@ -29,9 +29,7 @@ def reader(path: Path) -> Read:
     """
     tables = path.resolve().parent.parent / "traces"
     if not tables.is_dir():
-        raise InputError(
-            str(path), f"durations come from tables: no folder {tables}"
-        )
+        raise InputError(str(path), f"durations come from tables: no folder {tables}")
     duration_s = cache(lambda app, gpus, batch: _duration_s(tables / app, gpus, batch))
 
     def read(fields: Fields, clock: Clock) -> Row:

@@ -55,9 +55,11 @@ def count(text: str, name: str) -> int:
 
 def optional_s(text: str | None, name: str) -> float:
     """Seconds over 0; NaN where nothing, 0 or -1 stands. Raises ValueError."""
-    if text is None or text.strip() in ("", "-1", "0"):
+    if text is None or not text.strip():
         return nan
     value = number(text, name)
-    if value <= 0:
+    if value in (0, -1):
+        return nan
+    if value < 0:
         raise ValueError(f"{name} is {text!r}: expected seconds over 0")
     return value
