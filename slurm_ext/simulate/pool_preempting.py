@@ -59,6 +59,8 @@ class PreemptingPool:
         index, in_vain = 0, len(self._nodes.free) * self._nodes.per_node + 1
         while index < len(front) and in_vain > 1:
             urgency = front[index]
+            if not self._nodes.total and next(self._less_urgent(urgency, now_s), None) is None:
+                return  # nothing is free and nobody gives way, to those behind even less
             gpus = self._work.gpus[urgency[1]]
             places = None
             if gpus < in_vain:
