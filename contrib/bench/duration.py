@@ -74,7 +74,7 @@ def main() -> int:
     parser.add_argument("--train", type=Path, required=True, help="folder of traces to learn from")
     parser.add_argument("--test", type=Path, required=True, help="folder of later traces")
     parser.add_argument("--json", action="store_true", help="print only the JSON object")
-    parser.add_argument("--quick", action="store_true", help="one small training a trace")
+    parser.add_argument("--quick", action="store_true", help="fewer jobs, one training each")
     args = parser.parse_args()
     try:
         told = result(args.train, args.test, quick=args.quick)

@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 LATER = 0.25  # of the jobs: the test where one folder is both
 CALIBRATION = 0.2  # of the jobs before the cut: the newest, not learnt from, set the first bounds
 QUICK_ROUNDS, ROUNDS = 60, 200
+QUICK_JOBS = (20000, 10000)  # the last before the cut, the first after it
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -47,7 +48,7 @@ class Trace:
         return (self.submit_s >= self.cut_s) & np.isfinite(self.end_s)
 
 
-def trace(table: Table, train: Path, test: Path) -> Trace:
+def trace(table: Table, train: Path, test: Path, *, quick: bool = False) -> Trace:
     """Raises InputError where a folder's table cannot be used."""
     learnt = read(train, table)
     later = learnt if train.resolve() == test.resolve() else read(test, table)
@@ -58,6 +59,9 @@ def trace(table: Table, train: Path, test: Path) -> Trace:
         cut_s = later.jobs[0].asked.submit_s
         known = [job for job in learnt.jobs if job.asked.submit_s < cut_s]
         jobs, skipped = [*known, *later.jobs], [*learnt.skipped, *later.skipped]
+    if quick:
+        first = sum(job.asked.submit_s < cut_s for job in jobs)
+        jobs = jobs[max(0, first - QUICK_JOBS[0]) : first + QUICK_JOBS[1]]
     submit_s = np.array([job.asked.submit_s for job in jobs])
     ends = np.array([np.inf if job.censored else job.end_s for job in jobs])
     logs = np.log(np.maximum([job.duration_s for job in jobs], 1.0))
@@ -90,7 +94,7 @@ def foretold(
     table: Table, train: Path, test: Path, *, quick: bool
 ) -> tuple[Trace, list[float], dict[str, Array]]:
     """The trace, when models were trained, and logs of seconds as `_ours` tells them."""
-    past = trace(table, train, test)
+    past = trace(table, train, test, quick=quick)
     every_s = np.inf if quick else table.retrain_s
     last = float(past.submit_s.max())
     cuts = [past.cut_s]
