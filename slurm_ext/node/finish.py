@@ -94,7 +94,7 @@ def _compose(config: Config, spool: Spool, key: str, deadline: float) -> dict[st
         "record_id": record_id(config.cluster, job_id, restart, str(identity["node"])),
         "identity": _filled(identity, facts, _FILLED_IN),
         "allocation": {
-            **_filled(base.get("allocation") or {}, facts, _ALLOCATED),
+            **_allocated(base.get("allocation") or {}, facts),
             "cpu_list": (known.get("place") or {}).get("cpus"),
             "gpu_uuids": (known.get("place") or {}).get("gpus"),
         },
@@ -141,6 +141,13 @@ def _nameless(config: Config, job_id: int, restart: int) -> dict[str, Any]:
     return {"cluster": config.cluster, "job_id": job_id, "restart": restart, "node": node} | (
         {"uid": None}
     )
+
+
+def _allocated(own: Mapping[str, Any], facts: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The controller's word, but for the nodes: of a job that ends it tells those still ending."""
+    nodes = own.get("num_nodes")
+    filled = _filled(own, facts, _ALLOCATED)
+    return filled if nodes is None else {**filled, "num_nodes": nodes}
 
 
 def _filled(

@@ -260,10 +260,19 @@ def test_an_epilog_killed_before_it_took_over_is_completed_by_the_next_hook(node
     end = {**prolog.first_state(node.config, node.env(61)), "status": 768}
     end |= {"ended_s": time.time(), "uptime_s": state.uptime_s()}
     state.save(node.spool, "61.0", "end", end, durable=False)
-    os.kill(node.sampler("61.0") or 0, 9)
+    sampler = node.sampler("61.0") or 0
+    os.kill(sampler, 9)
+    wait_for(lambda: _ended(sampler))  # until then it holds the job
     node.prolog(62)
     (record,) = node.delivered()
     assert (record["identity"]["job_id"], record["outcome"]["exit_code"]) == (61, 3)
+
+
+def _ended(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
 
 
 # -- full and read-only disks -------------------------------------------------------------------

@@ -40,6 +40,15 @@ def test_a_job_becomes_one_valid_record(node: Node) -> None:
     assert [path.name for path in Path(node.spool.state).iterdir()] == ["7.0.done"]
 
 
+def test_a_jobs_nodes_are_those_it_had(node: Node) -> None:
+    """Of a job that ends the controller tells only the nodes where it is still ending."""
+    node.squeue_says(num_nodes="1", cpus="8")
+    node.prolog(7, SLURM_JOB_NUM_NODES="2")
+    node.epilog(7, SLURM_JOB_NUM_NODES="2")
+    (record,) = node.delivered()
+    assert (record["allocation"]["num_nodes"], record["allocation"]["cpus"]) == (2, 8)
+
+
 def test_short_lived_children_are_counted(node: Node) -> None:
     """CPU time of children that live between two samples reaches the totals through the parent."""
     node.prolog(8)
