@@ -1,5 +1,7 @@
 """A node on which hooks are run by hand."""
 
+import fcntl
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,8 +36,16 @@ def node(make_node: Callable[..., Node]) -> Node:
 
 
 @pytest.fixture
+def only_mps() -> Iterator[None]:
+    """No other test's daemons meanwhile: they would be another tool's on the same GPU."""
+    with Path(tempfile.gettempdir(), "dlqueue-mps-tests.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture
 def make_mps(
-    short_folder: Path, monkeypatch: pytest.MonkeyPatch
+    short_folder: Path, monkeypatch: pytest.MonkeyPatch, only_mps: None
 ) -> Iterator[Callable[..., MpsNode]]:
     """`make_mps(**settings)`: a node with the stand-in for MPS, gone with its daemons."""
     # Each command of the stand-in is a start of Python, on a machine that may be busy.

@@ -10,7 +10,7 @@ from tests.mps_standin import install
 SCRIPT = Path(__file__).parents[2] / "contrib" / "fixtures" / "capture_mps.py"
 
 
-def test_it_captures_and_leaves_nothing(short_folder: Path) -> None:
+def test_it_captures_and_leaves_nothing(short_folder: Path, only_mps: None) -> None:
     """Every step of a daemon's life without clients, as the manual has it."""
     control = install(short_folder / "bin")
     out = short_folder / "seen.json"

