@@ -1,8 +1,9 @@
-"""A second chance for tests of the real Slurm, never a silent one.
+"""A second chance for a test, never a silent one.
 
-Its daemons, on a busy machine of two cores, break some promise of time once in thousands of tests.
-Such a test runs once more, in sandboxes made anew, and the last lines of the run name it. Written
-here because pytest-rerunfailures keeps a module's fixtures, the broken sandbox among them.
+Most tests run real processes, Slurm's daemons among them, and on a busy machine of two cores one in
+thousands breaks some promise of time. It runs once more, in sandboxes made anew, and the last lines
+of the run name it; after a few there is no second chance. Written here because
+pytest-rerunfailures keeps a module's fixtures, the broken sandbox among them.
 """
 
 from collections.abc import Sequence
@@ -18,8 +19,8 @@ _ran_again: list[pytest.Item] = []
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """A test marked `slurm` that fails is run by pytest itself once more."""
-    if item in _ran_again or not item.get_closest_marker("slurm") or len(_ran_again) >= MOST:
+    """A test that fails is run by pytest itself once more."""
+    if item in _ran_again or len(_ran_again) >= MOST:
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     reports = runtestprotocol(item, nextitem=nextitem, log=False)
