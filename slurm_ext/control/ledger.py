@@ -1,0 +1,114 @@
+"""The writing end of the ledger of moves: `<state_dir>/moves/<kind>-<day>.jsonl`, a line a move.
+
+The keeper reads it into the history by offset (history/moves.py). A loop must not fail for its
+ledger: what cannot be written is kept, tried again with the next moves, and said once in the log.
+"""
+
+import logging
+import os
+import stat
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from slurm_ext.facts.errors import RecordError
+from slurm_ext.facts.moves import KINDS, Move, line_of
+
+MOST_KEPT = 10_000  # lines in memory while the disk is full
+_HOW = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+log = logging.getLogger("dlqueue.ledger")
+
+
+class Ledger:
+    """The moves of one loop; days are UTC, by the clock at writing."""
+
+    def __init__(
+        self, state_dir: Path, kind: str, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        if kind not in KINDS:
+            raise ValueError(f"{kind!r} is no kind of move; there are {', '.join(KINDS)}")
+        self._folder, self._kind, self._clock = state_dir / "moves", kind, clock
+        self._kept: deque[bytes] = deque()
+        self._said = ""
+
+    @property
+    def kept(self) -> int:
+        """Moves that are not on the disk yet."""
+        return len(self._kept)
+
+    def write(self, moves: Iterable[Move]) -> None:
+        """Append them, and wait until they are on the disk. Never raises."""
+        for move in moves:
+            self._keep(move)
+        if not self._kept:
+            return
+        try:
+            self._append(b"".join(self._kept))
+        except OSError as error:
+            self._say(f"{self._folder}: {error.strerror or error}; moves are kept in memory")
+        else:
+            self._kept.clear()
+            self._said = ""
+
+    def _keep(self, move: Move) -> None:
+        try:
+            line = line_of(move).encode()
+        except RecordError as error:
+            self._say(f"a move is not recorded: {error}")
+            return
+        if len(self._kept) >= MOST_KEPT:
+            self._kept.popleft()
+            self._say(f"{self._folder}: more than {MOST_KEPT} moves wait; the oldest are lost")
+        self._kept.append(line)
+
+    def _append(self, lines: bytes) -> None:
+        """All of them, or OSError: then they are written again, and the reader knows them by id."""
+        _make(self._folder)
+        day = time.strftime("%Y%m%d", time.gmtime(self._clock()))
+        file = _open(self._folder / f"{self._kind}-{day}.jsonl")
+        try:
+            view = memoryview(_after_torn(file) + lines)
+            while view:
+                view = view[os.write(file, view) :]
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+    def _say(self, what: str) -> None:
+        if what != self._said:
+            log.warning("%s", what)
+            self._said = what
+
+
+def _make(folder: Path) -> None:
+    """The folder; it and its files are the keeper's, also where root writes them."""
+    try:
+        folder.mkdir(mode=0o750, parents=True)
+    except FileExistsError:
+        return
+    owner = folder.parent.stat()
+    if os.geteuid() == 0:
+        os.chown(folder, owner.st_uid, owner.st_gid)
+
+
+def _open(path: Path) -> int:
+    """The file for appending; a new one is its folder's owner's. Raises OSError."""
+    try:
+        file = os.open(path, _HOW | os.O_CREAT | os.O_EXCL, 0o640)
+    except FileExistsError:
+        file = os.open(path, _HOW)
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            os.close(file)
+            raise OSError(f"{path} is no file") from None
+        return file
+    owner = path.parent.stat()
+    if os.geteuid() == 0:
+        os.fchown(file, owner.st_uid, owner.st_gid)
+    return file
+
+
+def _after_torn(file: int) -> bytes:
+    """A newline, where an earlier writer was cut off within a line: it must not join the next."""
+    size = os.fstat(file).st_size
+    return b"\n" if size and os.pread(file, 1, size - 1) != b"\n" else b""
