@@ -19,6 +19,7 @@ lua5.1 lua5.1
 mariadbd mariadb-server-core
 mariadb mariadb-client-core
 ip iproute2
+chromium chromium
 "
 
 missing_packages() {
