@@ -1,4 +1,4 @@
-"""`dlqueue train`: fit priors and how jobs slow each other; promote what later runs bear out."""
+"""`dlqueue train`: fit priors, slowdowns and durations; promote what later runs bear out."""
 
 import argparse
 import sys
@@ -9,6 +9,7 @@ from slurm_ext.facts.errors import MissingError
 
 if TYPE_CHECKING:
     from slurm_ext.training.challenge import Report
+    from slurm_ext.training.duration_challenge import DurationReport
     from slurm_ext.training.scaling_challenge import ScalingReport
     from slurm_ext.training.slowdown_challenge import SharingReport
 
@@ -24,12 +25,17 @@ def run(args: argparse.Namespace) -> int:
     """Train once; 0 whether or not the new model was promoted."""
     from slurm_ext.facts.settings import load
 
-    if find_spec("torch") is None:
-        raise MissingError("PyTorch is not installed", "pip install 'dlqueue[train]'")
+    for module, name in (("torch", "PyTorch"), ("lightgbm", "LightGBM")):
+        if find_spec(module) is None:
+            raise MissingError(f"{name} is not installed", "pip install 'dlqueue[train]'")
     from slurm_ext.history.columns import TRAINING_COLUMNS, training_rows
+    from slurm_ext.history.ended import newest_ended
     from slurm_ext.history.store import open_history
+    from slurm_ext.model.duration_known import MOST_RUNS
     from slurm_ext.training.challenge import train
     from slurm_ext.training.dataset import examples
+    from slurm_ext.training.duration_challenge import challenge as challenge_durations
+    from slurm_ext.training.duration_history import pasts
     from slurm_ext.training.scaling_challenge import challenge
     from slurm_ext.training.scaling_history import rows
     from slurm_ext.training.slowdown_challenge import challenge as challenge_sharing
@@ -40,10 +46,12 @@ def run(args: argparse.Namespace) -> int:
         every = examples(training_rows(history), TRAINING_COLUMNS)
         growing = rows(training_rows(history), TRAINING_COLUMNS)
         sharing = learnt(history)
+        ended = pasts(newest_ended(history, MOST_RUNS))
     report = train(every, state / "models", seed=args.seed, told=_progress)
     grown = challenge(growing, state / "models")
     shared = challenge_sharing(sharing, state / "models")
-    _print(report, grown, shared, as_json=args.json)
+    lasted = challenge_durations(ended, state / "models")
+    _print(report, grown, shared, lasted, as_json=args.json)
     return 0
 
 
@@ -53,13 +61,19 @@ def _progress(step: int, loss: float) -> None:
 
 
 def _print(
-    report: "Report", scaling: "ScalingReport", sharing: "SharingReport", *, as_json: bool
+    report: "Report",
+    scaling: "ScalingReport",
+    sharing: "SharingReport",
+    durations: "DurationReport",
+    *,
+    as_json: bool,
 ) -> None:
     if as_json:
         import json
         from dataclasses import asdict
 
         others = {"scaling": asdict(scaling), "sharing": asdict(sharing)}
+        others["durations"] = asdict(durations)
         print(json.dumps({**asdict(report), **others}))
         return
     verdict = f"promoted {report.model}" if report.promoted else "not promoted"
@@ -77,3 +91,8 @@ def _print(
     for name, score in (sharing.scores or {}).items():
         if score:
             print(f"  {name:<9} error {score['mae']:.3f} of a job's speed alone")
+    lasted = f"promoted {durations.model}" if durations.promoted else "not promoted"
+    print(f"run times: {lasted}: {durations.why} ({durations.runs} jobs)")
+    for name, score in (durations.scores or {}).items():
+        if score:
+            print(f"  {name:<9} error {score['mae']:.3f} (mean absolute log)")

@@ -3,7 +3,8 @@
 import hashlib
 import io
 import json
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,10 +32,14 @@ WHOLE = ("roots", "feature", "nan_left", "left", "right")
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """What is served: the model, and where its bounds start."""
+    """What is served: the model, where its bounds start, and what training said of it.
+
+    `about` may hold `window_s`: the first submission and the last end that it learnt from.
+    """
 
     durations: Durations
     bounds: Bounds
+    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 def pack(artifact: Artifact) -> dict[str, bytes]:
@@ -52,6 +57,7 @@ def pack(artifact: Artifact) -> dict[str, bytes]:
     )
     body = {
         "format": FORMAT,
+        "about": dict(artifact.about),
         "what": list(WHAT),
         "levels": model.plan.levels,
         "numbers": model.plan.numbers,
@@ -89,7 +95,7 @@ def _artifact(body: dict[str, Any], arrays: "Arrays") -> Artifact:
     if not all(map(isfinite, (start, *low, *high))) or not len(low) == len(high) == len(bounds.low):
         raise ValueError("holds no usable start or bounds")
     bounds.low, bounds.high = low, high
-    return Artifact(Durations(plan, start, **forests), bounds)
+    return Artifact(Durations(plan, start, **forests), bounds, dict(body.get("about", {})))
 
 
 def _forest(arrays: "Arrays", name: str, depth: int, width: int) -> Forest:

@@ -64,10 +64,10 @@ class Memory:
         self._burst = 0
 
     def submitted(self, job: Hashable, run: Run) -> None:
-        """A job of this key is there; times never go back."""
+        """A job of this key is there."""
         together = run.submit_s - self._submitted_s <= GAP_S
         self._burst = self._burst + 1 if together else 0
-        self._submitted_s = run.submit_s
+        self._submitted_s = max(self._submitted_s, run.submit_s)
         self._running[job] = run
         self._recent.append(run)
 
@@ -76,7 +76,7 @@ class Memory:
         run = self._running.pop(job, None)
         if run is None or log_s is None:
             return
-        self._ended_s = end_s
+        self._ended_s = max(self._ended_s, end_s)
         self._n += 1
         for slot, weight in enumerate(WEIGHTS):
             self._means[slot] += max(weight, 1 / self._n) * (log_s - self._means[slot])
@@ -92,8 +92,8 @@ class Memory:
         ages = (nan, nan)
         if running:
             first, newest = next(iter(running.values())), next(reversed(running.values()))
-            ages = (log1p(now_s - newest.submit_s), log1p(now_s - first.submit_s))
-        since = log1p(now_s - self._submitted_s) if self._submitted_s > -inf else nan
+            ages = (_since(now_s, newest.submit_s), _since(now_s, first.submit_s))
+        since = _since(now_s, self._submitted_s) if self._submitted_s > -inf else nan
         if not n:
             known: tuple[float, ...] = (0.0, *(nan,) * 9)
         else:
@@ -108,7 +108,7 @@ class Memory:
             log1p(len(running)),
             *ages,
             since,
-            log1p(now_s - self._ended_s) if n else nan,
+            _since(now_s, self._ended_s) if n else nan,
             log1p(self._burst + 1 if now_s - self._submitted_s <= GAP_S else 0),
         )
 
@@ -119,3 +119,8 @@ class Memory:
             log(max(1.0, now_s - run.submit_s)) if run.log_s is None else run.log_s
             for run in self._recent
         ) / len(self._recent)
+
+
+def _since(now_s: float, then_s: float) -> float:
+    """Clocks of nodes differ: what lies ahead is now."""
+    return log1p(max(0.0, now_s - then_s))

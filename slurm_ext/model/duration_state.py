@@ -5,6 +5,7 @@ were known at that moment (QSSF's back-off over names and users: Helios, SC'21, 
 the Plan has). `duration_trees.py` makes a prediction of them.
 """
 
+from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from math import log, nan
@@ -41,15 +42,19 @@ class Plan:
 
 @dataclass(slots=True)
 class State:
-    """The memories of all keys; two fed alike answer alike."""
+    """The memories of all keys; two fed alike answer alike.
+
+    `most_keys` of a level are remembered, about 2 kB each: those that were last heard of.
+    """
 
     plan: Plan
-    _memories: list[dict[Hashable, Memory]] = field(init=False)
+    most_keys: int = 1 << 60
+    _memories: list[OrderedDict[Hashable, Memory]] = field(init=False)
     _jobs: dict[Hashable, tuple[Run, list[Memory]]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """No level knows anybody."""
-        self._memories = [{} for _ in self.plan.levels]
+        self._memories = [OrderedDict() for _ in self.plan.levels]
 
     def row(self, asked: Submission) -> list[float]:
         """Plan.features of a job that is submitted now, NaN where unknown."""
@@ -74,10 +79,8 @@ class State:
         if job in self._jobs:
             return
         run = Run(asked.submit_s)
-        memories = [
-            memories.setdefault(_key(level, asked), Memory())
-            for level, memories in zip(self.plan.levels, self._memories, strict=True)
-        ]
+        levels = zip(self.plan.levels, self._memories, strict=True)
+        memories = [self._memory(known, _key(level, asked)) for level, known in levels]
         for memory in memories:
             memory.submitted(job, run)
         self._jobs[job] = run, memories
@@ -90,6 +93,22 @@ class State:
             memory.gone(job, end_s, log_s)
         if run is not None:
             run.log_s = log_s
+
+    def lived(self, asked: Submission, end_s: float, duration_s: float | None) -> None:
+        """A job of which nothing was known before it ended: history tells of no others."""
+        job = object()
+        self.submitted(job, asked)
+        self.ended(job, end_s, duration_s)
+
+    def _memory(self, known: OrderedDict[Hashable, Memory], key: Hashable) -> Memory:
+        memory = known.get(key)
+        if memory is None:
+            memory = known[key] = Memory()
+            if len(known) > self.most_keys:
+                known.popitem(last=False)
+        else:
+            known.move_to_end(key)
+        return memory
 
 
 def backed_off(rows: list[tuple[float, ...]]) -> float:

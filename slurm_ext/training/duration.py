@@ -48,17 +48,24 @@ class Past:
     duration_s: float | None
 
 
-def features(plan: Plan, jobs: Sequence[Past]) -> Array:
-    """Rows of every job at its submission, by what had ended then; jobs sorted by submission."""
+def features(plan: Plan, jobs: Sequence[Past], *, ended_only: bool = False) -> Array:
+    """Rows of every job at its submission, by what had ended then; jobs sorted by submission.
+
+    `ended_only`: and nothing is known of those that run still, as where history alone tells.
+    """
     state = State(plan)
     rows = np.full((len(jobs), len(plan.features)), np.nan)
     running: list[tuple[float, int]] = []
     for at, job in enumerate(jobs):
         while running and running[0][0] <= job.asked.submit_s:
             end_s, gone = heapq.heappop(running)
-            state.ended(gone, end_s, jobs[gone].duration_s)
+            if ended_only:
+                state.lived(jobs[gone].asked, end_s, jobs[gone].duration_s)
+            else:
+                state.ended(gone, end_s, jobs[gone].duration_s)
         rows[at] = state.row(job.asked)
-        state.submitted(at, job.asked)
+        if not ended_only:
+            state.submitted(at, job.asked)
         if job.end_s is not None:
             heapq.heappush(running, (job.end_s, at))
     return rows

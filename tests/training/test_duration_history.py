@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from slurm_ext.model.duration_job import SITE, wanted
 from slurm_ext.model.duration_state import State
-from slurm_ext.training.duration_history import SITE, pasts, submission
+from slurm_ext.training.duration_history import pasts
 
 
 def run(**changed: Any) -> dict[str, Any]:
@@ -50,8 +51,9 @@ def test_a_run_without_its_length_is_told_by_its_times() -> None:
 
 def test_what_is_not_told_is_not_zero() -> None:
     """Absent names and numbers are unknown; the state takes the submission as it is."""
-    told = submission({"submit_s": 5.0, "user": "ann", "gpus": 0, "cpus": 4})
-    assert told is not None
+    asked = wanted({"submit_s": 5.0, "user": "ann", "gpus": 0, "cpus": 4})
+    assert asked is not None
+    told = asked.submission()
     assert told.numbers["log_gpus"] is None
     assert told.numbers["log_cpus"] == pytest.approx(log(4))
     assert len(State(SITE).row(told)) == len(SITE.features)
