@@ -1,4 +1,4 @@
-"""`dlqueue control`: the node's live allocator, and what it does."""
+"""`dlqueue control`: a node's live allocator, and the loops that work for the whole cluster."""
 
 import argparse
 import json
@@ -12,18 +12,24 @@ if TYPE_CHECKING:
     from slurm_ext.facts.settings import Settings
 
 SLURM_ANSWERS_S = 2.0  # or the round goes on without
-HELP = "Move CPUs and workers among the jobs that run on this node (as root, one a node)."
+HELP = (
+    "Move CPUs and workers among the jobs that run on this node (as root, one a node), or do one "
+    "of the works for the whole cluster (as root or SlurmUser, one process each)."
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """What to do instead of running until told to end."""
+    from slurm_ext.cli import control_cluster
+
     parser.add_argument("verb", nargs="?", choices=("run", "status"), default="run",
                         help="run (default), or show what a running one does")  # fmt: skip
-    parser.add_argument("--pairs", action="store_true",
-                        help="instead choose, for the whole cluster, which waiting CPU jobs start "
-                        "beside which (on one machine; sharing.pairing says how far)")  # fmt: skip
+    control_cluster.configure(parser)
     only = parser.add_mutually_exclusive_group()
-    only.add_argument("--once", action="store_true", help="say what would be done now, and why")
+    for_one_round = "say what would be done now, and why; with a cluster's work: one round of it"
+    only.add_argument("--once", action="store_true", help=for_one_round)
+    for_a_look = "say what would be done now; nothing is changed or written"
+    only.add_argument("--dry-run", action="store_true", help=for_a_look)
     only.add_argument("--restore", action="store_true", help="undo what a killed one left behind")
 
 
@@ -32,6 +38,11 @@ def run(args: argparse.Namespace) -> int:
     from slurm_ext.facts.settings import load
 
     settings = load(args.config)
+    args.once = args.once or args.dry_run
+    if args.loop:
+        from slurm_ext.cli import control_cluster
+
+        return control_cluster.run(args, settings)
     if args.pairs:
         from slurm_ext.cli import control_pairs
 

@@ -1,0 +1,55 @@
+"""One row of the table of settings, and the kinds of rows that there are."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key: its default (whose type is the key's), a check, and its meaning."""
+
+    key: str
+    default: Any
+    doc: str
+    valid: str
+    ok: Callable[[Any], bool] = field(default=lambda _: True, repr=False)
+    item: Callable[[Any], bool] = field(default=lambda _: True, repr=False)  # of a list
+
+
+def text(key: str, default: str, doc: str) -> Setting:
+    """A string."""
+    return Setting(key, default, doc, "a string")
+
+
+def path(key: str, default: str, doc: str, *, empty: bool = False) -> Setting:
+    """An absolute path; where `empty`, none as well."""
+    valid = "an absolute path" + (" or empty" if empty else "")
+    return Setting(key, default, doc, valid, lambda v: v.startswith("/") or (empty and not v))
+
+
+def number(key: str, default: float, low: float, high: float, doc: str) -> Setting:
+    """A number within bounds, whole where the default is."""
+    kind = "an integer" if isinstance(default, int) else "a number"
+    return Setting(key, default, doc, f"{kind} from {low} to {high}", lambda v: low <= v <= high)
+
+
+def choice(key: str, default: str, choices: tuple[str, ...], doc: str) -> Setting:
+    """One of a few words."""
+    return Setting(key, default, doc, f"one of {', '.join(choices)}", lambda v: v in choices)
+
+
+def flag(key: str, default: bool, doc: str) -> Setting:
+    """True or false."""
+    return Setting(key, default, doc, "true or false")
+
+
+def names(key: str, doc: str, default: Sequence[str] = ()) -> Setting:
+    """A list of names; ["*"] are all."""
+    return Setting(
+        key,
+        list(default),
+        doc,
+        'a list of names, or ["*"]',
+        item=lambda v: isinstance(v, str) and v != "",
+    )

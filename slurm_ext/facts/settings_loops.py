@@ -1,0 +1,36 @@
+"""Settings of the loops that work for the whole cluster: queue, elasticity, energy."""
+
+from slurm_ext.facts.setting import Setting, choice, names, number
+
+_MODES = ("off", "shadow", "act")
+_EVERYBODY = ["*"]
+
+LOOPS: tuple[Setting, ...] = (
+    choice(
+        "queue.mode",
+        "off",
+        _MODES,
+        "Whether `dlqueue control --queue` puts short jobs first, by nice",
+    ),
+    number("queue.interval_s", 30.0, 0.2, 3600.0, "Seconds between two looks at the queue"),
+    choice(
+        "queue.order",
+        "qssf+ageing",
+        ("qssf+ageing", "qssf", "fewest"),
+        "Who goes first: predicted time x GPUs, with a lead that ends with waiting; or GPUs alone",
+    ),
+    number(
+        "queue.max_nice", 1000, 1, 1_000_000_000, "Most points of priority that a job gives way"
+    ),
+    number(
+        "queue.min_nice",
+        0,
+        -1_000_000_000,
+        0,
+        "Lowest nice; below 0 only where priorities are too low to go down",
+    ),
+    number("queue.most_updates", 50, 1, 1000, "Most jobs that are changed in one look"),
+    names("queue.partitions", "Partitions whose jobs are put in order", _EVERYBODY),
+    names("queue.accounts", "Accounts whose jobs are put in order", _EVERYBODY),
+    names("queue.users", "Users whose jobs are put in order", _EVERYBODY),
+)
