@@ -1,8 +1,8 @@
 """The keeper: the one process that writes history.db. A child of `dlqueue serve`.
 
 Every round: the journal into the ledger, then the spool into the history (so that runs find their
-proposals), then now and then a comparison with Slurm, retention, and a retraining. Killed anywhere,
-it goes on where the last transaction ended.
+proposals), then what cluster loops did, and now and then a comparison with Slurm, retention, and a
+retraining. Killed anywhere, it goes on where the last transaction ended.
 """
 
 import logging
@@ -25,6 +25,7 @@ from slurm_ext.facts.errors import DlqueueError
 from slurm_ext.facts.settings import Settings, load
 from slurm_ext.history.ingest import ingest_folder
 from slurm_ext.history.journal import finish, take
+from slurm_ext.history.moves import move_files, take_moves
 from slurm_ext.history.retention import forget
 from slurm_ext.history.store import History, open_history
 
@@ -74,6 +75,7 @@ class Keeper:
         return (
             Duty("journal", 0.0, self.take_journals),
             Duty("spool", 0.0, self.take_spool),
+            Duty("moves", 0.0, self.take_moves),
             Duty("reconcile", settings["advisor.reconcile_s"], reconciler.reconcile),
             Duty("retention", RETENTION_EVERY_S, self.forget_old),
             Duty("retraining", 0.0, self._retrainer.look),
@@ -109,6 +111,20 @@ class Keeper:
         self._retrainer.outcomes += report.taken + report.replaced
         if report.set_aside:
             log.warning("%d records cannot be read and were set aside", report.set_aside)
+
+    def take_moves(self, history: History, now_s: float) -> None:
+        """Enter what cluster loops wrote of their moves; one's unreadable file hides no other's."""
+        failed: OSError | None = None
+        for path in move_files(self._settings.state_dir / "moves"):
+            try:
+                report = take_moves(history, path, now_s=now_s)
+            except OSError as error:
+                failed = error
+                continue
+            if report.bad_lines:
+                log.warning("%s: %d lines are no moves; noted", path, report.bad_lines)
+        if failed is not None:
+            raise failed
 
     def forget_old(self, history: History, now_s: float) -> None:
         """Drop runs beyond the retention."""

@@ -42,15 +42,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def explained(history: "History", named: str) -> dict[str, Any]:
-    """`{v, job_id, decision, runs}`: the ledger's row, and each run's end and training rate.
+    """`{v, job_id, decision, moves, runs}`: the ledger's row, each run's end and training rate.
 
-    A run that shared its node has `shared` (explain_shared.py), every other null.
+    `moves`: what cluster loops did to it (facts/moves.py). A run that shared its node has `shared`
+    (explain_shared.py), every other null.
 
     Raises UsageError for what is neither a job id nor a token, HistoryError where it is unknown.
     """
     from slurm_ext.cli.explain_shared import shared_with
     from slurm_ext.facts.errors import HistoryError, UsageError
     from slurm_ext.history.decisions import decision
+    from slurm_ext.history.moves import moves_of
     from slurm_ext.history.queries import job
 
     token = named if _TOKEN.fullmatch(named) else None
@@ -59,7 +61,8 @@ def explained(history: "History", named: str) -> dict[str, Any]:
     ledger = decision(history, token=token) if token else None
     job_id = ledger["job_id"] if ledger else None if token else int(named)
     known = None if job_id is None else job(history, job_id)
-    if ledger is None and known is None:
+    moved = [] if job_id is None else moves_of(history, job_id)
+    if ledger is None and known is None and not moved:
         raise HistoryError(
             f"{history.path} knows nothing of {named}; a decision appears a second after the"
             " submission, a run some seconds after its end, and jobs that opted out never"
@@ -67,7 +70,7 @@ def explained(history: "History", named: str) -> dict[str, Any]:
     beside = {} if known is None else shared_with(history, known["runs"])
     runs = [] if known is None else [_outcome(one, beside) for one in known["runs"]]
     chosen = ledger or (known or {}).get("decision")
-    return {"v": 1, "job_id": job_id, "decision": chosen, "runs": runs}
+    return {"v": 1, "job_id": job_id, "decision": chosen, "moves": moved, "runs": runs}
 
 
 def lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -80,6 +83,10 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"{named}, {ledger['user']}'s {ledger['job_name']}, decision {ledger['token']}"
         yield from _believed(ledger)
         yield from _done(ledger)
+    if document["moves"]:
+        from slurm_ext.cli.explain_moves import lines as move_lines
+
+        yield from move_lines(document["moves"])
     for one in document["runs"]:
         yield _came_out(one)
         if one["shared"]:

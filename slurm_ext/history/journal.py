@@ -34,14 +34,14 @@ def take(history: History, journal: Path, *, now_s: float) -> JournalReport:
     """
     new = bad = 0
     start = offset(history, journal.name)
-    while chunk := _whole_lines(journal, start):
+    while chunk := whole_lines(journal, start):
         proposals = []
         for line in chunk.splitlines(keepends=True):
             try:
                 proposals.append(_checked(line))
             except RecordError as error:
                 bad += 1
-                _note(history, journal, line, error, now_s)
+                note_line(history, journal, line, error, now_s)
         start += len(chunk)
         new += propose(history, proposals, journal.name, start)
     return JournalReport(new=new, bad_lines=bad)
@@ -64,13 +64,17 @@ def finish(history: History, journal: Path) -> bool:
     return True
 
 
-def _whole_lines(journal: Path, start: int) -> bytes:
-    """The next whole lines, at most a chunk; a line longer than any proposal is passed as it is."""
+def whole_lines(journal: Path, start: int, *, rest: bool = False) -> bytes:
+    """The next whole lines, at most a chunk; a line longer than any proposal is passed as it is.
+
+    `rest`: half a line at the end too, for nobody will complete it.
+    """
     with journal.open("rb") as stream:
         stream.seek(start)
         chunk = stream.read(_CHUNK_BYTES)
     end = chunk.rfind(b"\n") + 1
-    return chunk if end == 0 and len(chunk) == _CHUNK_BYTES else chunk[:end]
+    whole = (end == 0 and len(chunk) == _CHUNK_BYTES) or (rest and len(chunk) < _CHUNK_BYTES)
+    return chunk if whole else chunk[:end]
 
 
 def _checked(line: bytes) -> Proposal:
@@ -84,7 +88,10 @@ def _checked(line: bytes) -> Proposal:
     return proposal
 
 
-def _note(history: History, journal: Path, line: bytes, error: RecordError, now_s: float) -> None:
+def note_line(
+    history: History, journal: Path, line: bytes, error: RecordError, now_s: float
+) -> None:
+    """Say in set_aside why a line is not in the history; said again, it changes nothing."""
     digest = sha256(line).hexdigest()
     with history.transaction() as conn:
         name = f"{journal.name}-line-{digest[:16]}"

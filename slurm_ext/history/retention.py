@@ -14,7 +14,7 @@ _BY_END = (
 
 
 def forget(history: History, before_s: float) -> int:
-    """Remove runs that ended before `before_s` (seconds since the epoch) and decisions of that age.
+    """Remove runs that ended before `before_s` (seconds since the epoch), decisions and moves too.
 
     Returns how many runs went. Raises HistoryError; what is done by then stays done.
     """
@@ -25,6 +25,8 @@ def forget(history: History, before_s: float) -> int:
         if removed < _CHUNK:
             break
     _forget_decisions(history, before_s)
+    while _forget_moves(history, before_s) == _CHUNK:
+        pass
     return gone
 
 
@@ -46,3 +48,11 @@ def _forget_decisions(history: History, before_s: float) -> None:
             " (SELECT 1 FROM runs WHERE runs.decision = decisions.token)",
             (before_s,),
         )
+
+
+def _forget_moves(history: History, before_s: float) -> int:
+    with history.transaction() as conn:
+        return conn.execute(
+            "DELETE FROM moves WHERE id IN (SELECT id FROM moves WHERE at_s < ? LIMIT ?)",
+            (before_s, _CHUNK),
+        ).rowcount

@@ -165,9 +165,21 @@ def shared_places(db: "Database") -> None:
         db.execute(f"ALTER TABLE corunners ADD COLUMN {column}")
 
 
+def ledger_of_moves(db: "Database") -> None:
+    """What cluster loops did to jobs and nodes (facts/moves.py); `before`, `after` are JSON."""
+    db.execute(
+        "CREATE TABLE moves (id INTEGER PRIMARY KEY, move_id TEXT NOT NULL UNIQUE,"
+        " at_s REAL NOT NULL, kind TEXT NOT NULL, mode TEXT NOT NULL, subject TEXT NOT NULL,"
+        " job_id INTEGER, done TEXT NOT NULL, why TEXT NOT NULL,"
+        " before TEXT NOT NULL, after TEXT NOT NULL, outcome TEXT)"
+    )
+    db.execute("CREATE INDEX moves_job ON moves (job_id) WHERE job_id IS NOT NULL")
+    db.execute("CREATE INDEX moves_at ON moves (at_s)")
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     *(first_tables, whole_runs, queued_runs, doubted_runs),
-    *(shared_decisions, shared_places),
+    *(shared_decisions, shared_places, ledger_of_moves),
 )
 
 
