@@ -11,6 +11,7 @@ from slurm_ext.advise.journey import Answer, Known, Thought, speak, think
 from slurm_ext.advise.knowing import known_as_json
 from slurm_ext.advise.limits import RuleBook
 from slurm_ext.advise.prior import Priors
+from slurm_ext.advise.run_times import RunTimes, said
 from slurm_ext.advise.runs import RunTable
 from slurm_ext.advise.said import told
 from slurm_ext.advise.sharing_memory import SharingMemory
@@ -55,6 +56,7 @@ class Advisor:
         self.priors = Priors()
         self.factor = 1.0
         self.sharing = SharingMemory()
+        self.run_times = RunTimes()
         self._asked: dict[bytes, _Asked] = {}
 
     def trusted_uids(self) -> frozenset[int]:
@@ -116,12 +118,14 @@ class Advisor:
     def _predict(self, asked: _Asked) -> bytes:
         known, thought = self._thought(asked)
         shared = None if thought.decision is None else self._shared(asked)
-        return encode_reply(None, _REFUSED, None, **told(known, thought, shared))
+        length = self.run_times.of(asked.job, time.time(), self.rules.default)
+        return encode_reply(None, _REFUSED, None, **told(known, thought, shared, length))
 
     def _what_if(self, asked: _Asked) -> bytes:
         """What is known; thinking about many shapes is the asker's own time."""
         known = known_as_json(self._known(asked))
-        return encode_reply(None, _REFUSED, None, known=known)
+        run_time = said(self.run_times.of(asked.job, time.time(), self.rules.default))
+        return encode_reply(None, _REFUSED, None, known=known, run_time=run_time)
 
     def _thought(self, asked: _Asked) -> tuple[Known, Thought]:
         """Thought anew only where something that it rests on has changed."""

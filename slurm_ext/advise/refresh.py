@@ -65,6 +65,7 @@ class Refresher(threading.Thread):
             self._guarded("settings", self._settings)
         self._guarded("history", self._runs)
         self._guarded("model", self._model)
+        self._guarded("run times", self._run_times)
         if self._advisor.settings["sharing.mode"] != "off":
             self._guarded("who shares", self._sharing)
 
@@ -89,6 +90,9 @@ class Refresher(threading.Thread):
     def _model(self) -> None:
         advisor = self._advisor
         advisor.priors = serving(advisor.settings.state_dir / "models", advisor.priors)
+
+    def _run_times(self) -> None:
+        self._advisor.run_times.look(self._advisor.settings.state_dir)
 
     def _sharing(self) -> None:
         self._advisor.sharing.look(self._advisor.settings.state_dir)

@@ -6,23 +6,30 @@ proposed (the edits that `act` would make), level, runs, emulated, opt_out, curv
 {num_workers, cpus_per_task, samples_per_s, low, high} at the chosen CPUs, maximum and knee (such
 points: the most within the job's limits, and the smallest shape that reaches 95 % of it; or null),
 bottleneck (a word of model/bottleneck.py, of the job as it would run), next (what to do of it) and
-sharing (sharing_terms.py's Shared.as_json, or null: no GPU, no consent, off, or no advisor asked).
+sharing (sharing_terms.py's Shared.as_json, or null: no GPU, no consent, off, or no advisor asked),
+run_time: {mean_s, low_s, high_s, runs, like} (model/duration_known.py's Length; null: no model).
 """
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slurm_ext.advise.eligible import OPT_OUT
 from slurm_ext.advise.journey import Known, Thought, node_cores_of, predictor
+from slurm_ext.advise.run_times import said
 from slurm_ext.advise.sharing_terms import Shared
 from slurm_ext.facts.records import Edits, Prediction, Shape
 from slurm_ext.model.diagnosis import diagnose
 from slurm_ext.policy.peak import peak
 
+if TYPE_CHECKING:
+    from slurm_ext.model.duration_known import Length
+
 MOST_POINTS = 33
 
 
-def told(known: Known, given: Thought, shared: Shared | None = None) -> dict[str, Any]:
+def told(
+    known: Known, given: Thought, shared: Shared | None = None, length: "Length | None" = None
+) -> dict[str, Any]:
     """Everything that a person may want to know about it."""
     decision, believed = given.decision, given.estimate
     return {
@@ -40,6 +47,7 @@ def told(known: Known, given: Thought, shared: Shared | None = None) -> dict[str
         "emulated": believed.emulated if believed else None,
         "opt_out": f"--comment={OPT_OUT}",
         "sharing": None if shared is None else shared.as_json(done=False),
+        "run_time": said(length),
         "curve": _curve(known, given),
         **_reach(known, given),
     }

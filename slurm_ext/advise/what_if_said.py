@@ -4,6 +4,8 @@ Schema (version 1), null is unknown and has its reason beside it:
 - mode, eligible, action, before, after, why: what dlqueue itself would do with a submission, as
   the site's settings have it (as in `dlqueue predict`)
 - level, runs, emulated: the evidence of the rates (as in `dlqueue predict`)
+- run_time: {mean_s, low_s, high_s, runs, like}: how long it will run as written, by the promoted
+  model of durations (model/duration_known.py), or null; added by the command
 - work: {samples, outside_s: [least, most], level, runs} or null, work_why: all samples of a run,
   and its seconds outside of the training loop
 - queue_why: why no start is known at all, or null

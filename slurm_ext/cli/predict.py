@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from slurm_ext.advise.journey import Known
     from slurm_ext.facts.records import Submission
     from slurm_ext.facts.settings import Settings
+    from slurm_ext.model.duration_known import Length
 
 HELP = (
     "Say what dlqueue would change in a batch script, and why; with --what-if, how it would do in"
@@ -21,6 +22,7 @@ HELP = (
 )
 MAX_SCRIPT_BYTES = 4 * 1024 * 1024  # slurm.conf(5), max_script_size
 TIMEOUT_S = 5.0
+MOST_ENDED = 10_000  # jobs that a command without an advisor reads for run times: half a second
 MOST = 65536  # CPUs, workers or GPUs of one job: beyond any cluster
 _AXES = {  # option: fewest, meaning
     "cores": (1, "CPUs of each task to compare"),
@@ -145,7 +147,21 @@ def _from_history(settings: "Settings", job: "Submission") -> dict[str, Any]:
     from slurm_ext.advise.said import told
 
     known = known_by_history(settings, job)
-    return told(known, think(job, known))
+    return told(known, think(job, known), length=length_by_history(settings, job))
+
+
+def length_by_history(settings: "Settings", job: "Submission") -> "Length | None":
+    """How long it will run, by the promoted model; None without one. Raises HistoryError."""
+    import time
+    from contextlib import suppress
+
+    from slurm_ext.advise.run_times import RunTimes
+    from slurm_ext.facts.errors import ModelError
+
+    run_times = RunTimes()
+    with suppress(ModelError):  # a damaged one serves nobody; `dlqueue train` replaces it
+        run_times.look(settings.state_dir, MOST_ENDED)
+    return run_times.of(job, time.time())
 
 
 def known_by_history(settings: "Settings", job: "Submission") -> "Known":

@@ -6,9 +6,11 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from slurm_ext.advise.run_times import said_by
 from slurm_ext.advise.sharing_terms import slower
 
 _FIELDS = (("cpus-per-task", "cpus_per_task"), ("workers", "num_workers"))
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
 PLOT_WIDTH, PLOT_HEIGHT = 72, 16
 
 
@@ -31,6 +33,8 @@ def lines(said: Mapping[str, Any]) -> Iterator[str]:
         emulated = "; the accelerator was emulated" if said["emulated"] else ""
         yield f"  evidence:   {said['runs']} runs, {said['level']}{emulated}"
         yield from _reach(said)
+    if said.get("run_time"):
+        yield f"  run time:   {run_time(said['run_time'])}"
     if said.get("sharing"):
         yield f"  sharing:    {sharing(said['sharing'])}"
     if said["action"] == "change":
@@ -59,6 +63,23 @@ def rate(prediction: Mapping[str, Any]) -> str:
     low, high = prediction["interval"]
     value = prediction["samples_per_s"]
     return f"{value:.4g} samples/s ({low:.4g} to {high:.4g}), limited by {prediction['bottleneck']}"
+
+
+def run_time(told: Mapping[str, Any]) -> str:
+    """`2.1 h (30 min to 6.0 h), by 12 ended jobs of the same user and job name`."""
+    low, high = duration(told["low_s"]), duration(told["high_s"])
+    return f"{duration(told['mean_s'])} ({low} to {high}), by {said_by(told)}"
+
+
+def duration(seconds: float | None) -> str:
+    """`45 s`, `12 min`, `3.2 h`, `2.1 d`."""
+    if seconds is None:
+        return "unknown"
+    if seconds < 2 * _MINUTE:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * _HOUR:
+        return f"{seconds / _MINUTE:.0f} min"
+    return f"{seconds / _HOUR:.1f} h" if seconds < 2 * _DAY else f"{seconds / _DAY:.1f} d"
 
 
 def sharing(told: Mapping[str, Any]) -> str:

@@ -29,10 +29,10 @@ def run(args: argparse.Namespace, settings: "Settings", job: "Submission") -> in
     from slurm_ext.advise.rules import client_of
 
     axes = Axes(cores=args.cores, workers=args.workers, gpus=args.gpus, gpu_types=args.gpu_type)
-    source, known = _known(settings, job)
+    source, known, run_time = _known(settings, job)
     known = replace(known, family=_family(settings))
     document = {"v": 1, "script": args.script, "source": source}
-    document |= table(job, known, axes, client_of(settings))
+    document |= table(job, known, axes, client_of(settings), run_time)
     if args.json:
         import json
 
@@ -44,15 +44,22 @@ def run(args: argparse.Namespace, settings: "Settings", job: "Submission") -> in
     return 0
 
 
-def table(job: "Submission", known: "Known", axes: Axes, client: "SlurmClient") -> dict[str, Any]:
+def table(
+    job: "Submission",
+    known: "Known",
+    axes: Axes,
+    client: "SlurmClient",
+    run_time: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     """The document from what is known, and from what Slurm says where there is one."""
+    from slurm_ext.advise.run_times import completed
     from slurm_ext.advise.waiting import Question, options_for
     from slurm_ext.advise.what_if_said import said
 
     options = options_of(job.script or "", job.argv[0])
     known, machines, queue_why = _cluster(client, known, job)
     request = request_of(options)
-    drafted = draft(job, known, request, axes, machines)
+    drafted = completed(draft(job, known, request, axes, machines), run_time)
     question = Question(
         job=job,
         script=job.argv[0],
@@ -63,21 +70,24 @@ def table(job: "Submission", known: "Known", axes: Axes, client: "SlurmClient") 
         machines=machines,
     )
     finished = _timed(client, question, drafted, queue_why)
-    return said(finished, queue_why, lambda layout: options_for(question, layout))
+    document = said(finished, queue_why, lambda layout: options_for(question, layout))
+    return {**document, "run_time": run_time}
 
 
-def _known(settings: "Settings", job: "Submission") -> tuple[str, "Known"]:
-    """What the running advisor knows, else the history's file, else nothing."""
+def _known(settings: "Settings", job: "Submission") -> tuple[str, "Known", dict[str, Any] | None]:
+    """What the running advisor knows, else the history's file, else nothing; and its run time."""
     from slurm_ext.advise.knowing import known_from
-    from slurm_ext.cli.predict import asked, known_by_history
+    from slurm_ext.advise.run_times import said as said_of_run_time
+    from slurm_ext.cli.predict import asked, known_by_history, length_by_history
 
     told = asked(settings, "what_if", job)
     if told is not None and isinstance(told.get("known"), dict):
         try:
-            return "advisor", known_from(settings, told["known"])
+            return "advisor", known_from(settings, told["known"]), told.get("run_time")
         except (KeyError, TypeError, ValueError):
             pass  # an advisor of another version: the file may still be there
-    return "history", known_by_history(settings, job)
+    run_time = said_of_run_time(length_by_history(settings, job))
+    return "history", known_by_history(settings, job), run_time
 
 
 def _family(settings: "Settings") -> "Family | None":

@@ -10,12 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from slurm_ext.advise.message import number
-from slurm_ext.cli.predict_text import PLOT_HEIGHT, PLOT_WIDTH
+from slurm_ext.cli.predict_text import PLOT_HEIGHT, PLOT_WIDTH, duration, run_time
 
 WIDTH = 120  # where nobody's terminal says another
 _SOMETIMES = {"GPUs": "gpus", "type": "gpu_type"}  # columns that only some tables need
 _WORDS = {"cpus_per_task": "cpus-per-task", "num_workers": "workers"}
-_MINUTE, _HOUR, _DAY = 60, 3600, 86400
 Row = Mapping[str, Any]
 
 
@@ -85,17 +84,6 @@ def plot(rows: Sequence[Row]) -> str:
     return str(figure.build().string(colorless=True))
 
 
-def duration(seconds: float | None) -> str:
-    """`45 s`, `12 min`, `3.2 h`, `2.1 d`."""
-    if seconds is None:
-        return "unknown"
-    if seconds < 2 * _MINUTE:
-        return f"{seconds:.0f} s"
-    if seconds < 2 * _HOUR:
-        return f"{seconds / _MINUTE:.0f} min"
-    return f"{seconds / _HOUR:.1f} h" if seconds < 2 * _DAY else f"{seconds / _DAY:.1f} d"
-
-
 def _table(rows: Sequence[Row], script: str) -> Table:
     shown = {name: any(row[key] for row in rows) for name, key in _SOMETIMES.items()}
     hours = "GPU-hours" if shown["GPUs"] else "CPU-hours"
@@ -145,6 +133,8 @@ def _with_bounds(value: float | None, interval: Sequence[float] | None) -> str:
 
 def _work(said: Mapping[str, Any]) -> str:
     work = said["work"]
+    if work is None and said.get("run_time"):
+        return f"{run_time(said['run_time'])}; in other shapes unknown: {said['work_why']}"
     if work is None:
         return f"unknown: {said['work_why']}"
     low, high = work["outside_s"]

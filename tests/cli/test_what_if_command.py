@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.cli.what_if_text import duration, plot
+from slurm_ext.cli.predict_text import duration
+from slurm_ext.cli.what_if_text import plot
 from slurm_ext.facts.keys import keys_of
 from slurm_ext.facts.records import Decision, Mode, Shape
 from slurm_ext.history.decisions import propose
