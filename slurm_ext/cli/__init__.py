@@ -14,7 +14,7 @@ COMMANDS = {
     "predict": "what dlqueue would change in a job, and why; with --what-if, other shapes",
     "explain": "what was believed, done and seen of one job",
     "history": "list, show and export the runs it learned from",
-    "train": "fit priors and how jobs slow each other; promote what later runs bear out",
+    "train": "fit priors, slowdowns and run times; promote what later runs bear out",
     "serve": "run the advisor that slurmctld asks",
     "simulate": "replay a trace under several queue policies, side by side",
     "control": "move CPUs and workers among the jobs that run on a node",
