@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simulate": {"facts", "model", "policy"},
     "report": {"facts", "history"},
     "sandbox": {"facts", "cluster"},
+    "install": {"facts"},
 }
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 

@@ -18,6 +18,8 @@ COMMANDS = {
     "serve": "run the advisor that slurmctld asks",
     "simulate": "replay a trace under several queue policies, side by side",
     "control": "move CPUs and workers among the jobs that run on a node",
+    "install": "write dlqueue's files and join it to slurm.conf, hooks and job_submit.lua",
+    "uninstall": "every file as it was before `dlqueue install`",
     "doctor": "what is missing or misconfigured on this machine",
     "sandbox": "a private, real Slurm to try things in",
     "demo": "the whole loop on a private Slurm, in a few minutes",

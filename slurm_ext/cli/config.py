@@ -2,7 +2,6 @@
 
 import argparse
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,6 @@ HELP = (
     "Print every setting in force with its meaning, print a commented sample dlqueue.toml, "
     "or write what nodes and slurmctld read: node.json, hooks/ and lua/."
 )
-HOOKS = ("prolog", "task_prolog", "epilog")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -59,9 +57,10 @@ def run(args: argparse.Namespace) -> int:
 def write(settings: "Settings", folder: Path) -> list[Path]:
     """Write every rendered file, each whole or not at all; the paths. Raises InputError."""
     from slurm_ext.facts.errors import InputError
+    from slurm_ext.facts.render import render_folder
 
     written = []
-    for name, text, mode in _rendered(settings, folder):
+    for name, text, mode in render_folder(settings, folder):
         path = folder / name
         part = path.with_name(f".{path.name}.new")
         try:
@@ -73,16 +72,6 @@ def write(settings: "Settings", folder: Path) -> list[Path]:
             raise InputError(str(path), f"cannot be written: {error.strerror}") from None
         written.append(path)
     return written
-
-
-def _rendered(settings: "Settings", folder: Path) -> Iterator[tuple[str, str, int]]:
-    from slurm_ext.facts.render import render_hook, render_lua_folder, render_node_config
-
-    yield "node.json", render_node_config(settings), 0o644
-    for hook in HOOKS:
-        yield f"hooks/{hook}", render_hook(settings, hook, str(folder / "node.json")), 0o755
-    for name, text in render_lua_folder(settings, folder / "lua").items():
-        yield f"lua/{name}", text, 0o644
 
 
 def _print_written(paths: list[Path], as_json: bool) -> None:

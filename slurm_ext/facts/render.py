@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from slurm_ext.facts.settings import TABLE, Settings
@@ -11,6 +11,7 @@ _LUA = Path(__file__).parent.parent / "lua"
 _NODE = Path(__file__).parent.parent / "node" / "__main__.py"
 _LUA_KEYS = ("paths.socket", "paths.kill_file", "advisor.deadline_ms", "advisor.breaker_s")
 _NODE_KEYS = ("site.cluster", "paths.kill_file", "paths.slurm_bin", "paths.slurm_conf")
+HOOKS = ("prolog", "task_prolog", "epilog")
 _SHIPPED_PATH = "/etc/dlqueue/lua/dlqueue.lua"  # as it stands in job_submit.lua
 
 # Slurm's words for the whole GPU, of which the job was given a part: its steps would ask for it
@@ -23,6 +24,15 @@ done
 """
 
 
+def render_folder(settings: Settings, folder: Path) -> Iterator[tuple[str, str, int]]:
+    """Name below `folder` (/etc/dlqueue), text and permission bits of every rendered file."""
+    yield "node.json", render_node_config(settings), 0o644
+    for hook in HOOKS:
+        yield f"hooks/{hook}", render_hook(settings, hook, str(folder / "node.json")), 0o755
+    for name, text in render_lua_folder(settings, folder / "lua").items():
+        yield f"lua/{name}", text, 0o644
+
+
 def render_node_config(settings: Settings) -> str:
     """node.json: what the hooks need, by the names of dlqueue.toml."""
     keys = [*_NODE_KEYS, *(s.key for s in TABLE if s.key.startswith(("node.", "mps.")))]
@@ -33,7 +43,7 @@ def render_node_config(settings: Settings) -> str:
 
 def render_lua_settings(settings: Settings) -> str:
     """dlqueue_settings.lua, which stands beside dlqueue.lua."""
-    lines = [f"  {key.partition('.')[2]} = {_lua(settings[key])}," for key in _LUA_KEYS]
+    lines = [f"  {key.partition('.')[2]} = {lua_literal(settings[key])}," for key in _LUA_KEYS]
     return "\n".join(["-- Rendered from dlqueue.toml.", "return {", *lines, "}", ""])
 
 
@@ -44,7 +54,9 @@ def render_lua_folder(settings: Settings, folder: Path) -> Mapping[str, str]:
     """
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(_LUA.glob("*.lua"))}
     shim = texts["job_submit.lua"]
-    texts["job_submit.lua"] = shim.replace(f'"{_SHIPPED_PATH}"', _lua(str(folder / "dlqueue.lua")))
+    texts["job_submit.lua"] = shim.replace(
+        f'"{_SHIPPED_PATH}"', lua_literal(str(folder / "dlqueue.lua"))
+    )
     return {**texts, "dlqueue_settings.lua": render_lua_settings(settings)}
 
 
@@ -66,7 +78,7 @@ def render_hook(settings: Settings, hook: str, node_config: str) -> str:
     )
 
 
-def _lua(value: str | int) -> str:
+def lua_literal(value: str | int) -> str:
     """A Lua literal; whatever could end the string is written as a decimal escape."""
     if isinstance(value, int):
         return str(value)

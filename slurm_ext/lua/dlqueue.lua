@@ -55,4 +55,15 @@ function dlqueue.submit(job, partitions)
   return slurm.SUCCESS
 end
 
+-- A site's own slurm_job_submit with ours behind it: what the site lets through is considered, and
+-- its answers and errors stay its own. Slurm takes an answer that is no number as SUCCESS.
+function dlqueue.after(theirs)
+  assert(type(theirs) == "function", "no slurm_job_submit")
+  return function(job, partitions, ...)
+    local answer = theirs(job, partitions, ...)
+    if type(answer) ~= "number" or answer == slurm.SUCCESS then pcall(consider, job, partitions) end
+    return answer
+  end
+end
+
 return dlqueue

@@ -1,0 +1,43 @@
+"""What a person has to do after the files were changed: dlqueue restarts nothing by itself."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from slurm_ext.install.place import Place
+from slurm_ext.install.plan import Plan
+from slurm_ext.install.steps import UNIT
+
+
+def next_steps(plan: Plan, place: Place, held: frozenset[Path]) -> Iterator[str]:
+    """One line each, in order of doing."""
+    real = {change.path: change for change in plan.real}
+    shared = [change for change in plan.real if change.kind == "conf"]
+    if UNIT in real:
+        begin = "systemctl daemon-reload"
+        made = real[UNIT].then is not None
+        yield (
+            f"{begin}; systemctl enable --now dlqueue"
+            if made
+            else (f"systemctl disable --now dlqueue; {begin}")
+        )
+    on_nodes = [p for p in real if p.is_relative_to(place.etc / "hooks") or p.suffix == ".json"]
+    if on_nodes and plan.steps & {"hooks"}:
+        yield f"copy {place.etc} (and {_program_folder()}) to every node, unless it is shared"
+    dropped = [c.path for c in plan.real if c.path.name.removesuffix(".sh").endswith("-dlqueue")]
+    for path in dropped:
+        what = "copy {} to every node" if real[path].then else "remove {} on every node"
+        yield what.format(path)
+    if shared:
+        files = ", ".join(str(change.path) for change in shared)
+        yield f"have {files} be the same everywhere, then: scontrol reconfigure"
+    if any("JobSubmitPlugins" in change.diff() for change in shared):
+        yield "systemctl restart slurmctld: it loads job_submit plugins only when it starts"
+    if held:
+        names = ", ".join(sorted(path.name for path in held))
+        yield f"then `dlqueue uninstall` again: Slurm still runs {names}"
+
+
+def _program_folder() -> str:
+    import sys
+
+    return sys.prefix

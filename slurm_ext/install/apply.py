@@ -1,0 +1,197 @@
+"""Carries a plan out: all of it or nothing, and what was there is kept before anything changes."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from slurm_ext.facts.errors import InputError
+from slurm_ext.install import kept as keeping
+from slurm_ext.install.kept import Kept
+from slurm_ext.install.place import Content, Place, user_of
+from slurm_ext.install.plan import Change, Plan
+
+_PART = ".dlqueue-part"
+
+
+def carry_out(plan: Plan, place: Place, before: Kept) -> None:
+    """Do it. Raises InputError, after everything was put back, where it cannot be done."""
+    with _alone(place):
+        done = _Done(place)
+        try:
+            _unchanged(plan, place)
+            _carry_out(plan, place, before, done)
+        except (OSError, InputError) as error:
+            done.back(before)
+            if isinstance(error, InputError):
+                raise
+            where = error.filename or place.etc
+            why = f"{error.strerror or error}; everything is as it was before"
+            raise InputError(str(where), why) from None
+
+
+def touch(place: Place, path: Path) -> None:
+    """Have slurmctld, which watches the date, read a file again."""
+    with suppress(FileNotFoundError):
+        os.utime(place.real(path))
+
+
+class _Done:
+    """What was done so far, and how it is taken back."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.folders: list[Path] = []
+        self.links: dict[Path, Path] = {}
+        self.changes: list[Change] = []
+
+    def back(self, before: Kept) -> None:
+        """Put everything back, as far as the machine lets us."""
+        for change in reversed(self.changes):
+            with suppress(OSError):
+                _put(self.place, change.path, change.now)
+        for link in self.links:
+            with suppress(OSError):
+                _real_link(self.place, link).unlink()
+        with suppress(OSError, InputError):
+            _remember(self.place, before, self)
+        _remove_folders(self.place, self.folders)
+
+
+def _carry_out(plan: Plan, place: Place, before: Kept, done: _Done) -> None:
+    _folder(place, keeping.folder_of(place), 0o700, "", done)
+    both = replace(plan.kept, files={**before.files, **plan.kept.files})
+    _remember(place, both, done)
+    for path, (mode, user) in plan.folders.items():
+        _folder(place, path, mode, user, done)
+    for link, target in plan.links.items():
+        _link(place, link, target, done)
+    for change in plan.real:
+        _folder(place, change.path.parent, 0o755, "", done)
+        done.changes.append(change)
+        _put(place, change.path, change.then)
+    made = tuple(dict.fromkeys([*before.folders, *done.folders]))
+    _settle(
+        plan, place, replace(plan.kept, folders=made, links={**before.links, **done.links}), done
+    )
+
+
+def _settle(plan: Plan, place: Place, after: Kept, done: _Done) -> None:
+    """Remember what is now; where nothing is, leave no trace."""
+    if plan.steps or after.files:
+        _remember(place, after, done)
+        return
+    for link, target in after.links.items():
+        with suppress(OSError):
+            if _real_link(place, link).readlink() == target:
+                _real_link(place, link).unlink()
+    shutil.rmtree(place.real(keeping.folder_of(place)), ignore_errors=True)
+    _remove_folders(place, after.folders)
+
+
+def _remember(place: Place, kept: Kept, done: _Done) -> None:
+    """The backups, then the list of them; backups that nobody names any more go last."""
+    folder = keeping.folder_of(place)
+    if not kept.files and not kept.steps:
+        if folder in done.folders:
+            shutil.rmtree(place.real(folder), ignore_errors=True)
+        return
+    files = keeping.as_files(kept)
+    for name, data in files.items():
+        if not ((found := place.read(folder / name)) and found.data == data):
+            _put(place, folder / name, Content(data, 0o600))
+    for old in place.real(folder).iterdir():
+        if old.name not in files:
+            old.unlink()
+
+
+def _unchanged(plan: Plan, place: Place) -> None:
+    for change in plan.changes:
+        if place.read(change.path) != change.now:
+            raise InputError(
+                str(change.path), "was changed just now by somebody else: run it again"
+            )
+
+
+def _put(place: Place, path: Path, content: Content | None) -> None:
+    """Have a file be so, whole at every moment; its folder exists."""
+    real = place.real(path)
+    if content is None:
+        real.unlink(missing_ok=True)
+    else:
+        part = real.with_name(f".{real.name}{_PART}")
+        try:
+            _write(part, content)
+            part.replace(real)
+        finally:
+            part.unlink(missing_ok=True)
+    folder = os.open(real.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _write(part: Path, content: Content) -> None:
+    file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(file, "wb") as stream:
+        stream.write(content.data)
+        owner = os.fstat(file)
+        if content.uid >= 0 and (owner.st_uid, owner.st_gid) != (content.uid, content.gid):
+            os.fchown(file, content.uid, content.gid)
+        os.fchmod(file, content.mode)
+        stream.flush()
+        os.fsync(file)
+
+
+def _folder(place: Place, path: Path, mode: int, user: str, done: _Done) -> None:
+    """Make a folder and its parents where they are not there; one that is there is left alone."""
+    real = place.real(path)
+    if real.is_dir():
+        return
+    if path.parent != path:
+        _folder(place, path.parent, 0o755, "", done)
+    real.mkdir()
+    done.folders.append(path)
+    owner = user_of(user) if user else None
+    if owner is not None and owner[0] != os.geteuid():
+        os.chown(real, owner[0], owner[1])
+    real.chmod(mode)
+
+
+def _link(place: Place, link: Path, target: Path, done: _Done) -> None:
+    real = _real_link(place, link)
+    if not real.is_symlink() and not real.exists():
+        real.symlink_to(target)
+        done.links[link] = target
+
+
+def _real_link(place: Place, link: Path) -> Path:
+    return place.real(link.parent) / link.name
+
+
+def _remove_folders(place: Place, folders: list[Path] | tuple[Path, ...]) -> None:
+    """Those of ours that are empty; parents last."""
+    for folder in sorted(folders, key=lambda path: -len(path.parts)):
+        with suppress(OSError):
+            place.real(folder).rmdir()
+
+
+@contextmanager
+def _alone(place: Place) -> Iterator[None]:
+    """One installation at a time. Raises InputError."""
+    folder = place.real(place.slurm_conf).parent
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise InputError(str(folder), f"cannot be used: {error.strerror}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise InputError(str(folder), "another `dlqueue install` is at work") from None
+    finally:
+        os.close(lock)

@@ -1,0 +1,82 @@
+"""What the running Slurm says, and having it read its files again."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from slurm_ext.facts.errors import MissingError, SlurmError
+from slurm_ext.facts.settings import Settings
+from slurm_ext.install import slurm_conf
+from slurm_ext.install.plan import Plan
+
+HOOKS = ("Prolog", "Epilog", "TaskProlog")
+TIMEOUT_S = 60
+
+
+def config(settings: Settings, conf: Path) -> Mapping[str, str] | None:
+    """`scontrol show config` as key → value; None where no slurmctld answers."""
+    try:
+        said = _scontrol(settings, conf, "show", "config")
+    except (SlurmError, MissingError):
+        return None
+    pairs = (line.partition("=") for line in said.splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def named_in(running: Mapping[str, str] | None, folder: Path) -> frozenset[Path]:
+    """Files below `folder` that Slurm runs now."""
+    words = (word for value in (running or {}).values() for word in value.split(","))
+    return frozenset(Path(word) for word in words if word.startswith(f"{folder}/"))
+
+
+def reconfigure(settings: Settings, conf: Path, wanted: Mapping[str, str]) -> None:
+    """Have Slurm read its files, and look at what it then says. Raises SlurmError, MissingError."""
+    _scontrol(settings, conf, "reconfigure")
+    running = config(settings, conf)
+    if running is None:
+        raise SlurmError("scontrol show config", None, "no slurmctld answers after reconfigure")
+    for key, value in wanted.items():
+        values = {v for k, v in running.items() if k == key or k.startswith(f"{key}[")}
+        if value not in values:
+            said = f"{key} is {', '.join(sorted(values)) or 'not told'}, not {value}"
+            raise SlurmError("scontrol reconfigure", 0, said)
+
+
+def wanted_of(plan: Plan) -> Mapping[str, str]:
+    """What a plan has slurm.conf say of the hooks, as `scontrol show config` tells it."""
+    told = {}
+    for change in plan.real:
+        if change.kind == "conf" and change.then is not None and change.now is not None:
+            for key in HOOKS:
+                was, said = (
+                    slurm_conf.said(change.now.text, key),
+                    slurm_conf.said(change.then.text, key),
+                )
+                if was or said:
+                    told[key] = said[-1].value if said else "(null)"
+    return told
+
+
+def _scontrol(settings: Settings, conf: Path, *words: str) -> str:
+    """What scontrol prints."""
+    program = shutil.which("scontrol", path=settings["paths.slurm_bin"] or None)
+    if program is None:
+        raise MissingError("there is no scontrol here", "set paths.slurm_bin to Slurm's commands")
+    said = f"scontrol {' '.join(words)}"
+    try:
+        done = subprocess.run(
+            [program, *words],
+            env={**os.environ, "SLURM_CONF": str(conf)},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SlurmError(said, None, str(error)) from None
+    if done.returncode:
+        raise SlurmError(said, done.returncode, done.stderr or done.stdout)
+    return done.stdout

@@ -1,0 +1,164 @@
+"""The steps of an installation, as a table: each writes into a draft what it wants of the files."""
+
+import re
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from slurm_ext.facts.errors import InputError
+from slurm_ext.facts.render import render_folder, render_lua_folder
+from slurm_ext.facts.settings import sample
+from slurm_ext.install import submit_lua
+from slurm_ext.install.draft import Draft
+from slurm_ext.install.place import user_of
+
+UNIT = Path("/etc/systemd/system/dlqueue.service")
+_UNIT_TEXT = Path(__file__).with_name("dlqueue.service")
+_SHIPPED = "/opt/dlqueue/bin/dlqueue"
+_DROPPED = ("zz-dlqueue", "zz-dlqueue.sh", "99-dlqueue", "99-dlqueue.sh")
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One row: its name, what it does in a few words, and how."""
+
+    name: str
+    what: str
+    write: Callable[[Draft], None]
+
+
+def files(draft: Draft) -> None:
+    """dlqueue.toml, once; and what nodes and slurmctld read instead of it, from its settings."""
+    etc = draft.place.etc
+    draft.give(etc / "dlqueue.toml", _first_settings(draft))
+    for name, text, mode in render_folder(draft.settings(), etc):
+        if name != "lua/job_submit.lua":  # stands beside slurm.conf
+            draft.put(etc / name, text, "own", mode)
+
+
+def _first_settings(draft: Draft) -> str:
+    """The sample, with what slurm.conf tells."""
+    text, conf = sample(), draft.place.slurm_conf
+    named = draft.said("ClusterName")
+    if named is not None and _NAME.fullmatch(named[1].value):
+        text = text.replace('cluster = "cluster"', f'cluster = "{named[1].value}"', 1)
+    if conf != Path("/etc/slurm/slurm.conf"):
+        text = text.replace('slurm_conf = ""', f'slurm_conf = "{conf}"', 1)
+    return text
+
+
+def service(draft: Draft) -> None:
+    """The advisor's unit, for SlurmUser, and its folders where there are none."""
+    settings = draft.settings()
+    named = draft.said("SlurmUser")
+    user = (named[1].value if named else "root").partition("(")[0]
+    known = user_of(user)
+    unit = _UNIT_TEXT.read_text(encoding="utf-8")
+    unit = unit.replace("User=slurm", f"User={user}")
+    unit = unit.replace("Group=slurm", f"Group={known[2] if known else user}")
+    draft.give(UNIT, unit.replace(_SHIPPED, str(_program(draft))))
+    draft.folders[settings.state_dir] = (0o755, user)
+    if settings["node.transport"] == "folder":
+        spool, shared = settings.state_dir / "spool", Path(settings["node.folder"])
+        draft.folders[shared] = (0o2770, user)
+        if shared != spool:
+            draft.links[spool] = shared
+
+
+def _program(draft: Draft) -> Path:
+    """This very dlqueue, as the site will name it."""
+    program = Path(sys.prefix) / "bin" / "dlqueue"
+    if program.exists() and program.is_relative_to(draft.place.root):
+        return Path("/") / program.relative_to(draft.place.root)
+    return Path(_SHIPPED)
+
+
+def hooks(draft: Draft) -> None:
+    """Prolog, epilog and task prolog, beside what the site has of them."""
+    for key, hook in (("Prolog", "prolog"), ("Epilog", "epilog"), ("TaskProlog", "task_prolog")):
+        _hook(draft, key, hook)
+    found = draft.said("PrologFlags")
+    flags = found[1].value if found else ""
+    if not {"alloc", "contain"} & set(flags.lower().split(",")):
+        draft.say("PrologFlags", f"{flags},Alloc" if flags else "Alloc", "hooks")
+
+
+def _hook(draft: Draft, key: str, hook: str) -> None:
+    """Ours alone, a file in the site's folder, or a launcher that runs ours and then the site's."""
+    ours = draft.place.etc / "hooks" / hook
+    found = draft.said(key)
+    if found is None:
+        draft.say(key, str(ours), "hooks")
+        return
+    value = found[1].value
+    if value == str(ours) or _calls(_script(draft, value), ours):
+        return
+    if not value.startswith("/"):
+        raise InputError(
+            str(found[0]), f"{key}={value} is no absolute path", line=found[1].line + 1
+        )
+    if key != "TaskProlog" and re.search(r"[*?\[]", value):
+        _drop_in(draft, key, Path(value), ours)
+        return
+    launcher = ours.with_name(f"site_{hook}")
+    draft.put(launcher, _launcher(hook, ours, value), "own", 0o755)
+    draft.say(key, str(launcher), "hooks")
+
+
+def _script(draft: Draft, value: str) -> str | None:
+    """The site's own script, where it is one and here."""
+    path = Path(value)
+    return draft.now(path) if path.is_absolute() else None
+
+
+def _calls(text: str | None, ours: Path) -> bool:
+    lines = (line.partition("#")[0] for line in (text or "").split("\n"))
+    return any(str(ours) in line for line in lines)
+
+
+def _launcher(hook: str, ours: Path, site: str) -> str:
+    return (
+        f"#!/bin/sh\n# dlqueue's {hook}, which always ends well and in time; then the site's own in"
+        " this process:\n# its exit status, its signals and its output are what Slurm sees.\n"
+        f'{shlex.quote(str(ours))}\nexec {shlex.quote(site)} "$@"\n'
+    )
+
+
+def _drop_in(draft: Draft, key: str, pattern: Path, ours: Path) -> None:
+    """Slurm runs what a pattern matches one by one, from z to a: ours comes first."""
+    names = [name for name in _DROPPED if fnmatchcase(name, pattern.name)]
+    if not names or re.search(r"[*?\[]", str(pattern.parent)):
+        why = f"{key}={pattern} matches no name that dlqueue would choose: call {ours} in a script"
+        raise InputError(str(draft.place.slurm_conf), why)
+    call = shlex.quote(str(ours))
+    says = "#!/bin/sh\n# dlqueue's; it always ends well and in time.\n"
+    text = f"{says}[ -x {call} ] && {call}\nexit 0\n"
+    draft.put(pattern.with_name(names[0]), text, "own", 0o755)
+
+
+def submit(draft: Draft) -> None:
+    """job_submit.lua beside slurm.conf, ours or the site's with ours behind it, and the plugin."""
+    lua = draft.place.etc / "lua"
+    shim = draft.place.slurm_conf.with_name("job_submit.lua")
+    text = draft.text(shim, "lua")
+    if text is None:
+        draft.put(shim, render_lua_folder(draft.settings(), lua)["job_submit.lua"], "lua")
+    elif not submit_lua.loads_ours(text):
+        draft.put(shim, submit_lua.joined(text, str(lua / "dlqueue.lua")), "lua")
+    found = draft.said("JobSubmitPlugins")
+    plugins = found[1].value.removeprefix("job_submit/") if found else ""
+    if "lua" not in re.split(r",(?:job_submit/)?", plugins):
+        draft.say("JobSubmitPlugins", f"{found[1].value},lua" if found else "lua", "submit")
+
+
+STEPS = (
+    Step("files", "settings, and what nodes and slurmctld read of them", files),
+    Step("service", "the advisor's unit and folders", service),
+    Step("hooks", "prolog, task prolog and epilog in slurm.conf", hooks),
+    Step("submit", "job_submit.lua and the plugin in slurm.conf", submit),
+)
+NAMES = tuple(step.name for step in STEPS)

@@ -1,0 +1,142 @@
+"""A job_submit.lua, tried before slurmctld reads it: its syntax, and made-up submissions.
+
+With dlqueue joined, each submission has to end as without: same answer, same writes, same words to
+the user; also where dlqueue itself fails. Run by the Lua that Slurm's plugin is linked with.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from slurm_ext.facts.errors import InputError, MissingError
+from slurm_ext.facts.render import lua_literal, render_lua_folder
+from slurm_ext.facts.settings import Settings
+
+MOCK = Path(__file__).with_name("mock.lua")
+TIMEOUT_S = 20
+PLUGIN_FOLDERS = ("usr/lib/*/slurm*", "usr/lib/slurm*", "usr/lib64/slurm*", "usr/local/lib/slurm*")
+VERSIONS = ("5.1", "5.3", "5.4", "5.2")  # Debian's Slurm, then SchedMD's packages
+_LINKED = re.compile(rb"liblua-?(5\.[1-4])\.so")
+_PLAIN = "function slurm_job_submit() return slurm.SUCCESS end\n" * 2
+
+
+@dataclass(frozen=True, slots=True)
+class Lua:
+    """An interpreter and its compiler (None: the interpreter loads the file instead)."""
+
+    version: str
+    lua: str
+    luac: str | None
+
+
+def linked_version(root: Path = Path("/")) -> str | None:
+    """The Lua that Slurm's job_submit plugin was built with, such as 5.1; None without plugin."""
+    found = chain.from_iterable(root.glob(f"{each}/job_submit_lua.so") for each in PLUGIN_FOLDERS)
+    for plugin in found:
+        if match := _LINKED.search(plugin.read_bytes()):
+            return match[1].decode()
+    return None
+
+
+def find_lua(version: str | None) -> Lua:
+    """An interpreter of that version, or of any where it is unknown. Raises MissingError."""
+    for number in [version] if version else VERSIONS:
+        names = (number, f"-{number}", number.replace(".", ""), "")
+        for name in names:
+            lua = shutil.which(f"lua{name}")
+            if lua and _version_of(lua) == number:
+                return Lua(number, lua, shutil.which(f"luac{name}"))
+    wanted = version or VERSIONS[0]
+    what = f"there is no Lua {wanted} to try job_submit.lua with before slurmctld reads it"
+    raise MissingError(what, f"install its interpreter (Debian: apt-get install lua{wanted})")
+
+
+def _version_of(lua: str) -> str:
+    done = subprocess.run([lua, "-v"], capture_output=True, text=True, timeout=TIMEOUT_S)  # noqa: PLW1510 - what it prints decides
+    match = re.search(r"Lua (\d\.\d)", done.stdout + done.stderr)
+    return match[1] if match else ""
+
+
+def check(lua: Lua, shim: Path, before: str | None, after: str, settings: Settings,
+          lua_folder: Path) -> Iterator[str]:  # fmt: skip
+    """Warnings about the file that `shim` is to become; `before` is None where there was none.
+
+    `lua_folder` is where dlqueue.lua will be. Raises InputError where the new file is not sound.
+    """
+    with TemporaryDirectory(prefix="dlqueue-") as name:
+        folder = Path(name)
+        _stage(settings, folder)
+        here = after.replace(
+            lua_literal(str(lua_folder / "dlqueue.lua")), lua_literal(f"{folder}/dlqueue.lua")
+        )
+        files = {"before.lua": _shim(before), "after.lua": here}
+        for file, text in files.items():
+            (folder / file).write_text(text, encoding="utf-8", errors="surrogateescape")
+        _syntax(lua, folder / "after.lua", shim)
+        yield from _compared(lua, folder, shim)
+
+
+def _shim(before: str | None) -> str:
+    return _PLAIN.replace("submit", "modify", 1) if before is None else before
+
+
+def _stage(settings: Settings, folder: Path) -> None:
+    """Our Lua as it will be, but with a switch and a socket of the trial's own."""
+    own = {"paths.kill_file": f"{folder}/off", "paths.socket": f"{folder}/none"}
+    tried = replace(settings, values={**settings.values, **own})
+    for name, text in render_lua_folder(tried, folder).items():
+        (folder / name).write_text(text)
+
+
+def _syntax(lua: Lua, file: Path, shim: Path) -> None:
+    load = f"assert(loadfile({lua_literal(str(file))}))"
+    command = [lua.luac, "-p", str(file)] if lua.luac else [lua.lua, "-e", load]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    if done.returncode:
+        said = done.stderr.strip().replace(str(file), str(shim)).splitlines()
+        raise InputError(str(shim), f"Lua {lua.version} refuses it: {said[0] if said else '?'}")
+
+
+def _compared(lua: Lua, folder: Path, shim: Path) -> Iterator[str]:
+    """What differs is an error; what could not be compared is a warning."""
+    before = _submissions(lua, folder, "before.lua", shim)
+    after = _submissions(lua, folder, "after.lua", shim)
+    broken = _submissions(lua, folder, "after.lua", shim, "broken")
+    for job, (asked, became) in after.items():
+        for tried, what in ((after, "with dlqueue"), (broken, "with a fault in dlqueue")):
+            if tried[job][1] != before[job][1]:
+                why = f"a made-up submission ({job}) ends otherwise {what}"
+                raise InputError(str(shim), f"{why}: {tried[job][1]}, not {before[job][1]}")
+        if "answer=error" in became:
+            yield f"{shim}: a made-up submission ({job}) fails in it, with or without dlqueue"
+        elif asked == 0 and "answer=0" in became and job != "srun":
+            raise InputError(str(shim), f"dlqueue is not asked about a submission ({job})")
+
+
+def _submissions(
+    lua: Lua, folder: Path, file: str, shim: Path, *words: str
+) -> Mapping[str, tuple[int, str]]:
+    """Each made-up job: how often dlqueue was asked, and what became of it."""
+    command = [lua.lua, str(MOCK), str(folder / file), f"{folder}/off", *words]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            cwd="/",
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(str(shim), f"a made-up submission takes over {TIMEOUT_S} s") from None
+    found = re.findall(r"^(\w+) asked=(\d+) (answer=.*)$", done.stdout, re.MULTILINE)
+    if done.returncode or not found:
+        said = (done.stdout + done.stderr).strip().replace(f"{folder}/{file}", str(shim))
+        raise InputError(str(shim), f"Lua {lua.version} cannot run it: {said[-300:]}")
+    return {job: (int(asked), became) for job, asked, became in found}

@@ -1,0 +1,50 @@
+"""A site's job_submit.lua with dlqueue behind it: two marked lines, whatever else the file does.
+
+Ours wraps the site's own function, so that every `return` of it is seen: what the site refuses
+stays refused, and dlqueue looks only at what the site lets through. Slurm's own example ends with a
+`return` of the chunk, behind which nothing may stand: ours then comes before it.
+"""
+
+import re
+
+from slurm_ext.facts.render import lua_literal
+
+_MARK = "-- dlqueue install"
+_BARE = ", the line before had no end"
+_OURS = re.compile(rf"^[^\n]*{_MARK}(?: 1({re.escape(_BARE)})?| 2)(?:\n|\Z)", re.MULTILINE)
+_LOADS = re.compile(r'"/[^"\n]*/dlqueue\.lua"')
+_RETURNS = re.compile(r"^\s*return\b(?!.*\bend\b)")
+_NO_CODE = re.compile(r"^\s*(?:--.*)?$")
+
+
+def loads_ours(text: str) -> bool:
+    """Whether the file loads dlqueue.lua already, by lines that somebody else wrote."""
+    return any(_LOADS.search(line) for line in text.split("\n") if not _NO_CODE.match(line))
+
+
+def joined(text: str, dlqueue_lua: str) -> str:
+    """The text with our two lines; `dlqueue_lua` is the path of that file."""
+    lines = text.split("\n")
+    code = [number for number, line in enumerate(lines) if not _NO_CODE.match(line)]
+    if code and _RETURNS.match(lines[code[-1]]):
+        lines[code[-1] : code[-1]] = _lines(dlqueue_lua, "")
+        return "\n".join(lines)
+    bare = text != "" and not text.endswith("\n")
+    ours = _lines(dlqueue_lua, _BARE if bare else "")
+    newline = "\n" if bare else ""
+    return text + newline + "".join(f"{line}\n" for line in ours)
+
+
+def without(text: str) -> str:
+    """The text with no line of ours."""
+    first, left = _OURS.search(text), _OURS.sub("", text)
+    if first is None or not first[1]:
+        return left
+    return left[: first.start()].removesuffix("\n") + left[first.start() :]
+
+
+def _lines(dlqueue_lua: str, bare: str) -> list[str]:
+    return [
+        f"local _, dlqueue = pcall(dofile, {lua_literal(dlqueue_lua)}) {_MARK} 1{bare}",
+        f"pcall(function() slurm_job_submit = dlqueue.after(slurm_job_submit) end) {_MARK} 2",
+    ]
