@@ -139,13 +139,13 @@ class Site:
         return key_of(JobInfo(job_id=0, user_name=self._slurm.plan.user), self.script(kind))
 
     def _bounds(self, ids: Mapping[str, int]) -> dict[str, float]:
-        """The lower bound that each job was started with or joined by, the lower where both."""
-        text = self._slurm.path(f"pairing{self._played}/pairing/decisions.jsonl").read_text()
+        """The lower bound that each job was freed with or joined by, the lower where both."""
+        files = sorted(self._slurm.path(f"pairing{self._played}/moves").glob("pair-*.jsonl"))
         kinds = {f"{job_id}.0": kind for kind, job_id in ids.items()}
         found: dict[str, float] = {}
-        for line in text.splitlines():
-            told: dict[str, Any] = json.loads(line)
-            if told.get("start"):
+        for line in [line for file in files for line in file.read_text().splitlines()]:
+            told: dict[str, Any] = json.loads(line)["after"]
+            if told.get("free"):
                 for job, low in told["at_least"].items():
                     found[kinds[job]] = min(low, found.get(kinds[job], 1.0))
         return found

@@ -13,7 +13,7 @@ from slurm_ext.cluster.records import JobInfo
 from slurm_ext.control.pairing_jobs import ANEW, Seen, id_of, key_of, look, name_of, opted_in, words
 from slurm_ext.control.pairing_kept import Memory, PairingFolder
 from slurm_ext.control.pairing_leases import Leases
-from slurm_ext.control.pairing_telling import row, running_rows, status
+from slurm_ext.control.pairing_telling import moved, parted, running_rows, status
 from slurm_ext.control.pairing_watch import Watch
 from slurm_ext.facts.errors import SlurmError
 from slurm_ext.facts.settings import Settings
@@ -53,7 +53,11 @@ class Pairing:
     @property
     def acts(self) -> bool:
         """Whether anything is changed at all."""
-        return bool(self._settings["sharing.pairing"] == "act")
+        return self._mode == "act"
+
+    @property
+    def _mode(self) -> str:
+        return str(self._settings["sharing.pairing"])
 
     def round(self) -> tuple[Step, ...]:
         """Look, decide, act; what becomes of each waiting job. Raises SlurmError."""
@@ -65,16 +69,15 @@ class Pairing:
         waiting, running, places = self._state(seen, jobs, now_s)
         overdue = frozenset(one.job for one in waiting if self._leases.overdue(one.job))
         steps = steer(waiting, running, places, self._known(), rules=rules, overdue=overdue)
-        self._note(steps, now_s)
         if self.acts:
             several = sum(place.free_cpus > 0 for place in places) > 1
             self._leases.charge(steps, now_s)
             self._released |= self._leases.carry_out(steps, now_s, bind=several)
+        self._note(steps, now_s)
         apart = kept_apart(self.memory.grudges, now_s)
-        mode = str(self._settings["sharing.pairing"])
         left_alone = {**seen.left_alone, **dict.fromkeys(self._given_up, "left to Slurm")}
         rows = running_rows(seen.running, self._watch.speeds())
-        self._folder.tell(status(now_s, mode, steps, rows, left_alone, apart))
+        self._folder.tell(status(now_s, self._mode, steps, rows, left_alone, apart))
         return steps
 
     def restore(self) -> int:
@@ -164,8 +167,8 @@ class Pairing:
         info = seen.infos[last.job]
         anew = ANEW in words(info) and info.requeues
         done = "requeued" if anew else "kept apart the next time"
-        entry = {"job": hurt.job, "found": verdict.value, "beside": keys, "done": done}
-        self._folder.note({"t_s": round(now_s, 3), "acted": self.acts, **entry})
+        names, again = [one.job for one in here], last.job if anew else None
+        self._folder.note(parted(hurt.job, again, verdict, names, now_s, self._mode))
         log.warning("%s: job %s %s: %s", hurt.place, hurt.job, verdict.value, done)
         if self.acts:
             self._folder.keep(self.memory)
@@ -182,9 +185,8 @@ class Pairing:
 
     def _note(self, steps: Iterable[Step], now_s: float) -> None:
         """Into the ledger, where it is not what was said last of the job."""
-        said = {}
-        for step in steps:
-            said[step.job] = text = f"{step.start} {step.place} {step.reason}"
-            if self._said.get(step.job) != text:
-                self._folder.note({"t_s": round(now_s, 3), "acted": self.acts, **row(step)})
+        said = {step.job: f"{step.start} {step.place} {step.reason}" for step in steps}
+        new = [step for step in steps if self._said.get(step.job) != said[step.job]]
+        lease_s = self._settings["sharing.lease_s"]
+        self._folder.note([moved(step, now_s, self._mode, lease_s) for step in new])
         self._said = said

@@ -3,20 +3,20 @@
 import fcntl
 import json
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from slurm_ext.control.ledger import Ledger
 from slurm_ext.control.pairing_jobs import Lease
 from slurm_ext.facts.errors import InputError
+from slurm_ext.facts.moves import Move
 from slurm_ext.node.files import read_bounded, write_whole
 from slurm_ext.policy.companions import Grudge
 
 VERSION = 1
 MAX_BYTES = 1 << 24
-MAX_LEDGER_BYTES = 1 << 22
 
 
 @dataclass(slots=True)
@@ -54,6 +54,7 @@ class PairingFolder:
 
     def __init__(self, state_dir: Path) -> None:
         self.path = state_dir / "pairing"
+        self._ledger = Ledger(state_dir, "pair")
 
     def lock(self) -> int:
         """The right to steer this cluster's jobs, until the process ends. Raises InputError."""
@@ -81,14 +82,9 @@ class PairingFolder:
         text = json.dumps(memory.as_json()).encode()
         write_whole(str(self.path / "kept.json"), text, durable=False)
 
-    def note(self, entry: Mapping[str, Any]) -> None:
-        """One line more in the ledger, which begins anew when it has grown."""
-        path = self.path / "decisions.jsonl"
-        with suppress(FileNotFoundError):
-            if path.stat().st_size > MAX_LEDGER_BYTES:
-                path.replace(path.with_suffix(".jsonl.1"))
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
+    def note(self, moves: Sequence[Move]) -> None:
+        """Into the ledger of moves, from which history and `explain` have them."""
+        self._ledger.write(moves)
 
     def tell(self, status: Mapping[str, Any]) -> None:
         """What `dlqueue control status --pairs` shows."""
@@ -116,7 +112,7 @@ class Nowhere(PairingFolder):
     def keep(self, memory: Memory) -> None:
         """Not at all."""
 
-    def note(self, entry: Mapping[str, Any]) -> None:
+    def note(self, moves: Sequence[Move]) -> None:
         """Not at all."""
 
     def tell(self, status: Mapping[str, Any]) -> None:

@@ -1,8 +1,12 @@
-"""What the pairing says: rows for its status and its ledger. Pure."""
+"""What the pairing says: rows for its status, and moves for the ledger. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from slurm_ext.control.pairing_jobs import id_of
+from slurm_ext.facts.moves import Move
+from slurm_ext.policy.companions import Found
 from slurm_ext.policy.sharing import Candidate
 from slurm_ext.policy.steering import Step
 
@@ -12,6 +16,43 @@ def row(step: Step) -> dict[str, Any]:
     lows = {job: round(s.low, 3) for job, s in step.pair.speeds.items()} if step.pair else {}
     told = {"job": step.job, "start": step.start, "place": step.place, "reason": step.reason}
     return {**told, "at_least": lows}
+
+
+def moved(step: Step, now_s: float, mode: str, lease_s: float) -> Move:
+    """The same for the ledger of moves."""
+    told = row(step)
+    where = f" on {step.place}" if step.place else ""
+    done = f"StartTime=now{where}" if step.start else f"StartTime=now+{lease_s:.0f}"
+    after = {name: told[name] for name in ("start", "place", "at_least")}
+    return replace(_of(step.job, done, step.reason, now_s, mode), after=after)
+
+
+def parted(
+    hurt: str, again: str | None, verdict: Found, beside: Sequence[str], now_s: float, mode: str
+) -> tuple[Move, ...]:
+    """A pair that was found to go badly: of whom it hurt, and of `again`, who starts anew for it.
+
+    `beside`: all jobs on the node.
+    """
+    others = ", ".join(str(id_of(job)) for job in beside if job != hurt)
+    why = f"{verdict.value} beside job {others}"
+    done = f"requeue {id_of(again)}" if again else "kept apart the next time"
+    moves = [_of(hurt, done, why, now_s, mode)]
+    if again is not None and again != hurt:
+        moves.append(_of(again, "requeue", f"beside it job {id_of(hurt)} was {why}", now_s, mode))
+    return tuple(moves)
+
+
+def _of(job: str, done: str, why: str, now_s: float, mode: str) -> Move:
+    return Move(
+        at_s=round(now_s, 3),
+        kind="pair",
+        mode=mode,
+        subject=str(id_of(job)),
+        job_id=id_of(job),
+        done=done,
+        why=why,
+    )
 
 
 def running_rows(

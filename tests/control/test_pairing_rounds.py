@@ -1,6 +1,5 @@
 """The cluster's pairing: leases that end by themselves, nobody held, everything noted before."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from slurm_ext.control.pairing_jobs import Lease, key_of
 from slurm_ext.control.pairing_kept import Memory, PairingFolder
 from slurm_ext.control.pairing_watch import Watch
 from slurm_ext.facts.errors import InputError, SlurmError
+from slurm_ext.facts.moves import Move, move_of
 from slurm_ext.facts.settings import Settings
 from slurm_ext.facts.sharing import Evidence, Solo, Speed
 
@@ -29,6 +29,12 @@ class Disk:
         """The lower bound."""
         low = 0.4 if job.key in DISK and any(one.key in DISK for one in beside) else 0.95
         return Speed(mean=low, low=low, high=1.0, evidence=Evidence.PAIR)
+
+
+def moves_in(state_dir: Path) -> list[Move]:
+    """What the ledger has, in order."""
+    files = sorted((state_dir / "moves").iterdir())
+    return [move_of(line) for file in files for line in file.read_bytes().splitlines(keepends=True)]
 
 
 class Here:
@@ -148,11 +154,9 @@ def test_shadow_changes_nothing_and_says_what_it_would(tmp_path: Path) -> None:
     here.jobs(runs(1), job(2), job(3))
     assert here.asked() == []
     assert here.asked() == []
-    lines = (here.folder.path / "decisions.jsonl").read_text().splitlines()
-    told = [json.loads(line) for line in lines]
-    assert [(one["job"], one["start"], one["acted"]) for one in told] == [
-        ("2.0", False, False),
-        ("3.0", True, False),
+    assert [(one.job_id, one.mode, one.done) for one in moves_in(tmp_path)] == [
+        (2, "shadow", "StartTime=now+100"),
+        (3, "shadow", "StartTime=now on n1"),
     ]
     status = here.folder.told()
     assert status is not None
@@ -243,10 +247,13 @@ def test_a_refused_command_hurts_nobody(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     ("comment", "done"),
-    [("dlqueue=share", "kept apart the next time"), ("dlqueue=share dlqueue=requeue", "requeued")],
+    [
+        ("dlqueue=share", [(1, "kept apart the next time")]),
+        ("dlqueue=share dlqueue=requeue", [(1, "requeue 3"), (3, "requeue")]),
+    ],
 )
 def test_a_pair_below_the_floor_is_parted_and_remembered(
-    tmp_path: Path, comment: str, done: str
+    tmp_path: Path, comment: str, done: list[tuple[int, str]]
 ) -> None:
     """Alone a job sets its scale; half of it beside another, for a while, parts the two."""
     here = Here(tmp_path)
@@ -258,10 +265,10 @@ def test_a_pair_below_the_floor_is_parted_and_remembered(
         here.readings["1.0"] = (float(second), count)
         here.pairing.round()
         count += 5e9 if both else 1e10
-    told = [json.loads(x) for x in (here.folder.path / "decisions.jsonl").read_text().splitlines()]
-    (found,) = [one for one in told if "found" in one]
-    assert (found["job"], found["done"]) == ("1.0", done)
-    assert ("requeue", 3, None) in here.client.asked or done != "requeued"
+    told = [one for one in moves_in(tmp_path) if "below its floor" in one.why]
+    assert [(one.job_id, one.done) for one in told] == done
+    assert told[0].why == "below its floor for a while beside job 3"
+    assert (("requeue", 3, None) in here.client.asked) == (len(done) == 2)
     keys = {key_of(job(n), SCRIPTS[n]) for n in (1, 3)}
     assert set(here.folder.load().grudges) == {frozenset(keys)}
     here.jobs(runs(1), job(3))

@@ -115,9 +115,9 @@ def test_the_one_that_fits_starts_and_the_other_waits_for_its_turn(
     slurm.wait(filler)
     until(rounds(controller, lambda: state(slurm, computing) == "RUNNING"), "it did not start")
     assert state(slurm, reader) == "PENDING"
-    lines = (tmp_path / "pairs/pairing/decisions.jsonl").read_text().splitlines()
-    told = [json.loads(line) for line in lines]
-    assert any(one["job"] == f"{computing}.0" and one["start"] for one in told)
+    (ledger,) = (tmp_path / "pairs/moves").iterdir()
+    told = [json.loads(line) for line in ledger.read_text().splitlines()]
+    assert any(one["job_id"] == computing and one["after"]["start"] for one in told)
     assert controller.restore() >= 1
     until(lambda: freed(slurm, reader), "the reader is still put off")
     for gate in gates:
