@@ -9,7 +9,7 @@ from typing import Any
 from slurm_ext.facts.keys import keys_of
 from slurm_ext.facts.measure import loader_run
 from slurm_ext.facts.records import Level, LoaderRun, Outcome, Submission
-from slurm_ext.history import rows
+from slurm_ext.history import energy, rows
 from slurm_ext.history.decisions import claim_for_run, keys_for_run
 from slurm_ext.history.names import KEY_COLUMNS, LOADER_COLUMNS
 from slurm_ext.history.verdict import verdict
@@ -45,10 +45,10 @@ class Rows:
 
 def rows_of(record: Mapping[str, Any]) -> Rows:
     """Everything that the record will be in the database. Raises RecordError."""
-    loader = _evidence_in(record)
+    loader, counters = _evidence_in(record), rows.counter_rows(record)
     return Rows(
-        run=rows.run_row(record),
-        counters=rows.counter_rows(record),
+        run=(*rows.run_row(record), *energy.energy_of(counters)),
+        counters=counters,
         corunners=rows.corunner_rows(record),
         timeline=rows.packed(record.get("timeline")),
         probes=rows.packed(record.get("probe")),
@@ -68,12 +68,10 @@ def _evidence_in(record: Mapping[str, Any]) -> LoaderRun | None:
         return None
 
 
-_PLACES = ", ".join("?" * (len(rows.RUN_COLUMNS) + 1))
-_INSERT_RUN = f"INSERT INTO runs ({', '.join(rows.RUN_COLUMNS)}, ingested_s) VALUES ({_PLACES})"
-_UPDATE_RUN = (
-    f"UPDATE runs SET {', '.join(f'{name} = ?' for name in rows.RUN_COLUMNS)}, ingested_s = ?"
-    " WHERE id = ?"
-)
+_RUN_NAMES = (*rows.RUN_COLUMNS, *energy.COLUMNS, "ingested_s")
+_PLACES = ", ".join("?" * len(_RUN_NAMES))
+_INSERT_RUN = f"INSERT INTO runs ({', '.join(_RUN_NAMES)}) VALUES ({_PLACES})"
+_UPDATE_RUN = f"UPDATE runs SET {', '.join(f'{name} = ?' for name in _RUN_NAMES)} WHERE id = ?"
 _LOADER_NAMES = ("run", *LOADER_COLUMNS, *KEY_COLUMNS)
 _INSERT_LOADER = (
     f"INSERT INTO loader_runs ({', '.join(_LOADER_NAMES)})"

@@ -46,6 +46,13 @@ def _joined(value: Any) -> str:
     return ",".join(_text(name)[:_MAX_NAME].replace(",", "_") for name in value)
 
 
+def _models(value: Any) -> str | None:
+    """The node's kinds of GPU; None where only their number is told."""
+    if not isinstance(value, list) or not value:
+        return None
+    return " + ".join(sorted({_text(name)[:_MAX_NAME] for name in value})[:_MAX_SHARED])
+
+
 def _count(value: Any) -> int:
     return len(value) if isinstance(value, list) else _whole(value)
 
@@ -92,6 +99,7 @@ _COLUMNS = (
     _Column("node_cores", "host", "cores", _whole),
     _Column("node_mem_bytes", "host", "mem_bytes", _whole),
     _Column("node_gpus", "host", "gpus", _count),
+    _Column("node_gpu_model", "host", "gpus", _models),
     _Column("boot_id", "host", "boot_id", _text),
     _Column("kernel", "host", "kernel", _text),
 )

@@ -177,9 +177,27 @@ def ledger_of_moves(db: "Database") -> None:
     db.execute("CREATE INDEX moves_at ON moves (at_s)")
 
 
+def energy_of_runs(db: "Database") -> None:
+    """Joules of a run's GPUs and of its node (energy.py), and what GPUs the node has.
+
+    Runs that were recorded before get theirs from their counters; their node's GPUs stay unknown.
+    """
+    for column in ("node_gpu_model TEXT", "gpu_energy_j REAL", "node_energy_j REAL"):
+        db.execute(f"ALTER TABLE runs ADD COLUMN {column}")
+    for column, names in (
+        ("gpu_energy_j", "'gpu_energy'"),
+        ("node_energy_j", "'node_energy_cpu', 'node_energy_dram'"),
+    ):
+        db.execute(
+            f"UPDATE runs SET {column} = e.joules FROM (SELECT c.run, sum(c.value) AS joules"
+            " FROM counters c JOIN counter_names n ON n.id = c.counter"
+            f" WHERE n.name IN ({names}) AND c.value >= 0 GROUP BY c.run) e WHERE e.run = runs.id"
+        )
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     *(first_tables, whole_runs, queued_runs, doubted_runs),
-    *(shared_decisions, shared_places, ledger_of_moves),
+    *(shared_decisions, shared_places, ledger_of_moves, energy_of_runs),
 )
 
 
