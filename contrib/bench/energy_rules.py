@@ -1,0 +1,66 @@
+"""The published wake and sleep rule (CES, Hu et al., SC '21), and forecasts to hold ours against.
+
+    h past slots, f slots ahead; nodes sleep where demand falls, past and foretold by th_h and th_f
+
+The published features of slots more than three hours ahead are made of demand not known then; here
+what is not known is as the furthest that is.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slurm_ext.simulate.energy import Outcome, Series
+
+Array = NDArray[np.float64]
+AHEAD = 18  # slots
+
+
+@dataclass(frozen=True, slots=True)
+class Ces:
+    """The published parameters of one cluster, in slots and nodes."""
+
+    h: int
+    f: int
+    th_h: float
+    th_f: float
+    th_d: int
+    buffer: int
+    keep: int
+
+
+PUBLISHED = {"philly": Ces(2, 30, 0.1, 0, 1, 20, 10), "venus": Ces(3, 18, 0.5, 1, 2, 5, 12)}
+
+
+def ces(series: Series, rule: Ces, foretold: Array, *, perfect: bool = False) -> Outcome:
+    """`foretold`: for every slot its demand AHEAD slots later. All nodes are awake at first."""
+    outcome, awake, stable = Outcome(), int(series.total[0]), 0
+    need = series.need.astype(np.float64)
+    for slot, total in enumerate(series.total):
+        before = awake = min(awake, int(total))
+        woken = None
+        if awake < need[slot]:
+            awake, stable = int(min(total, need[slot] + rule.buffer)), slot + rule.keep
+            woken = awake - before or None
+        near, far = (
+            _ahead(need, foretold, slot, rule.f * times, perfect=perfect) for times in (1, 2)
+        )
+        past = need[max(0, slot - rule.h) : slot]
+        falls = len(past) > 0 and past.mean() - need[slot] >= rule.th_h
+        if falls and need[slot] - near >= rule.th_f and slot >= stable:
+            stable, wanted = slot, int(min(awake, need[slot] + rule.buffer))
+            if near >= far and awake - wanted >= rule.th_d:
+                awake = wanted
+        short = max(0, int(need[slot]) - before)
+        needed = int(need[slot])
+        outcome.add(total=int(total), needed=needed, powered=awake, short=short, woken=woken)
+    return outcome
+
+
+def _ahead(need: Array, foretold: Array, slot: int, count: int, *, perfect: bool) -> float:
+    """The mean demand of the next slots, by what was foretold AHEAD slots before each."""
+    if perfect:
+        return float(need[slot : slot + count].mean())
+    made = np.minimum(np.arange(slot, slot + count) - AHEAD, slot)
+    return float(foretold[np.maximum(made, 0)].mean())
