@@ -29,6 +29,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--slurm-conf", type=Path, metavar="FILE", help="slurm.conf of the site")
     parser.add_argument(
+        "--units", type=Path, metavar="DIR", default=Path("/etc/systemd/system"),
+        help="where systemd's units are",
+    )  # fmt: skip
+    parser.add_argument(
         "--reconfigure", action="store_true",
         help="then `scontrol reconfigure`; what Slurm does not take is put back",
     )  # fmt: skip
@@ -71,6 +75,8 @@ def _named(args: argparse.Namespace) -> Steps:
 
 def _place(args: argparse.Namespace) -> "tuple[Place, Settings]":
     """Where the site's files are, and its settings as they are now."""
+    from dataclasses import replace
+
     from slurm_ext.facts.errors import UsageError
     from slurm_ext.facts.settings import DEFAULT_PATH, Settings, parse
     from slurm_ext.install.place import Place
@@ -82,7 +88,7 @@ def _place(args: argparse.Namespace) -> "tuple[Place, Settings]":
     found = place.read(config)
     settings = parse(found.text, str(config)) if found else Settings()
     conf = args.slurm_conf or settings["paths.slurm_conf"] or os.environ.get("SLURM_CONF") or CONF
-    return Place(place.root, place.etc, Path(conf).absolute()), settings
+    return replace(place, slurm_conf=Path(conf).absolute(), units=args.units), settings
 
 
 def _in_use(
@@ -101,7 +107,6 @@ def _in_use(
 
 def _tried(plan: "Plan", place: "Place") -> list[str]:
     """Warnings about a job_submit.lua that is to be changed, after trying it. Raises InputError."""
-    from slurm_ext.facts.settings import parse
     from slurm_ext.install.submit_check import check, find_lua, linked_version
 
     shim, lua = place.slurm_conf.with_name("job_submit.lua"), place.etc / "lua"
@@ -111,11 +116,9 @@ def _tried(plan: "Plan", place: "Place") -> list[str]:
         return []
     if not any(change.path == shim or change.path.parent == lua for change in plan.real):
         return []
-    toml = files[place.etc / "dlqueue.toml"].then
-    settings = parse(toml.text if toml else "", str(place.etc / "dlqueue.toml"))
     before = None if ours.base is None else ours.base.text
     version = linked_version(place.root)
-    found = list(check(find_lua(version), shim, before, ours.then.text, settings, lua))
+    found = list(check(find_lua(version), shim, before, ours.then.text, plan.settings, lua))
     missing = "Slurm's plugin job_submit_lua.so is not here: slurmctld will not start with it"
     return found if version else [*found, missing]
 

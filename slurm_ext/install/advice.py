@@ -5,16 +5,15 @@ from pathlib import Path
 
 from slurm_ext.install.place import Place
 from slurm_ext.install.plan import Plan
-from slurm_ext.install.steps import UNIT
 
 
 def next_steps(plan: Plan, place: Place, held: frozenset[Path]) -> Iterator[str]:
     """One line each, in order of doing."""
     real = {change.path: change for change in plan.real}
     shared = [change for change in plan.real if change.kind == "conf"]
-    if UNIT in real:
+    if place.unit in real:
         begin = "systemctl daemon-reload"
-        made = real[UNIT].then is not None
+        made = real[place.unit].then is not None
         yield (
             f"{begin}; systemctl enable --now dlqueue"
             if made

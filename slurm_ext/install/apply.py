@@ -156,8 +156,8 @@ def _folder(place: Place, path: Path, mode: int, user: str, done: _Done) -> None
         _folder(place, path.parent, 0o755, "", done)
     real.mkdir()
     done.folders.append(path)
-    owner = user_of(user) if user else None
-    if owner is not None and owner[0] != os.geteuid():
+    owner = user_of(user) if user and os.geteuid() == 0 else None
+    if owner is not None:
         os.chown(real, owner[0], owner[1])
     real.chmod(mode)
 

@@ -48,6 +48,12 @@ class Place:
     root: Path
     etc: Path
     slurm_conf: Path
+    units: Path = Path("/etc/systemd/system")
+
+    @property
+    def unit(self) -> Path:
+        """The advisor's systemd unit."""
+        return self.units / "dlqueue.service"
 
     def real(self, path: Path) -> Path:
         """The file behind `path`, links followed. Raises InputError where they lead out of root."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
 
+from slurm_ext.facts.settings import Settings
 from slurm_ext.install.draft import Draft, Read
 from slurm_ext.install.kept import MOST_KNOWN, Entry, Kept, Kind
 from slurm_ext.install.place import Content, Place
@@ -56,6 +57,7 @@ class Plan:
     """Everything that is to be done, in order."""
 
     steps: frozenset[str]
+    settings: Settings  # as dlqueue.toml has them, or is to have them
     changes: tuple[Change, ...]
     folders: dict[Path, tuple[int, str]]
     links: dict[Path, Path]
@@ -87,6 +89,7 @@ def make_plan(wanted: Collection[str], place: Place, read: Read, kept: Kept,
     changes.sort(key=lambda change: _LAST if change.then is None else _TURN[change.kind])
     return Plan(
         steps=frozenset(wanted),
+        settings=draft.settings(),
         changes=tuple(changes),
         folders=draft.folders,
         links=draft.links,

@@ -15,10 +15,10 @@ from slurm_ext.install import submit_lua
 from slurm_ext.install.draft import Draft
 from slurm_ext.install.place import user_of
 
-UNIT = Path("/etc/systemd/system/dlqueue.service")
 _UNIT_TEXT = Path(__file__).with_name("dlqueue.service")
 _SHIPPED = "/opt/dlqueue/bin/dlqueue"
 _DROPPED = ("zz-dlqueue", "zz-dlqueue.sh", "99-dlqueue", "99-dlqueue.sh")
+_AT_ALLOCATION = {"alloc", "contain", "x11"}  # the latter two imply the first (slurm.conf(5))
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
@@ -60,7 +60,7 @@ def service(draft: Draft) -> None:
     unit = _UNIT_TEXT.read_text(encoding="utf-8")
     unit = unit.replace("User=slurm", f"User={user}")
     unit = unit.replace("Group=slurm", f"Group={known[2] if known else user}")
-    draft.give(UNIT, unit.replace(_SHIPPED, str(_program(draft))))
+    draft.give(draft.place.unit, unit.replace(_SHIPPED, str(_program(draft))))
     draft.folders[settings.state_dir] = (0o755, user)
     if settings["node.transport"] == "folder":
         spool, shared = settings.state_dir / "spool", Path(settings["node.folder"])
@@ -83,7 +83,7 @@ def hooks(draft: Draft) -> None:
         _hook(draft, key, hook)
     found = draft.said("PrologFlags")
     flags = found[1].value if found else ""
-    if not {"alloc", "contain"} & set(flags.lower().split(",")):
+    if not _AT_ALLOCATION & set(flags.lower().split(",")):
         draft.say("PrologFlags", f"{flags},Alloc" if flags else "Alloc", "hooks")
 
 
