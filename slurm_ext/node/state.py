@@ -1,7 +1,9 @@
 """What is known of one unfinished job, in `state/<key>.json`; and who may touch it.
 
 Whoever holds the lock owns the job: its sampler while it lives, then whoever finishes the record.
-A lock dies with its holder, so a killed sampler is simply one whose lock is free.
+A lock dies with its holder, so a killed sampler is simply one whose lock is free: a POSIX record
+lock, for a child that is forked does not hold it too, as it would flock's. Such a lock also goes
+when its process closes any other descriptor of the file; so nobody opens a lock that it holds.
 """
 
 from __future__ import annotations
@@ -24,16 +26,21 @@ RESERVE_BYTES = 64 * 1024
 POLL_S = 0.001
 
 
+_held: set[tuple[int, int, int]] = set()  # process, device and inode: what we have ourselves
+
+
 class Lock:
     """The exclusive right to one job's state; released with the process at the latest."""
 
     def __init__(self, fd: int) -> None:
-        self.fd = fd
+        self.fd, self._name = fd, _name(os.fstat(fd))
+        _held.add(self._name)
 
     def __enter__(self) -> Lock:
         return self
 
     def __exit__(self, *_: object) -> None:
+        _held.discard(self._name)
         os.close(self.fd)
 
     def sign(self) -> None:
@@ -42,19 +49,36 @@ class Lock:
 
 
 def lock(path: str, wait_s: float = 0.0) -> Lock | None:
-    """The lock at `path`, waiting at most `wait_s`; None while another process holds it."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    """The lock at `path`, waiting at most `wait_s`; None while somebody holds it."""
     deadline = time.monotonic() + wait_s
     while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(fd, 0)  # an earlier holder's signature
-            return Lock(fd)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                os.close(fd)
-                return None
-            time.sleep(POLL_S)
+        found = _attempt(path)
+        if found is not None or time.monotonic() >= deadline:
+            return found
+        time.sleep(POLL_S)
+
+
+def _attempt(path: str) -> Lock | None:
+    try:
+        if _name(os.stat(path, follow_symlinks=False)) in _held:
+            return None
+    except FileNotFoundError:
+        pass
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(fd, 0)  # an earlier holder's signature
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    except OSError:
+        os.close(fd)
+        raise
+    return Lock(fd)
+
+
+def _name(found: os.stat_result) -> tuple[int, int, int]:
+    return os.getpid(), found.st_dev, found.st_ino
 
 
 def holder(path: str) -> int | None:

@@ -270,11 +270,12 @@ def test_an_epilog_killed_before_it_took_over_is_completed_by_the_next_hook(node
 
 
 def _free(path: str) -> bool:
-    """A reader that the sampler has just forked holds the job until it drops that too."""
+    """Whether nobody holds it: a signal is delivered in its own time."""
     held = state.lock(path)
-    if held is not None:
-        os.close(held.fd)
-    return held is not None
+    if held is None:
+        return False
+    with held:
+        return True
 
 
 # -- full and read-only disks -------------------------------------------------------------------
