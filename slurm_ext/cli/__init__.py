@@ -16,6 +16,7 @@ COMMANDS = {
     "history": "list, show and export the runs it learned from",
     "train": "fit priors, slowdowns and run times; promote what later runs bear out",
     "serve": "run the advisor that slurmctld asks",
+    "report": "what was gained, wasted, predicted and decided: a page, or figures",
     "simulate": "replay a trace under several queue policies, side by side",
     "control": "move CPUs and workers among the jobs that run on a node",
     "install": "write dlqueue's files and join it to slurm.conf, hooks and job_submit.lua",

@@ -152,4 +152,11 @@ TABLE: tuple[Setting, ...] = (
     *LOOPS,
     number("history.retention_days", 730, 1, 36500, "Runs older than this are forgotten"),
     number("history.busy_timeout_ms", 5000, 100, 60000, "Longest wait for a locked history"),
+    choice(
+        "report.users",
+        "names",
+        ("names", "pseudonyms", "none"),
+        "How a report calls people; other than names, it tells no job names and job ids either",
+    ),
+    path("report.templates", "", "A folder of templates in place of ours; or empty", empty=True),
 )

@@ -1,0 +1,39 @@
+"""A whole file or none: written beside its place, made durable, then put in it."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from slurm_ext.facts.errors import InputError
+
+MODE = 0o640  # other users' job names are private
+
+
+def put_file(path: Path, text: str) -> None:
+    """Write `path`; where that fails, what stood there still does. Raises InputError."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        _write(beside, text)
+        beside.replace(path)
+        _sync(path.parent)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        left = "; what was there before is untouched" if path.is_file() else ""
+        raise InputError(str(path), f"cannot be written: {error.strerror}{left}") from None
+
+
+def _write(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, MODE)
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

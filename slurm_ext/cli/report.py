@@ -1,0 +1,107 @@
+"""`dlqueue report`: what was gained, wasted, predicted and decided, as a page or as figures.
+
+Schema of --json: report/formats.py's `document`.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from slurm_ext.facts.settings import Settings
+    from slurm_ext.report.tables import Report
+
+HELP = "Write what dlqueue gained, what the cluster wastes, and how predictions came out."
+FORMATS = ("html", "md", "csv", "json")
+USERS = ("names", "pseudonyms", "none")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
+    parser.add_argument(
+        "--format", choices=FORMATS, help="by FILE's ending; else html to a file, md without one"
+    )
+    parser.add_argument("--since", help="runs that ended since: 7d, 12h, 2026-01-31")
+    parser.add_argument("--until", help="runs that ended before: 2026-01-31T08:00")
+    parser.add_argument("--account", help="only this account's runs")
+    parser.add_argument("--users", choices=USERS, help="how people are called (report.users)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask, then write; raises UsageError, HistoryError, InputError."""
+    from slurm_ext.cli.put_file import put_file
+    from slurm_ext.facts.settings import load
+    from slurm_ext.report.formats import written
+
+    settings = load(args.config)
+    form = _format(args)
+    site = Path(settings["report.templates"]) if settings["report.templates"] else None
+    with _progress() as told:
+        report = _asked(args, settings, told)
+        told("writing")
+        text, faults = written(report, form, site)
+    for fault in faults:
+        print(f"dlqueue report: {fault}", file=sys.stderr)
+    if args.output is None:
+        sys.stdout.write(text)
+    else:
+        put_file(args.output, text)
+    return 0
+
+
+def _asked(args: argparse.Namespace, settings: "Settings", told: Callable[[str], None]) -> "Report":
+    from slurm_ext.facts.errors import UsageError
+    from slurm_ext.history.store import open_history
+    from slurm_ext.report.whole import report_of
+
+    since_s, until_s = (_seconds(args, name) for name in ("since", "until"))
+    if since_s is not None and until_s is not None and since_s >= until_s:
+        raise UsageError(f"--since {args.since} is not before --until {args.until}")
+    path = settings.state_dir / "history.db"
+    timeout_ms = settings["history.busy_timeout_ms"]
+    with open_history(path, busy_timeout_ms=timeout_ms, read_only=True) as history:
+        return report_of(
+            history,
+            settings,
+            since_s=since_s,
+            until_s=until_s,
+            account=args.account,
+            users=args.users,
+            told=told,
+        )
+
+
+def _format(args: argparse.Namespace) -> str:
+    if args.json:
+        return "json"
+    if args.format is not None:
+        return str(args.format)
+    if args.output is None:
+        return "md"
+    ending = args.output.suffix.removeprefix(".")
+    return ending if ending in FORMATS else "html"
+
+
+def _seconds(args: argparse.Namespace, name: str) -> float | None:
+    from slurm_ext.cli.when import seconds_of
+
+    text = getattr(args, name)
+    return None if text is None else seconds_of(f"--{name}", text, time.time())
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Says what is being done, on stderr, where that is a terminal."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status("reading") as status:
+        yield status.update

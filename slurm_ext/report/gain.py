@@ -1,0 +1,177 @@
+"""What dlqueue gained: jobs that it changed against jobs like them that it left alone by chance.
+
+Each rate is divided by what was believed of that job as written, which makes jobs of all sizes one
+kind of number and favours neither group: the draw decides who is changed, not the belief.
+"""
+
+from collections import defaultdict
+from math import exp, log
+
+from slurm_ext.report.asked import Asked, Row
+from slurm_ext.report.figures import FEWEST, Group, Ratio, gain, quantile, share
+from slurm_ext.report.tables import Chart, Column, Section, Series, Table
+from slurm_ext.report.words import change, percent
+
+PER_DOUBLING = 16  # bins
+GROUPS = ("changed", "left alone (control)")
+NO_GAIN = "not measured"
+
+RATIOS = f"""
+SELECT holdout, CAST(floor(x * {PER_DOUBLING / log(2)}) AS INT) AS bin,
+    count(*), sum(x), sum(x * x), sum(wish)
+FROM (
+    SELECT d.holdout, avg(ln(c.samples_per_s / d.before_samples_per_s)) AS x,
+        avg(ln(d.after_samples_per_s / d.before_samples_per_s)) AS wish
+    FROM chosen c JOIN decisions d ON d.token = c.decision
+    WHERE d.mode = 'act' AND d.action = 'change' AND c.samples_per_s > 0
+        AND d.before_samples_per_s > 0 AND d.after_samples_per_s > 0
+    GROUP BY d.id)
+GROUP BY holdout, bin ORDER BY holdout, bin"""
+ENDS = """
+SELECT d.holdout, count(*), sum(c.state IN ('FAILED', 'OUT_OF_MEMORY', 'TIMEOUT'))
+FROM chosen c JOIN decisions d ON d.token = c.decision
+WHERE d.mode = 'act' AND d.action = 'change' GROUP BY d.holdout"""
+CORES = """
+SELECT sum(max(0, saved)), sum(max(0, -saved)), count(*) FROM (
+    SELECT c.core_hours * (1.0 * d.before_cpus / d.after_cpus - 1) AS saved
+    FROM chosen c JOIN decisions d ON d.token = c.decision
+    WHERE d.mode = 'act' AND d.action = 'change' AND NOT d.holdout AND d.after_cpus > 0)"""
+
+
+def ratios(asked: Asked) -> list[Row]:
+    """(held out, bin, decisions, sum of ln ratio, of its square, of ln believed gain)."""
+    return asked.rows(RATIOS)
+
+
+def section(asked: Asked) -> Section:
+    """The gain with its interval, how both groups ended, and what it did to cores."""
+    counted = ratios(asked)
+    groups = [_group(counted, held) for held in (0, 1)]
+    found = gain(*groups)
+    ends = {held: (runs, bad) for held, runs, bad in asked.rows(ENDS)}
+    return Section(
+        key="gain",
+        title="What dlqueue gained",
+        answer=_answer(found),
+        lead=tuple(_lead(found, groups, counted)),
+        tables=(_table(groups, counted, ends), _spread(counted, groups), _cores(asked)),
+    )
+
+
+def _group(counted: list[Row], held: int) -> Group:
+    rows = [row for row in counted if row[0] == held]
+    return Group(*(sum(row[place] for row in rows) for place in (2, 3, 4)))
+
+
+def _answer(found: Ratio | None) -> str:
+    if found is None:
+        return NO_GAIN
+    return f"{change(found.value)} samples/s ({change(found.low)} to {change(found.high)})"
+
+
+def _lead(found: Ratio | None, groups: list[Group], counted: list[Row]) -> list[str]:
+    changed, control = (group.n for group in groups)
+    if found is None:
+        return [
+            (
+                f"Nothing can be claimed: {changed:,} changed jobs and {control:,} of the control"
+                f" group were measured in this period; {FEWEST} of each are wanted. The control"
+                " group is the share of eligible jobs that policy.holdout_share leaves as written,"
+                " in mode act."
+            )
+        ]
+    wish = exp(sum(row[5] for row in counted if row[0] == 0) / max(1, changed))
+    sure = "That is not chance." if found.low > 1 else "That may be chance: the interval holds 0 %."
+    return [
+        (
+            f"Jobs that dlqueue changed ran at {change(found.value)} samples/s compared with"
+            f" eligible jobs that a draw left as written; the 95 % interval is"
+            f" {change(found.low)} to {change(found.high)}. {sure}"
+        ),
+        (
+            f"Believed beforehand of the same jobs: {change(wish)}. A belief is no gain; it is told"
+            " here to be checked."
+        ),
+    ]
+
+
+def _table(groups: list[Group], counted: list[Row], ends: dict[int, tuple[int, int]]) -> Table:
+    columns = (
+        *(Column("group", "jobs"), Column("decisions", "measured decisions", "count")),
+        *(
+            Column("ratio", "rate to belief as written", "change"),
+            Column("median", "median", "change"),
+        ),
+        *(Column("runs", "runs", "count"), Column("bad", "ended badly", "share")),
+        *(Column("bad_low", "at least", "share"), Column("bad_high", "at most", "share")),
+    )
+    rows = []
+    for held, (name, group) in enumerate(zip(GROUPS, groups, strict=True)):
+        bins = [(row[1], float(row[2])) for row in counted if row[0] == held]
+        middle = quantile(bins, 0.5, 1 / PER_DOUBLING)
+        runs, bad = ends.get(held, (0, 0))
+        ended = share(bad or 0, runs)
+        rows.append(
+            (
+                *(name, group.n, exp(group.mean) if group.n else None),
+                *(None if middle is None else 2**middle, runs),
+                *((None,) * 3 if ended is None else (ended.value, ended.low, ended.high)),
+            )
+        )
+    note = "Ended badly: failed, out of memory or out of time, with Wilson's 95 % interval."
+    return Table(
+        key="groups", title="Changed jobs and control group", columns=columns, rows=rows, note=note
+    )
+
+
+def _spread(counted: list[Row], groups: list[Group]) -> Table:
+    """The distribution behind the mean: who gained much, and who lost."""
+    cells: dict[float, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for held, number, many, *_ in counted:
+        cells[number // 4 / 4][held] += many / max(1, groups[held].n)
+    points = sorted(cells.items())
+    series = [
+        Series(name, [(at, cell[held]) for at, cell in points])
+        for held, name in enumerate(GROUPS)
+        if groups[held].n
+    ]
+    rows = [(2**at, 2 ** (at + 0.25), *cell) for at, cell in points]
+    lost = sum(cell[0] for at, cell in points if at < 0)
+    return Table(
+        key="spread",
+        title="Rate achieved, compared with what was believed of the job as written",
+        columns=(
+            *(Column("from", "from", "change"), Column("to", "to", "change")),
+            *(
+                Column("changed", "of changed jobs", "share"),
+                Column("control", "of the control group", "share"),
+            ),
+        ),
+        rows=rows,
+        folded=True,
+        chart=Chart(
+            form="bars",
+            about=f"{percent(lost)} of the changed jobs ran slower than believed as written.",
+            x="rate achieved / rate believed as written",
+            y="share of jobs",
+            series=series,
+            width=0.25,
+            ticks={float(k): f"{2.0**k:g}x" for k in range(-8, 9)},
+        )
+        if series
+        else None,
+    )
+
+
+def _cores(asked: Asked) -> Table:
+    freed, added, runs = asked.row(CORES)
+    return Table(
+        key="cores",
+        title="Cores of changed jobs",
+        columns=(
+            *(Column("runs", "runs", "count"), Column("freed", "core-hours given back", "hours")),
+            Column("added", "core-hours added", "hours"),
+        ),
+        rows=[(runs, freed, added)] if runs else [],
+        note="By what each job asked for and what it got: arithmetic, not a measurement.",
+    )

@@ -1,0 +1,88 @@
+"""The decision ledger: how many were decided, in which mode, why, and the newest of them."""
+
+from slurm_ext.report.asked import Asked, kept
+from slurm_ext.report.tables import Column, Section, Table
+
+MOST_REASONS = 25
+NEWEST = 25
+_WHICH = "decided_s >= ? AND decided_s < ? AND (? IS NULL OR account = ?)"
+
+COUNTS = f"""
+SELECT mode, action, holdout, count(*), sum(state = 'claimed') FROM decisions
+WHERE {_WHICH} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
+REASONS = f"""
+SELECT reason, action, count(*) FROM (
+    SELECT action, iif(instr(reason, ':') > 0, substr(reason, 1, instr(reason, ':') - 1), reason)
+        AS reason
+    FROM decisions WHERE {_WHICH})
+GROUP BY 1, 2 ORDER BY 3 DESC LIMIT {MOST_REASONS}"""
+LAST = f"""
+SELECT decided_s, job_id, user, job_name, mode, action, holdout, before_cpus, after_cpus,
+    before_workers, after_workers, before_samples_per_s, after_samples_per_s,
+    (SELECT avg(l.samples_per_s) FROM runs r JOIN loader_runs l ON l.run = r.id
+        WHERE r.decision = decisions.token), reason
+FROM decisions WHERE {_WHICH} ORDER BY id DESC LIMIT {NEWEST}"""
+
+
+def section(asked: Asked) -> Section:
+    """Counts, reasons and the newest decisions."""
+    chosen = asked.period
+    which = (chosen.since_s, chosen.until_s, chosen.account, chosen.account)
+    counts = asked.rows(COUNTS, *which)
+    total = sum(row[3] for row in counts)
+    changed = sum(row[3] for row in counts if row[:3] == ("act", "change", 0))
+    return Section(
+        key="ledger",
+        title="What was decided",
+        answer=f"{total:,} decisions, {changed:,} jobs changed" if total else "no decision",
+        lead=("Only mode act changes jobs; shadow and advise say what would have been done.",),
+        tables=(
+            _counts([(*row[:2], "yes" if row[2] else "no", *row[3:]) for row in counts]),
+            _reasons([tuple(row) for row in asked.rows(REASONS, *which)]),
+            _last(asked, asked.rows(LAST, *which)),
+        ),
+    )
+
+
+def _counts(rows: list[tuple[object, ...]]) -> Table:
+    columns = (
+        *(Column("mode", "mode"), Column("action", "decided"), Column("holdout", "control group")),
+        *(Column("decisions", "decisions", "count"), Column("claimed", "became a job", "count")),
+    )
+    return Table(key="counts", title="Decisions by mode", columns=columns, rows=rows)
+
+
+def _reasons(rows: list[tuple[object, ...]]) -> Table:
+    columns = (
+        *(Column("reason", "reason", "words"), Column("action", "decided")),
+        Column("decisions", "decisions", "count"),
+    )
+    return Table(key="reasons", title="Why", columns=columns, rows=rows)
+
+
+def _last(asked: Asked, rows: list[tuple[object, ...]]) -> Table:
+    told = [(row[0], row[1], row[2], row[3], row[4], _done(row), *row[7:15]) for row in rows]
+    columns, cells = kept(
+        (
+            *(Column("decided_s", "when (UTC)", "time"), Column("job_id", "job", "id")),
+            *(Column("user", "user", "name"), Column("job_name", "name", "name")),
+            *(Column("mode", "mode"), Column("done", "done")),
+            *(Column("before_cpus", "CPUs", "count"), Column("after_cpus", "then", "count")),
+            *(
+                Column("before_workers", "workers", "count"),
+                Column("after_workers", "then", "count"),
+            ),
+            Column("before", "believed as written", "rate"),
+            Column("after", "believed as changed", "rate"),
+            *(Column("achieved", "came out", "rate"), Column("reason", "why", "words")),
+        ),
+        told,
+        without=set() if asked.people.named else {"job_id", "user", "job_name"},
+    )
+    return Table(key="last", title="The newest decisions", columns=columns, rows=cells)
+
+
+def _done(row: tuple[object, ...]) -> str:
+    if row[6]:
+        return "control"
+    return "changed" if row[4:6] == ("act", "change") else "left"

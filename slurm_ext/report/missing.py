@@ -1,0 +1,88 @@
+"""What data is missing and why: a report that hides its gaps claims too much."""
+
+from slurm_ext.report.asked import Asked, Row
+from slurm_ext.report.tables import Column, Section, Table
+from slurm_ext.report.words import percent
+
+# What is lacking, of which runs, in how many of them, and why that may be.
+GAPS = (
+    ("rates (samples/s)", "1", "samples_per_s IS NULL",
+     "the probe is off (node.probe), the job does not train with PyTorch, or it ended too early"),
+    ("use of GPUs", "gpus > 0", "gpu_idle IS NULL",
+     "no NVML on the node, or MIG is on: `dlqueue doctor` there says which"),
+    ("energy of GPUs", "gpus > 0", "gpu_energy_j IS NULL",
+     "GPUs before Volta have no meter; else as above"),
+    ("energy of processors", "1", "cpu_energy_j IS NULL",
+     "no RAPL meter on the node, or a virtual machine"),
+    ("use of cores", "1", "core_idle IS NULL",
+     "the sampler was not there: no prolog, or it was killed"),
+    ("use of memory", "1", "mem_unused IS NULL",
+     "no peak from the control group, or the job did not ask for memory"),
+    ("waiting time", "1", "waited_s IS NULL", "the node could not ask Slurm for the submission"),
+    ("decision", "1", "decision IS NULL",
+     "the advisor was off or down, the job opted out, or it has no script"),
+    ("account", "1", "account IS NULL", "the cluster keeps no accounts, or Slurm was not asked"),
+    ("GPU type", "gpus > 0", "gpu_model IS NULL", "recorded before this was kept, or no NVML"),
+    ("the node's own record", "1", "source = 'reconcile'",
+     "its epilog did not run or its record was lost; only Slurm's word is known"),
+)  # fmt: skip
+COUNTED = ", ".join(f"sum({of}), sum(({of}) AND ({gap}))" for _, of, gap, _ in GAPS)
+OUTSIDE = "SELECT sum(end_s IS NULL), sum(end_s >= ?) FROM runs"
+ASIDE = "SELECT source, count(*), max(aside_s) FROM set_aside GROUP BY source ORDER BY 2 DESC"
+SOME = 0.005  # of the runs: less is not worth a line at the top
+
+
+def section(asked: Asked) -> Section:
+    """Gaps by kind, runs outside of any calendar, records that could not be read."""
+    counted = asked.row(f"SELECT {COUNTED} FROM chosen")
+    rows: list[Row] = []
+    for place, (what, _, _, why) in enumerate(GAPS):
+        of, gap = counted[2 * place] or 0, counted[2 * place + 1] or 0
+        rows.append((what, of, gap, gap / of if of else 0.0, why if gap else ""))
+    share, what = max(((row[3], row[0]) for row in rows), default=(0.0, ""))
+    return Section(
+        key="missing",
+        title="What is missing, and why",
+        answer="nothing of note" if share < SOME else f"{what}: {percent(share)}",
+        lead=tuple(_odd(asked)),
+        tables=(_gaps(rows), _aside(asked)),
+    )
+
+
+def _odd(asked: Asked) -> list[str]:
+    """Runs that no period holds."""
+    endless, future = asked.row(OUTSIDE, asked.now_s + 86400)
+    said = []
+    if future:
+        said.append(
+            f"{future:,} runs end more than a day in the future, by their node's clock; they are"
+            " left out. Compare the nodes' clocks (chrony, ntpd)."
+        )
+    if endless:
+        said.append(f"{endless:,} runs have no end time and are left out.")
+    return said
+
+
+def _gaps(rows: list[Row]) -> Table:
+    columns = (
+        *(Column("what", "what"), Column("runs", "of runs", "count")),
+        *(Column("missing", "missing in", "count"), Column("share", "share", "share")),
+        Column("why", "why that may be", "words"),
+    )
+    return Table(key="gaps", title="Not measured", columns=columns, rows=rows)
+
+
+def _aside(asked: Asked) -> Table:
+    columns = (
+        *(Column("source", "source", "name"), Column("records", "records", "count")),
+        Column("last_s", "last (UTC)", "time"),
+    )
+    note = "They lie in the state folder's aside/; set_aside in history.db says why, one by one."
+    rows = asked.rows(ASIDE)
+    return Table(
+        key="aside",
+        title="Records that could not be read",
+        columns=columns,
+        rows=rows,
+        note=note if rows else "",
+    )

@@ -1,0 +1,131 @@
+"""Charts by matplotlib as SVG to stand inside a page: its letters are text, its colours the page's.
+
+matplotlib draws in colours that nobody would choose; each then becomes a CSS variable, so that one
+plot serves light, dark and paper.
+"""
+
+import io
+import re
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from slurm_ext.report.tables import Chart, Series
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SIZE = (6.4, 2.7)  # inches of 72 SVG units
+INK, GRID = "#010203", "#010204"
+LINES = ("#010205", "#010206", "#010207", "#010208", "#010209", "#01020a", "#01020b", "#01020c")
+_VARIABLES = {INK: "--ink-soft", GRID: "--line"} | {
+    colour: f"--plot-{number}" for number, colour in enumerate(LINES, 1)
+}
+_STYLE: Any = {
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 11,
+    "text.parse_math": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "axes.edgecolor": GRID,
+    "axes.labelcolor": INK,
+    "axes.axisbelow": True,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "ytick.left": False,
+    "grid.color": GRID,
+    "legend.frameon": False,
+}
+
+
+def svg(chart: Chart, key: str, title: str) -> Markup:
+    """The chart as an `svg` element with a title and a description; `key` keeps its ids apart."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": key}):
+        figure = Figure(figsize=SIZE, layout="constrained")
+        axes = figure.add_subplot()
+        {"bars": _bars, "lines": _lines}[chart.form](axes, chart)
+        _dress(axes, chart)
+        stream = io.StringIO()
+        figure.savefig(stream, format="svg", transparent=True)
+    return Markup(_inline(stream.getvalue(), key, title, chart.about))  # noqa: S704 (our own words)
+
+
+def _bars(axes: "Axes", chart: Chart) -> None:
+    """Side by side where there is more than one."""
+    each = chart.width / len(chart.series)
+    for number, series in enumerate(chart.series):
+        left = [x + number * each for x, _ in series.points]
+        heights = [y for _, y in series.points]
+        style: dict[str, Any] = {"color": LINES[number], "label": series.name}
+        axes.bar(left, heights, 0.9 * each, align="edge", **style)
+
+
+def _lines(axes: "Axes", chart: Chart) -> None:
+    for number, series in enumerate(chart.series):
+        across, up = [x for x, _ in series.points], [y for _, y in series.points]
+        marker = "o" if len(across) <= 40 else None
+        axes.plot(across, up, color=LINES[number], label=series.name, marker=marker, markersize=4)
+        _band(axes, series, LINES[number])
+    if chart.diagonal:
+        axes.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle="--", label="as promised")
+    if chart.level is not None:
+        axes.axhline(chart.level, color=INK, linewidth=1, linestyle="--", label="promised")
+
+
+def _band(axes: "Axes", series: Series, colour: str) -> None:
+    if series.low_high:
+        across = [x for x, _ in series.points]
+        low, high = zip(*series.low_high, strict=True)
+        axes.fill_between(across, low, high, color=colour, alpha=0.18, linewidth=0)
+
+
+def _dress(axes: "Axes", chart: Chart) -> None:
+    """Labels, ticks and grid; shares are per cent."""
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+    axes.set_xlabel(chart.x)
+    axes.set_ylabel(chart.y)
+    axes.grid(axis="y")
+    axes.yaxis.set_major_locator(MaxNLocator(5))
+    fine = axes.get_ylim()[1] < 0.05
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=int(fine), symbol=" %"))
+    if chart.ticks:
+        low, high = _reach(chart)
+        there = {at: label for at, label in chart.ticks.items() if low <= at <= high}
+        axes.set_xticks(list(there), list(there.values()))
+    if len(chart.series) > 1 or chart.diagonal or chart.level is not None:
+        axes.legend()
+
+
+def _reach(chart: Chart) -> tuple[float, float]:
+    if chart.diagonal:
+        return 0.0, 1.0
+    points: Sequence[float] = [x for series in chart.series for x, _ in series.points]
+    return min(points), max(points) + chart.width
+
+
+def _inline(text: str, key: str, title: str, about: str) -> str:
+    """A file's SVG as an element among others: no prolog, no metadata, no style for the page."""
+    body = text[text.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", body, flags=re.DOTALL)
+    body = re.sub(r'\bid="', f'id="{key}-', body)
+    body = re.sub(r'(href="#|url\(#)', rf"\g<1>{key}-", body)
+    for colour, variable in _VARIABLES.items():
+        body = body.replace(colour, f"var({variable})")
+    body = re.sub(r"font: [^;\"]*?([0-9.]+px)[^;\"]*", r"font-size: \1", body)
+    box = re.search(r'viewBox="[^"]*"', body)
+    head = (
+        f'<svg class="plot" {box[0] if box else ""} role="img"'
+        f' aria-labelledby="{key}-name {key}-about">'
+        f'<title id="{key}-name">{escape(title)}</title>'
+        f'<desc id="{key}-about">{escape(about)}</desc>'
+    )
+    return head + body[body.index(">") + 1 :].replace("\n", "")

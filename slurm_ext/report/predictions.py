@@ -1,0 +1,220 @@
+"""Predictions against outcomes: whether intervals hold what they promise, and still do."""
+
+from math import exp, log
+from statistics import NormalDist
+
+from slurm_ext.report.asked import Asked, Row
+from slurm_ext.report.figures import coarser, quantile, share
+from slurm_ext.report.tables import Chart, Column, Section, Series, Table
+from slurm_ext.report.words import change, percent
+
+PROMISED = 0.9
+PER_DOUBLING = 32
+FINE = 50  # bins of one interval's reach
+FARTHEST = 4 * FINE
+LABELS = 6  # of a time axis
+LEVELS = (0.25, 0.5, 0.75, 0.8, 0.9, 0.95)
+
+_ACTED = "(d.mode = 'act' AND d.action = 'change' AND NOT d.holdout)"
+# x: ln(achieved / predicted); z: the same in reaches of its interval, which is symmetric in ln.
+BELIEVED = f"""
+CREATE TEMP TABLE believed AS
+SELECT level, end_s, x, abs(x) / nullif(reach, 0) AS z FROM (
+    SELECT d.level, c.end_s,
+        ln(c.samples_per_s / iif({_ACTED}, d.after_samples_per_s, d.before_samples_per_s)) AS x,
+        ln(iif({_ACTED}, d.after_high / nullif(d.after_low, 0),
+            d.before_high / nullif(d.before_low, 0))) / 2 AS reach
+    FROM chosen c JOIN decisions d ON d.token = c.decision
+    WHERE c.samples_per_s > 0 AND d.before_samples_per_s > 0 AND d.after_samples_per_s > 0)
+WHERE x IS NOT NULL"""
+ERRORS = f"""
+SELECT CAST(floor(x * {PER_DOUBLING / log(2)}) AS INT), count(*) FROM believed
+GROUP BY 1 ORDER BY 1"""
+REACHES = f"""
+SELECT min({FARTHEST}, CAST(z * {FINE} AS INT)), count(*) FROM believed WHERE z IS NOT NULL
+GROUP BY 1 ORDER BY 1"""
+BY_LEVEL = """
+SELECT level, count(*), sum(z <= 1), avg(abs(x)) FROM believed WHERE z IS NOT NULL
+GROUP BY level ORDER BY 2 DESC"""
+BY_TIME = """
+SELECT strftime(?, end_s, 'unixepoch'), count(*), sum(z <= 1), avg(abs(x)), avg(x)
+FROM believed WHERE z IS NOT NULL GROUP BY 1 ORDER BY min(end_s)"""
+
+
+def section(asked: Asked) -> Section:
+    """Error, calibration, coverage by evidence and over time."""
+    asked.rows("DROP TABLE IF EXISTS temp.believed")
+    asked.rows(BELIEVED)
+    reaches = asked.rows(REACHES)
+    runs, inside = sum(many for _, many in reaches), sum(m for at, m in reaches if at < FINE)
+    held = share(inside, runs)
+    errors = asked.rows(ERRORS)
+    return Section(
+        key="predictions",
+        title="Predictions against outcomes",
+        answer=(
+            "no outcome of a prediction yet"
+            if held is None
+            else f"{percent(held.value)} inside the 90 % interval ({runs:,} outcomes)"
+        ),
+        lead=() if held is None else tuple(_lead(held.low, held.high, errors)),
+        tables=(_errors(errors), _calibration(reaches, runs), _levels(asked), _drift(asked)),
+    )
+
+
+def _lead(low: float, high: float, errors: list[Row]) -> list[str]:
+    if low > PROMISED:
+        verdict = "more than promised: the intervals are wider than they need be"
+    elif high < PROMISED:
+        verdict = "less than promised: the intervals are too narrow"
+    else:
+        verdict = "as promised"
+    quarter, half, three = (quantile(errors, at, 1 / PER_DOUBLING) for at in (0.25, 0.5, 0.75))
+    spread = (
+        f" Half of the outcomes differ from what was predicted by {change(2**quarter)} to"
+        f" {change(2**three)}, the middle one by {change(2**half)}."
+        if quarter is not None and half is not None and three is not None
+        else ""
+    )
+    return [
+        (
+            "Every decision says, before the job runs, within which bounds nine in ten outcomes"
+            f" will fall. {percent(low)} to {percent(high)} of all such outcomes did, which is"
+            f" {verdict}.{spread}"
+        )
+    ]
+
+
+def _errors(errors: list[Row]) -> Table:
+    total = sum(many for _, many in errors)
+    bars = coarser([(at, float(many)) for at, many in errors], 4)
+    width = 4 / PER_DOUBLING
+    points = [(at * width, many / total) for at, many in bars]
+    return Table(
+        key="errors",
+        title="Rate achieved, compared with the rate predicted",
+        columns=(
+            *(Column("from", "from", "change"), Column("to", "to", "change")),
+            *(Column("runs", "runs", "count"), Column("share", "of all", "share")),
+        ),
+        rows=[(2 ** (a * width), 2 ** ((a + 1) * width), m, m / total) for a, m in bars],
+        folded=True,
+        chart=Chart(
+            form="bars",
+            about="How far outcomes were from what was predicted; 1x is as predicted.",
+            x="rate achieved / rate predicted",
+            y="share of runs",
+            series=[Series("runs", points)],
+            width=width,
+            ticks={k / 2: f"{2.0 ** (k / 2):.2g}x" for k in range(-12, 13)},
+        )
+        if points
+        else None,
+    )
+
+
+def _calibration(reaches: list[Row], runs: int) -> Table:
+    """What an interval of each level would have held, by the normal's quantiles."""
+    normal = NormalDist()
+    wide = normal.inv_cdf((1 + PROMISED) / 2)
+    rows = []
+    for level in LEVELS:
+        limit = FINE * normal.inv_cdf((1 + level) / 2) / wide
+        inside = sum(many * min(1.0, max(0.0, limit - at)) for at, many in reaches)
+        found = share(inside, runs)
+        if found is not None:
+            rows.append((level, found.value, found.low, found.high))
+    return Table(
+        key="calibration",
+        title="Calibration",
+        columns=(
+            *(Column("promised", "promised", "share"), Column("found", "found", "share")),
+            *(Column("low", "at least", "share"), Column("high", "at most", "share")),
+        ),
+        rows=rows,
+        folded=True,
+        note="Narrower and wider intervals are those of a normal error with the same 90 % bounds.",
+        chart=Chart(
+            form="lines",
+            about="Share of outcomes inside an interval against the share that it promises;"
+            " on the diagonal it keeps its word, below it promises too much.",
+            x="promised",
+            y="found inside",
+            series=[Series("outcomes", [r[:2] for r in rows], low_high=[r[2:] for r in rows])],
+            ticks={k / 4: percent(k / 4) for k in range(5)},
+            diagonal=True,
+        )
+        if rows
+        else None,
+    )
+
+
+def _levels(asked: Asked) -> Table:
+    rows = [
+        (level, runs, inside / runs, exp(error))
+        for level, runs, inside, error in asked.rows(BY_LEVEL)
+    ]
+    return Table(
+        key="evidence",
+        title="By what a prediction rested on",
+        columns=(
+            *(Column("level", "evidence"), Column("runs", "runs", "count")),
+            Column("inside", "inside the 90 % interval", "share"),
+            Column("error", "off by a factor of, on geometric average", "number"),
+        ),
+        rows=rows,
+    )
+
+
+def _drift(asked: Asked) -> Table:
+    """Coverage by day, week or month: models age."""
+    form, unit = _unit(asked)
+    rows = []
+    for when, runs, inside, error, bias in asked.rows(BY_TIME, form):
+        held = share(inside, runs)
+        if held is not None:
+            rows.append((when, runs, held.value, held.low, held.high, exp(error), exp(bias)))
+    points = [(float(place), row[2]) for place, row in enumerate(rows)]
+    step = 1 + (len(rows) - 1) // LABELS
+    return Table(
+        key="drift",
+        title=f"Coverage by {unit}",
+        columns=(
+            *(Column("when", f"{unit} (UTC)"), Column("runs", "runs", "count")),
+            *(
+                Column("inside", "inside the 90 % interval", "share"),
+                Column("low", "at least", "share"),
+            ),
+            *(Column("high", "at most", "share"), Column("error", "off by a factor of", "number")),
+            Column("bias", "rate achieved to predicted", "change"),
+        ),
+        rows=rows,
+        folded=True,
+        chart=Chart(
+            form="lines",
+            about=f"Share of outcomes inside their 90 % interval, by {unit}: {_trend(rows)}",
+            x=unit,
+            y="inside the interval",
+            series=[Series("inside", points, low_high=[row[3:5] for row in rows])],
+            ticks={
+                float(at): rows[at][0].removeprefix(rows[0][0][:5])
+                for at in range(0, len(rows), step)
+            },
+            level=PROMISED,
+        )
+        if len(rows) > 1
+        else None,
+    )
+
+
+def _trend(rows: list[Row]) -> str:
+    low, high = min(row[2] for row in rows), max(row[2] for row in rows)
+    return f"it lay between {percent(low)} and {percent(high)}."
+
+
+def _unit(asked: Asked) -> tuple[str, str]:
+    first, last = asked.row("SELECT min(end_s), max(end_s) FROM chosen")
+    days = 0 if first is None else (last - first) / 86400
+    if days <= 21:
+        return "%Y-%m-%d", "day"
+    return ("%Y, week %W", "week") if days <= 190 else ("%Y-%m", "month")

@@ -1,0 +1,89 @@
+"""What a report is made of, as plain data: every format is written from the same tables."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Kind = Literal[
+    "text", "name", "words", "id", "count", "number", "share", "change", "hours", "seconds",
+    "bytes", "rate", "energy", "time",
+]  # fmt: skip
+"""What a cell is: words are a sentence, shares 0 to 1, changes ratios, times since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name in CSV and JSON, its heading for people, and what its cells are."""
+
+    key: str
+    head: str
+    kind: Kind = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line or set of bars: (x, y) in data units; y a share (0 to 1)."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    low_high: Sequence[tuple[float, float]] = ()  # an interval around each point
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """What to plot of a table; `about` says in words what is to be seen."""
+
+    form: Literal["bars", "lines"]
+    about: str
+    x: str
+    y: str
+    series: Sequence[Series]
+    width: float = 0.0  # of a bar, in x
+    ticks: Mapping[float, str] = field(default_factory=dict)
+    diagonal: bool = False
+    level: float | None = None  # a line at this y: what is wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of numbers with a caption; `folded`: the figures behind a chart, shown on demand."""
+
+    key: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: Sequence[tuple[Any, ...]]
+    note: str = ""
+    chart: Chart | None = None
+    folded: bool = False
+    heat: bool = False  # its numbers are ratios to be coloured by
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One question of the report: the answer in a line, what to know, and the figures."""
+
+    key: str
+    title: str
+    answer: str  # one short line, also at the top of the page
+    lead: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A whole report; `facts` are (what, value) of its head."""
+
+    cluster: str
+    made_s: float
+    version: str
+    since_s: float | None
+    until_s: float | None
+    account: str | None
+    users: str
+    runs: int
+    sections: tuple[Section, ...]
+
+
+def texts(*pairs: tuple[str, str]) -> tuple[Column, ...]:
+    """Columns of plain text, by key and heading."""
+    return tuple(Column(key, head) for key, head in pairs)

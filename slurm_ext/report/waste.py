@@ -1,0 +1,194 @@
+"""What the cluster holds and does not use: as distributions, and who could gain most."""
+
+from dataclasses import dataclass
+
+from slurm_ext.report.asked import Asked, Row
+from slurm_ext.report.figures import coarser, quantile
+from slurm_ext.report.tables import Chart, Column, Section, Series, Table
+from slurm_ext.report.words import hours, percent
+
+ABOUT = (
+    "Each bar is the share of all hours held by runs that wasted that much: a mean would"
+    " hide the few that waste most. GPUs that several jobs share count for each of them."
+)
+FINE = 200  # bins of a share, as counted
+COARSE = 10  # of them in one bar
+MOST = 20  # people and scripts
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One kind of waste: its column of `chosen`, what it is weighed by, and how people call it."""
+
+    key: str
+    held: str
+    title: str
+    unit: str
+    what: str  # after "... of the time"
+    short: str  # of what is lost, as a heading
+
+
+MEASURES = (
+    Measure(
+        "starved",
+        "gpu_hours",
+        "Starved accelerators",
+        "GPU-hours",
+        "waiting for data",
+        "GPU-hours starved",
+    ),
+    Measure(
+        "gpu_idle",
+        "gpu_hours",
+        "GPUs held but idle",
+        "GPU-hours",
+        "without work on the GPU",
+        "GPU-hours idle",
+    ),
+    Measure(
+        "core_idle",
+        "core_hours",
+        "Idle cores",
+        "core-hours",
+        "of the cores unused",
+        "core-hours idle",
+    ),
+    Measure(
+        "mem_unused",
+        "gib_hours",
+        "Memory asked for, not used",
+        "GiB-hours",
+        "never touched",
+        "GiB-hours unused",
+    ),
+)
+BINS = {
+    measure.key: f"SELECT min({FINE - 1}, CAST({FINE} * {measure.key} AS INT)), count(*),"
+    f" sum({measure.held}), sum({measure.held} * {measure.key}) FROM chosen"
+    f" WHERE {measure.key} IS NOT NULL AND {measure.held} > 0 GROUP BY 1 ORDER BY 1"
+    for measure in MEASURES
+}
+_LOST = ", ".join(f"sum({m.held} * {m.key})" for m in MEASURES)
+_ORDER = (
+    "ORDER BY max(coalesce(sum(gpu_hours * starved), 0), coalesce(sum(gpu_hours * gpu_idle), 0))"
+    " DESC, sum(core_hours * core_idle) DESC, sum(gib_hours * mem_unused) DESC"
+)
+USERS = f"SELECT user, count(*), sum(gpu_hours), {_LOST} FROM chosen GROUP BY user {_ORDER} LIMIT ?"
+SCRIPTS = (
+    f"SELECT user, job_name, count(*), sum(gpu_hours), {_LOST} FROM chosen"
+    f" GROUP BY user, job_name {_ORDER} LIMIT ?"
+)
+
+
+def bins(asked: Asked, measure: Measure) -> list[Row]:
+    """(bin of FINE, runs, held, lost of it) of one kind of waste."""
+    return asked.rows(BINS[measure.key])
+
+
+def section(asked: Asked) -> Section:
+    """Four kinds of waste, then people and scripts."""
+    counted = {measure.key: bins(asked, measure) for measure in MEASURES}
+    tables = [_distribution(measure, counted[measure.key]) for measure in MEASURES]
+    return Section(
+        key="waste",
+        title="What the cluster wastes",
+        answer=_answer(counted),
+        lead=(ABOUT,),
+        tables=(_summary(counted), *tables, *_people(asked)),
+    )
+
+
+def _answer(counted: dict[str, list[Row]]) -> str:
+    rows = counted["gpu_idle"] or counted["starved"]
+    what = "idle" if counted["gpu_idle"] else "waited for data"
+    unit = "GPU-hours"
+    if not rows:
+        rows, what, unit = counted["core_idle"], "idle", "core-hours"
+    held, lost = sum(row[2] for row in rows), sum(row[3] for row in rows)
+    return f"{percent(lost / held)} of {hours(held)} {unit} {what}" if held else "not measured"
+
+
+def _summary(counted: dict[str, list[Row]]) -> Table:
+    """Totals and quantiles, in the units of each."""
+    rows = []
+    for measure in MEASURES:
+        found = counted[measure.key]
+        held, lost = sum(row[2] for row in found), sum(row[3] for row in found)
+        weights = [(row[0], row[2]) for row in found]
+        quantiles = [quantile(weights, at, 1 / FINE) for at in (0.25, 0.5, 0.75, 0.9)]
+        runs = sum(row[1] for row in found)
+        rows.append((measure.title, runs, measure.unit, held, lost, *quantiles))
+    columns = (
+        *(
+            Column("what", "waste"),
+            Column("runs", "measured runs", "count"),
+            Column("unit", "unit"),
+        ),
+        *(Column("held", "held", "hours"), Column("lost", "not used", "hours")),
+        *(Column("q25", "a quarter lost less than", "share"), Column("median", "half", "share")),
+        *(Column("q75", "three quarters", "share"), Column("q90", "nine tenths", "share")),
+    )
+    note = "Of the hours held, not of the runs: a long run counts for as much as it held."
+    return Table(key="totals", title="All kinds of waste", columns=columns, rows=rows, note=note)
+
+
+def _distribution(measure: Measure, counted: list[Row]) -> Table:
+    held = sum(row[2] for row in counted)
+    runs = dict(coarser([(row[0], row[1]) for row in counted], COARSE))
+    width = COARSE / FINE
+    weights = coarser([(row[0], row[2]) for row in counted], COARSE)
+    points = [(number * width, weight / held) for number, weight in weights] if held else []
+    most = sum(row[2] for row in counted if row[0] >= FINE / 2) / held if held else 0.0
+    rows = [
+        (number * width, (number + 1) * width, runs[number], weight, weight / held)
+        for number, weight in weights
+    ]
+    return Table(
+        key=measure.key,
+        title=measure.title,
+        columns=(
+            *(Column("from", "from", "share"), Column("to", "to", "share")),
+            *(Column("runs", "runs", "count"), Column("held", measure.unit, "hours")),
+            Column("share", "of all", "share"),
+        ),
+        rows=rows,
+        folded=True,
+        chart=Chart(
+            form="bars",
+            about=f"{percent(most)} of the {measure.unit} were more than half {measure.what}.",
+            x=f"share {measure.what}",
+            y=f"share of {measure.unit}",
+            series=[Series(measure.title, points)],
+            width=width,
+            ticks={k / 4: percent(k / 4) for k in range(5)},
+        )
+        if points
+        else None,
+    )
+
+
+def _people(asked: Asked) -> list[Table]:
+    """Who could gain most; nobody where the site names nobody."""
+    if not asked.people.listed:
+        return []
+    columns = (
+        *(Column("runs", "runs", "count"), Column("gpu_hours", "GPU-hours", "hours")),
+        *(Column(m.key, m.short, "hours") for m in MEASURES),
+    )
+    users = [(asked.people.user(row[0]), *row[1:]) for row in asked.rows(USERS, MOST)]
+    scripts = [(asked.people.script(*row[:2]), *row[2:]) for row in asked.rows(SCRIPTS, MOST)]
+    return [
+        Table(
+            key="users",
+            title="People whose jobs could gain most",
+            columns=(Column("user", "user", "name"), *columns),
+            rows=users,
+            note="Ordered by GPU-hours, then by core-hours lost. A name is no reproach: ask first.",
+        ),
+        Table(
+            key="scripts",
+            title="Scripts that could gain most",
+            columns=(Column("script", "user and job name", "name"), *columns),
+            rows=scripts,
+        ),
+    ]
