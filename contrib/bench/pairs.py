@@ -30,7 +30,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from pairs_kernels import make_file  # type: ignore[import-not-found]  # beside this file
+from pairs_kernels import make_files  # type: ignore[import-not-found]  # beside this file
 from pairs_live import (  # type: ignore[import-not-found]  # beside this file
     Ran,
     Site,
@@ -249,7 +249,7 @@ def main() -> int:
     args.live = (1 if args.quick else 3) if args.live is None else args.live
     with tempfile.TemporaryDirectory(prefix="pairs", dir=args.work) as folder:
         Path(folder).chmod(0o755)  # munge demands it of the sandbox's folder
-        make_file(Path(folder) / "data")
+        make_files(Path(folder) / "data")
         told = result(args, Path(folder))
     if not args.json:
         _print(told["figures"])

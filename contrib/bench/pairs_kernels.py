@@ -1,21 +1,24 @@
 """Ten real jobs of one core each: six kernels and four trainings.
 
-    pairs_kernels.py KIND --data FILE --steps N --log FILE     runs N steps and tells how it went
-    pairs_kernels.py KIND --data FILE --serve                  measures on demand (see `serve`)
+    pairs_kernels.py KIND --data FOLDER --steps N --log FILE    runs N steps and tells how it went
+    pairs_kernels.py KIND --data FOLDER --serve                measures on demand (see `serve`)
 
-Chosen for what they press on, at the sizes that are usual, and before anything was measured beside
-one another but for a first look at what this machine has:
-  stream    arrays of 64 MB, beyond any cache: memory bandwidth (McCalpin's triad)
+A node has several things that jobs contend for: last level cache and bandwidth of memory, its
+latency, and the disk. Each has two or more jobs that need it, and sizes follow one rule, set before
+any policy was compared: what is to press on memory has several times the last level cache of a
+server's share (32 MiB), what is to press on the core fits the core's caches, what comes from the
+disk comes from it each time, as of a data set that exceeds the page cache (emulated by dropping the
+file's pages, posix_fadvise), and each job has a file of its own.
+  stream    three arrays of 64 MB: memory bandwidth (McCalpin's triad)
   product   square matrices of 512 in float32, blocked by BLAS: the core alone
-  chase     dependent gathers in 16 MB, which fit the last level cache: what evicts it, hurts it
-  sort      two million doubles: caches and branches
-  compress  zlib over a MiB: the core alone
-  read      a file of 256 MB in order, not from the page cache: the disk
+  chase     dependent gathers in 256 MB: the latency of memory
+  sort      eight million integers, 64 MB, read in order from the disk: memory, branches, disk
+  compress  zlib over a quarter MiB: the core alone
+  read      a file in order: the disk
   mlp       a perceptron in cache: the core alone
-  conv      a small CNN whose samples are read here and there in a file too large for the page cache
-  embed     an embedding of a million rows with random look-ups: memory
-  lstm      a small recurrent net: the core alone
-A data set that exceeds the page cache is emulated by dropping the file's pages (posix_fadvise).
+  conv      a small CNN; each of 16 images a step is read from its own place: the disk's latency
+  embed     an embedding of 512 MB with 32768 random look-ups a step: memory
+  lstm      a small recurrent net; each of 16 sequences a step is read from its own place: the same
 """
 
 import argparse
@@ -40,12 +43,19 @@ SAMPLE = 1 << 16  # bytes of one stored image with its augmentations
 KERNELS = ("stream", "product", "chase", "sort", "compress", "read")
 TRAININGS = ("mlp", "conv", "embed", "lstm")
 KINDS = KERNELS + TRAININGS
+READERS = ("sort", "read", "conv", "lstm")
 
 
-def make_file(path: Path) -> None:
-    """The file that `read` and `conv` read; it does not compress."""
-    if path.exists() and path.stat().st_size == FILE_MIB * MIB:
-        return
+def make_files(folder: Path) -> None:
+    """A file for each kind that reads one; it does not compress."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for kind in READERS:
+        path = folder / kind
+        if not path.exists() or path.stat().st_size != FILE_MIB * MIB:
+            _make_file(path)
+
+
+def _make_file(path: Path) -> None:
     dice = np.random.default_rng(7)
     with path.open("wb") as file:
         for _ in range(FILE_MIB):
@@ -79,7 +89,7 @@ def product(_data: Path, dice: np.random.Generator) -> Step:
 
 def chase(_data: Path, dice: np.random.Generator) -> Step:
     """100,000 chains, four links each."""
-    links = dice.permutation(16 * MIB // 8)
+    links = dice.permutation(256 * MIB // 8)
     at = dice.integers(0, len(links), 100_000)
     out = np.empty_like(at)
 
@@ -91,16 +101,10 @@ def chase(_data: Path, dice: np.random.Generator) -> Step:
     return step
 
 
-def sort(_data: Path, dice: np.random.Generator) -> Step:
-    """One sort of the same disorder."""
-    disorder = dice.random(2_000_000)
-    work = disorder.copy()
-
-    def step() -> None:
-        work[:] = disorder
-        work.sort()
-
-    return step
+def sort(data: Path, _dice: np.random.Generator) -> Step:
+    """Eight million integers of the file, the first phase of sorting what exceeds memory."""
+    more = _in_order(data / "sort", np.zeros(8 * MIB, np.int64))
+    return lambda: more().sort()
 
 
 def compress(_data: Path, dice: np.random.Generator) -> Step:
@@ -112,18 +116,40 @@ def compress(_data: Path, dice: np.random.Generator) -> Step:
 
 
 def read(data: Path, _dice: np.random.Generator) -> Step:
-    """Eight MiB in order; each pass over the file comes from the disk again."""
-    file = os.open(data, os.O_RDONLY)
-    buffer, at = bytearray(MIB), [0]
+    """Eight MiB in order."""
+    return _in_order(data / "read", np.zeros(MIB, np.int64))
 
-    def step() -> None:
+
+def _in_order(path: Path, array: "np.ndarray[Any, Any]") -> Callable[[], Any]:
+    """Fills the array with what comes next; each pass over the file comes from the disk again."""
+    file = os.open(path, os.O_RDONLY)
+    parts = [array.data.cast("B")[at : at + MIB] for at in range(0, array.nbytes, MIB)]
+    at = [0]
+
+    def more() -> Any:
         if at[0] == 0:
             os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-        for _ in range(8):
-            os.preadv(file, [buffer], at[0] * MIB)
+        for part in parts:
+            os.preadv(file, [part], at[0] * MIB)
             at[0] = (at[0] + 1) % FILE_MIB
+        return array
 
-    return step
+    return more
+
+
+def _here_and_there(path: Path, size: int, dice: np.random.Generator) -> Callable[[], bytearray]:
+    """Reads so many bytes at a random place of the file, from the disk."""
+    file = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
+    buffer = bytearray(size)
+
+    def sample() -> bytearray:
+        at = int(dice.integers(0, FILE_MIB * MIB // size)) * size
+        os.posix_fadvise(file, at, size, os.POSIX_FADV_DONTNEED)
+        os.preadv(file, [buffer], at)
+        return buffer
+
+    return sample
 
 
 def mlp(_data: Path, dice: np.random.Generator) -> Step:
@@ -146,15 +172,10 @@ def conv(data: Path, dice: np.random.Generator) -> Step:
         layers.Conv2d(3, 8, 3), layers.ReLU(), layers.MaxPool2d(4), layers.Flatten(),
         layers.Linear(8 * 7 * 7, 10),
     )  # fmt: skip
-    file = os.open(data, os.O_RDONLY)
-    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
-    buffer = bytearray(SAMPLE)
+    sample = _here_and_there(data / "conv", SAMPLE, dice)
 
     def image() -> Any:
-        at = int(dice.integers(0, FILE_MIB * MIB // SAMPLE)) * SAMPLE
-        os.posix_fadvise(file, at, SAMPLE, os.POSIX_FADV_DONTNEED)
-        os.preadv(file, [buffer], at)
-        pixels = np.frombuffer(buffer, np.uint8)[: 3 * 32 * 32]
+        pixels = np.frombuffer(sample(), np.uint8)[: 3 * 32 * 32]
         return pixels.reshape(3, 32, 32).astype(np.float32) / 255
 
     def forward() -> Any:
@@ -164,28 +185,36 @@ def conv(data: Path, dice: np.random.Generator) -> Step:
 
 
 def embed(_data: Path, dice: np.random.Generator) -> Step:
-    """4096 look-ups in 128 MB, with sparse updates."""
+    """32768 look-ups in 512 MB, with sparse updates."""
     torch = _torch()
-    rows = 1_000_000
+    rows = 4_000_000
     table = torch.nn.EmbeddingBag(rows, 32, sparse=True)
     top = torch.nn.Linear(32, 10)
     net = torch.nn.ModuleList([table, top])
-    target = torch.tensor(dice.integers(0, 10, 256))
+    target = torch.tensor(dice.integers(0, 10, 1024))
 
     def forward() -> Any:
-        return top(table(torch.tensor(dice.integers(0, rows, (256, 16)))))
+        return top(table(torch.tensor(dice.integers(0, rows, (1024, 32)))))
 
     return _step(net, forward, target)
 
 
-def lstm(_data: Path, dice: np.random.Generator) -> Step:
-    """16 sequences of 16 steps."""
+def lstm(data: Path, dice: np.random.Generator) -> Step:
+    """16 sequences of 16 steps, each of 4 KiB read from its own place in the file."""
     torch = _torch()
     body, top = torch.nn.LSTM(64, 64, batch_first=True), torch.nn.Linear(64, 10)
     net = torch.nn.ModuleList([body, top])
-    x = torch.tensor(dice.random((16, 16, 64)), dtype=torch.float32)
+    sample = _here_and_there(data / "lstm", 16 * 64 * 4, dice)
     target = torch.tensor(dice.integers(0, 10, 16))
-    return _step(net, lambda: top(body(x)[0][:, -1]), target)
+
+    def sequence() -> Any:
+        codes = np.frombuffer(sample(), np.uint32).reshape(16, 64)
+        return codes.astype(np.float32) / 2**32
+
+    def forward() -> Any:
+        return top(body(torch.tensor(np.stack([sequence() for _ in range(16)])))[0][:, -1])
+
+    return _step(net, forward, target)
 
 
 def _torch() -> Any:

@@ -142,12 +142,15 @@ class Site:
         """The lower bound that each job was freed with or joined by, the lower where both."""
         files = sorted(self._slurm.path(f"pairing{self._played}/moves").glob("pair-*.jsonl"))
         kinds = {f"{job_id}.0": kind for kind, job_id in ids.items()}
-        found: dict[str, float] = {}
+        last: dict[str, dict[str, float]] = {}  # what was said when it was freed last
         for line in [line for file in files for line in file.read_text().splitlines()]:
-            told: dict[str, Any] = json.loads(line)["after"]
-            if told.get("free"):
-                for job, low in told["at_least"].items():
-                    found[kinds[job]] = min(low, found.get(kinds[job], 1.0))
+            move: dict[str, Any] = json.loads(line)
+            if move["after"].get("free") and move["after"]["at_least"]:
+                last[move["subject"]] = move["after"]["at_least"]
+        found: dict[str, float] = {}
+        for lows in last.values():
+            for job, low in lows.items():
+                found[kinds[job]] = min(low, found.get(kinds[job], 1.0))
         return found
 
     def _ran(self, kind: str, logs: Path, bound: float | None) -> Ran:

@@ -65,8 +65,8 @@ def steered(
                 for name, speed in step.pair.speeds.items():
                     if speed.evidence is not Evidence.PRIOR:
                         told(name, speed.low)
-        started = {step.job for step in steps if step.start}
-        return [job for job in waiting if job.name in started]
+        free = {step.job for step in steps if step.free}  # Slurm takes the first of them
+        return [job for job in waiting if job.name in free][: SLOTS - len(running)]
 
     return choose
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pairs_kernels import make_file  # type: ignore[import-not-found]  # beside this file
+from pairs_kernels import make_files  # type: ignore[import-not-found]  # beside this file
 from pairs_matrix import KERNEL_FILE  # type: ignore[import-not-found]
 
 from slurm_ext.cluster import CommandClient
@@ -41,7 +41,7 @@ class Site:
 
     def __init__(self, slurm: Sandbox, folder: Path) -> None:
         self.slurm, self._data = slurm, folder / "data"
-        make_file(self._data)
+        make_files(self._data)
         kept = PairingFolder(folder)
         kept.path.mkdir()
         self.kept, self.memory = kept, Memory()

@@ -70,7 +70,7 @@ def _print(status: dict[str, Any]) -> None:
 
     table = Table("job", "now", "node", "why or how fast", box=None)
     for one in status["waiting"]:
-        now = "starts" if one["start"] else "waits"
+        now = "starts" if one["start"] else "may start" if one.get("free") else "waits"
         table.add_row(one["job"], now, one["place"] or "-", escape(one["reason"]))
     for one in status["running"]:
         speed = "" if one["speed"] is None else f"{one['speed']:.0%} of its speed alone"

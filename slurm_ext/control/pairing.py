@@ -13,7 +13,7 @@ from slurm_ext.cluster.records import JobInfo
 from slurm_ext.control.pairing_jobs import ANEW, Seen, id_of, key_of, look, name_of, opted_in, words
 from slurm_ext.control.pairing_kept import Memory, PairingFolder
 from slurm_ext.control.pairing_leases import Leases
-from slurm_ext.control.pairing_telling import moved, parted, running_rows, status
+from slurm_ext.control.pairing_telling import UNTOUCHED, gist, moved, parted, running_rows, status
 from slurm_ext.control.pairing_watch import Watch
 from slurm_ext.facts.errors import SlurmError
 from slurm_ext.facts.settings import Settings
@@ -46,6 +46,7 @@ class Pairing:
         self.memory, self._known, self._watch, self._clock = memory, known, watch, clock
         self._keys: dict[str, str] = {}
         self._released: dict[str, tuple[float, str | None]] = {}  # by job: when, where
+        self._next: dict[str, str] = {}  # free before its slot is: where
         self._given_up: set[str] = set()
         self._said: dict[str, str] = {}
         self._leases = Leases(settings, client, folder, memory)
@@ -68,11 +69,20 @@ class Pairing:
         self._watched(seen, rules, now_s)
         waiting, running, places = self._state(seen, jobs, now_s)
         overdue = frozenset(one.job for one in waiting if self._leases.overdue(one.job))
-        steps = steer(waiting, running, places, self._known(), rules=rules, overdue=overdue)
+        steps = steer(
+            waiting,
+            running,
+            places,
+            self._known(),
+            rules=rules,
+            overdue=overdue,
+            coming=self._released.keys(),
+            bound=self._next,
+        )
         if self.acts:
-            several = sum(place.free_cpus > 0 for place in places) > 1
             self._leases.charge(steps, now_s)
-            self._released |= self._leases.carry_out(steps, now_s, bind=several)
+            self._released |= self._leases.carry_out(steps, now_s, bind=len(places) > 1)
+            self._next = {s.job: s.place for s in steps if s.free and s.place and not s.start}
         self._note(steps, now_s)
         apart = kept_apart(self.memory.grudges, now_s)
         left_alone = {**seen.left_alone, **dict.fromkeys(self._given_up, "left to Slurm")}
@@ -184,9 +194,9 @@ class Pairing:
     # -- tell --------------------------------------------------------------------------------
 
     def _note(self, steps: Iterable[Step], now_s: float) -> None:
-        """Into the ledger, where it is not what was said last of the job."""
-        said = {step.job: f"{step.start} {step.place} {step.reason}" for step in steps}
-        new = [step for step in steps if self._said.get(step.job) != said[step.job]]
+        """Into the ledger, where it is not what was said last of the job, and not nothing."""
+        said = {step.job: gist(step) for step in steps}
+        new = [step for step in steps if self._said.get(step.job, UNTOUCHED) != said[step.job]]
         lease_s = self._settings["sharing.lease_s"]
         self._folder.note([moved(step, now_s, self._mode, lease_s) for step in new])
         self._said = said

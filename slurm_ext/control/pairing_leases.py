@@ -2,8 +2,9 @@
 
 A job that should not start yet may start in `sharing.lease_s` seconds, and the lease is renewed
 while that is so. A controller that dies leaves no job held: Slurm itself lets each lease end. To
-start a job its StartTime becomes now, and where several nodes have room it is bound to the chosen
-one until it runs. Nothing else is ever changed. What was asked for is on the disk before.
+free a job its StartTime becomes now, and where there are several nodes it is bound to the chosen
+one until it runs. Nothing else is ever changed, and nothing at all of a job that was never put off
+and may start anywhere. What was asked for is on the disk before.
 """
 
 import logging
@@ -41,27 +42,30 @@ class Leases:
         passed_s, self._last_s = now_s - (self._last_s or now_s), now_s
         for step in steps:
             lease = self._memory.leases.get(step.job)
-            if lease is not None and not step.start and step.room:
+            if lease is not None and not step.free and step.room:
                 put_off_s = lease.put_off_s + passed_s
                 self._memory.leases[step.job] = replace(lease, put_off_s=put_off_s)
 
     def carry_out(
         self, steps: Sequence[Step], now_s: float, *, bind: bool
     ) -> dict[str, tuple[float, str | None]]:
-        """Put off and start; the jobs that were started, with when and where.
+        """Put off and free; of those that can start now, when and where.
 
-        `bind`: to the chosen node, for there are others with room.
+        `bind`: to the chosen node, for there are others.
         """
-        due = [step.job for step in steps if not step.start and self._due(step.job, now_s)]
+        due = [step.job for step in steps if not step.free and self._due(step.job, now_s)]
+        bound = [job for job in due if self._node(job) is not None]
         for job in due:
             self._note(job, now_s + self._lease_s)
-        starting = [step for step in steps if step.start]
-        for step in starting:
-            self._note(step.job, now_s, step.place if bind else None)
+        wanted = {s.job: s.place if bind else None for s in steps if s.free}
+        changed = {job: n for job, n in wanted.items() if self._changes(job, n, now_s)}
+        before = {job: self._memory.leases.get(job) for job in changed}
+        for job, node in changed.items():
+            self._note(job, now_s, node)
         self._folder.keep(self._memory)
-        self._delay(due)
-        told = [step for step in starting if self._start(step.job)]
-        return {step.job: (now_s, step.place) for step in told}
+        self._delay(due, bound)
+        refused = {job for job, node in changed.items() if not self._free(job, node, before[job])}
+        return {s.job: (now_s, s.place) for s in steps if s.start and s.job not in refused}
 
     def end(self) -> int:
         """All of them, now; how many there were. An error leaves it to Slurm's clock."""
@@ -89,20 +93,40 @@ class Leases:
         lease = self._memory.leases.get(job)
         return lease is None or lease.until_s - now_s < self._lease_s / 2
 
-    def _delay(self, jobs: Sequence[str]) -> None:
+    def _node(self, job: str) -> str | None:
+        lease = self._memory.leases.get(job)
+        return None if lease is None else lease.node
+
+    def _changes(self, job: str, node: str | None, now_s: float) -> bool:
+        """Whether Slurm has to be told that the job is free, there."""
+        lease = self._memory.leases.get(job)
+        held = lease is not None and lease.until_s > now_s
+        return held or node != self._node(job)
+
+    def _delay(self, jobs: Sequence[str], bound: Sequence[str]) -> None:
         if jobs:
             try:
                 self._client.delay([id_of(job) for job in jobs], self._lease_s)
+                for job in bound:
+                    self._client.bind(id_of(job), None)
             except SlurmError as error:
                 log.warning("not every job could be put off: %s", error)
 
-    def _start(self, job: str) -> bool:
-        node = self._memory.leases[job].node
+    def _free(self, job: str, node: str | None, before: Lease | None) -> bool:
+        """False: it has started or ended meanwhile, or Slurm refused; the next round tells."""
         try:
-            if node is not None:
+            if node != (before.node if before else None):
                 self._client.bind(id_of(job), node)
-            self._client.delay([id_of(job)], 0)
-        except SlurmError as error:  # it has started or ended meanwhile
+            if before is not None:
+                self._client.delay([id_of(job)], 0)
+        except SlurmError as error:
             log.info("job %s: %s", job, error)
+            self._put_back(job, before)
             return False
         return True
+
+    def _put_back(self, job: str, before: Lease | None) -> None:
+        if before is None:
+            self._memory.leases.pop(job, None)
+        else:
+            self._memory.leases[job] = before

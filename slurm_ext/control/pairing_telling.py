@@ -10,20 +10,29 @@ from slurm_ext.policy.companions import Found
 from slurm_ext.policy.sharing import Candidate
 from slurm_ext.policy.steering import Step
 
+UNTOUCHED = "True None"
+
+
+def gist(step: Step) -> str:
+    """What is new when it changes; a pair's reason tells seconds, which always change."""
+    if step.free and not step.start and step.place is None:
+        return UNTOUCHED
+    return f"{step.free} {step.place} {step.start} {'' if step.pair else step.reason}"
+
 
 def row(step: Step) -> dict[str, Any]:
     """What becomes of a waiting job, why, and the speeds that are counted on."""
     lows = {job: round(s.low, 3) for job, s in step.pair.speeds.items()} if step.pair else {}
-    told = {"job": step.job, "start": step.start, "place": step.place, "reason": step.reason}
-    return {**told, "at_least": lows}
+    told = {"job": step.job, "start": step.start, "free": step.free, "place": step.place}
+    return {**told, "reason": step.reason, "at_least": lows}
 
 
 def moved(step: Step, now_s: float, mode: str, lease_s: float) -> Move:
     """The same for the ledger of moves."""
     told = row(step)
     where = f" on {step.place}" if step.place else ""
-    done = f"StartTime=now{where}" if step.start else f"StartTime=now+{lease_s:.0f}"
-    after = {name: told[name] for name in ("start", "place", "at_least")}
+    done = f"StartTime=now{where}" if step.free else f"StartTime=now+{lease_s:.0f}"
+    after = {name: told[name] for name in ("start", "free", "place", "at_least")}
     return replace(_of(step.job, done, step.reason, now_s, mode), after=after)
 
 

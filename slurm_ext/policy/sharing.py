@@ -30,7 +30,16 @@ from slurm_ext.policy.sharing_weight import typical, weight_of
 EARLIER = 1e-3  # of a pair's weight: what one place in the queue counts for
 Fits = Callable[[Sequence[Candidate], str | None], bool]
 
-__all__ = ["Candidate", "Foretells", "Pair", "SharingRules", "Verdict", "fit_to_share", "pairs"]
+__all__ = [
+    "Candidate",
+    "Foretells",
+    "Once",
+    "Pair",
+    "SharingRules",
+    "Verdict",
+    "fit_to_share",
+    "pairs",
+]
 
 
 def pairs(
@@ -52,7 +61,7 @@ def pairs(
     waiting = sorted(candidates, key=lambda one: (one.rank, one.job))
     groups = _groups(running)
     typical_s = typical((*waiting, *running))
-    weighing = _Weighing(_Once(slowdowns), rules, typical_s, fits or _anywhere)
+    weighing = _Weighing(Once(slowdowns), rules, typical_s, fits or _anywhere)
     found: list[Pair] = []
     for first in range(0, len(waiting), rules.window):
         window = waiting[first : first + rules.window]
@@ -79,7 +88,7 @@ def fit_to_share(
     if alone is not None:
         return Verdict(share=False, worst=None, beside=None, reason=alone)
     met = [one for one in others if one.job != candidate.job and meets(candidate, one, rules)]
-    once = _Once(slowdowns)
+    once = Once(slowdowns)
     worst: Verdict | None = None
     for other in met or [candidate]:
         verdict = _beside(candidate, other, once, rules)
@@ -95,14 +104,14 @@ def why_not(
 ) -> str | None:
     """What keeps a job from joining those that run together, in one clause; None: nothing."""
     together = [one, *here]
-    return why_apart(together, _Once(slowdowns).speeds(together), rules)
+    return why_apart(together, Once(slowdowns).speeds(together), rules)
 
 
 def _anywhere(_newcomers: Sequence[Candidate], _place: str | None) -> bool:
     return True
 
 
-def _beside(one: Candidate, other: Candidate, once: "_Once", rules: SharingRules) -> Verdict:
+def _beside(one: Candidate, other: Candidate, once: "Once", rules: SharingRules) -> Verdict:
     """The verdict on this job and one other; the other may be its own twin."""
     mine, theirs = once.speed(one, [other]), once.speed(other, [one])
     if other.job == one.job:
@@ -137,7 +146,7 @@ def _possible(
 class _Weighing:
     """What one pair is worth."""
 
-    def __init__(self, once: "_Once", rules: SharingRules, typical_s: float, fits: Fits) -> None:
+    def __init__(self, once: "Once", rules: SharingRules, typical_s: float, fits: Fits) -> None:
         self._once, self._rules, self._typical_s, self._fits = once, rules, typical_s, fits
 
     def pair(self, a: Sequence[Candidate], b: Sequence[Candidate]) -> Pair | None:
@@ -176,7 +185,7 @@ def _groups(running: Sequence[Candidate]) -> list[list[Candidate]]:
     return [places[place] for place in sorted(places)]
 
 
-class _Once:
+class Once:
     """Asks for each speed once: many jobs of a queue are the same job again."""
 
     def __init__(self, slowdowns: Foretells) -> None:
@@ -191,6 +200,7 @@ class _Once:
         }
 
     def speed(self, one: Candidate, beside: Sequence[Candidate]) -> Speed:
+        """Its speed beside all of them."""
         asked = (one.device, _name(one), tuple(sorted(map(_name, beside))))
         if asked not in self._known:
             solos = [other.solo for other in beside]

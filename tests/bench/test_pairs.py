@@ -9,7 +9,7 @@ from pathlib import Path
 import pairs_policies  # type: ignore[import-not-found]  # tests/bench/conftest.py puts it on the path
 import pairs_tables  # type: ignore[import-not-found]
 import pytest
-from pairs_kernels import FILE_MIB, KERNELS, KINDS, MIB, make  # type: ignore[import-not-found]
+from pairs_kernels import FILE_MIB, KERNELS, KINDS, MIB, READERS, make  # type: ignore[import-not-found]
 from pairs_matrix import Matrix  # type: ignore[import-not-found]
 from pairs_replay import Job, replay  # type: ignore[import-not-found]
 
@@ -72,10 +72,11 @@ def test_every_kernel_works(kind: str, data: Path) -> None:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file that two of them read, without its bytes on the disk."""
-    path: Path = tmp_path_factory.mktemp("pairs") / "data"
-    with path.open("wb") as file:
-        file.truncate(FILE_MIB * MIB)
+    """The files that they read, without their bytes on the disk."""
+    path: Path = tmp_path_factory.mktemp("pairs")
+    for kind in READERS:
+        with (path / kind).open("wb") as file:
+            file.truncate(FILE_MIB * MIB)
     return path
 
 

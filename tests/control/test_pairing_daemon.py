@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from slurm_ext.control.pairing_jobs import Lease
 from slurm_ext.control.pairing_kept import Memory, PairingFolder
 from slurm_ext.facts.errors import SlurmError
 from slurm_ext.facts.settings import Settings
+from slurm_ext.facts.sharing import Evidence, Solo, Speed
 from tests.whole import until
 
 WAITS = JobInfo(
@@ -23,6 +25,27 @@ RUNS = [
     JobInfo(job_id=n, state="RUNNING", cpus=1, nodes="n1", name="y", comment="dlqueue=share")
     for n in (1, 2)
 ]
+
+
+class Bad:
+    """Knows that everybody hurts everybody."""
+
+    def __init__(self, _state_dir: Path) -> None:
+        pass
+
+    def __call__(self) -> "Bad":
+        """The newest of it."""
+        return self
+
+    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:
+        """Less than half of what it has alone."""
+        return Speed(mean=0.4, low=0.4, high=0.5, evidence=Evidence.PAIR)
+
+
+@pytest.fixture(autouse=True)
+def bad(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something is at stake; jobs of which nothing is known are not put off."""
+    monkeypatch.setattr(pairing_daemon, "Known", Bad)
 
 
 def settings_of(tmp_path: Path) -> Settings:

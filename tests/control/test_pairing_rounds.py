@@ -21,6 +21,10 @@ ACT = {"sharing.pairing": "act", "sharing.lease_s": 100, "sharing.most_wait_s": 
 SCRIPTS = {1: "reads a", 2: "reads b", 3: "counts c"}
 DISK = {key_of(JobInfo(job_id=n, name="x"), SCRIPTS[n]) for n in (1, 2)}
 
+UNTIL: dict[int, dict[str, Any]] = {
+    at_s: {"time_limit_minutes": 60, "end_time_s": at_s} for at_s in (2000, 3000, 5000)
+}
+
 
 class Disk:
     """Readers of one disk hurt each other; all else goes well."""
@@ -101,11 +105,60 @@ def runs(number: int, node: str = "n1", **changes: Any) -> JobInfo:
 
 
 def test_who_would_hurt_is_put_off_and_who_fits_starts(tmp_path: Path) -> None:
-    """One command delays, one releases; the lease is on the disk first."""
+    """One is delayed, its lease on the disk first; of who was never delayed nothing is asked."""
     here = Here(tmp_path)
     here.jobs(runs(1), job(2), job(3))
-    assert here.asked() == [("delay", (2,), 100), ("delay", (3,), 0)]
+    assert here.asked() == [("delay", (2,), 100)]
     assert here.folder.load().leases["2.0"] == Lease(until_s=1100.0)
+
+
+def test_where_nothing_is_at_stake_nobody_is_put_off(tmp_path: Path) -> None:
+    """All that could meet go well together: Slurm's own queue does it, on a full node too."""
+    here = Here(tmp_path)
+    here.jobs(runs(3), runs(1), job(4), job(5), job(6))
+    assert here.asked() == []
+    status = here.folder.told()
+    assert status is not None
+    assert [one["free"] for one in status["waiting"]] == [True] * 3
+
+
+def test_who_comes_next_is_free_before_its_slot_is(tmp_path: Path) -> None:
+    """On a full node the good companion may start, whoever ends first; the reader may not."""
+    here = Here(tmp_path)
+    here.jobs(runs(1, **UNTIL[5000]), runs(4, **UNTIL[2000]), job(2), job(3))
+    assert here.asked() == [("delay", (2,), 100)]
+    assert here.asked() == []
+    status = here.folder.told()
+    assert status is not None
+    assert [(one["job"], one["free"]) for one in status["waiting"]] == [
+        ("2.0", False),
+        ("3.0", True),
+    ]
+
+
+def test_who_was_next_is_put_off_again_where_the_plan_changes(tmp_path: Path) -> None:
+    """Another reader came to run: beside it only the computing job, which came later, may start."""
+    here = Here(tmp_path)
+    here.jobs(runs(4, **UNTIL[5000]), runs(1, **UNTIL[2000]), job(2), job(3))
+    assert here.asked() == [("delay", (2, 3), 100)]  # whichever ends first decides
+    here.jobs(runs(1, **UNTIL[5000]), runs(4, **UNTIL[2000]), job(2), job(3))
+    assert here.asked() == [("delay", (3,), 0)]
+    here.jobs(runs(4, **UNTIL[5000]), runs(1, **UNTIL[2000]), job(2), job(3))
+    assert here.asked() == [("delay", (3,), 100)]
+
+
+def test_with_several_nodes_the_next_is_bound_to_its_own(tmp_path: Path) -> None:
+    """It is a good companion there, perhaps not elsewhere; and it is free again at the end."""
+    here = Here(tmp_path, nodes=2)
+    full = [runs(1, **UNTIL[5000]), runs(4, **UNTIL[2000])]
+    full += [runs(number, "n2", name="z", **UNTIL[3000]) for number in (11, 12)]
+    here.jobs(*full, job(2), job(3))
+    assert here.asked() == [("bind", 2, "n2"), ("bind", 3, "n1")]
+    here.jobs(*full, job(2, required_nodes="n2"), job(3, required_nodes="n1"))
+    assert here.asked() == []
+    here.client.asked.clear()
+    assert here.pairing.restore() == 2
+    assert ("bind", 3, None) in here.client.asked
 
 
 def test_a_lease_is_renewed_only_when_half_of_it_is_over(tmp_path: Path) -> None:
@@ -166,12 +219,12 @@ def test_shadow_changes_nothing_and_says_what_it_would(tmp_path: Path) -> None:
 def test_with_several_nodes_a_job_is_bound_until_it_runs(tmp_path: Path) -> None:
     """The chosen node; where it does not start there, it is free again and left to Slurm."""
     here = Here(tmp_path, nodes=2)
-    here.jobs(runs(1), job(3))
-    assert here.asked() == [("bind", 3, "n1"), ("delay", (3,), 0)]
-    here.jobs(runs(1), job(3, required_nodes="n1"))
+    here.jobs(runs(1), job(2), job(3))
+    assert here.asked() == [("bind", 2, "n2"), ("bind", 3, "n1")]
+    here.jobs(runs(1), runs(2, "n2"), job(3, required_nodes="n1"))
     here.now_s += START_S + 1
     assert here.asked() == [("bind", 3, None), ("delay", (3,), 0)]
-    here.jobs(runs(1), job(3))
+    here.jobs(runs(1), runs(2, "n2"), job(3))
     assert here.asked() == []
     status = here.folder.told()
     assert status is not None

@@ -12,10 +12,11 @@ import pytest
 from slurm_ext.cluster import CommandClient
 from slurm_ext.control.pairing import Pairing
 from slurm_ext.control.pairing_jobs import key_of
-from slurm_ext.control.pairing_kept import PairingFolder
+from slurm_ext.control.pairing_kept import Memory, PairingFolder
 from slurm_ext.control.pairing_watch import Watch
 from slurm_ext.facts.settings import Settings
 from slurm_ext.facts.sharing import Evidence, Solo, Speed
+from slurm_ext.policy.companions import Grudge
 from slurm_ext.sandbox import Sandbox
 from tests.conftest import MakeSandbox
 from tests.whole import until
@@ -67,12 +68,24 @@ def freed(slurm: Sandbox, job: int) -> bool:
     return time.mktime(eligible) <= time.time() + 1
 
 
+def reader_key(client: CommandClient, reader: int) -> str:
+    """What the product calls jobs like this one."""
+    (info,) = [job for job in client.jobs() if job.job_id == reader]
+    return key_of(info, client.script_of(reader))
+
+
+def remember(state_dir: Path, key: str) -> None:
+    """Two of these were found below their floor together just now."""
+    folder = PairingFolder(state_dir)
+    folder.path.mkdir(mode=0o700)
+    folder.keep(Memory(grudges={frozenset({key}): Grudge(time.time())}))
+
+
 def pairing_of(client: CommandClient, state_dir: Path, reader: int) -> Pairing:
     """The controller, knowing that jobs like `reader` hurt each other."""
     folder = PairingFolder(state_dir)
     folder.lock()
-    (info,) = [job for job in client.jobs() if job.job_id == reader]
-    key = key_of(info, client.script_of(reader))
+    key = reader_key(client, reader)
     values = {"sharing.pairing": "act", "sharing.lease_s": 60}
     return Pairing(
         Settings(values=values),
@@ -137,7 +150,7 @@ def test_a_lease_ends_by_itself(slurm: Sandbox, client: CommandClient) -> None:
 def test_a_killed_controller_leaves_nobody_held(
     slurm: Sandbox, client: CommandClient, tmp_path: Path
 ) -> None:
-    """The command itself puts off who has no room; after kill -9, `--restore` frees at once."""
+    """The command puts off who was found a bad companion; after kill -9, `--restore` frees."""
     config = tmp_path / "dlqueue.toml"
     config.write_text(
         f'[paths]\nstate_dir = "{tmp_path}"\nslurm_conf = "{slurm.layout.slurm_conf}"\n'
@@ -145,9 +158,10 @@ def test_a_killed_controller_leaves_nobody_held(
     )
     gates = [tmp_path / f"gate{number}" for number in range(3)]
     jobs = [
-        submit(slurm, script, gate) for script, gate in zip((DISK, CORE, CORE), gates, strict=True)
+        submit(slurm, script, gate) for script, gate in zip((DISK, CORE, DISK), gates, strict=True)
     ]
     until(lambda: all(state(slurm, job) == "RUNNING" for job in jobs[:2]), "they do not run")
+    remember(tmp_path, reader_key(client, jobs[0]))
     argv = [sys.executable, "-m", "slurm_ext.cli", "control", "--pairs", "--config", str(config)]
     controller = subprocess.Popen(argv, env=slurm.env, stderr=subprocess.DEVNULL)
     try:
