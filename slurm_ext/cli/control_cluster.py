@@ -32,12 +32,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: "Settings") -> int:
     """The exit status. Raises MissingError, InputError, SlurmError or UsageError."""
+    from slurm_ext.cluster import open_client
     from slurm_ext.control import cluster_daemon
 
     kind, loop = args.loop, _loop(args.loop)
     if args.verb == "status":
         return _show(_status(kind, settings), loop, args.json)
-    client = _client(settings)
+    client = open_client(settings)
     if args.dry_run:
         return _show(cluster_daemon.dry_run(kind, loop.make, settings, client), loop, args.json)
     if args.restore:
@@ -83,14 +84,6 @@ def _must_be_on(kind: str, settings: "Settings") -> None:
 
 def _log_to_stderr() -> None:
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
-
-
-def _client(settings: "Settings") -> "SlurmClient":
-    from slurm_ext.cluster import CommandClient
-
-    return CommandClient(
-        bin_dir=settings["paths.slurm_bin"], slurm_conf=settings["paths.slurm_conf"]
-    )
 
 
 def _status(kind: str, settings: "Settings") -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The one edge to Slurm: what the rest of dlqueue asks of a cluster, and who answers."""
 
+from slurm_ext.cluster.chosen import open_client
 from slurm_ext.cluster.client import SlurmClient
 from slurm_ext.cluster.commands import CommandClient
 from slurm_ext.cluster.memory import MemoryClient
@@ -11,6 +12,9 @@ from slurm_ext.cluster.records import (
     JobInfo,
     NodeInfo,
     PartitionInfo,
+    Power,
+    ReservationInfo,
+    Shape,
     Start,
 )
 
@@ -24,6 +28,10 @@ __all__ = [
     "MemoryClient",
     "NodeInfo",
     "PartitionInfo",
+    "Power",
+    "ReservationInfo",
+    "Shape",
     "SlurmClient",
     "Start",
+    "open_client",
 ]

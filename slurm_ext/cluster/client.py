@@ -3,7 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from slurm_ext.cluster.records import Accounting, JobInfo, NodeInfo, PartitionInfo, Start
+from slurm_ext.cluster.records import (
+    Accounting,
+    JobInfo,
+    NodeInfo,
+    PartitionInfo,
+    Power,
+    ReservationInfo,
+    Shape,
+    Start,
+)
 
 
 class SlurmClient(Protocol):
@@ -19,6 +28,10 @@ class SlurmClient(Protocol):
 
     def nodes(self) -> tuple[NodeInfo, ...]:
         """Every node."""
+        ...
+
+    def reservations(self) -> tuple[ReservationInfo, ...]:
+        """Every reservation, those to come included."""
         ...
 
     def config(self) -> Mapping[str, str]:
@@ -48,6 +61,29 @@ class SlurmClient(Protocol):
         """A waiting job starts on this node only; None: anywhere again (users' --nodelist)."""
         ...
 
-    def requeue(self, job_id: int) -> None:
-        """A running job ends and waits again."""
+    def requeue(self, job_id: int, *, held: bool = False) -> None:
+        """A running job ends and waits again; `held`: until it is released."""
+        ...
+
+    def hold(self, job_id: int) -> None:
+        """A waiting job does not start."""
+        ...
+
+    def release(self, job_id: int) -> None:
+        """A held job may start; its priority is as if it had never been held."""
+        ...
+
+    def set_nice(self, job_id: int, nice: int) -> None:
+        """A waiting job gives way by so many points of priority; below 0 it is preferred.
+
+        Of an array's id: all of its tasks. Slurm keeps a priority that was set by hand.
+        """
+        ...
+
+    def resize(self, job_id: int, shape: Shape) -> None:
+        """A waiting job asks for other resources; what is None stays."""
+        ...
+
+    def power(self, nodes: Sequence[str], state: Power) -> None:
+        """Slurm's power saving puts these nodes to sleep, or wakes them."""
         ...

@@ -8,8 +8,17 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from slurm_ext.cluster import accounting, job_json, listing, trial
-from slurm_ext.cluster.records import Accounting, JobInfo, NodeInfo, PartitionInfo, Start
+from slurm_ext.cluster import accounting, edits, job_json, listing, trial
+from slurm_ext.cluster.records import (
+    Accounting,
+    JobInfo,
+    NodeInfo,
+    PartitionInfo,
+    Power,
+    ReservationInfo,
+    Shape,
+    Start,
+)
 from slurm_ext.facts.errors import SlurmError
 
 TIMEOUT_S = 15.0  # Slurm's own MessageTimeout is 10 s
@@ -48,6 +57,11 @@ class CommandClient:
     def nodes(self) -> tuple[NodeInfo, ...]:
         """Every node, from scontrol's text."""
         return self._read(listing.read_nodes, "scontrol", "--oneliner", "show", "node")
+
+    def reservations(self) -> tuple[ReservationInfo, ...]:
+        """Every reservation, from scontrol's text."""
+        argv = ("scontrol", "--oneliner", "show", "reservation")
+        return self._read(listing.read_reservations, *argv)
 
     def config(self) -> dict[str, str]:
         """The configuration of slurmctld, from scontrol's text."""
@@ -94,9 +108,32 @@ class CommandClient:
         """By ReqNodeList."""
         self._run("scontrol", "update", _named([job_id]), f"ReqNodeList={node or ''}")
 
-    def requeue(self, job_id: int) -> None:
-        """By `scontrol requeue`."""
-        self._run("scontrol", "requeue", str(job_id))
+    def requeue(self, job_id: int, *, held: bool = False) -> None:
+        """By `scontrol requeue` or `requeuehold`."""
+        self._run("scontrol", "requeuehold" if held else "requeue", str(job_id))
+
+    def hold(self, job_id: int) -> None:
+        """By `scontrol hold`."""
+        self._run("scontrol", "hold", str(job_id))
+
+    def release(self, job_id: int) -> None:
+        """By `scontrol release`."""
+        self._run("scontrol", "release", str(job_id))
+
+    def set_nice(self, job_id: int, nice: int) -> None:
+        """By Nice."""
+        self._run("scontrol", "update", _named([job_id]), f"Nice={nice}")
+
+    def resize(self, job_id: int, shape: Shape) -> None:
+        """By NumNodes, Gres, NumTasks and CPUs/Task, in one command."""
+        if words := edits.words(shape):
+            self._run("scontrol", "update", _named([job_id]), *words)
+
+    def power(self, nodes: Sequence[str], state: Power) -> None:
+        """By State, in one command for all."""
+        if nodes:
+            names = f"NodeName={','.join(nodes)}"
+            self._run("scontrol", "update", names, f"State={state.value}")
 
     def _read(self, parse: Callable[[str], T], *argv: str) -> T:
         """What `parse` makes of the command's output."""

@@ -12,12 +12,16 @@ Each reader below takes either.
 
 import json
 import os
+import re
 from typing import Any
 
+from slurm_ext.cluster.accounting import MIB
 from slurm_ext.cluster.records import JobInfo
+from slurm_ext.facts.units import parse_memory, parse_tres
 
 Json = dict[str, Any]
 _PER = ("node", "job", "task", "socket")
+_GPUS = re.compile(r"(?:^|[,:/])gpu(?::[A-Za-z_][\w.-]*)?(?:[:=](\d+))?(?=,|\(|$)")
 
 
 def read_jobs(text: str) -> tuple[JobInfo, ...]:
@@ -57,7 +61,46 @@ def _job(job: Json) -> JobInfo:
         required_nodes=_text(job, "required_nodes"),
         excluded_nodes=_text(job, "excluded_nodes"),
         requeues=bool(job.get("requeue")),
+        nice=_signed(_number(job.get("nice"))),
+        qos=_text(job, "qos"),
+        reservation=_text(job, "resv_name"),
+        dependency=_text(job, "dependency"),
+        gpus=_gpus(job),
+        mem_mib=_mem_mib(job),
+        tasks=_positive(job, "tasks"),
+        array_task_id=_task(job),
+        array_tasks=_text(job, "array_task_string"),
     )
+
+
+def _signed(value: int | None) -> int:
+    """22.05 writes a nice below 0 as 32 bits without a sign, and 0 as null."""
+    number = value or 0
+    return number - (1 << 32) if number >= 1 << 31 else number
+
+
+def _task(job: Json) -> int | None:
+    return _number(job.get("array_task_id")) if _positive(job, "array_job_id") else None
+
+
+def _gpus(job: Json) -> int | None:
+    """The sum where the site counts GPUs (AccountingStorageTRES), else from what was asked."""
+    summed = parse_tres(_text(job, "tres_req_str")).get("gres/gpu")
+    if summed is not None:
+        return int(summed) or None
+    times = {"node": _positive(job, "node_count") or 1, "task": _positive(job, "tasks") or 1}
+    asked = {per: _asked(_text(job, f"tres_per_{per}")) * times.get(per, 1) for per in _PER}
+    return asked["job"] or max(asked.values()) or None
+
+
+def _asked(gres: str) -> int:
+    """GPUs of `gres:gpu:a100:2` (22.05), `gres/gpu:2`, `gres/gpu=2`, or plain `gpu`."""
+    return sum(int(count or 1) for count in _GPUS.findall(gres))
+
+
+def _mem_mib(job: Json) -> int | None:
+    text = parse_tres(_text(job, "tres_req_str")).get("mem")
+    return parse_memory(text) // MIB or None if text else None
 
 
 def _text(job: Json, name: str) -> str:

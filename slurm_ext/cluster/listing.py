@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 
-from slurm_ext.cluster.records import NodeInfo, PartitionInfo
+from slurm_ext.cluster.hostlist import expand
+from slurm_ext.cluster.records import NodeInfo, PartitionInfo, ReservationInfo
 from slurm_ext.facts.units import parse_minutes
 
 _PAIR = re.compile(r"(?:^| )([A-Za-z][\w:/]*)=(\S*)")
@@ -31,6 +33,19 @@ def read_partitions(text: str, config: str) -> tuple[PartitionInfo, ...]:
 def read_nodes(text: str) -> tuple[NodeInfo, ...]:
     """Every node of `scontrol --oneliner show node`."""
     return tuple(_node(row) for row in _rows(text, "NodeName"))
+
+
+def read_reservations(text: str) -> tuple[ReservationInfo, ...]:
+    """Every reservation of `scontrol --oneliner show reservation`; times are local."""
+    return tuple(
+        ReservationInfo(
+            name=row["ReservationName"],
+            nodes=expand(_said(row, "Nodes")),
+            start_s=datetime.fromisoformat(row["StartTime"]).timestamp(),
+            end_s=datetime.fromisoformat(row["EndTime"]).timestamp(),
+        )
+        for row in _rows(text, "ReservationName")
+    )
 
 
 def read_config(text: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ None is "not set"; of a limit, "none".
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 ENDED_STATES = frozenset(
     {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"}
@@ -45,11 +46,54 @@ class JobInfo:
     required_nodes: str = ""
     excluded_nodes: str = ""
     requeues: bool = False  # whether its user lets Slurm start it anew
+    nice: int = 0
+    qos: str = ""
+    reservation: str = ""
+    dependency: str = ""  # what it still waits for, in Slurm's words
+    gpus: int | None = None  # of the whole job; None: it asks for none
+    mem_mib: int | None = None  # of the whole job
+    tasks: int | None = None
+    array_task_id: int | None = None  # of a task that stands alone
+    array_tasks: str = ""  # those that still wait in one line of squeue: 0-3%2
 
     @property
     def ended(self) -> bool:
         """Whether the job is over and will not start again under this restart count."""
         return self.state in ENDED_STATES
+
+    @property
+    def named(self) -> str:
+        """As squeue names it: 1042, 1042_7, 1042_[0-3%2]."""
+        if self.array_job_id is None:
+            return str(self.job_id)
+        task = f"[{self.array_tasks}]" if self.array_task_id is None else self.array_task_id
+        return f"{self.array_job_id}_{task}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What a waiting job is to ask for instead; None: as it is."""
+
+    nodes: int | None = None
+    gpus_per_node: int | None = None  # of jobs that asked by --gres or --gpus-per-node
+    tasks: int | None = None
+    cpus_per_task: int | None = None
+
+    @property
+    def cpus(self) -> int | None:
+        """Of the whole job; None: that depends on what stays."""
+        if self.tasks is None or self.cpus_per_task is None:
+            return None
+        return self.tasks * self.cpus_per_task
+
+
+class Power(StrEnum):
+    """What a node is told, in scontrol's words."""
+
+    UP = "POWER_UP"
+    DOWN = "POWER_DOWN"  # after the jobs that run there; none starts there any more
+    DOWN_ASAP = "POWER_DOWN_ASAP"  # the same, drained meanwhile
+    DOWN_FORCE = "POWER_DOWN_FORCE"  # at once, whoever runs there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +125,16 @@ class NodeInfo:
     state: str = "UNKNOWN"
     partitions: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationInfo:
+    """Nodes that are set aside for a time (Unix seconds)."""
+
+    name: str
+    nodes: tuple[str, ...]
+    start_s: float
+    end_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,12 @@ MODES = tuple(mode.value for mode in Mode)
 TABLE: tuple[Setting, ...] = (
     choice("site.mode", "shadow", MODES, "How far dlqueue goes with every job of the site"),
     text("site.cluster", "cluster", "The cluster's name in records"),
+    choice(
+        "site.slurm_client",
+        "commands",
+        ("commands", "pyslurm"),
+        "How loops of the whole cluster change jobs; pyslurm has to be that of this very Slurm",
+    ),
     path("paths.state_dir", "/var/lib/dlqueue", "history.db, models, the advisor's spool"),
     path("paths.socket", "/run/dlqueue/advisor.sock", "Where slurmctld asks the advisor"),
     path("paths.kill_file", "/etc/dlqueue/off", "While this file exists, dlqueue does nothing"),

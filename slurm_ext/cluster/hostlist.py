@@ -1,0 +1,49 @@
+"""Slurm's lists of hosts, such as `n[01-04,7],m2`."""
+
+import re
+from collections.abc import Iterator
+
+_PART = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
+MOST = 100_000  # names of one list; more is a mistake
+
+
+def expand(text: str) -> tuple[str, ...]:
+    """Every name, in order; `(null)` and nothing are none. Raises ValueError on anything odd.
+
+    >>> expand("n[08-10,3],m2")
+    ('n08', 'n09', 'n10', 'n3', 'm2')
+    """
+    if text in ("", "(null)", "None"):
+        return ()
+    parts = _PART.findall(text)
+    if ",".join(parts) != text:
+        raise ValueError(f"{text!r} is no list of hosts")
+    names: list[str] = []
+    for part in parts:
+        for name in _names(part):
+            names.append(name)
+            if len(names) > MOST:
+                raise ValueError(f"{text!r} names more than {MOST} hosts")
+    return tuple(names)
+
+
+def _names(part: str) -> Iterator[str]:
+    """Of one name, with any number of brackets in it."""
+    before, bracket, rest = part.partition("[")
+    if not bracket:
+        yield part
+        return
+    inside, _, after = rest.partition("]")
+    for span in inside.split(","):
+        for number in _numbers(span):
+            for tail in _names(after) if after else ("",):
+                yield f"{before}{number}{tail}"
+
+
+def _numbers(span: str) -> Iterator[str]:
+    """08-10 is 08, 09, 10."""
+    first, dash, last = span.partition("-")
+    if not first.isdecimal() or (dash and not last.isdecimal()):
+        raise ValueError(f"[{span}] is no range of hosts")
+    for number in range(int(first), int(last or first) + 1):
+        yield f"{number:0{len(first)}}"
