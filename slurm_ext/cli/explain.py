@@ -42,13 +42,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def explained(history: "History", named: str) -> dict[str, Any]:
-    """`{v, job_id, decision, moves, runs}`: the ledger's row, each run's end and training rate.
+    """`{v, job_id, decision, moves, run_time, runs}`: the ledger's row, each run's end and rate.
 
-    `moves`: what cluster loops did to it (facts/moves.py). A run that shared its node has `shared`
+    `moves`: what cluster loops did to it (facts/moves.py). `run_time`: how long it was to be
+    expected to run (explain_run_time.py), or null. A run that shared its node has `shared`
     (explain_shared.py), every other null.
 
     Raises UsageError for what is neither a job id nor a token, HistoryError where it is unknown.
     """
+    from slurm_ext.cli.explain_run_time import run_time_of
     from slurm_ext.cli.explain_shared import shared_with
     from slurm_ext.facts.errors import HistoryError, UsageError
     from slurm_ext.history.decisions import decision
@@ -70,7 +72,9 @@ def explained(history: "History", named: str) -> dict[str, Any]:
     beside = {} if known is None else shared_with(history, known["runs"])
     runs = [] if known is None else [_outcome(one, beside) for one in known["runs"]]
     chosen = ledger or (known or {}).get("decision")
-    return {"v": 1, "job_id": job_id, "decision": chosen, "moves": moved, "runs": runs}
+    expected = run_time_of(history, chosen, known)
+    document = {"v": 1, "job_id": job_id, "decision": chosen, "moves": moved}
+    return {**document, "run_time": expected, "runs": runs}
 
 
 def lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -87,6 +91,10 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
         from slurm_ext.cli.explain_moves import lines as move_lines
 
         yield from move_lines(document["moves"])
+    if document.get("run_time"):
+        from slurm_ext.cli.explain_run_time import line
+
+        yield line(document["run_time"], document["runs"])
     for one in document["runs"]:
         yield _came_out(one)
         if one["shared"]:

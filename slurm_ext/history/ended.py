@@ -1,6 +1,7 @@
 """Jobs that ended, each once, as those who foretell durations want them: names, sizes, times."""
 
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 from slurm_ext.history.failures import explaining
@@ -19,11 +20,11 @@ NOT EXISTS (SELECT 1 FROM runs e WHERE e.job_id = r.job_id AND e.restart = r.res
   AND e.cluster = r.cluster AND e.id < r.id)"""
 
 
-def newest_ended(history: History, most: int) -> Iterator[dict[str, Any]]:
-    """The last `most` jobs that ended, the first of them first."""
+def newest_ended(history: History, most: int, *, before_s: float = inf) -> Iterator[dict[str, Any]]:
+    """The last `most` jobs that ended (before that moment), the first of them first."""
     names = ", ".join(COLUMNS)
-    newest = f"SELECT * FROM runs r WHERE end_s IS NOT NULL AND {_FIRST} ORDER BY end_s DESC"
-    yield from _rows(history, f"SELECT {names} FROM ({newest} LIMIT ?) ORDER BY end_s, id", most)
+    newest = f"SELECT * FROM runs r WHERE end_s <= ? AND {_FIRST} ORDER BY end_s DESC LIMIT ?"
+    yield from _rows(history, f"SELECT {names} FROM ({newest}) ORDER BY end_s, id", before_s, most)
 
 
 def ended_since(history: History, after_id: int) -> Iterator[dict[str, Any]]:
@@ -40,8 +41,8 @@ def last_id(history: History) -> int:
     return newest or 0
 
 
-def _rows(history: History, sql: str, value: int) -> Iterator[dict[str, Any]]:
+def _rows(history: History, sql: str, *values: float) -> Iterator[dict[str, Any]]:
     with explaining(history.path):
-        cursor = history.conn.execute(sql, (value,))
+        cursor = history.conn.execute(sql, values)
         while rows := cursor.fetchmany(_ROWS):
             yield from (dict(zip(COLUMNS, row, strict=True)) for row in rows)
