@@ -9,6 +9,7 @@ from pathlib import Path
 
 from slurm_ext.cli.doctor_finding import FAIL, OK, WARN, Finding, judged, output
 from slurm_ext.cli.doctor_lua import lua_files, lua_libraries
+from slurm_ext.cli.doctor_sharing import sharing
 from slurm_ext.facts.settings import Settings
 
 HOOKS = ("Prolog", "Epilog", "TaskProlog")
@@ -29,6 +30,7 @@ def slurm(settings: Settings) -> Iterator[Finding]:
     yield _prolog_flags(config)
     yield from _epilog_kills(config)
     yield from _rest(settings, config)
+    yield from sharing(settings, config)
 
 
 def _submit(settings: Settings, config: Mapping[str, str]) -> Iterator[Finding]:
