@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from slurm_ext.cluster import SlurmClient
     from slurm_ext.facts.settings import Settings
 
-LOOPS: Mapping[str, str] = {}
+LOOPS: Mapping[str, str] = {
+    "queue": "put short jobs first among those that wait, by nice (queue.mode)",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

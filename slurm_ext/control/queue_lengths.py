@@ -1,0 +1,131 @@
+"""How long waiting jobs will run: the promoted model, else the runs of their like, else the limit.
+
+The history is read anew each round, only what has come since; without one, limits remain.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slurm_ext.cluster.records import JobInfo
+from slurm_ext.facts.errors import HistoryError, ModelError
+from slurm_ext.history.ended import ended_since, newest_ended
+from slurm_ext.history.store import History, open_history
+from slurm_ext.model.duration_job import Wanted, lasted_s
+from slurm_ext.model.duration_known import MOST_RUNS, Lengths, serving
+
+NO_LIMIT_S = 7 * 86400.0  # what a job without a time limit is taken for
+log = logging.getLogger("dlqueue.queue")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foretold:
+    """A run time in s, and how it is known: "model", "runs" (of its like) or "limit"."""
+
+    seconds: float
+    by: str
+    low_s: float | None = None  # low and high hold nine in ten
+    high_s: float | None = None
+
+
+class RunTimes:
+    """Asked each round."""
+
+    def __init__(self, state_dir: Path, *, busy_timeout_ms: int) -> None:
+        self._state_dir, self._busy_ms = state_dir, busy_timeout_ms
+        self._lengths: Lengths | None = None
+        self._means = _Means()
+        self._said = ""
+
+    def of(self, jobs: Sequence[JobInfo], now_s: float) -> list[Foretold]:
+        """One for each."""
+        self._refresh()
+        if self._lengths is None:
+            return [self._means.of(job) or _limit(job) for job in jobs]
+        told = self._lengths.of([wanted(job, now_s) for job in jobs])
+        return [
+            Foretold(seconds=one.mean_s, by="model", low_s=one.low_s, high_s=one.high_s)
+            for one in told
+        ]
+
+    def _refresh(self) -> None:
+        """A new model, and runs that have ended since; what fails is said once, and survived."""
+        try:
+            self._lengths = serving(self._state_dir / "models", self._lengths)
+        except ModelError as error:
+            self._say(f"{error}; the run times of earlier jobs are used")
+        path = self._state_dir / "history.db"
+        if not path.exists():
+            return
+        try:
+            with open_history(path, busy_timeout_ms=self._busy_ms, read_only=True) as history:
+                self._read(history)
+        except HistoryError as error:
+            self._say(f"run times stay as they are known: {error}")
+
+    def _read(self, history: History) -> None:
+        if self._lengths is not None:
+            self._lengths.take(_newer(history, self._lengths.last_id))
+        else:
+            for row in _newer(history, self._means.last_id):
+                self._means.take(row)
+
+    def _say(self, what: str) -> None:
+        if what != self._said:
+            log.warning("%s", what)
+            self._said = what
+
+
+class _Means:
+    """Geometric or not, a mean is what history alone can tell: of user, name and GPUs."""
+
+    def __init__(self) -> None:
+        self.last_id = 0
+        self._sums: dict[tuple[Any, ...], tuple[float, int]] = {}
+
+    def take(self, row: Mapping[str, Any]) -> None:
+        """One ended job."""
+        self.last_id = max(self.last_id, row["id"])
+        lasted = lasted_s(row)
+        if lasted is not None:
+            key = (row["user"], row["job_name"], row["gpus"] or 0)
+            total, count = self._sums.get(key, (0.0, 0))
+            self._sums[key] = (total + lasted, count + 1)
+
+    def of(self, job: JobInfo) -> Foretold | None:
+        """The mean of its like, not beyond its limit; None: none has run."""
+        found = self._sums.get((job.user_name, job.name, job.gpus or 0))
+        if found is None:
+            return None
+        return Foretold(seconds=min(found[0] / found[1], _limit_s(job)), by="runs")
+
+
+def wanted(job: JobInfo, now_s: float) -> Wanted:
+    """The job as the model for durations asks for it: as if it were submitted now."""
+    limit = job.time_limit_minutes
+    return Wanted(
+        submit_s=now_s,
+        user=job.user_name,
+        job_name=job.name,
+        account=job.account,
+        partition=job.partition,
+        cpus=job.cpus,
+        num_nodes=job.node_count,
+        gpus=job.gpus or 0,
+        mem_bytes=None if job.mem_mib is None else job.mem_mib * 1024.0 * 1024.0,
+        time_limit_s=None if limit is None else limit * 60.0,
+    )
+
+
+def _newer(history: History, last_id: int) -> Any:
+    return ended_since(history, last_id) if last_id else newest_ended(history, MOST_RUNS)
+
+
+def _limit(job: JobInfo) -> Foretold:
+    return Foretold(seconds=_limit_s(job), by="limit")
+
+
+def _limit_s(job: JobInfo) -> float:
+    return NO_LIMIT_S if job.time_limit_minutes is None else job.time_limit_minutes * 60.0

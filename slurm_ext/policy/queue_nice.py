@@ -1,0 +1,123 @@
+"""From a wanted order to `nice`: as few changes as put waiting jobs in it, within bounds. Pure.
+
+Slurm starts who has the higher priority first, of equals the lower job id, and takes a job's nice
+from its priority. A job gives way only as far as it must to be behind those that go before it, and
+at most by `most`: so nobody who takes no part is ever passed by one that does, and a job whose own
+priority is more than `most` above another's stays before it. Where priorities are too near to 1 to
+go down, all may be lifted together by up to -`least`.
+
+What stands is left as it is while the order holds: a nice is written anew only where the order
+would be another, or where a job gives way by more than a tenth of `most` beyond need.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+MOST_GAP = 10  # points between neighbours, so that a newcomer fits between them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A waiting job as it stands: its priority has its nice taken off already."""
+
+    job: str
+    priority: int
+    nice: int
+    tie: int  # its id: of equals the lowest goes first
+
+    @property
+    def base(self) -> int:
+        """Its priority without any nice."""
+        return self.priority + self.nice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How far a job may give way, and be lifted (least <= 0 < most)."""
+
+    most: int
+    least: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """The last of those that were placed."""
+
+    priority: int
+    tie: int
+
+    def before(self, priority: int, tie: int) -> bool:
+        """Whether it goes before one of that priority."""
+        return (self.priority, -self.tie) > (priority, -tie)
+
+
+def nices(order: Sequence[Standing], bounds: Bounds) -> dict[str, int]:
+    """What to change: nice by job, in the order given (who goes first first)."""
+    rules = _Rules.of(order, bounds)
+    found: dict[str, int] = {}
+    last: _Last | None = None
+    for number, one in enumerate(order):
+        wanted = _place(one, order[number + 1 :], last, rules)
+        if wanted != one.priority:
+            found[one.job] = one.base - wanted
+        if last is None or last.before(wanted, one.tie):
+            last = _Last(wanted, one.tie)
+    return found
+
+
+def in_order(order: Sequence[Standing]) -> bool:
+    """Whether Slurm, as things stand, would take them so."""
+    return all(_Last(a.priority, a.tie).before(b.priority, b.tie) for a, b in pairwise(order))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The bounds, and what follows from them for this queue; all in points."""
+
+    bounds: Bounds
+    gap: int  # between neighbours
+    lift: int  # how far all may go up
+    slack: int  # how far beyond need a job may stay behind
+
+    @classmethod
+    def of(cls, order: Sequence[Standing], bounds: Bounds) -> "_Rules":
+        gap = _gap(order, bounds)
+        return cls(bounds, gap, _lift(order, bounds, gap), max(gap, bounds.most // 10))
+
+
+def _place(one: Standing, behind: Sequence[Standing], last: _Last | None, rules: _Rules) -> int:
+    """The priority that it is to have."""
+    floor, highest = max(1, one.base - rules.bounds.most), one.base + rules.lift
+    if last is None or last.before(highest, one.tie):
+        need = highest
+    else:
+        # Whoever is next and stands well need not move; all that are behind need a place.
+        above = max(behind[0].priority + 1 if behind else 1, len(behind) + 1)
+        need = max(last.priority - rules.gap, min(above, last.priority - 1))
+    stands = last is None or last.before(one.priority, one.tie)
+    leaves_room = one.priority > len(behind)
+    allowed = floor <= one.priority <= max(highest, one.base - rules.bounds.least)
+    if stands and leaves_room and allowed and need - one.priority <= rules.slack:
+        return one.priority
+    return max(floor, min(highest, need))
+
+
+def _gap(order: Sequence[Standing], bounds: Bounds) -> int:
+    """Less where many jobs have to share little room."""
+    lowest = min((one.base for one in order), default=1)
+    room = min(bounds.most, lowest - 1 - bounds.least)
+    return max(1, min(MOST_GAP, room // max(1, len(order))))
+
+
+def _lift(order: Sequence[Standing], bounds: Bounds, gap: int) -> int:
+    """How far all have to go up so that the last is not below 1."""
+    last: _Last | None = None
+    for one in order:
+        place = one.base
+        if last is not None and not last.before(place, one.tie):
+            place = max(last.priority - gap, one.base - bounds.most)
+        if last is None or last.before(place, one.tie):
+            last = _Last(place, one.tie)
+    lowest = 1 if last is None else last.priority
+    return min(-bounds.least, max(0, 1 - lowest))
