@@ -6,12 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pairs_policies  # type: ignore[import-not-found]  # tests/bench/conftest.py puts it on the path
+import pairs_played  # type: ignore[import-not-found]  # tests/bench/conftest.py puts it on the path
+import pairs_policies  # type: ignore[import-not-found]
 import pairs_tables  # type: ignore[import-not-found]
 import pytest
 from pairs_kernels import FILE_MIB, KERNELS, KINDS, MIB, READERS, make  # type: ignore[import-not-found]
+from pairs_live import Ran, idle_s, makespan_s  # type: ignore[import-not-found]
 from pairs_matrix import Matrix  # type: ignore[import-not-found]
 from pairs_replay import Job, replay  # type: ignore[import-not-found]
+
+from slurm_ext.facts.errors import InputError
 
 SPEED = {("d", "d"): 0.4, ("d", "c"): 1.0, ("c", "d"): 1.0, ("c", "c"): 1.0}
 BENCH = Path(__file__).parents[2] / "contrib" / "bench"
@@ -107,3 +111,49 @@ def test_an_absent_table_is_named() -> None:
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "gavel_pytorch_pairs_v100.csv" in done.stderr
+
+
+def ran(kind: str, began_s: float, ended_s: float) -> Ran:
+    """Ten steps a second, alone and here."""
+    rows = [(began_s, 0, 0.0), (ended_s, round(10 * (ended_s - began_s)), 0.0)]
+    return Ran(kind=kind, began_s=began_s, rows=rows, solo=10.0)
+
+
+MATRIX = Matrix(dict.fromkeys("ab", 10.0), {(x, y): 1.0 for x in "ab" for y in "ab"})
+
+
+def test_live_runs_are_played_in_pieces(tmp_path: Path) -> None:
+    """What is in the file is not played again; speeds and makespans are told over all of it."""
+    path = tmp_path / "runs.json"
+    assert pairs_played.load(path, MATRIX) == {}
+    runs = {
+        ("fifo", 0): [ran("a", 0.0, 20.0), ran("b", 10.0, 30.0)],
+        ("warm", 0): [ran("a", 0.0, 20.0), ran("b", 0.0, 15.0)],
+        ("fifo", 1): [ran("a", 0.0, 90.0)],
+    }
+    pairs_played.keep(path, MATRIX, runs)
+    found = pairs_played.load(path, MATRIX)
+    todo = [one for one in pairs_played.plan(["fifo", "warm", "cold"], 2) if one not in found]
+    assert todo == [("cold", 0), ("warm", 1)]
+    told = pairs_played.told(found, MATRIX)["live"]
+    assert told["fifo"]["makespans_s"] == {"0": 30.0, "1": 90.0}
+    assert pairs_played.ratio(told, "fifo") == pytest.approx(20 / 30)
+    assert pairs_played.ratio(told, "oracle") is None
+
+
+def test_runs_of_another_matrix_are_refused(tmp_path: Path) -> None:
+    """Their jobs had other lengths; the file is named."""
+    path = tmp_path / "runs.json"
+    pairs_played.keep(path, MATRIX, {})
+    with pytest.raises(InputError, match=r"runs\.json"):
+        pairs_played.load(path, Matrix({"a": 1.0}, {}))
+    path.write_text("{")
+    with pytest.raises(InputError, match="remove it"):
+        pairs_played.load(path, MATRIX)
+
+
+def test_idle_slots_are_counted_until_the_last_start() -> None:
+    """Two slots; one stood still for five seconds while somebody waited."""
+    order = [ran("a", 0.0, 10.0), ran("b", 0.0, 20.0), ran("c", 15.0, 30.0)]
+    assert idle_s(order) == pytest.approx(5.0)
+    assert makespan_s(order) == 30.0
