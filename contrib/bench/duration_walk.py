@@ -26,6 +26,7 @@ from slurm_ext.training.duration import Past, features, fit
 
 Array = NDArray[np.float64]
 LATER = 0.25  # of the jobs: the test where one folder is both
+EARLIER = 1 / 3  # of the others: where settings are chosen
 CALIBRATION = 0.2  # of the jobs before the cut: the newest, not learnt from, set the first bounds
 QUICK_ROUNDS, ROUNDS = 60, 200
 QUICK_JOBS = (20000, 10000)  # the last before the cut, the first after it
@@ -48,13 +49,21 @@ class Trace:
         return (self.submit_s >= self.cut_s) & np.isfinite(self.end_s)
 
 
-def trace(table: Table, train: Path, test: Path, *, quick: bool = False) -> Trace:
-    """Raises InputError where a folder's table cannot be used."""
+def trace(
+    table: Table, train: Path, test: Path, *, quick: bool = False, earlier: bool = False
+) -> Trace:
+    """Raises InputError where a folder's table cannot be used.
+
+    `earlier`: only what a folder taken twice learns from, the last third of it as the later jobs:
+    a place to choose on what is not scored.
+    """
     learnt = read(train, table)
     later = learnt if train.resolve() == test.resolve() else read(test, table)
     if later is learnt:
         jobs, skipped = learnt.jobs, learnt.skipped
-        cut_s = jobs[int(len(jobs) * (1 - LATER))].asked.submit_s
+        if earlier:
+            jobs = jobs[: int(len(jobs) * (1 - LATER))]
+        cut_s = jobs[int(len(jobs) * (1 - (EARLIER if earlier else LATER)))].asked.submit_s
     else:
         cut_s = later.jobs[0].asked.submit_s
         known = [job for job in learnt.jobs if job.asked.submit_s < cut_s]
@@ -91,10 +100,10 @@ def lived(table: Table, train: Path, test: Path, *, quick: bool) -> dict[str, An
 
 
 def foretold(
-    table: Table, train: Path, test: Path, *, quick: bool
+    table: Table, train: Path, test: Path, *, quick: bool, earlier: bool = False
 ) -> tuple[Trace, list[float], dict[str, Array]]:
     """The trace, when models were trained, and logs of seconds as `_ours` tells them."""
-    past = trace(table, train, test, quick=quick)
+    past = trace(table, train, test, quick=quick, earlier=earlier)
     every_s = np.inf if quick else table.retrain_s
     last = float(past.submit_s.max())
     cuts = [past.cut_s]

@@ -11,8 +11,8 @@ order at O(log n) a job, and the same function orders a replayed queue and a liv
 | qssf | estimated duration x GPUs | QSSF, Hu et al., SC '21 |
 
 Ties go to the earlier submission. `+backfill`: a later job may start where it delays no
-reservation (simulate/reserve.py). `+ageing`: the key of a size becomes a time,
-submission + min(LEAD x size, MOST_LEAD_S): whoever was submitted MOST_LEAD_S later never overtakes.
+reservation (simulate/reserve.py). `+ageing`: the key of a size becomes a time, submission plus a
+handicap that grows with the logarithm of the size (`aged`).
 """
 
 from collections.abc import Callable, Mapping
@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from slurm_ext.facts.errors import UsageError
 from slurm_ext.policy.queue_preempting import LEAST_SERVICE, SHORTEST_LEFT, Preempting
 
-LEAD = 100.0  # seconds of waiting that outweigh one GPU-second
 MOST_LEAD_S = 7 * 86400.0
+LEAD_SIZES = (60.0, 1e6)  # GPU-seconds: no handicap up to the first, all of it from the second
 Floats = NDArray[np.float64]
 
 
@@ -65,8 +65,15 @@ class Rule:
 
 
 def aged(jobs: Asked, sizes: Floats) -> Floats:
-    """Sizes as times: a small job has a lead over a large one, and it ends with waiting."""
-    times: Floats = jobs.submit_s + np.minimum(LEAD * sizes, MOST_LEAD_S)
+    """Sizes as times: a small job has a lead over a large one, and it ends with waiting.
+
+    Whoever was submitted MOST_LEAD_S later never overtakes. Of two jobs the lead goes by the ratio
+    of their sizes, however large both are: estimates are wrong by factors, and so are sizes that
+    matter. (A lead by seconds, cut at its most, makes a FIFO queue of all larger jobs.)
+    """
+    least, most = LEAD_SIZES
+    part = np.log(np.maximum(sizes, least) / least) / np.log(most / least)
+    times: Floats = jobs.submit_s + MOST_LEAD_S * np.minimum(part, 1.0)
     return times
 
 

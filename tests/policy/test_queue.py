@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.facts.errors import UsageError
-from slurm_ext.policy.queue import MOST_LEAD_S, ORDERS, USUAL, Asked, rule_of, rules_of
+from slurm_ext.policy.queue import MOST_LEAD_S, ORDERS, USUAL, Asked, aged, rule_of, rules_of
 from slurm_ext.policy.queue_preempting import LEAST_SERVICE, SHORTEST_LEFT
 
 
@@ -46,6 +46,16 @@ def test_ageing_bounds_overtaking(sizes: list[float], gaps: list[float]) -> None
     place = np.argsort(order)
     later = submit_s[None, :] > submit_s[:, None] + MOST_LEAD_S
     assert (place[None, :] > place[:, None])[later].all()
+
+
+@pytest.mark.parametrize("size", [600.0, 1e4, 1e5])
+def test_a_lead_goes_by_the_ratio_of_sizes(size: float) -> None:
+    """Ten times the size lets the smaller wait the same time less, however large both are."""
+    jobs = asked((0.0, 1, size), (0.0, 1, 10 * size))
+    leads = np.diff(aged(jobs, jobs.size))
+    first = asked((0.0, 1, 100.0), (0.0, 1, 1000.0))
+    assert leads == pytest.approx(np.diff(aged(first, first.size)))
+    assert 0.2 * MOST_LEAD_S < leads[0] < MOST_LEAD_S
 
 
 @pytest.mark.parametrize(
