@@ -1,7 +1,6 @@
 """`dlqueue history ls|show|export`: the runs that dlqueue learns from."""
 
 import argparse
-import re
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,8 +11,6 @@ if TYPE_CHECKING:
     from slurm_ext.history.store import History
 
 HELP = "List, show and export the runs that dlqueue learns from."
-_AGO = re.compile(r"([0-9]{1,6})([dhm])")
-_AGO_S = {"d": 86400, "h": 3600, "m": 60}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -93,30 +90,14 @@ def _export(history: "History", args: argparse.Namespace) -> int:
 
 
 def _filter(args: argparse.Namespace) -> "Filter":
+    from slurm_ext.cli.when import seconds_of
     from slurm_ext.facts.errors import UsageError
     from slurm_ext.history.queries import Filter
 
     if args.limit is not None and args.limit < 1:
         raise UsageError(f"--limit {args.limit}: a number from 1 on is wanted")
-    since_s = None if args.since is None else _since_s(args.since, time.time())
+    since_s = None if args.since is None else seconds_of("--since", args.since, time.time())
     return Filter(user=args.user, partition=args.partition, since_s=since_s, limit=args.limit)
-
-
-def _since_s(text: str, now_s: float) -> float:
-    """Seconds since the epoch of `7d` (ago) or a local date and time. Raises UsageError."""
-    from datetime import datetime
-
-    from slurm_ext.facts.errors import UsageError
-
-    ago = _AGO.fullmatch(text)
-    if ago is not None:
-        return now_s - int(ago[1]) * _AGO_S[ago[2]]
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError):
-        raise UsageError(
-            f"--since {text!r} is not a time: try 7d, 12h, 2026-01-31 or 2026-01-31T08:00"
-        ) from None
 
 
 def _progress(rows: Iterable[dict[str, Any]], total: int) -> Iterator[dict[str, Any]]:

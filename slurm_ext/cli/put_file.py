@@ -19,7 +19,7 @@ def put_file(path: Path, text: str) -> None:
     except OSError as error:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
-        left = "; what was there before is untouched" if path.is_file() else ""
+        left = "; what was there before is untouched" if os.access(path, os.F_OK) else ""
         raise InputError(str(path), f"cannot be written: {error.strerror}{left}") from None
 
 

@@ -42,6 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replay and print. Raises UsageError and InputError."""
+    from slurm_ext.cli.put_file import put_file
     from slurm_ext.cli.simulate_text import page, show
     from slurm_ext.policy.queue import rules_of
     from slurm_ext.simulate.cluster import fitted
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         outcomes = [_replay(args, trace, cluster, rule, progress) for rule in rules]
     document = _document(trace, cluster, outcomes)
     if args.html is not None:
-        _write(args.html, page(document, outcomes))
+        put_file(args.html, page(document, outcomes))
     if args.json:
         import json
 
@@ -131,18 +132,6 @@ def _document(trace: "Trace", cluster: "Cluster", outcomes: list["Outcome"]) -> 
         "repairs": dict(trace.repairs),
         "policies": [{"policy": one.policy, **one.figures()} for one in outcomes],
     }
-
-
-def _write(path: Path, text: str) -> None:
-    """The whole page or none of it. Raises InputError."""
-    from slurm_ext.facts.errors import InputError
-
-    beside = path.with_name(f".{path.name}.part")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
-    except OSError as error:
-        raise InputError(str(path), f"cannot be written: {error.strerror}") from None
 
 
 def _progress() -> "Progress":

@@ -10,8 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from slurm_ext.report.charts import Chart, Points, shares_by_time, shares_over_time, spoken
+from slurm_ext.report.charts import Points, shares_by_time, shares_over_time
 from slurm_ext.report.render import render
+from slurm_ext.report.tables import Chart
+from slurm_ext.report.words import seconds
 
 if TYPE_CHECKING:
     from slurm_ext.simulate.outcome import Outcome
@@ -45,6 +47,8 @@ def show(document: Document) -> None:
 
 def page(document: Document, outcomes: Sequence["Outcome"]) -> str:
     """One HTML page that needs nothing else."""
+    from slurm_ext.report.plots import svg
+
     return render(
         "simulate.html.jinja",
         source=PurePath(document["source"]).name,
@@ -52,17 +56,23 @@ def page(document: Document, outcomes: Sequence["Outcome"]) -> str:
         remarks=list(_remarks(document)),
         header=HEADER,
         rows=_rows(document),
-        charts=list(_charts(outcomes)),
+        charts=[
+            (title, chart, svg(chart, f"plot-{number}", title))
+            for number, (title, chart) in enumerate(_charts(outcomes))
+        ],
     )
 
 
-def _charts(outcomes: Sequence["Outcome"]) -> Iterator[Chart]:
+def _charts(outcomes: Sequence["Outcome"]) -> Iterator[tuple[str, Chart]]:
     jct = {one.policy: _distribution(one.jct_s) for one in outcomes}
     queue = {one.policy: _distribution(one.queue_s) for one in outcomes}
     used = {one.policy: _pairs(*one.utilisation(SLICES)) for one in outcomes}
-    yield shares_by_time("Jobs completed within a time of their submission", jct)
-    yield shares_by_time("Jobs that waited no longer", queue)
-    yield shares_over_time("GPUs in use", used)
+    done = "Share of jobs that completed within a time of their submission; further left is sooner."
+    waited = "Share of jobs that waited no longer than a time; further left is sooner."
+    busy = "Share of all GPUs that ran a job, from the first submission on."
+    yield "Completion", shares_by_time(done, "jobs completed", jct)
+    yield "Waiting", shares_by_time(waited, "jobs started", queue)
+    yield "GPUs in use", shares_over_time(busy, "GPUs in use", used)
 
 
 def _distribution(seconds: Any) -> Points:
@@ -85,7 +95,7 @@ def _rows(document: Document) -> list[list[str]]:
     return [
         [
             one["policy"],
-            *(spoken(one[name]) for name in TIMES),
+            *(seconds(one[name]) for name in TIMES),
             f"{one['utilisation']:.1%}",
             f"{one['restarts']:,.0f}",
         ]

@@ -2,7 +2,7 @@
 
 import math
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,11 @@ class Asked:
         """The answer to one question. Raises HistoryError."""
         with explaining(self.history.path):
             return self.history.conn.execute(sql, values).fetchall()
+
+    def each(self, sql: str, *values: Any) -> Iterator[Row]:
+        """As `rows`, one by one: for answers as long as the history. Raises HistoryError."""
+        with explaining(self.history.path):
+            yield from self.history.conn.execute(sql, values)
 
     def row(self, sql: str, *values: Any) -> Row:
         """The one row of an answer."""

@@ -54,7 +54,12 @@ def section(asked: Asked) -> Section:
         title="What dlqueue gained",
         answer=_answer(found),
         lead=tuple(_lead(found, groups, counted)),
-        tables=(_table(groups, counted, ends), _spread(counted, groups), _cores(asked)),
+        tables=(
+            _claim(found, _wish(counted)),
+            _table(groups, counted, ends),
+            _spread(counted, groups),
+            _cores(asked),
+        ),
     )
 
 
@@ -80,7 +85,6 @@ def _lead(found: Ratio | None, groups: list[Group], counted: list[Row]) -> list[
                 " in mode act."
             )
         ]
-    wish = exp(sum(row[5] for row in counted if row[0] == 0) / max(1, changed))
     sure = "That is not chance." if found.low > 1 else "That may be chance: the interval holds 0 %."
     return [
         (
@@ -89,10 +93,26 @@ def _lead(found: Ratio | None, groups: list[Group], counted: list[Row]) -> list[
             f" {change(found.low)} to {change(found.high)}. {sure}"
         ),
         (
-            f"Believed beforehand of the same jobs: {change(wish)}. A belief is no gain; it is told"
-            " here to be checked."
+            f"Believed beforehand of the same jobs: {change(_wish(counted))}. A belief is no gain;"
+            " it is told here to be checked."
         ),
     ]
+
+
+def _wish(counted: list[Row]) -> float:
+    """What was believed that the changed jobs would gain."""
+    rows = [row for row in counted if row[0] == 0]
+    return exp(sum(row[5] for row in rows) / max(1, sum(row[2] for row in rows)))
+
+
+def _claim(found: Ratio | None, wish: float) -> Table:
+    columns = (
+        *(Column("gain", "measured gain", "change"), Column("low", "at least", "change")),
+        *(Column("high", "at most", "change"), Column("believed", "believed before", "change")),
+    )
+    rows = [] if found is None else [(found.value, found.low, found.high, wish)]
+    note = "Changed jobs over control group, with Welch's 95 % interval." if rows else ""
+    return Table(key="gain", title="Samples/s", columns=columns, rows=rows, note=note)
 
 
 def _table(groups: list[Group], counted: list[Row], ends: dict[int, tuple[int, int]]) -> Table:

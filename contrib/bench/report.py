@@ -1,0 +1,99 @@
+"""How long a report of a long history takes, and how much memory.
+
+    report.py [--runs N] [--folder DIR] [--json] [--quick]
+
+A made-up history (report_history.py, 24 counters a run) is written once, then `dlqueue report` runs
+as people run it, a process of its own, for each format; the page is asked for REPEATS times.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import report_history  # type: ignore[import-not-found]  # beside this file
+from rich.console import Console
+
+RUNS, QUICK = 1_000_000, 20_000
+REPEATS = 3
+WITHIN_S, WITHIN_MIB = 60.0, 1024.0
+
+
+def made(folder: Path, runs: int) -> float:
+    """Seconds that the history took to write; 0 where it is there already."""
+    path = folder / "history.db"
+    began = monotonic()
+    if not path.exists():
+        report_history.fill(path, runs)
+    (folder / "dlqueue.toml").write_text(f'[paths]\nstate_dir = "{folder}"\n')
+    return monotonic() - began
+
+
+def measured(folder: Path, form: str) -> dict[str, float]:
+    """Seconds, peak memory in MiB and size of one report."""
+    output = folder / f"report.{form}"
+    words = ["-m", "slurm_ext.cli", "report", "--config", folder / "dlqueue.toml"]
+    began = monotonic()
+    child = os.posix_spawn(
+        sys.executable, [sys.executable, *map(str, words), "--output", str(output)], os.environ
+    )
+    _, status, used = os.wait4(child, 0)
+    if status != 0:
+        raise SystemExit(f"dlqueue report --format {form} ended with {status}")
+    seconds = monotonic() - began
+    return {
+        "seconds": round(seconds, 2),
+        "peak_mib": round(used.ru_maxrss / 1024, 1),
+        "kib": round(output.stat().st_size / 1024, 1),
+    }
+
+
+def result(folder: Path, runs: int, repeats: int) -> dict[str, Any]:
+    """What is printed."""
+    figures: dict[str, Any] = {"runs": runs, "history_s": round(made(folder, runs), 1)}
+    figures["history_mib"] = (folder / "history.db").stat().st_size >> 20
+    figures["html"] = [measured(folder, "html") for _ in range(repeats)]
+    figures |= {form: measured(folder, form) for form in ("md", "csv", "json")}
+    every = [*figures["html"], *(figures[form] for form in ("md", "csv", "json"))]
+    slowest = max(one["seconds"] for one in every)
+    largest = max(one["peak_mib"] for one in every)
+    what = f"report of {runs:,} runs"
+    return {
+        "bench": "report",
+        "figures": figures,
+        "wanted": [
+            _row(f"{what}: seconds, the slowest", WITHIN_S, slowest),
+            _row(f"{what}: peak memory, MiB", WITHIN_MIB, largest),
+        ],
+    }
+
+
+def _row(what: str, target: float, got: float) -> dict[str, Any]:
+    return {"what": what, "target": f"<= {target:g}", "got": got, "met": got <= target}
+
+
+def main() -> int:
+    """Write, report, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, help=f"{RUNS} by default")
+    parser.add_argument("--folder", type=Path, help="for the history; kept, and used again")
+    parser.add_argument("--json", action="store_true", help="print only the JSON object")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK} runs, one page")
+    args = parser.parse_args()
+    runs = args.runs or (QUICK if args.quick else RUNS)
+    with tempfile.TemporaryDirectory(prefix="dlq-report-") as temporary:
+        folder = args.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        told = result(folder, runs, 1 if args.quick else REPEATS)
+    if not args.json:
+        Console().print_json(data=told["figures"])
+    print(json.dumps(told))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
