@@ -9,6 +9,7 @@ from slurm_ext.facts.errors import MissingError
 
 if TYPE_CHECKING:
     from slurm_ext.training.challenge import Report
+    from slurm_ext.training.demand_serving import DemandReport
     from slurm_ext.training.duration_challenge import DurationReport
     from slurm_ext.training.scaling_challenge import ScalingReport
     from slurm_ext.training.slowdown_challenge import SharingReport
@@ -34,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from slurm_ext.model.duration_known import MOST_RUNS
     from slurm_ext.training.challenge import train
     from slurm_ext.training.dataset import examples
+    from slurm_ext.training.demand_serving import teach
     from slurm_ext.training.duration_challenge import challenge as challenge_durations
     from slurm_ext.training.duration_history import pasts
     from slurm_ext.training.scaling_challenge import challenge
@@ -51,7 +53,8 @@ def run(args: argparse.Namespace) -> int:
     grown = challenge(growing, state / "models")
     shared = challenge_sharing(sharing, state / "models")
     lasted = challenge_durations(ended, state / "models")
-    _print(report, grown, shared, lasted, as_json=args.json)
+    needed = teach(state)
+    _print(report, grown, shared, lasted, needed, as_json=args.json)
     return 0
 
 
@@ -65,6 +68,7 @@ def _print(
     scaling: "ScalingReport",
     sharing: "SharingReport",
     durations: "DurationReport",
+    demands: "list[DemandReport]",
     *,
     as_json: bool,
 ) -> None:
@@ -74,7 +78,8 @@ def _print(
 
         others = {"scaling": asdict(scaling), "sharing": asdict(sharing)}
         others["durations"] = asdict(durations)
-        print(json.dumps({**asdict(report), **others}))
+        pools = [asdict(one) for one in demands]
+        print(json.dumps({**asdict(report), **others, "demand": pools}))
         return
     verdict = f"promoted {report.model}" if report.promoted else "not promoted"
     print(f"{verdict}: {report.why} ({report.runs} runs)")
@@ -96,3 +101,6 @@ def _print(
     for name, score in (durations.scores or {}).items():
         if score:
             print(f"  {name:<9} error {score['mae']:.3f} (mean absolute log)")
+    for one in demands:
+        needed = f"promoted {one.model}" if one.promoted else "persistence serves"
+        print(f"nodes needed, {one.pool}: {needed}: {one.why} ({one.slots} slots of ten minutes)")

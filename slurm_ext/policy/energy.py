@@ -37,6 +37,7 @@ class Node:
     busy: bool = False  # jobs have any part of it
     kept: str = ""  # why it must not sleep (a reservation, an administrator); empty: it may
     since_s: float = 0.0  # when it went to sleep, or was last busy
+    due: str = ""  # why it is woken whatever is needed (a reservation begins); empty: it is not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,16 +111,26 @@ def decide(
     there = [node for node in nodes if node.power is not Power.AWAY]
     awake = sum(1 for node in there if _ready(node))
     told = aim(awake, len(there), needs, now_s, rules)
+    due = tuple(
+        Step(node=node.name, sleep=False, reason=node.due)
+        for node in there
+        if node.due and node.power is Power.ASLEEP
+    )
+    return told, due + _steps(there, told, awake, needs, now_s, rules)
+
+
+def _steps(
+    there: Sequence[Node], told: Aim, awake: int, needs: Needs, now_s: float, rules: EnergyRules
+) -> tuple[Step, ...]:
     if told.nodes < awake:
         chosen = _sleepers(there, now_s, rules)[: awake - told.nodes]
-        return told, tuple(_step(node, told, sleep=True) for node in chosen)
+        return tuple(Step(node=node.name, sleep=True, reason=told.reason) for node in chosen)
     if not told.wake:
-        return told, ()
+        return ()
     coming = sum(1 for node in there if node.power is Power.WAKING and not _ready(node))
     chosen = _wakers(there, now_s, rules, at_once=needs.now - awake - coming)
-    return told, tuple(
-        _step(node, told, sleep=False) for node in chosen[: max(0, told.nodes - awake - coming)]
-    )
+    count = max(0, told.nodes - awake - coming)
+    return tuple(Step(node=node.name, sleep=False, reason=told.reason) for node in chosen[:count])
 
 
 def _ready(node: Node) -> bool:
@@ -143,13 +154,9 @@ def _sleepers(nodes: Sequence[Node], now_s: float, rules: EnergyRules) -> list[N
 def _wakers(nodes: Sequence[Node], now_s: float, rules: EnergyRules, *, at_once: int) -> list[Node]:
     """Those to wake, the longest asleep first; `at_once` of them however short they slept."""
     asleep = sorted(
-        (node for node in nodes if node.power is Power.ASLEEP and not node.kept),
+        (node for node in nodes if node.power is Power.ASLEEP and not node.kept and not node.due),
         key=lambda node: (node.since_s, node.name),
     )
     rested = [node for node in asleep if now_s - node.since_s >= rules.min_off_s]
     missing = max(0, at_once - len(rested))
     return rested + asleep[len(rested) : len(rested) + missing]
-
-
-def _step(node: Node, told: Aim, *, sleep: bool) -> Step:
-    return Step(node=node.name, sleep=sleep, reason=told.reason)

@@ -118,7 +118,8 @@ def daemons(plan: Plan) -> list[Daemon]:
     """Every daemon in the order of starting."""
     spec, layout = plan.spec, plan.layout
     slurm = {"SLURM_CONF": str(layout.slurm_conf)}
-    slurmd = ("slurmd", "-D", "-N")
+    # A node that was resumed has to have booted: with -b, it did when its slurmd started.
+    slurmd = ("slurmd", "-D", *(("-b",) if spec.power_saving else ()), "-N")
     return [
         Daemon(name="munged", argv=_munged(layout), env={}),
         *(_database(layout) if spec.accounting else ()),

@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -31,6 +32,8 @@ def write_files(plan: Plan) -> None:
         _write(layout.etc / name, render(name, plan))
     if spec.accounting:
         _write(layout.etc / "slurmdbd.conf", render("slurmdbd.conf", plan), 0o600)
+    if spec.power_saving:
+        _write_power(plan)
     _write_gpus(plan)
     _write_dlqueue(plan)
 
@@ -124,6 +127,17 @@ def _write_dlqueue(plan: Plan) -> None:
         (folder / "slurmd").mkdir(parents=True)
         _write(folder / "dlqueue.toml", _toml(settings_of(plan, node.name)))
         _write(folder / "node.json", render_node_config(_checked_settings(plan, node.name)))
+
+
+def _write_power(plan: Plan) -> None:
+    """SuspendProgram and ResumeProgram: a node's power is its slurmd."""
+    for name, verb in (("suspend", "stop"), ("resume", "start")):
+        command = f"{sys.executable} -m slurm_ext.sandbox.power {verb} {plan.layout.root}"
+        log = plan.layout.log / "power.log"
+        text = (
+            f'#!/bin/sh\necho "$(date +%s) {name} $1" >>{log}\nexec {command} "$1" >>{log} 2>&1\n'
+        )
+        _write(plan.layout.etc / name, text, 0o755)
 
 
 def _write_gpus(plan: Plan) -> None:

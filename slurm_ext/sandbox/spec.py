@@ -30,6 +30,7 @@ class Spec:
     settings: Mapping[str, Any] = field(default_factory=dict)  # dlqueue.toml by dotted key
     state_on_tmpfs: bool = False  # slurmctld's state in memory
     namespaces: bool = False  # each node a host of its own (root)
+    power_saving: bool = False  # Slurm may suspend nodes: their slurmd is stopped and started
     slurm_conf: str = ""  # lines appended to slurm.conf
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ a_node = st.builds(
     power=st.sampled_from(Power),
     busy=st.booleans(),
     kept=st.sampled_from(["", "", "reserved for r1"]),
+    due=st.sampled_from(["", "", "r1 begins"]),
     since_s=st.floats(NOW_S - 20000, NOW_S),
 )
 clusters = st.lists(a_node, max_size=40)
@@ -63,7 +64,8 @@ def test_no_node_sleeps_that_is_busy_reserved_kept_or_not_up(
             assert (node.power, node.busy, node.kept) == (Power.ON, False, "")
             assert NOW_S - node.since_s >= by.min_idle_s
         else:
-            assert (node.power, node.kept) == (Power.ASLEEP, "")
+            assert node.power is Power.ASLEEP
+            assert node.due or not node.kept
         assert step.reason
 
 
@@ -95,7 +97,7 @@ def test_a_node_stays_asleep_for_its_time_unless_a_job_needs_it(
     """Nodes woken early are no more than what jobs lack; nobody sleeps and wakes in one look."""
     steps = decide(nodes, wanted, now_s=NOW_S, rules=by)[1]
     known = {node.name: node for node in nodes}
-    woken = [known[step.node] for step in steps if not step.sleep]
+    woken = [known[step.node] for step in steps if not step.sleep and not known[step.node].due]
     early = sum(NOW_S - node.since_s < by.min_off_s for node in woken)
     awake = sum(node.power is Power.ON or node.power is Power.WAKING for node in nodes)
     assert early <= max(0, wanted.now - awake)
@@ -154,3 +156,12 @@ def test_what_slurm_wakes_for_a_job_itself_is_not_woken_twice() -> None:
     assert names(told, sleep=False) == ["n06", "n07"]
     again = [*nodes[:6], *some(2, Power.WAKING, first=6), *nodes[8:]]
     assert not decide(again, Needs(now=6), now_s=NOW_S, rules=RULES)[1]
+
+
+def test_a_node_wakes_before_its_reservation_begins() -> None:
+    """Whatever is needed now; the reason is the reservation's."""
+    nodes = [*some(4), *some(1, Power.ASLEEP, first=4, kept="reserved", due="r1 begins soon")]
+    _, steps = decide(nodes, Needs(now=0, peak=4), now_s=NOW_S, rules=RULES)
+    assert [(step.node, step.sleep, step.reason) for step in steps] == [
+        ("n04", False, "r1 begins soon")
+    ]

@@ -182,3 +182,17 @@ def test_every_node_has_its_own_spool() -> None:
         "/tmp/x/nodes/n1/dlqueue",
         "/tmp/x/nodes/n2/dlqueue",
     }
+
+
+def test_nodes_that_may_be_suspended_boot_when_their_slurmd_starts(tmp_path: Path) -> None:
+    """Both programs are there, nothing is suspended by itself, and a resumed node counts as new."""
+    plan = plan_of(Spec(nodes=2, power_saving=True), tmp_path / "x")
+    write_files(plan)
+    assert [daemon.argv for daemon in daemons(plan)][-1] == ("slurmd", "-D", "-b", "-N", "n2")
+    for name, verb in (("suspend", "stop"), ("resume", "start")):
+        program = plan.layout.etc / name
+        assert f"slurm_ext.sandbox.power {verb} {plan.layout.root}" in program.read_text()
+        assert program.stat().st_mode & 0o111
+        assert f"{name.capitalize()}Program={program}" in render("slurm.conf", plan)
+    assert "SuspendTime=31536000" in render("slurm.conf", plan)
+    assert "Suspend" not in render("slurm.conf", plan_of(Spec(nodes=1)))
