@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from slurm_ext.facts.settings import Settings
     from slurm_ext.history.store import History
 
 HELP = "Say what was believed of one job, what was done with it, and what came out."
@@ -20,13 +21,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the decision and its outcome; raises UsageError, HistoryError."""
     from slurm_ext.facts.settings import load
-    from slurm_ext.history.store import open_history
 
-    settings = load(args.config)
-    path = settings.state_dir / "history.db"
-    timeout_ms = settings["history.busy_timeout_ms"]
-    with open_history(path, busy_timeout_ms=timeout_ms, read_only=True) as history:
-        document = explained(history, args.job)
+    document = _document(load(args.config), args.job)
     if args.json:
         import json
 
@@ -39,6 +35,32 @@ def run(args: argparse.Namespace) -> int:
         for line in lines(document):
             console.print(Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)))
     return 0
+
+
+def _document(settings: "Settings", named: str) -> dict[str, Any]:
+    """What history knows, with `queue` where the job waits; that alone where it knows nothing."""
+    from slurm_ext.cli.explain_queue import alone, ledger_moves, waiting
+    from slurm_ext.facts.errors import HistoryError
+    from slurm_ext.history.store import open_history
+
+    path = settings.state_dir / "history.db"
+    timeout_ms = settings["history.busy_timeout_ms"]
+    try:
+        with open_history(path, busy_timeout_ms=timeout_ms, read_only=True) as history:
+            document = explained(history, named)
+    except HistoryError:
+        found = waiting(settings, int(named)) if named.isdecimal() else None
+        if found is None:
+            raise
+        return alone(settings, int(named), found)
+    job_id = document["job_id"]
+    if job_id is None:
+        return {**document, "queue": None}
+    # A move that the keeper has not read yet is in the ledger alone.
+    moves = [*ledger_moves(settings.state_dir, job_id), *document["moves"]]
+    every = {move["move_id"]: move for move in moves}.values()
+    told = sorted(every, key=lambda move: float(move["at_s"]))
+    return {**document, "moves": told, "queue": waiting(settings, job_id)}
 
 
 def explained(history: "History", named: str) -> dict[str, Any]:
@@ -87,6 +109,10 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"{named}, {ledger['user']}'s {ledger['job_name']}, decision {ledger['token']}"
         yield from _believed(ledger)
         yield from _done(ledger)
+    if document.get("queue"):
+        from slurm_ext.cli.explain_queue import lines as queue_lines
+
+        yield from queue_lines(document["queue"])
     if document["moves"]:
         from slurm_ext.cli.explain_moves import lines as move_lines
 

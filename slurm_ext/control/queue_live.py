@@ -5,37 +5,19 @@ the site has it. What was set is on the disk before Slurm hears of it, and is pu
 """
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from slurm_ext.cluster.client import SlurmClient
 from slurm_ext.control.cluster_kept import LoopFolder
 from slurm_ext.control.cluster_loop import DONE, Planned
-from slurm_ext.control.queue_jobs import Group, Ours, Queue, Waiting, look, unit_of
-from slurm_ext.control.queue_lengths import Foretold, RunTimes
+from slurm_ext.control.queue_jobs import Group, Ours, Queue, look, unit_of
+from slurm_ext.control.queue_lengths import RunTimes
+from slurm_ext.control.queue_order import Place, in_order, row
 from slurm_ext.facts.settings import Settings
-from slurm_ext.policy.queue import Asked, rule_of
 from slurm_ext.policy.queue_nice import Bounds, Standing, nices
 
 NEEDED = "priority/multifactor"
 NOT_HERE = f"Slurm's PriorityType is not {NEEDED}: there a nice would put a job behind all others"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """One waiting job in its order."""
-
-    waiting: Waiting
-    length: Foretold
-    place: int  # 1: goes first of its group
-    ahead: Waiting | None  # who goes right before it
-
-    @property
-    def need(self) -> float:
-        """GPU-seconds, or CPU-seconds, that it is thought to need."""
-        return self.length.seconds * self.waiting.size
 
 
 class QueueLoop:
@@ -43,7 +25,7 @@ class QueueLoop:
 
     def __init__(self, settings: Settings, client: SlurmClient, folder: LoopFolder) -> None:
         self._settings, self._client, self._folder = settings, client, folder
-        self._ours = _read(folder.load())
+        self._ours = read_ours(folder.load())
         busy_ms = settings["history.busy_timeout_ms"]
         self._times = RunTimes(settings.state_dir, busy_timeout_ms=busy_ms)
         self._priority_type: str | None = None
@@ -57,7 +39,10 @@ class QueueLoop:
         jobs = self._client.jobs()
         queue = look(jobs, self._ours, self._settings, now_s)
         self._forget(queue, {unit_of(job) for job in jobs if not job.ended})
-        orders = {group: self.order(some, now_s) for group, some in queue.groups.items()}
+        orders = {
+            group: in_order(some, self._settings["queue.order"], self._times, now_s)
+            for group, some in queue.groups.items()
+        }
         bounds = Bounds(
             most=self._settings["queue.max_nice"], least=self._settings["queue.min_nice"]
         )
@@ -70,25 +55,6 @@ class QueueLoop:
             if one.waiting.subject in found[group]
         ]
         return planned[: self._settings["queue.most_updates"]]
-
-    def order(self, jobs: Sequence[Waiting], now_s: float) -> list[Place]:
-        """The policy's order, first first: the function that replays it (policy/queue.py)."""
-        lengths = self._times.of([one.info for one in jobs], now_s)
-        asked = Asked(
-            submit_s=np.array([one.info.submit_time_s or 0 for one in jobs], dtype=float),
-            gpus=np.array([one.size for one in jobs]),
-            estimate_s=np.array([length.seconds for length in lengths]),
-        )
-        ties = np.array([one.job_id for one in jobs])
-        by_rule = rule_of(self._settings["queue.order"]).order(asked, ties)
-        places: list[Place] = []
-        for number in by_rule:
-            ahead = places[-1].waiting if places else None
-            place = len(places) + 1
-            places.append(
-                Place(waiting=jobs[number], length=lengths[number], place=place, ahead=ahead)
-            )
-        return places
 
     def apply(self, planned: Planned) -> str:
         """Set one nice. Raises SlurmError."""
@@ -145,7 +111,8 @@ class QueueLoop:
         self._folder.keep({"nices": nices_now, "fixed": sorted(self._ours.fixed)})
 
 
-def _read(kept: Mapping[str, Any]) -> Ours:
+def read_ours(kept: Mapping[str, Any]) -> Ours:
+    """What a loop's folder holds."""
     nices_then = {
         int(job): [int(n) for n in values] for job, values in kept.get("nices", {}).items()
     }
@@ -196,23 +163,3 @@ def _told(
         rows = [row(one, found[group].get(one.waiting.subject)) for one in order]
         told.append({"partition": partition, "qos": qos, "gpus": gpus, "jobs": rows})
     return {"reason": None, "orders": told, "left_alone": dict(queue.left_alone)}
-
-
-def row(one: Place, nice: int | None) -> dict[str, Any]:
-    """One job's place: JSON; times in s, `need` in GPU- or CPU-seconds."""
-    info = one.waiting.info
-    return {
-        "job": one.waiting.subject,
-        "user": info.user_name,
-        "name": info.name,
-        "place": one.place,
-        "priority": one.waiting.priority,
-        "nice": info.nice,
-        "wanted_nice": info.nice if nice is None else nice,
-        "need": round(one.need, 1),
-        "length_s": round(one.length.seconds, 1),
-        "low_s": one.length.low_s,
-        "high_s": one.length.high_s,
-        "by": one.length.by,
-        "submit_s": info.submit_time_s,
-    }

@@ -14,7 +14,9 @@ from slurm_ext.cluster import JobInfo, MemoryClient
 from slurm_ext.control import cluster_daemon
 from slurm_ext.control.cluster_kept import LoopFolder
 from slurm_ext.control.queue_jobs import Waiting
+from slurm_ext.control.queue_lengths import RunTimes
 from slurm_ext.control.queue_live import QueueLoop
+from slurm_ext.control.queue_order import in_order
 from slurm_ext.facts.settings import Settings
 from slurm_ext.policy.queue import rule_of
 from slurm_ext.simulate.cluster import Cluster
@@ -210,11 +212,10 @@ def test_replay_and_live_take_the_same_order(
     rows = sorted((submit, minutes, 8 if whole else gpus) for submit, minutes, gpus in rows)
     trace = trace_of([(0, 10_000_000, 8), *((s, m * 60, g) for s, m, g in rows)])
     outcome = replay(trace, Cluster(nodes=1, gpus_per_node=8), rule_of("shortest+ageing"))
-    folder = tmp_path_factory.getbasetemp()
-    loop = QueueLoop(settings_of(folder), cluster(), LoopFolder(folder, "queue"))
+    times = RunTimes(tmp_path_factory.getbasetemp(), busy_timeout_ms=100)
     waiting = [
         Waiting(job_id=n, info=job(n, m, submit_time_s=s, gpus=g))
         for n, (s, m, g) in enumerate(rows, 1)
     ]
-    order = [one.waiting.job_id for one in loop.order(waiting, 0.0)]
+    order = [one.waiting.job_id for one in in_order(waiting, "qssf+ageing", times, 0.0)]
     assert (np.diff(outcome.start_s[order]) >= (60 if whole else 0)).all()

@@ -1,7 +1,9 @@
 """The queue of a real Slurm: who needs little starts first, in act; in shadow nothing changes."""
 
+import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -108,6 +110,37 @@ def test_what_a_killed_one_set_is_put_back(slurm: Sandbox, tmp_path: Path) -> No
     slurm.run(["scontrol", "update", f"JobId={jobs[1]}", "Nice=500"])  # its user, meanwhile
     assert "1 moves put back" in slurm.run(command(slurm, settings, "--restore")).stdout
     assert nices(slurm, jobs) == [0, 500, 0]
+    gate.touch()
+    for job in (first, *jobs):
+        slurm.wait(job)
+
+
+def test_explain_tells_why_a_job_waits_and_until_when(slurm: Sandbox, tmp_path: Path) -> None:
+    """Without any history: its place, who is before it, what moved it, and both estimates."""
+    gate = tmp_path / "gate"
+    first, *jobs = waiting(slurm, gate)
+    settings = config(slurm, tmp_path, "act")
+    slurm.run(command(slurm, settings, "--once"))
+    words = ["explain", str(jobs[0]), "--config", str(settings)]
+    explain = [sys.executable, "-m", "slurm_ext.cli", *words]
+    said = slurm.run(explain).stdout
+    for expected in (
+        "others go before it (Priority)",
+        "place:    3 of 3 that wait for their turn in main: priority",
+        f"before:   job {jobs[1]} (",
+        f"order:    3 of 3 by need, after job {jobs[1]}",
+        "nice=",
+        "by dlqueue, if nobody passes: by time limits",
+    ):
+        assert expected in said, said
+    document = json.loads(slurm.run([*explain, "--json"]).stdout)
+    assert document["queue"]["place"] == 3
+    assert document["queue"]["expected"]["start_s"] > time.time() + 3600
+    assert [move["kind"] for move in document["moves"]] == ["queue"]
+    slurm.run(["scontrol", "hold", str(jobs[2])])
+    held = slurm.run([*explain[:-3], str(jobs[2]), *explain[-2:]]).stdout
+    assert "holds it" in held
+    slurm.run(["scontrol", "release", str(jobs[2])])
     gate.touch()
     for job in (first, *jobs):
         slurm.wait(job)
