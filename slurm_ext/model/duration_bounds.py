@@ -84,6 +84,15 @@ class Bounds:
                 self.low[at] = float(np.quantile(below[ours], 1 - MISSED))
                 self.high[at] = float(np.quantile(above[ours], 1 - MISSED))
 
+    def seen(self, known: int, below: float, above: float) -> None:
+        """A job ended that nobody was told of; how far outside of the unmoved bounds it fell."""
+        for moves, outside in ((self.low, below), (self.high, above)):
+            moves[known] += self.step * ((outside > moves[known]) - MISSED)
+
+    def again(self) -> "Bounds":
+        """The same, watching nobody."""
+        return Bounds([*self.low], [*self.high], self.step)
+
     def _learn(self, job: Hashable, side: str, *, missed: bool) -> None:
         known, sides = self._open.get(job, (0, set()))
         if side in sides:

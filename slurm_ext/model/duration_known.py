@@ -11,7 +11,7 @@ training (`ended_only`), so that both see the same. May be asked while another t
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from math import exp, expm1
+from math import exp, expm1, inf, log
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -65,6 +65,9 @@ class Lengths:
         self.name = name
         self.past = past
         self._artifact = artifact
+        self._bounds = artifact.bounds.again()
+        window = artifact.about.get("window_s")
+        self._learnt_until_s = window[1] if window else inf
 
     @property
     def last_id(self) -> int:
@@ -76,8 +79,8 @@ class Lengths:
         left = iter(rows)
         while some := list(islice(left, _AT_ONCE)):
             with self.past.lock:
-                for row in some:
-                    self._take(row)
+                new = [told for told in map(self._take, some) if told is not None]
+                self._judge(new)
 
     def of(self, jobs: Sequence[Wanted]) -> list[Length]:
         """One for each. Nobody knows anything at first: then they are very wide."""
@@ -85,19 +88,36 @@ class Lengths:
             return []
         with self.past.lock:
             rows = np.array([self.past.state.row(job.submission()) for job in jobs])
-        bounds, told = self._artifact.bounds, self._artifact.durations.foretell(rows)
-        shifts = np.array([bounds.low, bounds.high])[:, told.known]
+        told = self._artifact.durations.foretell(rows)
+        shifts = np.array([self._bounds.low, self._bounds.high])[:, told.known]
         low, high = told.log_low - shifts[0], told.log_high + shifts[1]
         return [
             self._length(job, row, *logs)
             for job, row, *logs in zip(jobs, rows, told.log_mean, low, high, strict=True)
         ]
 
-    def _take(self, row: Mapping[str, Any]) -> None:
+    def _take(self, row: Mapping[str, Any]) -> tuple[list[float], float] | None:
+        """Remember it; what was known of a job that the model has not learnt, and its log."""
         self.past.last_id = max(self.past.last_id, row.get("id") or 0)
         asked, lasted = wanted(row), lasted_s(row)
-        if asked is not None and lasted is not None:
-            self.past.state.lived(asked.submission(), float(row["end_s"]), lasted)
+        if asked is None or lasted is None:
+            return None
+        job, later = asked.submission(), asked.submit_s > self._learnt_until_s
+        known = self.past.state.row(job) if later else None
+        self.past.state.lived(job, float(row["end_s"]), lasted)
+        return None if known is None else (known, log(max(1.0, lasted)))
+
+    def _judge(self, new: list[tuple[list[float], float]]) -> None:
+        """Bounds move with every job that ended since training, so that nine in ten stay inside.
+
+        By what is known at its end, not at its submission: nobody keeps that.
+        """
+        if not new:
+            return
+        told = self._artifact.durations.foretell(np.array([row for row, _ in new]))
+        for at, (_, log_s) in enumerate(new):
+            below, above = told.log_low[at] - log_s, log_s - told.log_high[at]
+            self._bounds.seen(int(told.known[at]), float(below), float(above))
 
     def _length(self, job: Wanted, row: Any, middle: float, low: float, high: float) -> Length:
         plan = self._artifact.durations.plan

@@ -7,6 +7,7 @@ everything; its bounds are those that the later jobs asked for.
 """
 
 import hashlib
+import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -137,8 +138,9 @@ def _scores(
     history = rows[:, SITE.features.index("history")]
     history = np.where(np.isnan(history), known.mean(), history)
     told = ours.durations.foretell(rows)
+    times = every.submit_s[later], every.end_s[later]
     scores = {
-        "ours": score(ours, rows, log_s),
+        "ours": score(ours, rows, log_s, times),
         "history": {"mae": float(np.abs(history - log_s).mean())},
         "median": {"mae": float(np.abs(np.median(known) - log_s).mean())},
         "incumbent": None,
@@ -146,21 +148,39 @@ def _scores(
     if serving is not None:
         plan = serving.durations.plan
         seen = rows if plan == SITE else features(plan, jobs, ended_only=True)[later]
-        scores["incumbent"] = score(serving, seen, log_s)
+        scores["incumbent"] = score(serving, seen, log_s, times)
     return scores, _bounds(told, log_s)
 
 
-def score(artifact: Artifact, rows: Array, log_s: Array) -> dict[str, float]:
-    """Mean absolute error and R2 of logs, and the share inside the 90 % interval."""
-    told, moved = artifact.durations.foretell(rows), artifact.bounds
-    low = told.log_low - np.array(moved.low)[told.known]
-    high = told.log_high + np.array(moved.high)[told.known]
+def score(
+    artifact: Artifact, rows: Array, log_s: Array, times: tuple[Array, Array]
+) -> dict[str, float]:
+    """Mean absolute error and R2 of logs, and the share inside the 90 % interval.
+
+    `times`: submissions, in order, and ends.
+    """
+    told = artifact.durations.foretell(rows)
     spread = float(((log_s - log_s.mean()) ** 2).sum())
     return {
         "mae": float(np.abs(told.log_mean - log_s).mean()),
         "log_r2": 1 - float(((told.log_mean - log_s) ** 2).sum()) / max(spread, 1e-12),
-        "coverage90": float(((low <= log_s) & (log_s <= high)).mean()),
+        "coverage90": _held(artifact.bounds.again(), told, log_s, times),
     }
+
+
+def _held(bounds: Bounds, told: Foretold, log_s: Array, times: tuple[Array, Array]) -> float:
+    """How often the interval held while its bounds moved with every job that ended, as live."""
+    below, above = told.log_low - log_s, log_s - told.log_high
+    running: list[tuple[float, int]] = []
+    inside = 0
+    for at, (submit_s, end_s) in enumerate(zip(*times, strict=True)):
+        while running and running[0][0] <= submit_s:
+            _, ended = heapq.heappop(running)
+            bounds.seen(int(told.known[ended]), below[ended], above[ended])
+        known = int(told.known[at])
+        inside += below[at] <= bounds.low[known] and above[at] <= bounds.high[known]
+        heapq.heappush(running, (end_s, at))
+    return float(inside / len(log_s))
 
 
 def _serving(models: Path) -> Artifact | None:

@@ -211,3 +211,24 @@ def test_a_new_model_keeps_the_memory(models: Path) -> None:
     assert swapped.last_id == 20
     assert serving(models, swapped) is not swapped
     assert serving(models / "none", swapped) is None
+
+
+def test_bounds_follow_what_ends(models: Path) -> None:
+    """Jobs come to run 100 times longer or shorter than the model learnt: more stay inside."""
+    lengths = serving(models, None)
+    assert lengths is not None
+    random = np.random.default_rng(3)
+    wild = [
+        {**run, "end_s": run["submit_s"] + lasted, "elapsed_s": lasted}
+        for run, lasted in zip(rows(700, 900), random.lognormal(6, 3, 700).tolist(), strict=True)
+    ]
+    asked = [job for job in map(wanted, wild[500:]) if job is not None]
+    lengths.take(rows())
+    narrow = _inside(lengths, asked, wild[500:])
+    lengths.take(wild[:500])
+    assert _inside(lengths, asked, wild[500:]) > 1.25 * narrow
+
+
+def _inside(lengths: Lengths, asked: list[Wanted], runs: list[Row]) -> int:
+    told = zip(lengths.of(asked), runs, strict=True)
+    return sum(one.low_s <= run["elapsed_s"] <= one.high_s for one, run in told)
