@@ -127,7 +127,7 @@ def _judged(
 def _verdict(
     me: Candidate, others: list[Candidate], around: Around, taught: Taught
 ) -> tuple[Verdict, Speed | None, tuple[str, ...]] | str:
-    rules = rules_of(around.settings)
+    rules = rules_of(around.settings, around.apart)
     try:
         verdict = fit_to_share(me, others, taught.slowdowns, rules)
     except InputError as error:

@@ -1,6 +1,7 @@
 """What is known of the cluster around a submission that may share a GPU."""
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from slurm_ext.advise.bounds import MIB
@@ -26,6 +27,7 @@ class Around:
     queue: Queue = field(default_factory=Queue)
     recent: Sequence[Sharer] = ()  # had their answer after the queue was looked at
     taught: Taught | None = None
+    apart: AbstractSet[frozenset[str]] = frozenset()  # solo keys of pairs that went badly
 
 
 def mode_of(job: Submission, settings: Settings) -> Mode:
@@ -51,13 +53,14 @@ def as_sharer(job: Submission, key: str | None, name: str, edits: Edits) -> Shar
     )
 
 
-def rules_of(settings: Settings) -> SharingRules:
-    """The site's rules in the policy's words."""
+def rules_of(settings: Settings, apart: AbstractSet[frozenset[str]] = frozenset()) -> SharingRules:
+    """The site's rules in the policy's words, and which pairs are kept apart."""
     return SharingRules(
         floor=settings["sharing.floor"],
         same_user=not settings["sharing.across_users"],
         gpu_mem_bytes=settings["sharing.gpu_mem_mib"] * MIB,
         most_together=settings["sharing.most_together"],
+        bad_pairs=apart,
     )
 
 

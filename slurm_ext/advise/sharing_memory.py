@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from slurm_ext.advise import partners
+from slurm_ext.advise.grudges import Grudges
 from slurm_ext.advise.limits import RuleBook
 from slurm_ext.advise.partners import Queue
 from slurm_ext.advise.sharing import shared
@@ -14,6 +15,7 @@ from slurm_ext.advise.taught import Taught, serving
 from slurm_ext.advise.whole_gpu import WholeGpu
 from slurm_ext.facts.records import Edits, Submission
 from slurm_ext.facts.settings import Settings
+from slurm_ext.policy.companions import kept_apart
 
 SEEN_S = 3.0  # a job that was answered longer than this before a listing stands in it
 MOST_RECENT = 4096
@@ -25,6 +27,7 @@ class SharingMemory:
     def __init__(self) -> None:
         self.queue = Queue()
         self.taught: Taught | None = None
+        self.grudges = Grudges()
         self._recent: deque[tuple[float, partners.Sharer]] = deque(maxlen=MOST_RECENT)
         self._file: tuple[int, int] | None = None
 
@@ -54,6 +57,7 @@ class SharingMemory:
             queue=self.queue,
             recent=[one for _, one in self._recent],
             taught=self.taught,
+            apart=kept_apart(self.grudges.known, now_s),
         )
         return shared(job, whole, key, around)
 
@@ -66,9 +70,10 @@ class SharingMemory:
             self._recent.append((now_s, one))
 
     def look(self, folder: Path) -> None:
-        """Read the model and the keeper's listing where new. Raises ModelError, InputError."""
+        """Read model, keeper's listing, pairing's memory where new. ModelError, InputError."""
         self._look_at_queue(folder)
         self.taught = serving(folder / "models", self.taught)
+        self.grudges.look(folder)
 
     def _look_at_queue(self, folder: Path) -> None:
         try:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from slurm_ext.cluster.client import SlurmClient
-from slurm_ext.cluster.records import JobInfo
+from slurm_ext.cluster.records import JobInfo, NodeInfo
 from slurm_ext.control.pairing_jobs import ANEW, Seen, id_of, key_of, look, name_of, opted_in, words
 from slurm_ext.control.pairing_kept import Memory, PairingFolder
 from slurm_ext.control.pairing_leases import Leases
+from slurm_ext.control.pairing_memory import Held, room, with_needs
 from slurm_ext.control.pairing_telling import UNTOUCHED, gist, moved, parted, running_rows, status
 from slurm_ext.control.pairing_watch import Watch
 from slurm_ext.facts.errors import SlurmError
@@ -40,6 +41,7 @@ class Pairing:
         *,
         known: Callable[[], Foretells],
         watch: Watch,
+        held: Held = lambda _: 0.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._settings, self._client, self._folder = settings, client, folder
@@ -50,6 +52,7 @@ class Pairing:
         self._given_up: set[str] = set()
         self._said: dict[str, str] = {}
         self._leases = Leases(settings, client, folder, memory)
+        self._held = lambda key: max(held(key), memory.held_bytes.get(key, 0.0))
 
     @property
     def acts(self) -> bool:
@@ -64,10 +67,11 @@ class Pairing:
         """Look, decide, act; what becomes of each waiting job. Raises SlurmError."""
         now_s = self._clock()
         jobs = self._client.jobs()
-        seen = self._look(jobs, now_s)
-        rules = self._rules(now_s)
+        nodes = [node for node in self._client.nodes() if node.state.startswith(_UP)]
+        seen = with_needs(self._look(jobs, now_s), self._held)
+        rules = self._rules(nodes, now_s)
         self._watched(seen, rules, now_s)
-        waiting, running, places = self._state(seen, jobs, now_s)
+        waiting, running, places = self._state(seen, jobs, nodes, now_s)
         overdue = frozenset(one.job for one in waiting if self._leases.overdue(one.job))
         steps = steer(
             waiting,
@@ -110,18 +114,19 @@ class Pairing:
         self._released = {j: told for j, told in self._released.items() if j in wait}
         return seen
 
-    def _rules(self, now_s: float) -> SharingRules:
+    def _rules(self, nodes: Iterable[NodeInfo], now_s: float) -> SharingRules:
         settings = self._settings
         return SharingRules(
             floor=settings["sharing.floor"],
             same_user=not settings["sharing.across_users"],
+            mem_bytes=room(nodes),
             bad_pairs=kept_apart(self.memory.grudges, now_s),
             most_together=settings["sharing.most_together"],
             anyway=True,
         )
 
     def _state(
-        self, seen: Seen, jobs: Iterable[JobInfo], now_s: float
+        self, seen: Seen, jobs: Iterable[JobInfo], nodes: Iterable[NodeInfo], now_s: float
     ) -> tuple[list[Candidate], list[Candidate], list[Place]]:
         """Who waits, who runs or is about to, and what room that leaves."""
         self._expire(now_s)
@@ -136,10 +141,10 @@ class Pairing:
             elif told[1] is not None:
                 coming.append(replace(one, place=told[1]))
                 used.append((told[1], one.cpus))
-        nodes = {n.name: n.cpus for n in self._client.nodes() if n.state.startswith(_UP)}
+        cpus = {node.name: node.cpus for node in nodes}
         running = [one for one in seen.running if one.opted_in]
         waiting.sort(key=lambda one: (one.rank, id_of(one.job)))
-        return waiting[:MOST_STEERED], [*running, *coming], rooms(nodes, used)
+        return waiting[:MOST_STEERED], [*running, *coming], rooms(cpus, used)
 
     def _expire(self, now_s: float) -> None:
         """A released job that did not start is Slurm's: a limit that we do not see holds it."""

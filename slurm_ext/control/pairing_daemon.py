@@ -59,8 +59,9 @@ def restore(settings: Settings, client: SlurmClient) -> int:
 def _pairing(settings: Settings, client: SlurmClient, folder: PairingFolder) -> Pairing:
     memory = folder.load()
     live = on_this_machine(settings["node.spool_dir"])
-    watch = Watch(live, memory.solo_rates, settings["sharing.patience_s"])
-    return Pairing(settings, client, folder, memory, known=Known(settings.state_dir), watch=watch)
+    watch = Watch(live, memory.solo_rates, settings["sharing.patience_s"], memory.held_bytes)
+    known = Known(settings.state_dir)
+    return Pairing(settings, client, folder, memory, known=known, watch=watch, held=known.held)
 
 
 def _serve(pairing: Pairing, settings: Settings, told: int) -> None:

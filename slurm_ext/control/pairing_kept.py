@@ -13,7 +13,7 @@ from slurm_ext.control.pairing_jobs import Lease
 from slurm_ext.facts.errors import InputError
 from slurm_ext.facts.moves import Move
 from slurm_ext.node.files import read_bounded, write_whole
-from slurm_ext.policy.companions import Grudge
+from slurm_ext.policy.companions import Grudge, grudges_as_json, grudges_from_json
 
 VERSION = 1
 MAX_BYTES = 1 << 24
@@ -21,20 +21,21 @@ MAX_BYTES = 1 << 24
 
 @dataclass(slots=True)
 class Memory:
-    """Leases that Slurm holds for us, pairs that are kept apart, and rates of jobs alone."""
+    """Leases that Slurm holds for us, pairs that are kept apart, and jobs' rates and memory."""
 
     leases: dict[str, Lease] = field(default_factory=dict)  # by job
     grudges: dict[frozenset[str], Grudge] = field(default_factory=dict)  # by solo keys
     solo_rates: dict[str, float] = field(default_factory=dict)  # by solo key: instructions/s
+    held_bytes: dict[str, float] = field(default_factory=dict)  # by solo key: memory, at most
 
     def as_json(self) -> dict[str, Any]:
         """Version 1: leases by job, grudges as [keys, last_s, times], rates by key."""
-        grudges = [[sorted(k), one.last_s, one.times] for k, one in self.grudges.items()]
         return {
             "v": VERSION,
             "leases": {job: asdict(lease) for job, lease in self.leases.items()},
-            "grudges": sorted(grudges),
+            "grudges": grudges_as_json(self.grudges),
             "solo_rates": self.solo_rates,
+            "held_bytes": self.held_bytes,
         }
 
     @classmethod
@@ -44,8 +45,9 @@ class Memory:
             raise ValueError(f"version {body['v']!r}")
         return cls(
             leases={job: Lease(**lease) for job, lease in body["leases"].items()},
-            grudges={frozenset(k): Grudge(last, times) for k, last, times in body["grudges"]},
+            grudges=grudges_from_json(body["grudges"]),
             solo_rates={key: float(rate) for key, rate in body["solo_rates"].items()},
+            held_bytes={key: float(held) for key, held in body.get("held_bytes", {}).items()},
         )
 
 
@@ -59,6 +61,7 @@ class PairingFolder:
     def lock(self) -> int:
         """The right to steer this cluster's jobs, until the process ends. Raises InputError."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._give(self.path)
         held = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -81,6 +84,13 @@ class PairingFolder:
         """Replace it, whole."""
         text = json.dumps(memory.as_json()).encode()
         write_whole(str(self.path / "kept.json"), text, durable=False)
+        self._give(self.path / "kept.json")
+
+    def _give(self, path: Path) -> None:
+        """The advisor reads which pairs are kept apart, and it is not root."""
+        if os.geteuid() == 0:
+            owner = self.path.parent.stat()
+            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
     def note(self, moves: Sequence[Move]) -> None:
         """Into the ledger of moves, from which history and `explain` have them."""

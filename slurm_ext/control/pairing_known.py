@@ -47,3 +47,8 @@ class Known:
             except ModelError as error:
                 log.warning("%s; the earlier knowledge is kept", error)
         return self._told
+
+    def held(self, key: str) -> float:
+        """Bytes of memory that earlier runs of the job held at most; 0: not measured."""
+        solo = self._told.slowdowns.solos.get(key)
+        return (solo.mem_bytes or 0.0) if solo else 0.0

@@ -12,7 +12,7 @@ from slurm_ext.node.live import live_counters, rates
 from slurm_ext.policy.companions import Companion, Found, Window, watched
 from slurm_ext.policy.sharing import Candidate
 
-SIGNAL = "perf_instructions"
+SIGNAL, HELD = "perf_instructions", "mem_held_peak"
 NEWEST = 0.3  # weight of the newest window in the rate alone
 Reading = Mapping[str, tuple[str, float]]
 Live = Callable[[str], Reading]
@@ -32,10 +32,20 @@ class _Watched:
 
 
 class Watch:
-    """Every running job's state; `solo_rates` (by solo key) grows while jobs are alone."""
+    """Every running job's state; `solo_rates` (by solo key) grows while jobs are alone.
 
-    def __init__(self, live: Live, solo_rates: dict[str, float], patience_s: float) -> None:
+    `held_bytes` (by solo key): the most memory that a job was seen to hold.
+    """
+
+    def __init__(
+        self,
+        live: Live,
+        solo_rates: dict[str, float],
+        patience_s: float,
+        held_bytes: dict[str, float] | None = None,
+    ) -> None:
         self._live, self._rates, self._patience_s = live, solo_rates, patience_s
+        self._held = {} if held_bytes is None else held_bytes
         self._jobs: dict[str, _Watched] = {}
 
     def look(self, running: Sequence[Candidate], floors: Mapping[str, float]) -> dict[str, Found]:
@@ -59,6 +69,9 @@ class Watch:
 
     def _seen(self, one: Candidate, beside: frozenset[str], floor: float) -> Found:
         reading = self._live(one.job)
+        if one.solo.key and HELD in reading:
+            key = one.solo.key
+            self._held[key] = max(self._held.get(key, 0.0), reading[HELD][1])
         before = self._jobs.get(one.job)
         if before is None or before.beside != beside:
             fresh = Companion(job=one.job, floor=floor, patience_s=self._patience_s)

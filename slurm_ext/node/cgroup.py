@@ -92,6 +92,7 @@ def _read_v1(folders: Mapping[str, str]) -> dict[str, float | None]:
         "cpu_throttled": _scaled(throttled, 1e-9),
         "mem_peak": _single(folders.get("memory"), "memory.max_usage_in_bytes"),
         "mem_now": _single(folders.get("memory"), "memory.usage_in_bytes"),
+        "mem_held_peak": _held(stat, "total_rss", "total_shmem"),
         "major_faults": stat.get("total_pgmajfault", stat.get("pgmajfault")),
         "oom_kills": _table(folders.get("memory"), "memory.oom_control").get("oom_kill"),
         "io_read": read,
@@ -100,7 +101,7 @@ def _read_v1(folders: Mapping[str, str]) -> dict[str, float | None]:
 
 
 def _read_v2(folder: str) -> dict[str, float | None]:
-    cpu = _table(folder, "cpu.stat")
+    cpu, stat = _table(folder, "cpu.stat"), _table(folder, "memory.stat")
     read, written = _io_stat(_read(os.path.join(folder, "io.stat")))
     return {
         "cpu_user": _scaled(cpu.get("user_usec"), 1e-6),
@@ -108,7 +109,8 @@ def _read_v2(folder: str) -> dict[str, float | None]:
         "cpu_throttled": _scaled(cpu.get("throttled_usec"), 1e-6),
         "mem_peak": _single(folder, "memory.peak"),
         "mem_now": _single(folder, "memory.current"),
-        "major_faults": _table(folder, "memory.stat").get("pgmajfault"),
+        "mem_held_peak": _held(stat, "anon", "shmem"),
+        "major_faults": stat.get("pgmajfault"),
         "oom_kills": _table(folder, "memory.events").get("oom_kill"),
         "io_read": read,
         "io_write": written,
@@ -117,6 +119,11 @@ def _read_v2(folder: str) -> dict[str, float | None]:
             for what in ("cpu", "memory", "io")
         },
     }
+
+
+def _held(stat: Mapping[str, float], own: str, common: str) -> float | None:
+    """What its processes hold now; the file cache, which the kernel takes back, is not in it."""
+    return stat[own] + stat.get(common, 0.0) if own in stat else None
 
 
 def pressure_s(text: str | None) -> float | None:

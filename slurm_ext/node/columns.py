@@ -13,6 +13,7 @@ UNITS = {
     "cpu_system": "s",
     "cpu_throttled": "s",
     "mem_peak": "B",
+    "mem_held_peak": "B",
     "major_faults": "1",
     "oom_kills": "1",
     "io_read": "B",

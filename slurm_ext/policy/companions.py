@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import isfinite
+from typing import Any
 
 PATIENCE_S = 60.0  # seconds below the floor until a pair is separated
 WINDOWS = 3  # of them at least: one slow window is a checkpoint
@@ -118,6 +119,16 @@ class Grudge:
 
 
 Grudges = Mapping[frozenset[str], Grudge]  # by the solo keys of the pair; one key: twins
+
+
+def grudges_as_json(grudges: Grudges) -> list[list[Any]]:
+    """`[[solo keys], last_s, times]` of each."""
+    return sorted([sorted(pair), one.last_s, one.times] for pair, one in grudges.items())
+
+
+def grudges_from_json(rows: Iterable[Any]) -> dict[frozenset[str], Grudge]:
+    """What grudges_as_json made. Raises ValueError or TypeError."""
+    return {frozenset(keys): Grudge(float(last), int(times)) for keys, last, times in rows}
 
 
 def remembered(

@@ -16,7 +16,14 @@ from math import isfinite
 
 from slurm_ext.facts.sharing import Speed
 from slurm_ext.policy.matching import Edge, best_matching
-from slurm_ext.policy.sharing_apart import below, lacking, meets, unwilling, why_apart
+from slurm_ext.policy.sharing_apart import (
+    below,
+    lacking,
+    meets,
+    unwilling,
+    went_badly,
+    why_apart,
+)
 from slurm_ext.policy.sharing_terms import (
     Candidate,
     Foretells,
@@ -115,7 +122,8 @@ def _beside(one: Candidate, other: Candidate, once: "Once", rules: SharingRules)
     """The verdict on this job and one other; the other may be its own twin."""
     mine, theirs = once.speed(one, [other]), once.speed(other, [one])
     if other.job == one.job:
-        why = lacking([one, other], rules) or below([one], {one.job: mine}, rules)
+        why = went_badly([one, other], rules) or lacking([one, other], rules)
+        why = why or below([one], {one.job: mine}, rules)
     else:
         why = why_apart([one, other], {one.job: mine, other.job: theirs}, rules)
     reason = why or f"at least {mine.low:.0%} of its speed alone, {mine.evidence.value}"

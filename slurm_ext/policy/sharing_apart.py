@@ -21,7 +21,7 @@ def why_apart(
         return "they are of different users"
     if len({one.device for one in together}) > 1:
         return "they use different devices"
-    why = _remembered(together, rules) or lacking(together, rules)
+    why = went_badly(together, rules) or lacking(together, rules)
     return why or below(together, speeds, rules)
 
 
@@ -56,7 +56,8 @@ def meets(one: Candidate, other: Candidate, rules: SharingRules) -> bool:
     return not rules.same_user or other.user == one.user
 
 
-def _remembered(together: Sequence[Candidate], rules: SharingRules) -> str | None:
+def went_badly(together: Sequence[Candidate], rules: SharingRules) -> str | None:
+    """Whether two of them did lately; the twins of one key are a pair as well."""
     for a, b in combinations(together, 2):
         if frozenset({a.solo.key, b.solo.key}) in rules.bad_pairs:
             return "they were below the floor together lately"

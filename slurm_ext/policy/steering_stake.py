@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from slurm_ext.facts.sharing import Evidence, Speed
 from slurm_ext.policy.sharing import Candidate, Foretells, Once, SharingRules
-from slurm_ext.policy.sharing_apart import counted_on, floor_of
+from slurm_ext.policy.sharing_apart import counted_on, floor_of, lacking, went_badly
 
 HARMLESS = 0.95  # of its speed alone: what is left to gain there is not worth a wait
 
@@ -43,20 +43,22 @@ class _Look:
         """Whether anything is known of these two."""
         speeds = self._once.speeds([one, other]).values()
         told = any(speed.evidence is not Evidence.PRIOR for speed in speeds)
-        return told or self._remembered(one, other)
+        return told or self._apart(one, other)
 
     def hurt(self, one: Candidate, other: Candidate) -> bool:
         """Whether one of them would lose by the other."""
         speeds = self._once.speeds([one, other])
         slow = any(self._slow(each, speeds[each.job]) for each in (one, other))
-        return slow or self._remembered(one, other)
+        return slow or self._apart(one, other)
 
     def _slow(self, one: Candidate, speed: Speed) -> bool:
         least = max(HARMLESS, floor_of(one, self._rules))
         return not counted_on(speed, self._rules) >= least
 
-    def _remembered(self, one: Candidate, other: Candidate) -> bool:
-        return frozenset({one.solo.key, other.solo.key}) in self._rules.bad_pairs
+    def _apart(self, one: Candidate, other: Candidate) -> bool:
+        """Whether they did badly lately, or need more memory than there is."""
+        together = [one, other]
+        return bool(went_badly(together, self._rules) or lacking(together, self._rules))
 
 
 def _distinct(jobs: Iterable[Candidate]) -> list[Candidate]:

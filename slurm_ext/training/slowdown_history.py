@@ -146,13 +146,16 @@ def _solos(
 
 
 def _solo(key: str, values: Mapping[str, Sequence[float]]) -> Solo:
-    """Medians over runs: levels as they are, sums a second of the run."""
+    """Medians over runs: levels as they are, sums a second of the run.
+
+    Its memory is the most that it held, whatever it asked for; the file cache is nobody's need.
+    """
     features = {name: median(each) for name, each in values.items() if each}
     most = {name: max(each) for name, each in values.items() if each}
     return Solo(
         key=key,
         features=features,
-        mem_bytes=most.get("mem_peak"),
+        mem_bytes=most.get("mem_held_peak"),
         gpu_mem_bytes=most.get("gpu_job_mem_peak", most.get("gpu_mem_peak")),
     )
 

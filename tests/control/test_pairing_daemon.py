@@ -41,6 +41,10 @@ class Bad:
         """Less than half of what it has alone."""
         return Speed(mean=0.4, low=0.4, high=0.5, evidence=Evidence.PAIR)
 
+    def held(self, key: str) -> float:
+        """Of no job."""
+        return 0.0
+
 
 @pytest.fixture(autouse=True)
 def bad(monkeypatch: pytest.MonkeyPatch) -> None:
