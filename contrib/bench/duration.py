@@ -1,6 +1,6 @@
 """How well a job's duration is foretold at submission, on published traces.
 
-    duration.py --train DIR --test DIR [--json] [--quick]
+    duration.py --train DIR --test DIR [--only NAME,...] [--json] [--quick]
 
 Both folders have the traces' published names; one that the test folder lacks is named and left
 out. One folder twice is development: the last quarter of its jobs, by submission, is the test.
@@ -13,6 +13,7 @@ figures flatter; a later folder's do not. LCG's test is a matter of days: less t
 import argparse
 import json
 import sys
+from collections.abc import Set
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -27,14 +28,14 @@ TARGETS = {"philly": 0.50, "nasa": 0.62, "lcg": 0.69}  # R2 of logs on the held-
 HELD = (0.88, 0.92)
 
 
-def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
+def result(train: Path, test: Path, names: Set[str], *, quick: bool) -> dict[str, Any]:
     """What is printed. Raises InputError where no trace can be used."""
     began = monotonic()
     figures: dict[str, Any] = {}
     wanted: list[dict[str, Any]] = []
     skipped: list[str] = []
     console = Console(stderr=True)
-    for table in TABLES:
+    for table in (table for table in TABLES if table.name in names):
         console.print(f"{table.name} ...")
         try:
             found = duration_walk.lived(table, train, test, quick=quick)
@@ -73,11 +74,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--train", type=Path, required=True, help="folder of traces to learn from")
     parser.add_argument("--test", type=Path, required=True, help="folder of later traces")
+    parser.add_argument("--only", default=",".join(TARGETS), help="traces: philly,nasa,lcg")
     parser.add_argument("--json", action="store_true", help="print only the JSON object")
     parser.add_argument("--quick", action="store_true", help="fewer jobs, one training each")
     args = parser.parse_args()
+    names = set(args.only.split(","))
+    if not names <= set(TARGETS):
+        parser.error(f"--only {args.only}: expected {','.join(TARGETS)}, or some of them")
     try:
-        told = result(args.train, args.test, quick=args.quick)
+        told = result(args.train, args.test, names, quick=args.quick)
     except DlqueueError as error:
         print(error, file=sys.stderr)
         return 1

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from slurm_ext.model.duration_known import Length, Lengths
 
 BUSY_MS = 500
+MOST_ENDED = 20_000  # jobs read at first: a second or two, in which answers share the interpreter
 MINUTE_S, MIB = 60.0, 1 << 20
 
 
@@ -29,7 +30,7 @@ class RunTimes:
         self._lengths: Lengths | None = None
         self._file: tuple[int, int] | None = None
 
-    def look(self, state_dir: Path, most: int | None = None) -> None:
+    def look(self, state_dir: Path, most: int = MOST_ENDED) -> None:
         """Take the promoted model and the jobs that ended since; `most` at first.
 
         Raises ModelError, HistoryError; what is known stays in use.
@@ -37,7 +38,7 @@ class RunTimes:
         if not (state_dir / "models" / "duration" / "current").exists():
             self._lengths = None
             return
-        from slurm_ext.model.duration_known import MOST_RUNS, serving
+        from slurm_ext.model.duration_known import serving
 
         path = state_dir / "history.db"
         found = path.stat() if path.exists() else None
@@ -45,7 +46,7 @@ class RunTimes:
         known = self._lengths if file == self._file else None  # another history: from the start
         lengths = serving(state_dir / "models", known)
         if lengths is not None and file is not None:
-            _take(lengths, path, most or MOST_RUNS)
+            _take(lengths, path, most)
         self._lengths, self._file = lengths, file
 
     def of(self, job: Submission, now_s: float, partition: str | None = None) -> "Length | None":
