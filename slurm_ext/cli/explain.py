@@ -68,7 +68,7 @@ def explained(history: "History", named: str) -> dict[str, Any]:
 
     `moves`: what cluster loops did to it (facts/moves.py). `run_time`: how long it was to be
     expected to run (explain_run_time.py), or null. A run that shared its node has `shared`
-    (explain_shared.py), every other null.
+    (explain_shared.py), one whose power was measured `energy` (explain_energy.py), else null.
 
     Raises UsageError for what is neither a job id nor a token, HistoryError where it is unknown.
     """
@@ -127,6 +127,10 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
             from slurm_ext.cli.explain_shared import lines as shared_lines
 
             yield from shared_lines(one["shared"], one["elapsed_s"])
+        if one["energy"]:
+            from slurm_ext.cli.explain_energy import lines as energy_lines
+
+            yield from energy_lines(one["energy"])
 
 
 def _believed(ledger: Mapping[str, Any]) -> Iterator[str]:
@@ -166,8 +170,11 @@ def _shared(ledger: Mapping[str, Any]) -> Iterator[str]:
 
 def _outcome(one: Mapping[str, Any], beside: Mapping[int, Any]) -> dict[str, Any]:
     names = ("restart", "node", "state", "source", "elapsed_s", "cpus_per_task", "exit_code")
+    from slurm_ext.cli.explain_energy import energy_of
+
     loader = {n: one[n] for n in one if n.startswith("loader_")}
-    return {**{name: one[name] for name in names}, **loader, "shared": beside.get(one["id"])}
+    more = {"shared": beside.get(one["id"]), "energy": energy_of(one)}
+    return {**{name: one[name] for name in names}, **loader, **more}
 
 
 def _came_out(one: Mapping[str, Any]) -> str:

@@ -1,20 +1,19 @@
 """Curves of shares over time, as charts for a page: the axes of `dlqueue simulate`."""
 
 from collections.abc import Mapping, Sequence
-from math import ceil, floor, log10
+from math import floor, log10
 
 from slurm_ext.report.tables import Chart, Series
 from slurm_ext.report.words import seconds
 
 Points = Sequence[tuple[float, float]]  # seconds, share (0 to 1)
 DAY_S = 86400.0
+_ROUND = (1.0, 10.0, 60.0, 600.0, 3600.0, DAY_S, 10 * DAY_S, 100 * DAY_S, 1000 * DAY_S)
 _DAYS = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 def shares_by_time(about: str, y: str, series: Mapping[str, Points]) -> Chart:
     """Shares against seconds on a logarithmic axis; less than a second is a second."""
-    longest = max((x for points in series.values() for x, _ in points), default=1.0)
-    decades = max(1, ceil(log10(max(longest, 10.0))))
     lines = {n: [(log10(max(x, 1.0)), up) for x, up in points] for n, points in series.items()}
     return Chart(
         form="lines",
@@ -22,7 +21,7 @@ def shares_by_time(about: str, y: str, series: Mapping[str, Points]) -> Chart:
         x="time (logarithmic)",
         y=y,
         series=[Series(name, points) for name, points in lines.items()],
-        ticks={float(power): seconds(10.0**power) for power in range(decades + 1)},
+        ticks={log10(at): seconds(at) for at in _ROUND},
     )
 
 

@@ -56,9 +56,9 @@ def section(asked: Asked) -> Section:
         lead=tuple(_lead(found, groups, counted)),
         tables=(
             _claim(found, _wish(counted)),
+            _cores(asked),
             _table(groups, counted, ends),
             _spread(counted, groups),
-            _cores(asked),
         ),
     )
 

@@ -102,7 +102,9 @@ def _dress(axes: "Axes", chart: Chart) -> None:
         there = {at: label for at, label in chart.ticks.items() if low <= at <= high}
         axes.set_xticks(list(there), list(there.values()))
     if len(chart.series) > 1 or chart.diagonal or chart.level is not None:
-        axes.legend()
+        axes.legend(
+            loc="lower right", bbox_to_anchor=(1, 1), ncols=5, borderaxespad=0, handlelength=1.4
+        )
 
 
 def _reach(chart: Chart) -> tuple[float, float]:
