@@ -91,12 +91,12 @@ def test_an_idle_node_sleeps_and_wakes_for_the_job_that_needs_it(slurm: Sandbox)
     assert "suspend n[1-2]" in slurm.log("power")
     until(lambda: not slurm.path("run/n1.pid").exists(), "its slurmd still runs")
     slurm.path("etc/off").touch()
-    told = moves(slurm)
+    written = moves(slurm)
     energy(slurm, "--once")
-    assert moves(slurm) == told
+    assert moves(slurm) == written
     job_id, _ = slurm.sbatch("-N3", "-t1", script="#!/bin/sh\nsrun sh -c 'echo $SLURMD_NODENAME'\n")
     until(asleep(slurm, set()), "nobody was woken")
     assert slurm.wait(job_id) == "COMPLETED"
     assert sorted(slurm.output(job_id).split()) == ["n1", "n2", "n3"]
-    acted = [(one["subject"], one["done"]) for one in told if one["mode"] == "act"]
+    acted = [(one["subject"], one["done"]) for one in written if one["mode"] == "act"]
     assert acted == [("n1", "POWER_DOWN"), ("n2", "POWER_DOWN")]
