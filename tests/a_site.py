@@ -50,6 +50,7 @@ class Site:
         self.slurm, self.wheel = slurm, wheel
         self.services: dict[str, subprocess.Popen[bytes]] = {}
         self.user: str | None = None
+        slurm.path("etc/job_submit.lua").unlink()  # a sandbox has all files, named or not
         for place in PLACES:
             Path(self.there(place)).parent.mkdir(parents=True, exist_ok=True)
         for place in ("/etc/systemd/system", "/shared"):
@@ -90,12 +91,20 @@ class Site:
             python = Path(words[0]).with_name("python")
             pip = [*PIP, "--python", str(python), "install", "--no-deps", "--no-index"]
             subprocess.run([*pip, str(self.wheel)], check=True, timeout=200)
+        elif "dlqueue install" in line:
+            self.install(line)
         else:
             self.shell(line)
-        if "--sample" in line:
+
+    def install(self, line: str) -> None:
+        """`dlqueue install` into this site; its first settings are moved into the sandbox."""
+        line = f"{line} --slurm-conf /etc/slurm/slurm.conf --units /etc/systemd/system"
+        fresh = not self.settings.exists()
+        self.shell(line)
+        if fresh and self.settings.exists():
             self.settings.write_text(self.there(self.settings.read_text()))
-            conf = str(self.slurm.layout.slurm_conf)
-            self.set({**HURRY, "paths": {"slurm_conf": conf}})
+            self.set(HURRY)
+            self.shell(line)
 
     def shell(self, line: str) -> str:
         """What a command of the page prints; it has to succeed."""
@@ -136,13 +145,15 @@ class Site:
     def start(self, unit: str) -> None:
         """Run the installed unit as its user, who gets the folders that it asks for."""
         service = self.unit(unit)
-        user = pwd.getpwnam(service.get("User", "root") if self.user is None else self.user)
+        # A sandbox's SlurmUser is root; the advisor has to do with less, as on a site.
+        name = "slurm" if "User" in service else "root"
+        user = pwd.getpwnam(name if self.user is None else self.user)
         for folder in self._folders(service):
             folder.mkdir(exist_ok=True)
             os.chown(folder, user.pw_uid, user.pw_gid)
         with self.slurm.path(f"log/{unit}.log").open("ab") as log:
             process = self.services[unit] = subprocess.Popen(
-                self.there(service["ExecStart"]).split(),
+                self._program(service["ExecStart"]),
                 env={**self.slurm.env, "DLQUEUE_CONFIG": str(self.settings)},
                 user=user.pw_uid,
                 group=user.pw_gid,
@@ -164,7 +175,13 @@ class Site:
     def _folders(self, service: configparser.SectionProxy) -> list[Path]:
         """The unit's state and runtime folder, where it wants any."""
         wanted = (("/var/lib", "StateDirectory"), ("/run", "RuntimeDirectory"))
-        return [Path(self.there(f"{at}/{service[key]}")) for at, key in wanted if key in service]
+        made = [Path(self.there(f"{at}/{service[key]}")) for at, key in wanted if key in service]
+        shared = Path(self.there("/shared/dlqueue"))
+        return [*made, *([shared] if "User" in service and shared.exists() else [])]
+
+    def _program(self, command: str) -> list[str]:
+        """The unit's command; `dlqueue install` wrote it with this site's own paths already."""
+        return (command if str(self.slurm.layout.root) in command else self.there(command)).split()
 
     def reload(self) -> None:
         """SIGHUP to the advisor, until it was heeded."""

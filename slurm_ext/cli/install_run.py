@@ -29,8 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--slurm-conf", type=Path, metavar="FILE", help="slurm.conf of the site")
     parser.add_argument(
-        "--units", type=Path, metavar="DIR", default=Path("/etc/systemd/system"),
-        help="where systemd's units are",
+        "--units", type=Path, metavar="DIR",
+        help="where systemd's units are (/etc/systemd/system, or as it was told before)",
     )  # fmt: skip
     parser.add_argument(
         "--reconfigure", action="store_true",
@@ -79,6 +79,7 @@ def _place(args: argparse.Namespace) -> "tuple[Place, Settings]":
 
     from slurm_ext.facts.errors import UsageError
     from slurm_ext.facts.settings import DEFAULT_PATH, Settings, parse
+    from slurm_ext.install.kept import load
     from slurm_ext.install.place import Place
 
     config = Path(args.config or os.environ.get("DLQUEUE_CONFIG") or DEFAULT_PATH).absolute()
@@ -87,8 +88,11 @@ def _place(args: argparse.Namespace) -> "tuple[Place, Settings]":
     place = Place(args.root.absolute(), config.parent, CONF)
     found = place.read(config)
     settings = parse(found.text, str(config)) if found else Settings()
-    conf = args.slurm_conf or settings["paths.slurm_conf"] or os.environ.get("SLURM_CONF") or CONF
-    return replace(place, slurm_conf=Path(conf).absolute(), units=args.units), settings
+    known = load(place)
+    named = args.slurm_conf or known.slurm_conf or settings["paths.slurm_conf"]
+    conf = Path(named or os.environ.get("SLURM_CONF") or CONF).absolute()
+    units = (args.units or known.units or place.units).absolute()
+    return replace(place, slurm_conf=conf, units=units), settings
 
 
 def _in_use(

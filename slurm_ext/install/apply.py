@@ -99,7 +99,7 @@ def _remember(place: Place, kept: Kept, done: _Done) -> None:
         if folder in done.folders:
             shutil.rmtree(place.real(folder), ignore_errors=True)
         return
-    files = keeping.as_files(kept)
+    files = keeping.as_files(kept, place)
     for name, data in files.items():
         if not ((found := place.read(folder / name)) and found.data == data):
             _put(place, folder / name, Content(data, 0o600))

@@ -38,6 +38,8 @@ class Kept:
     files: Mapping[Path, Entry] = field(default_factory=dict)
     folders: tuple[Path, ...] = ()  # that were made for it, parents first
     links: Mapping[Path, Path] = field(default_factory=dict)  # link → where it leads
+    slurm_conf: Path | None = None  # where it was joined, and the folder of units
+    units: Path | None = None
 
 
 def folder_of(place: Place) -> Path:
@@ -67,7 +69,14 @@ def _kept(place: Place, body: dict[str, Any]) -> Kept:
         for path, entry in body["files"].items()
     }
     links = {Path(link): Path(target) for link, target in body["links"].items()}
-    return Kept(frozenset(body["steps"]), files, tuple(map(Path, body["folders"])), links)
+    return Kept(
+        steps=frozenset(body["steps"]),
+        files=files,
+        folders=tuple(map(Path, body["folders"])),
+        links=links,
+        slurm_conf=Path(body["slurm_conf"]),
+        units=Path(body["units"]),
+    )
 
 
 def _before(place: Place, body: dict[str, Any] | None) -> Content | None:
@@ -80,12 +89,14 @@ def _before(place: Place, body: dict[str, Any] | None) -> Content | None:
     return Content(found.data, body["mode"], body["uid"], body["gid"])
 
 
-def as_files(kept: Kept) -> dict[str, bytes]:
+def as_files(kept: Kept, place: Place) -> dict[str, bytes]:
     """File name in `folder_of` → bytes; the backups first."""
     backups = {e.before.digest: e.before.data for e in kept.files.values() if e.before is not None}
     body = {
         "v": VERSION,
         "steps": sorted(kept.steps),
+        "slurm_conf": str(place.slurm_conf),
+        "units": str(place.units),
         "files": {str(path): _entry(entry) for path, entry in kept.files.items()},
         "folders": list(map(str, kept.folders)),
         "links": {str(link): str(target) for link, target in kept.links.items()},

@@ -36,8 +36,7 @@ def files(draft: Draft) -> None:
     etc = draft.place.etc
     draft.give(etc / "dlqueue.toml", _first_settings(draft))
     for name, text, mode in render_folder(draft.settings(), etc):
-        if name != "lua/job_submit.lua":  # stands beside slurm.conf
-            draft.put(etc / name, text, "own", mode)
+        draft.put(etc / name, text, "own", mode)
 
 
 def _first_settings(draft: Draft) -> str:
@@ -147,8 +146,10 @@ def submit(draft: Draft) -> None:
     text = draft.text(shim, "lua")
     if text is None:
         draft.put(shim, render_lua_folder(draft.settings(), lua)["job_submit.lua"], "lua")
-    elif not submit_lua.loads_ours(text):
+    elif (loaded := submit_lua.loaded(text)) is None:
         draft.put(shim, submit_lua.joined(text, str(lua / "dlqueue.lua")), "lua")
+    elif loaded != str(lua / "dlqueue.lua"):
+        raise InputError(str(shim), f"loads {loaded}: take those lines out, or keep to that folder")
     found = draft.said("JobSubmitPlugins")
     plugins = found[1].value.removeprefix("job_submit/") if found else ""
     if "lua" not in re.split(r",(?:job_submit/)?", plugins):

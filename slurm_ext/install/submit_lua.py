@@ -12,14 +12,15 @@ from slurm_ext.facts.render import lua_literal
 _MARK = "-- dlqueue install"
 _BARE = ", the line before had no end"
 _OURS = re.compile(rf"^[^\n]*{_MARK}(?: 1({re.escape(_BARE)})?| 2)(?:\n|\Z)", re.MULTILINE)
-_LOADS = re.compile(r'"/[^"\n]*/dlqueue\.lua"')
+_LOADS = re.compile(r'"(/[^"\n]*/dlqueue\.lua)"')
 _RETURNS = re.compile(r"^\s*return\b(?!.*\bend\b)")
 _NO_CODE = re.compile(r"^\s*(?:--.*)?$")
 
 
-def loads_ours(text: str) -> bool:
-    """Whether the file loads dlqueue.lua already, by lines that somebody else wrote."""
-    return any(_LOADS.search(line) for line in text.split("\n") if not _NO_CODE.match(line))
+def loaded(text: str) -> str | None:
+    """The dlqueue.lua that the file loads already, by lines that somebody else wrote."""
+    lines = (line for line in text.split("\n") if not _NO_CODE.match(line))
+    return next((found[1] for line in lines if (found := _LOADS.search(line))), None)
 
 
 def joined(text: str, dlqueue_lua: str) -> str:
