@@ -126,7 +126,11 @@ def _accel(run: LoaderRun) -> Belief:
 
 
 def _received_s(run: LoaderRun, ideal: Curve) -> float:
-    """What receiving one batch took: all of the waiting where the workers had time to spare."""
+    """What receiving one batch took: all of the waiting where the workers had time to spare.
+
+    Among others on its cores, a batch is also waited for because its worker waits for a core, and
+    no kernel tells of that: then it took what it takes anywhere, or less.
+    """
     if run.workers == 0:
         return RECEIVE_S
     waited_s = max(0.0, 1 / run.samples_per_s - 1 / run.accel_samples_per_s) * run.batch_size
@@ -134,17 +138,19 @@ def _received_s(run: LoaderRun, ideal: Curve) -> float:
         queued_s = contention_s(ideal, run.samples_per_s, run.workers, run.cores)
     else:
         queued_s = (run.main_queued_s - run.step_queued_s) * run.batch_size
-    most_s = MOST_RECEIVE_S if _at_work(run) < SLACK else RECEIVE_S
+    spare = _at_work(run) < SLACK and not _among_others(run, ideal)
+    most_s = MOST_RECEIVE_S if spare else RECEIVE_S
     return min(max(0.0, waited_s - queued_s), most_s)
 
 
 def _slice_s(run: LoaderRun, ideal: Curve) -> float | None:
     """How long this machine keeps a woken process waiting for a busy core.
 
-    Seen where the loop had to wait for nothing else; it did not wait longer than it waited.
+    Seen where the loop had to wait for nothing else; it did not wait longer than it waited. Waiting
+    that is not its own workers' doing says nothing: its next run may have its cores to itself.
     """
     expected_s = contention_s(ideal, run.samples_per_s, run.workers, run.cores)
-    if expected_s < SHOWN * SLICE_S or _at_work(run) >= SLACK:
+    if expected_s < SHOWN * SLICE_S or _at_work(run) >= SLACK or _among_others(run, ideal):
         return None
     seen_s = max(0.0, 1 / run.samples_per_s - 1 / run.accel_samples_per_s)
     if run.main_queued_s is not None:
@@ -152,6 +158,16 @@ def _slice_s(run: LoaderRun, ideal: Curve) -> float | None:
     elif seen_s * run.batch_size > expected_s:
         return None
     return SLICE_S * min(LONGEST, seen_s * run.batch_size / expected_s)
+
+
+def _among_others(run: LoaderRun, ideal: Curve) -> bool:
+    """Whether the training process waited for cores for longer than its own workers can hold them.
+
+    Without workers it waits for nobody; so what others made it wait must not count for workers.
+    """
+    own_s = contention_s(ideal, run.samples_per_s, run.workers, run.cores)
+    most_s = LONGEST * max(own_s, SHOWN * SLICE_S)
+    return (run.main_queued_s or 0.0) * run.batch_size > most_s
 
 
 def _at_work(run: LoaderRun) -> float:

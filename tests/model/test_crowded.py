@@ -101,3 +101,49 @@ def test_a_kernel_that_lets_woken_processes_run_at_once_is_believed() -> None:
     assert rates[1] > rates[0]
     slices = [lesson(run).slice_s for run in (held, free)]
     assert slices == [pytest.approx(0.003, rel=0.1), 0.0]
+
+
+# Measured on one core by contrib/bench/curve_runs.py: batches of 8, fetched in next to no time, an
+# accelerator of 125 samples/s; alone, and among six busy processes of others.
+COMPUTE = LoaderRun(
+    samples_per_s=118.9,
+    workers=1,
+    cores=1,
+    batch_size=8,
+    accel_samples_per_s=124.5,
+    fetch_wall_s=0.00011,
+    fetch_cpu_s=0.000093,
+    main_cpu_s=0.00014,
+    emulated=True,
+    fetch_queued_s=0.000018,
+    step_queued_s=0.000005,
+    main_queued_s=0.00024,
+)
+AMONG_OTHERS = replace(
+    COMPUTE,
+    samples_per_s=99.6,
+    accel_samples_per_s=111.7,
+    step_queued_s=0.00096,
+    main_queued_s=0.00159,
+)
+
+
+@pytest.mark.parametrize("run", [COMPUTE, AMONG_OTHERS], ids=["alone", "among others"])
+def test_what_others_made_a_loop_wait_is_not_its_workers_fault(run: LoaderRun) -> None:
+    """A job that the accelerator limits keeps its worker, however crowded its node was.
+
+    Loading without workers waits for no batch; so waiting that others caused, counted as the price
+    of workers, once told a compute-bound job to do without.
+    """
+    shape = Shape(cpus_per_task=1, num_workers=1)
+    limits = Limits(max_cpus_per_task=1, node_cores=2)
+    decision = decide(shape, predicting(known(run)), limits)
+    assert (decision.action, decision.after) == ("leave", shape)
+    assert predict(known(run), shape).samples_per_s == pytest.approx(120, rel=0.03)
+    assert lesson(run).receive_s <= 0.00115
+
+
+def test_a_slow_receipt_on_a_quiet_node_is_still_believed() -> None:
+    """Where the loop waited for no core, what a batch took to arrive is its own."""
+    slow = replace(COMPUTE, samples_per_s=108, main_queued_s=0.00002, step_queued_s=0.0)
+    assert lesson(slow).receive_s == pytest.approx(0.0096, rel=0.05)
