@@ -12,10 +12,12 @@ in a file, or takes it from there). Then:
           known) and dlqueue warm (the product's model after 10 earlier FIFO orders, each of whose
           measurements has the noise of one run)
           On this node no order can end before half of all the work: replay_least_possible_s.
-  live    N orders on a private Slurm, by FIFO pairing and dlqueue warm; the first one by dlqueue
-          cold and the oracle as well. The product's own controller steers real jobs of LIVE_S
-          seconds. Start-up of Python and torch is inside the makespan, not inside speeds.
-          live_by_matrix says how far the speeds of these runs are from those of the replay.
+  live    N of these orders on a private Slurm, by FIFO pairing and dlqueue warm; the last one by
+          dlqueue cold and the oracle as well. They are the middles of N equal parts of the 20, by
+          FIFO's replayed makespan: what an order costs FIFO differs far more than anything else,
+          and --live 20 plays all. The product's own controller steers real jobs of LIVE_S seconds.
+          Start-up of Python and torch is inside the makespan, not inside speeds. live_by_matrix
+          says how far the speeds of these runs are from those of the replay.
 
 Pairing decides about jobs of minutes to hours; a Slurm of any version starts a job that was put off
 up to one second after it is told to. Jobs are 16 s long so that this second is small, for every
@@ -68,6 +70,7 @@ ORDERS = 20
 EARLIER = 10  # orders that the warm one has learned from
 WORK_S = 600.0  # of a replayed job, alone
 LIVE_S = 16.0  # of a live one
+QUICK_S = 5.0  # with --quick
 
 
 def result(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -169,16 +172,24 @@ def _live(
 ) -> dict[str, Any]:
     speed = {names: min(1.0, value) for names, value in matrix.speed.items()}
     policies = {"fifo": None, "warm": warm, "cold": Slowdowns(), "oracle": Measured(speed)}
-    runs = played.load(args.results, matrix)
-    todo = [one for one in played.plan(list(policies), args.live) if one not in runs]
+    seconds = QUICK_S if args.quick else LIVE_S
+    runs = played.load(args.results, matrix, seconds)
+    chosen = played.spread(_by_fifo(matrix, speed), args.live)
+    todo = [one for one in played.plan(list(policies), chosen) if one not in runs]
     if todo[: args.most]:
         orders = {number: _order(matrix, number) for _, number in todo}
         with up(folder / "slurm") as sandbox:
-            site = Site(sandbox, folder / "data", matrix, LIVE_S)
+            site = Site(sandbox, folder / "data", matrix, seconds)
             for done in played.play(site, runs, todo[: args.most], policies, orders):
-                played.keep(args.results, matrix, done)
+                played.keep(args.results, matrix, seconds, done)
     found: dict[str, Any] = played.told(runs, matrix)
     return found
+
+
+def _by_fifo(matrix: Matrix, speed: Mapping[tuple[str, str], float]) -> dict[int, float]:
+    """Replayed makespan of each order."""
+    orders = {seed: _jobs(matrix, seed) for seed in range(ORDERS)}
+    return {seed: replay(jobs, fifo, speed, floor=FLOOR) for seed, jobs in orders.items()}
 
 
 # -- told -------------------------------------------------------------------------------------
@@ -230,7 +241,13 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print only the JSON object")
     parser.add_argument("--quick", action="store_true", help="short pairs, one live order")
     parser.add_argument("--matrix", type=Path, help="keep the measured pairs there, or take them")
-    parser.add_argument("--live", type=int, help="orders that are run on a private Slurm")
+    parser.add_argument(
+        "--live",
+        type=int,
+        choices=range(ORDERS + 1),
+        metavar="N",
+        help="orders that are run on a private Slurm",
+    )
     parser.add_argument("--results", type=Path, help="keep live runs there, and take them")
     parser.add_argument("--most", type=int, help="live runs to play in this call; default: all")
     parser.add_argument("--work", type=Path, help="folder on the disk to measure")

@@ -26,34 +26,46 @@ from slurm_ext.facts.errors import InputError
 from slurm_ext.policy.sharing import Foretells
 
 Runs = dict[tuple[str, int], list[Ran]]  # by policy and order
-ONCE = ("cold", "oracle")  # are played in the first order only
+ONCE = ("cold", "oracle")  # are played in the last order only: the hardest for FIFO
 
 
-def plan(policies: Sequence[str], orders: int) -> Iterator[tuple[str, int]]:
+def spread(fifo_s: Mapping[int, float], count: int) -> list[int]:
+    """So many of the orders as stand for all: the middles of equal parts, by FIFO's replay.
+
+    Whether FIFO meets a bad pair at all differs from order to order more than anything else.
+    """
+    ranked = sorted(fifo_s, key=lambda number: (fifo_s[number], number))
+    return [ranked[(2 * at + 1) * len(ranked) // (2 * count)] for at in range(count)]
+
+
+def plan(policies: Sequence[str], orders: Sequence[int]) -> Iterator[tuple[str, int]]:
     """All runs; which policy comes first changes from order to order."""
-    for number in range(orders):
-        at = number % len(policies)
+    for number in orders:
+        at = orders.index(number) % len(policies)
         for name in (*policies[at:], *policies[:at]):
-            if number == 0 or name not in ONCE:
+            if number == orders[-1] or name not in ONCE:
                 yield name, number
 
 
-def load(path: Path | None, matrix: Matrix) -> Runs:
-    """The runs kept there; raises InputError where they are of another matrix or not readable."""
+def load(path: Path | None, matrix: Matrix, seconds: float) -> Runs:
+    """The runs kept there, of jobs that long alone.
+
+    Raises InputError where they are of another matrix or length, or not readable.
+    """
     if path is None or not path.exists():
         return {}
     try:
         body = json.loads(path.read_text())
-        of, rows = body["solo"], body["runs"]
+        of, rows = (body["seconds"], body["solo"]), body["runs"]
         runs = {(row["policy"], row["order"]): [Ran(**one) for one in row["ran"]] for row in rows}
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(str(path), f"holds no live runs: {error!r}; remove it") from None
-    if of != dict(matrix.solo):
-        raise InputError(str(path), "holds runs of jobs measured anew since; remove it")
+    if of != (seconds, dict(matrix.solo)):
+        raise InputError(str(path), "holds runs of jobs of other lengths; remove it")
     return runs
 
 
-def keep(path: Path | None, matrix: Matrix, runs: Runs) -> None:
+def keep(path: Path | None, matrix: Matrix, seconds: float, runs: Runs) -> None:
     """Replace it."""
     if path is None:
         return
@@ -62,7 +74,8 @@ def keep(path: Path | None, matrix: Matrix, runs: Runs) -> None:
         for (policy, number), ran in runs.items()
     ]
     part = path.with_suffix(".part")
-    part.write_text(json.dumps({"solo": dict(matrix.solo), "runs": rows}))
+    of = {"seconds": seconds, "solo": dict(matrix.solo)}
+    part.write_text(json.dumps({**of, "runs": rows}))
     part.replace(path)
 
 

@@ -125,31 +125,40 @@ MATRIX = Matrix(dict.fromkeys("ab", 10.0), {(x, y): 1.0 for x in "ab" for y in "
 def test_live_runs_are_played_in_pieces(tmp_path: Path) -> None:
     """What is in the file is not played again; speeds and makespans are told over all of it."""
     path = tmp_path / "runs.json"
-    assert pairs_played.load(path, MATRIX) == {}
+    assert pairs_played.load(path, MATRIX, 16.0) == {}
     runs = {
         ("fifo", 0): [ran("a", 0.0, 20.0), ran("b", 10.0, 30.0)],
         ("warm", 0): [ran("a", 0.0, 20.0), ran("b", 0.0, 15.0)],
         ("fifo", 1): [ran("a", 0.0, 90.0)],
     }
-    pairs_played.keep(path, MATRIX, runs)
-    found = pairs_played.load(path, MATRIX)
-    todo = [one for one in pairs_played.plan(["fifo", "warm", "cold"], 2) if one not in found]
-    assert todo == [("cold", 0), ("warm", 1)]
+    pairs_played.keep(path, MATRIX, 16.0, runs)
+    found = pairs_played.load(path, MATRIX, 16.0)
+    todo = [one for one in pairs_played.plan(["fifo", "warm", "cold"], [0, 1]) if one not in found]
+    assert todo == [("warm", 1), ("cold", 1)]
     told = pairs_played.told(found, MATRIX)["live"]
     assert told["fifo"]["makespans_s"] == {"0": 30.0, "1": 90.0}
     assert pairs_played.ratio(told, "fifo") == pytest.approx(20 / 30)
     assert pairs_played.ratio(told, "oracle") is None
 
 
+def test_a_few_live_orders_stand_for_all() -> None:
+    """The middles of equal parts by what they cost FIFO; as many as there are: all."""
+    cost = {0: 5.0, 1: 1.0, 2: 9.0, 3: 2.0, 4: 3.0, 5: 4.0}
+    assert pairs_played.spread(cost, 3) == [3, 5, 2]
+    assert sorted(pairs_played.spread(cost, 6)) == list(cost)
+
+
 def test_runs_of_another_matrix_are_refused(tmp_path: Path) -> None:
     """Their jobs had other lengths; the file is named."""
     path = tmp_path / "runs.json"
-    pairs_played.keep(path, MATRIX, {})
+    pairs_played.keep(path, MATRIX, 16.0, {})
     with pytest.raises(InputError, match=r"runs\.json"):
-        pairs_played.load(path, Matrix({"a": 1.0}, {}))
+        pairs_played.load(path, Matrix({"a": 1.0}, {}), 16.0)
+    with pytest.raises(InputError, match="lengths"):
+        pairs_played.load(path, MATRIX, 5.0)
     path.write_text("{")
     with pytest.raises(InputError, match="remove it"):
-        pairs_played.load(path, MATRIX)
+        pairs_played.load(path, MATRIX, 16.0)
 
 
 def test_idle_slots_are_counted_until_the_last_start() -> None:
