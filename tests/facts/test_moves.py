@@ -97,6 +97,7 @@ def test_a_move_that_nobody_could_read_is_not_written(changes: dict[str, Any], s
         line_of(a_move()).replace("1000.0", "9" * 400).encode(),
         line_of(a_move()).replace('"move_id"', '"named"').encode(),
     ],
+    ids=lambda line: f"{len(line)} bytes",  # a move's id is new each time: no name for a test
 )
 def test_what_is_no_move_is_refused(bad: bytes) -> None:
     """Torn, foreign, hostile or of another version."""
