@@ -18,6 +18,7 @@ COMMANDS = {
     "serve": "run the advisor that slurmctld asks",
     "report": "what was gained, wasted, predicted and decided: a page, or figures",
     "simulate": "replay a trace under several queue policies, side by side",
+    "recommend": "how many ranks of a training should share a GPU, with which batch and workers",
     "control": "move CPUs and workers among the jobs that run on a node",
     "install": "write dlqueue's files and join it to slurm.conf, hooks and job_submit.lua",
     "uninstall": "every file as it was before `dlqueue install`",
