@@ -91,7 +91,7 @@ class Power(StrEnum):
     """What a node is told, in scontrol's words."""
 
     UP = "POWER_UP"
-    DOWN = "POWER_DOWN"  # after the jobs that run there; none starts there any more
+    DOWN = "POWER_DOWN"  # when it is idle; till then jobs may still start there (22.05.8)
     DOWN_ASAP = "POWER_DOWN_ASAP"  # the same, drained meanwhile
     DOWN_FORCE = "POWER_DOWN_FORCE"  # at once, whoever runs there
 

@@ -33,14 +33,18 @@ def states(node: NodeInfo) -> frozenset[str]:
 
 
 def power_of(node: NodeInfo) -> Power:
-    """Of one that Slurm is putting to sleep and one that it wakes: that."""
+    """Of one that Slurm is putting to sleep and one that it wakes: that.
+
+    A busy one that was told to sleep is on: it sleeps when it is idle, and takes jobs till then.
+    """
     said = states(node)
     if said & AWAY:
         return Power.AWAY
     if said & WAKING:
         return Power.WAKING
     if said & FALLING:
-        return Power.FALLING
+        waits = "POWERING_DOWN" not in said and is_busy(node)
+        return Power.ON if waits else Power.FALLING
     if "POWERED_DOWN" in said:
         return Power.ASLEEP
     return Power.AWAY if "NOT_RESPONDING" in said else Power.ON

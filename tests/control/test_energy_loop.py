@@ -84,6 +84,7 @@ def test_idle_nodes_beyond_the_buffer_are_told_to_power_down(tmp_path: Path) -> 
         ("IDLE", Power.ON),
         ("MIXED+PLANNED", Power.ON),
         ("IDLE+POWER_DOWN", Power.FALLING),
+        ("MIXED+POWER_DOWN", Power.ON),
         ("MIXED+POWERING_DOWN", Power.FALLING),
         ("IDLE+POWERED_DOWN", Power.ASLEEP),
         ("IDLE+POWERED_DOWN+NOT_RESPONDING", Power.ASLEEP),
