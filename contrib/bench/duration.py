@@ -8,6 +8,9 @@ duration_walk.py says what is known when, duration_baselines.py what ours is hel
 Chosen on the last quarter of the development traces, one setting for all: size and kind of the
 trees, the halves of the mean, how fast bounds move, that running jobs move them. So development's
 figures flatter; a later folder's do not. LCG's test is a matter of days: less than one week.
+NASA, in development: of jobs of one user, program and size within six hours, logs differ by a
+variance of 1.04 (of 3.48 in all), so that knowing their true mean would give R2 0.70. Levels of the
+last program or the time of day, the machine's load, weights by age, other trees: within 0.002.
 """
 
 import argparse

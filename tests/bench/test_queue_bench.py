@@ -25,3 +25,12 @@ def test_a_folder_without_the_trace_is_one_line(tmp_path: Path) -> None:
     assert said.returncode == 1
     assert "helios_artifact_philly_published.csv" in said.stderr
     assert "Traceback" not in said.stderr
+
+
+def test_ageing_is_chosen_from_a_folder_that_is_there(tmp_path: Path) -> None:
+    """Status 1 in one line where it is not."""
+    words = [sys.executable, str(BENCH / "queue_ageing.py"), "--data", str(tmp_path)]
+    said = subprocess.run(words, capture_output=True, text=True)
+    assert said.returncode == 1
+    assert "philly_jobs.csv.gz" in said.stderr
+    assert "Traceback" not in said.stderr
