@@ -16,6 +16,8 @@ sbatch slurm-client
 slurmdbd slurmdbd
 munged munge
 lua5.1 lua5.1
+prometheus prometheus
+promtool prometheus
 mariadbd mariadb-server-core
 mariadb mariadb-client-core
 ip iproute2
@@ -26,7 +28,7 @@ missing_packages() {
     PATH=$PATH:/usr/sbin:/sbin
     echo "$needed" | while read -r command package; do
         [ -z "$command" ] || command -v "$command" >/dev/null || echo "$package"
-    done
+    done | sort -u
     # slurmctld's Lua plugin and luasocket are files, not commands
     find /usr/lib /usr/lib64 -name job_submit_lua.so 2>/dev/null | grep -q . || echo slurm-wlm-basic-plugins
     find /usr/lib /usr/lib64 /usr/local/lib -path '*5.1/socket/core.so' 2>/dev/null | grep -q . || echo lua-socket

@@ -1,5 +1,6 @@
 """What stands behind the socket: a request line in, a reply line out, everything from memory."""
 
+import logging
 import os
 import time
 from collections.abc import Mapping
@@ -16,16 +17,19 @@ from slurm_ext.advise.runs import RunTable
 from slurm_ext.advise.said import told
 from slurm_ext.advise.sharing_memory import SharingMemory
 from slurm_ext.advise.sharing_terms import Shared
+from slurm_ext.advise.tally import Tally
 from slurm_ext.advise.whole_gpu import WholeGpu, whole_gpu
 from slurm_ext.facts.errors import WireError
 from slurm_ext.facts.keys import keys_of, solo_key
-from slurm_ext.facts.records import Decision, Edits, Level, Submission
+from slurm_ext.facts.logs import DECISIONS
+from slurm_ext.facts.records import Decision, Edits, Level, Mode, Submission
 from slurm_ext.facts.settings import Settings
-from slurm_ext.facts.wire import decode_request, encode_reply
+from slurm_ext.facts.wire import decode_request, encode_reply, rests_of
 from slurm_ext.history.proposals import Proposal, line_of
 
 _REMEMBERED = 4096  # requests
 _REFUSED = Edits()
+decisions = logging.getLogger(DECISIONS)
 
 
 def refusal(why: str) -> bytes:
@@ -56,6 +60,8 @@ class Advisor:
         self.priors = Priors()
         self.factor = 1.0
         self.sharing = SharingMemory()
+        self.tally = Tally()
+        self.tells = True  # the log of each decision
         self.run_times = RunTimes()
         self._asked: dict[bytes, _Asked] = {}
 
@@ -65,16 +71,27 @@ class Advisor:
 
     def reply(self, line: bytes, trusted: bool) -> tuple[bytes, bool]:
         """The reply's line, and whether the connection stays open."""
+        began_s = time.perf_counter()
+        kind, told, stays = self._told(line, trusted)
+        settings, took_s = self.settings, time.perf_counter() - began_s
+        deadline_s = settings["advisor.deadline_ms"] / 1000
+        self.tally.answered(kind, took_s, deadline_s, settings["advisor.breaker_s"])
+        if kind == "submit" and (rests := rests_of(line)) is not None:
+            self.tally.told(rests)
+        return told, stays
+
+    def _told(self, line: bytes, trusted: bool) -> tuple[str, bytes, bool]:
+        """The request's kind, the reply, and whether the connection stays open."""
         try:
             asked = self._understood(line)
             if asked is None:
-                return self._pong(), True
+                return "ping", self._pong(), True
             if asked.kind == "submit" and not trusted:
                 raise WireError("only slurmctld submits; ask with kind predict")
         except WireError as error:
-            return refusal(str(error)), False
+            return "refused", refusal(str(error)), False
         answer = {"submit": self._submit, "predict": self._predict, "what_if": self._what_if}
-        return answer[asked.kind](asked), True
+        return asked.kind, answer[asked.kind](asked), True
 
     def _understood(self, line: bytes) -> _Asked | None:
         """The request, None for a ping; remembered, as users submit the same job again and again.
@@ -99,21 +116,37 @@ class Advisor:
 
     def _submit(self, asked: _Asked) -> bytes:
         if os.path.exists(self.settings["paths.kill_file"]):  # noqa: PTH110 (a microsecond counts)
+            self.tally.decided("none", "switched_off")
             return encode_reply(None, _REFUSED, None)
         settings = self.settings
         token = f"d1-{os.urandom(8).hex()}"
         known, thought = self._thought(asked)
         given = speak(thought, settings, token, self._shared(asked))
         if given.decision is None:
+            self.tally.decided("none", "left_alone")
             return encode_reply(None, _REFUSED, None)
         try:
             self.journal.append(line_of(self._proposal(asked, known, given, given.decision, token)))
         except (OSError, ValueError) as error:
             # What cannot be recorded is not done: its outcome could never be explained.
+            self._note(given, given.decision, "unrecorded", token, asked)
             return encode_reply(None, _REFUSED, None, error=f"not recorded: {error}")
+        self._note(given, given.decision, outcome_of(given), token, asked)
         key = solo_key(asked.keys)
         self.sharing.remember(asked.job, key, token, given.edits, time.time())
         return encode_reply(token, given.edits, given.message)
+
+    def _note(
+        self, given: Answer, decision: Decision, outcome: str, token: str, asked: _Asked
+    ) -> None:
+        """One decision for the counters, and for a log that wants them."""
+        shares = given.shared is not None and given.shared.share
+        action = "share" if shares else decision.action
+        self.tally.decided(action, outcome)
+        if self.tells and decisions.isEnabledFor(logging.INFO):
+            told = {"decision": token, "action": action, "outcome": outcome}
+            job = {"partition": asked.job.partition, "mode": given.thought.mode.value}
+            decisions.info("%s", decision.reason, extra={**told, **job})
 
     def _predict(self, asked: _Asked) -> bytes:
         known, thought = self._thought(asked)
@@ -177,6 +210,18 @@ class Advisor:
             model=self.priors.name,
             sharing=None if shared is None else shared.as_json(done=done),
         )
+
+
+def outcome_of(given: Answer) -> str:
+    """What became of a recorded decision: held_out, kept (as written), done, told or shadow."""
+    shared = given.shared
+    shares = shared is not None and shared.share
+    if given.holdout:
+        return "held_out"
+    if not shares and (given.decision is None or given.decision.action == "leave"):
+        return "kept"
+    mode = shared.mode if shared is not None and shares else given.thought.mode
+    return {Mode.ACT: "done", Mode.ADVISE: "told"}.get(mode, "shadow")
 
 
 def _same(one: Known, other: Known) -> bool:

@@ -22,6 +22,7 @@ from slurm_ext.advise.reload import reloaded
 from slurm_ext.advise.retrain import Retrainer
 from slurm_ext.advise.stream import Receiver, start_receiver
 from slurm_ext.facts.errors import DlqueueError
+from slurm_ext.facts.logs import set_up
 from slurm_ext.facts.settings import Settings, load
 from slurm_ext.history.ingest import ingest_folder
 from slurm_ext.history.journal import finish, take
@@ -206,12 +207,13 @@ def _history(settings: Settings, orders: Orders) -> History:
 
 def main(argv: list[str]) -> int:
     """`python -m slurm_ext.advise.keeper [dlqueue.toml]`."""
-    logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
     os.nice(NICE)  # the answering process goes first
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends first, then its pipe
     config = Path(argv[0]) if argv else None
     try:
-        keep(load(config), config)
+        settings = load(config)
+        set_up(settings["log.format"])
+        keep(settings, config)
     except DlqueueError as error:
         log.error("%s", error)
         return error.exit_code

@@ -8,6 +8,7 @@ from slurm_ext.facts.settings import Settings, load
 FIXED = (
     *("paths.state_dir", "paths.socket", "advisor.socket_mode"),
     *("advisor.listen", "node.munge_socket"),
+    *("metrics.listen", "log.format"),
 )
 """What a running advisor was built around: a new value waits for a restart."""
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from slurm_ext.advise.advisor import Advisor, refusal
 from slurm_ext.advise.journal import Journal
@@ -21,6 +22,20 @@ from slurm_ext.advise.supervise import KeeperProcess
 from slurm_ext.advise.warm import warm_up
 from slurm_ext.facts.errors import AdvisorError
 from slurm_ext.facts.settings import Settings
+
+if TYPE_CHECKING:
+    from slurm_ext.advise.metrics import MetricsServer
+
+
+class Helper(Protocol):
+    """A thread beside the answering one."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """End soon."""
+
 
 SWITCH_S = 0.0005  # how long another thread may keep the answering one waiting
 log = logging.getLogger(__name__)
@@ -39,12 +54,22 @@ def serve(settings: Settings, config: Path | None) -> None:
         signals = stack.enter_context(_signals())
         keeper = KeeperProcess(config)
         with _listening(settings) as listening:
-            for helper in (keeper, refresher, RulesReader(advisor)):
+            helpers: list[Helper] = [keeper, refresher, RulesReader(advisor), *_metrics(advisor)]
+            for helper in helpers:
                 helper.start()
                 stack.callback(helper.stop)
             log.info("answering at %s with %d runs", settings["paths.socket"], len(advisor.runs))
             server = Server(listening, advisor.reply, advisor.trusted_uids, refusal)
             _answer(server, signals, (refresher.reload_settings, keeper.reload_settings))
+
+
+def _metrics(advisor: Advisor) -> list["MetricsServer"]:
+    """Where the settings want them; the library is not even imported where not."""
+    if not advisor.settings["metrics.listen"]:
+        return []
+    from slurm_ext.advise.metrics import MetricsServer
+
+    return [MetricsServer(advisor)]
 
 
 @contextmanager

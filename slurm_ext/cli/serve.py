@@ -11,16 +11,17 @@ def configure(_parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve; raises SettingsError, AdvisorError."""
-    import logging
     import os
     from pathlib import Path
 
     from slurm_ext.advise.service import serve
+    from slurm_ext.facts.logs import set_up
     from slurm_ext.facts.settings import load
 
-    logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
     config = args.config
     if config is None and "DLQUEUE_CONFIG" in os.environ:
         config = Path(os.environ["DLQUEUE_CONFIG"])
-    serve(load(config), config)
+    settings = load(config)
+    set_up(settings["log.format"])
+    serve(settings, config)
     return 0

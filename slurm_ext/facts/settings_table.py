@@ -4,6 +4,7 @@ from slurm_ext.facts.records import Mode
 from slurm_ext.facts.setting import Setting, choice, flag, names, number, path, text
 from slurm_ext.facts.settings_energy import ENERGY
 from slurm_ext.facts.settings_loops import LOOPS
+from slurm_ext.facts.settings_seen import SEEN
 
 __all__ = ["MODES", "TABLE", "Setting"]
 
@@ -158,6 +159,7 @@ TABLE: tuple[Setting, ...] = (
     number("mps.drain_s", 1.0, 0.0, 30.0, "Longest wait for clients before a daemon is ended"),
     *LOOPS,
     *ENERGY,
+    *SEEN,
     number("history.retention_days", 730, 1, 36500, "Runs older than this are forgotten"),
     number("history.busy_timeout_ms", 5000, 100, 60000, "Longest wait for a locked history"),
     choice(

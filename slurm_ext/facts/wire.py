@@ -3,6 +3,8 @@ r"""The JSON line between `dlqueue.lua` and the advisor, version 1 (DESIGN secti
 Request  {"v":1,"kind":"submit","deadline_ms":50,"job":{...}}\n
 Reply    {"v":1,"decision":"<token>" | null,"edits":{...},"message":"..." | null}\n
 
+slurmctld adds "rests":N, how often its breaker has rested since it read dlqueue.lua.
+
 `kind` is `submit` (from slurmctld), `predict` or `what_if` (from people: nothing is recorded), or
 `ping`.
 Field names of `job` are those of `Submission`; absent means unset. Golden lines: tests/golden/wire.
@@ -29,6 +31,7 @@ ENV_NAMES = (
 )
 """What of the job's environment the advisor is shown: enough to decide, nothing private."""
 
+_RESTS = b'"rests":'
 _JOB_TYPES = MappingProxyType({f.name: f.type for f in fields(Submission)})
 
 
@@ -41,6 +44,16 @@ def decode_request(line: bytes) -> tuple[str, Submission | None]:
     if kind not in KINDS:
         raise WireError(f"unknown kind {kind!r}, expected one of {', '.join(KINDS)}")
     return kind, None if kind == "ping" else decode_job(message.get("job"))
+
+
+def rests_of(line: bytes) -> int | None:
+    """How often slurmctld's breaker rested; None where the line does not say.
+
+    Looked for as bytes: inside a JSON text the quotes would have backslashes.
+    """
+    _, found, after = line.rpartition(_RESTS)
+    number = after[:10].split(b",", 1)[0].split(b"}", 1)[0]
+    return int(number) if found and number.isdigit() else None
 
 
 def decode_job(job: object) -> Submission:

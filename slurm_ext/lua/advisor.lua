@@ -8,7 +8,7 @@ local MAX_LINE = 64 * 1024
 
 -- settings: socket (path), deadline_ms, breaker_s.
 function advisor.new(settings)
-  return setmetatable({ settings = settings, connection = nil, failed_at = nil }, advisor)
+  return setmetatable({ settings = settings, connection = nil, failed_at = nil, rests = 0 }, advisor)
 end
 
 -- Whether the advisor is left alone because it failed a moment ago. A clock that steps, either
@@ -20,7 +20,7 @@ end
 
 function advisor:rest()
   self:hang_up()
-  self.failed_at = os.time()
+  self.failed_at, self.rests = os.time(), self.rests + 1
 end
 
 function advisor:hang_up()

@@ -30,7 +30,7 @@ local function killed()
 end
 
 local function right_size(job, partitions)
-  local line = request.line(job, partitions, settings.deadline_ms)
+  local line = request.line(job, partitions, settings.deadline_ms, advisor.rests)
   local writes, message = edits.from_reply(advisor:ask(line))
   edits.apply(job, writes)
   if message then slurm.log_user("%s", message) end

@@ -101,10 +101,12 @@ local function described(job, partitions)
   return seen
 end
 
--- The request for a job that has a script; `partitions` is the list that Slurm hands to plugins.
-function request.line(job, partitions, deadline_ms)
+-- The request for a job that has a script; `partitions` is the list that Slurm hands to plugins,
+-- `rests` how often the advisor was left alone so far.
+function request.line(job, partitions, deadline_ms, rests)
   local job_seen = described(job, partitions)
-  return json.encode({ v = 1, kind = "submit", deadline_ms = deadline_ms, job = job_seen }) .. "\n"
+  local told = { v = 1, kind = "submit", deadline_ms = deadline_ms, rests = rests, job = job_seen }
+  return json.encode(told) .. "\n"
 end
 
 return request
