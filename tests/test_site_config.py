@@ -34,4 +34,4 @@ def test_what_the_units_start_is_a_command() -> None:
                 import_module(f"slurm_ext.cli.{name}").configure(parser)
                 assert parser.parse_args(words) is not None
                 found += 1
-    assert found == 6
+    assert found == 8

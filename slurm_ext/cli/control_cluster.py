@@ -46,7 +46,7 @@ def run(args: argparse.Namespace, settings: "Settings") -> int:
         return _show(cluster_daemon.dry_run(kind, loop.make, settings, client), loop, args.json)
     if args.restore:
         count = cluster_daemon.restore(kind, loop.make, settings, client)
-        print(json.dumps({"restored": count}) if args.json else f"{count} moves put back")
+        print(json.dumps({"restored": count}) if args.json else f"put back: {count}")
         return 0
     _must_be_on(kind, settings)
     _log_to_stderr()
@@ -120,7 +120,8 @@ def _print(status: Mapping[str, Any], loop: ModuleType) -> None:
     for one in status["moves"]:
         cells = (one["subject"], one["done"], one["outcome"] or "not done", one["why"])
         table.add_row(*(escape(cell) for cell in cells))
-    console.print(f"mode {status['mode']}: {len(status['moves'])} moves")
+    count = len(status["moves"])
+    console.print(f"mode {status['mode']}: {count} move{'' if count == 1 else 's'}")
     if status["moves"]:
         console.print(table)
     for line in loop.details(status):

@@ -21,14 +21,15 @@ def make(settings: "Settings", client: "SlurmClient", folder: "LoopFolder") -> "
 
 def details(status: Mapping[str, Any]) -> Iterator[str]:
     """Each order as it is wanted, and who is left alone."""
+    from slurm_ext.control.queue_order import need_in_words
+
     seen = status["details"]
     if seen.get("reason"):
         yield f"nothing is done: {seen['reason']}"
     for order in seen.get("orders", []):
         yield _head(order)
-        kind = "GPU" if order["gpus"] else "CPU"
         for one in order["jobs"][:MOST_SHOWN]:
-            need = f"{one['need'] / 60:.3g} {kind}-minutes ({one['by']})"
+            need = f"{need_in_words(one['need'], gpus=order['gpus'])} (by {one['by']})"
             who = f"job {one['job']} ({one['user']}'s {one['name']})"
             nice = _nice(one["nice"], one["wanted_nice"])
             yield f"  {one['place']:>3}. {who}: {need}{nice}"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 SLURM_ANSWERS_S = 5.0
 MOST_SHOWN = 5  # of those before it, in the text for people
 REASONS: Mapping[str, str] = {
-    "None": "Slurm has not looked at it yet",
+    "None": "Slurm has not looked at it since it came or was changed",
     "Priority": "others go before it",
     "Resources": "it is the next, and waits for enough free CPUs, GPUs or memory",
     "Dependency": "it waits for other jobs to end",
@@ -121,7 +121,8 @@ def _priority(found: Mapping[str, Any]) -> str:
 
 
 def _ahead(one: Mapping[str, Any]) -> str:
-    asks = f"{one['gpus']} GPUs" if one["gpus"] else f"{one['cpus']} CPUs"
+    count, kind = (one["gpus"], "GPU") if one["gpus"] else (one["cpus"] or 1, "CPU")
+    asks = f"{count} {kind}{'s' if count > 1 else ''}"
     more = one["priority_more"]
     by = f"priority higher by {more}" if more else "of the same priority, and came first"
     return f"{asks}: {by}"
@@ -135,7 +136,7 @@ def _loop(order: Mapping[str, Any] | None) -> Iterator[str]:
     if "left_alone" in order:
         yield f"order:    left alone by dlqueue: {order['left_alone']}{shadow}"
         return
-    length = f"thought to run {_about(order['length_s'])}{_interval(order)} ({order['by']})"
+    length = f"thought to run {_about(order['length_s'])}{_interval(order)} (by {order['by']})"
     after = "" if order["after"] is None else f", after job {order['after']}"
     yield f"order:    {order['place']} of {order['of']} by need{after}: {length}{shadow}"
 

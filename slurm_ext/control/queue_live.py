@@ -144,11 +144,10 @@ def _planned(one: Place, nice: int) -> Planned:
 
 
 def _why(one: Place, nice: int) -> str:
-    kind = "GPU" if one.waiting.group[2] else "CPU"
-    need = f"it is thought to need {one.need / 60:.3g} {kind}-minutes ({one.length.by})"
+    need = f"it is thought to need {one.said} (by {one.length.by})"
     if one.ahead is None or nice <= 0:
         return f"{need}: it gives way to nobody any more" if nice < one.waiting.info.nice else need
-    return f"{need}: place {one.place}, after {one.ahead.subject}"
+    return f"{need}: it goes after job {one.ahead.subject}, place {one.place}"
 
 
 def _told(

@@ -25,6 +25,11 @@ class Place:
         """GPU-seconds, or CPU-seconds, that it is thought to need."""
         return self.length.seconds * self.waiting.size
 
+    @property
+    def said(self) -> str:
+        """The same for people: 40 GPU-minutes, 12 CPU-hours."""
+        return need_in_words(self.need, gpus=self.waiting.group[2])
+
 
 def in_order(jobs: Sequence[Waiting], rule: str, times: RunTimes, now_s: float) -> list[Place]:
     """Who goes first first, by `rule` (policy/queue.py)."""
@@ -40,6 +45,13 @@ def in_order(jobs: Sequence[Waiting], rule: str, times: RunTimes, now_s: float) 
         Place(waiting=jobs[number], length=lengths[number], place=place, ahead=ahead)
         for place, (number, ahead) in enumerate(zip(order, before, strict=False), 1)
     ]
+
+
+def need_in_words(need_s: float, *, gpus: bool) -> str:
+    """GPU- or CPU-seconds for people."""
+    kind = "GPU" if gpus else "CPU"
+    hours = need_s >= 2 * 3600
+    return f"{need_s / (3600 if hours else 60):.4g} {kind}-{'hours' if hours else 'minutes'}"
 
 
 def row(one: Place, nice: int | None) -> dict[str, Any]:

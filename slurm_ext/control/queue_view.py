@@ -3,6 +3,7 @@
 For `dlqueue explain`. It needs Slurm; history and model only make the times better.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ from slurm_ext.policy.queue_start import starts_in_s
 
 MOST_AHEAD = 50  # of those before it, the nearest
 FAR_S = 365 * 86400.0  # Slurm's word for "after a job without a time limit"
+MOST_TASKS = 1000  # of one array
+_SPAN = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 _NO_ROOM = ("DOWN", "DRAIN", "FAIL", "UNKNOWN", "FUTURE", "NOT_RESPONDING")
 
 
@@ -100,6 +103,7 @@ def _expected(
     up = [n for n in nodes if names & set(n.partitions) and not n.state.startswith(_NO_ROOM)]
     capacity = sum(node.gres.get("gpu", 0) if by_gpu else node.cpus for node in up)
     runs = [one for one in jobs if one.state == "RUNNING" and names & {one.partition}]
+    ahead = [one for one in ahead for _ in range(_tasks(one))]
     told = times.of([*runs, *ahead], now_s)
     running, waiting = told[: len(runs)], told[len(runs) :]
     starts = []
@@ -116,6 +120,13 @@ def _expected(
     at = {"start_s": known[1], "low_s": min(known), "high_s": max(known)}
     by = sorted({one.by for one in told})
     return {**{name: round(now_s + value) for name, value in at.items()}, "by": by}
+
+
+def _tasks(job: JobInfo) -> int:
+    """How many of an array wait in one line: 0-3,7,10-20:5%2; else 1. Slurm may cut the list."""
+    spans = _SPAN.findall(job.array_tasks.partition("%")[0])
+    counts = [len(range(int(a), int(b or a) + 1, int(step or 1))) for a, b, step in spans]
+    return min(MOST_TASKS, sum(counts)) or 1
 
 
 def _units(job: JobInfo, by_gpu: bool) -> int:

@@ -78,7 +78,7 @@ def test_short_jobs_go_first_and_only_the_long_one_is_changed(tmp_path: Path) ->
     (move,) = once(tmp_path, client)["moves"]
     assert in_slurms_order(client) == [2, 3, 1]
     assert (move["subject"], move["outcome"]) == ("1", "done")
-    assert "600 GPU-minutes (limit): place 3, after 3" in move["why"]
+    assert "10 GPU-hours (by limit): it goes after job 3, place 3" in move["why"]
     asked = list(client.asked)
     assert once(tmp_path, client)["moves"] == []
     assert client.asked == asked

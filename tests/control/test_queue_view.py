@@ -63,7 +63,7 @@ def test_the_loops_order_is_told_where_it_is_on(tmp_path: Path) -> None:
     assert (found["place"], found["order"]["place"], found["order"]["after"]) == (1, 2, "3")
     said = "\n".join(lines(found))
     assert "place:    1 of 2 that wait for their turn in gpu: priority 4998" in said
-    assert "order:    2 of 2 by need, after job 3: thought to run 1 h (limit) (shadow" in said
+    assert "order:    2 of 2 by need, after job 3: thought to run 1 h (by limit) (shadow" in said
 
 
 def test_a_held_job_has_no_place_and_its_reason_is_told(tmp_path: Path) -> None:
@@ -76,6 +76,14 @@ def test_a_held_job_has_no_place_and_its_reason_is_told(tmp_path: Path) -> None:
     assert "its user holds it (scontrol release) (JobHeldUser)" in said
     assert "order:    left alone by dlqueue: it is held" in said
     assert "start:    Slurm does not say" in said
+
+
+def test_every_task_of_an_array_counts(tmp_path: Path) -> None:
+    """Four that wait in one line go one after the other."""
+    array = job(2, array_job_id=2, array_tasks="0-2,7%1")
+    found = seen(tmp_path, 3, RUNS, array, job(3))
+    assert found is not None
+    assert found["expected"]["start_s"] == NOW + 1800 + 4 * 3600
 
 
 def test_a_job_larger_than_its_partition_gets_no_time(tmp_path: Path) -> None:
