@@ -10,7 +10,7 @@ import pytest
 from tests.manual import ROOT
 
 SCRIPT = Path("contrib") / "packaging" / "setup.sh"
-TOOLS = ("sh", "find", "grep", "tr", "id", "dirname", "apt-get")
+TOOLS = ("sh", "find", "grep", "tr", "id", "dirname", "sort", "apt-get")
 
 
 class Machine:

@@ -21,6 +21,9 @@ promtool prometheus
 mariadbd mariadb-server-core
 mariadb mariadb-client-core
 ip iproute2
+groff groff-base
+fish fish
+zsh zsh
 chromium chromium
 "
 

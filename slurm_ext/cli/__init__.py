@@ -4,11 +4,6 @@ Exit status: 0 done, 1 could not, 2 wrong usage.
 """
 
 import sys
-from types import ModuleType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import argparse
 
 COMMANDS = {
     "predict": "what dlqueue would change in a job, and why; with --what-if, other shapes",
@@ -26,6 +21,8 @@ COMMANDS = {
     "sandbox": "a private, real Slurm to try things in",
     "demo": "the whole loop on a private Slurm, in a few minutes",
     "config": "print the settings in force, or a sample dlqueue.toml",
+    "completion": "the completion script for bash, zsh or fish",
+    "man": "manual pages",
 }
 
 
@@ -48,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def usage() -> str:
     """The list of commands, as `dlqueue --help` prints it."""
-    lines = [f"  {name:<9} {text}" for name, text in COMMANDS.items()]
+    lines = [f"  {name:<10} {text}" for name, text in COMMANDS.items()]
     return "\n".join(
         [
             "usage: dlqueue COMMAND [options]",
@@ -63,10 +60,11 @@ def usage() -> str:
 
 
 def _run(command: str, words: list[str]) -> int:
+    from slurm_ext.cli.parsers import module_of, parser_of
     from slurm_ext.facts.errors import DlqueueError
 
-    module = _load(command)
-    arguments = _parser(command, module).parse_args(words)
+    module = module_of(command)
+    arguments = parser_of(command, module).parse_args(words)
     try:
         status: int = module.run(arguments)
         sys.stdout.flush()
@@ -80,20 +78,3 @@ def _run(command: str, words: list[str]) -> int:
         sys.stderr.close()
         return 1
     return status
-
-
-def _load(command: str) -> ModuleType:
-    import importlib
-
-    return importlib.import_module(f"slurm_ext.cli.{command}")
-
-
-def _parser(command: str, module: ModuleType) -> "argparse.ArgumentParser":
-    import argparse
-    from pathlib import Path
-
-    parser = argparse.ArgumentParser(prog=f"dlqueue {command}", description=module.HELP)
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="settings file to use")
-    module.configure(parser)
-    return parser

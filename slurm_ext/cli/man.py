@@ -1,0 +1,93 @@
+"""`dlqueue man`: manual pages, made from the same source as --help."""
+
+import argparse
+import json
+from pathlib import Path
+
+HELP = (
+    "Print a manual page, or write all of them into a folder, made from the same source as --help."
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Which page, and where to."""
+    from slurm_ext.cli import COMMANDS
+
+    parser.add_argument(
+        "page", nargs="?", choices=sorted(COMMANDS), metavar="COMMAND", help="only this one's page"
+    )
+    parser.add_argument("--output", type=Path, metavar="DIR", help="write NAME.1 files there")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print or write pages; raises InputError where the folder cannot be written."""
+    found = pages()
+    if args.page:
+        found = {f"dlqueue-{args.page}": found[f"dlqueue-{args.page}"]}
+    if args.output:
+        written = _write(found, args.output)
+        print(json.dumps({"written": written}) if args.json else "\n".join(written))
+    elif args.json:
+        print(json.dumps({"pages": found}))
+    else:
+        print(found.get(f"dlqueue-{args.page}") or found["dlqueue"], end="")
+    return 0
+
+
+def pages() -> dict[str, str]:
+    """Every page by its name, in roff: `dlqueue`, and one for each command."""
+    from slurm_ext.cli import COMMANDS
+    from slurm_ext.cli.parsers import module_of, parser_of, whole
+
+    found = {"dlqueue": _overview(whole())}
+    for command, told in COMMANDS.items():
+        parser = parser_of(command, module_of(command))
+        found[f"dlqueue-{command}"] = _page(parser, f"dlqueue-{command}", told)
+    return found
+
+
+def _overview(parser: argparse.ArgumentParser) -> str:
+    """The page of `dlqueue` itself: the list of commands, each with a page of its own."""
+    from slurm_ext.cli import COMMANDS, usage
+
+    bare = argparse.ArgumentParser(
+        prog="dlqueue", usage="dlqueue COMMAND [options]", add_help=False
+    )
+    bare.description = parser.description
+    listed = "".join(
+        f".TP\n\\fBdlqueue\\-{name}\\fR(1)\n{told.replace('-', chr(92) + '-')}\n"
+        for name, told in COMMANDS.items()
+    )
+    common = usage().rpartition("\n")[2]
+    return (
+        f"{_page(bare, 'dlqueue', parser.description or '')}.SH COMMANDS\n{listed}.PP\n{common}\n"
+    )
+
+
+def _page(parser: argparse.ArgumentParser, name: str, told: str) -> str:
+    from argparse_manpage.manpage import Manpage
+
+    from slurm_ext import __version__
+
+    parser.man_short_description = told  # type: ignore[attr-defined]  # how Manpage is told
+    page = Manpage(parser, format="pretty")
+    page.prog, page.source, page.manual = name, f"dlqueue {__version__}", "dlqueue"
+    page.date = ""  # the version tells more, and pages of one version are the same
+    return str(page)
+
+
+def _write(found: dict[str, str], folder: Path) -> list[str]:
+    from slurm_ext.facts.errors import InputError
+
+    written = []
+    for name, text in found.items():
+        path = folder / f"{name}.1"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InputError(
+                f"--output {folder}", f"{error.strerror}; give a folder to write to"
+            ) from error
+        written.append(str(path))
+    return written

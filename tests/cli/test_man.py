@@ -1,0 +1,62 @@
+"""Manual pages are made from the commands' own help, and are good roff."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from slurm_ext.cli import COMMANDS, main
+from slurm_ext.cli.man import pages
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, str]:
+    """All pages."""
+    return pages()
+
+
+def test_every_command_has_a_page(made: dict[str, str]) -> None:
+    """And the first page points to each."""
+    assert set(made) == {"dlqueue", *(f"dlqueue-{command}" for command in COMMANDS)}
+    for command in COMMANDS:
+        assert f"\\fBdlqueue\\-{command}\\fR(1)" in made["dlqueue"]
+
+
+def test_a_page_is_the_same_each_time(made: dict[str, str]) -> None:
+    """Packages can be built reproducibly: no date of today in it."""
+    assert pages() == made
+
+
+def test_groff_has_nothing_to_complain_of(made: dict[str, str]) -> None:
+    """All pages are set for a terminal without a warning, options and all."""
+    if not shutil.which("groff"):
+        pytest.skip("groff is not installed")
+    for name, page in made.items():
+        command = ["groff", "-man", "-Tutf8", "-ww", "-P-c", "-P-b", "-P-u"]
+        done = subprocess.run(command, input=page, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, ""), name
+        assert name in done.stdout.lower()
+        assert "--json" in done.stdout
+
+
+def test_pages_are_written_into_a_folder(
+    tmp_path: Path, made: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--output DIR` makes the folder and says what it wrote."""
+    folder = tmp_path / "man1"
+    assert main(["man", "--output", str(folder)]) == 0
+    said = capsys.readouterr().out.split()
+    assert {Path(line).stem for line in said} == set(made)
+    assert (folder / "dlqueue-predict.1").read_text() == made["dlqueue-predict"]
+
+
+def test_a_folder_that_cannot_be_is_one_clear_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The folder is named, with what to give."""
+    (tmp_path / "file").touch()
+    assert main(["man", "predict", "--output", str(tmp_path / "file")]) == 1
+    said = capsys.readouterr().err
+    assert str(tmp_path / "file") in said
+    assert "give a folder" in said
