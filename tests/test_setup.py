@@ -57,7 +57,7 @@ def machine(short_folder: Path) -> Machine:
 def test_an_ordinary_user_is_told_the_command(machine: Machine) -> None:
     """Which packages, and the line that root has to type."""
     said = machine.setup()
-    packages = said.partition("missing: ")[2].partition(".")[0]
+    packages = said.partition("missing: ")[2].partition(". As root")[0]
     assert "slurm-client" in packages.split()
     assert f"As root: apt-get install --no-install-recommends {packages}." in said
     assert "predict" in said
