@@ -29,7 +29,17 @@ from slurm_ext.control.energy_outlook import Foretold, foretell, safely
 from slurm_ext.control.energy_series import Demands
 from slurm_ext.facts.settings import Settings
 from slurm_ext.model.demand import SLOT_S
-from slurm_ext.policy.energy import DAY_S, Aim, EnergyRules, Needs, Node, Power, Step, decide
+from slurm_ext.policy.energy import (
+    DAY_S,
+    Aim,
+    EnergyRules,
+    Needs,
+    Node,
+    Power,
+    Step,
+    awake_of,
+    decide,
+)
 
 NEEDED = ("SuspendProgram", "ResumeProgram")
 
@@ -58,8 +68,8 @@ class Energy(Loop):
         self._ours: set[str] = set(kept.get("ours", ()))
         self._wakes: dict[str, list[float]] = {k: list(v) for k, v in kept.get("wakes", {}).items()}
         self._idle: dict[str, float] = dict(kept.get("idle", {}))
-        # Pools whose jobs lacked nodes when last looked.
-        self._lacking: set[str] = set(kept.get("lacking", ()))
+        # What was needed in pools whose jobs lacked nodes when last looked.
+        self._lacking: dict[str, int] = dict(kept.get("lacking", {}))
         writes = not isinstance(folder, ReadOnly)
         self._pools: list[str] = list(dict.fromkeys(settings["energy.partitions"]))
         running = {pool: tuple(slot) for pool, slot in kept.get("running", {}).items()}
@@ -129,10 +139,10 @@ class Energy(Loop):
             now=now,
             past_peak=past,
             peak=foretold.peak if foretold.knows and not missing else float(there),
-            wakes_s=self._wakes_before(pool, now_s),
+            wakes_s=self._wakes_before(pool, now, awake_of(nodes), now_s),
         )
         aim, steps = decide(nodes, needs, now_s=now_s, rules=self._rules)
-        self._note_wake(pool, aim, now_s)
+        self._note_wake(pool, aim, now, now_s)
         self._tell(pool, nodes, needs, aim, foretold, missing)
         return [self._planned(step, needs, foretold) for step in steps]
 
@@ -169,18 +179,19 @@ class Energy(Loop):
         self._asleep = {name: self._asleep.get(name, now_s) for name in sorted(asleep)}
         self._ours -= {node.name for node in nodes if power_of(node) is Power.WAKING}
 
-    def _wakes_before(self, pool: str, now_s: float) -> tuple[float, ...]:
-        """Of this pool; the lack that still lasts is none of them."""
+    def _wakes_before(self, pool: str, need: int, awake: int, now_s: float) -> tuple[float, ...]:
+        """Of this pool; the one for a lack that still lasts is not before."""
         times = self._wakes.get(pool, [])
-        times = times[:-1] if pool in self._lacking else times
+        lasts = awake < need <= self._lacking.get(pool, -1)
+        times = times[:-1] if lasts else times
         return tuple(time_s for time_s in times if now_s - time_s < DAY_S)
 
-    def _note_wake(self, pool: str, aim: Aim, now_s: float) -> None:
-        """A lack of nodes is one wake, for as long as it lasts."""
+    def _note_wake(self, pool: str, aim: Aim, need: int, now_s: float) -> None:
+        """A lack of nodes is one wake for as long as it lasts, and another where it grows."""
         if not aim.wake:
-            self._lacking.discard(pool)
-        elif pool not in self._lacking:
-            self._lacking.add(pool)
+            self._lacking.pop(pool, None)
+        elif need > self._lacking.get(pool, -1):
+            self._lacking[pool] = need
             recent = [at for at in self._wakes.get(pool, ()) if now_s - at < DAY_S]
             self._wakes[pool] = [*recent, now_s]
 
@@ -192,7 +203,7 @@ class Energy(Loop):
                 "idle": self._idle,
                 "ours": sorted(self._ours),
                 "wakes": self._wakes,
-                "lacking": sorted(self._lacking),
+                "lacking": self._lacking,
                 "running": {pool: one.running for pool, one in self._series.items() if one.running},
             }
         )

@@ -109,7 +109,7 @@ def decide(
 ) -> tuple[Aim, tuple[Step, ...]]:
     """What to do now; `needs.now` counts only nodes that are there."""
     there = [node for node in nodes if node.power is not Power.AWAY]
-    awake = sum(1 for node in there if _ready(node))
+    awake = awake_of(there)
     told = aim(awake, len(there), needs, now_s, rules)
     due = tuple(
         Step(node=node.name, sleep=False, reason=node.due)
@@ -131,6 +131,11 @@ def _steps(
     chosen = _wakers(there, now_s, rules, at_once=needs.now - awake - coming)
     count = max(0, told.nodes - awake - coming)
     return tuple(Step(node=node.name, sleep=False, reason=told.reason) for node in chosen[:count])
+
+
+def awake_of(nodes: Sequence[Node]) -> int:
+    """How many are there for whoever comes, or have jobs."""
+    return sum(1 for node in nodes if _ready(node))
 
 
 def _ready(node: Node) -> bool:
