@@ -58,6 +58,7 @@ def _facts(row: Row) -> Table:
     for name in (
         *("job_name", "user", "account", "partition", "state", "exit_code", "source"),
         *("cpus", "cpus_per_task", "num_tasks", "mem_bytes", "gpus", "elapsed_s", "decision"),
+        *("gpu_energy_j", "node_energy_j"),
         *(name for name in row if name.startswith("loader_")),
     ):
         table.add_row(name.replace("_", " "), cell(row[name]))

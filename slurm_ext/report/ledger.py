@@ -1,6 +1,6 @@
 """The decision ledger: how many were decided, in which mode, why, and the newest of them."""
 
-from slurm_ext.report.asked import Asked, kept
+from slurm_ext.report.asked import Asked, Row, kept
 from slurm_ext.report.tables import Column, Section, Table
 
 MOST_REASONS = 25
@@ -16,6 +16,10 @@ SELECT reason, action, count(*) FROM (
         AS reason
     FROM decisions WHERE {_WHICH})
 GROUP BY 1, 2 ORDER BY 3 DESC LIMIT {MOST_REASONS}"""
+SHARED = f"""
+SELECT json_extract(sharing, '$.mode'), json_extract(sharing, '$.share'),
+    json_extract(sharing, '$.done'), holdout, count(*)
+FROM decisions WHERE sharing IS NOT NULL AND {_WHICH} GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
 LAST = f"""
 SELECT decided_s, job_id, user, job_name, mode, action, holdout, before_cpus, after_cpus,
     before_workers, after_workers, before_samples_per_s, after_samples_per_s,
@@ -39,6 +43,7 @@ def section(asked: Asked) -> Section:
         tables=(
             _counts([(*row[:2], "yes" if row[2] else "no", *row[3:]) for row in counts]),
             _reasons([tuple(row) for row in asked.rows(REASONS, *which)]),
+            _shared(asked.rows(SHARED, *which)),
             _last(asked, asked.rows(LAST, *which)),
         ),
     )
@@ -58,6 +63,20 @@ def _reasons(rows: list[tuple[object, ...]]) -> Table:
         Column("decisions", "decisions", "count"),
     )
     return Table(key="reasons", title="Why", columns=columns, rows=rows)
+
+
+def _shared(rows: list[Row]) -> Table:
+    columns = (
+        *(
+            Column("mode", "mode"),
+            Column("share", "should share"),
+            Column("done", "asked for a part"),
+        ),
+        *(Column("holdout", "control group"), Column("decisions", "decisions", "count")),
+    )
+    told = [(row[0], *("yes" if each else "no" for each in row[1:4]), row[4]) for row in rows]
+    note = "How fast they ran beside others: see who runs beside whom." if rows else ""
+    return Table(key="sharing", title="Sharing a GPU", columns=columns, rows=told, note=note)
 
 
 def _last(asked: Asked, rows: list[tuple[object, ...]]) -> Table:
