@@ -91,7 +91,9 @@ def test_a_short_history_is_said_and_is_no_failure(
     """A new site trains by and by; nothing is red about that."""
     fill(tmp_path / "history.db", 3)
     assert main(["train", "--config", str(config)]) == 0
-    assert "3 runs are too few" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "3 runs are too few" in out
+    assert "run times: not promoted: 0 ended jobs are too few, 500 are needed" in out  # no submit_s
 
 
 def test_without_a_history_the_command_says_so(
