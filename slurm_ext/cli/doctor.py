@@ -2,7 +2,7 @@
 
 import argparse
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,19 +14,25 @@ HELP = (
 )
 
 
-def configure(_parser: argparse.ArgumentParser) -> None:
-    """Nothing beyond the common options."""
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    parser.add_argument(
+        "--nagios",
+        action="store_true",
+        help="as a monitoring plugin: one line first, exit 0 ok, 1 warning, 2 critical, 3 unknown",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print every finding; 1 where one of them is a failure."""
-    from slurm_ext.cli.doctor_checks import examine
     from slurm_ext.cli.doctor_finding import FAIL
-    from slurm_ext.cli.doctor_sources import sources, table
-    from slurm_ext.facts.settings import load
+    from slurm_ext.cli.doctor_sources import table
 
-    settings = load(args.config)
-    findings, counted = examine(settings), sources(settings)
+    if args.nagios:
+        from slurm_ext.cli import doctor_nagios
+
+        return doctor_nagios.run(args, lambda args: _look(args)[0])
+    findings, counted = _look(args)
     if args.json:
         import json
 
@@ -37,6 +43,18 @@ def run(args: argparse.Namespace) -> int:
         print("\nWhat can be counted about a job on this machine:")
         _console().print(table(counted))
     return int(any(finding.status == FAIL for finding in findings))
+
+
+def _look(args: argparse.Namespace) -> "tuple[list[Finding], list[dict[str, Any]]]":
+    """Every finding, and what can be counted here."""
+    from slurm_ext.cli.doctor_access import counters
+    from slurm_ext.cli.doctor_checks import examine
+    from slurm_ext.cli.doctor_sources import sources
+    from slurm_ext.facts.settings import load
+
+    settings = load(args.config)
+    counted = sources(settings)
+    return [*examine(settings), *counters(counted)], counted
 
 
 def _print_table(findings: "list[Finding]") -> None:

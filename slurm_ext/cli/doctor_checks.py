@@ -4,6 +4,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 
+from slurm_ext.cli.doctor_access import installed, permissions
 from slurm_ext.cli.doctor_finding import OK, Check, Finding, present
 from slurm_ext.cli.doctor_mps import mps
 from slurm_ext.cli.doctor_node import node
@@ -33,4 +34,7 @@ def slurm_commands(settings: Settings) -> Iterator[Finding]:
         yield present(name, found, "install Slurm's client commands, or set paths.slurm_bin")
 
 
-CHECKS: tuple[Check, ...] = (python, slurm_commands, slurm, state, advisor, node, mps)
+CHECKS: tuple[Check, ...] = (
+    *(python, slurm_commands, installed, permissions),
+    *(slurm, state, advisor, node, mps),
+)

@@ -8,6 +8,7 @@ from pathlib import Path
 from slurm_ext.cli.doctor_finding import FAIL, OK, WARN, Finding, judged, present
 from slurm_ext.facts.render import render_lua_folder
 from slurm_ext.facts.settings import Settings
+from slurm_ext.install.submit_check import version_in
 
 _PLUGIN_FOLDERS = ("usr/lib/*/slurm*", "usr/lib/slurm*", "usr/lib64/slurm*", "usr/local/lib/slurm*")
 _LUA_FOLDERS = (
@@ -24,9 +25,11 @@ def lua_libraries(plugin_dir: str) -> Iterator[Finding]:
     """Slurm's plugin and luasocket; only the controller needs them."""
     folders = [f"{folder[1:]}" for folder in plugin_dir.split(":") if folder.startswith("/")]
     plugin = _first([*folders, *_PLUGIN_FOLDERS], "job_submit_lua.so")
+    version = plugin and version_in(plugin)
+    folders = [f"{folder[:-1]}{version[2:]}" if version else folder for folder in _LUA_FOLDERS]
     advice = "on the controller: apt-get install {}"
     yield present("job_submit/lua", plugin, advice.format("slurm-wlm-basic-plugins"))
-    yield present("luasocket", _first(_LUA_FOLDERS, "socket/unix.so"), advice.format("lua-socket"))
+    yield present("luasocket", _first(folders, "socket/unix.so"), advice.format("lua-socket"))
 
 
 def lua_files(settings: Settings, slurm_conf: Path) -> Iterator[Finding]:

@@ -3,16 +3,21 @@
 import re
 import shutil
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from glob import glob
 from pathlib import Path
 
+from slurm_ext.cli.doctor_access import clock
 from slurm_ext.cli.doctor_finding import FAIL, OK, WARN, Finding, judged, output
 from slurm_ext.cli.doctor_lua import lua_files, lua_libraries
 from slurm_ext.cli.doctor_sharing import sharing
 from slurm_ext.facts.settings import Settings
 
 HOOKS = ("Prolog", "Epilog", "TaskProlog")
+_MAY_KILL = ("Epilog", "Prolog", "TaskEpilog", "EpilogSlurmctld")
+_BEHIND = re.compile(r'^exec (/\S+) "\$@"$', re.MULTILINE)  # as our launcher calls a site's script
+_FOREVER = 65534  # Slurm's word for "not set"
 _BY_USER = re.compile(r"^[^#\n]*\b(?:pkill|killall|skill|slay)\b[^\n]*\s-{1,2}[uU]", re.MULTILINE)
 
 
@@ -24,11 +29,13 @@ def slurm(settings: Settings) -> Iterator[Finding]:
         yield Finding("slurmctld", WARN, "not reached", "start it, or set paths.slurm_conf")
         return
     yield Finding("slurmctld", OK, config.get("SLURM_VERSION", "unknown version"))
+    yield from clock(config, time.time())
     yield from _submit(settings, config)
     for key in HOOKS:
         yield _hook(config, key)
     yield _prolog_flags(config)
-    yield from _epilog_kills(config)
+    yield from _kills(config)
+    yield from _patience(settings, config)
     yield from _rest(settings, config)
     yield from sharing(settings, config)
 
@@ -56,14 +63,29 @@ def _prolog_flags(config: Mapping[str, str]) -> Finding:
     return judged("PrologFlags", bool(early), flags, advice)
 
 
-def _epilog_kills(config: Mapping[str, str]) -> Iterator[Finding]:
-    for script in _values(config, "Epilog"):
-        if found := _BY_USER.search(_text(script)):
-            advice = (
-                "it ends the user's other jobs on the node too; leave the killing to"
-                " ProctrackType=proctrack/cgroup"
-            )
-            yield Finding("Epilog kills", WARN, f"{script}: {found[0].strip()}", advice)
+def _kills(config: Mapping[str, str]) -> Iterator[Finding]:
+    """Scripts that end every process of a user, by themselves or behind our launcher."""
+    advice = (
+        "it ends the user's other jobs on the node too; leave the killing to"
+        " ProctrackType=proctrack/cgroup"
+    )
+    for key in _MAY_KILL:
+        named = _values(config, key)
+        behind = [script for each in named for script in _BEHIND.findall(_text(each))]
+        for script in (*named, *behind):
+            if found := _BY_USER.search(_text(script)):
+                yield Finding(f"{key} kills", WARN, f"{script}: {found[0].strip()}", advice)
+
+
+def _patience(settings: Settings, config: Mapping[str, str]) -> Iterator[Finding]:
+    """Slurm kills a prolog or epilog after its timeout, and drains the node."""
+    for hook, budget in (("Prolog", "node.prolog_budget_s"), ("Epilog", "node.epilog_budget_s")):
+        for key in (f"{hook}Timeout", "PrologEpilogTimeout"):
+            number = re.match(r"\d+", config.get(key, ""))
+            if number and 0 < int(number[0]) < _FOREVER:
+                enough = int(number[0]) > settings[budget] + 1
+                advice = f"make it longer than {budget} ({settings[budget]:g} s) and a second"
+                yield judged(f"{key}, {hook}", enough, config[key], advice, FAIL)
 
 
 def _rest(settings: Settings, config: Mapping[str, str]) -> Iterator[Finding]:

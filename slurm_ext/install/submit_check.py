@@ -37,10 +37,13 @@ class Lua:
 def linked_version(root: Path = Path("/")) -> str | None:
     """The Lua that Slurm's job_submit plugin was built with, such as 5.1; None without plugin."""
     found = chain.from_iterable(root.glob(f"{each}/job_submit_lua.so") for each in PLUGIN_FOLDERS)
-    for plugin in found:
-        if match := _LINKED.search(plugin.read_bytes()):
-            return match[1].decode()
-    return None
+    return next((version for plugin in found if (version := version_in(plugin))), None)
+
+
+def version_in(plugin: Path) -> str | None:
+    """The Lua that this job_submit_lua.so was built with; None where it does not tell."""
+    match = _LINKED.search(plugin.read_bytes())
+    return match[1].decode() if match else None
 
 
 def find_lua(version: str | None) -> Lua:
