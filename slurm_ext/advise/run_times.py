@@ -51,9 +51,8 @@ class RunTimes:
 
     def of(self, job: Submission, now_s: float, partition: str | None = None) -> "Length | None":
         """Of a job submitted now; None without a model. `partition`: where it names none."""
-        if self._lengths is None:
-            return None
-        return self._lengths.of([wanted_of(job, now_s, partition)])[0]
+        lengths = self._lengths  # the refresher may replace it meanwhile
+        return None if lengths is None else lengths.of([wanted_of(job, now_s, partition)])[0]
 
 
 def _take(lengths: "Lengths", path: Path, most: int) -> None:
