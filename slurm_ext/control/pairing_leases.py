@@ -64,7 +64,9 @@ class Leases:
             self._note(job, now_s, node)
         self._folder.keep(self._memory)
         self._delay(due, bound)
-        refused = {job for job, node in changed.items() if not self._free(job, node, before[job])}
+        at_once = self._free_at_once([j for j, n in changed.items() if _only_held(before[j], n)])
+        rest = {job: node for job, node in changed.items() if job not in at_once}
+        refused = {job for job, node in rest.items() if not self._free(job, node, before[job])}
         return {s.job: (now_s, s.place) for s in steps if s.start and s.job not in refused}
 
     def end(self) -> int:
@@ -112,6 +114,16 @@ class Leases:
             except SlurmError as error:
                 log.warning("not every job could be put off: %s", error)
 
+    def _free_at_once(self, jobs: Sequence[str]) -> frozenset[str]:
+        """All in one command; none where it fails for one of them."""
+        if len(jobs) < 2:
+            return frozenset()
+        try:
+            self._client.delay([id_of(job) for job in jobs], 0)
+        except SlurmError:
+            return frozenset()
+        return frozenset(jobs)
+
     def _free(self, job: str, node: str | None, before: Lease | None) -> bool:
         """False: it has started or ended meanwhile, or Slurm refused; the next round tells."""
         try:
@@ -130,3 +142,8 @@ class Leases:
             self._memory.leases.pop(job, None)
         else:
             self._memory.leases[job] = before
+
+
+def _only_held(before: Lease | None, node: str | None) -> bool:
+    """Whether its time is all that changes."""
+    return before is not None and before.node == node

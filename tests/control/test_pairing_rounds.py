@@ -147,6 +147,15 @@ def test_who_was_next_is_put_off_again_where_the_plan_changes(tmp_path: Path) ->
     assert here.asked() == [("delay", (3,), 100)]
 
 
+def test_when_nothing_is_at_stake_any_more_all_are_freed_in_one_command(tmp_path: Path) -> None:
+    """A queue that became harmless costs slurmctld one update, not one a job."""
+    here = Here(tmp_path)
+    here.jobs(runs(1), runs(4, cpus=2), job(2), job(3), job(5))
+    assert here.asked() == [("delay", (2, 3, 5), 100)]
+    here.jobs(runs(4, cpus=2), job(3), job(5))
+    assert here.asked() == [("delay", (3, 5), 0)]
+
+
 def test_with_several_nodes_the_next_is_bound_to_its_own(tmp_path: Path) -> None:
     """It is a good companion there, perhaps not elsewhere; and it is free again at the end."""
     here = Here(tmp_path, nodes=2)
