@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slurm_ext.report import plots
-from slurm_ext.report.render import FOLDER, TemplateError, render_with
+from slurm_ext.report.render import FOLDER, TemplateError, render_with, strangers
 from slurm_ext.report.tables import Report, Section, Table
 from slurm_ext.report.words import moment
 
@@ -26,9 +26,8 @@ def written(report: Report, form: str, site: Path | None) -> tuple[str, list[Tem
     values: dict[str, Any] = {"report": report, "moment": moment}
     if form == "html":
         values["plots"] = drawn(report)
-    return render_with(
-        site, f"{FOLDER}/{'page.html' if form == 'html' else 'page.md'}.jinja", **values
-    )
+    text, faults = render_with(site, f"{FOLDER}/page.{form}.jinja", **values)
+    return text, [*strangers(site, (one.key for one in report.sections)), *faults]
 
 
 def document(report: Report) -> dict[str, Any]:

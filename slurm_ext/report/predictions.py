@@ -196,15 +196,19 @@ def _drift(asked: Asked) -> Table:
             x=unit,
             y="inside the interval",
             series=[Series("inside", points, low_high=[row[3:5] for row in rows])],
-            ticks={
-                float(at): rows[at][0].removeprefix(rows[0][0][:5])
-                for at in range(0, len(rows), step)
-            },
+            ticks={float(at): _short(rows, at) for at in range(0, len(rows), step)},
             level=PROMISED,
         )
         if len(rows) > 1
         else None,
     )
+
+
+def _short(rows: list[Row], at: int) -> str:
+    """A day, week or month, without its year where all have the same."""
+    year, label = str(rows[0][0])[:4], str(rows[at][0])
+    same = all(str(row[0]).startswith(year) for row in rows)
+    return label[5:].strip() if same else label
 
 
 def _trend(rows: list[Row]) -> str:

@@ -5,7 +5,7 @@ and ours stands in for it: nobody waits for a report because of a typo.
 """
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,24 @@ def render_with(
             if fault is None or name in faults:
                 raise
             faults[name] = fault
+
+
+def strangers(site: Path | None, keys: Iterable[str]) -> list[TemplateError]:
+    """Files of a site's folder that stand in for nothing: a typo in a name must not be silent.
+
+    `keys`: the sections, each of which may have a template. `_NAME.jinja` is a site's own part.
+    """
+    if site is None:
+        return []
+    ours = _environment().list_templates(filter_func=lambda name: name.startswith(f"{FOLDER}/"))
+    known = {name.removeprefix(f"{FOLDER}/") for name in ours} | {f"{k}.html.jinja" for k in keys}
+    found = (path for path in sorted(site.iterdir()) if not path.name.startswith(("_", ".")))
+    valid = ", ".join(sorted(known))
+    return [
+        TemplateError(str(path), f"stands in for no template of ours: {valid}, or _NAME for a part")
+        for path in found
+        if path.name not in known
+    ]
 
 
 def as_text(value: object) -> str:

@@ -80,6 +80,17 @@ def test_several_faults_are_all_named(own: Path, capsys: pytest.CaptureFixture[s
     ] * 3
 
 
+def test_a_name_that_is_none_of_ours_is_told(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A typo is not silently without effect; a site's own parts begin with `_`."""
+    (own / "wast.html.jinja").write_text("<p></p>")
+    (own / "_part.jinja").write_text("a part")
+    (own / "waste.html.jinja").write_text("<p>{% include 'report/_part.jinja' %}</p>")
+    assert "<p>a part</p>" in page(own)
+    told = capsys.readouterr().err
+    assert "wast.html.jinja: stands in for no template of ours: " in told
+    assert "_part.jinja:" not in told
+
+
 def test_markdown_may_be_the_sites(own: Path) -> None:
     """Any of our templates by its name."""
     (own / "page.md.jinja").write_text("{{ report.runs }} runs\n")
