@@ -24,6 +24,7 @@ ip iproute2
 groff groff-base
 fish fish
 zsh zsh
+erb ruby
 chromium chromium
 "
 

@@ -35,6 +35,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
     parser.add_argument("script", metavar="SCRIPT", help="a batch script, as sbatch would take it")
     parser.add_argument("args", nargs="*", metavar="ARGS", help="its arguments (after --)")
+    parser.add_argument("--ood", action="store_true",
+                        help="as attributes of an Open OnDemand form, one a line")  # fmt: skip
     table = parser.add_argument_group("what if (each of these options asks for the table)")
     table.add_argument("--what-if", action="store_true", help="a table of other shapes")
     for name, (least, text) in _AXES.items():
@@ -59,15 +61,24 @@ def run(args: argparse.Namespace) -> int:
     source = "advisor" if said is not None else "history"
     document = {"v": 1, "script": args.script, "source": source}
     document |= said if said is not None else _from_history(settings, job)
-    if args.json:
-        import json
+    _print(document, args)
+    return 0
 
+
+def _print(document: dict[str, Any], args: argparse.Namespace) -> None:
+    import json
+
+    if args.ood:
+        from slurm_ext.cli import predict_ood
+
+        known = {"v": 1, "attributes": predict_ood.attributes(document)}
+        print(json.dumps(known) if args.json else "\n".join(predict_ood.lines(document)))
+    elif args.json:
         print(json.dumps(document))
     else:
         from slurm_ext.cli.predict_text import show
 
         show(document)
-    return 0
 
 
 def submission(script: str, args: tuple[str, ...]) -> "Submission":
