@@ -45,7 +45,7 @@ from typing import Any
 
 import pairs_played as played  # type: ignore[import-not-found]  # beside this file
 from pairs_kernels import make_files  # type: ignore[import-not-found]
-from pairs_live import Site, up  # type: ignore[import-not-found]
+from pairs_live import RunFailedError, Site, up  # type: ignore[import-not-found]
 from pairs_matrix import Matrix, measure  # type: ignore[import-not-found]
 from pairs_policies import (  # type: ignore[import-not-found]
     FLOOR,
@@ -236,7 +236,7 @@ def _print(figures: Mapping[str, Any]) -> None:
 
 
 def main() -> int:
-    """Measure, replay, play and print; 1 where kept results cannot be used."""
+    """Measure, replay, play and print; 1 where kept runs cannot be used or a job fails."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print only the JSON object")
     parser.add_argument("--quick", action="store_true", help="short pairs, one live order")
@@ -258,7 +258,7 @@ def main() -> int:
         make_files(Path(folder) / "data")
         try:
             told = result(args, Path(folder))
-        except DlqueueError as error:
+        except (DlqueueError, RunFailedError) as error:
             print(error, file=sys.stderr)
             return 1
     if not args.json:

@@ -28,7 +28,7 @@ from slurm_ext.policy.sharing import Foretells
 from slurm_ext.sandbox import Sandbox, Spec
 
 INTERVAL_S = 0.5  # between two looks: the jobs' length by forty, as 15 s are of ten minutes
-RUN_S = 240.0
+RUN_S = 600.0  # six times what an order takes on a quiet machine
 SHORTEST_S = 1.0  # of an overlap that tells a speed
 
 
