@@ -171,10 +171,11 @@ def _unknown(count: int) -> goodput.Best:
 
 
 ALL_ALIKE = elastic.Terms(favour=0.0)
+ALL_IN = elastic.Terms(favour=0.0, gpus_a_job=1.0)
 ADDS_UP = elastic.Terms(adds_up=True, gpus_a_job=0.0)
 KINDS: Mapping[str, Kind] = {
     "ours": Kind(),
-    "ours, length unknown": Kind(declared=False, terms=ALL_ALIKE),
+    "ours, length unknown": Kind(declared=False, terms=ALL_IN),
     "ours, jobs alike": Kind(terms=ALL_ALIKE),
     "tuned batch, sum": Kind(objective="tuned batch", terms=ADDS_UP),
     "tuned batch, short first": Kind(objective="tuned batch"),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 LOOPS: Mapping[str, str] = {
     "queue": "put short jobs first among those that wait, by nice (queue.mode)",
+    "elastic": "divide GPUs among jobs whose owners let their size change (elastic.mode)",
     "energy": "put idle nodes to sleep and wake them, by Slurm's power saving (energy.mode)",
 }
 

@@ -33,4 +33,16 @@ LOOPS: tuple[Setting, ...] = (
     names("queue.partitions", "Partitions whose jobs are put in order", _EVERYBODY),
     names("queue.accounts", "Accounts whose jobs are put in order", _EVERYBODY),
     names("queue.users", "Users whose jobs are put in order", _EVERYBODY),
+    choice(
+        "elastic.mode",
+        "off",
+        _MODES,
+        "Whether `dlqueue control --elastic` resizes jobs with DLQUEUE_ELASTIC=MIN-MAX in comment",
+    ),
+    number("elastic.interval_s", 30.0, 0.2, 90.0, "Seconds between two divisions of the GPUs"),
+    number("elastic.restart_s", 60.0, 0.0, 3600.0, "Seconds that a running job loses by a restart"),
+    number("elastic.least_s", 600.0, 0.0, 86400.0, "Seconds that a job keeps a size at least"),
+    names("elastic.partitions", "Partitions whose jobs may be resized", _EVERYBODY),
+    names("elastic.accounts", "Accounts whose jobs may be resized", _EVERYBODY),
+    names("elastic.users", "Users whose jobs may be resized", _EVERYBODY),
 )

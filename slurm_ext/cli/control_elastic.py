@@ -1,0 +1,30 @@
+"""`dlqueue control --elastic`: GPUs divided among the jobs whose owners let their size change."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slurm_ext.cluster import SlurmClient
+    from slurm_ext.control.cluster_kept import LoopFolder
+    from slurm_ext.control.cluster_loop import Loop
+    from slurm_ext.facts.settings import Settings
+
+
+def make(settings: "Settings", client: "SlurmClient", folder: "LoopFolder") -> "Loop":
+    """The loop. Raises InputError where its memory is damaged."""
+    from slurm_ext.control.elastic_live import ElasticLoop
+
+    return ElasticLoop(settings, client, folder)
+
+
+def details(status: Mapping[str, Any]) -> Iterator[str]:
+    """Each partition's division, and who is left alone."""
+    for pool in status["details"].get("pools", []):
+        yield f"partition {pool['partition']}: {pool['gpus']} GPUs for elastic jobs"
+        for one in pool["jobs"]:
+            verb = "has" if one["runs"] else "asks for"
+            wanted = "waits" if one["wanted"] is None else f"{one['wanted']} wanted"
+            bounds = f"{one['least']} to {one['most']}"
+            yield f"  job {one['job']} ({bounds}): {verb} {one['gpus']}, {wanted}"
+    for job, why in sorted(status["details"].get("left_alone", {}).items()):
+        yield f"job {job} is left alone: {why}"
