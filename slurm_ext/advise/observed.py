@@ -92,7 +92,7 @@ class Observed:
         """What lies in the state folder; a part that cannot be read is left out."""
         state = self._advisor.settings.state_dir
         found: list[Metric] = []
-        for look in (_of_history, _of_spool):
+        for look in (of_history, of_spool):
             try:
                 found += look(state)
             except (DlqueueError, OSError) as error:
@@ -101,7 +101,8 @@ class Observed:
         return found
 
 
-def _of_history(state: Path) -> list[Metric]:
+def of_history(state: Path) -> list[Metric]:
+    """How dlqueue stands by its ledger, and what is not in there yet. Raises HistoryError."""
     path = state / "history.db"
     if not path.exists():
         return []
@@ -140,8 +141,8 @@ def _standing(standing: Standing) -> Iterator[Metric]:
         yield _gauge("dlqueue_model_drift_ratio", what, beliefs.drift)
 
 
-def _of_spool(state: Path) -> list[Metric]:
-    """How long the oldest record of the spool has waited."""
+def of_spool(state: Path) -> list[Metric]:
+    """How long the oldest record of the spool has waited. Raises OSError."""
     born = []
     folder = state / "spool"
     if folder.is_dir():

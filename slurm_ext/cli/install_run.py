@@ -140,21 +140,19 @@ def _reconfigure(
     plan: "Plan", place: "Place", settings: "Settings", before: "Kept"
 ) -> frozenset[Path]:
     """Have Slurm take it; what it does not take is put back. Launchers that are still in use."""
-    from slurm_ext.facts.errors import SlurmError
+    from slurm_ext.facts.errors import DlqueueError, SlurmError
     from slurm_ext.install.kept import load
     from slurm_ext.install.plan import make_plan
     from slurm_ext.install.running import reconfigure, wanted_of
 
     try:
         reconfigure(settings, place.slurm_conf, wanted_of(plan))
-    except SlurmError as error:
+    except DlqueueError as error:
         now = load(place)
         launchers = frozenset(path for path in now.files if path.parent == place.etc / "hooks")
         _carry_out(make_plan(before.steps, place, place.read, now, launchers), place, now)
-        what = (
-            f"{error.said.strip()}; the files were put back: run `scontrol reconfigure` once more"
-        )
-        raise SlurmError(error.command, error.status, what) from None
+        what = f"{error}; the files were put back: run `scontrol reconfigure` once more"
+        raise SlurmError("scontrol reconfigure", getattr(error, "status", None), what) from None
     if "hooks" not in plan.steps:
         now = load(place)
         _carry_out(make_plan(plan.steps, place, place.read, now), place, now)

@@ -2,8 +2,10 @@
 
 import json
 import math
+import os
 import re
 import socket
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from slurm_ext.advise.observed import of_spool
 from slurm_ext.advise.tally import BOUNDS_S, Latency, Tally
 from slurm_ext.facts.errors import SettingsError
 from slurm_ext.facts.records import Level
@@ -110,11 +113,12 @@ def test_a_port_that_is_taken_costs_the_metrics_alone(start: Start) -> None:
 
 
 def test_off_by_default(service: Service) -> None:
-    """Nothing listens, and the library is not even loaded."""
+    """Nothing is said of metrics, and no thread more is there."""
     assert service.submit()["decision"]
     assert "metrics" not in service.said()
     assert service.process is not None
-    assert "prometheus" not in Path(f"/proc/{service.process.pid}/maps").read_text()
+    threads = Path(f"/proc/{service.process.pid}/task").glob("*/comm")
+    assert "metrics\n" not in [thread.read_text() for thread in threads]
 
 
 def test_a_log_of_json_names_each_decision(start: Start) -> None:
@@ -129,15 +133,30 @@ def test_a_log_of_json_names_each_decision(start: Start) -> None:
     assert all(line["time"].endswith("+00:00") and line["level"] for line in lines)
 
 
-def test_a_record_that_waits_is_seen(start: Start) -> None:
-    """The age of the oldest one, while the keeper cannot take it in."""
+def test_a_record_that_was_taken_waits_no_more(start: Start) -> None:
+    """None is left once the keeper has taken it in."""
     service = start(metrics__listen="0")
     token = service.submit()["decision"]
     deliver(service, 7, decision=token)
     until(lambda: ledger(service) == [(token, "claimed")], "a claim")
+    spool = service.folder / "state" / "spool"
+    until(lambda: not list(spool.glob("*.json")), "the record is still there")
     seen = scraped(service)
     assert seen["dlqueue_ingest_waiting_records"] == 0
     assert seen["dlqueue_set_aside_records"] == 0
+
+
+def test_a_record_that_waits_is_seen(tmp_path: Path) -> None:
+    """The age of the oldest one, as long as nobody takes it in; other files are none."""
+    for name, age_s in (("a.json", 500.0), ("b.json", 3.0), (".c.json", 9999.0), ("d", 9999.0)):
+        path = tmp_path / "spool" / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        os.utime(path, (time.time() - age_s,) * 2)
+    told = {family.name: family.samples[0].value for family in of_spool(tmp_path)}
+    assert told["dlqueue_ingest_waiting_records"] == 2
+    assert told["dlqueue_ingest_lag_seconds"] >= 500
+    assert all(family.samples[0].value == 0 for family in of_spool(tmp_path / "nowhere"))
 
 
 # -- numbers ----------------------------------------------------------------------------------
