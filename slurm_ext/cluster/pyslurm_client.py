@@ -72,7 +72,7 @@ class PyslurmClient(CommandClient):
         """Slurm's answer. Raises SlurmError in place of pyslurm's own errors."""
         try:
             return call()
-        except self._library.PyslurmError as error:
+        except self._library.RPCError as error:
             raise SlurmError(f"pyslurm {what}", None, str(error)) from None
 
 

@@ -37,6 +37,7 @@ class RunTimes:
         self._state_dir, self._busy_ms = state_dir, busy_timeout_ms
         self._lengths: Lengths | None = None
         self._means = _Means()
+        self._file: tuple[int, int] | None = None
         self._said = ""
 
     def of(self, jobs: Sequence[JobInfo], now_s: float) -> list[Foretold]:
@@ -52,18 +53,22 @@ class RunTimes:
 
     def _refresh(self) -> None:
         """A new model, and runs that have ended since; what fails is said once, and survived."""
+        path = self._state_dir / "history.db"
+        found = path.stat() if path.exists() else None
+        file = None if found is None else (found.st_dev, found.st_ino)
+        if file != self._file:  # another history: what was remembered of the old one is no more
+            self._lengths, self._means, self._file = None, _Means(), file
         try:
             self._lengths = serving(self._state_dir / "models", self._lengths)
         except ModelError as error:
-            self._say(f"{error}; the run times of earlier jobs are used")
-        path = self._state_dir / "history.db"
-        if not path.exists():
+            self._say(f"{error}; run times stay as they are known")
+        if file is None:
             return
         try:
             with open_history(path, busy_timeout_ms=self._busy_ms, read_only=True) as history:
                 self._read(history)
         except HistoryError as error:
-            self._say(f"run times stay as they are known: {error}")
+            self._say(f"{error}; run times stay as they are known")
 
     def _read(self, history: History) -> None:
         if self._lengths is not None:
@@ -79,7 +84,7 @@ class RunTimes:
 
 
 class _Means:
-    """Geometric or not, a mean is what history alone can tell: of user, name and GPUs."""
+    """What history alone can tell: the mean of runs of one user, name and number of GPUs."""
 
     def __init__(self) -> None:
         self.last_id = 0

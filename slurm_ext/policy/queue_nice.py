@@ -58,7 +58,8 @@ def nices(order: Sequence[Standing], bounds: Bounds) -> dict[str, int]:
     found: dict[str, int] = {}
     last: _Last | None = None
     for number, one in enumerate(order):
-        wanted = _place(one, order[number + 1 :], last, rules)
+        behind = len(order) - number - 1
+        wanted = _place(one, order[number + 1] if behind else None, behind, last, rules)
         if wanted != one.priority:
             found[one.job] = one.base - wanted
         if last is None or last.before(wanted, one.tie):
@@ -86,17 +87,19 @@ class _Rules:
         return cls(bounds, gap, _lift(order, bounds, gap), max(gap, bounds.most // 10))
 
 
-def _place(one: Standing, behind: Sequence[Standing], last: _Last | None, rules: _Rules) -> int:
-    """The priority that it is to have."""
+def _place(
+    one: Standing, after: Standing | None, behind: int, last: _Last | None, rules: _Rules
+) -> int:
+    """The priority that it is to have; `after` is the next of `behind` that come after it."""
     floor, highest = max(1, one.base - rules.bounds.most), one.base + rules.lift
     if last is None or last.before(highest, one.tie):
         need = highest
     else:
         # Whoever is next and stands well need not move; all that are behind need a place.
-        above = max(behind[0].priority + 1 if behind else 1, len(behind) + 1)
+        above = max(1 if after is None else after.priority + 1, behind + 1)
         need = max(last.priority - rules.gap, min(above, last.priority - 1))
     stands = last is None or last.before(one.priority, one.tie)
-    leaves_room = one.priority > len(behind)
+    leaves_room = one.priority > behind
     allowed = floor <= one.priority <= max(highest, one.base - rules.bounds.least)
     if stands and leaves_room and allowed and need - one.priority <= rules.slack:
         return one.priority

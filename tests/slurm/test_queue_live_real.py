@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from slurm_ext.cli import main
 from slurm_ext.facts.moves import Move, move_of
 from slurm_ext.sandbox import Sandbox
 from tests.conftest import MakeSandbox
 from tests.whole import until
 
 pytestmark = pytest.mark.slurm
+QUEUE = ("control", "--queue")
 WEIGHED = "PriorityType=priority/multifactor\nPriorityWeightPartition=1000"
 
 
@@ -33,10 +35,18 @@ def config(slurm: Sandbox, folder: Path, mode: str) -> Path:
     return path
 
 
-def command(slurm: Sandbox, config_file: Path, *more: str) -> list[str]:
-    """`dlqueue control --queue`."""
-    words = ["control", "--queue", "--config", str(config_file), *more]
-    return [sys.executable, "-m", "slurm_ext.cli", *words]
+def cleared(slurm: Sandbox, gate: Path, first: int, *others: int) -> None:
+    """Nobody waits or runs any more."""
+    slurm.run(["scancel", *map(str, others)])
+    gate.touch()
+    slurm.wait(first)
+
+
+def called(capsys: pytest.CaptureFixture[str], config_file: Path, *words: str) -> str:
+    """What `dlqueue WORDS` prints, in this process; it has to succeed."""
+    capsys.readouterr()
+    assert main([*words, "--config", str(config_file)]) == 0
+    return capsys.readouterr().out
 
 
 def moves(folder: Path) -> list[Move]:
@@ -67,7 +77,8 @@ def test_who_needs_little_starts_first(slurm: Sandbox, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     first, *jobs = waiting(slurm, gate)
     long, middle, short = jobs
-    argv = command(slurm, config(slurm, tmp_path, "act"))
+    settings = config(slurm, tmp_path, "act")
+    argv = [sys.executable, "-m", "slurm_ext.cli", *QUEUE, "--config", str(settings)]
     loop = subprocess.Popen(argv, env=slurm.env, stderr=subprocess.PIPE, text=True)
     try:
         until(lambda: nices(slurm, [long, middle]) > [0, 0], "nobody gives way")
@@ -83,64 +94,89 @@ def test_who_needs_little_starts_first(slurm: Sandbox, tmp_path: Path) -> None:
     assert {(move.mode, move.outcome) for move in moves(tmp_path)} == {("act", "done")}
 
 
-def test_shadow_tells_and_changes_nothing(slurm: Sandbox, tmp_path: Path) -> None:
+def test_shadow_tells_and_changes_nothing(
+    slurm: Sandbox, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The moves are written; a dry run shows the same and writes nothing."""
     gate = tmp_path / "gate"
     first, *jobs = waiting(slurm, gate)
     settings = config(slurm, tmp_path, "shadow")
-    shown = slurm.run(command(slurm, settings, "--dry-run")).stdout
+    shown = called(capsys, settings, *QUEUE, "--dry-run")
     assert f"job {jobs[2]}" in shown
     assert moves(tmp_path) == []
-    slurm.run(command(slurm, settings, "--once"))
+    called(capsys, settings, *QUEUE, "--once")
     assert {move.subject for move in moves(tmp_path)} == {str(job) for job in jobs[:2]}
     assert {(move.mode, move.outcome) for move in moves(tmp_path)} == {("shadow", None)}
     assert nices(slurm, jobs) == [0, 0, 0]
-    gate.touch()
-    for job in (first, *jobs):
-        slurm.wait(job)
+    cleared(slurm, gate, first, *jobs)
 
 
-def test_what_a_killed_one_set_is_put_back(slurm: Sandbox, tmp_path: Path) -> None:
+def test_what_a_killed_one_set_is_put_back(
+    slurm: Sandbox, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A round, then `--restore`, as its service does at the end: as if nothing had been."""
     gate = tmp_path / "gate"
     first, *jobs = waiting(slurm, gate)
     settings = config(slurm, tmp_path, "act")
-    slurm.run(command(slurm, settings, "--once"))
+    called(capsys, settings, *QUEUE, "--once")
     assert nices(slurm, jobs)[0] > nices(slurm, jobs)[1] > 0
     slurm.run(["scontrol", "update", f"JobId={jobs[1]}", "Nice=500"])  # its user, meanwhile
-    assert "put back: 1" in slurm.run(command(slurm, settings, "--restore")).stdout
+    assert "put back: 1" in called(capsys, settings, *QUEUE, "--restore")
     assert nices(slurm, jobs) == [0, 500, 0]
-    gate.touch()
-    for job in (first, *jobs):
-        slurm.wait(job)
+    cleared(slurm, gate, first, *jobs)
 
 
-def test_explain_tells_why_a_job_waits_and_until_when(slurm: Sandbox, tmp_path: Path) -> None:
+def test_explain_tells_why_a_job_waits_and_until_when(
+    slurm: Sandbox, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Without any history: its place, who is before it, what moved it, and both estimates."""
     gate = tmp_path / "gate"
     first, *jobs = waiting(slurm, gate)
     settings = config(slurm, tmp_path, "act")
-    slurm.run(command(slurm, settings, "--once"))
-    words = ["explain", str(jobs[0]), "--config", str(settings)]
-    explain = [sys.executable, "-m", "slurm_ext.cli", *words]
+    called(capsys, settings, *QUEUE, "--once")
     wanted = (
-        "others go before it (Priority)",
+        "waits:    ",
         "place:    3 of 3 that wait for their turn in main: priority",
         f"before:   job {jobs[1]} (",
         f"order:    3 of 3 by need, after job {jobs[1]}",
         "nice=",
         "by dlqueue, if nobody passes: by time limits",
     )
-    # Slurm says None of a job until it has looked at it anew.
-    until(lambda: all(one in slurm.run(explain).stdout for one in wanted), "it does not tell all")
-    document = json.loads(slurm.run([*explain, "--json"]).stdout)
+    said = called(capsys, settings, "explain", str(jobs[0]))
+    assert [one for one in wanted if one not in said] == [], said
+    document = json.loads(called(capsys, settings, "explain", str(jobs[0]), "--json"))
     assert document["queue"]["place"] == 3
     assert document["queue"]["expected"]["start_s"] > time.time() + 3600
     assert [move["kind"] for move in document["moves"]] == ["queue"]
     slurm.run(["scontrol", "hold", str(jobs[2])])
-    held = slurm.run([*explain[:-3], str(jobs[2]), *explain[-2:]]).stdout
-    assert "holds it" in held
+    assert "holds it" in called(capsys, settings, "explain", str(jobs[2]))
     slurm.run(["scontrol", "release", str(jobs[2])])
-    gate.touch()
-    for job in (first, *jobs):
-        slurm.wait(job)
+    cleared(slurm, gate, first, *jobs)
+
+
+def test_what_users_decided_is_kept(
+    slurm: Sandbox, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Held, delayed, dependent and niced jobs keep what they have; an array gives way as one."""
+    gate = tmp_path / "gate"
+    first, *jobs = waiting(slurm, gate)
+    kinds = (
+        ["--hold"],
+        ["--begin=now+3600"],
+        [f"--dependency=afterok:{first}"],
+        ["--nice=20"],
+        ["--comment=dlqueue=off"],
+    )
+    left = [slurm.sbatch("--time=700", *kind, "--wrap", "true")[0] for kind in kinds]
+    array, _ = slurm.sbatch("--time=800", "--array=0-3%1", "--wrap", "true")
+    slurm.run(["scontrol", "update", f"JobId={array}_2", "TimeLimit=801"])  # it stands alone now
+    seen = ("squeue", "-h", "-j", ",".join(map(str, left)), "-o", "%i %y %Q %E")
+    before = slurm.run(list(seen)).stdout
+    said = called(capsys, config(slurm, tmp_path, "act"), *QUEUE, "--once", "--json")
+    assert set(json.loads(said)["details"]["left_alone"]) >= {str(job) for job in left}
+    assert {move.subject for move in moves(tmp_path)} == {str(j) for j in (*jobs[:2], array)}
+    assert slurm.run(list(seen)).stdout == before
+    tasks = slurm.run(["squeue", "-h", "-r", "-j", str(array), "-o", "%y"]).stdout.split()
+    assert len(tasks) == 4
+    assert len({*tasks, "0"}) == 2  # one nice, and it is not 0
+    cleared(slurm, gate, first, *jobs, *left, array)

@@ -1,0 +1,76 @@
+"""How long waiting jobs are taken to run: by the model, by runs of their like, by their limit."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurm_ext.cluster import JobInfo
+from slurm_ext.control.queue_lengths import Foretold, RunTimes
+from slurm_ext.model.duration_artifact import ABOUT
+from tests.advise.test_run_times import NOW_S, ended, promote
+
+
+def job(**changes: Any) -> JobInfo:
+    """One of ann's trainings that wait."""
+    plain: dict[str, Any] = {"user_name": "ann", "name": "train", "time_limit_minutes": 60}
+    return JobInfo(job_id=1, gpus=1, **{**plain, **changes})
+
+
+def told(times: RunTimes, **changes: Any) -> Foretold:
+    """Of one job, now."""
+    return times.of([job(**changes)], NOW_S)[0]
+
+
+def test_without_history_the_limit_counts(tmp_path: Path) -> None:
+    """And a week where there is none."""
+    times = RunTimes(tmp_path, busy_timeout_ms=100)
+    assert told(times) == Foretold(seconds=3600.0, by="limit")
+    assert told(times, time_limit_minutes=None).seconds == 7 * 86400.0
+
+
+def test_without_a_model_runs_of_its_like_count(tmp_path: Path) -> None:
+    """As they end; never more than its limit; another's job is another."""
+    times = RunTimes(tmp_path, busy_timeout_ms=100)
+    ended(tmp_path, 1, 3)
+    assert told(times) == Foretold(seconds=100.0, by="runs")
+    ended(tmp_path, 10, 3, elapsed_s=300.0)
+    assert told(times).seconds == pytest.approx(200.0)
+    assert told(times, time_limit_minutes=2).seconds == 120.0
+    assert told(times, user_name="bob").by == "limit"
+
+
+def test_a_promoted_model_counts_first(tmp_path: Path) -> None:
+    """With its interval; it follows the history from round to round."""
+    ended(tmp_path, 1, 10)
+    times = RunTimes(tmp_path, busy_timeout_ms=100)
+    assert told(times).by == "runs"
+    promote(tmp_path)
+    found = told(times)
+    assert found.by == "model"
+    assert found.low_s is not None
+    assert found.high_s is not None
+    assert found.low_s < found.seconds < found.high_s
+
+
+def test_a_damaged_model_is_said_once_and_survived(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The queue goes on by what else is known."""
+    ended(tmp_path, 1, 3)
+    (promote(tmp_path) / ABOUT).write_text("{")
+    times = RunTimes(tmp_path, busy_timeout_ms=100)
+    with caplog.at_level(logging.WARNING):
+        assert [told(times).by for _ in range(3)] == ["runs"] * 3
+    assert caplog.text.count("run times stay as they are known") == 1
+
+
+def test_a_history_put_in_its_place_is_another(tmp_path: Path) -> None:
+    """What was remembered of the old one is forgotten."""
+    ended(tmp_path, 50, 3)
+    times = RunTimes(tmp_path, busy_timeout_ms=100)
+    assert told(times).seconds == 100.0
+    (tmp_path / "history.db").rename(tmp_path / "old.db")
+    ended(tmp_path, 1, 2, elapsed_s=500.0)
+    assert told(times).seconds == 500.0
