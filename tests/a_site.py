@@ -135,6 +135,9 @@ class Site:
             self.slurm.restart("slurmctld")
         elif verb == "enable":
             self.start(words[-1])
+        elif verb == "restart":
+            self.stop(words[-1])
+            self.start(words[-1])
         elif verb == "reload":
             self.reload()
         elif verb == "disable":

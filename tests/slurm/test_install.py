@@ -1,10 +1,13 @@
 """INSTALL.md, followed word by word on a private Slurm: forwards, and backwards again."""
 
 import re
+import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import pytest
 
@@ -12,7 +15,7 @@ from slurm_ext.facts.errors import SlurmError
 from slurm_ext.sandbox import Sandbox, Spec
 from tests.a_site import Site
 from tests.conftest import MakeSandbox
-from tests.manual import Step, steps
+from tests.manual import Block, Step, steps
 from tests.wheel import build
 from tests.whole import until
 
@@ -198,6 +201,7 @@ def test_the_page_forwards_and_backwards(site: Site) -> None:
     _the_switch(site)
     _the_controller(site)
     _sharing(site)
+    _monitoring(site)
     while walk:
         _undo(site, walk.pop(), kept.pop())
         if walk:
@@ -253,6 +257,30 @@ def _sharing(site: Site) -> None:
     assert site.job(NAMES)[1] == ""
     _undo(site, section, texts)
     assert _configured(site) == before
+
+
+def _monitoring(site: Site) -> None:
+    """/metrics is there, and gone again."""
+    (section,) = (step for step in steps() if step.title == "Monitoring")
+    texts = _texts(site)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    for block in section.do:
+        site.follow(Block(block.language, block.text.replace("9847", port)))
+    where = f"http://127.0.0.1:{port}/metrics"
+    until(lambda: "dlqueue_decisions_total" in _answer(where), "nothing at /metrics")
+    assert site.job(NAMES)[1] == ""
+    _undo(site, section, texts)
+    assert _answer(where) == ""
+
+
+def _answer(where: str) -> str:
+    """What is told there; nothing while nobody listens."""
+    try:
+        with urlopen(where, timeout=60) as answer:
+            return str(answer.read(), "utf-8")
+    except URLError:
+        return ""
 
 
 def _configured(site: Site) -> dict[str, str]:
