@@ -4,12 +4,13 @@ The history is read anew each round, only what has come since; without one, limi
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from slurm_ext.cluster.records import JobInfo
+from slurm_ext.control.queue_jobs import unit_of
 from slurm_ext.facts.errors import HistoryError, ModelError
 from slurm_ext.history.ended import ended_since, newest_ended
 from slurm_ext.history.store import History, open_history
@@ -83,6 +84,33 @@ class RunTimes:
             self._said = what
 
 
+class FirstTold:
+    """Run times as they were foretold when a job was first seen, kept while it waits.
+
+    Asked anew they would drift: who is short ends first, so that what has ended looks shorter and
+    shorter, and jobs change places for no reason of their own (contrib/bench/queue.py). Only a
+    time limit makes room for something better.
+    """
+
+    def __init__(self, times: RunTimes) -> None:
+        self._times = times
+        self._told: dict[int, Foretold] = {}
+
+    def of(self, jobs: Sequence[JobInfo], now_s: float) -> list[Foretold]:
+        """One for each; an array's is that of its first task."""
+        new = [job for job in jobs if self._is_open(unit_of(job))]
+        found = self._times.of(new, now_s)
+        self._told |= {unit_of(job): one for job, one in zip(new, found, strict=True)}
+        return [self._told[unit_of(job)] for job in jobs]
+
+    def forget(self, alive: Set[int]) -> None:
+        """Whoever is not there any more."""
+        self._told = {unit: one for unit, one in self._told.items() if unit in alive}
+
+    def _is_open(self, unit: int) -> bool:
+        return unit not in self._told or self._told[unit].by == "limit"
+
+
 class _Means:
     """What history alone can tell: the mean of runs of one user, name and number of GPUs."""
 
@@ -108,10 +136,10 @@ class _Means:
 
 
 def wanted(job: JobInfo, now_s: float) -> Wanted:
-    """The job as the model for durations asks for it: as if it were submitted now."""
+    """The job as the model for durations asks for it; `now_s`: where its submission is not told."""
     limit = job.time_limit_minutes
     return Wanted(
-        submit_s=now_s,
+        submit_s=now_s if job.submit_time_s is None else job.submit_time_s,
         user=job.user_name,
         job_name=job.name,
         account=job.account,

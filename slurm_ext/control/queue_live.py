@@ -11,7 +11,7 @@ from slurm_ext.cluster.client import SlurmClient
 from slurm_ext.control.cluster_kept import LoopFolder
 from slurm_ext.control.cluster_loop import DONE, Planned
 from slurm_ext.control.queue_jobs import Group, Ours, Queue, look, unit_of
-from slurm_ext.control.queue_lengths import RunTimes
+from slurm_ext.control.queue_lengths import FirstTold, RunTimes
 from slurm_ext.control.queue_order import Place, in_order, row
 from slurm_ext.facts.settings import Settings
 from slurm_ext.policy.queue_nice import Bounds, Standing, nices
@@ -27,7 +27,7 @@ class QueueLoop:
         self._settings, self._client, self._folder = settings, client, folder
         self._ours = read_ours(folder.load())
         busy_ms = settings["history.busy_timeout_ms"]
-        self._times = RunTimes(settings.state_dir, busy_timeout_ms=busy_ms)
+        self._times = FirstTold(RunTimes(settings.state_dir, busy_timeout_ms=busy_ms))
         self._priority_type: str | None = None
         self._seen: dict[str, Any] = {}
 
@@ -100,6 +100,7 @@ class QueueLoop:
 
     def _forget(self, queue: Queue, alive: Set[int]) -> None:
         """What others changed is theirs, and what has ended is nobody's."""
+        self._times.forget(alive)
         ours = self._ours
         ours.fixed = (ours.fixed | queue.changed) & alive
         gone = [job_id for job_id in ours.nices if job_id in queue.changed or job_id not in alive]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from slurm_ext.control.queue_jobs import Waiting
-from slurm_ext.control.queue_lengths import Foretold, RunTimes
+from slurm_ext.control.queue_lengths import FirstTold, Foretold, RunTimes
 from slurm_ext.policy.queue import Asked, rule_of
 
 
@@ -31,7 +31,9 @@ class Place:
         return need_in_words(self.need, gpus=self.waiting.group[2])
 
 
-def in_order(jobs: Sequence[Waiting], rule: str, times: RunTimes, now_s: float) -> list[Place]:
+def in_order(
+    jobs: Sequence[Waiting], rule: str, times: RunTimes | FirstTold, now_s: float
+) -> list[Place]:
     """Who goes first first, by `rule` (policy/queue.py)."""
     lengths = times.of([one.info for one in jobs], now_s)
     asked = Asked(

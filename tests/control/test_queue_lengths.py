@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.cluster import JobInfo
-from slurm_ext.control.queue_lengths import Foretold, RunTimes
+from slurm_ext.control.queue_lengths import FirstTold, Foretold, RunTimes
 from slurm_ext.model.duration_artifact import ABOUT
 from tests.advise.test_run_times import NOW_S, ended, promote
 
@@ -74,3 +74,15 @@ def test_a_history_put_in_its_place_is_another(tmp_path: Path) -> None:
     (tmp_path / "history.db").rename(tmp_path / "old.db")
     ended(tmp_path, 1, 2, elapsed_s=500.0)
     assert told(times).seconds == 500.0
+
+
+def test_what_was_foretold_first_is_kept(tmp_path: Path) -> None:
+    """While the job is there; only a limit gives way to what is known later."""
+    first = FirstTold(RunTimes(tmp_path, busy_timeout_ms=100))
+    assert first.of([job()], NOW_S)[0].by == "limit"
+    ended(tmp_path, 1, 3)
+    assert first.of([job()], NOW_S)[0].seconds == 100.0
+    ended(tmp_path, 10, 3, elapsed_s=300.0)
+    assert first.of([job()], NOW_S)[0].seconds == 100.0
+    first.forget({2})
+    assert first.of([job()], NOW_S)[0].seconds == pytest.approx(200.0)
