@@ -5,7 +5,7 @@ from typing import Any
 
 from slurm_ext.report.asked import Asked, Row
 from slurm_ext.report.tables import Column, Section, Table
-from slurm_ext.report.words import percent
+from slurm_ext.report.words import counted, percent
 
 ABOUT = (
     "Each cell: the rate of the row's job beside the column's, compared with the row's job"
@@ -82,7 +82,7 @@ def _answer(rows: list[Row], where: str) -> str | None:
     if not runs:
         return None
     speed = exp(sum(row[4] * row[5] for row in rows) / runs)
-    return f"{percent(speed)} of the solo rate on {where} ({runs:,} runs)"
+    return f"{percent(speed)} of the solo rate on {where} ({counted(runs, 'run')})"
 
 
 def _matrix(asked: Asked, key: str, title: str, rows: list[Row]) -> Table:
@@ -106,7 +106,7 @@ def _matrix(asked: Asked, key: str, title: str, rows: list[Row]) -> Table:
             for job in there
         ],
         heat=True,
-        note=f"{len(rows):,} pairs were measured; the {len(jobs)} jobs that met most are shown."
+        note=f"Measured: {counted(len(rows), 'pair')}; shown: the {len(jobs)} jobs that met most."
         if rows
         else "",
     )

@@ -11,6 +11,7 @@ from typing import Any
 from slurm_ext.report.asked import Asked, Row
 from slurm_ext.report.figures import quantile
 from slurm_ext.report.tables import Column, Section, Table
+from slurm_ext.report.words import counted
 
 MOST = 40
 FINE = 20  # bins of a share
@@ -93,7 +94,7 @@ def section(asked: Asked) -> Section:
     return Section(
         key="groups",
         title="By account, user, partition and GPU",
-        answer=f"{users:,} users in {accounts:,} accounts",
+        answer=f"{counted(users, 'user')} in {counted(accounts, 'account')}",
         lead=("Ordered by GPU-hours, then core-hours; medians are of hours, not of runs.",),
         tables=tuple(tables),
     )

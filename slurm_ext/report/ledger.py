@@ -2,6 +2,7 @@
 
 from slurm_ext.report.asked import Asked, Row, kept
 from slurm_ext.report.tables import Column, Section, Table
+from slurm_ext.report.words import counted
 
 MOST_REASONS = 25
 NEWEST = 25
@@ -38,7 +39,9 @@ def section(asked: Asked) -> Section:
     return Section(
         key="ledger",
         title="What was decided",
-        answer=f"{total:,} decisions, {changed:,} jobs changed" if total else "no decision",
+        answer=f"{counted(total, 'decision')}, {counted(changed, 'job')} changed"
+        if total
+        else "no decision",
         lead=("Only mode act changes jobs; shadow and advise say what would have been done.",),
         tables=(
             _counts([(*row[:2], "yes" if row[2] else "no", *row[3:]) for row in counts]),

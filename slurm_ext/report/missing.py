@@ -2,7 +2,7 @@
 
 from slurm_ext.report.asked import Asked, Row
 from slurm_ext.report.tables import Column, Section, Table
-from slurm_ext.report.words import percent
+from slurm_ext.report.words import counted, percent
 
 # What is lacking, of which runs, in how many of them, and why that may be.
 GAPS = (
@@ -55,11 +55,11 @@ def _odd(asked: Asked) -> list[str]:
     said = []
     if future:
         said.append(
-            f"{future:,} runs end more than a day in the future, by their node's clock; they are"
-            " left out. Compare the nodes' clocks (chrony, ntpd)."
+            f"Left out: {counted(future, 'run')} with an end more than a day in the future, by"
+            " their node's clock. Compare the nodes' clocks (chrony, ntpd)."
         )
     if endless:
-        said.append(f"{endless:,} runs have no end time and are left out.")
+        said.append(f"Left out: {counted(endless, 'run')} without an end time.")
     return said
 
 

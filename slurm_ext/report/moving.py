@@ -3,7 +3,7 @@
 from slurm_ext.report.asked import Asked, Row, kept
 from slurm_ext.report.figures import quantile
 from slurm_ext.report.tables import Column, Section, Table
-from slurm_ext.report.words import energy, seconds
+from slurm_ext.report.words import counted, energy, seconds
 
 ABOUT_MOVES = (
     "A move is one thing that a loop of `dlqueue control` did to a job or a node, or in"
@@ -44,7 +44,7 @@ def queue(asked: Asked) -> Section:
     return Section(
         key="queue",
         title="Queue",
-        answer=f"{waited}; {acted:,} moves made",
+        answer=f"{waited}; {counted(acted, 'move')} made",
         lead=(ABOUT_MOVES,),
         tables=(_waits(waits), _moves(counts), _last(asked, asked.rows(LAST, *period))),
     )

@@ -6,7 +6,7 @@ from statistics import NormalDist
 from slurm_ext.report.asked import Asked, Row
 from slurm_ext.report.figures import coarser, quantile, share
 from slurm_ext.report.tables import Chart, Column, Section, Series, Table
-from slurm_ext.report.words import change, percent
+from slurm_ext.report.words import change, counted, percent
 
 PROMISED = 0.9
 PER_DOUBLING = 32
@@ -55,7 +55,7 @@ def section(asked: Asked) -> Section:
         answer=(
             "no outcome of a prediction yet"
             if held is None
-            else f"{percent(held.value)} inside the 90 % interval ({runs:,} outcomes)"
+            else f"{percent(held.value)} inside the 90 % interval ({counted(runs, 'outcome')})"
         ),
         lead=() if held is None else tuple(_lead(held.low, held.high, errors)),
         tables=(_errors(errors), _calibration(reaches, runs), _levels(asked), _drift(asked)),

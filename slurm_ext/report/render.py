@@ -127,5 +127,10 @@ def _environment(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"text": as_text, "shown": words.shown, "heat": words.heat}
+    environment.filters |= {
+        "text": as_text,
+        "shown": words.shown,
+        "heat": words.heat,
+        "counted": words.counted,
+    }
     return environment

@@ -41,6 +41,11 @@ def moment(seconds: float) -> str:
         return f"{seconds:g} s"
 
 
+def counted(number: float, noun: str) -> str:
+    """`1 run`, `1,024 runs`."""
+    return f"{number:,.0f} {noun}" + ("" if number == 1 else "s")
+
+
 def percent(share: float) -> str:
     """A share of 1: `12 %`, `0.4 %`."""
     near = abs(share)

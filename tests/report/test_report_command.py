@@ -256,8 +256,8 @@ def test_clocks_in_the_future_are_told(folder: Path, capsys: pytest.CaptureFixtu
     told = document(capsys, folder)
     said = " ".join(told["sections"][-1]["lead"])
     assert told["runs"] == 0
-    assert "2 runs end more than a day in the future" in said
-    assert "1 runs have no end" in said
+    assert "2 runs with an end more than a day in the future" in said
+    assert "1 run without an end" in said
 
 
 @pytest.mark.parametrize(
