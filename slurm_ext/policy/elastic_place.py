@@ -25,7 +25,8 @@ def place(
     board = _Board(nodes, per_node)
     for job, size in sizes.items():
         there = held.get(job, {})
-        if sum(there.values()) == size and len(there) == -(-size // per_node):
+        exists = all(0 <= node < nodes for node in there)
+        if exists and sum(there.values()) == size and len(there) == -(-size // per_node):
             board.put(job, there)
     waiting = {job: size for job, size in sizes.items() if job not in board.placed}
     _whole(waiting, board)

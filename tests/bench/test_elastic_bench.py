@@ -1,6 +1,7 @@
 """The elastic benchmark: its tables, its clock, and that a learned rule is told no table."""
 
 import csv
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,12 @@ import pytest
 from elastic_ours import KINDS, Elastic  # type: ignore[import-not-found]
 from elastic_rules import Tiresias  # type: ignore[import-not-found]
 
+from slurm_ext.cluster.memory import MemoryClient
+from slurm_ext.cluster.records import JobInfo, NodeInfo
+from slurm_ext.control.cluster_kept import LoopFolder
+from slurm_ext.control.elastic_live import ElasticLoop
 from slurm_ext.facts.errors import InputError
+from slurm_ext.facts.settings import Settings
 
 BENCH = Path(__file__).parents[2] / "contrib" / "bench"
 EPOCHS, PER_EPOCH = 4, 100
@@ -108,6 +114,67 @@ def test_a_learned_rule_never_asks_the_tables(folder: Path, monkeypatch: Any) ->
     assert len(replayed(folder, Watched(KINDS["ours"], nodes=2)).jct_s) == 2
     with pytest.raises(AssertionError):
         replayed(folder, Watched(KINDS["oracle"], nodes=2))
+
+
+def test_replay_and_live_decide_alike(folder: Path, tmp_path: Path) -> None:
+    """One state, as the replay has it and as Slurm and the jobs' reports tell it: same sizes."""
+    app = elastic_tables.applications(folder / "traces")["app"]
+    jobs, infos = [], []
+    for number, gpus in ((1, 1), (2, 2), (3, 0)):
+        asked = elastic_tables.Asked(
+            name=str(number), arrival_s=float(number), application="app", gpus=1, batch=20
+        )
+        nodes = {number - 1: gpus} if gpus else {}
+        one = elastic_replay.Job(asked=asked, application=app, nodes=nodes)
+        if gpus:
+            one.measured = {(gpus, 1, gpus, 20): (0.2, 0.05 * (gpus > 1))}
+            one.gradients, one.progress = (1.0, 9.0 * number), 100.0 * number
+            (tmp_path / f"dlqueue-elastic-{number}.json").write_text(json.dumps(report(one)))
+        jobs.append(one)
+        infos.append(as_slurm_has_it(one, tmp_path))
+    rule = Elastic(KINDS["ours"], nodes=2)
+    replayed_sizes = {name: sum(there.values()) for name, there in rule.place(0.0, jobs).items()}
+    assert sorted(replayed_sizes.values()) != [1, 1, 2]  # somebody is resized
+    loop = ElasticLoop(
+        Settings(values={"elastic.restart_s": 30.0}),
+        MemoryClient(known_jobs=tuple(infos), known_nodes=two_nodes()),
+        LoopFolder(tmp_path / "state", "elastic"),
+    )
+    loop.plan(1e6)
+    (pool,) = loop.details()["pools"]
+    assert {str(row["job"]): row["wanted"] for row in pool["jobs"]} == replayed_sizes
+
+
+def two_nodes() -> tuple[NodeInfo, ...]:
+    """Of four GPUs each."""
+    return tuple(
+        NodeInfo(name=name, cpus=16, mem_mib=1, gres={"gpu": 4}, state="IDLE", partitions=("p",))
+        for name in ("n1", "n2")
+    )
+
+
+def as_slurm_has_it(job: Any, folder: Path) -> JobInfo:
+    """The replay's job in Slurm's words."""
+    return JobInfo(
+        job_id=int(job.name), state="RUNNING" if job.gpus else "PENDING", partition="p",
+        work_dir=str(folder), requeues=True, gpus=job.gpus or 1, tasks=1, node_count=1, cpus=1,
+        priority=1, reason="None", comment="DLQUEUE_ELASTIC=1-64",
+        submit_time_s=int(job.asked.arrival_s),
+    )  # fmt: skip
+
+
+def report(job: Any) -> dict[str, Any]:
+    """What that job would write."""
+    app = job.application
+    steps = [
+        {"gpus": k, "nodes": n, "local": m, "compute_s": compute, "sync_s": sync}
+        for (k, n, _, m), (compute, sync) in job.measured.items()
+    ]
+    limits = {"initial": app.batches[0], "most": app.batches[-1]}
+    limits |= {"local_least": app.local[0], "local_most": app.local[1]}
+    noise = dict(zip(("square", "variance"), job.gradients, strict=True))
+    left = float(app.ends[-1]) - job.progress
+    return {"v": 1, "left": left, "limits": limits, "noise": noise, "steps": steps}
 
 
 @pytest.mark.parametrize(

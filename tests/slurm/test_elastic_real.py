@@ -17,7 +17,7 @@ from tests.whole import until
 pytestmark = pytest.mark.slurm
 pytest.importorskip("torch", reason="the example training needs torch")
 TRAINING = Path(__file__).parents[2] / "job_templates" / "examples" / "elastic_train.py"
-STEPS = 600
+STEPS, COMPARED = 6000, 1500  # the job never ends by itself: a slow loop still finds it
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def losses(folder: Path) -> list[tuple[int, int, float]]:
 def alone(folder: Path) -> "subprocess.Popen[bytes]":
     """The same training on one GPU, never stopped; no emulated work."""
     folder.mkdir()
-    told = {"ELASTIC_FOLDER": str(folder), "ELASTIC_STEPS": str(STEPS), "ELASTIC_SAMPLE_S": "0"}
+    told = {"ELASTIC_FOLDER": str(folder), "ELASTIC_STEPS": str(COMPARED), "ELASTIC_SAMPLE_S": "0"}
     return subprocess.Popen([sys.executable, str(TRAINING)], env=os.environ | told)
 
 
@@ -95,7 +95,7 @@ def test_a_running_training_grows_and_its_loss_goes_on(slurm: Sandbox, tmp_path:
     assert [size for _, size, _ in told] == sorted(size for _, size, _ in told)
     assert reference.wait() == 0
     unbroken = [loss for _, _, loss in losses(tmp_path / "alone")][: len(told)]
-    assert [loss for _, _, loss in told] == pytest.approx(unbroken, rel=1e-3)
+    assert [loss for _, _, loss in told[:COMPARED]] == pytest.approx(unbroken, rel=1e-3)
     done = [(move.done, move.outcome) for move in moves(tmp_path)]
     assert ("requeue 1->2 GPUs", "done") in done
     assert ("1->2 GPUs, start", "done") in done
