@@ -347,6 +347,26 @@ def test_an_advisor_that_is_not_there_costs_one_try(
     assert [len(result[b"logged"]) for result in results] == [1, 0, 0]
 
 
+def test_rests_are_told_when_they_are_over(controller: Controller) -> None:
+    """How often the breaker rested goes with every request, so that the advisor can tell others."""
+    controller.lua.run("real_time, now = os.time, 1000 os.time = function() return now end")
+    told: list[int | None] = []
+
+    def answer(connection: socket.socket, line: bytes) -> None:
+        told.append(wire.rests_of(line))
+        connection.sendall(reply())
+
+    try:
+        controller.submit()
+        controller.lua.run("now = 2000")
+        with FakeAdvisor(controller.socket, answer):
+            assert as_written(controller.submit())
+            assert as_written(controller.submit())
+    finally:
+        controller.lua.run("os.time = real_time")
+    assert told == [1, 1]
+
+
 def test_a_clock_that_steps_back_does_not_prolong_the_rest(controller: Controller) -> None:
     """The advisor is tried again after breaker_s, or as soon as the clock jumps either way."""
     controller.lua.run("real_time, now = os.time, 1000 os.time = function() return now end")
