@@ -119,7 +119,10 @@ class Tenancy:
             return None
         believed_rate = next((o.samples_per_s for o in known if o.units == self.units), 0.0)
         rate = self._sure_of(grain_cores) or self.measured or believed_rate
-        return Offer(units=self.units, workers=self.workers, samples_per_s=rate)
+        reads = rate * self.known.bytes_per_sample * self.ranks if self.known else 0.0
+        return Offer(
+            units=self.units, workers=self.workers, samples_per_s=rate, io_bytes_per_s=reads
+        )
 
     def _sure_of(self, grain_cores: float) -> float | None:
         """Its rate without what others lend it for a while, which is measured with the rest."""

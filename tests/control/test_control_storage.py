@@ -11,6 +11,7 @@ from slurm_ext.control.kept import Folder
 from slurm_ext.control.loop import Controller
 from slurm_ext.control.measure import Knob
 from slurm_ext.control.slurm import View
+from slurm_ext.control.tenancy import Tenancy
 from slurm_ext.facts.records import Level, LoaderRun
 from slurm_ext.facts.settings import parse
 from slurm_ext.model.estimate import estimate
@@ -70,3 +71,16 @@ def test_all_ranks_of_a_job_read() -> None:
     two = offers_of(known, knob, 2, grain_cores=1, ranks=2)[-1]
     assert one.io_bytes_per_s == pytest.approx(1000 * one.samples_per_s)
     assert two.io_bytes_per_s == pytest.approx(2 * 1000 * two.samples_per_s)
+
+
+def test_what_a_job_has_already_reads_too() -> None:
+    """Otherwise who stays as he is would be held against others as if his data came from nowhere.
+
+    Nothing is made up for a job of which nothing is known.
+    """
+    job: Any = SimpleNamespace(units=2, workers=2, measured=100.0, ranks=2, _sure_of=lambda _: None)
+    job.known = SimpleNamespace(bytes_per_sample=1000.0)
+    now = Tenancy._now(job, (), 1.0)
+    assert now == Offer(units=2, workers=2, samples_per_s=100.0, io_bytes_per_s=200_000.0)
+    job.known = None
+    assert Tenancy._now(job, (), 1.0) == Offer(units=2, workers=2, samples_per_s=100.0)
