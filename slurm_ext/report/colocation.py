@@ -22,7 +22,7 @@ CREATE TEMP TABLE solo AS
 SELECT user, job_name, avg(ln(samples_per_s)) AS rate, count(*) AS runs FROM chosen
 WHERE samples_per_s > 0 AND iif(gpus > 0, gpu_company, node_company) <= {ALONE}
 GROUP BY user, job_name"""
-# IS: a missing name is a name here. The index of runs by job finds the partner.
+# CROSS JOIN: in this order, so that the index of runs by job finds the partner.
 PAIRS = f"""
 SELECT a.user, a.job_name, p.user, p.job_name, count(*), avg(ln(a.samples_per_s) - s.rate)
 FROM chosen a
