@@ -5,13 +5,20 @@ counters, which are thirty rows a run, are read once. SQLite keeps it in a tempo
 does not grow with the history.
 """
 
+import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from slurm_ext.facts.errors import HistoryError
 from slurm_ext.history.failures import explaining
 from slurm_ext.history.store import History
 
 NAME = "chosen"
+_HELPERS = ("counted", "met", "wanted")
+_NO_ROOM = (
+    "the folder for temporary files has no room for a report's own table, some 300 bytes a run;"
+    " SQLITE_TMPDIR names another"
+)
 _COUNTERS = {
     "cpu_user": "cpu_s",
     "cpu_system": "cpu_s",
@@ -34,22 +41,29 @@ class Period:
 
 def choose(history: History, period: Period, told: Callable[[str], None]) -> int:
     """Make the table `chosen`; how many runs are in it. Raises HistoryError."""
-    with explaining(history.path):
-        for table in (NAME, "counted", "met", "wanted"):
-            history.conn.execute(f"DROP TABLE IF EXISTS temp.{table}")
-        told("reading counters")
-        _count(history, period)
-        told("reading neighbours")
-        history.conn.execute(
-            "CREATE TEMP TABLE met (run INTEGER PRIMARY KEY, gpu_s REAL, node_s REAL)"
-        )
-        history.conn.execute(_MET, _bounds(history, period))
-        told("reading runs")
-        values = (period.since_s, period.until_s, period.account, period.account)
-        history.conn.execute(_CHOSEN, values)
-        for table in ("counted", "met", "wanted"):
-            history.conn.execute(f"DROP TABLE temp.{table}")
-        (many,) = history.conn.execute(f"SELECT count(*) FROM {NAME}").fetchone()
+    try:
+        with explaining(history.path):
+            return _choose(history, period, told)
+    except HistoryError as error:
+        if getattr(error.__cause__, "sqlite_errorcode", None) != sqlite3.SQLITE_FULL:
+            raise
+        raise HistoryError(_NO_ROOM) from error
+
+
+def _choose(history: History, period: Period, told: Callable[[str], None]) -> int:
+    for table in (NAME, *_HELPERS):
+        history.conn.execute(f"DROP TABLE IF EXISTS temp.{table}")
+    told("reading counters")
+    _count(history, period)
+    told("reading neighbours")
+    history.conn.execute(_MEETINGS)
+    history.conn.execute(_MET, _bounds(history, period))
+    told("reading runs")
+    values = (period.since_s, period.until_s, period.account, period.account)
+    history.conn.execute(_CHOSEN, values)
+    for table in _HELPERS:
+        history.conn.execute(f"DROP TABLE temp.{table}")
+    (many,) = history.conn.execute(f"SELECT count(*) FROM {NAME}").fetchone()
     return int(many)
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from slurm_ext.cli import main
 from slurm_ext.cli.put_file import put_file
-from slurm_ext.facts.errors import InputError
+from slurm_ext.facts.errors import HistoryError, InputError
+from slurm_ext.history.chosen import Period, choose
 from slurm_ext.history.store import History, open_history
 from slurm_ext.report.formats import FORMATS
 from slurm_ext.report.words import name
@@ -308,6 +309,15 @@ def test_the_old_report_stays_where_the_disk_is_full(
     assert "No space left on device; what was there before is untouched" in capsys.readouterr().err
     assert output.read_bytes() == old
     assert [path.name for path in folder.glob("*part*")] == []
+
+
+def test_no_room_for_temporary_files_is_told_as_such(whole_history: Path) -> None:
+    """It is not the history's disk that is full."""
+    period = Period(since_s=0.0, until_s=4e9)
+    with open_history(whole_history / "history.db", read_only=True) as history:
+        history.conn.execute("PRAGMA temp.max_page_count = 8")
+        with pytest.raises(HistoryError, match="SQLITE_TMPDIR names another"):
+            choose(history, period, lambda _: None)
 
 
 def test_names_in_every_writing_are_one_line() -> None:
