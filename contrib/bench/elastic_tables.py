@@ -3,8 +3,9 @@
 As the published simulator reads them (petuum/adaptdl osdi21-artifact; Qiao et al., OSDI '21): a
 placement is a cycle of GPUs by node, equal under rotation; one that was measured is interpolated
 linearly between batches, another one over (nodes, GPUs, batch) by simplices of all measured points.
-Gradient statistics are linear between measured global batches. Progress counts iterations at the
-initial batch; an iteration at batch M is worth AdaScale's gain. Only the replay may look here.
+Outside of these it is the nearest measured one (the published simulator stops there). Gradient
+statistics are linear between measured global batches. Progress counts iterations at the initial
+batch; an iteration at batch M is worth AdaScale's gain. Only the replay may look here.
 """
 
 import csv
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import LinearNDInterpolator
+from scipy.interpolate import LinearNDInterpolator, NearestNDInterpolator
 
 from slurm_ext.facts.errors import InputError
 
@@ -36,6 +37,7 @@ class Application:
     variances: Floats  # of the gradient at the initial batch, by (batch, epoch)
     placed: dict[tuple[int, ...], Floats]  # rows of local batch, step (s), synchronising (s)
     between: LinearNDInterpolator
+    nearest: NearestNDInterpolator
     known: dict[tuple[tuple[int, ...], int], tuple[float, float]] = field(default_factory=dict)
 
     def step(self, placement: tuple[int, ...], local: int) -> tuple[float, float]:
@@ -50,7 +52,10 @@ class Application:
         if rows is not None:
             step, sync = (np.interp(local, rows[:, 0], rows[:, of]) for of in (1, 2))
         else:
-            step, sync = self.between([[len(placement), sum(placement), local]])[0]
+            at = [[len(placement), sum(placement), local]]
+            step, sync = self.between(at)[0]
+            if not step > 0:
+                step, sync = self.nearest(at)[0]
         if not step > 0:
             raise InputError(self.name, f"no step time for {placement} at batch {local} a GPU")
         return float(step), float(sync)
@@ -100,6 +105,7 @@ def _application(folder: Path) -> Application:
         variances=variances,
         placed=placements,
         between=LinearNDInterpolator(points[:, :3], points[:, 3:]),
+        nearest=NearestNDInterpolator(points[:, :3], points[:, 3:], rescale=True),
     )
 
 
