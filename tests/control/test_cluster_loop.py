@@ -67,8 +67,8 @@ def lamp() -> type[Lamp]:
 
 
 def settings_of(tmp_path: Path, mode: str = "act") -> Settings:
-    """A queue loop, five rounds a second."""
-    values: dict[str, Any] = {"queue.mode": mode, "queue.interval_s": 0.2}
+    """A queue loop, many rounds a second."""
+    values: dict[str, Any] = {"queue.mode": mode, "queue.interval_s": 0.02}
     paths = {"paths.state_dir": str(tmp_path), "paths.kill_file": str(tmp_path / "off")}
     return Settings(values={**values, **paths})
 
