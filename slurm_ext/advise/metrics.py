@@ -52,10 +52,9 @@ class MetricsServer(threading.Thread):
             self._server.serve_forever(poll_interval=0.5)
 
     def stop(self) -> None:
-        """End soon."""
+        """End soon; a client that is just being answered is not waited for."""
         if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
+            threading.Thread(target=self._server.shutdown, daemon=True).start()
 
 
 class _Server(WSGIServer):

@@ -42,7 +42,7 @@ def lua_files(settings: Settings, slurm_conf: Path) -> Iterator[Finding]:
         yield Finding("job_submit.lua", FAIL, f"{shim}: {error.strerror}", advice)
         return
     ours = _OURS.search(text)
-    advice = "it does not load dlqueue.lua: add our two lines (INSTALL.md)"
+    advice = "it does not load dlqueue.lua: `dlqueue install submit` joins it (INSTALL.md, 4)"
     yield judged("job_submit.lua", ours is not None, shim, advice)
     if ours is not None:
         yield _parts(settings, Path(ours[1]).parent)

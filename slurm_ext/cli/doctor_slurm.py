@@ -44,7 +44,9 @@ def _submit(settings: Settings, config: Mapping[str, str]) -> Iterator[Finding]:
     """The plugin, and on the controller the files that it needs: slurmctld says nothing of them."""
     plugins = config.get("JobSubmitPlugins", "(null)")
     named = "lua" in plugins.split(",")
-    yield judged("JobSubmitPlugins", named, plugins, "set JobSubmitPlugins=lua (INSTALL.md, 4)")
+    yield judged(
+        "JobSubmitPlugins", named, plugins, "`dlqueue install submit` adds lua (INSTALL.md, 4)"
+    )
     if named and _is_controller(config):
         yield from lua_files(settings, Path(config.get("SLURM_CONF", "/etc/slurm/slurm.conf")))
 
@@ -53,7 +55,7 @@ def _hook(config: Mapping[str, str], key: str) -> Finding:
     scripts = _values(config, key)
     ours = any("dlqueue" in script + _text(script) for script in scripts)
     seen = ", ".join(scripts) or "(null)"
-    return judged(key, ours, seen, f"join our launcher to {key} (INSTALL.md, 3)")
+    return judged(key, ours, seen, f"`dlqueue install hooks` joins ours to {key} (INSTALL.md, 3)")
 
 
 def _prolog_flags(config: Mapping[str, str]) -> Finding:

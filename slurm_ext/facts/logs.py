@@ -4,12 +4,15 @@ import atexit
 import json
 import logging
 import logging.handlers
+import os
 import queue
-import sys
+import threading
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 MOST_WAITING = 10_000  # records that nobody has read yet; more are dropped, and counted
+END_S = 2.0  # for what still waits at the end
 DECISIONS = "dlqueue.decisions"
 _PLAIN = frozenset(vars(logging.makeLogRecord({})))
 
@@ -50,18 +53,37 @@ class _Waiting(logging.handlers.QueueHandler):
             self.dropped += 1
 
 
+class _Written(logging.handlers.QueueListener):
+    """Writes to standard error by itself: at the end logging waits for the locks of handlers."""
+
+    def handle(self, record: logging.LogRecord) -> None:
+        """One line, or none where standard error is gone."""
+        line = _FORM.format(record).encode("utf-8", "backslashreplace") + b"\n"
+        with suppress(OSError):
+            while line:
+                line = line[os.write(_ERROR, line) :]
+
+
+_FORM, _ERROR = JsonLines(), 2
+
+
+def _end(listener: logging.handlers.QueueListener) -> None:
+    """Write what waits, unless nobody takes it."""
+    last = threading.Thread(target=listener.stop, daemon=True)
+    last.start()
+    last.join(END_S)
+
+
 def set_up(form: str) -> None:
     """Log from now on in the form that `log.format` names, to standard error."""
     if form != "json":
         logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
         logging.getLogger(DECISIONS).setLevel(logging.WARNING)  # they are in the ledger
         return
-    written = logging.StreamHandler(sys.stderr)
-    written.setFormatter(JsonLines())
     waiting: queue.Queue[Any] = queue.Queue(MOST_WAITING)
-    listener = logging.handlers.QueueListener(waiting, written)
+    listener = _Written(waiting)
     listener.start()
-    atexit.register(listener.stop)
+    atexit.register(_end, listener)
     root = logging.getLogger()
     root.setLevel(logging.INFO)
     root.addHandler(_Waiting(waiting))
