@@ -17,7 +17,7 @@ from slurm_ext.facts.records import Edits, Mode, Submission
 from slurm_ext.facts.sharing import Solo, Speed
 from slurm_ext.policy.sharing import Candidate, Verdict, fit_to_share
 
-MOST_PARTNERS = 16  # different jobs that are foretold at one submission, cold in some 40 ms
+MOST_PARTNERS = 16  # different jobs that are foretold at one submission, cold in 10 to 32 ms
 _SELF = "this job"
 
 
@@ -129,7 +129,7 @@ def _verdict(
 ) -> tuple[Verdict, Speed | None, tuple[str, ...]] | str:
     rules = rules_of(around.settings, around.apart)
     try:
-        verdict = fit_to_share(me, others, taught.slowdowns, rules)
+        verdict = fit_to_share(me, others, taught.slowdowns, rules, in_time=around.in_time)
     except InputError as error:
         return str(error)
     beside = next((one.solo for one in others if one.solo.key == verdict.beside), me.solo)

@@ -1,6 +1,6 @@
 """What is known of the cluster around a submission that may share a GPU."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -28,6 +28,7 @@ class Around:
     recent: Sequence[Sharer] = ()  # had their answer after the queue was looked at
     taught: Taught | None = None
     apart: AbstractSet[frozenset[str]] = frozenset()  # solo keys of pairs that went badly
+    in_time: Callable[[], bool] = lambda: True  # slurmctld waits for the answer
 
 
 def mode_of(job: Submission, settings: Settings) -> Mode:

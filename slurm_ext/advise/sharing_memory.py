@@ -1,6 +1,8 @@
 """What the answering process remembers of those that share; the refresher replaces it whole."""
 
+import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from slurm_ext.facts.records import Edits, Submission
 from slurm_ext.facts.settings import Settings
 from slurm_ext.policy.companions import kept_apart
 
+THINKS = 0.5  # of the time that slurmctld waits, at most; the model keeps what it foretold
 SEEN_S = 3.0  # a job that was answered longer than this before a listing stands in it
 MOST_RECENT = 4096
 
@@ -24,7 +27,8 @@ MOST_RECENT = 4096
 class SharingMemory:
     """Who shares GPUs, and what sharing does to them."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self.queue = Queue()
         self.taught: Taught | None = None
         self.grudges = Grudges()
@@ -47,6 +51,7 @@ class SharingMemory:
         self._forget(settings, now_s)
         job = replace(job, partition=job.partition or rules.default)
         known = rules.rules_for(job)
+        until_s = self._clock() + THINKS * settings["advisor.deadline_ms"] / 1000
         around = Around(
             settings=settings,
             now_s=now_s,
@@ -58,6 +63,7 @@ class SharingMemory:
             recent=[one for _, one in self._recent],
             taught=self.taught,
             apart=kept_apart(self.grudges.known, now_s),
+            in_time=lambda: self._clock() < until_s,
         )
         return shared(job, whole, key, around)
 

@@ -34,6 +34,7 @@ from slurm_ext.policy.sharing_terms import (
 )
 from slurm_ext.policy.sharing_weight import typical, weight_of
 
+NO_TIME = "there was no time to foretell it beside all that it may meet"
 EARLIER = 1e-3  # of a pair's weight: what one place in the queue counts for
 Fits = Callable[[Sequence[Candidate], str | None], bool]
 
@@ -84,11 +85,15 @@ def fit_to_share(
     others: Sequence[Candidate],
     slowdowns: Foretells,
     rules: SharingRules,
+    *,
+    in_time: Callable[[], bool] = lambda: True,
 ) -> Verdict:
     """Whether this job may share with any of `others`, whichever it meets: nobody chooses for it.
 
     Those that it must not meet at all (other users, no consent) do not count. Where nobody is
     left, its own twin is asked for, which is the likeliest: a sweep. InputError as `pairs`.
+    `in_time` is asked before each: once it is false, those that are left are not looked at, and
+    the job does not share.
     """
     check([candidate], [], rules)
     alone = unwilling(candidate, rules)
@@ -98,6 +103,8 @@ def fit_to_share(
     once = Once(slowdowns)
     worst: Verdict | None = None
     for other in met or [candidate]:
+        if not in_time():
+            return Verdict(share=False, worst=None, beside=None, reason=NO_TIME)
         verdict = _beside(candidate, other, once, rules)
         if not verdict.share:
             return verdict
