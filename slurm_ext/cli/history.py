@@ -1,4 +1,4 @@
-"""`dlqueue history ls|show|export`: the runs that dlqueue learns from."""
+"""`dlqueue history ls|show|export|import`: the runs that dlqueue learns from."""
 
 import argparse
 import time
@@ -10,15 +10,17 @@ if TYPE_CHECKING:
     from slurm_ext.history.queries import Filter
     from slurm_ext.history.store import History
 
-HELP = "List, show and export the runs that dlqueue learns from."
+HELP = "List, show and export the runs that dlqueue learns from, and import earlier ones."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the three verbs; each takes --json and --config after it, too."""
+    """Add the verbs; each takes --json and --config after it, too."""
+    from slurm_ext.cli import history_import
+
     common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--json", action="store_true", help="print one JSON document instead")
     common.add_argument("--config", type=Path, metavar="FILE", help="settings file to use")
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="ls|show|export")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="ls|show|export|import")
     ls = verbs.add_parser("ls", parents=[common], help="list runs, newest first")
     show = verbs.add_parser("show", parents=[common], help="everything known of one job")
     show.add_argument("job_id", type=int, metavar="JOBID")
@@ -28,6 +30,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         verb.add_argument("--partition", help="only runs of this partition")
         verb.add_argument("--since", help="ended since: 7d, 12h, 2026-01-31 or 2026-01-31T08:00")
         verb.add_argument("--limit", type=int, default=limit, help=f"at most so many ({limit})")
+    history_import.configure(
+        verbs.add_parser("import", parents=[common], help=history_import.ABOUT)
+    )
     export.add_argument("--format", choices=("csv", "jsonl", "parquet"), default="csv")
     export.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
 
@@ -38,6 +43,10 @@ def run(args: argparse.Namespace) -> int:
     from slurm_ext.history.store import open_history
 
     settings = load(args.config)
+    if args.verb == "import":
+        from slurm_ext.cli import history_import
+
+        return history_import.run(args, settings)
     timeout_ms = settings["history.busy_timeout_ms"]
     path = settings.state_dir / "history.db"
     with open_history(path, busy_timeout_ms=timeout_ms, read_only=True) as history:

@@ -1,7 +1,11 @@
 """Limits of accounts and QOS on a real slurmdbd: a raise of ours never has a job rejected."""
 
+import sys
+from pathlib import Path
+
 import pytest
 
+from slurm_ext.history.store import open_history
 from slurm_ext.sandbox import Sandbox
 from tests.conftest import MakeSandbox
 from tests.whole import ACTING, WHOLE, advisor_runs, learn, until, waiting_run
@@ -71,6 +75,22 @@ def test_the_qos_really_rejects(slurm: Sandbox) -> None:
         ["sbatch", "-H", "-c3", "--qos=small", "--comment=dlqueue=off"], check=False, input=SCRIPT
     )
     assert "QOSMaxCpuPerJobLimit" in done.stderr
+
+
+def test_earlier_jobs_are_imported_from_slurmdbd(slurm: Sandbox, tmp_path: Path) -> None:
+    """A history that begins today knows what ran before it, a name with a bar in it too."""
+    job_id, _ = slurm.sbatch("-J", "a|b", script="#!/bin/bash\nexit 3\n")
+    config = tmp_path / "dlqueue.toml"
+    config.write_text(f'[paths]\nstate_dir = "{tmp_path}"\n')
+    command = [sys.executable, "-m", "slurm_ext.cli", "history", "import", "--since", "2d"]
+
+    def imported() -> list[tuple[object, ...]]:
+        slurm.run([*command, "--config", str(config)])
+        sql = "SELECT job_name, state, exit_code, cpus, num_nodes FROM runs WHERE job_id = ?"
+        with open_history(tmp_path / "history.db", read_only=True) as history:
+            return history.conn.execute(sql, (job_id,)).fetchall()
+
+    assert until(imported, "slurmdbd never tells of the job") == [("a|b", "FAILED", 3, 1, 1)]
 
 
 def test_without_known_limits_nothing_is_raised(slurm: Sandbox) -> None:
