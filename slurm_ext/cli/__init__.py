@@ -8,7 +8,7 @@ import sys
 COMMANDS = {
     "predict": "what dlqueue would change in a job, and why; with --what-if, other shapes",
     "explain": "what was believed, done and seen of one job",
-    "history": "list, show and export the runs it learned from; import what sacct knows of earlier ones",
+    "history": "list, show and export the runs it learned from; import earlier ones",
     "train": "fit priors, slowdowns and run times; promote what later runs bear out",
     "serve": "run the advisor that slurmctld asks",
     "report": "what was gained, wasted, predicted and decided: a page, or figures",
