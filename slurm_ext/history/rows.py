@@ -16,6 +16,7 @@ from slurm_ext.history.names import LOADER_COLUMNS
 Record = Mapping[str, Any]
 _Check = Callable[[Any], Any]
 _MAX_INTEGER = 1 << 63
+_MAX_JSON = 16 * 1024
 _MAX_SHARED = 16  # GPUs that two jobs of a node have in common
 _MAX_NAME = 80
 _MAX_PLAIN_BYTES = 8 << 20  # what one deflated column may grow to when it is read
@@ -51,6 +52,14 @@ def _models(value: Any) -> str | None:
     if not isinstance(value, list) or not value:
         return None
     return " + ".join(sorted({_text(name)[:_MAX_NAME] for name in value})[:_MAX_SHARED])
+
+
+def _small_json(value: Any) -> str | None:
+    """An object of the record as it is; None for one larger than any of ours: the run counts."""
+    if not isinstance(value, dict):
+        raise TypeError("an object is wanted")
+    text = json.dumps(value)
+    return text if len(text) <= _MAX_JSON else None
 
 
 def _count(value: Any) -> int:
@@ -103,14 +112,15 @@ _COLUMNS = (
     _Column("boot_id", "host", "boot_id", _text),
     _Column("kernel", "host", "kernel", _text),
 )
-RUN_COLUMNS = ("record_id", *(column.name for column in _COLUMNS), "decision")
+RUN_COLUMNS = ("record_id", *(column.name for column in _COLUMNS), "decision", "mps")
 
 
 def run_row(record: Record) -> tuple[Any, ...]:
     """Values of RUN_COLUMNS. Raises RecordError naming the field."""
     record_id = _checked(record, _Column("record_id", "", "record_id", _text, needed=True))
     decision = _checked(record, _Column("decision", "", "decision", _text))
-    return (record_id, *(_checked(_group(record, c.group), c) for c in _COLUMNS), decision)
+    mps = _checked(record, _Column("mps", "", "mps", _small_json))
+    return (record_id, *(_checked(_group(record, c.group), c) for c in _COLUMNS), decision, mps)
 
 
 _COUNTER_NAME = tuple(

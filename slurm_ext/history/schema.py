@@ -195,9 +195,15 @@ def energy_of_runs(db: "Database") -> None:
         )
 
 
+def mps_of_runs(db: "Database") -> None:
+    """What MPS a run had: GPU, limits, faults, as the record's JSON; NULL: none, or before."""
+    db.execute("ALTER TABLE runs ADD COLUMN mps TEXT")
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     *(first_tables, whole_runs, queued_runs, doubted_runs),
     *(shared_decisions, shared_places, ledger_of_moves, energy_of_runs),
+    mps_of_runs,
 )
 
 
