@@ -64,11 +64,12 @@ def _document(settings: "Settings", named: str) -> dict[str, Any]:
 
 
 def explained(history: "History", named: str) -> dict[str, Any]:
-    """`{v, job_id, decision, moves, run_time, runs}`: the ledger's row, each run's end and rate.
+    """`{v, job_id, decision, past, moves, run_time, runs}`: the ledger's row, each run's end, rate.
 
-    `moves`: what cluster loops did to it (facts/moves.py). `run_time`: how long it was to be
-    expected to run (explain_run_time.py), or null. A run that shared its node has `shared`
-    (explain_shared.py), one whose power was measured `energy` (explain_energy.py), else null.
+    `past`: runs that the decision rested on (history/past.py). `moves`: what cluster loops did to
+    it (facts/moves.py). `run_time`: how long it was to be expected to run (explain_run_time.py), or
+    null. A run that shared its node has `shared` (explain_shared.py), one whose power was measured
+    `energy` (explain_energy.py), else null.
 
     Raises UsageError for what is neither a job id nor a token, HistoryError where it is unknown.
     """
@@ -95,20 +96,37 @@ def explained(history: "History", named: str) -> dict[str, Any]:
     runs = [] if known is None else [_outcome(one, beside) for one in known["runs"]]
     chosen = ledger or (known or {}).get("decision")
     expected = run_time_of(history, chosen, known)
-    document = {"v": 1, "job_id": job_id, "decision": chosen, "moves": moved}
-    return {**document, "run_time": expected, "runs": runs}
+    document = {"v": 1, "job_id": job_id, "decision": chosen, "past": _past(history, chosen)}
+    return {**document, "moves": moved, "run_time": expected, "runs": runs}
+
+
+def _past(history: "History", ledger: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """The newest runs that the decision rested on: those known then, alike at its level."""
+    from slurm_ext.facts.records import Level
+    from slurm_ext.history.names import KEY_OF_LEVEL
+    from slurm_ext.history.past import past
+
+    if ledger is None or ledger["level"] is None:
+        return []
+    keys = {level: ledger[KEY_OF_LEVEL[level]] for level in Level}
+    return past(history.conn, ledger["level"], keys, known_by_s=ledger["decided_s"])
 
 
 def lines(document: Mapping[str, Any]) -> Iterator[str]:
     """The document for people, one fact a line."""
     ledger = document["decision"]
+    from slurm_ext.advise.eligible import OPT_OUT
+    from slurm_ext.cli.evidence_text import past as past_lines
+
     named = "not started yet" if document["job_id"] is None else f"job {document['job_id']}"
     if ledger is None:
         yield f"{named}: no decision: dlqueue was off, down, or the job was none of its business"
     else:
         yield f"{named}, {ledger['user']}'s {ledger['job_name']}, decision {ledger['token']}"
         yield from _believed(ledger)
+        yield from (f"          {line}" for line in past_lines(document["past"]))
         yield from _done(ledger)
+        yield f"opt out:  --comment={OPT_OUT}, for one job"
     if document.get("queue"):
         from slurm_ext.cli.explain_queue import lines as queue_lines
 

@@ -61,7 +61,7 @@ def waiting(settings: "Settings", job_id: int) -> dict[str, Any] | None:
 
 def alone(settings: "Settings", job_id: int, found: Mapping[str, Any]) -> dict[str, Any]:
     """The document of `explain` for a job of which the history knows nothing, or there is none."""
-    document = {"v": 1, "job_id": job_id, "decision": None}
+    document: dict[str, Any] = {"v": 1, "job_id": job_id, "decision": None, "past": []}
     moved = ledger_moves(settings.state_dir, job_id)
     return {**document, "moves": moved, "run_time": None, "runs": [], "queue": found}
 

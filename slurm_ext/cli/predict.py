@@ -61,8 +61,23 @@ def run(args: argparse.Namespace) -> int:
     source = "advisor" if said is not None else "history"
     document = {"v": 1, "script": args.script, "source": source}
     document |= said if said is not None else _from_history(settings, job)
+    document |= _because(settings, job, document)
     _print(document, args)
     return 0
+
+
+def _because(settings: "Settings", job: "Submission", said: dict[str, Any]) -> dict[str, Any]:
+    """The past runs behind it (null: this user may not read them), and what would change it."""
+    from slurm_ext.cli.evidence_text import would_change
+    from slurm_ext.facts.errors import HistoryError
+    from slurm_ext.facts.keys import keys_of
+    from slurm_ext.history.past import past_of
+
+    try:
+        past = past_of(settings.state_dir / "history.db", said["level"], keys_of(job))
+    except HistoryError:
+        past = None
+    return {"past": past, "would_change": would_change(said, settings["policy.min_gain"])}
 
 
 def _print(document: dict[str, Any], args: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from slurm_ext.advise.run_times import said_by
 from slurm_ext.advise.sharing_terms import slower
+from slurm_ext.cli.evidence_text import past
 
 _FIELDS = (("cpus-per-task", "cpus_per_task"), ("workers", "num_workers"))
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -32,11 +33,14 @@ def lines(said: Mapping[str, Any]) -> Iterator[str]:
             yield f"  changed:    {rate(said['predicted_after'])}"
         emulated = "; the accelerator was emulated" if said["emulated"] else ""
         yield f"  evidence:   {said['runs']} runs, {said['level']}{emulated}"
+        yield from (f"              {line}" for line in past(said.get("past") or ()))
         yield from _reach(said)
     if said.get("run_time"):
         yield f"  run time:   {run_time(said['run_time'])}"
     if said.get("sharing"):
         yield f"  sharing:    {sharing(said['sharing'])}"
+    if said.get("would_change"):
+        yield f"  otherwise:  {said['would_change']}"
     if said["action"] == "change":
         yield f"  opt out:    {said['opt_out']}"
         if said["mode"] != "act":
