@@ -16,6 +16,7 @@ sbatch slurm-client
 slurmdbd slurmdbd
 munged munge
 lua5.1 lua5.1
+lua5.4 lua5.4
 prometheus prometheus
 promtool prometheus
 mariadbd mariadb-server-core
