@@ -19,6 +19,7 @@ from slurm_ext.history.store import open_history
 from slurm_ext.sandbox import Sandbox, Spec
 
 EXAMPLES = Path(__file__).parents[2] / "job_templates" / "examples"
+TRAININGS = ("compute_train", "greedy_train", "jpeg_train", "slow_storage_train")
 NODE_CPUS = 8  # what Slurm believes, as much as the greedy example asks for
 JOB_TIMEOUT_S = 300
 LEARN_TIMEOUT_S = 90
@@ -71,8 +72,8 @@ def spec() -> Spec:
 
 def scripts() -> list[Path]:
     """The batch scripts, in order. Raises MissingError outside a clone."""
-    found = sorted(EXAMPLES.glob("*.sbatch"))
-    if not found:
+    found = [EXAMPLES / f"{name}.sbatch" for name in TRAININGS]
+    if not all(script.exists() for script in found):
         raise MissingError(
             f"the example trainings are not at {EXAMPLES}", "run the demo from a clone of dlqueue"
         )

@@ -4,6 +4,8 @@ The keeper reads it into the history by offset (history/moves.py). A loop must n
 ledger: what cannot be written is kept, tried again with the next moves, and said once in the log.
 """
 
+import errno
+import fcntl
 import logging
 import os
 import stat
@@ -16,6 +18,7 @@ from slurm_ext.facts.errors import RecordError
 from slurm_ext.facts.moves import KINDS, Move, line_of
 
 MOST_KEPT = 10_000  # lines in memory while the disk is full
+LOCK_TRIES, LOCK_WAIT_S = 100, 0.02  # a write with its fsync takes some milliseconds
 _HOW = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 log = logging.getLogger("dlqueue.ledger")
 
@@ -68,6 +71,7 @@ class Ledger:
         day = time.strftime("%Y%m%d", time.gmtime(self._clock()))
         file = _open(self._folder / f"{self._kind}-{day}.jsonl")
         try:
+            _lock(file)
             view = memoryview(_after_torn(file) + lines)
             while view:
                 view = view[os.write(file, view) :]
@@ -106,6 +110,21 @@ def _open(path: Path) -> int:
     if os.geteuid() == 0:
         os.fchown(file, owner.st_uid, owner.st_gid)
     return file
+
+
+def _lock(file: int) -> None:
+    """Until it is closed: whether the last line is whole is seen between writes, not within one.
+
+    Raises OSError where another writer stands still with it.
+    """
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(LOCK_WAIT_S)
+        else:
+            return
+    raise BlockingIOError(errno.EAGAIN, "another loop holds the file")
 
 
 def _after_torn(file: int) -> bytes:

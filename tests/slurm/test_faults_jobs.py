@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from functools import partial
@@ -205,9 +206,13 @@ def starts(slurm: Sandbox, job_id: int, restart: int) -> bool:
 
 
 def waits_its_time(slurm: Sandbox, job_id: int) -> bool:
-    """Whether Slurm has put the job back into the queue, for two minutes to come."""
+    """Whether Slurm has put the job back into the queue, for two minutes to come.
+
+    Not by its reason, which says so only when Slurm has looked at the job again.
+    """
     job = slurm.job(job_id)
-    return (job["JobState"], job["Reason"]) == ("PENDING", "BeginTime")
+    now = time.strftime("%Y-%m-%dT%H:%M:%S")
+    return job["JobState"] == "PENDING" and job["EligibleTime"] > now
 
 
 @pytest.mark.root
