@@ -5,6 +5,7 @@ import re
 import pytest
 
 from slurm_ext.cli import COMMANDS
+from slurm_ext.cli.parsers import module_of, parser_of
 from slurm_ext.facts.settings import TABLE
 from tests.manual import ROOT, steps
 
@@ -50,6 +51,35 @@ def test_commands_named_in_the_manual_exist(page: str) -> None:
     """`dlqueue WORD` in code is a command."""
     named = set(re.findall(r"`(?:\.venv/bin/)?dlqueue ([a-z]+)", text_of(page)))
     assert named <= set(COMMANDS)
+
+
+COMMAND_LINE = re.compile(
+    r"(?:^|`| )(?:[\w./]*/)?dlqueue ([a-z][\w ./=,:-]*)(?=[`\n|>])", re.ASCII | re.MULTILINE
+)
+
+
+def command_lines(page: str) -> set[tuple[str, ...]]:
+    """The words after `dlqueue` of every command line that a page shows, up to a pipe or a `>`."""
+    found = COMMAND_LINE.findall(text_of(page))
+    lines = [tuple(line.replace("JOBID", "1042").split()) for line in found]
+    return {words for words in lines if words[0] in COMMANDS and len(words) > 1}
+
+
+def understood(words: tuple[str, ...]) -> bool:
+    """Whether the command takes them."""
+    try:
+        parser_of(words[0], module_of(words[0])).parse_args(words[1:])
+    except SystemExit as end:
+        return end.code == 0  # --help
+    return True
+
+
+@pytest.mark.parametrize(("page", "least"), [("README.md", 10), ("INSTALL.md", 20)])
+def test_command_lines_in_the_manual_are_understood(page: str, least: int) -> None:
+    """Every verb and option that a page shows is one that the command takes."""
+    lines = command_lines(page)
+    assert len(lines) >= least
+    assert {words for words in lines if not understood(words)} == set()
 
 
 @pytest.mark.parametrize("page", PAGES)
