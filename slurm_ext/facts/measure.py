@@ -18,6 +18,7 @@ MIN_WALL_S = 1.0
 MAX_SAMPLES_PER_S = 1e9
 CLOCK_SLACK = 1.1  # waits and steps are timed apart from the whole
 MOST_OF_ANYTHING = 1e18  # seconds or samples that one job counts
+LEAST_OF_ANYTHING = 1e-12  # below it, quotients leave what a float can hold
 MAX_RANKS = 1_000_000  # a world beyond it is a lie of the job's own
 MAX_MODEL_CHARS = 64
 
@@ -172,7 +173,7 @@ def _added(phases: Sequence[_Json]) -> _Totals:
 def _sound(t: _Totals) -> bool:
     """Whether a machine could have measured this."""
     numbers = (t.samples, t.batches, t.wall_s, t.step_s, t.fetch_samples, t.fetch_wall_s)
-    if not all(0 < number < MOST_OF_ANYTHING for number in numbers):
+    if not all(LEAST_OF_ANYTHING < number < MOST_OF_ANYTHING for number in numbers):
         return False
     if not (isfinite(t.fetch_cpu_s) and t.fetch_cpu_s >= 0 and 0 <= t.workers <= 4096):
         return False

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slurm_ext.facts.measure import loader_run
@@ -213,6 +213,8 @@ NUMBERS = st.floats(allow_nan=True, allow_infinity=True) | st.integers(-(10**20)
         ),
     )
 )
+@example({"fetch_samples": 5e-324})
+@example({"samples": 5e-324})
 def test_any_numbers_are_sane_evidence_or_none(phase: dict[str, float]) -> None:
     """Whatever a phase holds, evidence is finite and positive, or there is none."""
     run = loader_run(record(**phase))
