@@ -13,14 +13,13 @@ from itertools import islice
 
 from slurm_ext.facts.errors import InputError, RecordError
 from slurm_ext.history import sacct
-from slurm_ext.history.insert import Fate, Inserter, Rows, rows_of
+from slurm_ext.history.insert import SAME_END_S, Fate, Inserter, Rows, rows_of
 from slurm_ext.history.store import History
 
 BATCH = 1000
 MOST_TOLD = 20  # lines that are told one by one
 BY_DLQUEUE, TOO_OLD = "recorded by dlqueue itself", "older than history.retention_days"
 BAD = "lines that are not sacct's"
-_SAME_S = 120.0  # sacct's and a node's clock of the same end
 _OWN = "SELECT 1 FROM runs WHERE job_id = ? AND cluster = ? AND source <> ? AND abs(end_s - ?) < ?"
 
 Line = tuple[int, Sequence[str]]  # its number in the file, its fields
@@ -124,7 +123,7 @@ def _put(
     history: History, inserter: Inserter, runs: list[Rows], tally: Tally, now_s: float
 ) -> None:
     first = runs[0]
-    same = (first["job_id"], first["cluster"], sacct.SOURCE, first["end_s"], _SAME_S)
+    same = (first["job_id"], first["cluster"], sacct.SOURCE, first["end_s"], SAME_END_S)
     if history.conn.execute(_OWN, same).fetchone():
         tally.skipped[BY_DLQUEUE] += 1
         return

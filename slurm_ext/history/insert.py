@@ -12,6 +12,7 @@ from slurm_ext.facts.records import Level, LoaderRun, Outcome, Submission
 from slurm_ext.history import energy, rows
 from slurm_ext.history.decisions import claim_for_run, keys_for_run
 from slurm_ext.history.names import KEY_COLUMNS, LOADER_COLUMNS
+from slurm_ext.history.sacct import SOURCE as SACCT
 from slurm_ext.history.verdict import verdict
 
 _CHILDREN = ("counters", "corunners", "timeline", "probes", "loader_runs")
@@ -72,6 +73,12 @@ _RUN_NAMES = (*rows.RUN_COLUMNS, *energy.COLUMNS, "ingested_s")
 _PLACES = ", ".join("?" * len(_RUN_NAMES))
 _INSERT_RUN = f"INSERT INTO runs ({', '.join(_RUN_NAMES)}) VALUES ({_PLACES})"
 _UPDATE_RUN = f"UPDATE runs SET {', '.join(f'{name} = ?' for name in _RUN_NAMES)} WHERE id = ?"
+# A run that was imported while its own record was on its way would count twice.
+SAME_END_S = 120.0  # sacct's and a node's clock of the same end
+_DELETE_IMPORTED = (
+    f"DELETE FROM runs WHERE job_id = ? AND cluster = ? AND source = '{SACCT}'"
+    " AND abs(end_s - ?) < ?"
+)
 _LOADER_NAMES = ("run", *LOADER_COLUMNS, *KEY_COLUMNS)
 _INSERT_LOADER = (
     f"INSERT INTO loader_runs ({', '.join(_LOADER_NAMES)})"
@@ -95,6 +102,8 @@ class Inserter:
         """Insert, replace or leave: a record's fate follows from its id and who wrote it."""
         found = self._known(record["record_id"])
         if found is None:
+            if record["source"] != SACCT:
+                self._conn.execute(_DELETE_IMPORTED, _same_end(record))
             run = self._conn.execute(_INSERT_RUN, (*record.run, now_s)).lastrowid
             self._evidence(run, record, now_s)
             return Fate.TAKEN
@@ -165,6 +174,10 @@ def _keys(conn: sqlite3.Connection, record: Rows) -> Mapping[Level, int]:
     if user is None:
         own.pop(Level.USER_NAME, None)
     return {**own, **keys_for_run(conn, record)}
+
+
+def _same_end(record: Rows) -> tuple[Any, ...]:
+    return record["job_id"], record["cluster"], record["end_s"], SAME_END_S
 
 
 def _rank(source: str) -> int:

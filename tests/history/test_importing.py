@@ -14,6 +14,7 @@ from slurm_ext.cluster.hostlist import expand
 from slurm_ext.facts.errors import InputError
 from slurm_ext.history import importing, jobstats
 from slurm_ext.history.importing import Site, Tally, columns_of, take
+from slurm_ext.history.insert import Inserter, rows_of
 from slurm_ext.history.sacct import COLUMNS
 from slurm_ext.history.store import History, open_history
 
@@ -191,6 +192,22 @@ def test_a_run_that_dlqueue_saw_itself_is_not_taken_again(history: History) -> N
     tally = taken(history, JOB, again)
     assert tally.skipped == {importing.BY_DLQUEUE: 1}
     assert tally.jobs == 1
+
+
+def test_a_record_that_comes_after_the_import_takes_its_place(history: History) -> None:
+    """A node that ships late: its job is there once, as the node saw it, on each of its nodes."""
+    taken(history, JOB, {**JOB, "JobIDRaw": "102"})
+    end_s = rows(history, "end_s")[0][0]
+    own = {
+        "record_id": "here-101-0-n1",
+        "identity": {"cluster": "here", "job_id": 101, "restart": 0, "node": "n1"},
+        "times": {"end_s": end_s},
+        "outcome": {"state": "COMPLETED", "source": "epilog"},
+    }
+    with history.transaction() as conn:
+        Inserter(conn).put(rows_of(own), 2e9)
+    assert rows(history, "job_id, source") == [(102, "sacct"), (102, "sacct"), (101, "epilog")]
+    assert ("n1", "cpu_user", "sacct/TotalCPU") in counted(history)
 
 
 def test_what_retention_would_remove_is_not_taken(history: History) -> None:
