@@ -11,7 +11,9 @@ in a file, or takes it from there). Then:
           oracle (dlqueue's policy with the measured speeds themselves), dlqueue cold (nothing
           known) and dlqueue warm (the product's model after 10 earlier FIFO orders, each of whose
           measurements has the noise of one run)
-          On this node no order can end before half of all the work: replay_least_possible_s.
+          No policy can end an order before replay_least_possible_s (pairs_least.py), and none
+          that keeps the floor before replay_least_at_floor_s; both are below what Slurm can do,
+          for they part and join jobs at will.
   live    N of these orders on a private Slurm, by FIFO pairing and dlqueue warm; the last one by
           dlqueue cold and the oracle as well. They are the middles of N equal parts of the 20, by
           FIFO's replayed makespan: what an order costs FIFO differs far more than anything else,
@@ -45,6 +47,7 @@ from typing import Any
 
 import pairs_played as played  # type: ignore[import-not-found]  # beside this file
 from pairs_kernels import make_files  # type: ignore[import-not-found]
+from pairs_least import least_s  # type: ignore[import-not-found]
 from pairs_live import RunFailedError, Site, up  # type: ignore[import-not-found]
 from pairs_matrix import Matrix, measure  # type: ignore[import-not-found]
 from pairs_policies import (  # type: ignore[import-not-found]
@@ -56,7 +59,7 @@ from pairs_policies import (  # type: ignore[import-not-found]
     learned,
     steered,
 )
-from pairs_replay import SLOTS, Chooser, Job, replay  # type: ignore[import-not-found]
+from pairs_replay import Chooser, Job, replay  # type: ignore[import-not-found]
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -81,7 +84,9 @@ def result(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     replayed = _replayed(matrix, speed, warm)
     live = _live(args, folder, matrix, warm) if args.live else {"live": {}}
     figures = {"replay": replayed, **live, "matrix": matrix.as_json(), "quick": args.quick}
-    figures["replay_least_possible_s"] = WORK_S * len(matrix.solo) / SLOTS
+    for name, floor in (("possible", 0.0), ("at_floor", FLOOR)):
+        least = least_s(sorted(matrix.solo), speed, floor=floor, work_s=WORK_S)
+        figures[f"replay_least_{name}_s"] = round(least, 1)
     return {"bench": "pairs", "figures": figures, "wanted": _wanted(replayed, live.get("live", {}))}
 
 

@@ -11,6 +11,7 @@ import pairs_policies  # type: ignore[import-not-found]
 import pairs_tables  # type: ignore[import-not-found]
 import pytest
 from pairs_kernels import FILE_MIB, KERNELS, KINDS, MIB, READERS, make  # type: ignore[import-not-found]
+from pairs_least import least_s  # type: ignore[import-not-found]
 from pairs_live import Ran, idle_s, makespan_s  # type: ignore[import-not-found]
 from pairs_matrix import Matrix  # type: ignore[import-not-found]
 from pairs_replay import Job, replay  # type: ignore[import-not-found]
@@ -46,6 +47,14 @@ def test_the_policy_that_knows_parts_what_hurts() -> None:
     }.items():
         made[name] = replay(jobs("ddcc"), choose, SPEED, floor=0.85)
     assert made == {"fifo": 350.0, "alone": 400.0, "oracle": 200.0}
+
+
+def test_no_policy_ends_before_the_least_makespan() -> None:
+    """Two that hurt each other take turns beside a third where the floor forbids them to meet."""
+    speed = {("a", "b"): 0.8, ("b", "a"): 0.8, ("a", "c"): 1.0, ("c", "a"): 1.0}
+    speed |= {("b", "c"): 1.0, ("c", "b"): 1.0}
+    assert least_s("abc", speed, floor=0.0, work_s=100.0) == pytest.approx(162.5)
+    assert least_s("abc", speed, floor=0.85, work_s=100.0) == pytest.approx(200.0)
 
 
 def test_earlier_orders_teach_what_hurts() -> None:
