@@ -4,21 +4,21 @@ WORKERS = 2
 
 .PHONY: demo test setup check clean
 
-demo: .venv/ready
+demo: .venv/ready-for-demo
 	.venv/bin/dlqueue demo
 
-test: .venv/ready check
+test: check
 	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-check: .venv/ready
+check: .venv/ready-for-test
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
-setup: .venv/ready
+setup: .venv/ready-for-test
 
-.venv/ready: pyproject.toml constraints.txt contrib/packaging/setup.sh
-	contrib/packaging/setup.sh
+.venv/ready-for-%: pyproject.toml constraints.txt contrib/packaging/setup.sh
+	contrib/packaging/setup.sh $*
 
 clean:
 	rm -rf .venv build *.egg-info

@@ -10,7 +10,7 @@ import pytest
 from tests.manual import ROOT
 
 SCRIPT = Path("contrib") / "packaging" / "setup.sh"
-TOOLS = ("sh", "find", "grep", "tr", "id", "dirname", "sort", "apt-get")
+TOOLS = ("sh", "tr", "id", "dirname", "sort", "apt-get")
 
 
 class Machine:
@@ -31,12 +31,12 @@ class Machine:
         (self.bin / name).write_text(f"#!/bin/sh\n{body}\n")
         (self.bin / name).chmod(0o755)
 
-    def setup(self) -> str:
+    def setup(self, *purpose: str) -> str:
         """What setup.sh says, as an ordinary user; it has to fail and to leave nothing behind."""
         before = sorted(self.folder.rglob("*"))
         user = {"user": "nobody"} if os.geteuid() == 0 else {}
         done = subprocess.run(
-            ["/bin/sh", self.folder / SCRIPT],
+            ["/bin/sh", self.folder / SCRIPT, *purpose],
             env={"PATH": str(self.bin)},
             capture_output=True,
             text=True,
@@ -47,6 +47,10 @@ class Machine:
         assert sorted(self.folder.rglob("*")) == before
         return str(done.stdout + done.stderr)
 
+    def missing(self, *purpose: str) -> set[str]:
+        """Debian's names of what setup.sh would install."""
+        return set(self.setup(*purpose).partition("missing: ")[2].partition(". As root")[0].split())
+
 
 @pytest.fixture
 def machine(short_folder: Path) -> Machine:
@@ -56,7 +60,7 @@ def machine(short_folder: Path) -> Machine:
 
 def test_an_ordinary_user_is_told_the_command(machine: Machine) -> None:
     """Which packages, and the line that root has to type."""
-    said = machine.setup()
+    said = machine.setup("demo")
     packages = said.partition("missing: ")[2].partition(". As root")[0]
     assert "slurm-client" in packages.split()
     assert f"As root: apt-get install --no-install-recommends {packages}." in said
@@ -85,3 +89,23 @@ def test_an_old_python(machine: Machine) -> None:
     assert "Python 3.11 or newer is needed" in said
     assert "Python 3.9.2" in said
     assert "PYTHON=" in said
+
+
+def test_the_demo_needs_no_package_of_the_tests(machine: Machine) -> None:
+    """Nobody who tries dlqueue installs a browser; the tests, alone, find all they need."""
+    for_demo, for_tests = machine.missing("demo"), machine.missing("test")
+    assert {"chromium", "prometheus", "fish"} <= for_tests - for_demo
+    assert {"slurm-client"} <= for_demo <= for_tests  # the rest is in this machine's /usr/sbin
+    assert machine.missing() == for_tests
+
+
+def test_another_purpose(machine: Machine) -> None:
+    """A word that it does not know is told, with those it does."""
+    assert "dmeo: expected demo or test" in machine.setup("dmeo")
+
+
+@pytest.mark.parametrize("target", ["demo", "test"])
+def test_a_target_sets_up_its_own(target: str) -> None:
+    """`make demo` and `make test` call setup.sh for what they need themselves."""
+    made = subprocess.run(["make", "-nB", target], cwd=ROOT, capture_output=True, text=True)
+    assert made.stdout.splitlines()[0] == f"{SCRIPT} {target}"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Sets up what `make demo` and `make test` need: Debian's Slurm and munge, and a virtual environment.
+# Sets up Debian's Slurm and munge, and a virtual environment: `setup.sh demo` what dlqueue and its
+# demo need, `setup.sh test` (or nothing) what the tests need as well.
 # Installs system packages only as root on Debian; elsewhere it says what is missing and how to get it.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -8,26 +9,42 @@ python=${PYTHON:-python3}
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
+purpose=${1:-test}
+
 # command, and the Debian package that brings it
 needed="
 slurmctld slurmctld
 slurmd slurmd
 sbatch slurm-client
-slurmdbd slurmdbd
 munged munge
+"
+needed_by_tests="
+slurmdbd slurmdbd
+mariadbd mariadb-server-core
+mariadb mariadb-client-core
+ip iproute2
 lua5.1 lua5.1
 lua5.4 lua5.4
 prometheus prometheus
 promtool prometheus
-mariadbd mariadb-server-core
-mariadb mariadb-client-core
-ip iproute2
 groff groff-base
 fish fish
 zsh zsh
 erb ruby
 chromium chromium
 "
+case $purpose in
+    demo) extras=train ;;
+    test) extras=train,dev; needed=$needed$needed_by_tests ;;
+    *) die "$purpose: expected demo or test" ;;
+esac
+
+any_of() {
+    for path; do
+        [ ! -e "$path" ] || return 0
+    done
+    return 1
+}
 
 missing_packages() {
     PATH=$PATH:/usr/sbin:/sbin
@@ -35,10 +52,11 @@ missing_packages() {
         [ -z "$command" ] || command -v "$command" >/dev/null || echo "$package"
     done | sort -u
     # slurmctld's Lua plugin and luasocket are files, not commands
-    find /usr/lib /usr/lib64 -name job_submit_lua.so 2>/dev/null | grep -q . || echo slurm-wlm-basic-plugins
-    find /usr/lib /usr/lib64 /usr/local/lib -path '*5.1/socket/core.so' 2>/dev/null | grep -q . || echo lua-socket
+    any_of /usr/lib*/slurm*/job_submit_lua.so /usr/lib/*/slurm*/job_submit_lua.so || echo slurm-wlm-basic-plugins
+    any_of /usr/lib*/lua/5.1/socket/core.so /usr/lib/*/lua/5.1/socket/core.so \
+        /usr/local/lib/lua/5.1/socket/core.so || echo lua-socket
     # LightGBM's wheel leans on the system's OpenMP
-    find /usr/lib /lib /usr/lib64 -name 'libgomp.so.1' 2>/dev/null | grep -q . || echo libgomp1
+    any_of /usr/lib*/libgomp.so.1 /usr/lib/*/libgomp.so.1 || echo libgomp1
     "$python" -c 'import venv, ensurepip' 2>/dev/null || echo python3-venv
 }
 
@@ -70,5 +88,6 @@ fi
 
 [ -x .venv/bin/python ] || { say "creating .venv"; "$python" -m venv .venv; }
 say "installing Python packages (torch is the large one)"
-.venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[train,dev]' >&2
-touch .venv/ready
+.venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[$extras]" >&2
+touch ".venv/ready-for-$purpose"
+[ "$purpose" = demo ] || touch .venv/ready-for-demo
