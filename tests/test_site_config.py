@@ -4,6 +4,7 @@ from argparse import ArgumentParser
 from importlib import import_module
 from pathlib import Path
 
+from slurm_ext.cli.control_cluster import LOOPS
 from slurm_ext.facts.settings import TABLE, parse, sample
 
 SITE = Path(__file__).parent.parent / "site_config"
@@ -34,4 +35,18 @@ def test_what_the_units_start_is_a_command() -> None:
                 import_module(f"slurm_ext.cli.{name}").configure(parser)
                 assert parser.parse_args(words) is not None
                 found += 1
-    assert found == 8
+    assert found == 10
+
+
+def test_each_loop_of_the_cluster_has_a_unit_that_rests_while_it_is_off() -> None:
+    """Off is exit status 2: no unit of theirs is started again and again for that."""
+    for name in ("pairs", *LOOPS):
+        unit = (SITE / "systemd" / f"dlqueue-{name}.service").read_text()
+        assert f"ExecStart=/opt/dlqueue/bin/dlqueue control --{name}\n" in unit
+        assert "RestartPreventExitStatus=2\n" in unit
+
+
+def test_the_elastic_unit_sees_work_folders() -> None:
+    """Jobs leave their reports there, often below /home; it writes none of them."""
+    unit = (SITE / "systemd/dlqueue-elastic.service").read_text()
+    assert "ProtectHome=read-only\n" in unit
