@@ -5,9 +5,10 @@ from pathlib import Path
 
 from slurm_ext.advise.bounds import gpus_of
 from slurm_ext.facts.records import Level, Submission
-from slurm_ext.model.artifact import Artifact, current, load
+from slurm_ext.model.artifact import Artifact, load
 from slurm_ext.model.estimate import Prior
 from slurm_ext.model.features import Known
+from slurm_ext.model.stored import current
 
 _REMEMBERED = 4096
 

@@ -30,9 +30,10 @@ class Taught:
 
 def serving(models: Path, now: Taught | None) -> Taught | None:
     """`now` where it is still the promoted model, else the promoted one. Raises ModelError."""
-    from slurm_ext.model.slowdown_artifact import current, load  # only where somebody shares
+    from slurm_ext.model.slowdown_artifact import FOLDER, load  # only where somebody shares
+    from slurm_ext.model.stored import current
 
-    folder = current(models)
+    folder = current(models / FOLDER)
     if folder is None or (now is not None and folder.name == now.name):
         return now if folder is not None else None
     known = load(folder)

@@ -93,9 +93,9 @@ def _known(settings: "Settings", job: "Submission") -> tuple[str, "Known", dict[
 def _family(settings: "Settings") -> "Family | None":
     """What this site's trainings taught about growing with GPUs; None: nothing that can be read."""
     from slurm_ext.model import scaling_artifact
-    from slurm_ext.model.artifact import current
+    from slurm_ext.model.stored import current
 
-    folder = current(settings.state_dir / "models" / "scaling")
+    folder = current(settings.state_dir / "models" / scaling_artifact.FOLDER)
     try:
         return None if folder is None else scaling_artifact.load(folder)
     except ModelError:

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_ext.facts.errors import ModelError
-from slurm_ext.model.artifact import current
 from slurm_ext.model.demand import SLOT_S, Array, Outlook, features, persistence_of
 from slurm_ext.model.demand_artifact import load
 from slurm_ext.model.demand_series import called
+from slurm_ext.model.stored import current
 
 
 @dataclass(frozen=True, slots=True)

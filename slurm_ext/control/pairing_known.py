@@ -8,7 +8,8 @@ from pathlib import Path
 from slurm_ext.facts.errors import ModelError
 from slurm_ext.facts.sharing import Solo, Speed
 from slurm_ext.model.slowdown import Slowdowns
-from slurm_ext.model.slowdown_artifact import current, load
+from slurm_ext.model.slowdown_artifact import FOLDER, load
+from slurm_ext.model.stored import current
 from slurm_ext.policy.sharing import Foretells
 
 log = logging.getLogger("dlqueue.pairing")
@@ -32,7 +33,7 @@ class Known:
     """The model in `<state_dir>/models/slowdown/current`; without one, jobs in general."""
 
     def __init__(self, state_dir: Path) -> None:
-        self._models = state_dir / "models"
+        self._models = state_dir / "models" / FOLDER
         self._folder: Path | None = None
         self._told = Told()
 

@@ -2,13 +2,10 @@
 
     features → tanh layer → mean and log sd of log G, log f, log u, in the targets' own scale
 
-`model.json` holds the checksum of the weights and of itself. numpy is imported when the first
-number is asked for: whoever only asks whether there is a model does not pay for it.
+numpy is imported when the first number is asked for: whoever only asks whether there is a model
+does not pay for it.
 """
 
-import hashlib
-import io
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +15,8 @@ from slurm_ext.facts.errors import ModelError
 from slurm_ext.model.estimate import Prior
 from slurm_ext.model.features import NAMES, WIDTH, Known, features
 from slurm_ext.model.lesson import Belief
+from slurm_ext.model.stored import AGAIN, Form, read
+from slurm_ext.model.stored import pack as packed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,10 +24,15 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-FORMAT = 1
 TARGETS = ("log_accel_samples_per_s", "log_fetch_wall_s", "log_fetch_cpu_s")
 LOG_SD_RANGE = (-4.0, 3.0)  # of a standardised target: nothing is surer or vaguer than this
-MAX_BYTES = 16 << 20
+FORM = Form(
+    about="model.json",
+    arrays="weights.npz",
+    arrays_sum="weights_sha256",
+    terms={"features": list(NAMES), "targets": list(TARGETS)},
+    most_bytes=16 << 20,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,77 +79,23 @@ def shapes(hidden: int) -> dict[str, tuple[int, ...]]:
 
 def pack(about: Mapping[str, Any], weights: Mapping[str, "Array"]) -> dict[str, bytes]:
     """The files of an artifact, by name; the same numbers always give the same bytes."""
-    import numpy as np
-
-    out = io.BytesIO()
-    np.savez(out, **{name: weights[name] for name in sorted(weights)})  # type: ignore[arg-type]  # numpy's stub confuses ** with allow_pickle
-    arrays = out.getvalue()
-    body = {
-        "format": FORMAT,
-        "features": list(NAMES),
-        "targets": list(TARGETS),
-        **about,
-        "weights_sha256": hashlib.sha256(arrays).hexdigest(),
-    }
-    body["sha256"] = _checksum(body)
-    return {"model.json": json.dumps(body, indent=1).encode(), "weights.npz": arrays}
+    return packed(FORM, about, weights)
 
 
 def load(folder: Path) -> Artifact:
     """The artifact in `folder`. Raises ModelError naming the file and what is wrong with it."""
-    about = _about(folder / "model.json")
-    arrays = _read(folder / "weights.npz")
-    if hashlib.sha256(arrays).hexdigest() != about["weights_sha256"]:
-        raise ModelError(f"{folder / 'weights.npz'}: does not match its checksum; train again")
-    return Artifact(folder.resolve().name, about, _arrays(folder / "weights.npz", arrays))
+    about, arrays = read(FORM, folder)
+    return Artifact(folder.resolve().name, about, _weights(folder / "weights.npz", arrays))
 
 
-def current(models: Path) -> Path | None:
-    """The serving artifact's folder under `models`, or None where none was promoted."""
-    link = models / "current"
-    return link.resolve() if link.exists() else None
-
-
-def _about(path: Path) -> dict[str, Any]:
-    try:
-        body = json.loads(_read(path))
-        if not isinstance(body, dict) or body.pop("sha256", None) != _checksum(body):
-            raise ValueError("does not match its checksum")
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path}: {error}; train again") from None
-    if body.get("format") != FORMAT or body.get("features") != list(NAMES):
-        raise ModelError(f"{path}: is of another version of dlqueue; train again")
-    return body
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
-    if len(data) > MAX_BYTES:
-        raise ModelError(f"{path}: is larger than any model of dlqueue")
-    return data
-
-
-def _arrays(path: Path, data: bytes) -> dict[str, "Array"]:
-    import zipfile
-
+def _weights(path: Path, arrays: Mapping[str, "Array"]) -> Mapping[str, "Array"]:
+    """As they were read, if they are those of a prior. Raises ModelError."""
     import numpy as np
 
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            arrays = {name: np.asarray(archive[name], dtype=np.float64) for name in archive.files}
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
-        raise ModelError(f"{path}: is not an archive of arrays: {error}") from None
-    wanted = shapes(len(arrays["b1"]) if arrays.get("b1") is not None else 0)
+    hidden = arrays.get("b1")
+    wanted = shapes(0 if hidden is None else hidden.size)
     if {name: array.shape for name, array in arrays.items()} != wanted:
-        raise ModelError(f"{path}: holds other arrays than a prior has")
+        raise ModelError(f"{path}: holds other arrays than a prior has; {AGAIN}")
     if not all(np.isfinite(array).all() for array in arrays.values()):
-        raise ModelError(f"{path}: holds numbers that are not finite")
+        raise ModelError(f"{path}: holds numbers that are not finite; {AGAIN}")
     return arrays
-
-
-def _checksum(body: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from slurm_ext.model.artifact import current
 from slurm_ext.model.duration import MOST_LOG
-from slurm_ext.model.duration_artifact import Artifact, load
+from slurm_ext.model.duration_artifact import FOLDER, Artifact, load
 from slurm_ext.model.duration_job import Wanted, lasted_s, wanted
 from slurm_ext.model.duration_memory import WHAT
 from slurm_ext.model.duration_state import State
+from slurm_ext.model.stored import current
 
 MOST_KEYS = 2048  # remembered of a level: at most some 20 MiB in all
 MOST_RUNS = 100_000  # the newest: what a memory is first filled from, and training's most
@@ -135,7 +135,7 @@ class Lengths:
 
 def serving(models: Path, now: Lengths | None) -> Lengths | None:
     """`now` where it is still the promoted model, else the promoted one. Raises ModelError."""
-    folder = current(models / "duration")
+    folder = current(models / FOLDER)
     if folder is None:
         return None
     if now is None:

@@ -4,25 +4,23 @@ It holds what was met, the jobs alone, and the kernels and widths that training 
 filled in again when it is loaded. No pickle, no arrays: numbers that a person can read.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.facts.errors import ModelError
 from slurm_ext.facts.sharing import Evidence, Solo
+from slurm_ext.model import stored
 from slurm_ext.model.completion_kernel import ROLES, Kernel, Role, Trait
 from slurm_ext.model.meeting import Key, Meeting, key
 from slurm_ext.model.slowdown import KERNELS, ByCounters, Slowdowns, tabled
 from slurm_ext.model.slowdown_counters import CountersModel
 from slurm_ext.model.slowdown_counters_artifact import packed, unpacked
 
-FORMAT = 1
+FOLDER = "slowdown"  # of the state folder's models
 FILE = "slowdown.json"
-MAX_BYTES = 32 << 20
+FORM = stored.Form(about=FILE)
 _KINDS = {True: "cpu", False: "gpu"}
 
 
@@ -43,8 +41,7 @@ def pack(
 
     `about` has at least `window_s`, when the first and the last run that it learnt from ended.
     """
-    body: dict[str, Any] = {
-        "format": FORMAT,
+    body = {
         "about": dict(about),
         "kernels": {_KINDS[on_cpu]: asdict(one) for on_cpu, one in kernels.items()},
         "widths": {one.name: width for one, width in sorted(known.widths.items())},
@@ -53,15 +50,13 @@ def pack(
         "counters": {_KINDS[on_cpu]: packed(one) for on_cpu, one in _models(known).items()},
         "traits": {name: asdict(one) for name, one in sorted(known.traits.items())},
     }
-    body["sha256"] = _checksum(body)
-    return {FILE: json.dumps(body, indent=0).encode()}
+    return stored.pack(FORM, body)
 
 
 def load(folder: Path) -> Artifact:
     """The model in `folder`. Raises ModelError naming the file and what is wrong with it."""
-    path = folder / FILE
-    body = _body(path)
-    try:
+    body, _ = stored.read(FORM, folder)
+    with stored.naming(folder / FILE):
         known = Slowdowns(
             met=dict(_met(row) for row in body["met"]),
             widths={Evidence[name]: _positive(width) for name, width in body["widths"].items()},
@@ -75,17 +70,7 @@ def load(folder: Path) -> Artifact:
         models = {named[kind]: unpacked(one) for kind, one in body["counters"].items()}
         known = replace(known, foretell=ByCounters(models) if models else None)
         whole = tabled(known, kernels)
-    except ModelError as error:
-        raise ModelError(f"{path}: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ModelError(f"{path}: {error!r}; train again") from None
     return Artifact(folder.resolve().name, about, whole, {**KERNELS, **kernels})
-
-
-def current(models: Path) -> Path | None:
-    """The serving model's folder under `models`, or None where none was promoted."""
-    link = models / "slowdown" / "current"
-    return link.resolve() if link.exists() else None
 
 
 def _models(known: Slowdowns) -> Mapping[bool, CountersModel]:
@@ -137,30 +122,3 @@ def _positive(value: Any) -> float:
     if not 0 < float(value) < float("inf"):
         raise ValueError(f"{value!r}: expected a number above 0")
     return float(value)
-
-
-def _body(path: Path) -> dict[str, Any]:
-    try:
-        body = json.loads(_read(path))
-        if not isinstance(body, dict) or body.pop("sha256", None) != _checksum(body):
-            raise ValueError("does not match its checksum")
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path}: {error}; train again") from None
-    if body.get("format") != FORMAT:
-        raise ModelError(f"{path}: is of another version of dlqueue; train again")
-    return body
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
-    if len(data) > MAX_BYTES:
-        raise ModelError(f"{path}: is larger than any model of dlqueue")
-    return data
-
-
-def _checksum(body: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

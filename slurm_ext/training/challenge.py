@@ -3,7 +3,6 @@
 This module and those it imports are the only ones that need torch.
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import Any
 
 from slurm_ext.facts.errors import ModelError
 from slurm_ext.model import artifact
+from slurm_ext.model.stored import current
 from slurm_ext.training.dataset import Example, Split, split
 from slurm_ext.training.fit import Array, Network, difference, fit, matrix
-from slurm_ext.training.promote import install, objection
+from slurm_ext.training.promote import objection, serve
 from slurm_ext.training.scoring import naive, score, widened
 
 FEWEST = 40  # runs: the test part is then six, and one user's habit no longer decides
@@ -58,15 +58,15 @@ def train(
         {"window_s": window, "runs": len(every), "seed": seed, "scores": scores}, weights
     )
     why_not = objection(scores["ours"], scores["naive"], scores["incumbent"])
-    name = "prior-" + hashlib.sha256(files["model.json"]).hexdigest()[:12]
+    name = None
     if why_not is None:
         _reproduced(network, weights, matrix(parts.test))
-        install(models, name, files)
+        name = serve(models, "prior", files, artifact.load)
     return Report(
         promoted=why_not is None,
         why=why_not or "its error on later runs is the smallest",
         runs=len(every),
-        model=None if why_not else name,
+        model=name,
         window_s=window,
         scores=scores,
     )
@@ -82,7 +82,7 @@ def _scores(weights: dict[str, Array], parts: Split, models: Path) -> dict[str, 
 
 
 def _serving(models: Path) -> artifact.Artifact | None:
-    folder = artifact.current(models)
+    folder = current(models)
     try:
         return None if folder is None else artifact.load(folder)
     except ModelError:

@@ -1,7 +1,5 @@
 """Teaches the energy loop from the demand that it recorded: a pool each, persistence challenged."""
 
-import hashlib
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +10,7 @@ from slurm_ext.model.demand import HORIZONS, LEVELS, Array, Demand, features
 from slurm_ext.model.demand_artifact import load, pack
 from slurm_ext.model.demand_series import FOLDER, PREFIX, read
 from slurm_ext.training.demand import challenge
-from slurm_ext.training.promote import install
+from slurm_ext.training.promote import serve
 
 CLOSE = 1e-9  # nodes
 
@@ -59,18 +57,11 @@ def _teach(path: Path, models: Path) -> DemandReport:
 
 def _serve(model: Demand, models: Path, need: Array) -> str:
     """Its name, once what is written answers as the model does."""
-    files = pack(model)
-    _check(model, files, features(need[-1000:], 0))
-    name = f"demand-{hashlib.sha256(b''.join(files.values())).hexdigest()[:12]}"
-    install(models, name, files)
-    return name
+    rows = features(need[-1000:], 0)
+    return serve(models, "demand", pack(model), lambda folder: _check(model, load(folder), rows))
 
 
-def _check(model: Demand, files: dict[str, bytes], rows: Array) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        for name, data in files.items():
-            (Path(folder) / name).write_bytes(data)
-        again = load(Path(folder))
+def _check(model: Demand, again: Demand, rows: Array) -> None:
     off = [np.abs(model.change(rows, h) - again.change(rows, h)).max() for h in HORIZONS]
     off += [np.abs(model.peak(rows, level) - again.peak(rows, level)).max() for level in LEVELS]
     if not max(off) <= CLOSE:

@@ -6,27 +6,25 @@ judged only by jobs submitted after all that it learnt from. What is promoted is
 everything; its bounds are those that the later jobs asked for.
 """
 
-import hashlib
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slurm_ext.facts.errors import ModelError
-from slurm_ext.model.artifact import current
 from slurm_ext.model.duration import Foretold
-from slurm_ext.model.duration_artifact import Artifact, load, pack
+from slurm_ext.model.duration_artifact import FOLDER, Artifact, load, pack
 from slurm_ext.model.duration_bounds import Bounds
 from slurm_ext.model.duration_job import SITE
+from slurm_ext.model.stored import current
 from slurm_ext.training import duration as training
 from slurm_ext.training.duration import Array, Past, features, fit
-from slurm_ext.training.duration_export import export
-from slurm_ext.training.promote import objection, point
+from slurm_ext.training.duration_export import check
+from slurm_ext.training.promote import objection, serve
 
 FEWEST = 500  # jobs: the newest fifth of the older ones sets bounds, and fitting needs 200
 FEWEST_LATER = 100  # submitted since the cut, to score
@@ -86,7 +84,7 @@ def challenge(jobs: Sequence[Past], models: Path) -> DurationReport:
         return replace(told, why=why_not)
     about = {"window_s": every.window_s, "runs": len(jobs), "scores": scores}
     whole = Artifact(fit(SITE, every.rows, every.log_s), bounds, about)
-    name = _install(whole, models / "duration", every.rows[later])
+    name = _serve(whole, models / FOLDER, every.rows[later])
     return replace(told, promoted=True, why="its error on later jobs is the smallest", model=name)
 
 
@@ -185,7 +183,7 @@ def _held(bounds: Bounds, told: Foretold, log_s: Array, times: tuple[Array, Arra
 
 def _serving(models: Path) -> Artifact | None:
     """What is served now, with its window; a model that is damaged, or has none, serves nobody."""
-    folder = current(models / "duration")
+    folder = current(models / FOLDER)
     try:
         served = None if folder is None else load(folder)
     except ModelError:
@@ -198,20 +196,5 @@ def _window(about: Mapping[str, Any]) -> bool:
     return isinstance(window, list) and len(window) == 2 and isinstance(window[1], float)
 
 
-def _install(artifact: Artifact, folder: Path, rows: Array) -> str:
-    digest = hashlib.sha256(b"".join(data for _, data in sorted(pack(artifact).items())))
-    name = f"duration-{digest.hexdigest()[:12]}"
-    if not _whole(folder / name):
-        export(artifact, folder / name, rows)
-    point(folder / "current", name)
-    return name
-
-
-def _whole(folder: Path) -> bool:
-    """Whether the model is there; a damaged one is none, and gone."""
-    try:
-        load(folder)
-    except ModelError:
-        rmtree(folder, ignore_errors=True)
-        return False
-    return True
+def _serve(artifact: Artifact, models: Path, rows: Array) -> str:
+    return serve(models, "duration", pack(artifact), lambda folder: check(artifact, folder, rows))

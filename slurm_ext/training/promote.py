@@ -1,8 +1,10 @@
-"""The verdict on a challenger, and the switch of `models/current`."""
+"""The verdict on a challenger, and how it comes to serve."""
 
+import hashlib
 import os
 import shutil
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -11,6 +13,12 @@ from slurm_ext.facts.errors import ModelError
 
 BETTER = 0.99  # of the incumbent's error: a smaller gain is chance
 COVERAGE = (0.8, 1.0)
+KEPT = 5  # earlier models: whoever found one serving has long read it when the sixth is there
+STALE_S = 86400.0  # after which a draft is what a training left that was killed
+_DRAFT = ".draft-"
+
+Check = Callable[[Path], object]
+"""Reads a folder; raises ModelError where it is not what was meant."""
 
 
 def objection(
@@ -26,32 +34,62 @@ def objection(
     return None
 
 
-def install(models: Path, name: str, files: Mapping[str, bytes]) -> Path:
-    """Write `models/NAME` whole or not at all, and let `models/current` point to it."""
+def serve(models: Path, kind: str, files: Mapping[str, bytes], check: Check) -> str:
+    """Let `files` serve from `models/current`; the model's name, which is its content's.
+
+    Raises ModelError where `check` finds that what was written is not what was meant, or it cannot
+    be written: then whatever served before serves on. The newest KEPT others stay beside it.
+    """
+    digest = hashlib.sha256(b"".join(data for _, data in sorted(files.items())))
+    name = f"{kind}-{digest.hexdigest()[:12]}"
+    install(models, name, files, check)
+    _forget(models, kind, name)
+    return name
+
+
+def install(
+    models: Path, name: str, files: Mapping[str, bytes], check: Check = lambda _: None
+) -> None:
+    """Write `models/NAME` whole or not at all, and let `models/current` point to it.
+
+    A model is never overwritten; one that is there and damaged is none. Raises ModelError.
+    """
     try:
         models.mkdir(parents=True, exist_ok=True)
-        folder = models / name
-        if not folder.is_dir():
-            _write(models, folder, files)
+        if not _whole(models / name, check):
+            _write(models / name, files, check)
         point(models / "current", name)
+        _sync(models)
     except OSError as error:
         raise ModelError(f"{models}: cannot be written: {error.strerror}") from None
-    return folder
 
 
-def _write(models: Path, folder: Path, files: Mapping[str, bytes]) -> None:
-    draft = Path(mkdtemp(prefix=".draft-", dir=models))
+def _whole(folder: Path, check: Check) -> bool:
+    """Whether the model is there; a damaged one is gone afterwards."""
+    try:
+        if folder.is_dir():
+            check(folder)
+            return True
+    except ModelError:
+        shutil.rmtree(folder)
+    return False
+
+
+def _write(folder: Path, files: Mapping[str, bytes], check: Check) -> None:
+    draft = Path(mkdtemp(prefix=_DRAFT, dir=folder.parent))
     try:
         for name, data in files.items():
             with (draft / name).open("wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
+            (draft / name).chmod(0o644)  # weights are no secret, and who trains is not who serves
         draft.chmod(0o755)
+        check(draft)
+        _sync(draft)
         draft.rename(folder)
-    except OSError:
+    finally:
         shutil.rmtree(draft, ignore_errors=True)
-        raise
 
 
 def point(link: Path, name: str) -> None:
@@ -60,3 +98,27 @@ def point(link: Path, name: str) -> None:
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(name)
     fresh.replace(link)
+
+
+def _forget(models: Path, kind: str, serving: str) -> None:
+    """Remove all but the newest earlier models, and drafts that nobody writes any more."""
+    earlier = [one for one in models.glob(f"{kind}-*") if one.name != serving]
+    stale = [one for one in models.glob(f"{_DRAFT}*") if time.time() - _age_s(one) > STALE_S]
+    for folder in sorted(earlier, key=_age_s)[:-KEPT] + stale:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _age_s(folder: Path) -> float:
+    try:
+        return folder.stat().st_mtime
+    except OSError:
+        return 0.0  # another training has just removed it
+
+
+def _sync(folder: Path) -> None:
+    """Wait until the folder's entries are on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -4,7 +4,6 @@ Each training is foretold from its smallest number of GPUs alone, once by the fa
 training and once by physics alone (no family): by unseen trainings, never by row.
 """
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +12,12 @@ from statistics import median
 import numpy as np
 
 from slurm_ext.model.scaling import Measured, fit
-from slurm_ext.model.scaling_artifact import pack
+from slurm_ext.model.scaling_artifact import FOLDER, pack
 from slurm_ext.model.scaling_family import Family
 from slurm_ext.model.scaling_prior import ScalingPrior
-from slurm_ext.training.promote import BETTER, point
+from slurm_ext.training.promote import BETTER, serve
 from slurm_ext.training.scaling import without
-from slurm_ext.training.scaling_export import export
+from slurm_ext.training.scaling_export import check
 from slurm_ext.training.scaling_rows import Row, by_pair
 from slurm_ext.training.scaling_width import trained
 
@@ -55,7 +54,7 @@ def challenge(rows: Sequence[Row], models: Path) -> ScalingReport:
         if better
         else f"its error {ours:.3f} is not below {alone:.3f}, which physics alone has",
         trainings=len(pairs),
-        model=_install(family, models / "scaling") if better else None,
+        model=_serve(family, models / FOLDER) if better else None,
         error=ours,
         error_without=alone,
     )
@@ -81,10 +80,5 @@ def _off(
     return [float(off) for off in np.abs(np.log(rates / truth))]
 
 
-def _install(family: Family, folder: Path) -> str:
-    digest = hashlib.sha256(b"".join(data for _, data in sorted(pack(family).items())))
-    name = f"scaling-{digest.hexdigest()[:12]}"
-    if not (folder / name).is_dir():
-        export(family, folder / name)
-    point(folder / "current", name)
-    return name
+def _serve(family: Family, models: Path) -> str:
+    return serve(models, "scaling", pack(family), lambda folder: check(family, folder))

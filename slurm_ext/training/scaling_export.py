@@ -1,14 +1,12 @@
-"""Writes a family for `model/`, if `model/` answers from what was written as the family itself."""
+"""Whether `model/` answers from a folder as the family itself that was written there."""
 
-import shutil
-import tempfile
 from pathlib import Path
 
 import numpy as np
 
 from slurm_ext.facts.errors import ModelError
 from slurm_ext.model.scaling import Config, Measured, fit
-from slurm_ext.model.scaling_artifact import load, pack
+from slurm_ext.model.scaling_artifact import load
 from slurm_ext.model.scaling_family import Family
 
 CLOSE = 1e-9  # of log rates
@@ -19,22 +17,11 @@ ASKED = tuple(
 )
 
 
-def export(family: Family, folder: Path) -> None:
-    """Write the family to `folder`, which must not exist. Raises ModelError and leaves nothing."""
-    if folder.exists():
-        raise ModelError(f"{folder}: is there already; a model is never overwritten")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    making = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        for name, data in pack(family).items():
-            (making / name).write_bytes(data)
-        off = difference(family, load(making))
-        if not off <= CLOSE:
-            raise ModelError(f"{folder}: read back, it answers {off:.1g} (log) away; not exported")
-        making.chmod(0o755)  # weights are no secret, and who trains is not who serves
-        making.rename(folder)
-    finally:
-        shutil.rmtree(making, ignore_errors=True)
+def check(family: Family, folder: Path) -> None:
+    """Raises ModelError unless `folder`, read back, answers as `family` does."""
+    off = difference(family, load(folder))
+    if not off <= CLOSE:
+        raise ModelError(f"read back, it answers {off:.1g} (log) away; not promoted")
 
 
 def difference(one: Family, other: Family) -> float:

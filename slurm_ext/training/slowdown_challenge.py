@@ -6,12 +6,9 @@ knowledge at all. A serving model is held against us only by runs that it has no
 newer half of those since. What is promoted is then learnt from everything.
 """
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shutil import rmtree
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -21,8 +18,9 @@ from slurm_ext.facts.sharing import Solo, Speed, Together
 from slurm_ext.model.completion_kernel import Kernel
 from slurm_ext.model.meeting import key
 from slurm_ext.model.slowdown import KERNELS, Slowdowns
-from slurm_ext.model.slowdown_artifact import Artifact, current, load, pack
-from slurm_ext.training.promote import install, objection
+from slurm_ext.model.slowdown_artifact import FOLDER, Artifact, load, pack
+from slurm_ext.model.stored import current
+from slurm_ext.training.promote import objection, serve
 from slurm_ext.training.slowdown_fit import fitted
 from slurm_ext.training.slowdown_history import Learnt, Row
 
@@ -75,7 +73,7 @@ def challenge(learnt: Learnt, models: Path) -> SharingReport:
     if why_not is not None:
         return replace(told, why=why_not)
     about = {"window_s": window, "runs": len(rows), "scored": what, "scores": scores}
-    name = _install(*fitted([row.together for row in rows], learnt.solos), about, models)
+    name = _serve(*fitted([row.together for row in rows], learnt.solos), about, models)
     why = "its error on later runs is the smallest"
     return replace(told, promoted=True, why=why, model=name)
 
@@ -133,40 +131,23 @@ def _told(known: Slowdowns, one: Together, learnt: Learnt) -> Speed:
 
 
 def _serving(models: Path) -> Artifact | None:
-    folder = current(models)
+    folder = current(models / FOLDER)
     try:
         return None if folder is None else load(folder)
     except ModelError:
         return None  # a damaged model serves nobody
 
 
-def _install(
+def _serve(
     known: Slowdowns, kernels: dict[bool, Kernel], about: dict[str, Any], models: Path
 ) -> str:
     files = pack(known, {**KERNELS, **kernels}, about)
-    digest = hashlib.sha256(b"".join(files.values()))
-    name = f"slowdown-{digest.hexdigest()[:12]}"
-    _reproduced(known, files)
-    _without_damage(models / "slowdown" / name)
-    install(models / "slowdown", name, files)
-    return name
+    return serve(models / FOLDER, "slowdown", files, lambda folder: _check(known, folder))
 
 
-def _without_damage(folder: Path) -> None:
-    """A model is never overwritten; one that cannot be read is none."""
-    try:
-        if folder.is_dir():
-            load(folder)
-    except ModelError:
-        rmtree(folder, ignore_errors=True)
-
-
-def _reproduced(known: Slowdowns, files: Mapping[str, bytes]) -> None:
+def _check(known: Slowdowns, folder: Path) -> None:
     """Raises ModelError where what was written answers otherwise than what was fitted."""
-    with TemporaryDirectory() as folder:
-        for name, data in files.items():
-            (Path(folder) / name).write_bytes(data)
-        read = load(Path(folder)).slowdowns
+    read = load(folder).slowdowns
     for device, job, partners in list(known.met)[:100]:
         asked = Solo(key=job), [Solo(key=name) for name in partners], device
         if abs(known.speed(*asked).low - read.speed(*asked).low) > SAME:

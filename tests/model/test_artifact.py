@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from slurm_ext.facts.errors import ModelError
 from slurm_ext.facts.records import Level
-from slurm_ext.model.artifact import Artifact, current, forward, load, pack, shapes
+from slurm_ext.model.artifact import Artifact, forward, load, pack, shapes
 from slurm_ext.model.features import SLOTS, WIDTH, Known, features
+from slurm_ext.model.stored import current
 
 ABOUT = {"window_s": [1.0, 2.0], "scores": {"ours": {"mae": 0.1}}}
 

@@ -10,9 +10,9 @@ import pytest
 
 from slurm_ext.facts.records import LoaderRun
 from slurm_ext.history.columns import TRAINING_COLUMNS
-from slurm_ext.model.artifact import current
 from slurm_ext.model.placed import measured, where
 from slurm_ext.model.scaling_artifact import load
+from slurm_ext.model.stored import current
 from slurm_ext.training.scaling_challenge import FEWEST, challenge
 from slurm_ext.training.scaling_history import rows
 

@@ -11,12 +11,12 @@ import pytest
 
 from slurm_ext.facts.errors import InputError, ModelError
 from slurm_ext.model.scaling import Config, Measured, fit
-from slurm_ext.model.scaling_artifact import ABOUT, ARRAYS, load
+from slurm_ext.model.scaling_artifact import ABOUT, ARRAYS, load, pack
 from slurm_ext.model.scaling_family import Family
 from slurm_ext.model.scaling_terms import columns, log_step
-from slurm_ext.training import scaling_export
+from slurm_ext.training.promote import install, serve
 from slurm_ext.training.scaling import learn, without
-from slurm_ext.training.scaling_export import difference, export
+from slurm_ext.training.scaling_export import check, difference
 from slurm_ext.training.scaling_rows import Row, by_pair, drawn, others, structured
 from slurm_ext.training.scaling_width import trained
 
@@ -147,22 +147,24 @@ def test_pairs_keep_their_rows() -> None:
 
 
 def test_an_exported_family_answers_the_same(tmp_path: Path) -> None:
-    """What is read back foretells what was learnt; no pickle, no overwriting."""
-    export(family(), tmp_path / "scaling")
-    assert difference(load(tmp_path / "scaling"), family()) < 1e-9
-    with pytest.raises(ModelError, match="never overwritten"):
-        export(family(), tmp_path / "scaling")
+    """What is read back foretells what was learnt."""
+    name = serve(tmp_path, "scaling", pack(family()), lambda folder: check(family(), folder))
+    assert difference(load(tmp_path / name), family()) < 1e-9
 
 
-def test_an_export_that_does_not_read_back_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A family that model/ would not reproduce is not exported."""
+def test_a_family_that_does_not_read_back_serves_nobody(tmp_path: Path) -> None:
+    """One that model/ would not reproduce is not promoted."""
     other = replace(family(), noise_sd=2 * family().noise_sd)
-    monkeypatch.setattr(scaling_export, "load", lambda _: other)
-    with pytest.raises(ModelError, match="not exported"):
-        export(family(), tmp_path / "scaling")
+    with pytest.raises(ModelError, match="not promoted"):
+        serve(tmp_path, "scaling", pack(other), lambda folder: check(family(), folder))
     assert list(tmp_path.iterdir()) == []
+
+
+def changed(data: bytes, key: str, value: object) -> bytes:
+    """The JSON with another value, as of a release that gave it no checksum."""
+    body = json.loads(data)
+    del body["sha256"]
+    return json.dumps({**body, key: value}).encode()
 
 
 @pytest.mark.parametrize(
@@ -172,14 +174,14 @@ def test_an_export_that_does_not_read_back_leaves_nothing(
         (ARRAYS, lambda _: b""),
         (ABOUT, lambda _: b"{"),
         (ABOUT, lambda _: b"[]"),
-        (ABOUT, lambda data: json.dumps({**json.loads(data), "format": 99}).encode()),
-        (ABOUT, lambda data: json.dumps({**json.loads(data), "terms": []}).encode()),
-        (ABOUT, lambda data: json.dumps({**json.loads(data), "noise_sd": None}).encode()),
+        (ABOUT, lambda data: changed(data, "format", 99)),
+        (ABOUT, lambda data: changed(data, "terms", [])),
+        (ABOUT, lambda data: changed(data, "noise_sd", None)),
     ],
 )
 def test_a_damaged_family_is_named(tmp_path: Path, name: str, damage: object) -> None:
     """Torn, empty, foreign or of another version: the file is named, nothing is guessed."""
-    export(family(), tmp_path / "scaling")
+    install(tmp_path, "scaling", pack(family()))
     path = tmp_path / "scaling" / name
     assert callable(damage)
     path.write_bytes(damage(path.read_bytes()))

@@ -14,7 +14,8 @@ from slurm_ext.facts.records import Level
 from slurm_ext.facts.sharing import Evidence, Solo
 from slurm_ext.history.shared_runs import RUN_COLUMNS
 from slurm_ext.history.store import open_history
-from slurm_ext.model.slowdown_artifact import FILE, current, load
+from slurm_ext.model.slowdown_artifact import FILE, FOLDER, load
+from slurm_ext.model.stored import current
 from slurm_ext.training.slowdown_challenge import FEWEST, SharingReport, challenge, split
 from slurm_ext.training.slowdown_history import Learnt, learnt
 from slurm_ext.training.slowdown_rows import run_of
@@ -138,7 +139,7 @@ def test_pairs_not_seen_before_are_foretold(served: tuple[SharingReport, Path]) 
     assert told.promoted, told.why
     assert told.scores is not None
     assert told.scores["ours"]["mae"] < 0.5 * told.scores["mean"]["mae"]
-    folder = current(models)
+    folder = current(models / FOLDER)
     assert folder is not None
     known = load(folder).slowdowns
     for job, partner in product(JOBS, JOBS):
@@ -182,7 +183,7 @@ def test_a_job_that_nobody_met_is_told_by_its_counters(
     served: tuple[SharingReport, Path],
 ) -> None:
     """Also once the model was written and read; one without counters is told in general."""
-    folder = current(served[1])
+    folder = current(served[1] / FOLDER)
     assert folder is not None
     known = load(folder).slowdowns
     for load_of, expected in (("b", truth("b", "h")), ("g", truth("g", "h"))):
@@ -206,11 +207,11 @@ def test_a_serving_model_is_judged_by_what_came_since(
     whole: Path, served: tuple[SharingReport, Path]
 ) -> None:
     """Trained again on the same runs nothing changes: no later run says which is better."""
-    serving = current(served[1])
+    serving = current(served[1] / FOLDER)
     again = challenge(learn(whole), served[1])
     assert not again.promoted
     assert "since the serving model" in again.why
-    assert current(served[1]) == serving
+    assert current(served[1] / FOLDER) == serving
 
 
 def test_a_split_is_by_time(whole: Path) -> None:
@@ -226,7 +227,7 @@ def test_a_damaged_model_is_refused_by_name(
     served: tuple[SharingReport, Path], tmp_path: Path, damage: str
 ) -> None:
     """Whoever loads it is told which file to train again."""
-    folder = current(served[1])
+    folder = current(served[1] / FOLDER)
     assert folder is not None
     text = (folder / FILE).read_text()
     (tmp_path / FILE).write_text(text[:-50] if damage == "torn" else damage)
@@ -239,7 +240,7 @@ def test_training_replaces_a_damaged_model(
 ) -> None:
     """It serves nobody, so whatever is better than the mean takes its place."""
     copytree(served[1], tmp_path / "models", symlinks=True)
-    folder = current(tmp_path / "models")
+    folder = current(tmp_path / "models" / FOLDER)
     assert folder is not None
     (folder / FILE).write_text("{")
     assert challenge(learn(whole), tmp_path / "models").promoted

@@ -11,7 +11,7 @@ import pytest
 from slurm_ext.facts.errors import ModelError
 from slurm_ext.facts.records import Level
 from slurm_ext.history.columns import TRAINING_COLUMNS
-from slurm_ext.model import artifact
+from slurm_ext.model import artifact, stored
 from slurm_ext.training import challenge
 from slurm_ext.training.challenge import FEWEST, train
 from slurm_ext.training.dataset import Example, examples, split
@@ -90,7 +90,7 @@ def test_a_first_model_is_promoted_and_answers_as_it_was_fitted(
     """models/current leads to an artifact that loads and gives the scored answers."""
     report = train(every, tmp_path)
     assert report.promoted
-    current = artifact.current(tmp_path)
+    current = stored.current(tmp_path)
     assert current is not None
     loaded = artifact.load(current)
     assert loaded.name == report.model
@@ -130,7 +130,7 @@ def test_noise_is_not_promoted(tmp_path: Path) -> None:
     ]
     report = train(every, tmp_path)
     assert not report.promoted
-    assert artifact.current(tmp_path) is None
+    assert stored.current(tmp_path) is None
 
 
 def test_a_damaged_incumbent_is_replaced(every: list[Example], tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_what_model_does_not_reproduce_is_not_exported(
     monkeypatch.setattr(challenge, "difference", lambda *_: 1e-3)
     with pytest.raises(ModelError, match="differs"):
         train(every, tmp_path)
-    assert artifact.current(tmp_path) is None
+    assert stored.current(tmp_path) is None
 
 
 def test_torch_and_model_agree_to_rounding(every: list[Example]) -> None:
