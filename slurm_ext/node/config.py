@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
+from slurm_ext.node import jsontext
 from slurm_ext.node.files import read_bounded
 
 MAX_BYTES = 64 * 1024
@@ -87,7 +86,7 @@ class Config:
 def load(path: str) -> Config:
     """The configuration in `path`. Raises ConfigError or OSError."""
     try:
-        values = json.loads(read_bounded(path, MAX_BYTES))
+        values = jsontext.loads(read_bounded(path, MAX_BYTES).decode())
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not usable: {error}") from None
     if not isinstance(values, dict):

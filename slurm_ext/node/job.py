@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_TEXT = 1024
+_HEX = set("0123456789abcdef")
 
 
 class NotAJobError(Exception):
@@ -34,6 +35,12 @@ def clean(value: str) -> str:
     """`value` as text that JSON and UTF-8 can carry; bytes of another encoding become marks."""
     raw = value[:MAX_TEXT].encode("utf-8", "surrogateescape")
     return raw.decode("utf-8", "replace")
+
+
+def is_token(text: str) -> bool:
+    """Whether `text` names a submission: `d1-` and 16 hexadecimal digits in lower case."""
+    digits = text[3:]
+    return text[:3] == "d1-" and len(digits) == 16 and set(digits) <= _HEX
 
 
 def opted_out(env: Mapping[str, str]) -> bool:

@@ -20,7 +20,7 @@ import time
 
 from slurm_ext.node import state
 from slurm_ext.node.files import read_bounded, remove_tree, unlink_quietly, write_whole
-from slurm_ext.node.places import KEY
+from slurm_ext.node.places import is_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Place:
 
     def users(self) -> list[str]:
         """Jobs that use it."""
-        return sorted(filter(KEY.fullmatch, names(self.jobs)))
+        return sorted(filter(is_key, names(self.jobs)))
 
 
 def mps_root(spool: Spool) -> str:
@@ -165,7 +165,7 @@ def neighbours(place: Place, key: str) -> list[str]:
     mine = reference(place, key)
     found = set(place.users())
     for other in names(place.left):
-        if KEY.fullmatch(other) and _changed_s(place, other) > mine.get("joined_s", 0.0):
+        if is_key(other) and _changed_s(place, other) > mine.get("joined_s", 0.0):
             found.add(other)
     same = {each for each in found if reference(place, each).get("number") == mine.get("number")}
     return sorted(each.partition(".")[0] for each in same - {key})

@@ -9,10 +9,10 @@ when its process closes any other descriptor of the file; so nobody opens a lock
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import time
 
+from slurm_ext.node import jsontext
 from slurm_ext.node.files import read_bounded, write_whole
 
 TYPE_CHECKING = False
@@ -92,14 +92,13 @@ def holder(path: str) -> int | None:
 
 def save(spool: Spool, key: str, kind: str, content: object, *, durable: bool) -> None:
     """Write one of the job's state files as a whole. Raises OSError."""
-    raw = json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
-    write_whole(spool.state_file(key, kind), raw, durable=durable)
+    write_whole(spool.state_file(key, kind), jsontext.dumps(content).encode(), durable=durable)
 
 
 def load(spool: Spool, key: str, kind: str) -> dict[str, Any] | None:
     """One of the job's state files; None where it is absent or torn."""
     try:
-        content = json.loads(read_bounded(spool.state_file(key, kind), MAX_BYTES))
+        content = jsontext.loads(read_bounded(spool.state_file(key, kind), MAX_BYTES).decode())
     except (OSError, ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None

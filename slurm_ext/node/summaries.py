@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 
 from slurm_ext.node import bounds
 from slurm_ext.node.files import FOLDER, read_bounded
+from slurm_ext.node.job import is_token
 from slurm_ext.node.log import printable
 
 TYPE_CHECKING = False
@@ -19,8 +19,7 @@ MAX_BYTES = 256 * 1024
 MAX_TOTAL_BYTES = 2 * 1024 * 1024
 MAX_ENTRIES = 4096
 MAX_FAULTS = 16
-TOKEN = re.compile(r"d1-[0-9a-f]{16}")
-_SUMMARY = re.compile(r"summary-[0-9]{1,10}\.json")
+_SUMMARY = ("summary-", ".json")
 
 
 class Findings:
@@ -88,9 +87,15 @@ def _summary_names(folder: int) -> list[str]:
         for count, entry in enumerate(entries):
             if count >= MAX_ENTRIES:
                 break
-            if _SUMMARY.fullmatch(entry.name):
+            if _is_summary(entry.name):
                 names.append(entry.name)
     return sorted(names, key=lambda name: (len(name), name))
+
+
+def _is_summary(name: str) -> bool:
+    before, after = _SUMMARY
+    pid = name[len(before) : -len(after)]
+    return name == f"{before}{pid}{after}" and pid.isascii() and pid.isdigit() and len(pid) <= 10
 
 
 def _decision(folder: int, uid: int) -> str | None:
@@ -98,4 +103,4 @@ def _decision(folder: int, uid: int) -> str | None:
         token = read_bounded("decision", 64, owner=uid, dir_fd=folder).decode("ascii").strip()
     except (OSError, ValueError):
         return None
-    return token if TOKEN.fullmatch(token) else None
+    return token if is_token(token) else None

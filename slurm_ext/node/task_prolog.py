@@ -10,9 +10,8 @@ import os
 import sys
 
 from slurm_ext.node.files import FOLDER
-from slurm_ext.node.job import job_id, restart_count
+from slurm_ext.node.job import is_token, job_id, restart_count
 from slurm_ext.node.places import Spool, key_of
-from slurm_ext.node.summaries import TOKEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def _python_path(config: Config, env: Mapping[str, str]) -> list[str]:
 
 def note_decision(run_dir: str, token: str) -> None:
     """Write the token where the epilog looks for it; anything else than a token is left out."""
-    if TOKEN.fullmatch(token):
+    if is_token(token):
         note(run_dir, "decision", token)
 
 

@@ -9,7 +9,7 @@ import time
 from slurm_ext.node import log, state
 from slurm_ext.node.files import read_bounded, remove_tree, unlink_quietly, write_whole
 from slurm_ext.node.finish import finish
-from slurm_ext.node.places import KEY, REFUSED
+from slurm_ext.node.places import REFUSED, is_key
 from slurm_ext.node.spool import MAX_BYTES
 
 TYPE_CHECKING = False
@@ -74,7 +74,7 @@ def _sweep(spool: Spool) -> None:
         if name.endswith(".tmp") and age_s > STALE_S:
             unlink_quietly(path)
     for _, name, age_s in _aged(spool.run):
-        if KEY.fullmatch(name) and name not in kept and age_s > STALE_S:
+        if is_key(name) and name not in kept and age_s > STALE_S:
             remove_tree(name, spool.run, time.monotonic() + FINISH_S)
 
 
