@@ -46,12 +46,15 @@ def sample_job(config: Config, key: str, grace_s: float = GRACE_S) -> None:
         held.sign()
         known = state.load(spool, key, "json")
         if known is not None and not os.path.exists(spool.state_file(key, "end")):
-            _Sampler(config, spool, key, known).run(grace_s)
+            _Sampler(config, spool, key, known, held).run(grace_s)
 
 
 class _Sampler:
-    def __init__(self, config: Config, spool: Spool, key: str, known: dict[str, Any]) -> None:
+    def __init__(
+        self, config: Config, spool: Spool, key: str, known: dict[str, Any], held: state.Lock
+    ) -> None:
         self.config, self.spool, self.key, self.known = config, spool, key, known
+        self.held = held
         gpus = (known.get("allocation") or {}).get("gpus") or ()
         self.meter = Meter(known["identity"], known.get("meter") or {}, gpus=gpus)
         kept = known.get("timeline") or {}
@@ -81,7 +84,8 @@ class _Sampler:
         return signal.sigtimedwait((signal.SIGTERM, signal.SIGINT), wait_s) is not None
 
     def _may_go_on(self) -> bool:
-        mine = os.path.exists(self.spool.state_file(self.key, "json"))
+        """Not by the state alone: a last flush may have put it back into a folder that went."""
+        mine = self.held.stands() and os.path.exists(self.spool.state_file(self.key, "json"))
         return mine and not os.path.exists(self.config.kill_file)
 
     def _sample(self, *, last: bool = False) -> None:
@@ -109,6 +113,8 @@ class _Sampler:
 
     def _flush(self, now: float) -> None:
         """Put everything known on the disk, where whoever finishes the job finds it."""
+        if not self.held.stands():
+            return
         self.known["place"] = self._place()
         self.neighbours.compare(self.known["place"])
         self.known["shared"] = self.neighbours.shared

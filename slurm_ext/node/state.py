@@ -43,6 +43,10 @@ class Lock:
         _held.discard(self._name)
         os.close(self.fd)
 
+    def stands(self) -> bool:
+        """Whether its file is still there: who removes the spool's folders removes it too."""
+        return os.fstat(self.fd).st_nlink > 0
+
     def sign(self) -> None:
         """Write our pid into the lock: this holder may be asked to end by SIGTERM."""
         os.pwrite(self.fd, b"%d" % os.getpid(), 0)

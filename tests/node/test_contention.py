@@ -101,7 +101,9 @@ def test_a_probe_that_cannot_be_costs_nothing_but_a_line(make_node: MakeNode) ->
     node.spool.prepare()
     known = first_state(node.config, node.env(7))
     known["started_uptime_s"] = state.uptime_s() - 60
-    sampler = _Sampler(node.config, node.spool, "7.0", known)
+    held = state.lock(node.spool.state_file("7.0", "lock"))
+    assert held is not None
+    sampler = _Sampler(node.config, node.spool, "7.0", known, held)
     node.job(7, "import time; time.sleep(60)")
     wait_for(sampler.meter.processes.find)
     sampler._sample(last=True)

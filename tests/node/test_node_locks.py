@@ -1,6 +1,8 @@
 """Who holds a job: one process, and nobody after it, whatever children it leaves."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.node import state
+from tests.node.by_hand import Node, wait_for
 
 HOLD = """
 import os, sys, time
@@ -91,3 +94,21 @@ def _another_gets(path: str) -> bool:
     if pid == 0:
         os._exit(0 if state.lock(path) else 1)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_a_sampler_ends_with_its_folders(node: Node, flushed: bool) -> None:
+    """Whoever removes the spool gets rid of samplers too, also where a last flush came between."""
+    node.prolog(7)
+    pid, known = node.sampler("7.0"), node.state("7.0")
+    wait_for(lambda: _removed(Path(node.spool.root)))
+    if flushed:
+        node.spool.prepare()
+        Path(node.spool.state_file("7.0", "json")).write_text(json.dumps(known))
+    wait_for(lambda: not Path(f"/proc/{pid}").exists())
+    assert Path(node.spool.root).exists() is flushed
+
+
+def _removed(folder: Path) -> bool:
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()
