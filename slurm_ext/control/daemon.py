@@ -65,7 +65,7 @@ class _Nowhere(Folder):
     """Keeps the status to itself."""
 
     def __init__(self, spool: Spool) -> None:
-        self.path = Path(spool.root, "control")
+        super().__init__(spool)
         self.status: dict[str, Any] = {}
 
     def keep(self, jobs: Any) -> None:

@@ -4,6 +4,7 @@ import logging
 import os
 from pathlib import Path
 
+from slurm_ext.facts.owned import appendable, make_folder
 from slurm_ext.model.demand import DAY, SLOT_S, WEEK, Array
 from slurm_ext.model.demand_series import file_of, filled, read
 
@@ -56,9 +57,8 @@ class Demands:
             return
         slot, needed, total = ended
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            with os.fdopen(file, "ab") as stream:
+            make_folder(self._path.parent)
+            with os.fdopen(appendable(self._path, mode=0o640), "ab") as stream:
                 stream.write(f"{slot * SLOT_S},{needed},{total}\n".encode())
         except OSError as error:
-            log.warning("%s: demand is not recorded: %s", self._path, error.strerror)
+            log.warning("%s: demand is not recorded: %s", self._path, error.strerror or error)

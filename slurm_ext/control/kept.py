@@ -1,8 +1,6 @@
 """What was changed and how to undo it, on the disk before it is done: for whoever comes after."""
 
-import fcntl
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -11,55 +9,40 @@ from typing import Any
 from slurm_ext.control import gate
 from slurm_ext.control.cpu import undo
 from slurm_ext.control.errors import GoneError, HostileError
+from slurm_ext.control.kept_folder import KeptFolder
 from slurm_ext.control.place import Place
-from slurm_ext.facts.errors import InputError
 from slurm_ext.node import state
-from slurm_ext.node.files import read_bounded, write_whole
 from slurm_ext.node.places import Spool
 
-MAX_BYTES = 1 << 20
 MAX_LEDGER_BYTES = 1 << 20
 
 
-class Folder:
+class Folder(KeptFolder):
     """`<spool>/control`: root's own. Raises OSError."""
 
-    def __init__(self, spool: Spool) -> None:
-        spool.prepare()
-        self.path = Path(spool.root, "control")
-        self.path.mkdir(mode=0o700, exist_ok=True)
+    given = False
 
-    def lock(self) -> int:
-        """The right to control this node, until the process ends. Raises InputError."""
-        held = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(held)
-            raise InputError(str(self.path), "another `dlqueue control` works here") from None
-        return held
+    def __init__(self, spool: Spool) -> None:
+        super().__init__(Path(spool.root, "control"), "dlqueue control")
+        self._spool = spool
+
+    def _prepare(self) -> None:
+        self._spool.prepare()
+        super()._prepare()
 
     def keep(self, jobs: Mapping[str, Any]) -> None:
-        """Note every job that was changed, or is about to be."""
-        text = json.dumps({"boot_id": state.boot_id(), "jobs": jobs})
-        write_whole(str(self.path / "kept.json"), text.encode(), durable=False)
+        """Note every job that was changed, or is about to be; no boot outlives it."""
+        self._write("kept.json", {"boot_id": state.boot_id(), "jobs": jobs}, durable=False)
 
     def restore(self) -> int:
-        """Undo what another controller left; how many jobs were concerned."""
-        path = self.path / "kept.json"
-        try:
-            kept = json.loads(read_bounded(str(path), MAX_BYTES))
-        except FileNotFoundError:
-            return 0
-        except (OSError, ValueError) as error:
-            raise InputError(str(path), f"cannot be read: {error}") from None
-        jobs = kept["jobs"] if kept["boot_id"] == state.boot_id() else {}
+        """Undo what another controller left; how many jobs were concerned. Raises InputError."""
+        jobs: dict[str, Any] = self._kept(_of_this_boot, dict)
         for entry in jobs.values():
             with suppress(GoneError, OSError):
                 undo(Place(**entry["place"]), entry["share"])
             with suppress(GoneError, HostileError):
                 gate.as_written(entry["run_dir"], uid=entry["place"]["uid"])
-        path.unlink()
+        (self.path / "kept.json").unlink(missing_ok=True)
         return len(jobs)
 
     def note(self, entry: Mapping[str, Any]) -> None:
@@ -71,14 +54,6 @@ class Folder:
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
 
-    def tell(self, status: Mapping[str, Any]) -> None:
-        """What `dlqueue control status` shows."""
-        write_whole(str(self.path / "status.json"), json.dumps(status).encode(), durable=False)
 
-    def told(self) -> dict[str, Any] | None:
-        """The last status; None: there is none."""
-        try:
-            found = json.loads(read_bounded(str(self.path / "status.json"), MAX_BYTES))
-        except (OSError, ValueError):
-            return None
-        return dict(found)
+def _of_this_boot(kept: Any) -> dict[str, Any]:
+    return dict(kept["jobs"]) if kept["boot_id"] == state.boot_id() else {}

@@ -8,7 +8,6 @@ import errno
 import fcntl
 import logging
 import os
-import stat
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -16,10 +15,10 @@ from pathlib import Path
 
 from slurm_ext.facts.errors import RecordError
 from slurm_ext.facts.moves import KINDS, Move, line_of
+from slurm_ext.facts.owned import appendable, make_folder
 
 MOST_KEPT = 10_000  # lines in memory while the disk is full
 LOCK_TRIES, LOCK_WAIT_S = 100, 0.02  # a write with its fsync takes some milliseconds
-_HOW = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 log = logging.getLogger("dlqueue.ledger")
 
 
@@ -67,9 +66,9 @@ class Ledger:
 
     def _append(self, lines: bytes) -> None:
         """All of them, or OSError: then they are written again, and the reader knows them by id."""
-        _make(self._folder)
+        make_folder(self._folder)
         day = time.strftime("%Y%m%d", time.gmtime(self._clock()))
-        file = _open(self._folder / f"{self._kind}-{day}.jsonl")
+        file = appendable(self._folder / f"{self._kind}-{day}.jsonl", mode=0o640)
         try:
             _lock(file)
             view = memoryview(_after_torn(file) + lines)
@@ -83,33 +82,6 @@ class Ledger:
         if what != self._said:
             log.warning("%s", what)
             self._said = what
-
-
-def _make(folder: Path) -> None:
-    """The folder; it and its files are the keeper's, also where root writes them."""
-    try:
-        folder.mkdir(mode=0o750, parents=True)
-    except FileExistsError:
-        return
-    owner = folder.parent.stat()
-    if os.geteuid() == 0:
-        os.chown(folder, owner.st_uid, owner.st_gid)
-
-
-def _open(path: Path) -> int:
-    """The file for appending; a new one is its folder's owner's. Raises OSError."""
-    try:
-        file = os.open(path, _HOW | os.O_CREAT | os.O_EXCL, 0o640)
-    except FileExistsError:
-        file = os.open(path, _HOW)
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            os.close(file)
-            raise OSError(f"{path} is no file") from None
-        return file
-    owner = path.parent.stat()
-    if os.geteuid() == 0:
-        os.fchown(file, owner.st_uid, owner.st_gid)
-    return file
 
 
 def _lock(file: int) -> None:

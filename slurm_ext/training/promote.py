@@ -10,6 +10,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from slurm_ext.facts.errors import ModelError
+from slurm_ext.facts.owned import give, make_folder
 
 BETTER = 0.99  # of the incumbent's error: a smaller gain is chance
 COVERAGE = (0.8, 1.0)
@@ -55,7 +56,7 @@ def install(
     A model is never overwritten; one that is there and damaged is none. Raises ModelError.
     """
     try:
-        models.mkdir(parents=True, exist_ok=True)
+        make_folder(models, mode=0o755)
         if not _whole(models / name, check):
             _write(models / name, files, check)
         point(models / "current", name)
@@ -85,6 +86,8 @@ def _write(folder: Path, files: Mapping[str, bytes], check: Check) -> None:
                 os.fsync(file.fileno())
             (draft / name).chmod(0o644)  # weights are no secret, and who trains is not who serves
         draft.chmod(0o755)
+        for path in (draft, *draft.iterdir()):
+            give(path)
         check(draft)
         _sync(draft)
         draft.rename(folder)
@@ -97,6 +100,7 @@ def point(link: Path, name: str) -> None:
     fresh = link.with_name(f".{link.name}-{os.getpid()}")
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(name)
+    give(fresh)
     fresh.replace(link)
 
 

@@ -204,14 +204,16 @@ def test_the_knob() -> None:
 def test_a_torn_or_old_note_of_changes(spool: Spool) -> None:
     """Of another boot there is nothing to undo; a torn one is named, not guessed at."""
     folder = Folder(spool)
+    os.close(folder.lock())
     folder.keep({"1.0": {"share": {}, "place": {}, "run_dir": "/nonexistent"}})
     path = folder.path / "kept.json"
     path.write_text(path.read_text().replace(state.boot_id(), "another"))
     assert folder.restore() == 0
     assert folder.restore() == 0
-    path.write_text("{")
-    with pytest.raises(InputError, match=r"kept\.json: cannot be read"):
-        folder.restore()
+    for torn in ("{", "[]", "{}"):
+        path.write_text(torn)
+        with pytest.raises(InputError, match=r"kept\.json: cannot be used"):
+            folder.restore()
 
 
 def test_three_failing_rounds_stop_it(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,7 @@ def test_earlier_models_do_not_fill_the_disk(tmp_path: Path) -> None:
 def test_a_full_or_foreign_disk_is_said(tmp_path: Path) -> None:
     """A ModelError with the place and the reason, for every kind alike."""
     (tmp_path / "models").write_text("a file")
-    with pytest.raises(ModelError, match=r"models: cannot be written: File exists"):
+    with pytest.raises(ModelError, match=r"models: cannot be written: Not a directory"):
         install(tmp_path / "models", "one", {"a.json": b"1"})
     with pytest.raises(ModelError, match=r"models/x: cannot be written: Not a directory"):
         served(tmp_path / "models" / "x", "1")
