@@ -2,6 +2,7 @@
 
 What sacct knows is names, sizes, times and the end; TotalCPU is the CPU time of the whole job, and
 is laid equally to its nodes. Where AdminComment has a summary of jobstats, that counts instead.
+Energy is sacct_energy.py's.
 Columns: sacct(1); states: sacct(1), JOB STATE CODES.
 """
 
@@ -13,6 +14,7 @@ from typing import Any
 
 from slurm_ext.facts.records import Outcome
 from slurm_ext.facts.units import parse_memory, parse_minutes, parse_tres
+from slurm_ext.history import sacct_energy
 from slurm_ext.history.jobstats import NoSummaryError, counters_of, summary_of
 
 NEEDED = ("JobIDRaw", "State", "Submit", "Start", "End")
@@ -20,7 +22,7 @@ COLUMNS = (
     *NEEDED,
     *("Cluster", "JobID", "JobName", "User", "UID", "Account", "Partition", "ExitCode"),
     *("Timelimit", "NCPUS", "NNodes", "AllocTRES", "NodeList", "WorkDir", "TotalCPU"),
-    "AdminComment",
+    *("AdminComment", sacct_energy.COLUMN),
 )
 SOURCE = "sacct"
 STEPS, NEVER_RAN, NOT_ENDED = "steps of jobs", "never ran", "not ended yet"
@@ -60,6 +62,7 @@ def records_of(
         "outcome": {"state": _outcome(state), "source": SOURCE, **_exit(line.get("ExitCode", ""))},
     }
     used = _cpu_time(line.get("TotalCPU", ""), len(nodes))
+    energy = sacct_energy.counters_of(line, len(nodes))
     whose = _identity(line, cluster)
     run = f"{SOURCE}-{whose['cluster']}-{whose['job_id']}-{times['start_s']:.0f}"
     return [
@@ -67,7 +70,7 @@ def records_of(
             **base,
             "record_id": f"{run}-{node}",
             "identity": {**whose, "node": node},
-            "counters": counters_of(summary.get(node)) if summary else used,
+            "counters": [*(counters_of(summary.get(node)) if summary else used), *energy],
         }
         for node in nodes
     ], said

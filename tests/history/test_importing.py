@@ -135,6 +135,40 @@ def test_a_damaged_summary_costs_only_itself(history: History, comment: str) -> 
     assert ("n1", "cpu_user", "sacct/TotalCPU") in counted(history)
 
 
+@pytest.mark.parametrize(
+    ("said", "joules"),
+    [
+        ({"ConsumedEnergyRaw": "7200000"}, 3.6e6),
+        ({"ConsumedEnergyRaw": "7200000", "ConsumedEnergy": "7.20M", "AdminComment": ""}, 3.6e6),
+        ({"ConsumedEnergyRaw": "", "ConsumedEnergy": "12.35M"}, 6.175e6),
+        ({"AllocTRES": "cpu=8,energy=5000,mem=32G"}, 2500.0),
+        ({"ConsumedEnergyRaw": "800", "AdminComment": packed(SUMMARY)}, 400.0),
+        ({}, None),
+        ({"ConsumedEnergyRaw": "0"}, None),
+        ({"ConsumedEnergyRaw": "0", "ConsumedEnergy": "0"}, None),
+        ({"ConsumedEnergyRaw": "18446744073709551614"}, None),
+        ({"AllocTRES": "cpu=8,energy=18446744073709551614,mem=32G"}, None),
+    ],
+)
+def test_energy_is_taken_where_slurm_measured_it(
+    history: History, said: dict[str, str], joules: float | None
+) -> None:
+    """Joules of the whole node, an equal part each; 0 and Slurm's `no value` are none at all."""
+    columns = (*COLUMNS, "ConsumedEnergy")
+    lines = [(2, [{**JOB, **said}.get(name, "") for name in columns])]
+    assert take(history, columns, lines, SITE, now_s=2e9).jobs == 1
+    assert rows(history, "node_energy_j, gpu_energy_j") == [(joules, None)] * 2
+
+
+@pytest.mark.parametrize("text", ["-5", "12 J", "1e9", "N/A", "٣"])
+def test_what_is_no_energy_is_told_with_its_line(history: History, text: str) -> None:
+    """The job is not taken with a figure that nobody can read."""
+    tally = taken(history, {**JOB, "ConsumedEnergyRaw": text})
+    assert (tally.jobs, rows(history, "id")) == (0, [])
+    assert "line 2: ConsumedEnergyRaw is" in tally.bad[0]
+    assert "expected joules" in tally.bad[0]
+
+
 @pytest.mark.parametrize("comment", ["", "JS1:None", "JS1:Short", "a word of the site's"])
 def test_no_summary_is_no_fault(history: History, comment: str) -> None:
     """Jobs too short for jobstats, and comments of others."""

@@ -77,20 +77,38 @@ def test_the_qos_really_rejects(slurm: Sandbox) -> None:
     assert "QOSMaxCpuPerJobLimit" in done.stderr
 
 
-def test_earlier_jobs_are_imported_from_slurmdbd(slurm: Sandbox, tmp_path: Path) -> None:
-    """A history that begins today knows what ran before it, a name with a bar in it too."""
-    job_id, _ = slurm.sbatch("-J", "a|b", script="#!/bin/bash\nexit 3\n")
-    config = tmp_path / "dlqueue.toml"
-    config.write_text(f'[paths]\nstate_dir = "{tmp_path}"\n')
+def imported(slurm: Sandbox, folder: Path, job_id: int, columns: str) -> list[tuple[object, ...]]:
+    """A job's runs after an import into a history in `folder`."""
+    config = folder / "dlqueue.toml"
+    config.write_text(f'[paths]\nstate_dir = "{folder}"\n')
     command = [sys.executable, "-m", "slurm_ext.cli", "history", "import", "--since", "2d"]
+    slurm.run([*command, "--config", str(config)])
+    with open_history(folder / "history.db", read_only=True) as history:
+        sql = f"SELECT {columns} FROM runs WHERE job_id = ?"
+        return history.conn.execute(sql, (job_id,)).fetchall()
 
-    def imported() -> list[tuple[object, ...]]:
-        slurm.run([*command, "--config", str(config)])
-        sql = "SELECT job_name, state, exit_code, cpus, num_nodes FROM runs WHERE job_id = ?"
-        with open_history(tmp_path / "history.db", read_only=True) as history:
-            return history.conn.execute(sql, (job_id,)).fetchall()
 
-    assert until(imported, "slurmdbd never tells of the job") == [("a|b", "FAILED", 3, 1, 1)]
+def test_earlier_jobs_are_imported_from_slurmdbd(slurm: Sandbox, tmp_path: Path) -> None:
+    """A history that begins today knows what ran before it, a name with a bar in it too.
+
+    Nothing measures energy here, of which Slurm says 0: that is no figure.
+    """
+    job_id, _ = slurm.sbatch("-J", "a|b", script="#!/bin/bash\nexit 3\n")
+    columns = "job_name, state, exit_code, cpus, num_nodes, node_energy_j"
+    found = until(lambda: imported(slurm, tmp_path, job_id, columns), "the job is never told")
+    assert found == [("a|b", "FAILED", 3, 1, 1, None)]
+    energy(slurm, job_id, 7200)
+    (tmp_path / "anew").mkdir()
+    assert imported(slurm, tmp_path / "anew", job_id, "node_energy_j") == [(7200.0,)]
+
+
+def energy(slurm: Sandbox, job_id: int, joules: int) -> None:
+    """As a meter would have left it in slurmdbd: TRES 3 of the job."""
+    table = f"{slurm.settings['site.cluster']}_job_table"
+    sql = f"UPDATE {table} SET tres_alloc = CONCAT(tres_alloc, ',3={joules}') WHERE id_job={job_id}"
+    socket = f"--socket={slurm.layout.run}/mysql.sock"
+    words = ["--no-defaults", socket, f"-u{slurm.plan.user}", "-psandbox", "slurm_acct_db"]
+    slurm.run(["mariadb", *words, "-e", sql])
 
 
 def test_without_known_limits_nothing_is_raised(slurm: Sandbox) -> None:
