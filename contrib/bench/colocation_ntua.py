@@ -18,6 +18,7 @@ from colocation_metrics import (  # type: ignore[import-not-found]
     Array,
     Result,
     Told,
+    joined,
     scores,
     wanted,
 )
@@ -65,12 +66,13 @@ def _whole(known: Runs, asked: Runs, *, quick: bool) -> Told:
     """Intervals by what was missed, among the known runs, of those that were as new."""
     trees = {"trees": QUICK_TREES} if quick else {}
     ways = {name: way[: QUICK_FOLDS if quick else None] for name, way in folds(known).items()}
-    mean = foretell(known, asked, **trees)
-    low, high = np.empty_like(mean), np.empty_like(mean)
+    told = foretell(known, asked, **trees)
+    low, high = np.empty_like(told.mean), np.empty_like(told.mean)
     for name, rows in _novelty(known, asked).items():
         if rows.any():
-            low[rows], high[rows] = missed(known, ways[name], trees=MISS_TREES).ends(mean[rows])
-    return _told(asked, mean, low, high, _baselines(known, asked, quick=quick))
+            ends = missed(known, ways[name], trees=MISS_TREES).ends(told)
+            low[rows], high[rows] = (end[rows] for end in ends)
+    return _told(asked, told.mean, low, high, _baselines(known, asked, quick=quick))
 
 
 def _novelty(known: Runs, asked: Runs) -> dict[str, Rows]:
@@ -98,17 +100,14 @@ def _left_out(every: Runs, way: list[Any], *, quick: bool) -> Told:
     """Each part by the others; its interval by what the other parts were missed by."""
     parts = [(every.take(learn), every.take(ask)) for _, learn, ask in way]
     trees = {"trees": QUICK_TREES} if quick else {}
-    means = [foretell(learn, ask, **trees) for learn, ask in parts]
-    off = [misses(mean, ask.speed)[~ask.alone] for mean, (_, ask) in zip(means, parts, strict=True)]
+    each = [foretell(learn, ask, **trees) for learn, ask in parts]
+    off = [misses(one, ask.speed)[~ask.alone] for one, (_, ask) in zip(each, parts, strict=True)]
     told = []
-    for at, (mean, (learn, ask)) in enumerate(zip(means, parts, strict=True)):
-        miss = Miss(np.concatenate([one for place, one in enumerate(off) if place != at]))
-        low, high = miss.ends(mean)
-        told.append(_told(ask, mean, low, high, _baselines(learn, ask, quick=quick)))
-    return Told(
-        *(np.concatenate([getattr(one, part) for one in told]) for part in Told.__slots__[:4]),
-        {name: np.concatenate([one.baselines[name] for one in told]) for name in told[0].baselines},
-    )
+    for at, (one, (learn, ask)) in enumerate(zip(each, parts, strict=True)):
+        miss = Miss(np.concatenate([rest for place, rest in enumerate(off) if place != at]))
+        low, high = miss.ends(one)
+        told.append(_told(ask, one.mean, low, high, _baselines(learn, ask, quick=quick)))
+    return joined(told)
 
 
 def _told(asked: Runs, mean: Array, low: Array, high: Array, others: dict[str, Array]) -> Told:
@@ -128,5 +127,6 @@ def _baselines(known: Runs, asked: Runs, *, quick: bool) -> dict[str, Array]:
         for name in (QUICK_METHODS if quick else METHODS)
     }
     found["product_of_singles"] = product(known, asked)
-    found["ours_not_told_who"] = foretell(known, blind(asked), trees=QUICK_TREES if quick else 80)
+    trees = {"trees": QUICK_TREES} if quick else {}
+    found["ours_not_told_who"] = foretell(known, blind(asked), **trees).mean
     return found

@@ -1,9 +1,10 @@
 """How nginx fares beside noisy neighbours, from counters of the run and from who is there.
 
-Five forests are averaged in logs: counters relative to the campaign's own quiet runs; what they say
-of the prior's miss; counters core by core as they are, with who is beside, once of logs and once of
-speeds; and what those say of the prior's miss. The prior is the product of what each kind of
-neighbour does alone, learnt from runs of one kind: model/composition.py's idea, for a percentile.
+Averaged in logs: a Gaussian process (colocation_ntua_process.py; it goes on beyond what was met, so
+it counts twice), trees over counters core by core with who is beside, and trees over what those
+counters say of the prior's miss. The prior is the product of what each kind of neighbour does
+alone, learnt from runs of one kind: model/composition.py's idea, for a percentile. Who is beside is
+not known: a process and trees over counters relative to the campaign's own quiet runs.
 Which ones: by families, campaigns and counts left out of the development table.
 """
 
@@ -12,56 +13,89 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from colocation_metrics import Array  # type: ignore[import-not-found]  # beside this file
-from colocation_ntua_table import KINDS, Runs, relative  # type: ignore[import-not-found]
+from colocation_ntua_names import KINDS  # type: ignore[import-not-found]
+from colocation_ntua_process import process  # type: ignore[import-not-found]
+from colocation_ntua_table import Runs, relative  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
 RATE_WIDTH = 0.35  # of the log of the request rate: runs at a near rate count more
 FAR = 0.01  # and those at any other a little
 TREES, LEAF, COLUMNS = 80, 2, 0.4
 LOWEST = 0.01
-LOW_Q, HIGH_Q = 0.04, 0.94  # of misses: nearly nine in ten between; runs alone add to them
-FLOOR_WIDTH = 0.03
+INSIDE = 0.9  # of misses; both ways alike, for what is far may be off either way
+LEAST_WIDTH, LEAST_SPAN = 0.01, 0.03
 Rows = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
+class Foretold:
+    """Speeds, and how far off the process believes their logs to be (a standard deviation)."""
+
+    mean: Array
+    sd: Array
+
+    @property
+    def scale(self) -> Array:
+        """How far a speed is off in general: the more the farther it is from anything met.
+
+        Least near 0 and near 1, beyond which hardly any speed is.
+        """
+        middle = np.clip(self.mean, 0.0, 1.05)
+        return np.asarray(LEAST_WIDTH + (LEAST_SPAN + middle * (1.1 - middle)) * self.sd)
+
+
+@dataclass(frozen=True, slots=True)
 class Miss:
-    """Misses of rows that were foretold without their like, in widths of `scale`."""
+    """Misses of rows that were foretold without their like, in widths of `Foretold.scale`."""
 
     misses: Array
 
-    def ends(self, told: Array) -> tuple[Array, Array]:
+    def ends(self, told: Foretold) -> tuple[Array, Array]:
         """The 90 % interval."""
-        wide = scale(told)
-        low, high = np.quantile(self.misses, [LOW_Q, HIGH_Q])
-        return np.maximum(told + low * wide, LOWEST), told + high * wide
+        half = np.quantile(np.abs(self.misses), INSIDE) * told.scale
+        return np.maximum(told.mean - half, LOWEST), told.mean + half
 
 
-def foretell(train: Runs, asked: Runs, *, seed: int = 0, trees: int = TREES) -> Array:
+def foretell(train: Runs, asked: Runs, *, seed: int = 0, trees: int = TREES) -> Foretold:
     """Speeds of `asked`; those without a neighbour are at their own."""
+    logs, sds = np.zeros(len(asked)), np.zeros(len(asked))
+    named = np.isfinite(asked.beside).all(axis=1)
+    for rows, way in ((named, _named), (~named, _unnamed)):
+        if (rows & ~asked.alone).any():
+            part = rows | asked.alone  # they show how quiet it is there
+            logs[part], sds[part] = way(train, asked.take(part), seed, trees)
+    return Foretold(np.where(asked.alone, 1.0, np.exp(logs)), np.where(asked.alone, 0.0, sds))
+
+
+def _named(train: Runs, asked: Runs, seed: int, trees: int) -> tuple[Array, Array]:
+    """Logs and their standard deviations where the neighbours are known."""
+    train = train.take(np.isfinite(train.beside).all(axis=1))
     own, other = product(train, train, apart=True), product(train, asked)
-    both = list(zip((train, asked), (own, other), strict=True))
-    counters = [_counters(one, (train, asked)) for one in (train, asked)]
+    plain = [np.column_stack([one.context, one.beside, one.plain]) for one in (train, asked)]
     with_prior = [
-        np.column_stack([columns, np.log(prior), _many(one)])
-        for columns, (one, prior) in zip(counters, both, strict=True)
+        np.column_stack([one.context, one.beside.sum(axis=1), np.log(prior), one.plain])
+        for one, prior in ((train, own), (asked, other))
     ]
-    plain = [np.column_stack([one.context, one.beside, one.plain]) for one, _ in both]
-    plain_prior = [
-        np.column_stack([one.context, _many(one), np.log(prior), one.plain]) for one, prior in both
-    ]
-    logs = np.log(np.maximum(train.speed, LOWEST))
-    missed = logs - np.log(own)
+    missed = _logs(train.speed) - np.log(own)
+    middle, sds = process(train, asked)
     made = [
-        _forest(counters, logs, seed, trees),
+        middle, middle,
+        _logs(_forest(plain, train.speed, seed, trees, columns=1.0)),
         np.log(other) + _forest(with_prior, missed, seed + 1, trees),
-        _forest(plain, logs, seed + 2, trees),
-        np.log(np.maximum(_forest(plain, train.speed, seed + 3, trees), LOWEST)),
-        np.log(other) + _forest(plain_prior, missed, seed + 4, trees),
-    ]
-    known = np.isfinite(asked.beside).all(axis=1)
-    middle = np.where(known, np.mean(made, axis=0), made[0])
-    return np.where(asked.alone, 1.0, np.exp(middle))
+    ]  # fmt: skip
+    return np.mean(made, axis=0), sds
+
+
+def _unnamed(train: Runs, asked: Runs, seed: int, trees: int) -> tuple[Array, Array]:
+    """The same where counters alone have to tell."""
+    middle, sds = process(train, asked, named=False)
+    counters = [_counters(one, (train, asked)) for one in (train, asked)]
+    made = [middle, _forest(counters, _logs(train.speed), seed, trees)]
+    return np.mean(made, axis=0), sds
+
+
+def _logs(speeds: Array) -> Array:
+    return np.asarray(np.log(np.maximum(speeds, LOWEST)))
 
 
 def product(train: Runs, asked: Runs, *, apart: bool = False) -> Array:
@@ -116,19 +150,15 @@ def missed(runs: Runs, ways: list[tuple[str, Rows, Rows]], *, trees: int) -> Mis
     """What is missed of rows beside somebody, each foretold by the others of its way."""
     found = []
     for _, learn, ask in ways:
-        asked = runs.take(ask & ~runs.alone)
-        found.append(misses(foretell(runs.take(learn), asked, trees=trees), asked.speed))
+        asked = runs.take(ask)
+        told = foretell(runs.take(learn), asked, trees=trees)
+        found.append(misses(told, asked.speed)[~asked.alone])
     return Miss(np.concatenate(found))
 
 
-def misses(told: Array, measured: Array) -> Array:
-    """In widths of `scale`."""
-    return np.asarray((measured - told) / scale(told))
-
-
-def scale(told: Array) -> Array:
-    """How far a speed is off in general: least near 0 and near 1."""
-    return FLOOR_WIDTH + np.clip(told, 0.0, 1.05) * (1.1 - np.clip(told, 0.0, 1.05))
+def misses(told: Foretold, measured: Array) -> Array:
+    """In widths of its scale."""
+    return np.asarray((measured - told.mean) / told.scale)
 
 
 def blind(asked: Runs) -> Runs:
@@ -140,17 +170,15 @@ def _counters(asked: Runs, everyone: tuple[Runs, ...]) -> Array:
     return np.column_stack([asked.context, relative(asked, everyone), asked.raw])
 
 
-def _many(asked: Runs) -> Array:
-    return np.asarray(asked.beside.sum(axis=1))
-
-
-def _forest(columns: list[Array], target: Array, seed: int, trees: int) -> Array:
+def _forest(
+    rows: list[Array], target: Array, seed: int, trees: int, *, columns: float = COLUMNS
+) -> Array:
     from sklearn.ensemble import ExtraTreesRegressor
 
     model = ExtraTreesRegressor(
-        trees, min_samples_leaf=LEAF, max_features=COLUMNS, random_state=seed, n_jobs=1
+        trees, min_samples_leaf=LEAF, max_features=columns, random_state=seed, n_jobs=1
     )
-    learn, ask = filled(*columns)
+    learn, ask = filled(*rows)
     return np.asarray(model.fit(learn, target).predict(ask), dtype=np.float64)
 
 

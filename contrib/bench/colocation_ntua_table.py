@@ -5,7 +5,6 @@ whose is not told), requests offered, replicas, and who is beside (the scheduler
 every latency, throughput and error count, for they are the target itself or its consequence.
 """
 
-import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 from colocation_metrics import Array  # type: ignore[import-not-found]  # beside this file
+from colocation_ntua_names import neighbours  # type: ignore[import-not-found]
 from colocation_tables import Cells, known, number, positive, read  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
 FILE = "ntua_nginx_pcm.csv.gz"
 COLUMNS = ("FolderID", "Replicas", "Interference_Name", "Interference_Category", "offered_rps",
            "norm_perf_p99")  # fmt: skip
-KINDS = ("cpu", "l3", "mem")
 CORES, MOST_RATIO = 8, 50.0
 _CORE = ("C0respct", "C6respct", "IPC", "L3MISS", "PhysIPC", "PhysIPCpct")
 _SYSTEM = (
@@ -31,8 +30,6 @@ NAMES = (
     *(f"mean_{name}" for name in _SYSTEM),
     *(f"mean_Core{core}_{name}" for name in _CORE for core in range(CORES)),
 )
-_PODS = re.compile(r"(?<![a-z0-9])(\d+)[\W_x]*(?:[a-z-]+[\W_]+){0,2}?(cpu|l3|mem)")
-_LABEL = re.compile(r"(cpu|l3|mem)[a-z]*_?(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +73,6 @@ def runs(folder: Path) -> tuple[Runs, list[str]]:
         plain,
     )
     return made, skipped
-
-
-def neighbours(row: Cells) -> list[float]:
-    """How many of each of KINDS, by the scenario's name; NaN where it cannot be told."""
-    if row["Interference_Category"].lower() == "baseline":
-        return [0.0] * len(KINDS)
-    name, label = row["Interference_Name"].lower(), (row.get("Scenario_Label") or "").lower()
-    found = [(kind, int(many)) for many, kind in _PODS.findall(name)]
-    found = found or [(kind, int(many)) for kind, many in _LABEL.findall(f"{label} {name}")]
-    if not found:
-        return [np.nan] * len(KINDS)
-    return [float(sum(many for kind, many in found if kind == one)) for one in KINDS]
 
 
 def relative(asked: Runs, everyone: Sequence[Runs]) -> Array:

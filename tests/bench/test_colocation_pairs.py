@@ -8,6 +8,8 @@ import colocation_gavel as gavel  # type: ignore[import-not-found]
 import colocation_new_gpu as new_gpu  # type: ignore[import-not-found]
 import colocation_ntua as ntua  # type: ignore[import-not-found]
 import colocation_ntua_model as ntua_model  # type: ignore[import-not-found]
+import colocation_ntua_names as ntua_names  # type: ignore[import-not-found]
+import colocation_ntua_process as ntua_process  # type: ignore[import-not-found]
 import colocation_ntua_table as ntua_table  # type: ignore[import-not-found]
 import numpy as np
 import pytest
@@ -95,6 +97,9 @@ def test_without_any_pair_the_other_gpus_answer(tmp_path: Path) -> None:
         ("1_stress-ng_l3_pod", "L3", [0, 1, 0]),
         ("1_iBench_CPU_pod_3_stress-ng_l3_pods", "Other", [1, 3, 0]),
         ("1xCPU_2xmemBW", "Mix", [1, 0, 2]),
+        ("CPU2_L3_1", "Mix", [2, 1, 0]),
+        ("iBench_CPU_pod_and_iBench_memBW_pod", "Mix", [1, 0, 1]),
+        ("Mix1_2_CPU_1_CPU", "Other", [3, 0, 0]),
     ],
 )
 def test_neighbours_are_read_from_the_scenarios_name(
@@ -102,13 +107,21 @@ def test_neighbours_are_read_from_the_scenarios_name(
 ) -> None:
     """Each kind with its number."""
     row = {"Interference_Name": name, "Interference_Category": category}
-    assert ntua_table.neighbours(row) == expected
+    assert ntua_names.neighbours(row) == expected
 
 
-def test_a_name_that_tells_nobody_is_not_nobody() -> None:
-    """It is not known, and counters alone answer."""
-    row = {"Interference_Name": "mix_4", "Interference_Category": "Other"}
-    assert np.isnan(ntua_table.neighbours(row)).all()
+@pytest.mark.parametrize("name", ["mix_4", "1_CPU_1_L2", "CPU_2_3", "4_iBench_L2_pods"])
+def test_a_name_that_does_not_tell_all_is_not_nobody(name: str) -> None:
+    """It is not known who is there, and counters alone answer."""
+    row = {"Interference_Name": name, "Interference_Category": "Other"}
+    assert np.isnan(ntua_names.neighbours(row)).all()
+
+
+def test_the_label_tells_where_the_name_does_not_count() -> None:
+    """A name of kinds without numbers, beside a label with them."""
+    row = {"Interference_Name": "CPU_L3_mix", "Interference_Category": "Mix"}
+    row["Scenario_Label"] = "CPU2_L3_3"
+    assert ntua_names.neighbours(row) == [2, 3, 0]
 
 
 def runs(folder: Path, campaigns: tuple[str, ...] = ("X_1", "X_2", "Y_1")) -> ntua_table.Runs:
@@ -140,7 +153,7 @@ def test_unseen_campaigns_are_foretold(tmp_path: Path) -> None:
     every = runs(tmp_path)
     for _, learn, ask in ntua_model.folds(every)["campaigns"]:
         asked = every.take(ask)
-        told = ntua_model.foretell(every.take(learn), asked, trees=10)
+        told = ntua_model.foretell(every.take(learn), asked, trees=10).mean
         assert (told[asked.alone] == 1.0).all()
         assert np.abs(told - asked.speed).mean() < 0.08
 
@@ -152,6 +165,35 @@ def test_the_product_is_of_what_each_kind_does_alone(tmp_path: Path) -> None:
     mixed.beside[:, 1] = 1
     told = ntua_model.product(every, mixed)
     assert told == pytest.approx(np.full(len(told), 0.8**2 * 0.6), rel=0.1)
+
+
+def test_who_is_not_named_is_told_by_counters(tmp_path: Path) -> None:
+    """Not worse than by half of what speeds differ, and with a finite interval."""
+    every = runs(tmp_path)
+    _, learn, ask = ntua_model.folds(every)["campaigns"][0]
+    asked = ntua_model.blind(every.take(ask))
+    told = ntua_model.foretell(every.take(learn), asked, trees=10)
+    assert np.abs(told.mean - asked.speed).mean() < every.speed.std() / 2
+    assert np.isfinite(told.scale).all()
+
+
+def test_the_process_goes_on_beyond_what_was_met(tmp_path: Path) -> None:
+    """More neighbours than ever slow further down, and it is told that this is far away."""
+    every = runs(tmp_path)
+    many = every.beside.sum(axis=1)
+    learn, near, far = (every.take(rows) for rows in (many <= 2, many == 2, many == 3))
+    (told, sds), (at_two, sds_there) = (ntua_process.process(learn, ask) for ask in (far, near))
+    assert told.mean() < at_two.mean() - 0.15
+    assert sds.min() > sds_there.max()
+
+
+def test_what_was_missed_makes_the_interval() -> None:
+    """Nine of ten misses fit into it, and it is the wider the less is known."""
+    told = ntua_model.Foretold(np.full(2, 0.5), np.array([0.2, 0.6]))
+    low, high = ntua_model.Miss(np.linspace(-1, 1, 101)).ends(told)
+    assert high - told.mean == pytest.approx(0.9 * told.scale)
+    assert low == pytest.approx(2 * told.mean - high)
+    assert told.scale[1] > 2 * told.scale[0]
 
 
 def test_folds_share_no_campaign(tmp_path: Path) -> None:
