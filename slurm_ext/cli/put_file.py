@@ -10,9 +10,15 @@ MODE = 0o640  # other users' job names are private
 
 
 def put_file(path: Path, text: str) -> None:
-    """Write `path`; where that fails, what stood there still does. Raises InputError."""
+    """Write `path`; where that fails, what stood there still does. Raises InputError.
+
+    A device or a pipe is written to, never replaced: root's `--output /dev/null` left a plain file.
+    """
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+            return
         _write(beside, text)
         beside.replace(path)
         _sync(path.parent)

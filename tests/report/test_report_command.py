@@ -292,6 +292,20 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_device_or_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+    """`--output /dev/null`, as root too, or /dev/stdout behind a link: it is no file to replace."""
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    put_file(link, "text")
+    assert os.read(reading, 10) == b"text"
+    os.close(reading)
+    assert (pipe.is_fifo(), link.is_symlink()) == (True, True)
+    with pytest.raises(InputError, match="cannot be written: Is a directory"):
+        put_file(tmp_path, "text")
+
+
 def test_the_old_report_stays_where_the_disk_is_full(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
