@@ -7,8 +7,10 @@ WORKERS = 2
 demo: .venv/ready-for-demo
 	.venv/bin/dlqueue demo
 
+# Thousands of processes start: none of them compiles the package anew, whatever the environment says.
+test: export PYTHONDONTWRITEBYTECODE =
 test: check
-	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --hypothesis-profile ci
 
 check: .venv/ready-for-test
 	.venv/bin/ruff check .

@@ -40,7 +40,13 @@ class Numbers(Dataset[Any]):
         return torch.tensor(index)
 
 
-@settings(max_examples=30, deadline=None, database=None, phases=[Phase.generate])
+@settings(
+    max_examples=30,
+    deadline=None,
+    database=None,
+    derandomize="SAME_EXAMPLES" in os.environ,
+    phases=[Phase.generate],
+)
 @given(data=st.data())
 def test(data: st.DataObject) -> None:
     """Every sample once and in the order that the sampler gave, whatever happens meanwhile."""
