@@ -56,6 +56,30 @@ def errors(predicted: Array, measured: Array) -> dict[str, float | None]:
     }
 
 
+def least_error(log_sds: Array) -> float | None:
+    """Median error in per cent of what is never wrong, by the measurements' own noise.
+
+    Null where no noise is known.
+    """
+    from scipy.stats import norm
+
+    if not log_sds.any():
+        return None
+    low, high = 0.0, 10.0 * float(log_sds.max())
+    for _ in range(50):
+        middle = (low + high) / 2
+        inside = 2 * norm.cdf(middle / np.maximum(log_sds, 1e-12)) - 1
+        low, high = (middle, high) if inside.mean() < 0.5 else (low, middle)
+    return 100 * middle
+
+
+def by_chance(rows: int) -> list[float]:
+    """Shares inside that right 90 % intervals have nine times in ten, were the rows independent."""
+    from scipy.stats import binom
+
+    return [float(binom.ppf(level, rows, 0.9)) / rows for level in (0.05, 0.95)]
+
+
 def _r2(predicted: Array, measured: Array) -> float | None:
     total = float(((measured - measured.mean()) ** 2).sum())
     return 1 - float(((predicted - measured) ** 2).sum()) / total if total else None

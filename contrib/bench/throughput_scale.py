@@ -9,6 +9,7 @@ Nothing is learnt from the job that is predicted: where the training folder has 
 the same GPU type (or the same pipeline), all its series are left out. Every job is thus predicted
 from others, whether both folders are the same (leave one job out) or not. `gavel_scaling.csv` knows
 two models only: what is learnt for it also learns from `pollux_sia_steptime.csv.gz`.
+`nothing_learnt` is what `dlqueue predict` answers from: our curve without other jobs.
 """
 
 import argparse
@@ -21,11 +22,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from throughput_metrics import (  # type: ignore[import-not-found]  # beside this file
+    by_chance,
+    errors,
+    least_error,
+)
 from throughput_scale_rules import (  # type: ignore[import-not-found]  # beside this file
     LAWS,
     Transfer,
 )
 from throughput_scale_series import (  # type: ignore[import-not-found]  # beside this file
+    WANTED_FROM,
     Series,
     Table,
     elasticflow,
@@ -55,7 +62,6 @@ STARTS = {
 PROTOCOLS = {"gpus_8_to_64": ("elasticflow", "gavel"), "threads_8_from_2_and_4": ("presto",)}
 TARGETS = {"gpus_8_to_64": 12.0, "threads_8_from_2_and_4": 2.0}
 COVERAGE = (0.88, 0.92)
-NORMAL_MEDIAN = 0.6745  # of the absolute value of a standard normal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,18 +69,16 @@ class Told:
     """What was predicted of one count of one series by every method, and what it was."""
 
     series: Series
-    count: float
     measured: float
-    noise_log_sd: float  # of the measured rate itself; 0: not known
-    low: float
-    high: float
-    rates: dict[str, float]  # by method; "ours" among them
+    noise_log_sds: tuple[float, float]  # of this rate and of the last known one; 0: not known
+    intervals: dict[str, tuple[float, float]]  # by method that has one; "ours" among them
+    rates: dict[str, float]  # by method
 
 
 def run(train: Path, test: Path, quick: bool) -> dict[str, Any]:
-    """Figures of both protocols. Raises InputError where a folder has none of the tables.
+    """Figures of both protocols; `quick`: without the baselines that are learnt.
 
-    `quick`: the baselines that are learnt are left out.
+    Raises InputError where a folder has none of the tables.
     """
     skipped: list[str] = []
     known = _read(train, skipped)
@@ -129,6 +133,7 @@ def _read(folder: Path, skipped: list[str]) -> dict[str, list[Series]]:
             continue
         skipped += table.skipped
         asked = [one for one in table.series if one.wanted]
+        skipped += [] if asked else [f"{source}: no series has a count from {WANTED_FROM} on"]
         skipped += [f"{one.job}, {one.label}: {one.lacks}" for one in asked if one.lacks]
         out[source] = [one for one in table.series if not one.lacks]
     if not out:
@@ -142,7 +147,10 @@ def _predictions(train: list[Series], test: list[Series], quick: bool) -> Iterat
     trained = {one.job for one in train}
     for series in (one for one in test if one.wanted):
         left_out = series.job if series.job in trained else None
-        fitted = fit(series.known, prior_of(series.kind, left_out))
+        fitted = {
+            "ours": fit(series.known, prior_of(series.kind, left_out)),
+            "nothing_learnt": fit(series.known, STARTS[series.kind]),
+        }
         methods = {
             name: [law(series.known, one.count) for one in series.wanted]
             for name, law in LAWS.items()
@@ -150,16 +158,14 @@ def _predictions(train: list[Series], test: list[Series], quick: bool) -> Iterat
         if not quick:
             methods |= transfer_of(left_out).rates(series)
         for place, one in enumerate(series.wanted):
-            rate, interval = fitted.rate(one.count)
-            rates = {name: rates[place] for name, rates in methods.items()}
+            told = {name: curve.rate(one.count) for name, curve in fitted.items()}
+            curves = {name: rate for name, (rate, _) in told.items()}
             yield Told(
                 series=series,
-                count=one.count,
                 measured=one.rate,
-                noise_log_sd=one.log_sd,
-                low=interval.low,
-                high=interval.high,
-                rates={"ours": rate, **rates},
+                noise_log_sds=(one.log_sd, series.known[-1].log_sd),
+                intervals={name: (each.low, each.high) for name, (_, each) in told.items()},
+                rates=curves | {name: rates[place] for name, rates in methods.items()},
             )
 
 
@@ -176,37 +182,33 @@ def _prior(train: Sequence[Series], kind: str) -> SpeedupPrior:
 
 
 def _scores(told: Sequence[Told]) -> dict[str, Any]:
-    methods = {name: _errors(told, name) for name in told[0].rates}
-    inside = sum(one.low <= one.measured <= one.high for one in told) / len(told)
-    width = float(np.median([one.high / one.low for one in told]))
-    noise = float(np.median([one.noise_log_sd for one in told])) * NORMAL_MEDIAN * 100
+    measured = np.array([one.measured for one in told])
+    methods = {
+        name: errors(np.array([one.rates[name] for one in told]), measured)
+        for name in told[0].rates
+    }
+    for name in told[0].intervals:
+        methods[name] |= _interval(told, name)
+    wanted, known = np.array([one.noise_log_sds for one in told]).T
     return {
         "n": len(told),
-        "noise_percent": noise or None,  # median error of a prediction that is never wrong
         "series": len({(one.series.job, one.series.label) for one in told}),
-        "ours": {**methods.pop("ours"), "coverage90": inside, "median_high_over_low": width},
+        "least_medape": least_error(wanted),
+        "least_medape_from_last_known": least_error(np.hypot(wanted, known)),
+        "coverage90_by_chance": by_chance(len(told)),
+        "ours": methods.pop("ours"),
         "baselines": methods,
     }
 
 
-def _errors(told: Sequence[Told], method: str) -> dict[str, float | None]:
-    """Rates are in the tables' own units; null where a figure is not defined."""
+def _interval(told: Sequence[Told], method: str) -> dict[str, float]:
+    low, high = np.array([one.intervals[method] for one in told]).T
     measured = np.array([one.measured for one in told])
-    predicted = np.array([one.rates[method] for one in told])
-    total = float(((measured - measured.mean()) ** 2).sum())
+    inside = (low <= measured) & (measured <= high)
     return {
-        "mae": float(np.abs(predicted - measured).mean()),
-        "medape": float(np.median(np.abs(predicted / measured - 1))) * 100,
-        "r2": 1 - float(((predicted - measured) ** 2).sum()) / total if total else None,
-        "spearman": _spearman(predicted, measured),
+        "coverage90": float(inside.mean()),
+        "median_high_over_low": float(np.median(high / low)),
     }
-
-
-def _spearman(left: Any, right: Any) -> float | None:
-    from scipy.stats import rankdata
-
-    a, b = rankdata(left), rankdata(right)
-    return float(np.corrcoef(a, b)[0, 1]) if a.std() and b.std() else None
 
 
 def main() -> int:
@@ -238,10 +240,8 @@ def _print(figures: dict[str, Any]) -> None:
             continue
         print(f"{protocol}: {part['n']} counts of {part['series']} series")
         for name, row in (("ours", part["ours"]), *part["baselines"].items()):
-            cells = "  ".join(
-                f"{key} {value:8.3g}" for key, value in row.items() if value is not None
-            )
-            print(f"  {name:<24}{cells}")
+            cells = (f"{key} {value:8.3g}" for key, value in row.items() if value is not None)
+            print(f"  {name:<24}{'  '.join(cells)}")
 
 
 if __name__ == "__main__":

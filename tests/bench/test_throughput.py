@@ -159,6 +159,17 @@ def test_figures_are_the_definitions() -> None:
     assert throughput_metrics.errors(measured[:1], measured[:1])["r2"] is None
 
 
+def test_the_least_error_is_the_noise_s() -> None:
+    """Half of what is never wrong is within 0.6745 sds; no noise known, no figure."""
+    assert throughput_metrics.least_error(np.full(9, 0.02)) == pytest.approx(1.349, abs=0.001)
+    assert throughput_metrics.least_error(np.zeros(3)) is None
+
+
+def test_chance_alone_moves_a_coverage() -> None:
+    """Of 26 rows right intervals may hold 21 or all."""
+    assert throughput_metrics.by_chance(26) == pytest.approx([21 / 26, 1.0])
+
+
 def test_the_whole_run_on_small_tables(tmp_path: Path) -> None:
     """Unseen training: every protocol has ours and all baselines, ours is right within 10 %."""
     known = [

@@ -1,5 +1,5 @@
 from dataclasses import replace
-from math import exp
+from math import exp, inf
 
 import numpy as np
 import pytest
@@ -7,7 +7,8 @@ import pytest
 from slurm_ext.facts.errors import ModelError
 from slurm_ext.model.speedup import Counted, fit
 from slurm_ext.model.speedup_prior import GPUS_SPLIT, from_json, to_json
-from slurm_ext.training.speedup import Jobs, calibrated, learn
+from slurm_ext.training import speedup
+from slurm_ext.training.speedup import EXPECTED, Jobs, calibrated, learn, widening
 
 COUNTS = (1, 2, 4, 8, 16)
 
@@ -50,14 +51,31 @@ def test_nothing_is_learnt_from_nothing() -> None:
     assert calibrated({}, GPUS_SPLIT, seen=4) == GPUS_SPLIT
 
 
-def test_few_outcomes_never_narrow_an_interval() -> None:
-    """Two jobs that went well are no proof."""
-    assert calibrated(floors(2, seed=3), GPUS_SPLIT, seen=4).widen >= 1
+def test_few_jobs_hardly_narrow_an_interval() -> None:
+    """Jobs that went well are proof by their number, not by how many counts they have."""
+    well = [0.2] * 40
+    assert 0.6 < widening(well, jobs=2) < 1
+    assert widening(well, jobs=2) == pytest.approx(widening(well[:4], jobs=2), abs=0.02)
+    assert widening(well, jobs=40) < 0.7 * widening(well, jobs=2)
 
 
-def test_many_outcomes_make_intervals_honest() -> None:
+def test_a_job_that_went_badly_widens_within_measure() -> None:
+    """Misses beyond all measure, even infinite ones, are believed up to a factor of five."""
+    assert 1 < widening([0.5] * 10 + [3.0] * 2, jobs=6) < 3
+    assert widening([inf] * 8, jobs=20) == 5
+
+
+def test_a_prior_that_did_justice_stays_as_wide() -> None:
+    """Misses as they should be, or none, change nothing."""
+    assert widening([], jobs=3) == 1
+    assert widening(list(EXPECTED), jobs=8) == pytest.approx(1, abs=0.01)
+
+
+def test_many_outcomes_make_intervals_honest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of jobs not learnt from, about nine in ten counts fall inside the interval."""
-    prior = calibrated(floors(12, seed=4, noise=0.03), GPUS_SPLIT, seen=4)
+    monkeypatch.setattr(speedup, "ROUNDS", 2)  # near enough, and quick
+    monkeypatch.setattr(speedup, "FOLDS", 3)
+    prior = calibrated(floors(9, seed=4, noise=0.03), GPUS_SPLIT, seen=4)
     inside = []
     for series in floors(20, seed=5, noise=0.03).values():
         fitted = fit(series[0][:3], prior)

@@ -1,16 +1,16 @@
 """The benchmark of extrapolated counts: flaws are named, and nothing leaks from the job asked."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import throughput_scale  # type: ignore[import-not-found]  # on the path by conftest.py
 
-ROOT = Path(__file__).parents[2]
-PROGRAM = ROOT / "contrib" / "bench" / "throughput_scale.py"
+from slurm_ext.model import sampling
+from slurm_ext.training import speedup
+
 FLOORS = {"bert": 0.3, "resnet50": 0.15, "lstm": 0.05}
 GPUS = "elasticflow_a100.csv"
 THREADS = "presto_thread_scaling.csv"
@@ -37,28 +37,25 @@ def written(folder: Path, poison: Mapping[str, float] | None = None) -> Path:
     return folder
 
 
-def run(train: Path, test: Path) -> "subprocess.CompletedProcess[str]":
-    """The benchmark as people start it."""
-    return subprocess.run(
-        [sys.executable, PROGRAM, "--train", train, "--test", test, "--quick", "--json"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
+@pytest.fixture(scope="module", autouse=True)
+def few_draws() -> Iterator[None]:
+    """Curves by fewer draws and rounds: near enough for tables without noise, and quick."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampling, "DRAWS", 300)
+        patch.setattr(speedup, "ROUNDS", 1)
+        yield
 
 
 def figures(train: Path, test: Path) -> Any:
-    """What it prints, as an object."""
-    done = run(train, test)
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert set(told) == {"bench", "figures", "wanted"}
-    assert all({"what", "target", "got", "met"} == set(one) for one in told["wanted"])
-    return told["figures"]
+    """What is told of the tables."""
+    told = throughput_scale.run(train, test, quick=True)
+    rows = throughput_scale.wanted(told)
+    assert all({"what", "target", "got", "met"} == set(one) for one in rows)
+    return told
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def told(few_draws: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The figures of the tables with every flaw among their rows."""
     tables = written(tmp_path_factory.mktemp("flawed") / "tables")
     lines = (tables / GPUS).read_text().splitlines()
@@ -132,9 +129,50 @@ def test_a_table_of_something_else_is_named(tables: Path) -> None:
     assert any("has no column model" in line for line in told["skipped"])
 
 
-def test_a_folder_without_tables_is_an_error(tmp_path: Path) -> None:
+def run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str, str]:
+    """The benchmark as people start it: exit status, and what it prints."""
+    argv = ["throughput_scale.py", "--train", str(folder), "--test", str(folder), "--quick"]
+    monkeypatch.setattr("sys.argv", argv)
+    status: int = throughput_scale.main()
+    return status, *capsys.readouterr()
+
+
+def test_the_last_line_is_the_answer(
+    tables: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One JSON object after the table for people; what `predict` says stands beside ours."""
+    status, out, _ = run(tables, monkeypatch, capsys)
+    told = json.loads(out.splitlines()[-1])
+    assert (status, set(told)) == (0, {"bench", "figures", "wanted"})
+    served = told["figures"]["gpus_8_to_64"]["baselines"]["nothing_learnt"]
+    assert served["coverage90"] > 0.5
+
+
+def test_a_folder_without_tables_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Nothing to score is one clear line, and no traceback."""
-    done = run(tmp_path, tmp_path)
-    assert done.returncode == 1
-    assert "none of the tables" in done.stderr
-    assert "Traceback" not in done.stderr
+    status, _, said = run(tmp_path, monkeypatch, capsys)
+    assert status == 1
+    assert "none of the tables" in said
+    assert "Traceback" not in said
+
+
+def test_nothing_to_foretell_is_said(tables: Path) -> None:
+    """A table without any of the counts asked for is named, not passed over."""
+    rows = (tables / GPUS).read_text().splitlines()
+    small = [row for row in rows if row.split(",")[2] not in ("8", "16")]
+    (tables / GPUS).write_text("\n".join(small))
+    told = figures(tables, tables)
+    assert "gpus_8_to_64" not in told
+    assert "elasticflow: no series has a count from 8 on" in told["skipped"]
+
+
+def test_noise_says_how_near_anybody_can_come(tables: Path) -> None:
+    """Where measurements are repeated, the least median error that they leave; else nothing."""
+    told = figures(tables, tables)
+    assert told["gpus_8_to_64"]["least_medape"] is None
+    least = told["threads_8_from_2_and_4"]
+    assert 0 < least["least_medape"] < least["least_medape_from_last_known"] < 1.5
