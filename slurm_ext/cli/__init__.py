@@ -28,7 +28,41 @@ COMMANDS = {
 
 def main(argv: list[str] | None = None) -> int:
     """Run one sub-command; returns the exit status."""
+    from slurm_ext.cli import streams
+
     words = sys.argv[1:] if argv is None else argv
+    streams.prepare()
+    try:
+        return _flushed(words)
+    except KeyboardInterrupt:
+        streams.abandon()
+        return 130
+    except BrokenPipeError:
+        # The reader (`| head`) has gone: that is not our failure, and no traceback helps.
+        streams.abandon()
+        return 1
+    except OSError as error:
+        streams.abandon()
+        where = error.filename or "standard output"  # all else that is written has a name
+        told = f"{' '.join(['dlqueue', *words[:1]])}: {where}: {error.strerror or error}"
+        print(streams.plain(told), file=sys.stderr)
+        return 1
+
+
+def _flushed(words: list[str]) -> int:
+    """The exit status, when all is written that there is to write."""
+    try:
+        status = _chosen(words)
+    except SystemExit:  # argparse, after --help or a complaint
+        sys.stdout.flush()
+        raise
+    sys.stdout.flush()
+    return status
+
+
+def _chosen(words: list[str]) -> int:
+    if len(words) == 2 and words[0] == "help" and words[1] in COMMANDS:
+        words = [words[1], "--help"]
     if not words or words[0] in ("-h", "--help", "help"):
         print(usage())
         return 0 if words else 2
@@ -61,20 +95,14 @@ def usage() -> str:
 
 def _run(command: str, words: list[str]) -> int:
     from slurm_ext.cli.parsers import module_of, parser_of
+    from slurm_ext.cli.streams import plain
     from slurm_ext.facts.errors import DlqueueError
 
     module = module_of(command)
     arguments = parser_of(command, module).parse_args(words)
     try:
         status: int = module.run(arguments)
-        sys.stdout.flush()
     except DlqueueError as error:
-        print(f"dlqueue {command}: {error}", file=sys.stderr)
+        print(f"dlqueue {command}: {plain(str(error))}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        # The reader (`| head`) has gone: that is not our failure, and no traceback helps.
-        sys.stderr.close()
-        return 1
     return status

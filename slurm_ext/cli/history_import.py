@@ -125,7 +125,7 @@ def _from_slurm(args: argparse.Namespace, history: "History", site: "Site") -> "
 @contextmanager
 def _opened(name: str) -> Iterator[tuple[IO[str], BinaryIO]]:
     """The text, whose bytes that are not UTF-8 stay what they are, and the file itself."""
-    from slurm_ext.facts.errors import InputError
+    from slurm_ext.facts.errors import unreadable
 
     try:
         raw = sys.stdin.buffer if name == "-" else Path(name).open("rb")  # noqa: SIM115 (below)
@@ -133,7 +133,7 @@ def _opened(name: str) -> Iterator[tuple[IO[str], BinaryIO]]:
         with raw, TextIOWrapper(plain, "utf-8", "surrogateescape", newline="\n") as text:
             yield text, raw
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(name, f"cannot be read: {error}") from None
+        raise unreadable(name, error) from None
 
 
 def _split(file: IO[str], delimiter: str) -> Iterator["Line"]:

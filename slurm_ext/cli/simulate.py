@@ -22,20 +22,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     from slurm_ext.policy.queue import ADDED, ORDERS, USUAL
 
-    policies = f"{', '.join(ORDERS)}, with +{' or +'.join(ADDED)} after it (default: %(default)s)"
+    policies = (
+        f"{', '.join(ORDERS)}, or FILE.py:FUNCTION of your own,"
+        f" with +{' or +'.join(ADDED)} after it (default: %(default)s)"
+    )
     parser.add_argument("trace", type=Path, metavar="TRACE", help="file to replay, plain or .gz")
     parser.add_argument("--policy", default=USUAL, metavar="A,B", help=policies)
     parser.add_argument("--nodes", type=int, metavar="N", help="nodes of the cluster")
-    parser.add_argument("--gpus-per-node", type=int, default=8, metavar="N", help="8 by default")
+    parser.add_argument(
+        "--gpus-per-node", type=int, default=8, metavar="N", help="GPUs of each (8)"
+    )
     parser.add_argument(
         "--vc-nodes", type=Path, metavar="FILE", help="CSV vc,nodes: each has nodes of its own"
     )
-    parser.add_argument("--format", help="table, sacct, swf, alibaba, pollux (recognised)")
-    parser.add_argument("--timezone", default="UTC", help="of dates that name none (UTC)")
+    parser.add_argument(
+        "--format", help="table, sacct, swf, alibaba or pollux (recognised by the first line)"
+    )
+    parser.add_argument(
+        "--timezone", default="UTC", metavar="ZONE", help="of dates that name none (UTC)"
+    )
     parser.add_argument("--count", choices=("gpus", "cpus"), default="gpus", help="what jobs hold")
-    parser.add_argument("--estimates", type=Path, metavar="FILE", help="CSV job,estimate_s")
-    parser.add_argument("--leave-out-larger", action="store_true", help="jobs that never fit")
-    parser.add_argument("--depth", type=int, metavar="N", help="jobs that backfill tests (500)")
+    parser.add_argument(
+        "--estimates", type=Path, metavar="FILE", help="CSV job,estimate_s: run times as foretold"
+    )
+    parser.add_argument(
+        "--leave-out-larger", action="store_true", help="leave out jobs that never fit"
+    )
+    parser.add_argument(
+        "--depth", type=int, metavar="N", help="waiting jobs that backfill looks at (500)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="decides ties; 0: as in the file")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with plots, too")
 
@@ -44,8 +59,8 @@ def run(args: argparse.Namespace) -> int:
     """Replay and print. Raises UsageError and InputError."""
     from slurm_ext.cli.put_file import put_file
     from slurm_ext.cli.simulate_text import page, show
-    from slurm_ext.policy.queue import rules_of
     from slurm_ext.simulate.cluster import fitted
+    from slurm_ext.simulate.own_policy import rules_of
 
     rules = rules_of(args.policy)
     cluster = _cluster(args)
@@ -67,20 +82,25 @@ def run(args: argparse.Namespace) -> int:
 def _cluster(args: argparse.Namespace) -> "Cluster":
     from slurm_ext.facts.errors import UsageError
     from slurm_ext.simulate.cluster import Cluster
-    from slurm_ext.simulate.vc_nodes import read_vc_nodes
+    from slurm_ext.simulate.vc_nodes import MOST, read_vc_nodes
 
-    if args.gpus_per_node < 1 or (args.depth is not None and args.depth < 1):
-        raise UsageError("--gpus-per-node and --depth: a number from 1 on is wanted")
-    if args.seed < 0:
-        raise UsageError(f"--seed {args.seed}: a number from 0 on is wanted")
+    _within("--gpus-per-node", args.gpus_per_node, 1, 10**6)
+    _within("--depth", args.depth, 1, 10**9)
+    _within("--seed", args.seed, 0, 2**63)
+    _within("--nodes", args.nodes, 1, MOST)
     if (args.nodes is None) == (args.vc_nodes is None):
         raise UsageError("say how large the cluster is: --nodes N, or --vc-nodes FILE")
     if args.vc_nodes is not None:
         vcs = read_vc_nodes(args.vc_nodes)
         return Cluster(nodes=sum(vcs.values()), gpus_per_node=args.gpus_per_node, vcs=vcs)
-    if args.nodes < 1:
-        raise UsageError(f"--nodes {args.nodes}: a number from 1 on is wanted")
     return Cluster(nodes=args.nodes, gpus_per_node=args.gpus_per_node)
+
+
+def _within(option: str, value: int | None, least: int, most: int) -> None:
+    from slurm_ext.facts.errors import UsageError
+
+    if value is not None and not least <= value <= most:
+        raise UsageError(f"{option} {value}: a number from {least} to {most} is wanted")
 
 
 def _trace(args: argparse.Namespace, progress: "Progress") -> "Trace":

@@ -18,7 +18,7 @@ from slurm_ext.report.words import seconds
 if TYPE_CHECKING:
     from slurm_ext.simulate.outcome import Outcome
 
-WIDTH = 120  # where nobody's terminal says another
+WIDTH = 140  # where nobody's terminal says another
 SLICES = 240  # of a curve
 HEADER = (
     "policy", "mean JCT", "median", "p99",
@@ -36,10 +36,12 @@ def show(document: Document) -> None:
     """Print the document of `--json` for a person."""
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
     table = Table(title=Text(_about(document)), box=box.SIMPLE)
-    for name in HEADER:
-        table.add_column(name, justify="left" if name == "policy" else "right")
-    for row in _rows(document):
-        table.add_row(*row)
+    rows = _rows(document)
+    table.add_column(HEADER[0], min_width=max(len(row[0]) for row in rows))
+    for name in HEADER[1:]:
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(*map(Text, row))
     console.print(table)
     for line in _remarks(document):
         console.print(Text(line), soft_wrap=True)
@@ -88,7 +90,11 @@ def _pairs(across: Any, up: Any) -> Points:
 
 def _about(document: Document) -> str:
     jobs, nodes, gpus = (document[name] for name in ("jobs", "nodes", "gpus"))
-    return f"{jobs:,} jobs on {nodes:,} nodes, {gpus:,} GPUs"
+    return f"{_counted(jobs, 'job')} on {_counted(nodes, 'node')}, {_counted(gpus, 'GPU')}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _rows(document: Document) -> list[list[str]]:
@@ -106,9 +112,10 @@ def _rows(document: Document) -> list[list[str]]:
 def _remarks(document: Document) -> Iterator[str]:
     """What was changed or left out of the file, and against whom."""
     for why, jobs in document["repairs"].items():
-        yield f"{jobs:,} {'job' if jobs == 1 else 'jobs'}: {why}"
+        yield f"{_counted(jobs, 'job')}: {why}"
     first, *others = document["policies"]
     for one in others:
         if one["jct_mean_s"] > 0:
             gain = first["jct_mean_s"] / one["jct_mean_s"]
-            yield f"{one['policy']}: mean JCT {gain:.2f}x better than {first['policy']}"
+            ahead = f"{gain:.2f}x better" if gain >= 1 else f"{1 / gain:.2f}x worse"
+            yield f"{one['policy']}: mean JCT {ahead} than {first['policy']}"

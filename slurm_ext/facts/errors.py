@@ -47,6 +47,13 @@ class InputError(DlqueueError):
         super().__init__(f"{where}: {why}")
 
 
+def unreadable(source: str, error: Exception) -> InputError:
+    """What to raise where reading `source` failed: the system's words, without its name twice."""
+    if isinstance(error, UnicodeDecodeError):
+        return InputError(source, "is not UTF-8 text")
+    return InputError(source, f"cannot be read: {getattr(error, 'strerror', None) or error}")
+
+
 class SettingsError(InputError):
     """One key of a settings file is wrong; the message names what is valid."""
 
@@ -72,7 +79,8 @@ class SlurmError(DlqueueError):
 
     def __init__(self, command: str, status: int | None, said: str) -> None:
         self.command, self.status, self.said = command, status, said
-        super().__init__(f"{command} (exit {status}): {said.strip() or 'printed nothing'}")
+        ended = "" if status is None else f" (exit {status})"
+        super().__init__(f"{command}{ended}: {said.strip() or 'printed nothing'}")
 
 
 class HistoryError(DlqueueError):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from slurm_ext.facts.errors import InputError
+from slurm_ext.facts.errors import InputError, unreadable
 from slurm_ext.simulate.trace import Trace
 from slurm_ext.simulate.trace_row import optional_s
 
@@ -47,5 +47,5 @@ def _pairs(path: Path) -> dict[str, float]:
     except ValueError as error:
         raise InputError(str(path), str(error), line=line) from None
     except (OSError, csv.Error) as error:
-        raise InputError(str(path), f"cannot be read: {error}") from None
+        raise unreadable(str(path), error) from None
     return found

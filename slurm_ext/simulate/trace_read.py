@@ -11,7 +11,7 @@ from typing import TextIO
 
 import numpy as np
 
-from slurm_ext.facts.errors import InputError
+from slurm_ext.facts.errors import InputError, unreadable
 from slurm_ext.simulate.trace import Trace
 from slurm_ext.simulate.trace_formats import ALIASES, FORMATS, SWF_FIELDS, Format
 from slurm_ext.simulate.trace_row import NO_GPU, Fields, Row
@@ -42,7 +42,7 @@ def read(
         with _opened(path) as file:
             return _read(file, path, form, Clock(zone), cpus, told)
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(source, f"cannot be read: {error}") from None
+        raise unreadable(source, error) from None
 
 
 def _opened(path: Path) -> TextIO:

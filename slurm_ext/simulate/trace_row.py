@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import isfinite, nan
+from math import nan
 
-from slurm_ext.simulate.trace_times import Clock
+from slurm_ext.simulate.trace_times import MOST, Clock
 
 NO_GPU = "left out: without GPUs"
 NEVER_RAN = "left out: never started"
@@ -35,13 +35,13 @@ Read = Callable[[Fields, Clock], Row | str]
 
 
 def number(text: str, name: str) -> float:
-    """A finite number. Raises ValueError, naming the column."""
+    """A number within MOST. Raises ValueError, naming the column."""
     try:
-        value = float(text)
+        value = nan if "_" in text else float(text)  # Python takes 1_0 for 10
     except ValueError:
         value = nan
-    if not isfinite(value):
-        raise ValueError(f"{name} is {text!r}: expected a number")
+    if not abs(value) <= MOST:
+        raise ValueError(f"{name} is {text[:40]!r}: expected a number up to {MOST:.0e}")
     return value
 
 

@@ -1,10 +1,11 @@
 """Times of traces as seconds: numbers as they are, dates by their own zone or the one told."""
 
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from math import isfinite
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from slurm_ext.facts.errors import UsageError
+
+MOST = 1e12  # seconds: 31,700 years; a date in milliseconds is more
 
 
 class Clock:
@@ -21,8 +22,8 @@ class Clock:
             value, kind = float(text), "seconds"
         except ValueError:
             value, kind = self._dated(text)
-        if not isfinite(value):
-            raise ValueError(f"{text!r} is no time")
+        if not abs(value) <= MOST:
+            raise ValueError(f"{text[:40]!r} is no time in seconds (or is it in milliseconds?)")
         if self._kind not in (None, kind):
             raise ValueError(f"{text!r} is of the kind '{kind}', earlier times '{self._kind}'")
         self._kind = kind
@@ -32,9 +33,8 @@ class Clock:
         try:
             moment = datetime.fromisoformat(text.strip())
         except ValueError:
-            raise ValueError(
-                f"{text!r} is no time: expected seconds or 2026-01-31T08:00:00, with +01:00 or not"
-            ) from None
+            expected = "seconds or 2026-01-31T08:00:00, with +01:00 or not"
+            raise ValueError(f"{text[:40]!r} is no time: expected {expected}") from None
         if moment.tzinfo is None:
             return moment.replace(tzinfo=self._zone).timestamp(), "dates without a zone"
         return moment.timestamp(), "dates with a zone"

@@ -3,7 +3,9 @@
 import csv
 from pathlib import Path
 
-from slurm_ext.facts.errors import InputError
+from slurm_ext.facts.errors import InputError, unreadable
+
+MOST = 100_000  # nodes: no cluster has as many
 
 
 def read_vc_nodes(path: Path) -> dict[str, int]:
@@ -15,12 +17,19 @@ def read_vc_nodes(path: Path) -> dict[str, int]:
             if not {"vc", "nodes"} <= set(reader.fieldnames or ()):
                 raise InputError(str(path), "expected the columns vc and nodes", line=1)
             for row in reader:
-                if not row["nodes"].isdecimal() or int(row["nodes"]) < 1 or row["vc"] in found:
-                    why = f"{row['vc']},{row['nodes']}: expected a new name, and nodes from 1 on"
-                    raise InputError(str(path), why, line=reader.line_num)
-                found[row["vc"]] = int(row["nodes"])
+                count = _count(row["nodes"])
+                if count is None or row["vc"] in found:
+                    why = f"{row['vc']!r}, {row['nodes'][:40]!r}: expected a new name, and nodes"
+                    raise InputError(str(path), f"{why} from 1 to {MOST}", line=reader.line_num)
+                found[row["vc"]] = count
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(str(path), f"cannot be read: {error}") from None
+        raise unreadable(str(path), error) from None
     if not found:
         raise InputError(str(path), "names no virtual cluster")
     return found
+
+
+def _count(text: str) -> int | None:
+    """None: no number of nodes."""
+    fine = text.isascii() and text.isdecimal() and len(text) <= len(str(MOST))
+    return int(text) if fine and 1 <= int(text) <= MOST else None

@@ -31,7 +31,7 @@ WHY = {
     "ends_before_start.sacct": (2, "is before Start"),
     "starts_before_submit.sacct": (2, "is before Submit"),
     "short_line.swf": (2, "expected 18"),
-    "binary.csv": (None, "cannot be read"),
+    "binary.csv": (None, "is not UTF-8 text"),
     "torn.csv.gz": (None, "cannot be read"),
 }
 
