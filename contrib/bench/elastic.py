@@ -20,8 +20,6 @@ baseline, jobs that end within 8 hours and mean completion time of all jobs, as 
 
 import argparse
 import csv
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from os import cpu_count
@@ -36,10 +34,11 @@ import elastic_tables  # type: ignore[import-not-found]
 from elastic_figures import CHECKED, OURS, RULES, SEED, WINDOW_S, Task, Told
 from elastic_ours import KINDS, Elastic  # type: ignore[import-not-found]
 from elastic_rules import Tiresias  # type: ignore[import-not-found]
+from program import options, run  # type: ignore[import-not-found]
 from rich.console import Console
 from rich.progress import track
 
-from slurm_ext.facts.errors import DlqueueError, InputError
+from slurm_ext.facts.errors import InputError
 
 
 def folders(given: Path) -> dict[str, Path]:
@@ -133,29 +132,22 @@ def _table(told: Mapping[str, Any]) -> Sequence[str]:
     return lines
 
 
-def main() -> int:
+def main() -> None:
     """Replay and print; 1 where a table cannot be used."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options(__doc__, quick="one workload, two rules")
     parser.add_argument("--workloads", type=Path, required=True, help="folder of workload-N.csv")
     parser.add_argument("--traces", type=Path, required=True, help="folder of tables")
     parser.add_argument("--published", type=Path, help="CSV policy, load, workload, avg_jct_s")
     parser.add_argument("--workers", type=int, default=cpu_count(), help="processes")
-    parser.add_argument("--json", action="store_true", help="print only the JSON object")
-    parser.add_argument("--quick", action="store_true", help="one workload, two rules")
-    args = parser.parse_args()
-    try:
-        told = result(args)
-    except DlqueueError as error:
-        print(error, file=sys.stderr)
-        return 1
-    if not args.json:
-        print("\n".join(_table(told)))
-        for row in told["wanted"]:
-            said = "met" if row["met"] else "MISSED"
-            print(f"{said:7} {row['what']}: {row['got']} ({row['target']})")
-    print(json.dumps(told))
-    return 0
+    run(parser, result, _print)
+
+
+def _print(told: Mapping[str, Any]) -> None:
+    print("\n".join(_table(told)))
+    for row in told["wanted"]:
+        said = "met" if row["met"] else "MISSED"
+        print(f"{said:7} {row['what']}: {row['got']} ({row['target']})")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -9,9 +9,6 @@ the product's defaults; they were chosen on development, so development's figure
 energy_tables.py says what the tables tell, energy_rules.py what the published rule does.
 """
 
-import argparse
-import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
@@ -21,8 +18,9 @@ import numpy as np
 from energy_rules import AHEAD, PUBLISHED, ces  # type: ignore[import-not-found]  # beside this file
 from energy_tables import TABLES, Demand  # type: ignore[import-not-found]
 from numpy.typing import NDArray
+from program import folders, options, row, run  # type: ignore[import-not-found]
 
-from slurm_ext.facts.errors import DlqueueError, InputError
+from slurm_ext.facts.errors import InputError
 from slurm_ext.model.demand import (
     HORIZONS,
     LEVELS,
@@ -169,10 +167,7 @@ def wanted(name: str, told: dict[str, Any]) -> list[dict[str, Any]]:
         ("3 h SMAPE below persistence's, or persistence serves", f"< {other['smape']}",
          f"{serves}: {best['smape']}", beats or serves == "persistence"),
     ]  # fmt: skip
-    return [
-        {"what": f"{name}: {what}", "target": target, "got": got, "met": bool(met)}
-        for what, target, got, met in rows
-    ]
+    return [row(f"{name}: {what}", target, got, met=met) for what, target, got, met in rows]
 
 
 def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
@@ -197,39 +192,27 @@ def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
     }
 
 
-def main() -> int:
+def main() -> None:
     """Score and print; 1 where a folder cannot be used."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--train", type=Path, required=True, help="folder of tables to learn from")
-    parser.add_argument("--test", type=Path, required=True, help="folder of later tables")
-    parser.add_argument("--json", action="store_true", help="print only the JSON object")
-    parser.add_argument("--quick", action="store_true", help="Philly only")
-    args = parser.parse_args()
-    try:
-        told = result(args.train, args.test, quick=args.quick)
-    except DlqueueError as error:
-        print(error, file=sys.stderr)
-        return 1
-    if not args.json:
-        _print(told["figures"])
-    print(json.dumps(told))
-    return 0
+    parser = options(__doc__, quick="Philly only")
+    folders(parser, train="folder of tables to learn from", test="folder of later tables")
+    run(parser, lambda args: result(args.train, args.test, quick=args.quick), _print)
 
 
-def _print(figures: dict[str, Any]) -> None:
+def _print(told: dict[str, Any]) -> None:
     """Figures for people."""
-    for name, part in figures.items():
+    for name, part in told["figures"].items():
         if not isinstance(part, dict) or "policy" not in part:
             continue
         print(f"{name}: {part['slots']} slots; {part['why']}; {'; '.join(part['told'])}")
         for hours, rows in part["forecast"].items():
-            for who, row in rows.items():
-                print(f"  {hours} {who:<12} SMAPE {row['smape']:6.3f} %  R2 {row['r2']:7.4f}")
+            for who, one in rows.items():
+                print(f"  {hours} {who:<12} SMAPE {one['smape']:6.3f} %  R2 {one['r2']:7.4f}")
         print("  bounds held:", part["bounds"])
-        for who, row in part["policy"].items():
-            cells = "  ".join(f"{key} {value:g}" for key, value in row.items())
+        for who, one in part["policy"].items():
+            cells = "  ".join(f"{key} {value:g}" for key, value in one.items())
             print(f"  {who:<28} {cells}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -23,6 +23,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from program import at_most, options, run  # type: ignore[import-not-found]  # beside this file
+
 from slurm_ext.facts.render import render_node_config
 from slurm_ext.facts.settings import Settings
 
@@ -37,22 +39,25 @@ PROCESSES = 8
 
 def main() -> None:
     """Measure, print a table, and last the JSON object."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="only the JSON object")
-    parser.add_argument("--quick", action="store_true", help="fewer repeats")
+    parser = options(__doc__, quick="fewer repeats")
     parser.add_argument("--mps", metavar="CONTROL", help="measure with MPS too")
-    arguments = parser.parse_args()
-    repeats, seconds = (15, 4.0) if arguments.quick else (100, 20.0)
+    run(parser, result, _print)
+
+
+def result(args: argparse.Namespace) -> dict[str, Any]:
+    """What is printed."""
+    repeats, seconds = (15, 4.0) if args.quick else (100, 20.0)
     with _node() as (root, node_json):
         figures = measure_hooks(node_json, repeats) | measure_sampler(root, node_json, seconds)
-    if arguments.mps:
-        figures |= measure_mps(arguments.mps, max(5, repeats // 5))
+    if args.mps:
+        figures |= measure_mps(args.mps, max(5, repeats // 5))
     figures["repeats"] = repeats
-    result = {"bench": "hooks", "figures": figures, "wanted": wanted(figures)}
-    if not arguments.json:
-        for name, value in figures.items():
-            print(f"{name:28} {value}")
-    print(json.dumps(result))
+    return {"bench": "hooks", "figures": figures, "wanted": wanted(figures)}
+
+
+def _print(told: Mapping[str, Any]) -> None:
+    for name, value in told["figures"].items():
+        print(f"{name:28} {value}")
 
 
 def measure_hooks(node_json: Path, repeats: int) -> dict[str, Any]:
@@ -127,10 +132,7 @@ def wanted(figures: dict[str, Any]) -> list[dict[str, Any]]:
         for hook in HOOKS
     ]
     rows.append(("sampler, percent of a core", MOST_CORE_PERCENT, figures["sampler_core_percent"]))
-    return [
-        {"what": what, "target": f"<= {most}", "got": got, "met": got <= most}
-        for what, most, got in rows
-    ]
+    return [at_most(*one) for one in rows]
 
 
 @contextmanager

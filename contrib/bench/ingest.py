@@ -6,7 +6,6 @@ history.db itself, at 1,000 runs and at `--runs`, interleaved with a bare `pytho
 """
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from statistics import median
 from typing import Any
 
 import synthetic_history  # type: ignore[import-not-found]  # beside this file, found as a script
+from program import at_least, at_most, options, run  # type: ignore[import-not-found]
 
 from slurm_ext.history.ingest import ingest_folder
 from slurm_ext.history.store import open_history
@@ -28,16 +28,18 @@ WANTED_OVER_BARE = 5.0
 
 def main() -> None:
     """Print the figures, the last line as one JSON object."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="only the last line")
-    parser.add_argument("--quick", action="store_true", help="small figures, to see that it works")
+    parser = options(__doc__, quick="small figures, to see that it works")
     parser.add_argument("--runs", type=int, help="runs in the large history (1,000,000)")
-    args = parser.parse_args()
+    run(parser, result, lambda _: None)
+
+
+def result(args: argparse.Namespace) -> dict[str, Any]:
+    """What is printed; figures are told one by one while they are measured."""
     runs = args.runs or (20_000 if args.quick else 1_000_000)
     records, repeats = (1_000, 5) if args.quick else (10_000, 31)
     with tempfile.TemporaryDirectory(prefix="dlqueue-bench-") as folder:
         figures = measure(Path(folder), runs, records, repeats, say=not args.json)
-    print(json.dumps({"bench": "ingest", "figures": figures, "wanted": wanted(figures)}))
+    return {"bench": "ingest", "figures": figures, "wanted": wanted(figures)}
 
 
 def measure(root: Path, runs: int, records: int, repeats: int, *, say: bool) -> dict[str, Any]:
@@ -146,20 +148,10 @@ def wanted(figures: dict[str, Any]) -> list[dict[str, Any]]:
     over_bare = figures["predict_ms_1e6"] / figures["bare_python_ms"]
     per_s = figures["records_per_s"]
     return [
-        target("records/s", f">= {WANTED_RECORDS_PER_S}", per_s, per_s >= WANTED_RECORDS_PER_S),
-        target("predict at 1e6 / 1e3 runs", f"<= {WANTED_FLAT}", flat, flat <= WANTED_FLAT),
-        target(
-            "predict / bare python",
-            f"< {WANTED_OVER_BARE}",
-            over_bare,
-            over_bare < WANTED_OVER_BARE,
-        ),
+        at_least("records/s", WANTED_RECORDS_PER_S, round(per_s, 2)),
+        at_most("predict at 1e6 / 1e3 runs", WANTED_FLAT, round(flat, 2)),
+        at_most("predict / bare python", WANTED_OVER_BARE, round(over_bare, 2)),
     ]
-
-
-def target(what: str, goal: str, got: float, met: bool) -> dict[str, Any]:
-    """One line of `wanted`."""
-    return {"what": what, "target": goal, "got": round(got, 2), "met": met}
 
 
 def tell(say: bool, line: str) -> None:

@@ -12,15 +12,14 @@ matching, which knows every speed. Jobs that are left without a partner take tur
 import argparse
 import json
 import random
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import colocation_tables as tables  # type: ignore[import-not-found]  # beside this file
+from program import options, row, run  # type: ignore[import-not-found]
 
-from slurm_ext.facts.errors import DlqueueError
 from slurm_ext.facts.sharing import Solo, Together
 from slurm_ext.model.slowdown import slowdowns
 from slurm_ext.policy.matching import best_matching
@@ -134,36 +133,28 @@ def _wanted(told: Mapping[str, Any]) -> list[dict[str, Any]]:
         ("half of the pairs seen, by random with turns: mean", 1.07, least),
         ("half of the pairs seen, by random with turns: best", 1.12, most),
     ]
-    return [
-        {"what": what, "target": target, "got": round(got, 3), "met": got >= target}
-        for what, target, got in rows
-    ]
+    return [row(what, target, round(got, 3), met=got >= target) for what, target, got in rows]
 
 
-def main() -> int:
+def main() -> None:
     """Match and print; 1 where a table cannot be used."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options(__doc__, quick="one draw of the pairs seen")
     parser.add_argument("--tables", type=Path, required=True, help="folder of the published tables")
-    parser.add_argument("--json", action="store_true", help="print only the JSON object")
-    parser.add_argument("--quick", action="store_true", help="one draw of the pairs seen")
-    args = parser.parse_args()
-    try:
-        told = {
-            gpu: figures(
-                read(args.tables / f"gavel_pytorch_pairs_{gpu}.csv"), gpu, 1 if args.quick else 5
-            )
-            for gpu in GPUS
-        }
-    except DlqueueError as error:
-        print(error, file=sys.stderr)
-        return 1
-    if not args.json:
-        for gpu, rows in told.items():
-            for name, one in rows.items():
-                print(gpu, name, json.dumps(one))
-    print(json.dumps({"bench": "pairs_tables", "figures": told, "wanted": _wanted(told)}))
-    return 0
+    run(parser, _result, _print)
+
+
+def _result(args: argparse.Namespace) -> dict[str, Any]:
+    draws = 1 if args.quick else 5
+    tables_of = {gpu: read(args.tables / f"gavel_pytorch_pairs_{gpu}.csv") for gpu in GPUS}
+    told = {gpu: figures(speeds, gpu, draws) for gpu, speeds in tables_of.items()}
+    return {"bench": "pairs_tables", "figures": told, "wanted": _wanted(told)}
+
+
+def _print(told: Mapping[str, Any]) -> None:
+    for gpu, rows in told["figures"].items():
+        for name, one in rows.items():
+            print(gpu, name, json.dumps(one))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

@@ -17,7 +17,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
+from program import options, row, run  # type: ignore[import-not-found]  # beside this file
+
+MOST_PERCENT = 1.0
 SITE = Path(__file__).parents[2] / "slurm_ext" / "probe" / "site"
 
 TRAINING = """
@@ -98,10 +102,11 @@ def compared(plain: list[float], probed: list[float]) -> dict[str, object]:
 
 def main() -> None:
     """Measures, and prints one JSON object on the last line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="only the JSON object")
-    parser.add_argument("--quick", action="store_true", help="fewer and shorter repeats")
-    args = parser.parse_args()
+    run(options(__doc__, quick="fewer and shorter repeats"), result, _print)
+
+
+def result(args: argparse.Namespace) -> dict[str, Any]:
+    """What is printed."""
     pairs = 6 if args.quick else 25
     trainings = [("typical", 2), ("typical", 0), ("tiny", 0), ("tiny", 1)]
     measured = {
@@ -113,21 +118,19 @@ def main() -> None:
         "plain": round(statistics.median(a for a, _ in starts), 3),
         "probed": round(statistics.median(b for _, b in starts), 3),
     }
-    wanted = [
-        {
-            "what": f"{name} overhead_percent",
-            "target": 1.0,
-            "got": run["overhead_percent"],
-            "met": float(str(run["overhead_percent"])) <= 1.0,
-        }
-        for name, run in measured.items()
-    ]
     for key in ("overhead_percent", "spread_percent"):
         figures[key] = measured["typical_2_workers"][key]
-    if not args.json:
-        for entry in wanted:
-            print(f"{entry['what']}: {entry['got']} (wanted: at most {entry['target']})")
-    print(json.dumps({"bench": "probe_overhead", "figures": figures, "wanted": wanted}))
+    cost = {name: float(str(one["overhead_percent"])) for name, one in measured.items()}
+    wanted = [
+        row(f"{name} overhead_percent", MOST_PERCENT, got, met=got <= MOST_PERCENT)
+        for name, got in cost.items()
+    ]
+    return {"bench": "probe_overhead", "figures": figures, "wanted": wanted}
+
+
+def _print(told: dict[str, Any]) -> None:
+    for one in told["wanted"]:
+        print(f"{one['what']}: {one['got']} (wanted: at most {one['target']})")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ as people run it, a process of its own, for each format; the page is asked for R
 """
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from time import monotonic
 from typing import Any
 
 import report_history  # type: ignore[import-not-found]  # beside this file
+from program import at_most, options, run  # type: ignore[import-not-found]
 from rich.console import Console
 
 RUNS, QUICK = 1_000_000, 20_000
@@ -66,34 +66,27 @@ def result(folder: Path, runs: int, repeats: int) -> dict[str, Any]:
         "bench": "report",
         "figures": figures,
         "wanted": [
-            _row(f"{what}: seconds, the slowest", WITHIN_S, slowest),
-            _row(f"{what}: peak memory, MiB", WITHIN_MIB, largest),
+            at_most(f"{what}: seconds, the slowest", WITHIN_S, slowest),
+            at_most(f"{what}: peak memory, MiB", WITHIN_MIB, largest),
         ],
     }
 
 
-def _row(what: str, target: float, got: float) -> dict[str, Any]:
-    return {"what": what, "target": f"<= {target:g}", "got": got, "met": got <= target}
-
-
-def main() -> int:
+def main() -> None:
     """Write, report, print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options(__doc__, quick=f"{QUICK} runs, one page")
     parser.add_argument("--runs", type=int, help=f"{RUNS} by default")
     parser.add_argument("--folder", type=Path, help="for the history; kept, and used again")
-    parser.add_argument("--json", action="store_true", help="print only the JSON object")
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK} runs, one page")
-    args = parser.parse_args()
+    run(parser, _result, lambda told: Console().print_json(data=told["figures"]))
+
+
+def _result(args: argparse.Namespace) -> dict[str, Any]:
     runs = args.runs or (QUICK if args.quick else RUNS)
     with tempfile.TemporaryDirectory(prefix="dlq-report-") as temporary:
         folder = args.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        told = result(folder, runs, 1 if args.quick else REPEATS)
-    if not args.json:
-        Console().print_json(data=told["figures"])
-    print(json.dumps(told))
-    return 0
+        return result(folder, runs, 1 if args.quick else REPEATS)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

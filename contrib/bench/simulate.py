@@ -22,6 +22,7 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
+from program import options, row, run  # type: ignore[import-not-found]  # beside this file
 
 MILLION, QUICK = 1_000_000, 20_000
 MOST_S, MOST_GIB = 300.0, 2.0
@@ -89,39 +90,34 @@ def result(jobs: int, load: float, policies: tuple[str, ...]) -> dict[str, Any]:
 
 def _wanted(jobs: int, slowest: float, gib: float) -> list[dict[str, Any]]:
     enough = jobs >= MILLION
+    rows = [
+        ("seconds of the slowest policy on a million jobs, at most", MOST_S, slowest),
+        ("GiB of memory on a million jobs, at most", MOST_GIB, round(gib, 3)),
+    ]
     return [
-        {
-            "what": "seconds of the slowest policy on a million jobs, at most",
-            "target": MOST_S,
-            "got": slowest if enough else None,
-            "met": enough and slowest <= MOST_S,
-        },
-        {
-            "what": "GiB of memory on a million jobs, at most",
-            "target": MOST_GIB,
-            "got": round(gib, 3) if enough else None,
-            "met": enough and gib <= MOST_GIB,
-        },
+        row(what, most, got if enough else None, met=enough and got <= most)
+        for what, most, got in rows
     ]
 
 
-def main() -> int:
+def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options(__doc__, quick=f"{QUICK} jobs")
     parser.add_argument("--jobs", type=int, default=MILLION)
     parser.add_argument("--load", type=float, default=1.1, help="GPU time asked over that there is")
     parser.add_argument("--policy", default=",".join(POLICIES), help="comma-separated")
-    parser.add_argument("--json", action="store_true", help="print only the JSON object")
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK} jobs")
-    args = parser.parse_args()
-    told = result(QUICK if args.quick else args.jobs, args.load, tuple(args.policy.split(",")))
-    if not args.json:
-        for policy, row in told["figures"]["policies"].items():
-            print(f"{policy:<24}" + "  ".join(f"{name} {value:g}" for name, value in row.items()))
-        print(f"at most {told['figures']['most_gib']} GiB")
-    print(json.dumps(told))
-    return 0
+    run(parser, _result, _print)
+
+
+def _result(args: argparse.Namespace) -> dict[str, Any]:
+    return result(QUICK if args.quick else args.jobs, args.load, tuple(args.policy.split(",")))
+
+
+def _print(told: dict[str, Any]) -> None:
+    for policy, one in told["figures"]["policies"].items():
+        print(f"{policy:<24}" + "  ".join(f"{name} {value:g}" for name, value in one.items()))
+    print(f"at most {told['figures']['most_gib']} GiB")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -8,7 +8,6 @@ part as well (slurmctld's own `usec=` leaves the plugin out).
 
 import argparse
 import contextlib
-import json
 import os
 import re
 import runpy
@@ -22,6 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean, median, quantiles
 from typing import Any
+
+from program import options, row, run  # type: ignore[import-not-found]  # beside this file
 
 from slurm_ext.sandbox import Sandbox, Spec
 
@@ -158,25 +159,21 @@ def wanted(found: dict[str, Any]) -> list[dict[str, Any]]:
     ]
     shares = [(mode, found[mode]["share_of_no_plugin"]) for mode in MODES[1:]]
     return [
-        *({"what": w, "target": t, "got": got, "met": got <= t} for w, t, got in at_most),
+        *(row(what, most, got, met=got <= most) for what, most, got in at_most),
         *(
-            {
-                "what": f"share of no_plugin's sbatch_per_s, {m}",
-                "target": 0.9,
-                "got": s,
-                "met": s >= 0.9,
-            }
-            for m, s in shares
+            row(f"share of no_plugin's sbatch_per_s, {mode}", 0.9, share, met=share >= 0.9)
+            for mode, share in shares
         ),
     ]
 
 
 def main() -> None:
     """Measure and print; the last line is the JSON object."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print the last line only")
-    parser.add_argument("--quick", action="store_true", help="200 submissions, 10,000 runs")
-    args = parser.parse_args()
+    run(options(__doc__, quick="200 submissions, 10,000 runs"), result, _print)
+
+
+def result(args: argparse.Namespace) -> dict[str, Any]:
+    """What is printed."""
     submissions, runs = (200, 10_000) if args.quick else (2000, 1_000_000)
     root = Path(tempfile.mkdtemp(prefix="dlq-bench-"))
     root.chmod(0o755)
@@ -184,10 +181,12 @@ def main() -> None:
         found = measure(root, submissions, runs)
     finally:
         shutil.rmtree(root)
-    if not args.json:
-        for mode in MODES:
-            print(mode, found[mode])
-    print(json.dumps({"bench": "submit_path", "figures": found, "wanted": wanted(found)}))
+    return {"bench": "submit_path", "figures": found, "wanted": wanted(found)}
+
+
+def _print(told: dict[str, Any]) -> None:
+    for mode in MODES:
+        print(mode, told["figures"][mode])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,67 @@
+"""What the benchmarks beside this file share: options, rows of `wanted`, and the last line.
+
+def main() -> int:
+parser = options(__doc__, quick="one table")
+parser.add_argument("--more")
+return run(parser, result, show)
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from slurm_ext.facts.errors import DlqueueError
+
+Told = dict[str, Any]
+"""{"bench": its name, "figures": all that was measured, "wanted": rows}."""
+
+
+def options(doc: str | None, *, quick: str) -> argparse.ArgumentParser:
+    """With what every benchmark has; `quick` says what that leaves out."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true", help="print only the JSON object")
+    parser.add_argument("--quick", action="store_true", help=quick)
+    return parser
+
+
+def folders(parser: argparse.ArgumentParser, *, train: str, test: str) -> None:
+    """What a model is learnt from, and what it is scored on."""
+    parser.add_argument("--train", type=Path, required=True, help=train)
+    parser.add_argument("--test", type=Path, required=True, help=test)
+
+
+def run(
+    parser: argparse.ArgumentParser,
+    result: Callable[[argparse.Namespace], Told],
+    show: Callable[[Told], None],
+) -> None:
+    """Measure, show it to people unless --json, print the object; exit 1 where input is no use."""
+    args = parser.parse_args()
+    try:
+        told = result(args)
+    except DlqueueError as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(1) from None
+    if not args.json:
+        show(told)
+    print(json.dumps(told))
+
+
+def row(what: str, target: object, got: object, *, met: bool) -> Told:
+    """One line of `wanted`; a target that is missed stays in it."""
+    return {"what": what, "target": target, "got": got, "met": bool(met)}
+
+
+def at_most(what: str, most: float, got: float) -> Told:
+    """`got` is wanted no larger than `most`, in the same unit."""
+    return row(what, f"<= {most:g}", got, met=got <= most)
+
+
+def at_least(what: str, least: float, got: float) -> Told:
+    """`got` is wanted no smaller than `least`, in the same unit."""
+    return row(what, f">= {least:g}", got, met=got >= least)
