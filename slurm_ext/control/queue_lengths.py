@@ -1,10 +1,11 @@
 """How long waiting jobs will run: the promoted model, else the runs of their like, else the limit.
 
-The history is read anew each round, only what has come since; without one, limits remain.
+The history is read anew each round, only what has come since; without one, limits remain. What
+jobs submitted together have shown since moves that, while their siblings wait.
 """
 
 import logging
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from slurm_ext.history.ended import ended_since, newest_ended
 from slurm_ext.history.store import History, open_history
 from slurm_ext.model.duration_job import Wanted, lasted_s
 from slurm_ext.model.duration_known import MOST_RUNS, Lengths, serving
+from slurm_ext.model.duration_siblings import Siblings
 
 NO_LIMIT_S = 7 * 86400.0  # what a job without a time limit is taken for
 log = logging.getLogger("dlqueue.queue")
@@ -23,7 +25,7 @@ log = logging.getLogger("dlqueue.queue")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foretold:
-    """A run time in s, and how it is known: "model", "runs" (of its like) or "limit"."""
+    """A run time in s, and who tells it: "model", "runs" (of its like), "limit", "siblings"."""
 
     seconds: float
     by: str
@@ -40,6 +42,8 @@ class RunTimes:
         self._means = _Means()
         self._file: tuple[int, int] | None = None
         self._said = ""
+        self.siblings = Siblings()
+        self._heard_of = 0
 
     def of(self, jobs: Sequence[JobInfo], now_s: float) -> list[Foretold]:
         """One for each."""
@@ -59,6 +63,7 @@ class RunTimes:
         file = None if found is None else (found.st_dev, found.st_ino)
         if file != self._file:  # another history: what was remembered of the old one is no more
             self._lengths, self._means, self._file = None, _Means(), file
+            self.siblings, self._heard_of = Siblings(), 0
         try:
             self._lengths = serving(self._state_dir / "models", self._lengths)
         except ModelError as error:
@@ -73,10 +78,21 @@ class RunTimes:
 
     def _read(self, history: History) -> None:
         if self._lengths is not None:
-            self._lengths.take(_newer(history, self._lengths.last_id))
+            self._lengths.take(self._heard(_newer(history, self._lengths.last_id)))
         else:
-            for row in _newer(history, self._means.last_id):
+            for row in self._heard(_newer(history, self._means.last_id)):
                 self._means.take(row)
+
+    def _heard(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+        """Rows as they come; siblings hear of each once, whoever else reads it again."""
+        newest = self._heard_of
+        for row in rows:
+            lasted, submit_s = lasted_s(row), row["submit_s"]
+            if row["id"] > self._heard_of and lasted is not None and submit_s is not None:
+                self.siblings.ended(row["job_id"], _alike(row), submit_s, lasted)
+            newest = max(newest, row["id"])
+            yield row
+        self._heard_of = newest
 
     def _say(self, what: str) -> None:
         if what != self._said:
@@ -85,27 +101,46 @@ class RunTimes:
 
 
 class FirstTold:
-    """Run times as they were foretold when a job was first seen, kept while it waits.
+    """Run times as they were foretold when a job was first seen, and as its siblings tell since.
 
     Asked anew they would drift: who is short ends first, so that what has ended looks shorter and
-    shorter, and jobs change places for no reason of their own (contrib/bench/queue.py). Only a
-    time limit makes room for something better.
+    shorter, and jobs change places for no reason of their own. Only a time limit makes room for
+    something better. Siblings that run still count with their age, so they do not drift.
     """
 
     def __init__(self, times: RunTimes) -> None:
         self._times = times
         self._told: dict[int, Foretold] = {}
 
+    def see(self, jobs: Iterable[JobInfo]) -> None:
+        """All that Slurm knows: who runs since when; whoever is not there any more is forgotten."""
+        there = [job for job in jobs if not job.ended]
+        units = {unit_of(job) for job in there}
+        self._told = {unit: one for unit, one in self._told.items() if unit in units}
+        siblings = self._times.siblings
+        siblings.forget(units | {job.job_id for job in there})
+        for job in there:
+            if job.state == "RUNNING" and None not in (job.submit_time_s, job.start_time_s):
+                since = float(job.submit_time_s or 0), float(job.start_time_s or 0)
+                siblings.started(job.job_id, _like(job), *since)
+
     def of(self, jobs: Sequence[JobInfo], now_s: float) -> list[Foretold]:
         """One for each; an array's is that of its first task."""
         new = [job for job in jobs if self._is_open(unit_of(job))]
         found = self._times.of(new, now_s)
         self._told |= {unit_of(job): one for job, one in zip(new, found, strict=True)}
-        return [self._told[unit_of(job)] for job in jobs]
+        for job in jobs:
+            unit, submit_s = unit_of(job), float(job.submit_time_s or 0)
+            told_s = self._told[unit].seconds
+            self._times.siblings.submitted(unit, _like(job), submit_s, told_s)
+        return [self._since(job, now_s) for job in jobs]
 
-    def forget(self, alive: Set[int]) -> None:
-        """Whoever is not there any more."""
-        self._told = {unit: one for unit, one in self._told.items() if unit in alive}
+    def _since(self, job: JobInfo, now_s: float) -> Foretold:
+        """Never beyond its limit."""
+        seconds, known = self._times.siblings.of(unit_of(job), now_s)
+        if not known:
+            return self._told[unit_of(job)]
+        return Foretold(seconds=min(seconds, _limit_s(job)), by="siblings")
 
     def _is_open(self, unit: int) -> bool:
         return unit not in self._told or self._told[unit].by == "limit"
@@ -123,16 +158,24 @@ class _Means:
         self.last_id = max(self.last_id, row["id"])
         lasted = lasted_s(row)
         if lasted is not None:
-            key = (row["user"], row["job_name"], row["gpus"] or 0)
-            total, count = self._sums.get(key, (0.0, 0))
-            self._sums[key] = (total + lasted, count + 1)
+            total, count = self._sums.get(_alike(row), (0.0, 0))
+            self._sums[_alike(row)] = (total + lasted, count + 1)
 
     def of(self, job: JobInfo) -> Foretold | None:
         """The mean of its like, not beyond its limit; None: none has run."""
-        found = self._sums.get((job.user_name, job.name, job.gpus or 0))
+        found = self._sums.get(_like(job))
         if found is None:
             return None
         return Foretold(seconds=min(found[0] / found[1], _limit_s(job)), by="runs")
+
+
+def _like(job: JobInfo) -> tuple[Any, ...]:
+    """Whom it is like; `_alike` of its record."""
+    return (job.user_name, job.name, job.gpus or 0)
+
+
+def _alike(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (row["user"], row["job_name"], row["gpus"] or 0)
 
 
 def wanted(job: JobInfo, now_s: float) -> Wanted:

@@ -38,6 +38,7 @@ class QueueLoop:
             return ()
         jobs = self._client.jobs()
         queue = look(jobs, self._ours, self._settings, now_s)
+        self._times.see(jobs)
         self._forget(queue, {unit_of(job) for job in jobs if not job.ended})
         orders = {
             group: in_order(some, self._settings["queue.order"], self._times, now_s)
@@ -100,7 +101,6 @@ class QueueLoop:
 
     def _forget(self, queue: Queue, alive: Set[int]) -> None:
         """What others changed is theirs, and what has ended is nobody's."""
-        self._times.forget(alive)
         ours = self._ours
         ours.fixed = (ours.fixed | queue.changed) & alive
         gone = [job_id for job_id in ours.nices if job_id in queue.changed or job_id not in alive]

@@ -11,7 +11,7 @@ from slurm_ext.cluster.client import SlurmClient
 from slurm_ext.cluster.records import JobInfo, NodeInfo
 from slurm_ext.control.cluster_kept import ReadOnly
 from slurm_ext.control.queue_jobs import ITS_TURN, Ours, look, unit_of
-from slurm_ext.control.queue_lengths import Foretold, RunTimes
+from slurm_ext.control.queue_lengths import FirstTold, Foretold, RunTimes
 from slurm_ext.control.queue_live import read_ours
 from slurm_ext.control.queue_order import in_order, row
 from slurm_ext.facts.errors import InputError
@@ -156,12 +156,14 @@ def _in_loop(
     left_alone = queue.left_alone.get(str(unit))
     if left_alone is not None:
         return {"mode": settings["queue.mode"], "left_alone": left_alone}
+    told = FirstTold(times)
+    told.see(jobs)
     for waiting in queue.groups.values():
-        for one in in_order(waiting, settings["queue.order"], times, now_s):
+        for one in in_order(waiting, settings["queue.order"], told, now_s):
             if one.waiting.job_id == unit:
                 after = None if one.ahead is None else one.ahead.subject
-                told = {"mode": settings["queue.mode"], "of": len(waiting), "after": after}
-                return {**told, **row(one, None)}
+                place = {"mode": settings["queue.mode"], "of": len(waiting), "after": after}
+                return {**place, **row(one, None)}
     return None
 
 

@@ -56,12 +56,19 @@ class Durations:
     def foretell(self, rows: "Array") -> Foretold:
         """Of rows of `State.row`; bounds as trees have them, `Bounds` moves them."""
         base, seen = relative(self.plan, rows, self.start)
-        middle = (base + self.mean(seen) + self.start + self.plain(rows)) / 2
-        middle = np.clip(middle, LEAST_LOG, MOST_LOG)
+        middle = self._middle(rows, base, seen)
         low, high = base + self.low(seen), base + self.high(seen)
         ended = np.expm1(np.nan_to_num(rows[:, WHAT.index("ended")])).round()
         known = np.searchsorted(KNOWN_FROM, ended, side="right")
         return Foretold(middle, np.minimum(low, middle), np.maximum(high, middle), known)
+
+    def middle(self, rows: "Array") -> "Array":
+        """`log_mean` alone, at half the cost."""
+        return self._middle(rows, *relative(self.plan, rows, self.start))
+
+    def _middle(self, rows: "Array", base: "Array", seen: "Array") -> "Array":
+        told = (base + self.mean(seen) + self.start + self.plain(rows)) / 2
+        return np.clip(told, LEAST_LOG, MOST_LOG)
 
 
 def relative(plan: Plan, rows: "Array", start: float) -> "tuple[Array, Array]":

@@ -59,9 +59,13 @@ class Rule:
 
     def order(self, jobs: Asked, ties: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """Indices of jobs, who goes first first. `ties` decides where key and time are equal."""
-        keys = aged(jobs, self.keys(jobs)) if self.ageing else self.keys(jobs)
+        keys = self.key(jobs)
         last = np.arange(len(keys)) if ties is None else ties
         return np.lexsort((last, jobs.submit_s, keys))
+
+    def key(self, jobs: Asked) -> Floats:
+        """Who has the lower goes first; at least 0 where times are."""
+        return aged(jobs, self.keys(jobs)) if self.ageing else self.keys(jobs)
 
 
 def aged(jobs: Asked, sizes: Floats) -> Floats:

@@ -5,7 +5,7 @@ through, as Slurm's bf_max_job_test bounds its backfill.
 """
 
 from bisect import bisect_left, insort
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
 Rank = TypeVar("Rank", int, tuple[float, int])
@@ -40,6 +40,15 @@ class Line(Generic[Rank]):
         if self._behind:
             self.front.append(heappop(self._behind))
         return rank
+
+    def drop(self, rank: Rank) -> None:
+        """Take out the job of a rank. Raises ValueError where it is not there."""
+        index = self.index(rank)
+        if index is not None:
+            self.pop(index)
+            return
+        self._behind.remove(rank)
+        heapify(self._behind)
 
     def index(self, rank: Rank) -> int | None:
         """Where a job of the front stands; None: it is not there."""

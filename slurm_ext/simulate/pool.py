@@ -33,6 +33,12 @@ class Pool:
         if self._line.push(rank):
             self._came.append(rank)
 
+    def again(self, before: int, rank: int) -> None:
+        """A waiting job has another rank from now on."""
+        self._line.drop(before)
+        self._line.push(rank)
+        self._left = True  # whoever stands elsewhere now, or came to the front, is looked at
+
     def event(self, rank: int, _number: int, now_s: float) -> None:
         """A job has ended."""
         self._nodes.give(self._places.pop(rank))

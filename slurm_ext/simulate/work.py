@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 NEVER = float("nan")
+Counts = list[int] | dict[int, int]  # dicts where ranks are given as jobs come (anew.py)
+Seconds = list[float] | dict[int, float]
 
 
 class Work:
@@ -15,12 +17,12 @@ class Work:
     def __init__(self, gpus: NDArray[Any], duration_s: NDArray[Any], limit_s: NDArray[Any]) -> None:
         """`limit_s`: for how long the scheduler thinks that each runs."""
         count = len(gpus)
-        self.gpus: list[int] = gpus.tolist()
-        self.duration_s: list[float] = duration_s.tolist()
-        self.limit_s: list[float] = limit_s.tolist()
-        self.start_s = [NEVER] * count  # the first
-        self.end_s = [NEVER] * count
-        self.expected_s = [NEVER] * count
+        self.gpus: Counts = gpus.tolist()
+        self.duration_s: Seconds = duration_s.tolist()
+        self.limit_s: Seconds = limit_s.tolist()
+        self.start_s: Seconds = [NEVER] * count  # the first
+        self.end_s: Seconds = [NEVER] * count
+        self.expected_s: Seconds = [NEVER] * count
         self.restarts: dict[int, int] = {}
         self.events: list[tuple[float, int, int]] = []  # time, job, its start's number
         self.changes: list[tuple[float, int]] = []  # time, GPUs that were taken or given back

@@ -1,6 +1,7 @@
 """How long waiting jobs are taken to run: by the model, by runs of their like, by their limit."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,5 +85,34 @@ def test_what_was_foretold_first_is_kept(tmp_path: Path) -> None:
     assert first.of([job()], NOW_S)[0].seconds == 100.0
     ended(tmp_path, 10, 3, elapsed_s=300.0)
     assert first.of([job()], NOW_S)[0].seconds == 100.0
-    first.forget({2})
+    first.see([])
     assert first.of([job()], NOW_S)[0].seconds == pytest.approx(200.0)
+
+
+def test_siblings_that_ended_tell_of_those_that_wait(tmp_path: Path) -> None:
+    """Submitted with it; also to a loop that starts after they ended. Never beyond its limit."""
+    wait = job(submit_time_s=int(NOW_S))
+    first = FirstTold(RunTimes(tmp_path, busy_timeout_ms=100))
+    assert first.of([wait], NOW_S)[0].by == "limit"
+    times = {"submit_s": NOW_S - 5, "start_s": NOW_S - 5, "end_s": NOW_S + 95}
+    ended(tmp_path, 10, 3, **times)
+    for one in (first, FirstTold(RunTimes(tmp_path, busy_timeout_ms=100))):
+        told_s = one.of([wait], NOW_S)[0]
+        assert told_s.by == "siblings"
+        assert 99.0 < told_s.seconds < 300.0
+    short = replace(wait, time_limit_minutes=1)
+    assert FirstTold(RunTimes(tmp_path, busy_timeout_ms=100)).of([short], NOW_S)[0].seconds == 60.0
+
+
+def test_siblings_that_run_long_tell_too_and_who_is_gone_does_not(tmp_path: Path) -> None:
+    """By their age, while Slurm says that they run."""
+    wait = job(submit_time_s=1000, time_limit_minutes=6000)
+    runs = replace(wait, job_id=2, state="RUNNING", start_time_s=1000, time_limit_minutes=None)
+    first = FirstTold(RunTimes(tmp_path, busy_timeout_ms=100))
+    ended(tmp_path, 10, 3)
+    base = first.of([wait], 1001.0)[0]
+    assert (base.by, base.seconds) == ("runs", 100.0)
+    first.see([wait, runs])
+    assert first.of([wait], 50_000.0)[0].seconds > 1000.0
+    first.see([wait])
+    assert first.of([wait], 50_000.0)[0] == base

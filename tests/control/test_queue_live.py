@@ -1,6 +1,6 @@
 """The live queue on a cluster that is nothing but records: who gives way, and who is left alone."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,13 @@ from slurm_ext.cluster import JobInfo, MemoryClient
 from slurm_ext.control import cluster_daemon
 from slurm_ext.control.cluster_kept import LoopFolder
 from slurm_ext.control.queue_jobs import Waiting
-from slurm_ext.control.queue_lengths import RunTimes
+from slurm_ext.control.queue_lengths import FirstTold, RunTimes
 from slurm_ext.control.queue_live import QueueLoop
 from slurm_ext.control.queue_order import in_order
 from slurm_ext.facts.settings import Settings
+from slurm_ext.model.duration_siblings import Siblings
 from slurm_ext.policy.queue import rule_of
+from slurm_ext.simulate.anew import replay_anew
 from slurm_ext.simulate.cluster import Cluster
 from slurm_ext.simulate.engine import replay
 from tests.simulate.traces import trace_of
@@ -219,3 +221,84 @@ def test_replay_and_live_take_the_same_order(
     ]
     order = [one.waiting.job_id for one in in_order(waiting, "qssf+ageing", times, 0.0)]
     assert (np.diff(outcome.start_s[order]) >= (60 if whole else 0)).all()
+
+
+class Both:
+    """Foretells a replay by siblings, and asks the live loop whom it would take first.
+
+    One job at a time has all GPUs: whoever the replay starts must be the loop's first.
+    """
+
+    def __init__(self, rows: list[tuple[int, int, int, int]], state_dir: Path) -> None:
+        self.rows = rows
+        self.states = ["" for _ in rows]
+        self.since = [0.0 for _ in rows]
+        self.siblings = Siblings()
+        self.times = RunTimes(state_dir, busy_timeout_ms=100)
+        self.live = FirstTold(self.times)
+        self.first: int | None = None
+
+    def submitted(self, jobs: Sequence[int], now_s: float) -> Sequence[float]:
+        """By its limit, and its siblings."""
+        for number in jobs:
+            self.states[number] = "PENDING"
+            submit_s, user, limit, _ = self.rows[number]
+            self.siblings.submitted(number, user, submit_s, limit * 60.0)
+        return [min(self.siblings.of(one, now_s)[0], self._limit_s(one)) for one in jobs]
+
+    def started(self, number: int, now_s: float) -> None:
+        """As the loop said."""
+        assert number == self.first
+        self.states[number], self.since[number] = "RUNNING", now_s
+        self.siblings.started(number, self.rows[number][1], self.rows[number][0], now_s)
+
+    def ended(self, number: int, now_s: float) -> None:
+        """The loop hears of it from its history."""
+        submit_s, user, _, lasted_s = self.rows[number]
+        assert now_s == self.since[number] + lasted_s
+        self.states[number] = "COMPLETED"
+        self.siblings.ended(number, user, submit_s, lasted_s)
+        self.times.siblings.ended(number, (str(user), "j", 8), submit_s, lasted_s)
+
+    def anew(self, now_s: float) -> list[tuple[int, float]]:
+        """A round of the loop, whenever the replay looks."""
+        jobs = [self._info(number) for number, state in enumerate(self.states) if state]
+        self.live.see(jobs)
+        waiting = [Waiting(job_id=one.job_id, info=one) for one in jobs if one.state == "PENDING"]
+        order = in_order(waiting, "qssf+ageing", self.live, now_s)
+        self.first = order[0].waiting.job_id if order else None
+        anew = ((int(str(one)), told_s) for one, told_s in self.siblings.anew(now_s, ages=True))
+        return [(one, min(told_s, self._limit_s(one))) for one, told_s in anew]
+
+    def _limit_s(self, number: int) -> float:
+        return self.rows[number][2] * 60.0
+
+    def _info(self, number: int) -> JobInfo:
+        submit_s, user, limit, _ = self.rows[number]
+        told: dict[str, Any] = {"user_name": str(user), "name": "j", "state": self.states[number]}
+        times = {"submit_time_s": submit_s, "start_time_s": int(self.since[number])}
+        return job(number, limit, gpus=8, **told, **times)
+
+
+BATCHES = st.lists(
+    st.tuples(
+        st.integers(1, 400), st.integers(1, 3), st.integers(100, 5000), st.integers(1, 90_000)
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(rows=BATCHES)
+@settings(max_examples=40, deadline=None)
+def test_replay_and_live_learn_the_same_of_siblings(
+    rows: list[tuple[int, int, int, int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Start by start, while siblings run and end: of (submission, user, limit, run time)."""
+    rows = sorted((s, user, limit, min(lasts, limit * 60)) for s, user, limit, lasts in rows)
+    trace = trace_of([(float(s), float(lasts), 8) for s, _, _, lasts in rows])
+    trace = replace(trace, limit_s=np.array([limit * 60.0 for _, _, limit, _ in rows]))
+    both = Both(rows, tmp_path_factory.getbasetemp())
+    cluster = Cluster(nodes=1, gpus_per_node=8)
+    replay_anew(trace, cluster, rule_of("qssf+backfill+ageing"), both)
+    assert both.states == ["COMPLETED"] * len(rows)

@@ -51,6 +51,15 @@ def test_trees_correct_the_history() -> None:
     assert 0.8 < inside.mean() < 0.97
 
 
+def test_one_row_is_answered_as_many_are() -> None:
+    """However few rows are asked for at once, to the bit; unknown values included."""
+    rows = np.vstack([ROWS[:20], np.full((1, ROWS.shape[1]), np.nan)])
+    for trees in (MODEL.mean, MODEL.low):
+        one_by_one = np.concatenate([trees(row[None]) for row in rows])
+        np.testing.assert_array_equal(trees(rows), one_by_one)
+    np.testing.assert_array_equal(MODEL.middle(rows), MODEL.foretell(rows).log_mean)
+
+
 def test_features_are_what_a_live_state_gives() -> None:
     """The rows that trees learn are those of `State`, fed as events came."""
     state = State(PLAN)
