@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FEWEST_JOBS = 3  # with a counter, for it to be a column
 SHRUNK = 0.3  # of a correlation between counters: jobs are few
 LEAST_SD = 1e-3  # a counter that never changes says nothing
-MOST_SDS = 4.0  # further from all known jobs is as far as that: counters may be absurd
+MOST_SDS = 3.0  # further from all known jobs is as far as that: a line must not run on for ever
 
 
 @dataclass(frozen=True, slots=True)

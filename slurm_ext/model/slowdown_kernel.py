@@ -7,8 +7,10 @@ Time slicing without preemption (Gavel's V100 tables): a waits the longer, the m
 both ask for (load) and the longer b holds it each time (slice: long kernels); a short slice of its
 own makes it wait more often. So one load and one slice a job make both directions of a pair. Each
 is a Gaussian process over standardised counters: a straight line, bends of `length`, and the job's
-own. An uncertain counter is averaged over (the kernel's expectation under it), which lets unknown
-jobs fall back to jobs in general.
+own. The lines are wide: they are measured, not assumed to be flat, for far from all known jobs they
+are what is left (universal kriging: Cressie, Statistics for Spatial Data, 1993, 3.4). An uncertain
+counter is averaged over (the kernel's expectation under it), which lets unknown jobs fall back to
+jobs in general.
 """
 
 from dataclasses import dataclass
@@ -35,8 +37,8 @@ class Likeness:
     load: float = 0.3
     slice: float = 0.4
     both: float = 0.2
-    load_line: float = 0.2
-    slice_line: float = 0.25
+    load_line: float = 0.5
+    slice_line: float = 0.5
     own_load: float = 0.1
     own_slice: float = 0.2
     noise: float = 0.08

@@ -36,7 +36,7 @@ MOST_PARTS = 8  # that families are left out in
 FEWEST_LEFT_OUT = 20  # outcomes, to calibrate by
 TOP_RANGE = (1.05, 1.5)
 NORMAL = 1.645
-LENGTHS, OWNS = (0.5, 1.0, 1.5), (0.1, 0.3)
+LENGTHS, OWNS = (1.0, 1.5), (0.1, 0.3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +134,12 @@ def left_out(
 
 
 def _widths(rows: Sequence[Paired], plan: Plan, model: CountersModel) -> tuple[float, float]:
-    """Split conformal: standard deviations below and above that held nine in ten left-out pairs."""
-    if len(_families(rows)) < 2:
+    """Split conformal: standard deviations below and above that held nine in ten left-out pairs.
+
+    A family never met is one more draw beside the n left out: wider by sqrt(1 + 1/n).
+    """
+    families = len(_families(rows))
+    if families < 2:
         return NORMAL, NORMAL
     off: list[float] = []
     for told, speeds in left_out(rows, plan, model.likeness):
@@ -143,7 +147,7 @@ def _widths(rows: Sequence[Paired], plan: Plan, model: CountersModel) -> tuple[f
     if len(off) < FEWEST_LEFT_OUT:
         return NORMAL, NORMAL
     tail = (1.0 - LEVEL) / 2.0
-    below, above = np.quantile(off, [1.0 - tail, tail])
+    below, above = np.quantile(off, [1.0 - tail, tail]) * np.sqrt(1.0 + 1.0 / families)
     return max(float(below), 0.1), max(-float(above), 0.1)
 
 

@@ -60,6 +60,16 @@ def test_a_busier_companion_slows_more_and_the_bounds_hold_the_mean(model: Count
     assert told[1].mean == pytest.approx(speed(3, 3), abs=0.05)
 
 
+def test_beyond_all_known_jobs_the_trend_goes_on_to_an_end(model: CountersModel) -> None:
+    """A companion busier than any known slows more, less surely; an absurd one as the far end."""
+    known, busier, far, absurd = (
+        model.speed(solo(3), Solo(key="new", features=solo(n).features)) for n in (6, 7, 20, 40)
+    )
+    assert busier.mean < known.mean
+    assert busier.high - busier.low > known.high - known.low
+    assert absurd.mean == pytest.approx(far.mean)
+
+
 def test_many_are_told_as_each_alone(model: CountersModel) -> None:
     """Speeds of a list are the speeds of its pairs, whatever else is asked."""
     pairs = [(solo(a), solo(b)) for a in (1, 4) for b in (2, 6)]
