@@ -3,9 +3,10 @@
 | what           | 22.05                  | 23.11 and later                                        |
 |----------------|------------------------|--------------------------------------------------------|
 | numbers        | 5, or null where unset | {"set": true, "infinite": false, "number": 5}          |
-| state          | "FAILED"               | ["FAILED"], flags such as COMPLETING after it          |
+| state          | "FAILED"; "COMPLETING" | ["FAILED"]; ["FAILED", "COMPLETING"]                   |
 | exit code      | wait status: 768       | {"return_code": {... 3}, "signal": {"id": {...}}}      |
 | text           | "" where unset         | the same                                               |
+| tres_per_task  | GPUs                   | CPUs too: "cpu=2" where --cpus-per-task was given      |
 
 Each reader below takes either.
 """
@@ -21,6 +22,7 @@ from slurm_ext.facts.units import parse_memory, parse_tres
 
 Json = dict[str, Any]
 _PER = ("node", "job", "task", "socket")
+_FLAGS = ("COMPLETING", "CONFIGURING", "RESIZING")  # one word for both shapes: 22.05's order
 _GPUS = re.compile(r"(?:^|[,:/])gpu(?::[A-Za-z_][\w.-]*)?(?:[:=](\d+))?(?=,|\(|$)")
 
 
@@ -47,7 +49,7 @@ def _job(job: Json) -> JobInfo:
         restarts=_positive(job, "restart_cnt") or 0,
         nodes=_text(job, "nodes"),
         cpus=_positive(job, "cpus"),
-        gres=",".join(filter(None, (_text(job, f"tres_per_{per}") for per in _PER))),
+        gres=_gres(job),
         exit_code=code,
         exit_signal=by_signal,
         comment=_text(job, "comment"),
@@ -71,6 +73,12 @@ def _job(job: Json) -> JobInfo:
         array_task_id=_task(job),
         array_tasks=_text(job, "array_task_string"),
     )
+
+
+def _gres(job: Json) -> str:
+    """What is asked for beside CPUs, which are told elsewhere."""
+    items = (item for per in _PER for item in _text(job, f"tres_per_{per}").split(","))
+    return ",".join(item for item in items if item and not item.startswith(("cpu=", "cpu:")))
 
 
 def _signed(value: int | None) -> int:
@@ -120,7 +128,9 @@ def _number(value: Any) -> int | None:
 
 
 def _state(value: str | list[str]) -> str:
-    return value if isinstance(value, str) else value[0]
+    """The word that 22.05 says: a job that was requeued, or ended, is COMPLETING until it is."""
+    words = [value] if isinstance(value, str) else value
+    return next((flag for flag in _FLAGS if flag in words), words[0])
 
 
 def _exit(value: Any) -> tuple[int | None, int | None]:
@@ -128,7 +138,8 @@ def _exit(value: Any) -> tuple[int | None, int | None]:
     if isinstance(value, dict):
         by_signal = value.get("signal") or {}
         number = _number(by_signal.get("id", by_signal.get("signal_id")))
-        return _number(value.get("return_code")), number or None
+        code = _number(value.get("return_code"))
+        return (0 if code is None and number else code), number or None  # a signal leaves none
     status = _number(value)
     if status is None:
         return None, None

@@ -18,7 +18,7 @@ WRAPPED = {
     "user_id": 1000,
     "user_name": "ada",
     "name": "train",
-    "job_state": ["FAILED", "COMPLETING"],
+    "job_state": ["FAILED"],
     "partition": "gpu",
     "current_working_directory": "/home/ada",
     "submit_time": {"set": True, "infinite": False, "number": 1795250000},
@@ -114,6 +114,33 @@ def test_the_wrapped_json_of_later_releases_is_read() -> None:
         cpus=8,
         exit_code=3,
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "state", "ended"),
+    [
+        (["PENDING", "COMPLETING"], "COMPLETING", False),
+        (["CANCELLED", "COMPLETING"], "COMPLETING", False),
+        (["RUNNING", "CONFIGURING"], "CONFIGURING", False),
+        (["RUNNING", "POWER_UP_NODE"], "RUNNING", False),
+        (["CANCELLED"], "CANCELLED", True),
+    ],
+)
+def test_a_state_is_the_same_word_in_every_release(
+    said: list[str], state: str, ended: bool
+) -> None:
+    """A job that was requeued does not wait before its processes are gone: nobody resizes it."""
+    (job,) = read_jobs(json.dumps({"jobs": [WRAPPED | {"job_state": said}]}))
+    assert (job.state, job.ended) == (state, ended)
+
+
+def test_cpus_of_a_task_are_no_generic_resource() -> None:
+    """From 23.11 on --cpus-per-task is told among them: such a job asks for nothing but CPUs."""
+    told = {"tres_per_task": "cpu=2,gres/gpu=1", "tres_per_node": "gres/shard:1"}
+    (job,) = read_jobs(json.dumps({"jobs": [WRAPPED | told]}))
+    assert job.gres == "gres/shard:1,gres/gpu=1"
+    (job,) = read_jobs(json.dumps({"jobs": [WRAPPED | {"tres_per_task": "cpu=2"}]}))
+    assert (job.gres, job.gpus) == ("", None)
 
 
 @pytest.mark.parametrize(
