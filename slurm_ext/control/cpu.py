@@ -1,6 +1,6 @@
 """A job's share of CPUs and reads, by whatever this node offers: found, set, kept up, restored.
 
-share = share_of(run_dir)          # by its run folder, <spool>/run/<job>.<restart>
+share = Share(place)               # control/place.py: the job and its user on this node
 share.weigh(0.75, 1.0, 1.5)        # so many cores where all are wanted, and what others leave
 share.limit(0.75)                  # a quota, in cores: never more
 share.pin(frozenset({0, 1}))       # whole cores: cpuset where Slurm has one, else affinity
@@ -9,7 +9,6 @@ share.restore()                    # as Slurm left it
 
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from slurm_ext.control.affinity import Affinity
@@ -19,8 +18,6 @@ from slurm_ext.control.place import Place
 from slurm_ext.control.quota import Quota
 from slurm_ext.control.reads import Reads
 from slurm_ext.control.weight import Weight
-from slurm_ext.node import state
-from slurm_ext.node.places import Spool, split_key
 
 UNDO_ATTEMPTS, UNDO_WAIT_S = 40, 0.05  # processes that are being killed take their time
 QUOTA, WEIGHT, CPUSET, AFFINITY = "quota", "weight", "cpuset", "affinity"
@@ -174,14 +171,3 @@ def undo(place: Place, kept: Mapping[str, Any]) -> None:
         if share.restore():
             return
         time.sleep(UNDO_WAIT_S)
-
-
-def share_of(run_dir: str) -> Share:
-    """The share of the job whose run folder this is. Raises GoneError."""
-    folder = Path(run_dir)
-    known = state.load(Spool(str(folder.parent.parent)), folder.name, "json")
-    if known is None:
-        raise GoneError(f"{run_dir}: no such job runs here")
-    identity = known["identity"]
-    job_id, _ = split_key(folder.name)
-    return Share(Place(job_id=job_id, uid=int(identity["uid"]), node=str(identity["node"])))

@@ -39,9 +39,22 @@ def choice(key: str, default: str, choices: tuple[str, ...], doc: str) -> Settin
     return Setting(key, default, doc, f"one of {', '.join(choices)}", lambda v: v in choices)
 
 
+def loop_mode(key: str, doc: str) -> Setting:
+    """How far a loop goes: not at all, as if, or for real. Off until a site turns it on."""
+    return choice(key, "off", ("off", "shadow", "act"), doc)
+
+
 def flag(key: str, default: bool, doc: str) -> Setting:
     """True or false."""
     return Setting(key, default, doc, "true or false")
+
+
+def everybody(loop: str, whose: str) -> tuple[Setting, ...]:
+    """Whose jobs a loop looks at, by partition, account and user; all by default."""
+    return tuple(
+        names(f"{loop}.{kind}s", f"{kind.capitalize()}s {whose}", ["*"])
+        for kind in ("partition", "account", "user")
+    )
 
 
 def names(key: str, doc: str, default: Sequence[str] = ()) -> Setting:

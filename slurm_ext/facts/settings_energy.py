@@ -1,12 +1,10 @@
 """Settings of the energy loop."""
 
-from slurm_ext.facts.setting import Setting, choice, flag, names, number
+from slurm_ext.facts.setting import Setting, flag, loop_mode, names, number
 
 ENERGY: tuple[Setting, ...] = (
-    choice(
+    loop_mode(
         "energy.mode",
-        "off",
-        ("off", "shadow", "act"),
         "Whether `dlqueue control --energy` puts idle nodes to sleep, by Slurm's power saving",
     ),
     number("energy.interval_s", 60.0, 0.2, 3600.0, "Seconds between two looks at the nodes"),

@@ -1,17 +1,9 @@
 """Settings of the loops that work for the whole cluster: queue, elasticity, energy."""
 
-from slurm_ext.facts.setting import Setting, choice, names, number
-
-_MODES = ("off", "shadow", "act")
-_EVERYBODY = ["*"]
+from slurm_ext.facts.setting import Setting, choice, everybody, loop_mode, number
 
 LOOPS: tuple[Setting, ...] = (
-    choice(
-        "queue.mode",
-        "off",
-        _MODES,
-        "Whether `dlqueue control --queue` puts short jobs first, by nice",
-    ),
+    loop_mode("queue.mode", "Whether `dlqueue control --queue` puts short jobs first, by nice"),
     number("queue.interval_s", 30.0, 0.2, 3600.0, "Seconds between two looks at the queue"),
     choice(
         "queue.order",
@@ -30,19 +22,13 @@ LOOPS: tuple[Setting, ...] = (
         "Lowest nice; below 0 only where priorities are too low to go down",
     ),
     number("queue.most_updates", 50, 1, 1000, "Most jobs that are changed in one look"),
-    names("queue.partitions", "Partitions whose jobs are put in order", _EVERYBODY),
-    names("queue.accounts", "Accounts whose jobs are put in order", _EVERYBODY),
-    names("queue.users", "Users whose jobs are put in order", _EVERYBODY),
-    choice(
+    *everybody("queue", "whose jobs are put in order"),
+    loop_mode(
         "elastic.mode",
-        "off",
-        _MODES,
         "Whether `dlqueue control --elastic` resizes jobs with DLQUEUE_ELASTIC=MIN-MAX in comment",
     ),
     number("elastic.interval_s", 30.0, 0.2, 90.0, "Seconds between two divisions of the GPUs"),
     number("elastic.restart_s", 60.0, 0.0, 3600.0, "Seconds that a running job loses by a restart"),
     number("elastic.least_s", 600.0, 0.0, 86400.0, "Seconds that a job keeps a size at least"),
-    names("elastic.partitions", "Partitions whose jobs may be resized", _EVERYBODY),
-    names("elastic.accounts", "Accounts whose jobs may be resized", _EVERYBODY),
-    names("elastic.users", "Users whose jobs may be resized", _EVERYBODY),
+    *everybody("elastic", "whose jobs may be resized"),
 )

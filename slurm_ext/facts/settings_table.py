@@ -1,7 +1,7 @@
 """Every setting: its key, default (whose type is the key's), what is valid, and what it means."""
 
 from slurm_ext.facts.records import Mode
-from slurm_ext.facts.setting import Setting, choice, flag, names, number, path, text
+from slurm_ext.facts.setting import Setting, choice, flag, loop_mode, names, number, path, text
 from slurm_ext.facts.settings_energy import ENERGY
 from slurm_ext.facts.settings_loops import LOOPS
 from slurm_ext.facts.settings_seen import SEEN
@@ -65,10 +65,8 @@ TABLE: tuple[Setting, ...] = (
     path("node.folder", "/var/lib/dlqueue/spool", "folder: where records are put (shared)"),
     text("node.address", "", "stream: host:port of the advisor"),
     path("node.munge_socket", "", "munge's socket; empty: munge's own choice", empty=True),
-    choice(
+    loop_mode(
         "control.mode",
-        "off",
-        ("off", "shadow", "act"),
         "Whether `dlqueue control` moves CPUs and workers among a node's running jobs",
     ),
     number("control.max_workers", 16, 1, 1024, "Workers that may start ahead in one process"),
@@ -119,10 +117,8 @@ TABLE: tuple[Setting, ...] = (
     names("sharing.partitions", "Partitions whose jobs share without being asked"),
     names("sharing.accounts", "Accounts whose jobs share without being asked"),
     text("sharing.prefer", "", "Feature (in slurm.conf) of nodes that such jobs prefer; or empty"),
-    choice(
+    loop_mode(
         "sharing.pairing",
-        "off",
-        ("off", "shadow", "act"),
         "Whether `dlqueue control --pairs` chooses which CPU jobs start beside which",
     ),
     number("sharing.interval_s", 15.0, 0.2, 600.0, "Seconds between two looks at the queue"),

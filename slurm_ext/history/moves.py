@@ -36,7 +36,6 @@ _OF_JOB = (
     " ORDER BY at_s, id"
 )
 _NEWEST = "SELECT coalesce(max(id), 0) FROM moves"
-_BETWEEN = "SELECT * FROM moves WHERE at_s >= ? AND at_s < ? ORDER BY at_s, id"
 
 
 def move_files(folder: Path) -> list[Path]:
@@ -74,12 +73,6 @@ def moves_of(history: History, job_id: int) -> list[dict[str, Any]]:
     """What was done to a job, oldest first; an array's task has its array's too."""
     with explaining(history.path):
         return [_told(row) for row in history.db.query(_OF_JOB, [job_id, job_id])]
-
-
-def moves_between(history: History, since_s: float, until_s: float) -> list[dict[str, Any]]:
-    """All moves from `since_s` on and before `until_s` (Unix), oldest first."""
-    with explaining(history.path):
-        return [_told(row) for row in history.db.query(_BETWEEN, [since_s, until_s])]
 
 
 def _day(path: Path) -> str:
