@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 RATE_WIDTH = 0.35  # of the log of the request rate: runs at a near rate count more
 FAR = 0.01  # and those at any other a little
+OWN_CAMPAIGN, OTHER_FAMILY = 2.0, 0.2  # campaigns of one family share their set-up
 TREES, LEAF, COLUMNS = 80, 2, 0.4
 LOWEST = 0.01
 INSIDE = 0.9  # of misses; both ways alike, for what is far may be off either way
@@ -98,6 +99,22 @@ def _logs(speeds: Array) -> Array:
     return np.asarray(np.log(np.maximum(speeds, LOWEST)))
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run was: what runs alike in it count more for its prior."""
+
+    rate: float
+    campaign: str
+    family: str
+
+    def weights(self, runs: Runs) -> Array:
+        """How much each of these runs tells of here."""
+        apart = (np.log(runs.context[:, 0]) - np.log(self.rate)) / RATE_WIDTH
+        near = np.exp(-0.5 * apart**2) + FAR
+        near *= np.where(runs.family == self.family, 1.0, OTHER_FAMILY)
+        return np.asarray(near * np.where(runs.campaign == self.campaign, OWN_CAMPAIGN, 1.0))
+
+
 def product(train: Runs, asked: Runs, *, apart: bool = False) -> Array:
     """The product of each kind's effect alone; `apart`: no run's own campaign is looked at.
 
@@ -105,27 +122,25 @@ def product(train: Runs, asked: Runs, *, apart: bool = False) -> Array:
     """
     logs = np.zeros(len(asked))
     for row in range(len(asked)):
-        campaign = str(asked.campaign[row]) if apart else None
+        here = Place(asked.context[row, 0], str(asked.campaign[row]), str(asked.family[row]))
         for kind, many in enumerate(np.nan_to_num(asked.beside[row])):
-            logs[row] += _alone(train, kind, int(many), asked.context[row, 0], campaign)
+            logs[row] += _alone(train, kind, int(many), here, apart=apart)
     return np.maximum(np.exp(logs), LOWEST)
 
 
-def _alone(train: Runs, kind: int, many: int, rate: float, campaign: str | None) -> float:
-    """Mean log speed beside so many of one kind, near that request rate."""
+def _alone(train: Runs, kind: int, many: int, here: Place, *, apart: bool) -> float:
+    """Mean log speed beside so many of one kind."""
     if not many:
         return 0.0
     rows = (train.beside[:, kind] == many) & (train.beside.sum(axis=1) == many)
-    if campaign is not None:
-        rows &= train.campaign != campaign
+    if apart:
+        rows &= train.campaign != here.campaign
     if not rows.any():
         half = many // 2
         parts = (half, many - half) if half else ()
-        return sum(_alone(train, kind, part, rate, campaign) for part in parts)
-    apart = (np.log(train.context[rows, 0]) - np.log(rate)) / RATE_WIDTH
-    weights = np.exp(-0.5 * apart**2) + FAR
-    logs = np.log(np.maximum(train.speed[rows], LOWEST))
-    return float(weights @ logs / weights.sum())
+        return sum(_alone(train, kind, part, here, apart=apart) for part in parts)
+    weights = here.weights(train.take(rows))
+    return float(weights @ _logs(train.speed[rows]) / weights.sum())
 
 
 def folds(runs: Runs) -> dict[str, list[tuple[str, Rows, Rows]]]:
