@@ -50,7 +50,9 @@ def test_jobs_share_by_shard_where_the_site_prefers_it(slurm: Sandbox) -> None:
             job_id, said = slurm.sbatch("--gres=gpu:1", "-c1", "-Jpacked", script=WAITING)
             assert "at most" in said
             jobs.append((job_id, runs_on(slurm, job_id)))
-        asked_for = {slurm.job(job_id)["TresPerNode"] for job_id, _ in jobs}
+        asked_for = {
+            slurm.job(job_id)["TresPerNode"].replace("gres/", "gres:") for job_id, _ in jobs
+        }
     finally:
         go.touch()
     first, second = slurm.nodes

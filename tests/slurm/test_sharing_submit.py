@@ -91,7 +91,7 @@ def ran(slurm: Sandbox, *argv: str, script: str = KIND, **env: str) -> tuple[str
     assert slurm.wait(job_id) == "COMPLETED", slurm.output(job_id)
     job = slurm.job(job_id)
     gres = job.get("TresPerNode") or job.get("TresPerJob") or job.get("TresPerTask") or ""
-    return gres, slurm.output(job_id).splitlines(), said
+    return gres.replace("gres/", "gres:"), slurm.output(job_id).splitlines(), said
 
 
 @pytest.mark.parametrize(
