@@ -8,6 +8,7 @@ from slurm_ext.cli.doctor_access import installed, permissions
 from slurm_ext.cli.doctor_finding import OK, Check, Finding, present
 from slurm_ext.cli.doctor_mps import mps
 from slurm_ext.cli.doctor_node import node
+from slurm_ext.cli.doctor_selinux import labels
 from slurm_ext.cli.doctor_slurm import slurm
 from slurm_ext.cli.doctor_state import advisor, state
 from slurm_ext.facts.settings import Settings
@@ -35,6 +36,6 @@ def slurm_commands(settings: Settings) -> Iterator[Finding]:
 
 
 CHECKS: tuple[Check, ...] = (
-    *(python, slurm_commands, installed, permissions),
+    *(python, slurm_commands, installed, permissions, labels),
     *(slurm, state, advisor, node, mps),
 )

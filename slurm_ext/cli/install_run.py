@@ -51,7 +51,7 @@ def run(args: argparse.Namespace, wanted: Callable[[Steps, Steps], Steps]) -> in
     plan = make_plan(steps, place, place.read, before, held)
     warnings = _tried(plan, place)
     if not args.dry_run:
-        _carry_out(plan, place, before)
+        warnings += _carry_out(plan, place, before)
         if args.reconfigure:
             held = _reconfigure(plan, place, settings, before)
     show(plan, place, held, warnings, args)
@@ -127,13 +127,19 @@ def _tried(plan: "Plan", place: "Place") -> list[str]:
     return found if version else [*found, missing]
 
 
-def _carry_out(plan: "Plan", place: "Place", before: "Kept") -> None:
-    """The plan; slurmctld watches job_submit.lua only, so that is touched for what it loads."""
+def _carry_out(plan: "Plan", place: "Place", before: "Kept") -> list[str]:
+    """The plan; slurmctld watches job_submit.lua only, so that is touched for what it loads.
+
+    Warnings about labels that could not be given.
+    """
     from slurm_ext.install.apply import carry_out, touch
+    from slurm_ext.install.selinux import relabelled
 
     carry_out(plan, place, before)
+    warned = list(relabelled(plan, place))
     if any(change.path.parent == place.etc / "lua" for change in plan.real):
         touch(place, place.slurm_conf.with_name("job_submit.lua"))
+    return warned
 
 
 def _reconfigure(
