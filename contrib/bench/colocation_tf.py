@@ -110,20 +110,28 @@ def _result(
 
 
 def _pairs(folder: Path) -> tuple[list[tuple[Side, Side]], list[str]]:
-    """Both directions of every feasible pair."""
+    """Both directions of every feasible pair, and what was left out."""
     columns = [f"{name}_{side}" for name in ("app", "family", "solo", "rel") for side in "ab"]
     path = folder / "gpu_coloc" / PAIRS
-    rows, skipped = read(path, ["gpu", "date", "infeasible", *columns], _sides)
+    infeasible = 0
+
+    def sides(cells: Cells) -> tuple[Side, Side] | None:
+        nonlocal infeasible
+        if cells["infeasible"].strip() in {"", "0"}:
+            return _sides(cells)
+        infeasible += 1
+        return None
+
+    rows, skipped = read(path, ["gpu", "date", "infeasible", *columns], sides)
     both = [direction for a, b in rows for direction in ((a, b), (b, a))]
     kept = [pair for pair in both if pair[0].at not in BROKEN]
     if not kept:
         raise InputError(str(path), "holds no feasible pair")
-    return kept, skipped
+    counts = {"infeasible pairs": infeasible, "speeds of a broken solo": len(both) - len(kept)}
+    return kept, [*skipped, *(f"{path}: left out: {n} {what}" for what, n in counts.items() if n)]
 
 
-def _sides(cells: Cells) -> tuple[Side, Side] | None:
-    if cells["infeasible"].strip() not in {"", "0"}:
-        return None
+def _sides(cells: Cells) -> tuple[Side, Side]:
     a, b = (
         Side(
             (cells["gpu"], cells["date"], cells[f"app_{side}"]),

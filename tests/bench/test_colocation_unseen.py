@@ -107,7 +107,7 @@ def test_unseen_families_and_gpus_of_another_folder(tmp_path: Path) -> None:
 
 
 def test_traps_of_the_tables(tmp_path: Path) -> None:
-    """The broken alexnet's rows, infeasible pairs and bad cells are left out, the last named."""
+    """The broken alexnet's rows, infeasible pairs and bad cells are left out and named."""
     folder = tf(tmp_path, "ab")
     path = folder / "gpu_coloc" / colocation_tf.PAIRS
     before, _ = colocation_tf._pairs(folder)
@@ -120,6 +120,10 @@ def test_traps_of_the_tables(tmp_path: Path) -> None:
     assert len(after) == len(before) + 1
     assert after[-1][0].at[2] == "b_1"
     assert ["rel_a" in skipped[0], "cells" in skipped[1]] == [True, True]
+    assert [line.split(": ")[-1] for line in skipped[2:]] == [
+        "1 infeasible pairs",
+        "1 speeds of a broken solo",
+    ]
     assert f"{path}:" in skipped[0]
 
 
