@@ -55,11 +55,16 @@ class Duty:
         try:
             self.act(history, time.time())
         except (DlqueueError, OSError) as error:
-            if str(error) != self.said:
-                log.warning("%s: %s", self.name, error)
-            self.said = str(error)
+            self._say(str(error), fault=False)
+        except Exception as error:  # a fault of ours in one duty must not stop the others
+            self._say(repr(error), fault=True)
         else:
             self.said = ""
+
+    def _say(self, what: str, *, fault: bool) -> None:
+        if what != self.said:
+            log.warning("%s: %s", self.name, what, exc_info=fault)
+        self.said = what
 
 
 class Keeper:

@@ -18,7 +18,7 @@ from typing import Any
 from slurm_ext.advise.partners import Queue, sharers, write
 from slurm_ext.advise.rules import client_of
 from slurm_ext.advise.stream import put, record_id
-from slurm_ext.cluster import JobInfo, SlurmClient
+from slurm_ext.cluster import JobInfo, SlurmClient, hostlist
 from slurm_ext.facts.records import Outcome
 from slurm_ext.facts.settings import Settings
 from slurm_ext.history.decisions import claim, decision, drop_unclaimed, solo_key_of, unclaimed
@@ -71,7 +71,7 @@ def certain(found: Mapping[str, Sequence[int]]) -> dict[str, int]:
 
 def record_of(job: JobInfo, cluster: str, token: str | None) -> dict[str, Any]:
     """The spool record of a job's end as squeue saw it: what was not measured is null."""
-    node, start_s, end_s = _first_host(job.nodes), job.start_time_s, job.end_time_s
+    node, start_s, end_s = hostlist.first(job.nodes), job.start_time_s, job.end_time_s
     limit = job.time_limit_minutes
     return {
         "v": 1,
@@ -215,13 +215,3 @@ def _proposed(row: Mapping[str, Any]) -> Proposed:
 def _outcome(state: str) -> str:
     known = state in Outcome.__members__
     return Outcome(state).value if known else _OUTCOMES.get(state, Outcome.UNKNOWN).value
-
-
-def _first_host(nodes: str) -> str:
-    """The first name of Slurm's host list: n1 of `n[1-4,7]`, and of `n1,m2`."""
-    prefix, bracket, rest = nodes.partition("[")
-    if not bracket or "," in prefix:
-        return nodes.partition(",")[0]
-    numbers, _, suffix = rest.partition("]")
-    first = numbers.partition(",")[0].partition("-")[0]
-    return f"{prefix}{first}{suffix.partition(',')[0]}"

@@ -11,6 +11,7 @@ from slurm_ext.facts.settings import Settings
 from slurm_ext.history.store import History
 
 NICE = 10  # behind the keeper too
+END_WAIT_S = 5.0  # the server waits ten seconds for the keeper's own end
 PAUSE_S = 60.0  # between two starts, however fast outcomes come
 log = logging.getLogger(__name__)
 
@@ -41,12 +42,17 @@ class Retrainer:
         """End a training that is still running; the next start begins it anew."""
         if self._child is not None and self._child.poll() is None:
             self._child.terminate()
-            self._child.wait()
+            try:
+                self._child.wait(END_WAIT_S)
+            except subprocess.TimeoutExpired:
+                self._child.kill()
+                self._child.wait()
 
     def _start(self) -> None:
-        self.outcomes, self._started_s = 0, time.monotonic()
+        self._started_s = time.monotonic()
         with (self._state_dir / "train.log").open("wb") as said:
             self._child = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=said, stderr=said
             )
+        self.outcomes = 0  # only now: where it could not be started, it is due again after a rest
         os.setpriority(os.PRIO_PROCESS, self._child.pid, NICE)

@@ -33,14 +33,22 @@ class KeeperProcess(threading.Thread):
         wait_s = FIRST_WAIT_S
         while not self._stopping.is_set():
             began_s = time.monotonic()
-            self._child = subprocess.Popen(self._command, stdin=subprocess.PIPE)
-            status = self._child.wait()
+            said = self._lived()
             if time.monotonic() - began_s > LONGEST_WAIT_S:
                 wait_s = FIRST_WAIT_S  # it worked; what ended it is not what ended it before
-            if self._stopping.wait(0 if status == 0 else wait_s):
+            if self._stopping.wait(wait_s if said else 0):
                 return
-            log.warning("the keeper ended with status %d and is started again", status)
+            log.warning("the keeper %s and is started again", said or "ended with status 0")
             wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+
+    def _lived(self) -> str:
+        """Start it and wait for its end; what went wrong with it, if anything."""
+        try:
+            self._child = subprocess.Popen(self._command, stdin=subprocess.PIPE)
+        except OSError as error:
+            return f"could not be started ({error.strerror})"
+        status = self._child.wait()
+        return f"ended with status {status}" if status else ""
 
     def reload_settings(self) -> None:
         """Have the child read its settings again; one that starts just now does so anyway."""

@@ -27,6 +27,18 @@ def expand(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
+def first(text: str) -> str:
+    """The first name, however many there are; what is no list of hosts comes back as it is."""
+    name, rest = "", text
+    while rest:
+        plain, bracket, rest = rest.partition("[")
+        if not bracket or "," in plain:
+            return name + plain.partition(",")[0]
+        inside, _, rest = rest.partition("]")
+        name += plain + inside.partition(",")[0].partition("-")[0]
+    return name
+
+
 def _names(part: str) -> Iterator[str]:
     """Of one name, with any number of brackets in it."""
     before, bracket, rest = part.partition("[")

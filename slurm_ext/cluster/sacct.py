@@ -11,6 +11,7 @@ from slurm_ext.facts.errors import SlurmError
 DELIMITER = "\x1f"  # a job's name may hold any sign that people can type
 WINDOW_S = 30 * 86400.0
 TIMEOUT_S = 600.0
+_CLOCK = {"TZ": "UTC", "SLURM_TIME_FORMAT": "%s"}  # local time has an hour twice a year, or not
 
 
 def windows(since_s: float, until_s: float) -> list[tuple[float, float]]:
@@ -31,7 +32,7 @@ def ended(
         try:
             done = subprocess.run(
                 argv,
-                env={**(os.environ if env is None else env), "SLURM_TIME_FORMAT": "%s"},
+                env={**(os.environ if env is None else env), **_CLOCK},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=complaints,
@@ -52,5 +53,5 @@ def ended(
 
 
 def _moment(epoch_s: float) -> str:
-    """As sacct takes it, in this machine's own time: 22.05 knows no seconds since the epoch."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(epoch_s))
+    """As sacct takes it: 22.05 knows no seconds since the epoch."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(epoch_s))

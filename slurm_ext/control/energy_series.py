@@ -4,7 +4,7 @@ import logging
 import os
 from pathlib import Path
 
-from slurm_ext.facts.owned import appendable, make_folder
+from slurm_ext.facts.owned import after_torn, appendable, make_folder
 from slurm_ext.model.demand import DAY, SLOT_S, WEEK, Array
 from slurm_ext.model.demand_series import file_of, filled, read
 
@@ -58,7 +58,8 @@ class Demands:
         slot, needed, total = ended
         try:
             make_folder(self._path.parent)
+            line = f"{slot * SLOT_S},{needed},{total}\n".encode()
             with os.fdopen(appendable(self._path, mode=0o640), "ab") as stream:
-                stream.write(f"{slot * SLOT_S},{needed},{total}\n".encode())
+                stream.write(after_torn(stream.fileno()) + line)
         except OSError as error:
             log.warning("%s: demand is not recorded: %s", self._path, error.strerror or error)

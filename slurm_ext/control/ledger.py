@@ -15,7 +15,7 @@ from pathlib import Path
 
 from slurm_ext.facts.errors import RecordError
 from slurm_ext.facts.moves import KINDS, Move, line_of
-from slurm_ext.facts.owned import appendable, make_folder
+from slurm_ext.facts.owned import after_torn, appendable, make_folder
 
 MOST_KEPT = 10_000  # lines in memory while the disk is full
 LOCK_TRIES, LOCK_WAIT_S = 100, 0.02  # a write with its fsync takes some milliseconds
@@ -71,7 +71,7 @@ class Ledger:
         file = appendable(self._folder / f"{self._kind}-{day}.jsonl", mode=0o640)
         try:
             _lock(file)
-            view = memoryview(_after_torn(file) + lines)
+            view = memoryview(after_torn(file) + lines)
             while view:
                 view = view[os.write(file, view) :]
             os.fsync(file)
@@ -97,9 +97,3 @@ def _lock(file: int) -> None:
         else:
             return
     raise BlockingIOError(errno.EAGAIN, "another loop holds the file")
-
-
-def _after_torn(file: int) -> bytes:
-    """A newline, where an earlier writer was cut off within a line: it must not join the next."""
-    size = os.fstat(file).st_size
-    return b"\n" if size and os.pread(file, 1, size - 1) != b"\n" else b""

@@ -34,6 +34,12 @@ def appendable(path: Path, *, mode: int) -> int:
     return file
 
 
+def after_torn(file: int) -> bytes:
+    """A newline, where an earlier writer was cut off within a line: it must not join the next."""
+    size = os.fstat(file).st_size
+    return b"\n" if size and os.pread(file, 1, size - 1) != b"\n" else b""
+
+
 def make_folder(path: Path, *, mode: int = 0o750) -> None:
     """A folder, and those above it that are not there; one that is there stays as it is. OSError.
 

@@ -121,7 +121,12 @@ def is_head_node(env: Mapping[str, str]) -> bool:
 
 
 def first_host(listed: str) -> str:
-    """The first name of a host list such as `n[01-04,7],m2`."""
-    head = listed.partition(",")[0]
-    stem, bracket, inside = head.partition("[")
-    return stem + inside.rstrip("]").partition("-")[0] if bracket else head
+    """The first name of a host list such as `n[01-04,7],m2` or `rack[1-2]n[1-4]`."""
+    name, rest = "", listed
+    while rest:
+        plain, bracket, rest = rest.partition("[")
+        if not bracket or "," in plain:
+            return name + plain.partition(",")[0]
+        inside, _, rest = rest.partition("]")
+        name += plain + inside.partition(",")[0].partition("-")[0]
+    return name

@@ -299,3 +299,16 @@ def test_who_shares_is_told_with_the_name_of_its_script(tmp_path: Path) -> None:
     assert {one.job: one.key for one in queue.jobs} == {
         "1": name, "2": name, "3": None, "4": None, "6": None,
     }  # fmt: skip
+
+
+def test_hosts_of_several_dimensions_have_one_record(world: World) -> None:
+    """What Slurm tells and what the node sends later are one run: the node has the same name."""
+    ended = replace(ENDED, nodes="rack[1-2]n[3-4]")
+    assert record_of(ended, "c", None)["identity"]["node"] == "rack1n3"
+    world.look(ended, later_s=600)
+    record = record_of(ended, "cluster", None)
+    record["identity"]["node"] = "rack1n3"
+    record["outcome"]["source"] = "epilog"
+    put(world.spool, record["record_id"], json.dumps(record).encode())
+    ingest_folder(world.history, world.spool, now_s=NOW_S + 601)
+    assert world.history.conn.execute("SELECT count(*) FROM runs").fetchone() == (1,)

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from slurm_ext.cluster.hostlist import expand
+from slurm_ext.cluster.hostlist import expand, first
 from slurm_ext.cluster.listing import read_reservations
 
 
@@ -21,8 +21,9 @@ from slurm_ext.cluster.listing import read_reservations
     ],
 )
 def test_a_list_is_its_names_in_order(text: str, names: tuple[str, ...]) -> None:
-    """Zeros that fill are kept."""
+    """Zeros that fill are kept; the first is also found without the others."""
     assert expand(text) == names
+    assert first(text) == (names[0] if names else text)
 
 
 @pytest.mark.parametrize("text", ["n[1-", "n[a-b]", "n[]", "n]1", "n1,,n2", "n[0-999999999]"])
@@ -30,6 +31,7 @@ def test_an_odd_list_is_an_error(text: str) -> None:
     """Nothing is guessed, and nothing endless is made."""
     with pytest.raises(ValueError, match="host"):
         expand(text)
+    assert isinstance(first(text), str)
 
 
 def test_reservations_are_read_as_slurm_prints_them() -> None:

@@ -11,6 +11,7 @@ from slurm_ext.control.kept_folder import KeptFolder
 from slurm_ext.control.pairing_kept import Memory, PairingFolder
 from slurm_ext.facts.errors import InputError
 from slurm_ext.model.demand import SLOT_S
+from slurm_ext.model.demand_series import file_of, read
 from slurm_ext.training.demand_serving import teach
 
 SLURM = 64_030
@@ -75,3 +76,17 @@ def test_what_a_loop_of_roots_writes_is_the_state_folders_owners(tmp_path: Path)
     written = [*state.rglob("*")]
     assert {"lock", "kept.json", "status.json", "demand-gpu.csv"} <= {one.name for one in written}
     assert {one.stat().st_uid for one in written} == {SLURM}
+
+
+def test_a_line_cut_off_half_way_spoils_no_other(tmp_path: Path) -> None:
+    """A full disk took half of a slot: joined with the next, it would be one in thousands of years.
+
+    All that was recorded before would then lie before a gap, and be forgotten.
+    """
+    path = file_of(tmp_path, "gpu")
+    path.write_text(f"{SLOT_S},5,9\n{2 * SLOT_S},6,9\n18")
+    series = Demands(tmp_path, "gpu", None, writes=True)
+    for slot in (3, 4):
+        series.see(slot * SLOT_S, 7, 9)
+    first, needed, _ = read(path)
+    assert (first, needed.tolist()) == (1, [5.0, 6.0, 7.0])

@@ -130,7 +130,16 @@ def test_memory_of_a_tres_list(tres: str, size: int | None) -> None:
 
 @pytest.mark.parametrize(
     ("listed", "first"),
-    [("n1", "n1"), ("n[01-04,7],m2", "n01"), ("a,b", "a"), ("gpu[3,5]", "gpu3"), ("", "")],
+    [
+        ("n1", "n1"),
+        ("n[01-04,7],m2", "n01"),
+        ("a,b", "a"),
+        ("gpu[3,5]", "gpu3"),
+        ("", ""),
+        ("rack[1-2]n[3-4]", "rack1n3"),
+        ("n[1-4]-ib,m[1-2]", "n1-ib"),
+        ("m2,n[1-4]", "m2"),
+    ],
 )
 def test_the_head_node(listed: str, first: str) -> None:
     """The first name of a host list: only this node asks the controller."""
