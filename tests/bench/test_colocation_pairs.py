@@ -167,6 +167,15 @@ def test_the_product_is_of_what_each_kind_does_alone(tmp_path: Path) -> None:
     assert told == pytest.approx(np.full(len(told), 0.8**2 * 0.6), rel=0.1)
 
 
+def test_sister_campaigns_tell_first_what_one_kind_does(tmp_path: Path) -> None:
+    """Where another family's neighbours hurt less, those of the own family are believed."""
+    every = runs(tmp_path)
+    every.speed[(every.family == "Y") & (every.beside[:, 0] == 2)] = 0.9
+    asked = every.take((every.campaign == "X_1") & (every.beside[:, 0] == 2))
+    told = ntua_model.product(every, asked, apart=True)
+    assert told == pytest.approx(np.full(len(told), 0.8**2), rel=0.12)
+
+
 def test_who_is_not_named_is_told_by_counters(tmp_path: Path) -> None:
     """Not worse than by half of what speeds differ, and with a finite interval."""
     every = runs(tmp_path)
