@@ -2,6 +2,7 @@
 
 Event-based. One GPU a job, first come first served; a job's work is counted in seconds at the
 rate of its even share. Whoever changes a running job's cores is charged SWITCH_S seconds of it.
+`unbound` is no policy but a mark for ours: the exact division anew at every event, for nothing.
 """
 
 import random
@@ -23,6 +24,7 @@ from allocator_tables import (  # type: ignore[import-not-found]  # beside this 
     spread,
 )
 
+from slurm_ext.policy.allocator import allocate
 from slurm_ext.policy.hysteresis import retune
 from slurm_ext.policy.shares import proportional
 from slurm_ext.policy.tenants import Tenant
@@ -60,6 +62,7 @@ class Node:
     """What a division sees of the node."""
 
     curves: Mapping[str, Curve]
+    switch_s: float = SWITCH_S  # of a job's work, where its cores change
     now_s: float = 0.0
     running: list[Running] = field(default_factory=list)
     changed_s: float | None = None
@@ -78,7 +81,7 @@ class Node:
         curves = [self.curves[one.job.model] for one in self.running]
         for one, count, rate in zip(self.running, cores, rates(curves, cores), strict=True):
             if one.cores is not None and one.cores != count:
-                one.left += SWITCH_S * one.rate
+                one.left += self.switch_s * one.rate
                 self.changes += 1
             one.cores, one.rate = count, rate / self.curves[one.job.model][SHARE]
 
@@ -110,17 +113,27 @@ def even(node: Node) -> list[int]:
 
 def ours(node: Node) -> list[int]:
     """The policy that runs on the nodes."""
-    shares = proportional({one.job.name: SHARE for one in node.running}, CORES)
     told = retune(
-        [_tenant(one, node.curves, shares[one.job.name]) for one in node.running],
+        _tenants(node),
         CORES,
         now_s=node.now_s,
         changed_s=node.changed_s,
-        switch_cost_s=SWITCH_S,
+        switch_cost_s=node.switch_s,
         ended=node.ended,
     )
     node.changed_s = node.now_s if told.change else node.changed_s
     return [told.allocation.offers[one.job.name].units for one in node.running]
+
+
+def unbound(node: Node) -> list[int]:
+    """The exact division at every event, without hysteresis; to be played without a charge."""
+    told = allocate(_tenants(node), CORES)
+    return [told.offers[one.job.name].units for one in node.running]
+
+
+def _tenants(node: Node) -> list[Tenant]:
+    shares = proportional({one.job.name: SHARE for one in node.running}, CORES)
+    return [_tenant(one, node.curves, shares[one.job.name]) for one in node.running]
 
 
 def _tenant(one: Running, curves: Mapping[str, Curve], share: int) -> Tenant:
@@ -143,7 +156,7 @@ def arrivals(models: Iterable[str], seed: int) -> list[Arrival]:
 
 def play(jobs: Sequence[Arrival], curves: Mapping[str, Curve], divide: Division) -> Node:
     """The node when the last job has ended: `now_s` is the makespan."""
-    node = Node(curves=curves)
+    node = Node(curves=curves, switch_s=0.0 if divide is unbound else SWITCH_S)
     queue = list(jobs)
     while queue or node.running:
         while queue and queue[0].at_s <= node.now_s and len(node.running) < GPUS:
@@ -174,12 +187,15 @@ def dynamic(tables: Tables, reading: Callable[[Curve], Curve], seeds: int) -> di
         drawn = mixes(tables.by_class(), weights, count=seeds, jobs=JOBS, seed=11)
         series = [arrivals(models, seed) for seed, models in enumerate(drawn)]
         nodes = {
-            rule: [play(jobs, curves, rule) for jobs in series] for rule in (ours, even, fixed)
+            rule: [play(jobs, curves, rule) for jobs in series]
+            for rule in (ours, even, fixed, unbound)
         }
         told[name] = {
             f"over_{rule.__name__}": {
                 "throughput": spread(_ratios(nodes[ours], nodes[rule], _throughput)),
                 "makespan": spread(_ratios(nodes[ours], nodes[rule], _makespan_s)),
+                "unbound_throughput": mean(_ratios(nodes[unbound], nodes[rule], _throughput)),
+                "unbound_makespan": mean(_ratios(nodes[unbound], nodes[rule], _makespan_s)),
             }
             for rule in (even, fixed)
         }

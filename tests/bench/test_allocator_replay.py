@@ -5,9 +5,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import allocator_replay  # type: ignore[import-not-found]  # on the path by conftest.py
 import pytest
+from allocator_dynamic import dynamic  # type: ignore[import-not-found]
+from allocator_static import static  # type: ignore[import-not-found]
+from allocator_tables import (  # type: ignore[import-not-found]
+    SHARE,
+    by_row,
+    class_of,
+    mixes,
+    read,
+)
 
-from contrib.bench.allocator_tables import SHARE, by_row, class_of, mixes, read
 from slurm_ext.facts.errors import InputError
 
 TESTS = Path(__file__).parents[1]
@@ -91,11 +100,15 @@ def test_rows_count_as_cores_in_the_other_reading() -> None:
     assert by_row({1: 0.3, SHARE: 1.0, 12: 2.9}) == {1: 0.3, SHARE: 1.0, SHARE + 1: 2.9}
 
 
-def test_every_division_of_the_replay_is_optimal_and_fair(table: Path) -> None:
+def test_every_division_of_the_replay_is_optimal_and_fair(
+    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Integer programming finds nothing better; nobody is below his share, in sum or alone."""
-    told = run("--data", table, "--json", "--quick")
-    assert told.returncode == 0, told.stderr
-    line = json.loads(told.stdout)
+    monkeypatch.setattr(allocator_replay, "QUICK", (12, 12, 2))
+    monkeypatch.setattr(allocator_replay, "costs", lambda repeats: {})
+    monkeypatch.setattr("sys.argv", ["allocator_replay.py", "--data", str(table), "--quick"])
+    allocator_replay.main()
+    line = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert line["bench"] == "allocator_replay"
     for by_mix in line["figures"]["static"].values():
         for scores in by_mix.values():
@@ -112,10 +125,16 @@ def test_jobs_that_nothing_helps_are_hardly_disturbed(tmp_path: Path) -> None:
     table = tmp_path / "flat.csv"
     rows = [f"bert,{cores},62.5,1.0" for cores in (1, 3, 12)]
     table.write_text("\n".join(["model,cpus_per_gpu,mem_gb_per_gpu,rel_throughput", *rows]))
-    figures = json.loads(run("--data", table, "--json", "--quick").stdout)["figures"]
-    for by_mix in figures["dynamic"].values():
-        for scores in by_mix.values():
-            assert scores["over_even"]["makespan"]["max"] < 2
-            assert scores["over_even"]["throughput"]["min"] > -2
-    for by_mix in figures["static"].values():
-        assert all(abs(scores["fair"]["mean"]) < 1e-9 for scores in by_mix.values())
+    for scores in dynamic(read([table]), dict, seeds=2).values():
+        assert scores["over_even"]["makespan"]["max"] < 2
+        assert scores["over_even"]["throughput"]["min"] > -2
+    for scores in static(read([table]), dict, 2, 2).values():
+        assert abs(scores["fair"]["mean"]) < 1e-9
+
+
+def test_changes_cost_something_and_dividing_anew_for_nothing_is_the_mark(table: Path) -> None:
+    """What the exact division would give, free of charge, is told and ours is no better."""
+    for scores in dynamic(read([table]), dict, seeds=2).values():
+        for one in (scores["over_even"], scores["over_fixed"]):
+            assert one["throughput"]["mean"] < one["unbound_throughput"]
+            assert one["makespan"]["mean"] > one["unbound_makespan"]
