@@ -18,6 +18,7 @@ from torch.utils.data import (
     get_worker_info,
 )
 
+SAME = "SAME_EXAMPLES" in os.environ
 GATE = Path(os.environ["DLQUEUE_RUN_DIR"], "workers")
 
 
@@ -41,10 +42,10 @@ class Numbers(Dataset[Any]):
 
 
 @settings(
-    max_examples=30,
+    max_examples=20 if SAME else 60,
     deadline=None,
     database=None,
-    derandomize="SAME_EXAMPLES" in os.environ,
+    derandomize=SAME,
     phases=[Phase.generate],
 )
 @given(data=st.data())

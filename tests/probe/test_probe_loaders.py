@@ -14,6 +14,7 @@ GOLDEN = json.loads((HERE.parent / "golden" / "probe" / "v1.json").read_text())
 W = "4"
 
 Run = Callable[..., tuple[dict[str, Any], dict[str, Any], str]]
+Measured = tuple[dict[str, Any], list[dict[str, Any]]]
 Environment = Callable[..., dict[str, str]]
 Python = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -22,21 +23,27 @@ Python = Callable[..., subprocess.CompletedProcess[str]]
 def scenarios(
     tmp_path_factory: pytest.TempPathFactory, environment: Environment, python: Python
 ) -> Run:
-    """Results with the probe, results without, and the probed run's stderr; each group once."""
-    done: dict[tuple[Any, ...], Any] = {}
+    """Results with the probe, results without, and the probed run's stderr; each run once."""
+    done: dict[Any, Any] = {}
+    script = str(HERE / "loader_scenarios.py")
+
+    def plain(group: str) -> Any:
+        if group not in done:
+            ran = python([script, group], environment(None))
+            assert ran.returncode == 0, ran.stderr
+            done[group] = json.loads(ran.stdout)
+        return done[group]
 
     def run(group: str, **extra: str) -> tuple[dict[str, Any], dict[str, Any], str]:
         key = (group, *sorted(extra.items()))
         if key not in done:
-            script = str(HERE / "loader_scenarios.py")
             run_dir = tmp_path_factory.mktemp(group) / "run"
-            extra = {"DLQUEUE_NUM_WORKERS": W, **extra}
-            probed = python([script, group], environment(run_dir, **extra))
-            plain = python([script, group], environment(None))
-            assert probed.returncode == plain.returncode == 0, probed.stderr + plain.stderr
+            env = environment(run_dir, **{"DLQUEUE_NUM_WORKERS": W, **extra})
+            probed = python([script, group], env)
+            assert probed.returncode == 0, probed.stderr
             assert not list(run_dir.glob("fetch-*")), "workers' totals are left behind"
             assert [json.loads(p.read_text())["faults"] for p in run_dir.glob("summary-*.json")]
-            done[key] = json.loads(probed.stdout), json.loads(plain.stdout), probed.stderr
+            done[key] = json.loads(probed.stdout), plain(group), probed.stderr
         return done[key]  # type: ignore[no-any-return]
 
     return run
@@ -216,10 +223,28 @@ def test_memory_bounds_the_gate(scenarios: Run) -> None:
     assert probed["shuffled"]["rows"][0]["gate"] == 1
 
 
-def test_storage_waits_are_told_from_work(scenarios: Run) -> None:
+@pytest.fixture(scope="module")
+def measured(
+    tmp_path_factory: pytest.TempPathFactory, environment: Environment, python: Python
+) -> Measured:
+    """The `measure` group's results, and the summaries of its process and of the child it forks."""
+    run_dir = tmp_path_factory.mktemp("measured") / "run"
+    env = environment(run_dir, DLQUEUE_DECISION="d1-0123456789abcdef", RANK="3", WORLD_SIZE="4")
+    done = python([str(HERE / "loader_scenarios.py"), "measure"], env)
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(path.read_text()) for path in run_dir.glob("summary-*.json")]
+    return json.loads(done.stdout), found
+
+
+@pytest.fixture(scope="module")
+def summaries(measured: Measured) -> list[dict[str, Any]]:
+    """Of the process and of its child."""
+    return measured[1]
+
+
+def test_storage_waits_are_told_from_work(measured: Measured) -> None:
     """A fetch that sleeps costs wall seconds and little CPU; its bytes are counted."""
-    probed, _, _ = scenarios("measure", DLQUEUE_NUM_WORKERS="")
-    row = probed["slow_storage"]["rows"][0]
+    row = measured[0]["slow_storage"]["rows"][0]
     first, later = row["phases"]
     assert [p["phase"] for p in (first, later)] == ["first_epoch", "later"]
     for phase in (first, later):
@@ -233,26 +258,13 @@ def test_storage_waits_are_told_from_work(scenarios: Run) -> None:
     assert row["worker_rss_bytes"] > 1 << 20
 
 
-def test_work_at_home_is_measured_at_home(scenarios: Run) -> None:
+def test_work_at_home_is_measured_at_home(measured: Measured) -> None:
     """Without workers the fetches, the waiting and the steps of this process are counted apart."""
-    probed, _, _ = scenarios("measure", DLQUEUE_NUM_WORKERS="")
-    (phase,) = probed["busy_at_home"]["rows"][0]["phases"]
+    (phase,) = measured[0]["busy_at_home"]["rows"][0]["phases"]
     assert (phase["samples"], phase["batches"], phase["fetch_samples"]) == (100, 13, 100)
     assert phase["step_s"] >= 13 * 0.005
     assert 0 < phase["fetch_cpu_s"] <= phase["fetch_wall_s"] <= phase["wait_s"]
     assert phase["workers"] == 0
-
-
-@pytest.fixture(scope="module")
-def summaries(
-    tmp_path_factory: pytest.TempPathFactory, environment: Environment, python: Python
-) -> list[dict[str, Any]]:
-    """The summaries of the `measure` group's process and of the child that it forks."""
-    run_dir = tmp_path_factory.mktemp("summaries") / "run"
-    env = environment(run_dir, DLQUEUE_DECISION="d1-0123456789abcdef", RANK="3", WORLD_SIZE="4")
-    done = python([str(HERE / "loader_scenarios.py"), "measure"], env)
-    assert done.returncode == 0, done.stderr
-    return [json.loads(path.read_text()) for path in run_dir.glob("summary-*.json")]
 
 
 def test_the_summary_has_the_golden_form(summaries: list[dict[str, Any]]) -> None:
