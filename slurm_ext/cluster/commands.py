@@ -140,7 +140,7 @@ class CommandClient:
         text = self._run(*argv)
         try:
             return parse(text)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             said = f"answered in a form that dlqueue does not know: {error!r}"
             raise SlurmError(" ".join(argv), 0, said) from None
 

@@ -21,6 +21,7 @@ from slurm_ext.cluster.records import JobInfo
 from slurm_ext.facts.units import parse_memory, parse_tres
 
 Json = dict[str, Any]
+MOST_STATUS = 0xFFFF  # of wait(2)
 _PER = ("node", "job", "task", "socket")
 _FLAGS = ("COMPLETING", "CONFIGURING", "RESIZING")  # one word for both shapes: 22.05's order
 _GPUS = re.compile(r"(?:^|[,:/])gpu(?::[A-Za-z_][\w.-]*)?(?:[:=](\d+))?(?=,|\(|$)")
@@ -141,6 +142,6 @@ def _exit(value: Any) -> tuple[int | None, int | None]:
         code = _number(value.get("return_code"))
         return (0 if code is None and number else code), number or None  # a signal leaves none
     status = _number(value)
-    if status is None:
+    if status is None or status > MOST_STATUS:  # of an allocation that was revoked: 0xfffffffe
         return None, None
     return os.WEXITSTATUS(status), os.WTERMSIG(status) or None

@@ -65,6 +65,15 @@ def test_jobs_of_every_state_are_read(release: str) -> None:
     assert held.time_limit_minutes == 5
 
 
+@pytest.mark.parametrize("status", [0xFFFFFFFE, 0xFFFFFFFF])
+def test_an_allocation_that_was_revoked_has_no_exit_status(status: int) -> None:
+    """A cancelled `salloc` that never ran: 22.05 says NO_VAL, and all other jobs are read."""
+    jobs = [{**WRAPPED, "exit_code": status}, {**WRAPPED, "exit_code": 768}]
+    revoked, failed = read_jobs(json.dumps({"jobs": jobs}))
+    assert (revoked.exit_code, revoked.exit_signal) == (None, None)
+    assert failed.exit_code == 3
+
+
 @pytest.mark.parametrize("release", RELEASES)
 def test_partitions_have_their_own_limits_and_else_the_sites(release: str) -> None:
     """A limit per node replaces the site's per CPU; no limit is None."""
