@@ -2,7 +2,9 @@
 
 Learnt from pairs of other jobs (training/slowdown_counters.py), it answers jobs never met. Several
 views, each on its own columns, are averaged: no counter is trusted alone. Speeds are relative to
-the job alone; an interval is split-conformal, from families of jobs that were left out.
+the job alone; an interval is split-conformal, from families of jobs that were left out. What was
+calibrated on jobs with their counters says nothing of jobs without: the more lacks, the more of
+the process's own spread counts instead.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 SLOWEST = 0.03  # a measured speed below it says no more
 NEAR_TOP = 0.97
+NOMINAL = 1.645  # standard deviations to each end of a 90 % interval
 LEAST_KNOWN = 0.3  # of a view's columns: below it a job is not told from its counters
 Pair = tuple[Solo, Solo]
 
@@ -90,7 +93,7 @@ class CountersModel:
     views: tuple[View, ...]
     top: float  # no job is faster beside another than this
     references: Mapping[str, float] = field(default_factory=dict)  # by key: true solo over recorded
-    widths: tuple[float, float] = (1.645, 1.645)  # standard deviations below, above
+    widths: tuple[float, float] = (NOMINAL, NOMINAL)  # standard deviations below, above
     other_device: float = 1.5  # times as wide there
 
     def foretell(self, job: Solo, beside: Solo, device: str) -> Speed | None:
@@ -125,7 +128,7 @@ class CountersModel:
         middle = np.mean([mean for mean, _ in answers], axis=0)
         spread = np.mean([var for _, var in answers], axis=0)
         spread += np.var([mean for mean, _ in answers], axis=0)
-        return self._told(pairs, middle, spread, device)
+        return self._told(pairs, (middle, spread), gaps(asked.places, rows), device)
 
     def _answer(
         self, view: View, asked: Jobs, rows: tuple["Rows", "Rows"], shared: "Array"
@@ -138,11 +141,12 @@ class CountersModel:
         return self.met.level + towards @ view.weights, left
 
     def _told(
-        self, pairs: Sequence[Pair], middle: "Array", spread: "Array", device: str | None
+        self, pairs: Sequence[Pair], odds: tuple["Array", "Array"], gap: "Array", device: str | None
     ) -> Foretold:
+        middle, spread = odds
         sd = np.sqrt(spread + noise_var(self.likeness, speed_of(middle, self.top), self.top))
         wide = sd * (1.0 if device in {None, self.device} else self.other_device)
-        below, above = self.widths
+        below, above = (width + np.maximum(NOMINAL - width, 0.0) * gap for width in self.widths)
         reference = np.array([self.references.get(job.key, 1.0) for job, _ in pairs])
         mean, low, high = (
             reference * speed_of(at, self.top)
@@ -166,6 +170,12 @@ def roster(scale: Scale, pairs: Sequence[Pair]) -> tuple[Jobs, tuple["Rows", "Ro
     places = scale.place([solo.features for solo in solos])
     jobs = Jobs(tuple(solo.key for solo in solos), places)
     return jobs, (np.array(rows[0], dtype=np.int64), np.array(rows[1], dtype=np.int64))
+
+
+def gaps(places: Places, rows: tuple["Rows", "Rows"]) -> "Array":
+    """By pair, how uncertain its least known counter is: 0 all known, 1 nothing tells of one."""
+    each = places.variance.max(axis=1)
+    return np.asarray(np.maximum(each[rows[0]], each[rows[1]]))
 
 
 def same(one: Sequence[str], other: Sequence[str]) -> "Array":

@@ -15,6 +15,7 @@ from slurm_ext.facts.errors import ModelError
 from slurm_ext.facts.sharing import Solo
 from slurm_ext.model.calibration import LEVEL
 from slurm_ext.model.slowdown_counters import (
+    NOMINAL,
     CountersModel,
     Foretold,
     Met,
@@ -35,7 +36,6 @@ FEWEST_FAMILIES = 4  # with fewer, nothing is chosen
 MOST_PARTS = 8  # that families are left out in
 FEWEST_LEFT_OUT = 20  # outcomes, to calibrate by
 TOP_RANGE = (1.05, 1.5)
-NORMAL = 1.645
 LENGTHS, OWNS = (1.0, 1.5), (0.1, 0.3)
 
 
@@ -140,12 +140,12 @@ def _widths(rows: Sequence[Paired], plan: Plan, model: CountersModel) -> tuple[f
     """
     families = len(_families(rows))
     if families < 2:
-        return NORMAL, NORMAL
+        return NOMINAL, NOMINAL
     off: list[float] = []
     for told, speeds in left_out(rows, plan, model.likeness):
         off.extend(told.missed(speeds))
     if len(off) < FEWEST_LEFT_OUT:
-        return NORMAL, NORMAL
+        return NOMINAL, NOMINAL
     tail = (1.0 - LEVEL) / 2.0
     below, above = np.quantile(off, [1.0 - tail, tail]) * np.sqrt(1.0 + 1.0 / families)
     return max(float(below), 0.1), max(-float(above), 0.1)

@@ -1,6 +1,7 @@
 """A job's speed beside one never met, from counters: sane, honest about gaps, reproduced."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from slurm_ext.facts.errors import ModelError
 from slurm_ext.facts.sharing import Evidence, Solo
 from slurm_ext.model.slowdown_counters import (
+    NOMINAL,
     CountersModel,
     Met,
     log_odds,
@@ -95,6 +97,14 @@ def test_a_lacking_counter_widens(model: CountersModel) -> None:
     assert model.foretell(nothing, solo(1), "v100") is None
     assert model.foretell(solo(1), solo(2), "cpu") is None
     assert model.foretell(solo(1), solo(2), "v100") == model.speed(solo(1), solo(2), "v100")
+
+
+def test_bounds_that_whole_profiles_earned_are_not_for_jobs_without(model: CountersModel) -> None:
+    """Nothing known: the process's own 90 %; everything known: what was calibrated."""
+    narrow, nominal = (replace(model, widths=(width, width)) for width in (0.4, NOMINAL))
+    unknown, known = Solo(key="new"), Solo(key="new", features=solo(3).features)
+    assert narrow.speed(unknown, solo(1)) == nominal.speed(unknown, solo(1))
+    assert narrow.speed(known, solo(1)).low > nominal.speed(known, solo(1)).low
 
 
 def test_another_gpu_is_told_less_surely(model: CountersModel) -> None:
