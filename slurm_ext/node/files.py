@@ -67,7 +67,11 @@ def write_whole(path: str, data: bytes, *, durable: bool = True, mode: int = 0o6
     """
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
-    fd = os.open(temporary, _WRITE, mode)
+    try:
+        fd = os.open(temporary, _WRITE, mode)
+    except FileExistsError:  # of a process that was killed and had our pid: containers, reboots
+        os.unlink(temporary)
+        fd = os.open(temporary, _WRITE, mode)
     try:
         _write_all(fd, data, durable=durable)
         os.rename(temporary, path)

@@ -31,7 +31,6 @@ SLOWEST_S = 30.0
 FASTEST_S = 0.1
 FLUSH_S = (1.0, 10.0)
 GRACE_S = 600.0
-ENDED_GRACE_S = 10.0  # an epilog that was killed after its first step
 LONGEST_UNANSWERED = 4
 
 

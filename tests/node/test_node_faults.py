@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.node import finish, prolog, state
+from slurm_ext.node import files, finish, prolog, state
 from slurm_ext.node.places import UnsafePlaceError, make_run_dir
 from tests.node.by_hand import BURN, TOKEN, Node, cpu_s, wait_for
 
@@ -28,6 +28,13 @@ def test_a_broken_configuration_is_harmless(node: Node, hook: str, text: str | N
     done = node.hook(hook, node.env(1), config=str(broken))
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert not (node.root / "spool").exists()
+
+
+def test_what_a_killed_writer_left_stands_in_nobodys_way(tmp_path: Path) -> None:
+    """Its temporary file has its pid in its name, and another process has that pid one day."""
+    (tmp_path / f".record.{os.getpid()}.tmp").write_text("half a rec")
+    files.write_whole(str(tmp_path / "record"), b"whole")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("record", b"whole")]
 
 
 @pytest.mark.parametrize("hook", ["prolog", "epilog", "task_prolog"])
