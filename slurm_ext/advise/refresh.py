@@ -74,11 +74,16 @@ class Refresher(threading.Thread):
         try:
             look()
         except DlqueueError as error:
-            if self._said.get(what) != str(error):
-                log.warning("%s stays as it was: %s", what, error)
-            self._said[what] = str(error)
+            self._say(what, str(error), fault=False)
+        except Exception as error:  # of ours, or the disk's: the other looks go on, and the thread
+            self._say(what, repr(error), fault=True)
         else:
             self._said.pop(what, None)
+
+    def _say(self, what: str, why: str, *, fault: bool) -> None:
+        if self._said.get(what) != why:
+            log.warning("%s stays as it was: %s", what, why, exc_info=fault)
+        self._said[what] = why
 
     def _settings(self) -> None:
         settings, waiting = reloaded(self._config, self._advisor.settings)

@@ -59,10 +59,11 @@ class RulesReader(threading.Thread):
             try:
                 self._advisor.rules = read_rules(client_of(self._advisor.settings))
                 said, pause_s = "", EVERY_S
-            except SlurmError as error:
-                if str(error) != said:
-                    log.warning("limits stay as they were: %s", error)
-                said, pause_s = str(error), RETRY_S
+            except Exception as error:  # also a fault of ours: limits would never be read again
+                if repr(error) != said:
+                    fault = not isinstance(error, SlurmError)
+                    log.warning("limits stay as they were: %s", error, exc_info=fault)
+                said, pause_s = repr(error), RETRY_S
 
     def stop(self) -> None:
         """End soon."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from slurm_ext.advise.bounds import cpus_of
 from slurm_ext.advise.whole_gpu import items
 from slurm_ext.facts.records import Interval, Submission
+from slurm_ext.model.stored import current
 
 if TYPE_CHECKING:
     from slurm_ext.advise.what_if import Row, Table
@@ -35,10 +36,10 @@ class RunTimes:
 
         Raises ModelError, HistoryError; what is known stays in use.
         """
-        if not (state_dir / "models" / "duration" / "current").exists():
+        if current(state_dir / "models" / "duration") is None:
             self._lengths = None
             return
-        from slurm_ext.model.duration_known import serving
+        from slurm_ext.model.duration_known import serving  # numpy, only where there is a model
 
         path = state_dir / "history.db"
         found = path.stat() if path.exists() else None

@@ -154,6 +154,14 @@ class Receiver(socketserver.ThreadingTCPServer):
         """Whether there is a place for one more connection."""
         return self._free.acquire(blocking=False)
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """As the base class does it; where no thread can be started, the place is free again."""
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._free.release()
+            raise
+
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """As the base class does it, and the place is free again."""
         try:

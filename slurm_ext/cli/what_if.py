@@ -95,8 +95,8 @@ def _family(settings: "Settings") -> "Family | None":
     from slurm_ext.model import scaling_artifact
     from slurm_ext.model.stored import current
 
-    folder = current(settings.state_dir / "models" / scaling_artifact.FOLDER)
     try:
+        folder = current(settings.state_dir / "models" / scaling_artifact.FOLDER)
         return None if folder is None else scaling_artifact.load(folder)
     except ModelError:
         return None  # a wider interval; `dlqueue train` replaces it

@@ -35,18 +35,24 @@ class Known:
     def __init__(self, state_dir: Path) -> None:
         self._models = state_dir / "models" / FOLDER
         self._folder: Path | None = None
+        self._said = ""
         self._told = Told()
 
     def __call__(self) -> Foretells:
         """The newest, asked for before each round; a damaged one is said, and the last one kept."""
-        folder = current(self._models)
-        if folder != self._folder:
-            self._folder = folder
-            try:
-                self._told = Told(load(folder).slowdowns) if folder else Told()
+        try:
+            folder = current(self._models)
+            if folder != self._folder:
+                self._told, self._folder = (
+                    Told(load(folder).slowdowns) if folder else Told(),
+                    folder,
+                )
                 log.info("slowdowns: %s", folder.name if folder else "nothing is known any more")
-            except ModelError as error:
+            self._said = ""
+        except ModelError as error:
+            if str(error) != self._said:
                 log.warning("%s; the earlier knowledge is kept", error)
+            self._said = str(error)
         return self._told
 
     def held(self, key: str) -> float:

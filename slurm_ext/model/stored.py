@@ -82,9 +82,17 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def current(models: Path) -> Path | None:
-    """The folder of the model that serves, of those in `models`; None where none was promoted."""
+    """The folder of the model that serves, of those in `models`; None where none was promoted.
+
+    Raises ModelError where the folder may not be entered.
+    """
     link = models / "current"
-    return link.resolve() if link.exists() else None
+    try:
+        return link.resolve(strict=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, RuntimeError) as error:  # not ours to enter, or links in a circle
+        raise ModelError(f"{link}: cannot be read: {error}") from None
 
 
 def _body(form: Form, path: Path) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import socket
+import socketserver
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.advise.owners import Owners
-from slurm_ext.advise.stream import MAX_RECORD_BYTES, Receiver, start_receiver
+from slurm_ext.advise.stream import MAX_RECORD_BYTES, MOST_CONNECTIONS, Receiver, start_receiver
 from slurm_ext.cluster import CommandClient, JobInfo, MemoryClient
 from slurm_ext.facts.errors import InputError, SlurmError
 from slurm_ext.facts.settings import Settings
@@ -279,3 +280,18 @@ def test_an_address_that_is_none_is_named(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"d\.toml: advisor\.listen = "):
             start_receiver(settings)
     assert start_receiver(Settings()) is None
+
+
+def test_a_thread_that_cannot_be_started_costs_no_place(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a moment without room for threads, nodes deliver as before."""
+    with monkeypatch.context() as short:
+        short.setattr(socketserver.ThreadingMixIn, "process_request", _no_room)
+        for _ in range(MOST_CONNECTIONS + 1):
+            assert deliver(receiver, b"x\n") == {"error": "cut off"}
+    assert "cannot be used" in deliver(receiver, b"x\n")["error"]
+
+
+def _no_room(*_: object) -> None:
+    raise RuntimeError("can't start new thread")

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from slurm_ext.control.pairing_known import Known
 from slurm_ext.facts.sharing import Evidence, Solo, Together
 from slurm_ext.model.slowdown import slowdowns
@@ -38,10 +40,17 @@ def test_a_promoted_model_serves_from_the_next_round_on(tmp_path: Path) -> None:
     assert known().speed(A, [B]).mean > first.mean
 
 
-def test_a_damaged_model_leaves_the_last_one(tmp_path: Path) -> None:
-    """What is torn is said in the log; the rounds go on."""
+def test_a_damaged_model_leaves_the_last_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is torn is said in the log, once; the rounds go on, and mended it serves."""
     known = Known(tmp_path)
     promote(tmp_path, "m1", 0.5)
     before = known().speed(A, [B])
-    (promote(tmp_path, "m2", 0.95) / "slowdown.json").write_text("{")
-    assert known().speed(A, [B]) == before
+    file = promote(tmp_path, "m2", 0.95) / "slowdown.json"
+    whole = file.read_bytes()
+    file.write_text("{")
+    assert known().speed(A, [B]) == known().speed(A, [B]) == before
+    assert len([one for one in caplog.records if one.levelname == "WARNING"]) == 1
+    file.write_bytes(whole)
+    assert known().speed(A, [B]).mean > before.mean

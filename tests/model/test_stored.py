@@ -168,10 +168,13 @@ def test_what_does_not_fit_is_said_in_words(tmp_path: Path) -> None:
 
 
 def test_none_serves_before_one_was_promoted(tmp_path: Path) -> None:
-    """No folder, no link, a link to nowhere."""
+    """No folder, no link, a link to nowhere; one in a circle, or not to be entered, is told."""
     assert current(tmp_path / "none") is None
     (tmp_path / "current").symlink_to("gone")
     assert current(tmp_path) is None
+    (tmp_path / "gone").symlink_to("current")
+    with pytest.raises(ModelError, match="current: cannot be read"):
+        current(tmp_path)
 
 
 def write(folder: Path, files: dict[str, bytes]) -> None:
