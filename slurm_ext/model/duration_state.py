@@ -13,7 +13,6 @@ from math import log, nan
 from slurm_ext.model.duration_memory import NOTHING, WHAT, Memory, Run
 
 DAY_S = 86400
-EVERYBODY: tuple[str, ...] = ()
 SURE_AFTER = 2.0  # ended runs at which a level's mean weighs as much as all wider ones
 
 
