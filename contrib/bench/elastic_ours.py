@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from slurm_ext.model import goodput
 from slurm_ext.model.goodput_speed import Step, fit
 from slurm_ext.policy import elastic, elastic_place
+from slurm_ext.policy.elastic_optimiser import Board, divided
 
 Floats = NDArray[np.float64]
 GROWS = 4
@@ -35,6 +36,7 @@ class Kind:
     oracle: bool = False
     declared: bool = True  # whether a job's epochs are known; else it lasts as long again as it has
     terms: elastic.Terms = field(default_factory=elastic.Terms)
+    optimiser: str = "dp"  # or ilp: sizes of evolution are not those that are placed here
 
 
 class Elastic:
@@ -51,7 +53,8 @@ class Elastic:
         del now_s
         wishes = [self.wish(job) for job in jobs]
         gpus = self.nodes * self.per_node
-        sizes = elastic.allot(wishes, self.sizes, gpus, self.kind.terms)
+        board = Board(gpus=gpus, per_node=self.per_node)
+        sizes = divided(self.kind.optimiser, wishes, self.sizes, board, self.kind.terms)
         held = {job.name: job.nodes for job in jobs if job.nodes}
         return elastic_place.place(sizes, held, self.nodes, self.per_node)
 

@@ -11,9 +11,15 @@ if TYPE_CHECKING:
 
 
 def make(settings: "Settings", client: "SlurmClient", folder: "LoopFolder") -> "Loop":
-    """The loop. Raises InputError where its memory is damaged."""
-    from slurm_ext.control.elastic_live import ElasticLoop
+    """The loop. Raises InputError where its memory is damaged, MissingError without a solver."""
+    from importlib.util import find_spec
 
+    from slurm_ext.control.elastic_live import ElasticLoop
+    from slurm_ext.facts.errors import MissingError
+
+    if settings["elastic.optimiser"] == "ilp" and find_spec("scipy") is None:
+        how = "pip install 'dlqueue[train]', or set it to dp"
+        raise MissingError("elastic.optimiser is ilp, which needs scipy", how)
     return ElasticLoop(settings, client, folder)
 
 

@@ -25,7 +25,8 @@ from slurm_ext.control.elastic_jobs import (
 )
 from slurm_ext.control.elastic_report import report_of
 from slurm_ext.facts.settings import Settings
-from slurm_ext.policy.elastic import Terms, allot, sizes_of
+from slurm_ext.policy.elastic import Terms
+from slurm_ext.policy.elastic_optimiser import Board, divided, sizes_for
 from slurm_ext.policy.elastic_wish import Elastic, Report, wish
 
 
@@ -73,23 +74,31 @@ class ElasticLoop:
         return planned
 
     def division(self, pool: Pool, reports: Mapping[str, Report | None]) -> dict[str, int]:
-        """The policy's own: what a replay of this state would decide (policy/elastic.py).
+        """The policy's own: what a replay of this state would decide (elastic_optimiser.py).
 
         Who runs is never stopped for others: it keeps what it has where nothing is left for it.
         """
-        usual = sizes_of(max(pool.gpus, 1), pool.per_node, max(one.most for one in pool.jobs))
-        sizes = tuple(sorted({*usual, *(one.gpus for one in pool.jobs)}))
+        by, sizes = str(self._settings["elastic.optimiser"]), self._sizes(pool)
         terms = Terms(restart_s=self._settings["elastic.restart_s"], gpus_a_job=0.0)
         gpus = pool.gpus - sum(self._wanted.get(str(one.info.job_id), 0) for one in pool.jobs)
         jobs = [one for one in pool.jobs if str(one.info.job_id) not in self._wanted]
         while True:
             wishes = [wish(_elastic(one, reports), sizes, pool.per_node) for one in jobs]
-            found = allot(wishes, sizes, max(gpus, 0), terms)
+            found = divided(
+                by, wishes, sizes, Board(gpus=max(gpus, 0), per_node=pool.per_node), terms
+            )
             stay = [one for one in jobs if one.runs and str(one.info.job_id) not in found]
             if not stay:
                 return found
             gpus -= sum(one.gpus for one in stay)
             jobs = [one for one in jobs if one not in stay]
+
+    def _sizes(self, pool: Pool) -> tuple[int, ...]:
+        """What jobs can have: what the optimiser chooses from, and what they hold."""
+        board = Board(gpus=max(pool.gpus, 1), per_node=pool.per_node)
+        most = max(one.most for one in pool.jobs)
+        able = sizes_for(self._settings["elastic.optimiser"], board, most)
+        return tuple(sorted({*able, *(one.gpus for one in pool.jobs)}))
 
     def _moves(self, pool: Pool, sizes: Mapping[str, int]) -> list[Planned]:
         """Who shrinks first; who was changed lately stays."""

@@ -29,6 +29,13 @@ LOOPS: tuple[Setting, ...] = (
     ),
     number("elastic.interval_s", 30.0, 0.2, 90.0, "Seconds between two divisions of the GPUs"),
     number("elastic.restart_s", 60.0, 0.0, 3600.0, "Seconds that a running job loses by a restart"),
+    choice(
+        "elastic.optimiser",
+        "dp",
+        ("dp", "ilp", "evolution"),
+        "Who divides: the dynamic programme, the same as an integer programme (scipy), or a search"
+        " over placements, which knows more sizes",
+    ),
     number("elastic.least_s", 600.0, 0.0, 86400.0, "Seconds that a job keeps a size at least"),
     *everybody("elastic", "whose jobs may be resized"),
 )

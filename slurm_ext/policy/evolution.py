@@ -33,6 +33,7 @@ class Problem:
     weights: Floats = field(default_factory=lambda: np.ones(0))  # of each job; none: all alike
     current: Schedules | None = None  # jobs x nodes
     kept: Floats | None = None  # of each job: speed that is left after a restart
+    even: bool = False  # as many GPUs of each of a job's nodes, as Slurm's --gres asks for
 
     @property
     def jobs(self) -> int:
@@ -49,6 +50,8 @@ def speeds(problem: Problem, schedules: Schedules) -> Floats:
     shares = (several & crowded[:, None, :]).any(axis=2)
     jobs = np.arange(problem.jobs)[None, :]
     out: Floats = problem.speedup[jobs, sizes, spread] * (1 - problem.interference * shares)
+    if problem.even:
+        out = np.where(schedules.max(axis=2) * spread == sizes, out, 0.0)
     if problem.current is not None and problem.kept is not None:
         moved = (schedules != problem.current[None]).any(axis=2)
         out = np.where(moved & (problem.current.sum(axis=1) > 0), out * problem.kept, out)
@@ -160,11 +163,17 @@ def _put(
     """A job of each schedule on nodes: those that hold it all, the tightest first; then others."""
     rows = np.arange(len(kids))
     free = problem.per_node - kids.sum(axis=1)
+    count = np.maximum(-(-size // problem.per_node), 1)[:, None]
     wants = np.minimum(size, problem.per_node)[:, None]
+    if problem.even:
+        wants = size[:, None] // count
     order = np.argsort(np.where(free >= wants, free, 3 * problem.per_node - free), axis=1)
     sorted_free = np.take_along_axis(free, order, axis=1)
     before = np.cumsum(sorted_free, axis=1) - sorted_free
     given = np.clip(size[:, None] - before, 0, sorted_free)
+    if problem.even:
+        first = np.arange(problem.nodes)[None, :] < count
+        given = np.where(first & (sorted_free >= wants), wants, 0)
     out = np.zeros_like(free)
     np.put_along_axis(out, order, given, axis=1)
     kids[rows, job] = out

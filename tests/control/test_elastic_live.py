@@ -14,7 +14,11 @@ from slurm_ext.control.cluster_kept import LoopFolder
 from slurm_ext.control.cluster_loop import DONE
 from slurm_ext.control.elastic_jobs import bounds_of
 from slurm_ext.control.elastic_live import ElasticLoop
+from slurm_ext.control.elastic_report import report_of
 from slurm_ext.facts.settings import Settings
+from slurm_ext.policy.elastic import Terms
+from slurm_ext.policy.elastic_optimiser import OPTIMISERS, Board, divided, sizes_for
+from slurm_ext.policy.elastic_wish import Elastic, wish
 
 REPORT: dict[str, Any] = {
     "v": 1,
@@ -144,6 +148,32 @@ def test_a_running_job_keeps_its_size_for_a_while(tmp_path: Path) -> None:
     cluster.client.known_jobs += (running(2, 2, tmp_path),)
     assert not any(said.startswith("1:") for said in cluster.round(1e6 + 100))
     assert "1: requeue 8->4 GPUs" in cluster.round(1e6 + 700)
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+def test_a_replay_of_the_same_state_decides_alike(tmp_path: Path, optimiser: str) -> None:
+    """Whoever divides: the same function, given what the loop saw, gives what the loop wants."""
+    if optimiser == "ilp":
+        pytest.importorskip("scipy", reason="the solver comes with scipy")
+    jobs = [running(1, 1, tmp_path), running(2, 2, tmp_path), job(3, 4, tmp_path)]
+    cluster = Cluster(tmp_path, *jobs, optimiser=optimiser)
+    cluster.loop.plan(1e6)
+    (pool,) = cluster.loop.details()["pools"]
+    board = Board(gpus=8, per_node=4)
+    sizes = tuple(sorted({*sizes_for(optimiser, board, 8), 1, 2, 4}))
+    wishes = [
+        wish(
+            Elastic(name=str(one.job_id), least=1, most=8, arrival_s=float(one.job_id),
+                    held=(one.gpus or 0) * (one.state == "RUNNING"), report=report_of(one)[0]),
+            sizes,
+            4,
+        )
+        for one in jobs
+    ]  # fmt: skip
+    terms = Terms(restart_s=60.0, gpus_a_job=0.0)
+    replayed = divided(optimiser, wishes, sizes, board, terms)
+    assert {str(row["job"]): row["wanted"] for row in pool["jobs"]} == replayed
+    assert sum(replayed.values()) <= 8
 
 
 def test_others_come_first(tmp_path: Path) -> None:
