@@ -18,13 +18,16 @@ all alike. Ageing and siblings were chosen on the development trace without its 
 the logs of estimates made before were nearer to the truth, every error smaller by one factor.
 """
 
+import os
 from argparse import Namespace
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from program import Told, folders, options, row, run  # type: ignore[import-not-found]
+from queue_foreteller import Learnt  # type: ignore[import-not-found]
 from queue_replays import (  # type: ignore[import-not-found]  # beside this file
     LOADS,
     OURS,
@@ -36,6 +39,9 @@ from queue_replays import (  # type: ignore[import-not-found]  # beside this fil
     shrunk,
     trace_of,
 )
+
+from slurm_ext.simulate.cluster import Cluster
+from slurm_ext.simulate.trace import Trace
 
 MOST_QUEUE_S = 15_359.0  # the LightGBM QSSF of a baseline without ageing, on the held-out weeks
 LEAST_GAINS = {"fifo": 6.5, "fifo+backfill": 1.75}  # of completion time, at load 0.85
@@ -49,15 +55,22 @@ def result(args: Namespace) -> Told:
     known = learnt(args.train, args.test, quick=args.quick)
     trace = trace_of(known, str(args.test))
     clusters |= {f"load {load}": loaded(trace, load) for load in LOADS}
-    figures: dict[str, Any] = {
-        name: replayed(known, trace, cluster) for name, cluster in clusters.items()
-    }
+    figures = _at_once(known, trace, clusters)
     part, cluster = figures["load 0.85"], clusters["load 0.85"]
     part["told_once"] = once(known, trace, cluster)
     part["by_r2"] = by_r2(trace, cluster, part["policies"]["fifo+backfill"]["jct_mean_s"])
     wanted = list(_wanted(figures))
     figures |= {"quick": args.quick, "seconds": round(monotonic() - began, 1)}
     return {"bench": "queue", "figures": figures, "wanted": wanted}
+
+
+def _at_once(known: Learnt, trace: Trace, clusters: dict[str, Cluster]) -> dict[str, Any]:
+    """Each cluster's replays in a process of its own, as many at a time as there are cores."""
+    with ProcessPoolExecutor(min(len(clusters), os.cpu_count() or 1)) as pool:
+        begun = {
+            name: pool.submit(replayed, known, trace, cluster) for name, cluster in clusters.items()
+        }
+        return {name: told.result() for name, told in begun.items()}
 
 
 def _wanted(figures: dict[str, Any]) -> Iterator[Told]:

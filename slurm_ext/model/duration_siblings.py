@@ -13,13 +13,12 @@ Pure but for what it remembers; the replay and the live queue ask the same code.
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterator, Set
 from dataclasses import dataclass, field
-from itertools import islice
 from math import erfc, exp, log, pi, sqrt
 
 GAP_S = 120.0
 BETWEEN, WITHIN = 2.0, 0.5  # variances of natural logs
 MOVES = 0.2  # log: less is no news, and a queue that changes for nothing is hard to explain
-MOST_RUNNING = 64  # of a batch: more tell no more
+MOST_RUNNING = 16  # of a batch, who runs longest: more tell hardly more
 MOST_KEYS, MOST_BATCHES = 2048, 16  # remembered; of a key, the last
 _STEPS = 4  # of EM: the mean moves by less than 0.01 after it
 _UNTOLD = 3.0  # standard deviations: a job so young has told nothing
@@ -38,12 +37,22 @@ class _Batch:
     running: dict[Hashable, float] = field(default_factory=dict)  # since when
     waiting: dict[Hashable, float] = field(default_factory=dict)
 
-    def known(self, now_s: float) -> tuple[float, float]:
+    def apart(self, now_s: float) -> tuple[float, float, bool]:
+        """(a, b, known): a + b x what a job was foretold is its log; b is 1 while nothing is known.
+
+        What sets a job apart from its batch counts the less the more is known.
+        """
+        mean, count = self._known(now_s)
+        weight = 1 / (1 + count * BETWEEN / WITHIN)
+        return mean - weight * self.foretold / max(1, self.asked), weight, count > 0
+
+    def _known(self, now_s: float) -> tuple[float, float]:
         """Mean of its logs, and of how many ended jobs it is worth."""
         prior = self.foretold / max(1, self.asked)
         weight = 1 / BETWEEN + self.ended / WITHIN
         mean = (prior / BETWEEN + self.total / WITHIN) / weight
-        ages = [log(max(1.0, now_s - at)) for at in islice(self.running.values(), MOST_RUNNING)]
+        longest = sorted(self.running.values())[:MOST_RUNNING]
+        ages = [log(max(1.0, now_s - at)) for at in longest]
         if not ages:
             return mean, self.ended
         spread = sqrt(WITHIN + 1 / weight)
@@ -107,7 +116,9 @@ class Siblings:
     def of(self, job: Hashable, now_s: float) -> tuple[float, bool]:
         """Seconds that a waiting job is thought to run, and whether its siblings say so."""
         batch = self._of[job]
-        return self._one(job, batch, batch.known(now_s))
+        mean, weight, known = batch.apart(now_s)
+        self._moved(job, mean + weight * batch.waiting[job])
+        return self._seconds(job), known
 
     def anew(self, now_s: float, *, ages: bool) -> Iterator[tuple[Hashable, float]]:
         """Waiting jobs of whom something else is thought since the last call, and the seconds.
@@ -118,22 +129,22 @@ class Siblings:
             batches = {id(batch): batch for batch in self._of.values() if batch.running}
             self._stirred |= {at: batch for at, batch in batches.items() if batch.waiting}
         for batch in self._stirred.values():
-            known = batch.known(now_s)
-            for job in batch.waiting:
-                before = self._told.get(job)
-                told_s, _ = self._one(job, batch, known)
-                if self._told[job] != before:
-                    yield job, told_s
+            mean, weight, _ = batch.apart(now_s)
+            for job, foretold in batch.waiting.items():
+                if self._moved(job, mean + weight * foretold):
+                    yield job, self._seconds(job)
         self._stirred.clear()
 
-    def _one(self, job: Hashable, batch: _Batch, known: tuple[float, float]) -> tuple[float, bool]:
-        """The batch's mean, moved by what sets this one apart, the less the more is known."""
-        mean, count = known
-        apart = batch.waiting[job] - batch.foretold / max(1, batch.asked)
-        log_s = mean + apart / (1 + count * BETWEEN / WITHIN)
-        if abs(log_s - self._told.get(job, 1e9)) > MOVES:
-            self._told[job] = log_s
-        return round(exp(self._told[job]), 3), count > 0  # ties survive logs, there and back
+    def _moved(self, job: Hashable, log_s: float) -> bool:
+        """Whether that is news; then it is what is thought from now on."""
+        before = self._told.get(job)
+        if before is not None and -MOVES <= log_s - before <= MOVES:
+            return False
+        self._told[job] = log_s
+        return True
+
+    def _seconds(self, job: Hashable) -> float:
+        return round(exp(self._told[job]), 3)  # ties survive logs, there and back
 
     def _batch(self, key: Hashable, submit_s: float) -> _Batch:
         """Who came right before or after it, of this key; else it is the first."""
