@@ -6,6 +6,7 @@ ones are answered first, because slurmctld waits with its locks held.
 
 import gc
 import logging
+import os
 import selectors
 import socket
 import time
@@ -53,7 +54,7 @@ class Server:
         self._selector = selectors.DefaultSelector()
         self._selector.register(listening, selectors.EVENT_READ, None)
 
-    def run(self, signals: socket.socket, on_signal: Callable[[bytes], bool]) -> None:
+    def run(self, signals: int, on_signal: Callable[[bytes], bool]) -> None:
         """Serve until `on_signal`, given what came out of `signals`, says to stop (False)."""
         self._selector.register(signals, selectors.EVENT_READ, None)
         while True:
@@ -65,7 +66,7 @@ class Server:
             others = [key.fileobj for key in ready if key.data is None]
             if self._listening in others:
                 self._accept()
-            if signals in others and not on_signal(signals.recv(64)):
+            if signals in others and not on_signal(os.read(signals, 64)):
                 break
             if not ready:
                 gc.collect(1)  # automatic collection is off while slurmctld may wait

@@ -22,6 +22,7 @@ from slurm_ext.advise.supervise import KeeperProcess
 from slurm_ext.advise.warm import warm_up
 from slurm_ext.facts.errors import AdvisorError
 from slurm_ext.facts.settings import Settings
+from slurm_ext.facts.signals import signals
 
 if TYPE_CHECKING:
     from slurm_ext.advise.metrics import MetricsServer
@@ -51,7 +52,7 @@ def serve(settings: Settings, config: Path | None) -> None:
         refresher = Refresher(advisor, config)
         refresher.refresh()
         warm_up(advisor)
-        signals = stack.enter_context(_signals())
+        told = stack.enter_context(signals(signal.SIGHUP))
         keeper = KeeperProcess(config)
         with _listening(settings) as listening:
             helpers: list[Helper] = [keeper, refresher, RulesReader(advisor), *_metrics(advisor)]
@@ -60,7 +61,7 @@ def serve(settings: Settings, config: Path | None) -> None:
                 stack.callback(helper.stop)
             log.info("answering at %s with %d runs", settings["paths.socket"], len(advisor.runs))
             server = Server(listening, advisor.reply, advisor.trusted_uids, refusal)
-            _answer(server, signals, (refresher.reload_settings, keeper.reload_settings))
+            _answer(server, told, (refresher.reload_settings, keeper.reload_settings))
 
 
 def _metrics(advisor: Advisor) -> list["MetricsServer"]:
@@ -84,7 +85,7 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
             remove(path, made)
 
 
-def _answer(server: Server, signals: socket.socket, reload: Iterable[Callable[[], None]]) -> None:
+def _answer(server: Server, told: int, reload: Iterable[Callable[[], None]]) -> None:
     """The loop itself, with garbage collection off while somebody waits."""
 
     def on_signal(numbers: bytes) -> bool:
@@ -97,7 +98,7 @@ def _answer(server: Server, signals: socket.socket, reload: Iterable[Callable[[]
     gc.freeze()
     gc.disable()
     try:
-        server.run(signals, on_signal)
+        server.run(told, on_signal)
     finally:
         gc.enable()
 
@@ -117,22 +118,3 @@ def _alone(state_dir: Path) -> Iterator[None]:
         raise AdvisorError(f"another advisor uses {state_dir}; stop it first") from None
     finally:
         os.close(lock)
-
-
-@contextmanager
-def _signals() -> Iterator[socket.socket]:
-    """A socket that becomes readable with each signal's number."""
-    reading, writing = socket.socketpair()
-    reading.setblocking(False)
-    writing.setblocking(False)
-    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
-    woken = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
-    try:
-        yield reading
-    finally:
-        signal.set_wakeup_fd(woken)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        reading.close()
-        writing.close()

@@ -17,10 +17,11 @@ from typing import Any
 from slurm_ext.cluster.client import SlurmClient
 from slurm_ext.control.cluster_kept import LoopFolder, ReadOnly
 from slurm_ext.control.cluster_loop import Make, Rounds
-from slurm_ext.control.daemon import signals
+from slurm_ext.control.daemon import read_again
 from slurm_ext.control.ledger import Ledger
-from slurm_ext.facts.errors import DlqueueError, SlurmError
+from slurm_ext.facts.errors import SlurmError
 from slurm_ext.facts.settings import Settings
+from slurm_ext.facts.signals import signals
 
 MOST_BACK_OFF_S = 300.0
 
@@ -32,12 +33,13 @@ def serve(
 
     SIGHUP: go on with this loop's settings as `again` reads them, where they are sound.
     """
+    mine, log = (f"{kind}.", "paths.kill_file"), logging.getLogger(f"dlqueue.{kind}")
     folder = LoopFolder(settings.state_dir, kind)
     held = folder.lock()
     try:
         with signals(signal.SIGHUP) as told:
             while _Serving(make, settings, client, folder).until_told(told):
-                settings = _read_again(kind, settings, again)
+                settings = read_again(settings, again, mine, log)
     finally:
         folder.silent()
         os.close(held)
@@ -82,21 +84,6 @@ def _rounds(
 ) -> Rounds:
     loop = make(settings, client, folder)
     return Rounds(loop, settings[f"{folder.kind}.mode"], folder, ledger)
-
-
-def _read_again(kind: str, settings: Settings, again: Callable[[], Settings]) -> Settings:
-    """This loop's own settings as they are now; paths and Slurm are others only after a restart."""
-    log = logging.getLogger(f"dlqueue.{kind}")
-    try:
-        new = again()
-    except DlqueueError as error:
-        log.warning("settings stay as they were: %s", error)
-        return settings
-    log.info("settings read again from %s", new.source)
-    mine = (f"{kind}.", "paths.kill_file")
-    taken = {key: new[key] for key in new.values if key.startswith(mine)}
-    others = {k: v for k, v in settings.values.items() if not k.startswith(mine)}
-    return Settings(source=new.source, values={**others, **taken})
 
 
 class _Serving:

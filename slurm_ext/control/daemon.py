@@ -17,6 +17,7 @@ from slurm_ext.control.loop import Controller
 from slurm_ext.control.slurm import Slurm
 from slurm_ext.facts.errors import DlqueueError
 from slurm_ext.facts.settings import Settings
+from slurm_ext.facts.signals import signals
 from slurm_ext.node.places import Spool
 
 POLL_S = 0.5  # a look at the names of the jobs that run
@@ -36,7 +37,7 @@ def control(settings: Settings, client: SlurmClient, again: Callable[[], Setting
             log.warning("an earlier controller did not end well: %d jobs restored", count)
         with signals(signal.SIGHUP) as told:
             while _serve(settings, client, folder, told):
-                settings = _read_again(settings, again)
+                settings = read_again(settings, again, TAKEN, log)
     finally:
         (folder.path / "status.json").unlink(missing_ok=True)
         os.close(held)
@@ -94,16 +95,22 @@ def _serve(settings: Settings, client: SlurmClient, folder: Folder, told: int) -
         controller.restore()
 
 
-def _read_again(settings: Settings, again: Callable[[], Settings]) -> Settings:
-    """Those of `control` as they are now; the spool is another only after a restart."""
+def read_again(
+    settings: Settings, again: Callable[[], Settings], mine: tuple[str, ...], log: logging.Logger
+) -> Settings:
+    """Those that begin with one of `mine` as they are now, where the file is sound.
+
+    All others, of paths and Slurm, change only by a restart.
+    """
     try:
         new = again()
     except DlqueueError as error:
         log.warning("settings stay as they were: %s", error)
         return settings
     log.info("settings read again from %s", new.source)
-    taken = {key: new[key] for key in settings.values if key.startswith(TAKEN)}
-    return Settings(source=new.source, values={**settings.values, **taken})
+    taken = {key: value for key, value in new.values.items() if key.startswith(mine)}
+    others = {key: value for key, value in settings.values.items() if not key.startswith(mine)}
+    return Settings(source=new.source, values={**others, **taken})
 
 
 def _rounds(controller: Controller, told: int, kill_file: Path) -> bool:
@@ -152,24 +159,3 @@ def _watching(pids: list[int]) -> Iterator[list[int]]:
     finally:
         for life in lives:
             os.close(life)
-
-
-@contextmanager
-def signals(*others: signal.Signals) -> Iterator[int]:
-    """A descriptor that becomes readable when we are to end, or one of `others` came.
-
-    What is read from it are the signals' numbers, a byte each.
-    """
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    numbers = (signal.SIGTERM, signal.SIGINT, *others)
-    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
-    woken = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    try:
-        yield reading
-    finally:
-        signal.set_wakeup_fd(woken)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        os.close(reading)
-        os.close(writing)

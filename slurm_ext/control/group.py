@@ -6,6 +6,7 @@ What is kept of one, in JSON's terms: `folder`; `own`; `home` of ours, `before` 
 """
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,32 @@ from slurm_ext.control.place import Place
 
 _OWN = "dlqueue"
 _ATTEMPTS = 5  # at an empty group: a process may fork while it is moved out
+
+
+class Means(ABC):
+    """One job's limit by a control group; `kept` is what undoing it needs, in JSON's terms."""
+
+    def __init__(self, place: Place, kept: dict[str, Any] | None = None) -> None:
+        self._place = place
+        self.kept = kept or {}
+
+    @property
+    def usable(self) -> bool:
+        """Whether this job can have it here."""
+        self.kept = self.kept or self._found()
+        return bool(self.kept)
+
+    def join(self) -> None:
+        """Bring processes into our own group that came from elsewhere since."""
+        join(self.kept, self._place)
+
+    @abstractmethod
+    def restore(self) -> bool:
+        """As it was before; False where a group of ours cannot go yet, its processes just dying."""
+
+    @abstractmethod
+    def _found(self) -> dict[str, Any]:
+        """What `kept` is at first: of Slurm's group, or of one of ours; empty: neither."""
 
 
 def slurms(folder: Path | None, name: str) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from slurm_ext.cluster.client import SlurmClient
-from slurm_ext.control.daemon import signals
 from slurm_ext.control.pairing import Pairing
 from slurm_ext.control.pairing_kept import Nowhere, PairingFolder
 from slurm_ext.control.pairing_known import Known
 from slurm_ext.control.pairing_watch import Watch, on_this_machine
 from slurm_ext.facts.settings import Settings
+from slurm_ext.facts.signals import signals
 
 MOST_FAILURES = 3
 log = logging.getLogger("dlqueue.pairing")

@@ -14,6 +14,7 @@ from slurm_ext.policy.sharing import Candidate
 
 SIGNAL, HELD = "perf_instructions", "mem_held_peak"
 NEWEST = 0.3  # weight of the newest window in the rate alone
+MOST_KNOWN = 10_000  # solo keys: memory that is written each round has an end
 Reading = Mapping[str, tuple[str, float]]
 Live = Callable[[str], Reading]
 
@@ -71,7 +72,7 @@ class Watch:
         reading = self._live(one.job)
         if one.solo.key and HELD in reading:
             key = one.solo.key
-            self._held[key] = max(self._held.get(key, 0.0), reading[HELD][1])
+            remember(self._held, key, max(self._held.get(key, 0.0), reading[HELD][1]))
         before = self._jobs.get(one.job)
         if before is None or before.beside != beside:
             fresh = Companion(job=one.job, floor=floor, patience_s=self._patience_s)
@@ -94,7 +95,15 @@ class Watch:
         if not state.beside:
             if key and rate > 0:
                 old = rate if alone is None else alone
-                self._rates[key] = old + NEWEST * (rate - old)
+                remember(self._rates, key, old + NEWEST * (rate - old))
         elif alone:
             window = Window(seconds=seconds, speed=rate / alone)
             state.companion = watched(state.companion, window)
+
+
+def remember(known: dict[str, float], key: str, value: float, most: int = MOST_KNOWN) -> None:
+    """As the newest of `known`; the one that was seen last longest ago makes room."""
+    known.pop(key, None)
+    known[key] = value
+    while len(known) > most:
+        del known[next(iter(known))]

@@ -4,26 +4,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.control.group import enter, is_v2, join, leave, ours, slurms, write
-from slurm_ext.control.place import Place
+from slurm_ext.control.group import Means, enter, is_v2, leave, ours, slurms, write
 
 PERIOD_US = 20_000  # short: a job that used its time up waits milliseconds for the next
 LEAST_US = 1000
 FIRST, USUAL = 10240, 1024  # cpu.shares
 
 
-class Quota:
-    """One job's quota; `kept` is what undoing it needs, in JSON's terms."""
-
-    def __init__(self, place: Place, kept: dict[str, Any] | None = None) -> None:
-        self._place = place
-        self.kept = kept or {}
-
-    @property
-    def usable(self) -> bool:
-        """Whether this job can have a quota here."""
-        self.kept = self.kept or _found(self._place)
-        return bool(self.kept)
+class Quota(Means):
+    """One job's quota."""
 
     def give(self, cores: float, *, first: bool = False) -> None:
         """Give the job `cores` cores' worth of time; `first`: in a group of ours before others.
@@ -47,22 +36,17 @@ class Quota:
         if self.kept["own"]:
             _tune(folder, "cpu.cfs_burst_us", round(cores * PERIOD_US))
 
-    def join(self) -> None:
-        """Bring processes into our own group that came from elsewhere since."""
-        join(self.kept, self._place)
-
     def restore(self) -> bool:
-        """As it was before; False where a group of ours cannot go yet, its processes just dying."""
+        """By the same file (see Means)."""
         return leave(self.kept, _name(Path(self.kept["folder"])))
 
-
-def _found(place: Place) -> dict[str, Any]:
-    """Slurm's own group of the job where it has the file, else one of ours; empty: neither."""
-    for folder in (place.v2_folder(), place.v1_folder("cpu"), place.v1_folder("cpuacct")):
-        found = {} if folder is None else slurms(folder, _name(folder))
-        if found:
-            return found
-    return ours(place, "cpu", "cpu.cfs_period_us")
+    def _found(self) -> dict[str, Any]:
+        place = self._place
+        for folder in (place.v2_folder(), place.v1_folder("cpu"), place.v1_folder("cpuacct")):
+            found = {} if folder is None else slurms(folder, _name(folder))
+            if found:
+                return found
+        return ours(place, "cpu", "cpu.cfs_period_us")
 
 
 def _text(folder: Path, cores: float) -> str:

@@ -9,26 +9,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.control.group import enter, join, leave, ours, slurms, write
-from slurm_ext.control.place import Place
+from slurm_ext.control.group import Means, enter, leave, ours, slurms, write
 
 V1, V2 = "blkio.throttle.read_bps_device", "io.max"
 SYSFS = "/sys/dev/block"
 log = logging.getLogger("dlqueue.control")
 
 
-class Reads:
-    """One job's limit; `kept` is what undoing it needs, in JSON's terms."""
-
-    def __init__(self, place: Place, kept: dict[str, Any] | None = None) -> None:
-        self._place = place
-        self.kept = kept or {}
-
-    @property
-    def usable(self) -> bool:
-        """Whether this job's reads can be limited here."""
-        self.kept = self.kept or _found(self._place)
-        return bool(self.kept)
+class Reads(Means):
+    """One job's limit of bytes read a second."""
 
     def plan(self, device: str) -> None:
         """Note which device `<major>:<minor>` it will be, before anything is changed."""
@@ -40,16 +29,16 @@ class Reads:
         equals, name = (" ", V1) if self.kept["own"] else (" rbps=", V2)
         write(folder, name, f"{self.kept['device']}{equals}{most}")
 
-    def join(self) -> None:
-        """Bring processes into our own group that came from elsewhere since."""
-        join(self.kept, self._place)
-
     def restore(self) -> bool:
-        """As it was before; False where a group of ours cannot go yet, its processes just dying."""
+        """Of the device that was limited alone (see Means)."""
         if self.kept["own"]:
             return leave(self.kept, V1)
         before = _rbps(self.kept["before"], self.kept["device"])
         return leave({**self.kept, "before": before}, V2)
+
+    def _found(self) -> dict[str, Any]:
+        folder = self._place.v2_folder()
+        return ours(self._place, "blkio", V1) if folder is None else slurms(folder, V2)
 
 
 def disk_of(path: str) -> str | None:
@@ -78,11 +67,6 @@ def device_of(path: str, sysfs: str = SYSFS) -> str | None:
     if (node / "partition").exists():
         node = node.resolve().parent
     return (node / "dev").read_text().strip()
-
-
-def _found(place: Place) -> dict[str, Any]:
-    folder = place.v2_folder()
-    return ours(place, "blkio", V1) if folder is None else slurms(folder, V2)
 
 
 def _rbps(before: str, device: str) -> str:

@@ -7,26 +7,15 @@ user, there is none, and a quota has to do.
 
 from typing import Any
 
-from slurm_ext.control.group import enter, join, leave, ours, slurms, write
-from slurm_ext.control.place import Place
+from slurm_ext.control.group import Means, enter, leave, ours, slurms, write
 
 # The kernel's own weight of a group: Documentation/admin-guide/cgroup-v2, scheduler/sched-design.
 V1_USUAL, V1_RANGE = 1024, (2, 262144)
 V2_USUAL, V2_RANGE = 100, (1, 10000)
 
 
-class Weight:
-    """One job's weight; `kept` is what undoing it needs, in JSON's terms."""
-
-    def __init__(self, place: Place, kept: dict[str, Any] | None = None) -> None:
-        self._place = place
-        self.kept = kept or {}
-
-    @property
-    def usable(self) -> bool:
-        """Whether this job can have a weight against others here."""
-        self.kept = self.kept or _found(self._place)
-        return bool(self.kept)
+class Weight(Means):
+    """One job's weight against others."""
 
     def give(self, cores: float, mean_cores: float) -> None:
         """A part of the CPUs in proportion to `cores`. Raises GoneError or OSError.
@@ -41,23 +30,18 @@ class Weight:
         else:
             write(folder, "cpu.weight", _within(V2_USUAL * cores / mean_cores, V2_RANGE))
 
-    def join(self) -> None:
-        """Bring processes into our own group that came from elsewhere since."""
-        join(self.kept, self._place)
-
     def restore(self) -> bool:
-        """As it was before; False where a group of ours cannot go yet, its processes just dying."""
+        """By the same file (see Means)."""
         return leave(self.kept, "cpu.weight")
 
-
-def _found(place: Place) -> dict[str, Any]:
-    folder = place.v2_folder()
-    if folder is not None:
-        return slurms(folder, "cpu.weight")
-    below_users = (place.v1_folder("cpu"), place.v1_folder("cpuacct"))
-    if any(slurms(folder, "cpu.shares") for folder in below_users):
-        return {}
-    return ours(place, "cpu", "cpu.shares")
+    def _found(self) -> dict[str, Any]:
+        folder = self._place.v2_folder()
+        if folder is not None:
+            return slurms(folder, "cpu.weight")
+        below_users = (self._place.v1_folder("cpu"), self._place.v1_folder("cpuacct"))
+        if any(slurms(folder, "cpu.shares") for folder in below_users):
+            return {}
+        return ours(self._place, "cpu", "cpu.shares")
 
 
 def _within(value: float, limits: tuple[int, int]) -> str:

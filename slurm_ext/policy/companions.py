@@ -21,6 +21,7 @@ MARGIN = 0.03  # of speed above the floor until seconds are taken away again
 LYING = 1.10  # times the memory that was said
 KEEP_S = 7 * 86400.0
 KEEP_MOST_S = 90 * 86400.0
+FORGET_S = 365 * 86400.0  # who did badly once, and so long ago, is as new: memory has an end
 
 
 class Found(StrEnum):
@@ -134,9 +135,12 @@ def grudges_from_json(rows: Iterable[Any]) -> dict[frozenset[str], Grudge]:
 def remembered(
     grudges: Grudges, together: Iterable[str], now_s: float
 ) -> dict[frozenset[str], Grudge]:
-    """The memory after these solo keys did badly together; whoever has no key is nobody's."""
+    """The memory after these solo keys did badly together; whoever has no key is nobody's.
+
+    What is older than FORGET_S is not in it any more.
+    """
     keys = sorted(together)
-    found = dict(grudges)
+    found = {pair: one for pair, one in grudges.items() if now_s - one.last_s < FORGET_S}
     if len(keys) < 2 or not all(keys):
         return found
     for index, one in enumerate(keys):

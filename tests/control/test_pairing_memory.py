@@ -9,7 +9,7 @@ from slurm_ext.cluster import NodeInfo
 from slurm_ext.control.pairing import Pairing
 from slurm_ext.control.pairing_jobs import key_of
 from slurm_ext.control.pairing_memory import room
-from slurm_ext.control.pairing_watch import Watch
+from slurm_ext.control.pairing_watch import Watch, remember
 from tests.control.test_pairing_rounds import SCRIPTS, Disk, Here, job, runs
 
 GIB = 2.0**30
@@ -85,3 +85,12 @@ def test_nodes_that_do_not_say_how_much_they_have_forbid_nothing() -> None:
     assert room([NODE, replace(NODE, mem_mib=8 * 1024)]) == 8 * GIB
     assert room([NODE, replace(NODE, mem_mib=1)]) is None
     assert room([]) is None
+
+
+def test_what_is_known_of_jobs_has_an_end() -> None:
+    """Years of ever new scripts do not fill the memory that each round writes."""
+    known = {"a": 1.0, "b": 2.0}
+    remember(known, "a", 3.0, most=3)
+    remember(known, "c", 4.0, most=3)
+    remember(known, "d", 5.0, most=3)
+    assert list(known.items()) == [("a", 3.0), ("c", 4.0), ("d", 5.0)]

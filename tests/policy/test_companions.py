@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_ext.policy.companions import (
+    FORGET_S,
     KEEP_S,
     Companion,
     Found,
@@ -101,3 +102,10 @@ def test_twins_and_nameless_jobs() -> None:
     assert kept_apart(remembered({}, ["a", "a"], 0.0), 1.0) == {frozenset("a")}
     assert not remembered({}, ["a", ""], 0.0)
     assert len(remembered({}, "abc", 0.0)) == 3
+
+
+def test_what_is_long_ago_is_forgotten() -> None:
+    """A memory that is written each round does not grow for ever."""
+    old = remembered({}, ["a", "b"], 0.0)
+    assert set(remembered(old, ["c", "d"], FORGET_S - 1.0)) == {frozenset("ab"), frozenset("cd")}
+    assert set(remembered(old, ["c", "d"], FORGET_S)) == {frozenset("cd")}
