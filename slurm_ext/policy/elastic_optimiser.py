@@ -24,7 +24,8 @@ from slurm_ext.policy.evolution import Problem, Schedules, evolve, matrix
 
 Floats = NDArray[np.float64]
 OPTIMISERS = ("dp", "ilp", "evolution")
-GENERATIONS, SEED = 100, 0  # no clock: the same state gives the same division
+SEED, MOST, LEAST = 0, 100, 5  # generations; no clock: the same state gives the same division
+WORK = 500_000  # jobs x nodes of all generations: seconds on one core
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,7 @@ def _by_programme(utility: Floats, sizes: Sequence[int], board: Board) -> list[i
 
 
 def _by_evolution(utility: Floats, sizes: Sequence[int], board: Board) -> list[int]:
-    """The best placement that is found in GENERATIONS, from dp's on parts of nodes and whole ones.
+    """The best placement that is found, from dp's on parts of nodes and whole ones on.
 
     Where none can be made of that, dp's division is the answer.
     """
@@ -94,7 +95,8 @@ def _by_evolution(utility: Floats, sizes: Sequence[int], board: Board) -> list[i
         return exact
     problem = _problem(utility, sizes, board)
     rng = np.random.default_rng(SEED)
-    best, _ = evolve(problem, [start], rng, lambda generation, _: generation >= GENERATIONS)
+    count = min(MOST, max(LEAST, WORK // (problem.jobs * problem.nodes)))
+    best, _ = evolve(problem, [start], rng, lambda generation, _: generation >= count)
     found: list[int] = best.sum(axis=1)[: len(exact)].tolist()
     return found if set(found) <= set(sizes) else exact
 
