@@ -16,15 +16,14 @@ colocation_ntua.py (unseen campaigns and mixes of CPU interference). Speeds are 
 alone; figures and what accept means: colocation_metrics.py.
 """
 
-import argparse
 import importlib
-import json
 import sys
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from colocation_metrics import Result  # type: ignore[import-not-found]  # beside this file
+from program import folders, options, run  # type: ignore[import-not-found]
 
 from slurm_ext.facts.errors import DlqueueError, InputError
 
@@ -53,34 +52,17 @@ def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
     return {"bench": "colocation", "figures": figures, "wanted": rows}
 
 
-def main() -> int:
+def main() -> None:
     """Score and print; 1 where a folder cannot be used."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--train", type=Path, required=True, help="folder of tables to learn from")
-    parser.add_argument(
-        "--test",
-        type=Path,
-        required=True,
-        help="folder of tables to foretell; the same as --train: leave one family out",
-    )
-    parser.add_argument("--json", action="store_true", help="print only the JSON object")
-    parser.add_argument("--quick", action="store_true", help="fewer folds and baselines, to try it")
-    args = parser.parse_args()
-    try:
-        told = result(args.train, args.test, quick=args.quick)
-    except DlqueueError as error:
-        print(error, file=sys.stderr)
-        return 1
-    if not args.json:
-        _print(told["figures"])
-    print(json.dumps(told))
-    return 0
+    parser = options(__doc__, quick="fewer folds and baselines, to try it")
+    same = "folder of tables to foretell; the same as --train: leave one family out"
+    folders(parser, train="folder of tables to learn from", test=same)
+    run(parser, lambda args: result(args.train, args.test, quick=args.quick), _print)
 
 
-def _print(figures: dict[str, Any]) -> None:
+def _print(told: dict[str, Any]) -> None:
     """Errors of every method, for people."""
+    figures = told["figures"]
     for line in figures["skipped"]:
         print("left out:", line)
     for protocol, part in figures.items():
@@ -97,4 +79,4 @@ def _print(figures: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
