@@ -20,7 +20,7 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self._open()
+        self._file, self._size = self._new(), 0
 
     def append(self, line: str) -> None:
         """One line, whole or not at all for its reader. Raises OSError, ValueError if too long."""
@@ -28,23 +28,25 @@ class Journal:
         if len(raw) > MAX_LINE_BYTES:
             raise ValueError(f"a proposal of {len(raw)} bytes")
         if self._size + len(raw) > ROTATE_BYTES:
-            self.close()
-            self._open()
+            self._begin_anew()
         written = os.write(self._file, raw)
         self._size += written
-        if written < len(raw):  # the disk is full: the torn line must not join the next one
-            self.close()
-            self._open()
+        if written < len(raw):
+            self._size = ROTATE_BYTES  # the torn line must not join the next one
             raise OSError("the journal's disk is full")
 
     def close(self) -> None:
         """Close the file; the keeper reads on."""
         os.close(self._file)
 
-    def _open(self) -> None:
+    def _begin_anew(self) -> None:
+        """The old file is closed once there is a new one: its number would soon be another's."""
+        old, self._file, self._size = self._file, self._new(), 0
+        os.close(old)
+
+    def _new(self) -> int:
         path = self._folder / f"{time.time_ns():020d}{_SUFFIX}"
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o640)
-        self._size = 0
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o640)
 
 
 def journals(folder: Path) -> list[Path]:
