@@ -88,6 +88,8 @@ fi
 
 [ -x .venv/bin/python ] || { say "creating .venv"; "$python" -m venv .venv; }
 say "installing Python packages (torch is the large one)"
-.venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[$extras]" >&2
+# compat: a plain path, where setuptools' finder would cost every Python process 20 ms
+.venv/bin/python -m pip install -q --disable-pip-version-check --config-settings editable_mode=compat \
+    -c constraints.txt -e ".[$extras]" >&2
 touch ".venv/ready-for-$purpose"
 [ "$purpose" = demo ] || touch .venv/ready-for-demo
