@@ -5,12 +5,19 @@ import numpy as np
 import pytest
 
 from slurm_ext.facts.errors import ModelError
+from slurm_ext.model import sampling
 from slurm_ext.model.speedup import Counted, fit
 from slurm_ext.model.speedup_prior import GPUS_SPLIT, from_json, to_json
 from slurm_ext.training import speedup
 from slurm_ext.training.speedup import EXPECTED, Jobs, calibrated, learn, widening
 
 COUNTS = (1, 2, 4, 8, 16)
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer draws: near enough, and quick."""
+    monkeypatch.setattr(sampling, "DRAWS", 400)
 
 
 def floors(jobs: int, seed: int, noise: float = 0.01) -> Jobs:
