@@ -63,7 +63,7 @@ def _run(settings: "Settings", config: "Path | None") -> int:
     from slurm_ext.facts.settings import load
 
     if settings["control.mode"] == "off":
-        raise UsageError("control.mode is off: set it to shadow or act (INSTALL.md, 8)")
+        raise UsageError("control.mode is off: set it to shadow or act (INSTALL.md)")
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
     control(settings, _client(settings), partial(load, config))
     return 0
@@ -89,10 +89,7 @@ def _restore(settings: "Settings", as_json: bool) -> int:
     from slurm_ext.control.daemon import restore
 
     count = restore(settings)
-    if as_json:
-        print(json.dumps({"restored": count}))
-    else:
-        print(f"dlqueue control: {count} jobs restored", file=sys.stderr)
+    print(json.dumps({"restored": count}) if as_json else f"put back: {count}")
     return 0
 
 
@@ -101,9 +98,11 @@ def _status(settings: "Settings") -> dict[str, Any]:
     from slurm_ext.facts.errors import MissingError
     from slurm_ext.node.places import Spool
 
-    found = Folder(Spool(settings["node.spool_dir"])).told()
+    found = Folder(Spool(settings["node.spool_dir"])).told(
+        "mode", "reason", "grain_cores", "jobs", "left_alone"
+    )
     if found is None:
-        raise MissingError("no controller runs on this node", "start `dlqueue control` as root")
+        raise MissingError("no `dlqueue control` runs on this node", "start it as root")
     return found
 
 

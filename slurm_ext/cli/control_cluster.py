@@ -94,9 +94,9 @@ def _status(kind: str, settings: "Settings") -> dict[str, Any]:
     from slurm_ext.control.cluster_kept import LoopFolder
     from slurm_ext.facts.errors import MissingError
 
-    found = LoopFolder(settings.state_dir, kind).told()
+    found = LoopFolder(settings.state_dir, kind).told("moves", "mode")
     if found is None:
-        raise MissingError("nobody does this here", f"start `dlqueue control --{kind}`")
+        raise MissingError(f"no `dlqueue control --{kind}` runs here", "start it")
     return found
 
 

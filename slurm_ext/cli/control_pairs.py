@@ -21,7 +21,7 @@ def run(args: argparse.Namespace, settings: "Settings") -> int:
         return _show(pairing_daemon.once(settings, _client(settings)), args.json)
     if args.restore:
         count = pairing_daemon.restore(settings, _client(settings))
-        print(json.dumps({"restored": count}) if args.json else f"{count} jobs freed")
+        print(json.dumps({"restored": count}) if args.json else f"put back: {count}")
         return 0
     return _run(settings)
 
@@ -49,9 +49,9 @@ def _status(settings: "Settings") -> dict[str, Any]:
     from slurm_ext.control.pairing_kept import PairingFolder
     from slurm_ext.facts.errors import MissingError
 
-    found = PairingFolder(settings.state_dir).told()
+    found = PairingFolder(settings.state_dir).told("mode", "waiting", "running", "left_alone")
     if found is None:
-        raise MissingError("nobody pairs jobs here", "start `dlqueue control --pairs`")
+        raise MissingError("no `dlqueue control --pairs` runs here", "start it")
     return found
 
 

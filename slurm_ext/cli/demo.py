@@ -26,16 +26,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play the demo and print its table; raises MissingError naming what is not installed."""
+    """Play the demo and print its table; raises MissingError (with what to install), InputError."""
     from slurm_ext.cli.demo_loop import play, scripts, spec
+    from slurm_ext.cli.sandbox import settings_of
     from slurm_ext.sandbox import Sandbox
 
+    given = settings_of(args.config)
     _need_torch()
     scripts()
     folder = args.folder or _new_folder()
     with _progress() as tell:
         tell("starting a private Slurm")
-        with Sandbox(folder / "slurm", spec()) as sandbox:
+        with Sandbox(folder / "slurm", spec(given)) as sandbox:
             outcome = play(sandbox, tell)
     report = _write_report(folder, outcome)
     if args.json:
@@ -70,12 +72,12 @@ def _progress() -> "Iterator[Progress]":
     """A line on stderr for each step, with the time it started; a spinner where someone looks."""
     from rich.console import Console
 
-    console = Console(stderr=True)
+    console = Console(stderr=True, log_path=False)
     with console.status("") as status:
 
         def tell(doing: str) -> None:
             status.update(doing)
-            console.log(doing, _stack_offset=2)
+            console.log(doing)
 
         yield tell
 

@@ -7,7 +7,7 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,9 +65,9 @@ class Outcome:
     cores: int
 
 
-def spec() -> Spec:
-    """The demo's cluster: one node, all of dlqueue, acting."""
-    return Spec.dlqueue(cpus=NODE_CPUS, settings=SETTINGS)
+def spec(given: Mapping[str, Any]) -> Spec:
+    """The demo's cluster: one node, all of dlqueue, acting, with the settings given."""
+    return Spec.dlqueue(cpus=NODE_CPUS, settings={**SETTINGS, **given})
 
 
 def scripts() -> list[Path]:

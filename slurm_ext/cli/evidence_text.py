@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from slurm_ext.facts.records import Level
+from slurm_ext.report.words import counted
 
 _EXACT = Level.SCRIPT_ARGS.value
 
@@ -11,8 +12,13 @@ _EXACT = Level.SCRIPT_ARGS.value
 def past(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """`job 1042: 2 CPUs, 0 workers, 190 samples/s`, one run each."""
     for run in runs:
-        shape = f"{run['cpus']:g} CPUs, {run['num_workers']} workers"
-        yield f"job {run['job_id']}: {shape}, {run['samples_per_s']:.4g} samples/s"
+        told = shape(run["cpus"], run["num_workers"])
+        yield f"job {run['job_id']}: {told}, {run['samples_per_s']:.4g} samples/s"
+
+
+def shape(cpus: float, workers: int) -> str:
+    """`1 CPU, 10 workers`; a part of a CPU may be lent: `1.5 CPUs`."""
+    return f"{cpus:g} CPU{'' if cpus == 1 else 's'}, {counted(workers, 'worker')}"
 
 
 def would_change(said: Mapping[str, Any], min_gain: float) -> str | None:

@@ -10,6 +10,11 @@ if TYPE_CHECKING:
     from slurm_ext.history.store import History
 
 HELP = "Say what was believed of one job, what was done with it, and what came out."
+NO_DECISION = (
+    "no decision: dlqueue was off or down, or leaves it alone"
+    " (srun, salloc, an array, a heterogeneous job, opted out)"
+)
+WAITS = "its decision, if any, is known by this number once it starts"
 _TOKEN = re.compile(r"d1-[0-9a-f]{16}")
 
 
@@ -120,7 +125,7 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
 
     named = "not started yet" if document["job_id"] is None else f"job {document['job_id']}"
     if ledger is None:
-        yield f"{named}: no decision: dlqueue was off, down, or the job was none of its business"
+        yield f"{named}: {WAITS if document.get('queue') else NO_DECISION}"
     else:
         yield f"{named}, {ledger['user']}'s {ledger['job_name']}, decision {ledger['token']}"
         yield from _believed(ledger)
@@ -152,15 +157,19 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _believed(ledger: Mapping[str, Any]) -> Iterator[str]:
+    from slurm_ext.cli.evidence_text import shape
+    from slurm_ext.report.words import counted
+
     if ledger["before_samples_per_s"] is None:
         yield f"believed: nothing: {ledger['reason']}"
         return
     for when in ("before", "after"):
-        shape = f"{ledger[f'{when}_cpus']} CPUs, {ledger[f'{when}_workers']} workers"
+        told = shape(ledger[f"{when}_cpus"], ledger[f"{when}_workers"])
         low, high = ledger[f"{when}_low"], ledger[f"{when}_high"]
         rate = f"{ledger[f'{when}_samples_per_s']:.4g} samples/s ({low:.4g} to {high:.4g})"
-        yield f"believed: {shape}: {rate}, limited by {ledger[f'{when}_bottleneck']}"
-    yield f"on:       {ledger['runs']} runs, {ledger['level']}; model {ledger['model'] or 'none'}"
+        yield f"believed: {told}: {rate}, limited by {ledger[f'{when}_bottleneck']}"
+    runs, model = counted(ledger["runs"], "run"), ledger["model"] or "none"
+    yield f"on:       {runs}, {ledger['level']}; model {model}"
 
 
 def _done(ledger: Mapping[str, Any]) -> Iterator[str]:
@@ -196,7 +205,11 @@ def _outcome(one: Mapping[str, Any], beside: Mapping[int, Any]) -> dict[str, Any
 
 
 def _came_out(one: Mapping[str, Any]) -> str:
+    from slurm_ext.report.words import counted
+
     rate, workers = one.get("loader_samples_per_s"), one.get("loader_workers")
     emulated = ", emulated accelerator" if one.get("loader_emulated") else ""
-    measured = f"{rate:.4g} samples/s with {workers} workers{emulated}" if rate else "not measured"
+    measured = "not measured"
+    if rate:
+        measured = f"{rate:.4g} samples/s with {counted(workers or 0, 'worker')}{emulated}"
     return f"came out: {one['state']} on {one['node']} (restart {one['restart']}): {measured}"

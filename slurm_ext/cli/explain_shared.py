@@ -38,9 +38,11 @@ def shared_with(history: "History", runs: Sequence[Mapping[str, Any]]) -> dict[i
 
 def lines(found: Mapping[str, Any], elapsed_s: float | None) -> Iterator[str]:
     """The same for people, one fact a line."""
+    from slurm_ext.report.words import name
+
     partners = found["partners"]
     for one in partners[:MOST_SHOWN]:
-        named = f" ({one['user']}'s {one['job_name']})" if one["user"] else ""
+        named = f" ({one['user']}'s {name(one['job_name'])})" if one["user"] else ""
         long = (
             "for unknown time" if one["overlap_s"] is None else _long(one["overlap_s"], elapsed_s)
         )

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from slurm_ext.advise.run_times import said_by
 from slurm_ext.advise.sharing_terms import slower
-from slurm_ext.cli.evidence_text import past
+from slurm_ext.cli.evidence_text import past, shape
+from slurm_ext.report.words import counted
 
 _FIELDS = (("cpus-per-task", "cpus_per_task"), ("workers", "num_workers"))
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -32,7 +33,7 @@ def lines(said: Mapping[str, Any]) -> Iterator[str]:
         if said["action"] == "change":
             yield f"  changed:    {rate(said['predicted_after'])}"
         emulated = "; the accelerator was emulated" if said["emulated"] else ""
-        yield f"  evidence:   {said['runs']} runs, {said['level']}{emulated}"
+        yield f"  evidence:   {counted(said['runs'], 'run')}, {said['level']}{emulated}"
         yield from (f"              {line}" for line in past(said.get("past") or ()))
         yield from _reach(said)
     if said.get("run_time"):
@@ -59,7 +60,7 @@ def _reach(said: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _shape(point: Mapping[str, Any]) -> str:
-    return f"{point['cpus_per_task']} CPUs and {point['num_workers']} workers"
+    return shape(point["cpus_per_task"], point["num_workers"])
 
 
 def rate(prediction: Mapping[str, Any]) -> str:
@@ -106,7 +107,7 @@ def plot(curve: list[Mapping[str, float]], after: Mapping[str, int]) -> str:
         rates = [point[name] for point in curve]
         figure.draw(figure.signal(workers, rates, marker=marker).lines())
     figure.line(after["num_workers"], "vertical")
-    figure.title(f"samples/s over workers, with {after['cpus_per_task']} CPUs per task")
+    figure.title(f"samples/s over workers, with {counted(after['cpus_per_task'], 'CPU')} per task")
     return str(figure.build().string(colorless=True))
 
 

@@ -14,6 +14,8 @@ def put_file(path: Path, text: str) -> None:
 
     A device or a pipe is written to, never replaced: root's `--output /dev/null` left a plain file.
     """
+    if not path.name:
+        raise InputError(str(path), "is a folder: name a file in it")
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         if path.exists() and not path.is_file():

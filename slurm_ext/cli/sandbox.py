@@ -134,11 +134,11 @@ def _spec(args: argparse.Namespace) -> "Spec":
         cgroup=args.cgroup,
         namespaces=args.namespaces,
         state_on_tmpfs=args.tmpfs,
-        settings=_settings(args.config),
+        settings=settings_of(args.config),
     )
 
 
-def _settings(path: Path | None) -> dict[str, Any]:
+def settings_of(path: Path | None) -> dict[str, Any]:
     """The keys that a dlqueue.toml sets, checked. Raises SettingsError or InputError."""
     if path is None:
         return {}

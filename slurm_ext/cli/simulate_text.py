@@ -13,7 +13,7 @@ from rich.text import Text
 from slurm_ext.report.charts import Points, shares_by_time, shares_over_time
 from slurm_ext.report.render import render
 from slurm_ext.report.tables import Chart
-from slurm_ext.report.words import seconds
+from slurm_ext.report.words import counted, seconds
 
 if TYPE_CHECKING:
     from slurm_ext.simulate.outcome import Outcome
@@ -90,11 +90,7 @@ def _pairs(across: Any, up: Any) -> Points:
 
 def _about(document: Document) -> str:
     jobs, nodes, gpus = (document[name] for name in ("jobs", "nodes", "gpus"))
-    return f"{_counted(jobs, 'job')} on {_counted(nodes, 'node')}, {_counted(gpus, 'GPU')}"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+    return f"{counted(jobs, 'job')} on {counted(nodes, 'node')}, {counted(gpus, 'GPU')}"
 
 
 def _rows(document: Document) -> list[list[str]]:
@@ -112,7 +108,7 @@ def _rows(document: Document) -> list[list[str]]:
 def _remarks(document: Document) -> Iterator[str]:
     """What was changed or left out of the file, and against whom."""
     for why, jobs in document["repairs"].items():
-        yield f"{_counted(jobs, 'job')}: {why}"
+        yield f"{counted(jobs, 'job')}: {why}"
     first, *others = document["policies"]
     for one in others:
         if one["jct_mean_s"] > 0:

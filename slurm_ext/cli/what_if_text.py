@@ -11,6 +11,7 @@ from rich.text import Text
 
 from slurm_ext.advise.message import number
 from slurm_ext.cli.predict_text import PLOT_HEIGHT, PLOT_WIDTH, duration, run_time
+from slurm_ext.report.words import counted
 
 WIDTH = 120  # where nobody's terminal says another
 _SOMETIMES = {"GPUs": "gpus", "type": "gpu_type"}  # columns that only some tables need
@@ -48,7 +49,7 @@ def lines(said: Mapping[str, Any]) -> Iterator[str]:
 def _evidence(said: Mapping[str, Any], written: Row) -> Iterator[str]:
     if said["level"]:
         emulated = "; the accelerator was emulated" if said["emulated"] else ""
-        runs = _many(said["runs"], "run")
+        runs = counted(said["runs"], "run")
         yield f"samples/s: {runs}, {said['level']}{emulated}; 90 % intervals"
     else:
         yield f"samples/s: unknown: {written['rate_why']}; a run with the probe would tell"
@@ -56,7 +57,7 @@ def _evidence(said: Mapping[str, Any], written: Row) -> Iterator[str]:
     if said["queue_why"]:
         yield f"wait:      unknown: {said['queue_why']}"
     if said["not_believed"]:
-        yield f"not believed: {_many(said['not_believed'], 'run')}, whose numbers cannot be true"
+        yield f"not believed: {counted(said['not_believed'], 'run')}, whose numbers cannot be true"
 
 
 def plot(rows: Sequence[Row]) -> str:
@@ -140,7 +141,7 @@ def _work(said: Mapping[str, Any]) -> str:
     low, high = work["outside_s"]
     beside = duration(low) if duration(low) == duration(high) else f"{low:.0f} to {high:.0f} s"
     return (
-        f"{work['samples']:.4g} samples as in {_many(work['runs'], 'run')}, {work['level']},"
+        f"{work['samples']:.4g} samples as in {counted(work['runs'], 'run')}, {work['level']},"
         f" and {beside} outside of the training loop"
     )
 
@@ -156,10 +157,6 @@ def _would(said: Mapping[str, Any]) -> str:
 
 def _shape(one: Row) -> str:
     kind = f" {one['gpu_type']}" if one["gpu_type"] else ""
-    gpus = [_many(one["gpus"], f"{kind} GPU".strip())] if one["gpus"] else []
-    parts = [_many(one["cpus_per_task"], "core"), _many(one["num_workers"], "worker"), *gpus]
+    gpus = [counted(one["gpus"], f"{kind} GPU".strip())] if one["gpus"] else []
+    parts = [counted(one["cpus_per_task"], "core"), counted(one["num_workers"], "worker"), *gpus]
     return ", ".join(parts)
-
-
-def _many(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"

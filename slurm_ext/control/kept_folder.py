@@ -6,7 +6,8 @@
 import fcntl
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,9 +45,9 @@ class KeptFolder:
         """What `status` shows from now on."""
         self._write("status.json", status, durable=False)
 
-    def told(self) -> dict[str, Any] | None:
-        """The last status; None: nobody works. Raises InputError where it cannot be read."""
-        return self._read("status.json", dict, lambda: None)
+    def told(self, *needed: str) -> dict[str, Any] | None:
+        """The last status, with these keys at least; None: nobody works. Raises InputError."""
+        return self._read("status.json", partial(_with, needed), lambda: None)
 
     def silent(self) -> None:
         """No status any more."""
@@ -79,5 +80,10 @@ class KeptFolder:
             return nothing()
         except OSError as error:
             raise InputError(str(path), f"cannot be read: {error.strerror}") from None
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
+        except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise InputError(str(path), f"cannot be used: {error!r}; remove it") from None
+
+
+def _with(needed: Iterable[str], body: Any) -> dict[str, Any]:
+    """The object; KeyError where it lacks one of these keys."""
+    return {name: body[name] for name in needed} | dict(body)

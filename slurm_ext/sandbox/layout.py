@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import socket
 import stat
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
 
-from slurm_ext.facts.errors import SandboxError
+from slurm_ext.facts.errors import SandboxError, unreadable
 from slurm_ext.sandbox.spec import Spec
 
 MAX_SOCKET_PATH = 107  # bytes; sun_path of Linux
@@ -117,15 +118,25 @@ class Layout:
                 )
 
 
+WRITTEN = {"root", "spec", "plan", "temporary", "daemons", "undo", "remove", "cgroups", "control"}
+
+
 def read_manifest(root: Path) -> dict[str, object]:
     """The sandbox.json of `root`. Raises SandboxError where there is no sandbox."""
     path = Layout(root).manifest
     try:
+        owner = path.lstat().st_uid
         manifest = json.loads(path.read_text())
     except FileNotFoundError:
         raise SandboxError(f"{root} is no sandbox: `dlqueue sandbox up` makes one") from None
+    except NotADirectoryError:
+        raise SandboxError(f"{root} is no folder, so no sandbox") from None
     except (OSError, ValueError) as error:
-        raise SandboxError(f"{path} cannot be read: {error}") from None
+        raise SandboxError(str(unreadable(str(path), error))) from None
+    if owner != os.geteuid():  # it names commands that are run and files that are removed
+        raise SandboxError(f"{root} is another user's sandbox: choose another folder with --root")
+    if not isinstance(manifest, dict) or not manifest.keys() >= WRITTEN:
+        raise SandboxError(f"{path} was not written by `dlqueue sandbox up`, or not whole")
     return dict(manifest)
 
 

@@ -42,8 +42,13 @@ class Sandbox(Inside):
     def attach(cls, root: Path) -> "Sandbox":
         """The sandbox that another process brought up in `root`."""
         manifest: Any = read_manifest(Path(os.path.abspath(root)))  # noqa: PTH100 - as above
-        sandbox = cls(root, Spec(**manifest["spec"]), owned=False, temporary=manifest["temporary"])
-        sandbox._plan = Plan.from_json(sandbox.spec, sandbox.layout, manifest["plan"])
+        try:
+            spec = Spec(**manifest["spec"])
+            sandbox = cls(root, spec, owned=False, temporary=manifest["temporary"])
+            sandbox._plan = Plan.from_json(sandbox.spec, sandbox.layout, manifest["plan"])
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
+            why = f"was made by another version of dlqueue: remove it ({error!r})"
+            raise SandboxError(f"{root} {why}") from None
         return sandbox
 
     # -- life ---------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def test_it_does_not_run_unless_the_site_turned_it_on(
 def test_without_one_there_is_no_status(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     """And it says how to have one."""
     assert main(["control", "--pairs", "status", "--config", config]) == 1
-    assert "start `dlqueue control --pairs`" in capsys.readouterr().err
+    assert "no `dlqueue control --pairs` runs here" in capsys.readouterr().err
 
 
 def test_the_status_is_told(

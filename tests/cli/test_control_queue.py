@@ -54,7 +54,7 @@ def test_a_dry_run_works_in_any_mode(config: str, capsys: pytest.CaptureFixture[
 def test_nobody_works_is_told(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     """With what to start; --restore finds nothing."""
     assert main(["control", "--queue", "status", "--config", config]) == 1
-    assert "start `dlqueue control --queue`" in capsys.readouterr().err
+    assert "no `dlqueue control --queue` runs here" in capsys.readouterr().err
     assert main(["control", "--queue", "--restore", "--json", "--config", config]) == 0
     assert json.loads(capsys.readouterr().out) == {"restored": 0}
 

@@ -108,7 +108,25 @@ def test_a_folder_that_is_no_sandbox_is_named(tmp_path: Path) -> None:
 def test_a_torn_manifest_is_named(tmp_path: Path) -> None:
     """Half a sandbox.json is an error message, not a traceback."""
     (tmp_path / "sandbox.json").write_text('{"spec": ')
-    with pytest.raises(SandboxError, match=r"sandbox\.json cannot be read"):
+    with pytest.raises(SandboxError, match=r"sandbox\.json: cannot be read"):
+        read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "null", "{}", '{"spec": {}}'])
+def test_a_manifest_of_something_else_is_refused(tmp_path: Path, text: str) -> None:
+    """JSON that no `sandbox up` wrote."""
+    (tmp_path / "sandbox.json").write_text(text)
+    with pytest.raises(SandboxError, match="not written by `dlqueue sandbox up`"):
+        read_manifest(tmp_path)
+
+
+def test_a_manifest_of_another_user_is_not_obeyed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names commands to run and files to remove, and /tmp is everybody's."""
+    (tmp_path / "sandbox.json").write_text('{"undo": [["touch", "/etc/x"]]}')
+    monkeypatch.setattr("os.geteuid", lambda: 4242)
+    with pytest.raises(SandboxError, match="another user's sandbox"):
         read_manifest(tmp_path)
 
 

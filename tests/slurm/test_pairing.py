@@ -169,7 +169,7 @@ def test_a_killed_controller_leaves_nobody_held(
     finally:
         controller.kill()
         controller.wait()
-    assert "1 jobs freed" in slurm.run([*argv, "--restore"]).stdout
+    assert "put back: 1" in slurm.run([*argv, "--restore"]).stdout
     assert freed(slurm, jobs[2])
     for gate in gates:
         gate.touch()
