@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,8 @@ def write(settings: "Settings", folder: Path) -> list[Path]:
             part.chmod(mode)
             os.replace(part, path)  # noqa: PTH105 (os.replace names the promise: atomic)
         except OSError as error:
+            with suppress(OSError):
+                part.unlink()
             raise InputError(str(path), f"cannot be written: {error.strerror}") from None
         written.append(path)
     return written

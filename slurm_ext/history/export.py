@@ -5,6 +5,7 @@ A file appears whole under its name or not at all.
 
 import csv
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from typing import IO, Any
 from slurm_ext.facts.errors import InputError, MissingError
 
 Row = dict[str, Any]
+MODE = 0o640  # other users' job names are private
 FORMATS = ("csv", "jsonl", "parquet")
 _GROUP = 10_000
 
@@ -70,12 +72,20 @@ def _parquet(rows: Iterable[Row], names: list[str], kinds: dict[str, str], part:
 
 @contextmanager
 def _whole(output: Path) -> Iterator[Path]:
-    """A name beside `output` that becomes it at the end; nothing is left behind on an error."""
-    part = output.with_name(f".{output.name}.part")
+    """A name beside `output` that becomes it at the end; nothing is left behind on an error.
+
+    A device or a pipe is written to itself, never replaced.
+    """
     try:
-        yield part
-        part.replace(output)
+        if output.exists() and not output.is_file():
+            yield output
+            return
+        part = output.with_name(f".{output.name}.{os.getpid()}.part")
+        try:
+            part.touch(MODE)
+            yield part
+            part.replace(output)
+        finally:
+            part.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(str(output), f"cannot be written: {error.strerror}") from None
-    finally:
-        part.unlink(missing_ok=True)

@@ -1,6 +1,8 @@
 import csv
 import io
 import json
+import os
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -186,6 +188,28 @@ def test_parquet_or_what_is_missing(dlqueue: Dlqueue, state: Path) -> None:
 def test_parquet_needs_a_file(dlqueue: Dlqueue) -> None:
     """Binary is not thrown at a terminal."""
     assert "name a file" in dlqueue("export", "--format", "parquet", status=1)
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_a_device_is_written_to_and_stays_one(dlqueue: Dlqueue, state: Path, form: str) -> None:
+    """As /dev/null does: root's export there must not leave a plain file in its place."""
+    if form == "parquet":
+        pytest.importorskip("pyarrow")
+    null = state / "null"
+    try:
+        os.mknod(null, stat.S_IFCHR | 0o666, Path("/dev/null").stat().st_rdev)
+        null.write_bytes(b"")
+    except PermissionError:
+        pytest.skip("no devices can be made here")
+    dlqueue("export", "--format", form, "--output", str(null))
+    assert stat.S_ISCHR(null.stat().st_mode)
+
+
+def test_an_export_is_not_for_everybody(dlqueue: Dlqueue, state: Path) -> None:
+    """It holds other users' job names, as the history does."""
+    dlqueue("export", "--output", str(state / "runs.csv"))
+    assert (state / "runs.csv").stat().st_mode & 0o007 == 0
+    assert not list(state.glob(".*.part"))
 
 
 def test_an_export_that_cannot_be_written_leaves_nothing(dlqueue: Dlqueue, state: Path) -> None:

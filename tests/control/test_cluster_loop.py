@@ -1,5 +1,6 @@
 """The frame of every cluster loop: what is told, what is survived, what is put back."""
 
+import logging
 import os
 import signal
 import threading
@@ -13,7 +14,8 @@ from slurm_ext.cluster import MemoryClient, SlurmClient
 from slurm_ext.control import cluster_daemon
 from slurm_ext.control.cluster_kept import LoopFolder
 from slurm_ext.control.cluster_loop import DONE, Planned
-from slurm_ext.facts.errors import InputError, SlurmError
+from slurm_ext.control.daemon import read_again
+from slurm_ext.facts.errors import InputError, SettingsError, SlurmError
 from slurm_ext.facts.moves import Move, move_of
 from slurm_ext.facts.settings import Settings
 from tests.whole import until
@@ -240,3 +242,18 @@ def test_a_damaged_memory_is_an_error_that_names_the_file(tmp_path: Path, text: 
     (folder.path / "kept.json").write_text(text)
     with pytest.raises(InputError, match=r"kept\.json.*remove it"):
         folder.load()
+
+
+def test_settings_read_again_are_the_files(caplog: pytest.LogCaptureFixture) -> None:
+    """Also one that the file did not have before, and one that it has no more; others wait."""
+    before = Settings(values={"control.margin": 0.2, "paths.state_dir": "/old"})
+    after = Settings(values={"control.grain_cores": 0.5, "paths.state_dir": "/new"})
+    log = logging.getLogger("dlqueue.control")
+    found = read_again(before, lambda: after, ("control.",), log)
+    assert found.values == {"control.grain_cores": 0.5, "paths.state_dir": "/old"}
+
+    def wrong() -> Settings:
+        raise SettingsError("dlqueue.toml", "control.margin", 7, "a number from 0.0 to 1.0")
+
+    assert read_again(before, wrong, ("control.",), log) is before
+    assert "settings stay as they were" in caplog.text
