@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-SITE = Path(__file__).parents[2] / "slurm_ext" / "probe" / "site"
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "slurm_ext" / "probe" / "site"
 
 
 Environment = Callable[..., dict[str, str]]
@@ -41,5 +42,11 @@ def _python(
     args: Sequence[str], env: dict[str, str], executable: str = sys.executable
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [executable, *args], env=env, capture_output=True, text=True, timeout=390, check=False
+        [executable, *args],
+        env=env,
+        cwd=ROOT,  # scenarios are started by `-m tests.probe.NAME`
+        capture_output=True,
+        text=True,
+        timeout=390,
+        check=False,
     )

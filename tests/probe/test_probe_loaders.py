@@ -12,6 +12,7 @@ from hypothesis import settings
 HERE = Path(__file__).parent
 GOLDEN = json.loads((HERE.parent / "golden" / "probe" / "v1.json").read_text())
 W = "4"
+SCENARIOS = ("-m", "tests.probe.loader_scenarios")
 
 Run = Callable[..., tuple[dict[str, Any], dict[str, Any], str]]
 Measured = tuple[dict[str, Any], list[dict[str, Any]]]
@@ -25,11 +26,10 @@ def scenarios(
 ) -> Run:
     """Results with the probe, results without, and the probed run's stderr; each run once."""
     done: dict[Any, Any] = {}
-    script = str(HERE / "loader_scenarios.py")
 
     def plain(group: str) -> Any:
         if group not in done:
-            ran = python([script, group], environment(None))
+            ran = python([*SCENARIOS, group], environment(None))
             assert ran.returncode == 0, ran.stderr
             done[group] = json.loads(ran.stdout)
         return done[group]
@@ -39,7 +39,7 @@ def scenarios(
         if key not in done:
             run_dir = tmp_path_factory.mktemp(group) / "run"
             env = environment(run_dir, **{"DLQUEUE_NUM_WORKERS": W, **extra})
-            probed = python([script, group], env)
+            probed = python([*SCENARIOS, group], env)
             assert probed.returncode == 0, probed.stderr
             assert not list(run_dir.glob("fetch-*")), "workers' totals are left behind"
             assert [json.loads(p.read_text())["faults"] for p in run_dir.glob("summary-*.json")]
@@ -230,7 +230,7 @@ def measured(
     """The `measure` group's results, and the summaries of its process and of the child it forks."""
     run_dir = tmp_path_factory.mktemp("measured") / "run"
     env = environment(run_dir, DLQUEUE_DECISION="d1-0123456789abcdef", RANK="3", WORLD_SIZE="4")
-    done = python([str(HERE / "loader_scenarios.py"), "measure"], env)
+    done = python([*SCENARIOS, "measure"], env)
     assert done.returncode == 0, done.stderr
     found = [json.loads(path.read_text()) for path in run_dir.glob("summary-*.json")]
     return json.loads(done.stdout), found
@@ -303,7 +303,7 @@ def test_a_killed_job_leaves_a_summary(
 ) -> None:
     """SIGKILL after a second: what was measured until shortly before is there, not finished."""
     env = environment(tmp_path / "run")
-    done = python([str(HERE / "loader_scenarios.py"), "killed"], env)
+    done = python([*SCENARIOS, "killed"], env)
     assert done.returncode == -9
     (path,) = (tmp_path / "run").glob("summary-*")
     summary = json.loads(path.read_text())

@@ -1,0 +1,111 @@
+"""Loaders that are not understood, and keep their own setting."""
+
+# ruff: noqa: D101, D103 - written as jobs are, each named by what it does
+
+import multiprocessing
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler
+
+from tests.probe.loader_frame import Numbers, flat, scenario
+
+
+@scenario("alone")
+def keeps_state() -> Any:
+    cache: dict[int, Any] = {}
+
+    def make(index: int) -> Any:
+        cache[index] = cache.get(index, 0) + 1
+        return torch.tensor(index)
+
+    flat(DataLoader(Numbers(make), batch_size=4), 2)
+    return cache[50]
+
+
+@scenario("alone")
+def open_file() -> Any:
+    class Open(Dataset[Any]):
+        def __init__(self, file: Any) -> None:
+            self.file = file
+
+        def __len__(self) -> int:
+            return 96
+
+        def __getitem__(self, index: int) -> Any:
+            self.file.seek(index)
+            return torch.tensor(self.file.read(1)[0])
+
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(range(96)))
+        return flat(DataLoader(Open(file), batch_size=4), 2)
+
+
+@scenario("alone")
+def own_generator() -> Any:
+    class Noisy(Numbers):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rng = np.random.default_rng(5)
+
+        def __getitem__(self, index: int) -> Any:
+            return torch.tensor(int(self.rng.integers(1 << 30)))
+
+    return flat(DataLoader(Noisy(), batch_size=4), 2)
+
+
+@scenario("alone")
+def custom_sampler() -> Any:
+    class Feedback(Sampler[int]):
+        def __init__(self) -> None:
+            pass  # torch 1.13's wants an argument
+
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(95, -1, -1))
+
+        def __len__(self) -> int:
+            return 96
+
+    return flat(DataLoader(Numbers(), batch_size=4, sampler=Feedback()))
+
+
+@scenario("alone")
+def subclass_with_its_own_iteration() -> Any:
+    class Twice(DataLoader[Any]):
+        def __iter__(self) -> Any:
+            for batch in super().__iter__():
+                yield batch * 2
+
+    return flat(Twice(Numbers(), batch_size=4))
+
+
+class Stream(IterableDataset[Any]):
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(30))
+
+
+@scenario("alone")
+def iterable_without_workers() -> Any:
+    return flat(DataLoader(Stream(), batch_size=4))
+
+
+@scenario("alone")
+def iterable_with_workers() -> Any:
+    return [sorted(epoch) for epoch in flat(DataLoader(Stream(), batch_size=4, num_workers=2))]
+
+
+@scenario("alone")
+def few_batches() -> Any:
+    return flat(DataLoader(Numbers(length=12), batch_size=4), 2)
+
+
+@scenario("alone")
+def spawned_workers() -> Any:
+    multiprocessing.set_start_method("spawn", force=True)
+    try:
+        return flat(DataLoader(Numbers(), batch_size=4))
+    finally:
+        multiprocessing.set_start_method(None, force=True)
