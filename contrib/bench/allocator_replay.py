@@ -14,9 +14,6 @@ makes the steepest step cheaper than it was measured to be; both readings are re
 gains more than the optimum: where that is below a target, it is the tables that miss it.
 """
 
-import argparse
-import json
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,8 +28,7 @@ from allocator_tables import (  # type: ignore[import-not-found]
     by_row,
     read,
 )
-
-from slurm_ext.facts.errors import InputError
+from program import options, run  # type: ignore[import-not-found]
 
 READINGS: dict[str, Callable[[Curve], Curve]] = {"as_labelled": dict, "rows_as_cores": by_row}
 ROUNDING = 1e-6
@@ -104,25 +100,17 @@ def _wanted_dynamic(where: str, scores: Mapping[str, Any]) -> list[tuple[str, fl
 
 
 def main() -> None:
-    """Read the tables and score."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Read the tables and score; 1 where one cannot be used."""
+    parser = options(__doc__, quick="fewer mixes and series")
     parser.add_argument(
         "--data", type=Path, nargs="+", required=True, help="one or more tables, or their folders"
     )
-    parser.add_argument("--json", action="store_true", help="print only the JSON object")
-    parser.add_argument("--quick", action="store_true", help="fewer mixes and series")
-    args = parser.parse_args()
-    try:
-        told = result(read(args.data), quick=args.quick)
-    except InputError as error:
-        sys.exit(str(error))
-    if not args.json:
-        print_table(told["figures"])
-    print(json.dumps(told))
+    run(parser, lambda args: result(read(args.data), quick=args.quick), print_table)
 
 
-def print_table(figures: Mapping[str, Any]) -> None:
+def print_table(told: Mapping[str, Any]) -> None:
     """Gains over even split, for people."""
+    figures = told["figures"]
     print(f"models: {figures['models']}")
     for line in figures["skipped"]:
         print(f"left out: {line}")
@@ -137,12 +125,12 @@ def print_table(figures: Mapping[str, Any]) -> None:
         for mix, scores in by_mix.items():
             for rule in ("over_even", "over_fixed"):
                 one = scores[rule]
-                told = ", ".join(
+                gained = ", ".join(
                     f"{name} {one[name]['mean']:+.1f} % (sd {one[name]['sd']:.1f}; "
                     f"free of charge {one[f'unbound_{name}']:+.1f})"
                     for name in ("throughput", "makespan")
                 )
-                print(f"{reading}, {mix}, {JOBS} jobs, {rule}: {told}")
+                print(f"{reading}, {mix}, {JOBS} jobs, {rule}: {gained}")
     for size, one in figures["solve_ms"].items():
         print(f"{size}: {one['mean']:.1f} ms a division (sd {one['sd']:.1f})")
 

@@ -7,19 +7,17 @@ out. Protocols and baselines: throughput_points.py (GPUs, nodes and batch from 3
 configs) and throughput_scale.py (8 to 64 GPUs, 8 threads). Errors are in per cent.
 """
 
-import argparse
-import json
-import sys
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import throughput_points  # type: ignore[import-not-found]  # beside this file
 import throughput_scale  # type: ignore[import-not-found]
+from program import folders, options, run  # type: ignore[import-not-found]
 from rich.console import Console
 from rich.progress import Progress
 
-from slurm_ext.facts.errors import DlqueueError, InputError
+from slurm_ext.facts.errors import InputError
 
 
 def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
@@ -29,9 +27,9 @@ def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     skipped: list[str] = []
     parts = ((throughput_points, _points), (throughput_scale, throughput_scale.run))
-    for module, run in parts:
+    for module, protocol in parts:
         try:
-            found = run(train, test, quick=quick)
+            found = protocol(train, test, quick=quick)
         except InputError as error:
             skipped.append(str(error))
             continue
@@ -44,23 +42,11 @@ def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
     return {"bench": "throughput", "figures": figures, "wanted": rows}
 
 
-def main() -> int:
+def main() -> None:
     """Score and print; 1 where a folder cannot be used."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--train", type=Path, required=True, help="folder of tables to learn from")
-    parser.add_argument("--test", type=Path, required=True, help="folder of tables to foretell")
-    parser.add_argument("--json", action="store_true", help="print only the JSON object")
-    parser.add_argument("--quick", action="store_true", help="two trainings, one seed")
-    args = parser.parse_args()
-    try:
-        told = result(args.train, args.test, quick=args.quick)
-    except DlqueueError as error:
-        print(error, file=sys.stderr)
-        return 1
-    if not args.json:
-        _print(told["figures"])
-    print(json.dumps(told))
-    return 0
+    parser = options(__doc__, quick="two trainings, one seed")
+    folders(parser, train="folder of tables to learn from", test="folder of tables to foretell")
+    run(parser, lambda args: result(args.train, args.test, quick=args.quick), _print)
 
 
 def _points(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
@@ -72,8 +58,9 @@ def _points(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
     return found
 
 
-def _print(figures: dict[str, Any]) -> None:
+def _print(told: dict[str, Any]) -> None:
     """Errors of every method, for people."""
+    figures = told["figures"]
     for line in figures["skipped"]:
         print("left out:", line)
     for protocol, part in figures.items():
@@ -87,4 +74,4 @@ def _print(figures: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

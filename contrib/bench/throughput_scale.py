@@ -13,8 +13,6 @@ two models only: what is learnt for it also learns from `pollux_sia_steptime.csv
 """
 
 import argparse
-import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import program  # type: ignore[import-not-found]  # beside this file
 from throughput_metrics import (  # type: ignore[import-not-found]  # beside this file
     by_chance,
     errors,
@@ -211,28 +210,21 @@ def _interval(told: Sequence[Told], method: str) -> dict[str, float]:
     }
 
 
-def main() -> int:
-    """Score and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--train", type=Path, required=True)
-    parser.add_argument("--test", type=Path, required=True)
-    parser.add_argument("--json", action="store_true", help="print only the JSON object")
-    parser.add_argument("--quick", action="store_true", help="without the learnt baselines")
-    args = parser.parse_args()
-    try:
-        figures = run(args.train, args.test, args.quick)
-    except InputError as error:
-        print(error, file=sys.stderr)
-        return 1
-    if not args.json:
-        _print(figures)
-    told = {"bench": "throughput_scale", "figures": figures, "wanted": wanted(figures)}
-    print(json.dumps(told))
-    return 0
+def main() -> None:
+    """Score and print; 1 where a folder cannot be used."""
+    parser = program.options(__doc__, quick="without the learnt baselines")
+    program.folders(parser, train="folder of tables to learn from", test="folder to foretell")
+    program.run(parser, _result, _print)
 
 
-def _print(figures: dict[str, Any]) -> None:
+def _result(args: argparse.Namespace) -> dict[str, Any]:
+    figures = run(args.train, args.test, args.quick)
+    return {"bench": "throughput_scale", "figures": figures, "wanted": wanted(figures)}
+
+
+def _print(told: dict[str, Any]) -> None:
     """Errors of every method, for people."""
+    figures = told["figures"]
     for line in figures["skipped"]:
         print("skipped", line)
     for protocol, part in figures.items():
@@ -245,4 +237,4 @@ def _print(figures: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
