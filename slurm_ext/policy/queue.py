@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from slurm_ext.facts.errors import UsageError
 from slurm_ext.policy.queue_preempting import LEAST_SERVICE, SHORTEST_LEFT, Preempting
 
-MOST_LEAD_S = 7 * 86400.0
+MOST_LEAD_S = 10 * 86400.0
 LEAD_SIZES = (60.0, 1e6)  # GPU-seconds: no handicap up to the first, all of it from the second
 Floats = NDArray[np.float64]
 
