@@ -9,7 +9,7 @@ Nothing is learnt from the job that is predicted: where the training folder has 
 the same GPU type (or the same pipeline), all its series are left out. Every job is thus predicted
 from others, whether both folders are the same (leave one job out) or not. `gavel_scaling.csv` knows
 two models only: what is learnt for it also learns from `pollux_sia_steptime.csv.gz`.
-`nothing_learnt` is what `dlqueue predict` answers from: our curve without other jobs.
+`nothing_learnt` is our curve without other jobs: what `dlqueue predict` asks for more GPUs.
 """
 
 import argparse
