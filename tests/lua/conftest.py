@@ -2,10 +2,12 @@
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from slurm_ext.facts.settings import Settings
+from tests.lua.lua_controller import Controller
 from tests.lua.lua_process import Lua, install
 
 INTERPRETERS = ("lua5.1", "lua5.3", "lua5.4")
@@ -34,3 +36,9 @@ def lua(interpreter: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     )
     yield running
     running.close()
+
+
+@pytest.fixture
+def controller(lua: Lua, tmp_path: Path) -> Controller:
+    """A controller with a deadline that a busy machine keeps."""
+    return Controller(lua, tmp_path, deadline_ms=1000)

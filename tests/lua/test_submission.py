@@ -1,10 +1,9 @@
-"""dlqueue.lua in real interpreters against real sockets: what it asks, and what faults cost."""
+"""dlqueue.lua in real interpreters against real sockets: what it asks and what it is told."""
 
-import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,59 +11,13 @@ import pytest
 
 from slurm_ext.facts import wire
 from slurm_ext.facts.records import Submission
-from slurm_ext.facts.settings import Settings
 from tests.fake_advisor import (
     DECISION,
-    Behaviour,
     FakeAdvisor,
-    cpus,
-    drips,
-    floods,
-    half,
-    hangs,
-    hangs_up,
     reply,
     says,
 )
-from tests.lua.lua_process import Expression, Lua, install, literal
-
-AS_WRITTEN = {b"cpus_per_task": 65534, b"min_cpus": 1, b"pn_min_cpus": 65534}
-CHANGE = reply(cpus(4, DLQUEUE_DECISION=DECISION), "dlqueue: cpus-per-task 1 -> 4")
-
-
-class Controller:
-    """dlqueue.lua as one slurmctld would hold it, with its folder, socket and kill file."""
-
-    def __init__(self, lua: Lua, folder: Path, **advisor: int) -> None:
-        self.lua, self.socket, self.kill_file = lua, folder / "s", folder / "off"
-        values: dict[str, Any] = {f"advisor.{key}": value for key, value in advisor.items()}
-        values |= {"paths.socket": str(self.socket), "paths.kill_file": str(self.kill_file)}
-        install(folder, Settings(values=values))
-        lua.run("dlqueue = dofile(...)", str(folder / "dlqueue.lua").encode())
-
-    def submit(
-        self,
-        fields: dict[str, Any] | None = None,
-        env: dict[str, Any] | None = None,
-        partitions: dict[str, Any] | None = None,
-    ) -> dict[bytes, Any]:
-        """One submission: `answer`, and the `job`, `env`, `said` and `logged` that it left."""
-        given: tuple[Any, ...] = (fields or {}, {} if env is None else env, {}, partitions or {})
-        result: dict[bytes, Any] = self.lua.run(f"return submit({', '.join(map(literal, given))})")
-        return result
-
-
-@pytest.fixture
-def controller(lua: Lua, tmp_path: Path) -> Controller:
-    """A controller with a deadline that a busy machine keeps."""
-    return Controller(lua, tmp_path, deadline_ms=1000)
-
-
-def as_written(result: dict[bytes, Any]) -> bool:
-    """Whether the job went through untouched and its user saw nothing."""
-    unchanged = {name: result[b"job"][name] for name in AS_WRITTEN} == AS_WRITTEN
-    return result[b"answer"] == 0 and unchanged and not result[b"env"] and not result[b"said"]
-
+from tests.lua.lua_controller import AS_WRITTEN, CHANGE, Controller, as_written, giant
 
 # What is asked -----------------------------------------------------------------------------
 
@@ -177,11 +130,6 @@ def test_hostile_texts_arrive_as_they_are(controller: Controller, hostile: bytes
     assert job.env == {"DLQUEUE": text}
 
 
-def giant(byte: int) -> Expression:
-    """4 MB of one byte."""
-    return Expression(f'("\\{byte:03d}"):rep(4000000)')
-
-
 @pytest.mark.parametrize("byte", [ord("x"), ord('"'), 1, 255])
 def test_giant_texts_are_cut(controller: Controller, byte: int) -> None:
     """4 MB of script and of everything else still make a line that the advisor accepts."""
@@ -258,175 +206,3 @@ def test_jobs_without_a_script_are_not_even_asked_about(controller: Controller) 
     with FakeAdvisor(controller.socket, says(CHANGE)) as advisor:
         assert as_written(controller.submit({"script": False}))  # the mock's way to say nil
         assert advisor.connections == []
-
-
-# Faults ------------------------------------------------------------------------------------
-
-
-FAULTS: dict[str, Behaviour] = {
-    "hangs": hangs,
-    "hangs_up": hangs_up,
-    "drips": drips(CHANGE),
-    "floods": floods,
-    "half_a_line": half(CHANGE),
-    "no_newline": says(CHANGE[:-1]),
-    "garbage": says(b"\xff\x00\x1b[2J garbage\n"),
-    "two_lines": says(CHANGE + CHANGE),
-    "other_version": says(CHANGE.replace(b'"v": 1', b'"v": 2')),
-    "wrong_types": says(CHANGE.replace(b'"cpus_per_task": 4', b'"cpus_per_task": "4"')),
-    "off_the_white_list": says(reply({"extra": "boom"})),
-    "long_line": says(reply(message="x" * 70_000)),
-}
-
-
-@pytest.mark.parametrize("behaviour", FAULTS.values(), ids=FAULTS)
-def test_a_faulty_advisor_costs_one_try(lua: Lua, tmp_path: Path, behaviour: Behaviour) -> None:
-    """The job goes as written, one line is logged, and the next jobs do not even ask."""
-    controller = Controller(lua, tmp_path, deadline_ms=100)
-    with FakeAdvisor(controller.socket, behaviour) as advisor:
-        first = controller.submit()
-        assert as_written(first)
-        assert len(first[b"logged"]) == 1
-        assert first[b"logged"][0].startswith(b"dlqueue: no advice (")
-        for _ in range(3):
-            following = controller.submit()
-            assert as_written(following)
-            assert following[b"logged"] == {}
-        assert len(advisor.requests) == 1
-
-
-@contextlib.contextmanager
-def a_full_backlog(path: Path) -> Iterator[None]:
-    """A listener whose queue is full and that never accepts (a stopped advisor)."""
-    with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as waiting:
-        listener.bind(str(path))
-        listener.listen(0)
-        waiting.enter_context(socket.socket(socket.AF_UNIX)).connect(str(path))
-        yield
-
-
-@contextlib.contextmanager
-def never_read(path: Path) -> Iterator[None]:
-    """A listener that accepts nobody: the connection works, a large request fills its buffer."""
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
-        listener.listen(8)
-        yield
-
-
-@contextlib.contextmanager
-def stale(path: Path) -> Iterator[None]:
-    """A socket file that nobody listens on."""
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
-    yield
-
-
-@contextlib.contextmanager
-def a_plain_file(path: Path) -> Iterator[None]:
-    """Not a socket at all."""
-    path.write_text("not a socket")
-    yield
-
-
-@contextlib.contextmanager
-def nothing(_: Path) -> Iterator[None]:
-    """No such file."""
-    yield
-
-
-@pytest.mark.parametrize("there", [nothing, stale, a_plain_file, a_full_backlog, never_read])
-def test_an_advisor_that_is_not_there_costs_one_try(
-    lua: Lua, tmp_path: Path, there: Callable[[Path], contextlib.AbstractContextManager[None]]
-) -> None:
-    """Whatever stands at the socket's path, the job goes as written and one line says why."""
-    controller = Controller(lua, tmp_path, deadline_ms=100)
-    with there(controller.socket):
-        results = [controller.submit({"script": giant(ord("x"))}) for _ in range(3)]
-    assert all(map(as_written, results))
-    assert [len(result[b"logged"]) for result in results] == [1, 0, 0]
-
-
-def test_rests_are_told_when_they_are_over(controller: Controller) -> None:
-    """How often the breaker rested goes with every request, so that the advisor can tell others."""
-    controller.lua.run("real_time, now = os.time, 1000 os.time = function() return now end")
-    told: list[int | None] = []
-
-    def answer(connection: socket.socket, line: bytes) -> None:
-        told.append(wire.rests_of(line))
-        connection.sendall(reply())
-
-    try:
-        controller.submit()
-        controller.lua.run("now = 2000")
-        with FakeAdvisor(controller.socket, answer):
-            assert as_written(controller.submit())
-            assert as_written(controller.submit())
-    finally:
-        controller.lua.run("os.time = real_time")
-    assert told == [1, 1]
-
-
-def test_a_clock_that_steps_back_does_not_prolong_the_rest(controller: Controller) -> None:
-    """The advisor is tried again after breaker_s, or as soon as the clock jumps either way."""
-    controller.lua.run("real_time, now = os.time, 1000 os.time = function() return now end")
-    try:
-        assert controller.submit()[b"logged"]
-        for seconds, tried in ((1029, False), (1030, True), (1059, False), (5, True), (34, False)):
-            controller.lua.run(f"now = {seconds}")
-            assert bool(controller.submit()[b"logged"]) == tried
-    finally:
-        controller.lua.run("os.time = real_time")
-
-
-def test_the_deadline_holds_when_the_clock_steps_back(lua: Lua, tmp_path: Path) -> None:
-    """A step while waiting for a dripping advisor does not make the wait longer than it was."""
-    controller = Controller(lua, tmp_path, deadline_ms=100)
-    controller.lua.run(
-        "core = require('socket.core') gettime, back = core.gettime, 0"
-        " core.gettime = function() back = back + 0.001 return gettime() - back end"
-    )
-    try:
-        with FakeAdvisor(controller.socket, hangs):
-            assert as_written(controller.submit())
-    finally:
-        controller.lua.run("core.gettime = gettime")
-
-
-def test_without_luasocket_jobs_go_as_written(controller: Controller) -> None:
-    """A controller without the library logs it and leaves every job alone."""
-    controller.lua.run(
-        "kept = { package.loaded['socket.core'], package.path, package.cpath }"
-        " package.loaded['socket.core'], package.path, package.cpath = nil, '', ''"
-    )
-    try:
-        result = controller.submit()
-    finally:
-        controller.lua.run(
-            "package.loaded['socket.core'], package.path, package.cpath = kept[1], kept[2], kept[3]"
-        )
-    assert as_written(result)
-    assert b"socket.core" in result[b"logged"][0]
-
-
-@pytest.mark.root
-def test_a_socket_of_another_owner_is_no_advisor(
-    interpreter: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Where SlurmUser may not write to the socket, the job goes as written."""
-    folder = Path(f"/tmp/dlq-{os.getpid()}-{interpreter}")
-    folder.mkdir(mode=0o755)
-    nobody = Lua(interpreter, user=65534)
-    try:
-        controller = Controller(nobody, folder)
-        with FakeAdvisor(controller.socket, says(CHANGE)) as advisor:
-            controller.socket.chmod(0o600)
-            result = controller.submit()
-            assert as_written(result)
-            assert b"ermission denied" in result[b"logged"][0]
-            assert advisor.connections == []
-    finally:
-        nobody.close()
-        for path in folder.iterdir():
-            path.unlink()
-        folder.rmdir()
