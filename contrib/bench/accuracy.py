@@ -19,7 +19,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from curve_runs import can_confine, confined  # type: ignore[import-not-found]  # beside this file
+import program  # type: ignore[import-not-found]  # beside this file
+from curve_runs import can_confine, confined  # type: ignore[import-not-found]
 
 from slurm_ext.facts.measure import loader_run
 from slurm_ext.facts.records import Level, LoaderRun, Prediction
@@ -220,14 +221,14 @@ def _errors(rates: Sequence[float], every: Sequence[Told]) -> list[float]:
 
 def main() -> None:
     """Run, predict, run, compare; the table goes to stderr as it grows."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print only the JSON object")
-    parser.add_argument("--quick", action="store_true", help="two trainings, for trying")
-    args = parser.parse_args()
+    program.run(
+        program.options(__doc__, quick="two trainings, for trying"), _result, lambda _: None
+    )
+
+
+def _result(args: argparse.Namespace) -> dict[str, Any]:
     chosen = TRAININGS[:2] if args.quick else TRAININGS
-    every = [told for training in chosen for told in check(training)]
-    told = result(every)
-    print(json.dumps(told))
+    return result([told for training in chosen for told in check(training)])
 
 
 if __name__ == "__main__":

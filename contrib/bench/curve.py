@@ -34,6 +34,7 @@ from curve_runs import (  # type: ignore[import-not-found]  # beside this file, 
     can_confine,
     quietest,
 )
+from program import options, run  # type: ignore[import-not-found]
 
 from slurm_ext.facts.records import Level, LoaderRun
 from slurm_ext.model.estimate import estimate, predicting_cores
@@ -211,13 +212,14 @@ def wanted(figures: dict[str, Any]) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Measure (or read what was measured) and score."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print only the JSON object")
-    parser.add_argument("--quick", action="store_true", help="fewer settings, shorter runs")
+    parser = options(__doc__, quick="fewer settings, shorter runs")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--save", type=Path, help="write the measured runs to this file")
     parser.add_argument("--load", type=Path, help="score the runs of this file, measure nothing")
-    args = parser.parse_args()
+    run(parser, _result, print_table)
+
+
+def _result(args: argparse.Namespace) -> dict[str, Any]:
     if args.load:
         rows = json.loads(args.load.read_text())
         runs = [
@@ -228,14 +230,12 @@ def main() -> None:
         runs = measured(args.quick, 1 if args.quick else args.repeats)
     if args.save:
         args.save.write_text(json.dumps([asdict(one) for one in runs]))
-    told = result(runs)
-    if not args.json:
-        print_table(told["figures"])
-    print(json.dumps(told))
+    return result(runs)
 
 
-def print_table(figures: dict[str, Any]) -> None:
+def print_table(told: dict[str, Any]) -> None:
     """Median and 90th percentile of the errors, for people."""
+    figures = told["figures"]
     print(f"{figures['runs']} runs, {figures['disturbed_runs_left_out']} of them disturbed")
     for title in ("data_bound", "from_crowded_cores", "without_to_with_workers"):
         _print_part(title, figures[title])

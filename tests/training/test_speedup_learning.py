@@ -1,13 +1,11 @@
-from dataclasses import replace
 from math import exp, inf
 
 import numpy as np
 import pytest
 
-from slurm_ext.facts.errors import ModelError
 from slurm_ext.model import sampling
 from slurm_ext.model.speedup import Counted, fit
-from slurm_ext.model.speedup_prior import GPUS_SPLIT, from_json, to_json
+from slurm_ext.model.speedup_prior import GPUS_SPLIT
 from slurm_ext.training import speedup
 from slurm_ext.training.speedup import EXPECTED, Jobs, calibrated, learn, widening
 
@@ -99,29 +97,3 @@ def test_a_job_with_many_series_counts_once() -> None:
     once, often = learn(one, GPUS_SPLIT), learn(ten, GPUS_SPLIT)
     assert np.allclose(once.means, often.means)
     assert np.allclose(once.covariance, often.covariance)
-
-
-def test_a_prior_is_kept_as_it_is() -> None:
-    """What was learnt is read again to the last digit."""
-    prior = learn(floors(2, seed=7), GPUS_SPLIT)
-    assert from_json(to_json(prior), "prior.json") == prior
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("", "is not a speed-up prior"),
-        ("[1]", "is not a speed-up prior"),
-        ("{}", "is not a speed-up prior"),
-        (to_json(GPUS_SPLIT).replace('"format": 1', '"format": 9'), "of another version"),
-        (to_json(replace(GPUS_SPLIT, means=(0.0,))), "expected 4 means"),
-        (to_json(replace(GPUS_SPLIT, noise_log_sd=-1.0)), "have to be above 0"),
-        (to_json(replace(GPUS_SPLIT, widen=float("nan"))), "has to be finite"),
-        (to_json(replace(GPUS_SPLIT, covariance=((0.0,) * 4,) * 4)), "positive definite"),
-        (to_json(GPUS_SPLIT).replace('"splits"', '"surprise"'), "is not a speed-up prior"),
-    ],
-)
-def test_a_damaged_prior_is_named(text: str, why: str) -> None:
-    """A prior that cannot be used is refused with its file's name and the reason."""
-    with pytest.raises(ModelError, match=f"prior.json: .*{why}"):
-        from_json(text, "prior.json")
