@@ -11,6 +11,7 @@ from slurm_ext.advise.journal import Journal
 from slurm_ext.advise.journey import Answer, Known, Thought, speak, think
 from slurm_ext.advise.knowing import known_as_json
 from slurm_ext.advise.limits import RuleBook
+from slurm_ext.advise.message import with_elastic
 from slurm_ext.advise.prior import Priors
 from slurm_ext.advise.run_times import RunTimes, said
 from slurm_ext.advise.runs import RunTable
@@ -19,6 +20,7 @@ from slurm_ext.advise.sharing_memory import SharingMemory
 from slurm_ext.advise.sharing_terms import Shared
 from slurm_ext.advise.tally import Tally
 from slurm_ext.advise.whole_gpu import WholeGpu, whole_gpu
+from slurm_ext.facts.elastic_asked import VARIABLE, asked_in
 from slurm_ext.facts.errors import WireError
 from slurm_ext.facts.keys import keys_of, solo_key
 from slurm_ext.facts.logs import DECISIONS
@@ -134,7 +136,8 @@ class Advisor:
         self._note(given, given.decision, outcome_of(given), token, asked)
         key = solo_key(asked.keys)
         self.sharing.remember(asked.job, key, token, given.edits, time.time())
-        return encode_reply(token, given.edits, given.message)
+        said = with_elastic(given.message, asked.job, settings["elastic.mode"])
+        return encode_reply(token, given.edits, said)
 
     def _note(
         self, given: Answer, decision: Decision, outcome: str, token: str, asked: _Asked
@@ -209,6 +212,7 @@ class Advisor:
             factor=known.factor,
             model=self.priors.name,
             sharing=None if shared is None else shared.as_json(done=done),
+            elastic=asked_in((), job.env.get(VARIABLE)),
         )
 
 

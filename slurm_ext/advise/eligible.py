@@ -38,12 +38,12 @@ def barred(job: Submission) -> str | None:
 
 def opted_out(job: Submission) -> bool:
     """Whether the comment or the environment says `off`."""
-    return OPT_OUT in _words(job) or job.env.get("DLQUEUE", "").strip().lower() == "off"
+    return OPT_OUT in words_of(job) or job.env.get("DLQUEUE", "").strip().lower() == "off"
 
 
 def wants_to_share(job: Submission, settings: Settings) -> bool:
     """Whether the job, else its account or every partition of it, has agreed to share."""
-    words, said = _words(job), job.env.get("DLQUEUE_SHARE", "").strip().lower()
+    words, said = words_of(job), job.env.get("DLQUEUE_SHARE", "").strip().lower()
     if ALONE in words or said in _NO:
         return False
     if SHARE in words or said in _YES:
@@ -54,5 +54,6 @@ def wants_to_share(job: Submission, settings: Settings) -> bool:
     return "*" in accounts or job.account in accounts or everywhere
 
 
-def _words(job: Submission) -> list[str]:
+def words_of(job: Submission) -> list[str]:
+    """What the user's comment says."""
     return (job.comment or "").replace(",", " ").replace(";", " ").split()

@@ -1,7 +1,9 @@
 """The one line that `sbatch` prints for the user. Pure; holds no text of the user's own."""
 
+from slurm_ext.advise.eligible import words_of
 from slurm_ext.advise.sharing_terms import Shared, slower
-from slurm_ext.facts.records import Decision, Mode, Prediction
+from slurm_ext.facts.elastic_asked import BAD, VARIABLE, asked_in, bounds_in
+from slurm_ext.facts.records import Decision, Mode, Prediction, Submission
 from slurm_ext.facts.wire import MAX_MESSAGE_CHARS
 
 OPT_OUT = "Opt out: --comment=dlqueue=off"
@@ -39,6 +41,14 @@ def with_sharing(said: str | None, shared: Shared | None) -> str | None:
         return _line(f"dlqueue: {what}. {OPT_OUT}")
     first, _, _ = said.partition(f" {OPT_OUT}")
     return _line(f"{first} It {what}. {OPT_OUT}")
+
+
+def with_elastic(said: str | None, job: Submission, mode: str) -> str | None:
+    """The line with what is wrong with the job's DLQUEUE_ELASTIC, where sizes are changed."""
+    asked = asked_in(words_of(job), job.env.get(VARIABLE))
+    if mode != Mode.ACT or asked is None or bounds_in(asked) is not None:
+        return said
+    return _line(f"{said or ''} dlqueue: {BAD}: the job keeps its size.")
 
 
 def changes(decision: Decision) -> str:

@@ -10,7 +10,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,9 +19,17 @@ from slurm_ext.advise.partners import Queue, sharers, write
 from slurm_ext.advise.rules import client_of
 from slurm_ext.advise.stream import put, record_id
 from slurm_ext.cluster import JobInfo, SlurmClient, hostlist
+from slurm_ext.facts import elastic_asked
 from slurm_ext.facts.records import Outcome
 from slurm_ext.facts.settings import Settings
-from slurm_ext.history.decisions import claim, decision, drop_unclaimed, solo_key_of, unclaimed
+from slurm_ext.history.decisions import (
+    claim,
+    decision,
+    drop_unclaimed,
+    elastic_jobs,
+    solo_key_of,
+    unclaimed,
+)
 from slurm_ext.history.queries import recorded
 from slurm_ext.history.store import History
 from slurm_ext.history.verdict import settle
@@ -129,6 +137,8 @@ class Reconciler:
         self._tie(history, jobs, now_s)
         if self._settings["sharing.mode"] != "off":
             self._tell_sharers(history, jobs, now_s)
+        if self._settings["elastic.mode"] != "off":
+            self._tell_elastic(history, jobs, now_s)
         ended = [job for job in jobs if job.ended and job.start_time_s and job.nodes]
         for job in ended:
             if (job.job_id, job.restarts) not in self._done:
@@ -159,12 +169,25 @@ class Reconciler:
         named = [replace(one, key=_named(history, int(one.job), maybe)) for one in found]
         write(self._settings.state_dir, Queue(at_s=now_s, jobs=tuple(named)))
 
+    def _tell_elastic(self, history: History, jobs: Sequence[JobInfo], now_s: float) -> None:
+        """Let the elastic loop know whose environment let their size change."""
+        alive = {job.job_id for job in jobs if not job.ended}
+        tied = {job: said for job, said in elastic_jobs(history).items() if job in alive}
+        maybe = self._maybe(history, jobs, now_s, lambda row: row["elastic"])
+        found = {job: said for job, (said, *more) in maybe.items() if said and not more}
+        known = {job: said for job, said in found.items() if not _is_tied(history, job)}
+        elastic_asked.write(self._settings.state_dir, known | tied)
+
     def _maybe(
-        self, history: History, jobs: Sequence[JobInfo], now_s: float
+        self,
+        history: History,
+        jobs: Sequence[JobInfo],
+        now_s: float,
+        of_row: Callable[[Mapping[str, Any]], str | None] = solo_key_of,
     ) -> dict[int, set[str | None]]:
-        """Names of the jobs that are not tied yet: a sweep's are one, whichever is whose."""
+        """What jobs that are not tied yet can mean: a sweep's is one thing, whichever is whose."""
         rows = [decision(history, token=token) for token in unclaimed(history, before_s=now_s)]
-        names = {row["token"]: solo_key_of(row) for row in rows if row is not None}
+        names = {row["token"]: of_row(row) for row in rows if row is not None}
         meant = candidates([_proposed(row) for row in rows if row is not None], jobs)
         found: dict[int, set[str | None]] = {}
         for token, job_ids in meant.items():

@@ -1,21 +1,24 @@
 """Whose size may change, how many GPUs there are for them, and who is left alone and why. Pure.
 
-Opted in: `DLQUEUE_ELASTIC=MIN-MAX` (GPUs) as a word of the job's comment. Jobs that did not opt in
-come first: what they hold, and what those wait for that could start now, is not divided.
+Opted in: `DLQUEUE_ELASTIC=MIN-MAX` (GPUs) in the job's comment, else in its environment
+(facts/elastic_asked.py). Jobs that did not opt in come first: what they hold, and what those wait
+for that could start now, is not divided.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from slurm_ext.cluster.records import JobInfo, NodeInfo, Shape
 from slurm_ext.control.pairing_jobs import words
 from slurm_ext.control.queue_jobs import ITS_TURN, OFF
+from slurm_ext.facts.elastic_asked import BAD, asked_in, bounds_in
 from slurm_ext.facts.settings import Settings
 
-WORD = re.compile(r"DLQUEUE_ELASTIC=([1-9][0-9]{0,4})-([1-9][0-9]{0,4})", re.ASCII)
 TYPED = re.compile(r"gpu[:=][^:=,0-9]")
 ANYBODY = "*"
+OPTED_OUT = "its comment says dlqueue=off"
 HELD_STATES = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING"})
 UNUSABLE = ("DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "MAINT", "POWERED_DOWN", "POWERING")
 
@@ -49,29 +52,32 @@ class Pool:
     jobs: Sequence[Resizable]
 
 
-def bounds_of(job: JobInfo) -> tuple[int, int] | None:
+def bounds_of(job: JobInfo, variable: str | None = None) -> tuple[int, int] | None:
     """Fewest and most GPUs that its owner named; None: it did not opt in so that it counts."""
-    if OFF in words(job):
-        return None
-    found = [match for word in words(job) if (match := WORD.fullmatch(word))]
-    if len(found) != 1 or int(found[0][1]) > int(found[0][2]):
-        return None
-    return int(found[0][1]), int(found[0][2])
+    return None if OFF in words(job) else bounds_in(asked_in(words(job), variable))
 
 
 def look(
-    jobs: Iterable[JobInfo], nodes: Iterable[NodeInfo], settings: Settings, ours: Iterable[int]
+    jobs: Iterable[JobInfo],
+    nodes: Iterable[NodeInfo],
+    settings: Settings,
+    ours: Iterable[int],
+    variables: Mapping[int, str] = MappingProxyType({}),
 ) -> tuple[list[Pool], dict[str, str]]:
-    """Pools by partition, and why others that opted in are left alone. `ours` wait by our doing."""
+    """Pools by partition, and why others that opted in are left alone.
+
+    `ours` wait by our doing; `variables` are what environments said, by job.
+    """
     alive = [job for job in jobs if not job.ended]
     mine, left_alone = dict[str, list[Resizable]](), dict[str, str]()
     for job in alive:
-        if not any(word.startswith("DLQUEUE_ELASTIC=") for word in words(job)):
+        variable = variables.get(job.array_job_id or job.job_id)
+        if asked_in(words(job), variable) is None:
             continue
         why = _not_ours(job, settings, set(ours))
-        bounds = bounds_of(job)
+        bounds = bounds_of(job, variable)
         if why is not None or bounds is None:
-            left_alone[job.named] = why or "DLQUEUE_ELASTIC=MIN-MAX: expected two numbers, once"
+            left_alone[job.named] = why or (OPTED_OUT if OFF in words(job) else BAD)
             continue
         one = Resizable(info=job, least=bounds[0], most=bounds[1])
         mine.setdefault(job.partition, []).append(one)

@@ -6,12 +6,13 @@ gets its new size and may start at once. It is never held: if dlqueue dies in be
 starts by itself as it was.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from slurm_ext.cluster.client import SlurmClient
-from slurm_ext.cluster.records import Shape
+from slurm_ext.cluster.records import JobInfo, Shape
 from slurm_ext.control.cluster_kept import LoopFolder
 from slurm_ext.control.cluster_loop import DONE, Planned
 from slurm_ext.control.elastic_jobs import (
@@ -24,10 +25,14 @@ from slurm_ext.control.elastic_jobs import (
     told,
 )
 from slurm_ext.control.elastic_report import report_of
+from slurm_ext.facts import elastic_asked
+from slurm_ext.facts.errors import InputError
 from slurm_ext.facts.settings import Settings
 from slurm_ext.policy.elastic import Terms
 from slurm_ext.policy.elastic_optimiser import Board, divided, sizes_for
 from slurm_ext.policy.elastic_wish import Elastic, Report, wish
+
+log = logging.getLogger("dlqueue.elastic")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +66,7 @@ class ElasticLoop:
             if job.state == "RUNNING":  # Slurm started it before we came: as it was
                 self._wanted.pop(str(job.job_id), None)
         ours = [int(job) for job in self._wanted]
-        pools, left_alone = look(jobs, self._client.nodes(), self._settings, ours)
+        pools, left_alone = self._look(jobs, ours)
         planned: list[Planned] = []
         seen = []
         for pool in pools:
@@ -72,6 +77,17 @@ class ElasticLoop:
             planned += self._moves(pool, sizes)
         self._seen = {"pools": seen, "left_alone": left_alone}
         return planned
+
+    def _look(
+        self, jobs: Sequence[JobInfo], ours: Sequence[int]
+    ) -> tuple[list[Pool], dict[str, str]]:
+        """With what environments said, as far as the keeper could tell."""
+        try:
+            variables = elastic_asked.read(self._settings.state_dir)
+        except InputError as error:
+            log.warning("%s; comments alone count", error)
+            variables = {}
+        return look(jobs, self._client.nodes(), self._settings, ours, variables)
 
     def division(self, pool: Pool, reports: Mapping[str, Report | None]) -> dict[str, int]:
         """The policy's own: what a replay of this state would decide (elastic_optimiser.py).
@@ -171,7 +187,7 @@ class ElasticLoop:
             return ()
         jobs = self._client.jobs()
         ours = [int(job) for job in self._wanted]
-        pools, _ = look(jobs, self._client.nodes(), self._settings, ours)
+        pools, _ = self._look(jobs, ours)
         found: list[Planned] = []
         for pool in pools:
             for one in pool.jobs:

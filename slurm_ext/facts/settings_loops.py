@@ -25,7 +25,7 @@ LOOPS: tuple[Setting, ...] = (
     *everybody("queue", "whose jobs are put in order"),
     loop_mode(
         "elastic.mode",
-        "Whether `dlqueue control --elastic` resizes jobs with DLQUEUE_ELASTIC=MIN-MAX in comment",
+        "Whether `dlqueue control --elastic` resizes jobs with DLQUEUE_ELASTIC=MIN-MAX",
     ),
     number("elastic.interval_s", 30.0, 0.2, 90.0, "Seconds between two divisions of the GPUs"),
     number("elastic.restart_s", 60.0, 0.0, 3600.0, "Seconds that a running job loses by a restart"),

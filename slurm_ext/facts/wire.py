@@ -27,7 +27,7 @@ MAX_MESSAGE_CHARS = 1000
 ENV_NAMES = (
     *("DLQUEUE", "SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS", "PYTHONHASHSEED", "DLQUEUE_SHARE"),
     *("SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK"),
-    *("SLURM_TRES_BIND", "SLURM_TRES_PER_TASK", "DLQUEUE_SHARED"),
+    *("SLURM_TRES_BIND", "SLURM_TRES_PER_TASK", "DLQUEUE_SHARED", "DLQUEUE_ELASTIC"),
 )
 """What of the job's environment the advisor is shown: enough to decide, nothing private."""
 

@@ -25,7 +25,8 @@ _COLUMNS = (
     *("before_cpus", "before_workers", "after_cpus", "after_workers"),
     *("before_samples_per_s", "before_low", "before_high", "before_bottleneck"),
     *("after_samples_per_s", "after_low", "after_high", "after_bottleneck"),
-    *("interval_level", "level", "runs", "factor", "edits", "message", "model", "sharing"),
+    *("interval_level", "level", "runs", "factor", "edits", "message", "model"),
+    *("sharing", "elastic"),
     *KEY_COLUMNS,
 )
 _INSERT = (
@@ -94,6 +95,17 @@ def decision(
         if token is not None:
             return next(history.db.query(_BY_TOKEN, [token]), None)
         return next(history.db.query(_BY_JOB, [job_id, job_id]), None)
+
+
+def elastic_jobs(history: History) -> dict[int, str]:
+    """What DLQUEUE_ELASTIC said in the environment of each job that is known by its id."""
+    with explaining(history.path):
+        return dict(
+            history.conn.execute(
+                "SELECT job_id, elastic FROM decisions"
+                " WHERE elastic IS NOT NULL AND job_id IS NOT NULL ORDER BY id"
+            )
+        )
 
 
 def solo_key_of(row: Mapping[str, Any] | None) -> str | None:
@@ -186,7 +198,7 @@ def _values(p: Proposal) -> tuple[Any, ...]:
         *_believed(after),
         *((basis.interval.level, basis.level.value, basis.runs) if basis else (None, None, None)),
         *(p.factor, json.dumps(asdict(p.edits)), _clean(p.message), p.model),
-        None if p.sharing is None else json.dumps(p.sharing),
+        *(None if p.sharing is None else json.dumps(p.sharing), _clean(p.elastic)),
         *key_values(p.keys),
     )
 

@@ -35,6 +35,7 @@ class Proposal:
     factor: float = 1.0  # by which its intervals were widened
     model: str | None = None  # name of the artifact that answered
     sharing: Mapping[str, Any] | None = None  # advise/sharing_terms.py's Shared.as_json
+    elastic: str | None = None  # what DLQUEUE_ELASTIC said in its environment
 
 
 def line_of(proposal: Proposal) -> str:

@@ -200,10 +200,16 @@ def mps_of_runs(db: "Database") -> None:
     db.execute("ALTER TABLE runs ADD COLUMN mps TEXT")
 
 
+def elastic_decisions(db: "Database") -> None:
+    """What DLQUEUE_ELASTIC said in a submission's environment; NULL: nothing, or before."""
+    db.execute("ALTER TABLE decisions ADD COLUMN elastic TEXT")
+    db.execute("CREATE INDEX decisions_elastic ON decisions (job_id) WHERE elastic IS NOT NULL")
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     *(first_tables, whole_runs, queued_runs, doubted_runs),
     *(shared_decisions, shared_places, ledger_of_moves, energy_of_runs),
-    mps_of_runs,
+    *(mps_of_runs, elastic_decisions),
 )
 
 

@@ -33,7 +33,7 @@ local NUMBERS = {
 local ENVIRONMENT = {
   "DLQUEUE", "SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS", "PYTHONHASHSEED", "DLQUEUE_SHARE",
   "SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK",
-  "SLURM_TRES_BIND", "SLURM_TRES_PER_TASK", "DLQUEUE_SHARED",
+  "SLURM_TRES_BIND", "SLURM_TRES_PER_TASK", "DLQUEUE_SHARED", "DLQUEUE_ELASTIC",
 }
 local GRES = { "tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task", "cpus_per_tres" }
 

@@ -11,6 +11,7 @@ from slurm_ext.advise.partners import read
 from slurm_ext.advise.reconcile import Reconciler, record_of
 from slurm_ext.advise.stream import put
 from slurm_ext.cluster import JobInfo, MemoryClient
+from slurm_ext.facts import elastic_asked
 from slurm_ext.facts.keys import solo_key
 from slurm_ext.facts.records import Decision, Level, Mode, Shape
 from slurm_ext.facts.settings import Settings
@@ -47,7 +48,13 @@ class World:
         values = {"paths.state_dir": str(folder), "advisor.reconcile_s": 1.0, **settings}
         self.reconciler = Reconciler(Settings(values=values), self.cluster)
 
-    def propose(self, *tokens: str, decided_s: float = NOW_S - 0.5, name: str = "train.sh") -> None:
+    def propose(
+        self,
+        *tokens: str,
+        decided_s: float = NOW_S - 0.5,
+        name: str = "train.sh",
+        elastic: str | None = None,
+    ) -> None:
         """Proposals of ada's."""
         rows = [
             Proposal(
@@ -58,6 +65,7 @@ class World:
                 user="ada",
                 job_name=name,
                 decision=LEAVE,
+                elastic=elastic,
             )
             for token in tokens
         ]
@@ -299,6 +307,33 @@ def test_who_shares_is_told_with_the_name_of_its_script(tmp_path: Path) -> None:
     assert {one.job: one.key for one in queue.jobs} == {
         "1": name, "2": name, "3": None, "4": None, "6": None,
     }  # fmt: skip
+
+
+def test_whose_environment_lets_its_size_change_is_told(tmp_path: Path) -> None:
+    """Of jobs that are alive, tied or not; where two could be meant that differ, of neither."""
+    world = World(tmp_path, **{"elastic.mode": "shadow"})
+    world.propose("d1-one", elastic="1-8")
+    waits = replace(JOB, state="PENDING", nodes="", start_time_s=None)
+    world.look(waits)
+    assert elastic_asked.read(tmp_path) == {7: "1-8"}
+    world.look(waits, later_s=5.0)
+    assert world.state("d1-one") == ("claimed", 7)
+    sweep = [replace(waits, job_id=n, name="sweep") for n in (8, 9)]
+    world.propose("d1-a", "d1-b", name="sweep", elastic="2-4")
+    unlike = [replace(waits, job_id=n, name="unlike") for n in (10, 11)]
+    world.propose("d1-c", name="unlike", elastic="2-4")
+    world.propose("d1-d", name="unlike")
+    world.look(waits, *sweep, *unlike, later_s=6.0)
+    assert elastic_asked.read(tmp_path) == {7: "1-8", 8: "2-4", 9: "2-4"}
+    world.look(ENDED, later_s=7.0)
+    assert elastic_asked.read(tmp_path) == {}
+
+
+def test_while_nobody_is_resized_nothing_is_told(world: World, tmp_path: Path) -> None:
+    """The loop is off: no file."""
+    world.propose("d1-one", elastic="1-8")
+    world.look(JOB)
+    assert not (tmp_path / elastic_asked.NAME).exists()
 
 
 def test_hosts_of_several_dimensions_have_one_record(world: World) -> None:

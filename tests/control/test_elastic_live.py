@@ -12,9 +12,10 @@ from slurm_ext.cluster.memory import MemoryClient
 from slurm_ext.cluster.records import JobInfo, NodeInfo
 from slurm_ext.control.cluster_kept import LoopFolder
 from slurm_ext.control.cluster_loop import DONE
-from slurm_ext.control.elastic_jobs import bounds_of
+from slurm_ext.control.elastic_jobs import OPTED_OUT, bounds_of
 from slurm_ext.control.elastic_live import ElasticLoop
 from slurm_ext.control.elastic_report import report_of
+from slurm_ext.facts import elastic_asked
 from slurm_ext.facts.settings import Settings
 from slurm_ext.policy.elastic import Terms
 from slurm_ext.policy.elastic_optimiser import OPTIMISERS, Board, divided, sizes_for
@@ -61,6 +62,7 @@ class Cluster:
         self.folder = LoopFolder(folder / "state", "elastic")
         self.folder.path.mkdir(parents=True, exist_ok=True)
         values = {f"elastic.{key}": value for key, value in settings.items()}
+        values["paths.state_dir"] = str(folder / "state")
         self.settings = Settings(values=values)
         self.loop = self.anew()
 
@@ -202,7 +204,7 @@ def test_who_runs_is_never_stopped_for_others(tmp_path: Path) -> None:
     [
         ({"comment": "DLQUEUE_ELASTIC=4-1"}, "MIN-MAX"),
         ({"comment": "DLQUEUE_ELASTIC=1-8 DLQUEUE_ELASTIC=2-4"}, "MIN-MAX"),
-        ({"comment": "dlqueue=off DLQUEUE_ELASTIC=1-8"}, "MIN-MAX"),
+        ({"comment": "dlqueue=off DLQUEUE_ELASTIC=1-8"}, "dlqueue=off"),
         ({"array_job_id": 1}, "array"),
         ({"reservation": "r"}, "reservation"),
         ({"gpus": None}, "no GPU"),
@@ -222,6 +224,22 @@ def test_who_is_left_alone_and_why(tmp_path: Path, fields: dict[str, Any], why: 
     assert cluster.round() == []
     (said,) = cluster.loop.details()["left_alone"].values()
     assert why in said
+
+
+def test_a_variable_of_the_environment_counts_as_a_comment_does(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As the keeper tells it; a comment goes first, a bad value is told, a bad file is nobody's."""
+    said = {1: "", 2: "DLQUEUE_ELASTIC=2-4", 3: "", 5: "dlqueue=off"}
+    jobs = [job(n, 4 if n < 3 else 1, tmp_path, comment=word) for n, word in said.items()]
+    cluster = Cluster(tmp_path, *jobs)
+    elastic_asked.write(tmp_path / "state", {1: "1-8", 2: "1-8", 3: "8", 5: "1-8", 99: "1-8"})
+    assert cluster.round() == ["1: 4->1 GPUs", "2: 4->2 GPUs"]
+    assert cluster.loop.details()["left_alone"] == {"3": elastic_asked.BAD, "5": OPTED_OUT}
+    (tmp_path / "state" / elastic_asked.NAME).write_text("{")
+    assert cluster.round(1e6 + 700) == []
+    assert "comments alone count" in caplog.text
+    assert [row["job"] for row in cluster.loop.details()["pools"][0]["jobs"]] == [2]
 
 
 def test_nobody_is_asked_who_did_not_opt_in(tmp_path: Path) -> None:
