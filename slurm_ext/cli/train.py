@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -81,26 +82,32 @@ def _print(
         pools = [asdict(one) for one in demands]
         print(json.dumps({**asdict(report), **others, "demand": pools}))
         return
-    verdict = f"promoted {report.model}" if report.promoted else "not promoted"
-    print(f"{verdict}: {report.why} ({report.runs} runs)")
-    for name, score in (report.scores or {}).items():
+    pairs = f"{sharing.runs} runs of {sharing.pairs} pairs"
+    print("\n".join([
+        f"{_verdict(report)} ({report.runs} runs)",
+        *_errors(report, "(mean absolute log)"),
+        f"growth with GPUs: {_verdict(scaling)}",
+        f"sharing: {_verdict(sharing)} ({pairs})",
+        *_errors(sharing, "of a job's speed alone"),
+        f"run times: {_verdict(durations)} ({durations.runs} jobs)",
+        *_errors(durations, "(mean absolute log)"),
+        *(_pool(one) for one in demands),
+    ]))  # fmt: skip
+
+
+def _verdict(one: "Report | ScalingReport | SharingReport | DurationReport") -> str:
+    return f"{f'promoted {one.model}' if one.promoted else 'not promoted'}: {one.why}"
+
+
+def _errors(one: "Report | SharingReport | DurationReport", unit: str) -> Iterator[str]:
+    """A line for ours and whatever it was held against."""
+    for name, score in (one.scores or {}).items():
         if score:
-            inside = (
-                f", 90 % interval holds {score['coverage90']:.0%}" if "coverage90" in score else ""
-            )
-            print(f"  {name:<9} error {score['mae']:.3f} (mean absolute log){inside}")
-    growth = f"promoted {scaling.model}" if scaling.promoted else "not promoted"
-    print(f"growth with GPUs: {growth}: {scaling.why}")
-    together = f"promoted {sharing.model}" if sharing.promoted else "not promoted"
-    print(f"sharing: {together}: {sharing.why} ({sharing.runs} runs of {sharing.pairs} pairs)")
-    for name, score in (sharing.scores or {}).items():
-        if score:
-            print(f"  {name:<9} error {score['mae']:.3f} of a job's speed alone")
-    lasted = f"promoted {durations.model}" if durations.promoted else "not promoted"
-    print(f"run times: {lasted}: {durations.why} ({durations.runs} jobs)")
-    for name, score in (durations.scores or {}).items():
-        if score:
-            print(f"  {name:<9} error {score['mae']:.3f} (mean absolute log)")
-    for one in demands:
-        needed = f"promoted {one.model}" if one.promoted else "persistence serves"
-        print(f"nodes needed, {one.pool}: {needed}: {one.why} ({one.slots} slots of ten minutes)")
+            held = score.get("coverage90")
+            inside = "" if held is None else f", 90 % interval holds {held:.0%}"
+            yield f"  {name:<9} error {score['mae']:.3f} {unit}{inside}"
+
+
+def _pool(one: "DemandReport") -> str:
+    needed = f"promoted {one.model}" if one.promoted else "persistence serves"
+    return f"nodes needed, {one.pool}: {needed}: {one.why} ({one.slots} slots of ten minutes)"
