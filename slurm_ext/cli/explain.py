@@ -25,20 +25,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the decision and its outcome; raises UsageError, HistoryError."""
+    from slurm_ext.cli.tell import tell
     from slurm_ext.facts.settings import load
 
     document = _document(load(args.config), args.job)
-    if args.json:
-        import json
-
-        print(json.dumps(document))
-    else:
-        from rich.console import Console
-        from rich.text import Text
-
-        console = Console(highlight=False, soft_wrap=True)
-        for line in lines(document):
-            console.print(Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)))
+    tell(document, lines, as_json=args.json)
     return 0
 
 

@@ -31,23 +31,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the recommendation; raises UsageError, InputError, HistoryError."""
+    from slurm_ext.cli.recommend_text import lines
+    from slurm_ext.cli.tell import tell
     from slurm_ext.facts.settings import load
 
     settings = load(args.config)
-    document = recommended(args, settings)
-    if args.json:
-        import json
-
-        print(json.dumps(document))
-    else:
-        from rich.console import Console
-        from rich.text import Text
-
-        from slurm_ext.cli.recommend_text import lines
-
-        console = Console(highlight=False, soft_wrap=True)
-        for line in lines(document):
-            console.print(Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)))
+    tell(recommended(args, settings), lines, as_json=args.json)
     return 0
 
 
