@@ -26,7 +26,8 @@ def slurm(settings: Settings) -> Iterator[Finding]:
     config = _config(settings)
     yield from lua_libraries((config or {}).get("PluginDir", ""))
     if config is None:
-        yield Finding("slurmctld", WARN, "not reached", "start it, or set paths.slurm_conf")
+        advice = "`scontrol show config` says why; start slurmctld, or set paths.slurm_conf"
+        yield Finding("slurmctld", WARN, "not reached", advice)
         return
     yield Finding("slurmctld", OK, config.get("SLURM_VERSION", "unknown version"))
     yield from clock(config, time.time())

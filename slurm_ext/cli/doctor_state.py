@@ -39,7 +39,8 @@ def advisor(settings: Settings) -> Iterator[Finding]:
         advice = "only root and SlurmUser may ask; advisor.socket_mode = 438 lets everybody"
         yield Finding("advisor", WARN, f"{where}: not for you", advice)
     except OSError as error:
-        yield Finding("advisor", WARN, f"{where}: {error}", "start `dlqueue serve`")
+        seen = f"{where}: {error.strerror or error}"
+        yield Finding("advisor", WARN, seen, "start `dlqueue serve`")
     else:
         advice = "something else listens there: see paths.socket"
         yield judged("advisor", answered, where, advice, FAIL)
@@ -58,7 +59,8 @@ def _history(path: Path) -> Iterator[Finding]:
         yield Finding("history", WARN, f"{path}: none yet", "`dlqueue serve` makes it")
         return
     except DlqueueError as error:
-        yield Finding("history", FAIL, str(error), "see the message")
+        seen, _, advice = str(error).partition("; ")
+        yield Finding("history", FAIL, seen, advice)
         return
     yield Finding("history", OK, f"{runs} runs")
     seen = f"{aside[0]} records, such as: {aside[1]}" if aside[0] else "none"

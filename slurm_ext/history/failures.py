@@ -37,3 +37,5 @@ def explaining(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise explained(path, error) from error
+    except UnicodeDecodeError as error:  # of SQLite's own message, which quotes what is damaged
+        raise HistoryError(f"{path} {_ADVICE[sqlite3.SQLITE_CORRUPT]}") from error

@@ -4,6 +4,7 @@ Both `store.open_history(read_only=True)` and `lookup`, which `dlqueue predict` 
 """
 
 import sqlite3
+import stat
 from pathlib import Path
 from urllib.parse import quote
 
@@ -33,12 +34,14 @@ def check_size(path: Path) -> None:
     SQLite would take some of the latter for a new database.
     """
     try:
-        size = path.stat().st_size
+        found = path.stat()
     except FileNotFoundError:
         raise NoHistoryError(f"{path} does not exist yet; `dlqueue serve` creates it") from None
     except OSError as error:
         raise HistoryError(f"{path} cannot be reached: {error.strerror}") from None
-    if 0 < size < _SMALLEST_PAGE:
+    if not stat.S_ISREG(found.st_mode):
+        raise HistoryError(f"{path} is no file; move it away, or set paths.state_dir")
+    if 0 < found.st_size < _SMALLEST_PAGE:
         raise HistoryError(f"{path} is truncated; move it away with its -wal and restore a backup")
 
 

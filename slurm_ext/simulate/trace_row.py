@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import nan
 
+from slurm_ext.simulate import trace_times
 from slurm_ext.simulate.trace_times import MOST, Clock
 
 NO_GPU = "left out: without GPUs"
@@ -37,7 +38,7 @@ Read = Callable[[Fields, Clock], Row | str]
 def number(text: str, name: str) -> float:
     """A number within MOST. Raises ValueError, naming the column."""
     try:
-        value = nan if "_" in text else float(text)  # Python takes 1_0 for 10
+        value = trace_times.number(text)
     except ValueError:
         value = nan
     if not abs(value) <= MOST:

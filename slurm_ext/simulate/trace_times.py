@@ -8,6 +8,13 @@ from slurm_ext.facts.errors import UsageError
 MOST = 1e12  # seconds: 31,700 years; a date in milliseconds is more
 
 
+def number(text: str) -> float:
+    """What the text says; Python's 1_0 for 10 is none. Raises ValueError."""
+    if "_" in text:
+        raise ValueError(f"{text[:40]!r} is no number")
+    return float(text)
+
+
 class Clock:
     """Reads the times of one file, which must all be of one kind."""
 
@@ -19,7 +26,7 @@ class Clock:
     def seconds(self, text: str) -> float:
         """Seconds since the epoch, or since whatever the file counts from. Raises ValueError."""
         try:
-            value, kind = float(text), "seconds"
+            value, kind = number(text), "seconds"
         except ValueError:
             value, kind = self._dated(text)
         if not abs(value) <= MOST:

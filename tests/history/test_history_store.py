@@ -186,6 +186,26 @@ def test_damage_inside_is_told_when_it_is_met(database: Path, spool: Spool) -> N
     assert file.exists()
 
 
+def test_damage_that_sqlite_cannot_spell_is_told(database: Path) -> None:
+    """SQLite quotes a damaged statement, bytes that are no text included."""
+    open_history(database).close()
+    whole = database.read_bytes()
+    for name in ("-wal", "-shm"):
+        database.with_name(database.name + name).unlink(missing_ok=True)
+    database.write_bytes(whole.replace(b"CREATE TABLE", b"CREATE \xc5ABLE"))
+    for read_only in (False, True):
+        with pytest.raises(HistoryError, match="is damaged; move it away"):
+            open_history(database, read_only=read_only)
+
+
+def test_a_folder_in_its_place_is_told(database: Path) -> None:
+    """And not taken for a fault of the disk."""
+    database.mkdir()
+    for read_only in (False, True):
+        with pytest.raises(HistoryError, match="is no file"):
+            open_history(database, read_only=read_only)
+
+
 def test_other_files_are_refused_and_untouched(database: Path) -> None:
     """A text, or somebody else's database, is not made into a history."""
     database.write_text("not a database, and long enough to be looked at as one" * 100)
