@@ -13,9 +13,7 @@ variance of 1.04 (of 3.48 in all), so that knowing their true mean would give R2
 last program or the time of day, the machine's load, weights by age, other trees: within 0.002.
 """
 
-import argparse
-import json
-import sys
+from argparse import Namespace
 from collections.abc import Set
 from pathlib import Path
 from time import monotonic
@@ -23,9 +21,10 @@ from typing import Any
 
 import duration_walk  # type: ignore[import-not-found]  # beside this file
 from duration_tables import TABLES  # type: ignore[import-not-found]
+from program import Told, folders, options, row, run  # type: ignore[import-not-found]
 from rich.console import Console
 
-from slurm_ext.facts.errors import DlqueueError, InputError
+from slurm_ext.facts.errors import InputError
 
 TARGETS = {"philly": 0.50, "nasa": 0.62, "lcg": 0.69}  # R2 of logs on the held-out weeks
 HELD = (0.88, 0.92)
@@ -54,45 +53,30 @@ def result(train: Path, test: Path, names: Set[str], *, quick: bool) -> dict[str
     return {"bench": "duration", "figures": figures, "wanted": wanted}
 
 
-def _wanted(name: str, ours: dict[str, Any]) -> list[dict[str, Any]]:
+def _wanted(name: str, ours: dict[str, Any]) -> list[Told]:
     got, target = ours["log_r2"], TARGETS[name]
-    rows = [
-        {
-            "what": f"{name}: R2 of log durations",
-            "target": f">= {target}",
-            "got": got,
-            "met": got is not None and got >= target,
-        }
-    ]
+    met = got is not None and got >= target
+    rows = [row(f"{name}: R2 of log durations", f">= {target}", got, met=met)]
     worst = ours["worst_weeks"]
     if worst is not None:
         met = HELD[0] <= worst[0] and worst[1] <= HELD[1]
-        what = f"{name}: 90 % interval holds, every week"
-        rows.append({"what": what, "target": "0.88 to 0.92", "got": worst, "met": met})
+        rows.append(row(f"{name}: 90 % interval holds, every week", "0.88 to 0.92", worst, met=met))
     return rows
 
 
-def main() -> int:
+def main() -> None:
     """Score and print; 1 where a folder cannot be used."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--train", type=Path, required=True, help="folder of traces to learn from")
-    parser.add_argument("--test", type=Path, required=True, help="folder of later traces")
+    parser = options(__doc__, quick="fewer jobs, one training each")
+    folders(parser, train="folder of traces to learn from", test="folder of later traces")
     parser.add_argument("--only", default=",".join(TARGETS), help="traces: philly,nasa,lcg")
-    parser.add_argument("--json", action="store_true", help="print only the JSON object")
-    parser.add_argument("--quick", action="store_true", help="fewer jobs, one training each")
-    args = parser.parse_args()
-    names = set(args.only.split(","))
-    if not names <= set(TARGETS):
-        parser.error(f"--only {args.only}: expected {','.join(TARGETS)}, or some of them")
-    try:
-        told = result(args.train, args.test, names, quick=args.quick)
-    except DlqueueError as error:
-        print(error, file=sys.stderr)
-        return 1
-    if not args.json:
-        _print(told["figures"])
-    print(json.dumps(told))
-    return 0
+
+    def scored(args: Namespace) -> Told:
+        names = set(args.only.split(","))
+        if not names <= set(TARGETS):
+            parser.error(f"--only {args.only}: expected {','.join(TARGETS)}, or some of them")
+        return result(args.train, args.test, names, quick=args.quick)
+
+    run(parser, scored, lambda told: _print(told["figures"]))
 
 
 def _print(figures: dict[str, Any]) -> None:
@@ -103,8 +87,8 @@ def _print(figures: dict[str, Any]) -> None:
         if not isinstance(part, dict):
             continue
         print(f"{name}: {part['n']} jobs, learnt from {part['learnt_from']}")
-        for rule, row in (("ours", part["ours"]), *part["baselines"].items()):
-            shown = {key: row.get(key) for key in ("log_r2", "spearman", "mae", "medape")}
+        for rule, one in (("ours", part["ours"]), *part["baselines"].items()):
+            shown = {key: one.get(key) for key in ("log_r2", "spearman", "mae", "medape")}
             cells = (f"{key} {value:8.4g}" for key, value in shown.items() if value is not None)
             print(f"  {rule:<16}" + "  ".join(cells))
         held = " ".join(f"{one['coverage90']:.3f}" for one in part["ours"]["by_week"])
@@ -112,4 +96,4 @@ def _print(figures: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
