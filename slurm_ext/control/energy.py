@@ -16,10 +16,10 @@ from slurm_ext.cluster.records import JobInfo, NodeInfo, ReservationInfo
 from slurm_ext.cluster.records import Power as Order
 from slurm_ext.control.cluster_kept import LoopFolder, ReadOnly
 from slurm_ext.control.cluster_loop import DONE, Loop, Planned
+from slurm_ext.control.energy_memory import Memory
 from slurm_ext.control.energy_nodes import (
     Seen,
     failed,
-    is_busy,
     need,
     nodes_of,
     pool_of,
@@ -30,7 +30,6 @@ from slurm_ext.control.energy_series import Demands
 from slurm_ext.facts.settings import Settings
 from slurm_ext.model.demand import SLOT_S
 from slurm_ext.policy.energy import (
-    DAY_S,
     Aim,
     EnergyRules,
     Needs,
@@ -62,14 +61,9 @@ class Energy(Loop):
 
     def __init__(self, settings: Settings, client: SlurmClient, folder: LoopFolder) -> None:
         self._settings, self._client, self._folder = settings, client, folder
-        self._rules, self._seen = rules_of(settings), Seen({}, {})
+        self._rules = rules_of(settings)
         kept = folder.load()
-        self._asleep: dict[str, float] = dict(kept.get("asleep", {}))
-        self._ours: set[str] = set(kept.get("ours", ()))
-        self._wakes: dict[str, list[float]] = {k: list(v) for k, v in kept.get("wakes", {}).items()}
-        self._idle: dict[str, float] = dict(kept.get("idle", {}))
-        # What was needed in pools whose jobs lacked nodes when last looked.
-        self._lacking: dict[str, int] = dict(kept.get("lacking", {}))
+        self._memory = Memory.from_json(kept)
         writes = not isinstance(folder, ReadOnly)
         self._pools: list[str] = list(dict.fromkeys(settings["energy.partitions"]))
         running = {pool: tuple(slot) for pool, slot in kept.get("running", {}).items()}
@@ -84,7 +78,7 @@ class Energy(Loop):
         """Look, decide for each pool. Raises SlurmError."""
         nodes, jobs = self._client.nodes(), self._client.jobs()
         reservations = self._client.reservations()
-        self._notice(nodes, now_s)
+        self._memory.notice(nodes, now_s)
         planned: list[Planned] = []
         self._told = {}
         taken: set[str] = set()
@@ -100,7 +94,7 @@ class Energy(Loop):
         """One node. Raises SlurmError."""
         order = Order(planned.done)
         if order is Order.DOWN:
-            self._ours.add(planned.subject)
+            self._memory.ours.add(planned.subject)
             self._keep()
         self._client.power([planned.subject], order)
         return DONE
@@ -112,7 +106,7 @@ class Energy(Loop):
         asleep = {node.name for node in self._client.nodes() if power_of(node) is Power.ASLEEP}
         return [
             Planned(subject=name, done=Order.UP.value, why="energy saving ends", before={})
-            for name in sorted(asleep & self._ours)
+            for name in sorted(asleep & self._memory.ours)
         ]
 
     def details(self) -> Mapping[str, Any]:
@@ -128,7 +122,7 @@ class Energy(Loop):
         now_s: float,
     ) -> list[Planned]:
         excluded = frozenset(self._settings["energy.exclude"])
-        seen = Seen(self._asleep, self._idle)
+        seen = Seen(self._memory.asleep, self._memory.idle)
         nodes = nodes_of(infos, reservations, seen, now_s, excluded)
         there = sum(1 for node in nodes if node.power is not Power.AWAY)
         now = need(nodes, jobs, pool)
@@ -139,10 +133,10 @@ class Energy(Loop):
             now=now,
             past_peak=past,
             peak=foretold.peak if foretold.knows and not missing else float(there),
-            wakes_s=self._wakes_before(pool, now, awake_of(nodes), now_s),
+            wakes_s=self._memory.wakes_before(pool, now, awake_of(nodes), now_s),
         )
         aim, steps = decide(nodes, needs, now_s=now_s, rules=self._rules)
-        self._note_wake(pool, aim, now, now_s)
+        self._memory.note_wake(pool, now, now_s, wakes=bool(aim.wake))
         self._tell(pool, nodes, needs, aim, foretold, missing)
         return [self._planned(step, needs, foretold) for step in steps]
 
@@ -171,42 +165,9 @@ class Energy(Loop):
             before={"needed": needs.now, "peak": _finite(needs.peak)},
         )
 
-    def _notice(self, nodes: Sequence[NodeInfo], now_s: float) -> None:
-        """Who sleeps and who is idle, since when."""
-        asleep = {node.name for node in nodes if power_of(node) is Power.ASLEEP}
-        idle = {node.name for node in nodes if not is_busy(node)} - asleep
-        self._idle = {name: self._idle.get(name, now_s) for name in idle}
-        self._asleep = {name: self._asleep.get(name, now_s) for name in sorted(asleep)}
-        self._ours -= {node.name for node in nodes if power_of(node) is Power.WAKING}
-
-    def _wakes_before(self, pool: str, need: int, awake: int, now_s: float) -> tuple[float, ...]:
-        """Of this pool; the one for a lack that still lasts is not before."""
-        times = self._wakes.get(pool, [])
-        lasts = awake < need <= self._lacking.get(pool, -1)
-        times = times[:-1] if lasts else times
-        return tuple(time_s for time_s in times if now_s - time_s < DAY_S)
-
-    def _note_wake(self, pool: str, aim: Aim, need: int, now_s: float) -> None:
-        """A lack of nodes is one wake for as long as it lasts, and another where it grows."""
-        if not aim.wake:
-            self._lacking.pop(pool, None)
-        elif need > self._lacking.get(pool, -1):
-            self._lacking[pool] = need
-            recent = [at for at in self._wakes.get(pool, ()) if now_s - at < DAY_S]
-            self._wakes[pool] = [*recent, now_s]
-
     def _keep(self) -> None:
-        """All that the next process has to know, be it a round by a timer."""
-        self._folder.keep(
-            {
-                "asleep": self._asleep,
-                "idle": self._idle,
-                "ours": sorted(self._ours),
-                "wakes": self._wakes,
-                "lacking": self._lacking,
-                "running": {pool: one.running for pool, one in self._series.items() if one.running},
-            }
-        )
+        running = {pool: one.running for pool, one in self._series.items() if one.running}
+        self._folder.keep(self._memory.as_json(running))
 
     def _hindrance(self) -> str:
         """Why nothing can be done in act; empty: it can. Raises SlurmError."""
