@@ -92,16 +92,22 @@ def stop_sampler(spool: Spool, key: str, wait_s: float) -> state.Lock | None:
     """Ask the job's sampler for a last look, and take its lock over; by force where it hangs."""
     path = spool.state_file(key, "lock")
     held = state.lock(path)
-    for signal in (15, 9):
-        pid = None if held else state.holder(path)
-        if pid is not None:
-            _signal(pid, signal)
-        held = held or state.lock(path, wait_s if signal == 15 else 0.2)
+    if held is None:
+        _signal(path, 15)
+        import slurm_ext.node.finish  # noqa: F401 - what comes next, while the sampler looks
+
+        held = state.lock(path, wait_s)
+    if held is None:
+        _signal(path, 9)
+        held = state.lock(path, 0.2)
     return held
 
 
-def _signal(pid: int, number: int) -> None:
+def _signal(path: str, number: int) -> None:
+    """Send a signal to whoever signed the lock at `path`."""
+    pid = state.holder(path)
     try:
-        os.kill(pid, number)
+        if pid is not None:
+            os.kill(pid, number)
     except OSError:
         pass  # it ended by itself meanwhile

@@ -8,8 +8,13 @@ bounded: one hundredth of a core, and a slower pace for a longer job.
 from __future__ import annotations
 
 import os
-import signal
 import time
+
+try:
+    # Without enumerations, whose import takes as long as all the rest: the epilog waits for us.
+    import _signal as signal  # type: ignore[import-not-found]  # typeshed leaves it out
+except ImportError:
+    import signal
 
 from slurm_ext.node import log, state
 from slurm_ext.node.meter import Meter
