@@ -1,0 +1,36 @@
+#!/bin/sh
+# Runs a command of this checkout under another Debian's Slurm, in a folder that debootstrap makes
+# (as root; about 1 GB). Only that folder is written to; nothing of the machine's own Slurm is used.
+#
+#   contrib/packaging/other_slurm.sh trixie /opt/trixie .venv/bin/python -m pytest tests/slurm/test_hooks.py
+#
+# trixie has Slurm 24.11, sid whatever is newest. What is mounted there is gone when the command ends.
+set -eu
+[ $# -ge 3 ] || { echo "usage: $0 SUITE FOLDER COMMAND..." >&2; exit 2; }
+[ -n "${MOUNTS_ARE_OURS:-}" ] ||
+    exec env MOUNTS_ARE_OURS=1 unshare --mount --propagation private sh "$0" "$@"
+suite=$1 folder=$2
+shift 2
+here=$(cd "$(dirname "$0")/../.." && pwd)
+home=$("$here/.venv/bin/python" -c 'import sys; print(sys.base_prefix)')
+
+if [ ! -e "$folder/usr/sbin/slurmctld" ]; then
+    command -v debootstrap >/dev/null || apt-get install -y --no-install-recommends debootstrap
+    [ -e "$folder/usr/bin/apt-get" ] || debootstrap --variant=minbase "$suite" "$folder"
+    printf '#!/bin/sh\nexit 101\n' >"$folder/usr/sbin/policy-rc.d" # no daemon starts by itself
+    chmod +x "$folder/usr/sbin/policy-rc.d"
+fi
+mount --bind "$folder" "$folder" # a mount point, which `ip netns` wants / to be
+cp /etc/resolv.conf /etc/hosts /etc/hostname "$folder/etc/"
+for path in /proc /sys /dev /tmp "$here" "$home"; do
+    mkdir -p "$folder$path"
+    mount --rbind "$path" "$folder$path"
+done
+if [ ! -e "$folder/usr/sbin/slurmctld" ]; then
+    chroot "$folder" env DEBIAN_FRONTEND=noninteractive sh -c 'apt-get update -qq && apt-get install -y -qq \
+        --no-install-recommends slurmctld slurmd slurm-client slurmdbd slurm-wlm-basic-plugins \
+        slurm-wlm-mysql-plugin munge lua-socket lua5.1 mariadb-server-core mariadb-client-core python3 git \
+        iproute2 procps libssl3t64 libffi8 libsqlite3-0 libreadline8t64 libbz2-1.0 liblzma5 libgomp1 >&2'
+fi
+exec chroot "$folder" env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/root LANG=C.UTF-8 \
+    sh -c 'cd "$0" && exec "$@"' "$here" "$@"
