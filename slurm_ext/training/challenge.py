@@ -13,7 +13,7 @@ from slurm_ext.model import artifact
 from slurm_ext.model.stored import current
 from slurm_ext.training.dataset import Example, Split, split
 from slurm_ext.training.fit import Array, Network, difference, fit, matrix
-from slurm_ext.training.promote import objection, serve
+from slurm_ext.training.promote import Verdict, objection, serve
 from slurm_ext.training.scoring import naive, score, widened
 
 FEWEST = 40  # runs: the test part is then six, and one user's habit no longer decides
@@ -21,15 +21,8 @@ SAME = 1e-9  # largest difference between torch's answers and ours that rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What came of a training; `scores` by ours, naive and incumbent (mean absolute log error)."""
-
-    promoted: bool
-    why: str
-    runs: int
-    model: str | None = None
-    window_s: tuple[float, float] | None = None
-    scores: dict[str, Any] | None = None
+class Report(Verdict):
+    """`scores` by ours, naive and incumbent (mean absolute log error)."""
 
 
 def train(

@@ -24,7 +24,7 @@ from slurm_ext.model.stored import current
 from slurm_ext.training import duration as training
 from slurm_ext.training.duration import Array, Past, features, fit
 from slurm_ext.training.duration_export import check
-from slurm_ext.training.promote import objection, serve
+from slurm_ext.training.promote import Verdict, objection, serve
 
 FEWEST = 500  # jobs: the newest fifth of the older ones sets bounds, and fitting needs 200
 FEWEST_LATER = 100  # submitted since the cut, to score
@@ -32,15 +32,8 @@ LATER, CALIBRATION = 0.3, 0.2  # of all jobs; of those before them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DurationReport:
-    """What came of it; `scores` by ours, history, median and incumbent (`mae` of natural logs)."""
-
-    promoted: bool
-    why: str
-    runs: int
-    model: str | None = None
-    window_s: tuple[float, float] | None = None
-    scores: dict[str, Any] | None = None
+class DurationReport(Verdict):
+    """`scores` by ours, history, median and incumbent (`mae` of natural logs)."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -20,6 +21,21 @@ _DRAFT = ".draft-"
 
 Check = Callable[[Path], object]
 """Reads a folder; raises ModelError where it is not what was meant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What came of one training: what serves from now on, or why nothing does.
+
+    `runs` it learnt from, `window_s` the time that they span (Unix), `scores` by who was scored.
+    """
+
+    promoted: bool
+    why: str
+    runs: int
+    model: str | None = None
+    window_s: tuple[float, float] | None = None
+    scores: dict[str, Any] | None = None
 
 
 def objection(

@@ -20,7 +20,7 @@ from slurm_ext.model.meeting import key
 from slurm_ext.model.slowdown import KERNELS, Slowdowns
 from slurm_ext.model.slowdown_artifact import FOLDER, Artifact, load, pack
 from slurm_ext.model.stored import current
-from slurm_ext.training.promote import objection, serve
+from slurm_ext.training.promote import Verdict, objection, serve
 from slurm_ext.training.slowdown_fit import fitted
 from slurm_ext.training.slowdown_history import Learnt, Row
 
@@ -31,18 +31,12 @@ SAME = 1e-9  # largest difference that reading back may make
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharingReport:
-    """What came of it; `scores` by ours, mean, nothing and incumbent (MAE of relative speeds)."""
+class SharingReport(Verdict):
+    """`scores` by ours, mean, nothing and incumbent (MAE of relative speeds)."""
 
-    promoted: bool
-    why: str
-    runs: int
     pairs: int = 0
     refused: int = 0
-    model: str | None = None
-    window_s: tuple[float, float] | None = None
     scored: str | None = None  # on which later runs
-    scores: dict[str, Any] | None = None
 
 
 def challenge(learnt: Learnt, models: Path) -> SharingReport:
