@@ -172,8 +172,22 @@ def _from_history(settings: "Settings", job: "Submission") -> dict[str, Any]:
     from slurm_ext.advise.journey import think
     from slurm_ext.advise.said import told
 
+    _must_be_allowed(settings)
     known = known_by_history(settings, job)
     return told(known, think(job, known), length=length_by_history(settings, job))
+
+
+def _must_be_allowed(settings: "Settings") -> None:
+    """Raises AdvisorError where the advisor and the history are there, but for others."""
+    import os
+
+    from slurm_ext.facts.errors import AdvisorError
+
+    history, asked = settings.state_dir / "history.db", settings["paths.socket"]
+    there = history.exists() and os.path.exists(asked)  # noqa: PTH110 (as above)
+    if there and not os.access(history, os.R_OK) and not os.access(asked, os.W_OK):
+        how = "advisor.socket_mode = 438 in the site's dlqueue.toml lets everybody ask (INSTALL.md)"
+        raise AdvisorError(f"{asked} is not for this user: {how}")
 
 
 def length_by_history(settings: "Settings", job: "Submission") -> "Length | None":

@@ -3,6 +3,7 @@
 Both `store.open_history(read_only=True)` and `lookup`, which `dlqueue predict` waits for, use it.
 """
 
+import os
 import sqlite3
 import stat
 from pathlib import Path
@@ -41,6 +42,8 @@ def check_size(path: Path) -> None:
         raise HistoryError(f"{path} cannot be reached: {error.strerror}") from None
     if not stat.S_ISREG(found.st_mode):
         raise HistoryError(f"{path} is no file; move it away, or set paths.state_dir")
+    if not os.access(path, os.R_OK):
+        raise HistoryError(f"{path} is not for this user; root, its owner and group may read it")
     if 0 < found.st_size < _SMALLEST_PAGE:
         raise HistoryError(f"{path} is truncated; move it away with its -wal and restore a backup")
 

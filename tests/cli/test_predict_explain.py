@@ -239,3 +239,17 @@ def test_sharing_is_told_in_a_clause() -> None:
     )
     said = sharing({**told, "share": False, "why": "it has several tasks"})
     assert said == "its GPU stays its own: it has several tasks"
+
+
+def test_who_may_neither_ask_nor_read_is_told_whom_to_ask(
+    taught: Path, script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The usual case of a cluster's user: the setting is named, not the database."""
+    from slurm_ext.cli import main
+
+    predicted(taught, script)  # writes the settings
+    (taught / "none.sock").write_text("")
+    monkeypatch.setattr("os.access", lambda _path, _mode: False)
+    words = [str(script), "--config", str(taught / "dlqueue.toml")]
+    assert main(["predict", *words]) == 1
+    assert "advisor.socket_mode = 438" in capsys.readouterr().err

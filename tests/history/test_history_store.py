@@ -139,7 +139,7 @@ def test_a_locked_history_says_so_and_keeps_the_spool(database: Path, spool: Spo
 @pytest.mark.root
 def test_a_history_that_may_not_be_written_says_so(public: Path) -> None:
     """A user without rights gets the reason, and reads where reading is allowed."""
-    assert "cannot be opened" in as_nobody(public, "read")
+    assert "is not for this user" in as_nobody(public, "read")
     public.chmod(0o644)
     assert as_nobody(public, "read") == "opened"
     assert "is read-only; check its owner" in as_nobody(public, "write")
