@@ -13,6 +13,7 @@ from slurm_ext.install.plan import Plan
 
 HOOKS = ("Prolog", "Epilog", "TaskProlog")
 TIMEOUT_S = 60
+_UNSET = "(null)"
 
 
 def config(settings: Settings, conf: Path) -> Mapping[str, str] | None:
@@ -39,8 +40,9 @@ def reconfigure(settings: Settings, conf: Path, wanted: Mapping[str, str]) -> No
         raise SlurmError("scontrol show config", None, "no slurmctld answers after reconfigure")
     for key, value in wanted.items():
         values = {v for k, v in running.items() if k == key or k.startswith(f"{key}[")}
+        values = values or {_UNSET}  # 23.11 and later leave a hook out that is not there
         if value not in values:
-            said = f"{key} is {', '.join(sorted(values)) or 'not told'}, not {value}"
+            said = f"{key} is {', '.join(sorted(values))}, not {value}"
             raise SlurmError("scontrol reconfigure", 0, said)
 
 
@@ -55,7 +57,7 @@ def wanted_of(plan: Plan) -> Mapping[str, str]:
                     slurm_conf.said(change.then.text, key),
                 )
                 if was or said:
-                    told[key] = said[-1].value if said else "(null)"
+                    told[key] = said[-1].value if said else _UNSET
     return told
 
 
