@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from slurm_ext.cli.doctor_access import installed, permissions
 from slurm_ext.cli.doctor_finding import OK, Check, Finding, present
+from slurm_ext.cli.doctor_loops import loops
 from slurm_ext.cli.doctor_mps import mps
 from slurm_ext.cli.doctor_node import node
 from slurm_ext.cli.doctor_selinux import labels
@@ -37,5 +38,5 @@ def slurm_commands(settings: Settings) -> Iterator[Finding]:
 
 CHECKS: tuple[Check, ...] = (
     *(python, slurm_commands, installed, permissions, labels),
-    *(slurm, state, advisor, node, mps),
+    *(slurm, state, advisor, loops, node, mps),
 )
