@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     from slurm_ext.facts.settings import TABLE, load, sample
 
     if args.sample:
-        print(sample(), end="")
+        _print_sample(sample(), args.json)
         return 0
     settings = load(args.config)
     values = {setting.key: settings[setting.key] for setting in TABLE}
@@ -75,6 +75,12 @@ def write(settings: "Settings", folder: Path) -> list[Path]:
             raise InputError(str(path), f"cannot be written: {error.strerror}") from None
         written.append(path)
     return written
+
+
+def _print_sample(text: str, as_json: bool) -> None:
+    import json
+
+    print(json.dumps({"sample": text}) if as_json else text, end="\n" if as_json else "")
 
 
 def _print_written(paths: list[Path], as_json: bool) -> None:

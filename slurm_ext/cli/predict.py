@@ -23,7 +23,6 @@ HELP = (
 MAX_SCRIPT_BYTES = 4 * 1024 * 1024  # slurm.conf(5), max_script_size
 TIMEOUT_S = 5.0
 MOST_ENDED = 10_000  # jobs that a command without an advisor reads for run times: half a second
-MOST = 65536  # CPUs, workers or GPUs of one job: beyond any cluster
 _AXES = {  # option: fewest, meaning
     "cores": (1, "CPUs of each task to compare"),
     "workers": (0, "data-loader workers of each training process to compare"),
@@ -33,6 +32,8 @@ _AXES = {  # option: fewest, meaning
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
+    from slurm_ext.cli.axes import counts, names
+
     parser.add_argument("script", metavar="SCRIPT", help="a batch script, as sbatch would take it")
     parser.add_argument("args", nargs="*", metavar="ARGS", help="its arguments (after --)")
     parser.add_argument("--ood", action="store_true",
@@ -40,9 +41,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     table = parser.add_argument_group("what if (each of these options asks for the table)")
     table.add_argument("--what-if", action="store_true", help="a table of other shapes")
     for name, (least, text) in _AXES.items():
-        table.add_argument(f"--{name}", type=partial(_counts, least), metavar="N,...", default=(),
+        table.add_argument(f"--{name}", type=partial(counts, least), metavar="N,...", default=(),
                            help=text)  # fmt: skip
-    table.add_argument("--gpu-type", type=_names, metavar="NAME,...", default=(),
+    table.add_argument("--gpu-type", type=names, metavar="NAME,...", default=(),
                        help="GPU types to compare, as Slurm or the driver names them")  # fmt: skip
     table.add_argument("--plot", action="store_true", help="samples/s over cores or workers")
 
@@ -55,7 +56,10 @@ def run(args: argparse.Namespace) -> int:
     job = submission(args.script, tuple(args.args))
     if args.what_if or args.plot or args.cores or args.workers or args.gpus or args.gpu_type:
         from slurm_ext.cli import what_if
+        from slurm_ext.facts.errors import UsageError
 
+        if args.ood:
+            raise UsageError("--ood fills in a form as predict says: it takes no --what-if")
         return what_if.run(args, settings, job)
     said = _from_advisor(settings, job)
     source = "advisor" if said is not None else "history"
@@ -228,22 +232,3 @@ def _prior(models: "Path", job: "Submission", keys: Any) -> Any:
     from slurm_ext.advise.prior import Priors, serving
 
     return serving(models, Priors()).prior_of(job, keys)
-
-
-def _counts(least: int, text: str) -> tuple[int, ...]:
-    """`1,2,4`: counts of an axis."""
-    words = text.split(",")
-    fine = all(word.isascii() and word.isdecimal() and len(word) < 9 for word in words)
-    if not fine or not all(least <= int(word) <= MOST for word in words):
-        said = f"{text!r}: expected counts from {least} to {MOST} such as 1,2,4"
-        raise argparse.ArgumentTypeError(said)
-    return tuple(dict.fromkeys(map(int, words)))
-
-
-def _names(text: str) -> tuple[str, ...]:
-    """`a100,h100`: GPU types."""
-    words = tuple(word.strip() for word in text.split(","))
-    if not all(word and word.isprintable() and ":" not in word for word in words):
-        said = f"{text!r}: expected names such as a100,h100"
-        raise argparse.ArgumentTypeError(said)
-    return tuple(dict.fromkeys(words))

@@ -17,6 +17,8 @@ def test_the_sample_can_be_used_as_it_is(capsys: pytest.CaptureFixture[str]) -> 
     """`--sample` prints a file that is read without complaint."""
     assert main(["config", "--sample"]) == 0
     assert parse(capsys.readouterr().out, "sample").source == "sample"
+    assert main(["config", "--sample", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"sample": sample()}
 
 
 def test_every_setting_is_shown_with_its_origin(

@@ -93,3 +93,9 @@ def test_lines_are_one_attribute_each(capsys: pytest.CaptureFixture[str]) -> Non
     assert [line.partition(":")[0] for line in lines(KNOWN)] == list(attributes(KNOWN))
     assert main(["predict", "--ood", "--json", str(APP / "training.sbatch")]) == 0
     assert json.loads(capsys.readouterr().out)["v"] == 1
+
+
+def test_a_form_has_no_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """Options that exclude each other are told, not ignored."""
+    assert main(["predict", "--ood", "--what-if", str(APP / "training.sbatch")]) == 2
+    assert "--what-if" in capsys.readouterr().err
