@@ -59,7 +59,9 @@ def load(folder: Path) -> Artifact:
     with stored.naming(folder / FILE):
         known = Slowdowns(
             met=dict(_met(row) for row in body["met"]),
-            widths={Evidence[name]: _positive(width) for name, width in body["widths"].items()},
+            widths={
+                Evidence[name]: stored.positive(width) for name, width in body["widths"].items()
+            },
             solos={name: Solo(key=name, **one) for name, one in body["solos"].items()},
             traits={name: _trait(one) for name, one in body["traits"].items()},
         )
@@ -107,18 +109,14 @@ def _kernel(one: Mapping[str, Any]) -> Kernel:
     parts: dict[str, Any] = {}
     for name, value in one.items():
         free = name in {"level", "device_share"}
-        parts[name] = _role(value) if name in ROLES else float(value) if free else _positive(value)
+        parts[name] = (
+            _role(value) if name in ROLES else float(value) if free else stored.positive(value)
+        )
     return Kernel(**parts)
 
 
 def _role(one: Mapping[str, Any]) -> Role:
-    role = replace(Role(**one), lengths=tuple(_positive(each) for each in one["lengths"]))
+    role = replace(Role(**one), lengths=tuple(stored.positive(each) for each in one["lengths"]))
     for value in (role.family, role.own, role.vector, role.size_length):
-        _positive(value)
+        stored.positive(value)
     return role
-
-
-def _positive(value: Any) -> float:
-    if not 0 < float(value) < float("inf"):
-        raise ValueError(f"{value!r}: expected a number above 0")
-    return float(value)

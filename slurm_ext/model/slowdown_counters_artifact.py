@@ -6,7 +6,6 @@ small and holds nothing that a reader could not check.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from slurm_ext.facts.errors import ModelError
 from slurm_ext.model.slowdown_counters import CountersModel, Jobs, Met, view
 from slurm_ext.model.slowdown_features import Column, Places, Scale
 from slurm_ext.model.slowdown_kernel import Likeness
+from slurm_ext.model.stored import positive
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,10 +77,10 @@ def _model(body: Mapping[str, Any]) -> CountersModel:
         jobs=jobs,
         met=met,
         views=tuple(view(likeness, jobs, met, _view(one, width)) for one in body["views"]),
-        top=_positive(body["top"]),
-        references={str(key): _positive(value) for key, value in body["references"].items()},
-        widths=(_positive(below), _positive(above)),
-        other_device=_positive(body["other_device"]),
+        top=positive(body["top"]),
+        references={str(key): positive(value) for key, value in body["references"].items()},
+        widths=(positive(below), positive(above)),
+        other_device=positive(body["other_device"]),
     )
 
 
@@ -116,10 +116,3 @@ def _above_0(array: "Array", name: str) -> "Array":
     if not (array > 0).all():
         raise ValueError(f"{name}: expected numbers above 0")
     return array
-
-
-def _positive(value: Any) -> float:
-    number = float(value)
-    if not (isfinite(number) and number > 0):
-        raise ValueError(f"{value!r}: expected a number above 0")
-    return number

@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +80,13 @@ def naming(path: Path) -> Iterator[None]:
         raise ModelError(f"{path}: holds no {error}; {AGAIN}") from None
     except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError) as error:
         raise ModelError(f"{path}: {error}; {AGAIN}") from None
+
+
+def positive(value: Any) -> float:
+    """A finite number above 0. Raises ValueError, or TypeError where it is no number."""
+    if not 0 < float(value) < inf:
+        raise ValueError(f"{value!r}: expected a number above 0")
+    return float(value)
 
 
 def current(models: Path) -> Path | None:
