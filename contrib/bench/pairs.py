@@ -38,7 +38,6 @@ node's slots while somebody waited).
 import argparse
 import json
 import random
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,9 +45,10 @@ from statistics import mean
 from typing import Any
 
 import pairs_played as played  # type: ignore[import-not-found]  # beside this file
+import program  # type: ignore[import-not-found]
 from pairs_kernels import make_files  # type: ignore[import-not-found]
 from pairs_least import least_s  # type: ignore[import-not-found]
-from pairs_live import RunFailedError, Site, up  # type: ignore[import-not-found]
+from pairs_live import Site, up  # type: ignore[import-not-found]
 from pairs_matrix import Matrix, measure  # type: ignore[import-not-found]
 from pairs_policies import (  # type: ignore[import-not-found]
     FLOOR,
@@ -64,7 +64,6 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from slurm_ext.facts.errors import DlqueueError
 from slurm_ext.model.slowdown import Slowdowns
 from slurm_ext.policy.companions import PATIENCE_S
 from slurm_ext.policy.sharing import Foretells
@@ -210,8 +209,12 @@ def _rows(how: str, told: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         _most(f"{how}: makespan by FIFO pairing's", told, "fifo", 0.89),
         _most(f"{how}: makespan by the oracle's", told, "oracle", 1.05),
-        _row(f"{how}: share at or above its bound, at least", 0.95, bound, (bound or 0) >= 0.95),
-        _row(f"{how}: longest below the floor, s", PATIENCE_S, longest, longest <= PATIENCE_S),
+        program.row(
+            f"{how}: share at or above its bound, at least", 0.95, bound, met=(bound or 0) >= 0.95
+        ),
+        program.row(
+            f"{how}: longest below the floor, s", PATIENCE_S, longest, met=longest <= PATIENCE_S
+        ),
     ]
 
 
@@ -221,11 +224,9 @@ def _most(what: str, told: Mapping[str, Any], base: str, target: float) -> dict[
     else:
         got = told["warm"]["makespan_s"] / told[base]["makespan_s"]
     got = None if got is None else round(got, 3)
-    return _row(what, target, got, got is not None and got <= target)
-
-
-def _row(what: str, target: float, got: float | None, met: bool) -> dict[str, Any]:
-    return {"what": what, "target": target, "got": got, "met": bool(met)}
+    met = got is not None and got <= target
+    row: dict[str, Any] = program.row(what, target, got, met=met)
+    return row
 
 
 def _print(figures: Mapping[str, Any]) -> None:
@@ -240,11 +241,9 @@ def _print(figures: Mapping[str, Any]) -> None:
         Console().print(table)
 
 
-def main() -> int:
-    """Measure, replay, play and print; 1 where kept runs cannot be used or a job fails."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print only the JSON object")
-    parser.add_argument("--quick", action="store_true", help="short pairs, one live order")
+def main() -> None:
+    """Measure, replay, play and print; exit 1 where kept runs cannot be used or a job fails."""
+    parser = program.options(__doc__, quick="short pairs, one live order")
     parser.add_argument("--matrix", type=Path, help="keep the measured pairs there, or take them")
     parser.add_argument(
         "--live",
@@ -256,21 +255,17 @@ def main() -> int:
     parser.add_argument("--results", type=Path, help="keep live runs there, and take them")
     parser.add_argument("--most", type=int, help="live runs to play in this call; default: all")
     parser.add_argument("--work", type=Path, help="folder on the disk to measure")
-    args = parser.parse_args()
-    args.live = (1 if args.quick else 3) if args.live is None else args.live
+    program.run(parser, _in_a_folder, lambda told: _print(told["figures"]))
+
+
+def _in_a_folder(args: argparse.Namespace) -> dict[str, Any]:
+    if args.live is None:
+        args.live = 1 if args.quick else 3
     with tempfile.TemporaryDirectory(prefix="pairs", dir=args.work) as folder:
         Path(folder).chmod(0o755)  # munge demands it of the sandbox's folder
         make_files(Path(folder) / "data")
-        try:
-            told = result(args, Path(folder))
-        except (DlqueueError, RunFailedError) as error:
-            print(error, file=sys.stderr)
-            return 1
-    if not args.json:
-        _print(told["figures"])
-    print(json.dumps(told))
-    return 0
+        return result(args, Path(folder))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

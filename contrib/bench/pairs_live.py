@@ -22,6 +22,7 @@ from slurm_ext.control.pairing import Pairing
 from slurm_ext.control.pairing_jobs import key_of
 from slurm_ext.control.pairing_kept import Memory, PairingFolder
 from slurm_ext.control.pairing_watch import Watch
+from slurm_ext.facts.errors import DlqueueError
 from slurm_ext.facts.settings import Settings
 from slurm_ext.facts.sharing import Solo, Speed, Together
 from slurm_ext.policy.sharing import Foretells
@@ -32,7 +33,7 @@ RUN_S = 600.0  # six times what an order takes on a quiet machine
 SHORTEST_S = 1.0  # of an overlap that tells a speed
 
 
-class RunFailedError(RuntimeError):
+class RunFailedError(DlqueueError):
     """A job did not come to its end."""
 
 
