@@ -77,17 +77,14 @@ def _page(parser: argparse.ArgumentParser, name: str, told: str) -> str:
 
 
 def _write(found: dict[str, str], folder: Path) -> list[str]:
+    from slurm_ext.cli.put_file import put_file
     from slurm_ext.facts.errors import InputError
 
-    written = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = f"{error.strerror}; give a folder to write to"
+        raise InputError(f"--output {folder}", why) from error
     for name, text in found.items():
-        path = folder / f"{name}.1"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise InputError(
-                f"--output {folder}", f"{error.strerror}; give a folder to write to"
-            ) from error
-        written.append(str(path))
-    return written
+        put_file(folder / f"{name}.1", text, mode=0o644)
+    return [str(folder / f"{name}.1") for name in found]

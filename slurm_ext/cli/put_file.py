@@ -9,7 +9,7 @@ from slurm_ext.facts.errors import InputError
 MODE = 0o640  # other users' job names are private
 
 
-def put_file(path: Path, text: str) -> None:
+def put_file(path: Path, text: str, mode: int = MODE) -> None:
     """Write `path`; where that fails, what stood there still does. Raises InputError.
 
     A device or a pipe is written to, never replaced: root's `--output /dev/null` left a plain file.
@@ -21,7 +21,7 @@ def put_file(path: Path, text: str) -> None:
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8", errors="backslashreplace")
             return
-        _write(beside, text)
+        _write(beside, text, mode)
         beside.replace(path)
         _sync(path.parent)
     except OSError as error:
@@ -31,8 +31,8 @@ def put_file(path: Path, text: str) -> None:
         raise InputError(str(path), f"cannot be written: {error.strerror}{left}") from None
 
 
-def _write(path: Path, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, MODE)
+def _write(path: Path, text: str, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
         file.flush()
