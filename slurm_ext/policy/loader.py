@@ -35,8 +35,9 @@ def decide(
     (the probe still checks it inside the job). Never predicts less than `target` of the rate that
     the job would have as written.
     """
-    workers = worker_counts(most_workers(limits, worker_rss_bytes))
-    search = _Search(predict, workers, target)
+    most = most_workers(limits, worker_rss_bytes)
+    workers = worker_counts(most)
+    search = _Search(predict, workers, target, short=most < most_workers(limits, None))
     cores = core_counts(before.cpus_per_task, limits, may_change_cpus)
     written = search.told(before)
     if not cores:
@@ -48,7 +49,7 @@ def decide(
     within = before.cpus_per_task <= cores[-1] and before.num_workers <= workers[-1]
     if within and search.good(written, best):
         return _give_back(search, written, chosen, best)
-    return _improve(written, chosen, target, min_gain)
+    return _improve(search, written, chosen, min_gain)
 
 
 @dataclass(slots=True)
@@ -58,6 +59,7 @@ class _Search:
     predict: Callable[[Shape], Prediction]
     workers: list[int]
     target: float
+    short: bool  # of memory: it allows fewer workers than the CPUs do
     known: dict[Shape, Prediction] = field(default_factory=dict)
 
     def told(self, shape: Shape) -> Prediction:
@@ -100,6 +102,13 @@ class _Search:
         shapes = (Shape(cpus_per_task=cores, num_workers=count) for count in self.workers)
         return next(told for told in map(self.told, shapes) if self.good(told, best))
 
+    def fine(self, written: Prediction, best: Prediction) -> str:
+        """Why a job stays as it is; a loader that could use more workers may lack their memory."""
+        share = min(1.0, written.samples_per_s / best.samples_per_s)
+        full = self.short and best.shape.num_workers == self.workers[-1]
+        limit = "memory" if full and written.bottleneck == "data" else written.bottleneck
+        return f"already at {share:.0%} of its maximum; {LIMITS[limit]} the limit"
+
 
 def _give_back(
     search: _Search, written: Prediction, chosen: Prediction, best: Prediction
@@ -110,25 +119,20 @@ def _give_back(
     after = same if search.good(same, best) else chosen
     free = written.shape.cpus_per_task - fewer
     if free <= 0 or after.samples_per_s < search.target * written.samples_per_s:
-        return _leave(written, _fine(written, best))
+        return _leave(written, search.fine(written, best))
     return _change(written, after, f"{_cpus(free)} would stay idle")
 
 
-def _improve(written: Prediction, chosen: Prediction, target: float, min_gain: float) -> Decision:
+def _improve(search: _Search, written: Prediction, chosen: Prediction, min_gain: float) -> Decision:
     """The job could be faster: change it where that is predicted to be worth it."""
     gain = chosen.samples_per_s / written.samples_per_s - 1
     freed = written.shape.cpus_per_task - chosen.shape.cpus_per_task
-    if freed > 0 and gain >= target - 1 and gain < min_gain:
+    if freed > 0 and gain >= search.target - 1 and gain < min_gain:
         return _change(written, chosen, f"{_cpus(freed)} would stay idle")
     if gain < min_gain:
-        return _leave(written, _fine(written, chosen))
+        return _leave(written, search.fine(written, chosen))
     lost = gain / (1 + gain)
     return _change(written, chosen, f"{_waiting(written)}, which costs {lost:.0%} of its speed")
-
-
-def _fine(written: Prediction, best: Prediction) -> str:
-    share = min(1.0, written.samples_per_s / best.samples_per_s)
-    return f"already at {share:.0%} of its maximum; {LIMITS[written.bottleneck]} the limit"
 
 
 def _waiting(written: Prediction) -> str:

@@ -81,6 +81,17 @@ def test_a_training_at_its_accelerators_limit_is_left_alone() -> None:
     assert "100% of its maximum; the accelerator is the limit" in told.reason
 
 
+def test_memory_that_holds_no_more_workers_is_named_as_the_limit() -> None:
+    """CPUs are free for a second worker, and memory has no room for it."""
+    starved = from_run(accel=1000, wall=0.015, cpu=0.0148, workers=1, cores=4)
+    tight = replace(NODE, mem_bytes=3 << 29)
+    told = decide(shape(4, 1), starved, tight, worker_rss_bytes=1 << 30)
+    assert (told.action, told.after) == ("leave", told.before)
+    assert "memory is the limit" in told.reason
+    roomy = decide(shape(4, 1), starved, tight, worker_rss_bytes=1 << 20)
+    assert roomy.after.num_workers > 1
+
+
 def test_cpus_that_a_training_cannot_use_are_given_back() -> None:
     """Eight CPUs for a loader that keeps half a core busy: most go back, workers stay."""
     idle = from_run(accel=50, wall=0.01, cpu=0.008, workers=2, cores=8)
