@@ -50,7 +50,7 @@ def small(seed: int) -> list[Job]:
     """Three short jobs, for a quick look at the whole way."""
     kinds = ["jpeg", "records", "compute"]
     random.Random(seed).shuffle(kinds)
-    return _jobs(kinds, [SAMPLES[kind] / 10 for kind in kinds], (0.0, 0.0, 1.0))
+    return _jobs(kinds, [SAMPLES[kind] / 4 for kind in kinds], (0.0, 0.0, 1.0))
 
 
 def _jobs(kinds: list[str], sizes: Sequence[float], arrivals_s: tuple[float, ...]) -> list[Job]:
