@@ -171,8 +171,8 @@ class Reconciler:
 
     def _tell_elastic(self, history: History, jobs: Sequence[JobInfo], now_s: float) -> None:
         """Let the elastic loop know whose environment let their size change."""
-        alive = {job.job_id for job in jobs if not job.ended}
-        tied = {job: said for job, said in elastic_jobs(history).items() if job in alive}
+        alive = {(job.job_id, job.user_id, job.name) for job in jobs if not job.ended}
+        tied = {job[0]: said for job, said in elastic_jobs(history).items() if job in alive}
         maybe = self._maybe(history, jobs, now_s, lambda row: row["elastic"])
         found = {job: said for job, (said, *more) in maybe.items() if said and not more}
         known = {job: said for job, said in found.items() if not _is_tied(history, job)}

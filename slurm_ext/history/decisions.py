@@ -97,15 +97,17 @@ def decision(
         return next(history.db.query(_BY_JOB, [job_id, job_id]), None)
 
 
-def elastic_jobs(history: History) -> dict[int, str]:
-    """What DLQUEUE_ELASTIC said in the environment of each job that is known by its id."""
+def elastic_jobs(history: History) -> dict[tuple[int, int, str], str]:
+    """What DLQUEUE_ELASTIC said in each job's environment, by job id, user id and job name.
+
+    The id alone would not do: a slurmctld that lost its state begins again at 1.
+    """
     with explaining(history.path):
-        return dict(
-            history.conn.execute(
-                "SELECT job_id, elastic FROM decisions"
-                " WHERE elastic IS NOT NULL AND job_id IS NOT NULL ORDER BY id"
-            )
+        rows = history.conn.execute(
+            "SELECT job_id, uid, job_name, elastic FROM decisions"
+            " WHERE elastic IS NOT NULL AND job_id IS NOT NULL ORDER BY id"
         )
+        return {(job_id, uid, name): said for job_id, uid, name, said in rows}
 
 
 def solo_key_of(row: Mapping[str, Any] | None) -> str | None:

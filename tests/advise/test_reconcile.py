@@ -325,6 +325,9 @@ def test_whose_environment_lets_its_size_change_is_told(tmp_path: Path) -> None:
     world.propose("d1-d", name="unlike")
     world.look(waits, *sweep, *unlike, later_s=6.0)
     assert elastic_asked.read(tmp_path) == {7: "1-8", 8: "2-4", 9: "2-4"}
+    for other in (replace(waits, user_id=1001), replace(waits, name="other.sh")):
+        world.look(other, later_s=6.5)  # ids begin anew where slurmctld lost its state
+        assert elastic_asked.read(tmp_path) == {}
     world.look(ENDED, later_s=7.0)
     assert elastic_asked.read(tmp_path) == {}
 
