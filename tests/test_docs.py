@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from slurm_ext.cli import COMMANDS
-from slurm_ext.cli.parsers import module_of, parser_of
-from slurm_ext.facts.settings import TABLE
+from slurm_ext.cli.common.commands import COMMANDS
+from slurm_ext.cli.common.parsers import module_of, parser_of
+from slurm_ext.core.settings.document import TABLE
 from tests.manual import ROOT, steps
 
 PAGES = ("README.md", "INSTALL.md", "CONTRIBUTING.md", "CHANGELOG.md")

@@ -1,107 +1,113 @@
-"""The house keeps its floors: DESIGN's table of rooms, checked against every import."""
+"""The house keeps its floors: the table of rooms (tests/house.py), checked against every import."""
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "slurm_ext"
+from tests.house import (
+    BENCH,
+    MAY_IMPORT,
+    MOST_BENCH_FILES,
+    MOST_FILES,
+    PACKAGE,
+    SUB_ROOMS,
+    circles,
+    imports,
+    modules,
+    place_of,
+)
 
-MAY_IMPORT: dict[str, set[str]] = {
-    "facts": set(),
-    "node": set(),
-    "probe": set(),
-    "ranks": set(),
-    "cluster": {"facts"},
-    "history": {"facts", "node"},
-    "model": {"facts"},
-    "policy": {"facts", "model"},
-    "training": {"facts", "history", "model"},
-    "advise": {"facts", "history", "model", "policy", "cluster"},
-    "control": {"facts", "node", "history", "model", "policy", "cluster"},
-    "simulate": {"facts", "model", "policy"},
-    "report": {"facts", "history"},
-    "sandbox": {"facts", "cluster"},
-    "install": {"facts"},
-}
-MAY_IMPORT["cli"] = set(MAY_IMPORT)
-
-STANDARD_LIBRARY_ONLY = {"facts", "node", "probe"}
+STANDARD_LIBRARY_ONLY = {"core", "node", "probe"}
 # NVIDIA's own binding to its library, in a process that a hook starts and never waits for; where it
 # is absent, GPUs are not counted and the record says so.
-MAY_FIND_PYNVML = "node/nvml_reader.py"
+MAY_FIND_PYNVML = "node.counters.gpu.nvml_reader"
 ONLY_IN_TRAINING = {"torch", "sklearn", "lightgbm"}
-FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE)
+MEET_THE_JOBS_TORCH = {"training", "probe", "ranks"}
 
 
 @cache
-def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    """Its imports and assertions, found once for all tests."""
-    wanted = (ast.Import, ast.ImportFrom, ast.Assert)
-    return tuple(
-        node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, wanted)
-    )
-
-
-def imports_of(path: Path) -> Iterator[str]:
-    """Every module that the file imports, at its top or inside a function."""
-    for node in nodes_of(path):
+def _outside(module: str) -> frozenset[str]:
+    """Top packages that the module imports from neither the standard library nor ours."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(modules()[module].read_bytes())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            names.add(node.module.split(".")[0])
+    return frozenset(names - {*sys.stdlib_module_names, "slurm_ext"})
 
 
-def room_of(path: Path) -> str:
-    """The room a file stands in."""
-    return path.relative_to(PACKAGE).parts[0]
+@pytest.mark.parametrize("module", sorted(modules()))
+def test_a_room_imports_only_from_floors_below(module: str) -> None:
+    """No file imports a room that its own may not, or a sub-room that stands above its own."""
+    room, folder = place_of(module)
+    order = SUB_ROOMS.get(room, ("",))
+    assert folder in order
+    for imported in imports(module):
+        other, other_folder = place_of(imported)
+        if other != room:
+            assert other in MAY_IMPORT[room], imported
+        else:
+            assert order.index(other_folder) <= order.index(folder), imported
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_room_imports_only_from_floors_below(path: Path) -> None:
-    """No file reaches into a room that its own room may not know."""
-    room = room_of(path)
-    rooms = {
-        name.split(".")[1] for name in imports_of(path) if name.startswith("slurm_ext.")
-    } & set(MAY_IMPORT)
-    assert rooms - {room} <= MAY_IMPORT[room]
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_hooks_and_words_need_only_the_standard_library(path: Path) -> None:
+@pytest.mark.parametrize("module", sorted(modules()))
+def test_hooks_and_core_need_only_the_standard_library(module: str) -> None:
     """What runs as root or inside the user's job brings nothing along; torch stays in training."""
-    room = room_of(path)
-    outside = {
-        name.split(".")[0]
-        for name in imports_of(path)
-        if name.split(".")[0] not in {*sys.stdlib_module_names, "slurm_ext"}
-    }
+    room, _ = place_of(module)
+    outside = set(_outside(module))
     if room == "probe":
         outside -= {"torch"}  # only ever the user's own, already imported by their script
-    if str(path.relative_to(PACKAGE)) == MAY_FIND_PYNVML:
+    if module == MAY_FIND_PYNVML:
         outside -= {"pynvml"}
     if room in STANDARD_LIBRARY_ONLY:
         assert not outside
-    if room not in ("training", "probe", "ranks"):  # the latter two meet the job's own torch
+    if room not in MEET_THE_JOBS_TORCH:
         assert not outside & ONLY_IN_TRAINING
 
 
-def test_history_borrows_only_the_spools_reader_from_the_node() -> None:
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Every file can be read after those that it imports."""
+    assert circles({module: imports(module) for module in modules()}) == []
+
+
+def test_history_borrows_only_the_records_reader_from_the_node() -> None:
     """The one import between a hook's files and the database is the record's reader."""
     borrowed = {
         name
-        for path in FILES
-        if room_of(path) == "history"
-        for name in imports_of(path)
-        if name.startswith("slurm_ext.node")
+        for module in modules()
+        if place_of(module)[0] == "history"
+        for name in imports(module)
+        if name.startswith("node.")
     }
-    assert all(name.startswith("slurm_ext.node.spool") for name in borrowed)
+    assert borrowed <= {"node.record.reader"}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_product_code_does_not_assert(path: Path) -> None:
+def _crowded(folder: Path, most: int) -> dict[str, int]:
+    found = Counter(str(path.parent.relative_to(folder)) for path in folder.rglob("*.py"))
+    return {name: count for name, count in found.items() if count > most}
+
+
+def test_no_folder_is_crowded() -> None:
+    """A folder lists at most 20 files, and 17 where benchmarks live: people read it at a glance."""
+    assert _crowded(PACKAGE, MOST_FILES) == {}
+    assert _crowded(BENCH, MOST_BENCH_FILES) == {}
+
+
+@pytest.mark.parametrize(
+    "path", sorted(PACKAGE.rglob("__init__.py")), ids=lambda path: str(path.parent.name)
+)
+def test_a_package_says_what_lives_there(path: Path) -> None:
+    """Each folder's first sentence says what belongs into it."""
+    assert ast.get_docstring(ast.parse(path.read_bytes()))
+
+
+@pytest.mark.parametrize("module", sorted(modules()))
+def test_product_code_does_not_assert(module: str) -> None:
     """A check that `python -O` removes is no check."""
-    assert not any(isinstance(node, ast.Assert) for node in nodes_of(path))
+    tree = ast.parse(modules()[module].read_bytes())
+    assert not any(isinstance(node, ast.Assert) for node in ast.walk(tree))

@@ -1,11 +1,11 @@
 """What a site copies is what the code would generate."""
 
 from argparse import ArgumentParser
-from importlib import import_module
 from pathlib import Path
 
-from slurm_ext.cli.control_cluster import LOOPS
-from slurm_ext.facts.settings import TABLE, parse, sample
+from slurm_ext.cli.common.parsers import module_of
+from slurm_ext.cli.control.cluster import LOOPS
+from slurm_ext.core.settings.document import TABLE, parse, sample
 
 SITE = Path(__file__).parent.parent / "site_config"
 
@@ -32,7 +32,7 @@ def test_what_the_units_start_is_a_command() -> None:
                 program, name, *words = command.split()
                 assert program == "/opt/dlqueue/bin/dlqueue"
                 parser = ArgumentParser(exit_on_error=False)
-                import_module(f"slurm_ext.cli.{name}").configure(parser)
+                module_of(name).configure(parser)
                 assert parser.parse_args(words) is not None
                 found += 1
     assert found == 10

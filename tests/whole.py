@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from slurm_ext.facts.errors import HistoryError
-from slurm_ext.facts.records import Submission
-from slurm_ext.facts.wire import encode_request
-from slurm_ext.history.store import open_history
+from slurm_ext.core.errors import HistoryError
+from slurm_ext.core.records import Submission
+from slurm_ext.core.wire import encode_request
+from slurm_ext.history.store.store import open_history
 from slurm_ext.sandbox import Sandbox
 
 ACTING: dict[str, Any] = {

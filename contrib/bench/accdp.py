@@ -18,7 +18,7 @@ from typing import Any
 
 from program import at_least, options, row, run  # type: ignore[import-not-found]  # beside this file
 
-from slurm_ext.policy.ranks import CONTENTION, Packing, Profile, Room, choose, keep, packings
+from slurm_ext.policy.ranks.choose import CONTENTION, Packing, Profile, Room, choose, keep, packings
 
 FORK = multiprocessing.get_context("fork")
 STEP_S = 0.2  # long beside what a wait of two busy cores is late by

@@ -22,9 +22,9 @@ from typing import Any
 import program  # type: ignore[import-not-found]  # beside this file
 from curve_runs import can_confine, confined  # type: ignore[import-not-found]
 
-from slurm_ext.facts.measure import loader_run
-from slurm_ext.facts.records import Level, LoaderRun, Prediction
-from slurm_ext.model.estimate import estimate, predicting_cores
+from slurm_ext.core.loader_run import loader_run
+from slurm_ext.core.records import Level, LoaderRun, Prediction
+from slurm_ext.model.throughput.estimate import estimate, predicting_cores
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "job_templates" / "examples"

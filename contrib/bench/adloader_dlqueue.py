@@ -17,7 +17,7 @@ from adloader_live import (  # type: ignore[import-not-found]  # beside this fil
 )
 from adloader_mix import Job  # type: ignore[import-not-found]
 
-from slurm_ext.facts.wire import encode_request
+from slurm_ext.core.wire import encode_request
 from slurm_ext.sandbox import Sandbox, Spec
 
 LEARN_S = 30.0

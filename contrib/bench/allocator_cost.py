@@ -5,9 +5,9 @@ import time
 
 from allocator_tables import spread  # type: ignore[import-not-found]  # beside this file
 
-from slurm_ext.policy.allocator import allocate
-from slurm_ext.policy.offers import Offer
-from slurm_ext.policy.tenants import Tenant
+from slurm_ext.policy.allocator.allocate import allocate
+from slurm_ext.policy.allocator.job_demands import Tenant
+from slurm_ext.policy.allocator.operating_points import Offer
 
 SIZES = ((8, 24), (8, 128), (64, 256))  # jobs, units
 

@@ -24,10 +24,10 @@ from allocator_tables import (  # type: ignore[import-not-found]  # beside this 
     spread,
 )
 
-from slurm_ext.policy.allocator import allocate
-from slurm_ext.policy.hysteresis import retune
-from slurm_ext.policy.shares import proportional
-from slurm_ext.policy.tenants import Tenant
+from slurm_ext.policy.allocator.allocate import allocate
+from slurm_ext.policy.allocator.hysteresis import retune
+from slurm_ext.policy.allocator.job_demands import Tenant
+from slurm_ext.policy.allocator.shares import proportional
 
 SWITCH_S = 10.0
 LOOK_EVERY_S = 30.0

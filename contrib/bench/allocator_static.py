@@ -17,8 +17,8 @@ from allocator_tables import (  # type: ignore[import-not-found]  # beside this 
     spread,
 )
 
-from slurm_ext.policy.allocator import allocate
-from slurm_ext.policy.tenants import Tenant
+from slurm_ext.policy.allocator.allocate import allocate
+from slurm_ext.policy.allocator.job_demands import Tenant
 
 
 def divided(curves: Sequence[Curve], *, fair: bool) -> list[int]:

@@ -12,8 +12,8 @@ from math import isfinite
 from pathlib import Path
 from statistics import mean, stdev
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.policy.offers import Offer
+from slurm_ext.core.errors import InputError
+from slurm_ext.policy.allocator.operating_points import Offer
 
 NAME = "synergy_cpu_sensitivity.csv"
 COLUMNS = ("model", "cpus_per_gpu", "mem_gb_per_gpu", "rel_throughput")

@@ -25,7 +25,7 @@ from typing import Any
 from colocation_metrics import Result  # type: ignore[import-not-found]  # beside this file
 from program import folders, options, run  # type: ignore[import-not-found]
 
-from slurm_ext.facts.errors import DlqueueError, InputError
+from slurm_ext.core.errors import DlqueueError, InputError
 
 PROTOCOLS = ("colocation_tf", "colocation_lucid", "colocation_completion", "colocation_ntua")
 

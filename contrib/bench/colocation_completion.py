@@ -27,7 +27,7 @@ from colocation_metrics import (  # type: ignore[import-not-found]
 )
 from colocation_new_gpu import columns, unseen  # type: ignore[import-not-found]
 
-from slurm_ext.facts.errors import InputError
+from slurm_ext.core.errors import InputError
 
 SHARES = (0.0, 0.1, 0.2, 0.5)
 SEEDS, QUICK_SEEDS = 8, 2

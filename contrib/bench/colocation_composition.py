@@ -1,4 +1,4 @@
-"""More neighbours than were met: which rule composes what their parts do (model/composition.py).
+"""More neighbours than were met: which rule (model/slowdown/composition.py) composes them.
 
 NTUA's runs beside 2 to 4 of one kind, foretold from runs of the same campaign and request rate
 beside one of them, and beside two parts of them. Mean absolute errors, and how often the truth was
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from colocation_ntua_table import Runs  # type: ignore[import-not-found]  # beside this file
 
-from slurm_ext.model.composition import added
+from slurm_ext.model.slowdown.composition import added
 
 Rule = Callable[[list[float]], float]
 

@@ -1,6 +1,7 @@
 """A new GPU's table of pairs, filled in from those that were revealed: ours.
 
-model/completion.py's process, once in logs of speeds and once in log odds (speeds near the top are
+model/slowdown/completion.py's process, once in logs of speeds and once in log odds (speeds near
+the top are
 then told apart better); the mean of both. Its kernel is the likeliest of the revealed pairs; what
 another GPU tells of a pair counts as far as the revealed ones bear it out; the interval is by pairs
 left out.
@@ -15,10 +16,10 @@ from colocation_gavel import Table  # type: ignore[import-not-found]  # beside t
 from colocation_metrics import Array  # type: ignore[import-not-found]
 from colocation_new_gpu import columns  # type: ignore[import-not-found]
 
-from slurm_ext.model.completion import Completion, Seen, complete
-from slurm_ext.model.completion_kernel import Kernel, Role, Trait
-from slurm_ext.model.slowdown import HIGH_SDS, LOW_SDS, NORMAL_90
-from slurm_ext.training.completion import likeliest, misses
+from slurm_ext.model.slowdown.completion import Completion, Seen, complete
+from slurm_ext.model.slowdown.completion_kernel import Kernel, Role, Trait
+from slurm_ext.model.slowdown.model import HIGH_SDS, LOW_SDS, NORMAL_90
+from slurm_ext.training.slowdown.fit_completion import likeliest, misses
 
 LENT = (0.25, 0.5, 0.75, 1.0)  # shares of another GPU's deviations that are tried
 DOWN, UP = LOW_SDS / NORMAL_90, HIGH_SDS / NORMAL_90  # of a symmetric 90 % interval's half

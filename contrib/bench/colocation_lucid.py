@@ -5,7 +5,7 @@ alone, batch size and mixed precision. What was measured during the pairing (pai
 neighbour and is not read. A model's name only says what to leave out; it is no feature.
 
 Shaped on the training folder's table, leaving one model out: which columns are looked at, and the
-correction of wrong solo speeds (training/slowdown_reference.py).
+correction of wrong solo speeds (training/slowdown/reference_speed.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,10 +28,11 @@ from colocation_unseen import (  # type: ignore[import-not-found]
     tell,
 )
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.facts.sharing import Solo
-from slurm_ext.model.slowdown_features import Column
-from slurm_ext.training.slowdown_counters import Paired, Plan
+from slurm_ext.core.errors import InputError
+from slurm_ext.core.gpu_sharing import Solo
+from slurm_ext.model.slowdown.features import Column
+from slurm_ext.training.slowdown.fit_counter_model import Plan
+from slurm_ext.training.slowdown.paired import Paired
 
 PAIRS, SOLOS = "lucid_pairs.csv", "lucid_solo.csv"
 MAE = 0.055

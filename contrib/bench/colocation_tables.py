@@ -12,7 +12,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TypeVar
 
-from slurm_ext.facts.errors import InputError
+from slurm_ext.core.errors import InputError
 
 Row = TypeVar("Row")
 Cells = Mapping[str, str]

@@ -11,7 +11,7 @@ others.
 Shaped on the training folder's table, leaving one family out: which counters are looked at, the
 offset of 100 us under the logarithm of a kernel's time (short kernels are alike, for the long ones
 decide who waits; any from 80 to 400 us scores alike), and the default spreads of
-model/slowdown_kernel.py.
+model/slowdown/kernel.py.
 """
 
 from collections import Counter
@@ -36,10 +36,11 @@ from colocation_unseen import (  # type: ignore[import-not-found]
     tell,
 )
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.facts.sharing import Solo
-from slurm_ext.model.slowdown_features import Column
-from slurm_ext.training.slowdown_counters import Paired, Plan
+from slurm_ext.core.errors import InputError
+from slurm_ext.core.gpu_sharing import Solo
+from slurm_ext.model.slowdown.features import Column
+from slurm_ext.training.slowdown.fit_counter_model import Plan
+from slurm_ext.training.slowdown.paired import Paired
 
 PAIRS, PROFILES = "gavel_tf_pairs.csv", "gavel_tf_nvprof.csv"
 MAE = 0.055

@@ -3,7 +3,8 @@
 Two folders: the model learns from every row of the training folder and foretells the test folder's.
 One folder (development): each family is foretold by what was learnt from pairs without it. What the
 model chooses for itself (lengths, interval) it chooses inside the rows it learns from, by leaving
-families out of those (training/slowdown_counters.py), so that the family foretold has no say.
+families out of those (training/slowdown/fit_counter_model.py), so that the family foretold has no
+say.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,8 @@ import numpy as np
 from colocation_metrics import Told, joined  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
-from slurm_ext.training.slowdown_counters import Paired, Plan, fit
+from slurm_ext.training.slowdown.fit_counter_model import Plan, fit
+from slurm_ext.training.slowdown.paired import Paired
 
 Array = NDArray[np.float64]
 QUICK_FOLDS = 2

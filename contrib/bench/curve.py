@@ -36,8 +36,8 @@ from curve_runs import (  # type: ignore[import-not-found]  # beside this file, 
 )
 from program import options, run  # type: ignore[import-not-found]
 
-from slurm_ext.facts.records import Level, LoaderRun
-from slurm_ext.model.estimate import estimate, predicting_cores
+from slurm_ext.core.records import Level, LoaderRun
+from slurm_ext.model.throughput.estimate import estimate, predicting_cores
 
 DATA_BOUND = 0.9  # of the accelerator's rate: below it the data is what was waited for
 COVERED = (0.88, 0.92)

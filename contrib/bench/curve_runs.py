@@ -15,8 +15,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.facts.measure import loader_run
-from slurm_ext.facts.records import LoaderRun
+from slurm_ext.core.loader_run import loader_run
+from slurm_ext.core.records import LoaderRun
 
 BATCH = 8
 OTHERS = 0.15  # includes what the loader's own pickling costs outside the timed parts

@@ -24,7 +24,7 @@ from duration_tables import TABLES  # type: ignore[import-not-found]
 from program import Told, folders, options, row, run  # type: ignore[import-not-found]
 from rich.console import Console
 
-from slurm_ext.facts.errors import InputError
+from slurm_ext.core.errors import InputError
 
 TARGETS = {"philly": 0.50, "nasa": 0.62, "lcg": 0.69}  # R2 of logs on the held-out weeks
 HELD = (0.88, 0.92)

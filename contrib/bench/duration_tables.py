@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from math import isfinite, log
 from pathlib import Path
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.model.duration_state import Plan, Submission
+from slurm_ext.core.errors import InputError
+from slurm_ext.model.duration.state import Plan, Submission
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ import numpy as np
 from duration_tables import Job, Table, read  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
-from slurm_ext.model.duration import Durations, Foretold
-from slurm_ext.model.duration_bounds import Bounds
-from slurm_ext.training.duration import Past, features, fit
+from slurm_ext.model.duration.bounds import Bounds
+from slurm_ext.model.duration.model import Durations, Foretold
+from slurm_ext.training.duration.fit import Past, features, fit
 
 Array = NDArray[np.float64]
 LATER = 0.25  # of the jobs: the test where one folder is both

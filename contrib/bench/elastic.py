@@ -38,7 +38,7 @@ from program import options, run  # type: ignore[import-not-found]
 from rich.console import Console
 from rich.progress import track
 
-from slurm_ext.facts.errors import InputError
+from slurm_ext.core.errors import InputError
 
 
 def folders(given: Path) -> dict[str, Path]:

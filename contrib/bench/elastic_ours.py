@@ -18,10 +18,10 @@ from elastic_replay import Batch, Job  # type: ignore[import-not-found]  # besid
 from elastic_rules import split, split_over  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
-from slurm_ext.model import goodput
-from slurm_ext.model.goodput_speed import Step, fit
-from slurm_ext.policy import elastic, elastic_place
-from slurm_ext.policy.elastic_optimiser import Board, divided
+from slurm_ext.model.scaling import goodput
+from slurm_ext.model.scaling.goodput_speed import Step, fit
+from slurm_ext.policy.elastic import gpu_division, place_on_nodes
+from slurm_ext.policy.elastic.optimiser import Board, divided
 
 Floats = NDArray[np.float64]
 GROWS = 4
@@ -35,7 +35,7 @@ class Kind:
     objective: str = "goodput"  # goodput | throughput | tuned batch | initial batch
     oracle: bool = False
     declared: bool = True  # whether a job's epochs are known; else it lasts as long again as it has
-    terms: elastic.Terms = field(default_factory=elastic.Terms)
+    terms: gpu_division.Terms = field(default_factory=gpu_division.Terms)
     optimiser: str = "dp"  # or ilp: sizes of evolution are not those that are placed here
 
 
@@ -44,7 +44,7 @@ class Elastic:
 
     def __init__(self, kind: Kind, nodes: int = 16, per_node: int = 4) -> None:
         self.kind, self.nodes, self.per_node = kind, nodes, per_node
-        self.sizes = elastic.sizes_of(nodes * per_node, per_node, MOST_GPUS)
+        self.sizes = gpu_division.sizes_of(nodes * per_node, per_node, MOST_GPUS)
         self.told: dict[str, tuple[int, goodput.Foretold]] = {}
         self.answers: dict[str, tuple[object, goodput.Best]] = {}
 
@@ -56,15 +56,15 @@ class Elastic:
         board = Board(gpus=gpus, per_node=self.per_node)
         sizes = divided(self.kind.optimiser, wishes, self.sizes, board, self.kind.terms)
         held = {job.name: job.nodes for job in jobs if job.nodes}
-        return elastic_place.place(sizes, held, self.nodes, self.per_node)
+        return place_on_nodes.place(sizes, held, self.nodes, self.per_node)
 
-    def wish(self, job: Job) -> elastic.Wish:
+    def wish(self, job: Job) -> gpu_division.Wish:
         """What the job would make of each size, as far as it may grow."""
         most = (
             MOST_GPUS if self.kind.oracle else GROWS * max((k[0] for k in job.measured), default=0)
         )
         goodput_ = np.where(np.array(self.sizes) <= max(1, most), self.best(job).goodput, 0.0)
-        return elastic.Wish(
+        return gpu_division.Wish(
             name=job.name,
             goodput=goodput_,
             held=job.gpus,
@@ -173,9 +173,9 @@ def _unknown(count: int) -> goodput.Best:
     return goodput.Best(goodput=np.eye(1, count)[0], local=zeros, accumulated=zeros)
 
 
-ALL_ALIKE = elastic.Terms(favour=0.0)
-ALL_IN = elastic.Terms(favour=0.0, gpus_a_job=1.0)
-ADDS_UP = elastic.Terms(adds_up=True, gpus_a_job=0.0)
+ALL_ALIKE = gpu_division.Terms(favour=0.0)
+ALL_IN = gpu_division.Terms(favour=0.0, gpus_a_job=1.0)
+ADDS_UP = gpu_division.Terms(adds_up=True, gpus_a_job=0.0)
 KINDS: Mapping[str, Kind] = {
     "ours": Kind(),
     "ours, length unknown": Kind(declared=False, terms=ALL_IN),

@@ -20,9 +20,9 @@ import elastic_tables as tables  # type: ignore[import-not-found]  # beside this
 import numpy as np
 from numpy.typing import NDArray
 
-from slurm_ext.model.goodput import Noise
-from slurm_ext.model.goodput_speed import Speed, Step, fit
-from slurm_ext.policy import elastic, elastic_place, evolution
+from slurm_ext.model.scaling.goodput import Noise
+from slurm_ext.model.scaling.goodput_speed import Speed, Step, fit
+from slurm_ext.policy.elastic import genetic_search, gpu_division, place_on_nodes
 
 Floats = NDArray[np.float64]
 NODES, PER_NODE = 16, 4
@@ -68,28 +68,30 @@ def _speed(app: tables.Application) -> Speed:
 
 def problem(
     apps: Mapping[str, tables.Application], jobs: int, seed: int, interference: float
-) -> evolution.Problem:
+) -> genetic_search.Problem:
     """A snapshot of a cluster: trainings whose initial batch fits one GPU."""
     rng = np.random.default_rng(seed)
     fit_one = [apps[n] for n in sorted(apps) if apps[n].batches[0] <= apps[n].local[1]]
     picked = [fit_one[at] for at in rng.integers(len(fit_one), size=jobs)]
     rows = [speedups(app, int(rng.integers(len(app.ends)))) for app in picked]
-    return evolution.Problem(
+    return genetic_search.Problem(
         speedup=np.stack(rows), nodes=NODES, per_node=PER_NODE, interference=interference
     )
 
 
-def divided(given: evolution.Problem, sizes: tuple[int, ...]) -> tuple[NDArray[np.int64], float]:
+def divided(
+    given: genetic_search.Problem, sizes: tuple[int, ...]
+) -> tuple[NDArray[np.int64], float]:
     """Sizes by the programme, and the score that it believes in."""
     fewest = [-(-size // PER_NODE) for size in sizes]
     fast = given.speedup[:, list(sizes), fewest]
     with np.errstate(divide="ignore"):
         utility = np.where(fast > 0, -1 / fast, -np.inf)
-    columns = elastic.divide(utility, sizes, GPUS)
+    columns = gpu_division.divide(utility, sizes, GPUS)
     return np.array(sizes)[columns], float(utility[np.arange(given.jobs), columns].sum())
 
 
-def placed(sizes: NDArray[np.int64]) -> evolution.Schedules:
+def placed(sizes: NDArray[np.int64]) -> genetic_search.Schedules:
     """The largest first, whole nodes for whole multiples, each rest where it fits tightest."""
     out = np.zeros((len(sizes), NODES), dtype=np.int16)
     free = np.full(NODES, PER_NODE)
@@ -106,12 +108,12 @@ def placed(sizes: NDArray[np.int64]) -> evolution.Schedules:
     return out
 
 
-def whole(given: evolution.Problem) -> evolution.Schedules:
+def whole(given: genetic_search.Problem) -> genetic_search.Schedules:
     """The programme over parts of a node and whole nodes, placed."""
-    sizes, _ = divided(given, elastic.sizes_of(GPUS, PER_NODE, GPUS))
+    sizes, _ = divided(given, gpu_division.sizes_of(GPUS, PER_NODE, GPUS))
     by = {str(job): int(size) for job, size in enumerate(sizes)}
-    places = elastic_place.place(by, {}, NODES, PER_NODE)
-    return evolution.matrix([places[str(job)] for job in range(given.jobs)], NODES)
+    places = place_on_nodes.place(by, {}, NODES, PER_NODE)
+    return genetic_search.matrix([places[str(job)] for job in range(given.jobs)], NODES)
 
 
 def for_a_second() -> Callable[[int, float], bool]:
@@ -130,7 +132,7 @@ def separable(apps: Mapping[str, tables.Application], jobs: int, seed: int) -> d
     warm = placed(divided(given, tuple(range(1, GPUS + 1)))[0])
     out = {}
     for name, starts in (("cold", [cold]), ("warm", [cold, warm])):
-        out[name] = best / evolution.evolve(given, starts, rng, for_a_second())[1]
+        out[name] = best / genetic_search.evolve(given, starts, rng, for_a_second())[1]
     return out
 
 
@@ -147,8 +149,8 @@ def interfering(apps: Mapping[str, tables.Application], jobs: int, seed: int) ->
     every = placed(divided(given, tuple(range(1, GPUS + 1)))[0])
     nodes = whole(given)
     rng = np.random.default_rng(seed)
-    score = evolution.evolve(given, [every, nodes], rng, for_a_second())[1]
-    at = evolution.scores(given, np.stack([every, nodes]))
+    score = genetic_search.evolve(given, [every, nodes], rng, for_a_second())[1]
+    at = genetic_search.scores(given, np.stack([every, nodes]))
     return {"programme": -float(at[0]), "whole_nodes": -float(at[1]), "evolution": -score}
 
 
@@ -187,17 +189,19 @@ def timed(*, quick: bool) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     out: dict[str, Any] = {}
     for per_node in (4, 8):
-        sizes = elastic.sizes_of(gpus, per_node, 64)
+        sizes = gpu_division.sizes_of(gpus, per_node, 64)
         power = rng.uniform(0.3, 1.0, (jobs, 1))
         goodput = np.array(sizes)[None, :] ** power
         wishes = [
-            elastic.Wish(name=str(j), goodput=goodput[j], held=1, left=float(rng.uniform(1e2, 1e5)))
+            gpu_division.Wish(
+                name=str(j), goodput=goodput[j], held=1, left=float(rng.uniform(1e2, 1e5))
+            )
             for j in range(jobs)
         ]
         took = []
         for _ in range(3 if quick else 9):
             began = perf_counter()
-            elastic.allot(wishes, sizes, gpus, elastic.Terms())
+            gpu_division.allot(wishes, sizes, gpus, gpu_division.Terms())
             took.append((perf_counter() - began) * 1e3)
         key = f"{per_node} GPUs a node, {len(sizes)} sizes to 64"
         out[key] = {"median": float(np.median(took)), "worst": max(took), "repeats": len(took)}

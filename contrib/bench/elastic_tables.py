@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import LinearNDInterpolator, NearestNDInterpolator
 
-from slurm_ext.facts.errors import InputError
+from slurm_ext.core.errors import InputError
 
 Floats = NDArray[np.float64]
 MOST_LOCAL = {"yolov3": 8}  # of the published simulation, below what was measured

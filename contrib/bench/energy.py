@@ -20,8 +20,8 @@ from energy_tables import TABLES, Demand  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from program import folders, options, row, run  # type: ignore[import-not-found]
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.model.demand import (
+from slurm_ext.core.errors import InputError
+from slurm_ext.model.demand.model import (
     HORIZONS,
     LEVELS,
     PEAK_SLOTS,
@@ -33,7 +33,7 @@ from slurm_ext.model.demand import (
 )
 from slurm_ext.policy.energy import EnergyRules
 from slurm_ext.simulate.energy import Outcome, Series, outline, replay
-from slurm_ext.training.demand import WARM_UP, challenge
+from slurm_ext.training.demand.fit import WARM_UP, challenge
 
 Array = NDArray[np.float64]
 RULES = EnergyRules()

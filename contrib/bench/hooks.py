@@ -25,8 +25,8 @@ from typing import Any
 
 from program import at_most, options, run  # type: ignore[import-not-found]  # beside this file
 
-from slurm_ext.facts.render import render_node_config
-from slurm_ext.facts.settings import Settings
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.settings.render import render_node_config
 
 MAIN = Path(__file__).parents[2] / "slurm_ext" / "node" / "__main__.py"
 PYTHON = "/usr/bin/python3"

@@ -17,8 +17,8 @@ from typing import Any
 import synthetic_history  # type: ignore[import-not-found]  # beside this file, found as a script
 from program import at_least, at_most, options, run  # type: ignore[import-not-found]
 
-from slurm_ext.history.ingest import ingest_folder
-from slurm_ext.history.store import open_history
+from slurm_ext.history.ingest.spool_folder import ingest_folder
+from slurm_ext.history.store.store import open_history
 
 SMALL_RUNS = 1_000
 WANTED_RECORDS_PER_S = 2000

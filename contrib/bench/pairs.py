@@ -64,9 +64,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from slurm_ext.model.slowdown import Slowdowns
-from slurm_ext.policy.companions import PATIENCE_S
-from slurm_ext.policy.sharing import Foretells
+from slurm_ext.model.slowdown.model import Slowdowns
+from slurm_ext.policy.colocation.choose_pairs import Foretells
+from slurm_ext.policy.colocation.colocation_monitor import PATIENCE_S
 
 ORDERS = 20
 EARLIER = 10  # orders that the warm one has learned from

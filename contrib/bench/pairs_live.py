@@ -17,16 +17,16 @@ from typing import Any
 
 from pairs_matrix import KERNEL_FILE, Matrix  # type: ignore[import-not-found]  # beside this file
 
-from slurm_ext.cluster import CommandClient, JobInfo
-from slurm_ext.control.pairing import Pairing
-from slurm_ext.control.pairing_jobs import key_of
-from slurm_ext.control.pairing_kept import Memory, PairingFolder
-from slurm_ext.control.pairing_watch import Watch
-from slurm_ext.facts.errors import DlqueueError
-from slurm_ext.facts.settings import Settings
-from slurm_ext.facts.sharing import Solo, Speed, Together
-from slurm_ext.policy.sharing import Foretells
+from slurm_ext.control.coscheduling.co_scheduling_loop import Pairing
+from slurm_ext.control.coscheduling.jobs import key_of
+from slurm_ext.control.coscheduling.pair_memory import Memory, PairingFolder
+from slurm_ext.control.coscheduling.speed_monitor import Watch
+from slurm_ext.core.errors import DlqueueError
+from slurm_ext.core.gpu_sharing import Solo, Speed, Together
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.policy.colocation.choose_pairs import Foretells
 from slurm_ext.sandbox import Sandbox, Spec
+from slurm_ext.slurm import CommandClient, JobInfo
 
 INTERVAL_S = 0.5  # between two looks: the jobs' length by forty, as 15 s are of ten minutes
 RUN_S = 600.0  # six times what an order takes on a quiet machine

@@ -22,8 +22,8 @@ from pairs_matrix import Matrix  # type: ignore[import-not-found]
 from pairs_policies import FLOOR  # type: ignore[import-not-found]
 from rich.console import Console
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.policy.sharing import Foretells
+from slurm_ext.core.errors import InputError
+from slurm_ext.policy.colocation.choose_pairs import Foretells
 
 Runs = dict[tuple[str, int], list[Ran]]  # by policy and order
 ONCE = ("cold", "oracle")  # are played in the last order only: the hardest for FIFO

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pairs_replay import SLOTS, Chooser, Job  # type: ignore[import-not-found]  # beside this file
 
-from slurm_ext.facts.sharing import Evidence, Solo, Speed, Together
-from slurm_ext.model.slowdown import slowdowns
-from slurm_ext.policy.sharing import Candidate, Foretells, SharingRules
-from slurm_ext.policy.steering import Place, steer
+from slurm_ext.core.gpu_sharing import Evidence, Solo, Speed, Together
+from slurm_ext.model.slowdown.model import slowdowns
+from slurm_ext.policy.colocation.choose_pairs import Candidate, Foretells, SharingRules
+from slurm_ext.policy.colocation.co_scheduling import Place, steer
 
 FLOOR = 0.85
 NOISE = 0.03  # of one measured run's speed: what two runs of one job differ by

@@ -4,7 +4,8 @@
 
 DIR holds gavel_pytorch_pairs_<gpu>.csv. 26 kinds of jobs wait for 13 GPUs, two on each; throughput
 is the speeds of both, summed, a GPU. The model knows a random share of the pairs (the rest is what
-it has to complete) and policy/sharing.py matches, at a floor. Baselines, by the same draw: random
+it has to complete) and policy/colocation/choose_pairs.py matches, at a floor. Baselines, by the
+same draw: random
 pairs, random pairs that take turns instead where sharing loses (1.0 a GPU), and the perfect
 matching, which knows every speed. Jobs that are left without a partner take turns.
 """
@@ -20,10 +21,10 @@ from typing import Any
 import colocation_tables as tables  # type: ignore[import-not-found]  # beside this file
 from program import options, row, run  # type: ignore[import-not-found]
 
-from slurm_ext.facts.sharing import Solo, Together
-from slurm_ext.model.slowdown import slowdowns
-from slurm_ext.policy.matching import best_matching
-from slurm_ext.policy.sharing import Candidate, SharingRules, pairs
+from slurm_ext.core.gpu_sharing import Solo, Together
+from slurm_ext.model.slowdown.model import slowdowns
+from slurm_ext.policy.colocation.choose_pairs import Candidate, SharingRules, pairs
+from slurm_ext.policy.colocation.matching import best_matching
 
 Speeds = Mapping[tuple[str, str], float]
 COLUMNS = ("job_a", "job_b", "rel_a", "rel_b", "infeasible")

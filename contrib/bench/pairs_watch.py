@@ -21,13 +21,13 @@ from typing import Any
 from pairs_kernels import make_files  # type: ignore[import-not-found]  # beside this file
 from pairs_matrix import KERNEL_FILE  # type: ignore[import-not-found]
 
-from slurm_ext.cluster import CommandClient
-from slurm_ext.control.pairing import Pairing
-from slurm_ext.control.pairing_kept import Memory, PairingFolder
-from slurm_ext.control.pairing_known import Known
-from slurm_ext.control.pairing_watch import Watch, on_this_machine
-from slurm_ext.facts.settings import Settings
+from slurm_ext.control.coscheduling.co_scheduling_loop import Pairing
+from slurm_ext.control.coscheduling.known_slowdowns import Known
+from slurm_ext.control.coscheduling.pair_memory import Memory, PairingFolder
+from slurm_ext.control.coscheduling.speed_monitor import Watch, on_this_machine
+from slurm_ext.core.settings.document import Settings
 from slurm_ext.sandbox import Sandbox, Spec
+from slurm_ext.slurm import CommandClient
 
 SETTLED_S = 20.0  # that the first is alone
 LONGEST_S = 60.0  # that the two are together, if nobody parts them

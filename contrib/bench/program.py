@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.facts.errors import DlqueueError
+from slurm_ext.core.errors import DlqueueError
 
 Told = dict[str, Any]
 """{"bench": its name, "figures": all that was measured, "wanted": rows}."""

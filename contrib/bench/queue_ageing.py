@@ -6,7 +6,8 @@ DIR holds philly_jobs.csv.gz beside ../scheduling (queue_policies.py). The third
 jobs is foretold inside the replay (queue_foreteller.py) by a model of the half before it, on
 queue.py's four clusters, as thinned copies: each leaves out another tenth of the jobs, because in
 one replay a few long jobs decide, and a figure jumps by a tenth for nothing. Told of each lead
-(most days, and between which GPU-seconds it grows: policy/queue.py): the gain in mean completion
+(most days, and between which GPU-seconds it grows: policy/queue/order.py): the gain in mean
+completion
 over FIFO with backfill, the mean queue and the 99.9th percentile of waiting over its, as geometric
 means, and in how many replays that tail is worse.
 
@@ -37,14 +38,14 @@ from queue_replays import (  # type: ignore[import-not-found]
 )
 from rich.console import Console
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.policy import queue
-from slurm_ext.policy.queue import rule_of
-from slurm_ext.simulate.anew import replay_anew
+from slurm_ext.core.errors import InputError
+from slurm_ext.policy.queue import order as queue_order
+from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.cluster import Cluster, fitted
 from slurm_ext.simulate.engine import replay
+from slurm_ext.simulate.online_replay import replay_anew
 from slurm_ext.simulate.outcome import Outcome
-from slurm_ext.simulate.trace import Trace
+from slurm_ext.simulate.trace.columns import Trace
 
 LEFT_OUT = 0.1
 LEADS = "7/60/1e6,10/60/1e6,4/300/1e5"
@@ -83,7 +84,10 @@ def result(args: Namespace) -> Told:
     tried = replays(trace_of(known, str(args.data)), vcs, args.copies)
     told: dict[str, Any] = {"replays": len(tried), "qssf": judged(known, tried, "qssf+backfill")}
     for days, *sizes in leads:
-        queue.MOST_LEAD_S, queue.LEAD_SIZES = days * 86400.0, (sizes[0], sizes[1])  # what is chosen
+        queue_order.MOST_LEAD_S, queue_order.LEAD_SIZES = (
+            days * 86400.0,
+            (sizes[0], sizes[1]),
+        )  # what is chosen
         name = f"{days:g} days, {sizes[0]:g} to {sizes[1]:g} GPU-seconds"
         told[name] = judged(known, tried, "qssf+backfill+ageing")
         Console(stderr=True).print(name, told[name])

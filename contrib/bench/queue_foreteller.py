@@ -3,7 +3,7 @@
 The model is trained once, on jobs that had ended before the first that is replayed; the trace has
 no start times, so those of the past are taken to end their run time after their submission. From
 then on the history that it looks at grows by what ends in the replay, and jobs that wait are
-foretold anew by their siblings (model/duration_siblings.py), both as in the live queue.
+foretold anew by their siblings (model/duration/submission_batch.py), both as in the live queue.
 """
 
 import copy
@@ -16,10 +16,10 @@ from duration_tables import Job, Table  # type: ignore[import-not-found]  # besi
 from duration_walk import Trace as Walked  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
-from slurm_ext.model.duration import Durations
-from slurm_ext.model.duration_siblings import Siblings
-from slurm_ext.model.duration_state import State
-from slurm_ext.training.duration import Past, features, fit
+from slurm_ext.model.duration.model import Durations
+from slurm_ext.model.duration.state import State
+from slurm_ext.model.duration.submission_batch import Siblings
+from slurm_ext.training.duration.fit import Past, features, fit
 
 LOOK_S = 900.0  # between two looks at the ages of running siblings
 
@@ -53,7 +53,7 @@ def _past(job: Job) -> Past:
 
 
 class Inside:
-    """The Foreteller of one replay (simulate/anew.py); `kept`: which of the jobs are in it."""
+    """The predictor of one replay (simulate/online_replay.py); `kept`: the jobs in it."""
 
     def __init__(self, learnt: Learnt, kept: Sequence[str], *, siblings: bool = True) -> None:
         """`siblings`: False: what was foretold at submission stays."""

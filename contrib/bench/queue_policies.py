@@ -41,7 +41,7 @@ from queue_replays import (  # type: ignore[import-not-found]  # beside this fil
 )
 
 from slurm_ext.simulate.cluster import Cluster
-from slurm_ext.simulate.trace import Trace
+from slurm_ext.simulate.trace.columns import Trace
 
 MOST_QUEUE_S = 15_359.0  # the LightGBM QSSF of a baseline without ageing, on the held-out weeks
 LEAST_GAINS = {"fifo": 6.5, "fifo+backfill": 1.75}  # of completion time, at load 0.85

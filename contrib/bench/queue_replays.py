@@ -10,13 +10,13 @@ import numpy as np
 from duration_tables import PHILLY  # type: ignore[import-not-found]
 from queue_foreteller import Inside, Learnt, learn  # type: ignore[import-not-found]
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.policy.queue import rules_of
-from slurm_ext.simulate.anew import replay_anew
+from slurm_ext.core.errors import InputError
+from slurm_ext.policy.queue.order import rules_of
 from slurm_ext.simulate.cluster import Cluster, fitted
 from slurm_ext.simulate.engine import replay
+from slurm_ext.simulate.online_replay import replay_anew
 from slurm_ext.simulate.outcome import Outcome
-from slurm_ext.simulate.trace import Column, Trace
+from slurm_ext.simulate.trace.columns import Column, Trace
 
 LOADS = (0.75, 0.85, 0.95)
 KNOWN = "fifo,fifo+backfill,fewest,shortest,shortest+backfill"  # need no estimates, or have all

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import synthetic_history  # type: ignore[import-not-found]  # beside this file
 
-from slurm_ext.history.store import History, open_history
+from slurm_ext.history.store.store import History, open_history
 
 GAIN = 1.4  # of changed jobs' rates, before noise
 HOLDOUT = 0.05

@@ -13,10 +13,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.facts.keys import keys_of
-from slurm_ext.facts.records import Level, Submission
-from slurm_ext.history.names import KEY_COLUMNS, LOADER_COLUMNS
-from slurm_ext.history.store import History, open_history
+from slurm_ext.core.job_keys import keys_of
+from slurm_ext.core.records import Level, Submission
+from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS
+from slurm_ext.history.store.store import History, open_history
 
 START_S = 1_750_000_000.0
 BATCH = 20_000

@@ -17,7 +17,7 @@ from program import folders, options, run  # type: ignore[import-not-found]
 from rich.console import Console
 from rich.progress import Progress
 
-from slurm_ext.facts.errors import InputError
+from slurm_ext.core.errors import InputError
 
 
 def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:

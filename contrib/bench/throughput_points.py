@@ -3,7 +3,7 @@
 Of every (model, cluster) of the test folder 3, 6 and 12 structured points are revealed, and 10 and
 20 random ones by several seeds; every other config is to be predicted (a second measurement of a
 revealed config is not asked for). Structured is what a profiler would measure first:
-`slurm_ext/training/scaling_rows.py` has the order (6: one GPU with the smallest and the largest
+`slurm_ext/training/scaling/rows.py` has the order (6: one GPU with the smallest and the largest
 batch, a full node, two nodes of one GPU, two full ones, four full ones; the nearest that the
 table has).
 
@@ -33,11 +33,11 @@ from throughput_rules import (  # type: ignore[import-not-found]
 )
 from throughput_tables import read, site  # type: ignore[import-not-found]
 
-from slurm_ext.model.scaling import Measured, fit
-from slurm_ext.model.scaling_family import Family
-from slurm_ext.model.scaling_terms import columns
-from slurm_ext.training.scaling_rows import Row, by_pair, drawn, others, structured
-from slurm_ext.training.scaling_width import trained
+from slurm_ext.model.scaling.family import Family
+from slurm_ext.model.scaling.model import Measured, fit
+from slurm_ext.model.scaling.terms import columns
+from slurm_ext.training.scaling.interval_calibration import trained
+from slurm_ext.training.scaling.rows import Row, by_pair, drawn, others, structured
 
 Array = NDArray[np.float64]
 Pair = tuple[str, str]

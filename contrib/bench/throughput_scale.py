@@ -40,10 +40,10 @@ from throughput_scale_series import (  # type: ignore[import-not-found]  # besid
 )
 from throughput_scale_steptime import steptime  # type: ignore[import-not-found]  # beside this file
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.model.speedup import fit
-from slurm_ext.model.speedup_prior import GPUS_EACH, GPUS_SPLIT, THREADS, SpeedupPrior
-from slurm_ext.training.speedup import calibrated
+from slurm_ext.core.errors import InputError
+from slurm_ext.model.scaling.speedup import fit
+from slurm_ext.model.scaling.speedup_prior import GPUS_EACH, GPUS_SPLIT, THREADS, SpeedupPrior
+from slurm_ext.training.scaling.speedup import calibrated
 
 SOURCES: dict[str, Callable[[Path], Table]] = {
     "elasticflow": elasticflow,

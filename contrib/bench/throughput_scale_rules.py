@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from throughput_scale_series import Series  # type: ignore[import-not-found]  # beside this file
 
-from slurm_ext.model.speedup import Counted
+from slurm_ext.model.scaling.speedup import Counted
 
 Array = NDArray[np.float64]
 Known = Sequence[Counted]

@@ -14,8 +14,8 @@ from pathlib import Path
 from statistics import median, stdev
 from typing import TextIO
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.model.speedup import Counted
+from slurm_ext.core.errors import InputError
+from slurm_ext.model.scaling.speedup import Counted
 
 KNOWN_COUNTS = (1, 2, 4)
 WANTED_FROM = 8

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.model.scaling import Config, Measured
-from slurm_ext.training.scaling_rows import Row
+from slurm_ext.core.errors import InputError
+from slurm_ext.model.scaling.model import Config, Measured
+from slurm_ext.training.scaling.rows import Row
 
 NAME = "pollux_sia_steptime.csv.gz"
 COLUMNS = ("model", "cluster", "placement", "num_nodes", "num_gpus", "local_bsz", "samples_per_s")

@@ -2,7 +2,7 @@
 # Runs a command of this checkout under another Debian's Slurm, in a folder that debootstrap makes
 # (as root; about 1 GB). Only that folder is written to; nothing of the machine's own Slurm is used.
 #
-#   contrib/packaging/other_slurm.sh trixie /opt/trixie .venv/bin/python -m pytest tests/slurm/test_hooks.py
+#   contrib/packaging/other_slurm.sh trixie /opt/trixie .venv/bin/python -m pytest tests/integration/test_hooks.py
 #
 # trixie has Slurm 24.11, sid whatever is newest. What is mounted there is gone when the command ends.
 set -eu

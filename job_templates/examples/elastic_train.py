@@ -94,7 +94,7 @@ class Told:
         self.noise = mixed(self.noise, (square, variance), 0.05)
 
     def write(self, step):
-        """What control/elastic_report.py reads."""
+        """What control/elastic/job_report.py reads."""
         steps = [
             {"gpus": int(n), "nodes": NODES if int(n) == SIZE else 1,
              "local": BATCH / int(n) / parts_on(int(n)), "compute_s": c, "sync_s": s}

@@ -5,30 +5,12 @@ Exit status: 0 done, 1 could not, 2 wrong usage.
 
 import sys
 
-COMMANDS = {
-    "predict": "what dlqueue would change in a job, and why; with --what-if, other shapes",
-    "explain": "what was believed, done and seen of one job",
-    "history": "list, show and export the runs it learned from; import earlier ones",
-    "train": "fit priors, slowdowns and run times; promote what later runs bear out",
-    "serve": "run the advisor that slurmctld asks",
-    "report": "what was gained, wasted, predicted and decided: a page, or figures",
-    "simulate": "replay a trace under several queue policies, side by side",
-    "recommend": "how many ranks of a training should share a GPU, with which batch and workers",
-    "control": "move CPUs and workers among the jobs that run on a node",
-    "install": "write dlqueue's files and join it to slurm.conf, hooks and job_submit.lua",
-    "uninstall": "every file as it was before `dlqueue install`",
-    "doctor": "what is missing or misconfigured on this machine",
-    "sandbox": "a private, real Slurm to try things in",
-    "demo": "the whole loop on a private Slurm, in a few minutes",
-    "config": "print the settings in force, or a sample dlqueue.toml",
-    "completion": "the completion script for bash, zsh or fish",
-    "man": "manual pages",
-}
+from slurm_ext.cli.common.commands import COMMANDS
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one sub-command; returns the exit status."""
-    from slurm_ext.cli import streams
+    from slurm_ext.cli.common import streams
 
     words = sys.argv[1:] if argv is None else argv
     streams.prepare()
@@ -94,9 +76,9 @@ def usage() -> str:
 
 
 def _run(command: str, words: list[str]) -> int:
-    from slurm_ext.cli.parsers import module_of, parser_of
-    from slurm_ext.cli.streams import plain
-    from slurm_ext.facts.errors import DlqueueError
+    from slurm_ext.cli.common.parsers import module_of, parser_of
+    from slurm_ext.cli.common.streams import plain
+    from slurm_ext.core.errors import DlqueueError
 
     module = module_of(command)
     arguments = parser_of(command, module).parse_args(words)

@@ -29,7 +29,7 @@ def script_of(shell: str) -> str:
     """The script for `shell`, with files completed where an argument is one."""
     import shtab
 
-    from slurm_ext.cli.parsers import whole
+    from slurm_ext.cli.common.parsers import whole
 
     parser = whole()
     kinds = {"FILE": shtab.FILE, "SCRIPT": shtab.FILE, "TRACE": shtab.FILE}

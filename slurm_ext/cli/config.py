@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from slurm_ext.facts.settings import Settings
+    from slurm_ext.core.settings.document import Settings
 
 HELP = (
     "Print every setting in force with its meaning, print a commented sample dlqueue.toml, "
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print or write; raises SettingsError where the file is wrong."""
-    from slurm_ext.facts.settings import TABLE, load, sample
+    from slurm_ext.core.settings.document import TABLE, load, sample
 
     if args.sample:
         _print_sample(sample(), args.json)
@@ -57,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
 
 def write(settings: "Settings", folder: Path) -> list[Path]:
     """Write every rendered file, each whole or not at all; the paths. Raises InputError."""
-    from slurm_ext.facts.errors import InputError
-    from slurm_ext.facts.render import render_folder
+    from slurm_ext.core.errors import InputError
+    from slurm_ext.core.settings.render import render_folder
 
     written = []
     for name, text, mode in render_folder(settings, folder):

@@ -11,7 +11,7 @@ HELP = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Which page, and where to."""
-    from slurm_ext.cli import COMMANDS
+    from slurm_ext.cli.common.commands import COMMANDS
 
     parser.add_argument(
         "page", nargs="?", choices=sorted(COMMANDS), metavar="COMMAND", help="only this one's page"
@@ -36,8 +36,8 @@ def run(args: argparse.Namespace) -> int:
 
 def pages() -> dict[str, str]:
     """Every page by its name, in roff: `dlqueue`, and one for each command."""
-    from slurm_ext.cli import COMMANDS
-    from slurm_ext.cli.parsers import module_of, parser_of, whole
+    from slurm_ext.cli.common.commands import COMMANDS
+    from slurm_ext.cli.common.parsers import module_of, parser_of, whole
 
     found = {"dlqueue": _overview(whole())}
     for command, told in COMMANDS.items():
@@ -48,7 +48,8 @@ def pages() -> dict[str, str]:
 
 def _overview(parser: argparse.ArgumentParser) -> str:
     """The page of `dlqueue` itself: the list of commands, each with a page of its own."""
-    from slurm_ext.cli import COMMANDS, usage
+    from slurm_ext.cli import usage
+    from slurm_ext.cli.common.commands import COMMANDS
 
     bare = argparse.ArgumentParser(
         prog="dlqueue", usage="dlqueue COMMAND [options]", add_help=False
@@ -77,8 +78,8 @@ def _page(parser: argparse.ArgumentParser, name: str, told: str) -> str:
 
 
 def _write(found: dict[str, str], folder: Path) -> list[str]:
-    from slurm_ext.cli.put_file import put_file
-    from slurm_ext.facts.errors import InputError
+    from slurm_ext.cli.common.put_file import put_file
+    from slurm_ext.core.errors import InputError
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from slurm_ext.facts.settings import Settings
+    from slurm_ext.core.settings.document import Settings
     from slurm_ext.report.tables import Report
 
 HELP = "Write what dlqueue gained, what the cluster wastes, and how predictions came out."
@@ -34,8 +34,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask, then write; raises UsageError, HistoryError, InputError."""
-    from slurm_ext.cli.put_file import put_file
-    from slurm_ext.facts.settings import load
+    from slurm_ext.cli.common.put_file import put_file
+    from slurm_ext.core.settings.document import load
     from slurm_ext.report.formats import written
 
     settings = load(args.config)
@@ -55,9 +55,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _asked(args: argparse.Namespace, settings: "Settings", told: Callable[[str], None]) -> "Report":
-    from slurm_ext.facts.errors import UsageError
-    from slurm_ext.history.store import open_history
-    from slurm_ext.report.whole import report_of
+    from slurm_ext.core.errors import UsageError
+    from slurm_ext.history.store.store import open_history
+    from slurm_ext.report.build import report_of
 
     since_s, until_s = (_seconds(args, name) for name in ("since", "until"))
     if since_s is not None and until_s is not None and since_s >= until_s:
@@ -88,7 +88,7 @@ def _format(args: argparse.Namespace) -> str:
 
 
 def _seconds(args: argparse.Namespace, name: str) -> float | None:
-    from slurm_ext.cli.when import seconds_of
+    from slurm_ext.cli.common.time_args import seconds_of
 
     text = getattr(args, name)
     return None if text is None else seconds_of(f"--{name}", text, time.time())

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slurm_ext.facts.errors import InputError, SandboxError, UsageError
+from slurm_ext.core.errors import InputError, SandboxError, UsageError
 
 if TYPE_CHECKING:
     from slurm_ext.sandbox import Sandbox, Spec
@@ -113,7 +113,7 @@ def _down(args: argparse.Namespace) -> int:
 
 
 def _spec(args: argparse.Namespace) -> "Spec":
-    from slurm_ext.facts.units import parse_memory
+    from slurm_ext.core.units import parse_memory
     from slurm_ext.sandbox import Spec
 
     try:
@@ -142,11 +142,11 @@ def settings_of(path: Path | None) -> dict[str, Any]:
     """The keys that a dlqueue.toml sets, checked. Raises SettingsError or InputError."""
     if path is None:
         return {}
-    from slurm_ext.facts import settings
+    from slurm_ext.core.settings import document as settings_document
 
     if not path.exists():
         raise InputError(str(path), "does not exist")
-    loaded = settings.load(path)
+    loaded = settings_document.load(path)
     return {
         **loaded.values,
         **{f"mode.partition.{name}": str(mode) for name, mode in loaded.partition_modes.items()},

@@ -14,9 +14,9 @@ def run(args: argparse.Namespace) -> int:
     import os
     from pathlib import Path
 
-    from slurm_ext.advise.service import serve
-    from slurm_ext.facts.logs import set_up
-    from slurm_ext.facts.settings import load
+    from slurm_ext.advisor.service.service import serve
+    from slurm_ext.core.logs import set_up
+    from slurm_ext.core.settings.document import load
 
     config = args.config
     if config is None and "DLQUEUE_CONFIG" in os.environ:

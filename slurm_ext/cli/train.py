@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from slurm_ext.facts.errors import MissingError
+from slurm_ext.core.errors import MissingError
 
 if TYPE_CHECKING:
-    from slurm_ext.training.challenge import Report
-    from slurm_ext.training.demand_serving import DemandReport
-    from slurm_ext.training.duration_challenge import DurationReport
-    from slurm_ext.training.scaling_challenge import ScalingReport
-    from slurm_ext.training.slowdown_challenge import SharingReport
+    from slurm_ext.training.demand.challenge import DemandReport
+    from slurm_ext.training.duration.challenge import DurationReport
+    from slurm_ext.training.scaling.challenge import ScalingReport
+    from slurm_ext.training.slowdown.challenge import SharingReport
+    from slurm_ext.training.throughput.challenge import Report
 
 HELP = "Fit the shared priors from history; promote what is better, say why the rest is not."
 
@@ -25,24 +25,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train once; 0 whether or not the new model was promoted."""
-    from slurm_ext.facts.settings import load
+    from slurm_ext.core.settings.document import load
 
     for module, name in (("torch", "PyTorch"), ("lightgbm", "LightGBM")):
         if find_spec(module) is None:
             raise MissingError(f"{name} is not installed", "pip install 'dlqueue[train]'")
-    from slurm_ext.history.columns import TRAINING_COLUMNS, training_rows
-    from slurm_ext.history.ended import newest_ended
-    from slurm_ext.history.store import open_history
-    from slurm_ext.model.duration_known import MOST_RUNS
-    from slurm_ext.training.challenge import train
-    from slurm_ext.training.dataset import examples
-    from slurm_ext.training.demand_serving import teach
-    from slurm_ext.training.duration_challenge import challenge as challenge_durations
-    from slurm_ext.training.duration_history import pasts
-    from slurm_ext.training.scaling_challenge import challenge
-    from slurm_ext.training.scaling_history import rows
-    from slurm_ext.training.slowdown_challenge import challenge as challenge_sharing
-    from slurm_ext.training.slowdown_history import learnt
+    from slurm_ext.history.store.store import open_history
+    from slurm_ext.history.views.columns import TRAINING_COLUMNS, training_rows
+    from slurm_ext.history.views.finished_jobs import newest_ended
+    from slurm_ext.model.duration.predictor import MOST_RUNS
+    from slurm_ext.training.demand.challenge import teach
+    from slurm_ext.training.duration.challenge import challenge as challenge_durations
+    from slurm_ext.training.duration.history_jobs import pasts
+    from slurm_ext.training.scaling.challenge import challenge
+    from slurm_ext.training.scaling.history_runs import rows
+    from slurm_ext.training.slowdown.challenge import challenge as challenge_sharing
+    from slurm_ext.training.slowdown.history_runs import learnt
+    from slurm_ext.training.throughput.challenge import train
+    from slurm_ext.training.throughput.dataset import examples
 
     state = load(args.config).state_dir
     with open_history(state / "history.db", read_only=True) as history:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from slurm_ext.install.place import Place
 from slurm_ext.install.plan import Plan
+from slurm_ext.install.site_files import Place
 
 
 def next_steps(plan: Plan, place: Place, held: frozenset[Path]) -> Iterator[str]:

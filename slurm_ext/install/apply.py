@@ -8,11 +8,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.install import kept as keeping
-from slurm_ext.install.kept import Kept
-from slurm_ext.install.place import Content, Place, user_of
+from slurm_ext.core.errors import InputError
+from slurm_ext.install import backups as keeping
+from slurm_ext.install.backups import Kept
 from slurm_ext.install.plan import Change, Plan
+from slurm_ext.install.site_files import Content, Place, user_of
 
 _PART = ".dlqueue-part"
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.facts.settings import Settings, parse
+from slurm_ext.core.errors import InputError
+from slurm_ext.core.settings.document import Settings, parse
 from slurm_ext.install import slurm_conf, submit_lua
-from slurm_ext.install.kept import Kept, Kind
-from slurm_ext.install.place import Content, Place, encoded
+from slurm_ext.install.backups import Kept, Kind
+from slurm_ext.install.site_files import Content, Place, encoded
 from slurm_ext.install.slurm_conf import Said
 
 Read = Callable[[Path], Content | None]

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
 
-from slurm_ext.facts.settings import Settings
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.install.backups import MOST_KNOWN, Entry, Kept, Kind
 from slurm_ext.install.draft import Draft, Read
-from slurm_ext.install.kept import MOST_KNOWN, Entry, Kept, Kind
-from slurm_ext.install.place import Content, Place
+from slurm_ext.install.site_files import Content, Place
 from slurm_ext.install.steps import STEPS
 
 _TURN = {"own": 0, "given": 0, "lua": 1, "conf": 2}  # nothing names a file that is not there yet

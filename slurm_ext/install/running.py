@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from slurm_ext.facts.errors import MissingError, SlurmError
-from slurm_ext.facts.settings import Settings
+from slurm_ext.core.errors import MissingError, SlurmError
+from slurm_ext.core.settings.document import Settings
 from slurm_ext.install import slurm_conf
 from slurm_ext.install.plan import Plan
 

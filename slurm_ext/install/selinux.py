@@ -9,8 +9,8 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from slurm_ext.install.place import Place
 from slurm_ext.install.plan import Plan
+from slurm_ext.install.site_files import Place
 
 MOUNT = Path("/sys/fs/selinux")  # there, with its files, where the kernel enforces or permits
 TIMEOUT_S = 60

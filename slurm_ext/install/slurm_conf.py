@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slurm_ext.facts.errors import InputError
+from slurm_ext.core.errors import InputError
 
 _BEGIN, _END, _WAS = "# >>> dlqueue ", "# <<< dlqueue ", "#| "
 _BARE = " (the line before had no end)"  # the text ended without a newline

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.facts.render import render_folder, render_lua_folder
-from slurm_ext.facts.settings import sample
+from slurm_ext.core.errors import InputError
+from slurm_ext.core.settings.document import sample
+from slurm_ext.core.settings.render import render_folder, render_lua_folder
 from slurm_ext.install import submit_lua
 from slurm_ext.install.draft import Draft
-from slurm_ext.install.place import user_of
+from slurm_ext.install.site_files import user_of
 
 _UNIT_TEXT = Path(__file__).with_name("dlqueue.service")
 _SHIPPED = "/opt/dlqueue/bin/dlqueue"

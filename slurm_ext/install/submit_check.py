@@ -13,9 +13,9 @@ from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from slurm_ext.facts.errors import InputError, MissingError
-from slurm_ext.facts.render import lua_literal, render_lua_folder
-from slurm_ext.facts.settings import Settings
+from slurm_ext.core.errors import InputError, MissingError
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.settings.render import lua_literal, render_lua_folder
 
 MOCK = Path(__file__).with_name("mock.lua")
 TIMEOUT_S = 20

@@ -7,7 +7,7 @@ stays refused, and dlqueue looks only at what the site lets through. Slurm's own
 
 import re
 
-from slurm_ext.facts.render import lua_literal
+from slurm_ext.core.settings.render import lua_literal
 
 _MARK = "-- dlqueue install"
 _BARE = ", the line before had no end"

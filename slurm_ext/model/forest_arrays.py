@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slurm_ext.model.duration_trees import Forest
+from slurm_ext.model.boosted_trees import Forest
 
 COLUMNS = tuple(one.name for one in fields(Forest) if one.name != "depth")
 WHOLE = ("roots", "feature", "nan_left", "left", "right")

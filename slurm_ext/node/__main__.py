@@ -5,6 +5,6 @@ import sys
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from slurm_ext.node.entry import main
+from slurm_ext.node.hooks.entry import main
 
 main(sys.argv[1:])

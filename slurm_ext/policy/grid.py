@@ -1,6 +1,6 @@
 """The core and worker counts that a loader policy may choose from, within a job's limits."""
 
-from slurm_ext.facts.records import Limits
+from slurm_ext.core.records import Limits
 
 EVERY_UP_TO = 16  # then in steps of an eighth: nobody feels 65 workers against 64
 STEPS_A_DOUBLING = 4

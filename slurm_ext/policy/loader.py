@@ -9,8 +9,8 @@ fewest cores, then the fewest workers, where that gains enough or frees CPUs.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from slurm_ext.facts.records import Decision, Limits, Prediction, Shape
-from slurm_ext.model.bottleneck import LIMITS
+from slurm_ext.core.records import Decision, Limits, Prediction, Shape
+from slurm_ext.model.throughput.bottleneck import LIMITS
 from slurm_ext.policy.grid import core_counts, most_workers, worker_counts
 
 TARGET = 0.98

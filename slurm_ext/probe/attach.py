@@ -68,12 +68,12 @@ def _watched_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[
 
 def _gated_iter(original: Callable[[Any], Any], dataloader: Any, loader: Any, gate: Any) -> Any:
     """The original `__iter__` with the gate's workers; where they cannot start, the user's."""
-    from . import gated, opening
+    from . import gated, lazy_workers
 
     generator = loader.generator or sys.modules["torch"].default_generator
     state = generator.get_state()
     with contextlib.suppress(Exception), gated.offered(
-        dataloader, opening.Gated.kind, loader, gate
+        dataloader, lazy_workers.Gated.kind, loader, gate
     ):
         return original(loader)
     generator.set_state(state)  # such as no more processes; an error of the user's own comes again
@@ -85,11 +85,13 @@ def _session(dataloader: Any) -> Any:
     if _Process.session is None:
         _Process.session = False
         try:
-            from . import gated, opening, session
+            from . import gated, lazy_workers, session
 
-            if opening.Gated.kind is None:
-                opening.Gated.module = dataloader
-                opening.Gated.kind = gated.gated_kind(dataloader._MultiProcessingDataLoaderIter)
+            if lazy_workers.Gated.kind is None:
+                lazy_workers.Gated.module = dataloader
+                lazy_workers.Gated.kind = gated.gated_kind(
+                    dataloader._MultiProcessingDataLoaderIter
+                )
             _Process.session = session.Session(dataloader, _Process.directive or Directive())
         except Exception:  # an unknown torch: the loader stays as it is
             _Process.session = False

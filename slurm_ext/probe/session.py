@@ -11,7 +11,7 @@ from typing import Any, Callable, cast
 from . import gated, machine, rules, summary
 from .directive import Directive
 from .gate import Gate
-from .opening import Opening
+from .lazy_workers import Opening
 from .phases import LoaderMeter, Pass
 
 _WRITE_AFTER_S = (1.0, 2.0)  # then every

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from math import floor, log10
 
+from slurm_ext.report.formatting import seconds
 from slurm_ext.report.tables import Chart, Series
-from slurm_ext.report.words import seconds
 
 Points = Sequence[tuple[float, float]]  # seconds, share (0 to 1)
 DAY_S = 86400.0

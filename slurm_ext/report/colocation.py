@@ -3,9 +3,9 @@
 from math import exp
 from typing import Any
 
-from slurm_ext.report.asked import Asked, Row
+from slurm_ext.report.context import Asked, Row
+from slurm_ext.report.formatting import counted, percent
 from slurm_ext.report.tables import Column, Section, Table
-from slurm_ext.report.words import counted, percent
 
 ABOUT = (
     "Each cell: the rate of the row's job beside the column's, compared with the row's job"

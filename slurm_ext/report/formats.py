@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from slurm_ext.report import plots
+from slurm_ext.report.formatting import moment
 from slurm_ext.report.render import FOLDER, TemplateError, render_with, strangers
 from slurm_ext.report.tables import Report, Section, Table
-from slurm_ext.report.words import moment
 
 FORMATS = ("html", "md", "csv", "json")
 CSV_COLUMNS = ("section", "table", "row", "column", "kind", "value")

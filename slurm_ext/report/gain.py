@@ -7,10 +7,10 @@ kind of number and favours neither group: the draw decides who is changed, not t
 from collections import defaultdict
 from math import exp, log
 
-from slurm_ext.report.asked import Asked, Row
+from slurm_ext.report.context import Asked, Row
 from slurm_ext.report.figures import FEWEST, Group, Ratio, gain, quantile, share
+from slurm_ext.report.formatting import change, percent
 from slurm_ext.report.tables import Chart, Column, Section, Series, Table
-from slurm_ext.report.words import change, percent
 
 PER_DOUBLING = 16  # bins
 GROUPS = ("changed", "left alone (control)")

@@ -8,10 +8,10 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
-from slurm_ext.report.asked import Asked, Row
+from slurm_ext.report.context import Asked, Row
 from slurm_ext.report.figures import quantile
+from slurm_ext.report.formatting import counted
 from slurm_ext.report.tables import Column, Section, Table
-from slurm_ext.report.words import counted
 
 MOST = 40
 FINE = 20  # bins of a share

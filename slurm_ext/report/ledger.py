@@ -1,8 +1,8 @@
 """The decision ledger: how many were decided, in which mode, why, and the newest of them."""
 
-from slurm_ext.report.asked import Asked, Row, kept
+from slurm_ext.report.context import Asked, Row, kept
+from slurm_ext.report.formatting import counted
 from slurm_ext.report.tables import Column, Section, Table
-from slurm_ext.report.words import counted
 
 MOST_REASONS = 25
 NEWEST = 25

@@ -1,8 +1,8 @@
 """What data is missing and why: a report that hides its gaps claims too much."""
 
-from slurm_ext.report.asked import Asked, Row
+from slurm_ext.report.context import Asked, Row
+from slurm_ext.report.formatting import counted, percent
 from slurm_ext.report.tables import Column, Section, Table
-from slurm_ext.report.words import counted, percent
 
 # What is lacking, of which runs, in how many of them, and why that may be.
 GAPS = (

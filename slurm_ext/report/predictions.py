@@ -3,10 +3,10 @@
 from math import exp, log
 from statistics import NormalDist
 
-from slurm_ext.report.asked import Asked, Row
+from slurm_ext.report.context import Asked, Row
 from slurm_ext.report.figures import coarser, quantile, share
+from slurm_ext.report.formatting import change, counted, percent
 from slurm_ext.report.tables import Chart, Column, Section, Series, Table
-from slurm_ext.report.words import change, counted, percent
 
 PROMISED = 0.9
 PER_DOUBLING = 32

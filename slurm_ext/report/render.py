@@ -11,8 +11,8 @@ from typing import Any
 
 import jinja2
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.report import words
+from slurm_ext.core.errors import InputError
+from slurm_ext.report import formatting
 
 FOLDER = "report"  # of templates/: what a site may replace
 
@@ -129,8 +129,8 @@ def _environment(
     )
     environment.filters |= {
         "text": as_text,
-        "shown": words.shown,
-        "heat": words.heat,
-        "counted": words.counted,
+        "shown": formatting.shown,
+        "heat": formatting.heat,
+        "counted": formatting.counted,
     }
     return environment

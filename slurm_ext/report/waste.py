@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from slurm_ext.report.asked import Asked, Row
+from slurm_ext.report.context import Asked, Row
 from slurm_ext.report.figures import coarser, quantile
+from slurm_ext.report.formatting import hours, percent
 from slurm_ext.report.tables import Chart, Column, Section, Series, Table
-from slurm_ext.report.words import hours, percent
 
 ABOUT = (
     "Each bar is the share of all hours held by runs that wasted that much: a mean would"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from slurm_ext.facts.errors import SandboxError
+from slurm_ext.core.errors import SandboxError
 from slurm_ext.sandbox.layout import Layout
 from slurm_ext.sandbox.processes import bearing, is_same, send, start_time
 

@@ -4,7 +4,7 @@ import os
 import subprocess
 from collections.abc import Callable
 
-from slurm_ext.facts.errors import SandboxError
+from slurm_ext.core.errors import SandboxError
 from slurm_ext.sandbox.machine import search_path
 from slurm_ext.sandbox.plan import Plan
 

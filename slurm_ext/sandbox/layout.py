@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
 
-from slurm_ext.facts.errors import SandboxError, unreadable
+from slurm_ext.core.errors import SandboxError, unreadable
 from slurm_ext.sandbox.spec import Spec
 
 MAX_SOCKET_PATH = 107  # bytes; sun_path of Linux

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from slurm_ext.facts.errors import MissingError, SandboxError
+from slurm_ext.core.errors import MissingError, SandboxError
 from slurm_ext.sandbox.spec import Spec
 
 CGROUPS = Path("/sys/fs/cgroup")

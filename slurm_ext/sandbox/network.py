@@ -6,7 +6,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 
-from slurm_ext.facts.errors import SandboxError
+from slurm_ext.core.errors import SandboxError
 from slurm_ext.sandbox.plan import Plan
 from slurm_ext.sandbox.processes import send
 

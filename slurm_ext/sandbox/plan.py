@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from slurm_ext.facts.errors import SandboxError
+from slurm_ext.core.errors import SandboxError
 from slurm_ext.sandbox.layout import Layout, free_ports
 from slurm_ext.sandbox.machine import CGROUPS, search_path
 from slurm_ext.sandbox.spec import Spec

@@ -6,9 +6,9 @@ python -m slurm_ext.sandbox.power stop|start ROOT HOSTLIST
 import sys
 from pathlib import Path
 
-from slurm_ext.cluster.hostlist import expand
 from slurm_ext.sandbox.control import ask
 from slurm_ext.sandbox.layout import Layout
+from slurm_ext.slurm.hostlist import expand
 
 
 def main(verb: str, root: str, hosts: str) -> None:

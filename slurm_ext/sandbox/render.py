@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slurm_ext.facts import settings as facts_settings
-from slurm_ext.facts.render import render_hook, render_lua_folder, render_node_config
-from slurm_ext.facts.settings import Settings
+from slurm_ext.core.settings import document as facts_settings
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.settings.render import render_hook, render_lua_folder, render_node_config
 from slurm_ext.sandbox.plan import Plan
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from slurm_ext.facts.errors import SandboxError
+from slurm_ext.core.errors import SandboxError
 from slurm_ext.sandbox import control, database, network
 from slurm_ext.sandbox.cleanup import clean
-from slurm_ext.sandbox.inside import Inside
+from slurm_ext.sandbox.client import Inside
 from slurm_ext.sandbox.layout import Layout, read_manifest
 from slurm_ext.sandbox.machine import check_machine
 from slurm_ext.sandbox.plan import Plan, cgroup_folders, daemons, make_plan

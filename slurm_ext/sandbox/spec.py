@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from slurm_ext.facts.errors import SandboxError
+from slurm_ext.core.errors import SandboxError
 
 MAX_NODES = 200  # as many as were ever seen to come up within the time
 

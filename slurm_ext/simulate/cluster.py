@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.simulate.trace import Column, Trace
+from slurm_ext.core.errors import InputError
+from slurm_ext.simulate.trace.columns import Column, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

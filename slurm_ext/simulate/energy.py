@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from slurm_ext.model.demand import SLOT_S
+from slurm_ext.model.demand.model import SLOT_S
 from slurm_ext.policy.energy import EnergyRules, Needs, Node, Power, aim, decide
 
 Array = NDArray[np.float64]

@@ -6,14 +6,14 @@ from math import inf
 
 import numpy as np
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.policy.queue import Asked, Rule
+from slurm_ext.core.errors import InputError
+from slurm_ext.policy.queue.order import Asked, Rule
 from slurm_ext.simulate.cluster import Cluster, fitted
 from slurm_ext.simulate.nodes import Nodes
 from slurm_ext.simulate.outcome import Outcome, outcome_of
 from slurm_ext.simulate.pool import Pool
 from slurm_ext.simulate.pool_preempting import PreemptingPool
-from slurm_ext.simulate.trace import Column, Trace
+from slurm_ext.simulate.trace.columns import Column, Trace
 from slurm_ext.simulate.work import Work
 
 DEPTH = 500  # waiting jobs that backfill looks at: bf_max_job_test's default, slurm.conf(5)

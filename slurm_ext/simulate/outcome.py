@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slurm_ext.simulate.cluster import Cluster
-from slurm_ext.simulate.trace import Column, Trace
+from slurm_ext.simulate.trace.columns import Column, Trace
 from slurm_ext.simulate.work import Work
 
 QUANTILES = {"median": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}

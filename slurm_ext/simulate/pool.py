@@ -3,7 +3,7 @@
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
-from slurm_ext.simulate.line import Line
+from slurm_ext.simulate.bounded_queue import Line
 from slurm_ext.simulate.nodes import Nodes, Places
 from slurm_ext.simulate.reserve import Reservation, reserve
 from slurm_ext.simulate.work import Work

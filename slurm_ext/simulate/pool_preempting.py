@@ -4,8 +4,8 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from heapq import heappush
 
-from slurm_ext.policy.queue_preempting import Preempting
-from slurm_ext.simulate.line import Line
+from slurm_ext.policy.queue.preempting import Preempting
+from slurm_ext.simulate.bounded_queue import Line
 from slurm_ext.simulate.nodes import Nodes, Places
 from slurm_ext.simulate.reserve import reserve
 from slurm_ext.simulate.work import Work

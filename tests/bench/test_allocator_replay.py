@@ -17,7 +17,7 @@ from allocator_tables import (  # type: ignore[import-not-found]
     read,
 )
 
-from slurm_ext.facts.errors import InputError
+from slurm_ext.core.errors import InputError
 
 TESTS = Path(__file__).parents[1]
 PROGRAM = TESTS.parent / "contrib" / "bench" / "allocator_replay.py"

@@ -14,7 +14,7 @@ import colocation_ntua_table as ntua_table  # type: ignore[import-not-found]
 import numpy as np
 import pytest
 
-from slurm_ext.facts.errors import InputError
+from slurm_ext.core.errors import InputError
 
 JOBS = [(f"m{number // 2}", 16 * (1 + number % 2)) for number in range(8)]
 

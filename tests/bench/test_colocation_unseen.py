@@ -13,8 +13,8 @@ import colocation_tf  # type: ignore[import-not-found]
 import numpy as np
 import pytest
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.training import slowdown_counters
+from slurm_ext.core.errors import InputError
+from slurm_ext.training.slowdown import fit_counter_model
 
 PAIR_HEAD = "gpu,date,app_a,family_a,app_b,family_b,solo_a,solo_b,co_a,co_b,rel_a,rel_b,infeasible"
 PROFILE_HEAD = ",".join(("gpu", "date", "app", "family", *colocation_tf.COUNTERS))
@@ -28,8 +28,8 @@ FAMILIES = {"a": 1, "b": 2, "c": 4, "d": 8, "e": 6}
 @pytest.fixture(autouse=True)
 def _few_choices(monkeypatch: pytest.MonkeyPatch) -> None:
     """One likeness and small forests: what is tried here is the road, not the figures."""
-    monkeypatch.setattr(slowdown_counters, "LENGTHS", (1.0,))
-    monkeypatch.setattr(slowdown_counters, "OWNS", (0.1,))
+    monkeypatch.setattr(fit_counter_model, "LENGTHS", (1.0,))
+    monkeypatch.setattr(fit_counter_model, "OWNS", (0.1,))
     monkeypatch.setattr(colocation_baselines, "TREES", 10)
 
 

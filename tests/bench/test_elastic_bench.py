@@ -13,12 +13,12 @@ import pytest
 from elastic_ours import KINDS, Elastic  # type: ignore[import-not-found]
 from elastic_rules import Tiresias  # type: ignore[import-not-found]
 
-from slurm_ext.cluster.memory import MemoryClient
-from slurm_ext.cluster.records import JobInfo, NodeInfo
-from slurm_ext.control.cluster_kept import LoopFolder
-from slurm_ext.control.elastic_live import ElasticLoop
-from slurm_ext.facts.errors import InputError
-from slurm_ext.facts.settings import Settings
+from slurm_ext.control.elastic.elastic_loop import ElasticLoop
+from slurm_ext.control.loops.loop_memory import LoopFolder
+from slurm_ext.core.errors import InputError
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.slurm.in_memory import MemoryClient
+from slurm_ext.slurm.records import JobInfo, NodeInfo
 
 BENCH = Path(__file__).parents[2] / "contrib" / "bench"
 EPOCHS, PER_EPOCH = 4, 100

@@ -16,7 +16,7 @@ from pairs_live import Ran, idle_s, makespan_s  # type: ignore[import-not-found]
 from pairs_matrix import Matrix  # type: ignore[import-not-found]
 from pairs_replay import Job, replay  # type: ignore[import-not-found]
 
-from slurm_ext.facts.errors import InputError
+from slurm_ext.core.errors import InputError
 
 SPEED = {("d", "d"): 0.4, ("d", "c"): 1.0, ("c", "d"): 1.0, ("c", "c"): 1.0}
 BENCH = Path(__file__).parents[2] / "contrib" / "bench"

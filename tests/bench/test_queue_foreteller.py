@@ -13,11 +13,11 @@ from duration_walk import Trace  # type: ignore[import-not-found]
 from queue_foreteller import Inside, learn  # type: ignore[import-not-found]
 from queue_replays import shrunk, trace_of  # type: ignore[import-not-found]
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.model.duration_state import Submission
-from slurm_ext.policy.queue import rule_of
-from slurm_ext.simulate.anew import replay_anew
+from slurm_ext.core.errors import InputError
+from slurm_ext.model.duration.state import Submission
+from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.cluster import Cluster
+from slurm_ext.simulate.online_replay import replay_anew
 
 BATCH, BATCHES, LEARNT = 10, 60, 40  # jobs of a batch; batches; of those before the cut
 

@@ -13,10 +13,10 @@ import throughput_points  # type: ignore[import-not-found]
 import throughput_rules  # type: ignore[import-not-found]
 import throughput_tables  # type: ignore[import-not-found]
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.model.scaling_terms import Config, columns
-from slurm_ext.training import scaling
-from slurm_ext.training.scaling_rows import Row, by_pair
+from slurm_ext.core.errors import InputError
+from slurm_ext.model.scaling.terms import Config, columns
+from slurm_ext.training.scaling import fit as scaling_fit
+from slurm_ext.training.scaling.rows import Row, by_pair
 
 HEAD = (
     "model,cluster,sweep,placement,num_nodes,num_gpus,local_bsz,step_time,sync_time,samples_per_s"
@@ -173,8 +173,8 @@ def test_chance_alone_moves_a_coverage() -> None:
 
 def test_the_whole_run_on_small_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unseen training: every protocol has ours and all baselines, ours is right within 10 %."""
-    monkeypatch.setattr(scaling, "ROUNDS", 8)  # near enough, and quick
-    monkeypatch.setattr(scaling, "ROWS_A_PAIR", 20)
+    monkeypatch.setattr(scaling_fit, "ROUNDS", 8)  # near enough, and quick
+    monkeypatch.setattr(scaling_fit, "ROWS_A_PAIR", 20)
     monkeypatch.setattr(throughput_points, "LESSON_SEEDS", (101,))
     known = [
         line

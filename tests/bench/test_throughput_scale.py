@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 import throughput_scale  # type: ignore[import-not-found]  # on the path by conftest.py
 
-from slurm_ext.model import sampling
-from slurm_ext.training import speedup
+from slurm_ext.model.scaling import sampling
+from slurm_ext.training.scaling import speedup
 
 FLOORS = {"bert": 0.3, "resnet50": 0.15, "lstm": 0.05}
 GPUS = "elasticflow_a100.csv"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.cli import main
-from slurm_ext.facts.settings import TABLE, parse, sample
+from slurm_ext.core.settings.document import TABLE, parse, sample
 
 HOOKS = ("prolog", "task_prolog", "epilog")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.cli import main
-from slurm_ext.history.store import open_history
+from slurm_ext.history.store.store import open_history
 
 JOB = "#!/bin/bash\n#SBATCH -c 2\npython3 train.py\n"
 DAMAGE: dict[str, bytes | Callable[[Path], object]] = {

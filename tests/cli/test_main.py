@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.cli import COMMANDS, main
+from slurm_ext.cli import main
+from slurm_ext.cli.common.commands import COMMANDS
 
 
 def dlqueue(*words: str, **env: str) -> "subprocess.CompletedProcess[str]":

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.cli import main
-from slurm_ext.cli.demo import _print_table
-from slurm_ext.cli.demo_loop import Outcome, Row
-from tests.cli.test_predict_explain import script, taught
+from slurm_ext.cli.demo.command import _print_table
+from slurm_ext.cli.demo.loop import Outcome, Row
+from tests.cli.predict.test_predict_explain import script, taught
 from tests.manual import ROOT
 
 __all__ = ["script", "taught"]  # fixtures
@@ -77,7 +77,7 @@ def test_what_runs_on_a_real_slurm_only_is_tested_there(line: str) -> None:
     """The file is there and starts it."""
     assert line in LINES
     option = line.partition(" ")[2]
-    text = (ROOT / "tests" / "slurm" / ON_A_REAL_SLURM[line]).read_text(encoding="utf-8")
+    text = (ROOT / "tests" / "integration" / ON_A_REAL_SLURM[line]).read_text(encoding="utf-8")
     assert f'"{option}"' in text
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.cli.test_predict_explain import TOKEN, dlqueue, predicted, script, taught
+from tests.cli.predict.test_predict_explain import TOKEN, dlqueue, predicted, script, taught
 from tests.manual import ROOT
 
 __all__ = ["script", "taught"]  # fixtures

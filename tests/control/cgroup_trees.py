@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from slurm_ext.control.place import Place
+from slurm_ext.control.allocator.cgroup.job_location import Place
 
 
 def version_1(mount: Path, place: Place, cores: str) -> Path:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from slurm_ext.cli import main
-from slurm_ext.install.place import Place
+from slurm_ext.install.site_files import Place
 
 CONF = """\
 ClusterName=Trial

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.facts.errors import SlurmError
-from slurm_ext.facts.settings import Settings
+from slurm_ext.core.errors import SlurmError
+from slurm_ext.core.settings.document import Settings
 from slurm_ext.install.running import reconfigure
 
 SAYS = {

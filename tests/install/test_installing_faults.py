@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.install import apply
-from slurm_ext.install.kept import load
-from slurm_ext.install.place import Place
+from slurm_ext.install.backups import load
 from slurm_ext.install.plan import make_plan
+from slurm_ext.install.site_files import Place
 from slurm_ext.install.steps import NAMES
 from tests.install.an_image import CONF, Site
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.cli import main
-from slurm_ext.cli.doctor_selinux import labels
-from slurm_ext.facts.settings import Settings
+from slurm_ext.cli.doctor.selinux import labels
+from slurm_ext.core.settings.document import Settings
 from slurm_ext.install import selinux
 
 CONF = "SlurmUser=nobody\n"

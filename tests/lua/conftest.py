@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.facts.settings import Settings
+from slurm_ext.core.settings.document import Settings
 from tests.lua.lua_controller import Controller
 from tests.lua.lua_process import Lua, install
 

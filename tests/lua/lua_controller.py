@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.facts.settings import Settings
+from slurm_ext.core.settings.document import Settings
 from tests.fake_advisor import (
     DECISION,
     cpus,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.facts.render import render_lua_folder
-from slurm_ext.facts.settings import Settings
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.settings.render import render_lua_folder
 
 DRIVER = Path(__file__).parent / "driver.lua"
 

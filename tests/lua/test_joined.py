@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.facts.settings import Settings
+from slurm_ext.core.settings.document import Settings
 from tests.lua.lua_process import Lua, LuaError, install
 
 

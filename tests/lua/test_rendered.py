@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slurm_ext.facts import wire
-from slurm_ext.facts.render import render_lua_folder, render_lua_settings
-from slurm_ext.facts.settings import Settings
+from slurm_ext.core import wire
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.settings.render import render_lua_folder, render_lua_settings
 from tests.lua.lua_process import Lua
 
 LUA = Path(__file__).parent.parent.parent / "slurm_ext" / "lua"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.facts import wire
-from slurm_ext.facts.records import Submission
+from slurm_ext.core import wire
+from slurm_ext.core.records import Submission
 from tests.fake_advisor import (
     DECISION,
     FakeAdvisor,

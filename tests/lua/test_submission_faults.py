@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.facts import wire
+from slurm_ext.core import wire
 from tests.fake_advisor import (
     Behaviour,
     FakeAdvisor,

@@ -9,23 +9,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slurm_ext.facts.errors import ModelError
-from slurm_ext.facts.sharing import Solo
-from slurm_ext.model import (
-    artifact,
-    demand_artifact,
-    duration_artifact,
-    scaling_artifact,
-    slowdown_artifact,
-)
-from slurm_ext.model.demand import FEATURES
-from slurm_ext.model.features import Known
-from slurm_ext.model.scaling import Config, Measured, fit
-from slurm_ext.model.stored import Form, current, naming, pack, read
+from slurm_ext.core.errors import ModelError
+from slurm_ext.core.gpu_sharing import Solo
+from slurm_ext.model.artifact_store import Form, current, naming, pack, read
+from slurm_ext.model.demand import artifact as demand_artifact
+from slurm_ext.model.demand.model import FEATURES
+from slurm_ext.model.duration import artifact as duration_artifact
+from slurm_ext.model.scaling import artifact as scaling_artifact
+from slurm_ext.model.scaling.model import Config, Measured, fit
+from slurm_ext.model.slowdown import artifact as slowdown_artifact
+from slurm_ext.model.throughput import artifact as throughput_artifact
+from slurm_ext.model.throughput.features import Known
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "models"
 LOADS: dict[str, Callable[[Path], Any]] = {
-    "prior": artifact.load,
+    "prior": throughput_artifact.load,
     "demand": demand_artifact.load,
     "duration": duration_artifact.load,
     "scaling": scaling_artifact.load,
@@ -48,7 +46,7 @@ def test_what_a_release_wrote_is_read(folder: Path) -> None:
 
 def test_a_shipped_prior_answers_as_then() -> None:
     """Means and widths of log rates."""
-    told = artifact.load(GOLDEN / "prior-v1").prior(Known(user="ann", keys={}))
+    told = throughput_artifact.load(GOLDEN / "prior-v1").prior(Known(user="ann", keys={}))
     assert told.accel.log_mean == pytest.approx(0.04739343919870137)
     assert told.cpu.log_sd == pytest.approx(0.00032331221123680325)
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.facts.render import render_node_config
-from slurm_ext.facts.settings import Settings
-from slurm_ext.node.config import Config, load
-from slurm_ext.node.places import Spool
-from slurm_ext.node.squeue import _FIELDS
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.settings.render import render_node_config
+from slurm_ext.node.common.config import Config, load
+from slurm_ext.node.common.spool_layout import Spool
+from slurm_ext.node.record.squeue import _FIELDS
 
 MAIN = Path(__file__).parents[2] / "slurm_ext" / "node" / "__main__.py"
 NODE = "n1"

@@ -8,13 +8,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.node import mps_processes
-from slurm_ext.node.mps_join import join
-from slurm_ext.node.mps_leave import leave, sweep
-from slurm_ext.node.mps_notes import noted
-from slurm_ext.node.mps_task import export_lines
-from slurm_ext.node.places import make_run_dir
-from slurm_ext.node.state import save
+from slurm_ext.node.common.spool_layout import make_run_dir
+from slurm_ext.node.common.state import save
+from slurm_ext.node.mps import processes as mps_processes
+from slurm_ext.node.mps.acquire import join
+from slurm_ext.node.mps.notes import noted
+from slurm_ext.node.mps.release import leave, sweep
+from slurm_ext.node.mps.task import export_lines
 from tests import mps_program, mps_standin
 from tests.node.by_hand import Node, wait_for
 

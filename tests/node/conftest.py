@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.node import mps_daemon
+from slurm_ext.node.mps import daemon as mps_daemon
 from tests.node.by_hand import Node
 from tests.node.by_mps import MpsNode
 

@@ -1,8 +1,8 @@
 """A kernel whose counters read what a test says."""
 
-from slurm_ext.node.perf import Perf
-from slurm_ext.node.perf_event import Event, Kernel
-from slurm_ext.node.processes import Processes
+from slurm_ext.node.counters.perf.job_counters import Perf
+from slurm_ext.node.counters.perf.syscall import Event, Kernel
+from slurm_ext.node.kernel.processes import Processes
 
 
 class MadeUp(Kernel):

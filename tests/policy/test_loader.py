@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.facts.records import Decision, Interval, Level, Limits, LoaderRun, Prediction, Shape
-from slurm_ext.model.estimate import estimate, predict
+from slurm_ext.core.records import Decision, Interval, Level, Limits, LoaderRun, Prediction, Shape
+from slurm_ext.model.throughput.estimate import estimate, predict
 from slurm_ext.policy.grid import counts, most_workers
 from slurm_ext.policy.loader import MIN_GAIN, TARGET, decide
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.facts.records import Interval, Level, Limits, LoaderRun, Prediction, Shape
-from slurm_ext.model.estimate import estimate, predicting
+from slurm_ext.core.records import Interval, Level, Limits, LoaderRun, Prediction, Shape
+from slurm_ext.model.throughput.estimate import estimate, predicting
 from slurm_ext.policy.grid import core_counts, most_workers, worker_counts
-from slurm_ext.policy.peak import NEAR, peak
+from slurm_ext.policy.max_and_knee import NEAR, peak
 
 RUN = LoaderRun(
     samples_per_s=48,

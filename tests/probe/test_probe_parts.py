@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.probe import fetching, gate, machine
+from slurm_ext.probe.dataset_inspection import Portrait
 from slurm_ext.probe.directive import Directive
-from slurm_ext.probe.portrait import Portrait
 
 MIB = 1 << 20
 

@@ -136,11 +136,12 @@ def test_torch_free_parts_run_everywhere(
     """What needs no torch imports and answers in every promised Python."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from probe import attach, gate, gated, machine, opening, portrait, rules, session\n"
+        "from probe import attach, dataset_inspection, gate, gated, lazy_workers\n"
+        "from probe import machine, rules, session\n"
         "from probe.directive import Directive\n"
         "assert machine.cores() > 0 and machine.private_bytes() > 0 and machine.bytes_read() > 0\n"
         "assert next(gate.OpenWorkers(gate.Gate('/nowhere', 2))) == 0\n"
-        "assert portrait.Portrait([1]).unfit is None\n"
+        "assert dataset_inspection.Portrait([1]).unfit is None\n"
         "assert Directive({'DLQUEUE_NUM_WORKERS': '8'}).num_workers == 8; print('ok')"
     )
     done = python(["-c", code, str(SITE.parents[1])], environment(None), any_python)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.history.store import open_history
+from slurm_ext.history.store.store import open_history
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "contrib" / "bench"))
 import report_history  # type: ignore[import-not-found]

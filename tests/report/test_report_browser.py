@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from slurm_ext.cli import main
-from slurm_ext.report.words import name
+from slurm_ext.report.formatting import name
 from tests.report.conftest import HOSTILE
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from slurm_ext.cli import main
-from slurm_ext.cli.put_file import put_file
-from slurm_ext.facts.errors import HistoryError, InputError
-from slurm_ext.history.chosen import Period, choose
-from slurm_ext.history.store import History, open_history
+from slurm_ext.cli.common.put_file import put_file
+from slurm_ext.core.errors import HistoryError, InputError
+from slurm_ext.history.store.store import History, open_history
+from slurm_ext.history.views.period_view import Period, choose
 from slurm_ext.report.formats import FORMATS
-from slurm_ext.report.words import name
+from slurm_ext.report.formatting import name
 from tests.report.conftest import HOSTILE, RUNS, site
 
 YEAR_S = 365 * 86400.0

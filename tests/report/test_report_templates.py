@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.cli import main
-from slurm_ext.history.store import open_history
+from slurm_ext.history.store.store import open_history
 from tests.report.conftest import site
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.facts.errors import MissingError, SandboxError
+from slurm_ext.core.errors import MissingError, SandboxError
 from slurm_ext.sandbox import Sandbox, Spec
 from slurm_ext.sandbox.machine import check_machine
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.facts.errors import SandboxError
-from slurm_ext.facts.settings import parse
+from slurm_ext.core.errors import SandboxError
+from slurm_ext.core.settings.document import parse
 from slurm_ext.sandbox.layout import Layout, free_ports, read_manifest
 from slurm_ext.sandbox.plan import Node, Plan, cgroup_folders, daemons
 from slurm_ext.sandbox.render import render, settings_of, write_files

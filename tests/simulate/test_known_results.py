@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.policy.queue import rule_of
+from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.cluster import Cluster
 from slurm_ext.simulate.engine import replay
-from slurm_ext.simulate.trace_read import read
+from slurm_ext.simulate.trace.read import read
 
 DATA = Path(__file__).parent.parent.parent.parent / "shared" / "data"
 PHILLY = DATA / "duration" / "philly_jobs.csv.gz"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurm_ext.facts.errors import InputError
-from slurm_ext.policy.queue import rule_of
+from slurm_ext.core.errors import InputError
+from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.cluster import Cluster, fitted
 from slurm_ext.simulate.engine import DEPTH, replay
 from slurm_ext.simulate.outcome import Outcome

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurm_ext.policy.queue import rule_of
-from slurm_ext.simulate.anew import replay_anew
+from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.cluster import Cluster
 from slurm_ext.simulate.engine import replay
-from slurm_ext.simulate.trace import Trace
+from slurm_ext.simulate.online_replay import replay_anew
+from slurm_ext.simulate.trace.columns import Trace
 from tests.simulate.traces import trace_of
 
 ROWS = st.lists(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from slurm_ext.simulate.trace import Trace
+from slurm_ext.simulate.trace.columns import Trace
 
 Job = tuple[float, float, int]  # submitted (s), runs for (s), GPUs
 

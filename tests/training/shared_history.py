@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slurm_ext.history.store import History, open_history
+from slurm_ext.history.store.store import History, open_history
 
 JOBS = "abcdefgh"
 LONG_S = 1000.0

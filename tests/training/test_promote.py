@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.facts.errors import ModelError
-from slurm_ext.training.promote import KEPT, STALE_S, install, serve
+from slurm_ext.core.errors import ModelError
+from slurm_ext.training.promotion import KEPT, STALE_S, install, serve
 
 
 def served(models: Path, text: str) -> str:

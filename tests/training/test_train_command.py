@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from slurm_ext.cli import main
-from slurm_ext.history.columns import TRAINING_COLUMNS
-from slurm_ext.history.store import open_history
+from slurm_ext.history.store.store import open_history
+from slurm_ext.history.views.columns import TRAINING_COLUMNS
 
 
 def fill(path: Path, count: int) -> None:

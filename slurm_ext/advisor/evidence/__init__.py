@@ -1,0 +1,1 @@
+"""What the advisor holds in memory of earlier runs: evidence, priors, calibration."""

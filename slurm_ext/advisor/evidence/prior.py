@@ -1,0 +1,48 @@
+"""The serving model's word on one submission, remembered for those that come again."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from slurm_ext.advisor.limits.bounds import gpus_of
+from slurm_ext.core.records import Level, Submission
+from slurm_ext.model.artifact_store import current
+from slurm_ext.model.throughput.artifact import Artifact, load
+from slurm_ext.model.throughput.estimate import Prior
+from slurm_ext.model.throughput.features import Known
+
+_REMEMBERED = 4096
+
+
+class Priors:
+    """Priors of one artifact; without one, nobody has a prior."""
+
+    def __init__(self, artifact: Artifact | None = None) -> None:
+        self._artifact = artifact
+        self._told: dict[tuple[object, ...], Prior] = {}
+
+    @property
+    def name(self) -> str | None:
+        """The artifact's name, for the ledger."""
+        return None if self._artifact is None else self._artifact.name
+
+    def prior_of(self, job: Submission, keys: Mapping[Level, int]) -> Prior | None:
+        """Beliefs from the submission alone; None without a model."""
+        if self._artifact is None:
+            return None
+        gpus = gpus_of(job)
+        mark = (job.user_name, job.partition, gpus, *keys.items())
+        prior = self._told.get(mark)
+        if prior is None:
+            if len(self._told) >= _REMEMBERED:
+                self._told.clear()
+            known = Known(user=job.user_name, partition=job.partition, gpus=gpus, keys=keys)
+            prior = self._told[mark] = self._artifact.prior(known)
+        return prior
+
+
+def serving(models: Path, now: Priors) -> Priors:
+    """`now` where it is still the promoted artifact, else the promoted one. Raises ModelError."""
+    folder = current(models)
+    if folder is None:
+        return now if now.name is None else Priors()
+    return now if folder.name == now.name else Priors(load(folder))

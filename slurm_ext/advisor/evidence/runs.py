@@ -1,0 +1,176 @@
+"""Every run's evidence in memory, in columns: some 170 bytes a run, the newest of a key at once.
+
+Rows are appended in the order of history. On each level, `prev` leads from a row to the one before
+it with the same key; the newest row of a key is its head. Heads of the first, large load stand in
+sorted arrays (a dict of a million keys would cost 100 MiB), later ones in a dict over them.
+One thread appends; others may read at the same time, because a head is published last.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from math import nan
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slurm_ext.core.records import Level, LoaderRun
+
+Keys = npt.NDArray[np.int64]
+Values = npt.NDArray[np.float32]
+Rows = npt.NDArray[np.int32]
+
+COLUMNS = tuple(f.name for f in fields(LoaderRun))
+LEVELS = tuple(Level)
+NEWEST = 16  # runs that the evidence of one level consists of
+NO_KEY = 0  # a key that is not known; blake2b gives a real key this value once in 2^64
+_BULK = 4096  # rows from which sorted heads are cheaper than the dict
+_GROWTH = 1.25
+_REMEMBERED = 1024  # answers of `newest` kept as Python objects
+_INTEGERS = frozenset(
+    {
+        *("workers", "worker_rss_bytes", "node_cores", "gpus", "user_workers", "ranks", "nodes"),
+        "doubt",
+    }
+)
+_TEXT = "gpu_model"  # the last column: a number in the table's list of names
+_MOST_TEXTS = 1000  # GPU models that a cluster can have seen; jobs name them
+
+
+class RunTable:
+    """Evidence of runs by similarity key."""
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._values: Values = np.empty((0, len(COLUMNS)), np.float32)
+        self._prev: list[Rows] = [np.empty(0, np.int32) for _ in LEVELS]
+        none: tuple[Keys, Rows] = (np.empty(0, np.int64), np.empty(0, np.int32))
+        self._sorted = [none] * len(LEVELS)
+        self._heads: list[dict[int, int]] = [{} for _ in LEVELS]
+        self._cache: dict[tuple[Level, int], tuple[int, list[LoaderRun]]] = {}
+        self._codes: dict[str, int] = {}
+        self._texts: list[str] = []
+
+    def __len__(self) -> int:
+        return self._size
+
+    def code(self, text: str | None) -> float:
+        """The number that stands for a text in `values`."""
+        if text is None:
+            return nan
+        if text not in self._codes and len(self._texts) < _MOST_TEXTS:
+            self._texts.append(text)  # first: readers look up what they find
+            self._codes[text] = len(self._texts) - 1
+        return self._codes.get(text, nan)
+
+    def extend(self, values: Values, keys: list[Keys]) -> None:
+        """Append rows: `values` in the order of COLUMNS (NaN: not measured), `keys` by level.
+
+        Both now belong to the table: nothing large is held twice.
+        """
+        first, count = self._size, len(values)
+        self._append(values)
+        link = self._link_sorted if first == 0 and count >= _BULK else self._link
+        for level in range(len(LEVELS)):
+            link(level, keys, first)
+
+    def newest(self, keys: Mapping[Level, int]) -> dict[Level, list[LoaderRun]]:
+        """The newest runs of each level's key, newest first; a level without any is left out."""
+        found = ((level, self._newest(level, key)) for level, key in keys.items())
+        return {level: runs for level, runs in found if runs}
+
+    def _newest(self, level: Level, key: int) -> list[LoaderRun]:
+        head = self._head(LEVELS.index(level), key)
+        if head < 0:
+            return []
+        cached = self._cache.get((level, key))
+        if cached is not None and cached[0] == head:
+            return cached[1]
+        rows = self._values[self._chain(LEVELS.index(level), head)].tolist()
+        runs = [_run(row, self._texts) for row in rows]
+        if len(self._cache) >= _REMEMBERED:
+            self._cache.clear()
+        self._cache[level, key] = (head, runs)
+        return runs
+
+    def _chain(self, level: int, head: int) -> list[int]:
+        rows: list[int] = []
+        prev = self._prev[level]
+        while head >= 0 and len(rows) < NEWEST:
+            rows.append(head)
+            head = int(prev[head])
+        return rows
+
+    def _head(self, level: int, key: int) -> int:
+        """The newest row with `key`, or -1."""
+        head = self._heads[level].get(key)
+        if head is not None:
+            return head
+        sorted_keys, heads = self._sorted[level]
+        at = int(sorted_keys.searchsorted(key))
+        return int(heads[at]) if at < len(sorted_keys) and sorted_keys[at] == key else -1
+
+    def _link(self, level: int, keys: list[Keys], first: int) -> None:
+        column, heads = keys.pop(0), self._heads[level]
+        prev = self._prev[level] = _longer(self._prev[level], len(self._values))
+        for row, key in enumerate(column.tolist(), start=first):
+            prev[row] = self._head(level, key) if key != NO_KEY else -1
+            if key != NO_KEY:
+                heads[key] = row
+
+    def _link_sorted(self, level: int, keys: list[Keys], _first: int) -> None:
+        """All rows at once: equal keys stand together after a stable sort, oldest first."""
+        column = keys.pop(0)  # taken here and not by the caller, so that it is freed when sorted
+        order = np.argsort(column, kind="stable").astype(np.int32)
+        column = column[order]
+        same = column[1:] == column[:-1]
+        prev = np.full(len(column), -1, np.int32)
+        prev[order[1:][same]] = order[:-1][same]
+        self._prev[level] = prev
+        last = np.append(~same, True) & (column != NO_KEY)
+        self._sorted[level] = (column[last], order[last])
+
+    def _append(self, values: Values) -> None:
+        """The rows' values, not yet to be found; readers may go on with the arrays they hold."""
+        first, size = self._size, self._size + len(values)
+        if size > len(self._values):
+            self._values = _wider(self._values[:first], values, int(first * _GROWTH))
+        else:
+            self._values[first:size] = values
+        self._size = size
+
+
+def _wider(old: Values, new: Values, room: int) -> Values:
+    """`old` and `new` in one array with room to spare; the first rows are taken as they are."""
+    if not len(old):
+        return new
+    size = len(old) + len(new)
+    wider = np.empty((max(size, room), len(COLUMNS)), np.float32)
+    wider[: len(old)] = old
+    wider[len(old) : size] = new
+    return wider
+
+
+def _longer(prev: Rows, size: int) -> Rows:
+    """The same chain with room for `size` rows; readers may go on with the old one."""
+    if size <= len(prev):
+        return prev
+    return np.concatenate((prev, np.full(size - len(prev), -1, np.int32)))
+
+
+def _run(row: list[float], texts: Sequence[str]) -> LoaderRun:
+    values = {name: _value(name, x) for name, x in zip(COLUMNS, row, strict=True)}
+    code = values[_TEXT]
+    return LoaderRun(**{**values, _TEXT: None if code is None else texts[int(code)]})
+
+
+def _value(name: str, number: float) -> Any:
+    if number != number:  # NaN
+        return None
+    if name in _INTEGERS:
+        return int(number)
+    return bool(number) if name == "emulated" else number
+
+
+if COLUMNS[-1] != _TEXT:
+    raise ImportError("a LoaderRun ends with its text")

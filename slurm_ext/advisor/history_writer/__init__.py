@@ -1,0 +1,1 @@
+"""The one process that writes history.db: ingest, reconcile, receive, retrain."""

@@ -1,0 +1,240 @@
+"""Compares the ledger and the history with what Slurm knows.
+
+* A proposal is tied to its job as soon as there is exactly one that it can mean; the job's own
+  record, which carries the token, ties it for certain later.
+* A proposal that no job can have come from (`sbatch --test-only`, a rejected job) is dropped.
+* A job that ended and sent no record (its node is gone, its epilog was killed) gets one from here;
+  a record that comes later replaces it.
+* A job that Slurm ended, but whose node calls it failed or done, gets Slurm's word for its end.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slurm_ext.advisor.history_writer.receive import put, record_id
+from slurm_ext.advisor.limits.rules import client_of
+from slurm_ext.advisor.sharing.gpu_sharers import Queue, sharers, write
+from slurm_ext.core import elastic_requests
+from slurm_ext.core.records import Outcome
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.history.ingest.decisions import (
+    claim,
+    decision,
+    drop_unclaimed,
+    elastic_jobs,
+    solo_key_of,
+    unclaimed,
+)
+from slurm_ext.history.ingest.final_state import settle
+from slurm_ext.history.store.store import History
+from slurm_ext.history.views.queries import recorded
+from slurm_ext.slurm import JobInfo, SlurmClient, hostlist
+
+EARLY_S, LATE_S = 1.5, 1.5  # slurmctld sets the submit time, in whole seconds, after the plugin ran
+SETTLED_S = 3.0  # a moment whose other proposals have all arrived
+SURE_S = 10.0  # a proposal older than this has become a job, or never will
+KEEP_DOUBTFUL_S = 86400.0  # where several jobs could be meant, the job's own record decides
+_OUTCOMES = {"BOOT_FAIL": Outcome.NODE_FAIL, "DEADLINE": Outcome.TIMEOUT}
+_OUTCOMES |= {"PREEMPTED": Outcome.CANCELLED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposed:
+    """A ledger entry that no job is tied to yet."""
+
+    token: str
+    uid: int
+    job_name: str
+    decided_s: float
+
+
+def candidates(waiting: Sequence[Proposed], jobs: Sequence[JobInfo]) -> dict[str, list[int]]:
+    """Ids of the jobs that each token can have become: same user, name and moment."""
+    by_owner: dict[tuple[int, str], list[JobInfo]] = {}
+    for job in jobs:
+        if job.array_job_id is None and job.het_job_id is None:
+            by_owner.setdefault((job.user_id, job.name), []).append(job)
+    return {
+        one.token: [
+            job.job_id
+            for job in by_owner.get((one.uid, one.job_name), ())
+            if job.submit_time_s is not None
+            and -EARLY_S <= job.submit_time_s - one.decided_s <= LATE_S
+        ]
+        for one in waiting
+    }
+
+
+def certain(found: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """Token to job where each can only mean the other."""
+    meant = Counter(job for jobs in found.values() for job in jobs)
+    return {
+        token: jobs[0] for token, jobs in found.items() if len(jobs) == 1 and meant[jobs[0]] == 1
+    }
+
+
+def record_of(job: JobInfo, cluster: str, token: str | None) -> dict[str, Any]:
+    """The spool record of a job's end as squeue saw it: what was not measured is null."""
+    node, start_s, end_s = hostlist.first(job.nodes), job.start_time_s, job.end_time_s
+    limit = job.time_limit_minutes
+    return {
+        "v": 1,
+        "kind": "run",
+        "record_id": record_id(
+            cluster=cluster, job_id=str(job.job_id), restart=str(job.restarts), node=node
+        ),
+        "identity": {
+            "cluster": cluster,
+            "job_id": job.job_id,
+            "restart": job.restarts,
+            "node": node,
+            "user": job.user_name,
+            "uid": job.user_id,
+            "account": job.account or None,
+            "partition": job.partition or None,
+            "job_name": job.name,
+            "work_dir": job.work_dir or None,
+            "array_job_id": job.array_job_id,
+            "array_task_id": None,
+        },
+        "allocation": {"cpus": job.cpus, "time_limit_s": None if limit is None else 60 * limit},
+        "times": {
+            "submit_s": job.submit_time_s,
+            "start_s": start_s,
+            "end_s": end_s,
+            "elapsed_s": None if start_s is None or end_s is None else max(0, end_s - start_s),
+        },
+        "outcome": {
+            "state": _outcome(job.state),
+            "exit_code": job.exit_code,
+            "signal": job.exit_signal,
+            "source": "reconcile",
+        },
+        "host": {},
+        "counters": [],
+        "timeline": None,
+        "corunners": [],
+        "decision": token,
+        "probe": {"summaries": [], "faults": []},
+    }
+
+
+class Reconciler:
+    """One comparison at a time; remembers which ended jobs were dealt with."""
+
+    def __init__(self, settings: Settings, client: SlurmClient | None = None) -> None:
+        self._settings = settings
+        self._client = client or client_of(settings)
+        self._done: set[tuple[int, int]] = set()
+
+    def reconcile(self, history: History, now_s: float) -> None:
+        """Compare now. Raises SlurmError, HistoryError, OSError; what is done stays done."""
+        jobs = self._client.jobs()
+        self._tie(history, jobs, now_s)
+        if self._settings["sharing.mode"] != "off":
+            self._tell_sharers(history, jobs, now_s)
+        if self._settings["elastic.mode"] != "off":
+            self._tell_elastic(history, jobs, now_s)
+        ended = [job for job in jobs if job.ended and job.start_time_s and job.nodes]
+        for job in ended:
+            if (job.job_id, job.restarts) not in self._done:
+                self._complete(history, job, now_s)
+        self._done &= {(job.job_id, job.restarts) for job in ended}
+
+    def _tie(self, history: History, jobs: Sequence[JobInfo], now_s: float) -> None:
+        """Claim what is certain, drop what became nothing, keep what is doubtful."""
+        rows = (decision(history, token=token) for token in unclaimed(history, before_s=now_s))
+        waiting = [_proposed(row) for row in rows if row is not None]
+        if not waiting:
+            return
+        found = candidates(waiting, jobs)
+        tied = {job for meant in found.values() for job in meant if _is_tied(history, job)}
+        found = {token: [job for job in meant if job not in tied] for token, meant in found.items()}
+        settled = {one.token for one in waiting if one.decided_s <= now_s - SETTLED_S}
+        for token, job_id in certain(found).items():
+            if token in settled:
+                claim(history, token, job_id, now_s=now_s)
+        doubtful = [token for token, meant in found.items() if meant]
+        drop_unclaimed(history, before_s=now_s - SURE_S, keep=doubtful)
+        drop_unclaimed(history, before_s=now_s - KEEP_DOUBTFUL_S)
+
+    def _tell_sharers(self, history: History, jobs: Sequence[JobInfo], now_s: float) -> None:
+        """Let the answering process know who shares GPUs; `now_s` is from before the listing."""
+        found = sharers(jobs)
+        maybe = self._maybe(history, jobs, now_s) if found else {}
+        named = [replace(one, key=_named(history, int(one.job), maybe)) for one in found]
+        write(self._settings.state_dir, Queue(at_s=now_s, jobs=tuple(named)))
+
+    def _tell_elastic(self, history: History, jobs: Sequence[JobInfo], now_s: float) -> None:
+        """Let the elastic loop know whose environment let their size change."""
+        alive = {(job.job_id, job.user_id, job.name) for job in jobs if not job.ended}
+        tied = {job[0]: said for job, said in elastic_jobs(history).items() if job in alive}
+        maybe = self._maybe(history, jobs, now_s, lambda row: row["elastic"])
+        found = {job: said for job, (said, *more) in maybe.items() if said and not more}
+        known = {job: said for job, said in found.items() if not _is_tied(history, job)}
+        elastic_requests.write(self._settings.state_dir, known | tied)
+
+    def _maybe(
+        self,
+        history: History,
+        jobs: Sequence[JobInfo],
+        now_s: float,
+        of_row: Callable[[Mapping[str, Any]], str | None] = solo_key_of,
+    ) -> dict[int, set[str | None]]:
+        """What jobs that are not tied yet can mean: a sweep's is one thing, whichever is whose."""
+        rows = [decision(history, token=token) for token in unclaimed(history, before_s=now_s)]
+        names = {row["token"]: of_row(row) for row in rows if row is not None}
+        meant = candidates([_proposed(row) for row in rows if row is not None], jobs)
+        found: dict[int, set[str | None]] = {}
+        for token, job_ids in meant.items():
+            for job_id in job_ids:
+                found.setdefault(job_id, set()).add(names[token])
+        return found
+
+    def _complete(self, history: History, job: JobInfo, now_s: float) -> None:
+        """Write the record of a job that sent none, once it had time to; else check its end."""
+        patience_s = max(5.0, 2 * self._settings["advisor.reconcile_s"])
+        if now_s - (job.end_time_s or 0) < patience_s:
+            return
+        if recorded(history, job.job_id, job.restarts):
+            settle(history, job.job_id, job.restarts, _outcome(job.state))
+        else:
+            ledger = decision(history, job_id=job.job_id)
+            token = None if ledger is None else str(ledger["token"])
+            record = record_of(job, self._settings["site.cluster"], token)
+            # A name of its own: the node's record may lie in the spool at this moment.
+            name = f"{record['record_id']}.reconcile"
+            put(self._settings.state_dir / "spool", name, json.dumps(record).encode())
+        self._done.add((job.job_id, job.restarts))
+
+
+def _is_tied(history: History, job_id: int) -> bool:
+    return decision(history, job_id=job_id) is not None
+
+
+def _named(
+    history: History, job_id: int, maybe: Mapping[int, AbstractSet[str | None]]
+) -> str | None:
+    ledger = decision(history, job_id=job_id)
+    if ledger is not None:
+        return solo_key_of(ledger)
+    names = maybe.get(job_id, set())
+    return next(iter(names)) if len(names) == 1 else None
+
+
+def _proposed(row: Mapping[str, Any]) -> Proposed:
+    return Proposed(
+        token=row["token"],
+        uid=row["uid"],
+        job_name=row["job_name"],
+        decided_s=row["decided_s"],
+    )
+
+
+def _outcome(state: str) -> str:
+    known = state in Outcome.__members__
+    return Outcome(state).value if known else _OUTCOMES.get(state, Outcome.UNKNOWN).value

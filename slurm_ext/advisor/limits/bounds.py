@@ -1,0 +1,122 @@
+"""How far a submission's shape may go: partition, node, memory and account rules. Pure."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from slurm_ext.core.records import Limits, Submission
+
+if TYPE_CHECKING:
+    from slurm_ext.slurm.records import Allowance
+
+MIB = 1024 * 1024
+
+
+def _no_limits() -> "Allowance":
+    from slurm_ext.slurm.records import Allowance  # and with it Slurm's clients: `predict` waits
+
+    return Allowance()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What a partition and its nodes allow; None is no limit, or none configured."""
+
+    cpus_per_node: int  # of the partition's smallest node
+    mem_per_node_mib: int | None = None
+    def_mem_per_cpu_mib: int | None = None
+    max_mem_per_cpu_mib: int | None = None
+    allowance: "Allowance" = field(default_factory=_no_limits)  # of the job's association and QOS
+
+
+def limits_for(job: Submission, rules: Rules | None, max_workers: int) -> Limits:
+    """Limits of one task. With no rules known, nothing above what the user asked for."""
+    roof = cpus_of(job) if rules is None else _roof(job, rules)
+    mem_mib = task_mem_mib(job, rules)
+    return Limits(
+        max_cpus_per_task=roof,
+        node_cores=roof if rules is None else rules.cpus_per_node,
+        mem_bytes=None if mem_mib is None else mem_mib * MIB,
+        max_workers=max_workers,
+    )
+
+
+def _roof(job: Submission, rules: Rules) -> int:
+    """CPUs that a node has for each task, and memory for where the default brings it along."""
+    roof = rules.cpus_per_node // tasks_of(job)
+    if rules.mem_per_node_mib and rules.def_mem_per_cpu_mib and _by_default(job):
+        roof = min(roof, rules.mem_per_node_mib // (rules.def_mem_per_cpu_mib * tasks_of(job)))
+    allowed = _allowed_cpus(job, rules)
+    if allowed is not None:
+        roof = min(roof, allowed // tasks_of(job))
+    return max(cpus_of(job), roof)
+
+
+def _allowed_cpus(job: Submission, rules: Rules) -> int | None:
+    """CPUs that account and QOS allow the whole job; what cannot be computed allows no raise."""
+    allowance, per_cpu = rules.allowance, rules.def_mem_per_cpu_mib
+    if allowance.by_other_means:
+        return 0
+    limits = [allowance.max_cpus]
+    if allowance.max_cpu_minutes is not None:
+        minutes = job.time_limit_minutes
+        limits.append(allowance.max_cpu_minutes // minutes if minutes else 0)
+    if allowance.max_mem_mib is not None and per_cpu and _by_default(job):
+        limits.append(allowance.max_mem_mib // per_cpu)
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _by_default(job: Submission) -> bool:
+    return job.mem_per_node_mib is None and not job.mem_per_cpu_mib
+
+
+def floor_for(job: Submission, rules: Rules | None) -> int:
+    """Fewest CPUs of one task: a core a GPU, what a QOS wants at least, memory per CPU allowed."""
+    least = max(gpus_of(job), (rules and rules.allowance.min_cpus) or 1)
+    floor = max(1, -(-least // tasks_of(job)))
+    mem_mib, most = task_mem_mib(job, rules), rules and rules.max_mem_per_cpu_mib
+    if mem_mib and most:
+        floor = max(floor, -(-mem_mib // most))
+    return floor
+
+
+def task_mem_mib(job: Submission, rules: Rules | None) -> int | None:
+    """Memory that one task may use, as the job is written; None: not limited by the job."""
+    if job.mem_per_node_mib:
+        return job.mem_per_node_mib // tasks_of(job)
+    per_cpu = per_cpu_mib(job, rules)
+    return None if per_cpu is None else per_cpu * cpus_of(job)
+
+
+def most_per_cpu_mib(job: Submission, cpus: int, rules: Rules | None) -> int | None:
+    """Memory of each of a task's `cpus` that its node and its account have room for."""
+    if rules is None:
+        return None
+    known = [m for m in (rules.mem_per_node_mib, rules.allowance.max_mem_mib) if m is not None]
+    return min(known) // (tasks_of(job) * cpus) if known else None
+
+
+def per_cpu_mib(job: Submission, rules: Rules | None) -> int | None:
+    """Memory that comes with each CPU, asked for or the partition's default; None: it does not."""
+    if job.mem_per_node_mib is not None:
+        return None
+    return job.mem_per_cpu_mib or (rules and rules.def_mem_per_cpu_mib) or None
+
+
+def cpus_of(job: Submission) -> int:
+    """CPUs of one task as written; Slurm's default is one."""
+    return max(1, job.cpus_per_task or 1)
+
+
+def tasks_of(job: Submission) -> int:
+    """Tasks of a one-node job."""
+    return max(1, job.num_tasks or job.ntasks_per_node or 1)
+
+
+def gpus_of(job: Submission) -> int:
+    """GPUs in any of Slurm's spellings: gpu:2, gres/gpu=1, gres:gpu:a100:4."""
+    return sum(_count(item) for item in (job.gres or "").split(",") if "gpu" in item)
+
+
+def _count(item: str) -> int:
+    last = item.partition("(")[0].replace("=", ":").rpartition(":")[2]
+    return int(last) if last.isascii() and last.isdecimal() and len(last) < 6 else 1

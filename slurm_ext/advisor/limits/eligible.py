@@ -1,0 +1,59 @@
+"""Which submissions dlqueue stays away from, and why (DESIGN section 4). Pure."""
+
+from slurm_ext.core.records import Submission
+from slurm_ext.core.settings.document import Settings
+
+OPT_OUT = "dlqueue=off"
+SHARE, ALONE = "dlqueue=share", "dlqueue=alone"
+_YES, _NO = frozenset({"1", "yes", "true", "on"}), frozenset({"0", "no", "false", "off"})
+
+
+def untouched(job: Submission) -> str | None:
+    """Why the job gets nothing at all, not even a token; None: dlqueue may learn from it."""
+    if opted_out(job):
+        return "opted out"
+    if job.script is None:
+        return "has no script: salloc and srun are never edited"
+    if job.script_truncated:
+        return "its script is too long to be read"
+    if job.array is not None:
+        return "is an array: its tasks share one submission"
+    if job.het_offset is not None:
+        return "is a heterogeneous job"
+    return None
+
+
+def barred(job: Submission) -> str | None:
+    """Why the job is learned from and never edited; None: it may be edited."""
+    if job.shared == 0:
+        return "--exclusive gives it whole nodes anyway"
+    if job.reservation is not None:
+        return "it runs in a reservation"
+    if job.cpus_per_tres is not None:
+        return "--cpus-per-gpu sets its CPUs"
+    if max(job.min_nodes or 1, job.max_nodes or 1) > 1:
+        return "it spans several nodes"
+    return None
+
+
+def opted_out(job: Submission) -> bool:
+    """Whether the comment or the environment says `off`."""
+    return OPT_OUT in words_of(job) or job.env.get("DLQUEUE", "").strip().lower() == "off"
+
+
+def wants_to_share(job: Submission, settings: Settings) -> bool:
+    """Whether the job, else its account or every partition of it, has agreed to share."""
+    words, said = words_of(job), job.env.get("DLQUEUE_SHARE", "").strip().lower()
+    if ALONE in words or said in _NO:
+        return False
+    if SHARE in words or said in _YES:
+        return True
+    accounts, partitions = settings["sharing.accounts"], settings["sharing.partitions"]
+    named = (job.partition or "").split(",")
+    everywhere = "*" in partitions or all(name in partitions for name in named)
+    return "*" in accounts or job.account in accounts or everywhere
+
+
+def words_of(job: Submission) -> list[str]:
+    """What the user's comment says."""
+    return (job.comment or "").replace(",", " ").replace(";", " ").split()

@@ -1,0 +1,61 @@
+"""Every partition's rules, read from the cluster."""
+
+from collections.abc import Iterable, Mapping
+
+from slurm_ext.advisor.limits.allowances import Allowances
+from slurm_ext.advisor.limits.bounds import Rules
+from slurm_ext.advisor.limits.gpu_pools import pool_of
+from slurm_ext.advisor.limits.partition_limits import RuleBook
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.slurm import CommandClient, NodeInfo, PartitionInfo, SlurmClient
+
+
+def client_of(settings: Settings) -> CommandClient:
+    """The cluster that the settings name."""
+    return CommandClient(
+        bin_dir=settings["paths.slurm_bin"], slurm_conf=settings["paths.slurm_conf"]
+    )
+
+
+def read_rules(client: SlurmClient) -> RuleBook:
+    """Every partition's rules and what accounts allow. Raises SlurmError."""
+    nodes, config = client.nodes(), client.config()
+    partitions, accounting = client.partitions(), client.accounting()
+    rules = {p.name: _rules(p, _nodes_of(p, nodes), config) for p in partitions}
+    return RuleBook(
+        partitions={name: found for name, found in rules.items() if found is not None},
+        default=next((p.name for p in partitions if p.default), None),
+        qos={p.name: p.qos for p in partitions if p.qos},
+        allowances=None if accounting is None else Allowances(accounting),
+        pools={p.name: pool_of(p, _nodes_of(p, nodes), config) for p in partitions},
+        task_prolog=bool(config.get("TaskProlog")),
+    )
+
+
+def _rules(
+    partition: PartitionInfo, nodes: list[NodeInfo], config: Mapping[str, str]
+) -> Rules | None:
+    """The partition's rules on its smallest node; a partition's own memory rules go first."""
+    if not nodes:
+        return None
+    per_node = partition.def_mem_per_node_mib or partition.def_mem_per_cpu_mib
+    return Rules(
+        cpus_per_node=_least([*(n.cpus for n in nodes), partition.max_cpus_per_node]) or 1,
+        mem_per_node_mib=_least([*(n.mem_mib for n in nodes), partition.max_mem_per_node_mib]),
+        def_mem_per_cpu_mib=partition.def_mem_per_cpu_mib
+        or (None if per_node else _mib(config, "DefMemPerCPU")),
+        max_mem_per_cpu_mib=partition.max_mem_per_cpu_mib or _mib(config, "MaxMemPerCPU"),
+    )
+
+
+def _nodes_of(partition: PartitionInfo, nodes: Iterable[NodeInfo]) -> list[NodeInfo]:
+    return [node for node in nodes if partition.name in node.partitions]
+
+
+def _mib(config: Mapping[str, str], key: str) -> int | None:
+    text = config.get(key, "")
+    return int(text) or None if text.isdecimal() else None
+
+
+def _least(values: Iterable[int | None]) -> int | None:
+    return min((value for value in values if value), default=None)

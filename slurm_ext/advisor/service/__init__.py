@@ -1,0 +1,1 @@
+"""`dlqueue serve`: socket, threads, refresh, metrics and child processes."""

@@ -1,0 +1,65 @@
+"""What the advisor knows of one submission as JSON, for people's commands, and read back.
+
+Schema: evidence ({level: [LoaderRun]}), prior ({accel, wall, cpu: [log_mean, log_sd]} or null),
+rules (as bounds.Rules, or null) and factor. Numbers about runs alike; no names of anybody.
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, fields
+from math import isfinite
+from typing import Any
+
+from slurm_ext.advisor.limits.bounds import Rules
+from slurm_ext.advisor.pipeline.decide import Known
+from slurm_ext.core.records import Level, LoaderRun
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.model.throughput.estimate import Prior
+from slurm_ext.model.throughput.inversion import Belief
+from slurm_ext.slurm.records import Allowance
+
+_NEEDED = {one.name for one in fields(LoaderRun) if one.default is MISSING}
+_BELIEFS = ("accel", "wall", "cpu")
+
+
+def known_as_json(known: Known) -> dict[str, Any]:
+    """The document's `known`."""
+    prior = known.prior
+    return {
+        "evidence": {
+            level.value: [_finite(asdict(run)) for run in runs]
+            for level, runs in known.evidence.items()
+        },
+        "prior": None
+        if prior is None
+        else {name: _pair(getattr(prior, name)) for name in _BELIEFS},
+        "rules": None if known.rules is None else asdict(known.rules),
+        "factor": known.factor,
+    }
+
+
+def known_from(settings: Settings, told: Mapping[str, Any]) -> Known:
+    """The same, read back. Raises KeyError, TypeError or ValueError where it is not that."""
+    rules, prior = told["rules"], told["prior"]
+    return Known(
+        settings=settings,
+        evidence={
+            Level(level): [LoaderRun(**run) for run in runs]
+            for level, runs in told["evidence"].items()
+        },
+        prior=prior and Prior(**{name: Belief(*map(float, prior[name])) for name in _BELIEFS}),
+        rules=rules and Rules(**{**rules, "allowance": Allowance(**rules["allowance"])}),
+        factor=float(told["factor"]),
+    )
+
+
+def _finite(run: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity, which a number too large for the advisor's columns becomes.
+
+    Where a number has to be, nothing (and so a run that is not believed) stands for it.
+    """
+    lost = {name for name, value in run.items() if isinstance(value, float) and not isfinite(value)}
+    return {**run, **{name: 0.0 if name in _NEEDED else None for name in lost}}
+
+
+def _pair(belief: Belief) -> list[float]:
+    return [belief.log_mean, belief.log_sd]

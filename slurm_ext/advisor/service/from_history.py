@@ -1,0 +1,56 @@
+"""What the advisor would know of a submission, read from its files where no advisor runs.
+
+`dlqueue predict` waits for this: everything is imported where it is used.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from slurm_ext.advisor.pipeline.decide import Known
+    from slurm_ext.core.records import Submission
+    from slurm_ext.core.settings.document import Settings
+    from slurm_ext.model.duration.predictor import Length
+
+MOST_ENDED = 10_000  # jobs that a command without an advisor reads for run times: half a second
+
+
+def length_by_history(settings: "Settings", job: "Submission") -> "Length | None":
+    """How long it will run, by the promoted model; None without one. Raises HistoryError."""
+    import time
+    from contextlib import suppress
+
+    from slurm_ext.advisor.what_if.runtime_estimates import RunTimes
+    from slurm_ext.core.errors import ModelError
+
+    run_times = RunTimes()
+    with suppress(ModelError):  # a damaged one serves nobody; `dlqueue train` replaces it
+        run_times.look(settings.state_dir, MOST_ENDED)
+    return run_times.of(job, time.time())
+
+
+def known_by_history(settings: "Settings", job: "Submission") -> "Known":
+    """What the history's file and the promoted model know of a submission. Raises HistoryError."""
+    from slurm_ext.advisor.pipeline.decide import Known
+    from slurm_ext.core.job_keys import keys_of
+
+    keys = keys_of(job)
+    path = settings.state_dir / "history.db"
+    evidence, factor = {}, 1.0
+    if path.exists():
+        from slurm_ext.advisor.evidence.calibrate import NEWEST, factor_of
+        from slurm_ext.history.views.lookup import outcomes, runs_like
+
+        evidence, factor = runs_like(path, keys), factor_of(outcomes(path, NEWEST))
+    prior = _prior(settings.state_dir / "models", job, keys)
+    return Known(settings=settings, evidence=evidence, prior=prior, factor=factor)
+
+
+def _prior(models: "Path", job: "Submission", keys: Any) -> Any:
+    """The promoted model's word; numpy is imported only where there is a model."""
+    if not (models / "current").exists():
+        return None
+    from slurm_ext.advisor.evidence.prior import Priors, serving
+
+    return serving(models, Priors()).prior_of(job, keys)

@@ -1,0 +1,183 @@
+"""What a scrape tells: the advisor's tally, what is in memory, and what the disk says.
+
+No label names a job, a user or a script: the number of series is fixed. What cannot be had just now
+is left out, and counted.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+
+from slurm_ext.advisor.pipeline.journal import journals
+from slurm_ext.advisor.service.advisor import Advisor
+from slurm_ext.advisor.service.counters import BOUNDS_S
+from slurm_ext.core.errors import DlqueueError
+from slurm_ext.history.store.reading import connect
+from slurm_ext.history.views.self_metrics import Standing, standing_of
+
+FRESH_S = 15.0  # how long what the disk said is told again
+MOST_FILES = 20_000  # of the spool that are looked at
+BUSY_MS = 500
+log = logging.getLogger(__name__)
+
+
+class Observed:
+    """A collector of prometheus_client's; used by one thread that answers scrapes."""
+
+    def __init__(self, advisor: Advisor) -> None:
+        self._advisor = advisor
+        self._disk: list[Metric] = []
+        self._looked_s = float("-inf")
+        self._failed = 0
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: to be registered costs no look at the disk."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Every family, once a scrape."""
+        yield from self._counted()
+        yield from self._in_memory()
+        if time.monotonic() - self._looked_s >= FRESH_S:
+            self._disk, self._looked_s = self._on_disk(), time.monotonic()
+        yield from self._disk
+        what = "Looks at the history or the spool that failed"
+        yield CounterMetricFamily("dlqueue_looks_failed", what, value=self._failed)
+
+    def _counted(self) -> Iterator[Metric]:
+        tally = self._advisor.tally
+        decisions = CounterMetricFamily(
+            "dlqueue_decisions", "Submissions decided on", labels=("action", "outcome")
+        )
+        for (action, outcome), count in sorted(tally.decisions.copy().items()):
+            decisions.add_metric([action, outcome], count)
+        yield decisions
+        answers = HistogramMetricFamily(
+            "dlqueue_answer_seconds", "From a line to its answer", labels=("kind",)
+        )
+        for kind, latency in sorted(tally.answers.copy().items()):
+            answers.add_metric([kind], *_buckets(latency.counts, latency.total_s))
+        yield answers
+        yield CounterMetricFamily(
+            "dlqueue_breaker_trips", "Rests that slurmctld's Lua told of", value=tally.rests
+        )
+        yield _gauge(
+            "dlqueue_breaker_open",
+            "Whether slurmctld probably rests after an answer that came too late",
+            tally.resting,
+        )
+
+    def _in_memory(self) -> Iterator[Metric]:
+        advisor = self._advisor
+        kill_file = Path(advisor.settings["paths.kill_file"])
+        yield _gauge("dlqueue_runs", "Runs that answers rest on", len(advisor.runs))
+        yield _gauge("dlqueue_interval_factor", "By which intervals are widened", advisor.factor)
+        yield _gauge("dlqueue_killed", "Whether the kill file is there", kill_file.exists())
+        yield _gauge("dlqueue_deadline_seconds", "slurmctld's", _deadline_s(advisor))
+        named = {"mode": str(advisor.settings["site.mode"]), "model": advisor.priors.name or ""}
+        yield InfoMetricFamily("dlqueue_serving", "Mode of the site and model", value=named)
+
+    def _on_disk(self) -> list[Metric]:
+        """What lies in the state folder; a part that cannot be read is left out."""
+        state = self._advisor.settings.state_dir
+        found: list[Metric] = []
+        for look in (of_history, of_spool):
+            try:
+                found += look(state)
+            except (DlqueueError, OSError) as error:
+                self._failed += 1
+                log.debug("left out of the metrics: %s", error)
+        return found
+
+
+def of_history(state: Path) -> list[Metric]:
+    """How dlqueue stands by its ledger, and what is not in there yet. Raises HistoryError."""
+    path = state / "history.db"
+    if not path.exists():
+        return []
+    with closing(connect(path, busy_timeout_ms=BUSY_MS)) as conn:
+        standing = standing_of(conn, path)
+    waiting = sum(
+        max(0, each.stat().st_size - standing.journals.get(each.name, 0))
+        for each in journals(state / "journal")
+    )
+    return [
+        _gauge("dlqueue_set_aside_records", "Records that could not be read", standing.set_aside),
+        _gauge("dlqueue_journal_lag_bytes", "Decisions that are not in the ledger yet", waiting),
+        *_standing(standing),
+    ]
+
+
+def _standing(standing: Standing) -> Iterator[Metric]:
+    gain, beliefs = standing.gain, standing.beliefs
+    runs = GaugeMetricFamily("dlqueue_gain_runs", "Outcomes of each group", labels=("group",))
+    runs.add_metric(["changed"], gain.changed)
+    runs.add_metric(["control"], gain.control)
+    yield runs
+    if gain.ratio is not None and gain.low is not None and gain.high is not None:
+        what = "Rate of changed jobs over the control group's, 95 % interval"
+        told = GaugeMetricFamily("dlqueue_gain_ratio", what, labels=("bound",))
+        for bound, value in (("mean", gain.ratio), ("low", gain.low), ("high", gain.high)):
+            told.add_metric([bound], value)
+        yield told
+    if beliefs is None:
+        return
+    yield _gauge("dlqueue_model_outcomes", "Newest outcomes looked at", beliefs.outcomes)
+    yield _gauge("dlqueue_model_error_ratio", "Median error of predicted rates", beliefs.error)
+    yield _gauge("dlqueue_model_coverage_ratio", "Share that 90 % intervals held", beliefs.coverage)
+    if beliefs.drift is not None:
+        what = "Error of the newest quarter over that of the rest"
+        yield _gauge("dlqueue_model_drift_ratio", what, beliefs.drift)
+
+
+def of_spool(state: Path) -> list[Metric]:
+    """How long the oldest record of the spool has waited. Raises OSError."""
+    born = []
+    folder = state / "spool"
+    if folder.is_dir():
+        with os.scandir(folder) as entries:
+            for entry, _ in zip(entries, range(MOST_FILES), strict=False):
+                if entry.name.endswith(".json") and not entry.name.startswith("."):
+                    born.append(_born(entry))
+    known = [at for at in born if at is not None]
+    lag_s = max(0.0, time.time() - min(known)) if known else 0.0
+    return [
+        _gauge("dlqueue_ingest_lag_seconds", "Age of the oldest record that waits", lag_s),
+        _gauge("dlqueue_ingest_waiting_records", "Records that wait in the spool", len(known)),
+    ]
+
+
+def _born(entry: "os.DirEntry[str]") -> float | None:
+    try:
+        return entry.stat().st_mtime
+    except FileNotFoundError:
+        return None  # taken in meanwhile
+
+
+def _deadline_s(advisor: Advisor) -> float:
+    return float(advisor.settings["advisor.deadline_ms"]) / 1000
+
+
+def _gauge(name: str, what: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, what, value=value)
+
+
+def _buckets(counts: list[int], total_s: float) -> tuple[list[tuple[str, float]], float]:
+    """Cumulative, as Prometheus has them."""
+    bounds, seen = [*map(str, BOUNDS_S), "+Inf"], 0
+    buckets = []
+    for bound, count in zip(bounds, list(counts), strict=True):
+        seen += count
+        buckets.append((bound, float(seen)))
+    return buckets, total_s

@@ -1,0 +1,180 @@
+"""Keeps the advisor's memory up to date from the files of <state_dir>, beside the answering thread.
+
+Whatever is locked, damaged or absent is said once in the log, and what is known stays in use.
+"""
+
+import gc
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slurm_ext.advisor.evidence.calibrate import NEWEST, factor_of
+from slurm_ext.advisor.evidence.prior import serving
+from slurm_ext.advisor.evidence.runs import COLUMNS, LEVELS, NO_KEY, RunTable
+from slurm_ext.advisor.evidence.settings_reload import reloaded
+from slurm_ext.advisor.service.advisor import Advisor
+from slurm_ext.core.errors import DlqueueError
+from slurm_ext.history.store.reading import connect
+from slurm_ext.history.store.store import History
+from slurm_ext.history.views.columns import SERVER_COLUMNS, loader_count, loader_rows
+from slurm_ext.history.views.lookup import outcomes_of
+
+EVERY_S = 1.0
+BUSY_MS = 500  # of a locked history; the next look comes soon
+MOST_RUNS = 1_000_000  # kept in memory: the newest
+_CHUNK = 8192
+_KEYS = 1  # where the keys begin in a row of SERVER_COLUMNS, and behind them the values
+_VALUES = _KEYS + len(LEVELS)
+log = logging.getLogger(__name__)
+
+
+class Refresher(threading.Thread):
+    """Looks at history, model and settings every second."""
+
+    def __init__(self, advisor: Advisor, config: Path | None) -> None:
+        super().__init__(name="refresh", daemon=True)
+        self._advisor, self._config = advisor, config
+        self._stop_asked = threading.Event()
+        self._reload_asked = threading.Event()
+        self._last_id = 0
+        self._history: History | None = None
+        self._said: dict[str, str] = {}
+
+    def run(self) -> None:
+        """Refresh until told to stop."""
+        while not self._stop_asked.wait(EVERY_S):
+            self.refresh()
+
+    def stop(self) -> None:
+        """End soon."""
+        self._stop_asked.set()
+
+    def reload_settings(self) -> None:
+        """Read the settings file again with the next look."""
+        self._reload_asked.set()
+
+    def refresh(self) -> None:
+        """One look at everything."""
+        if self._reload_asked.is_set():
+            self._reload_asked.clear()
+            self._guarded("settings", self._settings)
+        self._guarded("history", self._runs)
+        self._guarded("model", self._model)
+        self._guarded("run times", self._run_times)
+        if self._advisor.settings["sharing.mode"] != "off":
+            self._guarded("who shares", self._sharing)
+
+    def _guarded(self, what: str, look: Callable[[], None]) -> None:
+        """One look; a failure is logged when it is new, and the next look tries again."""
+        try:
+            look()
+        except DlqueueError as error:
+            self._say(what, str(error), fault=False)
+        except Exception as error:  # of ours, or the disk's: the other looks go on, and the thread
+            self._say(what, repr(error), fault=True)
+        else:
+            self._said.pop(what, None)
+
+    def _say(self, what: str, why: str, *, fault: bool) -> None:
+        if self._said.get(what) != why:
+            log.warning("%s stays as it was: %s", what, why, exc_info=fault)
+        self._said[what] = why
+
+    def _settings(self) -> None:
+        settings, waiting = reloaded(self._config, self._advisor.settings)
+        self._advisor.settings = settings
+        log.info("settings read again from %s", settings.source)
+        if waiting:
+            log.warning("%s changed and will be used after a restart", ", ".join(waiting))
+
+    def _model(self) -> None:
+        advisor = self._advisor
+        advisor.priors = serving(advisor.settings.state_dir / "models", advisor.priors)
+
+    def _run_times(self) -> None:
+        self._advisor.run_times.look(self._advisor.settings.state_dir)
+
+    def _sharing(self) -> None:
+        self._advisor.sharing.look(self._advisor.settings.state_dir)
+
+    def _runs(self) -> None:
+        path = self._advisor.settings.state_dir / "history.db"
+        if not path.exists():
+            return
+        if self._history is not None and self._history.replaced():
+            self._forget_connection()
+            self._advisor.runs, self._last_id = RunTable(), 0
+        try:
+            if self._history is None:
+                # Not open_history: its check of versions brings 15 MiB of libraries along. Columns
+                # that are not there are a HistoryError too, until the keeper has migrated.
+                self._history = History(
+                    path, connect(path, busy_timeout_ms=BUSY_MS), BUSY_MS / 1000
+                )
+            known = self._last_id
+            self._take_new(self._history)
+            if self._last_id != known:
+                self._calibrate(self._history)
+        except DlqueueError:
+            self._forget_connection()
+            raise
+
+    def _calibrate(self, history: History) -> None:
+        """New outcomes say how far the intervals can be trusted."""
+        residuals = outcomes_of(history.conn, history.path, NEWEST)
+        self._advisor.factor = factor_of(residuals)
+
+    def _take_new(self, history: History) -> None:
+        if len(self._advisor.runs) > MOST_RUNS * 1.1:
+            self._advisor.runs, self._last_id = RunTable(), 0
+        if len(self._advisor.runs) == 0:
+            self._take_all(history)
+        else:
+            for rows in _chunks(loader_rows(history, self._last_id)):
+                self._append([rows], len(rows))
+
+    def _take_all(self, history: History) -> None:
+        """The first load: arrays of the right size, so that memory holds the runs only once."""
+        count = loader_count(history)
+        rows = islice(loader_rows(history), max(0, count - MOST_RUNS), None)
+        self._append(_chunks(rows), min(count, MOST_RUNS))
+        gc.collect()
+        gc.freeze()
+
+    def _append(self, chunks: Iterable[list[tuple[Any, ...]]], room: int) -> None:
+        values = np.empty((room, len(COLUMNS)), np.float32)
+        keys = [np.empty(room, np.int64) for _ in LEVELS]
+        filled = 0
+        for rows in chunks:
+            kept = rows[: room - filled]
+            part = slice(filled, filled + len(kept))
+            with np.errstate(over="ignore"):
+                values[part, :-1] = np.array([row[_VALUES:-1] for row in kept], np.float64)
+            values[part, -1] = [self._advisor.runs.code(row[-1]) for row in kept]
+            for level, column in enumerate(keys):
+                column[part] = [row[_KEYS + level] or NO_KEY for row in kept]
+            filled += len(kept)
+            if kept:
+                self._last_id = kept[-1][0]
+        if filled:
+            # Popped, so that the table is the only owner and can free each column in turn.
+            self._advisor.runs.extend(values[:filled], [keys.pop(0)[:filled] for _ in LEVELS])
+
+    def _forget_connection(self) -> None:
+        if self._history is not None:
+            self._history.close()
+            self._history = None
+
+
+def _chunks(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    for first in rows:
+        yield list(chain([first], islice(rows, _CHUNK - 1)))
+
+
+if SERVER_COLUMNS[_VALUES:] != COLUMNS:
+    raise ImportError("history's columns are not the advisor's")

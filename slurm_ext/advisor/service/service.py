@@ -1,0 +1,120 @@
+"""`dlqueue serve`: puts advisor, socket, refresher and keeper together, and takes them apart."""
+
+import fcntl
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from slurm_ext.advisor.pipeline.journal import Journal
+from slurm_ext.advisor.service.advisor import Advisor, refusal
+from slurm_ext.advisor.service.child_process import KeeperProcess
+from slurm_ext.advisor.service.refresh import Refresher
+from slurm_ext.advisor.service.rules_reader import RulesReader
+from slurm_ext.advisor.service.server import Server
+from slurm_ext.advisor.service.unix_socket import listener, remove
+from slurm_ext.advisor.service.warm_up import warm_up
+from slurm_ext.core.errors import AdvisorError
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.signals import signals
+
+if TYPE_CHECKING:
+    from slurm_ext.advisor.service.metrics import MetricsServer
+
+
+class Helper(Protocol):
+    """A thread beside the answering one."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """End soon."""
+
+
+SWITCH_S = 0.0005  # how long another thread may keep the answering one waiting
+log = logging.getLogger(__name__)
+
+
+def serve(settings: Settings, config: Path | None) -> None:
+    """Answer until SIGTERM or SIGINT; SIGHUP reads the settings again. Raises AdvisorError."""
+    with ExitStack() as stack:
+        stack.enter_context(_alone(settings.state_dir))
+        journal = Journal(settings.state_dir / "journal")
+        stack.callback(journal.close)
+        advisor = Advisor(settings, journal)
+        refresher = Refresher(advisor, config)
+        refresher.refresh()
+        warm_up(advisor)
+        told = stack.enter_context(signals(signal.SIGHUP))
+        keeper = KeeperProcess(config)
+        with _listening(settings) as listening:
+            helpers: list[Helper] = [keeper, refresher, RulesReader(advisor), *_metrics(advisor)]
+            for helper in helpers:
+                helper.start()
+                stack.callback(helper.stop)
+            log.info("answering at %s with %d runs", settings["paths.socket"], len(advisor.runs))
+            server = Server(listening, advisor.reply, advisor.trusted_uids, refusal)
+            _answer(server, told, (refresher.reload_settings, keeper.reload_settings))
+
+
+def _metrics(advisor: Advisor) -> list["MetricsServer"]:
+    """Where the settings want them; the library is not even imported where not."""
+    if not advisor.settings["metrics.listen"]:
+        return []
+    from slurm_ext.advisor.service.metrics import MetricsServer
+
+    return [MetricsServer(advisor)]
+
+
+@contextmanager
+def _listening(settings: Settings) -> Iterator[socket.socket]:
+    """The socket, gone as soon as nobody answers: the keeper may take seconds to end."""
+    path = Path(settings["paths.socket"])
+    with listener(path, settings["advisor.socket_mode"]) as listening:
+        made = path.lstat()
+        try:
+            yield listening
+        finally:
+            remove(path, made)
+
+
+def _answer(server: Server, told: int, reload: Iterable[Callable[[], None]]) -> None:
+    """The loop itself, with garbage collection off while somebody waits."""
+
+    def on_signal(numbers: bytes) -> bool:
+        if signal.SIGHUP in numbers:
+            for reload_settings in reload:
+                reload_settings()
+        return not {signal.SIGTERM, signal.SIGINT} & set(numbers)
+
+    sys.setswitchinterval(SWITCH_S)
+    gc.freeze()
+    gc.disable()
+    try:
+        server.run(told, on_signal)
+    finally:
+        gc.enable()
+
+
+@contextmanager
+def _alone(state_dir: Path) -> Iterator[None]:
+    """One advisor for one state folder. Raises AdvisorError."""
+    try:
+        state_dir.mkdir(parents=True, exist_ok=True)
+        lock = os.open(state_dir / "advisor.lock", os.O_RDWR | os.O_CREAT, 0o640)
+    except OSError as error:
+        raise AdvisorError(f"{state_dir} cannot be used: {error.strerror}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise AdvisorError(f"another advisor uses {state_dir}; stop it first") from None
+    finally:
+        os.close(lock)

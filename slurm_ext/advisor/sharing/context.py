@@ -1,0 +1,70 @@
+"""What is known of the cluster around a submission that may share a GPU."""
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from slurm_ext.advisor.limits.bounds import MIB
+from slurm_ext.advisor.limits.gpu_pools import Pool
+from slurm_ext.advisor.sharing.gpu_sharers import Queue, Sharer
+from slurm_ext.advisor.sharing.serving_slowdown import Taught
+from slurm_ext.core.records import Edits, Mode, Submission
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.policy.colocation.choose_pairs import SharingRules
+from slurm_ext.slurm import Allowance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What is known of the cluster, the jobs that share in it, and what sharing did to them."""
+
+    settings: Settings
+    now_s: float
+    pool: Pool | None = None  # None: not known
+    allowance: Allowance | None = None  # None: not known
+    pools: Mapping[str, Pool] = field(default_factory=dict)  # by partition, for the others' sake
+    task_prolog: bool = False
+    queue: Queue = field(default_factory=Queue)
+    recent: Sequence[Sharer] = ()  # had their answer after the queue was looked at
+    taught: Taught | None = None
+    apart: AbstractSet[frozenset[str]] = frozenset()  # solo keys of pairs that went badly
+    in_time: Callable[[], bool] = lambda: True  # slurmctld waits for the answer
+
+
+def mode_of(job: Submission, settings: Settings) -> Mode:
+    """How far sharing goes with this job: never farther than all else does."""
+    order = list(Mode)
+    modes = (settings.mode_for(job.partition, job.account), Mode(settings["sharing.mode"]))
+    return min(modes, key=order.index)
+
+
+def as_sharer(job: Submission, key: str | None, name: str, edits: Edits) -> Sharer | None:
+    """What the submission is to those that come after it; None: it has no part of a GPU."""
+    if edits.gres is None:
+        return None
+    kind, _, count = edits.gres.partition(":")
+    return Sharer(
+        job=name,
+        user=job.user_name,
+        account=job.account or "",
+        partition=job.partition or "",
+        kind=kind,
+        count=int(count),
+        key=key,
+    )
+
+
+def rules_of(settings: Settings, apart: AbstractSet[frozenset[str]] = frozenset()) -> SharingRules:
+    """The site's rules in the policy's words, and which pairs are kept apart."""
+    return SharingRules(
+        floor=settings["sharing.floor"],
+        same_user=not settings["sharing.across_users"],
+        gpu_mem_bytes=settings["sharing.gpu_mem_mib"] * MIB,
+        most_together=settings["sharing.most_together"],
+        bad_pairs=apart,
+    )
+
+
+def stale_after_s(settings: Settings) -> float:
+    """Age from which nobody knows any more who shares."""
+    return float(max(60.0, 3 * settings["advisor.reconcile_s"]))

@@ -1,0 +1,111 @@
+"""Whether a submission asks for one whole GPU, and how: what has to go for it to ask for a part.
+
+Slurm hands over each way of asking as a field of its own, in words that differ by release
+(`gres:gpu:1` up to 22.05, `gres/gpu:a100:1` and `gres/gpu=1` later), and leaves variables behind
+that have every `srun` of the job ask for the GPU again (slurm-facts 0.6, 2.1). Pure.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slurm_ext.advisor.limits.bounds import tasks_of
+from slurm_ext.core.records import Submission
+
+Item = tuple[str, str, int]  # kind, type (empty: any), count
+
+STALE = ("SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK")
+BIND = "SLURM_TRES_BIND"  # emptied, it takes a step's GPU away on 25.11: it has to be unset
+_FIELDS = ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")
+_STEP_OPTIONS = ("--gres", "--gpus", "--gpu-", "--tres", "-G")
+_OF_GPUS = (
+    ("mem_per_tres", "its memory goes by its GPU"),
+    ("ntasks_per_tres", "its tasks go by its GPU"),
+    ("tres_freq", "it sets its GPU's frequency"),
+    ("cpus_per_tres", "its CPUs go by its GPU"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeGpu:
+    """How one GPU is asked for."""
+
+    gpu_type: str = ""  # a100; empty: any
+    emptied: tuple[str, ...] = ()  # fields to clear when `gres` takes their place
+    stale: tuple[str, ...] = ()  # variables of the job to empty
+    bound: bool = False  # SLURM_TRES_BIND is set, which only the task prolog can unset
+
+
+def whole_gpu(job: Submission) -> WholeGpu | str | None:
+    """How it asks; why it cannot share; None where it wants no GPU, or a part of one already."""
+    asked = [(field, item) for field in _FIELDS for item in items(getattr(job, field))]
+    gpus = [(field, item) for field, item in asked if item[0] == "gpu"]
+    if not gpus:
+        return None
+    why = _more_than_one(job, asked, gpus) or _bound_to_it(job) or _used_by_script(job)
+    if why is not None:
+        return why
+    ((field, item),) = gpus
+    bind = ("tres_bind",) if job.tres_bind else ()
+    return WholeGpu(
+        gpu_type=item[1],
+        emptied=(*(() if field == "tres_per_node" else (field,)), *bind),
+        stale=tuple(name for name in STALE if job.env.get(name)),
+        bound=bool(job.tres_bind or job.env.get(BIND)),
+    )
+
+
+def _more_than_one(
+    job: Submission, asked: list[tuple[str, Item]], gpus: list[tuple[str, Item]]
+) -> str | None:
+    field, (_, _, count) = gpus[0]
+    if len(gpus) > 1 or count != 1:
+        return "it asks for more than one GPU"
+    if field == "tres_per_socket":
+        return "it asks for a GPU of every socket"
+    if tasks_of(job) > 1:
+        return "it has several tasks"
+    harmless = [one for one in asked if one[0] == "tres_per_task" and one[1][0] == "cpu"]
+    if len(asked) - len(harmless) > 1 or (field == "tres_per_task" and harmless):
+        return "it asks for something else beside its GPU"
+    return None
+
+
+def _bound_to_it(job: Submission) -> str | None:
+    """What goes by GPUs has Slurm reject the job that has none."""
+    for name, why in _OF_GPUS:
+        if getattr(job, name) is not None:
+            return why
+    if job.tres_bind and "per_task" not in job.tres_bind:
+        return "it binds its tasks to GPUs"
+    if "gpu" in job.env.get("SLURM_TRES_PER_TASK", ""):
+        return "its steps ask for a GPU of their own"
+    return None
+
+
+def _used_by_script(job: Submission) -> str | None:
+    """A step that asks for a GPU would fail, and so would what reads an emptied variable."""
+    script = (job.script or "").replace("\\\n", " ")
+    for line in script.splitlines():
+        if "srun" in line and not line.lstrip().startswith("#"):
+            words = line.split()
+            if any(word.startswith(_STEP_OPTIONS) for word in words):
+                return "its script asks for GPUs in srun"
+    if "SLURM_GPUS" in script.replace("SLURM_GPUS_ON_NODE", ""):
+        return "its script reads SLURM_GPUS"
+    return None
+
+
+def items(text: str | None) -> Iterator[Item]:
+    """A list of Slurm's: `gres:gpu:a100:1(S:0)`, `gres/gpu=1` and `cpu=4` alike."""
+    for item in (text or "").split(","):
+        plain = item.strip().partition("(")[0]
+        plain = plain.removeprefix("gres:").removeprefix("gres/").replace("=", ":")
+        if not plain:
+            continue
+        kind, *rest = plain.split(":")
+        number = rest.pop() if rest and _is_count(rest[-1]) else "1"
+        yield kind, ":".join(rest), int(number)
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 6

@@ -1,0 +1,87 @@
+"""Jobs that ask for a part of a GPU, waiting or running: <state_dir>/queue.json.
+
+The keeper writes it after each comparison with squeue, so that slurmctld is asked once; the
+answering process reads it when it has changed. Schema (version 1): {"v", "at_s", "jobs": [{"job",
+"user", "account", "partition", "state", "kind", "count", "key"}]}, the fields of `Sharer`; `key` is
+core/job_keys.py's solo_key, null where no submission of ours became the job.
+"""
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from slurm_ext.advisor.limits.gpu_pools import KINDS
+from slurm_ext.advisor.sharing.gpu_request import items
+from slurm_ext.core.errors import InputError
+from slurm_ext.slurm import JobInfo
+
+NAME = "queue.json"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharer:
+    """One job that has, or waits for, a part of a GPU."""
+
+    job: str
+    user: str
+    account: str = ""
+    partition: str = ""
+    state: str = "PENDING"
+    kind: str = "mps"
+    count: int = 0
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """All of them at one moment."""
+
+    at_s: float = float("-inf")  # never looked
+    jobs: tuple[Sharer, ...] = ()
+
+
+def sharers(jobs: Iterable[JobInfo]) -> list[Sharer]:
+    """Those among Slurm's jobs that did not end; their keys are not known yet."""
+    return [one for job in jobs if not job.ended for one in _asking(job)]
+
+
+def write(folder: Path, queue: Queue) -> None:
+    """Replace the file, whole at once. Raises OSError."""
+    body = {"v": VERSION, "at_s": queue.at_s, "jobs": [asdict(one) for one in queue.jobs]}
+    hidden = folder / f".{NAME}"
+    hidden.write_text(json.dumps(body, separators=(",", ":")), encoding="utf-8")
+    os.replace(hidden, folder / NAME)  # noqa: PTH105 (its Path twin is the same call)
+
+
+def read(folder: Path) -> Queue:
+    """What the keeper saw last; nothing where it has not looked. Raises InputError."""
+    path = folder / NAME
+    try:
+        body = json.loads(path.read_text(encoding="utf-8"))
+        if body["v"] != VERSION:
+            raise ValueError("another version")
+        return Queue(at_s=float(body["at_s"]), jobs=tuple(Sharer(**one) for one in body["jobs"]))
+    except FileNotFoundError:
+        return Queue()
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(str(path), f"is not a list of jobs: {error!r}") from None
+
+
+def _asking(job: JobInfo) -> Iterable[Sharer]:
+    for kind, _, count in items(job.gres):
+        if kind in KINDS:
+            yield Sharer(
+                job=str(job.job_id),
+                user=job.user_name,
+                account=job.account,
+                partition=job.partition,
+                state=job.state,
+                kind=kind,
+                count=count,
+            )
+            return

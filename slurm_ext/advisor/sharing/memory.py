@@ -1,0 +1,99 @@
+"""What the answering process remembers of those that share; the refresher replaces it whole."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from slurm_ext.advisor.limits.partition_limits import RuleBook
+from slurm_ext.advisor.sharing import gpu_sharers
+from slurm_ext.advisor.sharing.context import Around, as_sharer, stale_after_s
+from slurm_ext.advisor.sharing.decide_sharing import shared
+from slurm_ext.advisor.sharing.gpu_request import WholeGpu
+from slurm_ext.advisor.sharing.gpu_sharers import Queue
+from slurm_ext.advisor.sharing.pair_blocklist import Grudges
+from slurm_ext.advisor.sharing.serving_slowdown import Taught, serving
+from slurm_ext.advisor.sharing.terms import Shared
+from slurm_ext.core.records import Edits, Submission
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.policy.colocation.colocation_monitor import kept_apart
+
+THINKS = 0.5  # of the time that slurmctld waits, at most; the model keeps what it foretold
+SEEN_S = 3.0  # a job that was answered longer than this before a listing stands in it
+MOST_RECENT = 4096
+
+
+class SharingMemory:
+    """Who shares GPUs, and what sharing does to them."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.queue = Queue()
+        self.taught: Taught | None = None
+        self.grudges = Grudges()
+        self._recent: deque[tuple[float, gpu_sharers.Sharer]] = deque(maxlen=MOST_RECENT)
+        self._file: tuple[int, int] | None = None
+
+    def think(
+        self,
+        job: Submission,
+        whole: WholeGpu | str | None,
+        key: str | None,
+        *,
+        settings: Settings,
+        rules: RuleBook,
+        now_s: float,
+    ) -> Shared | None:
+        """The decision on one submission; None where sharing is none of its business."""
+        if whole is None or settings["sharing.mode"] == "off":
+            return None
+        self._forget(settings, now_s)
+        job = replace(job, partition=job.partition or rules.default)
+        known = rules.rules_for(job)
+        until_s = self._clock() + THINKS * settings["advisor.deadline_ms"] / 1000
+        around = Around(
+            settings=settings,
+            now_s=now_s,
+            pool=rules.pool_for(job.partition),
+            allowance=None if known is None else known.allowance,
+            pools=rules.pools,
+            task_prolog=rules.task_prolog,
+            queue=self.queue,
+            recent=[one for _, one in self._recent],
+            taught=self.taught,
+            apart=kept_apart(self.grudges.known, now_s),
+            in_time=lambda: self._clock() < until_s,
+        )
+        return shared(job, whole, key, around)
+
+    def remember(
+        self, job: Submission, key: str | None, token: str, edits: Edits, now_s: float
+    ) -> None:
+        """That the job was given a part of a GPU, until a listing shows it."""
+        one = as_sharer(job, key, token, edits)
+        if one is not None:
+            self._recent.append((now_s, one))
+
+    def look(self, folder: Path) -> None:
+        """Read model, keeper's listing, pairing's memory where new. ModelError, InputError."""
+        self._look_at_queue(folder)
+        self.taught = serving(folder / "models", self.taught)
+        self.grudges.look(folder)
+
+    def _look_at_queue(self, folder: Path) -> None:
+        try:
+            found = (folder / gpu_sharers.NAME).stat()
+        except OSError:
+            self._file, self.queue = None, Queue()
+            return
+        mark = (found.st_mtime_ns, found.st_ino)
+        if mark != self._file:
+            self.queue = gpu_sharers.read(folder)
+            self._file = mark
+
+    def _forget(self, settings: Settings, now_s: float) -> None:
+        """Drop what a listing shows by now, and what became no job at all."""
+        after_s = max(self.queue.at_s - SEEN_S, now_s - 2 * stale_after_s(settings))
+        while self._recent and self._recent[0][0] < after_s:
+            self._recent.popleft()

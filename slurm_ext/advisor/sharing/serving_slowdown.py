@@ -1,0 +1,45 @@
+"""What history taught of sharing, as the answering process holds it."""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurm_ext.advisor.sharing.gpu_names import is_model
+from slurm_ext.core.gpu_sharing import Solo
+from slurm_ext.policy.colocation.choose_pairs import Foretells
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taught:
+    """A promoted model of slowdowns, and the jobs that it knows alone."""
+
+    slowdowns: Foretells
+    solos: Mapping[str, Solo]  # by core/job_keys.py's solo_key
+    devices: AbstractSet[str] = frozenset()  # that jobs were seen together on
+    name: str = ""
+
+    def device(self, kind: str) -> str:
+        """What the model calls the GPU that Slurm calls `kind` (empty: no type)."""
+        gpus = sorted(self.devices - {"cpu"})
+        named = [device for device in gpus if kind and is_model(kind, device)]
+        if named:
+            return named[0]
+        return kind or (gpus[0] if len(gpus) == 1 else "gpu")
+
+
+def serving(models: Path, now: Taught | None) -> Taught | None:
+    """`now` where it is still the promoted model, else the promoted one. Raises ModelError."""
+    from slurm_ext.model.artifact_store import current
+    from slurm_ext.model.slowdown.artifact import FOLDER, load  # only where somebody shares
+
+    folder = current(models / FOLDER)
+    if folder is None or (now is not None and folder.name == now.name):
+        return now if folder is not None else None
+    known = load(folder)
+    return Taught(
+        slowdowns=known.slowdowns,
+        solos=known.slowdowns.solos,
+        devices=known.slowdowns.devices,
+        name=known.name,
+    )

@@ -1,0 +1,1 @@
+"""One job in other shapes: speed, run time and waiting time of each."""

@@ -1,0 +1,182 @@
+"""How a job is laid out over tasks, nodes and GPUs, and how it would be over other ones. Pure.
+
+A job that has a task for each GPU (or for each node) keeps that when its GPUs change; one task that
+starts its ranks itself (torchrun) stays one, with as many cores a GPU as before.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from slurm_ext.advisor.limits.bounds import Rules, cpus_of, per_cpu_mib, task_mem_mib
+from slurm_ext.core.errors import UsageError
+from slurm_ext.core.records import LoaderRun, Submission
+
+_UNITS = {"gpus": "job", "gres": "node", "gpus-per-node": "node", "gpus-per-task": "task"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The whole job; workers are those of each training process (rank)."""
+
+    cpus_per_task: int
+    num_workers: int
+    tasks: int = 1
+    nodes: int = 1
+    gpus: int = 0
+    gpu_type: str | None = None  # None: whichever Slurm gives
+    ranks: int = 1
+
+    @property
+    def cpus(self) -> int:
+        """CPUs of the whole job."""
+        return self.cpus_per_task * self.tasks
+
+    @property
+    def tasks_per_node(self) -> int:
+        """Tasks on the fullest node."""
+        return -(-self.tasks // self.nodes)
+
+    @property
+    def ranks_per_task(self) -> int:
+        """Training processes that share one task's cores and memory."""
+        return max(1, -(-self.ranks // self.tasks))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """How a script asks for GPUs: `--gres=gpu:a100:2,tmp:1` is gres, a100, 2 and (tmp:1,)."""
+
+    option: str = "gpus"
+    kind: str | None = None
+    count: int = 0  # of each node or task, or of the job
+    others: tuple[str, ...] = ()
+
+    def words(self, layout: Layout) -> str:
+        """The option for another layout, spelled as the script spells it."""
+        units = {"job": 1, "node": layout.nodes, "task": layout.tasks}[_UNITS[self.option]]
+        count = str(layout.gpus // units)
+        name = ("gpu",) if self.option == "gres" else ()
+        kind = (layout.gpu_type,) if layout.gpu_type else ()
+        return f"--{self.option}={','.join((*self.others, ':'.join((*name, *kind, count))))}"
+
+
+def request_of(options: Mapping[str, str | None]) -> Request | None:
+    """The script's GPUs; None where it asks for none, or in a way that cannot be varied."""
+    found = [name for name in _UNITS if _gpu_items(name, options.get(name))]
+    if "gpus-per-socket" in options or len(found) > 1:
+        return None
+    if not found:
+        return Request()
+    (name,) = found
+    items = (options[name] or "").split(",")
+    gpus = _gpu_items(name, options[name])
+    if len(gpus) > 1:
+        return None
+    kind, count = _read_item(gpus[0].removeprefix("gpu").lstrip(":"))
+    others = tuple(item for item in items if item not in gpus)
+    return Request(option=name, kind=kind, count=count, others=others)
+
+
+def written_layout(
+    job: Submission, request: Request | None, workers: int, runs: Sequence[LoaderRun]
+) -> Layout:
+    """The job as it is written; how many ranks it has, its runs say."""
+    nodes = max(1, job.min_nodes or 1)
+    tasks = job.num_tasks or (job.ntasks_per_node or 1) * nodes
+    units = {"job": 1, "node": nodes, "task": tasks}
+    gpus = 0 if request is None else request.count * units[_UNITS[request.option]]
+    layout = Layout(
+        cpus_per_task=_cpus_of(job, gpus, tasks),
+        num_workers=workers,
+        tasks=tasks,
+        nodes=nodes,
+        gpus=gpus,
+        gpu_type=None if request is None else request.kind,
+    )
+    return replace(layout, ranks=_ranks(layout, runs))
+
+
+def with_gpus(written: Layout, gpus: int, most_per_node: int | None) -> Layout:
+    """The job over another number of GPUs, with as many cores and ranks for each.
+
+    `most_per_node` None: unknown, and the nodes stay. Raises UsageError where it does not divide.
+    """
+    nodes = written.nodes
+    if most_per_node and gpus > nodes * most_per_node:
+        nodes = -(-gpus // most_per_node)
+    elif gpus < nodes:
+        nodes = 1
+    if gpus % nodes:
+        raise UsageError(f"{gpus} GPUs cannot be spread evenly over {nodes} nodes")
+    tasks = _tasks(written, gpus, nodes)
+    before = max(1, written.gpus)
+    return replace(
+        written,
+        gpus=gpus,
+        nodes=nodes,
+        tasks=tasks,
+        cpus_per_task=-(-written.cpus * gpus // (before * tasks)),
+        ranks=max(1, round(written.ranks * gpus / before)),
+    )
+
+
+def task_mem_of(
+    job: Submission, rules: Rules | None, written: Layout, layout: Layout
+) -> int | None:
+    """MiB of one task; None: not limited by the job.
+
+    As dlqueue's edits have it, memory by the CPU stays as a total, unless the GPUs change.
+    """
+    if job.mem_per_node_mib:
+        return job.mem_per_node_mib // layout.tasks_per_node
+    per_cpu = per_cpu_mib(job, rules)
+    if per_cpu is None or layout.gpus == written.gpus:
+        return task_mem_mib(job, rules)
+    return per_cpu * layout.cpus_per_task
+
+
+def _cpus_of(job: Submission, gpus: int, tasks: int) -> int:
+    """CPUs of one task, those that come with its GPUs (`gpu:4`) included."""
+    each = (job.cpus_per_tres or "").rpartition(":")[2]
+    if each.isascii() and each.isdecimal() and gpus:
+        return max(1, int(each) * gpus // tasks)
+    return cpus_of(job)
+
+
+def _tasks(written: Layout, gpus: int, nodes: int) -> int:
+    """A task a node stays that; tasks that have GPUs each keep as many each."""
+    if written.tasks == written.nodes:
+        return nodes
+    each, over = divmod(written.gpus, written.tasks)
+    if over or not each:
+        return written.tasks
+    if gpus % each:
+        raise UsageError(f"{gpus} GPUs cannot be shared by tasks of {each} GPUs each")
+    return gpus // each
+
+
+def _ranks(layout: Layout, runs: Sequence[LoaderRun]) -> int:
+    """Training processes: as many a GPU (or a task) as the newest run had; else one each."""
+    units = layout.gpus or layout.tasks
+    for run in runs:
+        seen_gpus = run.gpus * (run.nodes or 1)
+        if run.ranks and layout.gpus and seen_gpus:
+            return max(1, round(run.ranks * layout.gpus / seen_gpus))
+        if run.ranks and not layout.gpus and not seen_gpus:
+            return run.ranks
+    return units
+
+
+def _gpu_items(name: str, value: str | None) -> list[str]:
+    items = [item for item in (value or "").split(",") if item]
+    if name == "gres":
+        return [item for item in items if item.partition(":")[0] == "gpu"]
+    return items
+
+
+def _read_item(text: str) -> tuple[str | None, int]:
+    """Type and count of `a100:2`, `a100`, `2` or nothing."""
+    kind, _, count = text.partition("(")[0].rpartition(":")
+    if count.isascii() and count.isdecimal():
+        return kind or None, int(count)
+    return count or None, 1

@@ -1,0 +1,141 @@
+"""When Slurm would start each row of a what-if table: `sbatch --test-only`, some at a time."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from slurm_ext.advisor.limits.bounds import Rules
+from slurm_ext.advisor.pipeline.edits import edits_for
+from slurm_ext.advisor.what_if.layout import Layout, Request
+from slurm_ext.advisor.what_if.shapes import Machines
+from slurm_ext.core.errors import SlurmError
+from slurm_ext.core.records import Decision, Shape, Submission
+from slurm_ext.slurm import NodeInfo, SlurmClient, Start
+
+# A question takes 4 ms of slurmctld and of the user's CPU each; four hide each other's start, and
+# do not look like a storm. Where the controller is away, sbatch itself gives up after 18 s.
+AT_ONCE = 4
+DEADLINE_S = 10.0
+MAX_WHY = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """The submission that is asked about, in its written layout."""
+
+    job: Submission
+    script: str
+    written: Layout
+    request: Request | None = None
+    rules: Rules | None = None
+    options: Mapping[str, str | None] = field(default_factory=dict)  # of the script
+    machines: Machines = field(default_factory=Machines)
+
+
+def starts(
+    client: SlurmClient, question: Question, layouts: Sequence[Layout], deadline_s: float
+) -> dict[Layout, Start]:
+    """Each layout's start, refusal or the reason why neither is known; never an error.
+
+    What differs in its workers only is the same to Slurm, and asked once.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    until = time.monotonic() + deadline_s
+    submissions = {layout: submission(question, layout) for layout in layouts}
+    first = {words: layout for layout, words in reversed(submissions.items())}
+
+    def ask(words: tuple[str, ...]) -> Start:
+        layout = first[words]
+        if not question.machines.has(layout.gpu_type):
+            return Start(why="Slurm knows no GPUs by that name")
+        left_s = until - time.monotonic()
+        if left_s <= 0:
+            return Start(why=f"Slurm did not answer within {deadline_s:g} s")
+        try:
+            answer = client.start_of(words, timeout_s=left_s)
+        except SlurmError as error:
+            return Start(why=brief(error))
+        return _explained(answer, layout, question.machines)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        said = dict(zip(first, pool.map(ask, first), strict=True))
+    return {layout: said[words] for layout, words in submissions.items()}
+
+
+def submission(question: Question, layout: Layout) -> tuple[str, ...]:
+    """What follows `sbatch`: the row's options, then the script with its arguments."""
+    return (*options_for(question, layout), question.script, *question.job.argv[1:])
+
+
+def options_for(question: Question, layout: Layout) -> tuple[str, ...]:
+    """The options that turn the script into this layout; none for the written one."""
+    written, found = question.written, list[str]()
+    if "cpus-per-gpu" in question.options and layout.gpus:  # Slurm takes one of the two
+        if layout.cpus * written.gpus != written.cpus * layout.gpus:
+            found.append(f"--cpus-per-gpu={-(-layout.cpus // layout.gpus)}")
+    elif layout.cpus_per_task != written.cpus_per_task:
+        found.append(f"--cpus-per-task={layout.cpus_per_task}")
+    found += _memory(question, layout)
+    if layout.nodes != written.nodes:
+        found.append(f"--nodes={layout.nodes}")
+    if (layout.tasks, layout.nodes) != (written.tasks, written.nodes):
+        found += _tasks(question, layout)
+    where = (layout.gpus, layout.gpu_type, layout.nodes)
+    if question.request and where != (written.gpus, written.gpu_type, written.nodes):
+        found.append(question.request.words(layout))
+    return tuple(found)
+
+
+def machines_of(nodes: Sequence[NodeInfo], partition: str | None) -> Machines:
+    """The nodes that the job may go to; of no partition in particular: all."""
+    names = set((partition or "").split(",")) - {""}
+    mine = [node for node in nodes if not names or names & set(node.partitions)]
+    kinds = (key.partition(":")[2] for node in mine for key in node.gres if key[:4] == "gpu:")
+    return Machines(
+        nodes=len(mine) or None,
+        cpus=max((node.cpus for node in mine), default=None),
+        gpus=max((node.gres.get("gpu", 0) for node in mine), default=None),
+        gpu_types=tuple(dict.fromkeys(kinds)),
+    )
+
+
+def brief(error: SlurmError) -> str:
+    """A failed command in one clause: its last line is the one that says what is wrong."""
+    lines = [
+        "".join(c for c in line if c.isprintable()).strip() for line in error.said.splitlines()
+    ]
+    last = next((line for line in reversed(lines) if line), "")
+    return last[:MAX_WHY] or f"{error.command.split()[0]} failed"
+
+
+def _memory(question: Question, layout: Layout) -> list[str]:
+    """As dlqueue itself would set it (edits.py); with other GPUs, memory goes with the CPUs."""
+    if layout.gpus != question.written.gpus:
+        return []
+    before = Shape(cpus_per_task=question.written.cpus_per_task, num_workers=0)
+    after = replace(before, cpus_per_task=layout.cpus_per_task)
+    change = Decision(action="change", reason="", before=before, after=after)
+    mem_mib = edits_for(question.job, change, question.rules).min_mem_per_cpu
+    return [] if mem_mib is None else [f"--mem-per-cpu={mem_mib}"]
+
+
+def _tasks(question: Question, layout: Layout) -> list[str]:
+    per_node = "ntasks-per-node" in question.options
+    names = {"ntasks-per-node": per_node, "ntasks": "ntasks" in question.options or not per_node}
+    counts = {"ntasks-per-node": layout.tasks_per_node, "ntasks": layout.tasks}
+    return [f"--{name}={counts[name]}" for name, used in names.items() if used]
+
+
+def _explained(said: Start, layout: Layout, machines: Machines) -> Start:
+    """Slurm's `not available` with what is too much, where that is plain to see."""
+    if not said.refused or not said.refused.startswith("no node has that many"):
+        return said
+    cpus, gpus = layout.cpus_per_task * layout.tasks_per_node, -(-layout.gpus // layout.nodes)
+    if machines.nodes is not None and layout.nodes > machines.nodes:
+        return Start(refused=f"more nodes than there are ({machines.nodes})")
+    if machines.cpus is not None and cpus > machines.cpus:
+        return Start(refused=f"more CPUs than any node has ({machines.cpus})")
+    if machines.gpus is not None and gpus > machines.gpus:
+        return Start(refused=f"more GPUs than any node has ({machines.gpus})")
+    return said

@@ -1,0 +1,125 @@
+"""How long a submission will run, by the promoted model of durations and what jobs left behind.
+
+Not on the submit path: people ask (`predict`, `--what-if`). Without a promoted model nobody is told
+anything, and nothing is kept in memory.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slurm_ext.advisor.limits.bounds import cpus_of
+from slurm_ext.advisor.sharing.gpu_request import items
+from slurm_ext.core.records import Interval, Submission
+from slurm_ext.model.artifact_store import current
+
+if TYPE_CHECKING:
+    from slurm_ext.advisor.what_if.table import Row, Table
+    from slurm_ext.model.duration.job import Wanted
+    from slurm_ext.model.duration.predictor import Length, Lengths
+
+BUSY_MS = 500
+MOST_ENDED = 20_000  # jobs read at first: a second or two, in which answers share the interpreter
+MINUTE_S, MIB = 60.0, 1 << 20
+
+
+class RunTimes:
+    """What the answering process, or one command, knows of run times."""
+
+    def __init__(self) -> None:
+        self._lengths: Lengths | None = None
+        self._file: tuple[int, int] | None = None
+
+    def look(self, state_dir: Path, most: int = MOST_ENDED) -> None:
+        """Take the promoted model and the jobs that ended since; `most` at first.
+
+        Raises ModelError, HistoryError; what is known stays in use.
+        """
+        if current(state_dir / "models" / "duration") is None:
+            self._lengths = None
+            return
+        from slurm_ext.model.duration.predictor import serving  # numpy, only where there is a model
+
+        path = state_dir / "history.db"
+        found = path.stat() if path.exists() else None
+        file = None if found is None else (found.st_dev, found.st_ino)
+        known = self._lengths if file == self._file else None  # another history: from the start
+        lengths = serving(state_dir / "models", known)
+        if lengths is not None and file is not None:
+            _take(lengths, path, most)
+        self._lengths, self._file = lengths, file
+
+    def of(self, job: Submission, now_s: float, partition: str | None = None) -> "Length | None":
+        """Of a job submitted now; None without a model. `partition`: where it names none."""
+        lengths = self._lengths  # the refresher may replace it meanwhile
+        return None if lengths is None else lengths.of([wanted_of(job, now_s, partition)])[0]
+
+
+def _take(lengths: "Lengths", path: Path, most: int) -> None:
+    from slurm_ext.history.store.reading import connect
+    from slurm_ext.history.store.store import History
+    from slurm_ext.history.views.finished_jobs import (  # only where there is a model
+        ended_since,
+        newest_ended,
+    )
+
+    history = History(path, connect(path, busy_timeout_ms=BUSY_MS), BUSY_MS / 1000)
+    try:
+        new = lengths.last_id > 0
+        lengths.take(ended_since(history, lengths.last_id) if new else newest_ended(history, most))
+    finally:
+        history.close()
+
+
+def wanted_of(job: Submission, now_s: float, partition: str | None = None) -> "Wanted":
+    """The whole job as records of ended ones tell it."""
+    from slurm_ext.model.duration.job import Wanted
+
+    nodes = max(1, job.min_nodes or 1)
+    tasks = max(1, job.num_tasks or (job.ntasks_per_node or 1) * nodes)
+    per = {"tres_per_job": 1, "tres_per_node": nodes, "tres_per_task": tasks}
+    asked = ((items(getattr(job, field)), times) for field, times in per.items())
+    gpus = sum(times * count for some, times in asked for kind, _, count in some if kind == "gpu")
+    cpus = cpus_of(job) * tasks
+    mem_mib = (job.mem_per_node_mib or 0) * nodes or (job.mem_per_cpu_mib or 0) * cpus
+    return Wanted(
+        submit_s=now_s,
+        user=job.user_name or None,
+        job_name=job.name or None,
+        account=job.account,
+        partition=job.partition or partition,
+        cpus=cpus,
+        num_nodes=nodes,
+        gpus=gpus,
+        mem_bytes=mem_mib * MIB or None,
+        time_limit_s=job.time_limit_minutes and job.time_limit_minutes * MINUTE_S,
+    )
+
+
+def said(length: "Length | None") -> dict[str, Any] | None:
+    """As plain JSON values: {mean_s, low_s, high_s, runs, like: [names shared]}, or null."""
+    return None if length is None else {**asdict(length), "like": list(length.like)}
+
+
+def said_by(told: Mapping[str, Any]) -> str:
+    """`12 ended jobs of the same user, job name and gpus`, of what `said` gave."""
+    names = [name.replace("_s", "").replace("_", " ") for name in told["like"]]
+    *first, last = names or [""]
+    alike = f" of the same {', '.join(first)}{' and ' if first else ''}{last}" if names else ""
+    return f"{told['runs']} ended job{'' if told['runs'] == 1 else 's'}{alike}"
+
+
+def completed(table: "Table", told: Mapping[str, Any] | None) -> "Table":
+    """The table whose written row has the model's run time where its own runs tell none."""
+    if told is None:
+        return table
+    return replace(table, rows=tuple(_completed(row, told) for row in table.rows))
+
+
+def _completed(row: "Row", told: Mapping[str, Any]) -> "Row":
+    if "written" not in row.marks or row.run_s is not None:
+        return row
+    note = f"its run time is that of {said_by(told)}"
+    interval = Interval(told["low_s"], told["high_s"])
+    return replace(row, run_s=told["mean_s"], run_interval=interval, notes=(*row.notes, note))

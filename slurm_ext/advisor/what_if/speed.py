@@ -1,0 +1,192 @@
+"""Samples/s of a whole job at any layout, from its own runs and runs like them.
+
+One rank's throughput is the curve of model/throughput/estimate.py. Over other numbers of GPUs its
+accelerator
+ceiling changes with what gradients cost: model/scaling/model.py says how, from the runs' own
+ceilings.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log2
+from typing import TYPE_CHECKING
+
+from slurm_ext.advisor.limits.bounds import MIB
+from slurm_ext.advisor.pipeline.decide import Known, node_cores_of
+from slurm_ext.advisor.sharing.gpu_names import is_model
+from slurm_ext.advisor.what_if.layout import Layout
+from slurm_ext.core.errors import DlqueueError
+from slurm_ext.core.records import Interval, Level, Limits, LoaderRun, Prediction, Shape
+from slurm_ext.model.scaling.run_placement import measured, where
+from slurm_ext.model.throughput.bottleneck import Advice, Signs
+from slurm_ext.model.throughput.diagnosis import diagnose
+from slurm_ext.model.throughput.estimate import TWO_SIDED_90, Estimate, estimate, predicting_cores
+from slurm_ext.model.throughput.evidence_checks import unknown, usable
+
+if TYPE_CHECKING:
+    from slurm_ext.model.scaling.family import Family
+    from slurm_ext.model.scaling.multi_gpu_estimate import Joint
+
+WIDEST_RATIO = 9.0  # of an interval's ends: wider than a factor of three either way says nothing
+# Log sd for each doubling of the GPUs beyond those that runs had: how their loaders share storage,
+# nobody has seen. Of the size of model/throughput/estimate.py's doubt for each doubling of workers.
+DOUBLING_SD = 0.05
+_OWN = (Level.SCRIPT_ARGS, Level.SCRIPT, Level.USER_NAME)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """What a layout is predicted to do; samples/s of the whole job."""
+
+    samples_per_s: float
+    interval: Interval
+    bottleneck: str  # one of model/throughput/bottleneck.py
+    next: str  # what to do about it
+
+
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    """One rank at one number of GPUs: its beliefs, and how much of its step is the network's."""
+
+    believed: Estimate
+    predict: Callable[[float, int], Prediction]
+    network_share: float | None = None
+    doublings: float = 0.0  # of the GPUs that runs had
+
+
+class Speed:
+    """Asked for many layouts; each number of GPUs and each GPU model is thought about once.
+
+    `mem_mib`: what one task of a layout may use, None: not limited by the job.
+    """
+
+    def __init__(self, known: Known, mem_mib: Callable[[Layout], int | None]) -> None:
+        self._known, self._mem_mib = known, mem_mib
+        self._node_cores = node_cores_of(known.evidence)
+        self._ranks: dict[tuple[int, int, str | None], _Rank | str] = {}
+        self._told: dict[Layout, Rate | str] = {}
+        self.believed = estimate(known.evidence, known.prior)
+
+    def at(self, layout: Layout) -> Rate | str:
+        """The rate, or why it is unknown."""
+        if layout not in self._told:
+            self._told[layout] = self._at(layout)
+        return self._told[layout]
+
+    def most_workers(self, layout: Layout) -> int | None:
+        """Workers of each process that its task's memory holds; None: not known to be limited."""
+        rss = self.believed.worker_rss_bytes if self.believed else None
+        mem_mib = self._mem_mib(layout)
+        if not rss or mem_mib is None:
+            return None
+        return mem_mib * MIB // (rss * layout.ranks_per_task)
+
+    def main_cores(self) -> float:
+        """Cores that one rank's own process keeps busy while its accelerator never waits."""
+        if self.believed is None:
+            return 0.0
+        return self.believed.main_cpu_s * exp(self.believed.accel.log_mean)
+
+    def _at(self, layout: Layout) -> Rate | str:
+        key = (layout.gpus, layout.nodes, layout.gpu_type)
+        if key not in self._ranks:
+            self._ranks[key] = self._rank(layout)
+        rank = self._ranks[key]
+        if isinstance(rank, str):
+            return rank
+        told = rank.predict(self._cores(layout), layout.num_workers)
+        wider = exp(TWO_SIDED_90 * DOUBLING_SD * rank.doublings)
+        low, high = told.interval.low / wider, told.interval.high * wider
+        if not high <= WIDEST_RATIO * low:
+            return "its interval would be wider than a factor of three either way"
+        advice = self._diagnosed(rank, told.shape, layout)
+        return Rate(
+            samples_per_s=told.samples_per_s * layout.ranks,
+            interval=Interval(low * layout.ranks, high * layout.ranks, told.interval.level),
+            bottleneck=advice.word,
+            next=advice.next,
+        )
+
+    def _cores(self, layout: Layout) -> float:
+        """Cores of one rank: what Slurm gives, and what the machine really has for each."""
+        given = layout.cpus / layout.ranks
+        if self._node_cores is None:
+            return given
+        return min(given, self._node_cores * layout.nodes / layout.ranks)
+
+    def _diagnosed(self, rank: _Rank, shape: Shape, layout: Layout) -> Advice:
+        """What holds the rank back; that a node has no more cores, only Slurm can say."""
+        mem_mib = self._mem_mib(layout)
+        limits = Limits(
+            max_cpus_per_task=shape.cpus_per_task + 1,
+            node_cores=shape.cpus_per_task + 1,
+            mem_bytes=None if mem_mib is None else mem_mib * MIB // layout.ranks_per_task,
+        )
+        signs = Signs(network_share=rank.network_share)
+        return diagnose(rank.believed, shape, limits, signs=signs)
+
+    def _rank(self, layout: Layout) -> _Rank | str:
+        evidence = of_model(self._known.evidence, layout.gpu_type)
+        believed = estimate(evidence, self._known.prior if layout.gpu_type is None else None)
+        if believed is None:
+            if layout.gpu_type is not None:
+                return f"no runs like this one on {layout.gpu_type}"
+            return unknown(self._known.evidence)
+        placed = [run for run in _nearest(usable(evidence)) if where(run) is not None]
+        share, doublings = None, 0.0
+        if any(where(run) != (layout.gpus, layout.nodes) for run in placed):
+            joint = _joined(believed, placed, layout, self._known.family)
+            if isinstance(joint, str):
+                return joint
+            believed, share = joint.believed, joint.network_share
+            counts = [at[0] for at in map(where, placed) if at and at[0]]
+            doublings = min(abs(log2(layout.gpus / count)) for count in counts)
+        predict = predicting_cores(believed, factor=self._known.factor)
+        return _Rank(believed, predict, share, doublings)
+
+
+def _joined(
+    believed: Estimate, runs: Sequence[LoaderRun], layout: Layout, family: "Family | None"
+) -> "Joint | str":
+    """One rank's beliefs at this number of GPUs, or why there are none.
+
+    Without a learned family the interval is as wide as nothing but physics leaves it.
+    """
+    from slurm_ext.model.scaling.gpu_count_series import series
+    from slurm_ext.model.scaling.model import Config, fit
+    from slurm_ext.model.scaling.multi_gpu_estimate import Ranks, join
+
+    if layout.gpus == 0 or not any(run.gpus for run in runs):
+        return f"no run with {'GPUs' if layout.gpus else 'no GPU'}"
+    newest = runs[0]
+    seen = newest.ranks / (newest.nodes or 1) if newest.ranks else None
+    points = [one for one in map(measured, runs) if one is not None]
+    prior = family.prior(model="", cluster=newest.gpu_model or "") if family else None
+    here = Config(gpus=layout.gpus, nodes=layout.nodes, local_batch=newest.batch_size)
+    try:
+        return join(
+            believed,
+            series(points, here) or fit(points, prior),
+            here,
+            ranks=Ranks(of_job=layout.ranks, on_node=layout.ranks / layout.nodes),
+            seen_on_node=seen,
+        )
+    except DlqueueError as error:
+        return str(error)
+
+
+def of_model(
+    evidence: Mapping[Level, Sequence[LoaderRun]], kind: str | None
+) -> dict[Level, list[LoaderRun]]:
+    """The runs on GPUs of one kind (`a100`, or the driver's whole name); None: all of them."""
+    found = {
+        level: [run for run in runs if kind is None or is_model(kind, run.gpu_model)]
+        for level, runs in evidence.items()
+    }
+    return {level: runs for level, runs in found.items() if runs}
+
+
+def _nearest(evidence: Mapping[Level, Sequence[LoaderRun]]) -> Sequence[LoaderRun]:
+    """This training's own runs, newest first; where there are none, those of its kind."""
+    own = dict.fromkeys(run for level in _OWN for run in evidence.get(level, ()))
+    return list(own) or list(evidence.get(Level.KIND, ()))

@@ -1,0 +1,201 @@
+"""A job in other shapes: how fast each would be, and which one to take. Pure.
+
+`draft` chooses the shapes, the caller asks Slurm when each would start, `judged` says which one is
+recommended: never one that Slurm refuses, whose workers its memory does not hold, or whose GPUs
+would be left without the cores that their processes need. It is what the policy would choose if
+it might change the CPUs that the user wrote; GPUs are never advised.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from slurm_ext.advisor.pipeline.decide import Known, Thought, think, usual_workers
+from slurm_ext.advisor.what_if.layout import Layout, Request, task_mem_of, written_layout
+from slurm_ext.advisor.what_if.run_length import Work, work_of
+from slurm_ext.advisor.what_if.shapes import Axes, Machines, Shapes, size
+from slurm_ext.advisor.what_if.speed import Rate, Speed
+from slurm_ext.core.errors import UsageError
+from slurm_ext.core.records import Decision, Interval, Level, Submission
+from slurm_ext.model.throughput.evidence_checks import usable
+from slurm_ext.slurm.records import Start
+
+MARKS = ("written", "recommended", "knee", "maximum")  # as a row shows them
+MOST_ROWS = 12  # unless axes were chosen: a table to be read at a glance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One shape; None is unknown, for the reason beside it."""
+
+    layout: Layout
+    marks: tuple[str, ...] = ()  # of MARKS
+    rate: Rate | None = None
+    rate_why: str = ""
+    run_s: float | None = None
+    run_interval: Interval | None = None
+    run_why: str = ""
+    start: Start = field(default_factory=Start)
+    wait_s: float | None = None
+    fault: str | None = None  # why it is never recommended
+    notes: tuple[str, ...] = ()
+
+    @property
+    def result_s(self) -> float | None:
+        """Seconds from now to the result: in the queue, and running."""
+        return None if self.run_s is None or self.wait_s is None else self.wait_s + self.run_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Every row, what they rest on, and what was left out."""
+
+    job: Submission
+    known: Known
+    thought: Thought  # of the submission as the site's settings have it
+    advice: Decision | None  # of the policy, free to choose; None: it does not know such jobs
+    speed: Speed
+    written: Layout
+    rows: tuple[Row, ...]
+    work: Work | None
+    work_why: str
+    left_out: tuple[tuple[Layout, str], ...] = ()
+    not_believed: int = 0  # runs whose numbers cannot be true
+
+
+def draft(
+    job: Submission, known: Known, request: Request | None, axes: Axes, machines: Machines
+) -> Table:
+    """The rows without their waits. Raises UsageError where the axes cannot be."""
+    if request is None and (axes.gpus or axes.gpu_types):
+        raise UsageError("the script asks for GPUs in a way that cannot be varied: try --gpus=N")
+    near = [level for level in Level if level is not Level.CLUSTER]
+    evidence = usable(known.evidence)
+    runs = [run for level in near for run in evidence.get(level, ())]
+    written = written_layout(job, request, usual_workers(known.evidence), runs)
+    thought = think(job, known)
+    speed = Speed(known, partial(task_mem_of, job, known.rules, written))
+    shapes = Shapes(job, known, written, speed, machines)
+    advice = _advice(job, known, written)
+    marks, left_out = _chosen(shapes, advice, written, axes, known=speed.believed is not None)
+    work, work_why = work_of(evidence)
+    table = Table(
+        job=job,
+        known=known,
+        thought=thought,
+        advice=advice,
+        speed=speed,
+        written=written,
+        rows=(),
+        work=work,
+        work_why=work_why,
+        left_out=tuple(left_out),
+        not_believed=max(
+            (len(runs) - len(evidence[level]) for level, runs in known.evidence.items()), default=0
+        ),
+    )
+    layouts = sorted(marks, key=size)
+    rows = (_row(table, one, tuple(marks[one]), shapes.fault(one)) for one in layouts)
+    return replace(table, rows=tuple(rows))
+
+
+def judged(table: Table, starts: Mapping[Layout, Start], now_s: float) -> Table:
+    """The table with what Slurm said of each row, and the recommended one marked."""
+    rows = [_started(row, starts.get(row.layout), now_s) for row in table.rows]
+    chosen = _recommended(table, [row for row in rows if _may_be(table, row)])
+    return replace(
+        table,
+        rows=tuple(
+            replace(row, marks=tuple(m for m in MARKS if m in (*row.marks, "recommended")))
+            if row is chosen
+            else row
+            for row in rows
+        ),
+    )
+
+
+def _advice(job: Submission, known: Known, written: Layout) -> Decision | None:
+    """The policy's choice, CPUs included; it knows jobs of one rank a task, by known rules."""
+    if known.rules is None or written.ranks_per_task > 1:
+        return None
+    settings = known.settings
+    free = replace(settings, values={**settings.values, "policy.change_explicit": "any"})
+    return think(job, replace(known, settings=free)).decision
+
+
+def _chosen(
+    shapes: Shapes, advice: Decision | None, written: Layout, axes: Axes, *, known: bool
+) -> tuple[dict[Layout, list[str]], list[tuple[Layout, str]]]:
+    """Layouts with their marks, and those that may not be with the reason."""
+    marks: dict[Layout, list[str]] = {written: ["written"]}
+    left_out: list[tuple[Layout, str]] = []
+    base = written
+    for layout, mark in shapes.special(advice):
+        marks.setdefault(layout, []).extend([mark] if mark else [])
+        base = base if mark else layout
+    around = shapes.around(base) if known else ()
+    for layout in shapes.chosen(axes, base) if axes else around:
+        fault = None if layout in marks else shapes.fault(layout)
+        if fault is not None:
+            left_out.append((layout, fault))
+        elif axes or len(marks) < MOST_ROWS:
+            marks.setdefault(layout, [])
+    return marks, left_out if axes else []
+
+
+def _row(table: Table, layout: Layout, marks: tuple[str, ...], fault: str | None) -> Row:
+    rate = table.speed.at(layout)
+    if isinstance(rate, str):
+        return Row(layout=layout, marks=marks, fault=fault, rate_why=rate, run_why=rate)
+    row = Row(layout=layout, marks=marks, fault=fault, rate=rate, run_why=table.work_why)
+    if table.work is None:
+        return row
+    run_s, interval = table.work.run_s(rate.samples_per_s, rate.interval)
+    limit = table.job.time_limit_minutes
+    over = limit is not None and run_s > limit * 60
+    notes = ("longer than its time limit",) if over else ()
+    return replace(row, run_s=run_s, run_interval=interval, notes=notes)
+
+
+def _started(row: Row, start: Start | None, now_s: float) -> Row:
+    if start is None:
+        return row
+    wait_s = None if start.start_s is None else max(0.0, start.start_s - now_s)
+    return replace(row, start=start, wait_s=wait_s)
+
+
+def _may_be(table: Table, row: Row) -> bool:
+    """Whether a row may be recommended at all."""
+    here, written = row.layout, table.written
+    same = (here.gpus, here.nodes, here.gpu_type) == (
+        written.gpus,
+        written.nodes,
+        written.gpu_type,
+    )
+    return same and row.rate is not None and not row.fault and not row.start.refused
+
+
+def _recommended(table: Table, rows: Sequence[Row]) -> Row | None:
+    """What the policy chose; else the smallest row that is fast enough, or the written one."""
+    if table.advice is not None and table.advice.predicted_after is not None:
+        after = (table.advice.after.cpus_per_task, table.advice.after.num_workers)
+        for row in rows:
+            if (row.layout.cpus_per_task, row.layout.num_workers) == after:
+                return row
+    settings = table.known.settings
+    enough = settings["policy.target"] * max((_low(row) for row in rows), default=0.0)
+    good = [row for row in rows if _low(row) >= enough]
+    frugal = min(good, key=lambda row: size(row.layout), default=None)
+    written = next((row for row in rows if row.layout == table.written), None)
+    if frugal is None or written is None or written.layout.cpus > frugal.layout.cpus:
+        return frugal
+    worth = _speed(frugal) >= (1 + settings["policy.min_gain"]) * _speed(written)
+    return frugal if worth else written
+
+
+def _low(row: Row) -> float:
+    return row.rate.interval.low if row.rate else 0.0
+
+
+def _speed(row: Row) -> float:
+    return row.rate.samples_per_s if row.rate else 0.0

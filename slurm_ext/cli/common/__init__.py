@@ -1,0 +1,1 @@
+"""What commands share: argument types, output, streams, parsers."""

@@ -1,0 +1,1 @@
+"""`dlqueue control`: the allocator and the cluster's loops."""

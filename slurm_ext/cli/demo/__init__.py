@@ -1,0 +1,1 @@
+"""`dlqueue demo`: the whole loop on a private Slurm."""

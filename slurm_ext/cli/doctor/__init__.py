@@ -1,0 +1,1 @@
+"""`dlqueue doctor`: one file for each part of the machine that is checked."""

@@ -1,0 +1,94 @@
+"""What `doctor` asks of rights, clocks and counters, and of what `dlqueue install` left."""
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding, judged
+from slurm_ext.core.errors import DlqueueError
+from slurm_ext.core.settings.document import DEFAULT_PATH, Settings
+
+NEAR_S, MUNGE_S = 5.0, 300.0  # munge refuses a credential that is older, or of the future
+_AS_OF = "Configuration data as of "
+_READ = ("dlqueue.toml", "node.json", "hooks", "hooks/*", "lua", "lua/*", "install")
+_GPU = Path("/dev/nvidiactl")
+
+
+def folder_of(settings: Settings) -> Path:
+    """Where dlqueue.toml lies."""
+    path = DEFAULT_PATH if settings.source == "defaults" else Path(settings.source)
+    return path.absolute().parent
+
+
+def permissions(settings: Settings) -> Iterator[Finding]:
+    """Root and slurmctld run what lies there: nobody else may write it."""
+    folder = folder_of(settings)
+    files = [folder, *(path for name in _READ for path in sorted(folder.glob(name)))]
+    if not folder.is_dir():
+        yield Finding("permissions", OK, f"{folder} is not there: nothing is installed here")
+        return
+    open_to_others = [str(path) for path in files if path.exists() and not _safe(path.stat())]
+    seen = ", ".join(open_to_others[:3]) or str(folder)
+    advice = "others can change what root runs: chown root, chmod go-w"
+    yield judged("permissions", not open_to_others, seen, advice, FAIL)
+
+
+def _safe(found: os.stat_result) -> bool:
+    by_group = found.st_mode & stat.S_IWGRP and found.st_gid not in (0, os.getegid())
+    ours = found.st_uid in (0, os.geteuid())
+    return ours and not by_group and not found.st_mode & stat.S_IWOTH
+
+
+def clock(config: Mapping[str, str], now_s: float) -> Iterator[Finding]:
+    """How far this clock is from slurmctld's, which it tells to the second."""
+    told = next((key[len(_AS_OF) :] for key in config if key.startswith(_AS_OF)), None)
+    try:
+        then_s = time.mktime(time.strptime(told or "", "%Y-%m-%dT%H:%M:%S"))
+    except (ValueError, OverflowError):
+        return
+    off_s = abs(now_s - then_s)
+    seen = f"{off_s:.0f} s from slurmctld's"
+    advice = "run an NTP service on both: munge refuses credentials from 300 s on"
+    bad = FAIL if off_s >= MUNGE_S else WARN
+    yield judged("clock", off_s <= NEAR_S, seen, advice, bad)
+
+
+def counters(found: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Of the sources that a node counts by, those that a site can do something about."""
+    known = {each["name"]: each for each in found}
+    perf, nvml = known.get("perf events"), known.get("NVML")
+    if perf is not None:
+        advice = "hardware counters stay empty; `dlqueue doctor` says why below"
+        yield judged("perf access", bool(perf["counts"]), perf["counts"] or perf["why"], advice)
+    if nvml is None or not _GPU.exists():
+        yield Finding("NVML", OK, "no NVIDIA GPU here")
+        return
+    advice = "GPUs are not counted: pip install nvidia-ml-py for node.python"
+    yield judged("NVML", bool(nvml["counts"]), nvml["counts"] or nvml["why"], advice)
+
+
+def installed(settings: Settings) -> Iterator[Finding]:
+    """Whether the files are what `dlqueue install` would make of the settings today."""
+    from slurm_ext.install.backups import folder_of as kept_in
+    from slurm_ext.install.backups import load
+    from slurm_ext.install.plan import make_plan
+    from slurm_ext.install.site_files import Place
+
+    etc = folder_of(settings)
+    place = Place(Path("/"), etc, Path("/etc/slurm/slurm.conf"))
+    if not os.access(kept_in(place), os.R_OK | os.X_OK):
+        return  # not by `dlqueue install`, or not for this user to see
+    try:
+        kept = load(place)
+        place = Place(
+            Path("/"), etc, kept.slurm_conf or place.slurm_conf, kept.units or place.units
+        )
+        stale = [str(change.path) for change in make_plan(kept.steps, place, place.read, kept).real]
+    except DlqueueError as error:
+        yield Finding("installed", WARN, str(error), "see the message; then `dlqueue install`")
+        return
+    seen = f"out of date: {', '.join(stale[:3])}" if stale else ", ".join(sorted(kept.steps))
+    yield judged("installed", not stale, seen, "`dlqueue install --dry-run` shows it")

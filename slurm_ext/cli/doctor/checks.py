@@ -1,0 +1,42 @@
+"""All that `doctor` looks at, in the order of installation."""
+
+import shutil
+import sys
+from collections.abc import Iterator
+
+from slurm_ext.cli.doctor.access import installed, permissions
+from slurm_ext.cli.doctor.finding import OK, Check, Finding, present
+from slurm_ext.cli.doctor.loops import loops
+from slurm_ext.cli.doctor.mps import mps
+from slurm_ext.cli.doctor.node import node
+from slurm_ext.cli.doctor.selinux import labels
+from slurm_ext.cli.doctor.slurm import slurm
+from slurm_ext.cli.doctor.state import advisor, state
+from slurm_ext.core.settings.document import Settings
+
+
+def examine(settings: Settings) -> list[Finding]:
+    """Every finding of every check."""
+    return [finding for check in CHECKS for finding in check(settings)]
+
+
+def python(_: Settings) -> Iterator[Finding]:
+    """The interpreter and the optional libraries."""
+    from importlib.util import find_spec
+
+    yield Finding("python", OK, sys.version.split()[0])
+    torch = "installed" if find_spec("torch") else None
+    yield present("torch", torch, "`dlqueue train` needs: pip install dlqueue[train]")
+
+
+def slurm_commands(settings: Settings) -> Iterator[Finding]:
+    """The commands that the advisor and the epilog call."""
+    for name in ("sbatch", "squeue", "scontrol", "sinfo"):
+        found = shutil.which(name, path=settings["paths.slurm_bin"] or None)
+        yield present(name, found, "install Slurm's client commands, or set paths.slurm_bin")
+
+
+CHECKS: tuple[Check, ...] = (
+    *(python, slurm_commands, installed, permissions, labels),
+    *(slurm, state, advisor, loops, node, mps),
+)

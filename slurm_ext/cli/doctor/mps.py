@@ -1,0 +1,63 @@
+"""What `doctor` asks of a node whose jobs are to have NVIDIA MPS; silent where mps.mode is off."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding, judged, output, present
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.node.mps.daemon import SMI_FIELDS, read_card
+from slurm_ext.node.mps.processes import Process, all_of_them
+from slurm_ext.node.mps.registry import FOLDER
+from slurm_ext.node.mps.rules import LONGEST_NAME, LONGEST_SOCKET
+
+LONGEST_PLACE = "/012345678901-4294967295/999/pipe"  # a GPU and user, see `node.mps_places`
+
+
+def mps(settings: Settings) -> Iterator[Finding]:
+    """The programs, the GPUs' modes, room for sockets' names, and other tools' daemons."""
+    if settings["mps.mode"] == "off":
+        return
+    control = Path(settings["mps.control"])
+    found = control if os.access(control, os.X_OK) else None
+    advice = f"{control} comes with NVIDIA's driver; set mps.control where it is elsewhere"
+    yield present("mps.control", found, advice, FAIL)
+    yield from _cards(control.with_name("nvidia-smi"))
+    root = f"{settings['node.spool_dir']}/{FOLDER}"
+    yield _room(root)
+    yield _others(root, all_of_them())
+
+
+def _cards(smi: Path) -> Iterator[Finding]:
+    query = [str(smi), f"--query-gpu={SMI_FIELDS}", "--format=csv,noheader,nounits"]
+    said = output(query, {}) if os.access(smi, os.X_OK) else None
+    if said is None:
+        advice = "without it no UUID is known, and only a node's GPU 0 can have MPS"
+        yield Finding("mps.gpus", WARN, f"{smi} does not answer", advice)
+        return
+    for index, card in enumerate(map(read_card, said.splitlines())):
+        seen = f"{card.uuid}, compute mode {card.mode}" + (", MIG on" if card.mig else "")
+        usable = not card.mig and card.mode.lower() != "prohibited"
+        advice = "no MPS on it: turn MIG off, or `nvidia-smi --compute-mode=DEFAULT`"
+        yield judged(f"mps.gpu {index}", usable, seen, advice)
+
+
+def _room(root: str) -> Finding:
+    longest = len((root + LONGEST_PLACE + LONGEST_NAME).encode())
+    seen = f"{longest} bytes in the longest socket's name"
+    advice = f"at most {LONGEST_SOCKET} are possible: shorten node.spool_dir"
+    return judged("mps.sockets", longest <= LONGEST_SOCKET, seen, advice, FAIL)
+
+
+def _others(root: str, running: list[Process]) -> Finding:
+    """A daemon on all GPUs, say, that a boot script or an older prolog starts."""
+    ours = [each for each in running if each.pipe and each.pipe.startswith(root + "/")]
+    foreign = [each for each in running if each not in ours and not each.server]
+    seen = f"{len([each for each in ours if not each.server])} of dlqueue's"
+    if not foreign:
+        return Finding("mps.daemons", OK, seen)
+    told = ", ".join(
+        f"pid {each.pid} of uid {each.uid} on GPUs {each.devices or 'all'}" for each in foreign
+    )
+    advice = "jobs on these GPUs get no MPS of dlqueue's; stop what starts them, or leave it so"
+    return Finding("mps.daemons", WARN, f"{seen}; others: {told}", advice)

@@ -1,0 +1,60 @@
+"""`dlqueue doctor --nagios`: one line that says all, and the exit status of a Nagios plugin.
+
+0 ok, 1 warning, 2 critical, 3 unknown (Monitoring Plugins Development Guidelines).
+"""
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding
+
+WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+UNKNOWN = 3
+_STATES = {OK: 0, WARN: 1, FAIL: 2}
+_MOST_NAMED = 5
+
+
+def run(args: argparse.Namespace, look: Callable[[argparse.Namespace], list[Finding]]) -> int:
+    """Print what `look` finds; whatever stops it is "unknown", told in one line."""
+    try:
+        findings = look(args)
+    except Exception as error:  # a plugin that ends by a traceback tells nothing
+        print(f"DLQUEUE UNKNOWN - {_plain(str(error) or type(error).__name__)}")
+        return UNKNOWN
+    state = state_of(findings)
+    if args.json:
+        told = [asdict(finding) for finding in findings]
+        print(json.dumps({"state": WORDS[state].lower(), "findings": told}))
+        return state
+    print(summary(findings))
+    for each in sorted(findings, key=lambda one: -_STATES[one.status]):
+        if each.status != OK:
+            word = WORDS[_STATES[each.status]]
+            print(_plain(f"{word}: {each.name}: {each.seen}; {each.advice}"))
+    return state
+
+
+def state_of(findings: Sequence[Finding]) -> int:
+    """The worst of them."""
+    return max((_STATES[each.status] for each in findings), default=UNKNOWN)
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """Status, the worst by name, and counts as performance data."""
+    state = state_of(findings)
+    worst = [each.name for each in findings if state and _STATES[each.status] == state]
+    named = ", ".join(worst[:_MOST_NAMED]) + (", ..." if len(worst) > _MOST_NAMED else "")
+    counts = {
+        word: sum(each.status == status for each in findings)
+        for word, status in (("ok", OK), ("warning", WARN), ("critical", FAIL))
+    }
+    data = " ".join(f"{word}={count}" for word, count in counts.items())
+    told = named or f"{counts['ok']} checks"
+    return f"DLQUEUE {WORDS[state]} - {_plain(told)} | {data}"
+
+
+def _plain(text: str) -> str:
+    """One line without the bar, behind which Nagios expects figures."""
+    return " ".join(text.replace("|", "/").split())

@@ -1,0 +1,96 @@
+"""What `doctor` asks of a compute node: what the hooks need, and what they could not deliver."""
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding, judged, output, present
+from slurm_ext.core.settings.document import DEFAULT_PATH, Settings
+from slurm_ext.core.settings.render import render_node_config
+
+PATIENCE_S = 60.0  # a record younger than this is on its way
+
+
+def node(settings: Settings) -> Iterator[Finding]:
+    """All of it; on a machine that is no node it does no harm to look."""
+    python = settings["node.python"]
+    advice = "install python3 (3.9 or newer) or set node.python"
+    yield present("node.python", python if Path(python).exists() else None, advice)
+    yield _rendered(settings)
+    yield _cgroup()
+    yield from _control(settings)
+    pressure = Path("/proc/pressure/cpu").exists()
+    seen = "/proc/pressure" if pressure else "absent"
+    yield judged("pressure", pressure, seen, "boot with psi=1 to see stalls")
+    yield from _spool(Path(settings["node.spool_dir"]))
+    if settings["node.transport"] == "stream":
+        yield _munge(settings)
+
+
+def _rendered(settings: Settings) -> Finding:
+    """node.json stands beside dlqueue.toml; the hooks read nothing else."""
+    path = (DEFAULT_PATH if settings.source == "defaults" else Path(settings.source)).with_name(
+        "node.json"
+    )
+    if not path.exists():
+        return Finding("node.json", OK, f"{path} is not there: nothing is measured here")
+    current = path.read_text(encoding="utf-8", errors="replace") == render_node_config(settings)
+    seen = path if current else f"{path} is not what dlqueue.toml says"
+    return judged("node.json", current, seen, "`dlqueue config --write FOLDER`, then on every node")
+
+
+def _cgroup() -> Finding:
+    if not Path("/sys/fs/cgroup").is_dir():
+        return Finding("cgroup", WARN, "none", "counters come from /proc instead")
+    second = Path("/sys/fs/cgroup/cgroup.controllers").exists()
+    return Finding("cgroup", OK, "v2" if second else "v1")
+
+
+def _control(settings: Settings) -> Iterator[Finding]:
+    """By which means `dlqueue control` could move CPUs here; silent where it is off."""
+    if settings["control.mode"] == "off":
+        return
+    from slurm_ext.control.allocator.node_capabilities import of_node
+
+    found = of_node()
+    yield Finding("control", OK, ", ".join(found))
+    enough = settings["control.grain_cores"] == 1 or "quota" in found
+    advice = "no CPU quotas here: set control.grain_cores = 1.0"
+    yield judged("control.grain_cores", enough, settings["control.grain_cores"], advice, FAIL)
+
+
+def _spool(folder: Path) -> Iterator[Finding]:
+    """Root's, so that nobody plants records, and without old ones that wait."""
+    try:
+        found = folder.stat()
+    except FileNotFoundError:
+        yield Finding("spool_dir", OK, f"{folder} is not there: the first prolog makes it")
+        return
+    safe = found.st_uid in (0, os.geteuid()) and not found.st_mode & 0o022
+    seen = f"{folder}, uid {found.st_uid}, mode {found.st_mode & 0o7777:o}"
+    advice = "users can meddle with records: chown root, chmod 711"
+    yield judged("spool_dir", safe, seen, advice, FAIL)
+    try:
+        yield _waiting(folder / "out", folder / "hooks.log")
+    except PermissionError:
+        yield Finding("undelivered", OK, "only root can see")
+
+
+def _waiting(out: Path, log: Path) -> Finding:
+    born = [path.stat().st_mtime for path in out.glob("*.json")] if os.access(out, os.R_OK) else []
+    late = [time_s for time_s in born if time.time() - time_s > PATIENCE_S]
+    if not late:
+        return Finding("undelivered", OK, f"{len(born)} on their way" if born else "none")
+    minutes = (time.time() - min(late)) / 60
+    seen = f"{len(late)} records, the oldest for {minutes:.0f} min"
+    return Finding("undelivered", WARN, seen, f"{log} says why; nothing is lost meanwhile")
+
+
+def _munge(settings: Settings) -> Finding:
+    where = settings["node.munge_socket"]
+    option = ["-S", where] if where else []
+    credential = output(["munge", "-n", *option], {}) if shutil.which("munge") else None
+    advice = 'install munge and start munged on this node, or use node.transport = "folder"'
+    return present("munge", "answers" if credential else None, advice, FAIL)

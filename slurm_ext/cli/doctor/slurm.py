@@ -1,0 +1,146 @@
+"""What `doctor` asks of Slurm: whether slurmctld and the nodes were told of dlqueue, and how."""
+
+import re
+import shutil
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from glob import glob
+from pathlib import Path
+
+from slurm_ext.cli.doctor.access import clock
+from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding, judged, output
+from slurm_ext.cli.doctor.lua import lua_files, lua_libraries
+from slurm_ext.cli.doctor.sharing import sharing
+from slurm_ext.core.settings.document import Settings
+
+HOOKS = ("Prolog", "Epilog", "TaskProlog")
+_MAY_KILL = ("Epilog", "Prolog", "TaskEpilog", "EpilogSlurmctld")
+_BEHIND = re.compile(r'^exec (/\S+) "\$@"$', re.MULTILINE)  # as our launcher calls a site's script
+_FOREVER = 65534  # Slurm's word for "not set"
+_BY_USER = re.compile(r"^[^#\n]*\b(?:pkill|killall|skill|slay)\b[^\n]*\s-{1,2}[uU]", re.MULTILINE)
+
+
+def slurm(settings: Settings) -> Iterator[Finding]:
+    """Everything that the running slurmctld tells; without one, only what lies on the disk."""
+    config = _config(settings)
+    yield from lua_libraries((config or {}).get("PluginDir", ""))
+    if config is None:
+        advice = "`scontrol show config` says why; start slurmctld, or set paths.slurm_conf"
+        yield Finding("slurmctld", WARN, "not reached", advice)
+        return
+    yield Finding("slurmctld", OK, config.get("SLURM_VERSION", "unknown version"))
+    yield from clock(config, time.time())
+    yield from _submit(settings, config)
+    for key in HOOKS:
+        yield _hook(config, key)
+    yield _prolog_flags(config)
+    yield from _kills(config)
+    yield from _patience(settings, config)
+    yield from _rest(settings, config)
+    yield from sharing(settings, config)
+
+
+def _submit(settings: Settings, config: Mapping[str, str]) -> Iterator[Finding]:
+    """The plugin, and on the controller the files that it needs: slurmctld says nothing of them."""
+    plugins = config.get("JobSubmitPlugins", "(null)")
+    named = "lua" in plugins.split(",")
+    yield judged(
+        "JobSubmitPlugins", named, plugins, "`dlqueue install submit` adds lua (INSTALL.md, 4)"
+    )
+    if named and _is_controller(config):
+        yield from lua_files(settings, Path(config.get("SLURM_CONF", "/etc/slurm/slurm.conf")))
+
+
+def _hook(config: Mapping[str, str], key: str) -> Finding:
+    scripts = _values(config, key)
+    ours = any("dlqueue" in script + _text(script) for script in scripts)
+    seen = ", ".join(scripts) or "(null)"
+    return judged(key, ours, seen, f"`dlqueue install hooks` joins ours to {key} (INSTALL.md, 3)")
+
+
+def _prolog_flags(config: Mapping[str, str]) -> Finding:
+    flags = config.get("PrologFlags", "(null)")
+    early = {"alloc", "contain"} & set(flags.lower().split(","))
+    advice = "add Alloc: without it the prolog runs only with a node's first step"
+    return judged("PrologFlags", bool(early), flags, advice)
+
+
+def _kills(config: Mapping[str, str]) -> Iterator[Finding]:
+    """Scripts that end every process of a user, by themselves or behind our launcher."""
+    advice = (
+        "it ends the user's other jobs on the node too; leave the killing to"
+        " ProctrackType=proctrack/cgroup"
+    )
+    for key in _MAY_KILL:
+        named = _values(config, key)
+        behind = [script for each in named for script in _BEHIND.findall(_text(each))]
+        for script in (*named, *behind):
+            if found := _BY_USER.search(_text(script)):
+                yield Finding(f"{key} kills", WARN, f"{script}: {found[0].strip()}", advice)
+
+
+def _patience(settings: Settings, config: Mapping[str, str]) -> Iterator[Finding]:
+    """Slurm kills a prolog or epilog after its timeout, and drains the node."""
+    for hook, budget in (("Prolog", "node.prolog_budget_s"), ("Epilog", "node.epilog_budget_s")):
+        for key in (f"{hook}Timeout", "PrologEpilogTimeout"):
+            number = re.match(r"\d+", config.get(key, ""))
+            if number and 0 < int(number[0]) < _FOREVER:
+                enough = int(number[0]) > settings[budget] + 1
+                advice = f"make it longer than {budget} ({settings[budget]:g} s) and a second"
+                yield judged(f"{key}, {hook}", enough, config[key], advice, FAIL)
+
+
+def _rest(settings: Settings, config: Mapping[str, str]) -> Iterator[Finding]:
+    gres = config.get("GresTypes", "(null)")
+    both = {"mps", "shard"} <= set(gres.split(","))
+    advice = "choose mps or shard: with both, Slurm sets no CUDA_VISIBLE_DEVICES"
+    yield judged("GresTypes", not both, gres, advice, FAIL)
+    yield Finding("AccountingStorageEnforce", OK, config.get("AccountingStorageEnforce", "none"))
+    age, every_s = config.get("MinJobAge", ""), settings["advisor.reconcile_s"]
+    long_enough = not age[:1].isdecimal() or int(age.split()[0]) > every_s
+    advice = f"make it longer than advisor.reconcile_s ({every_s:g} s), or ended jobs are missed"
+    yield judged("MinJobAge", long_enough, age or "unknown", advice)
+    yield from _trusted(settings, config)
+
+
+def _trusted(settings: Settings, config: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether the advisor would believe slurmctld: as root, as its own user, or as named."""
+    user = re.fullmatch(r".*\((\d+)\)", config.get("SlurmUser", ""))
+    path = Path(settings["paths.socket"])
+    if user and path.exists():
+        trusted = {0, path.stat().st_uid, *settings["advisor.trusted_uids"]}
+        advice = "add its uid to advisor.trusted_uids, or every submission is refused advice"
+        yield judged("SlurmUser", int(user[1]) in trusted, config["SlurmUser"], advice, FAIL)
+
+
+def _values(config: Mapping[str, str], key: str) -> list[str]:
+    """A setting's scripts: patterns expanded; `Prolog[0]` and so on of later releases, too."""
+    named = [v for k, v in config.items() if k == key or k.startswith(f"{key}[")]
+    return [script for v in named if v != "(null)" for script in glob(v) or [v]]  # noqa: PTH207 - absolute patterns
+
+
+def _text(script: str) -> str:
+    try:
+        return Path(script).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""  # it may be on the nodes only
+
+
+def _is_controller(config: Mapping[str, str]) -> bool:
+    hosts = {v.partition("(")[0] for k, v in config.items() if k.startswith("SlurmctldHost")}
+    name = socket.gethostname()
+    return bool(hosts & {name, name.partition(".")[0]})
+
+
+def _config(settings: Settings) -> dict[str, str] | None:
+    """`scontrol show config` as key → value; None where there is no controller."""
+    scontrol = shutil.which("scontrol", path=settings["paths.slurm_bin"] or None)
+    if scontrol is None:
+        return None
+    conf = settings["paths.slurm_conf"]
+    if conf and not Path(conf).exists():
+        return None  # scontrol would look for one in the network, for ten seconds
+    said = output([scontrol, "show", "config"], {"SLURM_CONF": conf} if conf else {})
+    pairs = (line.partition("=") for line in (said or "").splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs} if said else None

@@ -1,0 +1,48 @@
+"""What a node can count about a job, as the hooks' own interpreter finds it."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slurm_ext.cli.doctor.finding import output
+from slurm_ext.core.settings.document import Settings
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+PROGRAM = Path(__file__).parents[2] / "node" / "counters" / "sources.py"
+_ADVICE = {
+    "perf events": "sysctl kernel.perf_event_paranoid=1 lets more than root count",
+    "NVML": "pip install nvidia-ml-py for node.python",
+}
+
+
+def sources(settings: Settings) -> list[dict[str, Any]]:
+    """Each source's `name`, what it `counts` (empty: nothing), `why` not (more), by `python`.
+
+    Asks `node.python`, which the hooks run in; our own interpreter where that does not answer.
+    """
+    for python in (settings["node.python"], sys.executable):
+        said = output([python, "-I", "-S", str(PROGRAM)], {})
+        try:
+            found = json.loads(said or "")
+        except ValueError:
+            continue
+        return [{**each, "python": python} for each in found]
+    return []
+
+
+def table(found: list[dict[str, Any]]) -> "Table":
+    """For people: one source a row."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    shown = Table("source", "counts", box=None)
+    shown.add_column("what it does not, and why", overflow="fold")
+    for each in found:
+        counts = escape(each["counts"]) or "[yellow]nothing[/]"
+        advice = _ADVICE.get(each["name"], "") if not each["counts"] else ""
+        why = "; ".join(part for part in (each["why"], advice) if part)
+        shown.add_row(each["name"], counts, escape(why))
+    return shown

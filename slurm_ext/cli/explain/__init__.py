@@ -1,0 +1,1 @@
+"""`dlqueue explain`: one file for each part of the answer."""

@@ -1,0 +1,22 @@
+"""What cluster loops did to one job, for people."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+MOST_SHOWN = 20  # the newest, in the text for people; all of them are in the JSON
+
+
+def lines(moves: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """One line a move (history/ingest/actions.py), oldest first, in local time."""
+    if len(moves) > MOST_SHOWN:
+        yield f"moves:    {len(moves) - MOST_SHOWN} earlier ones (--json lists them)"
+    for one in moves[-MOST_SHOWN:]:
+        yield f"{one['kind'] + ':':<9} {_told(one)}"
+
+
+def _told(one: Mapping[str, Any]) -> str:
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one["at_s"]))
+    shadow = " (shadow: only decided)" if one["mode"] == "shadow" else ""
+    came = f"; {one['outcome']}" if one["outcome"] else ""
+    return f"{when} {one['done']}{shadow}: {one['why']}{came}"

@@ -1,0 +1,208 @@
+"""`dlqueue explain JOBID|TOKEN`: what was believed of one job, what was done, what came out."""
+
+import argparse
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slurm_ext.core.settings.document import Settings
+    from slurm_ext.history.store.store import History
+
+HELP = "Say what was believed of one job, what was done with it, and what came out."
+NO_DECISION = (
+    "no decision: dlqueue was off or down, or leaves it alone"
+    " (srun, salloc, an array, a heterogeneous job, opted out)"
+)
+WAITS = "its decision, if any, is known by this number once it starts"
+_TOKEN = re.compile(r"d1-[0-9a-f]{16}")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add this command's argument."""
+    parser.add_argument("job", metavar="JOBID|TOKEN", help="1042 or d1-0123456789abcdef")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the decision and its outcome; raises UsageError, HistoryError."""
+    from slurm_ext.cli.common.output import tell
+    from slurm_ext.core.settings.document import load
+
+    document = _document(load(args.config), args.job)
+    tell(document, lines, as_json=args.json)
+    return 0
+
+
+def _document(settings: "Settings", named: str) -> dict[str, Any]:
+    """What history knows, with `queue` where the job waits; that alone where it knows nothing."""
+    from slurm_ext.cli.explain.queue import alone, ledger_moves, waiting
+    from slurm_ext.core.errors import HistoryError
+    from slurm_ext.history.store.store import open_history
+
+    path = settings.state_dir / "history.db"
+    timeout_ms = settings["history.busy_timeout_ms"]
+    try:
+        with open_history(path, busy_timeout_ms=timeout_ms, read_only=True) as history:
+            document = explained(history, named)
+    except HistoryError:
+        found = waiting(settings, int(named)) if named.isdecimal() else None
+        if found is None:
+            raise
+        return alone(settings, int(named), found)
+    job_id = document["job_id"]
+    if job_id is None:
+        return {**document, "queue": None}
+    # A move that the keeper has not read yet is in the ledger alone.
+    moves = [*ledger_moves(settings.state_dir, job_id), *document["moves"]]
+    every = {move["move_id"]: move for move in moves}.values()
+    told = sorted(every, key=lambda move: float(move["at_s"]))
+    return {**document, "moves": told, "queue": waiting(settings, job_id)}
+
+
+def explained(history: "History", named: str) -> dict[str, Any]:
+    """`{v, job_id, decision, past, moves, run_time, runs}`: the ledger's row, each run's end, rate.
+
+    `past`: runs that the decision rested on (history/views/recent_runs.py). `moves`: what cluster
+    loops did to
+    it (core/actions.py). `run_time`: how long it was to be expected to run (explain_run_time.py),
+    or
+    null. A run that shared its node has `shared` (explain_shared.py), one whose power was measured
+    `energy` (explain_energy.py), else null.
+
+    Raises UsageError for what is neither a job id nor a token, HistoryError where it is unknown.
+    """
+    from slurm_ext.cli.explain.run_time import run_time_of
+    from slurm_ext.cli.explain.shared import shared_with
+    from slurm_ext.core.errors import HistoryError, UsageError
+    from slurm_ext.history.ingest.actions import moves_of
+    from slurm_ext.history.ingest.decisions import decision
+    from slurm_ext.history.views.queries import job
+
+    token = named if _TOKEN.fullmatch(named) else None
+    if token is None and not (named.isascii() and named.isdecimal() and len(named) < 19):
+        raise UsageError(f"{named!r} is neither a job id (1042) nor a token (d1-0123456789abcdef)")
+    ledger = decision(history, token=token) if token else None
+    job_id = ledger["job_id"] if ledger else None if token else int(named)
+    known = None if job_id is None else job(history, job_id)
+    moved = [] if job_id is None else moves_of(history, job_id)
+    if ledger is None and known is None and not moved:
+        raise HistoryError(
+            f"{history.path} knows nothing of {named}; a decision appears a second after the"
+            " submission, a run some seconds after its end, and jobs that opted out never"
+        )
+    beside = {} if known is None else shared_with(history, known["runs"])
+    runs = [] if known is None else [_outcome(one, beside) for one in known["runs"]]
+    chosen = ledger or (known or {}).get("decision")
+    expected = run_time_of(history, chosen, known)
+    document = {"v": 1, "job_id": job_id, "decision": chosen, "past": _past(history, chosen)}
+    return {**document, "moves": moved, "run_time": expected, "runs": runs}
+
+
+def _past(history: "History", ledger: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """The newest runs that the decision rested on: those known then, alike at its level."""
+    from slurm_ext.core.records import Level
+    from slurm_ext.history.store.names import KEY_OF_LEVEL
+    from slurm_ext.history.views.recent_runs import past
+
+    if ledger is None or ledger["level"] is None:
+        return []
+    keys = {level: ledger[KEY_OF_LEVEL[level]] for level in Level}
+    return past(history.conn, ledger["level"], keys, known_by_s=ledger["decided_s"])
+
+
+def lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """The document for people, one fact a line."""
+    ledger = document["decision"]
+    from slurm_ext.advisor.limits.eligible import OPT_OUT
+    from slurm_ext.cli.common.evidence_text import past as past_lines
+
+    named = "not started yet" if document["job_id"] is None else f"job {document['job_id']}"
+    if ledger is None:
+        yield f"{named}: {WAITS if document.get('queue') else NO_DECISION}"
+    else:
+        yield f"{named}, {ledger['user']}'s {ledger['job_name']}, decision {ledger['token']}"
+        yield from _believed(ledger)
+        yield from (f"          {line}" for line in past_lines(document["past"]))
+        yield from _done(ledger)
+        yield f"opt out:  --comment={OPT_OUT}, for one job"
+    if document.get("queue"):
+        from slurm_ext.cli.explain.queue import lines as queue_lines
+
+        yield from queue_lines(document["queue"])
+    if document["moves"]:
+        from slurm_ext.cli.explain.actions import lines as move_lines
+
+        yield from move_lines(document["moves"])
+    if document.get("run_time"):
+        from slurm_ext.cli.explain.run_time import line
+
+        yield line(document["run_time"], document["runs"])
+    for one in document["runs"]:
+        yield _came_out(one)
+        if one["shared"]:
+            from slurm_ext.cli.explain.shared import lines as shared_lines
+
+            yield from shared_lines(one["shared"], one["elapsed_s"])
+        if one["energy"]:
+            from slurm_ext.cli.explain.energy import lines as energy_lines
+
+            yield from energy_lines(one["energy"])
+
+
+def _believed(ledger: Mapping[str, Any]) -> Iterator[str]:
+    from slurm_ext.cli.common.evidence_text import shape
+    from slurm_ext.report.formatting import counted
+
+    if ledger["before_samples_per_s"] is None:
+        yield f"believed: nothing: {ledger['reason']}"
+        return
+    for when in ("before", "after"):
+        told = shape(ledger[f"{when}_cpus"], ledger[f"{when}_workers"])
+        low, high = ledger[f"{when}_low"], ledger[f"{when}_high"]
+        rate = f"{ledger[f'{when}_samples_per_s']:.4g} samples/s ({low:.4g} to {high:.4g})"
+        yield f"believed: {told}: {rate}, limited by {ledger[f'{when}_bottleneck']}"
+    runs, model = counted(ledger["runs"], "run"), ledger["model"] or "none"
+    yield f"on:       {runs}, {ledger['level']}; model {model}"
+
+
+def _done(ledger: Mapping[str, Any]) -> Iterator[str]:
+    acted = ledger["mode"] == "act" and ledger["action"] == "change" and not ledger["holdout"]
+    held = ", held out as a control" if ledger["holdout"] else ""
+    what = "changed" if acted else f"left as written (mode {ledger['mode']}{held})"
+    yield f"done:     {what}: {ledger['reason']}"
+    yield from _shared(ledger)
+    if ledger["message"]:
+        yield f"said:     {ledger['message']}"
+
+
+def _shared(ledger: Mapping[str, Any]) -> Iterator[str]:
+    """What was decided about sharing its GPU; nothing where it did not agree to, or had none."""
+    if not ledger.get("sharing"):
+        return
+    import json
+
+    from slurm_ext.cli.predict.text import sharing
+
+    told = json.loads(ledger["sharing"])
+    held = " (held out as a control)" if ledger["holdout"] and told["share"] else ""
+    yield f"{'shared:  ' if told['done'] else 'sharing: '} {sharing(told)}{held}"
+
+
+def _outcome(one: Mapping[str, Any], beside: Mapping[int, Any]) -> dict[str, Any]:
+    names = ("restart", "node", "state", "source", "elapsed_s", "cpus_per_task", "exit_code")
+    from slurm_ext.cli.explain.energy import energy_of
+
+    loader = {n: one[n] for n in one if n.startswith("loader_")}
+    more = {"shared": beside.get(one["id"]), "energy": energy_of(one)}
+    return {**{name: one[name] for name in names}, **loader, **more}
+
+
+def _came_out(one: Mapping[str, Any]) -> str:
+    from slurm_ext.report.formatting import counted
+
+    rate, workers = one.get("loader_samples_per_s"), one.get("loader_workers")
+    emulated = ", emulated accelerator" if one.get("loader_emulated") else ""
+    measured = "not measured"
+    if rate:
+        measured = f"{rate:.4g} samples/s with {counted(workers or 0, 'worker')}{emulated}"
+    return f"came out: {one['state']} on {one['node']} (restart {one['restart']}): {measured}"

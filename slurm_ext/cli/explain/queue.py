@@ -1,0 +1,177 @@
+"""Why a waiting job is where it is in the queue, and when it is expected to start."""
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slurm_ext.core.settings.document import Settings
+
+SLURM_ANSWERS_S = 5.0
+MOST_SHOWN = 5  # of those before it, in the text for people
+REASONS: Mapping[str, str] = {
+    "None": "Slurm has not looked at it since it came or was changed",
+    "Priority": "others go before it",
+    "Resources": "it is the next, and waits for enough free CPUs, GPUs or memory",
+    "Dependency": "it waits for other jobs to end",
+    "DependencyNeverSatisfied": "what it waits for did not end as it asked: it never starts",
+    "JobHeldUser": "its user holds it (scontrol release)",
+    "JobHeldAdmin": "an administrator holds it",
+    "BeginTime": "it is not to start before a certain time",
+    "JobArrayTaskLimit": "as many tasks of its array run as it allows",
+    "Reservation": "it waits for its reservation",
+    "ReqNodeNotAvail": "a node that it asks for is not available",
+    "PartitionDown": "its partition is down",
+    "PartitionInactive": "its partition is inactive",
+    "PartitionTimeLimit": "it asks for more time than its partition allows",
+    "PartitionNodeLimit": "it asks for more nodes than its partition has or allows",
+    "AssociationJobLimit": "its account or user runs as many jobs as allowed",
+    "QOSMaxJobsPerUserLimit": "its user runs as many jobs of its QOS as allowed",
+    "QOSMaxCpuPerUserLimit": "its user uses as many CPUs of its QOS as allowed",
+    "QOSMaxGRESPerUser": "its user uses as many GPUs of its QOS as allowed",
+    "AssocGrpCpuLimit": "its account uses as many CPUs as allowed",
+    "AssocGrpGRES": "its account uses as many GPUs as allowed",
+    "Licenses": "it waits for licenses",
+    "BadConstraints": "no node can ever do what it asks for",
+    "NodeDown": "a node that it needs is down",
+    "Prolog": "its prolog is running",
+    "launch failed requeued held": "it could not be started, and is held",
+}
+
+KNOWN_BY = {"model": "by the model", "runs": "by earlier runs", "limit": "by time limits"}
+
+
+def waiting(settings: "Settings", job_id: int) -> dict[str, Any] | None:
+    """`control.queue_view`'s document; None: it does not wait, or Slurm does not answer."""
+    from slurm_ext.control.queue.queue_position import view
+    from slurm_ext.core.errors import SlurmError
+    from slurm_ext.slurm import CommandClient
+
+    client = CommandClient(
+        bin_dir=settings["paths.slurm_bin"],
+        slurm_conf=settings["paths.slurm_conf"],
+        timeout_s=SLURM_ANSWERS_S,
+    )
+    try:
+        return view(client, settings, job_id, time.time())
+    except SlurmError:
+        return None
+
+
+def alone(settings: "Settings", job_id: int, found: Mapping[str, Any]) -> dict[str, Any]:
+    """The document of `explain` for a job of which the history knows nothing, or there is none."""
+    document: dict[str, Any] = {"v": 1, "job_id": job_id, "decision": None, "past": []}
+    moved = ledger_moves(settings.state_dir, job_id)
+    return {**document, "moves": moved, "run_time": None, "runs": [], "queue": found}
+
+
+def ledger_moves(state_dir: Path, job_id: int) -> list[dict[str, Any]]:
+    """A job's moves that are not in a history: from the ledger's files, where we may read them."""
+    from dataclasses import asdict
+
+    from slurm_ext.core.actions import move_of
+    from slurm_ext.core.errors import RecordError
+
+    found: dict[str, dict[str, Any]] = {}
+    for line in _lines(state_dir / "moves"):
+        try:
+            move = move_of(line)
+        except RecordError:
+            continue
+        if move.job_id == job_id:
+            found[move.move_id] = asdict(move)
+    return sorted(found.values(), key=lambda move: move["at_s"])
+
+
+def _lines(folder: Path) -> Iterator[bytes]:
+    try:
+        for path in sorted(folder.glob("*.jsonl")):
+            with path.open("rb") as file:
+                yield from file
+    except OSError:
+        return
+
+
+def lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """The same for people, one fact a line."""
+    yield f"waits:    {_long(found['submit_s'])} by now: {reason(found['reason'])}"
+    if found["place"] is not None:
+        yield f"place:    {found['place']} of {found['of']} {_where(found)}{_priority(found)}"
+    for one in reversed(found["ahead"][-MOST_SHOWN:]):
+        yield f"before:   job {one['job']} ({one['user']}'s {one['name']}), {_ahead(one)}"
+    yield from _loop(found["order"])
+    yield from _starts(found)
+
+
+def reason(word: str) -> str:
+    """Slurm's reason in words, with its own word behind."""
+    text = REASONS.get(word) or REASONS.get(word.partition(",")[0].partition("(")[0].strip())
+    return f"{text} ({word})" if text else f"{word} (squeue(1) explains it)"
+
+
+def _where(found: Mapping[str, Any]) -> str:
+    qos = f", QOS {found['qos']}" if found["qos"] else ""
+    return f"that wait for their turn in {found['partition']}{qos}"
+
+
+def _priority(found: Mapping[str, Any]) -> str:
+    nice = f", nice {found['nice']} taken off" if found["nice"] else ""
+    return f": priority {found['priority']}{nice}"
+
+
+def _ahead(one: Mapping[str, Any]) -> str:
+    count, kind = (one["gpus"], "GPU") if one["gpus"] else (one["cpus"] or 1, "CPU")
+    asks = f"{count} {kind}{'s' if count > 1 else ''}"
+    more = one["priority_more"]
+    by = f"priority higher by {more}" if more else "of the same priority, and came first"
+    return f"{asks}: {by}"
+
+
+def _loop(order: Mapping[str, Any] | None) -> Iterator[str]:
+    """What `dlqueue control --queue` makes of it."""
+    if order is None:
+        return
+    shadow = " (shadow: nothing is changed)" if order["mode"] == "shadow" else ""
+    if "left_alone" in order:
+        yield f"order:    left alone by dlqueue: {order['left_alone']}{shadow}"
+        return
+    length = f"thought to run {_about(order['length_s'])}{_interval(order)} (by {order['by']})"
+    after = "" if order["after"] is None else f", after job {order['after']}"
+    yield f"order:    {order['place']} of {order['of']} by need{after}: {length}{shadow}"
+
+
+def _interval(order: Mapping[str, Any]) -> str:
+    if order["low_s"] is None or order["high_s"] is None:
+        return ""
+    return f", nine in ten {_about(order['low_s'])} to {_about(order['high_s'])}"
+
+
+def _starts(found: Mapping[str, Any]) -> Iterator[str]:
+    slurm, ours = found["slurm_start_s"], found["expected"]
+    by_slurm = "Slurm does not say" if slurm is None else f"{_at(slurm)} by Slurm, by time limits"
+    yield f"start:    {by_slurm}"
+    if ours is not None:
+        yield f"          {_ours(ours)}"
+
+
+def _ours(ours: Mapping[str, Any]) -> str:
+    low, high = _at(ours["low_s"]), _at(ours["high_s"])
+    between = "" if low == high else f" ({low} to {high})"
+    known = " and ".join(KNOWN_BY[by] for by in ours["by"]) or "nobody is before it"
+    return f"{_at(ours['start_s'])}{between} by dlqueue, if nobody passes: {known}"
+
+
+def _at(at_s: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at_s))
+
+
+def _long(since_s: float | None) -> str:
+    return "unknown" if since_s is None else _about(max(0.0, time.time() - since_s))
+
+
+def _about(seconds: float) -> str:
+    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,1 @@
+"""`dlqueue history`: list, show, export and import runs."""

@@ -1,0 +1,124 @@
+"""`dlqueue history ls|show|export|import`: the runs that dlqueue learns from."""
+
+import argparse
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slurm_ext.history.store.store import History
+    from slurm_ext.history.views.queries import Filter
+
+HELP = "List, show and export the runs that dlqueue learns from, and import earlier ones."
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the verbs; each takes --json and --config after it, too."""
+    from slurm_ext.cli.history import import_runs
+
+    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    common.add_argument("--json", action="store_true", help="print one JSON document instead")
+    common.add_argument("--config", type=Path, metavar="FILE", help="settings file to use")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="ls|show|export|import")
+    ls = verbs.add_parser("ls", parents=[common], help="list runs, newest first")
+    show = verbs.add_parser("show", parents=[common], help="everything known of one job")
+    show.add_argument("job_id", type=int, metavar="JOBID")
+    export = verbs.add_parser("export", parents=[common], help="write runs to a file")
+    for verb, limit in ((ls, 20), (export, None)):
+        verb.add_argument("--user", help="only this user's runs")
+        verb.add_argument("--partition", help="only runs of this partition")
+        verb.add_argument("--since", help="ended since: 7d, 12h, 2026-01-31 or 2026-01-31T08:00")
+        verb.add_argument("--limit", type=int, default=limit, help=f"at most so many ({limit})")
+    import_runs.configure(verbs.add_parser("import", parents=[common], help=import_runs.ABOUT))
+    export.add_argument("--format", choices=("csv", "jsonl", "parquet"), default="csv")
+    export.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Answer one verb; raises HistoryError, UsageError, InputError or MissingError."""
+    from slurm_ext.core.settings.document import load
+    from slurm_ext.history.store.store import open_history
+
+    settings = load(args.config)
+    if args.verb == "import":
+        from slurm_ext.cli.history import import_runs
+
+        return import_runs.run(args, settings)
+    timeout_ms = settings["history.busy_timeout_ms"]
+    path = settings.state_dir / "history.db"
+    with open_history(path, busy_timeout_ms=timeout_ms, read_only=True) as history:
+        return {"ls": _ls, "show": _show, "export": _export}[args.verb](history, args)
+
+
+def _ls(history: "History", args: argparse.Namespace) -> int:
+    from slurm_ext.history.views import queries
+
+    rows = list(queries.runs(history, _filter(args)))
+    if args.json:
+        _print_json({"runs": rows})
+    else:
+        from slurm_ext.cli.history import tables
+
+        tables.print_runs(rows)
+    return 0
+
+
+def _show(history: "History", args: argparse.Namespace) -> int:
+    from slurm_ext.core.errors import HistoryError
+    from slurm_ext.history.views import queries
+
+    known = queries.job(history, args.job_id)
+    if known is None:
+        raise HistoryError(
+            f"{history.path} knows nothing of job {args.job_id};"
+            " a run is listed once its record has arrived, some seconds after its end"
+        )
+    if args.json:
+        _print_json(known)
+    else:
+        from slurm_ext.cli.history import tables
+
+        tables.print_job(known)
+    return 0
+
+
+def _export(history: "History", args: argparse.Namespace) -> int:
+    from slurm_ext.history.views import export, queries
+
+    chosen = _filter(args)
+    total = queries.count(history, chosen)
+    rows = _progress(queries.runs(history, chosen), total)
+    names = queries.column_names(history)
+    export.write(rows, names, queries.column_kinds(history), args.format, args.output)
+    if args.json and args.output is not None:
+        _print_json({"runs": total, "format": args.format, "output": str(args.output)})
+    return 0
+
+
+def _filter(args: argparse.Namespace) -> "Filter":
+    from slurm_ext.cli.common.time_args import seconds_of
+    from slurm_ext.core.errors import UsageError
+    from slurm_ext.history.views.queries import Filter
+
+    if args.limit is not None and args.limit < 1:
+        raise UsageError(f"--limit {args.limit}: a number from 1 on is wanted")
+    since_s = None if args.since is None else seconds_of("--since", args.since, time.time())
+    return Filter(user=args.user, partition=args.partition, since_s=since_s, limit=args.limit)
+
+
+def _progress(rows: Iterable[dict[str, Any]], total: int) -> Iterator[dict[str, Any]]:
+    """The rows, with a bar on stderr where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    yield from track(
+        rows, "exporting", total, console=console, transient=True, disable=not console.is_terminal
+    )
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    import json
+
+    print(json.dumps(document))

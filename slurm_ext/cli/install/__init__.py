@@ -1,0 +1,1 @@
+"""`dlqueue install` and `dlqueue uninstall`."""

@@ -1,0 +1,1 @@
+"""`dlqueue predict`, with what-if tables and Open OnDemand attributes."""

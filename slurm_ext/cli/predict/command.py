@@ -1,0 +1,128 @@
+"""`dlqueue predict job.sh`: what dlqueue would change in a job, and why.
+
+Asks the running advisor, else reads the history itself, and works with neither. Start to answer has
+to be quick: everything is imported where it is used.
+"""
+
+import argparse
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slurm_ext.core.records import Submission
+    from slurm_ext.core.settings.document import Settings
+
+HELP = (
+    "Say what dlqueue would change in a batch script, and why; with --what-if, how it would do in"
+    " other shapes. Changes and records nothing."
+)
+_AXES = {  # option: fewest, meaning
+    "cores": (1, "CPUs of each task to compare"),
+    "workers": (0, "data-loader workers of each training process to compare"),
+    "gpus": (1, "GPUs of the whole job to compare"),
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    from slurm_ext.cli.predict.what_if_args import counts, names
+
+    parser.add_argument("script", metavar="SCRIPT", help="a batch script, as sbatch would take it")
+    parser.add_argument("args", nargs="*", metavar="ARGS", help="its arguments (after --)")
+    parser.add_argument("--ood", action="store_true",
+                        help="as attributes of an Open OnDemand form, one a line")  # fmt: skip
+    table = parser.add_argument_group("what if (each of these options asks for the table)")
+    table.add_argument("--what-if", action="store_true", help="a table of other shapes")
+    for name, (least, text) in _AXES.items():
+        table.add_argument(f"--{name}", type=partial(counts, least), metavar="N,...", default=(),
+                           help=text)  # fmt: skip
+    table.add_argument("--gpu-type", type=names, metavar="NAME,...", default=(),
+                       help="GPU types to compare, as Slurm or the driver names them")  # fmt: skip
+    table.add_argument("--plot", action="store_true", help="samples/s over cores or workers")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the answer; raises InputError, SettingsError, HistoryError."""
+    from slurm_ext.cli.predict.script_file import submission
+    from slurm_ext.core.settings.document import load
+
+    settings = load(args.config)
+    job = submission(args.script, tuple(args.args))
+    if args.what_if or args.plot or args.cores or args.workers or args.gpus or args.gpu_type:
+        from slurm_ext.cli.predict import what_if
+        from slurm_ext.core.errors import UsageError
+
+        if args.ood:
+            raise UsageError("--ood fills in a form as predict says: it takes no --what-if")
+        return what_if.run(args, settings, job)
+    said = _from_advisor(settings, job)
+    source = "advisor" if said is not None else "history"
+    document = {"v": 1, "script": args.script, "source": source}
+    document |= said if said is not None else _from_history(settings, job)
+    document |= _because(settings, job, document)
+    _print(document, args)
+    return 0
+
+
+def _because(settings: "Settings", job: "Submission", said: dict[str, Any]) -> dict[str, Any]:
+    """The past runs behind it (null: this user may not read them), and what would change it."""
+    from slurm_ext.cli.common.evidence_text import would_change
+    from slurm_ext.core.errors import HistoryError
+    from slurm_ext.core.job_keys import keys_of
+    from slurm_ext.history.views.recent_runs import past_of
+
+    try:
+        past = past_of(settings.state_dir / "history.db", said["level"], keys_of(job))
+    except HistoryError:
+        past = None
+    return {"past": past, "would_change": would_change(said, settings["policy.min_gain"])}
+
+
+def _print(document: dict[str, Any], args: argparse.Namespace) -> None:
+    import json
+
+    if args.ood:
+        from slurm_ext.cli.predict import ondemand
+
+        known = {"v": 1, "attributes": ondemand.attributes(document)}
+        print(json.dumps(known) if args.json else "\n".join(ondemand.lines(document)))
+    elif args.json:
+        print(json.dumps(document))
+    else:
+        from slurm_ext.cli.predict.text import show
+
+        show(document)
+
+
+def _from_advisor(settings: "Settings", job: "Submission") -> dict[str, Any] | None:
+    from slurm_ext.cli.predict.ask import asked
+
+    said = asked(settings, "predict", job)
+    if said is None or "action" not in said:
+        return None
+    wire = ("v", "decision", "edits", "message")
+    return {name: value for name, value in said.items() if name not in wire}
+
+
+def _from_history(settings: "Settings", job: "Submission") -> dict[str, Any]:
+    """The same answer from the history's file; no history is no evidence. Raises HistoryError."""
+    from slurm_ext.advisor.pipeline.decide import think
+    from slurm_ext.advisor.service.from_history import known_by_history, length_by_history
+    from slurm_ext.advisor.service.recommendation_json import told
+
+    _must_be_allowed(settings)
+    known = known_by_history(settings, job)
+    return told(known, think(job, known), length=length_by_history(settings, job))
+
+
+def _must_be_allowed(settings: "Settings") -> None:
+    """Raises AdvisorError where the advisor and the history are there, but for others."""
+    import os
+
+    from slurm_ext.core.errors import AdvisorError
+
+    history, asked = settings.state_dir / "history.db", settings["paths.socket"]
+    there = history.exists() and os.path.exists(asked)  # noqa: PTH110 (as above)
+    if there and not os.access(history, os.R_OK) and not os.access(asked, os.W_OK):
+        how = "advisor.socket_mode = 438 in the site's dlqueue.toml lets everybody ask (INSTALL.md)"
+        raise AdvisorError(f"{asked} is not for this user: {how}")

@@ -1,0 +1,50 @@
+"""A batch script on the disk as the submission that `sbatch` would make of it."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from slurm_ext.core.records import Submission
+
+MAX_SCRIPT_BYTES = 4 * 1024 * 1024  # slurm.conf(5), max_script_size
+
+
+def submission(script: str, args: tuple[str, ...]) -> "Submission":
+    """What `sbatch SCRIPT ARGS` of this user would submit. Raises InputError."""
+    import os
+    import pwd
+
+    from slurm_ext.advisor.pipeline.script import read_script
+    from slurm_ext.core.wire import ENV_NAMES
+
+    uid = os.getuid()
+    try:
+        user = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        user = str(uid)
+    env = {name: os.environ[name] for name in ENV_NAMES if name in os.environ}
+    return read_script(
+        _text(script),
+        script,
+        args=args,
+        user_name=user,
+        user_id=uid,
+        work_dir=os.getcwd(),  # noqa: PTH109 (pathlib is not needed for anything else)
+        env=env,
+    )
+
+
+def _text(script: str) -> str:
+    from slurm_ext.core.errors import InputError
+
+    try:
+        with open(script, "rb") as file:  # noqa: PTH123 (pathlib is not needed for anything else)
+            raw = file.read(MAX_SCRIPT_BYTES + 1)
+    except OSError as error:
+        raise InputError(script, f"cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise InputError(repr(script), f"cannot be read: {error}") from None
+    if len(raw) > MAX_SCRIPT_BYTES:
+        raise InputError(script, f"is larger than {MAX_SCRIPT_BYTES} bytes, Slurm's own limit")
+    if b"\0" in raw:
+        raise InputError(script, "holds a NUL byte, which sbatch refuses")
+    return raw.decode("utf-8", "surrogateescape")

@@ -1,0 +1,123 @@
+"""`dlqueue predict` for people: the answer in a few lines, and the curve as a terminal plot."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from slurm_ext.advisor.sharing.terms import slower
+from slurm_ext.advisor.what_if.runtime_estimates import said_by
+from slurm_ext.cli.common.evidence_text import past, shape
+from slurm_ext.report.formatting import counted
+
+_FIELDS = (("cpus-per-task", "cpus_per_task"), ("workers", "num_workers"))
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+PLOT_WIDTH, PLOT_HEIGHT = 72, 16
+
+
+def show(said: Mapping[str, Any]) -> None:
+    """Print the document of `dlqueue predict --json` for a person."""
+    console = Console(highlight=False, soft_wrap=True)
+    for line in lines(said):
+        console.print(Text.from_ansi(line) if "\x1b" in line else Text(line))
+    if len(said["curve"]) > 1:
+        console.print(Text.from_ansi(plot(said["curve"], said["after"])))
+
+
+def lines(said: Mapping[str, Any]) -> Iterator[str]:
+    """What would change and why, on what evidence, and how to opt out."""
+    yield _headline(said)
+    if said["predicted_after"]:
+        yield f"  as written: {rate(said['predicted_before'])}"
+        if said["action"] == "change":
+            yield f"  changed:    {rate(said['predicted_after'])}"
+        emulated = "; the accelerator was emulated" if said["emulated"] else ""
+        yield f"  evidence:   {counted(said['runs'], 'run')}, {said['level']}{emulated}"
+        yield from (f"              {line}" for line in past(said.get("past") or ()))
+        yield from _reach(said)
+    if said.get("run_time"):
+        yield f"  run time:   {run_time(said['run_time'])}"
+    if said.get("sharing"):
+        yield f"  sharing:    {sharing(said['sharing'])}"
+    if said.get("would_change"):
+        yield f"  otherwise:  {said['would_change']}"
+    if said["action"] == "change":
+        yield f"  opt out:    {said['opt_out']}"
+        if said["mode"] != "act":
+            yield f"  The mode here is {said['mode']}: a submission would not be changed."
+
+
+def _reach(said: Mapping[str, Any]) -> Iterator[str]:
+    """The most that it could do, and what to do next; an older advisor does not tell."""
+    if said.get("maximum"):
+        most, knee = said["maximum"], said["knee"]
+        rates = f"{most['samples_per_s']:.4g} samples/s ({most['low']:.4g} to {most['high']:.4g})"
+        yield f"  maximum:    {rates}, {_shape(most)}"
+        if _shape(knee) != _shape(most):
+            yield f"  knee:       {knee['samples_per_s']:.4g} samples/s, {_shape(knee)}"
+        yield f"  next:       {said['next']} ({said['bottleneck']})"
+
+
+def _shape(point: Mapping[str, Any]) -> str:
+    return shape(point["cpus_per_task"], point["num_workers"])
+
+
+def rate(prediction: Mapping[str, Any]) -> str:
+    """`71 samples/s (60 to 80), limited by data`."""
+    low, high = prediction["interval"]
+    value = prediction["samples_per_s"]
+    return f"{value:.4g} samples/s ({low:.4g} to {high:.4g}), limited by {prediction['bottleneck']}"
+
+
+def run_time(told: Mapping[str, Any]) -> str:
+    """`2.1 h (30 min to 6.0 h), by 12 ended jobs of the same user and job name`."""
+    low, high = duration(told["low_s"]), duration(told["high_s"])
+    return f"{duration(told['mean_s'])} ({low} to {high}), by {said_by(told)}"
+
+
+def duration(seconds: float | None) -> str:
+    """`45 s`, `12 min`, `3.2 h`, `2.1 d`."""
+    if seconds is None:
+        return "unknown"
+    if seconds < 2 * _MINUTE:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * _HOUR:
+        return f"{seconds / _MINUTE:.0f} min"
+    return f"{seconds / _HOUR:.1f} h" if seconds < 2 * _DAY else f"{seconds / _DAY:.1f} d"
+
+
+def sharing(told: Mapping[str, Any]) -> str:
+    """`mps:50 instead of its GPU, at most 12 % slower (...)`, or why its GPU stays whole."""
+    if not told["share"]:
+        return f"its GPU stays its own: {told['why']}"
+    slow = f"at most {slower(told['worst'])} % slower"
+    mode = "" if told["mode"] == "act" else f"; the mode here is {told['mode']}"
+    return f"{told['gres']} instead of its GPU, {slow} ({told['evidence']}){mode}"
+
+
+def plot(curve: list[Mapping[str, float]], after: Mapping[str, int]) -> str:
+    """Samples/s over workers with the interval's bounds; a line marks the chosen count."""
+    from plotext import figure
+
+    workers = [point["num_workers"] for point in curve]
+    figure.clear()
+    figure.plot_size(PLOT_WIDTH, PLOT_HEIGHT)
+    for name, marker in (("low", "."), ("high", "."), ("samples_per_s", "*")):
+        rates = [point[name] for point in curve]
+        figure.draw(figure.signal(workers, rates, marker=marker).lines())
+    figure.line(after["num_workers"], "vertical")
+    figure.title(f"samples/s over workers, with {counted(after['cpus_per_task'], 'CPU')} per task")
+    return str(figure.build().string(colorless=True))
+
+
+def _headline(said: Mapping[str, Any]) -> str:
+    script = ascii(said["script"])[1:-1]
+    if said["action"] != "change":
+        return f"{script}: left as it is: {said['why']}"
+    changes = ", ".join(
+        f"{label} {said['before'][name]} -> {said['after'][name]}"
+        for label, name in _FIELDS
+        if said["before"][name] != said["after"][name]
+    )
+    return f"{script}: {changes}: {said['why']}"

@@ -1,0 +1,133 @@
+"""`dlqueue predict job.sh --what-if`: the job in other shapes, as a table, a plot or JSON.
+
+Schema of --json: {v, script, source} and what advisor/what_if/table_json.py documents.
+"""
+
+import argparse
+import time
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from slurm_ext.advisor.pipeline.script import options_of
+from slurm_ext.advisor.what_if.layout import request_of
+from slurm_ext.advisor.what_if.shapes import Axes, Machines
+from slurm_ext.advisor.what_if.table import Table, draft, judged
+from slurm_ext.core.errors import ModelError, SlurmError
+
+if TYPE_CHECKING:
+    from slurm_ext.advisor.pipeline.decide import Known
+    from slurm_ext.advisor.what_if.queue_wait import Question
+    from slurm_ext.core.records import Submission
+    from slurm_ext.core.settings.document import Settings
+    from slurm_ext.model.scaling.family import Family
+    from slurm_ext.slurm import SlurmClient
+
+
+def run(args: argparse.Namespace, settings: "Settings", job: "Submission") -> int:
+    """Print the table. Raises UsageError, InputError, SettingsError, HistoryError."""
+    from slurm_ext.advisor.limits.rules import client_of
+
+    axes = Axes(cores=args.cores, workers=args.workers, gpus=args.gpus, gpu_types=args.gpu_type)
+    source, known, run_time = _known(settings, job)
+    known = replace(known, family=_family(settings))
+    document = {"v": 1, "script": args.script, "source": source}
+    document |= table(job, known, axes, client_of(settings), run_time)
+    if args.json:
+        import json
+
+        print(json.dumps(document))
+    else:
+        from slurm_ext.cli.predict.what_if_text import show
+
+        show(document, plotted=args.plot)
+    return 0
+
+
+def table(
+    job: "Submission",
+    known: "Known",
+    axes: Axes,
+    client: "SlurmClient",
+    run_time: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The document from what is known, and from what Slurm says where there is one."""
+    from slurm_ext.advisor.what_if.queue_wait import Question, options_for
+    from slurm_ext.advisor.what_if.runtime_estimates import completed
+    from slurm_ext.advisor.what_if.table_json import said
+
+    options = options_of(job.script or "", job.argv[0])
+    known, machines, queue_why = _cluster(client, known, job)
+    request = request_of(options)
+    drafted = completed(draft(job, known, request, axes, machines), run_time)
+    question = Question(
+        job=job,
+        script=job.argv[0],
+        written=drafted.written,
+        request=request,
+        rules=known.rules,
+        options=options,
+        machines=machines,
+    )
+    finished = _timed(client, question, drafted, queue_why)
+    document = said(finished, queue_why, lambda layout: options_for(question, layout))
+    return {**document, "run_time": run_time}
+
+
+def _known(settings: "Settings", job: "Submission") -> tuple[str, "Known", dict[str, Any] | None]:
+    """What the running advisor knows, else the history's file, else nothing; and its run time."""
+    from slurm_ext.advisor.service.context_json import known_from
+    from slurm_ext.advisor.service.from_history import known_by_history, length_by_history
+    from slurm_ext.advisor.what_if.runtime_estimates import said as said_of_run_time
+    from slurm_ext.cli.predict.ask import asked
+
+    told = asked(settings, "what_if", job)
+    if told is not None and isinstance(told.get("known"), dict):
+        try:
+            return "advisor", known_from(settings, told["known"]), told.get("run_time")
+        except (KeyError, TypeError, ValueError):
+            pass  # an advisor of another version: the file may still be there
+    run_time = said_of_run_time(length_by_history(settings, job))
+    return "history", known_by_history(settings, job), run_time
+
+
+def _family(settings: "Settings") -> "Family | None":
+    """What this site's trainings taught about growing with GPUs; None: nothing that can be read."""
+    from slurm_ext.model.artifact_store import current
+    from slurm_ext.model.scaling import artifact as scaling_artifact
+
+    try:
+        folder = current(settings.state_dir / "models" / scaling_artifact.FOLDER)
+        return None if folder is None else scaling_artifact.load(folder)
+    except ModelError:
+        return None  # a wider interval; `dlqueue train` replaces it
+
+
+def _cluster(
+    client: "SlurmClient", known: "Known", job: "Submission"
+) -> tuple["Known", Machines, str | None]:
+    """The nodes and, where the advisor did not tell them, the rules; the reason where none."""
+    from slurm_ext.advisor.limits.rules import read_rules
+    from slurm_ext.advisor.what_if.queue_wait import brief, machines_of
+
+    try:
+        machines = machines_of(client.nodes(), job.partition)
+    except SlurmError as error:
+        return known, Machines(), brief(error)
+    if known.rules is None:
+        with suppress(SlurmError):  # of sacctmgr, which not everybody may ask: no limits known
+            known = replace(known, rules=read_rules(client).rules_for(job))
+    return known, machines, None
+
+
+def _timed(
+    client: "SlurmClient", question: "Question", drafted: Table, queue_why: str | None
+) -> Table:
+    """The table with every row's start, where Slurm answers."""
+    from slurm_ext.advisor.what_if.queue_wait import DEADLINE_S, starts
+
+    if queue_why is not None:
+        return judged(drafted, {}, 0.0)
+    now_s = time.time()
+    layouts = [row.layout for row in drafted.rows]
+    return judged(drafted, starts(client, question, layouts, DEADLINE_S), now_s)

@@ -1,0 +1,1 @@
+"""`dlqueue recommend`: ranks per GPU, batch and workers from measured runs."""

@@ -1,0 +1,139 @@
+"""`dlqueue recommend`: ranks per GPU, batch and workers of each rank, from what runs measured."""
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slurm_ext.core.records import Level
+    from slurm_ext.core.settings.document import Settings
+    from slurm_ext.history.views.gpu_runs import GpuRun
+    from slurm_ext.policy.ranks.evidence import Evidence, Measured
+
+HELP = (
+    "Say how many ranks of a training should share each GPU, with which batch and workers, from"
+    " what its runs measured. Changes and records nothing."
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    parser.add_argument("script", metavar="SCRIPT", nargs="?", help="a batch script; or --name")
+    parser.add_argument("args", nargs="*", metavar="ARGS", help="its arguments (after --)")
+    parser.add_argument("--name", metavar="JOB", help="a job name in the history, not a script")
+    parser.add_argument("--user", metavar="USER", help="whose job of that name (default: yours)")
+    parser.add_argument("--gpu-mem-mib", type=_count, metavar="N", help="memory of one GPU")
+    parser.add_argument("--most-batch", type=_count, metavar="N",
+                        help="largest global batch you allow (default: as it is)")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the recommendation; raises UsageError, InputError, HistoryError."""
+    from slurm_ext.cli.common.output import tell
+    from slurm_ext.cli.recommend.text import lines
+    from slurm_ext.core.settings.document import load
+
+    settings = load(args.config)
+    tell(recommended(args, settings), lines, as_json=args.json)
+    return 0
+
+
+def recommended(args: argparse.Namespace, settings: "Settings") -> dict[str, Any]:
+    """`{v, job, level, runs, profile, room, recommendation, others, missing}`.
+
+    `recommendation` is null where something is `missing`; units as in policy/ranks/choose.py, and
+    null
+    for a bound that there is not.
+    """
+    from slurm_ext.policy.ranks.choose import choose, packings
+
+    level, found = _evidence(args, settings)
+    document: dict[str, Any] = {"v": 1, "job": args.script or args.name, "level": level}
+    document["runs"] = [asdict(one) for one in found.runs]
+    document |= {"profile": None, "room": None, "recommendation": None, "others": []}
+    if found.profile is not None and found.room is not None:
+        best = choose(found.profile, found.room)
+        document["profile"] = {**asdict(found.profile), "busy": found.profile.busy}
+        bounds = asdict(found.room)
+        document["room"] = {n: None if v == float("inf") else v for n, v in bounds.items()}
+        document["recommendation"] = asdict(best)
+        others = [one for one in packings(found.profile, found.room) if one != best]
+        document["others"] = [asdict(one) for one in others]
+    return {**document, "missing": list(found.missing)}
+
+
+def _evidence(args: argparse.Namespace, settings: "Settings") -> tuple[str | None, "Evidence"]:
+    """From the nearest level that has runs to rest on; else what is missing on the nearest."""
+    from slurm_ext.history.store.store import open_history
+    from slurm_ext.history.views.gpu_runs import gpu_runs
+    from slurm_ext.policy.ranks.evidence import evidence_of
+
+    room = (args.gpu_mem_mib or settings["sharing.gpu_mem_mib"]) * 2.0**20
+    path, wait_ms = settings.state_dir / "history.db", settings["history.busy_timeout_ms"]
+    first: tuple[str | None, Evidence] | None = None
+    with open_history(path, busy_timeout_ms=wait_ms, read_only=True) as history:
+        for level, key in _keys(args).items():
+            measured = [_measured(one) for one in gpu_runs(history, level, key)]
+            found = evidence_of(measured, room, args.most_batch)
+            if found.runs:
+                return level.value, found
+            if measured and first is None:
+                first = (level.value, found)
+    return first or (None, evidence_of([], room))
+
+
+def _keys(args: argparse.Namespace) -> Mapping["Level", int]:
+    """The keys to look for, nearest first: those of the user's own runs."""
+    from slurm_ext.cli.predict.script_file import submission
+    from slurm_ext.core.errors import UsageError
+    from slurm_ext.core.job_keys import keys_of, user_name_key
+    from slurm_ext.core.records import Level
+
+    if (args.script is None) == (args.name is None):
+        raise UsageError("name a batch script, or a job of the history with --name")
+    if args.name is not None:
+        return {Level.USER_NAME: user_name_key(args.user or _me(), args.name)}
+    if args.user is not None:
+        raise UsageError("--user goes with --name; a script is yours")
+    keys = keys_of(submission(args.script, tuple(args.args)))
+    own = (Level.SCRIPT_ARGS, Level.SCRIPT, Level.USER_NAME)
+    return {level: keys[level] for level in own if level in keys}
+
+
+def _measured(one: "GpuRun") -> "Measured":
+    from slurm_ext.policy.ranks.evidence import Measured
+
+    loader: Mapping[str, Any] = one.loader
+    return Measured(
+        job_id=one.job_id,
+        batch=loader["batch_size"] or 0.0,
+        samples_per_s=loader["samples_per_s"] or 0.0,
+        accel_samples_per_s=loader["accel_samples_per_s"] or 0.0,
+        workers=loader["workers"] or 0,
+        ranks=loader["ranks"],
+        gpus=(loader["gpus"] or 0) * (loader["nodes"] or 1),
+        cpus=None if one.cpus is None else one.cpus * (loader["nodes"] or 1),
+        elapsed_s=one.elapsed_s,
+        run_samples=loader["run_samples"],
+        emulated=bool(loader["emulated"]),
+        shared=one.shared,
+        util=one.counters.get("gpu_util"),
+        mem_bytes=one.counters.get("gpu_job_mem_peak", one.counters.get("gpu_mem_peak")),
+    )
+
+
+def _me() -> str:
+    import os
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 10**9):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text)

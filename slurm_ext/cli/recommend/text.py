@@ -1,0 +1,52 @@
+"""What `dlqueue recommend` prints for people."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+MOST_SHOWN = 4  # other packings in the text for people; all are in the JSON
+
+
+def lines(document: Mapping[str, Any]) -> Iterator[str]:
+    """The document of `recommend.recommended`, one fact a line."""
+    best = document["recommendation"]
+    if best is None:
+        yield f"{document['job']}: no recommendation"
+    else:
+        yield f"{document['job']}: {_packing(best)}"
+        yield f"why:      {best['reason']}"
+    for what in document["missing"]:
+        yield f"missing:  {what}"
+    yield from _seen(document)
+    for one in document["others"][:MOST_SHOWN]:
+        yield f"other:    {_packing(one)}"
+    if best is not None and best["ranks_per_gpu"] > 1:
+        yield (
+            f"next:     RANKS_PER_GPU={best['ranks_per_gpu']} sbatch ranks.sbatch (job_templates/),"
+            f" each rank with a batch of {best['batch']} and {best['workers']} workers;"
+            " try some dozen steps before you keep it"
+        )
+
+
+def _packing(one: Mapping[str, Any]) -> str:
+    ranks, workers = one["ranks_per_gpu"], one["workers"]
+    return (
+        f"{ranks} rank{'' if ranks == 1 else 's'} per GPU, batch {one['batch']} and {workers}"
+        f" worker{'' if workers == 1 else 's'} each: {one['samples_per_s']:.4g} samples/s"
+        f" ({1 + one['gain']:.2f}x one rank)"
+    )
+
+
+def _seen(document: Mapping[str, Any]) -> Iterator[str]:
+    runs = document["runs"]
+    if not runs:
+        return
+    named = ", ".join(str(one["job_id"]) for one in runs[:MOST_SHOWN])
+    more = f" and {len(runs) - MOST_SHOWN} more" if len(runs) > MOST_SHOWN else ""
+    yield f"on:       {len(runs)} runs, {document['level']} (jobs {named}{more})"
+    profile = document["profile"]
+    if profile is not None:
+        held = profile["fixed_bytes"] / 2**30
+        yield (
+            f"measured: a step of {profile['batch']} samples takes {1e3 * profile['host_s']:.4g} ms"
+            f" of the host and {1e3 * profile['kernel_s']:.4g} ms of the GPU; {held:.3g} GiB a rank"
+        )

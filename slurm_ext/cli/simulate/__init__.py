@@ -1,0 +1,1 @@
+"""`dlqueue simulate`: replays a trace under policies."""

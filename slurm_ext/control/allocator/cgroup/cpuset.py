@@ -1,0 +1,98 @@
+"""Cores by cpuset, where Slurm constrains jobs to cores (ConstrainCores=yes), version 1 or 2.
+
+A job's own group is only ever widened: a step that starts later asks for the cores that Slurm gave
+it, and would fail in a narrower one. What is narrowed are the groups of steps and tasks in it.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from slurm_ext.control.allocator.cgroup.cores import listed, parsed
+from slurm_ext.control.allocator.cgroup.errors import GoneError
+from slurm_ext.control.allocator.cgroup.job_location import Place
+
+MAX_GROUPS = 512
+
+
+class Cpuset:
+    """One job's cpusets; `kept` maps each group touched to what it was."""
+
+    def __init__(self, place: Place, kept: dict[str, Any] | None = None) -> None:
+        self._top = _top(place)
+        self.kept: dict[str, Any] = kept or {}
+
+    @property
+    def cores(self) -> frozenset[int] | None:
+        """Cores that Slurm gave to the job; None where it does not constrain it."""
+        if self._top is None:
+            return None
+        before = self.kept.get(str(self._top), _read(self._top))
+        return parsed(before) if before else None
+
+    def plan(self) -> None:
+        """Note what is there, before anything is changed."""
+        if self._top is not None:
+            for folder in [*_above(self._top), self._top, *_below(self._top)]:
+                text = _read(folder)
+                if text:  # an empty one follows its parent
+                    self.kept.setdefault(str(folder), text)
+
+    def give(self, cores: frozenset[int]) -> None:
+        """Run on `cores` from now on. Raises GoneError or OSError."""
+        if self._top is None:
+            raise GoneError("the job's cpuset is gone")
+        inner = [folder for folder in _below(self._top) if str(folder) in self.kept]
+        for folder in [*_above(self._top), self._top, *inner]:  # from the top, so that it may grow
+            _write(folder, parsed(_read(folder) or "") | cores)
+        for folder in reversed(inner):  # from the bottom, so that it may shrink
+            _write(folder, cores)
+
+    def restore(self) -> None:
+        """As it was; groups that are gone went with the job."""
+        folders = sorted((Path(name) for name in self.kept), key=lambda path: len(path.parts))
+        for folder in folders:
+            with suppress(GoneError, OSError):
+                now = parsed(_read(folder) or "")
+                _write(folder, now | parsed(self.kept[str(folder)]))
+        for folder in reversed(folders):
+            with suppress(GoneError, OSError):
+                _write(folder, parsed(self.kept[str(folder)]))
+
+
+def _top(place: Place) -> Path | None:
+    """The job's group, where it has cores of its own."""
+    for folder in (place.v2_folder(), place.v1_folder("cpuset")):
+        if folder is not None and _read(folder):
+            return folder
+    return None
+
+
+def _above(top: Path) -> Sequence[Path]:
+    """The user's group of version 1, whose cores are those of their jobs here."""
+    return [top.parent] if top.parent.name.startswith("uid_") and _read(top.parent) else []
+
+
+def _below(top: Path) -> Iterator[Path]:
+    """Groups under `top`, parents first, at most MAX_GROUPS."""
+    found = [top]
+    for folder in found:  # grows while it is walked
+        with suppress(OSError), os.scandir(folder) as entries:
+            inner = [Path(e.path) for e in entries if e.is_dir(follow_symlinks=False)]
+            found += sorted(inner)[: MAX_GROUPS - len(found)]
+    return iter(found[1:])
+
+
+def _read(folder: Path) -> str:
+    with suppress(OSError):
+        return (folder / "cpuset.cpus").read_text().strip()
+    return ""
+
+
+def _write(folder: Path, cores: frozenset[int]) -> None:
+    try:
+        (folder / "cpuset.cpus").write_text(listed(cores))
+    except FileNotFoundError:
+        raise GoneError(f"{folder} is gone") from None

@@ -1,0 +1,82 @@
+"""What a running job would make of other shares: its travelled curve, and its own last windows."""
+
+from collections.abc import Sequence
+from math import exp
+
+from slurm_ext.control.allocator.measure import Knob
+from slurm_ext.core.records import Level, LoaderRun, Prediction
+from slurm_ext.model.throughput.estimate import Estimate, Prior, estimate, predicting_cores
+from slurm_ext.policy.allocator.operating_points import Offer, offers
+
+FEWER = (3, 1)  # newest windows
+
+
+def believed(curve: Estimate | None, runs: Sequence[LoaderRun]) -> Estimate | None:
+    """The job's curve from its windows (newest first), steadied by what came with it.
+
+    Where they contradict each other (a wait for cores can hide what a step took), fewer answer.
+    """
+    prior = None if curve is None else Prior(accel=curve.accel, wall=curve.wall, cpu=curve.cpu)
+    for count in (len(runs), *FEWER):
+        live = estimate({Level.SCRIPT_ARGS: list(runs[:count])}, prior) if runs else None
+        if live is not None:
+            return live
+    return curve
+
+
+def rate_at(known: Estimate, units: int, workers: int, *, grain_cores: float, ranks: int) -> float:
+    """Samples/s of one process with so many units of CPU for the job."""
+    return predicting_cores(known)(units * grain_cores / ranks, workers).samples_per_s
+
+
+def used(known: Estimate, cores: float, workers: int, *, ranks: int) -> float:
+    """The part of so many cores that the job would compute with."""
+    rate = predicting_cores(known)(cores / ranks, workers).samples_per_s
+    return rate * ranks * (exp(known.cpu.log_mean) + known.main_cpu_s) / cores
+
+
+def written(
+    known: Estimate | None, knob: Knob, share_units: int, *, grain_cores: float, ranks: int
+) -> Offer | None:
+    """What it would make of its share with its script's own workers; None: nothing is known."""
+    if known is None:
+        return None
+    rate = rate_at(known, share_units, knob.written, grain_cores=grain_cores, ranks=ranks)
+    return Offer(
+        units=share_units,
+        workers=knob.written,
+        samples_per_s=rate,
+        io_bytes_per_s=rate * known.bytes_per_sample * ranks,
+    )
+
+
+def offers_of(
+    known: Estimate | None,
+    knob: Knob,
+    units: int,
+    *,
+    grain_cores: float,
+    ranks: int,
+    lends: bool = False,
+) -> tuple[Offer, ...]:
+    """One offer for each of 1 to `units` units; empty: nothing is known.
+
+    `lends`: what others leave of these units comes on top of each offer's own. Others are on the
+    same cores then, and a worker waits for them: never fewer than the script's own.
+    """
+    if known is None:
+        return ()
+    told = predicting_cores(known)
+
+    def predict(cores: float, workers: int) -> Prediction:
+        return told(cores / ranks, workers)
+
+    return offers(
+        predict,
+        units,
+        grain_cores=grain_cores,
+        max_workers=knob.most,
+        least_workers=max(knob.least, min(knob.written, knob.most)) if lends else knob.least,
+        lent_units=units if lends else 0,
+        bytes_per_sample=known.bytes_per_sample * ranks,
+    )

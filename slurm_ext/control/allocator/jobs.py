@@ -1,0 +1,131 @@
+"""The jobs that run on this node, from its spool; what users wrote is read with suspicion."""
+
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from slurm_ext.control.allocator.cgroup.job_location import Place
+from slurm_ext.model.throughput.estimate import Estimate
+from slurm_ext.model.throughput.estimate_codec import MAX_CHARS, read
+from slurm_ext.node.common import state
+from slurm_ext.node.common.files import FOLDER, read_bounded
+from slurm_ext.node.common.spool_layout import Spool, split_key
+from slurm_ext.node.record.summaries import collect
+
+LOOK_S = 0.5  # longest that reading one job's folder may take
+ENDED = ("end", "record", "done")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What the prolog noted of a job."""
+
+    key: str
+    run_dir: str
+    place: Place
+    cpus: int  # that Slurm gave it on this node
+    gpus: int
+    why_not: str | None  # why it is never touched
+    lends: bool = False  # it may fall below its share, by its comment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A job and what its live training processes say of themselves."""
+
+    job: Job
+    summaries: tuple[Mapping[str, Any], ...]
+    curve: Estimate | None  # as it came with the job
+    agreed: bool = False  # it may fall below its share
+
+
+class Jobs:
+    """The node's jobs; what the prolog wrote is read once a job."""
+
+    def __init__(self, spool: Spool) -> None:
+        self.spool = spool
+        self._known: dict[str, Job] = {}
+
+    def keys(self) -> frozenset[str]:
+        """Jobs that have started and not ended."""
+        return frozenset(self.spool.keys("json")) - frozenset(self.spool.keys(*ENDED))
+
+    def look(self) -> tuple[Running, ...]:
+        """Every job that runs, with its live summaries."""
+        keys = self.keys()
+        self._known = {key: job for key, job in self._known.items() if key in keys}
+        found = []
+        for key in sorted(keys):
+            job = self._known.get(key) or _job(self.spool, key)
+            if job is not None:
+                self._known[key] = job
+                found.append(_running(job))
+        return tuple(found)
+
+
+def alive(pid: object) -> bool:
+    """Whether a process of that number lives, zombies aside."""
+    if type(pid) is not int or not 0 < pid < 1 << 22:
+        return False
+    with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - a file of /proc
+        return file.read(512).rpartition(b") ")[2][:1] not in (b"Z", b"X", b"")
+    return False
+
+
+def _job(spool: Spool, key: str) -> Job | None:
+    known = state.load(spool, key, "json")
+    if known is None or known.get("boot_id") != state.boot_id():
+        return None
+    identity, allocation = known["identity"], known.get("allocation") or {}
+    job_id, _ = split_key(key)
+    cpus = allocation.get("cpus")
+    why_not = None
+    if allocation.get("num_nodes") not in (None, 1):
+        why_not = "it runs on several nodes"
+    elif type(cpus) is not int or cpus < 1:
+        why_not = "its CPUs are not known"
+    place = Place(job_id=job_id, uid=int(identity["uid"]), node=str(identity["node"]))
+    return Job(
+        key=key,
+        run_dir=spool.run_dir(key),
+        place=place,
+        cpus=cpus or 0,
+        gpus=len(allocation.get("gpus") or ()),
+        why_not=why_not,
+        lends=known.get("lends") is True,
+    )
+
+
+def _running(job: Job) -> Running:
+    found = collect(job.run_dir, job.place.uid, time.monotonic() + LOOK_S)
+    live = [s for s in found.summaries if not s.get("finished") and alive(s.get("pid"))]
+    return Running(
+        job=job,
+        summaries=tuple(live),
+        curve=_curve(job) if live else None,
+        agreed=job.lends or _noted(job, "lend", 1) == b"1",
+    )
+
+
+def _curve(job: Job) -> Estimate | None:
+    try:
+        return read(_noted(job, "curve", MAX_CHARS).decode("ascii"))
+    except ValueError:
+        return None
+
+
+def _noted(job: Job, name: str, most: int) -> bytes:
+    """What the task prolog, or the user, wrote into the job's folder; empty: nothing sound."""
+    try:
+        folder = os.open(job.run_dir, FOLDER)
+    except OSError:
+        return b""
+    try:
+        return read_bounded(name, most, owner=job.place.uid, dir_fd=folder)
+    except (OSError, ValueError):
+        return b""
+    finally:
+        os.close(folder)

@@ -1,0 +1,53 @@
+"""Shares and units of one node: what Slurm gave, in pieces of what the machine has. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from slurm_ext.control.allocator.jobs import Running
+
+NEAR = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Real cores, CPUs as Slurm counts them, and the grain."""
+
+    real_cores: int
+    slurm_cpus: int
+    grain_cores: float
+    lends: bool = False  # weights, so that nobody lacks what is idle; else quotas
+
+    @property
+    def scale(self) -> float:
+        """Real cores in one of Slurm's CPUs: below 1 where Slurm was told of more than there is."""
+        return min(1.0, self.real_cores / self.slurm_cpus)
+
+    def units(self, cpus: int) -> int:
+        """Whole grains in so many of Slurm's CPUs."""
+        return int(cpus * self.scale / self.grain_cores + NEAR)
+
+    def why_not(self, running: Running) -> str | None:
+        """Why a job is left alone, in one clause; None: it may be controlled."""
+        job = running.job
+        if job.why_not is not None:
+            return job.why_not
+        if not running.summaries:
+            return "no training that the probe knows runs in it"
+        if job.cpus >= self.slurm_cpus:
+            return "it has the node to itself"
+        share = job.cpus * self.scale / self.grain_cores
+        if share < 1 - NEAR or abs(share - round(share)) > NEAR:
+            return (
+                f"its share of {job.cpus * self.scale:g} cores is no multiple of"
+                f" control.grain_cores = {self.grain_cores:g}"
+            )
+        return None
+
+
+def slurm_cpus(told: int | None, real_cores: int, running: Iterable[Running]) -> int:
+    """The node's CPUs by Slurm; where it does not answer, at least what the jobs here were given.
+
+    Too large a count only makes shares smaller than they are, so it is never guessed upwards.
+    """
+    given = sum(one.job.cpus for one in running)
+    return max(told or real_cores, given, 1)

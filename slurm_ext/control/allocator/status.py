@@ -1,0 +1,61 @@
+"""What the controller leaves in its folder: ledger lines, status, and what is to be undone."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from slurm_ext.control.allocator.controlled_job import Tenancy
+from slurm_ext.policy.allocator.allocate import Allocation
+from slurm_ext.policy.allocator.hysteresis import Retune
+
+
+def ledger(decided: Retune) -> dict[str, Any]:
+    """A decision as its line of decisions.jsonl has it."""
+    return {
+        "reason": decided.reason,
+        "gain": decided.gain,
+        "offers": {key: asdict(offer) for key, offer in decided.allocation.offers.items()},
+        "reasons": dict(decided.allocation.reason),
+    }
+
+
+def changes(tenancies: Mapping[str, Tenancy]) -> dict[str, dict[str, Any]]:
+    """What was changed of each job, enough to undo it without any of this process's memory."""
+    return {
+        key: {
+            "place": {
+                "job_id": one.job.place.job_id,
+                "uid": one.job.place.uid,
+                "node": one.job.place.node,
+            },
+            "run_dir": one.job.run_dir,
+            "share": one.share.kept,
+        }
+        for key, one in tenancies.items()
+        if one.changed
+    }
+
+
+def rows(tenancies: Mapping[str, Tenancy], wanted: Allocation | None) -> list[dict[str, Any]]:
+    """Each job as `dlqueue control status` shows it."""
+    return [_row(key, one, wanted) for key, one in sorted(tenancies.items())]
+
+
+def _row(key: str, tenancy: Tenancy, wanted: Allocation | None) -> dict[str, Any]:
+    offer = wanted.offers.get(key) if wanted else None
+    return {
+        "job": key,
+        "share_units": tenancy.share_units,
+        "units": tenancy.units,
+        "wanted_units": offer.units if offer else None,
+        "read_mib_per_s": _mib(tenancy.share.read_bytes_per_s),
+        "workers": tenancy.knob.now,
+        "wanted_workers": offer.workers if offer else None,
+        "predicted_samples_per_s": (offer.samples_per_s or None) if offer else None,
+        "measured_samples_per_s": tenancy.measured,
+        "reason": wanted.reason.get(key, "") if wanted else "",
+    }
+
+
+def _mib(bytes_per_s: float | None) -> float | None:
+    return None if bytes_per_s is None else round(bytes_per_s / 2**20, 3)

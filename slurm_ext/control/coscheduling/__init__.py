@@ -1,0 +1,1 @@
+"""The loop that starts waiting CPU jobs beside good companions."""

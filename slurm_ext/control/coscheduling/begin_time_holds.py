@@ -1,0 +1,149 @@
+"""How waiting jobs are put off and started: by their own StartTime, as a lease.
+
+A job that should not start yet may start in `sharing.lease_s` seconds, and the lease is renewed
+while that is so. A controller that dies leaves no job held: Slurm itself lets each lease end. To
+free a job its StartTime becomes now, and where there are several nodes it is bound to the chosen
+one until it runs. Nothing else is ever changed, and nothing at all of a job that was never put off
+and may start anywhere. What was asked for is on the disk before.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from slurm_ext.control.coscheduling.jobs import Lease, id_of
+from slurm_ext.control.coscheduling.pair_memory import Memory, PairingFolder
+from slurm_ext.core.errors import SlurmError
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.policy.colocation.co_scheduling import Step
+from slurm_ext.slurm.client import SlurmClient
+
+log = logging.getLogger("dlqueue.pairing")
+
+
+class Leases:
+    """Of all jobs; they are kept in `memory`."""
+
+    def __init__(
+        self, settings: Settings, client: SlurmClient, folder: PairingFolder, memory: Memory
+    ) -> None:
+        self._client, self._folder, self._memory = client, folder, memory
+        self._lease_s = int(settings["sharing.lease_s"])
+        self._most_wait_s = float(settings["sharing.most_wait_s"])
+        self._last_s: float | None = None
+
+    def overdue(self, job: str) -> bool:
+        """Whether it has been put off for as long as the site allows."""
+        lease = self._memory.leases.get(job)
+        return lease is not None and lease.put_off_s >= self._most_wait_s
+
+    def charge(self, steps: Sequence[Step], now_s: float) -> None:
+        """Time since the last round; waiting is on our account only while there was room."""
+        passed_s, self._last_s = now_s - (self._last_s or now_s), now_s
+        for step in steps:
+            lease = self._memory.leases.get(step.job)
+            if lease is not None and not step.free and step.room:
+                put_off_s = lease.put_off_s + passed_s
+                self._memory.leases[step.job] = replace(lease, put_off_s=put_off_s)
+
+    def carry_out(
+        self, steps: Sequence[Step], now_s: float, *, bind: bool
+    ) -> dict[str, tuple[float, str | None]]:
+        """Put off and free; of those that can start now, when and where.
+
+        `bind`: to the chosen node, for there are others.
+        """
+        due = [step.job for step in steps if not step.free and self._due(step.job, now_s)]
+        bound = [job for job in due if self._node(job) is not None]
+        for job in due:
+            self._note(job, now_s + self._lease_s)
+        wanted = {s.job: s.place if bind else None for s in steps if s.free}
+        changed = {job: n for job, n in wanted.items() if self._changes(job, n, now_s)}
+        before = {job: self._memory.leases.get(job) for job in changed}
+        for job, node in changed.items():
+            self._note(job, now_s, node)
+        self._folder.keep(self._memory)
+        self._delay(due, bound)
+        at_once = self._free_at_once([j for j, n in changed.items() if _only_held(before[j], n)])
+        rest = {job: node for job, node in changed.items() if job not in at_once}
+        refused = {job for job, node in rest.items() if not self._free(job, node, before[job])}
+        return {s.job: (now_s, s.place) for s in steps if s.start and s.job not in refused}
+
+    def end(self) -> int:
+        """All of them, now; how many there were. An error leaves it to Slurm's clock."""
+        leases = self._memory.leases
+        for job, lease in leases.items():
+            self.free(job, lease.node)
+        self._memory.leases = {}
+        self._folder.keep(self._memory)
+        return len(leases)
+
+    def free(self, job: str, node: str | None) -> None:
+        """The job is as its user wrote it; `node`: bound to."""
+        try:
+            if node is not None:
+                self._client.bind(id_of(job), None)
+            self._client.delay([id_of(job)], 0)
+        except SlurmError as error:  # it runs or is gone; else Slurm's clock frees it
+            log.info("job %s: %s", job, error)
+
+    def _note(self, job: str, until_s: float, node: str | None = None) -> None:
+        old = self._memory.leases.get(job) or Lease(until_s=until_s)
+        self._memory.leases[job] = replace(old, until_s=until_s, node=node)
+
+    def _due(self, job: str, now_s: float) -> bool:
+        lease = self._memory.leases.get(job)
+        return lease is None or lease.until_s - now_s < self._lease_s / 2
+
+    def _node(self, job: str) -> str | None:
+        lease = self._memory.leases.get(job)
+        return None if lease is None else lease.node
+
+    def _changes(self, job: str, node: str | None, now_s: float) -> bool:
+        """Whether Slurm has to be told that the job is free, there."""
+        lease = self._memory.leases.get(job)
+        held = lease is not None and lease.until_s > now_s
+        return held or node != self._node(job)
+
+    def _delay(self, jobs: Sequence[str], bound: Sequence[str]) -> None:
+        if jobs:
+            try:
+                self._client.delay([id_of(job) for job in jobs], self._lease_s)
+                for job in bound:
+                    self._client.bind(id_of(job), None)
+            except SlurmError as error:
+                log.warning("not every job could be put off: %s", error)
+
+    def _free_at_once(self, jobs: Sequence[str]) -> frozenset[str]:
+        """All in one command; none where it fails for one of them."""
+        if len(jobs) < 2:
+            return frozenset()
+        try:
+            self._client.delay([id_of(job) for job in jobs], 0)
+        except SlurmError:
+            return frozenset()
+        return frozenset(jobs)
+
+    def _free(self, job: str, node: str | None, before: Lease | None) -> bool:
+        """False: it has started or ended meanwhile, or Slurm refused; the next round tells."""
+        try:
+            if node != (before.node if before else None):
+                self._client.bind(id_of(job), node)
+            if before is not None:
+                self._client.delay([id_of(job)], 0)
+        except SlurmError as error:
+            log.info("job %s: %s", job, error)
+            self._put_back(job, before)
+            return False
+        return True
+
+    def _put_back(self, job: str, before: Lease | None) -> None:
+        if before is None:
+            self._memory.leases.pop(job, None)
+        else:
+            self._memory.leases[job] = before
+
+
+def _only_held(before: Lease | None, node: str | None) -> bool:
+    """Whether its time is all that changes."""
+    return before is not None and before.node == node

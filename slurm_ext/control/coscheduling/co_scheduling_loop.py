@@ -1,0 +1,223 @@
+"""One round of pairing: look at the cluster, decide by the pure policy, act or only say.
+
+What is done to a waiting job, and why nobody stays held: pairing_leases.py.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from slurm_ext.control.coscheduling.begin_time_holds import Leases
+from slurm_ext.control.coscheduling.jobs import (
+    ANEW,
+    Seen,
+    id_of,
+    key_of,
+    look,
+    name_of,
+    opted_in,
+    words,
+)
+from slurm_ext.control.coscheduling.memory_needed import Held, room, with_needs
+from slurm_ext.control.coscheduling.pair_memory import Memory, PairingFolder
+from slurm_ext.control.coscheduling.speed_monitor import Watch
+from slurm_ext.control.coscheduling.status import (
+    UNTOUCHED,
+    gist,
+    moved,
+    parted,
+    running_rows,
+    status,
+)
+from slurm_ext.core.errors import SlurmError
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.policy.colocation.choose_pairs import Candidate, Foretells, SharingRules
+from slurm_ext.policy.colocation.co_scheduling import Place, Step, rooms, steer
+from slurm_ext.policy.colocation.colocation_monitor import Found, kept_apart, remembered
+from slurm_ext.slurm.client import SlurmClient
+from slurm_ext.slurm.records import JobInfo, NodeInfo
+
+START_S = 30.0  # from its release to its start; a job that needs longer is left to Slurm
+MOST_STEERED = 200  # jobs that wait: the update of each costs slurmctld a little
+MOST_READ = 100  # scripts in one round
+_UP = ("IDLE", "MIXED", "ALLOCATED")
+log = logging.getLogger("dlqueue.pairing")
+
+
+class Pairing:
+    """The cluster's jobs that may share nodes."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        client: SlurmClient,
+        folder: PairingFolder,
+        memory: Memory,
+        *,
+        known: Callable[[], Foretells],
+        watch: Watch,
+        held: Held = lambda _: 0.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings, self._client, self._folder = settings, client, folder
+        self.memory, self._known, self._watch, self._clock = memory, known, watch, clock
+        self._keys: dict[str, str] = {}
+        self._released: dict[str, tuple[float, str | None]] = {}  # by job: when, where
+        self._next: dict[str, str] = {}  # free before its slot is: where
+        self._given_up: set[str] = set()
+        self._said: dict[str, str] = {}
+        self._leases = Leases(settings, client, folder, memory)
+        self._held = lambda key: max(held(key), memory.held_bytes.get(key, 0.0))
+
+    @property
+    def acts(self) -> bool:
+        """Whether anything is changed at all."""
+        return self._mode == "act"
+
+    @property
+    def _mode(self) -> str:
+        return str(self._settings["sharing.pairing"])
+
+    def round(self) -> tuple[Step, ...]:
+        """Look, decide, act; what becomes of each waiting job. Raises SlurmError."""
+        now_s = self._clock()
+        jobs = self._client.jobs()
+        nodes = [node for node in self._client.nodes() if node.state.startswith(_UP)]
+        seen = with_needs(self._look(jobs, now_s), self._held)
+        rules = self._rules(nodes, now_s)
+        self._watched(seen, rules, now_s)
+        waiting, running, places = self._state(seen, jobs, nodes, now_s)
+        overdue = frozenset(one.job for one in waiting if self._leases.overdue(one.job))
+        steps = steer(
+            waiting,
+            running,
+            places,
+            self._known(),
+            rules=rules,
+            overdue=overdue,
+            coming=self._released.keys(),
+            bound=self._next,
+        )
+        if self.acts:
+            self._leases.charge(steps, now_s)
+            self._released |= self._leases.carry_out(steps, now_s, bind=len(places) > 1)
+            self._next = {s.job: s.place for s in steps if s.free and s.place and not s.start}
+        self._note(steps, now_s)
+        apart = kept_apart(self.memory.grudges, now_s)
+        left_alone = {**seen.left_alone, **dict.fromkeys(self._given_up, "left to Slurm")}
+        rows = running_rows(seen.running, self._watch.speeds())
+        self._folder.tell(status(now_s, self._mode, steps, rows, left_alone, apart))
+        return steps
+
+    def restore(self) -> int:
+        """Every lease ends now; how many there were. An error leaves it to Slurm's clock."""
+        return self._leases.end()
+
+    # -- look --------------------------------------------------------------------------------
+
+    def _look(self, jobs: Iterable[JobInfo], now_s: float) -> Seen:
+        alive = [job for job in jobs if not job.ended]
+        names = {name_of(job) for job in alive}
+        self._keys = {job: key for job, key in self._keys.items() if job in names}
+        new = [job for job in alive if name_of(job) not in self._keys]
+        for job in [job for job in new if opted_in(job, self._settings)][:MOST_READ]:
+            self._keys[name_of(job)] = key_of(job, self._client.script_of(job.job_id))
+        seen = look(alive, self._keys, self.memory.leases, self._settings, now_s)
+        wait = {one.job for one in seen.waiting}
+        self._given_up &= wait
+        self.memory.leases = {j: one for j, one in self.memory.leases.items() if j in wait}
+        self._released = {j: told for j, told in self._released.items() if j in wait}
+        return seen
+
+    def _rules(self, nodes: Iterable[NodeInfo], now_s: float) -> SharingRules:
+        settings = self._settings
+        return SharingRules(
+            floor=settings["sharing.floor"],
+            same_user=not settings["sharing.across_users"],
+            mem_bytes=room(nodes),
+            bad_pairs=kept_apart(self.memory.grudges, now_s),
+            most_together=settings["sharing.most_together"],
+            anyway=True,
+        )
+
+    def _state(
+        self, seen: Seen, jobs: Iterable[JobInfo], nodes: Iterable[NodeInfo], now_s: float
+    ) -> tuple[list[Candidate], list[Candidate], list[Place]]:
+        """Who waits, who runs or is about to, and what room that leaves."""
+        self._expire(now_s)
+        used = [(job.nodes, job.cpus or 0) for job in jobs if job.state in ("RUNNING", "SUSPENDED")]
+        coming = []
+        waiting = []
+        for one in seen.waiting:
+            told = self._released.get(one.job)
+            if told is None:
+                if one.job not in self._given_up:
+                    waiting.append(one)
+            elif told[1] is not None:
+                coming.append(replace(one, place=told[1]))
+                used.append((told[1], one.cpus))
+        cpus = {node.name: node.cpus for node in nodes}
+        running = [one for one in seen.running if one.opted_in]
+        waiting.sort(key=lambda one: (one.rank, id_of(one.job)))
+        return waiting[:MOST_STEERED], [*running, *coming], rooms(cpus, used)
+
+    def _expire(self, now_s: float) -> None:
+        """A released job that did not start is Slurm's: a limit that we do not see holds it."""
+        for job, (at_s, node) in list(self._released.items()):
+            if now_s - at_s > START_S:
+                del self._released[job]
+                self._given_up.add(job)
+                if node is not None and self.acts:
+                    self._leases.free(job, node)
+                    self.memory.leases.pop(job, None)
+
+    # -- watch -------------------------------------------------------------------------------
+
+    def _watched(self, seen: Seen, rules: SharingRules, now_s: float) -> None:
+        floors = {one.job: one.floor or rules.floor for one in seen.running}
+        found = self._watch.look(seen.running, floors)
+        by_job = {one.job: one for one in seen.running}
+        for job, verdict in found.items():
+            one = by_job[job]
+            here = [other for other in seen.running if other.place == one.place and other.opted_in]
+            if one.opted_in and len(here) > 1:
+                self._separate(one, here, verdict, seen, now_s)
+
+    def _separate(
+        self, hurt: Candidate, here: list[Candidate], verdict: Found, seen: Seen, now_s: float
+    ) -> None:
+        """Remembered for the next time; now only if the later one may be started anew.
+
+        Its cores are its own already, and pinning moves neither cache nor disk; a suspended job
+        keeps its memory and stands still, which is farther below its floor than any companion.
+        """
+        keys = [one.solo.key for one in here]
+        self.memory.grudges = remembered(self.memory.grudges, keys, now_s)
+        last = max(here, key=lambda one: (seen.infos[one.job].start_time_s or 0, one.rank))
+        info = seen.infos[last.job]
+        anew = ANEW in words(info) and info.requeues
+        done = "requeued" if anew else "kept apart the next time"
+        names, again = [one.job for one in here], last.job if anew else None
+        self._folder.note(parted(hurt.job, again, verdict, names, now_s, self._mode))
+        log.warning("%s: job %s %s: %s", hurt.place, hurt.job, verdict.value, done)
+        if self.acts:
+            self._folder.keep(self.memory)
+            if anew:
+                self._requeue(last.job)
+
+    def _requeue(self, job: str) -> None:
+        try:
+            self._client.requeue(id_of(job))
+        except SlurmError as error:
+            log.warning("job %s could not be requeued: %s", job, error)
+
+    # -- tell --------------------------------------------------------------------------------
+
+    def _note(self, steps: Iterable[Step], now_s: float) -> None:
+        """Into the ledger, where it is not what was said last of the job, and not nothing."""
+        said = {step.job: gist(step) for step in steps}
+        new = [step for step in steps if self._said.get(step.job, UNTOUCHED) != said[step.job]]
+        lease_s = self._settings["sharing.lease_s"]
+        self._folder.note([moved(step, now_s, self._mode, lease_s) for step in new])
+        self._said = said

@@ -1,0 +1,141 @@
+"""Which of the cluster's jobs are steered, and as what. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from slurm_ext.core.gpu_sharing import Solo
+from slurm_ext.core.job_keys import keys_of, solo_key
+from slurm_ext.core.records import Submission
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.policy.colocation.choose_pairs import Candidate
+from slurm_ext.slurm.records import JobInfo
+
+SHARE, ALONE, OFF, ANEW = "dlqueue=share", "dlqueue=alone", "dlqueue=off", "dlqueue=requeue"
+UNLIMITED_MINUTES = 60 * 24 * 300  # a partition without a limit gives a year
+ROUNDS_S = 60.0  # Slurm's clock may be ahead, its answer late
+_READY = frozenset({"", "None", "Priority", "Resources", "BeginTime"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """What was asked of Slurm for a waiting job."""
+
+    until_s: float  # Unix; Slurm starts it by itself from then on
+    put_off_s: float = 0.0  # while a node had room for it
+    node: str | None = None  # bound to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """The jobs of one look, as the policy wants them."""
+
+    waiting: tuple[Candidate, ...] = ()
+    running: tuple[Candidate, ...] = ()
+    left_alone: Mapping[str, str] = field(default_factory=dict)  # by job: why
+    infos: Mapping[str, JobInfo] = field(default_factory=dict)  # those that wait or run
+
+
+def name_of(job: JobInfo) -> str:
+    """`<job id>.<restart>`, as everywhere."""
+    return f"{job.job_id}.{job.restarts}"
+
+
+def id_of(name: str) -> int:
+    """The job id in such a name."""
+    return int(name.partition(".")[0])
+
+
+def words(job: JobInfo) -> list[str]:
+    """What the user's comment says."""
+    return job.comment.replace(",", " ").replace(";", " ").split()
+
+
+def opted_in(job: JobInfo, settings: Settings) -> bool:
+    """Whether the job, else its account or every partition of it, has agreed to share."""
+    said = words(job)
+    if ALONE in said or OFF in said:
+        return False
+    if SHARE in said:
+        return True
+    accounts, partitions = settings["sharing.accounts"], settings["sharing.partitions"]
+    everywhere = "*" in partitions or all(p in partitions for p in job.partition.split(","))
+    return "*" in accounts or job.account in accounts or everywhere
+
+
+def key_of(job: JobInfo, script: str | None) -> str:
+    """The job's solo key; empty where nothing names it."""
+    submission = Submission(
+        name=job.name, user_name=job.user_name, work_dir=job.work_dir, script=script
+    )
+    return solo_key(keys_of(submission)) or ""
+
+
+def why_left_alone(job: JobInfo, lease: Lease | None, now_s: float) -> str | None:
+    """Why a waiting job that agreed is not steered; None: it is."""
+    if job.array_job_id is not None:
+        return "is an array"
+    if job.het_job_id is not None:
+        return "is a heterogeneous job"
+    if job.gres:
+        return "asks for more than CPUs"
+    if job.node_count not in (None, 1) or not job.cpus:
+        return "may take several nodes"
+    if job.reason not in _READY:
+        return f"waits for something else: {job.reason}"
+    if (job.required_nodes and (lease is None or lease.node is None)) or job.excluded_nodes:
+        return "its user chose nodes"
+    ours_s = now_s + 1 if lease is None else lease.until_s + ROUNDS_S
+    if (job.eligible_time_s or 0) > ours_s:
+        return "its user chose when to begin"
+    return None
+
+
+def look(
+    jobs: Iterable[JobInfo],
+    keys: Mapping[str, str],
+    leases: Mapping[str, Lease],
+    settings: Settings,
+    now_s: float,
+) -> Seen:
+    """The jobs that may be steered, and those that run where companions could come."""
+    waiting: list[Candidate] = []
+    running: list[Candidate] = []
+    left_alone: dict[str, str] = {}
+    infos: dict[str, JobInfo] = {}
+    for job in jobs:
+        name = name_of(job)
+        if job.state == "PENDING" and opted_in(job, settings):
+            why = why_left_alone(job, leases.get(name), now_s)
+            if why is not None:
+                left_alone[name] = why
+                continue
+            waiting.append(candidate(job, keys.get(name, ""), settings, now_s))
+            infos[name] = job
+        elif job.state == "RUNNING" and job.nodes and "[" not in job.nodes and "," not in job.nodes:
+            running.append(candidate(job, keys.get(name, ""), settings, now_s))
+            infos[name] = job
+    return Seen(waiting=tuple(waiting), running=tuple(running), left_alone=left_alone, infos=infos)
+
+
+def candidate(job: JobInfo, key: str, settings: Settings, now_s: float) -> Candidate:
+    """The job in the policy's words; the time left is what its limit leaves."""
+    return Candidate(
+        job=name_of(job),
+        solo=Solo(key=key),
+        user=job.user_name,
+        account=job.account or None,
+        remaining_s=_left_s(job, now_s),
+        opted_in=opted_in(job, settings),
+        place=job.nodes if job.state == "RUNNING" else None,
+        rank=-float(job.priority or 0),
+        cpus=job.cpus or 1,
+    )
+
+
+def _left_s(job: JobInfo, now_s: float) -> float | None:
+    limit = job.time_limit_minutes
+    if limit is None or limit >= UNLIMITED_MINUTES:
+        return None
+    if job.state == "RUNNING" and job.end_time_s:
+        return max(0.0, job.end_time_s - now_s)
+    return 60.0 * limit

@@ -1,0 +1,61 @@
+"""What is known of slowdowns, as the training last promoted it."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slurm_ext.core.errors import ModelError
+from slurm_ext.core.gpu_sharing import Solo, Speed
+from slurm_ext.model.artifact_store import current
+from slurm_ext.model.slowdown.artifact import FOLDER, load
+from slurm_ext.model.slowdown.model import Slowdowns
+from slurm_ext.policy.colocation.choose_pairs import Foretells
+
+log = logging.getLogger("dlqueue.pairing")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The model's answers for jobs of which only the key is at hand."""
+
+    slowdowns: Slowdowns = field(default_factory=Slowdowns)
+
+    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:
+        """As Slowdowns.speed, each job with what is known of it alone."""
+        return self.slowdowns.speed(self._alone(job), [self._alone(one) for one in beside], device)
+
+    def _alone(self, job: Solo) -> Solo:
+        return self.slowdowns.solos.get(job.key, job)
+
+
+class Known:
+    """The model in `<state_dir>/models/slowdown/current`; without one, jobs in general."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._models = state_dir / "models" / FOLDER
+        self._folder: Path | None = None
+        self._said = ""
+        self._told = Told()
+
+    def __call__(self) -> Foretells:
+        """The newest, asked for before each round; a damaged one is said, and the last one kept."""
+        try:
+            folder = current(self._models)
+            if folder != self._folder:
+                self._told, self._folder = (
+                    Told(load(folder).slowdowns) if folder else Told(),
+                    folder,
+                )
+                log.info("slowdowns: %s", folder.name if folder else "nothing is known any more")
+            self._said = ""
+        except ModelError as error:
+            if str(error) != self._said:
+                log.warning("%s; the earlier knowledge is kept", error)
+            self._said = str(error)
+        return self._told
+
+    def held(self, key: str) -> float:
+        """Bytes of memory that earlier runs of the job held at most; 0: not measured."""
+        solo = self._told.slowdowns.solos.get(key)
+        return (solo.mem_bytes or 0.0) if solo else 0.0

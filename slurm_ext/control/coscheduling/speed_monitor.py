@@ -1,0 +1,109 @@
+"""How fast jobs that share a node really are, by what they count live.
+
+A job's speed is its instructions a second beside others, of those that it (or an earlier run of the
+same) had alone. Where no performance counter is at hand, or the node's spool cannot be read from
+here, nothing is measured and nothing concluded: history tells after the job has ended.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from slurm_ext.node.counters.live import live_counters, rates
+from slurm_ext.policy.colocation.choose_pairs import Candidate
+from slurm_ext.policy.colocation.colocation_monitor import Companion, Found, Window, watched
+
+SIGNAL, HELD = "perf_instructions", "mem_held_peak"
+NEWEST = 0.3  # weight of the newest window in the rate alone
+MOST_KNOWN = 10_000  # solo keys: memory that is written each round has an end
+Reading = Mapping[str, tuple[str, float]]
+Live = Callable[[str], Reading]
+
+
+def on_this_machine(spool_dir: str) -> Live:
+    """Readings of jobs whose node's spool is this folder."""
+    return lambda job: live_counters(spool_dir, job)
+
+
+@dataclass(slots=True)
+class _Watched:
+    beside: frozenset[str]
+    reading: Reading
+    companion: Companion
+    told: bool = False
+
+
+class Watch:
+    """Every running job's state; `solo_rates` (by solo key) grows while jobs are alone.
+
+    `held_bytes` (by solo key): the most memory that a job was seen to hold.
+    """
+
+    def __init__(
+        self,
+        live: Live,
+        solo_rates: dict[str, float],
+        patience_s: float,
+        held_bytes: dict[str, float] | None = None,
+    ) -> None:
+        self._live, self._rates, self._patience_s = live, solo_rates, patience_s
+        self._held = {} if held_bytes is None else held_bytes
+        self._jobs: dict[str, _Watched] = {}
+
+    def look(self, running: Sequence[Candidate], floors: Mapping[str, float]) -> dict[str, Found]:
+        """What each job that is beside others was found to be; said once a job and company."""
+        here: dict[str, list[Candidate]] = {}
+        for one in running:
+            here.setdefault(one.place or "", []).append(one)
+        self._jobs = {one.job: self._jobs[one.job] for one in running if one.job in self._jobs}
+        found: dict[str, Found] = {}
+        for together in here.values():
+            for one in together:
+                beside = frozenset(other.job for other in together if other is not one)
+                verdict = self._seen(one, beside, floors[one.job])
+                if verdict is not Found.FINE:
+                    found[one.job] = verdict
+        return found
+
+    def speeds(self) -> dict[str, float | None]:
+        """Mean speed of each job in its present company; None: not measured."""
+        return {job: one.companion.mean_speed for job, one in self._jobs.items() if one.beside}
+
+    def _seen(self, one: Candidate, beside: frozenset[str], floor: float) -> Found:
+        reading = self._live(one.job)
+        if one.solo.key and HELD in reading:
+            key = one.solo.key
+            remember(self._held, key, max(self._held.get(key, 0.0), reading[HELD][1]))
+        before = self._jobs.get(one.job)
+        if before is None or before.beside != beside:
+            fresh = Companion(job=one.job, floor=floor, patience_s=self._patience_s)
+            self._jobs[one.job] = _Watched(beside=beside, reading=reading, companion=fresh)
+            return Found.FINE
+        gained = rates(before.reading, reading)
+        if SIGNAL in gained:
+            seconds = reading["sample_s"][1] - before.reading["sample_s"][1]
+            self._learn(one, before, gained[SIGNAL], seconds)
+        if reading:
+            before.reading = reading
+        if before.companion.found is Found.FINE or before.told:
+            return Found.FINE
+        before.told = True
+        return before.companion.found
+
+    def _learn(self, one: Candidate, state: _Watched, rate: float, seconds: float) -> None:
+        key = one.solo.key
+        alone = self._rates.get(key)
+        if not state.beside:
+            if key and rate > 0:
+                old = rate if alone is None else alone
+                remember(self._rates, key, old + NEWEST * (rate - old))
+        elif alone:
+            window = Window(seconds=seconds, speed=rate / alone)
+            state.companion = watched(state.companion, window)
+
+
+def remember(known: dict[str, float], key: str, value: float, most: int = MOST_KNOWN) -> None:
+    """As the newest of `known`; the one that was seen last longest ago makes room."""
+    known.pop(key, None)
+    known[key] = value
+    while len(known) > most:
+        del known[next(iter(known))]

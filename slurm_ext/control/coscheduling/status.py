@@ -1,0 +1,94 @@
+"""What the pairing says: rows for its status, and moves for the ledger. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from slurm_ext.control.coscheduling.jobs import id_of
+from slurm_ext.core.actions import Move
+from slurm_ext.policy.colocation.choose_pairs import Candidate
+from slurm_ext.policy.colocation.co_scheduling import Step
+from slurm_ext.policy.colocation.colocation_monitor import Found
+
+UNTOUCHED = "True None"
+
+
+def gist(step: Step) -> str:
+    """What is new when it changes; a pair's reason tells seconds, which always change."""
+    if step.free and not step.start and step.place is None:
+        return UNTOUCHED
+    return f"{step.free} {step.place} {step.start} {'' if step.pair else step.reason}"
+
+
+def row(step: Step) -> dict[str, Any]:
+    """What becomes of a waiting job, why, and the speeds that are counted on."""
+    lows = {job: round(s.low, 3) for job, s in step.pair.speeds.items()} if step.pair else {}
+    told = {"job": step.job, "start": step.start, "free": step.free, "place": step.place}
+    return {**told, "reason": step.reason, "at_least": lows}
+
+
+def moved(step: Step, now_s: float, mode: str, lease_s: float) -> Move:
+    """The same for the ledger of moves."""
+    told = row(step)
+    where = f" on {step.place}" if step.place else ""
+    done = f"StartTime=now{where}" if step.free else f"StartTime=now+{lease_s:.0f}"
+    after = {name: told[name] for name in ("start", "free", "place", "at_least")}
+    return replace(_of(step.job, done, step.reason, now_s, mode), after=after)
+
+
+def parted(
+    hurt: str, again: str | None, verdict: Found, beside: Sequence[str], now_s: float, mode: str
+) -> tuple[Move, ...]:
+    """A pair that was found to go badly: of whom it hurt, and of `again`, who starts anew for it.
+
+    `beside`: all jobs on the node.
+    """
+    others = ", ".join(str(id_of(job)) for job in beside if job != hurt)
+    why = f"{verdict.value} beside job {others}"
+    done = f"requeue {id_of(again)}" if again else "kept apart the next time"
+    moves = [_of(hurt, done, why, now_s, mode)]
+    if again is not None and again != hurt:
+        moves.append(_of(again, "requeue", f"beside it job {id_of(hurt)} was {why}", now_s, mode))
+    return tuple(moves)
+
+
+def _of(job: str, done: str, why: str, now_s: float, mode: str) -> Move:
+    return Move(
+        at_s=round(now_s, 3),
+        kind="pair",
+        mode=mode,
+        subject=str(id_of(job)),
+        job_id=id_of(job),
+        done=done,
+        why=why,
+    )
+
+
+def running_rows(
+    running: Iterable[Candidate], speeds: Mapping[str, float | None]
+) -> list[dict[str, Any]]:
+    """Jobs that agreed and run, with the speed measured in their present company."""
+    return [
+        {"job": one.job, "node": one.place, "speed": speeds.get(one.job)}
+        for one in running
+        if one.opted_in
+    ]
+
+
+def status(
+    now_s: float,
+    mode: str,
+    steps: Sequence[Step],
+    running: Sequence[Mapping[str, Any]],
+    left_alone: Mapping[str, str],
+    apart: Collection[frozenset[str]],
+) -> dict[str, Any]:
+    """All of one round."""
+    return {
+        "t_s": round(now_s, 3),
+        "mode": mode,
+        "waiting": [row(step) for step in steps],
+        "running": list(running),
+        "left_alone": dict(left_alone),
+        "kept_apart": sorted(sorted(pair) for pair in apart),
+    }

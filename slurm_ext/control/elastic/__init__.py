@@ -1,0 +1,1 @@
+"""The loop that resizes jobs whose owners allow it."""

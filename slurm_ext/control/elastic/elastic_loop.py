@@ -1,0 +1,226 @@
+"""Live elasticity: the replayed policy's division, for jobs whose owners let their size change.
+
+Who waits asks for another size; who runs is requeued: Slurm sends SIGTERM, the job writes its
+checkpoint within KillWait and waits again, which Slurm makes two minutes long. In the next look it
+gets its new size and may start at once. It is never held: if dlqueue dies in between, the job
+starts by itself as it was.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slurm_ext.control.elastic.job_report import report_of
+from slurm_ext.control.elastic.jobs import Asked, Pool, Resizable, asked_of, look, shape_of, told
+from slurm_ext.control.loops.cluster_loop import DONE, Planned
+from slurm_ext.control.loops.loop_memory import LoopFolder
+from slurm_ext.core import elastic_requests
+from slurm_ext.core.errors import InputError
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.policy.elastic.gpu_division import Terms
+from slurm_ext.policy.elastic.optimiser import Board, divided, sizes_for
+from slurm_ext.policy.elastic.utility import Elastic, Report, wish
+from slurm_ext.slurm.client import SlurmClient
+from slurm_ext.slurm.records import JobInfo, Shape
+
+log = logging.getLogger("dlqueue.elastic")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resize(Planned):
+    """One job's new size."""
+
+    shape: Shape
+    asked: Asked
+    restarts: bool  # it runs
+    starts: bool = False  # it was requeued by us, and may start as soon as it has its size
+
+
+class ElasticLoop:
+    """One cluster's elastic jobs."""
+
+    def __init__(self, settings: Settings, client: SlurmClient, folder: LoopFolder) -> None:
+        self._settings, self._client, self._folder = settings, client, folder
+        kept = folder.load()
+        self._asked: dict[str, Asked] = dict(kept.get("asked", {}))  # as their users wrote them
+        self._wanted: dict[str, int] = dict(kept.get("wanted", {}))  # size after our requeue
+        self._changed_s: dict[str, float] = dict(kept.get("changed_s", {}))
+        self._now_s = 0.0
+        self._seen: dict[str, Any] = {}
+
+    def plan(self, now_s: float) -> Sequence[Planned]:
+        """Whose size changes. Raises SlurmError."""
+        self._now_s = now_s
+        jobs = self._client.jobs()
+        self._forget({str(job.job_id) for job in jobs if not job.ended})
+        for job in jobs:
+            if job.state == "RUNNING":  # Slurm started it before we came: as it was
+                self._wanted.pop(str(job.job_id), None)
+        ours = [int(job) for job in self._wanted]
+        pools, left_alone = self._look(jobs, ours)
+        planned: list[Planned] = []
+        seen = []
+        for pool in pools:
+            reports = {str(one.info.job_id): report_of(one.info) for one in pool.jobs}
+            left_alone |= {job: why for job, (_, why) in reports.items() if why}
+            sizes = self.division(pool, {job: report for job, (report, _) in reports.items()})
+            seen.append(told(pool, sizes))
+            planned += self._moves(pool, sizes)
+        self._seen = {"pools": seen, "left_alone": left_alone}
+        return planned
+
+    def _look(
+        self, jobs: Sequence[JobInfo], ours: Sequence[int]
+    ) -> tuple[list[Pool], dict[str, str]]:
+        """With what environments said, as far as the keeper could tell."""
+        try:
+            variables = elastic_requests.read(self._settings.state_dir)
+        except InputError as error:
+            log.warning("%s; comments alone count", error)
+            variables = {}
+        return look(jobs, self._client.nodes(), self._settings, ours, variables)
+
+    def division(self, pool: Pool, reports: Mapping[str, Report | None]) -> dict[str, int]:
+        """The policy's own: what a replay of this state would decide (elastic_optimiser.py).
+
+        Who runs is never stopped for others: it keeps what it has where nothing is left for it.
+        """
+        by, sizes = str(self._settings["elastic.optimiser"]), self._sizes(pool)
+        terms = Terms(restart_s=self._settings["elastic.restart_s"], gpus_a_job=0.0)
+        gpus = pool.gpus - sum(self._wanted.get(str(one.info.job_id), 0) for one in pool.jobs)
+        jobs = [one for one in pool.jobs if str(one.info.job_id) not in self._wanted]
+        while True:
+            wishes = [wish(_elastic(one, reports), sizes, pool.per_node) for one in jobs]
+            found = divided(
+                by, wishes, sizes, Board(gpus=max(gpus, 0), per_node=pool.per_node), terms
+            )
+            stay = [one for one in jobs if one.runs and str(one.info.job_id) not in found]
+            if not stay:
+                return found
+            gpus -= sum(one.gpus for one in stay)
+            jobs = [one for one in jobs if one not in stay]
+
+    def _sizes(self, pool: Pool) -> tuple[int, ...]:
+        """What jobs can have: what the optimiser chooses from, and what they hold."""
+        board = Board(gpus=max(pool.gpus, 1), per_node=pool.per_node)
+        most = max(one.most for one in pool.jobs)
+        able = sizes_for(self._settings["elastic.optimiser"], board, most)
+        return tuple(sorted({*able, *(one.gpus for one in pool.jobs)}))
+
+    def _moves(self, pool: Pool, sizes: Mapping[str, int]) -> list[Planned]:
+        """Who shrinks first; who was changed lately stays."""
+        found: list[Planned] = []
+        for one in pool.jobs:
+            name = str(one.info.job_id)
+            if name in self._wanted and not one.runs:
+                found.append(self._started(one, self._wanted[name], pool))
+            elif name in sizes and sizes[name] != one.gpus and self._rested(name):
+                found.append(self._planned(one, sizes[name], pool, _why(one, sizes[name])))
+        return sorted(found, key=lambda move: move.after["gpus"] - move.before["gpus"])
+
+    def _started(self, one: Resizable, gpus: int, pool: Pool) -> Resize:
+        """It waits because we requeued it: its size, and off."""
+        why = "its checkpoint is written: it goes on at its new size"
+        found = self._planned(one, gpus, pool, why)
+        done = f"{one.gpus}->{gpus} GPUs, start"
+        return Resize(
+            subject=found.subject, job_id=found.job_id, done=done, why=why, before=found.before,
+            after=found.after, shape=found.shape, asked=found.asked, restarts=False, starts=True,
+        )  # fmt: skip
+
+    def _planned(self, one: Resizable, gpus: int, pool: Pool, why: str) -> Resize:
+        asked = self._asked.get(str(one.info.job_id)) or asked_of(one.info)
+        words = f"{one.gpus}->{gpus} GPUs"
+        return Resize(
+            subject=str(one.info.job_id),
+            job_id=one.info.job_id,
+            done=f"requeue {words}" if one.runs else words,
+            why=why,
+            before={"gpus": one.gpus},
+            after={"gpus": gpus},
+            shape=shape_of(asked, gpus, pool.per_node),
+            asked=asked,
+            restarts=one.runs,
+        )
+
+    def _rested(self, job: str) -> bool:
+        since = self._now_s - self._changed_s.get(job, float("-inf"))
+        return bool(since >= self._settings["elastic.least_s"])
+
+    def apply(self, planned: Planned) -> str:
+        """Change one. Raises SlurmError."""
+        if not isinstance(planned, Resize):
+            raise TypeError(f"expected a Resize: {planned!r}")
+        job_id, name = int(planned.subject), planned.subject
+        self._asked.setdefault(name, planned.asked)
+        if planned.restarts:
+            self._wanted[name] = int(planned.after["gpus"])
+            self._changed_s[name] = self._now_s
+        self._keep()
+        if planned.restarts:
+            self._client.requeue(job_id)
+            return DONE
+        if planned.before["gpus"] != planned.after["gpus"]:
+            self._client.resize(job_id, planned.shape)
+        if planned.starts:
+            self._client.delay([job_id], 0)
+            self._wanted.pop(name, None)
+        self._changed_s[name] = self._now_s
+        if self._asked[name]["gpus"] == planned.after["gpus"]:
+            del self._asked[name]
+        self._keep()
+        return DONE
+
+    def undo(self, now_s: float) -> Sequence[Planned]:
+        """Jobs that wait ask for what they asked, and may start; who runs goes on. SlurmError."""
+        self._now_s = now_s
+        if not self._asked and not self._wanted:
+            return ()
+        jobs = self._client.jobs()
+        ours = [int(job) for job in self._wanted]
+        pools, _ = self._look(jobs, ours)
+        found: list[Planned] = []
+        for pool in pools:
+            for one in pool.jobs:
+                name = str(one.info.job_id)
+                asked = self._asked[name]["gpus"] if name in self._asked else one.gpus
+                if one.runs:
+                    continue
+                if name in self._wanted:
+                    found.append(self._started(one, asked, pool))
+                elif asked != one.gpus:
+                    found.append(self._planned(one, asked, pool, "sizes are its user's again"))
+        return found
+
+    def details(self) -> Mapping[str, Any]:
+        """`{pools, left_alone}` of the last look."""
+        return self._seen
+
+    def _forget(self, alive: set[str]) -> None:
+        for kept in (self._asked, self._wanted, self._changed_s):
+            for job in set(kept) - alive:
+                del kept[job]
+
+    def _keep(self) -> None:
+        kept = {"asked": self._asked, "wanted": self._wanted, "changed_s": self._changed_s}
+        self._folder.keep(kept)
+
+
+def _elastic(one: Resizable, reports: Mapping[str, Report | None]) -> Elastic:
+    name = str(one.info.job_id)
+    return Elastic(
+        name=name,
+        least=one.least,
+        most=one.most,
+        held=one.gpus if one.runs else 0,
+        arrival_s=float(one.info.submit_time_s or 0),
+        report=reports.get(name),
+    )
+
+
+def _why(one: Resizable, gpus: int) -> str:
+    if not one.runs:
+        return f"it may have {one.least} to {one.most} GPUs: {gpus} now ends all jobs sooner"
+    more = "more" if gpus > one.gpus else "fewer"
+    return f"by what it measured, {more} GPUs end all elastic jobs sooner, its restart counted"

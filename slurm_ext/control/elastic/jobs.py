@@ -1,0 +1,178 @@
+"""Whose size may change, how many GPUs there are for them, and who is left alone and why. Pure.
+
+Opted in: `DLQUEUE_ELASTIC=MIN-MAX` (GPUs) in the job's comment, else in its environment
+(core/elastic_requests.py). Jobs that did not opt in come first: what they hold, and what those wait
+for that could start now, is not divided.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from slurm_ext.control.coscheduling.jobs import words
+from slurm_ext.control.queue.jobs import ITS_TURN, OFF
+from slurm_ext.core.elastic_requests import BAD, asked_in, bounds_in
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.slurm.records import JobInfo, NodeInfo, Shape
+
+TYPED = re.compile(r"gpu[:=][^:=,0-9]")
+ANYBODY = "*"
+OPTED_OUT = "its comment says dlqueue=off"
+HELD_STATES = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING"})
+UNUSABLE = ("DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "MAINT", "POWERED_DOWN", "POWERING")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resizable:
+    """A job that opted in, and may be changed now."""
+
+    info: JobInfo
+    least: int
+    most: int
+
+    @property
+    def gpus(self) -> int:
+        """What it has, or asks for."""
+        return self.info.gpus or 0
+
+    @property
+    def runs(self) -> bool:
+        """Whether a change is a restart."""
+        return self.info.state == "RUNNING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """One partition's jobs that may be resized, and the GPUs that they share."""
+
+    partition: str
+    per_node: int
+    gpus: int
+    jobs: Sequence[Resizable]
+
+
+def bounds_of(job: JobInfo, variable: str | None = None) -> tuple[int, int] | None:
+    """Fewest and most GPUs that its owner named; None: it did not opt in so that it counts."""
+    return None if OFF in words(job) else bounds_in(asked_in(words(job), variable))
+
+
+def look(
+    jobs: Iterable[JobInfo],
+    nodes: Iterable[NodeInfo],
+    settings: Settings,
+    ours: Iterable[int],
+    variables: Mapping[int, str] = MappingProxyType({}),
+) -> tuple[list[Pool], dict[str, str]]:
+    """Pools by partition, and why others that opted in are left alone.
+
+    `ours` wait by our doing; `variables` are what environments said, by job.
+    """
+    alive = [job for job in jobs if not job.ended]
+    mine, left_alone = dict[str, list[Resizable]](), dict[str, str]()
+    for job in alive:
+        variable = variables.get(job.array_job_id or job.job_id)
+        if asked_in(words(job), variable) is None:
+            continue
+        why = _not_ours(job, settings, set(ours))
+        bounds = bounds_of(job, variable)
+        if why is not None or bounds is None:
+            left_alone[job.named] = why or (OPTED_OUT if OFF in words(job) else BAD)
+            continue
+        one = Resizable(info=job, least=bounds[0], most=bounds[1])
+        mine.setdefault(job.partition, []).append(one)
+    usable = [node for node in nodes if _usable(node)]
+    pools = [_pool(name, some, usable, alive) for name, some in sorted(mine.items())]
+    return [pool for pool in pools if pool.per_node], left_alone
+
+
+def _not_ours(job: JobInfo, settings: Settings, ours: set[int]) -> str | None:
+    if job.array_job_id is not None or job.het_job_id is not None:
+        return "it is an array or a part of a heterogeneous job"
+    if job.reservation:
+        return f"it has a place in the reservation {job.reservation}"
+    if not job.gpus:
+        return "it asks for no GPU"
+    if TYPED.search(job.gres):
+        return "it asks for GPUs of one type, which an update would lose"
+    if "," in job.partition:
+        return "it asks for several partitions"
+    named = {"partitions": job.partition, "accounts": job.account, "users": job.user_name}
+    for key, name in named.items():
+        allowed = settings[f"elastic.{key}"]
+        if ANYBODY not in allowed and name not in allowed:
+            return f"elastic.{key} does not have its {key[:-1]}"
+    if job.state == "RUNNING":
+        return None if job.requeues else "it runs, and its user forbids a requeue"
+    if job.state != "PENDING":
+        return f"it is {job.state}"
+    waits = job.reason in ITS_TURN or job.job_id in ours
+    return None if job.priority and waits else f"it waits for {job.reason or 'its release'}"
+
+
+def _usable(node: NodeInfo) -> bool:
+    return not any(word in node.state for word in UNUSABLE) and gpus_of(node) > 0
+
+
+def gpus_of(node: NodeInfo) -> int:
+    """Of all types: `gpu`, or the sum of gpu:TYPE where only these are told."""
+    if "gpu" in node.gres:
+        return node.gres["gpu"]
+    return sum(count for name, count in node.gres.items() if name.startswith("gpu:"))
+
+
+def _pool(
+    partition: str, mine: Sequence[Resizable], nodes: Sequence[NodeInfo], jobs: Sequence[JobInfo]
+) -> Pool:
+    counts = [gpus_of(node) for node in nodes if partition in node.partitions]
+    own = {one.info.job_id for one in mine}
+    others = sum(
+        job.gpus or 0
+        for job in jobs
+        if partition in job.partition.split(",") and job.job_id not in own and _counts(job)
+    )
+    there = max(0, sum(counts) - others)
+    return Pool(partition=partition, per_node=min(counts, default=0), gpus=there, jobs=mine)
+
+
+def _counts(job: JobInfo) -> bool:
+    """Whether its GPUs are not for others: it holds them, or could start any time."""
+    if job.state in HELD_STATES:
+        return True
+    return job.state == "PENDING" and bool(job.priority) and job.reason in ITS_TURN
+
+
+Asked = dict[str, int]  # gpus, nodes, tasks, cpus_per_task (0: unknown): as its user wrote it
+
+
+def asked_of(job: JobInfo) -> Asked:
+    """What is remembered of a job before its first change."""
+    tasks, cpus = job.tasks or 0, job.cpus or 0
+    each = cpus // tasks if tasks and cpus % tasks == 0 else 0
+    return {"gpus": job.gpus or 0, "nodes": job.node_count or 1, "tasks": tasks,
+            "cpus_per_task": each}  # fmt: skip
+
+
+def shape_of(asked: Asked, gpus: int, per_node: int) -> Shape:
+    """As many nodes as that needs, alike; a task stays for each GPU, else for each node, if it was.
+
+    CPUs of a task are told beside tasks: their sum follows.
+    """
+    nodes = -(-gpus // per_node)
+    by = {asked["nodes"]: nodes, asked["gpus"]: gpus}
+    return Shape(
+        nodes=nodes,
+        gpus_per_node=gpus // nodes,
+        tasks=by.get(asked["tasks"]),
+        cpus_per_task=asked["cpus_per_task"] or None,
+    )
+
+
+def told(pool: Pool, sizes: Mapping[str, int]) -> dict[str, object]:
+    """For people: JSON."""
+    rows = [
+        {"job": one.info.job_id, "gpus": one.gpus, "runs": one.runs,
+         "least": one.least, "most": one.most, "wanted": sizes.get(str(one.info.job_id))}
+        for one in pool.jobs
+    ]  # fmt: skip
+    return {"partition": pool.partition, "gpus": pool.gpus, "jobs": rows}

@@ -1,0 +1,1 @@
+"""The loop that lets idle nodes sleep and wakes them."""

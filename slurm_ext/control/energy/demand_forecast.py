@@ -1,0 +1,53 @@
+"""What a pool will need at most in the next hours: by the promoted model, else by persistence."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurm_ext.core.errors import ModelError
+from slurm_ext.model.artifact_store import current
+from slurm_ext.model.demand.artifact import load
+from slurm_ext.model.demand.model import SLOT_S, Array, Outlook, features, persistence_of
+from slurm_ext.model.demand.series import called
+
+
+@dataclass(frozen=True, slots=True)
+class Foretold:
+    """The bound, in nodes; `knows` is False while there is too little to go by."""
+
+    peak: float
+    by: str
+    knows: bool
+
+
+def folder_of(state_dir: Path, pool: str) -> Path:
+    """Where a pool's models are."""
+    return state_dir / "models" / "demand" / called(pool)
+
+
+def serving(state_dir: Path, pool: str) -> Outlook | None:
+    """The promoted model; None where there is none. Raises ModelError where it is damaged."""
+    found = current(folder_of(state_dir, pool))
+    return None if found is None else load(found)
+
+
+def foretell(
+    first: int, need: Array, model: Outlook | None, *, level: float, history_h: float
+) -> Foretold:
+    """From the series up to now, which has the running slot last."""
+    hours = len(need) * SLOT_S / 3600.0
+    if hours < history_h:
+        known = f"{hours:.1f} h of demand are known, {history_h:g} are needed"
+        return Foretold(float("inf"), known, knows=False)
+    if len(need) == 0:
+        return Foretold(0.0, "nothing known", knows=True)
+    outlook = persistence_of(need) if model is None else model
+    rows = features(need, first)[-1:]
+    return Foretold(float(need[-1] + outlook.peak(rows, level)[0]), outlook.name, knows=True)
+
+
+def safely(state_dir: Path, pool: str) -> tuple[Outlook | None, str]:
+    """The promoted model, and what is wrong with it: then persistence serves."""
+    try:
+        return serving(state_dir, pool), ""
+    except ModelError as error:
+        return None, f"{error}; persistence serves"

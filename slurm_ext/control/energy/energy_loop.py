@@ -1,0 +1,201 @@
+"""Energy as a cluster loop: idle nodes sleep and are woken, through Slurm's own power saving.
+
+Slurm does the work (SuspendProgram, ResumeProgram), and wakes by itself what a job is given; this
+loop only says which idle node sleeps, and wakes some to spare. So whatever becomes of the loop, a
+node that sleeps is woken by Slurm. Nothing sleeps while demand is not known for long enough, or
+while a node that was to wake is missing; in act, nothing is done where slurm.conf has no power
+saving.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import Any
+
+from slurm_ext.control.energy.demand_forecast import Foretold, foretell, safely
+from slurm_ext.control.energy.energy_state import Memory
+from slurm_ext.control.energy.nodes import Seen, failed, need, nodes_of, pool_of, power_of
+from slurm_ext.control.energy.series import Demands
+from slurm_ext.control.loops.cluster_loop import DONE, Loop, Planned
+from slurm_ext.control.loops.loop_memory import LoopFolder, ReadOnly
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.model.demand.model import SLOT_S
+from slurm_ext.policy.energy import (
+    Aim,
+    EnergyRules,
+    Needs,
+    Node,
+    Power,
+    Step,
+    awake_of,
+    decide,
+)
+from slurm_ext.slurm.client import SlurmClient
+from slurm_ext.slurm.records import JobInfo, NodeInfo, ReservationInfo
+from slurm_ext.slurm.records import Power as Order
+
+NEEDED = ("SuspendProgram", "ResumeProgram")
+
+
+def rules_of(settings: Settings) -> EnergyRules:
+    """The site's; what has no setting is the policy's own."""
+    return EnergyRules(
+        buffer=settings["energy.buffer"],
+        spare=settings["energy.spare"],
+        least=settings["energy.least"],
+        level=float(settings["energy.level"]),
+        settle_s=settings["energy.settle_s"],
+        min_off_s=settings["energy.min_off_s"],
+        min_idle_s=settings["energy.min_idle_s"],
+    )
+
+
+class Energy(Loop):
+    """The loop; pools (partitions) are decided one by one, a node by the first that has it."""
+
+    def __init__(self, settings: Settings, client: SlurmClient, folder: LoopFolder) -> None:
+        self._settings, self._client, self._folder = settings, client, folder
+        self._rules = rules_of(settings)
+        kept = folder.load()
+        self._memory = Memory.from_json(kept)
+        writes = not isinstance(folder, ReadOnly)
+        self._pools: list[str] = list(dict.fromkeys(settings["energy.partitions"]))
+        running = {pool: tuple(slot) for pool, slot in kept.get("running", {}).items()}
+        self._series = {
+            pool: Demands(folder.path, pool, running.get(pool), writes=writes)
+            for pool in self._pools
+        }
+        self._hindered = ""
+        self._told: dict[str, Any] = {}
+
+    def plan(self, now_s: float) -> Sequence[Planned]:
+        """Look, decide for each pool. Raises SlurmError."""
+        nodes, jobs = self._client.nodes(), self._client.jobs()
+        reservations = self._client.reservations()
+        self._memory.notice(nodes, now_s)
+        planned: list[Planned] = []
+        self._told = {}
+        taken: set[str] = set()
+        for pool in self._pools:
+            mine = [node for node in pool_of(nodes, pool) if node.name not in taken]
+            taken |= {node.name for node in mine}
+            planned += self._plan(pool, mine, jobs, reservations, now_s)
+        self._hindered = self._hindrance()
+        self._keep()
+        return () if self._hindered else planned
+
+    def apply(self, planned: Planned) -> str:
+        """One node. Raises SlurmError."""
+        order = Order(planned.done)
+        if order is Order.DOWN:
+            self._memory.ours.add(planned.subject)
+            self._keep()
+        self._client.power([planned.subject], order)
+        return DONE
+
+    def undo(self, now_s: float) -> Sequence[Planned]:  # noqa: ARG002 - who sleeps is woken, or not
+        """Slurm wakes who sleeps when a job needs it; at once only where the site wants that."""
+        if not self._settings["energy.wake_at_end"]:
+            return ()
+        asleep = {node.name for node in self._client.nodes() if power_of(node) is Power.ASLEEP}
+        return [
+            Planned(subject=name, done=Order.UP.value, why="energy saving ends", before={})
+            for name in sorted(asleep & self._memory.ours)
+        ]
+
+    def details(self) -> Mapping[str, Any]:
+        """What each pool was like."""
+        return {"hindered": self._hindered, "pools": self._told}
+
+    def _plan(
+        self,
+        pool: str,
+        infos: Sequence[NodeInfo],
+        jobs: Sequence[JobInfo],
+        reservations: Sequence[ReservationInfo],
+        now_s: float,
+    ) -> list[Planned]:
+        excluded = frozenset(self._settings["energy.exclude"])
+        seen = Seen(self._memory.asleep, self._memory.idle)
+        nodes = nodes_of(infos, reservations, seen, now_s, excluded)
+        there = sum(1 for node in nodes if node.power is not Power.AWAY)
+        now = need(nodes, jobs, pool)
+        self._series[pool].see(now_s, now, there)
+        missing = failed(infos)
+        foretold, past = self._foretold(pool)
+        needs = Needs(
+            now=now,
+            past_peak=past,
+            peak=foretold.peak if foretold.knows and not missing else float(there),
+            wakes_s=self._memory.wakes_before(pool, now, awake_of(nodes), now_s),
+        )
+        aim, steps = decide(nodes, needs, now_s=now_s, rules=self._rules)
+        self._memory.note_wake(pool, now, now_s, wakes=bool(aim.wake))
+        self._tell(pool, nodes, needs, aim, foretold, missing)
+        return [self._planned(step, needs, foretold) for step in steps]
+
+    def _foretold(self, pool: str) -> tuple[Foretold, int]:
+        """The bound of the next hours, and the highest need of the past ones."""
+        first, needed = self._series[pool].series()
+        model, wrong = safely(self._settings.state_dir, pool)
+        told = foretell(
+            first,
+            needed,
+            model,
+            level=self._rules.level,
+            history_h=self._settings["energy.history_h"],
+        )
+        if wrong:
+            told = Foretold(told.peak, wrong, told.knows)
+        held = needed[-1 - int(self._rules.hold_s // SLOT_S) :]
+        return told, int(held.max()) if len(held) else 0
+
+    def _planned(self, step: Step, needs: Needs, foretold: Foretold) -> Planned:
+        order = Order.DOWN if step.sleep else Order.UP
+        return Planned(
+            subject=step.node,
+            done=order.value,
+            why=f"{step.reason} (by {foretold.by})" if step.sleep else step.reason,
+            before={"needed": needs.now, "peak": _finite(needs.peak)},
+        )
+
+    def _keep(self) -> None:
+        running = {pool: one.running for pool, one in self._series.items() if one.running}
+        self._folder.keep(self._memory.as_json(running))
+
+    def _hindrance(self) -> str:
+        """Why nothing can be done in act; empty: it can. Raises SlurmError."""
+        if not self._pools:
+            return "energy.partitions names none"
+        if self._settings["energy.mode"] != "act":
+            return ""
+        config = self._client.config()
+        lacking = [name for name in NEEDED if name not in config]
+        if lacking:
+            return f"slurm.conf has no {' and no '.join(lacking)}"
+        if config.get("SuspendTime", "NONE") in ("NONE", "-1", "INFINITE"):
+            return "slurm.conf has no SuspendTime, and Slurm then suspends nothing that it is told"
+        return ""
+
+    def _tell(
+        self,
+        pool: str,
+        nodes: Sequence[Node],
+        needs: Needs,
+        aim: Aim,
+        foretold: Foretold,
+        missing: Sequence[str],
+    ) -> None:
+        count = {power.value: sum(1 for n in nodes if n.power is power) for power in Power}
+        reason = f"did not wake: {', '.join(missing)}; nothing sleeps" if missing else aim.reason
+        self._told[pool] = {
+            "nodes": count,
+            "needed": needs.now,
+            "peak": ceil(needs.peak),
+            "aim": aim.nodes,
+            "by": foretold.by,
+            "reason": reason,
+        }
+
+
+def _finite(number: float) -> float | None:
+    return round(number, 1) if number != float("inf") else None

@@ -1,0 +1,121 @@
+"""From what Slurm says of nodes and jobs to what the energy policy decides about. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from slurm_ext.model.demand.model import PEAK_SLOTS, SLOT_S
+from slurm_ext.policy.energy import Node, Power
+from slurm_ext.slurm.records import JobInfo, NodeInfo, ReservationInfo
+
+EVERY = "*"
+AHEAD_S = PEAK_SLOTS * SLOT_S  # a reservation that begins sooner keeps its nodes awake
+DUE_S = 1800.0  # and one that begins so soon has them woken
+AWAY = frozenset(
+    {"DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVAL"}
+    | {"MAINT", "MAINTENANCE", "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "UNKNOWN"}
+)
+FALLING = frozenset({"POWER_DOWN", "POWERING_DOWN"})
+WAKING = frozenset({"POWER_UP", "POWERING_UP"})
+WAITING = frozenset({"Resources", "Priority"})  # for nodes, and for nothing else
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was known of nodes before: since when who sleeps and who is idle (Unix seconds)."""
+
+    asleep: Mapping[str, float]
+    idle: Mapping[str, float]
+
+
+def states(node: NodeInfo) -> frozenset[str]:
+    """The base state and every flag."""
+    return frozenset(node.state.split("+"))
+
+
+def power_of(node: NodeInfo) -> Power:
+    """Of one that Slurm is putting to sleep and one that it wakes: that.
+
+    A busy one that was told to sleep is on: it sleeps when it is idle, and takes jobs till then.
+    """
+    said = states(node)
+    if said & AWAY:
+        return Power.AWAY
+    if said & WAKING:
+        return Power.WAKING
+    if said & FALLING:
+        waits = "POWERING_DOWN" not in said and is_busy(node)
+        return Power.ON if waits else Power.FALLING
+    if "POWERED_DOWN" in said:
+        return Power.ASLEEP
+    return Power.AWAY if "NOT_RESPONDING" in said else Power.ON
+
+
+def failed(nodes: Iterable[NodeInfo]) -> tuple[str, ...]:
+    """Nodes that were to wake and did not come: Slurm has them down and powered down."""
+    return tuple(node.name for node in nodes if states(node) >= {"DOWN", "POWERED_DOWN"})
+
+
+def pool_of(nodes: Iterable[NodeInfo], pool: str) -> tuple[NodeInfo, ...]:
+    """The nodes of a partition; of "*", all."""
+    return tuple(node for node in nodes if pool in (EVERY, *node.partitions))
+
+
+def nodes_of(
+    nodes: Sequence[NodeInfo],
+    reservations: Sequence[ReservationInfo],
+    seen: Seen,
+    now_s: float,
+    excluded: frozenset[str] = frozenset(),
+) -> tuple[Node, ...]:
+    """Each with its power, whether it is busy, and why it is to stay awake or to be woken."""
+    kept, due = _reserved(reservations, now_s)
+    told = []
+    for node in nodes:
+        power = power_of(node)
+        since = seen.asleep if power is Power.ASLEEP else seen.idle
+        reserved = kept.get(node.name, "reserved" if "RESERVED" in states(node) else "")
+        told.append(
+            Node(
+                name=node.name,
+                power=power,
+                busy=is_busy(node),
+                kept="excluded by the settings" if node.name in excluded else reserved,
+                due=due.get(node.name, ""),
+                since_s=since.get(node.name, now_s),
+            )
+        )
+    return tuple(told)
+
+
+def is_busy(node: NodeInfo) -> bool:
+    """Whether jobs have any of it, or Slurm has planned one for it."""
+    said = states(node)
+    return "IDLE" not in said or bool(said & {"COMPLETING", "PLANNED"})
+
+
+def need(nodes: Sequence[Node], jobs: Iterable[JobInfo], pool: str) -> int:
+    """Nodes that running jobs have and waiting ones lack; never more than are there."""
+    there = [node for node in nodes if node.power is not Power.AWAY]
+    busy = sum(1 for node in there if node.busy)
+    waiting = sum(max(1, job.node_count or 1) for job in jobs if _waits(job, pool))
+    return min(len(there), busy + waiting)
+
+
+def _waits(job: JobInfo, pool: str) -> bool:
+    mine = pool == EVERY or pool in job.partition.split(",")
+    return mine and job.state == "PENDING" and job.reason in WAITING
+
+
+def _reserved(
+    reservations: Iterable[ReservationInfo], now_s: float
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Nodes with why they are kept awake, and with why they are woken."""
+    kept: dict[str, str] = {}
+    due: dict[str, str] = {}
+    for one in reservations:
+        if one.end_s <= now_s or one.start_s > now_s + AHEAD_S:
+            continue
+        kept |= dict.fromkeys(one.nodes, f"reserved by {one.name}")
+        if one.start_s <= now_s + DUE_S:
+            due |= dict.fromkeys(one.nodes, f"reservation {one.name} begins or has begun")
+    return kept, due

@@ -1,0 +1,100 @@
+"""The writing end of the ledger of moves: `<state_dir>/moves/<kind>-<day>.jsonl`, a line a move.
+
+The keeper reads it into the history by offset (history/ingest/actions.py). A loop must not fail
+for its
+ledger: what cannot be written is kept, tried again with the next moves, and said once in the log.
+"""
+
+import errno
+import fcntl
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from slurm_ext.core.actions import KINDS, Move, line_of
+from slurm_ext.core.errors import RecordError
+from slurm_ext.core.ownership import after_torn, appendable, make_folder
+
+MOST_KEPT = 10_000  # lines in memory while the disk is full
+LOCK_TRIES, LOCK_WAIT_S = 100, 0.02  # a write with its fsync takes some milliseconds
+log = logging.getLogger("dlqueue.ledger")
+
+
+class Ledger:
+    """The moves of one loop; days are UTC, by the clock at writing."""
+
+    def __init__(
+        self, state_dir: Path, kind: str, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        if kind not in KINDS:
+            raise ValueError(f"{kind!r} is no kind of move; there are {', '.join(KINDS)}")
+        self._folder, self._kind, self._clock = state_dir / "moves", kind, clock
+        self._kept: deque[bytes] = deque()
+        self._said = ""
+
+    @property
+    def kept(self) -> int:
+        """Moves that are not on the disk yet."""
+        return len(self._kept)
+
+    def write(self, moves: Iterable[Move]) -> None:
+        """Append them, and wait until they are on the disk. Never raises."""
+        for move in moves:
+            self._keep(move)
+        if not self._kept:
+            return
+        try:
+            self._append(b"".join(self._kept))
+        except OSError as error:
+            self._say(f"{self._folder}: {error.strerror or error}; moves are kept in memory")
+        else:
+            self._kept.clear()
+            self._said = ""
+
+    def _keep(self, move: Move) -> None:
+        try:
+            line = line_of(move).encode()
+        except RecordError as error:
+            self._say(f"a move is not recorded: {error}")
+            return
+        if len(self._kept) >= MOST_KEPT:
+            self._kept.popleft()
+            self._say(f"{self._folder}: more than {MOST_KEPT} moves wait; the oldest are lost")
+        self._kept.append(line)
+
+    def _append(self, lines: bytes) -> None:
+        """All of them, or OSError: then they are written again, and the reader knows them by id."""
+        make_folder(self._folder)
+        day = time.strftime("%Y%m%d", time.gmtime(self._clock()))
+        file = appendable(self._folder / f"{self._kind}-{day}.jsonl", mode=0o640)
+        try:
+            _lock(file)
+            view = memoryview(after_torn(file) + lines)
+            while view:
+                view = view[os.write(file, view) :]
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+    def _say(self, what: str) -> None:
+        if what != self._said:
+            log.warning("%s", what)
+            self._said = what
+
+
+def _lock(file: int) -> None:
+    """Until it is closed: whether the last line is whole is seen between writes, not within one.
+
+    Raises OSError where another writer stands still with it.
+    """
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(LOCK_WAIT_S)
+        else:
+            return
+    raise BlockingIOError(errno.EAGAIN, "another loop holds the file")

@@ -1,0 +1,1 @@
+"""The loop that orders Slurm's queue by `nice`."""

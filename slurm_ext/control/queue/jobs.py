@@ -1,0 +1,151 @@
+"""Who in Slurm's queue is put in order, with whom, and who is left alone and why. Pure.
+
+An array is one: its tasks that wait get the same nice, and go where its first one goes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from slurm_ext.control.coscheduling.jobs import words
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.slurm.records import JobInfo
+
+OFF = "dlqueue=off"
+ANYBODY = "*"
+# Why Slurm says that a job waits for no more than its turn (the others: a hold, a limit, ...).
+ITS_TURN = frozenset({"None", "", "Priority", "Resources", "JobArrayTaskLimit"})
+Group = tuple[str, str, bool]  # partitions, QOS, whether GPUs are asked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A job, or an array, that may be put in order. `job_id` is the array's own."""
+
+    job_id: int
+    info: JobInfo  # of its first that waits
+    members: int = 1
+
+    @property
+    def subject(self) -> str:
+        """As people name it."""
+        return str(self.job_id)
+
+    @property
+    def priority(self) -> int:
+        """With its nice taken off."""
+        return self.info.priority or 1
+
+    @property
+    def size(self) -> int:
+        """GPUs, or CPUs where it asks for no GPU."""
+        return self.info.gpus or self.info.cpus or 1
+
+    @property
+    def group(self) -> Group:
+        """Only jobs of one partition, QOS and kind are put in order among each other."""
+        return (self.info.partition, self.info.qos, bool(self.info.gpus))
+
+
+@dataclass(slots=True)
+class Ours:
+    """What we did: the nice that a job may have from us, and jobs that are not ours to change."""
+
+    nices: dict[int, list[int]] = field(default_factory=dict)  # by Waiting.job_id
+    fixed: set[int] = field(default_factory=set)  # somebody else decided since
+
+    def of(self, job_id: int) -> list[int]:
+        """Values that are ours; 0 is everybody's."""
+        return [0, *self.nices.get(job_id, [])]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """What one look found."""
+
+    groups: Mapping[Group, Sequence[Waiting]]
+    left_alone: Mapping[str, str]  # why, by job
+    changed: frozenset[int]  # a nice that we set is not there any more
+
+
+def look(jobs: Iterable[JobInfo], ours: Ours, settings: Settings, now_s: float) -> Queue:
+    """Sort out who waits."""
+    groups: dict[Group, list[Waiting]] = {}
+    left_alone: dict[str, str] = {}
+    changed = set()
+    for unit, members in _units(jobs).items():
+        if _changed(unit, members, ours):
+            changed.add(unit)
+        why = _not_ours(unit, members, ours, settings, now_s)
+        if why is not None:
+            left_alone[str(unit)] = why
+            continue
+        first = min(members, key=lambda job: (-(job.priority or 0), job.job_id))
+        one = Waiting(job_id=unit, info=first, members=len(members))
+        groups.setdefault(one.group, []).append(one)
+    return Queue(groups=groups, left_alone=left_alone, changed=frozenset(changed))
+
+
+def unit_of(job: JobInfo) -> int:
+    """The id by which a job is changed: of an array's task the array's."""
+    return job.array_job_id or job.job_id
+
+
+def _units(jobs: Iterable[JobInfo]) -> dict[int, list[JobInfo]]:
+    found: dict[int, list[JobInfo]] = {}
+    for job in jobs:
+        if job.state == "PENDING":
+            found.setdefault(unit_of(job), []).append(job)
+    return found
+
+
+def _changed(unit: int, members: Sequence[JobInfo], ours: Ours) -> bool:
+    """Whether somebody has set another nice since we did, or Slurm did not take ours."""
+    return unit in ours.nices and any(job.nice not in ours.nices[unit] for job in members)
+
+
+def _not_ours(
+    unit: int, members: Sequence[JobInfo], ours: Ours, settings: Settings, now_s: float
+) -> str | None:
+    """Why it is left alone; None: it is put in order."""
+    if unit in ours.fixed or _changed(unit, members, ours):
+        return "its priority or nice was set by somebody since"
+    if any(job.nice not in ours.of(unit) for job in members):
+        return f"its user gave it a nice of {members[0].nice}"
+    if len({job.nice for job in members}) > 1 and unit not in ours.nices:
+        return "its tasks have each a nice of their own"
+    return _stays(members[0], settings) or _waits_for(members, now_s)
+
+
+def _stays(job: JobInfo, settings: Settings) -> str | None:
+    if OFF in words(job):
+        return "it opted out"
+    if job.het_job_id is not None:
+        return "it is a part of a heterogeneous job"
+    if job.reservation:
+        return f"it has a place in the reservation {job.reservation}"
+    chosen = (
+        ("partitions", job.partition.split(",")),
+        ("accounts", [job.account]),
+        ("users", [job.user_name]),
+    )
+    for key, names in chosen:
+        allowed = settings[f"queue.{key}"]
+        if ANYBODY not in allowed and not set(names) <= set(allowed):
+            return f"queue.{key} does not have its {key[:-1]}"
+    return None
+
+
+def _waits_for(members: Sequence[JobInfo], now_s: float) -> str | None:
+    """What else than its turn it waits for; None: one of its tasks at least could be next."""
+    why = [_other_than_its_turn(job, now_s) for job in members]
+    return None if None in why else why[0]
+
+
+def _other_than_its_turn(job: JobInfo, now_s: float) -> str | None:
+    if not job.priority:
+        return "it is held"
+    if job.dependency and job.reason.startswith("Dependency"):
+        return f"it waits for other jobs: {job.dependency}"
+    if job.eligible_time_s is not None and job.eligible_time_s > now_s + 1:
+        return "it is not to start yet (begin time)"
+    return None if job.reason in ITS_TURN else f"it waits for {job.reason}"

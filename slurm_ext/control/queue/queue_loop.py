@@ -1,0 +1,165 @@
+"""The live queue: the order of the replayed policy, brought about by `nice`.
+
+Users' own holds, dependencies, begin times, reservations, nice and QOS are kept; backfill stays as
+the site has it. What was set is on the disk before Slurm hears of it, and is put back at the end.
+"""
+
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+from slurm_ext.control.loops.cluster_loop import DONE, Planned
+from slurm_ext.control.loops.loop_memory import LoopFolder
+from slurm_ext.control.queue.jobs import Group, Ours, Queue, look, unit_of
+from slurm_ext.control.queue.order import Place, in_order, row
+from slurm_ext.control.queue.runtime_estimates import FirstTold, RunTimes
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.policy.queue.nice import Bounds, Standing, nices
+from slurm_ext.slurm.client import SlurmClient
+
+NEEDED = "priority/multifactor"
+NOT_HERE = f"Slurm's PriorityType is not {NEEDED}: there a nice would put a job behind all others"
+
+
+class QueueLoop:
+    """One cluster's waiting jobs."""
+
+    def __init__(self, settings: Settings, client: SlurmClient, folder: LoopFolder) -> None:
+        self._settings, self._client, self._folder = settings, client, folder
+        self._ours = read_ours(folder.load())
+        busy_ms = settings["history.busy_timeout_ms"]
+        self._times = FirstTold(RunTimes(settings.state_dir, busy_timeout_ms=busy_ms))
+        self._priority_type: str | None = None
+        self._seen: dict[str, Any] = {}
+
+    def plan(self, now_s: float) -> Sequence[Planned]:
+        """Who gives way from now on, and who no more. Raises SlurmError."""
+        if not self._can():
+            self._seen = {"reason": NOT_HERE, "orders": [], "left_alone": {}}
+            return ()
+        jobs = self._client.jobs()
+        queue = look(jobs, self._ours, self._settings, now_s)
+        self._times.see(jobs)
+        self._forget(queue, {unit_of(job) for job in jobs if not job.ended})
+        orders = {
+            group: in_order(some, self._settings["queue.order"], self._times, now_s)
+            for group, some in queue.groups.items()
+        }
+        bounds = Bounds(
+            most=self._settings["queue.max_nice"], least=self._settings["queue.min_nice"]
+        )
+        found = {group: nices(_standing(order), bounds) for group, order in orders.items()}
+        self._seen = _told(queue, orders, found)
+        planned = [
+            _planned(one, found[group][one.waiting.subject])
+            for group, order in orders.items()
+            for one in order
+            if one.waiting.subject in found[group]
+        ]
+        return planned[: self._settings["queue.most_updates"]]
+
+    def apply(self, planned: Planned) -> str:
+        """Set one nice. Raises SlurmError."""
+        job_id, nice = int(planned.subject), int(planned.after["nice"])
+        known = self._ours.nices.get(job_id, [])
+        self._ours.nices[job_id] = list({*known, int(planned.before["nice"]), nice})
+        self._keep()
+        self._client.set_nice(job_id, nice)
+        if nice == 0:
+            del self._ours.nices[job_id]
+        else:
+            self._ours.nices[job_id] = [nice]
+        self._keep()
+        return DONE
+
+    def undo(self, now_s: float) -> Sequence[Planned]:  # noqa: ARG002 (of every loop's shape)
+        """Whoever waits with a nice of ours, and nobody changed it since. Raises SlurmError."""
+        if not self._ours.nices:
+            return ()
+        waiting = [job for job in self._client.jobs() if job.state == "PENDING"]
+        found: dict[int, Planned] = {}
+        for job in waiting:
+            unit = unit_of(job)
+            if job.nice and job.nice in self._ours.nices.get(unit, []):
+                found[unit] = Planned(
+                    subject=str(unit),
+                    job_id=unit,
+                    done="nice=0",
+                    why="the queue is Slurm's own again",
+                    before={"nice": job.nice},
+                    after={"nice": 0},
+                )
+        return tuple(found.values())
+
+    def details(self) -> Mapping[str, Any]:
+        """`{reason, orders, left_alone}` of the last look (`_told`)."""
+        return self._seen
+
+    def _can(self) -> bool:
+        if self._priority_type is None:
+            self._priority_type = self._client.config().get("PriorityType", "")
+        return self._priority_type == NEEDED
+
+    def _forget(self, queue: Queue, alive: Set[int]) -> None:
+        """What others changed is theirs, and what has ended is nobody's."""
+        ours = self._ours
+        ours.fixed = (ours.fixed | queue.changed) & alive
+        gone = [job_id for job_id in ours.nices if job_id in queue.changed or job_id not in alive]
+        for job_id in gone:
+            del ours.nices[job_id]
+
+    def _keep(self) -> None:
+        nices_now = {str(job): values for job, values in self._ours.nices.items()}
+        self._folder.keep({"nices": nices_now, "fixed": sorted(self._ours.fixed)})
+
+
+def read_ours(kept: Mapping[str, Any]) -> Ours:
+    """What a loop's folder holds."""
+    nices_then = {
+        int(job): [int(n) for n in values] for job, values in kept.get("nices", {}).items()
+    }
+    return Ours(nices=nices_then, fixed={int(job) for job in kept.get("fixed", [])})
+
+
+def _standing(order: Sequence[Place]) -> list[Standing]:
+    return [
+        Standing(
+            job=one.waiting.subject,
+            priority=one.waiting.priority,
+            nice=one.waiting.info.nice,
+            tie=one.waiting.job_id,
+        )
+        for one in order
+    ]
+
+
+def _planned(one: Place, nice: int) -> Planned:
+    info = one.waiting.info
+    return Planned(
+        subject=one.waiting.subject,
+        job_id=one.waiting.job_id,
+        done=f"nice={nice}",
+        why=_why(one, nice),
+        before={"nice": info.nice, "priority": one.waiting.priority},
+        after={"nice": nice, "place": one.place, "need_s": round(one.need, 1)},
+    )
+
+
+def _why(one: Place, nice: int) -> str:
+    need = f"it is thought to need {one.said} (by {one.length.by})"
+    if one.ahead is None or nice <= 0:
+        return f"{need}: it gives way to nobody any more" if nice < one.waiting.info.nice else need
+    return f"{need}: it goes after job {one.ahead.subject}, place {one.place}"
+
+
+def _told(
+    queue: Queue,
+    orders: Mapping[Group, Sequence[Place]],
+    found: Mapping[Group, Mapping[str, int]],
+) -> dict[str, Any]:
+    """For people: each group's order, what a job is thought to need, and who is left alone."""
+    told = []
+    for group, order in sorted(orders.items()):
+        partition, qos, gpus = group
+        rows = [row(one, found[group].get(one.waiting.subject)) for one in order]
+        told.append({"partition": partition, "qos": qos, "gpus": gpus, "jobs": rows})
+    return {"reason": None, "orders": told, "left_alone": dict(queue.left_alone)}

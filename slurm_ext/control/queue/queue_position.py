@@ -1,0 +1,175 @@
+"""Why one waiting job is where it is: its place in Slurm's order, who is before it, when it goes.
+
+For `dlqueue explain`. It needs Slurm; history and model only make the times better.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from slurm_ext.control.loops.loop_memory import ReadOnly
+from slurm_ext.control.queue.jobs import ITS_TURN, Ours, look, unit_of
+from slurm_ext.control.queue.order import in_order, row
+from slurm_ext.control.queue.queue_loop import read_ours
+from slurm_ext.control.queue.runtime_estimates import FirstTold, Foretold, RunTimes
+from slurm_ext.core.errors import InputError
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.policy.queue.start_estimate import starts_in_s
+from slurm_ext.slurm.client import SlurmClient
+from slurm_ext.slurm.records import JobInfo, NodeInfo
+
+MOST_AHEAD = 50  # of those before it, the nearest
+FAR_S = 365 * 86400.0  # Slurm's word for "after a job without a time limit"
+MOST_TASKS = 1000  # of one array
+_SPAN = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_NO_ROOM = ("DOWN", "DRAIN", "FAIL", "UNKNOWN", "FUTURE", "NOT_RESPONDING")
+
+
+def view(
+    client: SlurmClient, settings: Settings, job_id: int, now_s: float
+) -> dict[str, Any] | None:
+    """`{reason, place, of, ahead, slurm_start_s, expected, order, ...}`; None: it does not wait.
+
+    Times are Unix seconds. Raises SlurmError.
+    """
+    jobs = client.jobs()
+    found = [job for job in jobs if job.state == "PENDING" and job_id in (job.job_id, unit_of(job))]
+    if not found:
+        return None
+    job = min(found, key=_rank)
+    peers = sorted((one for one in jobs if _is_peer(one, job)), key=_rank)
+    ahead = [one for one in peers if _rank(one) < _rank(job)]
+    its_turn = job in peers
+    busy_ms = settings["history.busy_timeout_ms"]
+    times = RunTimes(settings.state_dir, busy_timeout_ms=busy_ms)
+    expected = _expected(client.nodes(), jobs, ahead, job, times, now_s) if its_turn else None
+    return {
+        "job": str(job_id),
+        "reason": job.reason or "None",
+        "partition": job.partition,
+        "qos": job.qos,
+        "submit_s": job.submit_time_s,
+        "priority": job.priority,
+        "nice": job.nice,
+        "place": len(ahead) + 1 if its_turn else None,
+        "of": len(peers),
+        "ahead": [_before(one, job) for one in ahead[-MOST_AHEAD:]],
+        "slurm_start_s": _slurms(job, now_s),
+        "expected": expected,
+        "order": _in_loop(jobs, job, settings, times, now_s),
+    }
+
+
+def _rank(job: JobInfo) -> tuple[int, int]:
+    """Slurm's order: priority, then the lower id."""
+    return -(job.priority or 0), job.job_id
+
+
+def _is_peer(one: JobInfo, job: JobInfo) -> bool:
+    """Whether it waits for its turn where the job waits."""
+    same = set(one.partition.split(",")) & set(job.partition.split(","))
+    return bool(same and one.state == "PENDING" and one.priority and one.reason in ITS_TURN)
+
+
+def _before(one: JobInfo, job: JobInfo) -> dict[str, Any]:
+    return {
+        "job": one.named,
+        "user": one.user_name,
+        "name": one.name,
+        "priority_more": (one.priority or 0) - (job.priority or 0),
+        "nice": one.nice,
+        "gpus": one.gpus,
+        "cpus": one.cpus,
+    }
+
+
+def _slurms(job: JobInfo, now_s: float) -> int | None:
+    """Slurm's estimate, which backfill makes for the first jobs only."""
+    start_s = job.start_time_s
+    return start_s if start_s is not None and now_s - 60 < start_s < now_s + FAR_S else None
+
+
+def _expected(
+    nodes: Sequence[NodeInfo],
+    jobs: Sequence[JobInfo],
+    ahead: Sequence[JobInfo],
+    job: JobInfo,
+    times: RunTimes,
+    now_s: float,
+) -> dict[str, Any] | None:
+    """Ours: those before it go first, for as long as they are foretold to run."""
+    by_gpu = bool(job.gpus)
+    names = set(job.partition.split(","))
+    up = [n for n in nodes if names & set(n.partitions) and not n.state.startswith(_NO_ROOM)]
+    capacity = sum(node.gres.get("gpu", 0) if by_gpu else node.cpus for node in up)
+    runs = [one for one in jobs if one.state == "RUNNING" and names & {one.partition}]
+    ahead = [one for one in ahead for _ in range(_tasks(one))]
+    told = times.of([*runs, *ahead], now_s)
+    running, waiting = told[: len(runs)], told[len(runs) :]
+    starts = []
+    for bound in ("low_s", "seconds", "high_s"):
+        left = [
+            (_units(o, by_gpu), _left(o, t, bound, now_s))
+            for o, t in zip(runs, running, strict=True)
+        ]
+        line = [(_units(o, by_gpu), _bound(t, bound)) for o, t in zip(ahead, waiting, strict=True)]
+        starts.append(starts_in_s(capacity, left, line, _units(job, by_gpu)))
+    known = [start for start in starts if start is not None]
+    if len(known) < len(starts):
+        return None
+    at = {"start_s": known[1], "low_s": min(known), "high_s": max(known)}
+    by = sorted({one.by for one in told})
+    return {**{name: round(now_s + value) for name, value in at.items()}, "by": by}
+
+
+def _tasks(job: JobInfo) -> int:
+    """How many of an array wait in one line: 0-3,7,10-20:5%2; else 1. Slurm may cut the list."""
+    spans = _SPAN.findall(job.array_tasks.partition("%")[0])
+    counts = [len(range(int(a), int(b or a) + 1, int(step or 1))) for a, b, step in spans]
+    return min(MOST_TASKS, sum(counts)) or 1
+
+
+def _units(job: JobInfo, by_gpu: bool) -> int:
+    return (job.gpus or 0) if by_gpu else (job.cpus or 1)
+
+
+def _bound(told: Foretold, bound: str) -> float:
+    found = getattr(told, bound)
+    return told.seconds if found is None else float(found)
+
+
+def _left(job: JobInfo, told: Foretold, bound: str, now_s: float) -> float:
+    """Of a running job; one that runs longer than foretold may end at any time until its limit."""
+    if told.by == "limit" and job.end_time_s is not None:
+        return job.end_time_s - now_s
+    return (job.start_time_s or now_s) + _bound(told, bound) - now_s
+
+
+def _in_loop(
+    jobs: Sequence[JobInfo], job: JobInfo, settings: Settings, times: RunTimes, now_s: float
+) -> Mapping[str, Any] | None:
+    """Its place in the loop's order, or why it is left alone; None: the loop is off."""
+    if settings["queue.mode"] == "off":
+        return None
+    queue = look(jobs, _ours(settings), settings, now_s)
+    unit = unit_of(job)
+    left_alone = queue.left_alone.get(str(unit))
+    if left_alone is not None:
+        return {"mode": settings["queue.mode"], "left_alone": left_alone}
+    told = FirstTold(times)
+    told.see(jobs)
+    for waiting in queue.groups.values():
+        for one in in_order(waiting, settings["queue.order"], told, now_s):
+            if one.waiting.job_id == unit:
+                after = None if one.ahead is None else one.ahead.subject
+                place = {"mode": settings["queue.mode"], "of": len(waiting), "after": after}
+                return {**place, **row(one, None)}
+    return None
+
+
+def _ours(settings: Settings) -> Ours:
+    """What the loop keeps, where we may read it."""
+    try:
+        return read_ours(ReadOnly(settings.state_dir, "queue").load())
+    except InputError:
+        return Ours()

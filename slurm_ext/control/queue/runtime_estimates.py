@@ -1,0 +1,207 @@
+"""How long waiting jobs will run: the promoted model, else the runs of their like, else the limit.
+
+The history is read anew each round, only what has come since; without one, limits remain. What
+jobs submitted together have shown since moves that, while their siblings wait.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slurm_ext.control.queue.jobs import unit_of
+from slurm_ext.core.errors import HistoryError, ModelError
+from slurm_ext.history.store.store import History, open_history
+from slurm_ext.history.views.finished_jobs import ended_since, newest_ended
+from slurm_ext.model.duration.job import Wanted, lasted_s
+from slurm_ext.model.duration.predictor import MOST_RUNS, Lengths, serving
+from slurm_ext.model.duration.submission_batch import Siblings
+from slurm_ext.slurm.records import JobInfo
+
+NO_LIMIT_S = 7 * 86400.0  # what a job without a time limit is taken for
+log = logging.getLogger("dlqueue.queue")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foretold:
+    """A run time in s, and who tells it: "model", "runs" (of its like), "limit", "siblings"."""
+
+    seconds: float
+    by: str
+    low_s: float | None = None  # low and high hold nine in ten
+    high_s: float | None = None
+
+
+class RunTimes:
+    """Asked each round."""
+
+    def __init__(self, state_dir: Path, *, busy_timeout_ms: int) -> None:
+        self._state_dir, self._busy_ms = state_dir, busy_timeout_ms
+        self._lengths: Lengths | None = None
+        self._means = _Means()
+        self._file: tuple[int, int] | None = None
+        self._said = ""
+        self.siblings = Siblings()
+        self._heard_of = 0
+
+    def of(self, jobs: Sequence[JobInfo], now_s: float) -> list[Foretold]:
+        """One for each."""
+        self._refresh()
+        if self._lengths is None:
+            return [self._means.of(job) or _limit(job) for job in jobs]
+        told = self._lengths.of([wanted(job, now_s) for job in jobs])
+        return [
+            Foretold(seconds=one.mean_s, by="model", low_s=one.low_s, high_s=one.high_s)
+            for one in told
+        ]
+
+    def _refresh(self) -> None:
+        """A new model, and runs that have ended since; what fails is said once, and survived."""
+        path = self._state_dir / "history.db"
+        found = path.stat() if path.exists() else None
+        file = None if found is None else (found.st_dev, found.st_ino)
+        if file != self._file:  # another history: what was remembered of the old one is no more
+            self._lengths, self._means, self._file = None, _Means(), file
+            self.siblings, self._heard_of = Siblings(), 0
+        try:
+            self._lengths = serving(self._state_dir / "models", self._lengths)
+        except ModelError as error:
+            self._say(f"{error}; run times stay as they are known")
+        if file is None:
+            return
+        try:
+            with open_history(path, busy_timeout_ms=self._busy_ms, read_only=True) as history:
+                self._read(history)
+        except HistoryError as error:
+            self._say(f"{error}; run times stay as they are known")
+
+    def _read(self, history: History) -> None:
+        if self._lengths is not None:
+            self._lengths.take(self._heard(_newer(history, self._lengths.last_id)))
+        else:
+            for row in self._heard(_newer(history, self._means.last_id)):
+                self._means.take(row)
+
+    def _heard(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+        """Rows as they come; siblings hear of each once, whoever else reads it again."""
+        newest = self._heard_of
+        for row in rows:
+            lasted, submit_s = lasted_s(row), row["submit_s"]
+            if row["id"] > self._heard_of and lasted is not None and submit_s is not None:
+                self.siblings.ended(row["job_id"], _alike(row), submit_s, lasted)
+            newest = max(newest, row["id"])
+            yield row
+        self._heard_of = newest
+
+    def _say(self, what: str) -> None:
+        if what != self._said:
+            log.warning("%s", what)
+            self._said = what
+
+
+class FirstTold:
+    """Run times as they were foretold when a job was first seen, and as its siblings tell since.
+
+    Asked anew they would drift: who is short ends first, so that what has ended looks shorter and
+    shorter, and jobs change places for no reason of their own. Only a time limit makes room for
+    something better. Siblings that run still count with their age, so they do not drift.
+    """
+
+    def __init__(self, times: RunTimes) -> None:
+        self._times = times
+        self._told: dict[int, Foretold] = {}
+
+    def see(self, jobs: Iterable[JobInfo]) -> None:
+        """All that Slurm knows: who runs since when; whoever is not there any more is forgotten."""
+        there = [job for job in jobs if not job.ended]
+        units = {unit_of(job) for job in there}
+        self._told = {unit: one for unit, one in self._told.items() if unit in units}
+        siblings = self._times.siblings
+        siblings.forget(units | {job.job_id for job in there})
+        for job in there:
+            if job.state == "RUNNING" and None not in (job.submit_time_s, job.start_time_s):
+                since = float(job.submit_time_s or 0), float(job.start_time_s or 0)
+                siblings.started(job.job_id, _like(job), *since)
+
+    def of(self, jobs: Sequence[JobInfo], now_s: float) -> list[Foretold]:
+        """One for each; an array's is that of its first task."""
+        new = [job for job in jobs if self._is_open(unit_of(job))]
+        found = self._times.of(new, now_s)
+        self._told |= {unit_of(job): one for job, one in zip(new, found, strict=True)}
+        for job in jobs:
+            unit, submit_s = unit_of(job), float(job.submit_time_s or 0)
+            told_s = self._told[unit].seconds
+            self._times.siblings.submitted(unit, _like(job), submit_s, told_s)
+        return [self._since(job, now_s) for job in jobs]
+
+    def _since(self, job: JobInfo, now_s: float) -> Foretold:
+        """Never beyond its limit."""
+        seconds, known = self._times.siblings.of(unit_of(job), now_s)
+        if not known:
+            return self._told[unit_of(job)]
+        return Foretold(seconds=min(seconds, _limit_s(job)), by="siblings")
+
+    def _is_open(self, unit: int) -> bool:
+        return unit not in self._told or self._told[unit].by == "limit"
+
+
+class _Means:
+    """What history alone can tell: the mean of runs of one user, name and number of GPUs."""
+
+    def __init__(self) -> None:
+        self.last_id = 0
+        self._sums: dict[tuple[Any, ...], tuple[float, int]] = {}
+
+    def take(self, row: Mapping[str, Any]) -> None:
+        """One ended job."""
+        self.last_id = max(self.last_id, row["id"])
+        lasted = lasted_s(row)
+        if lasted is not None:
+            total, count = self._sums.get(_alike(row), (0.0, 0))
+            self._sums[_alike(row)] = (total + lasted, count + 1)
+
+    def of(self, job: JobInfo) -> Foretold | None:
+        """The mean of its like, not beyond its limit; None: none has run."""
+        found = self._sums.get(_like(job))
+        if found is None:
+            return None
+        return Foretold(seconds=min(found[0] / found[1], _limit_s(job)), by="runs")
+
+
+def _like(job: JobInfo) -> tuple[Any, ...]:
+    """Whom it is like; `_alike` of its record."""
+    return (job.user_name, job.name, job.gpus or 0)
+
+
+def _alike(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (row["user"], row["job_name"], row["gpus"] or 0)
+
+
+def wanted(job: JobInfo, now_s: float) -> Wanted:
+    """The job as the model for durations asks for it; `now_s`: where its submission is not told."""
+    limit = job.time_limit_minutes
+    return Wanted(
+        submit_s=now_s if job.submit_time_s is None else job.submit_time_s,
+        user=job.user_name,
+        job_name=job.name,
+        account=job.account,
+        partition=job.partition,
+        cpus=job.cpus,
+        num_nodes=job.node_count,
+        gpus=job.gpus or 0,
+        mem_bytes=None if job.mem_mib is None else job.mem_mib * 1024.0 * 1024.0,
+        time_limit_s=None if limit is None else limit * 60.0,
+    )
+
+
+def _newer(history: History, last_id: int) -> Any:
+    return ended_since(history, last_id) if last_id else newest_ended(history, MOST_RUNS)
+
+
+def _limit(job: JobInfo) -> Foretold:
+    return Foretold(seconds=_limit_s(job), by="limit")
+
+
+def _limit_s(job: JobInfo) -> float:
+    return NO_LIMIT_S if job.time_limit_minutes is None else job.time_limit_minutes * 60.0

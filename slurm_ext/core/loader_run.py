@@ -1,0 +1,239 @@
+"""From a spool record to the one line of evidence in it: `loader_run(record) -> LoaderRun`.
+
+Pure. The record is valid (its reader checked shape and types); here the numbers are judged:
+what is too little or impossible is no evidence, and the answer is None.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from statistics import median
+from typing import Any
+
+from slurm_ext.core.records import LoaderRun, Outcome
+from slurm_ext.core.unsupported_loader import doubt_of
+
+MIN_BATCHES = 4  # the first ones only empty the prefetch queue
+MIN_WALL_S = 1.0
+MAX_SAMPLES_PER_S = 1e9
+CLOCK_SLACK = 1.1  # waits and steps are timed apart from the whole
+MOST_OF_ANYTHING = 1e18  # seconds or samples that one job counts
+LEAST_OF_ANYTHING = 1e-12  # below it, quotients leave what a float can hold
+MAX_RANKS = 1_000_000  # a world beyond it is a lie of the job's own
+MAX_MODEL_CHARS = 64
+
+_Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Totals:
+    """One training loader's phases, added up; seconds and counts."""
+
+    epochs: float
+    samples: float
+    batches: float
+    wall_s: float
+    step_s: float
+    workers: float
+    fetch_samples: float
+    fetch_wall_s: float
+    fetch_cpu_s: float
+    bytes_read: float | None
+    main_cpu_s: float | None
+    fetch_queued_s: float | None
+    step_queued_s: float | None
+    wait_queued_s: float | None
+    delivered_bytes: float | None
+
+
+def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | None:
+    """What the record's training loaders taught, as of one training process; None: nothing sure.
+
+    Ranks of one job run in step with each other, so costs are means over ranks and the rate is
+    the median rank's. The first epoch counts only where no later one is long enough, which is
+    `min_wall_s` and MIN_BATCHES.
+    """
+    ranks = _ranks(record)
+    totals = [_totals(loader, min_wall_s) for _, loader in ranks]
+    sound = [(*rank, t) for rank, t in zip(ranks, totals, strict=True) if t and _sound(t)]
+    if not sound:
+        return None
+    summary, loader, _ = sound[0]
+    runs = [t for _, _, t in sound]
+    node_cores = summary.get("node_cores") or record["host"].get("cores")
+    return LoaderRun(
+        samples_per_s=median(t.samples / t.wall_s for t in runs),
+        workers=round(median(t.workers for t in runs)),
+        cores=_cores(record, [s for s, _, _ in sound], node_cores),
+        batch_size=loader.get("batch_size") or runs[0].samples / runs[0].batches,
+        accel_samples_per_s=_ratio(runs, "samples", "step_s"),
+        fetch_wall_s=_ratio(runs, "fetch_wall_s", "fetch_samples"),
+        fetch_cpu_s=_ratio(runs, "fetch_cpu_s", "fetch_samples"),
+        main_cpu_s=_mean([_main_cpu_s(t) for t in runs]),
+        worker_rss_bytes=max((ld.get("worker_rss_bytes") or 0 for _, ld, _ in sound)) or None,
+        bytes_per_sample=_mean([_per_sample(t.bytes_read, t) for t in runs]),
+        node_cores=node_cores,
+        emulated=summary.get("accelerator") is None,
+        gpus=len(record["allocation"].get("gpus") or ()),
+        user_workers=loader.get("user_num_workers"),
+        epoch_samples=runs[0].samples / runs[0].epochs if runs[0].epochs >= 1 else None,
+        fetch_queued_s=_mean(
+            [_queued(t.fetch_queued_s, t.fetch_wall_s, t.fetch_samples) for t in runs]
+        ),
+        step_queued_s=_mean([_queued(t.step_queued_s, t.step_s, t.samples) for t in runs]),
+        main_queued_s=_mean([_main_queued_s(t) for t in runs]),
+        sample_bytes=_mean([_per_sample(t.delivered_bytes or None, t) for t in runs]),
+        doubt=doubt_of(summary, loader),
+        **_whole(record, [s for s, _, _ in sound], [ld for _, ld, _ in sound]),
+    )
+
+
+def _whole(record: _Json, summaries: Sequence[_Json], loaders: Sequence[_Json]) -> dict[str, Any]:
+    """The whole job: where it ran, and how much it did where it came to its end."""
+    ranks = _world(summaries)
+    found = {
+        "ranks": ranks,
+        "nodes": record["allocation"]["num_nodes"],
+        "gpu_model": _gpu_model(record, summaries),
+    }
+    elapsed_s = (record.get("times") or {}).get("elapsed_s")
+    if record["outcome"]["state"] != Outcome.COMPLETED or not elapsed_s:
+        return found
+    loop_s = median(_sum(loader["phases"], "wall_s") for loader in loaders)
+    samples = sum(_sum(loader["phases"], "samples") for loader in loaders) / len(loaders)
+    if not (isfinite(samples) and loop_s <= elapsed_s * CLOCK_SLACK):
+        return found
+    outside_s = max(0.0, elapsed_s - loop_s)
+    return {**found, "run_samples": samples * ranks, "outside_s": outside_s}
+
+
+def _world(summaries: Sequence[_Json]) -> int:
+    """Training processes on all nodes; never fewer than are seen here."""
+    told = [s.get("world_size") for s in summaries]
+    sizes = [size for size in told if type(size) is int and size <= MAX_RANKS]
+    return max([len(summaries), *sizes])
+
+
+def _gpu_model(record: _Json, summaries: Sequence[_Json]) -> str | None:
+    """The GPU as the training saw it, or the node's where all of them are alike."""
+    if not record["allocation"].get("gpus"):
+        return None
+    seen = [s.get("accelerator") for s in summaries if s.get("accelerator") is not None]
+    models = [m if isinstance(m, str) else "" for m in seen or record["host"].get("gpus") or ()]
+    alike = bool(models) and all(model == models[0] for model in models)
+    usable = alike and models[0].isprintable() and 0 < len(models[0]) <= MAX_MODEL_CHARS
+    return models[0] if usable else None
+
+
+def _ranks(record: _Json) -> list[tuple[_Json, _Json]]:
+    """Each rank's process and training loader: those that delivered most samples."""
+    best: dict[int, tuple[float, _Json, _Json]] = {}
+    for summary in (record.get("probe") or {}).get("summaries") or ():
+        for loader in summary.get("loaders") or ():
+            samples = sum(phase["samples"] for phase in loader["phases"])
+            rank = summary.get("rank") or 0
+            if samples > best.get(rank, (0,))[0]:
+                best[rank] = (samples, summary, loader)
+    return [(summary, loader) for _, (_, summary, loader) in sorted(best.items())]
+
+
+def _totals(loader: _Json, min_wall_s: float) -> _Totals | None:
+    """The later epochs where they are long enough, else everything; None: still too little."""
+    later = [phase for phase in loader["phases"] if phase["phase"] == "later"]
+    for phases in (later, loader["phases"]):
+        long_enough = (
+            _sum(phases, "batches") >= MIN_BATCHES and _sum(phases, "wall_s") >= min_wall_s
+        )
+        if long_enough and _sum(phases, "fetch_samples") > 0:
+            return _added(phases)
+    return None
+
+
+def _added(phases: Sequence[_Json]) -> _Totals:
+    samples = _sum(phases, "samples")
+    return _Totals(
+        epochs=_sum(phases, "epochs"),
+        samples=samples,
+        batches=_sum(phases, "batches"),
+        wall_s=_sum(phases, "wall_s"),
+        step_s=_sum(phases, "step_s"),
+        workers=sum(p["workers"] * p["samples"] for p in phases) / samples if samples else 0,
+        fetch_samples=_sum(phases, "fetch_samples"),
+        fetch_wall_s=_sum(phases, "fetch_wall_s"),
+        fetch_cpu_s=_sum(phases, "fetch_cpu_s"),
+        bytes_read=_known_sum(phases, "bytes_read"),
+        main_cpu_s=_known_sum(phases, "main_cpu_s"),
+        fetch_queued_s=_known_sum(phases, "fetch_queued_s"),
+        step_queued_s=_known_sum(phases, "step_queued_s"),
+        wait_queued_s=_known_sum(phases, "wait_queued_s"),
+        delivered_bytes=_known_sum(phases, "delivered_bytes"),
+    )
+
+
+def _sound(t: _Totals) -> bool:
+    """Whether a machine could have measured this."""
+    numbers = (t.samples, t.batches, t.wall_s, t.step_s, t.fetch_samples, t.fetch_wall_s)
+    if not all(LEAST_OF_ANYTHING < number < MOST_OF_ANYTHING for number in numbers):
+        return False
+    if not (isfinite(t.fetch_cpu_s) and t.fetch_cpu_s >= 0 and 0 <= t.workers <= 4096):
+        return False
+    rates = (t.samples / t.wall_s, t.samples / t.step_s, t.fetch_samples / t.fetch_wall_s)
+    return t.step_s <= t.wall_s * CLOCK_SLACK and max(rates) <= MAX_SAMPLES_PER_S
+
+
+def _cores(record: _Json, summaries: Sequence[_Json], node_cores: float | None) -> float:
+    """Cores that one rank could use: what Slurm gave, its affinity, and what the machine has."""
+    allocation = record["allocation"]
+    ranks = len(summaries)
+    tasks_here = max(1, -(-allocation["num_tasks"] // max(1, allocation["num_nodes"])))
+    given = allocation["cpus_per_task"] * tasks_here / max(ranks, tasks_here)
+    bounds = [given, *(s["cores"] for s in summaries if s.get("cores"))]
+    if node_cores:
+        bounds.append(node_cores / ranks)
+    return float(min(bounds))
+
+
+def _main_cpu_s(t: _Totals) -> float | None:
+    """CPU of the training process for one sample; unknown where it loads the data itself.
+
+    There its libraries' threads help with the loading (and spin between two calls), so that the
+    process's CPU time less the loading thread's is no measure of the step.
+    """
+    if t.main_cpu_s is None or round(t.workers) == 0:
+        return None
+    return t.main_cpu_s / t.samples
+
+
+def _main_queued_s(t: _Totals) -> float | None:
+    if t.step_queued_s is None or t.wait_queued_s is None:
+        return None
+    return _queued(t.step_queued_s + t.wait_queued_s, t.wall_s, t.samples)
+
+
+def _queued(total_s: float | None, whole_s: float, samples: float) -> float | None:
+    """Seconds of waiting for a core for one sample; no more than all there were."""
+    if total_s is None or not 0 <= total_s <= whole_s * CLOCK_SLACK:
+        return None
+    return min(total_s, whole_s) / samples
+
+
+def _per_sample(total: float | None, t: _Totals) -> float | None:
+    return None if total is None or not 0 <= total < 1e18 else total / t.samples
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _ratio(runs: Sequence[_Totals], above: str, below: str) -> float:
+    return float(sum(getattr(t, above) for t in runs) / sum(getattr(t, below) for t in runs))
+
+
+def _sum(phases: Sequence[_Json], name: str) -> float:
+    return float(sum(phase.get(name) or 0 for phase in phases))
+
+
+def _known_sum(phases: Sequence[_Json], name: str) -> float | None:
+    values = [phase.get(name) for phase in phases]
+    return None if not values or None in values else float(sum(v for v in values if v is not None))

@@ -1,0 +1,186 @@
+"""The nouns: frozen records that travel between rooms. Units stand in the field names.
+
+None means "not set" or "not measured"; it never means zero.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Mode(StrEnum):
+    """How far dlqueue goes with a job (DESIGN section 4)."""
+
+    OFF = "off"
+    SHADOW = "shadow"  # decide and record, tell nobody
+    ADVISE = "advise"  # tell the user, change nothing
+    ACT = "act"
+
+
+class Outcome(StrEnum):
+    """How a run ended, in Slurm's words."""
+
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    TIMEOUT = "TIMEOUT"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    CANCELLED = "CANCELLED"
+    NODE_FAIL = "NODE_FAIL"
+    REQUEUED = "REQUEUED"
+    UNKNOWN = "UNKNOWN"
+
+
+class Level(StrEnum):
+    """Whose runs an answer rests on, nearest first (DESIGN section 5, idea 3)."""
+
+    SCRIPT_ARGS = "same script and arguments"
+    SCRIPT = "same script"
+    USER_NAME = "same user and job name"
+    KIND = "same kind of program"
+    CLUSTER = "this cluster"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """One job as `sbatch` hands it over, before anyone changed it."""
+
+    name: str = ""
+    user_id: int = -1
+    user_name: str = ""
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    reservation: str | None = None
+    script: str | None = None  # None: salloc or srun
+    script_truncated: bool = False
+    argv: tuple[str, ...] = ()
+    comment: str | None = None
+    work_dir: str = ""
+    num_tasks: int | None = None
+    ntasks_per_node: int | None = None
+    min_nodes: int | None = None
+    max_nodes: int | None = None
+    cpus_per_task: int | None = None
+    min_cpus: int | None = None
+    pn_min_cpus: int | None = None
+    mem_per_cpu_mib: int | None = None
+    mem_per_node_mib: int | None = None
+    time_limit_minutes: int | None = None
+    shared: int | None = None  # 0 exclusive, 1 oversubscribe, 2 user, 3 mcs
+    array: str | None = None
+    het_offset: int | None = None
+    gres: str | None = None  # every tres_per_* and cpus_per_tres, joined by commas
+    cpus_per_tres: str | None = None
+    tres_per_node: str | None = None  # Slurm's own words, such as gres:gpu:1 or gres/gpu:a100:1
+    tres_per_job: str | None = None
+    tres_per_task: str | None = None
+    tres_per_socket: str | None = None
+    tres_bind: str | None = None
+    tres_freq: str | None = None
+    mem_per_tres: str | None = None
+    ntasks_per_tres: int | None = None
+    features: str | None = None
+    prefer: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)  # only the names dlqueue asks for
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A prediction's bounds at `level` (0.9: nine in ten outcomes fall inside)."""
+
+    low: float
+    high: float
+    level: float = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoaderRun:
+    """What one run's training loader taught: the measured inputs of the throughput curve.
+
+    Rates are samples/s of one training process; costs are seconds per sample.
+    """
+
+    samples_per_s: float
+    workers: int
+    cores: float  # cores the job could really use: allocation, affinity and machine together
+    batch_size: float
+    accel_samples_per_s: float  # rate with no waiting for data: samples / time in the step
+    fetch_wall_s: float  # one worker's wall time for one sample, waiting for storage included
+    fetch_cpu_s: float  # the CPU part of it
+    worker_rss_bytes: int | None = None
+    main_cpu_s: float | None = None  # CPU of the training process itself for one sample
+    bytes_per_sample: float | None = None
+    node_cores: int | None = None
+    emulated: bool = False  # no accelerator was in use
+    gpus: int = 0
+    user_workers: int | None = None  # what the script itself asked for; `workers` is what ran
+    epoch_samples: float | None = None  # each epoch starts with empty queues; None: none began
+    fetch_queued_s: float | None = None  # the part of `fetch_wall_s` that was waiting for a core
+    step_queued_s: float | None = None  # what the training process waited for one in the step
+    main_queued_s: float | None = None  # the same in the whole loop, receiving batches included
+    sample_bytes: float | None = None  # one sample as the loader hands it over
+    doubt: int | None = None  # a Doubt (doubt.py): why it tells nothing of other shapes
+    ranks: int | None = None  # training processes of the whole job
+    nodes: int | None = None  # of the whole job; `gpus` are those of one of them
+    run_samples: float | None = None  # all that all ranks trained on; None: not run to its end
+    outside_s: float | None = None  # of such a run: start-up, validation, all but its training loop
+    gpu_model: str | None = None  # as its driver calls it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What a policy may choose: CPUs of one task and workers of its loader."""
+
+    cpus_per_task: int
+    num_workers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """Expected throughput of a shape, with what it rests on."""
+
+    shape: Shape
+    samples_per_s: float
+    interval: Interval
+    bottleneck: str  # one of model/throughput/bottleneck.py
+    level: Level
+    runs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a shape must stay within; None is no limit."""
+
+    max_cpus_per_task: int
+    node_cores: int
+    mem_bytes: int | None = None
+    max_workers: int = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What the policy chose for one submission, and why; the ledger keeps it."""
+
+    action: str  # change | leave
+    reason: str  # one clause a researcher understands
+    before: Shape
+    after: Shape
+    predicted_before: Prediction | None = None
+    predicted_after: Prediction | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edits:
+    """Fields of the job to set, as a whole or not at all; None leaves a field alone."""
+
+    cpus_per_task: int | None = None
+    min_cpus: int | None = None
+    pn_min_cpus: int | None = None
+    min_mem_per_cpu: int | None = None  # MiB
+    min_mem_per_node: int | None = None  # MiB
+    gres: str | None = None  # mps:N or shard:N, instead of the job's one GPU
+    tres_per_job: str | None = None  # these three only "", together with `gres`: no longer asked
+    tres_per_task: str | None = None
+    tres_bind: str | None = None
+    prefer: str | None = None  # a feature that nodes are known to have; softer than a constraint
+    env: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""dlqueue.toml: the table of settings, the parser, and the files rendered from it."""

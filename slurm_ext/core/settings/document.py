@@ -1,0 +1,145 @@
+"""dlqueue.toml as data, by one table of keys (settings_table.py).
+
+The sample file, the manual and `load` all come from TABLE. An unknown key, a wrong type or a value
+out of range is a SettingsError that names the file, the key, the value and what is valid.
+"""
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from slurm_ext.core.errors import InputError, SettingsError
+from slurm_ext.core.records import Mode
+from slurm_ext.core.settings.table import MODES, TABLE
+
+__all__ = ["DEFAULT_PATH", "TABLE", "Settings", "load", "parse", "sample"]
+
+DEFAULT_PATH = Path("/etc/dlqueue/dlqueue.toml")
+
+
+_BY_KEY = {setting.key: setting for setting in TABLE}
+_OVERRIDES = ("mode.partition", "mode.account")  # [mode.partition] gpu = "act"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every key's value, read as `settings["site.mode"]`."""
+
+    source: str = "defaults"
+    values: Mapping[str, Any] = field(default_factory=dict)
+    partition_modes: Mapping[str, Mode] = field(default_factory=dict)
+    account_modes: Mapping[str, Mode] = field(default_factory=dict)
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values[key] if key in self.values else _BY_KEY[key].default
+
+    @property
+    def state_dir(self) -> Path:
+        """Where history.db, models/ and spool/ live."""
+        return Path(self["paths.state_dir"])
+
+    def mode_for(self, partition: str | None, account: str | None) -> Mode:
+        """The account's mode, else the partition's, else the site's; the kill file is apart."""
+        site = Mode(self["site.mode"])
+        by_partition = self.partition_modes.get(partition or "", site)
+        return self.account_modes.get(account or "", by_partition)
+
+
+def load(path: Path | None = None) -> Settings:
+    """Settings of `path`, or of $DLQUEUE_CONFIG, or of /etc, or the defaults where none exists.
+
+    Raises SettingsError, or InputError where the file cannot be read or is not TOML.
+    """
+    named = path or (Path(os.environ["DLQUEUE_CONFIG"]) if "DLQUEUE_CONFIG" in os.environ else None)
+    chosen = named or DEFAULT_PATH
+    if named is None and not chosen.exists():
+        return Settings()
+    try:
+        text = chosen.read_text(encoding="utf-8")
+        return parse(text, str(chosen))
+    except OSError as error:
+        raise InputError(str(chosen), f"cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(str(chosen), "is not UTF-8 text") from None
+
+
+def parse(text: str, source: str) -> Settings:
+    """Settings of a TOML text. Raises SettingsError or InputError."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(source, f"is not TOML: {error}") from None
+    modes: dict[str, dict[str, Mode]] = {name: {} for name in _OVERRIDES}
+    values = {}
+    for key, value in _flatten(document):
+        group = next((name for name in _OVERRIDES if key.startswith(name + ".")), None)
+        if group is not None:
+            modes[group][key[len(group) + 1 :]] = _mode(source, key, value)
+        else:
+            values[key] = _checked(source, key, value)
+    return Settings(source, values, *(modes[name] for name in _OVERRIDES))
+
+
+def sample() -> str:
+    """The commented dlqueue.toml with every key at its default; `parse` accepts it as it is."""
+    lines: list[str] = []
+    section = ""
+    for setting in TABLE:
+        head, _, name = setting.key.partition(".")
+        if head != section:
+            section = head
+            lines += ["", f"[{head}]"] if lines else [f"[{head}]"]
+        lines += [f"# {setting.doc}: {setting.valid}", f"{name} = {_toml(setting.default)}"]
+    lines += [
+        "",
+        "# Modes of single partitions and accounts:",
+        "# [mode.partition]",
+        '# gpu = "act"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _checked(source: str, key: str, value: Any) -> Any:
+    setting = _BY_KEY.get(key)
+    if setting is None:
+        raise SettingsError(source, key, value, f"a known key: {_nearest(key)}")
+    if isinstance(setting.default, float) and type(value) is int:
+        value = float(value)
+    if type(value) is not type(setting.default) or not setting.ok(value):
+        raise SettingsError(source, key, value, setting.valid)
+    if isinstance(value, list) and not all(map(setting.item, value)):
+        raise SettingsError(source, key, value, setting.valid)
+    return value
+
+
+def _mode(source: str, key: str, value: Any) -> Mode:
+    if value not in MODES:
+        raise SettingsError(source, key, value, f"one of {', '.join(MODES)}")
+    return Mode(value)
+
+
+def _nearest(key: str) -> str:
+    """The keys that were probably meant; all of them where nothing is near."""
+    import difflib
+
+    near = difflib.get_close_matches(key, _BY_KEY, n=3, cutoff=0.6)
+    return ", ".join(near or _BY_KEY)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return f'"{value}"' if isinstance(value, str) else str(value)

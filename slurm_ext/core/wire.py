@@ -1,0 +1,114 @@
+r"""The JSON line between `dlqueue.lua` and the advisor, version 1 (DESIGN section 7).
+
+Request  {"v":1,"kind":"submit","deadline_ms":50,"job":{...}}\n
+Reply    {"v":1,"decision":"<token>" | null,"edits":{...},"message":"..." | null}\n
+
+slurmctld adds "rests":N, how often its breaker has rested since it read dlqueue.lua.
+
+`kind` is `submit` (from slurmctld), `predict` or `what_if` (from people: nothing is recorded), or
+`ping`.
+Field names of `job` are those of `Submission`; absent means unset. Golden lines: tests/golden/wire.
+"""
+
+import json
+from dataclasses import asdict, fields
+from types import MappingProxyType
+from typing import Any
+
+from slurm_ext.core.errors import WireError
+from slurm_ext.core.records import Edits, Submission
+
+VERSION = 1
+KINDS = ("submit", "predict", "what_if", "ping")
+MAX_SCRIPT_BYTES = 256 * 1024
+MAX_LINE_BYTES = 4 * MAX_SCRIPT_BYTES  # JSON escapes at most double a text; the rest is small
+MAX_MESSAGE_CHARS = 1000
+
+ENV_NAMES = (
+    *("DLQUEUE", "SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS", "PYTHONHASHSEED", "DLQUEUE_SHARE"),
+    *("SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK"),
+    *("SLURM_TRES_BIND", "SLURM_TRES_PER_TASK", "DLQUEUE_SHARED", "DLQUEUE_ELASTIC"),
+)
+"""What of the job's environment the advisor is shown: enough to decide, nothing private."""
+
+_RESTS = b'"rests":'
+_JOB_TYPES = MappingProxyType({f.name: f.type for f in fields(Submission)})
+
+
+def decode_request(line: bytes) -> tuple[str, Submission | None]:
+    """A request's kind and submission (None for `ping`). Raises WireError."""
+    message = _object(line)
+    kind = message.get("kind")
+    if message.get("v") != VERSION:
+        raise WireError(f"wire version {message.get('v')!r}, this advisor speaks {VERSION}")
+    if kind not in KINDS:
+        raise WireError(f"unknown kind {kind!r}, expected one of {', '.join(KINDS)}")
+    return kind, None if kind == "ping" else decode_job(message.get("job"))
+
+
+def rests_of(line: bytes) -> int | None:
+    """How often slurmctld's breaker rested; None where the line does not say.
+
+    Looked for as bytes: inside a JSON text the quotes would have backslashes.
+    """
+    _, found, after = line.rpartition(_RESTS)
+    number = after[:10].split(b",", 1)[0].split(b"}", 1)[0]
+    return int(number) if found and number.isdigit() else None
+
+
+def decode_job(job: object) -> Submission:
+    """A Submission from the request's `job` object. Raises WireError naming the field."""
+    if not isinstance(job, dict):
+        raise WireError("the request has no job object")
+    known = {name: _checked(name, value) for name, value in job.items() if name in _JOB_TYPES}
+    return Submission(**{name: value for name, value in known.items() if value is not None})
+
+
+def encode_request(kind: str, job: Submission | None = None, deadline_ms: int = 1000) -> bytes:
+    """A request's line, for people's commands and tests; slurmctld's is written by Lua."""
+    body: dict[str, Any] = {"v": VERSION, "kind": kind, "deadline_ms": deadline_ms}
+    if job is not None:
+        body["job"] = {k: v for k, v in asdict(job).items() if v is not None}
+    return _line(body)
+
+
+def encode_reply(decision: str | None, edits: Edits, message: str | None, **more: Any) -> bytes:
+    """A reply's line; `more` is for people's commands (Lua ignores what it does not know)."""
+    fields_set = ((name, getattr(edits, name)) for name in Edits.__slots__)
+    kept = {name: value for name, value in fields_set if value not in (None, {})}
+    body = {"v": VERSION, "decision": decision, "edits": kept, "message": message, **more}
+    return _line(body)
+
+
+def _line(body: dict[str, Any]) -> bytes:
+    return json.dumps(body, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        # Scripts are bytes in any encoding; what is not UTF-8 is kept as surrogates, not refused.
+        message = json.loads(line.decode("utf-8", "surrogateescape"))
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"not a JSON line: {error}") from None
+    if not isinstance(message, dict):
+        raise WireError(f"expected a JSON object, got {type(message).__name__}")
+    return message
+
+
+def _checked(name: str, value: object) -> Any:
+    """`value` where its type is the field's, argv and env in their frozen form."""
+    if value is None:
+        return None
+    if name == "argv" and isinstance(value, list) and all(isinstance(a, str) for a in value):
+        return tuple(value)
+    if name == "env" and isinstance(value, dict):
+        return {k: v for k, v in value.items() if isinstance(v, str)}
+    wanted = str(_JOB_TYPES[name])
+    kind = bool if "bool" in wanted else int if "int" in wanted else str
+    if (
+        name in ("argv", "env")
+        or not isinstance(value, kind)
+        or isinstance(value, bool) != (kind is bool)
+    ):
+        raise WireError(f"job.{name} is {type(value).__name__}, expected {wanted}")
+    return value

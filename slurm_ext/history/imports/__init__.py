@@ -1,0 +1,1 @@
+"""Earlier jobs from a site's accounting (sacct, jobstats). No record of a node passes here."""

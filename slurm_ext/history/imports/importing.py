@@ -1,0 +1,136 @@
+"""What a site's accounting knows of earlier jobs into history.db, each run once.
+
+Resumable without a bookmark: a run's record_id follows from the job, so whoever starts again after
+a crash finds what is there already, and counts it as known. A batch is one short transaction, so
+the keeper, which writes too, never waits long.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from itertools import islice
+
+from slurm_ext.core.errors import InputError, RecordError
+from slurm_ext.history.imports import sacct as imports_sacct
+from slurm_ext.history.ingest.insert import SAME_END_S, Fate, Inserter, Rows, rows_of
+from slurm_ext.history.store.names import SACCT
+from slurm_ext.history.store.store import History
+
+BATCH = 1000
+MOST_TOLD = 20  # lines that are told one by one
+BY_DLQUEUE, TOO_OLD = "recorded by dlqueue itself", "older than history.retention_days"
+BAD = "lines that are not sacct's"
+_OWN = "SELECT 1 FROM runs WHERE job_id = ? AND cluster = ? AND source <> ? AND abs(end_s - ?) < ?"
+
+Line = tuple[int, Sequence[str]]  # its number in the file, its fields
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of an import: jobs by what became of them, runs (a job and node each) that came in."""
+
+    jobs: int = 0
+    runs: int = 0
+    known: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)
+    bad: list[str] = field(default_factory=list)  # the first, each with its line
+
+    def add(self, other: "Tally") -> None:
+        """Another part of the same import."""
+        self.jobs, self.runs = self.jobs + other.jobs, self.runs + other.runs
+        self.known += other.known
+        self.skipped.update(other.skipped)
+        self.notes.update(other.notes)
+        self.bad = [*self.bad, *other.bad][:MOST_TOLD]
+
+    def refuse(self, number: int, why: str) -> None:
+        """A line that is not sacct's; the first of them are told."""
+        self.skipped[BAD] += 1
+        if len(self.bad) < MOST_TOLD:
+            self.bad.append(f"line {number}: {why}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What the lines do not say."""
+
+    cluster: str
+    names: imports_sacct.Names
+    zone: tzinfo | None = None  # None: this machine's
+    oldest_s: float = 0.0  # runs that ended before are not taken: retention would remove them
+
+
+def columns_of(source: str, header: Sequence[str]) -> tuple[str, ...]:
+    """The names of a header line. Raises InputError where one that is needed lacks."""
+    names = tuple(name.strip() for name in header)
+    missing = [name for name in imports_sacct.NEEDED if name not in names]
+    if missing:
+        wanted = f"sacct -aXP -o {','.join(imports_sacct.COLUMNS)}"
+        raise InputError(
+            source, f"has no column {', '.join(missing)}; write it by: {wanted}", line=1
+        )
+    return names
+
+
+def take(
+    history: History,
+    columns: Sequence[str],
+    lines: Iterable[Line],
+    site: Site,
+    *,
+    now_s: float,
+    told: Callable[[int, Tally], None] = lambda *_: None,
+) -> Tally:
+    """Take in all lines; `told` hears of each batch that is committed. Raises HistoryError."""
+    tally, waiting = Tally(), iter(lines)
+    inserter = Inserter(history.conn)
+    while batch := list(islice(waiting, BATCH)):
+        jobs = list(_jobs(columns, batch, site, tally))
+        with history.transaction():
+            for runs in jobs:
+                _put(history, inserter, runs, tally, now_s)
+        told(batch[-1][0], tally)
+    return tally
+
+
+def _jobs(
+    columns: Sequence[str], batch: Sequence[Line], site: Site, tally: Tally
+) -> Iterator[list[Rows]]:
+    """The runs of each line that is an ended job; all others are counted with their reason."""
+    for number, fields in batch:
+        if len(fields) != len(columns):
+            tally.refuse(number, f"{len(fields)} fields where the header has {len(columns)}")
+            continue
+        line = dict(zip(columns, fields, strict=True))
+        try:
+            records, note = imports_sacct.records_of(
+                line, cluster=site.cluster, zone=site.zone, names=site.names
+            )
+            runs = [rows_of(record) for record in records]
+            if runs[0]["end_s"] < site.oldest_s:
+                raise imports_sacct.NotTakenError(TOO_OLD)
+        except imports_sacct.NotTakenError as reason:
+            tally.skipped[str(reason)] += 1
+        except (ValueError, RecordError) as error:
+            tally.refuse(number, str(error))
+        else:
+            tally.notes.update([note] if note else [])
+            yield runs
+
+
+def _put(
+    history: History, inserter: Inserter, runs: list[Rows], tally: Tally, now_s: float
+) -> None:
+    first = runs[0]
+    same = (first["job_id"], first["cluster"], SACCT, first["end_s"], SAME_END_S)
+    if history.conn.execute(_OWN, same).fetchone():
+        tally.skipped[BY_DLQUEUE] += 1
+        return
+    fates = Counter(inserter.put(run, now_s) for run in runs)
+    tally.runs += fates[Fate.TAKEN]
+    if fates[Fate.TAKEN]:
+        tally.jobs += 1
+    else:
+        tally.known += 1

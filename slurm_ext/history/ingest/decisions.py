@@ -1,0 +1,216 @@
+"""The ledger: what was proposed for each submission, and which job it became.
+
+A proposal is `proposed` until a job is seen with its token, then `claimed`. What `sbatch
+--test-only` asked is claimed by nobody and dropped, so the ledger has no orphans.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Protocol
+
+from slurm_ext.core.errors import RecordError
+from slurm_ext.core.job_keys import solo_key
+from slurm_ext.core.records import Level, Prediction
+from slurm_ext.history.ingest.proposals import Proposal
+from slurm_ext.history.ingest.rows import key_values
+from slurm_ext.history.store.names import KEY_COLUMNS
+from slurm_ext.history.store.sqlite_errors import explaining
+from slurm_ext.history.store.store import History
+
+_COLUMNS = (
+    *("token", "state", "decided_s", "mode", "holdout", "action", "reason"),
+    *("user", "uid", "job_name", "account", "partition"),
+    *("before_cpus", "before_workers", "after_cpus", "after_workers"),
+    *("before_samples_per_s", "before_low", "before_high", "before_bottleneck"),
+    *("after_samples_per_s", "after_low", "after_high", "after_bottleneck"),
+    *("interval_level", "level", "runs", "factor", "edits", "message", "model"),
+    *("sharing", "elastic"),
+    *KEY_COLUMNS,
+)
+_INSERT = (
+    f"INSERT OR IGNORE INTO decisions ({', '.join(_COLUMNS)})"
+    f" VALUES ({', '.join('?' * len(_COLUMNS))})"
+)
+_OF_RUN = "coalesce(r.array_job_id, r.job_id)"  # an array is one submission: its first id stands
+
+
+class RunRow(Protocol):
+    """A run by column name."""
+
+    def __getitem__(self, column: str) -> Any: ...
+
+
+def propose(history: History, proposals: Iterable[Proposal], journal: str, offset: int) -> int:
+    """Enter proposals and how far `journal` has been read, in one transaction: exactly once.
+
+    Runs that came before their proposal are claimed and get their keys. Returns how many were new.
+    """
+    with history.transaction() as conn:
+        new = [p for p in proposals if conn.execute(_INSERT, row_of(p)).rowcount == 1]
+        for proposal in new:
+            _catch_up(conn, proposal)
+        conn.execute("INSERT OR REPLACE INTO journals VALUES (?, ?)", (journal, offset))
+    return len(new)
+
+
+def claim(history: History, token: str, job_id: int, *, now_s: float) -> bool:
+    """Tie a proposal to the job it became (an array's first id); whether it is that job's now.
+
+    The first job wins: a script that submits another hands its own token down in the environment.
+    """
+    with history.transaction() as conn:
+        return _claim(conn, token, job_id, now_s)
+
+
+def unclaimed(history: History, *, before_s: float) -> list[str]:
+    """Tokens proposed before `before_s` that no job was seen with."""
+    with explaining(history.path):
+        found = history.conn.execute(
+            "SELECT token FROM decisions WHERE state = 'proposed' AND decided_s < ?", (before_s,)
+        )
+        return [token for (token,) in found]
+
+
+def drop_unclaimed(history: History, *, before_s: float, keep: Sequence[str] = ()) -> int:
+    """Delete proposals older than `before_s` that became no job, but for `keep`; how many."""
+    tokens = set(unclaimed(history, before_s=before_s)) - set(keep)
+    with history.transaction() as conn:
+        return (
+            conn.executemany(
+                "DELETE FROM decisions WHERE token = ? AND state = 'proposed'",
+                [(token,) for token in sorted(tokens)],
+            ).rowcount
+            if tokens
+            else 0
+        )
+
+
+def decision(
+    history: History, *, token: str | None = None, job_id: int | None = None
+) -> dict[str, Any] | None:
+    """The ledger's row for a token, or the newest for a job (an array's task included)."""
+    with explaining(history.path):
+        if token is not None:
+            return next(history.db.query(_BY_TOKEN, [token]), None)
+        return next(history.db.query(_BY_JOB, [job_id, job_id]), None)
+
+
+def elastic_jobs(history: History) -> dict[tuple[int, int, str], str]:
+    """What DLQUEUE_ELASTIC said in each job's environment, by job id, user id and job name.
+
+    The id alone would not do: a slurmctld that lost its state begins again at 1.
+    """
+    with explaining(history.path):
+        rows = history.conn.execute(
+            "SELECT job_id, uid, job_name, elastic FROM decisions"
+            " WHERE elastic IS NOT NULL AND job_id IS NOT NULL ORDER BY id"
+        )
+        return {(job_id, uid, name): said for job_id, uid, name, said in rows}
+
+
+def solo_key_of(row: Mapping[str, Any] | None) -> str | None:
+    """What names the job of a ledger's row among those that share (core/job_keys.py)."""
+    levels = (Level.SCRIPT, Level.USER_NAME)
+    keys = {level: row[f"key_{level.name.lower()}"] for level in levels} if row else {}
+    return solo_key({level: key for level, key in keys.items() if key is not None})
+
+
+_BY_TOKEN = "SELECT * FROM decisions WHERE token = ?"  # noqa: S105 (not a password)
+_BY_JOB = """
+SELECT * FROM decisions
+WHERE job_id = ? OR job_id IN (SELECT array_job_id FROM runs WHERE job_id = ?)
+ORDER BY id DESC LIMIT 1"""
+
+
+def claim_for_run(conn: sqlite3.Connection, run: RunRow, now_s: float) -> None:
+    """A run's record names its token: that ties the proposal to the job."""
+    if run["decision"] is not None:
+        _claim(conn, run["decision"], run["array_job_id"] or run["job_id"], now_s)
+
+
+def keys_for_run(conn: sqlite3.Connection, run: RunRow) -> Mapping[Level, int]:
+    """The keys of the submission that became this run; none where it is not known."""
+    row = conn.execute(
+        f"SELECT {', '.join(KEY_COLUMNS)} FROM decisions WHERE token = ? AND job_id = ?",
+        (run["decision"], run["array_job_id"] or run["job_id"]),
+    ).fetchone()
+    found = zip(Level, row, strict=True) if row else ()
+    return {level: key for level, key in found if key is not None}
+
+
+def _claim(conn: sqlite3.Connection, token: str, job_id: int, now_s: float) -> bool:
+    conn.execute(
+        "UPDATE decisions SET state = 'claimed', job_id = ?, claimed_s = ?"
+        " WHERE token = ? AND state = 'proposed'",
+        (job_id, now_s, token),
+    )
+    mine = conn.execute(
+        "SELECT 1 FROM decisions WHERE token = ? AND job_id = ?", (token, job_id)
+    ).fetchone()
+    return mine is not None
+
+
+def _catch_up(conn: sqlite3.Connection, proposal: Proposal) -> None:
+    """Runs that arrived before their proposal: the first one claims it, its job's get the keys."""
+    first = conn.execute(
+        f"SELECT {_OF_RUN}, ingested_s FROM runs r WHERE decision = ? ORDER BY start_s, id LIMIT 1",
+        (proposal.token,),
+    ).fetchone()
+    if first is None:
+        return
+    _claim(conn, proposal.token, *first)
+    known = [(f"key_{level.name.lower()}", key) for level, key in proposal.keys.items()]
+    if known:
+        conn.execute(
+            f"UPDATE loader_runs SET {', '.join(f'{name} = ?' for name, _ in known)} WHERE run IN"
+            f" (SELECT id FROM runs r WHERE decision = ? AND {_OF_RUN} = ?)",
+            (*(key for _, key in known), proposal.token, first[0]),
+        )
+
+
+def row_of(proposal: Proposal) -> tuple[Any, ...]:
+    """The ledger's row. Raises RecordError where a value is none that SQLite holds."""
+    values = _values(proposal)
+    for name, value in zip(_COLUMNS, values, strict=True):
+        whole = isinstance(value, int) and -(1 << 63) <= value < 1 << 63
+        if not (value is None or whole or isinstance(value, (str, float))):
+            raise RecordError("journal", f"{name} = {value!r:.80} is no value of the ledger")
+    return values
+
+
+def _values(p: Proposal) -> tuple[Any, ...]:
+    chosen, before, after = p.decision, p.decision.predicted_before, p.decision.predicted_after
+    basis = after or before
+    return (
+        *(
+            p.token,
+            "proposed",
+            p.decided_s,
+            p.mode.value,
+            p.holdout,
+            chosen.action,
+            _clean(chosen.reason),
+        ),
+        *(_clean(p.user), p.uid, _clean(p.job_name), _clean(p.account), _clean(p.partition)),
+        *(chosen.before.cpus_per_task, chosen.before.num_workers),
+        *(chosen.after.cpus_per_task, chosen.after.num_workers),
+        *_believed(before),
+        *_believed(after),
+        *((basis.interval.level, basis.level.value, basis.runs) if basis else (None, None, None)),
+        *(p.factor, json.dumps(asdict(p.edits)), _clean(p.message), p.model),
+        *(None if p.sharing is None else json.dumps(p.sharing), _clean(p.elastic)),
+        *key_values(p.keys),
+    )
+
+
+def _believed(p: Prediction | None) -> tuple[Any, ...]:
+    if p is None:
+        return (None, None, None, None)
+    return (p.samples_per_s, p.interval.low, p.interval.high, p.bottleneck)
+
+
+def _clean(text: str | None) -> str | None:
+    """What was not UTF-8 stays readable; SQLite takes no half characters."""
+    return None if text is None else text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,35 @@
+"""How a run ended where its node and Slurm differ.
+
+Slurmd tells the epilog 0:0 or a failure of much that was ended from outside (slurm-facts: stale for
+cancelled and timed-out jobs); what failed or ran out of memory by itself it may know better.
+"""
+
+from slurm_ext.core.records import Outcome
+from slurm_ext.history.store.store import History
+
+FROM_OUTSIDE = frozenset(
+    {Outcome.CANCELLED, Outcome.TIMEOUT, Outcome.NODE_FAIL, Outcome.OUT_OF_MEMORY}
+)
+_SURE = "epilog"
+
+
+def verdict(seen: str, source: str, slurm: str) -> str:
+    """The state that stands: `seen` and its source as recorded, `slurm` what Slurm finally said."""
+    if slurm == Outcome.UNKNOWN or seen == Outcome.REQUEUED:
+        return seen
+    if source == _SURE and seen != Outcome.UNKNOWN and slurm not in FROM_OUTSIDE:
+        return seen
+    return slurm
+
+
+def settle(history: History, job_id: int, restart: int, slurm: str) -> int:
+    """Hold every node's run against Slurm's final state; how many changed. Raises HistoryError."""
+    with history.transaction() as conn:
+        found = conn.execute(
+            "SELECT id, state, source FROM runs WHERE job_id = ? AND restart = ?",
+            (job_id, restart),
+        ).fetchall()
+        stands = [(verdict(seen, source, slurm), run, seen) for run, seen, source in found]
+        changed = [(state, run) for state, run, seen in stands if state != seen]
+        conn.executemany("UPDATE runs SET state = ? WHERE id = ?", changed)
+    return len(changed)

@@ -1,9 +1,0 @@
-"""Names of columns that several files here speak of; light, because `predict` waits for it."""
-
-from dataclasses import fields
-
-from slurm_ext.facts.records import Level, LoaderRun
-
-LOADER_COLUMNS = tuple(field.name for field in fields(LoaderRun))
-KEY_OF_LEVEL = {level: f"key_{level.name.lower()}" for level in Level}
-KEY_COLUMNS = tuple(KEY_OF_LEVEL.values())

@@ -1,0 +1,87 @@
+"""The read-only way into history.db: standard library only, quick to import, never creates a file.
+
+Both `store.open_history(read_only=True)` and `lookup`, which `dlqueue predict` waits for, use it.
+"""
+
+import os
+import sqlite3
+import stat
+from pathlib import Path
+from urllib.parse import quote
+
+from slurm_ext.core.errors import HistoryError, NoHistoryError
+from slurm_ext.history.store.sqlite_errors import explained, explaining
+
+APPLICATION_ID = 0x646C7175  # "dlqu" in the file's header
+_SMALLEST_PAGE = 512
+
+
+def connect(path: Path, *, busy_timeout_ms: int = 5000) -> sqlite3.Connection:
+    """A read-only connection. Raises HistoryError where there is no usable history."""
+    check_size(path)
+    with explaining(path):
+        conn = _open(path, busy_timeout_ms)
+    try:
+        check_ours(conn, path)
+    except HistoryError:
+        conn.close()
+        raise
+    return conn
+
+
+def check_size(path: Path) -> None:
+    """Raises HistoryError where there is no file, or one cut below a page.
+
+    SQLite would take some of the latter for a new database.
+    """
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        raise NoHistoryError(f"{path} does not exist yet; `dlqueue serve` creates it") from None
+    except OSError as error:
+        raise HistoryError(f"{path} cannot be reached: {error.strerror}") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise HistoryError(f"{path} is no file; move it away, or set paths.state_dir")
+    if not os.access(path, os.R_OK):
+        raise HistoryError(f"{path} is not for this user; root, its owner and group may read it")
+    if 0 < found.st_size < _SMALLEST_PAGE:
+        raise HistoryError(f"{path} is truncated; move it away with its -wal and restore a backup")
+
+
+def check_ours(conn: sqlite3.Connection, path: Path) -> None:
+    """Raises HistoryError unless the file is dlqueue's and has tables."""
+    with explaining(path):
+        (found,) = conn.execute("PRAGMA application_id").fetchone()
+        (tables,) = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if not tables:
+        raise NoHistoryError(f"{path} is empty yet; `dlqueue serve` sets it up")
+    if found != APPLICATION_ID:
+        raise HistoryError(f"{path} is not dlqueue's history; check paths.state_dir")
+
+
+def _open(path: Path, busy_timeout_ms: int) -> sqlite3.Connection:
+    """Read-only; as an unchanging file where the folder is not writable and no writer is there.
+
+    A write-ahead log needs its -shm file. A reader who may not create it can still read a history
+    that nobody has open: then no -wal exists, and the file cannot change under the reader.
+    """
+    try:
+        return _probe(path, "mode=ro", busy_timeout_ms)
+    except sqlite3.OperationalError as error:
+        if path.with_name(path.name + "-wal").exists():
+            raise explained(path, error) from error
+        return _probe(path, "mode=ro&immutable=1", busy_timeout_ms)
+
+
+def _probe(path: Path, options: str, busy_timeout_ms: int) -> sqlite3.Connection:
+    """Opens and reads once: SQLite looks at the file only then."""
+    uri = f"file:{quote(str(path.absolute()))}?{options}"
+    conn = sqlite3.connect(
+        uri, uri=True, timeout=busy_timeout_ms / 1000, isolation_level=None, check_same_thread=False
+    )
+    try:
+        conn.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.Error:
+        conn.close()
+        raise
+    return conn

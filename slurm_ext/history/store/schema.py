@@ -1,0 +1,241 @@
+"""history.db's tables, as named migrations; each is applied with its own record in one transaction.
+
+A migration that was shipped is never edited: the next change is a new function at the end. Units
+stand in the column names; NULL is "not set" or "not measured", never zero.
+"""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slurm_ext.core.errors import HistoryError
+from slurm_ext.history.store.reading import APPLICATION_ID
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+Migration = Callable[["Database"], None]
+
+_RUNS = """
+CREATE TABLE runs (
+    id INTEGER PRIMARY KEY,
+    record_id TEXT NOT NULL UNIQUE,
+    cluster TEXT NOT NULL, job_id INTEGER NOT NULL, restart INTEGER NOT NULL, node TEXT NOT NULL,
+    user TEXT, uid INTEGER, account TEXT, partition TEXT, job_name TEXT, work_dir TEXT,
+    array_job_id INTEGER, array_task_id INTEGER,
+    cpus INTEGER, cpus_per_task INTEGER, num_tasks INTEGER, num_nodes INTEGER,
+    mem_bytes INTEGER, gpus INTEGER, time_limit_s REAL,
+    submit_s REAL, start_s REAL, end_s REAL, elapsed_s REAL,
+    state TEXT NOT NULL, exit_code INTEGER, signal INTEGER,
+    source TEXT NOT NULL,        -- who saw the end: epilog, else node, else reconcile
+    node_cores INTEGER, node_mem_bytes INTEGER, node_gpus INTEGER, boot_id TEXT, kernel TEXT,
+    decision TEXT,               -- the submission's token; its proposal may arrive later
+    ingested_s REAL NOT NULL
+)"""
+
+# What belongs to one run goes with it: a replaced or forgotten run leaves nothing behind.
+_OF_RUN = "INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE"
+
+_COUNTER_NAMES = """
+CREATE TABLE counter_names (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL, unit TEXT NOT NULL, source TEXT NOT NULL,
+    UNIQUE (name, unit, source)
+)"""
+
+_COUNTERS = f"""
+CREATE TABLE counters (
+    run {_OF_RUN}, counter INTEGER NOT NULL REFERENCES counter_names(id), value REAL,
+    PRIMARY KEY (run, counter)
+) WITHOUT ROWID"""
+
+_CORUNNERS = f"""
+CREATE TABLE corunners (
+    run {_OF_RUN}, job_id INTEGER NOT NULL, overlap_s REAL, PRIMARY KEY (run, job_id)
+) WITHOUT ROWID"""
+
+# Deflated JSON: read for one run at a time, and a fifth of the size.
+_TIMELINE = f"CREATE TABLE timeline (run {_OF_RUN}, samples BLOB, PRIMARY KEY (run))"
+_PROBES = f"CREATE TABLE probes (run {_OF_RUN}, summaries BLOB, PRIMARY KEY (run))"
+_EVIDENCE = (_COUNTER_NAMES, _COUNTERS, _CORUNNERS, _TIMELINE, _PROBES)
+
+_KEYS = (
+    "key_script_args INTEGER, key_script INTEGER, key_user_name INTEGER, key_kind INTEGER,"
+    " key_cluster INTEGER"
+)
+KEY_COLUMNS = tuple(f"key_{n}" for n in ("script_args", "script", "user_name", "kind", "cluster"))
+
+# AUTOINCREMENT: an id never comes back, so a reader that remembers the last one misses nothing.
+_LOADER_RUNS = f"""
+CREATE TABLE loader_runs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    run {_OF_RUN} UNIQUE,
+    samples_per_s REAL, workers INTEGER, cores REAL, batch_size REAL, accel_samples_per_s REAL,
+    fetch_wall_s REAL, fetch_cpu_s REAL, worker_rss_bytes INTEGER, main_cpu_s REAL,
+    bytes_per_sample REAL, node_cores INTEGER, emulated INTEGER, gpus INTEGER, user_workers INTEGER,
+    epoch_samples REAL,
+    {_KEYS}
+)"""
+
+_DECISIONS = f"""
+CREATE TABLE decisions (
+    id INTEGER PRIMARY KEY,
+    token TEXT NOT NULL UNIQUE,
+    state TEXT NOT NULL CHECK (state IN ('proposed', 'claimed')),
+    decided_s REAL NOT NULL, job_id INTEGER, claimed_s REAL,
+    mode TEXT NOT NULL, holdout INTEGER NOT NULL, action TEXT NOT NULL, reason TEXT NOT NULL,
+    user TEXT, uid INTEGER, job_name TEXT, account TEXT, partition TEXT,
+    before_cpus INTEGER, before_workers INTEGER, after_cpus INTEGER, after_workers INTEGER,
+    before_samples_per_s REAL, before_low REAL, before_high REAL, before_bottleneck TEXT,
+    after_samples_per_s REAL, after_low REAL, after_high REAL, after_bottleneck TEXT,
+    interval_level REAL, level TEXT, runs INTEGER,
+    factor REAL NOT NULL,        -- by which the intervals were widened, as outcomes had it then
+    edits TEXT NOT NULL, message TEXT, model TEXT,
+    {_KEYS}
+)"""
+
+_SET_ASIDE = """
+CREATE TABLE set_aside (
+    name TEXT PRIMARY KEY,       -- of the file in the folder aside/
+    source TEXT NOT NULL, reason TEXT NOT NULL, sha256 TEXT, size_bytes INTEGER,
+    aside_s REAL NOT NULL
+) WITHOUT ROWID"""
+
+_LEDGERS = (
+    "CREATE TABLE journals (name TEXT PRIMARY KEY, offset INTEGER NOT NULL) WITHOUT ROWID",
+    _SET_ASIDE,
+    # Runs that retention removed: their records, delivered again, are not new.
+    "CREATE TABLE forgotten (record_id TEXT PRIMARY KEY) WITHOUT ROWID",
+)
+
+_INDEXES = (
+    "CREATE INDEX runs_end ON runs (end_s)",
+    "CREATE INDEX runs_job ON runs (job_id)",
+    "CREATE INDEX runs_decision ON runs (decision) WHERE decision IS NOT NULL",
+    "CREATE INDEX decisions_job ON decisions (job_id) WHERE job_id IS NOT NULL",
+    "CREATE INDEX decisions_state ON decisions (state, decided_s)",
+    "CREATE INDEX decisions_believed ON decisions (state) WHERE after_samples_per_s IS NOT NULL",
+    # An index ends with the row's id, so "the newest K of a key" is one short range.
+    *(f"CREATE INDEX loader_{key} ON loader_runs ({key})" for key in KEY_COLUMNS),
+)
+
+
+def first_tables(db: "Database") -> None:
+    """Runs with their evidence, the ledger of decisions, and what keeps ingest exact."""
+    for statement in (_RUNS, *_EVIDENCE, _LOADER_RUNS, _DECISIONS, *_LEDGERS, *_INDEXES):
+        db.execute(statement)
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+def whole_runs(db: "Database") -> None:
+    """How much work a run was, on what: NULL for runs that were recorded before."""
+    for column in (
+        "ranks INTEGER",
+        "nodes INTEGER",
+        "run_samples REAL",
+        "outside_s REAL",
+        "gpu_model TEXT",
+    ):
+        db.execute(f"ALTER TABLE loader_runs ADD COLUMN {column}")
+
+
+def queued_runs(db: "Database") -> None:
+    """How long a run waited for cores, and what its batches weigh: NULL for runs before."""
+    for column in ("fetch_queued_s", "step_queued_s", "main_queued_s", "sample_bytes"):
+        db.execute(f"ALTER TABLE loader_runs ADD COLUMN {column} REAL")
+
+
+def doubted_runs(db: "Database") -> None:
+    """Why a run's curve says nothing of other shapes (core/unsupported_loader.py); NULL: none."""
+    db.execute("ALTER TABLE loader_runs ADD COLUMN doubt INTEGER")
+
+
+def shared_decisions(db: "Database") -> None:
+    """Whether a submission was to share a GPU, as JSON; NULL: it was not asked."""
+    db.execute("ALTER TABLE decisions ADD COLUMN sharing TEXT")
+
+
+def shared_places(db: "Database") -> None:
+    """What a run had in common with each that was there: NULL where nobody looked.
+
+    `shared_gpus` are UUIDs (or Slurm's own numbers) joined by commas, empty where there was none.
+    """
+    for column in ("shared_cpus INTEGER", "shared_sockets INTEGER", "shared_gpus TEXT"):
+        db.execute(f"ALTER TABLE corunners ADD COLUMN {column}")
+
+
+def ledger_of_moves(db: "Database") -> None:
+    """What cluster loops did to jobs and nodes (core/actions.py); `before`, `after` are JSON."""
+    db.execute(
+        "CREATE TABLE moves (id INTEGER PRIMARY KEY, move_id TEXT NOT NULL UNIQUE,"
+        " at_s REAL NOT NULL, kind TEXT NOT NULL, mode TEXT NOT NULL, subject TEXT NOT NULL,"
+        " job_id INTEGER, done TEXT NOT NULL, why TEXT NOT NULL,"
+        " before TEXT NOT NULL, after TEXT NOT NULL, outcome TEXT)"
+    )
+    db.execute("CREATE INDEX moves_job ON moves (job_id) WHERE job_id IS NOT NULL")
+    db.execute("CREATE INDEX moves_at ON moves (at_s)")
+
+
+def energy_of_runs(db: "Database") -> None:
+    """Joules of a run's GPUs and of its node (energy.py), and what GPUs the node has.
+
+    Runs that were recorded before get theirs from their counters; their node's GPUs stay unknown.
+    """
+    for column in ("node_gpu_model TEXT", "gpu_energy_j REAL", "node_energy_j REAL"):
+        db.execute(f"ALTER TABLE runs ADD COLUMN {column}")
+    for column, names in (
+        ("gpu_energy_j", "'gpu_energy'"),
+        ("node_energy_j", "'node_energy_cpu', 'node_energy_dram'"),
+    ):
+        db.execute(
+            f"UPDATE runs SET {column} = e.joules FROM (SELECT c.run, sum(c.value) AS joules"
+            " FROM counters c JOIN counter_names n ON n.id = c.counter"
+            f" WHERE n.name IN ({names}) AND c.value >= 0 GROUP BY c.run) e WHERE e.run = runs.id"
+        )
+
+
+def mps_of_runs(db: "Database") -> None:
+    """What MPS a run had: GPU, limits, faults, as the record's JSON; NULL: none, or before."""
+    db.execute("ALTER TABLE runs ADD COLUMN mps TEXT")
+
+
+def elastic_decisions(db: "Database") -> None:
+    """What DLQUEUE_ELASTIC said in a submission's environment; NULL: nothing, or before."""
+    db.execute("ALTER TABLE decisions ADD COLUMN elastic TEXT")
+    db.execute("CREATE INDEX decisions_elastic ON decisions (job_id) WHERE elastic IS NOT NULL")
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    *(first_tables, whole_runs, queued_runs, doubted_runs),
+    *(shared_decisions, shared_places, ledger_of_moves, energy_of_runs),
+    *(mps_of_runs, elastic_decisions),
+)
+
+
+def pending(applied: Iterable[str], path: Path) -> list[Migration]:
+    """Migrations still to be made. Raises HistoryError where the file knows more than we do."""
+    done = set(applied)
+    unknown = sorted(done - {m.__name__ for m in MIGRATIONS})
+    if unknown:
+        raise HistoryError(
+            f"{path} was written by a newer dlqueue (it has {', '.join(unknown)});"
+            " upgrade dlqueue, or restore the copy made before that upgrade"
+        )
+    return [migration for migration in MIGRATIONS if migration.__name__ not in done]
+
+
+def applied(conn: sqlite3.Connection) -> list[str]:
+    """Names of the migrations that the file has seen, in order; none for a new file."""
+    if not conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'migrations'").fetchone():
+        return []
+    return [
+        name for (name,) in conn.execute("SELECT name FROM migrations ORDER BY rowid").fetchall()
+    ]
+
+
+def apply(db: "Database", migration: Migration) -> None:
+    """One migration and its record; the caller holds the transaction."""
+    db.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, applied_s REAL)")
+    migration(db)
+    db.table("migrations").insert({"name": migration.__name__, "applied_s": time.time()})

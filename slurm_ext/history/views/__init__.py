@@ -1,0 +1,1 @@
+"""Questions to history.db, one file a question. Nothing here writes."""

@@ -1,0 +1,135 @@
+"""The runs of a period with what was measured of each, one narrow row a run, for many questions.
+
+They are a temporary table of the connection (`chosen`): a report asks thirty questions of it, and
+counters, which are thirty rows a run, are read once. SQLite keeps it in a temporary file, so memory
+does not grow with the history.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from slurm_ext.core.errors import HistoryError
+from slurm_ext.history.store.sqlite_errors import explaining
+from slurm_ext.history.store.store import History
+
+NAME = "chosen"
+_HELPERS = ("counted", "met", "wanted")
+_NO_ROOM = (
+    "the folder for temporary files has no room for a report's own table, some 300 bytes a run;"
+    " SQLITE_TMPDIR names another"
+)
+_COUNTERS = {
+    "cpu_user": "cpu_s",
+    "cpu_system": "cpu_s",
+    "mem_peak": "mem_peak",
+    "gpu_util": "gpu_util",
+    "gpu_mem_peak": "gpu_mem_peak",
+}
+_SUM, _MEAN, _MOST = ("sum", "avg", "max")
+_HOW = {"cpu_s": _SUM, "mem_peak": _MOST, "gpu_util": _MEAN, "gpu_mem_peak": _MOST}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """Which runs: those that ended in [since_s, until_s), seconds since the epoch."""
+
+    since_s: float
+    until_s: float
+    account: str | None = None  # None: every one
+
+
+def choose(history: History, period: Period, told: Callable[[str], None]) -> int:
+    """Make the table `chosen`; how many runs are in it. Raises HistoryError."""
+    try:
+        with explaining(history.path):
+            return _choose(history, period, told)
+    except HistoryError as error:
+        if getattr(error.__cause__, "sqlite_errorcode", None) != sqlite3.SQLITE_FULL:
+            raise
+        raise HistoryError(_NO_ROOM) from error
+
+
+def _choose(history: History, period: Period, told: Callable[[str], None]) -> int:
+    for table in (NAME, *_HELPERS):
+        history.conn.execute(f"DROP TABLE IF EXISTS temp.{table}")
+    told("reading counters")
+    _count(history, period)
+    told("reading neighbours")
+    history.conn.execute(_MEETINGS)
+    history.conn.execute(_MET, _bounds(history, period))
+    told("reading runs")
+    values = (period.since_s, period.until_s, period.account, period.account)
+    history.conn.execute(_CHOSEN, values)
+    for table in _HELPERS:
+        history.conn.execute(f"DROP TABLE temp.{table}")
+    (many,) = history.conn.execute(f"SELECT count(*) FROM {NAME}").fetchone()
+    return int(many)
+
+
+def _count(history: History, period: Period) -> None:
+    """One row a run of what its counters come to: a GPU's counters have a name each, by UUID."""
+    conn = history.conn
+    conn.execute("CREATE TEMP TABLE wanted (counter INTEGER PRIMARY KEY, what TEXT)")
+    names = conn.execute("SELECT id, name FROM counter_names").fetchall()
+    known = [(number, _COUNTERS[name]) for number, name in names if name in _COUNTERS]
+    conn.executemany("INSERT INTO wanted VALUES (?, ?)", known)
+    parts = ", ".join(f"{how}(CASE w.what WHEN '{n}' THEN c.value END)" for n, how in _HOW.items())
+    columns = ", ".join(f"{name} REAL" for name in _HOW)
+    conn.execute(f"CREATE TEMP TABLE counted (run INTEGER PRIMARY KEY, {columns})")
+    # CROSS JOIN: in the counters' own order, so that no million groups are kept at a time.
+    conn.execute(
+        f"INSERT INTO counted SELECT c.run, {parts} FROM counters c CROSS JOIN wanted w"
+        " WHERE w.counter = c.counter AND c.value IS NOT NULL AND c.run BETWEEN ? AND ?"
+        " GROUP BY c.run",
+        _bounds(history, period),
+    )
+
+
+def _bounds(history: History, period: Period) -> tuple[int, int]:
+    """Ids of the period's first and last run to come in: what lies outside is not looked at."""
+    low, high = history.conn.execute(
+        "SELECT min(id), max(id) FROM runs WHERE end_s >= ? AND end_s < ?",
+        (period.since_s, period.until_s),
+    ).fetchone()
+    return (0, -1) if low is None else (low, high)
+
+
+_HOURS = "max(r.elapsed_s, 0) / 3600.0"
+
+
+def _lost(used: str) -> str:
+    """The share that was not used, 0 to 1: NULL where the use was not measured."""
+    return f"min(1.0, max(0.0, 1.0 - {used}))"
+
+
+# How many others were on a run's GPUs, and on its node, on average over its time.
+_MEETINGS = "CREATE TEMP TABLE met (run INTEGER PRIMARY KEY, gpu_s REAL, node_s REAL)"
+_MET = """
+INSERT INTO met
+SELECT run, sum(CASE WHEN shared_gpus <> '' THEN overlap_s END) AS gpu_s, sum(overlap_s) AS node_s
+FROM corunners WHERE run BETWEEN ? AND ? AND overlap_s > 0 GROUP BY run"""
+
+_CHOSEN = f"""
+CREATE TEMP TABLE {NAME} AS
+SELECT r.id, r.job_id, r.cluster, r.node, r.user, r.account, r.partition, r.job_name,
+    r.state, r.source, r.decision, r.cpus, coalesce(r.gpus, 0) AS gpus,
+    iif(r.gpus > 0, coalesce(l.gpu_model, r.node_gpu_model), NULL) AS gpu_model,
+    r.elapsed_s, r.start_s, r.end_s, r.start_s - r.submit_s AS waited_s,
+    coalesce(r.gpus, 0) * {_HOURS} AS gpu_hours, r.cpus * {_HOURS} AS core_hours,
+    r.mem_bytes / 1073741824.0 * {_HOURS} AS gib_hours,
+    l.samples_per_s, coalesce(l.emulated, 0) AS emulated,
+    iif(r.gpus > 0 AND l.samples_per_s > 0 AND l.accel_samples_per_s > 0,
+        {_lost("l.samples_per_s / l.accel_samples_per_s")}, NULL) AS starved,
+    iif(r.gpus > 0, {_lost("k.gpu_util")}, NULL) AS gpu_idle,
+    {_lost("k.cpu_s / nullif(r.cpus * r.elapsed_s, 0)")} AS core_idle,
+    {_lost("k.mem_peak / nullif(r.mem_bytes, 0)")} AS mem_unused,
+    coalesce(m.gpu_s / nullif(r.elapsed_s, 0), 0) AS gpu_company,
+    coalesce(m.node_s / nullif(r.elapsed_s, 0), 0) AS node_company,
+    r.gpu_energy_j / (1 + coalesce(m.gpu_s / nullif(r.elapsed_s, 0), 0)) AS gpu_energy_j,
+    r.node_energy_j * r.cpus / nullif(r.node_cores, 0) AS cpu_energy_j
+FROM runs r
+LEFT JOIN loader_runs l ON l.run = r.id
+LEFT JOIN temp.counted k ON k.run = r.id
+LEFT JOIN temp.met m ON m.run = r.id
+WHERE r.end_s >= ? AND r.end_s < ? AND (? IS NULL OR r.account = ?)"""

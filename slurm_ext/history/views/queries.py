@@ -1,0 +1,119 @@
+"""Questions that people ask of history.db; each answer is made of plain dictionaries."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from slurm_ext.history.ingest.decisions import decision
+from slurm_ext.history.ingest.rows import CORUNNER_COLUMNS, shared, unpacked
+from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS
+from slurm_ext.history.store.sqlite_errors import explaining
+from slurm_ext.history.store.store import History
+
+_LOADER = ", ".join(f"l.{name} AS loader_{name}" for name in LOADER_COLUMNS)
+_KEYS = ", ".join(f"l.{name}" for name in KEY_COLUMNS)
+_WIDE = f"SELECT r.*, {_LOADER}, {_KEYS} FROM runs r LEFT JOIN loader_runs l ON l.run = r.id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which runs; None is no condition. `since_s` is about the end, seconds since the epoch."""
+
+    user: str | None = None
+    partition: str | None = None
+    since_s: float | None = None
+    limit: int | None = None
+
+    def sql(self) -> tuple[str, list[Any]]:
+        """WHERE, newest end first, LIMIT; with the values to bind."""
+        wanted = {
+            "user = ?": self.user,
+            "partition = ?": self.partition,
+            "end_s >= ?": self.since_s,
+        }
+        given = {f"r.{test}": value for test, value in wanted.items() if value is not None}
+        where = f" WHERE {' AND '.join(given)}" if given else ""
+        limit = -1 if self.limit is None else self.limit
+        return f"{where} ORDER BY r.end_s DESC, r.id DESC LIMIT ?", [*given.values(), limit]
+
+
+def runs(history: History, chosen: Filter) -> Iterator[dict[str, Any]]:
+    """Runs with what their loader taught (`loader_...`), newest end first, streamed."""
+    rest, values = chosen.sql()
+    with explaining(history.path):
+        yield from history.db.query(_WIDE + rest, values)
+
+
+def count(history: History, chosen: Filter) -> int:
+    """How many runs `runs` will give."""
+    rest, values = chosen.sql()
+    sql = f"SELECT count(*) FROM (SELECT 1 FROM runs r{rest})"
+    with explaining(history.path):
+        (number,) = history.conn.execute(sql, values).fetchone()
+    return int(number)
+
+
+def column_names(history: History) -> list[str]:
+    """Names of what `runs` gives, in order, also where there is no run."""
+    with explaining(history.path):
+        cursor = history.conn.execute(f"{_WIDE} LIMIT 0")
+    return [description[0] for description in cursor.description]
+
+
+def job(history: History, job_id: int) -> dict[str, Any] | None:
+    """Everything known of a job (or an array, by its first id): its runs and its decision."""
+    with explaining(history.path):
+        rest = " WHERE r.job_id = ? OR r.array_job_id = ? ORDER BY r.restart, r.node"
+        found = list(history.db.query(_WIDE + rest, [job_id, job_id]))
+        ledger = decision(history, job_id=job_id)
+        if not found and ledger is None:
+            return None
+        detailed = [{**run, **_evidence(history, run["id"])} for run in found]
+    return {"job_id": job_id, "runs": detailed, "decision": ledger}
+
+
+def recorded(history: History, job_id: int, restart: int) -> bool:
+    """Whether any node's record of this run of the job is in."""
+    with explaining(history.path):
+        found = history.conn.execute(
+            "SELECT 1 FROM runs WHERE job_id = ? AND restart = ? LIMIT 1", (job_id, restart)
+        ).fetchone()
+    return found is not None
+
+
+def _evidence(history: History, run: int) -> dict[str, Any]:
+    """A run's counters, co-runners, samples over time, and the probe's own summaries."""
+    counters = (
+        "SELECT name, unit, source, value FROM counters c JOIN counter_names n ON n.id = c.counter"
+        " WHERE run = ? ORDER BY name, source"
+    )
+    return {
+        "counters": list(history.db.query(counters, [run])),
+        "corunners": _corunners(history, run),
+        "timeline": _packed(history, "SELECT samples FROM timeline WHERE run = ?", run),
+        "probe": _packed(history, "SELECT summaries FROM probes WHERE run = ?", run),
+    }
+
+
+def _corunners(history: History, run: int) -> list[dict[str, Any]]:
+    """As the record said them."""
+    names = ", ".join(CORUNNER_COLUMNS)
+    sql = f"SELECT {names} FROM corunners WHERE run = ? ORDER BY job_id"
+    return [
+        {"job_id": job_id, "overlap_s": overlap_s, "shared": shared(*what)}
+        for job_id, overlap_s, *what in history.conn.execute(sql, (run,))
+    ]
+
+
+def _packed(history: History, sql: str, run: int) -> Any:
+    row = history.conn.execute(sql, (run,)).fetchone()
+    return unpacked(row[0]) if row else None
+
+
+def column_kinds(history: History) -> dict[str, str]:
+    """SQLite's type (INTEGER, REAL, TEXT) of each column that `runs` gives."""
+    with explaining(history.path):
+        kinds = {c.name: c.type for c in history.db.table("runs").columns}
+        loader = {c.name: c.type for c in history.db.table("loader_runs").columns}
+    of_loader = {f"loader_{name}": loader[name] for name in LOADER_COLUMNS}
+    return {**kinds, **of_loader, **{name: loader[name] for name in KEY_COLUMNS}}

@@ -1,0 +1,42 @@
+"""The very runs that an answer rests on: jobs that people can look up. Light, as lookup.py is."""
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from slurm_ext.core.records import Level
+from slurm_ext.history.store import reading
+from slurm_ext.history.store.names import KEY_OF_LEVEL
+from slurm_ext.history.store.sqlite_errors import explaining
+
+MOST = 5
+_PAST = """
+SELECT r.job_id, r.node, r.end_s AS ended_s, l.cores AS cpus, l.workers AS num_workers,
+    l.samples_per_s
+FROM loader_runs l CROSS JOIN runs r ON r.id = l.run
+WHERE l.{key} = ? AND r.ingested_s <= ? ORDER BY l.id DESC LIMIT ?"""
+
+
+def past_of(path: Path, level: str | None, keys: Mapping[Level, int]) -> list[dict[str, Any]]:
+    """The newest runs alike at `level` (a Level's text). Raises HistoryError."""
+    if level is None or not path.exists():
+        return []
+    with closing(reading.connect(path)) as conn, explaining(path):
+        return past(conn, level, keys)
+
+
+def past(
+    conn: sqlite3.Connection, level: str, keys: Mapping[Level, int], *, known_by_s: float = inf
+) -> list[dict[str, Any]]:
+    """At most MOST, newest first, which were in the history at `known_by_s` (epoch seconds).
+
+    Each: job_id, node, ended_s (epoch), cpus (cores it had), num_workers, samples_per_s.
+    """
+    key = keys.get(Level(level))
+    sql = _PAST.format(key=KEY_OF_LEVEL[Level(level)])
+    cursor = conn.execute(sql, (key, known_by_s, MOST))
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor]

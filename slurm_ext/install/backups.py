@@ -1,0 +1,110 @@
+"""What was there before: one small file and a folder of backups in <etc>/install/.
+
+Written before the first change and after the last, so that whatever ends an installation half-way,
+the next one knows which bytes are ours and which the site's.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from slurm_ext.core.errors import InputError
+from slurm_ext.install.site_files import Content, Place
+
+VERSION = 1
+MOST_KNOWN = 8  # versions of ours by which a file is still known as unchanged
+
+Kind = Literal["own", "given", "conf", "lua"]
+"""own: rendered, and nobody else's. given: written once, then the site's to edit. conf, lua: the
+site's, with marked lines of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file that we changed: what it was (None: absent) and every digest that we gave it."""
+
+    kind: Kind
+    before: Content | None
+    ours: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """All of it; empty where nothing is installed."""
+
+    steps: frozenset[str] = frozenset()
+    files: Mapping[Path, Entry] = field(default_factory=dict)
+    folders: tuple[Path, ...] = ()  # that were made for it, parents first
+    links: Mapping[Path, Path] = field(default_factory=dict)  # link → where it leads
+    slurm_conf: Path | None = None  # where it was joined, and the folder of units
+    units: Path | None = None
+
+
+def folder_of(place: Place) -> Path:
+    """Where it stands, as the site names it."""
+    return place.etc / "install"
+
+
+def load(place: Place) -> Kept:
+    """What an earlier installation left behind. Raises InputError."""
+    path = folder_of(place) / "installed.json"
+    found = place.read(path)
+    if found is None:
+        return Kept()
+    try:
+        body = json.loads(found.data)
+        if body["v"] != VERSION:
+            raise InputError(str(path), f"version {body['v']!r} is of another dlqueue")
+        return _kept(place, body)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        why = f"is damaged ({error!r}); backups are in {folder_of(place)}"
+        raise InputError(str(path), why) from None
+
+
+def _kept(place: Place, body: dict[str, Any]) -> Kept:
+    files = {
+        Path(path): Entry(entry["kind"], _before(place, entry["before"]), tuple(entry["ours"]))
+        for path, entry in body["files"].items()
+    }
+    links = {Path(link): Path(target) for link, target in body["links"].items()}
+    return Kept(
+        steps=frozenset(body["steps"]),
+        files=files,
+        folders=tuple(map(Path, body["folders"])),
+        links=links,
+        slurm_conf=Path(body["slurm_conf"]),
+        units=Path(body["units"]),
+    )
+
+
+def _before(place: Place, body: dict[str, Any] | None) -> Content | None:
+    if body is None:
+        return None
+    backup = folder_of(place) / body["digest"]
+    found = place.read(backup)
+    if found is None or found.digest != body["digest"]:
+        raise InputError(str(place.real(backup)), "this backup is missing or was changed")
+    return Content(found.data, body["mode"], body["uid"], body["gid"])
+
+
+def as_files(kept: Kept, place: Place) -> dict[str, bytes]:
+    """File name in `folder_of` → bytes; the backups first."""
+    backups = {e.before.digest: e.before.data for e in kept.files.values() if e.before is not None}
+    body = {
+        "v": VERSION,
+        "steps": sorted(kept.steps),
+        "slurm_conf": str(place.slurm_conf),
+        "units": str(place.units),
+        "files": {str(path): _entry(entry) for path, entry in kept.files.items()},
+        "folders": list(map(str, kept.folders)),
+        "links": {str(link): str(target) for link, target in kept.links.items()},
+    }
+    return {**backups, "installed.json": json.dumps(body, indent=1).encode() + b"\n"}
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    was = entry.before
+    before = was and {"digest": was.digest, "mode": was.mode, "uid": was.uid, "gid": was.gid}
+    return {"kind": entry.kind, "before": before, "ours": list(entry.ours)}

@@ -1,0 +1,153 @@
+"""A model as a folder: a JSON file that says what it is and, where it has some, arrays (no pickle).
+
+Every kind of model is written by `pack` and read by `read`. The JSON holds the version of its kind,
+the terms that its numbers are about, and the checksums of the arrays and of itself. numpy is
+imported only where there are arrays.
+"""
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slurm_ext.core.errors import ModelError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Arrays = dict[str, NDArray[np.float64]]
+
+AGAIN = "train again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """How one kind of model lies in its folder.
+
+    `terms` stand in the JSON as they are here: a model over other terms would answer nonsense.
+    `signed` is False where the first releases wrote the JSON without its own checksum.
+    """
+
+    about: str
+    arrays: str | None = None
+    terms: Mapping[str, Any] = field(default_factory=dict)
+    arrays_sum: str = "arrays_sha256"
+    signed: bool = True
+    version: int = 1
+    most_bytes: int = 64 << 20  # of each file
+
+
+def pack(
+    form: Form, body: Mapping[str, Any], arrays: "Mapping[str, NDArray[Any]] | None" = None
+) -> dict[str, bytes]:
+    """The files, by name; the same numbers always give the same bytes. Keys of `body` are text."""
+    whole = {"format": form.version, **form.terms, **body}
+    files = {}
+    if form.arrays is not None:
+        files[form.arrays] = _zipped(arrays or {})
+        whole[form.arrays_sum] = hashlib.sha256(files[form.arrays]).hexdigest()
+    whole["sha256"] = _checksum(whole)
+    return {form.about: json.dumps(whole, indent=1).encode(), **files}
+
+
+def read(form: Form, folder: Path) -> tuple[dict[str, Any], "Arrays"]:
+    """JSON and arrays, whole and of this version. Raises ModelError naming the file at fault."""
+    body = _body(form, folder / form.about)
+    if form.arrays is None:
+        return body, {}
+    path = folder / form.arrays
+    data = _bytes(path, form.most_bytes)
+    if hashlib.sha256(data).hexdigest() != body.get(form.arrays_sum):
+        raise ModelError(f"{path}: does not match its checksum; {AGAIN}")
+    return body, _arrays(path, data)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """While a model is built of what was read: what does not fit is a ModelError about `path`."""
+    try:
+        yield
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
+    except KeyError as error:
+        raise ModelError(f"{path}: holds no {error}; {AGAIN}") from None
+    except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError) as error:
+        raise ModelError(f"{path}: {error}; {AGAIN}") from None
+
+
+def positive(value: Any) -> float:
+    """A finite number above 0. Raises ValueError, or TypeError where it is no number."""
+    if not 0 < float(value) < inf:
+        raise ValueError(f"{value!r}: expected a number above 0")
+    return float(value)
+
+
+def current(models: Path) -> Path | None:
+    """The folder of the model that serves, of those in `models`; None where none was promoted.
+
+    Raises ModelError where the folder may not be entered.
+    """
+    link = models / "current"
+    try:
+        return link.resolve(strict=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, RuntimeError) as error:  # not ours to enter, or links in a circle
+        raise ModelError(f"{link}: cannot be read: {error}") from None
+
+
+def _body(form: Form, path: Path) -> dict[str, Any]:
+    try:
+        body = json.loads(_bytes(path, form.most_bytes))
+        if not isinstance(body, dict):
+            raise ValueError("is no model")
+        if body.get("format") != form.version:
+            raise ValueError(f"is of another version of dlqueue, format {body.get('format')!r}")
+        signature = body.pop("sha256", None)
+        if signature != _checksum(body) and (form.signed or signature is not None):
+            raise ValueError("does not match its checksum")
+        if strange := [name for name, terms in form.terms.items() if body.get(name) != terms]:
+            raise ValueError(f"is of another version of dlqueue, with other {', '.join(strange)}")
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: {error}; {AGAIN}") from None
+    return body
+
+
+def _bytes(path: Path, most: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(data) > most:
+        raise ModelError(f"{path}: is larger than any model of dlqueue")
+    return data
+
+
+def _zipped(arrays: "Mapping[str, NDArray[Any]]") -> bytes:
+    import numpy as np
+
+    out = io.BytesIO()
+    np.savez(out, **{name: arrays[name] for name in sorted(arrays)})  # type: ignore[arg-type]  # numpy's stub confuses ** with allow_pickle
+    return out.getvalue()
+
+
+def _arrays(path: Path, data: bytes) -> "Arrays":
+    import numpy as np
+
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            return {name: np.asarray(archive[name], dtype=np.float64) for name in archive.files}
+    except (AttributeError, TypeError, ValueError, OSError, zipfile.BadZipFile) as error:
+        raise ModelError(f"{path}: is not an archive of arrays: {error}; {AGAIN}") from None
+
+
+def _checksum(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""How many nodes a partition will need in the next hours. numpy only."""

@@ -1,0 +1,78 @@
+"""A demand model as a folder: `demand.json` (shapes, shifts) and `demand.npz` (no pickle)."""
+
+from collections.abc import Mapping
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slurm_ext.model import artifact_store
+from slurm_ext.model.boosted_trees import Forest
+from slurm_ext.model.demand.model import FEATURES, HORIZONS, LEVELS, PEAK_SLOTS, Demand, Linear
+from slurm_ext.model.forest_arrays import forest, unfolded
+
+ABOUT, ARRAYS = "demand.json", "demand.npz"
+FORM = artifact_store.Form(
+    about=ABOUT,
+    arrays=ARRAYS,
+    terms={"features": list(FEATURES), "horizons": list(HORIZONS), "peak_slots": PEAK_SLOTS},
+    signed=False,
+)
+LINE = ("centre", "scale", "weights")
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def pack(model: Demand) -> dict[str, bytes]:
+    """The files, by name; the same model always gives the same bytes."""
+    forests = {f"trees{horizon}": one for horizon, one in model.trees.items()}
+    forests |= {f"peak{level}": one for level, one in model.peaks.items()}
+    lines = {
+        f"line{horizon}_{part}": getattr(line, part)
+        for horizon, line in model.lines.items()
+        for part in LINE
+    }
+    body = {
+        "starts": {str(horizon): line.start for horizon, line in model.lines.items()},
+        "shifts": {str(level): shift for level, shift in model.shifts.items()},
+        "depths": {name: one.depth for name, one in forests.items()},
+    }
+    return artifact_store.pack(FORM, body, {**unfolded(forests), **lines})
+
+
+def load(folder: Path) -> Demand:
+    """The model in `folder`. Raises ModelError naming the file and what is wrong with it."""
+    body, arrays = artifact_store.read(FORM, folder)
+    with artifact_store.naming(folder / ABOUT):
+        return _model(body, arrays)
+
+
+def _model(body: Mapping[str, Any], arrays: Arrays) -> Demand:
+    depths = body["depths"]
+    return Demand(
+        lines={one: _line(arrays, one, float(body["starts"][str(one)])) for one in HORIZONS},
+        trees={one: _trees(arrays, f"trees{one}", depths) for one in HORIZONS},
+        peaks={one: _trees(arrays, f"peak{one}", depths) for one in LEVELS},
+        shifts={one: _finite(float(body["shifts"][str(one)])) for one in LEVELS},
+    )
+
+
+def _line(arrays: Arrays, horizon: int, start: float) -> Linear:
+    centre, scale, weights = (
+        np.asarray(arrays[f"line{horizon}_{name}"], dtype=np.float64) for name in LINE
+    )
+    whole = np.stack([centre, scale, weights])
+    if whole.shape != (3, len(FEATURES)) or not np.isfinite(whole).all() or not (scale > 0).all():
+        raise ValueError(f"the line of {horizon} slots does not fit")
+    return Linear(centre, scale, weights, _finite(start))
+
+
+def _trees(arrays: Arrays, name: str, depths: Mapping[str, Any]) -> Forest:
+    return forest(arrays, name, depth=int(depths[name]), width=len(FEATURES))
+
+
+def _finite(number: float) -> float:
+    if not isfinite(number):
+        raise ValueError("holds a number that is not finite")
+    return number

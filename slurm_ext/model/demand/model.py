@@ -1,0 +1,144 @@
+"""How many nodes will be needed: from a series of ten-minute slots, some hours ahead.
+
+A forecast is the demand now plus a change. The change is the mean of a ridge regression and of
+boosted trees, both fitted to the middle of what may come and not to its extremes (outages teach a
+squared error more than all quiet weeks). Bounds are of the *highest* demand within PEAK_SLOTS: a
+node that sleeps has to be spared all that time. What is not fitted is persistence: as much as now.
+
+Features are differences to now: the past hours, the same time a day and a week before (of now, and
+of the hour foretold), means over windows, time of day and of week (UTC). Holidays are not known.
+Nothing looks ahead: row i is made of slots 0 to i.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slurm_ext.model.boosted_trees import Forest
+
+Array = NDArray[np.float64]
+SLOT_S = 600
+DAY, WEEK = 144, 1008  # slots
+HORIZONS = (6, 18)  # slots ahead: an hour and three, as the published forecasts
+PEAK_SLOTS = 36  # six hours
+LEVELS = (0.7, 0.8, 0.9)
+LAGS = (1, 2, 3, 4, 5, 6, 9, 12, 18, 24, 36, 48, 72, 108, 126, 138, 144, 288, 990, 1002, 1008)
+WINDOWS = (3, 6, 18, 36, DAY, WEEK)
+FEATURES = (
+    *(f"lag_{lag}" for lag in LAGS),
+    *(f"mean_{window}" for window in WINDOWS),
+    *("now", "day_sin", "day_cos", "half_day_sin", "half_day_cos", "week_sin", "week_cos"),
+)
+STANDARD = 4.0  # a feature further from its mean than so many deviations is cut to it
+
+
+class Outlook(Protocol):
+    """Foretells from demand now (nodes) and the rows of `features`; one number a row."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    def change(self, rows: Array, horizon: int) -> Array:
+        """Nodes more than now, so many slots (one of HORIZONS) ahead."""
+        ...
+
+    def peak(self, rows: Array, level: float) -> Array:
+        """Nodes more than now that PEAK_SLOTS will not exceed, with the odds of a level."""
+        ...
+
+
+def features(need: Array, first_slot: int) -> Array:
+    """Rows of FEATURES for every slot of a series without gaps; `first_slot`: Unix time / 600 s."""
+    count = len(need)
+    columns = [_lagged(need, lag) - need for lag in LAGS]
+    total = np.concatenate(([0.0], np.cumsum(need)))
+    for window in WINDOWS:
+        start = np.maximum(np.arange(count) + 1 - window, 0)
+        end = np.arange(1, count + 1)
+        columns.append((total[end] - total[start]) / (end - start) - need)
+    slot = np.arange(first_slot, first_slot + count)
+    day, week = 2 * np.pi * (slot % DAY) / DAY, 2 * np.pi * (slot % WEEK) / WEEK
+    turns = [day, 2 * day, week]
+    columns += [need, *(wave(turn) for turn in turns for wave in (np.sin, np.cos))]
+    return np.column_stack(columns)
+
+
+def _lagged(need: Array, lag: int) -> Array:
+    """The series so many slots before; before its beginning it was as at the beginning of now."""
+    return np.concatenate((need[:lag], need[:-lag]))[: len(need)]
+
+
+@dataclass(frozen=True, slots=True)
+class Persistence:
+    """As much as now; `peaks` are quantiles, by level, of what six hours added in the past."""
+
+    peaks: Mapping[float, float] = field(default_factory=dict)
+    name: str = "persistence"
+
+    def change(self, rows: Array, horizon: int) -> Array:  # noqa: ARG002 - none, however far
+        """None."""
+        return np.zeros(len(rows))
+
+    def peak(self, rows: Array, level: float) -> Array:
+        """The same at every time."""
+        return np.full(len(rows), self.peaks.get(level, 0.0))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Linear:
+    """A ridge regression of standardised features."""
+
+    centre: Array
+    scale: Array
+    weights: Array
+    start: float
+
+    def __call__(self, rows: Array) -> Array:
+        """One number a row."""
+        standard = np.clip((rows - self.centre) / self.scale, -STANDARD, STANDARD)
+        told: Array = standard @ self.weights + self.start
+        return told
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Demand:
+    """A fitted outlook; `shifts` make each level's bound hold as often as it says."""
+
+    lines: Mapping[int, Linear]
+    trees: Mapping[int, Forest]
+    peaks: Mapping[float, Forest]
+    shifts: Mapping[float, float]
+    name: str = "learned"
+
+    def change(self, rows: Array, horizon: int) -> Array:
+        """The mean of line and trees."""
+        told: Array = (self.lines[horizon](rows) + self.trees[horizon](rows)) / 2
+        return told
+
+    def peak(self, rows: Array, level: float) -> Array:
+        """The level's trees, shifted."""
+        told: Array = self.peaks[level](rows) + self.shifts[level]
+        return told
+
+
+def highest_ahead(need: Array) -> Array:
+    """For every slot the highest of the PEAK_SLOTS after it, less now; NaN where they are not."""
+    told = np.full(len(need), np.nan)
+    if len(need) > PEAK_SLOTS:
+        ahead = np.lib.stride_tricks.sliding_window_view(need[1:], PEAK_SLOTS).max(axis=1)
+        told[: len(ahead)] = ahead - need[: len(ahead)]
+    return told
+
+
+def persistence_of(need: Array) -> Persistence:
+    """Persistence with the peaks that the series had."""
+    added = highest_ahead(need)
+    added = added[~np.isnan(added)]
+    if not len(added):
+        return Persistence()
+    return Persistence({level: float(np.quantile(added, level)) for level in LEVELS})

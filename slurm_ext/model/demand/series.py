@@ -1,0 +1,67 @@
+"""A recorded demand series: `demand-<pool>.csv`, a line a slot of ten minutes that ended.
+
+Unix time of the slot's start, the highest need in it, nodes there. A slot without a line is as the
+one before, for at most a day; what is before a longer gap is not of this series.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from slurm_ext.model.demand.model import DAY, SLOT_S, Array
+
+LONGEST_GAP = DAY  # slots
+TAIL_BYTES = 1 << 22
+FOLDER, PREFIX = Path("control") / "energy", "demand-"  # below state_dir
+
+
+def called(pool: str) -> str:
+    """A pool's name in names of files and folders; "*" is all."""
+    return "all" if pool == "*" else pool.replace("/", "_")
+
+
+def file_of(folder: Path, pool: str) -> Path:
+    """Where a pool's series is."""
+    return folder / f"{PREFIX}{called(pool)}.csv"
+
+
+def read(path: Path, most_bytes: int = TAIL_BYTES) -> tuple[int, Array, Array]:
+    """First slot, need and total by slot, gaps filled; of the last piece without a long gap.
+
+    Torn or odd lines are passed over. Raises OSError.
+    """
+    rows: dict[int, tuple[float, float]] = {}
+    for line in _lines(path, most_bytes):
+        cells = line.split(",")
+        if len(cells) == 3 and all(cell.isdecimal() for cell in cells):
+            slot, needed, total = (int(cell) for cell in cells)
+            rows[slot // SLOT_S] = (float(needed), float(total))
+    return filled(rows)
+
+
+def filled(rows: Mapping[int, tuple[float, float]]) -> tuple[int, Array, Array]:
+    """First slot, need and total by slot, from those that are known."""
+    if not rows:
+        return 0, np.zeros(0), np.zeros(0)
+    told: list[tuple[float, float]] = []
+    last = first = min(rows)
+    for slot in sorted(rows):
+        if told and slot - last > LONGEST_GAP:
+            told, first = [], slot
+        elif told:
+            told += [told[-1]] * (slot - last - 1)
+        else:
+            first = slot
+        told.append(rows[slot])
+        last = slot
+    both = np.array(told)
+    return first, both[:, 0], both[:, 1]
+
+
+def _lines(path: Path, most_bytes: int) -> Iterator[str]:
+    with path.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - most_bytes))
+        yield from file.read(most_bytes).decode(errors="replace").splitlines()

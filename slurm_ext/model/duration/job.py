@@ -1,0 +1,81 @@
+"""What is known of a job when it is submitted, as durations are learnt from it and foretold by it.
+
+Asked alike by training, the advisor and the cluster loop: the same job has the same names in all.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite, log
+from typing import Any
+
+from slurm_ext.model.duration.state import Plan, Submission
+
+NUMBERS = ("cpus", "num_nodes", "gpus", "mem_bytes", "time_limit_s")
+SITE = Plan(
+    levels=(
+        ("user", "job_name", "gpus"),
+        ("user", "job_name"),
+        ("user", "partition", "time_limit_s"),
+        ("user",),
+        ("job_name",),
+        ("account",),
+        ("partition", "gpus"),
+        (),
+    ),
+    numbers=tuple(f"log_{name}" for name in NUMBERS),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A job as submitted; None is not told. Of the whole job: CPUs, nodes, GPUs, bytes, seconds."""
+
+    submit_s: float  # since the epoch
+    user: str | None = None
+    job_name: str | None = None
+    account: str | None = None
+    partition: str | None = None
+    cpus: float | None = None
+    num_nodes: float | None = None
+    gpus: float | None = None
+    mem_bytes: float | None = None
+    time_limit_s: float | None = None
+
+    def submission(self) -> Submission:
+        """Its names and numbers."""
+        names = {name: getattr(self, name) or "" for name in TEXTS}
+        names |= {name: _named(getattr(self, name)) for name in COUNTED}
+        numbers = {f"log_{name}": _log(getattr(self, name)) for name in NUMBERS}
+        return Submission(self.submit_s, names, numbers)
+
+
+TEXTS = ("user", "job_name", "account", "partition")
+COUNTED = ("gpus", "time_limit_s")  # numbers that are names too: who asks alike runs alike
+
+
+def wanted(run: Mapping[str, Any]) -> Wanted | None:
+    """Of a row of history's `runs`; None where the moment of its submission is not recorded."""
+    submit_s = run.get("submit_s")
+    if submit_s is None or not isfinite(submit_s):
+        return None
+    told = {name: run.get(name) for name in (*TEXTS, *NUMBERS)}
+    return Wanted(submit_s=float(submit_s), **told)
+
+
+def lasted_s(run: Mapping[str, Any]) -> float | None:
+    """How long it ran; None where that is not recorded, or cannot be (it ended before it came)."""
+    end_s, start_s, lasted = run.get("end_s"), run.get("start_s"), run.get("elapsed_s")
+    submit_s = run.get("submit_s")
+    if end_s is None or (submit_s is not None and end_s < submit_s):
+        return None
+    if lasted is None and start_s is not None:
+        lasted = end_s - start_s
+    return float(lasted) if lasted is not None and isfinite(lasted) and lasted >= 0 else None
+
+
+def _named(number: float | None) -> str:
+    return "" if number is None or not isfinite(number) else f"{number:.0f}"
+
+
+def _log(value: float | None) -> float | None:
+    return log(value) if value is not None and isfinite(value) and value > 0 else None

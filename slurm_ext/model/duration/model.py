@@ -1,0 +1,81 @@
+"""How long a submitted job will run: the history's mean, corrected by trees, with bounds.
+
+    log duration = half (backed-off mean of the history + trees(features, seen from that mean))
+                 + half trees(features as they are)
+
+The mean is `duration_state.backed_off`; what the first trees see of other levels is their distance
+from it, so that a user whose jobs are all ten times longer is foretold as well as before. Bounds
+are trees of the 5 % and 95 % quantile, seen from that mean too, moved by `Bounds` so that each
+holds as often as it says (`duration_bounds.py`).
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slurm_ext.model.boosted_trees import Forest
+from slurm_ext.model.duration.memory import WHAT
+from slurm_ext.model.duration.state import Plan
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+LOGS = frozenset(
+    ("last", "before_last", "third_last", "fast", "middling", "slow", "median", "log_mean",
+     "recent")
+)  # fmt: skip
+LEAST_LOG, MOST_LOG = 0.0, 18.0  # 1 s to two years
+KNOWN_FROM = (1, 5)  # ended runs of the narrowest key: none, some, many (CQR by Mondrian bins)
+MISSED = 0.05  # on each side: 90 % inside
+
+
+@dataclass(frozen=True, slots=True)
+class Foretold:
+    """Natural logs of seconds, one a row; `known` is the bin of `KNOWN_FROM`."""
+
+    log_mean: "Array"
+    log_low: "Array"
+    log_high: "Array"
+    known: "NDArray[np.int64]"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Durations:
+    """A fitted model; `start` is the mean log duration of everybody it learnt from."""
+
+    plan: Plan
+    start: float
+    mean: Forest
+    plain: Forest
+    low: Forest
+    high: Forest
+
+    def foretell(self, rows: "Array") -> Foretold:
+        """Of rows of `State.row`; bounds as trees have them, `Bounds` moves them."""
+        base, seen = relative(self.plan, rows, self.start)
+        middle = self._middle(rows, base, seen)
+        low, high = base + self.low(seen), base + self.high(seen)
+        ended = np.expm1(np.nan_to_num(rows[:, WHAT.index("ended")])).round()
+        known = np.searchsorted(KNOWN_FROM, ended, side="right")
+        return Foretold(middle, np.minimum(low, middle), np.maximum(high, middle), known)
+
+    def middle(self, rows: "Array") -> "Array":
+        """`log_mean` alone, at half the cost."""
+        return self._middle(rows, *relative(self.plan, rows, self.start))
+
+    def _middle(self, rows: "Array", base: "Array", seen: "Array") -> "Array":
+        told = (base + self.mean(seen) + self.start + self.plain(rows)) / 2
+        return np.clip(told, LEAST_LOG, MOST_LOG)
+
+
+def relative(plan: Plan, rows: "Array", start: float) -> "tuple[Array, Array]":
+    """The history's mean, and the rows as trees see them: log durations from that mean."""
+    base = rows[:, plan.features.index("history")]
+    base = np.where(np.isnan(base), start, base)
+    logs = [at for at, name in enumerate(plan.features) if name.split(":")[-1] in LOGS]
+    seen = rows.copy()
+    seen[:, logs] -= base[:, None]
+    return base, seen

@@ -1,0 +1,127 @@
+"""What a cluster remembers of its jobs' durations, by keys from the narrowest to everybody.
+
+Fed in the order of time with submissions and ends, it gives the features of a submission as they
+were known at that moment (QSSF's back-off over names and users: Helios, SC'21, as many levels as
+the Plan has). `duration_trees.py` makes a prediction of them.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from math import log, nan
+
+from slurm_ext.model.duration.memory import NOTHING, WHAT, Memory, Run
+
+DAY_S = 86400
+SURE_AFTER = 2.0  # ended runs at which a level's mean weighs as much as all wider ones
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What is known at submission: time in s since the epoch, names, numbers (None: not told)."""
+
+    submit_s: float
+    names: Mapping[str, str]
+    numbers: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which names make a key, narrowest level first, and which numbers are looked at."""
+
+    levels: tuple[tuple[str, ...], ...]
+    numbers: tuple[str, ...]
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of what `State.row` gives, in order."""
+        told = [f"{'+'.join(level) or 'all'}:{what}" for level in self.levels for what in WHAT]
+        return (*told, *self.numbers, "hour", "weekday", "known_level", "history")
+
+
+@dataclass(slots=True)
+class State:
+    """The memories of all keys; two fed alike answer alike.
+
+    `most_keys` of a level are remembered, about 2 kB each: those that were last heard of.
+    """
+
+    plan: Plan
+    most_keys: int = 1 << 60
+    _memories: list[OrderedDict[Hashable, Memory]] = field(init=False)
+    _jobs: dict[Hashable, tuple[Run, list[Memory]]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """No level knows anybody."""
+        self._memories = [OrderedDict() for _ in self.plan.levels]
+
+    def row(self, asked: Submission) -> list[float]:
+        """Plan.features of a job that is submitted now, NaN where unknown."""
+        now_s = asked.submit_s
+        rows: list[tuple[float, ...]] = []
+        for level, memories in zip(self.plan.levels, self._memories, strict=True):
+            memory = memories.get(_key(level, asked))
+            rows.append(NOTHING if memory is None else memory.row(now_s))
+        known = next((at for at, row in enumerate(rows) if row[0] > 0), len(rows))
+        numbers = [asked.numbers.get(name) for name in self.plan.numbers]
+        return [
+            *(value for row in rows for value in row),
+            *(nan if number is None else number for number in numbers),
+            now_s % DAY_S // 3600,
+            now_s // DAY_S % 7,
+            known,
+            backed_off(rows),
+        ]
+
+    def submitted(self, job: Hashable, asked: Submission) -> None:
+        """The job is there from now on; one that is there already stays as it is."""
+        if job in self._jobs:
+            return
+        run = Run(asked.submit_s)
+        levels = zip(self.plan.levels, self._memories, strict=True)
+        memories = [self._memory(known, _key(level, asked)) for level, known in levels]
+        for memory in memories:
+            memory.submitted(job, run)
+        self._jobs[job] = run, memories
+
+    def ended(self, job: Hashable, end_s: float, duration_s: float | None) -> None:
+        """It is gone; None where its duration is not known. A job never seen is nobody's."""
+        run, memories = self._jobs.pop(job, (None, []))
+        log_s = None if duration_s is None else log(max(1.0, duration_s))
+        for memory in memories:
+            memory.gone(job, end_s, log_s)
+        if run is not None:
+            run.log_s = log_s
+
+    def lived(self, asked: Submission, end_s: float, duration_s: float | None) -> None:
+        """A job of which nothing was known before it ended: history tells of no others."""
+        job = object()
+        self.submitted(job, asked)
+        self.ended(job, end_s, duration_s)
+
+    def _memory(self, known: OrderedDict[Hashable, Memory], key: Hashable) -> Memory:
+        memory = known.get(key)
+        if memory is None:
+            memory = known[key] = Memory()
+            if len(known) > self.most_keys:
+                known.popitem(last=False)
+        else:
+            known.move_to_end(key)
+        return memory
+
+
+def backed_off(rows: list[tuple[float, ...]]) -> float:
+    """Mean log duration, each level shrunk to the next wider one by how many runs it has."""
+    from math import expm1
+
+    at = WHAT.index("middling")
+    told = nan
+    for row in reversed(rows):
+        if row[0] > 0:
+            n = min(expm1(row[0]), 10.0)
+            told = row[at] if told != told else (n * row[at] + SURE_AFTER * told) / (n + SURE_AFTER)
+    return told
+
+
+def _key(level: tuple[str, ...], asked: Submission) -> Hashable:
+    return tuple(asked.names.get(name, "") for name in level)

@@ -1,0 +1,118 @@
+"""What many trainings on several clusters teach about the next one: hierarchical, normal, in logs.
+
+Each term of scaling_terms.py, and each part of the straying from them, is a sum of what all
+trainings have, what this model has wherever it runs, what this cluster does to whatever runs there,
+and the training's own. Rows of measured trainings, made linear around their own most probable
+terms, are conditioned on: what is left is the prior of the next training.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from slurm_ext.model.scaling.prior import Belief, ScalingPrior, usual
+from slurm_ext.model.scaling.similarity import Kin, alike
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+LEVELS = ("all", "model", "cluster", "own")
+OWN = LEVELS.index("own")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Family:
+    """Measured trainings and the variances of what they share; written by training/scaling/fit.py.
+
+    By row of measurement: `at` (columns()), `logs` (log step, made linear, less what the usual
+    means say), `slopes`, and `model` and `cluster`, places in the two lists of names. `log_batch0`
+    is by model. `terms` and `parts` are variances by (term or part, LEVELS).
+    """
+
+    models: tuple[str, ...]
+    clusters: tuple[str, ...]
+    log_batch0: "Array"
+    model: "Array"
+    cluster: "Array"
+    at: "Array"
+    logs: "Array"
+    slopes: "Array"
+    terms: "Array"
+    parts: "Array"
+    noise_sd: float
+    scales: "Array"
+    chances: "Array"
+    widths: tuple[tuple[float, tuple[float, float]], ...]
+
+    @cached_property
+    def solved(self) -> "Array":
+        """Inverse covariance of all rows."""
+        import numpy as np
+
+        levels = together(self.model, self.cluster, self.model, self.cluster)
+        whole = self.noise_sd**2 * np.eye(len(self.at))
+        for term, variances in zip(self.slopes.T, self.terms, strict=True):
+            whole += np.outer(term, term) * np.tensordot(variances, levels, 1)
+        for near, variances in zip(alike(self.at, self.at), self.parts, strict=True):
+            whole += near * np.tensordot(variances, levels, 1)
+        return np.asarray(np.linalg.inv(whole), dtype=np.float64)
+
+    def prior(self, *, model: str, cluster: str) -> ScalingPrior:
+        """What is believed of a training of `model` on `cluster`, either of which may be new.
+
+        Beside what the family says stands what is usual: a training may be unlike all its kin.
+        """
+        return ScalingPrior(
+            beliefs=(self.belief(model=model, cluster=cluster), usual()),
+            scales=self.scales,
+            chances=self.chances,
+            widths=self.widths,
+        )
+
+    def belief(self, *, model: str, cluster: str) -> Belief:
+        """The family's own part of the prior."""
+        import numpy as np
+
+        levels = together(
+            np.array([_place(self.models, model)]),
+            np.array([_place(self.clusters, cluster)]),
+            self.model,
+            self.cluster,
+        )[:OWN, 0]
+        weights = self.solved @ self.logs
+        toward = (self.terms[:, :OWN] @ levels) * self.slopes.T
+        known = model in self.models
+        return Belief(
+            means=usual().means + toward @ weights,
+            covariance=np.diag(self.terms.sum(1)) - toward @ self.solved @ toward.T,
+            own=self.parts[:, OWN],
+            noise_sd=self.noise_sd,
+            log_batch0=float(self.log_batch0[self.models.index(model)]) if known else None,
+            kin=Kin(
+                at=self.at,
+                shared=self.parts[:, :OWN] @ levels,
+                common=self.parts[:, :OWN].sum(1),
+                solved=self.solved,
+                weights=weights,
+            ),
+        )
+
+
+def together(
+    model: "Array", cluster: "Array", other_model: "Array", other_cluster: "Array"
+) -> "Array":
+    """1 where two rows share a level, else 0: (levels, rows, others)."""
+    import numpy as np
+
+    same_model = model[:, None] == other_model[None]
+    same_cluster = cluster[:, None] == other_cluster[None]
+    everybody = np.ones(same_model.shape, dtype=bool)
+    return np.stack((everybody, same_model, same_cluster, same_model & same_cluster)).astype(float)
+
+
+def _place(names: tuple[str, ...], name: str) -> int:
+    """Where the name stands; -1, like no row's, where it does not."""
+    return names.index(name) if name in names else -1

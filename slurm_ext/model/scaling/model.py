@@ -1,0 +1,166 @@
+"""Throughput of a data-parallel training over GPUs, nodes and batch, from a few measurements.
+
+The terms of scaling_terms.py are fitted under a prior (normal, in logs), and what the measurements
+stray from them is carried to configs alike by a Gaussian process (scaling_likeness.py). One
+measurement is enough to answer, and each further one narrows the interval. Where the prior holds
+several beliefs, they are weighted by how well each foretold the measurements.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from slurm_ext.core.errors import InputError
+from slurm_ext.core.records import Interval
+from slurm_ext.model.scaling.member import (
+    Evidence,
+    Member,
+    evidence,
+    foretell,
+    log_chances,
+    member,
+    start,
+)
+from slurm_ext.model.scaling.prior import BEYOND, INSIDE, ScalingPrior, vague
+from slurm_ext.model.scaling.similarity import straying
+from slurm_ext.model.scaling.terms import Config, columns, log_step, parts
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+MOST_MEMBERS = 5  # the rest would hardly count
+
+__all__ = ["Config", "Measured", "Scaling", "Shares", "fit"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What one config gave; samples/s of the whole job."""
+
+    config: Config
+    samples_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """Parts of a step's time, adding up to 1: computing, and waiting for the network."""
+
+    compute: float
+    network: float
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Scaling:
+    """A fitted training: ask it for the rate at any config."""
+
+    prior: ScalingPrior
+    at: "Array"  # columns() of the measurements
+    members: tuple[tuple[float, Member], ...]  # with their weights, which add up to 1
+
+    def rate(self, config: Config) -> tuple[float, Interval]:
+        """Samples/s of the whole job at `config`, and the 90 % interval."""
+        rates, lows, highs = self.rates([config])
+        return float(rates[0]), Interval(float(lows[0]), float(highs[0]))
+
+    def rates(self, configs: Sequence[Config]) -> tuple["Array", "Array", "Array"]:
+        """Samples/s, and the interval's ends, of many configs."""
+        import numpy as np
+
+        at = columns([_checked(one) for one in configs])
+        means, sds = self.log_steps(at)
+        widths = [self.prior.width(len(self.at), stratum) for stratum in self.strata(at)]
+        samples, half = np.log(at[:, 1]) + at[:, 0] - means, sds * np.array(widths)
+        return np.exp(samples), np.exp(samples - half), np.exp(samples + half)
+
+    def strata(self, at: "Array") -> list[int]:
+        """BEYOND where a row has more GPUs or nodes than any that was measured."""
+        gpus, nodes = self.at[:, 1].max(), self.at[:, 2].max()
+        return [BEYOND if row[1] > gpus or row[2] > nodes else INSIDE for row in at]
+
+    def log_steps(self, at: "Array") -> tuple["Array", "Array"]:
+        """Mean and sd of the log seconds of a step, for each row of columns()."""
+        import numpy as np
+
+        found = {
+            id(given): straying(given.belief.own, given.belief.kin, at, self.at)
+            for given in (one.evidence for _, one in self.members)
+        }
+        told = [foretell(one, at, found[id(one.evidence)]) for _, one in self.members]
+        weights = np.array([weight for weight, _ in self.members])
+        means = weights @ np.array([mean for mean, _ in told])
+        spread = [variance + (mean - means) ** 2 for mean, variance in told]
+        return means, np.sqrt(weights @ np.array(spread))
+
+    def shares(self, config: Config) -> Shares:
+        """How much of a step at `config` is the network's, beyond what computing hides."""
+        import numpy as np
+
+        at, network = columns([_checked(config)]), 0.0
+        for weight, one in self.members:
+            compute, _, _ = parts(one.terms, at, one.evidence.log_batch0)
+            whole = log_step(one.terms, at, one.evidence.log_batch0)
+            network += weight * float(1 - np.exp(compute - whole)[0])
+        return Shares(compute=1 - network, network=network)
+
+
+def fit(points: Sequence[Measured], prior: ScalingPrior | None = None) -> Scaling:
+    """The scaling that the measurements make likely, one or more of them. Raises InputError."""
+    import numpy as np
+
+    if not points:
+        raise InputError("measurements", "none: at least one config has to be measured")
+    prior = vague() if prior is None else prior
+    at = columns([_measured(one).config for one in points])
+    steps = np.log(at[:, 1]) + at[:, 0] - np.log([one.samples_per_s for one in points])
+    every = [_weighed(evidence(belief, at, steps), prior) for belief in prior.beliefs]
+    best = sorted((one for some in every for one in some), key=lambda one: -one[0])[:MOST_MEMBERS]
+    total = np.exp([log - best[0][0] for log, *_ in best]).sum()
+    members = tuple(
+        (float(np.exp(log - best[0][0]) / total), member(given, scale, terms))
+        for log, given, scale, terms in best
+    )
+    return Scaling(prior=prior, at=at, members=members)
+
+
+def _weighed(
+    given: Evidence, prior: ScalingPrior
+) -> list[tuple[float, Evidence, "Array", "Array"]]:
+    """Each scale under one belief: its log weight, and the terms to start from."""
+    import numpy as np
+
+    if len(prior.beliefs) == len(prior.scales) == 1:
+        return [(0.0, given, prior.scales[0], start(given))]
+    middle = member(given, np.ones(3), start(given)).terms
+    logs = log_chances(given, middle, prior.scales) + np.log(prior.chances)
+    return [
+        (float(log), given, scale, middle) for log, scale in zip(logs, prior.scales, strict=True)
+    ]
+
+
+def _measured(point: Measured) -> Measured:
+    _checked(point.config)
+    if not (isfinite(point.samples_per_s) and point.samples_per_s > 0):
+        raise InputError(
+            "measurements", f"samples_per_s = {point.samples_per_s!r}: expected a positive number"
+        )
+    return point
+
+
+def _checked(config: Config) -> Config:
+    if not (isfinite(config.local_batch) and config.local_batch > 0):
+        raise InputError("config", f"local_batch = {config.local_batch!r}: expected above 0")
+    if not 1 <= config.nodes <= config.gpus:
+        raise InputError(
+            "config", f"{config.gpus} GPUs on {config.nodes} nodes: expected at least one on each"
+        )
+    if config.placement and (
+        sum(config.placement) != config.gpus
+        or len(config.placement) != config.nodes
+        or min(config.placement) < 1
+    ):
+        raise InputError("config", f"placement {config.placement} is not {config.gpus} GPUs")
+    return config

@@ -1,0 +1,73 @@
+"""One training on many GPUs: the curve of one rank, under what all its ranks share.
+
+    X(K, cores, workers) = K * curve(accelerator(K), data(cores, workers), storage / ranks a node)
+
+Compute and communication over K GPUs (scaling.py, counting.py) are a rank's accelerator ceiling.
+What a node's storage gives is divided among its ranks; cores and workers are each rank's own.
+"""
+
+from dataclasses import dataclass, replace
+from math import log
+from typing import Protocol
+
+from slurm_ext.core.records import Interval
+from slurm_ext.model.scaling.model import Config, Shares
+from slurm_ext.model.throughput.estimate import TWO_SIDED_90, Estimate
+from slurm_ext.model.throughput.inversion import Belief
+
+
+class Asked(Protocol):
+    """What says how accelerators scale: a Scaling, or a Series of counts."""
+
+    def rate(self, config: Config) -> tuple[float, Interval]:
+        """Samples/s of all accelerators together, fed without waiting, and the interval."""
+
+    def shares(self, config: Config) -> Shares:
+        """Parts of a step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranks:
+    """Training processes of a job, and those of them on one node."""
+
+    of_job: int
+    on_node: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joint:
+    """Beliefs about one of the ranks, and how much of its undisturbed step is the network's."""
+
+    believed: Estimate
+    network_share: float
+
+
+def join(
+    believed: Estimate,
+    scaling: Asked,
+    config: Config,
+    *,
+    ranks: Ranks,
+    seen_on_node: float | None,
+) -> Joint:
+    """What one of `ranks` on `config` is believed to do.
+
+    `seen_on_node`: ranks on a node in the runs behind `believed`; None where nobody knows, and
+    storage stays theirs. Raises InputError.
+    """
+    rate, interval = scaling.rate(config)
+    log_sd = log(interval.high / interval.low) / (2 * TWO_SIDED_90)
+    return Joint(
+        believed=replace(
+            believed,
+            accel=Belief(log(rate / ranks.of_job), log_sd),
+            storage_samples_per_s=_shared(believed.storage_samples_per_s, ranks, seen_on_node),
+        ),
+        network_share=scaling.shares(config).network,
+    )
+
+
+def _shared(ceiling: float | None, ranks: Ranks, seen_on_node: float | None) -> float | None:
+    if ceiling is None or seen_on_node is None:
+        return ceiling
+    return ceiling * seen_on_node / ranks.on_node

@@ -1,0 +1,100 @@
+"""What is believed of a training's scaling before it has run."""
+
+from dataclasses import dataclass
+from functools import cache
+from math import inf
+from typing import TYPE_CHECKING
+
+from slurm_ext.model.scaling.similarity import Kin
+from slurm_ext.model.scaling.terms import TERMS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+TWO_SIDED_90 = 1.645  # standard normal quantile at 95 %
+INSIDE, BEYOND = 0, 1  # strata of the interval: not more GPUs and nodes than measured, or more
+
+# (mean, sd) of each term where nothing was learnt: wide, around what data-parallel training does.
+# The first measurement says log_step_s. A network step is a seventh of compute's in one node and
+# half of it over two, within a factor of five; both grow less than linearly.
+USUAL = {
+    "log_step_s": (0.0, 6.0),
+    "logit_fixed": (0.5, 2.5),  # 1 to 99 per cent: small steps hardly feel their batch
+    "kappa": (0.05, 0.15),
+    "log_one_node": (-2.0, 1.5),
+    "rho": (0.5, 0.3),
+    "log_several": (-0.7, 1.7),
+    "nu": (0.3, 0.3),
+    "eta": (0.3, 0.3),
+    "pair": (0.0, 0.2),
+    "beta": (0.0, 0.15),
+    "log_overlap": (-0.5, 1.0),
+}
+USUAL_STRAYING = (0.03, 0.02, 0.08, 0.03, 0.04)  # log sds of scaling_likeness.PARTS
+USUAL_NOISE = 0.03  # log sd of a measurement's own
+USUAL_WIDTHS = ((inf, (1.9, 1.9)),)  # Gauss's 1.645 covers 84 to 90 % of measured tables
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Belief:
+    """Normal beliefs about the terms, and about what steps stray from them.
+
+    `own` is the variance of each of scaling_likeness.PARTS; `log_batch0` the reference batch's
+    logarithm, None: the smallest batch measured.
+    """
+
+    means: "Array"
+    covariance: "Array"
+    own: "Array"
+    noise_sd: float
+    kin: Kin | None = None
+    log_batch0: float | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class ScalingPrior:
+    """Beliefs of which one is right, and how much a training may stray against the usual.
+
+    Each row of `scales` multiplies sds: (batch, layout, noise); `chances` are theirs. `widths` are
+    half widths of the 90 % interval in sds, by (up to so many points, (INSIDE, BEYOND)).
+    """
+
+    beliefs: tuple[Belief, ...]
+    scales: "Array"
+    chances: "Array"
+    widths: tuple[tuple[float, tuple[float, float]], ...]
+
+    def width(self, points: int, stratum: int) -> float:
+        """Half width of the 90 % interval, in sds, after so many measurements."""
+        found = next((by for most, by in self.widths if points <= most), self.widths[-1][1])
+        return found[stratum]
+
+
+@cache
+def usual() -> Belief:
+    """What is believed where nothing was learnt."""
+    import numpy as np
+
+    means, sds = np.array([USUAL[term] for term in TERMS]).T
+    return Belief(
+        means=means,
+        covariance=np.diag(sds**2),
+        own=np.array(USUAL_STRAYING) ** 2,
+        noise_sd=USUAL_NOISE,
+    )
+
+
+@cache
+def vague() -> ScalingPrior:
+    """The prior of who has learnt nothing."""
+    import numpy as np
+
+    return ScalingPrior(
+        beliefs=(usual(),),
+        scales=np.ones((1, 3)),
+        chances=np.ones(1),
+        widths=USUAL_WIDTHS,
+    )

@@ -1,0 +1,177 @@
+"""How a rate grows with a count of GPUs, threads or cores, from very few measured counts.
+
+The curve of speedup_terms.py is drawn many times from a prior, and each draw weighs as much as it
+explains of the measurements. How far those stray is not the same for every job: a job's own noise
+is the prior's times an unknown factor, so that one noisy job is believed less and spoils nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, isfinite
+from typing import TYPE_CHECKING
+
+from slurm_ext.core.errors import InputError
+from slurm_ext.core.records import Interval
+from slurm_ext.model.scaling.model import Shares
+from slurm_ext.model.scaling.sampling import SEED, Draws, draw
+from slurm_ext.model.scaling.speedup_prior import SpeedupPrior
+from slurm_ext.model.scaling.speedup_terms import log_rates, waiting
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+STEADY = 3.0  # measurements' worth of trust that a job is as noisy as the prior says
+MOST_UNITS = 1 << 20
+TAIL = 0.05  # on each side of the 90 % interval
+STEPS_A_DOUBLING = 2  # at which widths are looked at, beyond the largest count measured
+
+__all__ = ["Counted", "Evidence", "Speedup", "evidence", "fit"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What a count of units gave, in any unit of rate.
+
+    `log_sd`: the standard error of log rate from its own repetitions; 0: not known.
+    """
+
+    count: float
+    rate: float
+    log_sd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Measurements against each draw of the curve, with the rate of one unit worked out.
+
+    One row a draw: `log_one` is the log rate of one unit, `squares` the normalised squared misses
+    (one column a measurement) that are left then.
+    """
+
+    log_one: "Array"
+    log_one_sd: float
+    squares: "Array"
+    freedom: float  # degrees of freedom of the job's noise
+
+    def log_likelihood(self) -> "Array":
+        """Up to a constant; the job's own noise factor is averaged over."""
+        import numpy as np
+
+        return np.asarray(-self.freedom / 2 * np.log1p(self.squares.sum(1) / STEADY))
+
+    def noise_factor(self) -> "Array":
+        """How noisy the job is over the prior's noise (1: as it says), believing each draw."""
+        import numpy as np
+
+        return np.asarray(np.sqrt((STEADY + self.squares.sum(1)) / self.freedom))
+
+
+def evidence(points: Sequence[Counted], prior: SpeedupPrior, terms: "Array") -> Evidence:
+    """`points` against each row of `terms`."""
+    import numpy as np
+
+    counts = np.array([one.count for one in points], dtype=np.float64)
+    sds = np.array([one.log_sd for one in points])
+    trust = 1 / (prior.noise_log_sd**2 + sds**2)
+    over_one = np.log([one.rate for one in points]) - log_rates(terms, counts, splits=prior.splits)
+    log_one = over_one @ trust / trust.sum()
+    squares = (over_one - log_one[:, None]) ** 2 * trust
+    return Evidence(log_one, float(trust.sum() ** -0.5), squares, STEADY + len(points) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Speedup:
+    """A fitted curve: ask it for the rate at any count."""
+
+    prior: SpeedupPrior
+    draws: Draws
+    log_one: "Array"
+    straying: "Array"  # one draw of log noise for each draw of the curve
+    largest: float  # count measured
+
+    def rate(self, count: float) -> tuple[float, Interval]:
+        """The rate at `count` units, in the unit of the measurements, and its 90 % interval.
+
+        Beyond the largest count measured, the interval relative to the rate never narrows.
+        """
+        log_rate = self._middle(_counts(count))
+        below, above = self._reach(_counts(count))
+        widen = self.prior.widen
+        low, high = exp(log_rate - widen * below), exp(log_rate + widen * above)
+        return exp(log_rate), Interval(low, high)
+
+    def shares(self, count: float) -> Shares:
+        """How much of a step at `count` units they work, and wait for each other."""
+        wait = waiting(self.draws.rows, _counts(count), splits=self.prior.splits)
+        network = float(self.draws.weights @ wait[:, 0])
+        return Shares(compute=1 - network, network=network)
+
+    def _log_rates(self, counts: "Array") -> "Array":
+        rows = log_rates(self.draws.rows, counts, splits=self.prior.splits)
+        return rows[:, 0] + self.log_one
+
+    def _middle(self, counts: "Array") -> float:
+        return self.draws.quantile(self._log_rates(counts), 0.5)
+
+    def _reach(self, counts: "Array") -> tuple[float, float]:
+        """How far the interval reaches below and above, in logs."""
+        import numpy as np
+
+        doublings = float(np.log2(counts[0] / self.largest))
+        if doublings <= 0:
+            return self._reach_here(counts)
+        steps = np.arange(np.ceil(doublings * STEPS_A_DOUBLING) + 1)
+        grid = self.largest * 2.0 ** (steps / STEPS_A_DOUBLING)
+        reaches = np.array([self._reach_here(np.array([one])) for one in grid])
+        widest = np.maximum.accumulate(reaches, axis=0)
+        at = doublings * STEPS_A_DOUBLING
+        return float(np.interp(at, steps, widest[:, 0])), float(np.interp(at, steps, widest[:, 1]))
+
+    def _reach_here(self, counts: "Array") -> tuple[float, float]:
+        rows = self._log_rates(counts)
+        middle = self.draws.quantile(rows, 0.5)
+        low, high = (self.draws.quantile(rows + self.straying, at) for at in (TAIL, 1 - TAIL))
+        return max(0.0, middle - low), max(0.0, high - middle)
+
+
+def fit(points: Sequence[Counted], prior: SpeedupPrior) -> Speedup:
+    """The curve believed after `points`, at least one. Raises InputError."""
+    import numpy as np
+
+    _check(points)
+    draws = draw(
+        lambda rows: evidence(points, prior, rows).log_likelihood(),
+        np.array(prior.means),
+        np.array(prior.covariance),
+    )
+    seen = evidence(points, prior, draws.rows)
+    noise = np.random.default_rng(SEED).standard_t(seen.freedom, len(draws.rows))
+    straying = noise * seen.noise_factor() * np.hypot(prior.noise_log_sd, seen.log_one_sd)
+    return Speedup(prior, draws, seen.log_one, straying, max(one.count for one in points))
+
+
+def _check(points: Sequence[Counted]) -> None:
+    if not points:
+        raise InputError("measurements", "none: at least one count has to be measured")
+    for one in points:
+        _counts(one.count)
+        if not (isfinite(one.rate) and one.rate > 0):
+            raise InputError(
+                "measurements",
+                f"rate = {one.rate!r} at {one.count:g}: expected a positive number",
+            )
+        if not (isfinite(one.log_sd) and one.log_sd >= 0):
+            raise InputError(
+                "measurements", f"log_sd = {one.log_sd!r} at {one.count:g}: expected 0 or more"
+            )
+
+
+def _counts(count: float) -> "Array":
+    import numpy as np
+
+    if not 1 <= count <= MOST_UNITS:
+        raise InputError("count", f"{count!r}: expected 1 to {MOST_UNITS} units")
+    return np.array([count], dtype=np.float64)

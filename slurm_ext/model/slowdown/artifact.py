@@ -1,0 +1,129 @@
+"""What is known of sharing as a folder: one file, `slowdown.json`, with its own checksum.
+
+It holds what was met, the jobs alone, and the kernels and widths that training chose; tables are
+filled in again when it is loaded. No pickle, no arrays: numbers that a person can read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from slurm_ext.core.gpu_sharing import Evidence, Solo
+from slurm_ext.model import artifact_store
+from slurm_ext.model.slowdown.completion_kernel import ROLES, Kernel, Role, Trait
+from slurm_ext.model.slowdown.counter_artifact import packed, unpacked
+from slurm_ext.model.slowdown.counter_model import CountersModel
+from slurm_ext.model.slowdown.model import KERNELS, ByCounters, Slowdowns, tabled
+from slurm_ext.model.slowdown.pair_measurement import Key, Meeting, key
+
+FOLDER = "slowdown"  # of the state folder's models
+FILE = "slowdown.json"
+FORM = artifact_store.Form(about=FILE)
+_KINDS = {True: "cpu", False: "gpu"}
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A loaded model; `about` is what training said of it (window, scores, runs)."""
+
+    name: str
+    about: Mapping[str, Any]
+    slowdowns: Slowdowns
+    kernels: Mapping[bool, Kernel]
+
+
+def pack(
+    known: Slowdowns, kernels: Mapping[bool, Kernel], about: Mapping[str, Any]
+) -> dict[str, bytes]:
+    """The files of a model, by name; the same model always gives the same bytes.
+
+    `about` has at least `window_s`, when the first and the last run that it learnt from ended.
+    """
+    body = {
+        "about": dict(about),
+        "kernels": {_KINDS[on_cpu]: asdict(one) for on_cpu, one in kernels.items()},
+        "widths": {one.name: width for one, width in sorted(known.widths.items())},
+        "met": [[*at, asdict(one)] for at, one in sorted(known.met.items())],
+        "solos": {name: _alone(one) for name, one in sorted(known.solos.items())},
+        "counters": {_KINDS[on_cpu]: packed(one) for on_cpu, one in _models(known).items()},
+        "traits": {name: asdict(one) for name, one in sorted(known.traits.items())},
+    }
+    return artifact_store.pack(FORM, body)
+
+
+def load(folder: Path) -> Artifact:
+    """The model in `folder`. Raises ModelError naming the file and what is wrong with it."""
+    body, _ = artifact_store.read(FORM, folder)
+    with artifact_store.naming(folder / FILE):
+        known = Slowdowns(
+            met=dict(_met(row) for row in body["met"]),
+            widths={
+                Evidence[name]: artifact_store.positive(width)
+                for name, width in body["widths"].items()
+            },
+            solos={name: Solo(key=name, **one) for name, one in body["solos"].items()},
+            traits={name: _trait(one) for name, one in body["traits"].items()},
+        )
+        about = body["about"]
+        _window(about["window_s"])
+        named = {kind: on_cpu for on_cpu, kind in _KINDS.items()}
+        kernels = {named[kind]: _kernel(one) for kind, one in body["kernels"].items()}
+        models = {named[kind]: unpacked(one) for kind, one in body["counters"].items()}
+        known = replace(known, foretell=ByCounters(models) if models else None)
+        whole = tabled(known, kernels)
+    return Artifact(folder.resolve().name, about, whole, {**KERNELS, **kernels})
+
+
+def _models(known: Slowdowns) -> Mapping[bool, CountersModel]:
+    return known.foretell.models if isinstance(known.foretell, ByCounters) else {}
+
+
+def _window(ends: Any) -> None:
+    first, last = (float(end) for end in ends)
+    if not first <= last:
+        raise ValueError(f"window_s = {ends!r}")
+
+
+def _alone(one: Solo) -> dict[str, Any]:
+    return {
+        "features": dict(sorted(one.features.items())),
+        "mem_bytes": one.mem_bytes,
+        "gpu_mem_bytes": one.gpu_mem_bytes,
+    }
+
+
+def _met(row: Any) -> tuple[Key, Meeting]:
+    device, job, partners, one = row
+    meeting = Meeting(**one)
+    if not all(isfinite(float(value)) for value in one.values()) or meeting.log_sd <= 0:
+        raise ValueError(f"met {job}: {one}")
+    return key(str(job), [str(name) for name in partners], str(device)), meeting
+
+
+def _trait(one: Mapping[str, Any]) -> Trait:
+    return replace(Trait(**one), vector=tuple(float(each) for each in one["vector"]))
+
+
+def _kernel(one: Mapping[str, Any]) -> Kernel:
+    parts: dict[str, Any] = {}
+    for name, value in one.items():
+        free = name in {"level", "device_share"}
+        parts[name] = (
+            _role(value)
+            if name in ROLES
+            else float(value)
+            if free
+            else artifact_store.positive(value)
+        )
+    return Kernel(**parts)
+
+
+def _role(one: Mapping[str, Any]) -> Role:
+    role = replace(
+        Role(**one), lengths=tuple(artifact_store.positive(each) for each in one["lengths"])
+    )
+    for value in (role.family, role.own, role.vector, role.size_length):
+        artifact_store.positive(value)
+    return role

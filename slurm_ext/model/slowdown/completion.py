@@ -1,0 +1,141 @@
+"""The table of who slows whom, filled in from the pairs that were seen: a Gaussian process, numpy.
+
+What completion of Gavel's kind (OSDI 2020: latent features of jobs, by least squares) answers, with
+an uncertainty. Which pairs are alike: completion_kernel.py.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slurm_ext.model.slowdown.completion_kernel import Kernel, Parts, Trait, likeness, parts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+
+JITTER = 1e-6
+MOST_KEPT = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """`job` beside `partner` on `device`: the log of its speed, and how far that may be off."""
+
+    job: str
+    partner: str
+    device: str
+    log_speed: float
+    log_sd: float  # of this measurement; 0: the kernel's own noise alone
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The filled table; `at` has the rows job, partner, device, and a column for each pair seen."""
+
+    parts: Parts
+    jobs: Mapping[str, int]
+    devices: Mapping[str, int]
+    at: "Rows"
+    weights: "Array"
+    inverse: "Array"  # of the covariance of what was seen
+    met: frozenset[tuple[int, int]] = field(default=frozenset())  # (job or partner, device)
+    pairs: frozenset[tuple[int, ...]] = field(default=frozenset())
+    kept: dict[tuple[str, str, str], tuple[float, float]] = field(
+        default_factory=dict, compare=False, repr=False
+    )  # answers: whoever steers asks the same ones every few seconds
+
+    @property
+    def kernel(self) -> Kernel:
+        """What the table was made with."""
+        return self.parts.kernel
+
+    def knows(self, job: str, device: str) -> bool:
+        """Whether the job was seen beside anybody on that device."""
+        return (self.jobs.get(job, -1), self.devices.get(device, -1)) in self.met
+
+    def holds(self, job: str, partner: str, device: str) -> bool:
+        """Whether this very pair was seen."""
+        names = (self.jobs.get(job, -1), self.jobs.get(partner, -1), self.devices.get(device, -1))
+        return names in self.pairs
+
+    def told(self, job: str, partner: str, device: str) -> tuple[float, float]:
+        """The mean log speed and its standard deviation without noise.
+
+        Both jobs have to be in the table, KeyError otherwise; the device may be a new one.
+        """
+        asked = (job, partner, device)
+        if asked not in self.kept:
+            means, sds = self.all_told([(job, partner)], device)
+            if len(self.kept) >= MOST_KEPT:
+                self.kept.clear()
+            self.kept[asked] = float(means[0]), float(sds[0])
+        off, sd = self.kept[asked]
+        return self.kernel.level + off, sd
+
+    def all_told(self, pairs: Sequence[tuple[str, str]], device: str) -> tuple["Array", "Array"]:
+        """As `told`, for many pairs, but how far each is from the kernel's level."""
+        on = self.devices.get(device, len(self.devices))
+        ask = np.array([(self.jobs[a], self.jobs[b], on) for a, b in pairs], dtype=np.int64)
+        ask = ask.reshape(-1, 3).T
+        across = self.parts.covariance(ask, self.at)
+        left = self.parts.variance(ask) - ((across @ self.inverse) * across).sum(axis=1)
+        return across @ self.weights, np.sqrt(np.maximum(left, JITTER))
+
+    def left_out(self) -> tuple["Array", "Array"]:
+        """For each pair seen: its miss by all others, and that miss's believed sd, noise included.
+
+        Closed form of leaving out (Rasmussen and Williams 2006, 5.4.2); both directions of a pair
+        are left out together, for one tells much of the other.
+        """
+        misses, sds = np.zeros(len(self.weights)), np.zeros(len(self.weights))
+        for rows in self._both_ways():
+            block = np.linalg.inv(self.inverse[np.ix_(rows, rows)])
+            misses[rows] = block @ self.weights[rows]
+            sds[rows] = np.sqrt(np.diag(block))
+        return misses, sds
+
+    def _both_ways(self) -> list[list[int]]:
+        found: dict[tuple[int, ...], list[int]] = {}
+        for row, (job, partner, on) in enumerate(self.at.T):
+            found.setdefault((*sorted((int(job), int(partner))), int(on)), []).append(row)
+        return list(found.values())
+
+
+def complete(
+    seen: Sequence[Seen],
+    *,
+    kernel: Kernel,
+    traits: Mapping[str, Trait] | None = None,
+    jobs: Iterable[str] = (),
+) -> Completion:
+    """The table from the pairs in `seen`; `jobs`: names to be in it although nobody met them."""
+    names = numbered([*(name for one in seen for name in (one.job, one.partner)), *jobs])
+    devices = numbered(one.device for one in seen)
+    over = parts(kernel, likeness(list(names), traits or {}))
+    at, noise, off = columns(seen, names, devices, kernel.level)
+    cov = over.covariance(at, at) + np.diag(noise + kernel.noise_var)
+    inverse = np.asarray(np.linalg.inv(cov), dtype=np.float64)
+    met = frozenset((int(one), int(on)) for a, b, on in at.T for one in (a, b))
+    held = frozenset(tuple(int(one) for one in column) for column in at.T)
+    return Completion(over, names, devices, at, inverse @ off, inverse, met, held)
+
+
+def columns(
+    seen: Sequence[Seen], names: Mapping[str, int], devices: Mapping[str, int], level: float
+) -> tuple["Rows", "Array", "Array"]:
+    """Where each pair stands, the variance of its measurement, and how far it is from `level`."""
+    at = np.array(
+        [(names[one.job], names[one.partner], devices[one.device]) for one in seen], dtype=np.int64
+    )
+    noise = np.array([one.log_sd**2 + JITTER for one in seen])
+    return at.reshape(-1, 3).T, noise, np.array([one.log_speed - level for one in seen])
+
+
+def numbered(names: Iterable[str]) -> dict[str, int]:
+    """Each name once, with its place, in the order of coming."""
+    return {name: at for at, name in enumerate(dict.fromkeys(names))}

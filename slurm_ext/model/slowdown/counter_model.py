@@ -1,0 +1,212 @@
+"""How fast a job runs beside another, told from counters of each alone: a Gaussian process, numpy.
+
+Learnt from pairs of other jobs (training/slowdown/fit_counter_model.py), it answers jobs never
+met. Several
+views, each on its own columns, are averaged: no counter is trusted alone. Speeds are relative to
+the job alone; an interval is split-conformal, from families of jobs that were left out. What was
+calibrated on jobs with their counters says nothing of jobs without: the more lacks, the more of
+the process's own spread counts instead.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slurm_ext.core.gpu_sharing import Evidence, Solo, Speed
+from slurm_ext.model.slowdown.features import Places, Scale
+from slurm_ext.model.slowdown.kernel import Likeness, alike, variances
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+
+SLOWEST = 0.03  # a measured speed below it says no more
+NEAR_TOP = 0.97
+NOMINAL = 1.645  # standard deviations to each end of a 90 % interval
+LEAST_KNOWN = 0.3  # of a view's columns: below it a job is not told from its counters
+Pair = tuple[Solo, Solo]
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """Jobs by row: the key of each, and where it stands in the columns."""
+
+    keys: tuple[str, ...]
+    places: Places
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What was measured: rows into Jobs, log(top / speed - 1) and the variance of it."""
+
+    rows: tuple["Rows", "Rows"]
+    log_odds: "Array"
+    noise_var: "Array"
+
+    @property
+    def level(self) -> float:
+        """Jobs in general."""
+        return float(self.log_odds.mean())
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One process over some columns: what was met, weighed by the inverse of its covariance."""
+
+    columns: tuple[int, ...]
+    weights: "Array"
+    inverse: "Array"
+
+
+@dataclass(frozen=True, slots=True)
+class Foretold:
+    """Speeds of many pairs: the mean, the ends of the 90 % interval, and the scale under them.
+
+    `log_odds` is of mean / reference, with `top`.
+    """
+
+    mean: "Array"
+    low: "Array"
+    high: "Array"
+    log_odds: "Array"
+    log_odds_sd: "Array"
+    reference: "Array"
+    top: float
+
+    def missed(self, measured: "Array") -> "Array":
+        """How many standard deviations each measured speed lies below what was told."""
+        return (log_odds(measured / self.reference, self.top) - self.log_odds) / self.log_odds_sd
+
+
+@dataclass(frozen=True, slots=True)
+class CountersModel:
+    """Fitted; immutable. `met` are rows into `jobs` of the (job, companion) that were measured."""
+
+    device: str  # that the pairs were measured on; another one widens the interval
+    scale: Scale
+    likeness: Likeness
+    jobs: Jobs
+    met: Met
+    views: tuple[View, ...]
+    top: float  # no job is faster beside another than this
+    references: Mapping[str, float] = field(default_factory=dict)  # by key: true solo over recorded
+    widths: tuple[float, float] = (NOMINAL, NOMINAL)  # standard deviations below, above
+    other_device: float = 1.5  # times as wide there
+
+    def foretell(self, job: Solo, beside: Solo, device: str) -> Speed | None:
+        """For model.slowdown: None where the device is of another kind, or counters are lacking."""
+        if (device == "cpu") != (self.device == "cpu") or not self.tells(job, beside):
+            return None
+        return self.speed(job, beside, device)
+
+    def tells(self, *jobs: Solo) -> bool:
+        """Whether enough of every job's counters is known."""
+        fewest = LEAST_KNOWN * len(self.scale.columns)
+        return all(
+            sum(np.isfinite(one.of(job.features)) for one in self.scale.columns) >= max(1, fewest)
+            for job in jobs
+        )
+
+    def speed(self, job: Solo, beside: Solo, device: str | None = None) -> Speed:
+        """`job`'s speed beside one other on `device` (by default the one that was learnt on)."""
+        told = self.speeds([(job, beside)], device)
+        return Speed(
+            mean=float(told.mean[0]),
+            low=float(told.low[0]),
+            high=float(told.high[0]),
+            evidence=Evidence.COUNTERS,
+        )
+
+    def speeds(self, pairs: Sequence[Pair], device: str | None = None) -> Foretold:
+        """All at once: the mean of `log(top / speed - 1)` over views, and its own spread."""
+        asked, rows = roster(self.scale, pairs)
+        shared = same(asked.keys, self.jobs.keys)
+        answers = [self._answer(view, asked, rows, shared) for view in self.views]
+        middle = np.mean([mean for mean, _ in answers], axis=0)
+        spread = np.mean([var for _, var in answers], axis=0)
+        spread += np.var([mean for mean, _ in answers], axis=0)
+        return self._told(pairs, (middle, spread), gaps(asked.places, rows), device)
+
+    def _answer(
+        self, view: View, asked: Jobs, rows: tuple["Rows", "Rows"], shared: "Array"
+    ) -> tuple["Array", "Array"]:
+        columns = list(view.columns)
+        here, known = asked.places[columns], self.jobs.places[columns]
+        towards = alike(self.likeness, here, known, shared).between(rows, self.met.rows)
+        explained = (towards @ view.inverse * towards).sum(axis=1)
+        left = np.maximum(variances(self.likeness, here, rows) - explained, 0.0)
+        return self.met.level + towards @ view.weights, left
+
+    def _told(
+        self, pairs: Sequence[Pair], odds: tuple["Array", "Array"], gap: "Array", device: str | None
+    ) -> Foretold:
+        middle, spread = odds
+        sd = np.sqrt(spread + noise_var(self.likeness, speed_of(middle, self.top), self.top))
+        wide = sd * (1.0 if device in {None, self.device} else self.other_device)
+        below, above = (width + np.maximum(NOMINAL - width, 0.0) * gap for width in self.widths)
+        reference = np.array([self.references.get(job.key, 1.0) for job, _ in pairs])
+        mean, low, high = (
+            reference * speed_of(at, self.top)
+            for at in (middle, middle + below * wide, middle - above * wide)
+        )
+        return Foretold(mean, low, high, middle, sd, reference, self.top)
+
+
+def roster(scale: Scale, pairs: Sequence[Pair]) -> tuple[Jobs, tuple["Rows", "Rows"]]:
+    """Every job of `pairs` once, and the rows of each pair."""
+    at: dict[tuple[str, tuple[tuple[str, float], ...]], int] = {}
+    solos: list[Solo] = []
+    rows: list[list[int]] = [[], []]
+    for pair in pairs:
+        for side, solo in zip(rows, pair, strict=True):
+            who = (solo.key, tuple(sorted(solo.features.items())))
+            if who not in at:
+                at[who] = len(solos)
+                solos.append(solo)
+            side.append(at[who])
+    places = scale.place([solo.features for solo in solos])
+    jobs = Jobs(tuple(solo.key for solo in solos), places)
+    return jobs, (np.array(rows[0], dtype=np.int64), np.array(rows[1], dtype=np.int64))
+
+
+def gaps(places: Places, rows: tuple["Rows", "Rows"]) -> "Array":
+    """By pair, how uncertain its least known counter is: 0 all known, 1 nothing tells of one."""
+    each = places.variance.max(axis=1)
+    return np.asarray(np.maximum(each[rows[0]], each[rows[1]]))
+
+
+def same(one: Sequence[str], other: Sequence[str]) -> "Array":
+    """1 where the keys are equal; an empty key is like no other."""
+    equal = np.array(one, dtype=object)[:, None] == np.array(other, dtype=object)[None, :]
+    named = np.array([bool(key) for key in one], dtype=bool)
+    return np.asarray(equal.astype(bool) & named[:, None], dtype=np.float64)
+
+
+def view(likeness: Likeness, jobs: Jobs, met: Met, columns: Sequence[int]) -> View:
+    """The process over `columns`. Raises ValueError where `met` says what no process can."""
+    places = jobs.places[list(columns)]
+    among = alike(likeness, places, places, same(jobs.keys, jobs.keys))
+    covariance = among.between(met.rows, met.rows) + np.diag(met.noise_var)
+    inverse = np.asarray(np.linalg.inv(covariance), dtype=np.float64)  # LinAlgError: a ValueError
+    return View(tuple(columns), inverse @ (met.log_odds - met.level), inverse)
+
+
+def log_odds(speed: "Array", top: float) -> "Array":
+    """log(top / speed - 1) of measured speeds, kept away from both ends."""
+    return np.asarray(np.log(top / np.clip(speed, SLOWEST, NEAR_TOP * top) - 1.0))
+
+
+def speed_of(odds: "Array", top: float) -> "Array":
+    """Its inverse."""
+    return np.asarray(top / (1.0 + np.exp(odds)))
+
+
+def noise_var(likeness: Likeness, speed: "Array", top: float) -> "Array":
+    """Variance of one measurement, in log odds: a speed's own error counts more near the ends."""
+    inside = np.clip(speed, SLOWEST, NEAR_TOP * top)
+    slope = top / (inside * (top - inside))
+    return np.asarray((likeness.speed_noise * slope) ** 2 + likeness.noise**2)

@@ -1,0 +1,90 @@
+"""How alike two meetings of jobs are, judged by the jobs' counters: a covariance.
+
+    log(top / speed - 1) of a beside b
+        = level + load(a) - slice(a) + load(b) + slice(b) + both(a, b)
+
+Time slicing without preemption (Gavel's V100 tables): a waits the longer, the more of the device
+both ask for (load) and the longer b holds it each time (slice: long kernels); a short slice of its
+own makes it wait more often. So one load and one slice a job make both directions of a pair. Each
+is a Gaussian process over standardised counters: a straight line, bends of `length`, and the job's
+own. The lines are wide: they are measured, not assumed to be flat, for far from all known jobs they
+are what is left (universal kriging: Cressie, Statistics for Spatial Data, 1993, 3.4). An uncertain
+counter is averaged over (the kernel's expectation under it), which lets unknown jobs fall back to
+jobs in general.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slurm_ext.model.slowdown.features import Places
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+
+LEVEL_VAR = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Likeness:
+    """Standard deviations of the parts, in log(top / speed - 1); length in standardised columns."""
+
+    length: float = 1.0
+    load: float = 0.3
+    slice: float = 0.4
+    both: float = 0.2
+    load_line: float = 0.5
+    slice_line: float = 0.5
+    own_load: float = 0.1
+    own_slice: float = 0.2
+    noise: float = 0.08
+    speed_noise: float = 0.04  # of a measured speed itself
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """The parts between two lists of jobs (one x other)."""
+
+    straight: "Array"  # load + slice: job with job, companion with companion
+    crossed: "Array"  # load - slice: job with companion
+    bend: "Array"
+    both: float
+
+    def between(self, one: tuple["Rows", "Rows"], other: tuple["Rows", "Rows"]) -> "Array":
+        """Covariance of (job, companion) rows into the first list with rows into the second."""
+        (a, b), (c, d) = one, other
+        same = self.straight[np.ix_(a, c)] + self.straight[np.ix_(b, d)]
+        turned = self.crossed[np.ix_(a, d)] + self.crossed[np.ix_(b, c)]
+        met = self.bend[np.ix_(a, c)] * self.bend[np.ix_(b, d)]
+        return np.asarray(LEVEL_VAR + same + turned + self.both**2 * met)
+
+
+def alike(likeness: Likeness, one: Places, other: Places, own: "Array") -> Alike:
+    """`own` (one x other) is 1 where both are runs of the same job."""
+    bend, line = bends(likeness, one, other), one.at @ other.at.T / max(1, one.at.shape[1])
+    load = likeness.load**2 * bend + likeness.load_line**2 * line + likeness.own_load**2 * own
+    held = likeness.slice**2 * bend + likeness.slice_line**2 * line + likeness.own_slice**2 * own
+    return Alike(load + held, load - held, bend, likeness.both)
+
+
+def bends(likeness: Likeness, one: Places, other: Places) -> "Array":
+    """The expected radial kernel between uncertain places; 1 for two equal and certain ones."""
+    width = likeness.length**2 * max(1, one.at.shape[1])
+    apart = (one.at[:, None, :] - other.at[None, :, :]) ** 2
+    wide = width + one.variance[:, None, :] + other.variance[None, :, :]
+    return np.asarray(np.exp((-0.5 * apart / wide - 0.5 * np.log(wide / width)).sum(axis=2)))
+
+
+def variances(likeness: Likeness, jobs: Places, rows: tuple["Rows", "Rows"]) -> "Array":
+    """Of each (job, companion) before anything was seen."""
+    line = (jobs.at**2 + jobs.variance).sum(axis=1) / max(1, jobs.at.shape[1])
+    load = likeness.load**2 + likeness.load_line**2 * line + likeness.own_load**2
+    held = likeness.slice**2 + likeness.slice_line**2 * line + likeness.own_slice**2
+    each = load + held
+    a, b = rows
+    self_met = np.where(a == b, 2.0 * (load - held)[a], 0.0)
+    return np.asarray(LEVEL_VAR + each[a] + each[b] + self_met + likeness.both**2)

@@ -1,0 +1,74 @@
+"""What the runs of one job beside the same partners showed, and how far they agree."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import isfinite, log, sqrt
+
+from slurm_ext.core.gpu_sharing import Together
+
+RUN_LOG_SD = 0.05  # between two runs of one pair, where nothing was seen of it (Gavel TF: 0.014
+# median, 0.076 in one of ten; README of the public tables)
+MINUTE_LOG_SD = 0.15  # of one minute's measurement; falls with the root of the time
+SURE = 3.0  # runs' worth of belief in RUN_LOG_SD
+LEAST, MOST = 0.001, 10.0  # speeds beyond are broken measurements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meeting:
+    """Runs of one job beside the same partners on one device; logs of speeds."""
+
+    runs: int
+    seconds: float
+    log_speed: float
+    log_sd: float  # of `log_speed`
+    spread: float  # of the next run around it: large where the runs contradict each other
+
+
+Key = tuple[str, str, tuple[str, ...]]
+"""Device, job, its partners in order."""
+
+
+def usable(one: Together) -> bool:
+    """Whether a row can be a measurement: finite, positive, beside somebody, for some time."""
+    return (
+        bool(one.partners)
+        and isfinite(one.speed)
+        and LEAST <= one.speed <= MOST
+        and isfinite(one.seconds)
+        and one.seconds > 0
+    )
+
+
+def meetings(rows: Iterable[Together]) -> dict[Key, Meeting]:
+    """The usable rows, by device, job and partners."""
+    found: dict[Key, list[Together]] = {}
+    for one in filter(usable, rows):
+        found.setdefault(key(one.job, one.partners, one.device), []).append(one)
+    return {name: meeting(each) for name, each in found.items()}
+
+
+def key(job: str, partners: Iterable[str], device: str) -> Key:
+    """The name of a meeting; the order of partners is of no consequence."""
+    return device, job, tuple(sorted(partners))
+
+
+def meeting(rows: Sequence[Together]) -> Meeting:
+    """Mean weighted by how well each was measured, and a spread that no few runs can make small.
+
+    Where they differ by more than their measurement explains, both widths grow (Birge's ratio);
+    where by less, they shrink as the runs become many.
+    """
+    logs = [log(one.speed) for one in rows]
+    variances = [RUN_LOG_SD**2 + MINUTE_LOG_SD**2 * 60.0 / one.seconds for one in rows]
+    weights = [1.0 / each for each in variances]
+    total = sum(weights)
+    mean = sum(w * y for w, y in zip(weights, logs, strict=True)) / total
+    chi2 = sum(w * (y - mean) ** 2 for w, y in zip(weights, logs, strict=True))
+    ratio = (SURE + chi2) / (SURE + len(rows) - 1)
+    return Meeting(
+        runs=len(rows),
+        seconds=sum(one.seconds for one in rows),
+        log_speed=mean,
+        log_sd=sqrt(ratio / total),
+        spread=sqrt(ratio * len(rows) / total),
+    )

@@ -1,0 +1,90 @@
+"""What holds a training back, in one word, and the next thing to do about it. Pure rules.
+
+The words: data (its loader cannot keep up), storage, accelerator (as it should be), network
+(ranks wait for each other), memory (more workers would help and do not fit), idle (nothing is
+busy). This is their only place.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from slurm_ext.model.throughput.curve import Point
+
+STALLED = 0.10  # share of the time that the accelerator waits for data: worth an advice
+EXPOSED = 0.15  # share of a step that is communication which nothing hides
+BUSY = 0.60  # of an accelerator's time: below it a larger step costs nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signs:
+    """What is known of a training at one shape beside its point on the curve; None: unknown."""
+
+    loads_itself: bool = False  # no workers
+    most_workers: bool = False  # its memory holds no more of them
+    most_cores: bool = False  # its node or partition has no more
+    network_share: float | None = None  # of a step: communication that nothing hides
+    accelerator_busy: float | None = None  # share of the time
+    fits_one_node: bool = False  # it runs on several nodes, and one has as many GPUs
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The word, and one clause for the researcher."""
+
+    word: str
+    next: str
+
+
+LIMITS: Mapping[str, str] = MappingProxyType(
+    {
+        "accelerator": "the accelerator is",
+        "storage": "storage is",
+        "data": "the CPUs are",
+        "network": "the network is",
+        "memory": "memory is",
+        "idle": "nothing is",
+    }
+)
+"""`... the limit`: said of a job that is as fast as it gets."""
+
+
+def word(point: Point) -> str:
+    """Which ceiling of the curve binds: accelerator, storage or data."""
+    if point.stalled < STALLED:
+        return "accelerator"
+    return "storage" if point.storage > point.wall + point.cpu else "data"
+
+
+def advise(point: Point, signs: Signs) -> Advice:
+    """The first thing that is worth doing: what costs most comes first."""
+    network = signs.network_share or 0.0
+    if network > EXPOSED and network * (1 - point.stalled) > point.stalled:
+        return _network(signs)
+    binds = word(point)
+    if binds == "storage":
+        return Advice(binds, "fewer, larger files or a copy on the node: more readers do not help")
+    if binds == "data":
+        return _data(point, signs)
+    if signs.accelerator_busy is not None and signs.accelerator_busy < BUSY:
+        return Advice("idle", "a larger batch, then several ranks to a GPU: it has little to do")
+    return Advice(binds, "nothing in its loader: mixed precision, or a faster GPU")
+
+
+def _network(signs: Signs) -> Advice:
+    if signs.fits_one_node:
+        return Advice("network", "all its GPUs on one node: they wait for each other's messages")
+    return Advice("network", "larger gradient buckets that overlap the backward pass")
+
+
+def _data(point: Point, signs: Signs) -> Advice:
+    """Workers before CPUs before cheaper samples: in the order of what they cost."""
+    if point.wall >= point.cpu and signs.most_workers:
+        return Advice("memory", "more memory for the job: no more workers fit")
+    if signs.loads_itself:
+        return Advice("data", "load in workers: the accelerator waits whenever it loads")
+    if point.wall >= point.cpu:
+        return Advice("data", "more workers: its CPUs have time to spare")
+    if signs.most_cores:
+        return Advice("data", "cheaper samples, prepared once: every CPU there is works on them")
+    return Advice("data", "more CPUs: its workers wait for them")

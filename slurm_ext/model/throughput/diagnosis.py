@@ -1,0 +1,40 @@
+"""Why a job is no faster at a shape, from what is believed of its curve and of its limits."""
+
+from dataclasses import replace
+
+from slurm_ext.core.records import Limits, Shape
+from slurm_ext.model.throughput.bottleneck import Advice, Signs, advise
+from slurm_ext.model.throughput.estimate import Estimate, point_at
+
+NO_SIGNS = Signs()
+
+
+def diagnose(
+    known: Estimate,
+    shape: Shape,
+    limits: Limits,
+    *,
+    node_cores: int | None = None,
+    signs: Signs = NO_SIGNS,
+) -> Advice:
+    """The bottleneck at `shape` and the next thing to do.
+
+    `signs`: what others know of it (network, how busy its accelerator is); the rest follows from
+    the limits. `node_cores`: cores the machine really has.
+    """
+    cores = min(shape.cpus_per_task, node_cores or shape.cpus_per_task)
+    most_cores = min(limits.max_cpus_per_task, limits.node_cores, node_cores or limits.node_cores)
+    told = replace(
+        signs,
+        loads_itself=shape.num_workers == 0,
+        most_workers=_most_workers(known, shape, limits),
+        most_cores=cores >= most_cores,
+    )
+    return advise(point_at(known, shape.num_workers, cores), told)
+
+
+def _most_workers(known: Estimate, shape: Shape, limits: Limits) -> bool:
+    """Whether one more worker would not fit the job's memory."""
+    if limits.mem_bytes is None or not known.worker_rss_bytes:
+        return False
+    return (shape.num_workers + 1) * known.worker_rss_bytes > limits.mem_bytes

@@ -1,0 +1,257 @@
+"""What earlier runs say about the next one: beliefs about its curve, and predictions from them.
+
+Pure, standard library only: the submit path and `dlqueue predict` pass here.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import ceil, exp, inf, log2, sqrt
+
+from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape
+from slurm_ext.model.throughput.bottleneck import word
+from slurm_ext.model.throughput.curve import SLICE_S, Curve, Point, at
+from slurm_ext.model.throughput.evidence_checks import doubted, usable
+from slurm_ext.model.throughput.inversion import Belief, Lesson, lesson
+from slurm_ext.model.throughput.pooling import NOTHING, pooled
+from slurm_ext.model.throughput.storage import ceiling, knee
+
+NEAREST_FIRST = tuple(Level)
+MOST_RUNS = 8  # of one level; the weights of older ones would hardly count
+ENOUGH_RUNS = 4  # on one level: farther ones are not asked
+WIDEST_LOG_SD = 0.7  # wider than a factor of three either way is "I do not know"
+TWO_SIDED_90 = 1.645  # standard normal quantile at 95 %
+
+# Log widths fitted with contrib/bench/curve.py on a quiet machine, so that nine in ten of its
+# predictions from one run fall inside; what a cluster adds is calibration.py's to measure.
+EFFICIENCY = Belief(-0.03, 0.02)
+STEPS_SPREAD = 0.01  # the same script takes the same steps; its CPUs differ from run to run
+PER_DOUBLING_SD = 0.01  # of workers, away from the nearest run
+PER_CORE_DOUBLING_SD = 0.02
+SERIAL_SD = 0.03  # between loading in the training process and in workers
+FRACTION_SD = 0.07  # of what less than a core computes: pauses cost more than their time
+BALANCE_SD = 0.03  # where two ceilings are near each other, for the smooth-min itself
+MODEL_SD = 0.015  # of everything that the curve leaves out: no number of runs takes it away
+CONTENTION_SD = 0.3  # of the time that the training process waits for busy cores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prior:
+    """The fitted network's estimate of a script from its text alone (throughput/artifact.py)."""
+
+    accel: Belief
+    wall: Belief
+    cpu: Belief
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Beliefs about one training's curve, and the runs that they rest on."""
+
+    accel: Belief  # samples/s with no waiting
+    wall: Belief  # one worker's seconds per sample, alone on a core
+    cpu: Belief  # CPU seconds per sample
+    efficiency: Belief
+    main_cpu_s: float
+    receive_s: float  # for a batch
+    slice_s: float
+    sample_bytes: float
+    storage_samples_per_s: float | None  # None: no run showed a ceiling
+    level: Level
+    runs: int
+    seen: tuple[tuple[int, float], ...]  # (workers, cores) of those runs
+    worker_rss_bytes: int | None
+    emulated: bool
+    batch_size: float
+    epoch_samples: float
+    bytes_per_sample: float = 0.0  # asked of storage; 0: not known
+
+
+def estimate(
+    evidence: Mapping[Level, Sequence[LoaderRun]], prior: Prior | None = None
+) -> Estimate | None:
+    """Beliefs from runs alike on each level (newest first); None is "I do not know".
+
+    What cannot be true is left out (model/throughput/evidence_checks.py, which also says why there
+    is no answer).
+
+    Runs that are only of the same cluster answer nothing by themselves; a prior may.
+    """
+    if doubted(evidence) is not None:
+        return None
+    evidence = usable(evidence)
+    levels = list(_asked(evidence))
+    if prior is not None:  # it has learnt from the whole cluster already
+        levels = [(level, runs) for level, runs in levels if level is not Level.CLUSTER]
+    elif not levels or levels[0][0] is Level.CLUSTER:
+        return None
+    level, near = levels[0] if levels else (Level.CLUSTER, [])
+    known = _pool(levels, prior, knee(ceiling(near), near))
+    known = replace(known, runs=len(evidence[level]) if near else 0)
+    if max(known.accel.log_sd, known.wall.log_sd) > WIDEST_LOG_SD:
+        return None
+    return known
+
+
+def predict(
+    known: Estimate, shape: Shape, *, node_cores: int | None = None, factor: float = 1.0
+) -> Prediction:
+    """Throughput of `shape` with its 90 % interval.
+
+    `node_cores`: cores the machine really has; `factor`: how much wider than believed the
+    interval has to be, from `calibration.interval_factor`.
+    """
+    return predicting(known, node_cores=node_cores, factor=factor)(shape)
+
+
+def predicting(
+    known: Estimate, *, node_cores: int | None = None, factor: float = 1.0
+) -> Callable[[Shape], Prediction]:
+    """`predict` for many shapes: the curve is made once."""
+    return partial(_predict, known, _curve(known), node_cores, factor)
+
+
+def predicting_cores(known: Estimate, *, factor: float = 1.0) -> Callable[[float, int], Prediction]:
+    """`predict` for cores, fractions of one included, and workers: what a running job may get."""
+    curve = _curve(known)
+
+    def told(cores: float, workers: int) -> Prediction:
+        shape = Shape(cpus_per_task=max(1, ceil(cores)), num_workers=workers)
+        return _predict(known, curve, cores, factor, shape)
+
+    return told
+
+
+def point_at(known: Estimate, workers: int, cores: float) -> Point:
+    """The point of the believed curve."""
+    return at(_curve(known), workers, cores)
+
+
+def _predict(
+    known: Estimate, curve: Curve, node_cores: float | None, factor: float, shape: Shape
+) -> Prediction:
+    cores = shape.cpus_per_task if node_cores is None else min(shape.cpus_per_task, node_cores)
+    point = at(curve, shape.num_workers, cores)
+    spread = TWO_SIDED_90 * factor * _log_sd(known, point, shape.num_workers, cores)
+    rate = point.samples_per_s
+    return Prediction(
+        shape=shape,
+        samples_per_s=rate,
+        interval=Interval(rate * exp(-spread), rate * exp(spread)),
+        bottleneck=word(point),
+        level=known.level,
+        runs=known.runs,
+    )
+
+
+def _asked(
+    evidence: Mapping[Level, Sequence[LoaderRun]],
+) -> Iterator[tuple[Level, list[LoaderRun]]]:
+    """Levels with runs that no nearer level has, nearest first, as long as more are needed."""
+    taken: set[LoaderRun] = set()
+    for level in NEAREST_FIRST:
+        runs = [run for run in evidence.get(level, ())[:MOST_RUNS] if run not in taken]
+        if runs:
+            yield level, runs
+        if len(runs) >= ENOUGH_RUNS:
+            return
+        taken.update(runs)
+
+
+def _pool(
+    levels: Sequence[tuple[Level, list[LoaderRun]]], prior: Prior | None, most_workers: float
+) -> Estimate:
+    """Pool from the farthest level to the nearest; runs with more workers tell nothing of f."""
+    beliefs = (prior.accel, prior.wall, prior.cpu) if prior else (NOTHING, NOTHING, NOTHING)
+    efficiency, lessons = EFFICIENCY, list[Lesson]()
+    for level, runs in reversed(levels):
+        lessons = [lesson(run) for run in runs]
+        free = [one for one, run in zip(lessons, runs, strict=True) if run.workers <= most_workers]
+        shown = [one.efficiency for one in free if one.efficiency is not None]
+        beliefs = _nearer(beliefs, lessons, free or lessons, level)
+        efficiency = pooled(efficiency, shown, level, EFFICIENCY.log_sd)
+    level, runs = levels[0] if levels else (Level.CLUSTER, [])
+    return Estimate(
+        accel=beliefs[0],
+        wall=beliefs[1],
+        cpu=beliefs[2],
+        efficiency=efficiency,
+        main_cpu_s=_mean([one.main_cpu_s for one in lessons]),
+        receive_s=_mean([one.receive_s for one in lessons]),
+        slice_s=_mean([s for one in lessons if (s := one.slice_s) is not None] or [SLICE_S]),
+        sample_bytes=(runs[0].sample_bytes if runs else None) or 0.0,
+        storage_samples_per_s=ceiling(runs),
+        level=level,
+        runs=len(runs),
+        seen=tuple({(run.workers, run.cores) for run in runs}),
+        worker_rss_bytes=max((run.worker_rss_bytes or 0 for run in runs), default=0) or None,
+        emulated=any(run.emulated for run in runs),
+        batch_size=runs[0].batch_size if runs else 0.0,
+        epoch_samples=(runs[0].epoch_samples if runs else None) or inf,
+        bytes_per_sample=_mean([b for run in runs if (b := run.bytes_per_sample) is not None]),
+    )
+
+
+def _nearer(
+    farther: tuple[Belief, Belief, Belief],
+    lessons: Sequence[Lesson],
+    free: Sequence[Lesson],
+    level: Level,
+) -> tuple[Belief, Belief, Belief]:
+    widest = STEPS_SPREAD if level is Level.SCRIPT_ARGS else inf
+    return (
+        pooled(farther[0], [one.accel for one in lessons], level, widest),
+        pooled(farther[1], [one.wall for one in free], level),
+        pooled(farther[2], [one.cpu for one in lessons], level),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / max(1, len(values))
+
+
+def _curve(known: Estimate) -> Curve:
+    return Curve(
+        accel_samples_per_s=exp(known.accel.log_mean),
+        fetch_wall_s=exp(known.wall.log_mean),
+        fetch_cpu_s=exp(known.cpu.log_mean),
+        main_cpu_s=known.main_cpu_s,
+        storage_samples_per_s=known.storage_samples_per_s or inf,
+        efficiency=exp(known.efficiency.log_mean),
+        receive_s=known.receive_s,
+        slice_s=known.slice_s,
+        batch_size=known.batch_size,
+        sample_bytes=known.sample_bytes,
+        epoch_samples=known.epoch_samples,
+    )
+
+
+def _log_sd(known: Estimate, point: Point, workers: int, cores: float) -> float:
+    """The rate's log sd: each belief counts as far as its ceiling binds, plus the distance."""
+    data = 1 - point.accelerator
+    supply_sd = _distance_sd(known, workers, cores)
+    return sqrt(
+        MODEL_SD**2
+        + (point.accelerator * known.accel.log_sd) ** 2
+        + (point.wall * known.wall.log_sd) ** 2
+        + (point.cpu * known.cpu.log_sd) ** 2
+        + (data * known.efficiency.log_sd) ** 2
+        + (data * supply_sd) ** 2
+        + (4 * point.accelerator * data * BALANCE_SD) ** 2
+        + (point.contention * CONTENTION_SD) ** 2
+    )
+
+
+def _distance_sd(known: Estimate, workers: int, cores: float) -> float:
+    """How far from the nearest run the shape is, as a log sd of what the loader can supply."""
+    return min((_away_sd(workers, cores, *where) for where in known.seen), default=0.0)
+
+
+def _away_sd(workers: int, cores: float, seen_workers: int, seen_cores: float) -> float:
+    serial = (workers == 0) != (seen_workers == 0)
+    return (
+        PER_DOUBLING_SD * abs(log2(max(1, workers) / max(1, seen_workers)))
+        + PER_CORE_DOUBLING_SD * abs(log2(cores / seen_cores))
+        + (SERIAL_SD if serial else 0.0)
+        + (FRACTION_SD if min(cores, seen_cores) < 1 and cores != seen_cores else 0.0)
+    )

@@ -1,0 +1,107 @@
+"""An Estimate as one short line, which travels with the job to the node's controller.
+
+The user can write anything into it: what does not describe a possible curve reads as None.
+"""
+
+import json
+from math import inf, isfinite
+from typing import Any
+
+from slurm_ext.core.records import Level
+from slurm_ext.model.throughput.estimate import Estimate
+from slurm_ext.model.throughput.inversion import Belief
+
+VERSION = 1
+MAX_CHARS = 256
+_MOST_LOG, _MOST_SD = 50.0, 5.0
+_MOST = 1e15
+_BELIEFS = ("accel", "wall", "cpu", "efficiency")
+_COSTS = (
+    *("main_cpu_s", "receive_s", "slice_s", "sample_bytes", "batch_size"),
+    "bytes_per_sample",
+)
+_MAYBE = ("storage_samples_per_s", "worker_rss_bytes")  # null: not known
+_LEVELS = tuple(Level)
+CELLS = 1 + 2 * len(_BELIEFS) + len(_COSTS) + len(_MAYBE) + 5
+
+
+def write(known: Estimate) -> str:
+    """At most MAX_CHARS of plain text; of many shapes seen, as many as fit."""
+    pairs = [list(pair) for pair in known.seen]
+    while len(text := _text(known, pairs)) > MAX_CHARS and pairs:
+        pairs.pop()
+    return text
+
+
+def read(text: str) -> Estimate | None:
+    """The Estimate of a line, None where it is none."""
+    try:
+        row = json.loads(text) if len(text) <= MAX_CHARS else None
+        whole = isinstance(row, list) and len(row) == CELLS and row[0] == VERSION
+        return _estimate(row) if whole and row is not None else None
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
+        return None
+
+
+def _text(known: Estimate, pairs: list[list[float]]) -> str:
+    row: list[Any] = [VERSION]
+    for name in _BELIEFS:
+        belief = getattr(known, name)
+        row += [_short(belief.log_mean), _short(belief.log_sd)]
+    row += [_short(getattr(known, name)) for name in (*_COSTS, *_MAYBE)]
+    epoch = None if known.epoch_samples == inf else _short(known.epoch_samples)
+    row += [epoch, int(known.emulated), _LEVELS.index(known.level), known.runs]
+    row.append([[w, _short(c)] for w, c in pairs])
+    return json.dumps(row, separators=(",", ":"))
+
+
+def _short(value: float | None) -> float | int | None:
+    if value is None:
+        return None
+    rounded = float(f"{value:.4g}")
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 1e9 else rounded
+
+
+def _estimate(row: list[Any]) -> Estimate:
+    cells = iter(row[1:])
+    beliefs: Any = {name: _belief(next(cells), next(cells)) for name in _BELIEFS}
+    costs: Any = {name: _number(next(cells)) for name in _COSTS}
+    maybe = {name: _maybe(next(cells)) for name in _MAYBE}
+    epoch, emulated, level, runs, seen = cells  # ValueError for more or fewer
+    rss = maybe["worker_rss_bytes"]
+    return Estimate(
+        **beliefs,
+        **costs,
+        storage_samples_per_s=maybe["storage_samples_per_s"],
+        worker_rss_bytes=None if rss is None else int(rss),
+        epoch_samples=_maybe(epoch) or inf,
+        emulated=(False, True)[int(_number(emulated))],
+        level=_LEVELS[int(_number(level))],
+        runs=int(_number(runs)),
+        seen=tuple((int(_number(w)), _number(c, above=0.0)) for w, c in _list(seen)),
+    )
+
+
+def _belief(mean: object, sd: object) -> Belief:
+    if abs(value := _number(mean, low=-_MOST_LOG)) > _MOST_LOG:
+        raise ValueError("a belief beyond any machine")
+    return Belief(value, min(_MOST_SD, _number(sd)))
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError("not a list")
+    return value
+
+
+def _maybe(value: object) -> float | None:
+    return None if value is None else _number(value, above=0.0)
+
+
+def _number(value: object, low: float = 0.0, above: float = -inf) -> float:
+    if type(value) not in (int, float):
+        raise TypeError("not a number")
+    number = float(value)  # type: ignore[arg-type]  # an int or a float, as just checked
+    if not (isfinite(number) and low <= number <= _MOST and number > above):
+        raise ValueError("a number out of bounds")
+    return number

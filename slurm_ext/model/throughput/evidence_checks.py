@@ -1,0 +1,76 @@
+"""Runs that cannot be what they say, and why nothing is known of a job. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf, isfinite
+
+from slurm_ext.core.records import Level, LoaderRun
+from slurm_ext.core.unsupported_loader import CLAUSES
+
+SLACK = (
+    1.5  # prefetched batches, clocks and rounding: what a sound run may be over a bound of its own
+)
+NONE_ALIKE = "no runs like this one"
+
+Evidence = Mapping[Level, Sequence[LoaderRun]]
+
+
+def fault(run: LoaderRun) -> str | None:
+    """Why a run's numbers cannot all be true, in one clause; None: they can."""
+    numbers = (run.samples_per_s, run.accel_samples_per_s, run.fetch_wall_s, run.batch_size)
+    if not all(isfinite(number) and number > 0 for number in (*numbers, run.cores)):
+        return "it counted nothing"
+    if run.workers < 0 or not 0 <= run.fetch_cpu_s < inf:
+        return "it has less than nothing"
+    if run.samples_per_s > SLACK * run.accel_samples_per_s:
+        return "it was faster than its own steps"
+    if run.samples_per_s > SLACK * _fetched(run):
+        return "it was faster than its own loader"
+    if run.samples_per_s * run.fetch_cpu_s > SLACK * max(run.cores, 1.0):
+        return "it computed more than its cores can"
+    if run.node_cores is not None and run.cores > SLACK * run.node_cores:
+        return "it had more cores than its node"
+    return None
+
+
+def _fetched(run: LoaderRun) -> float:
+    """Samples/s that its workers, or its process, can have fetched."""
+    return max(1, run.workers) / run.fetch_wall_s
+
+
+def usable(evidence: Evidence) -> dict[Level, list[LoaderRun]]:
+    """The runs that a curve can be made of."""
+    return {
+        level: [run for run in runs if run.doubt is None and fault(run) is None]
+        for level, runs in evidence.items()
+    }
+
+
+def doubted(evidence: Evidence) -> int | None:
+    """The Doubt of the newest of the nearest runs; None: there is none."""
+    newest = next((runs[0] for runs in _own(evidence) if runs), None)
+    return None if newest is None else newest.doubt
+
+
+def unknown(evidence: Evidence) -> str:
+    """Why `estimate` has no answer, in one clause for the user."""
+    nearest = next((runs for runs in _own(evidence) if runs), None)
+    if nearest is None:
+        return f"I do not know yet: {NONE_ALIKE}"
+    doubt = doubted(evidence)
+    if doubt is not None:
+        return CLAUSES.get(doubt, "its loader is of a kind that I do not know")
+    faults = [why for run in nearest if (why := fault(run)) is not None]
+    if len(faults) == len(nearest):
+        return f"I do not believe {_runs(len(faults))} like this one: {faults[0]}"
+    if len(nearest) - len(faults) == 1:
+        return "I do not know yet: one run of a similar job says too little"
+    return f"I do not know: {_runs(len(nearest))} like this one contradict each other"
+
+
+def _own(evidence: Evidence) -> Iterator[Sequence[LoaderRun]]:
+    """The levels that may answer by themselves, nearest first."""
+    return (evidence.get(level, ()) for level in Level if level is not Level.CLUSTER)
+
+
+def _runs(count: int) -> str:
+    return "the only run" if count == 1 else f"{count} runs"

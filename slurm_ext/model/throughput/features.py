@@ -1,0 +1,49 @@
+"""What is known of a job when it is submitted, as numbers: the prior's input.
+
+Names are hashed into a fixed number of signed slots (feature hashing): any user, partition or
+program has a place without a dictionary that would have to travel with the model.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from math import log1p
+
+from slurm_ext.core.records import Level
+
+SLOTS = 128
+WIDTH = SLOTS + 1
+NAMES = (*(f"hashed_{slot}" for slot in range(SLOTS)), "log1p_gpus")
+
+_KEYS = (Level.SCRIPT, Level.USER_NAME, Level.KIND)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """The facts themselves, as a submission and a row of history both have them."""
+
+    user: str | None = None
+    partition: str | None = None
+    gpus: int = 0
+    keys: Mapping[Level, int | None]
+
+
+def features(known: Known) -> dict[int, float]:
+    """Slot → value of one job, the others being zero."""
+    values: dict[int, float] = {SLOTS: log1p(max(0, known.gpus))}
+    for word in _words(known):
+        digest = int.from_bytes(blake2b(word.encode("utf-8", "replace"), digest_size=8).digest())
+        slot, sign = digest % SLOTS, 1.0 if digest >> 63 else -1.0
+        values[slot] = values.get(slot, 0.0) + sign
+    return values
+
+
+def _words(known: Known) -> list[str]:
+    words = [
+        f"{level.name}={known.keys[level]}" for level in _KEYS if known.keys.get(level) is not None
+    ]
+    if known.user:
+        words.append(f"user={known.user}")
+    if known.partition:
+        words.append(f"partition={known.partition}")
+    return words

@@ -1,0 +1,239 @@
+"""What a single run teaches about its curve: costs freed of contention, with their doubts."""
+
+from dataclasses import dataclass, replace
+from math import exp, hypot, inf, log, sqrt
+
+from slurm_ext.core.records import LoaderRun
+from slurm_ext.model.throughput.curve import (
+    FREE_S_PER_BYTE,
+    RECEIVE_S,
+    SEND_S,
+    SEND_S_PER_BYTE,
+    SHARPNESS,
+    SLICE_S,
+    Curve,
+    at,
+    contention_s,
+    pass_s,
+    worker_s,
+)
+
+MEASURED_SD = 0.02  # log; what timing itself leaves open within one run
+BUSY_FROM, BUSY_TO = 0.75, 0.95  # share of the cores in use where sharing them starts, is sure
+EFFICIENCY_RANGE = (0.5, 1.2)
+DATA_SHARE = 0.5  # of the bottleneck: from here on the run shows what its loader can supply
+SLACK = 0.8  # workers at work for less of their time had a batch ready whenever one was wanted
+QUEUED_DOUBT = 0.07  # log sd for each log unit of waiting for cores that is taken off a time
+LEAST_LEFT = 0.01  # of a time that something is taken off
+LEAST_CPU_S = 1e-7
+MOST_FILLING = 0.5  # of an epoch: beyond it a run tells too little of the rest
+SHOWN = 0.2  # of a time slice: a run in which less is expected of it shows nothing
+LONGEST = 1.5  # time slices
+MOST_RECEIVE_S = 10 * RECEIVE_S  # longer waits for a batch that is ready are of another kind
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """A positive quantity, known as a normal distribution of its logarithm."""
+
+    log_mean: float
+    log_sd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """The run's inversion; `efficiency` None: the accelerator hid what the loader can do."""
+
+    accel: Belief
+    wall: Belief
+    cpu: Belief
+    efficiency: Belief | None
+    main_cpu_s: float
+    receive_s: float  # for a batch
+    slice_s: float | None  # None: the run did not show how long a busy core is waited for
+
+
+def lesson(run: LoaderRun) -> Lesson:
+    """Invert one run into the parameters of `curve.Curve`."""
+    run = _once_filled(run)
+    main_s = _main_cpu_s(run)
+    sent_s = SEND_S_PER_BYTE * (run.sample_bytes or 0.0) if run.workers else 0.0
+    cpu_s = max(_less(min(run.fetch_cpu_s, run.fetch_wall_s), sent_s), LEAST_CPU_S)
+    wall = _wall_alone(run, cpu_s + sent_s, main_s)
+    wall = Belief(log(_less(exp(wall.log_mean), sent_s)), wall.log_sd)
+    accel = _accel(run)
+    ideal = Curve(
+        accel_samples_per_s=exp(accel.log_mean),
+        fetch_wall_s=exp(wall.log_mean),
+        fetch_cpu_s=cpu_s,
+        main_cpu_s=main_s,
+        receive_s=RECEIVE_S,
+        batch_size=run.batch_size,
+        sample_bytes=run.sample_bytes or 0.0,
+    )
+    received_s = _received_s(run, ideal)
+    return Lesson(
+        accel=accel,
+        wall=wall,
+        cpu=Belief(log(cpu_s), _crowded_sd(run)),
+        efficiency=_efficiency(run, replace(ideal, receive_s=received_s)),
+        main_cpu_s=main_s,
+        receive_s=received_s,
+        slice_s=_slice_s(run, ideal),
+    )
+
+
+def _less(whole_s: float, part_s: float) -> float:
+    """A measured time without a part of it that was measured, or is known, apart."""
+    return max(LEAST_LEFT * whole_s, whole_s - part_s)
+
+
+def _once_filled(run: LoaderRun) -> LoaderRun:
+    """The run without what each pass over the data takes beside its batches."""
+    costs = Curve(
+        accel_samples_per_s=run.accel_samples_per_s,
+        fetch_wall_s=run.fetch_wall_s,  # the contention is in it
+        fetch_cpu_s=0.0,
+        batch_size=run.batch_size,
+    )
+    accelerator = min(1.0, run.samples_per_s / run.accel_samples_per_s) ** SHARPNESS
+    filling = pass_s(costs, run.workers, run.cores, accelerator) * run.samples_per_s
+    share = min(MOST_FILLING, filling / (run.epoch_samples or inf))
+    return replace(run, samples_per_s=run.samples_per_s / (1 - share))
+
+
+def _main_cpu_s(run: LoaderRun) -> float:
+    """Measured, or else: a process that drives a real accelerator keeps a core busy meanwhile."""
+    if run.main_cpu_s is not None:
+        return run.main_cpu_s
+    return RECEIVE_S / run.batch_size if run.emulated else 1 / run.accel_samples_per_s
+
+
+def _accel(run: LoaderRun) -> Belief:
+    """The rate of the step alone: without the wait for a core in it, and without freed batches.
+
+    A real accelerator goes on while the process that drives it waits: somewhere between none and
+    all of that wait was the step's, and a uniform distribution's spread is the doubt.
+    """
+    measured_s = 1 / run.accel_samples_per_s
+    freed_s = FREE_S_PER_BYTE * (run.sample_bytes or 0.0) if run.workers else 0.0
+    step_s = _less(measured_s, freed_s)
+    alone_s = _less(step_s, run.step_queued_s or 0.0)
+    if run.emulated:
+        return Belief(-log(alone_s), hypot(MEASURED_SD, QUEUED_DOUBT * log(step_s / alone_s)))
+    doubt = log(step_s / alone_s) / sqrt(12)
+    return Belief(-log(sqrt(alone_s * step_s)), hypot(MEASURED_SD, doubt))
+
+
+def _received_s(run: LoaderRun, ideal: Curve) -> float:
+    """What receiving one batch took: all of the waiting where the workers had time to spare.
+
+    Among others on its cores, a batch is also waited for because its worker waits for a core, and
+    no kernel tells of that: then it took what it takes anywhere, or less.
+    """
+    if run.workers == 0:
+        return RECEIVE_S
+    waited_s = max(0.0, 1 / run.samples_per_s - 1 / run.accel_samples_per_s) * run.batch_size
+    if run.main_queued_s is None or run.step_queued_s is None:
+        queued_s = contention_s(ideal, run.samples_per_s, run.workers, run.cores)
+    else:
+        queued_s = (run.main_queued_s - run.step_queued_s) * run.batch_size
+    spare = _at_work(run) < SLACK and not _among_others(run, ideal)
+    most_s = MOST_RECEIVE_S if spare else RECEIVE_S
+    return min(max(0.0, waited_s - queued_s), most_s)
+
+
+def _slice_s(run: LoaderRun, ideal: Curve) -> float | None:
+    """How long this machine keeps a woken process waiting for a busy core.
+
+    Seen where the loop had to wait for nothing else; it did not wait longer than it waited. Waiting
+    that is not its own workers' doing says nothing: its next run may have its cores to itself.
+    """
+    expected_s = contention_s(ideal, run.samples_per_s, run.workers, run.cores)
+    if expected_s < SHOWN * SLICE_S or _at_work(run) >= SLACK or _among_others(run, ideal):
+        return None
+    seen_s = max(0.0, 1 / run.samples_per_s - 1 / run.accel_samples_per_s)
+    if run.main_queued_s is not None:
+        seen_s = run.main_queued_s
+    elif seen_s * run.batch_size > expected_s:
+        return None
+    return SLICE_S * min(LONGEST, seen_s * run.batch_size / expected_s)
+
+
+def _among_others(run: LoaderRun, ideal: Curve) -> bool:
+    """Whether the training process waited for cores for longer than its own workers can hold them.
+
+    Without workers it waits for nobody; so what others made it wait must not count for workers.
+    """
+    own_s = contention_s(ideal, run.samples_per_s, run.workers, run.cores)
+    most_s = LONGEST * max(own_s, SHOWN * SLICE_S)
+    return (run.main_queued_s or 0.0) * run.batch_size > most_s
+
+
+def _at_work(run: LoaderRun) -> float:
+    """The share of their time in which the workers were fetching."""
+    return run.samples_per_s * run.fetch_wall_s / run.workers
+
+
+def _wall_alone(run: LoaderRun, cpu_s: float, main_cpu_s: float) -> Belief:
+    """Wall seconds per sample of a worker that shares its core with nobody.
+
+    Where the kernel tells how long it waited for a core, that is taken off.
+    """
+    if run.fetch_queued_s is None:
+        return _guessed_alone(run, cpu_s, main_cpu_s)
+    alone_s = max(_less(run.fetch_wall_s, run.fetch_queued_s), cpu_s)
+    return Belief(log(alone_s), _crowded_sd(run))
+
+
+def _crowded_sd(run: LoaderRun) -> float:
+    """The doubt of a cost whose core was shared: caches were, too."""
+    queued_s = min(run.fetch_queued_s or 0.0, (1 - LEAST_LEFT) * run.fetch_wall_s)
+    return hypot(MEASURED_SD, QUEUED_DOUBT * log(run.fetch_wall_s / (run.fetch_wall_s - queued_s)))
+
+
+def _guessed_alone(run: LoaderRun, cpu_s: float, main_cpu_s: float) -> Belief:
+    """The same where nobody measured the waiting.
+
+    Workers that queue for cores take longer: at saturation w * u / c, however long they also wait
+    for storage. So any CPU share between u over the measured wall, and 1, would fit: the middle is
+    taken, and a uniform distribution's spread is the doubt.
+    """
+    measured = Belief(log(run.fetch_wall_s), MEASURED_SD)
+    if run.workers == 0:
+        return measured
+    busy = run.samples_per_s * (cpu_s + main_cpu_s) / run.cores
+    sharing = min(1.0, max(0.0, (busy - BUSY_FROM) / (BUSY_TO - BUSY_FROM)))
+    least = min(1.0, cpu_s / run.fetch_wall_s)  # CPU share
+    middle = (1 + least) / 2
+    doubt = (1 - least) / sqrt(12) / middle
+    return Belief(
+        measured.log_mean - sharing * log(middle / least), hypot(MEASURED_SD, sharing * doubt)
+    )
+
+
+def _efficiency(run: LoaderRun, ideal: Curve) -> Belief | None:
+    """Measured supply over the ideal one at the run's own shape, where the data was the limit."""
+    if run.workers == 0:
+        return None
+    loop_s = 1 / run.accel_samples_per_s + (
+        (ideal.receive_s + contention_s(ideal, run.samples_per_s, run.workers, run.cores))
+        / run.batch_size
+    )
+    accelerator = min(1.0, (run.samples_per_s * loop_s) ** SHARPNESS)
+    if 1 - accelerator < DATA_SHARE:
+        return None
+    supply = run.samples_per_s * (1 - accelerator) ** (-1 / SHARPNESS)
+    low, high = EFFICIENCY_RANGE
+    share = supply / _ideal_supply(run, ideal)
+    return Belief(log(min(high, max(low, share))), MEASURED_SD / (1 - accelerator))
+
+
+def _ideal_supply(run: LoaderRun, ideal: Curve) -> float:
+    """What workers deliver that do nothing but fetch, as long as each fetch took in this run."""
+    if run.fetch_queued_s is None:
+        return at(ideal, run.workers, run.cores).supply_samples_per_s
+    alone_s = _less(run.fetch_wall_s, run.fetch_queued_s)
+    slowed = run.fetch_wall_s / alone_s
+    by_wall = run.workers / (run.fetch_wall_s + slowed * SEND_S / run.batch_size)
+    return min(by_wall, run.cores / (worker_s(ideal)[1] + ideal.main_cpu_s))

@@ -1,0 +1,1 @@
+"""What a node counts about one running job: cgroups, processes, power and time line."""

@@ -1,0 +1,1 @@
+"""Hardware counters through perf_event and the processor's uncore."""

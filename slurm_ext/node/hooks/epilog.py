@@ -1,0 +1,113 @@
+"""After the job: its last counters, the probe's summaries and its outcome become one record."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from slurm_ext.node.common import job, log, state
+from slurm_ext.node.common.files import unlink_quietly
+from slurm_ext.node.common.spool_layout import Spool, key_of, split_key
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from slurm_ext.node.common.config import Config
+
+_FLUSH_SHARE = 0.3  # of the budget, for the sampler's last words
+
+
+def epilog(config: Config, env: Mapping[str, str]) -> None:
+    """Finish one job; a second call for the same job finds nothing to do.
+
+    Raises OSError and the like: what is on the disk by then lets a later hook finish the job.
+    """
+    start = time.monotonic()
+    deadline = start + config.epilog_budget_s * 0.8
+    if job.opted_out(env):
+        return
+    spool = Spool(config.spool_dir)
+    spool.prepare()
+    key = run_of(spool, job.job_id(env), job.restart_count(env))
+    with_mps = os.path.isdir(os.path.join(spool.root, "mps"))
+    if with_mps:
+        from slurm_ext.node.mps.release import leave, sweep
+
+        leave(config, spool, key)
+    try:
+        if not os.path.exists(spool.state_file(key, "done")):
+            _close(config, spool, key, env, deadline)
+    finally:
+        if with_mps:
+            sweep(config, spool, deadline, wait_s=1.0)
+        from slurm_ext.node.transport.worker import start_shipper
+
+        start_shipper(config, deadline)
+
+
+def run_of(spool: Spool, job_id: int, told: int) -> str:
+    """The run that ends. For a requeued job slurmd already tells the next run's count (22.05).
+
+    A run that starts within a second of its requeue has no prolog: it follows the last one done.
+    """
+    open_runs = _restarts(spool, job_id, "json", told)
+    done = _restarts(spool, job_id, "done", told)
+    next_run = min(told, max(done) + 1) if done else told
+    return key_of(job_id, max(open_runs, default=next_run))
+
+
+def _restarts(spool: Spool, job_id: int, kind: str, most: int) -> list[int]:
+    keys = [split_key(key) for key in spool.keys(kind)]
+    return [restart for number, restart in keys if number == job_id and restart <= most]
+
+
+def _close(config: Config, spool: Spool, key: str, env: Mapping[str, str], deadline: float) -> None:
+    unlink_quietly(spool.state_file(key, "reserve"))  # the room for what is now written
+    state.save(spool, key, "end", end_facts(config, env, split_key(key)[1]), durable=False)
+    with_lock = stop_sampler(spool, key, config.epilog_budget_s * _FLUSH_SHARE)
+    if with_lock is None:
+        log.line(f"{key}: its sampler does not end; left for a later hook")
+        return
+    with with_lock:
+        from slurm_ext.node.record.compose import finish
+
+        finish(config, spool, key, deadline)
+
+
+def end_facts(config: Config, env: Mapping[str, str], restart: int) -> dict[str, object]:
+    """What slurmd tells about the end, and the job's name tag should its state be lost."""
+    return {
+        "identity": job.identity(env, config.cluster, restart),
+        "allocation": job.allocation(env),
+        "head": job.is_head_node(env),
+        "boot_id": state.boot_id(),
+        "status": job.number(env, "SLURM_JOB_EXIT_CODE"),
+        "ended_s": round(time.time(), 3),
+        "uptime_s": state.uptime_s(),
+    }
+
+
+def stop_sampler(spool: Spool, key: str, wait_s: float) -> state.Lock | None:
+    """Ask the job's sampler for a last look, and take its lock over; by force where it hangs."""
+    path = spool.state_file(key, "lock")
+    held = state.lock(path)
+    if held is None:
+        _signal(path, 15)
+        import slurm_ext.node.record.compose  # noqa: F401 - what comes next, while the sampler looks
+
+        held = state.lock(path, wait_s)
+    if held is None:
+        _signal(path, 9)
+        held = state.lock(path, 0.2)
+    return held
+
+
+def _signal(path: str, number: int) -> None:
+    """Send a signal to whoever signed the lock at `path`."""
+    pid = state.holder(path)
+    try:
+        if pid is not None:
+            os.kill(pid, number)
+    except OSError:
+        pass  # it ended by itself meanwhile

@@ -1,0 +1,94 @@
+"""As the job's user, before each task: what the job's processes need to know. Slurm reads stdout.
+
+Runs for the batch script and again for every step with the environment of before, so that each
+line must be right a second time too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from slurm_ext.node.common.files import FOLDER
+from slurm_ext.node.common.job import is_token, job_id, restart_count
+from slurm_ext.node.common.spool_layout import Spool, key_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from slurm_ext.node.common.config import Config
+
+MAX_CURVE = 256  # characters; the longest value that the submission may set
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SITE = os.path.join(_PACKAGE, "probe", "site")
+
+
+def task_prolog(config: Config, env: Mapping[str, str]) -> None:
+    """Print the exports of this task, and note the submission's token in the run folder."""
+    if env.get("DLQUEUE") == "off":
+        return
+    run_dir = Spool(config.spool_dir).run_dir(key_of(job_id(env), restart_count(env)))
+    if not os.path.isdir(run_dir):
+        return
+    lines = [f"export DLQUEUE_RUN_DIR={run_dir}", *_python_path(config, env), *_headroom(config)]
+    lines += _mps(run_dir, env)
+    if not any(ord(char) < 32 for line in lines for char in line):
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        sys.stdout.flush()
+    note_decision(run_dir, env.get("DLQUEUE_DECISION", ""))
+    if env.get("DLQUEUE_LEND") == "1":
+        note(run_dir, "lend", "1")
+    curve = env.get("DLQUEUE_CURVE", "")
+    if config.max_workers and len(curve) <= MAX_CURVE and curve.isprintable() and curve.isascii():
+        note(run_dir, "curve", curve)
+
+
+def _mps(run_dir: str, env: Mapping[str, str]) -> list[str]:
+    """The MPS daemon that the prolog has ready for the job, where it has one."""
+    path = os.path.join(run_dir, "mps")
+    if not os.path.exists(path):
+        return []
+    from slurm_ext.node.mps.task import export_lines
+
+    return export_lines(path, env)
+
+
+def _headroom(config: Config) -> list[str]:
+    """How many workers the probe may start ahead; nothing where nobody would move them."""
+    return [f"export DLQUEUE_MAX_WORKERS={config.max_workers}"] if config.max_workers else []
+
+
+def _python_path(config: Config, env: Mapping[str, str]) -> list[str]:
+    """The probe's folder first on PYTHONPATH; nothing where it is there, or cannot be said."""
+    before = env.get("PYTHONPATH", "")
+    if not config.probe or not os.path.isdir(SITE) or any(ord(char) < 32 for char in before):
+        return []
+    if before.partition(":")[0] == SITE:
+        return []
+    rest = [part for part in before.split(":") if part != SITE] if before else []
+    return [f"export PYTHONPATH={':'.join([SITE, *rest])}"]
+
+
+def note_decision(run_dir: str, token: str) -> None:
+    """Write the token where the epilog looks for it; anything else than a token is left out."""
+    if is_token(token):
+        note(run_dir, "decision", token)
+
+
+def note(run_dir: str, name: str, text: str) -> None:
+    """Write a text into the job's own folder; an empty one is left out."""
+    if not text:
+        return
+    folder = os.open(run_dir, FOLDER)
+    temporary = f".{name}.{os.getpid()}"
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(temporary, flags, 0o600, dir_fd=folder)
+        try:
+            os.write(fd, text.encode())
+        finally:
+            os.close(fd)
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        os.close(folder)

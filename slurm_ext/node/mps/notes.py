@@ -1,0 +1,104 @@
+"""What is read of MPS's logs and told of them: to the job's record, and to its task prolog."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from slurm_ext.node.common import log
+from slurm_ext.node.common.files import read_bounded
+from slurm_ext.node.common.log import printable
+from slurm_ext.node.mps.registry import LOGS, MAX_BYTES, size_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from slurm_ext.node.common.spool_layout import Spool
+    from slurm_ext.node.mps.registry import Place
+
+TOLD = "mps"  # the file in the job's run folder, for its task prolog
+LOG_BYTES = 256 * 1024
+MAX_SAID = 16
+GONE = "MPS: the daemon of GPU {} was gone before the job ended"
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+def log_since(place: Place, mine: dict[str, Any], owner: int) -> str:
+    """What both logs say since a job joined; the user's own files, so bounded and checked."""
+    told = []
+    for name in LOGS:
+        path = os.path.join(place.log(mine.get("number", 0)), name)
+        try:
+            raw = _tail(path, int((mine.get("logs") or {}).get(name, 0)), owner)
+        except (OSError, ValueError):
+            continue
+        told.append(raw.decode("utf-8", "replace"))
+    return "\n".join(told)
+
+
+def _tail(path: str, start: int, owner: int) -> bytes:
+    size = size_of(path)
+    if size <= LOG_BYTES:
+        return read_bounded(path, LOG_BYTES, owner=owner)[start if start <= size else 0 :]
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        found = os.fstat(fd)
+        if found.st_uid != owner:
+            raise ValueError("belongs to somebody else")
+        return os.pread(fd, LOG_BYTES, max(start, size - LOG_BYTES))
+    finally:
+        os.close(fd)
+
+
+def say(spool: Spool, key: str, text: str) -> None:
+    """To the log, and to the job's record."""
+    log.line(f"{key}: {text}")
+    note(spool, key, "said", text)
+
+
+def note(spool: Spool, key: str, kind: str, content: object) -> None:
+    """A line for the job's record, if there is room: `said`, a text, or `given`, its daemon."""
+    try:
+        fd = os.open(spool.state_file(key, "mps"), _APPEND, 0o600)
+        try:
+            os.write(fd, json.dumps({kind: content}).encode() + b"\n")
+        finally:
+            os.close(fd)
+    except OSError as error:
+        log.line(f"{key}: MPS: {error}")
+
+
+def noted(spool: Spool, key: str) -> tuple[dict[str, Any] | None, list[str]]:
+    """The daemon that the job was given, and all texts once; what is torn is left out."""
+    given: dict[str, Any] | None = None
+    said: list[str] = []
+    try:
+        lines = read_bounded(spool.state_file(key, "mps"), MAX_BYTES).splitlines()
+    except (OSError, ValueError):
+        lines = []
+    for line in lines:
+        try:
+            content = json.loads(line)
+        except ValueError:
+            continue
+        given = content.get("given", given)
+        said += [printable(content["said"])] if "said" in content else []
+    return given, list(dict.fromkeys(said))[:MAX_SAID]
+
+
+def tell_job(spool: Spool, key: str, given: dict[str, Any]) -> None:
+    """Put into the job's own folder what its task prolog, the user's, is to read. OSError."""
+    folder = os.open(spool.run_dir(key), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    temporary = f".{TOLD}.{os.getpid()}"
+    try:
+        fd = os.open(temporary, flags, 0o600, dir_fd=folder)
+        try:
+            os.write(fd, json.dumps(given).encode())
+            os.fchmod(fd, 0o644)  # the folder is closed to others
+        finally:
+            os.close(fd)
+        os.rename(temporary, TOLD, src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,138 @@
+"""MPS processes of this machine, from /proc: their environment, not their name, says whose."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from slurm_ext.node.common.files import read_bounded
+from slurm_ext.node.mps.rules import DEVICES, PIPE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_COMM = "nvidia-cuda-mps"  # the kernel keeps 15 characters: control daemon and server alike
+_DAEMON = {b"-d", b"-f", b"-S", b"--static-partitioning"}
+_MAX_BYTES = 256 * 1024
+_TRIES, _MOMENT_S = 5, 0.002
+_EXITING = 0x4  # PF_EXITING, proc(5)
+
+
+class Process:
+    """One control daemon or server; `start` (ticks since boot) and pid together name it for ever.
+
+    `pipe` is None where its environment cannot be read: somebody else's.
+    """
+
+    def __init__(self, pid: int, start: int, uid: int) -> None:
+        self.pid, self.start, self.uid = pid, start, uid
+        self.pipe: str | None = None
+        self.devices: str | None = None
+        self.server = False
+        self.parent = 0
+
+
+def all_of_them() -> list[Process]:
+    """Every MPS process that lives, whoever started it."""
+    pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    found = [_process(pid) for pid in pids if pid != os.getpid() and _called_so(pid)]
+    return [process for process in found if process is not None]
+
+
+def below(root: str, processes: Iterable[Process]) -> list[Process]:
+    """Those whose pipe folder lies under `root`."""
+    return [each for each in processes if each.pipe and each.pipe.startswith(root + "/")]
+
+
+def foreign(root: str, gpu: str, uuid: str | None, processes: Iterable[Process]) -> list[int]:
+    """Pids of control daemons on this GPU (Slurm's index, UUID) that we did not start."""
+    return [
+        each.pid
+        for each in processes
+        if not each.server
+        and not (each.pipe and each.pipe.startswith(root + "/"))
+        and _serves(each.devices, gpu, uuid)
+    ]
+
+
+def family(pipe: str, uid: int, processes: Iterable[Process]) -> list[Process]:
+    """A user's daemon with this pipe folder, and its servers, also without that in their own."""
+    known = [each for each in processes if each.uid == uid]
+    heads = {each.pid for each in known if each.pipe == pipe}
+    return [each for each in known if each.pid in heads or (each.server and each.parent in heads)]
+
+
+def lives(pid: int, start: int) -> bool:
+    """Whether this very process still runs: a pid alone may be another's by now."""
+    stat = _stat(pid)
+    return stat is not None and stat[0] == start
+
+
+def _serves(devices: str | None, gpu: str, uuid: str | None) -> bool:
+    if not devices:
+        return True  # a daemon that was told nothing serves them all
+    named = [each.strip() for each in devices.split(",")]
+    by_uuid = [each for each in named if uuid and each.startswith("GPU-") and uuid.startswith(each)]
+    return gpu in named or bool(by_uuid)
+
+
+def _called_so(pid: int) -> bool:
+    try:
+        return read_bounded(f"/proc/{pid}/comm", 64).startswith(_COMM.encode())
+    except (OSError, ValueError):
+        return False
+
+
+def _process(pid: int) -> Process | None:
+    stat = _stat(pid)
+    try:
+        uid = os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return None
+    if stat is None:
+        return None
+    process = Process(pid, stat[0], uid)
+    process.parent = stat[1]
+    try:
+        argv = read_bounded(f"/proc/{pid}/cmdline", _MAX_BYTES)
+    except (OSError, ValueError):
+        return None
+    process.server = b"nvidia-cuda-mps-server" in argv
+    if not (process.server or _DAEMON & set(argv.split(b"\0"))):
+        return None  # a control program that talks to a daemon
+    environ = _environ(pid)
+    if not environ and _ending(pid):
+        return None
+    values = dict(each.partition("=")[::2] for each in environ.split("\0"))
+    process.pipe, process.devices = values.get(PIPE), values.get(DEVICES)
+    return process
+
+
+def _environ(pid: int) -> str:
+    """Its environment; "" where we may not read it, and of one that is just ending."""
+    for _ in range(_TRIES):
+        try:
+            raw = read_bounded(f"/proc/{pid}/environ", _MAX_BYTES)
+        except (OSError, ValueError):
+            return ""  # somebody else's, or gone
+        if raw or _ending(pid):
+            return os.fsdecode(raw)
+        time.sleep(_MOMENT_S)
+    return ""
+
+
+def _ending(pid: int) -> bool:
+    """Whether it is gone, or is being taken down by the kernel, which begins with its memory."""
+    stat = _stat(pid)
+    return stat is None or bool(stat[2] & _EXITING)
+
+
+def _stat(pid: int) -> tuple[int, int, int] | None:
+    """Start time in ticks, parent and flags; None for one that is gone or a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read(4096).rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in (b"Z", b"X") else (int(fields[19]), int(fields[1]), int(fields[6]))

@@ -1,0 +1,209 @@
+"""Where a node keeps its MPS daemons, by name; one folder for a GPU and a user.
+
+    mps/card.<index>                what nvidia-smi last told of a GPU
+    mps/<gpu>-<uid>.lock            held while a daemon is started or ended
+    mps/<gpu>-<uid>/daemon          which process it is: pid, start time, boot; whose
+    mps/<gpu>-<uid>/jobs/<key>      one file for each job that uses it
+    mps/<gpu>-<uid>/left/<key>      the same, renamed, when the job has ended
+    mps/<gpu>-<uid>/<n>/{pipe,log}  the user's; a daemon that died gets a successor in another <n>
+    state/<key>.mps                 what the job's record is to say of MPS, a JSON line each
+
+The folder with all in it goes when no job is left; the lock stays, for others may wait for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+
+from slurm_ext.node.common import state
+from slurm_ext.node.common.files import read_bounded, remove_tree, unlink_quietly, write_whole
+from slurm_ext.node.common.spool_layout import is_key
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from slurm_ext.node.common.spool_layout import Spool
+
+FOLDER = "mps"
+MAX_BYTES = 64 * 1024
+LOGS = ("control.log", "server.log")
+_NAME = re.compile(r"[0-9A-Za-z]{1,12}-[0-9]{1,10}")
+
+
+class Place:
+    """One GPU and user."""
+
+    def __init__(self, root: str, name: str) -> None:
+        self.folder = os.path.join(root, name)
+        self.lock = f"{self.folder}.lock"
+        self.daemon, self.jobs, self.left = (
+            os.path.join(self.folder, part) for part in ("daemon", "jobs", "left")
+        )
+
+    def pipe(self, number: int) -> str:
+        """CUDA_MPS_PIPE_DIRECTORY of the folder's `number`th daemon."""
+        return os.path.join(self.folder, str(number), "pipe")
+
+    def log(self, number: int) -> str:
+        """Its CUDA_MPS_LOG_DIRECTORY."""
+        return os.path.join(self.folder, str(number), "log")
+
+    def numbers(self) -> list[int]:
+        """Daemons that this folder has seen, the newest last."""
+        return sorted(int(name) for name in names(self.folder) if name.isdecimal())
+
+    def users(self) -> list[str]:
+        """Jobs that use it."""
+        return sorted(filter(is_key, names(self.jobs)))
+
+
+def mps_root(spool: Spool) -> str:
+    """Parent of all the daemons' folders; users may pass through."""
+    return os.path.join(spool.root, FOLDER)
+
+
+def place_of(spool: Spool, gpu: str, uid: int) -> Place:
+    """The folder of a GPU (UUID, else index) and a user; a UUID is cut, for sockets' sake."""
+    short = gpu.replace("GPU-", "", 1).replace("-", "")[:12]
+    return Place(mps_root(spool), f"{short}-{uid}")
+
+
+def places(spool: Spool) -> list[Place]:
+    """Every folder that there is."""
+    root = mps_root(spool)
+    return [Place(root, name) for name in sorted(names(root)) if _NAME.fullmatch(name)]
+
+
+def names(folder: str) -> list[str]:
+    """Entries of a folder; none where it is none."""
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def make(spool: Spool, place: Place) -> None:
+    """The folder and those in it that are root's. Raises OSError."""
+    for path in (mps_root(spool), place.folder):
+        _mkdir(path, 0o711)
+    for path in (place.jobs, place.left):
+        _mkdir(path, 0o700)
+
+
+def make_numbered(place: Place, number: int, uid: int, gid: int) -> None:
+    """Pipe and log folder of a new daemon, the user's alone. Raises OSError."""
+    _mkdir(os.path.join(place.folder, str(number)), 0o711)
+    for path in (place.pipe(number), place.log(number)):
+        _mkdir(path, 0o700)
+        if os.geteuid() == 0:
+            os.chown(path, uid, gid, follow_symlinks=False)
+
+
+def _mkdir(path: str, mode: int) -> None:
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        return
+    os.chmod(path, mode)
+
+
+def remove(spool: Spool, place: Place, deadline: float) -> None:
+    """All but the lock, which the caller holds."""
+    unlink_quietly(place.daemon)  # first: what is left is no daemon's
+    remove_tree(os.path.basename(place.folder), mps_root(spool), deadline)
+
+
+def save_card(spool: Spool, gpu: str, told: list[Any]) -> None:
+    """Remember what nvidia-smi told, for when it does not answer. Raises OSError."""
+    _mkdir(mps_root(spool), 0o711)
+    content = {"told": told, "boot_id": state.boot_id()}
+    write_whole(os.path.join(mps_root(spool), f"card.{gpu}"), json.dumps(content).encode())
+
+
+def load_card(spool: Spool, gpu: str) -> list[Any] | None:
+    """What nvidia-smi told of a GPU in this boot; None where it told nothing yet."""
+    known = _load(os.path.join(mps_root(spool), f"card.{gpu}")) or {}
+    return known.get("told") if known.get("boot_id") == state.boot_id() else None
+
+
+# -- who uses it ------------------------------------------------------------------------------
+
+
+def add(place: Place, key: str, number: int) -> None:
+    """Note that a job uses the folder's `number`th daemon, from its log's end on. OSError."""
+    sizes = {name: size_of(os.path.join(place.log(number), name)) for name in LOGS}
+    known = {"number": number, "joined_s": round(time.time(), 3), "logs": sizes}
+    write_whole(os.path.join(place.jobs, key), json.dumps(known).encode(), durable=False)
+
+
+def reference(place: Place, key: str) -> dict[str, Any]:
+    """What was noted of a job; nothing where that is lost."""
+    return _load(os.path.join(place.jobs, key)) or _load(os.path.join(place.left, key)) or {}
+
+
+def drop(place: Place, key: str) -> None:
+    """The job does not use it any more; remembered for its neighbours' sake."""
+    path = os.path.join(place.jobs, key)
+    try:
+        os.utime(path)  # when it left
+        os.rename(path, os.path.join(place.left, key))
+    except OSError:
+        unlink_quietly(path)  # a full disk: the count matters more than the memory
+
+
+def forget(place: Place, key: str) -> None:
+    """The job never used it."""
+    unlink_quietly(os.path.join(place.jobs, key))
+
+
+def neighbours(place: Place, key: str) -> list[str]:
+    """Ids of the other jobs that used the same daemon while this one did."""
+    mine = reference(place, key)
+    found = set(place.users())
+    for other in names(place.left):
+        if is_key(other) and _changed_s(place, other) > mine.get("joined_s", 0.0):
+            found.add(other)
+    same = {each for each in found if reference(place, each).get("number") == mine.get("number")}
+    return sorted(each.partition(".")[0] for each in same - {key})
+
+
+def _changed_s(place: Place, key: str) -> float:
+    try:
+        return os.stat(os.path.join(place.left, key)).st_mtime
+    except OSError:
+        return 0.0
+
+
+# -- which process it is ----------------------------------------------------------------------
+
+
+def save_daemon(place: Place, known: dict[str, Any]) -> None:
+    """Write which daemon it is, so that any hook of this boot finds it again. Raises OSError."""
+    known = {**known, "boot_id": state.boot_id()}
+    write_whole(place.daemon, json.dumps(known).encode(), durable=False)
+
+
+def load_daemon(place: Place) -> dict[str, Any] | None:
+    """The daemon's facts, written in this boot; None where there are none."""
+    known = _load(place.daemon)
+    return known if known and known.get("boot_id") == state.boot_id() else None
+
+
+def _load(path: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(read_bounded(path, MAX_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def size_of(path: str) -> int:
+    """Bytes of a file that may not be there."""
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0

@@ -1,0 +1,29 @@
+"""As the job's user: what the prolog left for the job's tasks, as export lines for Slurm."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from slurm_ext.node.common.files import read_bounded
+from slurm_ext.node.mps.rules import exports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_BYTES = 64 * 1024
+
+
+def export_lines(path: str, env: Mapping[str, str]) -> list[str]:
+    """Lines for the file at `path`; none where it is damaged or its daemon is not there.
+
+    A CUDA program that is told of an absent daemon runs without one, but so do the limits.
+    """
+    try:
+        given = json.loads(read_bounded(path, MAX_BYTES))
+        if not os.path.exists(os.path.join(given["pipe"], "control")):
+            return []
+        return [f"export {name}={value}" for name, value in exports(given, env)]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return []

@@ -1,0 +1,174 @@
+"""From what is on the disk to one record in `out/`: by the epilog, or by whoever comes after.
+
+The caller holds the job's lock. Each step leaves the job either as it was or one step further, so
+that a crash anywhere ends in exactly one record (see `places`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from slurm_ext.node.common import log, state
+from slurm_ext.node.common.files import remove_tree, sync_folder, unlink_quietly
+from slurm_ext.node.common.spool_layout import record_id, split_key
+from slurm_ext.node.counters.columns import TIMELINE, as_counters
+from slurm_ext.node.record import squeue
+from slurm_ext.node.record.outcome import outcome
+from slurm_ext.node.record.summaries import collect
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from slurm_ext.node.common.config import Config
+    from slurm_ext.node.common.spool_layout import Spool
+
+_FILLED_IN = ("job_name", "array_job_id", "array_task_id")
+_ALLOCATED = ("cpus", "num_nodes", "num_tasks", "cpus_per_task", "mem_bytes", "time_limit_s")
+
+
+def finish(config: Config, spool: Spool, key: str, deadline: float) -> None:
+    """Bring the job to its end: its record in `out/`, nothing else left. Raises OSError.
+
+    `deadline` (monotonic) bounds what may be asked of others; writing is not cut short.
+    """
+    if os.path.exists(spool.state_file(key, "done")):
+        _clear(spool, key, deadline)
+        return
+    record = state.load(spool, key, "record")
+    if record is None:
+        unlink_quietly(spool.state_file(key, "reserve"))
+        record = _compose(config, spool, key, deadline)
+        _write(spool, key, record)
+    _publish(spool, key, record["record_id"])
+    _clear(spool, key, deadline)
+
+
+def _write(spool: Spool, key: str, record: dict[str, Any]) -> None:
+    """The whole record; on a full disk a smaller one, for the totals matter most."""
+    try:
+        state.save(spool, key, "record", record, durable=True)
+    except OSError as error:
+        log.line(f"{key}: {error}; trying without time line")
+        record["timeline"] = None
+        record["probe"]["faults"].append("the node's disk was full: the time line is missing")
+        state.save(spool, key, "record", record, durable=True)
+
+
+def _publish(spool: Spool, key: str, name: str) -> None:
+    """Hand the record over; from the first line on, this job never gets a second one."""
+    done = os.open(spool.state_file(key, "done"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    os.close(done)
+    for kind in ("json", "end"):
+        unlink_quietly(spool.state_file(key, kind))
+    os.rename(spool.state_file(key, "record"), spool.out_file(name))
+    sync_folder(spool.out)  # the rename with it: one disk, one order
+
+
+def _clear(spool: Spool, key: str, deadline: float) -> None:
+    """Remove what is left of a job that has its record; `.done` stays for a while."""
+    if os.path.exists(spool.state_file(key, "record")):  # stopped between `.done` and the rename
+        _publish(spool, key, (state.load(spool, key, "record") or {})["record_id"])
+    for kind in ("json", "end", "reserve", "lock", "mps"):
+        unlink_quietly(spool.state_file(key, kind))
+    if os.path.isdir(spool.run_dir(key)):
+        remove_tree(key, spool.run, deadline)
+
+
+def _compose(config: Config, spool: Spool, key: str, deadline: float) -> dict[str, Any]:
+    known = state.load(spool, key, "json") or {}
+    end = state.load(spool, key, "end")
+    job_id, restart = split_key(key)
+    base = {**(end or {}), **known}
+    identity = base.get("identity") or _nameless(config, job_id, restart)
+    found = collect(spool.run_dir(key), int(identity["uid"] or 0), deadline)
+    mps, mps_said = _mps(spool, key)
+    facts = None
+    if base.get("head", True):
+        facts = squeue.job_facts(config, job_id, wait_s=(deadline - time.monotonic()) / 2)
+    rebooted = base.get("boot_id") not in (None, state.boot_id())
+    return {
+        "v": 1,
+        "kind": "run",
+        "record_id": record_id(config.cluster, job_id, restart, str(identity["node"])),
+        "identity": _filled(identity, facts, _FILLED_IN),
+        "allocation": {
+            **_allocated(base.get("allocation") or {}, facts),
+            "cpu_list": (known.get("place") or {}).get("cpus"),
+            "gpu_uuids": (known.get("place") or {}).get("gpus"),
+        },
+        "times": _times(known, end, facts),
+        "outcome": outcome(end, facts, restart=restart, rebooted=rebooted),
+        "host": base.get("host") or {},
+        "counters": as_counters(
+            (known.get("meter") or {}).get("totals", {}),
+            gpus=bool((base.get("allocation") or {}).get("gpus")),
+        ),
+        "timeline": {
+            "columns": list(TIMELINE),
+            "rows": (known.get("timeline") or {}).get("rows", []),
+        },
+        "corunners": [
+            {
+                "job_id": int(job),
+                "overlap_s": round(overlap_s, 3),
+                "shared": (known.get("shared") or {}).get(job),
+            }
+            for job, overlap_s in (known.get("corunners") or {}).items()
+        ],
+        "decision": found.decision,
+        "mps": mps,
+        "probe": {
+            "summaries": found.summaries,
+            "faults": [*found.faults, *mps_said, *(known.get("faults") or ())],
+        },
+    }
+
+
+def _mps(spool: Spool, key: str) -> tuple[dict[str, Any] | None, list[str]]:
+    """The MPS daemon that the job was given, and what is to be said of it."""
+    if not os.path.exists(spool.state_file(key, "mps")):
+        return None, []
+    from slurm_ext.node.mps.notes import noted
+
+    return noted(spool, key)
+
+
+def _nameless(config: Config, job_id: int, restart: int) -> dict[str, Any]:
+    """All that a key tells, where both state files are torn."""
+    node = os.uname().nodename.partition(".")[0]
+    return {"cluster": config.cluster, "job_id": job_id, "restart": restart, "node": node} | (
+        {"uid": None}
+    )
+
+
+def _allocated(own: Mapping[str, Any], facts: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The controller's word, but for the nodes: of a job that ends it tells those still ending."""
+    nodes = own.get("num_nodes")
+    filled = _filled(own, facts, _ALLOCATED)
+    return filled if nodes is None else {**filled, "num_nodes": nodes}
+
+
+def _filled(
+    own: Mapping[str, Any], facts: Mapping[str, Any] | None, names: tuple[str, ...]
+) -> dict[str, Any]:
+    """`own`, with what the controller knows in its place where it answered."""
+    told = {name: facts[name] for name in names if facts[name] is not None} if facts else {}
+    return {**{name: own.get(name) for name in names}, **own, **told}
+
+
+def _times(
+    known: Mapping[str, Any], end: Mapping[str, Any] | None, facts: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Wall times are told, the elapsed time is measured by a clock that nobody sets."""
+    elapsed_s = known.get("seen_s")
+    if end and known.get("boot_id") == end["boot_id"]:
+        elapsed_s = round(max(0.0, end["uptime_s"] - known["started_uptime_s"]), 3)
+    return {
+        "submit_s": facts["submit_s"] if facts else None,
+        "start_s": known.get("started_s"),
+        "end_s": end["ended_s"] if end else None,
+        "elapsed_s": elapsed_s,
+    }

@@ -1,0 +1,188 @@
+"""Reads a job's counters while it lives, because they are gone when its epilog runs.
+
+Ends when the epilog says so (SIGTERM), when the job has been gone for long without one (then it
+writes the record itself), when the kill file appears, or when its state is taken away. Its cost is
+bounded: one hundredth of a core, and a slower pace for a longer job.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+try:
+    # Without enumerations, whose import takes as long as all the rest: the epilog waits for us.
+    import _signal as signal  # type: ignore[import-not-found]  # typeshed leaves it out
+except ImportError:
+    import signal
+
+from slurm_ext.node.common import log, state
+from slurm_ext.node.common.spool_layout import Spool, split_key
+from slurm_ext.node.counters.corunners import Neighbours
+from slurm_ext.node.counters.meter import Meter
+from slurm_ext.node.counters.timeline import Timeline
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from slurm_ext.node.common.config import Config
+    from slurm_ext.node.counters.contention import Contention
+
+NAME = "dlqueue-sampler"  # as ps and top show it
+COST_SHARE = 0.01  # of a core, over the job's life
+GRANT_S = 0.1  # CPU time on top, so that a short job is seen closely
+SLOWEST_S = 30.0
+FASTEST_S = 0.1
+FLUSH_S = (1.0, 10.0)
+GRACE_S = 600.0
+LONGEST_UNANSWERED = 4
+
+
+def sample_job(config: Config, key: str, grace_s: float = GRACE_S) -> None:
+    """Sample the job `key` until it ends; does nothing where another sampler already does."""
+    spool = Spool(config.spool_dir)
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+    held = state.lock(spool.state_file(key, "lock"))
+    if held is None:
+        return
+    with held:
+        held.sign()
+        known = state.load(spool, key, "json")
+        if known is not None and not os.path.exists(spool.state_file(key, "end")):
+            _Sampler(config, spool, key, known, held).run(grace_s)
+
+
+class _Sampler:
+    def __init__(
+        self, config: Config, spool: Spool, key: str, known: dict[str, Any], held: state.Lock
+    ) -> None:
+        self.config, self.spool, self.key, self.known = config, spool, key, known
+        self.held = held
+        gpus = (known.get("allocation") or {}).get("gpus") or ()
+        self.meter = Meter(known["identity"], known.get("meter") or {}, gpus=gpus)
+        kept = known.get("timeline") or {}
+        self.timeline = Timeline(kept.get("rows", ()), kept.get("stride", 1))
+        self.contention = self._contention()
+        self.boot_id = state.boot_id()
+        self.flushed_s = self.alive_s = state.uptime_s()
+        self.neighbours = Neighbours(spool, key, known, self.alive_s)
+        self.unanswered = 0
+        self.probe_said: list[str] = []
+
+    def run(self, grace_s: float) -> None:
+        """Sample, flush and wait, until there is a reason to end."""
+        wait_s, spent_s = 0.0, time.process_time()
+        while not self._told_to_end(wait_s):
+            if not self._may_go_on():
+                return
+            self._sample()
+            wait_s = self._pause(time.process_time() - spent_s + self.meter.hardware.cpu_s)
+            if state.uptime_s() - self.alive_s > grace_s and not self._lives_on(grace_s):
+                self._finish()
+                return
+        self._sample(last=True)
+        self.meter.hardware.close()
+
+    def _told_to_end(self, wait_s: float) -> bool:
+        return signal.sigtimedwait((signal.SIGTERM, signal.SIGINT), wait_s) is not None
+
+    def _may_go_on(self) -> bool:
+        """Not by the state alone: a last flush may have put it back into a folder that went."""
+        mine = self.held.stands() and os.path.exists(self.spool.state_file(self.key, "json"))
+        return mine and not os.path.exists(self.config.kill_file)
+
+    def _sample(self, *, last: bool = False) -> None:
+        now = state.uptime_s()
+        if self.meter.sample(last=last):
+            self.alive_s = now
+        self.neighbours.meet(now)
+        if self.contention:
+            self._probe(self.contention, now)
+        self.timeline.add(self._row(now))
+        due_s = min(FLUSH_S[1], max(FLUSH_S[0], self._elapsed_s(now) / 20))
+        if last or now - self.flushed_s >= due_s or len(self.timeline.rows) == 1:
+            self.flushed_s = now
+            self._flush(now)
+
+    def _row(self, now: float) -> list[float | None]:
+        read = self.meter.totals.get("io_read")
+        cpu_s = self.meter.cpu_s()
+        return [
+            round(self._elapsed_s(now), 3),
+            None if cpu_s is None else round(cpu_s, 3),
+            self.meter.mem_now,
+            read[1] if read else None,
+        ]
+
+    def _flush(self, now: float) -> None:
+        """Put everything known on the disk, where whoever finishes the job finds it."""
+        if not self.held.stands():
+            return
+        self.known["place"] = self._place()
+        self.neighbours.compare(self.known["place"])
+        self.known["shared"] = self.neighbours.shared
+        self.known["faults"] = [*self.meter.hardware.faults(), *self.probe_said]
+        self.known["meter"] = self.meter.kept()
+        self.known["timeline"] = {"rows": self.timeline.rows, "stride": self.timeline.stride}
+        self.known["corunners"] = self.neighbours.overlap_s
+        self.known["seen_s"] = round(self._elapsed_s(now), 3)
+        try:
+            state.save(self.spool, self.key, "json", self.known, durable=False)
+        except OSError as error:
+            log.line(f"sampler {self.key}: {error}")
+
+    def _contention(self) -> Contention | None:
+        """The probe that a site asked for; its first look is before the job's processes are."""
+        if self.config.contention_probe == "off":
+            return None
+        from slurm_ext.node.counters.contention import Contention
+
+        return Contention(self.config.contention_probe)
+
+    def _probe(self, probe: Contention, now: float) -> None:
+        try:
+            if not self.meter.processes.members:
+                probe.before()
+                return
+            mine = self.meter.look_around()["cpus"]
+            self.meter.hardware.hold(True)
+            look = self.meter.hardware.progress
+            probe.step(self._elapsed_s(now), mine, self.neighbours.cpus(), look)
+            self.meter.hardware.hold(False)
+        # Whatever it was: the probe is given up, the record is not.
+        except Exception as error:
+            self.contention, probe.why = None, f"{type(error).__name__}: {error}"
+        self.meter.totals.update(probe.totals())
+        self.probe_said = [f"contention probe: {probe.why}"] if probe.why else []
+
+    def _place(self) -> dict[str, Any]:
+        """Where the job may run, for itself and for its neighbours' samplers."""
+        names = (self.known.get("allocation") or {}).get("gpus") or []
+        return {**self.meter.look_around(), "gpu_names": names}
+
+    def _pause(self, cost_s: float) -> float:
+        elapsed_s = self._elapsed_s(state.uptime_s())
+        early_s = min(self.config.sample_s, max(FASTEST_S, elapsed_s / 10))
+        earned_s = (cost_s - GRANT_S) / COST_SHARE - elapsed_s
+        return max(early_s, earned_s, min(elapsed_s / 240, SLOWEST_S))
+
+    def _elapsed_s(self, now: float) -> float:
+        return max(0.0, now - float(self.known["started_uptime_s"]))
+
+    def _lives_on(self, grace_s: float) -> bool:
+        """Whether to stay with a job without processes: an allocation may wait for its user."""
+        from slurm_ext.node.record.squeue import RUNNING, job_facts
+
+        facts = job_facts(self.config, split_key(self.key)[0], wait_s=5.0)
+        self.unanswered = 0 if facts else self.unanswered + 1
+        running = facts["state"] in RUNNING if facts else self.unanswered < LONGEST_UNANSWERED
+        if running:
+            self.alive_s = state.uptime_s() + grace_s * self.unanswered
+        return bool(running)
+
+    def _finish(self) -> None:
+        from slurm_ext.node.record.compose import finish
+
+        self._flush(state.uptime_s())
+        finish(self.config, self.spool, self.key, time.monotonic() + 30.0)

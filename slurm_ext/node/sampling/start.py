@@ -1,0 +1,25 @@
+"""Start a job's sampler as a process that outlives the hook."""
+
+from __future__ import annotations
+
+import time
+
+from slurm_ext.node.common import log
+from slurm_ext.node.common.daemonize import leave_behind
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from slurm_ext.node.common.config import Config
+
+
+def start_sampler(config: Config, key: str, deadline: float) -> None:
+    """Leave a sampler behind; where one already works on this job, the new one ends at once."""
+
+    def work() -> None:
+        from slurm_ext.node.sampling.sampler import sample_job
+
+        sample_job(config, key)
+
+    left_s = max(0.05, deadline - time.monotonic())
+    if leave_behind("dlqueue-sampler", work, left_s) is None:
+        log.line(f"{key}: the sampler did not report within {left_s:.1f} s")

@@ -1,0 +1,1 @@
+"""How a node's cores and storage bandwidth are divided among its jobs. Pure."""

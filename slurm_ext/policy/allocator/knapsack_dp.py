@@ -1,0 +1,88 @@
+"""The exact dynamic programme: one offer for each tenant, within the units, of the highest value.
+
+Measured curves are not concave (a training may gain nothing from the next core and much from the
+one after), so that handing out units one by one to whoever gains most can be trapped. This looks
+at every division, in tenants x units x offers steps.
+
+Value of an offer, in descending order of importance:
+1. its rate, up to that of the cheapest offer with ENOUGH of the job's maximum, over the rate at
+   its proportional share;
+2. what it gives beyond that (LUXURY): a plateau is climbed with units that nobody else needs;
+3. being what the job has already (STAY): of equal divisions the one with fewest changes;
+4. nearness to its share (NEAR): units that speed up nobody stay with, or go back to, their owners.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slurm_ext.policy.allocator.max_min_share import limited
+from slurm_ext.policy.allocator.operating_points import Offer
+
+ENOUGH = 0.98
+LUXURY = 1e-3
+STAY = 1e-7  # well above the rounding of sums of values, well below any gain that matters
+NEAR = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One tenant's possibilities."""
+
+    options: tuple[Offer, ...]  # never empty
+    level: float  # bytes/s of storage that it can have at most
+    enough_samples_per_s: float  # beyond it is luxury
+    share_samples_per_s: float
+    share_units: int
+    now: Offer | None
+    weight: float
+
+
+def divide(choices: Sequence[Choice], units: int) -> list[Offer]:
+    """The offers of the most valuable division; the cheapest options must fit together."""
+    import numpy as np
+
+    best = np.zeros(units + 1)  # value of the tenants so far, within at most so many units
+    picks = []
+    for choice in choices:
+        total = np.full(units + 1, -np.inf)
+        pick = np.zeros(units + 1, dtype=np.int32)
+        for number, offer in enumerate(choice.options):
+            if offer.units > units:
+                continue
+            here = best[: units + 1 - offer.units] + value(choice, offer, units)
+            better = here > total[offer.units :]
+            total[offer.units :][better] = here[better]
+            pick[offer.units :][better] = number
+        best = total
+        picks.append(pick.tolist())
+    return _retrace(choices, picks, units)
+
+
+def _retrace(choices: Sequence[Choice], picks: Sequence[Sequence[int]], units: int) -> list[Offer]:
+    chosen = []
+    for choice, pick in zip(reversed(choices), reversed(picks), strict=True):
+        offer = choice.options[pick[units]]
+        units -= offer.units
+        chosen.append(offer)
+    return chosen[::-1]
+
+
+def value(choice: Choice, offer: Offer, units: int) -> float:
+    """What the offer is worth, as this file's docstring says."""
+    rate = limited(offer, choice.level).samples_per_s
+    needed = min(rate, choice.enough_samples_per_s)
+    worth = needed + LUXURY * (rate - needed)
+    stays = choice.now is not None and same(choice.now, offer)
+    away = abs(offer.units - choice.share_units) / units
+    return choice.weight * worth / choice.share_samples_per_s + STAY * stays - NEAR * away
+
+
+def enough(rates: Sequence[float]) -> float:
+    """Of rates in ascending order of units: the first that reaches ENOUGH of the highest."""
+    most = max(rates)
+    return next(rate for rate in rates if rate >= ENOUGH * most)
+
+
+def same(now: Offer, wanted: Offer) -> bool:
+    """Whether nothing has to be changed on the node from what a job has to what it should have."""
+    return now.units == wanted.units and wanted.workers in {None, now.workers}

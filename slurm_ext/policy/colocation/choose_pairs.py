@@ -1,0 +1,228 @@
+"""Which jobs may share a node or a GPU, and which of them should. Pure.
+
+Total throughput almost always rises with sharing, so that the floor is the test: a job shares only
+where the lower bound of its foretold speed, beside all that it would be together with, is at least
+its floor, and the same holds for every one of them. Then memory has to fit, the jobs are of one
+user (unless the site says otherwise), everybody has agreed, and the same jobs were not found below
+the floor together lately (sharing_apart.py). What passes has a weight: the seconds of work that the
+place is free earlier than if they ran one after another, reckoned at the lower bounds. Lucid and
+Gavel weigh pairs by rates alone; remaining times tell in addition that a long job gains little
+beside a short one. A matching of maximum weight (matching.py) takes the best set of pairs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations, product
+from math import isfinite
+
+from slurm_ext.core.gpu_sharing import Speed
+from slurm_ext.policy.colocation.matching import Edge, best_matching
+from slurm_ext.policy.colocation.pair_weight import typical, weight_of
+from slurm_ext.policy.colocation.terms import (
+    Candidate,
+    Foretells,
+    Pair,
+    SharingRules,
+    Verdict,
+    check,
+)
+from slurm_ext.policy.colocation.why_apart import (
+    below,
+    lacking,
+    meets,
+    unwilling,
+    went_badly,
+    why_apart,
+)
+
+NO_TIME = "there was no time to foretell it beside all that it may meet"
+EARLIER = 1e-3  # of a pair's weight: what one place in the queue counts for
+Fits = Callable[[Sequence[Candidate], str | None], bool]
+
+__all__ = [
+    "Candidate",
+    "Foretells",
+    "Once",
+    "Pair",
+    "SharingRules",
+    "Verdict",
+    "fit_to_share",
+    "pairs",
+]
+
+
+def pairs(
+    candidates: Sequence[Candidate],
+    running: Sequence[Candidate],
+    slowdowns: Foretells,
+    *,
+    rules: SharingRules,
+    fits: Fits | None = None,
+) -> tuple[Pair, ...]:
+    """Who of the waiting should share with whom, waiting or running; best first.
+
+    The order of the arguments does not matter: the queue's is `rank`. A waiting job is in one
+    pair at most, and a place takes one more job at most. Jobs beyond the window are matched
+    among themselves, 32 at a time. `fits`: whether these newcomers have room at that place, or
+    (None) at some other. Raises InputError where a job is described wrongly.
+    """
+    check(candidates, running, rules)
+    waiting = sorted(candidates, key=lambda one: (one.rank, one.job))
+    groups = _groups(running)
+    typical_s = typical((*waiting, *running))
+    weighing = _Weighing(Once(slowdowns), rules, typical_s, fits or _anywhere)
+    found: list[Pair] = []
+    for first in range(0, len(waiting), rules.window):
+        window = waiting[first : first + rules.window]
+        made = _matched(_possible(window, groups, weighing), window)
+        taken = {pair.place for pair in made}
+        groups = [group for group in groups if group[0].place not in taken]
+        found += made
+    return tuple(sorted(found, key=lambda pair: (-pair.weight, pair.jobs)))
+
+
+def fit_to_share(
+    candidate: Candidate,
+    others: Sequence[Candidate],
+    slowdowns: Foretells,
+    rules: SharingRules,
+    *,
+    in_time: Callable[[], bool] = lambda: True,
+) -> Verdict:
+    """Whether this job may share with any of `others`, whichever it meets: nobody chooses for it.
+
+    Those that it must not meet at all (other users, no consent) do not count. Where nobody is
+    left, its own twin is asked for, which is the likeliest: a sweep. InputError as `pairs`.
+    `in_time` is asked before each: once it is false, those that are left are not looked at, and
+    the job does not share.
+    """
+    check([candidate], [], rules)
+    alone = unwilling(candidate, rules)
+    if alone is not None:
+        return Verdict(share=False, worst=None, beside=None, reason=alone)
+    met = [one for one in others if one.job != candidate.job and meets(candidate, one, rules)]
+    once = Once(slowdowns)
+    worst: Verdict | None = None
+    for other in met or [candidate]:
+        if not in_time():
+            return Verdict(share=False, worst=None, beside=None, reason=NO_TIME)
+        verdict = _beside(candidate, other, once, rules)
+        if not verdict.share:
+            return verdict
+        if worst is None or (verdict.worst or 0.0) < (worst.worst or 0.0):
+            worst = verdict
+    return worst or Verdict(share=False, worst=None, beside=None, reason="nobody to share with")
+
+
+def why_not(
+    one: Candidate, here: Sequence[Candidate], slowdowns: Foretells, rules: SharingRules
+) -> str | None:
+    """What keeps a job from joining those that run together, in one clause; None: nothing."""
+    together = [one, *here]
+    return why_apart(together, Once(slowdowns).speeds(together), rules)
+
+
+def _anywhere(_newcomers: Sequence[Candidate], _place: str | None) -> bool:
+    return True
+
+
+def _beside(one: Candidate, other: Candidate, once: "Once", rules: SharingRules) -> Verdict:
+    """The verdict on this job and one other; the other may be its own twin."""
+    mine, theirs = once.speed(one, [other]), once.speed(other, [one])
+    if other.job == one.job:
+        why = went_badly([one, other], rules) or lacking([one, other], rules)
+        why = why or below([one], {one.job: mine}, rules)
+    else:
+        why = why_apart([one, other], {one.job: mine, other.job: theirs}, rules)
+    reason = why or f"at least {mine.low:.0%} of its speed alone, {mine.evidence.value}"
+    low = mine.low if isfinite(mine.low) else None
+    return Verdict(share=why is None, worst=low, beside=other.solo.key, reason=reason)
+
+
+def _matched(possible: Mapping[Edge, Pair], window: Sequence[Candidate]) -> list[Pair]:
+    """The best pairs; among equals those of whoever came first."""
+    late = {one.job: 1 - EARLIER * at for at, one in enumerate(window)}
+    weights = {
+        (a, b): pair.weight * late.get(a, 1.0) * late.get(b, 1.0)
+        for (a, b), pair in possible.items()
+    }
+    return [possible[edge] for edge in best_matching(weights)]
+
+
+def _possible(
+    window: Sequence[Candidate], groups: Sequence[Sequence[Candidate]], weighing: "_Weighing"
+) -> dict[Edge, Pair]:
+    """Every pair that is allowed and saves time; jobs that run together are one end."""
+    ends = [[one] for one in window]
+    twos = [*combinations(ends, 2), *product(ends, groups)]
+    tried = (((a[0].job, b[0].job), weighing.pair(a, b)) for a, b in twos)
+    return {edge: pair for edge, pair in tried if pair is not None}
+
+
+class _Weighing:
+    """What one pair is worth."""
+
+    def __init__(self, once: "Once", rules: SharingRules, typical_s: float, fits: Fits) -> None:
+        self._once, self._rules, self._typical_s, self._fits = once, rules, typical_s, fits
+
+    def pair(self, a: Sequence[Candidate], b: Sequence[Candidate]) -> Pair | None:
+        """A newcomer and another, or those that run together; None: not allowed, or no gain."""
+        place = b[0].place
+        together = sorted((*a, *b), key=lambda one: one.job)
+        if len(together) > self._rules.most_together:
+            return None
+        if not self._fits(a if place else together, place):
+            return None
+        speeds = self._once.speeds(together)
+        if why_apart(together, speeds, self._rules) is not None:
+            return None
+        weight = weight_of(a, b, speeds, self._typical_s)
+        if not weight > 0:
+            return None
+        return Pair(
+            jobs=tuple(one.job for one in together),
+            speeds=speeds,
+            weight=weight,
+            place=place,
+            reason=_reason(speeds, weight),
+        )
+
+
+def _reason(speeds: Mapping[str, Speed], weight: float) -> str:
+    told = ", ".join(f"{job} at least {speed.low:.0%}" for job, speed in sorted(speeds.items()))
+    return f"{told} of their speed alone; {weight:.0f} s earlier than one after the other"
+
+
+def _groups(running: Sequence[Candidate]) -> list[list[Candidate]]:
+    """Jobs that run, by place."""
+    places: dict[str, list[Candidate]] = {}
+    for one in sorted(running, key=lambda one: one.job):
+        places.setdefault(one.place or "", []).append(one)
+    return [places[place] for place in sorted(places)]
+
+
+class Once:
+    """Asks for each speed once: many jobs of a queue are the same job again."""
+
+    def __init__(self, slowdowns: Foretells) -> None:
+        self._slowdowns = slowdowns
+        self._known: dict[tuple[str, str, tuple[str, ...]], Speed] = {}
+
+    def speeds(self, together: Sequence[Candidate]) -> dict[str, Speed]:
+        """Each one's, beside all the others."""
+        return {
+            one.job: self.speed(one, [other for other in together if other is not one])
+            for one in together
+        }
+
+    def speed(self, one: Candidate, beside: Sequence[Candidate]) -> Speed:
+        """Its speed beside all of them."""
+        asked = (one.device, _name(one), tuple(sorted(map(_name, beside))))
+        if asked not in self._known:
+            solos = [other.solo for other in beside]
+            self._known[asked] = self._slowdowns.speed(one.solo, solos, one.device)
+        return self._known[asked]
+
+
+def _name(one: Candidate) -> str:
+    """What is the same for the next run of the job; a job without a key is only itself."""
+    return one.solo.key or f"job {one.job}"

@@ -1,0 +1,59 @@
+"""Which waiting job starts next, and where, so that good companions meet on a node. Pure.
+
+Jobs of a node run on cores of their own; what they share is its caches, memory and storage. Slurm
+starts the first that fits. Here whoever passes the floor (sharing.py) beside those that run starts
+there, matched for the most time saved; a pair that waits takes an idle node; who fits nobody has
+an idle node for itself. No place that some good companion could use now is kept for a better one,
+and whoever has waited long enough starts as Slurm pleases. So does everybody for whom nothing is at
+stake (steering_stake.py). Who comes next is free before its slot is (steering_ahead.py), so that
+Slurm starts it at once; the rest waits for the next round.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from slurm_ext.policy.colocation.candidates import at_stake
+from slurm_ext.policy.colocation.choose_pairs import Candidate, Foretells, SharingRules
+from slurm_ext.policy.colocation.lookahead import foreseen
+from slurm_ext.policy.colocation.placement_round import Place, Round, Step
+
+__all__ = ["Place", "Step", "rooms", "steer"]
+
+
+def steer(
+    waiting: Sequence[Candidate],
+    running: Sequence[Candidate],
+    places: Sequence[Place],
+    slowdowns: Foretells,
+    *,
+    rules: SharingRules,
+    overdue: AbstractSet[str] = frozenset(),
+    coming: AbstractSet[str] = frozenset(),
+    bound: Mapping[str, str] | None = None,
+) -> tuple[Step, ...]:
+    """One step for each waiting job, in the queue's order; raises InputError as `pairs`.
+
+    `coming`: those of `running` that were told to start and do not run yet. `bound`: waiting jobs
+    that are free already to start at a place: where it has room, Slurm is about to start them.
+    """
+    round_ = Round(waiting, running, places, slowdowns, rules)
+    stake = at_stake(round_.waiting, running, slowdowns, rules)
+    for one in round_.waiting:
+        if one.job in overdue:
+            round_.release(one.job, "has waited long enough", start=True)
+        elif one.job not in stake:
+            round_.release(one.job, "nothing speaks against it", start=False)
+    round_.begin_bound(bound or {})
+    round_.begin_all()
+    foreseen(round_, coming)
+    round_.keep_waiting()
+    return tuple(round_.steps[one.job] for one in round_.waiting)
+
+
+def rooms(cpus: Mapping[str, int], used: Iterable[tuple[str, int]]) -> list[Place]:
+    """Places by what each node has and what jobs (node, CPUs) use."""
+    free = dict(cpus)
+    for node, count in used:
+        if node in free:
+            free[node] -= count
+    return [Place(name=name, free_cpus=max(0, count)) for name, count in sorted(free.items())]

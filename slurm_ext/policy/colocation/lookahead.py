@@ -1,0 +1,67 @@
+"""Who comes next on a node, before its slot is free. Pure.
+
+Between the end of one job and the start of the next lie, for whoever only reacts, a look at the
+queue and Slurm's next second. So the policy is asked what it would do if on every node the job that
+is expected to end first had ended. Whoever would start then may start from now on, on that node, if
+it is a good companion whoever ends first. Who is not, waits for what really happens.
+"""
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from slurm_ext.policy.colocation.choose_pairs import Candidate
+from slurm_ext.policy.colocation.placement_round import Place, Round, Step
+
+
+def foreseen(round_: Round, coming: AbstractSet[str]) -> None:
+    """Gives a step to those that come next. Nobody comes next where somebody is about to start."""
+    first = _first_to_end(round_, coming)
+    left = round_.left()
+    if not first or not left:
+        return
+    later = _later(round_, left, first)
+    for one in later.begun:
+        fellows = [o for o in later.begun if o.place == one.place and o is not one]
+        if _surely_well(round_, one, fellows):
+            round_.steps[one.job] = _next(later.steps[one.job])
+
+
+def _first_to_end(round_: Round, coming: AbstractSet[str]) -> dict[str, Candidate]:
+    """By node; an unknown time left is the longest."""
+    new = {one.job for one in round_.begun} | coming
+    unsettled = {one.place for one in round_.running if one.job in new}
+    first: dict[str, Candidate] = {}
+    for one in sorted(round_.running, key=_end):
+        if one.place in round_.free and one.place not in unsettled:
+            first.setdefault(one.place, one)
+    return first
+
+
+def _later(round_: Round, left: Sequence[Candidate], first: dict[str, Candidate]) -> Round:
+    """The round that will be when these have ended."""
+    gone = {one.job for one in first.values()}
+    here = [one for one in round_.running if one.place in first and one.job not in gone]
+    places = [
+        Place(name=name, free_cpus=round_.free[name] + one.cpus) for name, one in first.items()
+    ]
+    later = Round(left, here, places, round_.slowdowns, round_.rules)
+    later.begin_all()
+    return later
+
+
+def _surely_well(round_: Round, one: Candidate, fellows: Sequence[Candidate]) -> bool:
+    """Whether it goes well with all who may be there when Slurm finds room for it."""
+    here = [other for other in round_.running if other.place == one.place]
+    remain = [[other for other in here if other is not gone] for gone in here]
+    if round_.free[one.place or ""] >= one.cpus:
+        remain.append(here)  # Slurm would start it at once
+    return not any(round_.in_the_way(one, [*those, *fellows]) for those in remain)
+
+
+def _next(step: Step) -> Step:
+    return replace(step, start=False, room=False, reason=f"next there: {step.reason}")
+
+
+def _end(one: Candidate) -> tuple[bool, float, str]:
+    return one.remaining_s is None, one.remaining_s or 0.0, one.job

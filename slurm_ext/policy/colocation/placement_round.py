@@ -1,0 +1,149 @@
+"""One round of steering: who starts now, on what nodes have room for. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from slurm_ext.policy.colocation.choose_pairs import (
+    Candidate,
+    Foretells,
+    Pair,
+    SharingRules,
+    pairs,
+    why_not,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One node with what nobody uses of it."""
+
+    name: str
+    free_cpus: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What becomes of one waiting job now."""
+
+    job: str
+    start: bool  # there is room for it
+    place: str | None  # where; None: anywhere
+    reason: str
+    pair: Pair | None = None  # why there
+    room: bool = True  # some node has room for it: it is we who keep it waiting
+    free: bool = False  # not put off: Slurm may start it, there, as soon as there is room
+
+
+class Round:
+    """Takes the waiting in the queue's order; fills `steps`."""
+
+    def __init__(
+        self,
+        waiting: Sequence[Candidate],
+        running: Sequence[Candidate],
+        places: Sequence[Place],
+        slowdowns: Foretells,
+        rules: SharingRules,
+    ) -> None:
+        self.waiting = sorted(waiting, key=lambda one: (one.rank, one.job))
+        self.running, self.slowdowns, self.rules = list(running), slowdowns, rules
+        self.free = {place.name: place.free_cpus for place in sorted(places, key=_name)}
+        self.steps: dict[str, Step] = {}
+        self.begun: list[Candidate] = []  # in this round
+
+    def release(self, job: str, reason: str, *, start: bool) -> None:
+        """It starts wherever Slurm pleases."""
+        step = Step(job=job, start=start, place=None, reason=reason, free=True)
+        self.steps[job] = step
+
+    def begin_bound(self, bound: Mapping[str, str]) -> None:
+        """Those that Slurm is about to start, where they still are good companions."""
+        for one in self.left():
+            place = bound.get(one.job)
+            if place is not None and self.free.get(place, 0) >= one.cpus:
+                here = [other for other in self.running if other.place == place]
+                if not self.in_the_way(one, here):
+                    self._begin(one, place, "its turn has come", None)
+
+    def in_the_way(self, one: Candidate, here: Sequence[Candidate]) -> str | None:
+        """What keeps it from joining them; None: nothing."""
+        return why_not(one, here, self.slowdowns, self.rules) if here else None
+
+    def begin_all(self) -> None:
+        """Whoever can start well now."""
+        made = self.matched(self.left())
+        self.join(made)
+        self.settle(made)
+        self.join(self.matched(self.left(), newcomers_only=True))
+
+    def left(self) -> list[Candidate]:
+        """Those without a step."""
+        return [one for one in self.waiting if one.job not in self.steps]
+
+    def matched(
+        self, waiting: Sequence[Candidate], *, newcomers_only: bool = False
+    ) -> tuple[Pair, ...]:
+        """Pairs for places with room; `newcomers_only`: only with jobs that run."""
+        open_now = [one for one in self.running if self.free.get(one.place or "", 0) > 0]
+
+        def fits(newcomers: Sequence[Candidate], place: str | None) -> bool:
+            if place is None:
+                return not newcomers_only
+            return sum(one.cpus for one in newcomers) <= self.free.get(place, 0)
+
+        return pairs(waiting, open_now, self.slowdowns, rules=self.rules, fits=fits)
+
+    def join(self, made: Iterable[Pair]) -> None:
+        """Newcomers start beside those that run."""
+        by_job = {one.job: one for one in self.left()}
+        for pair in made:
+            if pair.place is not None:
+                for job in set(pair.jobs) & set(by_job):
+                    self._begin(by_job[job], pair.place, pair.reason, pair)
+
+    def settle(self, made: Iterable[Pair]) -> None:
+        """Pairs that wait, and whoever fits nobody, take idle nodes in the queue's order."""
+        partner = {job: pair for pair in made if pair.place is None for job in pair.jobs}
+        by_job = {one.job: one for one in self.left()}
+        for one in self.left():
+            if one.job in self.steps:
+                continue
+            pair = partner.get(one.job)
+            together = [by_job[job] for job in pair.jobs] if pair else [one]
+            place = self._idle(sum(each.cpus for each in together))
+            if place is not None:
+                for each in together:
+                    why = pair.reason if pair else "a node to itself"
+                    self._begin(each, place, why, pair)
+
+    def keep_waiting(self) -> None:
+        """The rest, with what is in its way."""
+        for one in self.left():
+            room = any(free >= one.cpus for free in self.free.values())
+            why = self._why(one) if room else "no node has room"
+            step = Step(job=one.job, start=False, place=None, reason=why, room=room)
+            self.steps[one.job] = step
+
+    def _begin(self, one: Candidate, place: str, reason: str, pair: Pair | None) -> None:
+        self.steps[one.job] = Step(
+            job=one.job, start=True, place=place, reason=reason, pair=pair, free=True
+        )
+        self.free[place] -= one.cpus
+        self.begun.append(replace(one, place=place))
+        self.running.append(self.begun[-1])
+
+    def _idle(self, cpus: int) -> str | None:
+        """A node where none of those that share runs, with room."""
+        taken = {one.place for one in self.running}
+        return next((n for n, free in self.free.items() if n not in taken and free >= cpus), None)
+
+    def _why(self, one: Candidate) -> str:
+        for place, free in self.free.items():
+            here = [other for other in self.running if other.place == place]
+            if free >= one.cpus and here:
+                return why_not(one, here, self.slowdowns, self.rules) or "others go first"
+        return "others go first"
+
+
+def _name(place: Place) -> str:
+    return place.name

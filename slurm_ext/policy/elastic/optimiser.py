@@ -1,0 +1,144 @@
+"""The division of GPUs by the optimiser that a site chooses: one function, live and replayed. Pure.
+
+| name      | what it is                                                                         |
+|-----------|------------------------------------------------------------------------------------|
+| dp        | elastic.allot: exact over sizes that always find a place                           |
+| ilp       | the same sizes and objective as an integer programme (elastic_types.py; scipy)     |
+| evolution | a search over placements from dp's answer on (evolution.py): every size that is    |
+|           | alike on as few nodes as it needs, such as 3, or 6 on two nodes of 4               |
+
+Who is admitted is the same for all three. Slurm places by itself: what is used of a placement is
+each job's size. Two jobs of several nodes never share one then, so that evolution's interference
+between such jobs, for which it is there in replays, cannot occur.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slurm_ext.policy.elastic.genetic_search import Problem, Schedules, evolve, matrix
+from slurm_ext.policy.elastic.gpu_division import (
+    Terms,
+    Wish,
+    admitted,
+    allot,
+    divide,
+    sizes_of,
+    utilities,
+)
+from slurm_ext.policy.elastic.integer_programme import Kind, assign
+
+Floats = NDArray[np.float64]
+OPTIMISERS = ("dp", "ilp", "evolution")
+SEED, MOST, LEAST = 0, 100, 5  # generations; no clock: the same state gives the same division
+WORK = 500_000  # jobs x nodes of all generations: seconds on one core
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """What there is to divide: so many GPUs, on nodes of so many."""
+
+    gpus: int
+    per_node: int
+
+    @property
+    def nodes(self) -> int:
+        """As many as hold them; on the last one others may have a part."""
+        return -(-self.gpus // self.per_node)
+
+
+def sizes_for(optimiser: str, board: Board, most: int) -> tuple[int, ...]:
+    """GPUs of a job that an optimiser chooses from, up to `most`. Raises InputError."""
+    usual = sizes_of(board.gpus, board.per_node, most)
+    if optimiser != "evolution":
+        return usual
+    every = range(1, min(most, board.gpus) + 1)
+    return tuple(size for size in every if size % -(-size // board.per_node) == 0)
+
+
+def divided(
+    optimiser: str, wishes: Sequence[Wish], sizes: Sequence[int], board: Board, terms: Terms
+) -> dict[str, int]:
+    """GPUs for each job that gets some. `wishes` are over `sizes` (sizes_for).
+
+    Raises MissingError where ilp has no solver.
+    """
+    if optimiser == "dp":
+        return allot(wishes, sizes, board.gpus, terms)
+    kept = admitted(wishes, sizes, board.gpus, terms)
+    if not kept:
+        return {}
+    utility = utilities(kept, sizes, terms)
+    by = _by_ilp if optimiser == "ilp" else _by_evolution
+    return {wish.name: size for wish, size in zip(kept, by(utility, sizes, board), strict=True)}
+
+
+def _by_ilp(utility: Floats, sizes: Sequence[int], board: Board) -> list[int]:
+    """One type of GPUs; left out costs more than all others could gain: everybody gets some."""
+    finite = np.where(np.isfinite(utility), utility, np.nan)
+    spread = np.nansum(np.nanmax(finite, axis=1) - np.nanmin(finite, axis=1))
+    left_out = float(np.nanmin(finite) - spread - 1.0)
+    kind = Kind(name="gpu", gpus=board.gpus, sizes=sizes, utility=utility)
+    given = assign([kind], left_out)
+    if any(one is None for one in given):  # the solver's time was up
+        return _by_programme(utility, sizes, board)
+    return [one.gpus for one in given if one is not None]
+
+
+def _by_programme(utility: Floats, sizes: Sequence[int], board: Board) -> list[int]:
+    return [sizes[column] for column in divide(utility, sizes, board.gpus)]
+
+
+def _by_evolution(utility: Floats, sizes: Sequence[int], board: Board) -> list[int]:
+    """The best placement that is found, from dp's on parts of nodes and whole ones on.
+
+    Where none can be made of that, dp's division is the answer.
+    """
+    usual = np.isin(sizes, sizes_of(board.gpus, board.per_node, max(sizes)))
+    exact = _by_programme(np.where(usual, utility, -np.inf), sizes, board)
+    start = _placed(exact, board)
+    if start is None:
+        return exact
+    problem = _problem(utility, sizes, board)
+    rng = np.random.default_rng(SEED)
+    count = min(MOST, max(LEAST, WORK // (problem.jobs * problem.nodes)))
+    best, _ = evolve(problem, [start], rng, lambda generation, _: generation >= count)
+    found: list[int] = best.sum(axis=1)[: len(exact)].tolist()
+    return found if set(found) <= set(sizes) else exact
+
+
+def _problem(utility: Floats, sizes: Sequence[int], board: Board) -> Problem:
+    """A job's speedup is -1/utility: the search's score is then the same sum."""
+    taken = _taken(board)
+    jobs, nodes = len(utility) + bool(taken), board.nodes
+    speedup = np.zeros((jobs, nodes * board.per_node + 1, nodes + 1))
+    for column, size in enumerate(sizes):
+        speedup[: len(utility), size, -(-size // board.per_node)] = -1 / utility[:, column]
+    if taken:
+        speedup[-1, taken, 1] = 1.0  # what others hold: it runs so, or not at all
+    return Problem(speedup=speedup, nodes=nodes, per_node=board.per_node, even=True)
+
+
+def _taken(board: Board) -> int:
+    return board.nodes * board.per_node - board.gpus
+
+
+def _placed(sizes: Sequence[int], board: Board) -> Schedules | None:
+    """Each on as few nodes as it needs, the largest first, where it leaves the least; or none."""
+    free = [board.per_node] * board.nodes
+    places: dict[int, dict[int, int]] = {}
+    if taken := _taken(board):
+        free[-1] -= taken
+        places[len(sizes)] = {board.nodes - 1: taken}
+    for job in sorted(range(len(sizes)), key=lambda one: -sizes[one]):
+        count = -(-sizes[job] // board.per_node)
+        each = sizes[job] // count
+        fits = sorted((left, at) for at, left in enumerate(free) if left >= each)[:count]
+        if len(fits) < count or each * count != sizes[job]:
+            return None
+        places[job] = {at: each for _, at in fits}
+        for _, at in fits:
+            free[at] -= each
+    return matrix([places[job] for job in sorted(places)], board.nodes)

@@ -1,0 +1,124 @@
+"""Who goes first in a queue: rules that give every waiting job a key, lowest first. Pure.
+
+A key is a number that stays as it is while the job waits, so that a queue of any length is kept in
+order at O(log n) a job, and the same function orders a replayed queue and a live one.
+
+| rule | key | source |
+|---|---|---|
+| fifo | submission time | |
+| fewest | GPUs asked | baseline of QSSF studies |
+| shortest | true duration x GPUs: an oracle, the bound of what estimates can give | |
+| qssf | estimated duration x GPUs | QSSF, Hu et al., SC '21 |
+
+Ties go to the earlier submission. `+backfill`: a later job may start where it delays no
+reservation (simulate/reserve.py). `+ageing`: the key of a size becomes a time, submission plus a
+handicap that grows with the logarithm of the size (`aged`).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slurm_ext.core.errors import UsageError
+from slurm_ext.policy.queue.preempting import LEAST_SERVICE, SHORTEST_LEFT, Preempting
+
+MOST_LEAD_S = 10 * 86400.0
+LEAD_SIZES = (60.0, 1e6)  # GPU-seconds: no handicap up to the first, all of it from the second
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a queue knows of jobs: columns of one length."""
+
+    submit_s: Floats
+    gpus: NDArray[np.int64]
+    estimate_s: Floats  # of the run time; only rules that say so look at it
+
+    @property
+    def size(self) -> Floats:
+        """GPU-seconds that each is thought to need."""
+        product: Floats = self.estimate_s * self.gpus
+        return product
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One way to run a queue."""
+
+    name: str
+    keys: Callable[[Asked], Floats]
+    oracle: bool = False  # `estimate_s` is the true duration
+    estimated: bool = False  # `estimate_s` is a prediction
+    backfill: bool = False
+    ageing: bool = False
+    preempting: Preempting | None = None
+
+    def order(self, jobs: Asked, ties: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """Indices of jobs, who goes first first. `ties` decides where key and time are equal."""
+        keys = self.key(jobs)
+        last = np.arange(len(keys)) if ties is None else ties
+        return np.lexsort((last, jobs.submit_s, keys))
+
+    def key(self, jobs: Asked) -> Floats:
+        """Who has the lower goes first; at least 0 where times are."""
+        return aged(jobs, self.keys(jobs)) if self.ageing else self.keys(jobs)
+
+
+def aged(jobs: Asked, sizes: Floats) -> Floats:
+    """Sizes as times: a small job has a lead over a large one, and it ends with waiting.
+
+    Whoever was submitted MOST_LEAD_S later never overtakes. Of two jobs the lead goes by the ratio
+    of their sizes, however large both are: estimates are wrong by factors, and so are sizes that
+    matter. (A lead by seconds, cut at its most, makes a FIFO queue of all larger jobs.)
+    """
+    least, most = LEAD_SIZES
+    part = np.log(np.maximum(sizes, least) / least) / np.log(most / least)
+    times: Floats = jobs.submit_s + MOST_LEAD_S * np.minimum(part, 1.0)
+    return times
+
+
+def _gpus(jobs: Asked) -> Floats:
+    return jobs.gpus.astype(np.float64)
+
+
+ORDERS: Mapping[str, Rule] = {
+    "fifo": Rule(name="fifo", keys=lambda jobs: jobs.submit_s),
+    "fewest": Rule(name="fewest", keys=_gpus),
+    "shortest": Rule(name="shortest", keys=lambda jobs: jobs.size, oracle=True),
+    "qssf": Rule(name="qssf", keys=lambda jobs: jobs.size, estimated=True),
+    "srtf": Rule(
+        name="srtf", keys=lambda jobs: jobs.submit_s, oracle=True, preempting=SHORTEST_LEFT
+    ),
+    "tiresias": Rule(name="tiresias", keys=lambda jobs: jobs.submit_s, preempting=LEAST_SERVICE),
+}
+ADDED = ("backfill", "ageing")
+USUAL = "fifo,fifo+backfill,fewest+backfill,shortest+backfill,tiresias"
+
+
+def rule_of(text: str) -> Rule:
+    """The rule `ORDER[+backfill][+ageing]`. Raises UsageError, naming what there is."""
+    order, *added = text.strip().split("+")
+    found = ORDERS.get(order)
+    if found is None or len(set(added)) < len(added) or not set(added) <= set(ADDED):
+        raise UsageError(
+            f"--policy {text!r}: expected {', '.join(ORDERS)}, with +backfill or +ageing after it"
+        )
+    if added and found.preempting is not None:
+        raise UsageError(f"--policy {text!r}: {order} preempts: it takes nothing after it")
+    if "ageing" in added and not (found.oracle or found.estimated):
+        raise UsageError(f"--policy {text!r}: ageing is for qssf and shortest, which order by size")
+    extra: dict[str, Any] = dict.fromkeys(added, True)
+    return replace(found, name=text.strip(), **extra)
+
+
+def rules_of(text: str) -> list[Rule]:
+    """The rules of a comma-separated list, each once. Raises UsageError."""
+    rules = [rule_of(part) for part in text.split(",")]
+    names = [rule.name for rule in rules]
+    if len(set(names)) < len(names):
+        raise UsageError(f"--policy {text!r} names one policy twice")
+    return rules

@@ -1,0 +1,1 @@
+"""How many data-parallel ranks of one job share each of its GPUs (AccDP). Pure."""

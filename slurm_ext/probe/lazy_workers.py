@@ -1,0 +1,225 @@
+"""From no workers to some, within one pass, and back at the first sign of trouble.
+
+The user holds torch's own single-process iterator. Its first two batches are made in the training
+process; if they show nothing against it, a gated multi-process iterator behind it makes the rest
+from the same sampler. Indices drawn but not yet delivered are kept: on any failure they go back in
+front of the sampler and torch's own single-process code carries on from there.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import itertools
+import multiprocessing
+import sys
+import time
+import weakref
+from typing import Any, Callable, Iterator
+
+from . import fetching, gated
+from .dataset_inspection import Portrait
+from .gate import Gate
+
+TRIAL_BATCHES = 2
+_LOOK_EVERY_S = 0.5  # for dead workers; torch itself looks every 5 s
+_PATIENCE_S = 30.0  # beyond this and ten times a fetch at home, forked workers have locked up
+_PATIENCE_FETCHES = 10.0
+
+
+class StalledError(RuntimeError):
+    """The workers deliver nothing though they should."""
+
+
+class Opening:
+    """Feeds one single-process iterator from workers; `seeded` ones may draw no random numbers."""
+
+    def __init__(self, face: Any, loader: Any, gate: Gate, seeded: bool, on_trial: bool) -> None:
+        self.face = weakref.ref(face)
+        self.own_next = type(face)._next_data
+        self.rest = face._sampler_iter
+        self.loader, self.gate, self.seeded = loader, gate, seeded
+        self.pending: collections.deque[Any] = collections.deque()
+        self.workers: Any = None
+        self.trial_left = TRIAL_BATCHES if on_trial else 0
+        self.home_batch_s = 0.0
+        self.claimed = gate.first > 0
+        self.left: Callable[[], int]  # workers that may still be claimed
+        self.on_start: Callable[[Any, float], None]
+        self.on_leave: Callable[[str], None]
+        self.on_fall: Callable[[str], None]
+        face.__dict__["_next_data"] = self.next_data
+
+    def next_data(self) -> Any:
+        """The next batch, from wherever it is to come."""
+        face = self.face()
+        if not self.claimed and not self._claim():
+            return self.own_next(face)
+        if self.trial_left:
+            return self._trial(face)
+        try:
+            if self.workers is None:
+                self._start(face)
+            data = self.workers._next_data()
+            self.pending.popleft()
+            return data
+        except StopIteration:
+            if not self.pending:
+                raise
+            reason = "workers ended early"
+        except Exception as error:  # whatever it is, the user's own setting goes on
+            reason = _clause(error)
+        return self._fall(
+            face, reason
+        )  # outside: an error of the user's own has no history of ours
+
+    def due_to_start(self) -> bool:
+        """Whether its workers are promised, though they do not live yet."""
+        return self.workers is None and self.claimed
+
+    def _claim(self) -> bool:
+        """Whether somebody has asked for workers by now, and some are left."""
+        if self.gate.wanted() > 0:
+            self.gate.limit = min(self.gate.limit, self.left())
+            self.claimed = self.gate.limit > 0
+        return self.claimed
+
+    def _trial(self, face: Any) -> Any:
+        """One batch at home, and after the last one the verdict on the dataset."""
+        last = self.trial_left == 1
+        index = next(self.rest)  # first: a sampler may draw random numbers, too
+        before = _looked(self._look, face._dataset, last)
+        data = self._at_home(face, index)
+        after = _looked(self._look, face._dataset, last)
+        self.trial_left -= 1
+        reason = _verdict(before, after)
+        if reason:
+            self._leave(face, reason)
+        return data
+
+    def _look(self, dataset: Any, closely: bool) -> tuple[Any, Portrait | None]:
+        random = fetching.random_state() if self.seeded else None
+        return random, Portrait(dataset) if closely else None
+
+    def _at_home(self, face: Any, index: Any) -> Any:
+        """One batch, made by torch's own code in this process."""
+        face._sampler_iter = iter((index,))
+        began = time.perf_counter()
+        try:
+            return self.own_next(face)
+        finally:
+            face._sampler_iter = self.rest
+            self.home_batch_s = max(self.home_batch_s, time.perf_counter() - began)
+
+    def _start(self, face: Any) -> None:
+        began = time.perf_counter()
+        torch = sys.modules["torch"]
+        feed = _Feed(self.rest, self.pending)
+        seeing = gated.view(
+            self.loader,
+            num_workers=self.gate.limit,
+            prefetch_factor=2,
+            persistent_workers=False,
+            pin_memory=face._pin_memory,  # False where torch found no accelerator to pin for
+            generator=torch.Generator().manual_seed(face._base_seed),  # the user's own stays still
+            _DataLoader__multiprocessing_context=multiprocessing.get_context("fork"),
+            **{"batch_sampler" if face._auto_collation else "sampler": feed},
+        )
+        fetching.guard = fetching.Guard(self.seeded)
+        try:
+            self.workers = Gated.kind(seeing, self.gate)
+        finally:
+            fetching.guard = None
+        self._adopt(self.workers)
+        self.on_start(self.workers, time.perf_counter() - began)
+
+    def _adopt(self, workers: Any) -> None:
+        """A worker that dies must not raise in the middle of the user's step, as torch's would."""
+        signals = Gated.module._utils.signal_handling
+        signals._remove_worker_pids(id(workers))
+        workers._worker_pids_set = False
+        share = workers._num_workers / max(1, multiprocessing.cpu_count())
+        patience = _PATIENCE_S + _PATIENCE_FETCHES * self.home_batch_s * max(1.0, share)
+        workers._get_data = _Patient(workers, patience)
+
+    def _fall(self, face: Any, reason: str) -> Any:
+        self.on_fall(reason)
+        self._home(face)
+        return self.own_next(face)
+
+    def _leave(self, face: Any, reason: str) -> None:
+        self.on_leave(reason)
+        self._home(face)
+
+    def _home(self, face: Any) -> None:
+        """Hands what is left of the pass to torch's own code, in order."""
+        face._sampler_iter = itertools.chain(tuple(self.pending), self.rest)
+        face.__dict__.pop("_next_data", None)
+        if self.workers is not None:
+            with contextlib.suppress(Exception):
+                for worker in self.workers._workers:
+                    worker.kill()
+                self.workers._shutdown_workers()
+
+
+def _looked(look: Callable[..., Any], *args: Any) -> Any:
+    """What a look showed; None where the user's objects do not bear looking at."""
+    try:
+        return look(*args)
+    except Exception:
+        return None
+
+
+def _verdict(before: Any, after: Any) -> str | None:
+    """Why one fetch at home speaks against workers; None: it does not."""
+    if before is None or after is None:
+        return "the dataset cannot be looked through"
+    if before[0] is not None and not fetching.same_state(before[0], after[0]):
+        return "pinned seeds (DLQUEUE_SEEDED=allow lifts this)"
+    if after[1] is not None and after[1].unfit is not None:
+        return str(after[1].unfit)
+    if after[1] is not None and after[1].signature != before[1].signature:
+        return "the dataset keeps state"
+    return None
+
+
+class Gated:
+    """This torch's gated iterator class and its module, set once by `attach`."""
+
+    kind: Any = None
+    module: Any = None
+
+
+class _Feed:
+    """A sampler that draws from the user's and remembers what has not been delivered yet."""
+
+    def __init__(self, rest: Iterator[Any], pending: collections.deque[Any]) -> None:
+        self.rest, self.pending = rest, pending
+
+    def __iter__(self) -> Iterator[Any]:
+        for index in self.rest:
+            self.pending.append(index)
+            yield index
+
+
+class _Patient:
+    """Waits for the workers' next batch, noticing soon that they died or locked up."""
+
+    def __init__(self, workers: Any, patience_s: float) -> None:
+        self.wait: Any = weakref.WeakMethod(workers._try_get_data)
+        self.patience_s = patience_s
+
+    def __call__(self) -> Any:
+        began = time.monotonic()
+        while time.monotonic() - began < self.patience_s:
+            done, data = self.wait()(timeout=_LOOK_EVERY_S)
+            if done:
+                return data
+        raise StalledError(f"the workers delivered nothing for {self.patience_s:.0f} s")
+
+
+def _clause(error: BaseException) -> str:
+    """One line for the summary; an error from a worker brings a traceback: its last line."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    text = lines[-1] if len(lines) > 1 else f"{type(error).__name__}: {''.join(lines)}"
+    return text.rpartition("UnfitError: ")[2][:200]

@@ -1,0 +1,74 @@
+"""A report from a history: the runs are chosen once, then each section asks its questions."""
+
+import time
+from collections.abc import Callable
+
+from slurm_ext import __version__
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.history.store.store import History
+from slurm_ext.history.views.period_view import Period, choose
+from slurm_ext.report import (
+    colocation,
+    gain,
+    groups,
+    ledger,
+    missing,
+    predictions,
+    queue_and_energy,
+    waste,
+)
+from slurm_ext.report.context import Asked, People, with_logarithm
+from slurm_ext.report.tables import Report, Section
+
+SECTIONS: tuple[tuple[str, Callable[[Asked], Section]], ...] = (
+    ("the gain", gain.section),
+    ("waste", waste.section),
+    ("predictions", predictions.section),
+    ("co-location", colocation.section),
+    ("decisions", ledger.section),
+    ("the queue", queue_and_energy.queue),
+    ("energy", queue_and_energy.power),
+    ("groups", groups.section),
+    ("what is missing", missing.section),
+)
+DAY_S = 86400.0
+
+
+def report_of(
+    history: History,
+    settings: Settings,
+    *,
+    since_s: float | None = None,
+    until_s: float | None = None,
+    account: str | None = None,
+    users: str | None = None,
+    now_s: float | None = None,
+    told: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Everything that any format shows. `told` hears what is being done. Raises HistoryError."""
+    now_s = time.time() if now_s is None else now_s
+    period = Period(
+        since_s=0.0 if since_s is None else since_s,
+        until_s=now_s + DAY_S if until_s is None else until_s,
+        account=account,
+    )
+    people = People(users or settings["report.users"])
+    with_logarithm(history.conn)
+    runs = choose(history, period, told)
+    asked = Asked(history=history, period=period, people=people, now_s=now_s)
+    sections = []
+    for what, section in SECTIONS:
+        told(what)
+        sections.append(section(asked))
+    first, last = asked.row("SELECT min(end_s), max(end_s) FROM chosen")
+    return Report(
+        cluster=settings["site.cluster"],
+        made_s=now_s,
+        version=__version__,
+        since_s=first if since_s is None else since_s,
+        until_s=last if until_s is None else until_s,
+        account=account,
+        users=people.users,
+        runs=runs,
+        sections=tuple(sections),
+    )

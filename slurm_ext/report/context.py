@@ -1,0 +1,97 @@
+"""What every question of a report is given: the runs of its period, and how people are named."""
+
+import math
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from slurm_ext.history.store.sqlite_errors import explaining
+from slurm_ext.history.store.store import History
+from slurm_ext.history.views.period_view import Period
+from slurm_ext.report.tables import Column
+
+NAMES, PSEUDONYMS, NONE = USERS = ("names", "pseudonyms", "none")
+Row = tuple[Any, ...]
+
+
+class People:
+    """Names of users and their scripts as the site's privacy setting has them.
+
+    A pseudonym is a number in the order of the report: the next report has others.
+    """
+
+    def __init__(self, users: str) -> None:
+        self.users = users
+        self._numbers: dict[tuple[str, Any], int] = {}
+
+    @property
+    def named(self) -> bool:
+        """Whether people, and what leads to them (job names, job ids), may be told."""
+        return self.users == NAMES
+
+    @property
+    def listed(self) -> bool:
+        """Whether there are tables of people at all."""
+        return self.users != NONE
+
+    def user(self, user: str | None) -> str | None:
+        """One user."""
+        return user if self.named or user is None else self._number("user", user)
+
+    def script(self, user: str | None, job_name: str | None) -> str:
+        """A user's job name, the nearest that a history has to a script."""
+        if self.named:
+            return f"{user or '?'}: {job_name or '?'}"
+        return self._number("script", (user, job_name))
+
+    def _number(self, what: str, key: Any) -> str:
+        numbers = self._numbers
+        number = numbers.setdefault((what, key), 1 + sum(kind == what for kind, _ in numbers))
+        return f"{what} {number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """An open history whose table `chosen` is made, and the terms of the report."""
+
+    history: History
+    period: Period
+    people: People
+    now_s: float
+    told: Callable[[str], None] = lambda _: None
+
+    def rows(self, sql: str, *values: Any) -> list[Row]:
+        """The answer to one question. Raises HistoryError."""
+        with explaining(self.history.path):
+            return self.history.conn.execute(sql, values).fetchall()
+
+    def each(self, sql: str, *values: Any) -> Iterator[Row]:
+        """As `rows`, one by one: for answers as long as the history. Raises HistoryError."""
+        with explaining(self.history.path):
+            yield from self.history.conn.execute(sql, values)
+
+    def row(self, sql: str, *values: Any) -> Row:
+        """The one row of an answer."""
+        return self.rows(sql, *values)[0]
+
+
+def with_logarithm(conn: sqlite3.Connection) -> None:
+    """SQLite has `ln` only where it was built with it."""
+    try:
+        conn.execute("SELECT ln(1)")
+    except sqlite3.OperationalError:
+        conn.create_function("ln", 1, _ln, deterministic=True)
+
+
+def _ln(value: Any) -> float | None:
+    return math.log(value) if isinstance(value, (int, float)) and value > 0 else None
+
+
+def kept(
+    columns: Iterable[Column], rows: Iterable[Row], *, without: set[str]
+) -> tuple[tuple[Column, ...], list[Row]]:
+    """A table less the columns that may not be told."""
+    columns = tuple(columns)
+    places = [place for place, column in enumerate(columns) if column.key not in without]
+    return tuple(columns[p] for p in places), [tuple(row[p] for p in places) for row in rows]

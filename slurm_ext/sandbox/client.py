@@ -1,0 +1,180 @@
+"""How a sandbox that is up is used: commands, jobs, logs, states."""
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from slurm_ext.core.errors import SandboxError, SlurmError
+from slurm_ext.sandbox import control
+from slurm_ext.sandbox.layout import Layout, read_manifest
+from slurm_ext.sandbox.machine import search_path
+from slurm_ext.sandbox.plan import Plan
+from slurm_ext.sandbox.render import settings_of
+from slurm_ext.slurm.records import ENDED_STATES
+
+READY_S = 90.0  # a busy machine is no fault; a daemon that ends is noticed at once
+_SLURM_VARIABLES = ("SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SINFO_")
+
+
+class Inside:
+    """A sandbox from within; `Sandbox` adds its life and its faults."""
+
+    layout: Layout
+    _plan: Plan | None
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the nodes."""
+        return tuple(node.name for node in self.plan.nodes)
+
+    @property
+    def plan(self) -> Plan:
+        """What `up` decided: ports, addresses, nodes."""
+        if self._plan is None:
+            raise SandboxError(f"the sandbox in {self.layout.root} is not up")
+        return self._plan
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The sandbox's dlqueue.toml, by dotted key."""
+        return settings_of(self.plan)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment in which Slurm's commands speak to this sandbox and to no other."""
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(_SLURM_VARIABLES)}
+        return {
+            **kept,
+            "PATH": search_path(),
+            "SLURM_CONF": str(self.layout.slurm_conf),
+            "DLQUEUE_CONFIG": str(self.layout.settings),
+            control.MARK: str(self.layout.root),
+        }
+
+    def path(self, name: str) -> Path:
+        """A file or folder of the sandbox, such as `etc/slurm.conf` or `nodes/n1/dlqueue`."""
+        return self.layout.root / name
+
+    def log(self, name: str) -> str:
+        """What a daemon logged: munged, slurmctld, slurmdbd, mariadbd, advisor or a node's name."""
+        for path in (self.layout.log / f"{name}.log", self.layout.log / f"{name}.out"):
+            if path.exists() and (text := path.read_text(errors="replace")):
+                return text
+        return ""
+
+    def run(
+        self, argv: Sequence[str], *, timeout_s: float = 60, check: bool = True, **options: Any
+    ) -> "subprocess.CompletedProcess[str]":
+        """A command inside; `options` are subprocess.run's (an `env` is added to the sandbox's).
+
+        Raises SlurmError where it fails (unless not `check`) or takes longer than `timeout_s`.
+        """
+        env = {**self.env, **(options.pop("env", None) or {})}
+        said = " ".join(map(str, argv))
+        try:
+            done = subprocess.run(
+                [str(word) for word in argv],
+                env=env,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=timeout_s,
+                check=False,
+                **options,
+            )
+        except subprocess.TimeoutExpired:
+            raise SlurmError(said, None, f"no answer within {timeout_s:g} s") from None
+        except FileNotFoundError:
+            raise SandboxError(f"{argv[0]}: no such command") from None
+        if check and done.returncode != 0:
+            raise SlurmError(said, done.returncode, done.stderr or done.stdout)
+        return done
+
+    def sbatch(
+        self,
+        *argv: str,
+        script: str | None = None,
+        env: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> tuple[int, str]:
+        """Submit (a `script` goes through stdin); the job's id and what sbatch said on stderr.
+
+        Without an --output of its own the job writes to `<root>/out/<job>.txt`.
+        """
+        out = self.layout.root / "out"
+        out.mkdir(exist_ok=True)
+        out.chmod(0o1777)
+        done = self.run(
+            ["sbatch", "--parsable", f"--output={out}/%A.txt", *argv],
+            input=script,
+            env=env,
+            **{"cwd": out, **options},
+        )
+        return int(re.split(r"[;\n]", done.stdout)[0]), done.stderr
+
+    def output(self, job_id: int) -> str:
+        """What a job submitted by `sbatch` wrote."""
+        return (self.layout.root / "out" / f"{job_id}.txt").read_text(errors="replace")
+
+    def job(self, job_id: int) -> dict[str, str]:
+        """`scontrol show job` as name → value; empty where Slurm no longer knows the job."""
+        done = self.run(["scontrol", "-o", "show", "job", str(job_id)], check=False)
+        return dict(re.findall(r"(\S+?)=(.*?)(?= \S+?=|$)", done.stdout.strip()))
+
+    def wait(self, job_id: int, timeout_s: float = 150) -> str:
+        """The state a job ended in, such as COMPLETED, once its nodes are free again."""
+        deadline = time.monotonic() + timeout_s
+        while (state := self.job(job_id).get("JobState", "")) not in ENDED_STATES:
+            if time.monotonic() > deadline:
+                raise SandboxError(f"job {job_id} is {state or 'unknown'} after {timeout_s:g} s")
+            time.sleep(0.05)
+        return state
+
+    def status(self) -> dict[str, Any]:
+        """What runs, as plain data: `up`, the daemons' pids, nodes with their states."""
+        manifest: Any = read_manifest(self.layout.root)
+        answer = control.ask(self.layout, "status", quiet=True)
+        running = answer["daemons"] if answer else {}
+        wanted = manifest["daemons"]
+        return {
+            "root": str(self.layout.root),
+            "up": answer is not None and set(running) == set(wanted),
+            "slurm_conf": str(self.layout.slurm_conf),
+            "daemons": {name: running.get(name) for name in wanted},
+            "nodes": self._node_states() if "slurmctld" in running else {},
+        }
+
+    def supervisor_pid(self) -> int:
+        """The process that all daemons and jobs descend from."""
+        return int(control.ask(self.layout, "status")["pid"])
+
+    def wait_for_nodes(self, state: str = "idle", timeout_s: float = READY_S) -> None:
+        """Until every node's state starts with `state`."""
+        ready = lambda: all(s.startswith(state) for s in self._node_states().values())  # noqa: E731
+        self.until(ready, f"nodes are not {state}", timeout_s)
+
+    def until(
+        self, done: Callable[[], bool], why: str, timeout_s: float = READY_S, *, name: str = ""
+    ) -> None:
+        """Poll `done`; raises SandboxError in time, or at once when the daemon `name` has ended."""
+        deadline = time.monotonic() + timeout_s
+        while not done():
+            ended = control.ask(self.layout, "status")["exits"]
+            if name in ended or time.monotonic() > deadline:
+                tail = "\n".join(self.log(name or "slurmctld").splitlines()[-5:])
+                raise SandboxError(
+                    f"{why}: see {self.layout.log}/{name or 'slurmctld'}.log\n{tail}"
+                )
+            time.sleep(0.02)
+
+    def _running(self) -> dict[str, int]:
+        return dict(control.ask(self.layout, "status")["daemons"])
+
+    def _node_states(self) -> dict[str, str]:
+        done = self.run(["sinfo", "-h", "-N", "-o", "%N %T"], check=False, timeout_s=15)
+        states = dict(line.split() for line in done.stdout.splitlines())
+        return {name: states.get(name, "unknown") for name in self.nodes}

@@ -1,0 +1,87 @@
+"""A queue policy of one's own: a function in a Python file, replayed beside ours.
+
+`mine.py:patient+backfill` is the function `patient(jobs)` of mine.py, a pure one: from columns
+(`policy.queue.Asked`: submit_s, gpus, estimate_s) to one number a job, lowest first. A `Rule` in
+its place says more: `estimated=True` for predicted run times, `oracle=True` for true ones.
+"""
+
+import importlib.util
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from slurm_ext.core.errors import InputError, UsageError
+from slurm_ext.policy.queue.order import ADDED, Asked, Floats, Rule, rule_of
+
+FILE = ".py:"  # a part of --policy that has it is a file's
+
+
+def rules_of(text: str) -> list[Rule]:
+    """The rules of a comma-separated list, each once. Raises UsageError and InputError."""
+    rules = [own_rule(part) if FILE in part else rule_of(part) for part in text.split(",")]
+    names = [rule.name for rule in rules]
+    if len(set(names)) < len(names):
+        raise UsageError(f"--policy {text!r} names one policy twice")
+    return rules
+
+
+def own_rule(text: str) -> Rule:
+    """The rule `FILE.py:NAME[+backfill][+ageing]`. Raises UsageError and InputError."""
+    folder_and_stem, _, rest = text.strip().rpartition(FILE)
+    name, *added = rest.split("+")
+    if len(set(added)) < len(added) or not set(added) <= set(ADDED):
+        raise UsageError(f"--policy {text!r}: +{' or +'.join(ADDED)} may follow {name!r}, once")
+    path = Path(f"{folder_and_stem}.py")
+    found = getattr(_loaded(path), name, None)
+    if not callable(found) and not isinstance(found, Rule):
+        raise InputError(str(path), f"has no function or Rule {name!r}")
+    rule = found if isinstance(found, Rule) else Rule(name=name, keys=found)
+    extra: dict[str, Any] = dict.fromkeys(added, True)
+    return replace(rule, name=f"{path.stem}:{rest}", keys=_checked(rule.keys, path, name), **extra)
+
+
+def _loaded(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise InputError(str(path), "is no file")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:  # never for a name that ends with .py
+        raise InputError(str(path), "is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise _fault(path, error) from None
+    return module
+
+
+def _checked(keys: Callable[[Asked], Any], path: Path, name: str) -> Callable[[Asked], Floats]:
+    """The same function, whose answer is one finite number a job. Raises InputError."""
+
+    def asked(jobs: Asked) -> Floats:
+        try:
+            found = np.asarray(keys(jobs), dtype=np.float64)
+        except Exception as error:
+            raise _fault(path, error) from None
+        if found.shape != jobs.submit_s.shape:
+            why = f"{name} gave an array of the shape {found.shape} for {len(jobs.submit_s)} jobs"
+            raise InputError(str(path), f"{why}: expected one number a job")
+        if not np.isfinite(found).all():
+            why = f"{name} gave {found[~np.isfinite(found)][0]}: expected finite numbers"
+            raise InputError(str(path), f"{why} (estimate_s is nan where a trace has none)")
+        return found
+
+    return asked
+
+
+def _fault(path: Path, error: BaseException) -> InputError:
+    """What went wrong in it, and in which of its lines."""
+    if isinstance(error, SyntaxError):
+        return InputError(str(path), f"SyntaxError: {error.msg}", line=error.lineno)
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename) == path.absolute()]
+    return InputError(str(path), f"{type(error).__name__}: {error}", line=(lines or [None])[-1])

@@ -1,0 +1,155 @@
+"""Replays a trace whose run times are foretold inside the replay, as a live queue would foretell.
+
+What the rule knows of a job's length comes from a Foreteller, which hears of submissions, starts
+and ends as they happen in this very replay, and may change its mind while a job waits. With
+estimates made before, jobs count as known once they ended in the trace: before they could have
+started here.
+
+A rank is the rule's key, then the place in the trace, as one integer: bits of a float of 0 or more
+are in the order of its value.
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+from heapq import heappop
+from math import inf
+from typing import Protocol
+
+import numpy as np
+
+from slurm_ext.policy.queue.order import Asked, Rule
+from slurm_ext.simulate.cluster import Cluster, fitted
+from slurm_ext.simulate.engine import DEPTH
+from slurm_ext.simulate.nodes import Nodes
+from slurm_ext.simulate.outcome import Outcome, outcome_of
+from slurm_ext.simulate.pool import Pool
+from slurm_ext.simulate.trace.columns import Column, Trace
+from slurm_ext.simulate.work import Work
+
+PLACES = 32  # bits of a rank that hold the place in the trace
+NOTHING = np.zeros(0)
+
+
+class Foreteller(Protocol):
+    """Jobs are places in the trace, times seconds since the first submission."""
+
+    def submitted(self, jobs: Sequence[int], now_s: float) -> Sequence[float]:
+        """Seconds that each is thought to run, over 0."""
+
+    def started(self, job: int, now_s: float) -> None:
+        """It runs."""
+
+    def ended(self, job: int, now_s: float) -> None:
+        """How long it ran is known from now on."""
+
+    def anew(self, now_s: float) -> Iterable[tuple[int, float]]:
+        """Waiting jobs of which something else is thought now, and the seconds."""
+
+
+def replay_anew(
+    trace: Trace, cluster: Cluster, rule: Rule, foreteller: Foreteller, *, depth: int = DEPTH
+) -> Outcome:
+    """What becomes of every job. Raises InputError where one is larger than its cluster."""
+    fitted(trace, cluster)
+    work = _Work(foreteller)
+    run = _Run(trace, cluster, rule, work, depth)
+    times, done = [*trace.submit_s.tolist(), inf], 0
+    while done < len(trace) or work.events:
+        now_s = min(times[done], work.events[0][0]) if work.events else times[done]
+        run.ended(now_s)
+        first = done
+        while times[done] <= now_s:
+            done += 1
+        run.submitted(range(first, done), now_s)
+        run.settle(now_s)
+    return run.outcome()
+
+
+class _Work(Work):
+    """Columns by rank, of jobs as they come; who starts is told to the foreteller."""
+
+    def __init__(self, foreteller: Foreteller) -> None:
+        super().__init__(NOTHING, NOTHING, NOTHING)
+        self.gpus, self.duration_s, self.limit_s = {}, {}, {}
+        self.start_s, self.end_s, self.expected_s = {}, {}, {}
+        self.foreteller = foreteller
+
+    def begun(self, rank: int, now_s: float) -> None:
+        super().begun(rank, now_s)
+        self.foreteller.started(_place(rank), now_s)
+
+
+class _Run:
+    def __init__(self, trace: Trace, cluster: Cluster, rule: Rule, work: _Work, depth: int) -> None:
+        self._trace, self._cluster, self._rule, self._work = trace, cluster, rule, work
+        own = depth if rule.backfill else None
+        pools = [Pool(Nodes(count, cluster.gpus_per_node), work, own) for count in cluster.pools()]
+        self._pools = [pools[number] for number in cluster.pool_of(trace).tolist()]
+        self._ranks = [0] * len(trace)
+        self._touched: dict[Pool, None] = {}
+
+    def ended(self, now_s: float) -> None:
+        events = self._work.events
+        while events and events[0][0] <= now_s:
+            _, rank, number = heappop(events)
+            place = _place(rank)
+            self._pools[place].event(rank, number, now_s)
+            self._touched[self._pools[place]] = None
+            self._work.foreteller.ended(place, now_s)
+
+    def submitted(self, jobs: Sequence[int], now_s: float) -> None:
+        if not jobs:
+            return
+        told_s = self._work.foreteller.submitted(jobs, now_s)
+        for place, rank in zip(jobs, self._ranked(jobs, told_s), strict=True):
+            self._know(place, rank)
+            self._pools[place].arrive(rank)
+            self._touched[self._pools[place]] = None
+
+    def settle(self, now_s: float) -> None:
+        """Who waits is put where it belongs by now; then whoever can starts."""
+        anew = dict(self._work.foreteller.anew(now_s))
+        if anew:
+            for place, rank in zip(anew, self._ranked([*anew], [*anew.values()]), strict=True):
+                self._pools[place].again(self._ranks[place], rank)
+                self._know(place, rank)
+                self._touched[self._pools[place]] = None
+        for pool in self._touched:
+            pool.settle(now_s)
+        self._touched = {}
+
+    def outcome(self) -> Outcome:
+        """Columns as `outcome_of` wants them: by place."""
+        trace, ranks = self._trace, self._ranks
+        limits = np.array([self._work.limit_s[rank] for rank in ranks])
+        work = Work(trace.gpus, trace.duration_s, limits)
+        work.start_s = [self._work.start_s[rank] for rank in ranks]
+        work.end_s = [self._work.end_s[rank] for rank in ranks]
+        return outcome_of(trace, self._cluster, self._rule.name, work, np.arange(len(trace)))
+
+    def _ranked(self, places: Sequence[int], told_s: Sequence[float]) -> list[int]:
+        which = np.array(places, dtype=np.int64)
+        asked = Asked(
+            submit_s=self._trace.submit_s[which],
+            gpus=self._trace.gpus[which],
+            estimate_s=np.array(told_s, dtype=float),
+        )
+        keys: Column = self._rule.key(asked)
+        return [_rank(key, place) for key, place in zip(keys.tolist(), places, strict=True)]
+
+    def _know(self, place: int, rank: int) -> None:
+        """As Slurm would: for how long it runs at most is its limit, exact where it has none."""
+        work, trace = self._work, self._trace
+        lasts_s, limit_s = float(trace.duration_s[place]), float(trace.limit_s[place])
+        work.gpus[rank], work.duration_s[rank] = int(trace.gpus[place]), lasts_s
+        work.limit_s[rank] = max(limit_s, lasts_s) if limit_s == limit_s else lasts_s
+        self._ranks[place] = rank
+
+
+def _rank(key: float, place: int) -> int:
+    bits: int = struct.unpack(">q", struct.pack(">d", key + 0.0))[0]
+    return bits << PLACES | place
+
+
+def _place(rank: int) -> int:
+    return rank & ((1 << PLACES) - 1)

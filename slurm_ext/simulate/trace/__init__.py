@@ -1,0 +1,1 @@
+"""Traces: formats, readers, and the columns that a replay is made of."""

@@ -1,0 +1,192 @@
+"""The formats of traces: how each is recognised, and how a line of it becomes a row.
+
+| format | what | source |
+|---|---|---|
+| table | CSV with the names of the column dictionary; Philly's jobs are one | trace.py |
+| sacct | `sacct -aXP -o JobID,Submit,Start,End,AllocTRES,AllocCPUS,User,Partition,Timelimit` | |
+| swf | Standard Workload Format: 18 numbers a line | Parallel Workloads Archive |
+| alibaba | pods of cluster-trace-gpu-v2023 | alibaba/clusterdata |
+| pollux | workloads of the Pollux artifact; durations from its tables | trace_pollux.py |
+
+What a reader answers: trace_row.Read.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import nan
+from pathlib import Path
+
+from slurm_ext.core.units import parse_minutes, parse_tres
+from slurm_ext.simulate.trace import pollux
+from slurm_ext.simulate.trace.row import (
+    CENSORED,
+    NEVER_RAN,
+    PART_OF_GPU,
+    STILL_RUNS,
+    Fields,
+    Read,
+    Row,
+    count,
+    number,
+    optional_s,
+)
+from slurm_ext.simulate.trace.times import Clock
+
+SWF_FIELDS = (
+    *("job", "submit", "wait", "run", "procs", "cpu_time", "memory"),
+    *("req_procs", "req_time", "req_memory", "status", "user", "group", "exe"),
+    *("queue", "partition", "preceding", "think"),
+)
+ALIASES = {
+    "job_id": "job",
+    "submit_time": "submit_s",
+    "num_gpus": "gpus",
+    "procs": "gpus",
+    "req_time_s": "limit_s",
+    "partition": "vc",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One format. `any_of`: one column of each group has to be there."""
+
+    name: str
+    any_of: tuple[tuple[str, ...], ...]
+    reader: Callable[[Path], Read]  # of one file
+    delimiter: str = ","
+
+
+def table(fields: Fields, clock: Clock) -> Row | str:
+    """A line under the column dictionary's names."""
+    return Row(
+        job=fields["job"],
+        submit_s=clock.seconds(fields["submit_s"]),
+        duration_s=number(fields["duration_s"], "duration_s"),
+        gpus=count(fields["gpus"], "gpus"),
+        cpus=count(fields.get("cpus") or "0", "cpus"),
+        user=fields.get("user", ""),
+        vc=fields.get("vc", ""),
+        limit_s=optional_s(fields.get("limit_s"), "limit_s"),
+        estimate_s=optional_s(fields.get("estimate_s"), "estimate_s"),
+        note=CENSORED if fields.get("censored") == "1" else None,
+    )
+
+
+def sacct(fields: Fields, clock: Clock) -> Row | str:
+    """A job of `sacct -P`; its steps are no jobs."""
+    if "." in fields["JobID"]:
+        return "left out: steps of jobs"
+    if fields["Start"] in ("Unknown", "None", ""):
+        return NEVER_RAN
+    if fields["End"] in ("Unknown", "None", ""):
+        return STILL_RUNS
+    submit_s, start_s, end_s = (clock.seconds(fields[name]) for name in ("Submit", "Start", "End"))
+    if start_s < submit_s:
+        raise ValueError(f"Start {fields['Start']} is before Submit {fields['Submit']}")
+    if end_s < start_s:
+        raise ValueError(f"End {fields['End']} is before Start {fields['Start']}")
+    return Row(
+        job=fields["JobID"],
+        submit_s=submit_s,
+        duration_s=end_s - start_s,
+        gpus=_gres(fields["AllocTRES"]),
+        cpus=count(fields.get("AllocCPUS") or "0", "AllocCPUS"),
+        user=fields.get("User", ""),
+        vc=fields.get("Partition", ""),
+        limit_s=_timelimit(fields.get("Timelimit", "")),
+    )
+
+
+def swf(fields: Fields, clock: Clock) -> Row | str:
+    """A line of the Standard Workload Format; processors count as GPUs do. -1: not known."""
+    run_s = number(fields["run"], "run time (field 4)")
+    if run_s == -1:
+        return NEVER_RAN
+    procs = fields["procs"] if number(fields["procs"], "processors") > 0 else fields["req_procs"]
+    return Row(
+        job=fields["job"],
+        submit_s=clock.seconds(fields["submit"]),
+        duration_s=run_s,
+        gpus=max(0, int(number(procs, "processors (field 5 or 8)"))),
+        user=fields["user"],
+        vc=fields["queue"],
+        limit_s=optional_s(fields["req_time"], "requested time (field 9)"),
+    )
+
+
+def alibaba(fields: Fields, clock: Clock) -> Row | str:
+    """A pod: it runs from scheduled_time to deletion_time."""
+    if not fields["scheduled_time"]:
+        return NEVER_RAN
+    if not fields["deletion_time"]:
+        return STILL_RUNS
+    start_s, end_s = (clock.seconds(fields[name]) for name in ("scheduled_time", "deletion_time"))
+    gpus = count(fields["num_gpu"], "num_gpu")
+    part = gpus == 1 and count(fields.get("gpu_milli") or "1000", "gpu_milli") < 1000
+    censored = CENSORED if fields.get("pod_phase") == "Running" else None
+    if end_s < start_s:
+        raise ValueError(f"deletion_time {end_s:g} is before scheduled_time {start_s:g}")
+    return Row(
+        job=fields["name"],
+        submit_s=clock.seconds(fields["creation_time"]),
+        duration_s=end_s - start_s,
+        gpus=gpus,
+        cpus=-(-count(fields["cpu_milli"], "cpu_milli") // 1000),
+        vc=fields.get("gpu_spec", ""),
+        note=PART_OF_GPU if part else censored,
+    )
+
+
+def _gres(tres: str) -> int:
+    """GPUs of AllocTRES: the sum over all types, or the sum of the types."""
+    counts = {name: text for name, text in parse_tres(tres).items() if name.startswith("gres/gpu")}
+    counts = {name: text for name, text in counts.items() if name[8:9] in ("", ":")}
+    if "gres/gpu" in counts:
+        return count(counts["gres/gpu"], "gres/gpu")
+    return sum(count(text, name) for name, text in counts.items())
+
+
+def _timelimit(text: str) -> float:
+    if text in ("", "Partition_Limit", "Unknown"):
+        return nan
+    minutes = parse_minutes(text)
+    return nan if not minutes else minutes * 60
+
+
+FORMATS: Mapping[str, Format] = {
+    "table": Format(
+        name="table",
+        any_of=(
+            ("job", "job_id"),
+            ("submit_s", "submit_time"),
+            ("duration_s",),
+            ("gpus", "num_gpus", "procs"),
+        ),
+        reader=lambda _path: table,
+    ),
+    "sacct": Format(
+        name="sacct",
+        any_of=(("JobID",), ("Submit",), ("Start",), ("End",), ("AllocTRES",)),
+        reader=lambda _path: sacct,
+        delimiter="|",
+    ),
+    "alibaba": Format(
+        name="alibaba",
+        any_of=(
+            ("name",),
+            ("cpu_milli",),
+            ("num_gpu",),
+            ("creation_time",),
+            ("deletion_time",),
+            ("scheduled_time",),
+        ),
+        reader=lambda _path: alibaba,
+    ),
+    "pollux": Format(
+        name="pollux",
+        any_of=(("name",), ("time",), ("application",), ("num_replicas",), ("batch_size",)),
+        reader=pollux.reader,
+    ),
+    "swf": Format(name="swf", any_of=(), reader=lambda _path: swf, delimiter=" "),
+}

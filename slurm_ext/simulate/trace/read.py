@@ -1,0 +1,195 @@
+"""Reads a trace file, plain or gz, into columns. Nothing is dropped or changed without a count."""
+
+import csv
+import gzip
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, tzinfo
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+
+from slurm_ext.core.errors import InputError, unreadable
+from slurm_ext.simulate.trace.columns import Trace
+from slurm_ext.simulate.trace.formats import ALIASES, FORMATS, SWF_FIELDS, Format
+from slurm_ext.simulate.trace.row import NO_GPU, Fields, Row
+from slurm_ext.simulate.trace.times import Clock
+
+INSTANT = "ran for 0 s: replayed as 1 s"
+UNSORTED = "not in order of submission: sorted"
+TELL_EVERY = 8192
+Told = Callable[[int], None]
+Lines = Iterator[tuple[int, Fields]]
+
+
+def read(
+    path: Path,
+    *,
+    form: str | None = None,
+    zone: tzinfo = UTC,
+    cpus: bool = False,
+    told: Told = lambda _lines: None,
+) -> Trace:
+    """The trace. `form`: a name of FORMATS; None: recognised by the first line.
+
+    `cpus`: replay CPUs instead of GPUs. `told` hears now and then how many lines were read.
+    Raises InputError, naming the line and what is expected.
+    """
+    source = str(path)
+    try:
+        with _opened(path) as file:
+            return _read(file, path, form, Clock(zone), cpus, told)
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+        raise unreadable(source, error) from None
+
+
+def _opened(path: Path) -> TextIO:
+    with path.open("rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+    if zipped:
+        return gzip.open(path, "rt", encoding="utf-8", newline="")
+    return path.open(encoding="utf-8", newline="")
+
+
+def _read(
+    file: TextIO, path: Path, form: str | None, clock: Clock, cpus: bool, told: Told
+) -> Trace:
+    first, source = file.readline(), str(path)
+    found = FORMATS[form] if form else _recognised(first, source)
+    lines = _swf(file, first, source) if found.name == "swf" else _csv(file, first, found, source)
+    read_line, columns = found.reader(path), Columns(source, cpus)
+    for line, fields in lines:
+        if line % TELL_EVERY == 0:
+            told(line)
+        try:
+            columns.add(read_line(fields, clock))
+        except ValueError as error:
+            raise InputError(source, str(error), line=line) from None
+    return columns.trace()
+
+
+def _recognised(first: str, source: str) -> Format:
+    """The format of a first line."""
+    for form in FORMATS.values():
+        header = set(first.strip().split(form.delimiter))
+        if form.any_of and all(header & set(group) for group in form.any_of):
+            return form
+    if first.startswith(";") or len(first.split()) == len(SWF_FIELDS):
+        return FORMATS["swf"]
+    raise InputError(
+        source,
+        f"the first line {first[:80].strip()!r} is of no format that is known"
+        f" ({', '.join(FORMATS)}). A table wants: {_wanted(FORMATS['table'])}",
+        line=1,
+    )
+
+
+def _wanted(form: Format) -> str:
+    return ", ".join(" or ".join(group) for group in form.any_of)
+
+
+def _csv(file: TextIO, first: str, form: Format, source: str) -> Lines:
+    """Fields by column name and the number of their line."""
+    header = [name.strip() for name in first.strip().lstrip("\ufeff").split(form.delimiter)]
+    missing = [" or ".join(group) for group in form.any_of if not set(group) & set(header)]
+    if missing:
+        raise InputError(source, f"no column {', '.join(missing)}; there are {header}", line=1)
+    if form.name == "table":
+        header = [ALIASES.get(name, name) for name in header]
+    if len(set(header)) < len(header):
+        raise InputError(source, f"two columns of one meaning: {header}", line=1)
+    reader = csv.reader(file, delimiter=form.delimiter)
+    for values in reader:
+        line = reader.line_num + 1
+        if not values:
+            continue
+        if len(values) != len(header):
+            raise InputError(
+                source, f"{len(values)} fields, expected {len(header)} as in line 1", line=line
+            )
+        yield line, dict(zip(header, values, strict=True))
+
+
+def _swf(file: TextIO, first: str, source: str) -> Lines:
+    """The same for lines of numbers between spaces; `;` begins a comment."""
+    line, text = 1, first
+    while text:
+        values = text.split()
+        if values and not text.startswith(";"):
+            if len(values) != len(SWF_FIELDS):
+                raise InputError(source, f"{len(values)} fields, expected 18 (SWF)", line=line)
+            yield line, dict(zip(SWF_FIELDS, values, strict=True))
+        line, text = line + 1, file.readline()
+
+
+class Columns:
+    """Grows by rows, checks each, and counts what it repairs."""
+
+    def __init__(self, source: str, cpus: bool) -> None:
+        self._source, self._cpus = source, cpus
+        self._jobs: dict[str, None] = {}
+        self._numbers = {
+            name: array("d") for name in ("submit_s", "duration_s", "limit_s", "estimate_s")
+        }
+        self._counts = {name: array("q") for name in ("gpus", "cpus", "user", "vc")}
+        self._users: dict[str, int] = {}
+        self._vcs: dict[str, int] = {}
+        self._repairs: Counter[str] = Counter()
+
+    def add(self, row: Row | str) -> None:
+        """Take a job in. Raises ValueError where it cannot be one."""
+        if isinstance(row, str):
+            self._repairs[row] += 1
+            return
+        gpus = row.cpus if self._cpus else row.gpus
+        if row.duration_s < 0:
+            raise ValueError(f"job {row.job} ran for {row.duration_s:g} s: expected 0 or more")
+        if row.job in self._jobs:
+            raise ValueError(f"job {row.job} is there twice: expected every id once")
+        if not gpus:
+            self._repairs["left out: without CPUs" if self._cpus else NO_GPU] += 1
+            return
+        if row.note:
+            self._repairs[row.note] += 1
+        self._keep(row, gpus)
+
+    def _keep(self, row: Row, gpus: int) -> None:
+        if row.duration_s == 0:
+            self._repairs[INSTANT] += 1
+        submits = self._numbers["submit_s"]
+        if submits and row.submit_s < submits[-1]:
+            self._repairs[UNSORTED] += 1
+        self._jobs[row.job] = None
+        submits.append(row.submit_s)
+        self._numbers["duration_s"].append(row.duration_s or 1.0)
+        self._numbers["limit_s"].append(row.limit_s)
+        self._numbers["estimate_s"].append(row.estimate_s)
+        self._counts["gpus"].append(gpus)
+        self._counts["cpus"].append(row.cpus)
+        self._counts["user"].append(self._users.setdefault(row.user, len(self._users)))
+        self._counts["vc"].append(self._vcs.setdefault(row.vc, len(self._vcs)))
+
+    def trace(self) -> Trace:
+        """All of it, by submission. Raises InputError where there is no job at all."""
+        if not self._jobs:
+            told = "; ".join(f"{count} {why}" for why, count in self._repairs.items())
+            raise InputError(self._source, f"no job to replay ({told or 'no line'})")
+        columns = {
+            name: np.array(values)
+            for group in (self._numbers, self._counts)
+            for name, values in group.items()
+        }
+        order = np.argsort(columns["submit_s"], kind="stable")
+        columns = {name: values[order] for name, values in columns.items()}
+        columns["submit_s"] -= columns["submit_s"][0]
+        jobs = list(self._jobs)
+        return Trace(
+            source=self._source,
+            job=tuple(jobs[index] for index in order.tolist()),
+            users=tuple(self._users),
+            vcs=tuple(self._vcs),
+            repairs=dict(self._repairs),
+            **columns,
+        )

@@ -1,0 +1,37 @@
+"""The one edge to Slurm: what the rest of dlqueue asks of a cluster, and who answers."""
+
+from slurm_ext.slurm.choose import open_client
+from slurm_ext.slurm.client import SlurmClient
+from slurm_ext.slurm.commands import CommandClient
+from slurm_ext.slurm.in_memory import MemoryClient
+from slurm_ext.slurm.records import (
+    ENDED_STATES,
+    Accounting,
+    Allowance,
+    Association,
+    JobInfo,
+    NodeInfo,
+    PartitionInfo,
+    Power,
+    ReservationInfo,
+    Shape,
+    Start,
+)
+
+__all__ = [
+    "ENDED_STATES",
+    "Accounting",
+    "Allowance",
+    "Association",
+    "CommandClient",
+    "JobInfo",
+    "MemoryClient",
+    "NodeInfo",
+    "PartitionInfo",
+    "Power",
+    "ReservationInfo",
+    "Shape",
+    "SlurmClient",
+    "Start",
+    "open_client",
+]

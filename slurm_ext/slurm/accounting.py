@@ -1,0 +1,101 @@
+"""What associations and QOS let one job use, from `sacctmgr --parsable2` (slurmdbd).
+
+Limits of all a user's or a group's running jobs count too: a job above them alone never starts.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from slurm_ext.core.units import parse_memory, parse_tres
+from slurm_ext.slurm.records import Accounting, Allowance, Association
+
+MIB = 1024 * 1024
+_ASSOCIATION = ("Account", "User", "Partition", "ParentName", "DefaultQOS", "QOS")
+_ANY_JOB = ("MaxTRESPerJob", "MaxTRESPerNode", "GrpTRES")
+_ANY_MINUTES = ("MaxTRESMinsPerJob", "GrpTRESMins", "GrpTRESRunMins")
+_QOS_JOB = (*_ANY_JOB, "MaxTRESPerUser", "MaxTRESPerAccount")
+_QOS_MINUTES = (*_ANY_MINUTES, "MaxTRESRunMinsPerUser", "MaxTRESRunMinsPerAccount")
+ASSOCIATION_COLUMNS = (*_ASSOCIATION, *_ANY_JOB, *_ANY_MINUTES)
+QOS_COLUMNS = ("Name", "MinTRESPerJob", *_QOS_JOB, *_QOS_MINUTES)
+
+
+def enforced(config: Mapping[str, str]) -> bool:
+    """Whether slurmctld holds jobs to these limits: only with slurmdbd, and where it is told to."""
+    words = config.get("AccountingStorageEnforce", "").lower().split(",")
+    by_slurmdbd = config.get("AccountingStorageType", "").endswith("slurmdbd")
+    return by_slurmdbd and bool({"limits", "safe", "all"} & set(words))
+
+
+def read_accounting(associations: str, qos: str) -> Accounting:
+    """Both listings, with the columns above. Raises ValueError, KeyError."""
+    rows = _rows(qos, QOS_COLUMNS)
+    return Accounting(
+        associations=tuple(_association(row) for row in _rows(associations, ASSOCIATION_COLUMNS)),
+        qos={row["Name"]: _allowance(row, _QOS_JOB, _QOS_MINUTES) for row in rows},
+    )
+
+
+def _association(row: Mapping[str, str]) -> Association:
+    return Association(
+        account=row["Account"],
+        user=row["User"],
+        partition=row["Partition"],
+        parent=row["ParentName"],
+        default_qos=row["DefaultQOS"],
+        qos=tuple(name for name in row["QOS"].split(",") if name),
+        allowance=_allowance(row, _ANY_JOB, _ANY_MINUTES),
+    )
+
+
+def _allowance(row: Mapping[str, str], job: Iterable[str], minutes: Iterable[str]) -> Allowance:
+    limits = [parse_tres(row[name]) for name in job]
+    over_time = [parse_tres(row[name]) for name in minutes]
+    least = parse_tres(row.get("MinTRESPerJob", ""))
+    return Allowance(
+        min_cpus=_most([least]),
+        max_cpus=_least(limits, "cpu"),
+        max_mem_mib=_least(limits, "mem"),
+        max_cpu_minutes=_least(over_time, "cpu"),
+        by_other_means=any({"billing", "mem"} & set(tres) for tres in over_time)
+        or any("billing" in tres for tres in limits),
+        max_mps=_shares("mps", least, limits, over_time),
+        max_shard=_shares("shard", least, limits, over_time),
+    )
+
+
+def _shares(
+    kind: str,
+    least: Mapping[str, str],
+    job: Iterable[Mapping[str, str]],
+    over_time: Iterable[Mapping[str, str]],
+) -> int | None:
+    """The most of `kind` (mps, shard) that one job may ask for instead of its GPU.
+
+    0 where a limit on GPUs has none on `kind` beside it: what is converted would escape it.
+    """
+    counts = [
+        int(tres.get(f"gres/{kind}", 0)) for tres in job if f"gres/{kind}" in tres or _of_gpus(tres)
+    ]
+    if _of_gpus(least) or any(name.startswith("gres/") for tres in over_time for name in tres):
+        counts.append(0)
+    return min(counts, default=None)
+
+
+def _of_gpus(tres: Mapping[str, str]) -> bool:
+    return any(name.startswith("gres/gpu") for name in tres)
+
+
+def _least(limits: Iterable[Mapping[str, str]], name: str) -> int | None:
+    return min((_amount(name, tres[name]) for tres in limits if name in tres), default=None)
+
+
+def _most(limits: Iterable[Mapping[str, str]]) -> int | None:
+    return max((int(tres["cpu"]) for tres in limits if "cpu" in tres), default=None)
+
+
+def _amount(name: str, text: str) -> int:
+    """CPUs as they are, memory (MiB where it has no unit) in MiB."""
+    return parse_memory(text) // MIB if name == "mem" else int(text)
+
+
+def _rows(text: str, columns: tuple[str, ...]) -> list[dict[str, str]]:
+    return [dict(zip(columns, line.split("|"), strict=True)) for line in text.splitlines() if line]

@@ -1,0 +1,150 @@
+"""A cluster that is nothing but records, for tests and replay."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from slurm_ext.core.errors import SlurmError
+from slurm_ext.slurm.records import (
+    Accounting,
+    JobInfo,
+    NodeInfo,
+    PartitionInfo,
+    Power,
+    ReservationInfo,
+    Shape,
+    Start,
+)
+
+
+@dataclass(slots=True)
+class MemoryClient:
+    """A SlurmClient that answers what its fields hold; one that `obeys` changes them."""
+
+    known_jobs: tuple[JobInfo, ...] = ()
+    known_partitions: tuple[PartitionInfo, ...] = ()
+    known_nodes: tuple[NodeInfo, ...] = ()
+    known_reservations: tuple[ReservationInfo, ...] = ()
+    known_config: Mapping[str, str] = field(default_factory=dict)
+    known_accounting: Accounting | None = None
+    known_scripts: Mapping[int, str] = field(default_factory=dict)
+    asked: list[tuple[str, object, object]] = field(default_factory=list)  # in order
+    obeys: bool = False
+    usual_priority: int = 1000  # of a job that is not held, before its nice
+    now_s: float = 0.0
+    known_start: Callable[[tuple[str, ...]], Start] = lambda _: Start(start_s=0)
+
+    def jobs(self) -> tuple[JobInfo, ...]:
+        """The jobs it was given."""
+        return self.known_jobs
+
+    def partitions(self) -> tuple[PartitionInfo, ...]:
+        """The partitions it was given."""
+        return self.known_partitions
+
+    def nodes(self) -> tuple[NodeInfo, ...]:
+        """The nodes it was given."""
+        return self.known_nodes
+
+    def reservations(self) -> tuple[ReservationInfo, ...]:
+        """The reservations it was given."""
+        return self.known_reservations
+
+    def config(self) -> Mapping[str, str]:
+        """The configuration it was given."""
+        return self.known_config
+
+    def accounting(self) -> Accounting | None:
+        """The accounting that it was given."""
+        return self.known_accounting
+
+    def start_of(self, submission: Sequence[str], *, timeout_s: float) -> Start:  # noqa: ARG002 (nothing here takes time)
+        """What its function says of the submission."""
+        return self.known_start(tuple(submission))
+
+    def script_of(self, job_id: int) -> str | None:
+        """The script that it was given."""
+        return self.known_scripts.get(job_id)
+
+    def delay(self, job_ids: Sequence[int], seconds: int) -> None:
+        """Noted; the jobs that it knows are put off."""
+        self.asked.append(("delay", tuple(job_ids), seconds))
+        for job_id in job_ids:
+            self._change(job_id, eligible_time_s=int(self.now_s) + seconds)
+
+    def bind(self, job_id: int, node: str | None) -> None:
+        """Noted; the job that it knows is bound."""
+        self.asked.append(("bind", job_id, node))
+        self._change(job_id, required_nodes=node or "")
+
+    def requeue(self, job_id: int, *, held: bool = False) -> None:
+        """Noted; the job that it knows waits again."""
+        self.asked.append(("requeue", job_id, "held" if held else None))
+        job = self._change(job_id, state="PENDING", nodes="", start_time_s=None)
+        if job is not None:
+            self._change(job_id, restarts=job.restarts + 1)
+            self._held(job_id, held=held)
+
+    def hold(self, job_id: int) -> None:
+        """Its priority is 0. Raises SlurmError, as all below, where the job is unknown."""
+        self._ask("hold", job_id, None)
+        self._held(job_id, held=True)
+
+    def release(self, job_id: int) -> None:
+        """Its priority is `usual_priority`, less its nice."""
+        self._ask("release", job_id, None)
+        self._held(job_id, held=False)
+
+    def set_nice(self, job_id: int, nice: int) -> None:
+        """Its priority changes by as much, and is never below 1."""
+        job = self._ask("nice", job_id, nice)
+        priority = job.priority and max(1, job.priority + job.nice - nice)
+        self._change(job_id, nice=nice, priority=priority)
+
+    def resize(self, job_id: int, shape: Shape) -> None:
+        """GPUs are of all nodes."""
+        job = self._ask("resize", job_id, shape)
+        nodes = shape.nodes or job.node_count or 1
+        gpus = job.gpus if shape.gpus_per_node is None else nodes * shape.gpus_per_node
+        tasks = shape.tasks or job.tasks
+        cpus = shape.cpus or job.cpus
+        self._change(job_id, node_count=nodes, gpus=gpus, tasks=tasks, cpus=cpus)
+
+    def power(self, nodes: Sequence[str], state: Power) -> None:
+        """Their state becomes what Slurm's would be while it lasts."""
+        self.asked.append(("power", tuple(nodes), state))
+        if not set(nodes) <= {node.name for node in self.known_nodes}:
+            raise SlurmError("power", 1, "Invalid node name specified")
+        if not self.obeys:
+            return
+        word = "POWERING_UP" if state is Power.UP else "POWERING_DOWN"
+        self.known_nodes = tuple(
+            replace(node, state=f"{node.state.partition('+')[0]}+{word}")
+            if node.name in nodes
+            else node
+            for node in self.known_nodes
+        )
+
+    def _ask(self, what: str, job_id: int, how: object) -> JobInfo:
+        self.asked.append((what, job_id, how))
+        for job in self.known_jobs:
+            if job.job_id == job_id:
+                return job
+        raise SlurmError(what, 1, f"Invalid job id specified for job {job_id}")
+
+    def _held(self, job_id: int, *, held: bool) -> None:
+        for job in self.known_jobs:
+            if job.job_id == job_id:
+                priority = None if held else max(1, self.usual_priority - job.nice)
+                reason = "JobHeldAdmin" if held else "None"
+                self._change(job_id, priority=priority, reason=reason)
+
+    def _change(self, job_id: int, **changes: Any) -> JobInfo | None:
+        """The job as it was; None: it is not known."""
+        if not self.obeys:
+            return None
+        before = next((job for job in self.known_jobs if job.job_id == job_id), None)
+        self.known_jobs = tuple(
+            replace(job, **changes) if job.job_id == job_id else job for job in self.known_jobs
+        )
+        return before

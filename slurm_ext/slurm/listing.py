@@ -1,0 +1,127 @@
+"""scontrol's one-line listings of partitions and nodes (`Name=Value Name=Value ...`)."""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from slurm_ext.core.units import parse_minutes
+from slurm_ext.slurm.hostlist import expand
+from slurm_ext.slurm.records import NodeInfo, PartitionInfo, ReservationInfo
+
+_PAIR = re.compile(r"(?:^| )([A-Za-z][\w:/]*)=(\S*)")
+_SETTING = re.compile(r"^(\w+) += (.*)$", re.MULTILINE)
+_MEMORY = {
+    "MaxMemPerCPU": "max_mem_per_cpu_mib",
+    "MaxMemPerNode": "max_mem_per_node_mib",
+    "DefMemPerCPU": "def_mem_per_cpu_mib",
+    "DefMemPerNode": "def_mem_per_node_mib",
+}
+_NONE = frozenset({"", "(null)", "N/A", "NONE", "UNLIMITED", "INFINITE"})
+_GRES = re.compile(r"([^(]+?):(\d+)([KMG]?)(?:\(.*\))?")
+_THOUSANDS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
+
+
+def read_partitions(text: str, config: str) -> tuple[PartitionInfo, ...]:
+    """Every partition of `scontrol --oneliner show partition`.
+
+    `config` is `scontrol show config`: its memory limits hold where a partition has none.
+    """
+    site = _memory_limits(dict(_SETTING.findall(config)))
+    return tuple(_partition(row, site) for row in _rows(text, "PartitionName"))
+
+
+def read_nodes(text: str) -> tuple[NodeInfo, ...]:
+    """Every node of `scontrol --oneliner show node`."""
+    return tuple(_node(row) for row in _rows(text, "NodeName"))
+
+
+def read_reservations(text: str) -> tuple[ReservationInfo, ...]:
+    """Every reservation of `scontrol --oneliner show reservation`; times are local."""
+    return tuple(
+        ReservationInfo(
+            name=row["ReservationName"],
+            nodes=expand(_said(row, "Nodes")),
+            start_s=datetime.fromisoformat(row["StartTime"]).timestamp(),
+            end_s=datetime.fromisoformat(row["EndTime"]).timestamp(),
+        )
+        for row in _rows(text, "ReservationName")
+    )
+
+
+def read_config(text: str) -> dict[str, str]:
+    """Key to value of `scontrol show config`; what is not set is left out."""
+    pairs = (line.partition("=") for line in text.splitlines())
+    found = {key.strip(): value.strip() for key, equals, value in pairs if equals}
+    return {key: value for key, value in found.items() if value not in _NONE}
+
+
+def read_gres(text: str) -> dict[str, int]:
+    """Counts of a Gres= value, by type and by kind: `gpu:a100:2(S:0)` is gpu 2 and gpu:a100 2."""
+    counts: dict[str, int] = {}
+    for item in re.split(r",(?![^(]*\))", "" if text in _NONE else text):
+        match = _GRES.fullmatch(item)
+        if match is not None:
+            name, number, unit = match.groups()
+            for key in {name, name.partition(":")[0]}:
+                counts[key] = counts.get(key, 0) + int(number) * _THOUSANDS[unit]
+    return counts
+
+
+def _partition(row: Mapping[str, str], site: Mapping[str, int]) -> PartitionInfo:
+    own = _memory_limits(row)
+    return PartitionInfo(
+        name=row["PartitionName"],
+        default=row["Default"] == "YES",
+        nodes=_said(row, "Nodes"),
+        qos=_said(row, "QoS"),
+        max_time_minutes=parse_minutes(row["MaxTime"]),
+        max_cpus_per_node=_limit(row, "MaxCPUsPerNode"),
+        billing=_said(row, "TRESBillingWeights"),
+        job_defaults=_said(row, "JobDefaults"),
+        **_joined(site, own),
+    )
+
+
+def _node(row: Mapping[str, str]) -> NodeInfo:
+    return NodeInfo(
+        name=row["NodeName"],
+        cpus=int(row["CPUTot"]),
+        mem_mib=int(row["RealMemory"]),
+        gres=read_gres(row["Gres"]),
+        state=row["State"].rstrip("*~#!%$@^-"),
+        partitions=tuple(row["Partitions"].split(",")) if "Partitions" in row else (),
+        features=tuple(filter(None, _said(row, "ActiveFeatures").split(","))),
+    )
+
+
+def _memory_limits(row: Mapping[str, str]) -> dict[str, int]:
+    """The memory limits that are set, by our names."""
+    limits = {ours: _limit(row, theirs) for theirs, ours in _MEMORY.items()}
+    return {ours: limit for ours, limit in limits.items() if limit is not None}
+
+
+def _joined(site: Mapping[str, int], own: Mapping[str, int]) -> dict[str, int]:
+    """A partition's limit replaces the site's of the same kind, be it per node or per CPU."""
+    kinds = {name.partition("_")[0] for name in own}
+    return {k: v for k, v in site.items() if k.partition("_")[0] not in kinds} | dict(own)
+
+
+def _limit(row: Mapping[str, str], name: str) -> int | None:
+    """A limit; memory is in MiB. Slurm prints per node or per CPU, and 0 for no limit."""
+    text = row.get(name, "")
+    return None if text in _NONE else int(text) or None
+
+
+def _said(row: Mapping[str, str], name: str) -> str:
+    text = row.get(name, "")
+    return "" if text in _NONE else text
+
+
+def _rows(text: str, first: str) -> Iterator[dict[str, str]]:
+    """One mapping a line; lines of anything else (`No nodes in the system`) are passed over.
+
+    The first of a name counts: free text, such as a node's Reason, comes last.
+    """
+    for line in text.splitlines():
+        if line.startswith(f"{first}="):
+            yield dict(reversed(_PAIR.findall(line)))

@@ -1,0 +1,46 @@
+"""What `sbatch --test-only` says (stderr, 22.05 to 26.05; times as Unix seconds). Pure.
+
+    sbatch: Job 24 to start at 1795262408 using 2 processors on nodes n1 in partition main
+    allocation failure: Requested node configuration is not available
+
+A job behind one without a time limit "starts" in some thousand years.
+"""
+
+import re
+
+from slurm_ext.slurm.records import Start
+
+FAR_S = 365 * 86400  # farther than any queue: Slurm's infinity in minutes
+_STARTS = re.compile(r"Job \d+ to start at (\S{1,20}) using")
+_WORDS = re.compile(r"^(?:allocation failure|sbatch: (?:error|fatal)): (.*)$", re.MULTILINE)
+_AWAY = (
+    *("unable to contact", "timed out", "connection", "standby", "zero bytes", "munge"),
+    *("authentication", "credential", "unable to open file", "unable to establish"),
+)
+_CLAUSES = {
+    "requested node configuration is not available": "no node has that many CPUs or GPUs, "
+    "or that much memory",
+    "invalid generic resource (gres) specification": "no node has such GPUs",
+    "invalid partition name specified": "the partition does not exist",
+}
+MAX_CLAUSE = 120
+
+
+def read_start(said: str, now_s: float) -> Start:
+    """The start that an accepted question was told; of a heterogeneous job its last part's."""
+    found = _STARTS.findall(said)
+    if not found or not all(text.isdecimal() for text in found):
+        return Start(why="sbatch names no time")
+    start_s = max(map(int, found))
+    if start_s - now_s > FAR_S:
+        return Start(why="a job before it has no time limit")
+    return Start(start_s=start_s)
+
+
+def read_refusal(said: str) -> Start | None:
+    """Why Slurm would not take the job; None: it was not Slurm's judgement of the job."""
+    words = [" ".join(text.split()).rstrip(".") for text in _WORDS.findall(said)]
+    if not words or any(part in word.lower() for word in words for part in _AWAY):
+        return None
+    last = "".join(c for c in words[-1] if c.isprintable())[:MAX_CLAUSE]
+    return Start(refused=_CLAUSES.get(last.lower(), last[:1].lower() + last[1:]))

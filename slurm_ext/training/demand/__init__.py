@@ -1,0 +1,1 @@
+"""Fits the demand of nodes and has the fit challenge persistence."""

@@ -1,0 +1,1 @@
+"""Fits run times and has the fit challenge the serving model."""

@@ -1,0 +1,29 @@
+"""Runs of history.db as jobs whose durations are learnt: who, what, how much was asked for.
+
+A run is one job and restart, whatever number of nodes recorded it. Cancelled jobs count too: how
+long a job holds its nodes is asked, not how long it would have liked to.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from slurm_ext.model.duration.job import lasted_s, wanted
+from slurm_ext.training.duration.fit import Past
+
+
+def pasts(runs: Iterable[Mapping[str, Any]]) -> list[Past]:
+    """Jobs by submission, of rows of `history.queries.runs` in any order.
+
+    Left out: runs without a submission, an end, or a duration of at least 0 s, and ends before the
+    submission (a clock that jumped). A row without its duration is told by start and end.
+    """
+    jobs: dict[tuple[Any, ...], Past] = {}
+    for run in runs:
+        asked, lasted = wanted(run), lasted_s(run)
+        if asked is None or lasted is None:
+            continue
+        key = tuple(run.get(name) for name in ("cluster", "job_id", "restart"))
+        known = jobs.get(key)
+        if known is None or (known.end_s or 0.0) < run["end_s"]:
+            jobs[key] = Past(asked.submission(), float(run["end_s"]), lasted)
+    return sorted(jobs.values(), key=lambda job: job.asked.submit_s)

@@ -1,0 +1,1 @@
+"""Fits how trainings scale with GPUs and has the fit challenge the serving model."""

@@ -1,0 +1,201 @@
+"""Learns from measured trainings what the next one's scaling may be (model/scaling/family.py).
+
+All variances are those under which the measurements of all trainings are most probable together,
+each drawn towards a usual value, since trainings are few.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slurm_ext.core.errors import InputError
+from slurm_ext.model.scaling.family import LEVELS, OWN, Family, together
+from slurm_ext.model.scaling.model import Measured, fit
+from slurm_ext.model.scaling.prior import (
+    USUAL_NOISE,
+    USUAL_STRAYING,
+    USUAL_WIDTHS,
+    ScalingPrior,
+    usual,
+)
+from slurm_ext.model.scaling.similarity import alike
+from slurm_ext.model.scaling.terms import TERMS, columns, log_step, slopes
+from slurm_ext.training.scaling.rows import Row, by_pair, drawn
+
+Array = NDArray[np.float64]
+
+ROWS_A_PAIR = 40  # that are conditioned on
+ROWS_OF_TERMS = 150  # that a pair's own terms are found from
+ROUNDS = 40
+DRAWN_SD = 2.0  # of a log variance, around its usual value
+# Which levels share which part of the straying: batches are the model's, layouts the cluster's.
+SHARED = np.array(
+    (
+        (0, 1, 0, 1),  # batch
+        (0, 1, 0, 1),  # same_batch
+        (1, 0, 1, 1),  # layout
+        (1, 0, 1, 1),  # same_layout
+        (0, 1, 1, 1),  # both
+    ),
+    dtype=np.float64,
+)
+BATCH_SCALES, LAYOUT_SCALES, NOISE_SCALES = (0.3, 1.0, 3.0), (0.4, 1.0, 2.2), (0.35, 0.7, 1.0, 2.0)
+SCALES = np.array([(a, b, c) for a in BATCH_SCALES for b in LAYOUT_SCALES for c in NOISE_SCALES])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Rows:
+    """The family's rows before their variances are known; see Family."""
+
+    model: Array
+    cluster: Array
+    at: Array
+    logs: Array
+    slopes: Array
+
+
+def learn(rows: Iterable[Row], *, seed: int = 0) -> Family:
+    """A family from measurements of at least one training. Raises InputError where there is none.
+
+    How far a training may stray against the usual, and how wide intervals have to be, is measured
+    by scaling_width.py.
+    """
+    pairs = by_pair(rows)
+    if not pairs:
+        raise InputError("scaling rows", "none: at least one measured training is needed")
+    models = tuple(sorted({model for model, _ in pairs}))
+    clusters = tuple(sorted({cluster for _, cluster in pairs}))
+    batch0 = np.array([_smallest(pairs, model) for model in models])
+    each = [
+        _linear(points, models.index(model), clusters.index(cluster), batch0, seed)
+        for (model, cluster), points in pairs.items()
+    ]
+    known = Rows(*(np.concatenate(every) for every in zip(*each, strict=True)))
+    terms, parts, noise_sd = _variances(known)
+    return Family(
+        models=models,
+        clusters=clusters,
+        log_batch0=batch0,
+        model=known.model,
+        cluster=known.cluster,
+        at=known.at,
+        logs=known.logs,
+        slopes=known.slopes,
+        terms=terms,
+        parts=parts,
+        noise_sd=noise_sd,
+        scales=SCALES,
+        chances=np.full(len(SCALES), 1 / len(SCALES)),
+        widths=USUAL_WIDTHS,
+    )
+
+
+def without(family: Family, *, model: str | None = None, cluster: str | None = None) -> Family:
+    """The family as it would be without the rows of a model, of a cluster, or of both."""
+    keep = np.ones(len(family.at), dtype=bool)
+    if model is not None:
+        keep &= family.model != family.models.index(model)
+    if cluster is not None:
+        keep &= family.cluster != family.clusters.index(cluster)
+    if not keep.any():
+        raise InputError("scaling rows", "none is left: at least two trainings are needed")
+    return replace(
+        family,
+        models=_without_name(family.models, model),
+        clusters=_without_name(family.clusters, cluster),
+        model=family.model[keep],
+        cluster=family.cluster[keep],
+        at=family.at[keep],
+        logs=family.logs[keep],
+        slopes=family.slopes[keep],
+    )
+
+
+def _without_name(names: tuple[str, ...], gone: str | None) -> tuple[str, ...]:
+    """The same places, one of them without a name."""
+    return tuple("" if name == gone else name for name in names)
+
+
+def _smallest(pairs: dict[tuple[str, str], list[Measured]], model: str) -> float:
+    return min(
+        log(one.config.local_batch)
+        for (name, _), points in pairs.items()
+        if name == model
+        for one in points
+    )
+
+
+def _linear(
+    points: Sequence[Measured], model: int, cluster: int, batch0: Array, seed: int
+) -> tuple[Array, ...]:
+    """One training's rows: made linear around the terms that most of its measurements have."""
+    most = [points[place] for place in drawn(points, ROWS_OF_TERMS, seed)]
+    here = ScalingPrior(
+        beliefs=(replace(usual(), log_batch0=float(batch0[model])),),
+        scales=np.ones((1, 3)),
+        chances=np.ones(1),
+        widths=USUAL_WIDTHS,
+    )
+    terms = fit(most, here).members[0][1].terms
+    kept = most[:ROWS_A_PAIR]
+    at = columns([one.config for one in kept])
+    steps = np.log(at[:, 1]) + at[:, 0] - np.log([one.samples_per_s for one in kept])
+    lean = slopes(terms, at, float(batch0[model]))
+    off = steps - log_step(terms, at, float(batch0[model])) + lean @ (terms - usual().means)
+    whose = np.full(len(at), model), np.full(len(at), cluster)
+    return *whose, at, off, lean
+
+
+def _variances(known: Rows) -> tuple[Array, Array, float]:
+    """Of terms by level, of parts by level, and the noise's sd: the most probable ones."""
+    usual_terms = np.diag(usual().covariance)[1:, None] / len(LEVELS) * np.ones(len(LEVELS))
+    usual_parts = (np.array(USUAL_STRAYING) ** 2 / SHARED.sum(1))[:, None] * SHARED
+    shared = usual_parts > 0
+    first = np.concatenate((usual_terms.ravel(), usual_parts[shared], [USUAL_NOISE**2]))
+    logs = _most_probable(np.log(first), _stacked(known, shared), _length(known), known.logs)
+    found = np.exp(logs)
+    split = usual_terms.size
+    terms = np.zeros((len(TERMS), len(LEVELS)))
+    terms[0, OWN] = usual().covariance[0, 0]  # how long a step is, nobody knows before
+    terms[1:] = found[:split].reshape(usual_terms.shape)
+    parts = np.zeros(SHARED.shape)
+    parts[shared] = found[split:-1]
+    return terms, parts, float(np.sqrt(found[-1]))
+
+
+def _length(known: Rows) -> Array:
+    """Covariance by the length of a training's step alone, whose variance is not learnt."""
+    own = together(known.model, known.cluster, known.model, known.cluster)[OWN]
+    lean = known.slopes[:, 0]
+    return np.asarray(usual().covariance[0, 0] * np.outer(lean, lean) * own)
+
+
+def _stacked(known: Rows, shared: NDArray[np.bool_]) -> Array:
+    """What one unit of each learnt variance adds to the rows' covariance: (variance, row, row)."""
+    levels = together(known.model, known.cluster, known.model, known.cluster)
+    near = alike(known.at, known.at)
+    every = [np.outer(lean, lean) * level for lean in known.slopes.T[1:] for level in levels]
+    every += [near[part] * levels[level] for part, level in np.argwhere(shared)]
+    return np.stack([*every, np.eye(len(known.at))])
+
+
+def _most_probable(first: Array, stacked: Array, fixed: Array, logs: Array) -> Array:
+    """Logarithms of the variances; quasi-Newton on the evidence and its slope."""
+    from scipy.optimize import minimize
+
+    def misfit(at: Array) -> tuple[float, Array]:
+        variances = np.exp(at)
+        whole = fixed + np.tensordot(variances, stacked, 1)
+        factor, solved = np.linalg.cholesky(whole), np.linalg.inv(whole)
+        pulled = solved @ logs
+        drawn_back = (at - first) / DRAWN_SD**2
+        value = 0.5 * logs @ pulled + np.log(np.diag(factor)).sum()
+        bend = solved - np.outer(pulled, pulled)
+        slope = 0.5 * variances * np.tensordot(stacked, bend, 2) + drawn_back
+        return float(value + 0.5 * drawn_back @ (at - first)), slope
+
+    found = minimize(misfit, first, jac=True, method="L-BFGS-B", options={"maxiter": ROUNDS})
+    return np.asarray(found.x, dtype=np.float64)

@@ -1,0 +1,129 @@
+"""Learns the prior of speed-up curves from jobs that were measured at many counts.
+
+Expectation-maximisation: every series is fitted under the present prior, and the prior becomes
+what the fits have in common. Each job counts once, however many series it has, and the prior that
+was there before counts as much as SCEPTICS jobs: with few jobs little is learnt.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf, log, sqrt
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slurm_ext.model.scaling.speedup import Counted, Speedup, evidence, fit
+from slurm_ext.model.scaling.speedup_prior import SpeedupPrior
+
+Array = NDArray[np.float64]
+Series = Sequence[Counted]
+Jobs = Mapping[str, Sequence[Series]]  # by job: model or pipeline, on one kind of hardware
+
+SCEPTICS = 2.0  # jobs' worth of trust in the prior that was there before
+ROUNDS = 5
+FOLDS = 6  # parts of the jobs that are left out in turn; with fewer jobs, one job at a time
+LEVEL = 0.9
+NARROWEST, WIDEST = 0.4, 5.0
+# Misses, in half widths, of a prior that is right: what SCEPTICS jobs are taken to have shown.
+_SHARES = (np.arange(40) + 0.5) / 40
+_STANDARD = NormalDist()
+EXPECTED = np.array([_STANDARD.inv_cdf((1 + share) / 2) for share in _SHARES])
+EXPECTED /= _STANDARD.inv_cdf((1 + LEVEL) / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lesson:
+    """What one series taught."""
+
+    weight: float
+    mean: Array
+    covariance: Array
+    surprise: float  # its noise over what the prior says, squared
+
+
+def learn(jobs: Jobs, start: SpeedupPrior) -> SpeedupPrior:
+    """The prior after `jobs`; `start` where there are none. The interval is not yet calibrated."""
+    prior = start
+    if not jobs:
+        return prior
+    for _ in range(ROUNDS):
+        prior = _common(list(_lessons(jobs, prior)), start, prior, len(jobs))
+    return replace(prior, learnt_from=len(jobs))
+
+
+def calibrated(jobs: Jobs, start: SpeedupPrior, *, seen: float) -> SpeedupPrior:
+    """As `learn`, with `widen` from predicting jobs that were left out.
+
+    The counts up to `seen` of a job left out are what is known of it.
+    """
+    misses = list(_misses(jobs, start, seen))
+    return replace(learn(jobs, start), widen=widening(misses, len(jobs)))
+
+
+def widening(misses: Sequence[float], jobs: int) -> float:
+    """The factor on half widths that nine in ten of the `misses` (in half widths) are within.
+
+    Beside the misses stand those of SCEPTICS jobs that the prior did justice to: the counts of one
+    job miss together, and many counts of few jobs prove little. Without misses it is 1.
+    """
+    if not misses:
+        return 1.0
+    every = np.minimum(np.concatenate([misses, EXPECTED]), WIDEST)
+    counted = (len(misses), len(EXPECTED))
+    weights = np.repeat((jobs / len(misses), SCEPTICS / len(EXPECTED)), counted)
+    order = np.argsort(every)
+    below = (np.cumsum(weights[order]) - 0.5 * weights[order]) / weights.sum()
+    return max(NARROWEST, float(np.interp(LEVEL, below, every[order])))
+
+
+def _lessons(jobs: Jobs, prior: SpeedupPrior) -> Iterator[_Lesson]:
+    for series in jobs.values():
+        for points in series:
+            draws = fit(points, prior).draws
+            found = evidence(points, prior, draws.rows)
+            strange = found.squares.sum(1) / found.noise_factor() ** 2
+            surprise = float(draws.weights @ strange) / max(1, len(points) - 1)
+            yield _Lesson(1 / len(series), draws.mean(), draws.covariance(), surprise)
+
+
+def _common(
+    lessons: Sequence[_Lesson], start: SpeedupPrior, prior: SpeedupPrior, jobs: int
+) -> SpeedupPrior:
+    """What `lessons` have in common, `start` being SCEPTICS jobs more."""
+    whole = SCEPTICS + jobs
+    begun = np.array(start.means)
+    means = (SCEPTICS * begun + sum(one.weight * one.mean for one in lessons)) / whole
+    covariance = SCEPTICS * np.array(start.covariance)
+    noise = SCEPTICS * start.noise_log_sd**2
+    for one in lessons:
+        away = one.mean - means
+        covariance = covariance + one.weight * (one.covariance + np.outer(away, away))
+        noise += one.weight * one.surprise * prior.noise_log_sd**2
+    return replace(
+        prior,
+        means=tuple(means.tolist()),
+        covariance=tuple(tuple(row) for row in (covariance / whole).tolist()),
+        noise_log_sd=sqrt(noise / whole),
+    )
+
+
+def _misses(jobs: Jobs, start: SpeedupPrior, seen: float) -> Iterator[float]:
+    """Each held-out count's miss in half widths of the interval."""
+    names = sorted(jobs)
+    for fold in range(min(FOLDS, len(names))):
+        left_out = names[fold::FOLDS]
+        prior = learn({name: jobs[name] for name in names if name not in left_out}, start)
+        for points in (points for name in left_out for points in jobs[name]):
+            known = [one for one in points if one.count <= seen]
+            wanted = [one for one in points if one.count > seen]
+            if known and wanted:
+                fitted = fit(known, prior)
+                yield from (_miss(fitted, one) for one in wanted)
+
+
+def _miss(fitted: Speedup, wanted: Counted) -> float:
+    rate, interval = fitted.rate(wanted.count)
+    miss = log(wanted.rate / rate)
+    half = log(interval.high / rate) if miss > 0 else log(rate / interval.low)
+    return abs(miss) / half if half > 0 else inf

@@ -1,0 +1,1 @@
+"""Fits the slowdown of co-located jobs and has the fit challenge the serving model."""

@@ -1,0 +1,53 @@
+"""Packs a CountersModel for model/, if what is read back answers as the model itself."""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from slurm_ext.core.errors import ModelError
+from slurm_ext.core.gpu_sharing import Solo
+from slurm_ext.model.slowdown.counter_artifact import packed, unpacked
+from slurm_ext.model.slowdown.counter_model import CountersModel
+
+CLOSE = 1e-6  # of speeds
+MOST_ASKED = 12
+
+
+def export(model: CountersModel) -> dict[str, Any]:
+    """The packed model. Raises ModelError where it is not the same once it went through JSON."""
+    try:
+        body: dict[str, Any] = json.loads(json.dumps(packed(model), allow_nan=False))
+    except ValueError as error:
+        raise ModelError(f"a model from counters: {error}; not exported") from None
+    off = difference(model, unpacked(body))
+    if not off <= CLOSE:
+        raise ModelError(f"a model from counters: read back, it is {off:.1g} off; not exported")
+    return body
+
+
+def difference(one: CountersModel, other: CountersModel) -> float:
+    """Largest difference of speeds and interval ends, for known jobs, unknown ones and gaps."""
+    columns = one.scale.columns
+    jobs = [
+        Solo(key=key, features=_features(model=one, row=row))
+        for row, key in list(enumerate(one.jobs.keys))[:MOST_ASKED]
+    ]
+    jobs += [Solo(key="", features={columns[0].name: 1.0}), Solo(key="")]
+    pairs = [(a, b) for a in jobs for b in jobs]
+    told = [model.speeds(pairs, device) for model in (one, other) for device in (None, "another")]
+    return max(
+        float(np.abs(getattr(left, name) - getattr(right, name)).max())
+        for left, right in (told[::2], told[1::2])
+        for name in ("mean", "low", "high")
+    )
+
+
+def _features(*, model: CountersModel, row: int) -> dict[str, float]:
+    """Some counters near the job's own; ratios are left out, so that gaps are tried as well."""
+    raw = model.jobs.places.at[row] * model.scale.spread + model.scale.centre
+    return {
+        column.name: float(value if column.offset is None else np.exp(value) - column.offset)
+        for column, value in zip(model.scale.columns, raw, strict=True)
+        if column.per is None
+    }

@@ -1,0 +1,79 @@
+"""From a site's pairs and the counters of its jobs alone: models for jobs that nobody has met."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from statistics import median
+
+from slurm_ext.core.errors import ModelError
+from slurm_ext.core.gpu_sharing import Solo, Together
+from slurm_ext.model.slowdown.counter_model import CountersModel
+from slurm_ext.model.slowdown.model import CPU, ByCounters
+from slurm_ext.model.slowdown.pair_measurement import usable
+from slurm_ext.training.slowdown.counter_export import export
+from slurm_ext.training.slowdown.feature_plans import plan
+from slurm_ext.training.slowdown.fit_counter_model import fit
+from slurm_ext.training.slowdown.paired import Paired
+
+FEWEST_PAIRS, FEWEST_JOBS = 30, 6
+MOST_PAIRS = 400  # the newest: choosing costs their cube, for every family left out
+FAMILIES = 8  # jobs are dealt into so many; each is left out in turn
+
+
+def counted(pairs: Sequence[Together], solos: Mapping[str, Solo]) -> ByCounters | None:
+    """A model for CPUs and one for the GPU that most pairs met on; None where neither can be."""
+    models = {
+        on_cpu: model
+        for on_cpu in (True, False)
+        if (model := _model(_of_kind(pairs, on_cpu=on_cpu), solos))
+    }
+    return ByCounters(models) if models else None
+
+
+def _of_kind(pairs: Sequence[Together], *, on_cpu: bool) -> list[Together]:
+    kind = [
+        one
+        for one in pairs
+        if usable(one) and len(one.partners) == 1 and (one.device == CPU) == on_cpu
+    ]
+    devices = Counter(one.device for one in kind).most_common(1)
+    return [one for one in kind if one.device == devices[0][0]]
+
+
+def _model(pairs: Sequence[Together], solos: Mapping[str, Solo]) -> CountersModel | None:
+    rows = _paired(pairs, solos)
+    jobs = {solo.key: solo.features for row in rows for solo in (row.job, row.beside)}
+    if len(rows) < FEWEST_PAIRS or len(jobs) < FEWEST_JOBS:
+        return None
+    looked_at = plan(list(jobs.values()), pairs[0].device)
+    if looked_at is None:
+        return None
+    try:
+        model = fit(rows, looked_at)
+        export(model)
+    except ModelError:
+        return None  # counters that do not differ: jobs in general answer
+    return model
+
+
+def _paired(pairs: Sequence[Together], solos: Mapping[str, Solo]) -> list[Paired]:
+    """One row a pair of jobs whose counters are known, the newest pairs."""
+    speeds: dict[tuple[str, str], list[float]] = {}
+    for one in pairs:
+        name = (one.job, one.partners[0])
+        if all(key in solos and solos[key].features for key in name):
+            speeds[name] = [*speeds.pop(name, []), one.speed]
+    return [
+        Paired(
+            job=solos[job],
+            beside=solos[beside],
+            speed=median(each),
+            family=_family(job),
+            beside_family=_family(beside),
+        )
+        for (job, beside), each in list(speeds.items())[-MOST_PAIRS:]
+    ]
+
+
+def _family(key: str) -> str:
+    return str(blake2b(key.encode(), digest_size=4).digest()[0] % FAMILIES)

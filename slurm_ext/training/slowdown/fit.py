@@ -1,0 +1,97 @@
+"""Fit model/slowdown/model.py: each table's likeliest kernel, and the width of each evidence."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import ceil, log, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slurm_ext.core.gpu_sharing import Evidence, Solo, Together
+from slurm_ext.model.slowdown.completion import Seen
+from slurm_ext.model.slowdown.completion_kernel import Kernel
+from slurm_ext.model.slowdown.model import (
+    KERNELS,
+    LOW_SDS,
+    NORMAL_90,
+    Slowdowns,
+    seen,
+    slowdowns,
+    tabled,
+)
+from slurm_ext.model.slowdown.pair_measurement import MINUTE_LOG_SD, Key, key, meeting, usable
+from slurm_ext.model.throughput.calibration import FEWEST, LEVEL
+from slurm_ext.training.slowdown.counter_models import counted
+from slurm_ext.training.slowdown.fit_completion import likeliest, misses
+from slurm_ext.training.slowdown.job_embedding import traits
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+FEWEST_PAIRS = 30  # of one kind of device, for its kernel to be chosen from them
+NARROWEST, WIDEST = 0.7, 4.0
+
+
+def fitted(
+    pairs: Sequence[Together], solos: Mapping[str, Solo]
+) -> tuple[Slowdowns, dict[bool, Kernel]]:
+    """What `pairs`, oldest first, teach, and the kernels of its tables."""
+    alike = traits(solos)
+    known = slowdowns(pairs, solos, traits=alike, foretell=counted(pairs, solos))
+    kernels, missed = dict(KERNELS), np.zeros(0)
+    for on_cpu in known.tables:
+        met = seen(known, on_cpu)
+        if len(met) >= FEWEST_PAIRS:
+            kernels[on_cpu] = likeliest(met, KERNELS[on_cpu], traits=alike)
+            missed = np.concatenate([missed, misses(_some(met), KERNELS[on_cpu], traits=alike)])
+    widths = {
+        Evidence.COMPLETED: _width(missed),
+        Evidence.PAIR: _width(_repeats(pairs)),
+        Evidence.PRIOR: _width(_in_general(pairs)),
+    }
+    return tabled(replace(known, widths=widths), kernels), kernels
+
+
+def _some(met: Sequence[Seen]) -> list[Seen]:
+    """Enough pairs to tell a width by."""
+    most = 300
+    rows = np.random.default_rng(0).permutation(len(met))[:most]
+    return [met[row] for row in sorted(rows)]
+
+
+def _width(missed: "Array") -> float:
+    """How much wider than believed: split conformal over misses in standard deviations."""
+    if len(missed) < FEWEST:
+        return 1.0
+    rank = min(len(missed), ceil((len(missed) + 1) * LEVEL))
+    found = float(np.sort(np.abs(missed))[rank - 1]) / NORMAL_90
+    return min(WIDEST, max(NARROWEST, found))
+
+
+def _repeats(pairs: Sequence[Together]) -> "Array":
+    """The last run of each pair that was met before, by its earlier ones."""
+    runs: dict[Key, list[Together]] = {}
+    for one in filter(usable, pairs):
+        runs.setdefault(key(one.job, one.partners, one.device), []).append(one)
+    found = []
+    for each in runs.values():
+        if len(each) < 2:
+            continue
+        before, last = meeting(each[:-1]), each[-1]
+        noise = MINUTE_LOG_SD**2 * 60.0 / last.seconds
+        sd = sqrt(before.log_sd**2 + before.spread**2 + noise)
+        found.append((log(last.speed) - before.log_speed) / sd)
+    return np.array(found)
+
+
+def _in_general(pairs: Sequence[Together]) -> "Array":
+    nothing = Slowdowns()
+    found = []
+    for one in filter(usable, pairs):
+        if len(one.partners) == 1:
+            told = nothing.speed(Solo(key=one.job), [Solo(key=one.partners[0])], one.device)
+            sd = log(told.mean / told.low) / LOW_SDS
+            found.append((log(one.speed) - log(told.mean)) / sd)
+    return np.array(found)

@@ -1,0 +1,209 @@
+"""Which kernel explains the pairs that were seen: the likeliest, held near a first guess.
+
+Marginal likelihood with its gradient (Rasmussen and Williams 2006, 5.9), logs of all variances and
+lengths under a normal belief around the guess: with a hundred pairs most of them stay there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slurm_ext.model.slowdown.completion import Seen, columns, complete, numbered
+from slurm_ext.model.slowdown.completion_kernel import (
+    ROLES,
+    Kernel,
+    Likeness,
+    Parts,
+    Role,
+    Trait,
+    here,
+    likeness,
+    parts,
+    related,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+
+SCALES = ("theirs_var", "both_var", "self_var", "noise_var")
+OF_ROLE = ("family", "own", "vector", "size_length")
+BELIEF_SD = 0.7  # of the log of a variance or length, and of the level
+MOST_STEPS = 60
+HOPELESS = 1e12
+FOLDS, FOLD_STEPS = 4, 25
+MOST_SEEN = 400  # the likelihood costs their cube, again and again
+
+
+def likeliest(
+    seen: Sequence[Seen],
+    guess: Kernel,
+    *,
+    traits: Mapping[str, Trait] | None = None,
+    belief_sd: float = BELIEF_SD,
+    steps: int = MOST_STEPS,
+) -> Kernel:
+    """The kernel of the pairs in `seen`, starting from and held near `guess`."""
+    from scipy.optimize import minimize
+
+    seen = seen[:MOST_SEEN]
+    if not seen:
+        return guess
+    names = numbered(name for one in seen for name in (one.job, one.partner))
+    devices = numbered(one.device for one in seen)
+    jobs = likeness(list(names), traits or {})
+    guess = _with_lengths(guess, len(jobs.vector))
+    at, noise, off = columns(seen, names, devices, 0.0)
+    start = _packed(guess)
+
+    def cost(values: "Array") -> tuple[float, "Array"]:
+        kernel = _unpacked(values, guess)
+        try:
+            value, gradient = _cost(kernel, jobs, at, noise, off)
+        except np.linalg.LinAlgError:  # so far out that rounding decides: the search turns back
+            return HOPELESS, np.zeros_like(values)
+        apart = (values - start) / belief_sd
+        return value + 0.5 * float(apart @ apart), gradient + apart / belief_sd
+
+    best = minimize(cost, start, jac=True, method="L-BFGS-B", options={"maxiter": steps},
+                    bounds=[(one - 8.0, one + 8.0) for one in start])  # fmt: skip
+    return _unpacked(np.asarray(best.x), guess)
+
+
+def misses(
+    seen: Sequence[Seen],
+    guess: Kernel,
+    *,
+    traits: Mapping[str, Trait] | None = None,
+    folds: int = FOLDS,
+) -> "Array":
+    """Log speeds' misses over their believed sd, each pair told by a kernel that never saw it.
+
+    Both directions of a pair are in one fold.
+    """
+    pairs = numbered("\0".join(sorted((one.job, one.partner))) for one in seen)
+    order = np.random.default_rng(0).permutation(len(pairs)) % folds
+    fold = [order[pairs["\0".join(sorted((one.job, one.partner)))]] for one in seen]
+    found: list[float] = []
+    for at in range(folds):
+        rest = [one for one, its in zip(seen, fold, strict=True) if its != at]
+        kernel = likeliest(rest, guess, traits=traits, steps=FOLD_STEPS)
+        asked = [one for one, its in zip(seen, fold, strict=True) if its == at]
+        table = complete(
+            rest, kernel=kernel, traits=traits, jobs=[x for s in asked for x in (s.job, s.partner)]
+        )
+        for one in asked:
+            mean, sd = table.told(one.job, one.partner, one.device)
+            found.append((one.log_speed - mean) / np.sqrt(sd**2 + one.log_sd**2 + kernel.noise_var))
+    return np.array(found)
+
+
+def _cost(
+    kernel: Kernel, jobs: Likeness, at: "Rows", noise: "Array", off: "Array"
+) -> tuple[float, "Array"]:
+    """Minus the log likelihood and its gradient, in the order of `_packed`."""
+    over = parts(kernel, jobs)
+    cov = over.covariance(at, at) + np.diag(noise + kernel.noise_var)
+    root = np.linalg.cholesky(cov)
+    inverse = np.linalg.inv(cov)
+    off = off - kernel.level
+    weights = inverse @ off
+    pull = 0.5 * (inverse - np.outer(weights, weights))  # of each entry of the covariance
+    value = 0.5 * float(off @ weights) + float(np.log(np.diag(root)).sum())
+    by_role, by_scale = _slopes(over, at, pull)
+    gradient = [-float(weights.sum()), *by_scale]
+    for name in ROLES:
+        gradient += _of_role(getattr(kernel, name), jobs, by_role[name])
+    return value, np.array(gradient)
+
+
+def _slopes(over: Parts, at: "Rows", pull: "Array") -> tuple[dict[str, "Array"], list[float]]:
+    """The cost's slope in each entry of each role's matrix, and in the log of each of SCALES."""
+    kernel, (i, j, on) = over.kernel, at
+    noise = float(np.trace(pull)) * kernel.noise_var
+    pull = pull * here(kernel, on, on)
+    jobs, partners, both = over.of_job[np.ix_(i, i)], over.of_partner[np.ix_(j, j)], over.of_both
+    straight = both[np.ix_(i, i)], both[np.ix_(j, j)]
+    crossed = both[np.ix_(i, j)], both[np.ix_(j, i)]
+    size = len(both)
+    half = 0.5 * kernel.both_var * pull
+    slopes = {
+        "sensitivity": _summed(pull, i, i, size),
+        "pressure": _summed(pull, j, j, size),
+        "of_job": _summed(kernel.theirs_var * pull * partners, i, i, size),
+        "of_partner": _summed(kernel.theirs_var * pull * jobs, j, j, size),
+        "of_both": _summed(half * straight[1], i, i, size)
+        + _summed(half * straight[0], j, j, size)
+        + _summed(half * crossed[1], i, j, size)
+        + _summed(half * crossed[0], j, i, size),
+    }
+    alone = i == j
+    scales = [
+        kernel.theirs_var * float((pull * jobs * partners).sum()),
+        float((half * (straight[0] * straight[1] + crossed[0] * crossed[1])).sum()),
+        kernel.self_var * float(pull[np.ix_(alone, alone)].sum()),
+        noise,
+    ]
+    return slopes, scales
+
+
+def _summed(
+    pull: "Array", rows: "NDArray[np.int64]", across: "NDArray[np.int64]", size: int
+) -> "Array":
+    """Entries of pairs added up over the jobs that they are about."""
+    left = np.zeros((size, len(pull)))
+    left[rows, np.arange(len(pull))] = 1.0
+    right = np.zeros((size, len(pull)))
+    right[across, np.arange(len(pull))] = 1.0
+    return left @ pull @ right.T
+
+
+def _of_role(role: Role, jobs: Likeness, slope: "Array") -> list[float]:
+    """Slopes in the logs of OF_ROLE and of the lengths."""
+    family, vector = related(role, jobs)
+    size = jobs.size / role.size_length**2
+    found = [
+        float((slope * family).sum()),
+        role.own * float(np.trace(slope)),
+        float((slope * vector).sum()),
+        float((slope * family * size).sum()),
+    ]
+    pulled = slope * vector
+    lengths = zip(jobs.vector, role.lengths, strict=True)
+    return found + [float((pulled * apart).sum()) / length**2 for apart, length in lengths]
+
+
+def _packed(kernel: Kernel) -> "Array":
+    values = [kernel.level, *(np.log(getattr(kernel, name)) for name in SCALES)]
+    for name in ROLES:
+        role: Role = getattr(kernel, name)
+        values += [np.log(getattr(role, part)) for part in OF_ROLE] + list(np.log(role.lengths))
+    return np.array(values, dtype=np.float64)
+
+
+def _unpacked(values: "Array", like: Kernel) -> Kernel:
+    logs = np.exp(values)
+    found: dict[str, object] = {"level": float(values[0])}
+    found |= {name: float(logs[1 + at]) for at, name in enumerate(SCALES)}
+    at = 1 + len(SCALES)
+    for name in ROLES:
+        width = len(getattr(like, name).lengths)
+        own = dict(zip(OF_ROLE, map(float, logs[at : at + len(OF_ROLE)]), strict=True))
+        at += len(OF_ROLE)
+        found[name] = Role(**own, lengths=tuple(map(float, logs[at : at + width])))
+        at += width
+    return replace(like, **found)  # type: ignore[arg-type]  # each name with its own type
+
+
+def _with_lengths(kernel: Kernel, width: int) -> Kernel:
+    """The kernel with a length for each number of the vectors."""
+    filled = {
+        name: replace(role, lengths=(*role.lengths, *(2.0,) * width)[:width])
+        for name in ROLES
+        if (role := getattr(kernel, name))
+    }
+    return replace(kernel, **filled)

@@ -1,0 +1,169 @@
+"""Fit model/slowdown/counter_model.py to measured pairs: similarity, reference and width.
+
+What is chosen is chosen by families of jobs left out, never by rows: pairs of one family with
+itself and with everything else are foretold without any pair that it was in.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slurm_ext.core.errors import ModelError
+from slurm_ext.model.slowdown.counter_model import (
+    NOMINAL,
+    CountersModel,
+    Foretold,
+    Met,
+    log_odds,
+    noise_var,
+    roster,
+    view,
+)
+from slurm_ext.model.slowdown.features import Column, Scale, scale
+from slurm_ext.model.slowdown.kernel import Likeness
+from slurm_ext.model.throughput.calibration import LEVEL
+from slurm_ext.training.slowdown.paired import Paired
+from slurm_ext.training.slowdown.reference_speed import references
+
+Array = NDArray[np.float64]
+
+MOST_ROWS = 1600  # a process costs the cube of its rows
+ROWS_TO_CHOOSE = 600  # the same rows for every likeness that is tried
+FEWEST_FAMILIES = 4  # with fewer, nothing is chosen
+MOST_PARTS = 8  # that families are left out in
+FEWEST_LEFT_OUT = 20  # outcomes, to calibrate by
+TOP_RANGE = (1.05, 1.5)
+LENGTHS, OWNS = (1.0, 1.5), (0.1, 0.3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a model looks at: all columns, and the views (names of some of them) it averages."""
+
+    device: str
+    columns: tuple[Column, ...]
+    views: tuple[tuple[str, ...], ...]
+
+
+def fit(rows: Sequence[Paired], plan: Plan, *, seed: int = 0) -> CountersModel:
+    """A calibrated model. Raises ModelError where `rows` hold no counter that differs."""
+    rows = _some([row for row in rows if 0 < row.speed < np.inf], MOST_ROWS, seed)
+    best = chosen(rows, plan, seed)
+    model = fitted(rows, plan, best)
+    return replace(model, widths=_widths(rows, plan, model))
+
+
+def fitted(rows: Sequence[Paired], plan: Plan, likeness: Likeness) -> CountersModel:
+    """The process over `rows` with this likeness; its interval is not calibrated yet."""
+    if not rows:
+        raise ModelError("no pair was measured: nothing to learn from")
+    pairs = [(row.job, row.beside) for row in rows]
+    among = scale(plan.columns, _different(rows))
+    if not among.columns:
+        raise ModelError("no counter of the jobs differs between them: nothing to learn from")
+    jobs, at = roster(among, pairs)
+    truer = references(rows)
+    speeds = np.array([row.speed / truer.get(row.job.key, 1.0) for row in rows])
+    top = float(np.clip(1.05 * np.quantile(speeds, 0.98), *TOP_RANGE))
+    met = Met(at, log_odds(speeds, top), noise_var(likeness, speeds, top))
+    return CountersModel(
+        device=plan.device,
+        scale=among,
+        likeness=likeness,
+        jobs=jobs,
+        met=met,
+        views=tuple(view(likeness, jobs, met, columns) for columns in _views(among, plan)),
+        top=top,
+        references=truer,
+    )
+
+
+def chosen(rows: Sequence[Paired], plan: Plan, seed: int = 0) -> Likeness:
+    """Of all likenesses, the one with the least error over families that were left out."""
+    if len(_families(rows)) < FEWEST_FAMILIES:
+        return Likeness()
+    few = _some(rows, ROWS_TO_CHOOSE, seed)
+    tried = [
+        Likeness(length=length, own_load=own, own_slice=max(own, 0.2))
+        for length, own in product(LENGTHS, OWNS)
+    ]
+    errors = [_error(few, plan, one) for one in tried]
+    return tried[int(np.argmin(errors))] if np.isfinite(errors).all() else Likeness()
+
+
+def _error(rows: Sequence[Paired], plan: Plan, likeness: Likeness) -> float:
+    """Mean over parts, so that a family with many pairs does not decide; infinite without any."""
+    each = [np.abs(told.mean - at).mean() for told, at in left_out(rows, plan, likeness)]
+    return float(np.mean(each)) if each else np.inf
+
+
+def left_out(
+    rows: Sequence[Paired], plan: Plan, likeness: Likeness
+) -> Iterator[tuple[Foretold, Array]]:
+    """Pairs as foretold without the families in them, and their measured speeds.
+
+    One family at a time, or several where there are many. What is left may be too little to learn
+    from; such a part says nothing.
+    """
+    families = _families(rows)
+    parts = min(MOST_PARTS, len(families))
+    for part in range(parts):
+        without = set(families[part::parts])
+        asked = [row for row in rows if {row.family, row.beside_family} & without]
+        known = [row for row in rows if not {row.family, row.beside_family} & without]
+        try:
+            model = fitted(known, plan, likeness)
+        except ModelError:
+            continue
+        told = model.speeds([(row.job, row.beside) for row in asked])
+        yield told, np.array([row.speed for row in asked])
+
+
+def _widths(rows: Sequence[Paired], plan: Plan, model: CountersModel) -> tuple[float, float]:
+    """Split conformal: standard deviations below and above that held nine in ten left-out pairs.
+
+    A family never met is one more draw beside the n left out: wider by sqrt(1 + 1/n).
+    """
+    families = len(_families(rows))
+    if families < 2:
+        return NOMINAL, NOMINAL
+    off: list[float] = []
+    for told, speeds in left_out(rows, plan, model.likeness):
+        off.extend(told.missed(speeds))
+    if len(off) < FEWEST_LEFT_OUT:
+        return NOMINAL, NOMINAL
+    tail = (1.0 - LEVEL) / 2.0
+    below, above = np.quantile(off, [1.0 - tail, tail]) * np.sqrt(1.0 + 1.0 / families)
+    return max(float(below), 0.1), max(-float(above), 0.1)
+
+
+def _families(rows: Sequence[Paired]) -> list[str]:
+    return sorted({name for row in rows for name in (row.family, row.beside_family)})
+
+
+def _different(rows: Sequence[Paired]) -> list[dict[str, float]]:
+    """The counters of every job once."""
+    every = {
+        (solo.key, tuple(sorted(solo.features.items()))): dict(solo.features)
+        for row in rows
+        for solo in (row.job, row.beside)
+    }
+    return [every[who] for who in sorted(every)]
+
+
+def _views(among: Scale, plan: Plan) -> list[tuple[int, ...]]:
+    """The plan's views as places of columns that there are; all columns where none is left."""
+    at = {column.name: place for place, column in enumerate(among.columns)}
+    views = [tuple(at[name] for name in view if name in at) for view in plan.views]
+    kept = list(dict.fromkeys(view for view in views if view))
+    return kept or [tuple(range(len(among.columns)))]
+
+
+def _some(rows: Sequence[Paired], most: int, seed: int) -> list[Paired]:
+    if len(rows) <= most:
+        return list(rows)
+    picked = np.random.default_rng(seed).choice(len(rows), most, replace=False)
+    return [rows[place] for place in sorted(picked)]

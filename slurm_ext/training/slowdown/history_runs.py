@@ -1,0 +1,165 @@
+"""Jobs alone and jobs together, out of history.db: what sharing is learnt from.
+
+Bounded whatever the history holds: the newest MOST_TOGETHER runs beside others, and the newest few
+runs alone of each job that is in them and of MOST_OTHERS more.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from itertools import groupby
+from math import isfinite
+from statistics import median
+from typing import Any
+
+from slurm_ext.core.gpu_sharing import Solo, Together
+from slurm_ext.history.store.store import History
+from slurm_ext.history.views.shared_runs import (
+    PARTNER_COLUMNS,
+    RUN_COLUMNS,
+    alone_rows,
+    counters_of,
+    together_rows,
+)
+from slurm_ext.model.slowdown.pair_measurement import usable
+from slurm_ext.training.slowdown.rows import Beside, Run, beside, run_of, speed
+
+MOST_TOGETHER = 20_000
+MOST_OTHERS = 4_000  # jobs that met nobody, known by their counters alone
+MOST_ALONE = 16  # runs of one job in one shape
+MOST_OF_JOB = 256  # in all its shapes: a sweep has one for every run
+MOST_COUNTED = 4  # newest runs of a job whose counters are read
+# What a counter holds that is not a sum over the run.
+_LEVELS = ("_peak", "_mean", "_share", "_util", "_clock", "_active", "_occupancy")
+_NOT_OF_JOB = ("node_", "contention_cost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One run together, with when it ended: a split is by time."""
+
+    together: Together
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learnt:
+    """What a history holds of sharing. `refused`: runs together that are no measurement."""
+
+    rows: tuple[Row, ...]  # oldest first
+    solos: Mapping[str, Solo]
+    refused: int
+
+
+def learnt(history: History) -> Learnt:
+    """The newest runs together that have runs alone to be compared with, and those jobs alone."""
+    met = _met(together_rows(history))
+    names = {name for one in met for name in (one.run.key, *one.partners)}
+    alone = _alone(alone_rows(history), names)
+    rows, refused = [], 0
+    for one in met:
+        rates = [run.rate for run in alone.get((one.run.key, one.run.shape), ())]
+        if not rates:
+            continue
+        row = _row(one, median(rates))
+        refused += row is None
+        rows += [row] if row else []
+    rows.sort(key=lambda row: row.end_s)
+    return Learnt(rows=tuple(rows), solos=_solos(history, alone), refused=refused)
+
+
+def _met(table: Iterable[Sequence[Any]]) -> list[Beside]:
+    """Newest first, at most MOST_TOGETHER."""
+    found: list[Beside] = []
+    for rows in _by_run(table):
+        one = beside(rows)
+        if one is not None:
+            found.append(one)
+        if len(found) >= MOST_TOGETHER:
+            break
+    return found
+
+
+def _by_run(table: Iterable[Sequence[Any]]) -> Iterator[list[dict[str, Any]]]:
+    names = (*RUN_COLUMNS, *PARTNER_COLUMNS)
+    named = (dict(zip(names, row, strict=True)) for row in table)
+    for _, rows in groupby(named, key=lambda row: row["run"]):
+        yield list(rows)
+
+
+def _alone(
+    table: Iterable[Sequence[Any]], met: AbstractSet[str]
+) -> dict[tuple[str, tuple[Any, ...]], list[Run]]:
+    """The newest runs by job and shape: of jobs in `met`, and of the newest others."""
+    found: dict[tuple[str, tuple[Any, ...]], list[Run]] = defaultdict(list)
+    kept: Counter[str] = Counter()
+    others: set[str] = set()
+    for row in table:
+        run = run_of(dict(zip(RUN_COLUMNS, row, strict=True)))
+        if run is None:
+            continue
+        if run.key not in met and run.key not in others:
+            if len(others) >= MOST_OTHERS:
+                continue
+            others.add(run.key)
+        if kept[run.key] >= (MOST_OF_JOB if run.key in met else MOST_COUNTED):
+            continue
+        runs = found[run.key, run.shape]
+        if len(runs) < MOST_ALONE:
+            runs.append(run)
+            kept[run.key] += 1
+    return found
+
+
+def _row(one: Beside, solo_rate: float) -> Row | None:
+    """A short overlap is measured worse: its seconds count by its share of the run."""
+    together = Together(
+        job=one.run.key,
+        partners=one.partners,
+        speed=speed(one, solo_rate),
+        seconds=one.overlap_s * one.overlap_s / one.run.elapsed_s,
+        device=one.run.device,
+    )
+    return Row(together=together, end_s=one.run.end_s) if usable(together) else None
+
+
+def _solos(
+    history: History, alone: Mapping[tuple[str, tuple[Any, ...]], Sequence[Run]]
+) -> dict[str, Solo]:
+    by_job: dict[str, list[Run]] = defaultdict(list)
+    for (key, _), each in alone.items():
+        by_job[key] += each
+    runs = {
+        run.run: run
+        for each in by_job.values()
+        for run in sorted(each, key=lambda one: -one.end_s)[:MOST_COUNTED]
+    }
+    values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs.values():
+        values[run.key]  # a job without counters is known, too
+    for number, name, value in counters_of(history, runs):
+        run = runs[number]
+        if isfinite(value) and value >= 0 and not name.startswith(_NOT_OF_JOB):
+            values[run.key][name].append(value if _is_level(name) else value / run.elapsed_s)
+    return {key: _solo(key, each) for key, each in values.items()}
+
+
+def _solo(key: str, values: Mapping[str, Sequence[float]]) -> Solo:
+    """Medians over runs: levels as they are, sums a second of the run.
+
+    Its memory is the most that it held, whatever it asked for; the file cache is nobody's need.
+    """
+    features = {name: median(each) for name, each in values.items() if each}
+    most = {name: max(each) for name, each in values.items() if each}
+    return Solo(
+        key=key,
+        features=features,
+        mem_bytes=most.get("mem_held_peak"),
+        gpu_mem_bytes=most.get("gpu_job_mem_peak", most.get("gpu_mem_peak")),
+    )
+
+
+def _is_level(name: str) -> bool:
+    plain = name.partition("@")[0]
+    return plain.endswith(_LEVELS) or plain.startswith("contention_")

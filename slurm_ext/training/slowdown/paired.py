@@ -1,0 +1,16 @@
+"""One measured pair of jobs, as the counter model is fitted to it."""
+
+from dataclasses import dataclass
+
+from slurm_ext.core.gpu_sharing import Solo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paired:
+    """`job` measured at `speed` of its own beside `beside`; a family is what is left out whole."""
+
+    job: Solo
+    beside: Solo
+    speed: float
+    family: str
+    beside_family: str

@@ -1,0 +1,117 @@
+"""A run of history as one measurement of how fast its job went: pure.
+
+Rates are compared only between runs of one job in one shape (CPUs, GPUs, workers, batch), and only
+of one measure: samples/s of its training loop; else instructions/s; else, for runs of the same
+script and arguments that ended well, one whole run in its time. A job with GPUs shares with whom
+it has a GPU in common; a job without, with everybody on its node.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from slurm_ext.core.job_keys import solo_key, user_name_key
+from slurm_ext.core.records import Level
+
+SHORTEST_S = 10.0  # a run below it is all start-up
+LEAST_OVERLAP = 0.3  # of a run's time, for its mean to tell of the time together
+WHOLE = 0.8  # of it, for several partners to have been there at once
+PASSING = 0.05  # of it: too short to matter
+_NO_NAMES = frozenset({"", "sbatch", "wrap"})  # what sbatch calls a job that nobody named
+CPU = "cpu"
+
+Shape = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run: the job's key, in which shape, and its rate by one measure."""
+
+    run: int
+    key: str
+    shape: Shape  # begins with the measure's name
+    rate: float
+    elapsed_s: float
+    end_s: float
+    device: str  # what it would share: a GPU's model, or cpu
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """A run with its partners, and for how long they were there."""
+
+    run: Run
+    partners: tuple[str, ...]
+    overlap_s: float
+
+
+def run_of(row: Mapping[str, Any]) -> Run | None:
+    """None for what tells no rate: too short, on several nodes, of nobody known, unmeasured."""
+    elapsed, end = _positive(row["elapsed_s"]), _positive(row["end_s"])
+    key = key_of(row)
+    if key is None or elapsed is None or end is None or elapsed < SHORTEST_S:
+        return None
+    if (row["num_nodes"] or 1) > 1:
+        return None  # the slowest of its nodes holds the others up
+    measured = _measure(row, elapsed)
+    if measured is None:
+        return None
+    measure, rate = measured
+    device = str(row["gpu_model"] or "gpu") if row["gpus"] else CPU
+    shape = (*measure, row["cpus"], row["gpus"] or 0)
+    return Run(
+        run=row["run"], key=key, shape=shape, rate=rate, elapsed_s=elapsed, end_s=end, device=device
+    )
+
+
+def beside(rows: Sequence[Mapping[str, Any]]) -> Beside | None:
+    """Of one run's rows, one a partner: with whom it ran; None where that is not one answer."""
+    run = run_of(rows[0])
+    if run is None or any(row["overlap_s"] is None for row in rows):
+        return None
+    there = [(_positive(row["overlap_s"]) or 0.0, row) for row in rows]
+    there = [(s, row) for s, row in there if s > PASSING * run.elapsed_s]
+    if run.device != CPU:
+        if any(row["shared_gpus"] is None for _, row in there):
+            return None  # nobody looked whose GPU it was
+        there = [(s, row) for s, row in there if row["shared_gpus"]]
+    names = [key_of(row, "partner_") for _, row in there]
+    least = LEAST_OVERLAP if len(there) == 1 else WHOLE
+    if not there or None in names or min(s for s, _ in there) < least * run.elapsed_s:
+        return None
+    overlap = min(*(s for s, _ in there), run.elapsed_s)
+    return Beside(run=run, partners=tuple(str(name) for name in names), overlap_s=overlap)
+
+
+def speed(one: Beside, solo_rate: float) -> float:
+    """Relative speed in the time together: what the mean over the whole run leaves for it."""
+    share = one.overlap_s / one.run.elapsed_s
+    return 1.0 - (1.0 - one.run.rate / solo_rate) / share
+
+
+def key_of(row: Mapping[str, Any], side: str = "") -> str | None:
+    """core/job_keys.py's solo_key of a run; by user and job name where no submission told more."""
+    keys = {Level.SCRIPT: row[f"{side}key_script"], Level.USER_NAME: row[f"{side}key_user_name"]}
+    known = {level: key for level, key in keys.items() if key is not None}
+    user, name = row[f"{side}user"], row[f"{side}job_name"]
+    if not known and user and name and name not in _NO_NAMES:
+        known = {Level.USER_NAME: user_name_key(user, name)}
+    return solo_key(known)
+
+
+def _measure(row: Mapping[str, Any], elapsed: float) -> tuple[tuple[Any, ...], float] | None:
+    samples, instructions = _positive(row["samples_per_s"]), _positive(row["instructions"])
+    if samples is not None:
+        return ("samples", row["workers"], row["batch_size"]), samples
+    if instructions is not None:
+        return ("instructions",), instructions / elapsed
+    if row["state"] == "COMPLETED" and row["key_script_args"] is not None:
+        return ("runs", row["key_script_args"]), 1.0 / elapsed
+    return None
+
+
+def _positive(value: Any) -> float | None:
+    if not isinstance(value, int | float) or not isfinite(value) or value <= 0:
+        return None
+    return float(value)

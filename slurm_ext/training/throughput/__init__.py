@@ -1,0 +1,1 @@
+"""Fits the throughput prior and has it challenge the serving one."""

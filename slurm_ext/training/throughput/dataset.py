@@ -1,0 +1,63 @@
+"""Rows of history as examples, split by time: a model is judged by runs later than all it saw."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from slurm_ext.core.records import Level, LoaderRun
+from slurm_ext.model.throughput.features import Known
+from slurm_ext.model.throughput.inversion import lesson
+
+TRAIN, CALIBRATE = 0.70, 0.15  # shares of the window, oldest first; the rest is the test
+NEWEST = 20_000  # examples; older ones tell little and cost time
+_POSITIVE = ("samples_per_s", "accel_samples_per_s", "fetch_wall_s", "batch_size", "cores", "end_s")
+_LOADER = tuple(field.name for field in fields(LoaderRun))
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One run: what was known at its submission, and the logs of G, f and u it then showed."""
+
+    end_s: float
+    known: Known
+    targets: tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Oldest to newest; no example of a later part ended before one of an earlier part."""
+
+    train: Sequence[Example]
+    calibrate: Sequence[Example]
+    test: Sequence[Example]
+
+
+def examples(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> list[Example]:
+    """Examples of rows of history whose values stand in the order of `columns`, oldest first.
+
+    Rows without a measured rate or cost (imported ones may have none) teach nothing and are left.
+    """
+    named = (dict(zip(columns, row, strict=True)) for row in rows)
+    found = [_example(row) for row in named if all((row[name] or 0) > 0 for name in _POSITIVE)]
+    return sorted(found, key=lambda one: one.end_s)[-NEWEST:]
+
+
+def split(every: Sequence[Example]) -> Split:
+    """Oldest for the fit, then for the interval's width, the newest for the verdict."""
+    first = round(len(every) * TRAIN)
+    second = round(len(every) * (TRAIN + CALIBRATE))
+    return Split(every[:first], every[first:second], every[second:])
+
+
+def _example(row: dict[str, Any]) -> Example:
+    run = LoaderRun(**{name: row[name] for name in _LOADER})
+    seen = lesson(run)
+    known = Known(
+        user=row["user"],
+        partition=row["partition"],
+        gpus=run.gpus or 0,
+        keys={level: row[f"key_{level.name.lower()}"] for level in Level},
+    )
+    return Example(
+        row["end_s"], known, (seen.accel.log_mean, seen.wall.log_mean, seen.cpu.log_mean)
+    )

@@ -1,0 +1,114 @@
+"""The loop over intervals: outcomes that miss too often widen the next ones."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slurm_ext.advisor.evidence.calibrate import factor_of
+from slurm_ext.advisor.pipeline.journal import Journal
+from slurm_ext.advisor.service.advisor import Advisor
+from slurm_ext.advisor.service.refresh import Refresher
+from slurm_ext.core.records import Decision, Interval, Level, Mode, Prediction, Shape
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.history.ingest.decisions import propose
+from slurm_ext.history.ingest.proposals import Proposal
+from slurm_ext.history.ingest.spool_folder import ingest_folder
+from slurm_ext.history.store.store import open_history
+from slurm_ext.history.views.lookup import Residual
+from slurm_ext.model.throughput.calibration import FEWEST
+from tests.advisor.a_service import golden_record
+
+ACHIEVED = 136.5  # what the golden record's run did, to a tenth
+HALF = 1.2  # half width, as a ratio, of what is believed without a factor
+
+
+def happen(folder: Path, count: int, predicted: float, *, factor: float = 1.0, first: int) -> None:
+    """So many claimed decisions, each with its run."""
+    width = HALF**factor
+    shape = Shape(cpus_per_task=2, num_workers=2)
+    believed = Prediction(
+        shape=shape,
+        samples_per_s=predicted,
+        interval=Interval(predicted / width, predicted * width),
+        bottleneck="data",
+        level=Level.SCRIPT,
+        runs=1,
+    )
+    decision = Decision(
+        action="leave",
+        reason="",
+        before=shape,
+        after=shape,
+        predicted_before=believed,
+        predicted_after=believed,
+    )
+    with open_history(folder / "history.db") as history:
+        for number in range(first, first + count):
+            token = f"d1-{number:016x}"
+            one = Proposal(
+                token=token, decided_s=1.0, mode=Mode.SHADOW, decision=decision, factor=factor
+            )
+            propose(history, [one], "j", number)
+            golden_record(folder / "spool", number, decision=token)
+        ingest_folder(history, folder / "spool", now_s=2.0)
+
+
+@pytest.fixture
+def advisor(tmp_path: Path) -> Advisor:
+    """An advisor's memory over an empty state folder."""
+    return an_advisor(tmp_path)
+
+
+def an_advisor(folder: Path) -> Advisor:
+    """Another start of it over the same folder."""
+    settings = Settings(values={"paths.state_dir": str(folder)})
+    return Advisor(settings, Journal(folder / "journal"))
+
+
+def test_outcomes_that_miss_widen_the_intervals(advisor: Advisor, tmp_path: Path) -> None:
+    """Runs twice as far away as believed double the width, of fresh outcomes at every look."""
+    refresher = Refresher(advisor, None)
+    happen(tmp_path, FEWEST - 1, ACHIEVED / HALF**2, first=1)
+    refresher.refresh()
+    assert advisor.factor == 1.0  # too few to tell
+    happen(tmp_path, 1, ACHIEVED / HALF**2, first=100)
+    refresher.refresh()
+    assert advisor.factor == pytest.approx(2.0, rel=0.01)
+
+
+def test_a_factor_in_force_is_taken_out_before_the_next_is_made(
+    advisor: Advisor, tmp_path: Path
+) -> None:
+    """Intervals that were widened by two and now hold keep the factor two: it does not compound."""
+    happen(tmp_path, 30, ACHIEVED / HALF**2, factor=2.0, first=1)
+    Refresher(advisor, None).refresh()
+    assert advisor.factor == pytest.approx(2.0, rel=0.01)
+
+
+def test_a_restart_gives_the_same_factor(advisor: Advisor, tmp_path: Path) -> None:
+    """The factor follows from the ledger alone."""
+    refresher = Refresher(advisor, None)
+    for first, miss in ((1, 1.5), (100, 3.0)):
+        happen(tmp_path, 25, ACHIEVED / HALF**miss, first=first)
+        refresher.refresh()
+    again = an_advisor(tmp_path)
+    Refresher(again, None).refresh()
+    assert again.factor == advisor.factor
+    assert advisor.factor == pytest.approx(3.0, rel=0.01)
+
+
+def test_an_absurd_belief_counts_as_a_miss() -> None:
+    """What no model believed (nothing, or less) widens, within bounds, and divides by nothing."""
+    one = Residual(
+        predicted=0.0,
+        low=0.0,
+        high=0.0,
+        achieved=5.0,
+        level=Level.SCRIPT,
+        runs=1,
+        factor=0.0,
+        acted=False,
+    )
+    absurd = [one, replace(one, predicted=1.0, low=-1.0, high=2.0, factor=1.0)] * FEWEST
+    assert factor_of(absurd) == 5.0

@@ -1,0 +1,143 @@
+"""What the advisor knows by heart: runs by key, and partitions' rules."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurm_ext.advisor.evidence.runs import COLUMNS, NEWEST, RunTable
+from slurm_ext.advisor.limits.bounds import Rules
+from slurm_ext.advisor.limits.partition_limits import RuleBook
+from slurm_ext.advisor.limits.rules import read_rules
+from slurm_ext.core.records import Level, LoaderRun, Submission
+from slurm_ext.slurm import MemoryClient, NodeInfo, PartitionInfo
+
+RUN = LoaderRun(
+    samples_per_s=12.5,
+    workers=3,
+    cores=2.0,
+    batch_size=32.0,
+    accel_samples_per_s=64.0,
+    fetch_wall_s=0.25,
+    fetch_cpu_s=0.125,
+    node_cores=16,
+    emulated=True,
+)
+
+
+def append(table: RunTable, runs: list[LoaderRun], script_keys: list[int]) -> None:
+    """Rows that differ in their script's key only; the cluster's is 1 for all."""
+    values = [
+        [*(getattr(run, name) for name in COLUMNS[:-1]), table.code(run.gpu_model)] for run in runs
+    ]
+    keys = [np.zeros(len(runs), np.int64) for _ in Level]
+    keys[list(Level).index(Level.SCRIPT)][:] = script_keys
+    keys[list(Level).index(Level.CLUSTER)][:] = 1
+    table.extend(np.array(values, np.float32), keys)
+
+
+def test_a_run_comes_back_as_it_went_in() -> None:
+    """Counts are counts, flags are flags, and what was not measured is None."""
+    table = RunTable()
+    append(table, [RUN], [7])
+    assert table.newest({Level.SCRIPT: 7}) == {Level.SCRIPT: [RUN]}
+    assert table.newest({Level.SCRIPT: 8, Level.KIND: 7}) == {}
+
+
+def test_gpu_models_come_back_by_name_and_jobs_cannot_fill_the_memory_with_them() -> None:
+    """A thousand names are kept; whoever invents more has no model."""
+    table = RunTable()
+    named = [replace(RUN, gpu_model=f"GPU {number}", ranks=2) for number in (1, 2, 1)]
+    append(table, named, [7, 7, 7])
+    assert table.newest({Level.SCRIPT: 7}) == {Level.SCRIPT: named[::-1]}
+    codes = {table.code(f"invented {number}") for number in range(2000)}
+    assert len({code for code in codes if code == code}) == 998
+
+
+@pytest.mark.parametrize("bulk", [10, 5000])
+def test_the_newest_come_first_whether_loaded_at_once_or_later(bulk: int) -> None:
+    """Rows of the first load and of later ones form one chain."""
+    table = RunTable()
+    append(table, [replace(RUN, workers=n) for n in range(bulk)], [n % 5 + 1 for n in range(bulk)])
+    append(table, [replace(RUN, workers=9999)], [1])
+    found = [run.workers for run in table.newest({Level.SCRIPT: 1})[Level.SCRIPT]]
+    older = [n for n in range(bulk) if n % 5 == 0][::-1]
+    assert found == [9999, *older][:NEWEST]
+    assert len(table) == bulk + 1
+    (newest, *_) = table.newest({Level.CLUSTER: 1})[Level.CLUSTER]
+    assert newest.workers == 9999
+
+
+@given(st.lists(st.lists(st.integers(-3, 3), min_size=1, max_size=40), min_size=1, max_size=6))
+def test_every_key_finds_its_own_newest_runs(loads: list[list[int]]) -> None:
+    """Against the plain way: filter everything, newest first. 0 is a key that is not known."""
+    table, all_keys = RunTable(), [key for load in loads for key in load]
+    row = 0
+    for load in loads:
+        append(table, [replace(RUN, workers=row + n) for n in range(len(load))], load)
+        row += len(load)
+        table.newest({Level.SCRIPT: load[0]})  # a remembered answer must not grow stale
+    for key in range(-3, 4):
+        wanted = [n for n, k in enumerate(all_keys) if k == key and key != 0][::-1][:NEWEST]
+        found = table.newest({Level.SCRIPT: key}).get(Level.SCRIPT, [])
+        assert [run.workers for run in found] == wanted
+
+
+CLUSTER = MemoryClient(
+    known_nodes=(
+        NodeInfo(name="n1", cpus=16, mem_mib=64000, partitions=("gpu", "all")),
+        NodeInfo(name="n2", cpus=64, mem_mib=256000, partitions=("big", "all")),
+    ),
+    known_partitions=(
+        PartitionInfo(name="gpu", default=True, max_mem_per_cpu_mib=4000, def_mem_per_cpu_mib=1000),
+        PartitionInfo(name="big", max_cpus_per_node=32),
+        PartitionInfo(name="all", def_mem_per_node_mib=8000),
+        PartitionInfo(name="empty"),
+    ),
+    known_config={"DefMemPerCPU": "2000", "MaxMemPerNode": "UNLIMITED"},
+)
+
+
+def test_rules_are_those_of_a_partitions_smallest_node() -> None:
+    """A job may land on any node of its partition, so the smallest decides."""
+    book = read_rules(CLUSTER)
+    assert book.rules_for(Submission(partition="all")) == Rules(
+        cpus_per_node=16, mem_per_node_mib=64000
+    )
+
+
+def test_a_partitions_own_rules_go_before_the_clusters() -> None:
+    """Memory by default, memory at most, CPUs at most: partition first, then slurm.conf."""
+    book = read_rules(CLUSTER)
+    assert book.rules_for(Submission(partition="gpu")) == Rules(
+        cpus_per_node=16,
+        mem_per_node_mib=64000,
+        def_mem_per_cpu_mib=1000,
+        max_mem_per_cpu_mib=4000,
+    )
+    assert book.rules_for(Submission(partition="big")) == Rules(
+        cpus_per_node=32, mem_per_node_mib=256000, def_mem_per_cpu_mib=2000
+    )
+
+
+def test_a_job_without_a_partition_goes_to_the_default_one() -> None:
+    """As Slurm does it."""
+    book = read_rules(CLUSTER)
+    assert book.rules_for(Submission()) == book.rules_for(Submission(partition="gpu"))
+
+
+def test_of_several_partitions_the_narrowest_rules_hold() -> None:
+    """Slurm may start the job in any of them."""
+    rules = read_rules(CLUSTER).rules_for(Submission(partition="big,gpu"))
+    assert rules is not None
+    assert (rules.cpus_per_node, rules.mem_per_node_mib) == (16, 64000)
+    assert (rules.def_mem_per_cpu_mib, rules.max_mem_per_cpu_mib) == (2000, 4000)
+
+
+@pytest.mark.parametrize("partition", ["empty", "gpu,elsewhere", "gpu,"])
+def test_an_unknown_partition_has_no_rules(partition: str) -> None:
+    """Nothing is guessed: no rules means that no CPUs are added."""
+    assert read_rules(CLUSTER).rules_for(Submission(partition=partition)) is None
+    assert RuleBook().rules_for(Submission(partition="gpu")) is None

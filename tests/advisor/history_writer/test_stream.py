@@ -1,0 +1,302 @@
+"""Records that nodes stream: a real munged, a real TCP connection, and what is refused."""
+
+import json
+import os
+import shutil
+import socket
+import socketserver
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurm_ext.advisor.history_writer.owners import Owners
+from slurm_ext.advisor.history_writer.receive import (
+    MAX_RECORD_BYTES,
+    MOST_CONNECTIONS,
+    Receiver,
+    start_receiver,
+)
+from slurm_ext.core.errors import InputError, SlurmError
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.history.ingest.spool_folder import ingest_folder
+from slurm_ext.history.store.store import open_history
+from slurm_ext.slurm import CommandClient, JobInfo, MemoryClient
+from tests.advisor.a_service import until
+
+GOLDEN = (Path(__file__).parents[2] / "golden" / "spool" / "v1.json").read_bytes()
+NAME = "cluster-1042-0-n1"
+SLURM = MemoryClient(
+    known_jobs=(JobInfo(job_id=1042, user_id=1000), JobInfo(job_id=1043, user_id=1001))
+)
+pytestmark = pytest.mark.skipif(not shutil.which("munged"), reason="needs munge installed")
+
+
+class Munge:
+    """A private munged."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.chmod(0o755)
+        self.socket = folder / "munge.socket"
+        key = folder / "munge.key"
+        key.write_bytes(os.urandom(128))
+        key.chmod(0o400)
+        options = {"key-file": key, "socket": self.socket, "pid-file": folder / "munge.pid"}
+        options |= {"log-file": folder / "munge.log", "seed-file": folder / "munge.seed"}
+        words = [f"--{name}={path}" for name, path in options.items()]
+        command = ["munged", "--foreground", "--force", "--num-threads=2", *words]
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        until(self.socket.exists, "munged")
+
+    def sign(self, text: str, *, uid: int | None = None) -> str:
+        """A credential, as another user where one is named."""
+        become = ["setpriv", f"--reuid={uid}", "--clear-groups"] if uid is not None else []
+        command = [*become, "munge", f"--string={text}", f"--socket={self.socket}"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def munge() -> Iterator[Munge]:
+    """A munged of its own, with a key of its own, in a folder that other users can pass."""
+    with tempfile.TemporaryDirectory(prefix="munge-") as folder:
+        munge = Munge(Path(folder))
+        yield munge
+        munge.process.terminate()
+        munge.process.wait()
+
+
+@pytest.fixture
+def receiver(munge: Munge, tmp_path: Path) -> Iterator[Receiver]:
+    """A receiver on a free port."""
+    values = {
+        "paths.state_dir": str(tmp_path),
+        "advisor.listen": "127.0.0.1:0",
+        "node.munge_socket": str(munge.socket),
+    }
+    receiver = start_receiver(Settings(values=values), SLURM)
+    assert receiver is not None
+    yield receiver
+    receiver.shutdown()
+    receiver.server_close()
+
+
+def header(raw: bytes, credential: str, **changes: Any) -> bytes:
+    """The announcement of a record."""
+    said = {
+        "v": 1,
+        "kind": "record",
+        "record_id": NAME,
+        "bytes": len(raw),
+        "sha256": sha256(raw).hexdigest(),
+        "credential": credential,
+    }
+    return json.dumps({**said, **changes}).encode() + b"\n"
+
+
+def connected(receiver: Receiver) -> socket.socket:
+    """A node's connection."""
+    return socket.create_connection(("127.0.0.1", receiver.server_address[1]), timeout=10)
+
+
+def deliver(receiver: Receiver, *pieces: bytes) -> dict[str, Any]:
+    """The reply to what is sent on one connection; an error where it was cut off."""
+    with connected(receiver) as client:
+        try:
+            for piece in pieces:
+                client.sendall(piece)
+            client.shutdown(socket.SHUT_WR)
+            reply: dict[str, Any] = json.loads(client.makefile("rb").readline())
+        except (OSError, ValueError):  # the refusal was quicker than our sending
+            return {"error": "cut off"}
+        return reply
+
+
+def spooled(receiver: Receiver) -> list[str]:
+    """File names in the spool."""
+    return sorted(path.name for path in receiver.spool.glob("*")) if receiver.spool.exists() else []
+
+
+def test_a_signed_record_is_safe_before_it_is_acknowledged(
+    receiver: Receiver, munge: Munge
+) -> None:
+    """The acknowledgement names the record, which then lies whole in the spool."""
+    signed = munge.sign(sha256(GOLDEN).hexdigest())
+    assert deliver(receiver, header(GOLDEN, signed), GOLDEN) == {"v": 1, "ack": NAME}
+    assert spooled(receiver) == [f"{NAME}.json"]
+    assert (receiver.spool / f"{NAME}.json").read_bytes() == GOLDEN
+
+
+def test_several_records_share_a_connection(receiver: Receiver, munge: Munge) -> None:
+    """Each is acknowledged in turn."""
+    with connected(receiver) as client:
+        replies = client.makefile("rb")
+        for _ in range(3):
+            client.sendall(header(GOLDEN, munge.sign(sha256(GOLDEN).hexdigest())) + GOLDEN)
+            assert json.loads(replies.readline()) == {"v": 1, "ack": NAME}
+
+
+def test_a_replayed_a_forged_and_a_borrowed_credential_are_refused(
+    receiver: Receiver, munge: Munge
+) -> None:
+    """A word of munge counts once, and only for the very bytes that were signed."""
+    signed = munge.sign(sha256(GOLDEN).hexdigest())
+    assert "ack" in deliver(receiver, header(GOLDEN, signed), GOLDEN)
+    (receiver.spool / f"{NAME}.json").unlink()
+    assert "error" in deliver(receiver, header(GOLDEN, signed), GOLDEN)
+    assert "error" in deliver(receiver, header(GOLDEN, "MUNGE:AAAA:"), GOLDEN)
+    other = munge.sign(sha256(b"something else").hexdigest())
+    assert "something else" in deliver(receiver, header(GOLDEN, other), GOLDEN)["error"]
+    assert spooled(receiver) == []
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root, setpriv")
+def test_a_user_may_send_only_records_of_their_own_jobs(receiver: Receiver, munge: Munge) -> None:
+    """The golden record is of uid 1000: theirs is taken, somebody else's is not."""
+    digest = sha256(GOLDEN).hexdigest()
+    theirs = deliver(receiver, header(GOLDEN, munge.sign(digest, uid=1001)), GOLDEN)
+    assert "may not send another user's record" in theirs["error"]
+    assert spooled(receiver) == []
+    own = deliver(receiver, header(GOLDEN, munge.sign(digest, uid=1000)), GOLDEN)
+    assert own == {"v": 1, "ack": NAME}
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root, setpriv")
+def test_a_user_may_not_take_the_name_of_another_job(receiver: Receiver, munge: Munge) -> None:
+    """A record's name follows from its job, so nobody can stand in another record's way."""
+    record = json.loads(GOLDEN)
+    record["record_id"] = name = "cluster-9999-0-n1"
+    raw = json.dumps(record).encode()
+    signed = munge.sign(sha256(raw).hexdigest(), uid=1000)
+    assert "error" in deliver(receiver, header(raw, signed, record_id=name), raw)
+    assert spooled(receiver) == []
+
+
+def claimed(**identity: Any) -> tuple[str, bytes]:
+    """The golden record under another identity, named as that asks for."""
+    record = json.loads(GOLDEN)
+    record["identity"].update(identity)
+    known = record["identity"]
+    name = f"{known['cluster']}-{known['job_id']}-0-n1"
+    record["record_id"] = name
+    return name, json.dumps(record).encode()
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root, setpriv")
+@pytest.mark.parametrize(
+    ("identity", "why"),
+    [
+        ({"job_id": 1043}, "is uid 1001's, not uid 1000's"),
+        ({"job_id": 7}, "neither Slurm nor the history knows job 7"),
+        ({"cluster": "elsewhere"}, "is not ours"),
+        ({"uid": 1001}, "may not send another user's record"),
+    ],
+    ids=lambda value: "".join(value) if isinstance(value, dict) else "",
+)
+def test_a_user_may_not_claim_what_slurm_says_is_not_theirs(
+    receiver: Receiver, munge: Munge, identity: dict[str, Any], why: str
+) -> None:
+    """A record under another user's job, or nobody's, is refused for good: no node tries again."""
+    name, raw = claimed(**identity)
+    signed = munge.sign(sha256(raw).hexdigest(), uid=1000)
+    reply = deliver(receiver, header(raw, signed, record_id=name), raw)
+    assert why in reply["error"]
+    assert reply["final"] is True
+    assert spooled(receiver) == []
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root, setpriv")
+def test_a_job_that_slurm_forgot_is_known_by_its_run(
+    receiver: Receiver, munge: Munge, tmp_path: Path
+) -> None:
+    """A node cut off for long: the advisor itself has written down how the job ended, and whose."""
+    name, raw = claimed(job_id=500)
+    (tmp_path / "then").mkdir()
+    (tmp_path / "then" / "a.json").write_bytes(raw)
+    with open_history(tmp_path / "history.db") as history:
+        ingest_folder(history, tmp_path / "then", now_s=1.0)
+    signed = munge.sign(sha256(raw).hexdigest(), uid=1000)
+    assert deliver(receiver, header(raw, signed, record_id=name), raw) == {"v": 1, "ack": name}
+
+
+def test_while_slurm_is_silent_nothing_is_decided(tmp_path: Path) -> None:
+    """The error is no refusal for good: the node keeps the record and sends it again."""
+    owners = Owners(CommandClient(bin_dir=str(tmp_path)), tmp_path / "history.db")
+    with pytest.raises(SlurmError):
+        owners.check(1042, 1000, NAME)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"v": 2},
+        {"kind": "order"},
+        {"bytes": MAX_RECORD_BYTES + 1},
+        {"bytes": 0},
+        {"bytes": "many"},
+        {"record_id": "../../etc/passwd"},
+        {"record_id": ".hidden"},
+        {"record_id": ""},
+        {"record_id": 7},
+        {"sha256": "0" * 64},
+        {"record_id": "another-name"},
+    ],
+    ids=str,
+)
+def test_an_unusable_announcement_is_refused_by_name(
+    receiver: Receiver, munge: Munge, changes: dict[str, Any]
+) -> None:
+    """Nothing of it reaches the spool, and the next node is served."""
+    signed = munge.sign(sha256(GOLDEN).hexdigest())
+    assert "error" in deliver(receiver, header(GOLDEN, signed, **changes), GOLDEN)
+    assert spooled(receiver) == []
+    signed = munge.sign(sha256(GOLDEN).hexdigest())
+    assert "ack" in deliver(receiver, header(GOLDEN, signed), GOLDEN)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"\n", b"not json\n", b"[" * 9000 + b"\n", b"\xff\xfe\n", b"x" * 100_000],
+    ids=["empty", "text", "deep", "bytes", "endless"],
+)
+def test_garbage_is_refused(receiver: Receiver, line: bytes) -> None:
+    """A line that announces nothing costs one connection."""
+    assert "error" in deliver(receiver, line)
+
+
+def test_a_record_that_ends_early_is_not_kept(receiver: Receiver, munge: Munge) -> None:
+    """A node that dies half-way delivers again later."""
+    signed = munge.sign(sha256(GOLDEN).hexdigest())
+    assert "ended early" in deliver(receiver, header(GOLDEN, signed), GOLDEN[:100])["error"]
+    assert spooled(receiver) == []
+
+
+def test_an_address_that_is_none_is_named(tmp_path: Path) -> None:
+    """The setting's file, key and value are in the error."""
+    for wrong in ("here", "127.0.0.1:http", ":6000", "127.0.0.1:99999"):
+        settings = Settings("d.toml", {"paths.state_dir": str(tmp_path), "advisor.listen": wrong})
+        with pytest.raises(InputError, match=r"d\.toml: advisor\.listen = "):
+            start_receiver(settings)
+    assert start_receiver(Settings()) is None
+
+
+def test_a_thread_that_cannot_be_started_costs_no_place(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a moment without room for threads, nodes deliver as before."""
+    with monkeypatch.context() as short:
+        short.setattr(socketserver.ThreadingMixIn, "process_request", _no_room)
+        for _ in range(MOST_CONNECTIONS + 1):
+            assert deliver(receiver, b"x\n") == {"error": "cut off"}
+    assert "cannot be used" in deliver(receiver, b"x\n")["error"]
+
+
+def _no_room(*_: object) -> None:
+    raise RuntimeError("can't start new thread")

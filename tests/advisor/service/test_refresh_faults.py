@@ -1,0 +1,83 @@
+"""The advisor's helpers outlive whatever they meet: what is known stays in use."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from slurm_ext.advisor.limits.partition_limits import RuleBook
+from slurm_ext.advisor.pipeline.journal import Journal
+from slurm_ext.advisor.service import rules_reader
+from slurm_ext.advisor.service.advisor import Advisor
+from slurm_ext.advisor.service.refresh import Refresher
+from slurm_ext.advisor.service.rules_reader import RulesReader
+from slurm_ext.core.settings.document import Settings
+from tests.whole import until
+
+
+@pytest.fixture
+def advisor(tmp_path: Path) -> Advisor:
+    """Over an empty state folder."""
+    settings = Settings(values={"paths.state_dir": str(tmp_path)})
+    return Advisor(settings, Journal(tmp_path / "journal"))
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was warned of."""
+    return [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+
+
+def test_models_that_cannot_be_looked_at_cost_only_themselves(
+    advisor: Advisor, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Links in a circle, as a slip of the hand makes them: said once, the thread goes on."""
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "current").symlink_to("current")
+    refresher = Refresher(advisor, None)
+    refresher.refresh()
+    refresher.refresh()
+    (one,) = said(caplog)
+    assert "model stays as it was" in one
+    assert "cannot be read" in one
+
+
+def test_a_fault_of_ours_in_one_look_does_not_end_the_others(
+    advisor: Advisor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else the advisor would answer from what it knew on that day, for months."""
+    looked: list[Path] = []
+
+    def odd(*_: object) -> None:
+        raise ZeroDivisionError("float division by zero")
+
+    monkeypatch.setattr("slurm_ext.advisor.service.refresh.serving", odd)
+    monkeypatch.setattr(advisor.run_times, "look", looked.append)
+    refresher = Refresher(advisor, None)
+    refresher.refresh()
+    refresher.refresh()
+    assert len(looked) == 2
+    assert said(caplog) == ["model stays as it was: ZeroDivisionError('float division by zero')"]
+    assert caplog.records[0].exc_info
+
+
+def test_limits_are_read_again_whatever_stood_in_the_way(
+    advisor: Advisor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A Slurm that answers what nobody thought of is asked again."""
+    found = RuleBook()
+    asked: list[object] = []
+
+    def read(client: object) -> RuleBook:
+        asked.append(client)
+        if len(asked) == 1:
+            raise KeyError("gres")
+        return found
+
+    monkeypatch.setattr(rules_reader, "RETRY_S", 0.001)
+    monkeypatch.setattr(rules_reader, "read_rules", read)
+    reader = RulesReader(advisor)
+    reader.start()
+    until(lambda: advisor.rules is found, "no limits")
+    reader.stop()
+    reader.join(0)
+    assert said(caplog) == ["limits stay as they were: 'gres'"]

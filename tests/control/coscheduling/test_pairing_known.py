@@ -1,0 +1,56 @@
+"""The pairing answers with what training promoted last."""
+
+from pathlib import Path
+
+import pytest
+
+from slurm_ext.control.coscheduling.known_slowdowns import Known
+from slurm_ext.core.gpu_sharing import Evidence, Solo, Together
+from slurm_ext.model.slowdown.artifact import pack
+from slurm_ext.model.slowdown.model import slowdowns
+
+A, B = Solo(key="a"), Solo(key="b")
+
+
+def promote(state_dir: Path, name: str, speed: float) -> Path:
+    """A model that knows one pair, serving."""
+    rows = [Together(job="a", partners=("b",), speed=speed, seconds=3600.0) for _ in range(5)]
+    folder = state_dir / "models" / "slowdown" / name
+    folder.mkdir(parents=True)
+    for file, content in pack(slowdowns(rows), {}, {"window_s": [0.0, 1.0]}).items():
+        (folder / file).write_bytes(content)
+    link = folder.parent / "current"
+    link.unlink(missing_ok=True)
+    link.symlink_to(name)
+    return folder
+
+
+def test_without_a_model_jobs_are_known_in_general_only(tmp_path: Path) -> None:
+    """A new site parts nobody on a guess."""
+    assert Known(tmp_path)().speed(A, [B]).evidence is Evidence.PRIOR
+
+
+def test_a_promoted_model_serves_from_the_next_round_on(tmp_path: Path) -> None:
+    """And the next one after it, without a restart."""
+    known = Known(tmp_path)
+    promote(tmp_path, "m1", 0.5)
+    first = known().speed(A, [B])
+    assert first.evidence is Evidence.PAIR
+    promote(tmp_path, "m2", 0.95)
+    assert known().speed(A, [B]).mean > first.mean
+
+
+def test_a_damaged_model_leaves_the_last_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is torn is said in the log, once; the rounds go on, and mended it serves."""
+    known = Known(tmp_path)
+    promote(tmp_path, "m1", 0.5)
+    before = known().speed(A, [B])
+    file = promote(tmp_path, "m2", 0.95) / "slowdown.json"
+    whole = file.read_bytes()
+    file.write_text("{")
+    assert known().speed(A, [B]) == known().speed(A, [B]) == before
+    assert len([one for one in caplog.records if one.levelname == "WARNING"]) == 1
+    file.write_bytes(whole)
+    assert known().speed(A, [B]).mean > before.mean

@@ -1,0 +1,56 @@
+"""DLQUEUE_ELASTIC as users write it, in a comment or in the environment, and as loops are told."""
+
+from pathlib import Path
+
+import pytest
+
+from slurm_ext.core.elastic_requests import NAME, asked_in, bounds_in, read, write
+from slurm_ext.core.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("words", "variable", "asked", "bounds"),
+    [
+        ([], None, None, None),
+        ([], "2-16", "2-16", (2, 16)),
+        ([], " 1-8 ", "1-8", (1, 8)),
+        (["mine", "DLQUEUE_ELASTIC=1-4"], "2-16", "1-4", (1, 4)),
+        (["DLQUEUE_ELASTIC=4-1"], "2-16", "4-1", None),
+        (["DLQUEUE_ELASTIC=1-4", "DLQUEUE_ELASTIC=2-4"], None, "1-4 2-4", None),
+        (["DLQUEUE_ELASTIC", "elastic=1-4", "xDLQUEUE_ELASTIC=1-4"], None, None, None),
+        ([], "off", None, None),
+        ([], "0", None, None),
+        ([], "", None, None),
+        ([], "8", "8", None),
+        ([], "0-8", "0-8", None),
+        ([], "1-100000", "1-100000", None),
+        ([], "1\u0664-8", "1\u0664-8", None),
+        ([], "x" * 500, "x" * 64, None),
+    ],
+)
+def test_the_comment_goes_before_the_environment(
+    words: list[str], variable: str | None, asked: str | None, bounds: tuple[int, int] | None
+) -> None:
+    """What is wrong is still asked for, so that somebody tells its owner."""
+    assert asked_in(words, variable) == asked
+    assert bounds_in(asked) == bounds
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    """Nobody wrote: nothing is known."""
+    assert read(tmp_path) == {}
+    write(tmp_path, {7: "1-8", 12: "odd \u2028 \udc80"})
+    assert read(tmp_path) == {7: "1-8", 12: "odd \u2028 \udc80"}
+    write(tmp_path, {})
+    assert read(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    "body", ["", "[]", "null", '{"v": 2, "jobs": {}}', '{"v": 1}', '{"v": 1, "jobs": {"x": "1"}}',
+             "[" * 50_000],
+)  # fmt: skip
+def test_a_damaged_file_is_named(tmp_path: Path, body: str) -> None:
+    """One error, with the path."""
+    (tmp_path / NAME).write_text(body)
+    with pytest.raises(InputError, match=NAME):
+        read(tmp_path)

@@ -1,0 +1,69 @@
+"""Logs of daemons: objects that hold what they were given, and no waiting for a reader."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+
+from slurm_ext.core.logs import JsonLines
+
+FULL = """
+import logging, sys
+from slurm_ext.core import logs
+logs.MOST_WAITING = 10
+logs.END_S = 0.1
+logs.set_up("json")
+for number in range(2000):
+    logging.info("x" * 100)
+print("done", flush=True)
+"""
+
+
+def line(record: logging.LogRecord) -> dict[str, object]:
+    """A record as it is written."""
+    told: dict[str, object] = json.loads(JsonLines().format(record))
+    return told
+
+
+def test_a_line_is_an_object_with_what_was_given() -> None:
+    """Time in UTC, level, logger, message, and the caller's own fields; odd values as text."""
+    record = logging.makeLogRecord(
+        {"name": "a", "levelname": "INFO", "msg": "%s jobs\n", "args": (3,), "created": 0.25}
+    )
+    record.decision, record.odd = "d1-0", {1}
+    assert line(record) == {
+        "time": "1970-01-01T00:00:00.250+00:00",
+        "level": "info",
+        "logger": "a",
+        "message": "3 jobs\n",
+        "decision": "d1-0",
+        "odd": "{1}",
+    }
+    assert "\n" not in JsonLines().format(record)
+
+
+def test_an_exception_is_a_field() -> None:
+    """The traceback stays within its line."""
+    try:
+        raise ValueError("no")
+    except ValueError:
+        record = logging.makeLogRecord({"exc_info": sys.exc_info()})
+    assert "ValueError: no" in str(line(record)["exception"])
+    assert "\n" not in JsonLines().format(record)
+
+
+def test_a_reader_that_stands_still_holds_up_nobody() -> None:
+    """Lines are dropped, the program goes on, and it ends."""
+    reading, writing = os.pipe()  # nobody reads: it is full after 64 KiB
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", FULL],
+            stdout=subprocess.PIPE,
+            stderr=writing,
+            timeout=100,
+        )
+    finally:
+        os.close(writing)
+        os.close(reading)
+    assert (done.returncode, done.stdout) == (0, b"done\n")

@@ -1,0 +1,159 @@
+"""The submit protocol's line: golden files of every version, and anything else is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurm_ext.core.errors import WireError
+from slurm_ext.core.records import Edits, Submission
+from slurm_ext.core.wire import (
+    MAX_LINE_BYTES,
+    VERSION,
+    decode_job,
+    decode_request,
+    encode_reply,
+    encode_request,
+)
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "wire"
+
+
+def test_the_golden_request_is_read() -> None:
+    """What version 1 of the Lua sends is understood, field by field."""
+    kind, job = decode_request((GOLDEN / "submit-v1.json").read_bytes())
+    assert kind == "submit"
+    assert job == Submission(
+        name="train.sh",
+        user_id=1000,
+        user_name="ada",
+        partition="gpu",
+        account="vision",
+        script="#!/bin/bash\n#SBATCH -c 1\npython3 train.py --workers 0\n",
+        argv=("train.sh",),
+        work_dir="/home/ada",
+        min_nodes=1,
+        num_tasks=1,
+        cpus_per_task=1,
+        min_cpus=1,
+        pn_min_cpus=1,
+        mem_per_cpu_mib=400,
+        time_limit_minutes=60,
+        env={"SLURM_CPUS_PER_TASK": "1"},
+    )
+
+
+def test_the_golden_request_for_a_gpu_is_read() -> None:
+    """How a GPU was asked for arrives in Slurm's own words, field by field."""
+    job = decode_request((GOLDEN / "submit-v1-sharing.json").read_bytes())[1]
+    assert job is not None
+    assert (job.gres, job.tres_per_job, job.tres_per_node) == ("gres:gpu:1", "gres:gpu:1", None)
+    assert job.env == {"DLQUEUE_SHARE": "1", "SLURM_GPUS": "1"}
+
+
+@pytest.mark.parametrize("name", ["reply-v1.json", "reply-v1-sharing.json"])
+def test_the_golden_reply_is_written(name: str) -> None:
+    """The reply that version 1 of the Lua reads is written byte for byte."""
+    golden = (GOLDEN / name).read_bytes()
+    told = json.loads(golden)
+    reply = encode_reply(told["decision"], Edits(**told["edits"]), told["message"])
+    assert reply.strip() == golden.strip()
+
+
+def test_a_reply_without_edits_says_nothing_of_fields() -> None:
+    """Fields that stay are absent, not null: Lua sets what is there."""
+    assert json.loads(encode_reply(None, Edits(), None)) == {
+        "v": VERSION,
+        "decision": None,
+        "edits": {},
+        "message": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"", "not a JSON line"),
+        (b'{"v":1,"kind":"submit"', "not a JSON line"),
+        (b"\x00\xff\xfe", "not a JSON line"),
+        (b"[" * 100_000, "not a JSON line"),
+        (b"[1]", "expected a JSON object, got list"),
+        (b'{"v":2,"kind":"submit","job":{}}', "wire version 2, this advisor speaks 1"),
+        (b'{"kind":"ping"}', "wire version None"),
+        (b'{"v":1,"kind":"delete"}', "unknown kind 'delete', expected one of submit"),
+        (b'{"v":1,"kind":"submit"}', "no job object"),
+        (b'{"v":1,"kind":"submit","job":[]}', "no job object"),
+        (b'{"v":1,"kind":"submit","job":{"name":7}}', "job.name is int"),
+        (b'{"v":1,"kind":"submit","job":{"num_tasks":"1"}}', "job.num_tasks is str"),
+        (b'{"v":1,"kind":"submit","job":{"num_tasks":true}}', "job.num_tasks is bool"),
+        (b'{"v":1,"kind":"submit","job":{"argv":["a",1]}}', "job.argv is list"),
+        (b'{"v":1,"kind":"submit","job":{"env":[]}}', "job.env is list"),
+        (b'{"v":1,"kind":"submit","job":{"script_truncated":1}}', "job.script_truncated is int"),
+    ],
+)
+def test_what_is_not_the_protocol_is_refused_with_the_reason(line: bytes, why: str) -> None:
+    """Each fault has its own words, with the field where there is one."""
+    with pytest.raises(WireError) as caught:
+        decode_request(line)
+    assert why in str(caught.value)
+
+
+def test_fields_of_a_later_version_are_passed_over() -> None:
+    """A newer Lua may say more; what is not known is not looked at."""
+    assert decode_job({"name": "x", "from_the_future": {"a": 1}}) == Submission(name="x")
+
+
+def test_an_absent_field_is_unset() -> None:
+    """Null and absent both mean that Slurm had no value; neither becomes zero."""
+    assert decode_job({"num_tasks": None}) == Submission()
+
+
+def test_a_script_of_any_bytes_is_kept() -> None:
+    """Bytes that are not UTF-8 neither fail nor change the rest."""
+    line = b'{"v":1,"kind":"submit","job":{"script":"#!/bin/sh\\n# \xff caf\xe9\\n","name":"x"}}'
+    job = decode_request(line)[1]
+    assert job is not None
+    assert job.name == "x"
+    assert (job.script or "").startswith("#!/bin/sh")
+
+
+@given(
+    st.builds(
+        Submission,
+        name=st.text(max_size=40),
+        user_id=st.integers(0, 2**31),
+        script=st.none() | st.text(max_size=200),
+        argv=st.lists(st.text(max_size=20), max_size=4).map(tuple),
+        cpus_per_task=st.none() | st.integers(0, 65535),
+        env=st.dictionaries(st.text(max_size=10), st.text(max_size=10), max_size=3),
+    )
+)
+def test_any_submission_survives_the_round_trip(job: Submission) -> None:
+    """What `predict` sends is what the advisor reads, whatever a user wrote; on one line."""
+    line = encode_request("predict", job)
+    assert line.count(b"\n") == 1
+    assert len(line) < MAX_LINE_BYTES
+    assert decode_request(line) == ("predict", job)
+
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+FIELDS = st.sampled_from(sorted(Submission.__dataclass_fields__))
+
+
+@given(st.dictionaries(FIELDS, JSON, max_size=4))
+def test_any_json_is_a_submission_or_a_wire_error(job: dict[str, Any]) -> None:
+    """No value in any field brings the advisor down."""
+    try:
+        read = decode_job(job)
+    except WireError:
+        return
+    assert isinstance(read, Submission)

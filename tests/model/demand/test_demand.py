@@ -1,0 +1,59 @@
+"""Features of a demand series, and what persistence foretells."""
+
+import numpy as np
+import pytest
+
+from slurm_ext.model.demand.model import (
+    FEATURES,
+    HORIZONS,
+    LEVELS,
+    PEAK_SLOTS,
+    features,
+    highest_ahead,
+    persistence_of,
+)
+
+RANDOM = np.random.default_rng(1)
+NEED = RANDOM.integers(0, 50, 1500).astype(np.float64)
+
+
+def test_no_feature_looks_ahead() -> None:
+    """A slot's row is the same whatever comes later, and does not depend on when it is asked."""
+    changed = NEED.copy()
+    changed[1200:] = 7
+    assert np.array_equal(features(NEED, 10)[:1200], features(changed, 10)[:1200])
+    assert np.allclose(features(NEED, 10)[:300], features(NEED[:300], 10))
+
+
+def test_features_are_what_they_are_called() -> None:
+    """Lags and means are differences to now; a day has 144 slots."""
+    rows = features(NEED, 0)
+    column = {name: rows[:, at] for at, name in enumerate(FEATURES)}
+    assert rows.shape == (1500, len(FEATURES))
+    assert column["lag_18"][1400] == NEED[1382] - NEED[1400]
+    assert column["mean_36"][1400] == pytest.approx(NEED[1365:1401].mean() - NEED[1400])
+    assert column["day_sin"][144] == pytest.approx(0, abs=1e-9)
+    assert column["week_cos"][504] == pytest.approx(-1)
+
+
+def test_a_series_of_one_slot_has_a_row() -> None:
+    """A loop that has just started can ask."""
+    assert np.isfinite(features(np.array([3.0]), 99)).all()
+
+
+def test_persistence_foretells_no_change_and_the_past_rises() -> None:
+    """Its bound at a level is what six hours added, at most, in that share of the past."""
+    outlook, rows = persistence_of(NEED), features(NEED, 0)
+    assert not outlook.change(rows, HORIZONS[0]).any()
+    added = highest_ahead(NEED)
+    held = [np.nanmean(added <= outlook.peak(rows, level)) for level in LEVELS]
+    assert held == pytest.approx(LEVELS, abs=0.03)
+
+
+def test_the_highest_ahead_is_brute_force() -> None:
+    """Six hours after a slot, without the slot itself; unknown where the series ends."""
+    told = highest_ahead(NEED)
+    assert told[77] == NEED[78 : 78 + PEAK_SLOTS].max() - NEED[77]
+    assert np.isnan(told[-PEAK_SLOTS:]).all()
+    assert not np.isnan(told[:-PEAK_SLOTS]).any()
+    assert persistence_of(NEED[:5]).peaks == {}

@@ -1,0 +1,176 @@
+"""A job's speed beside one never met, from counters: sane, honest about gaps, reproduced."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slurm_ext.core.errors import ModelError
+from slurm_ext.core.gpu_sharing import Evidence, Solo
+from slurm_ext.model.slowdown.counter_artifact import packed, unpacked
+from slurm_ext.model.slowdown.counter_model import (
+    NOMINAL,
+    CountersModel,
+    Met,
+    log_odds,
+    noise_var,
+    roster,
+    speed_of,
+    view,
+)
+from slurm_ext.model.slowdown.features import Column, scale
+from slurm_ext.model.slowdown.kernel import Likeness, alike, variances
+
+COLUMNS = (Column("util"), Column("kernel_us", 20.0), Column("misses", 1e-3, "instructions"))
+TOP = 1.05
+
+
+def solo(number: int, **more: float) -> Solo:
+    """Jobs of growing load: the higher the number, the busier."""
+    features = {"util": 10.0 * number, "kernel_us": 5.0 * 2**number, "misses": number * 1e3}
+    return Solo(key=f"job{number}", features={**features, "instructions": 1e6, **more})
+
+
+def speed(a: int, b: int) -> float:
+    """The busier the companion, the slower."""
+    return 1.0 / (1.0 + 0.02 * b * (1.0 + 0.1 * a))
+
+
+@pytest.fixture(scope="module")
+def model() -> CountersModel:
+    """Six jobs, every pair of them measured."""
+    pairs = [(solo(a), solo(b)) for a in range(1, 7) for b in range(1, 7)]
+    among = scale(COLUMNS, [solo(n).features for n in range(1, 7)])
+    jobs, rows = roster(among, pairs)
+    speeds = np.array([speed(int(a.key[3:]), int(b.key[3:])) for a, b in pairs])
+    likeness = Likeness()
+    met = Met(rows, log_odds(speeds, TOP), noise_var(likeness, speeds, TOP))
+    views = tuple(view(likeness, jobs, met, columns) for columns in ((0,), (0, 1, 2)))
+    return CountersModel("v100", among, likeness, jobs, met, views, TOP)
+
+
+def test_a_busier_companion_slows_more_and_the_bounds_hold_the_mean(model: CountersModel) -> None:
+    """A job never met is told between its likes; low < mean < high, all physical."""
+    asked = Solo(key="new", features=solo(3, util=35.0).features)
+    told = [model.speed(asked, solo(n)) for n in (1, 3, 6)]
+    assert [one.mean for one in told] == sorted((one.mean for one in told), reverse=True)
+    for one in told:
+        assert 0 < one.low < one.mean < one.high <= TOP
+        assert one.evidence is Evidence.COUNTERS
+    assert told[1].mean == pytest.approx(speed(3, 3), abs=0.05)
+
+
+def test_beyond_all_known_jobs_the_trend_goes_on_to_an_end(model: CountersModel) -> None:
+    """A companion busier than any known slows more, less surely; an absurd one as the far end."""
+    known, busier, far, absurd = (
+        model.speed(solo(3), Solo(key="new", features=solo(n).features)) for n in (6, 7, 20, 40)
+    )
+    assert busier.mean < known.mean
+    assert busier.high - busier.low > known.high - known.low
+    assert absurd.mean == pytest.approx(far.mean)
+
+
+def test_many_are_told_as_each_alone(model: CountersModel) -> None:
+    """Speeds of a list are the speeds of its pairs, whatever else is asked."""
+    pairs = [(solo(a), solo(b)) for a in (1, 4) for b in (2, 6)]
+    together = model.speeds(pairs)
+    alone = [model.speed(a, b) for a, b in pairs]
+    assert together.mean == pytest.approx([one.mean for one in alone])
+    assert together.low == pytest.approx([one.low for one in alone])
+    assert len(model.speeds([]).mean) == 0
+
+
+def test_a_lacking_counter_widens(model: CountersModel) -> None:
+    """Not measured is not 0: the interval grows with each gap; without any the model is silent."""
+    whole = solo(5).features
+    gaps = [{}, {"misses"}, {"misses", "kernel_us"}, set(whole)]
+    told = [
+        model.speed(Solo(key="new", features={k: v for k, v in whole.items() if k not in gap}),
+                    solo(5))
+        for gap in gaps
+    ]  # fmt: skip
+    widths = [one.high - one.low for one in told]
+    assert widths == sorted(widths)
+    nothing = Solo(key="new")
+    assert model.foretell(nothing, solo(1), "v100") is None
+    assert model.foretell(solo(1), solo(2), "cpu") is None
+    assert model.foretell(solo(1), solo(2), "v100") == model.speed(solo(1), solo(2), "v100")
+
+
+def test_bounds_that_whole_profiles_earned_are_not_for_jobs_without(model: CountersModel) -> None:
+    """Nothing known: the process's own 90 %; everything known: what was calibrated."""
+    narrow, nominal = (replace(model, widths=(width, width)) for width in (0.4, NOMINAL))
+    unknown, known = Solo(key="new"), Solo(key="new", features=solo(3).features)
+    assert narrow.speed(unknown, solo(1)) == nominal.speed(unknown, solo(1))
+    assert narrow.speed(known, solo(1)).low > nominal.speed(known, solo(1)).low
+
+
+def test_another_gpu_is_told_less_surely(model: CountersModel) -> None:
+    """Same mean, wider bounds."""
+    here, there = (model.speed(solo(2), solo(4), device) for device in ("v100", "k80"))
+    assert here.mean == there.mean
+    assert there.low < here.low < here.high < there.high
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1e300, 1e300, 0.0])
+def test_an_absurd_counter_hurts_nobody(model: CountersModel, value: float) -> None:
+    """Whatever was counted, the answer is a speed."""
+    features = dict.fromkeys(("util", "kernel_us", "misses", "instructions"), value)
+    told = model.speed(Solo(key="odd", features=features), solo(3))
+    assert 0 < told.low <= told.mean <= told.high <= TOP
+
+
+def test_odds_and_speeds_are_inverse() -> None:
+    """Between the ends nothing is lost; beyond them a speed is the end's."""
+    speeds = np.linspace(0.05, 1.0, 20)
+    assert speed_of(log_odds(speeds, TOP), TOP) == pytest.approx(speeds)
+    assert np.isfinite(log_odds(np.array([0.0, 9.0]), TOP)).all()
+
+
+def test_the_covariance_is_one_also_with_gaps() -> None:
+    """Never a negative variance, jobs half known, unknown or twice included."""
+    rng = np.random.default_rng(0)
+    jobs = [solo(int(n)) for n in rng.integers(1, 7, 12)]
+    few = [
+        Solo(key=one.key, features={k: v for k, v in one.features.items() if rng.random() < 0.6})
+        for one in jobs
+    ]
+    among = scale(COLUMNS, [solo(n).features for n in range(1, 7)])
+    every, rows = roster(among, [(a, b) for a in [*few, Solo(key="")] for b in few])
+    own = np.array([[float(a == b) for b in every.keys] for a in every.keys])
+    parts = alike(Likeness(), every.places, every.places, own)
+    between = parts.between(rows, rows)
+    assert np.linalg.eigvalsh(between).min() > -1e-9
+    prior = variances(Likeness(), every.places, rows)
+    assert (prior >= np.diag(between) - 1e-9).all()
+
+
+def test_what_is_packed_is_read_back_exactly(model: CountersModel) -> None:
+    """Through JSON text, to the last bit; the same model packs to the same text."""
+    text = json.dumps(packed(model))
+    again = unpacked(json.loads(text))
+    assert json.dumps(packed(again)) == text
+    assert again.speed(solo(2), solo(6)) == model.speed(solo(2), solo(6))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("device", None), ("top", -1), ("top", "fast"), ("columns", [["util"]]),
+        ("centre", [1.0]), ("spread", [0.0, 1.0, 1.0]), ("correlation", "none"),
+        ("likeness", {"length": 1.0, "bend": 2.0}), ("likeness", {"length": -1.0}),
+        ("keys", ["a"]), ("at", [[1.0]]), ("met", [[0, 1], [0, 99]]), ("met", [[-1], [0]]),
+        ("log_odds", []), ("log_odds", [float("nan")] * 36), ("noise_var", [0.0] * 36),
+        ("views", [[7]]), ("views", [[]]), ("references", {"a": 0.0}), ("widths", [1.0]),
+    ],
+)  # fmt: skip
+def test_a_torn_model_is_refused(model: CountersModel, name: str, value: Any) -> None:
+    """One ModelError that says to train again, never a model that answers nonsense."""
+    body = packed(model)
+    body[name] = value
+    if value is None:
+        del body[name]
+    with pytest.raises(ModelError, match="train again"):
+        unpacked(body)

@@ -1,0 +1,144 @@
+"""The task prolog: what Slurm reads from its output, as the job's user, once per task."""
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from slurm_ext.node.hooks.task_prolog import SITE
+from tests.node.by_hand import TOKEN, Node
+
+
+@pytest.fixture
+def run_dir(node: Node) -> Path:
+    """The run folder of job 5, as the prolog makes it."""
+    folder = node.root / "spool/run/5.0"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _exports(node: Node, **env: str) -> dict[str, str]:
+    """What Slurm would set: valid export lines only."""
+    done = node.hook("task_prolog", {"SLURM_JOB_ID": "5", **env})
+    assert (done.returncode, done.stderr) == (0, b"")
+    lines = os.fsdecode(done.stdout).split("\n")
+    assert lines.pop() == ""
+    assert all(line.startswith("export ") and "=" in line for line in lines)
+    found = (line[len("export ") :].partition("=") for line in lines)
+    return {name: value for name, _, value in found}
+
+
+def test_the_job_is_told_its_folder_and_the_probes(node: Node, run_dir: Path) -> None:
+    """Run folder and probe; no empty part, which would mean the current folder."""
+    assert _exports(node) == {"DLQUEUE_RUN_DIR": str(run_dir), "PYTHONPATH": SITE}
+    assert Path(SITE, "sitecustomize.py").is_file()
+
+
+def test_the_users_own_path_comes_behind(node: Node, run_dir: Path) -> None:
+    """Also where the probe's folder is already in it, and also empty parts."""
+    assert _exports(node, PYTHONPATH="/a::/b")["PYTHONPATH"] == f"{SITE}:/a::/b"
+    assert _exports(node, PYTHONPATH=f"/a:{SITE}")["PYTHONPATH"] == f"{SITE}:/a"
+
+
+def test_a_second_run_adds_nothing(node: Node, run_dir: Path) -> None:
+    """Slurm runs it for the batch script and for each step of it."""
+    first = _exports(node, PYTHONPATH="/a")
+    assert "PYTHONPATH" not in _exports(node, **first)
+
+
+@pytest.mark.parametrize("value", ["/a\nexport LD_PRELOAD=/evil", "/a\r", "\x1b[2J"])
+def test_a_hostile_path_is_left_alone(node: Node, run_dir: Path, value: str) -> None:
+    """What cannot be said in one line is not said."""
+    assert _exports(node, PYTHONPATH=value) == {"DLQUEUE_RUN_DIR": str(run_dir)}
+
+
+def test_without_a_run_folder_nothing_is_said(node: Node) -> None:
+    """No prolog, or a job that opted out there."""
+    assert _exports(node) == {}
+
+
+def test_an_opted_out_job_is_left_alone(node: Node, run_dir: Path) -> None:
+    """DLQUEUE=off in the job's environment."""
+    assert _exports(node, DLQUEUE="off", DLQUEUE_DECISION=TOKEN) == {}
+    assert not (run_dir / "decision").exists()
+
+
+def test_the_probe_is_a_setting(make_node: Callable[..., Node]) -> None:
+    """node.probe = false: the folder is named, the user's Python is not entered."""
+    node = make_node(**{"node.probe": False})
+    (node.root / "spool/run/5.0").mkdir(parents=True)
+    assert list(_exports(node)) == ["DLQUEUE_RUN_DIR"]
+
+
+def test_the_token_is_noted_as_it_is(node: Node, run_dir: Path) -> None:
+    """Written whole, for the epilog; a second task changes nothing."""
+    for _ in range(2):
+        _exports(node, DLQUEUE_DECISION=TOKEN)
+    assert (run_dir / "decision").read_text() == TOKEN
+    assert [path.name for path in run_dir.iterdir()] == ["decision"]
+    assert stat.S_IMODE((run_dir / "decision").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("token", ["", "d1-xyz", TOKEN + "\n", f"../{TOKEN}", "x" * 100_000])
+def test_anything_else_is_no_token(node: Node, run_dir: Path, token: str) -> None:
+    """Only the wire's form is noted."""
+    _exports(node, DLQUEUE_DECISION=token)
+    assert not (run_dir / "decision").exists()
+
+
+def test_a_link_is_replaced_and_not_followed(node: Node, run_dir: Path) -> None:
+    """A user may prepare anything in his own folder; only he would be hurt, and not even he is."""
+    target = node.root / "target"
+    target.write_text("mine")
+    (run_dir / "decision").symlink_to(target)
+    _exports(node, DLQUEUE_DECISION=TOKEN)
+    assert target.read_text() == "mine"
+    assert (run_dir / "decision").read_text() == TOKEN
+
+
+def test_a_requeued_run_has_a_folder_of_its_own(node: Node) -> None:
+    """SLURM_RESTART_COUNT tells the run."""
+    folder = node.root / "spool/run/5.2"
+    folder.mkdir(parents=True)
+    assert _exports(node, SLURM_RESTART_COUNT="2")["DLQUEUE_RUN_DIR"] == str(folder)
+
+
+CURVE = "[1,6.28,0.02,-4.6,0.02,-4.63,0.02,-0.03,0.02,0.0004,0,0.003,0,16,null,0,null,1,0,1,[]]"
+
+
+def test_headroom_and_curve_where_control_is_on(make_node: Callable[..., Node]) -> None:
+    """The probe is told how many workers may wait; the curve lies where the controller looks."""
+    node = make_node(**{"control.mode": "shadow", "control.max_workers": 12})
+    folder = node.root / "spool/run/5.0"
+    folder.mkdir(parents=True)
+    assert _exports(node, DLQUEUE_CURVE=CURVE)["DLQUEUE_MAX_WORKERS"] == "12"
+    assert (folder / "curve").read_text() == CURVE
+    for lie in ("x" * 257, "two\nlines", "\x1b[2J", "ü"):
+        _exports(node, DLQUEUE_CURVE=lie)
+        assert (folder / "curve").read_text() == CURVE
+
+
+def test_no_headroom_where_control_is_off(node: Node, run_dir: Path) -> None:
+    """Off is the default: nothing more than ever, whatever the submission carries."""
+    assert "DLQUEUE_MAX_WORKERS" not in _exports(node, DLQUEUE_CURVE=CURVE)
+    assert not (run_dir / "curve").exists()
+
+
+def test_a_node_json_of_before_control(node: Node, run_dir: Path) -> None:
+    """After an update of the package alone the hooks go on; there is no headroom."""
+    values = json.loads(node.json.read_text())
+    del values["control.max_workers"]
+    node.json.write_text(json.dumps(values))
+    assert _exports(node) == {"DLQUEUE_RUN_DIR": str(run_dir), "PYTHONPATH": SITE}
+
+
+def test_who_lends_says_so_in_the_environment(node: Node, run_dir: Path) -> None:
+    """DLQUEUE_LEND=1, and nothing else, lies where the controller looks."""
+    for text in ("", "0", "yes", "11"):
+        _exports(node, DLQUEUE_LEND=text)
+        assert not (run_dir / "lend").exists()
+    _exports(node, DLQUEUE_LEND="1")
+    assert (run_dir / "lend").read_text() == "1"

@@ -1,0 +1,90 @@
+"""Limits of associations and QOS as sacctmgr lists them."""
+
+import pytest
+
+from slurm_ext.slurm import Allowance, Association
+from slurm_ext.slurm.accounting import ASSOCIATION_COLUMNS, QOS_COLUMNS, enforced, read_accounting
+
+ASSOCIATIONS = """\
+root|||||normal||||||
+sub|||sandbox||normal|cpu=8,mem=4G|cpu=6||cpu=100|cpu=7|cpu=5
+sub|root|main||small|normal,small|cpu=8|cpu=6||||billing=5
+"""  # 22.05.8: sacctmgr -nP show assoc
+QOS = """\
+normal|||||||||||
+small|cpu=1|cpu=2|||cpu=7,mem=3000|||||cpu=99|
+billed|||||billing=9||||||
+"""
+
+
+def test_both_listings_are_read() -> None:
+    """Each kind of limit counts, the smallest of a kind; memory in MiB; billing is told apart."""
+    read = read_accounting(ASSOCIATIONS, QOS)
+    assert read.associations == (
+        Association(account="root", qos=("normal",)),
+        Association(
+            account="sub",
+            parent="sandbox",
+            qos=("normal",),
+            allowance=Allowance(max_cpus=6, max_mem_mib=4096, max_cpu_minutes=5),
+        ),
+        Association(
+            account="sub",
+            user="root",
+            partition="main",
+            default_qos="small",
+            qos=("normal", "small"),
+            allowance=Allowance(max_cpus=6, by_other_means=True),
+        ),
+    )
+    assert read.qos == {
+        "normal": Allowance(),
+        "small": Allowance(min_cpus=1, max_cpus=2, max_mem_mib=3000, max_cpu_minutes=99),
+        "billed": Allowance(by_other_means=True),
+    }
+
+
+def test_a_listing_with_other_columns_is_refused() -> None:
+    """A sacctmgr that lacks a column must not have its limits read as another's."""
+    with pytest.raises(ValueError, match="zip"):
+        read_accounting("root|x|y\n", "")
+    assert (len(ASSOCIATION_COLUMNS), len(QOS_COLUMNS)) == (12, 12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "enforce", "whether"),
+    [
+        ("slurmdbd", "associations,limits,qos", True),
+        ("slurmdbd", "associations,limits,safe", True),
+        ("slurmdbd", "associations,qos", False),
+        ("slurmdbd", "none", False),
+        ("none", "limits", False),
+    ],
+)
+def test_limits_count_where_slurm_enforces_them(kind: str, enforce: str, whether: bool) -> None:
+    """Slurmctld looks at them only with slurmdbd and with limits (safe implies them)."""
+    config = {"AccountingStorageType": f"accounting_storage/{kind}"}
+    assert enforced({**config, "AccountingStorageEnforce": enforce}) is whether
+    assert enforced(config) is False
+
+
+@pytest.mark.parametrize(
+    ("limits", "mps", "shard"),
+    [
+        ("cpu=8", None, None),
+        ("gres/gpu=4", 0, 0),
+        ("gres/gpu:a100=4,gres/mps=300", 300, 0),
+        ("gres/mps=100", 100, None),
+    ],
+)
+def test_a_limit_on_gpus_has_to_count_their_parts_too(
+    limits: str, mps: int | None, shard: int | None
+) -> None:
+    """A job that asks for a part of a GPU must not escape what its user's GPUs are limited to."""
+    read = read_accounting("", f"q||{limits}|||||||||\n").qos["q"]
+    assert (read.max_mps, read.max_shard) == (mps, shard)
+    by_minutes = read_accounting("", f"q|||||||{limits}||||\n").qos["q"]
+    none = 0 if "gres" in limits else None
+    assert (by_minutes.max_mps, by_minutes.max_shard) == (none, none)
+    at_least = read_accounting("", "q|gres/gpu=1||||||||||\n").qos["q"]
+    assert (at_least.max_mps, at_least.max_shard) == (0, 0)
