@@ -10,7 +10,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from slurm_ext.sandbox import Sandbox, Spec
+from slurm_ext.sandbox import Sandbox, SandboxSpec
 from slurm_ext.sandbox.machine import search_path
 from tests.whole import stay_recorded
 
@@ -84,7 +84,7 @@ def _factory() -> Iterator[MakeSandbox]:
 
     def make(**fields: Any) -> Sandbox:
         root = Path(tempfile.mkdtemp(prefix="dlq-"))
-        made.append(Sandbox(root, Spec(**fields), temporary=True))
+        made.append(Sandbox(root, SandboxSpec(**fields), temporary=True))
         return made[-1].up()
 
     yield make

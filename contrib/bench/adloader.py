@@ -37,9 +37,9 @@ from adloader_policies import POLICIES, Machine  # type: ignore[import-not-found
 from adloader_report import result, table  # type: ignore[import-not-found]
 from adloader_train import KINDS, prepare  # type: ignore[import-not-found]
 
-from slurm_ext.sandbox import Sandbox, Spec
+from slurm_ext.sandbox import Sandbox, SandboxSpec
 
-NODE = Spec(cpus=NODE_CPUS, hooks=True, settings={"node.probe": True})
+NODE = SandboxSpec(cpus=NODE_CPUS, hooks=True, settings={"node.probe": True})
 HOMOGENEOUS = 2  # repeats
 QUICK = ("even", "pytorch")
 

@@ -18,7 +18,7 @@ from adloader_live import (  # type: ignore[import-not-found]  # beside this fil
 from adloader_mix import Job  # type: ignore[import-not-found]
 
 from slurm_ext.core.wire import encode_request
-from slurm_ext.sandbox import Sandbox, Spec
+from slurm_ext.sandbox import Sandbox, SandboxSpec
 
 LEARN_S = 30.0
 STARTED_S = 4.0  # a node's daemons have started long before its jobs: that is not what is measured
@@ -43,7 +43,7 @@ SETTINGS = {
 
 def cold_and_warm(root: Path, data: Path, mix: Sequence[Job]) -> tuple[Played, Played]:
     """The mix twice in a row under `dlqueue control`. Raises RunFailedError."""
-    spec = Spec.dlqueue(cpus=NODE_CPUS, control=True, settings=SETTINGS)
+    spec = SandboxSpec.dlqueue(cpus=NODE_CPUS, control=True, settings=SETTINGS)
     with Sandbox(root, spec) as sandbox:
         site = Site(sandbox, data)
         time.sleep(STARTED_S)

@@ -29,7 +29,7 @@ from colocation_unseen import (  # type: ignore[import-not-found]
 )
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.core.gpu_sharing import Solo
+from slurm_ext.core.gpu_sharing import SoloProfile
 from slurm_ext.model.slowdown.features import Column
 from slurm_ext.training.slowdown.fit_counter_model import Plan
 from slurm_ext.training.slowdown.paired import Paired
@@ -124,11 +124,11 @@ def _row(
     return Row(met, raw, load, beside, DEVICE)
 
 
-def _solo(name: Name, found: Mapping[str, float]) -> Solo:
+def _solo(name: Name, found: Mapping[str, float]) -> SoloProfile:
     features = {key: found[key] for key in ("gpu_util", "amp") if key in found}
     if found.get("batchsize", 0) > 0:
         features["log2_batch"] = log2(found["batchsize"])
-    return Solo(key="|".join(name), features=features)
+    return SoloProfile(key="|".join(name), features=features)
 
 
 def _lacking(pairs: Sequence[Pair], solos: Mapping[Name, dict[str, float]]) -> list[str]:

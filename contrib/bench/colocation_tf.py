@@ -37,7 +37,7 @@ from colocation_unseen import (  # type: ignore[import-not-found]
 )
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.core.gpu_sharing import Solo
+from slurm_ext.core.gpu_sharing import SoloProfile
 from slurm_ext.model.slowdown.features import Column
 from slurm_ext.training.slowdown.fit_counter_model import Plan
 from slurm_ext.training.slowdown.paired import Paired
@@ -170,7 +170,7 @@ def _row(
     own, other = pair
     counters = [_counters(side.at, profiles, solos) for side in pair]
     a, b = (
-        Solo(key=side.at[2], features=_features(found))
+        SoloProfile(key=side.at[2], features=_features(found))
         for side, found in zip(pair, counters, strict=True)
     )
     met = Paired(job=a, beside=b, speed=own.speed, family=own.family, beside_family=other.family)

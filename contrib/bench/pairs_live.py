@@ -22,10 +22,10 @@ from slurm_ext.control.coscheduling.jobs import key_of
 from slurm_ext.control.coscheduling.pair_memory import Memory, PairingFolder
 from slurm_ext.control.coscheduling.speed_monitor import Watch
 from slurm_ext.core.errors import DlqueueError
-from slurm_ext.core.gpu_sharing import Solo, Speed, Together
+from slurm_ext.core.gpu_sharing import CorunMeasurement, RelativeSpeed, SoloProfile
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.colocation.choose_pairs import Foretells
-from slurm_ext.sandbox import Sandbox, Spec
+from slurm_ext.sandbox import Sandbox, SandboxSpec
 from slurm_ext.slurm import CommandClient, JobInfo
 
 INTERVAL_S = 0.5  # between two looks: the jobs' length by forty, as 15 s are of ten minutes
@@ -168,14 +168,16 @@ class _Named:
     def __init__(self, kinds: Mapping[str, str], known: Foretells) -> None:
         self._kinds, self._known = kinds, known
 
-    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:
-        others = [Solo(key=self._kinds.get(one.key, one.key)) for one in beside]
-        return self._known.speed(Solo(key=self._kinds.get(job.key, job.key)), others, device)
+    def speed(
+        self, job: SoloProfile, beside: Sequence[SoloProfile], device: str = "cpu"
+    ) -> RelativeSpeed:
+        others = [SoloProfile(key=self._kinds.get(one.key, one.key)) for one in beside]
+        return self._known.speed(SoloProfile(key=self._kinds.get(job.key, job.key)), others, device)
 
 
 def up(folder: Path) -> Sandbox:
     """One node of two CPUs."""
-    return Sandbox(folder, Spec(nodes=1, cpus=2), temporary=True)
+    return Sandbox(folder, SandboxSpec(nodes=1, cpus=2), temporary=True)
 
 
 def makespan_s(ran: Sequence[Ran]) -> float:
@@ -190,7 +192,7 @@ def idle_s(ran: Sequence[Ran], slots: int = 2) -> float:
     return slots * (last - min(one.began_s for one in ran)) - used
 
 
-def together(ran: Sequence[Ran]) -> list[Together]:
+def together(ran: Sequence[Ran]) -> list[CorunMeasurement]:
     """What an order showed of every two that overlapped."""
     found = []
     for one in ran:
@@ -199,6 +201,8 @@ def together(ran: Sequence[Ran]) -> list[Together]:
             speed = one.speed(from_s, to_s) if other is not one else None
             if speed is not None and speed > 0:
                 seconds = to_s - from_s
-                row = Together(job=one.kind, partners=(other.kind,), speed=speed, seconds=seconds)
+                row = CorunMeasurement(
+                    job=one.kind, partners=(other.kind,), speed=speed, seconds=seconds
+                )
                 found.append(row)
     return found

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pairs_replay import SLOTS, Chooser, Job  # type: ignore[import-not-found]  # beside this file
 
-from slurm_ext.core.gpu_sharing import Evidence, Solo, Speed, Together
+from slurm_ext.core.gpu_sharing import CorunMeasurement, RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.model.slowdown.model import slowdowns
 from slurm_ext.policy.colocation.choose_pairs import Candidate, Foretells, SharingRules
 from slurm_ext.policy.colocation.co_scheduling import Place, steer
@@ -21,12 +21,17 @@ class Measured:
     def __init__(self, speed: Mapping[tuple[str, str], float]) -> None:
         self._speed = speed
 
-    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:  # noqa: ARG002 (a door's signature)
+    def speed(
+        self,
+        job: SoloProfile,
+        beside: Sequence[SoloProfile],
+        device: str = "cpu",  # noqa: ARG002 (a predictor's signature)
+    ) -> RelativeSpeed:
         """The product over those beside; two never have more than one."""
         value = 1.0
         for one in beside:
             value *= self._speed[job.key, one.key]
-        return Speed(mean=value, low=value, high=value, evidence=Evidence.PAIR)
+        return RelativeSpeed(mean=value, low=value, high=value, evidence=SpeedBasis.PAIR)
 
 
 def fifo(waiting: Sequence[Job], running: Sequence[Job]) -> Sequence[Job]:
@@ -63,7 +68,7 @@ def steered(
         for step in steps:
             if step.start and step.pair and told:
                 for name, speed in step.pair.speeds.items():
-                    if speed.evidence is not Evidence.PRIOR:
+                    if speed.evidence is not SpeedBasis.PRIOR:
                         told(name, speed.low)
         free = {step.job for step in steps if step.free}  # Slurm takes the first of them
         return [job for job in waiting if job.name in free][: SLOTS - len(running)]
@@ -74,7 +79,7 @@ def steered(
 def learned(runs: Sequence[Sequence[Job]], dice: random.Random) -> Foretells:
     """The product's model of what earlier orders showed, each measurement with its noise."""
     rows = [
-        Together(
+        CorunMeasurement(
             job=job.kind,
             partners=(other,),
             speed=rate * dice.lognormvariate(0.0, NOISE),
@@ -91,7 +96,7 @@ def learned(runs: Sequence[Sequence[Job]], dice: random.Random) -> Foretells:
 def _candidate(job: Job, rank: int, place: str | None = None) -> Candidate:
     return Candidate(
         job=job.name,
-        solo=Solo(key=job.kind),
+        solo=SoloProfile(key=job.kind),
         user="user",
         remaining_s=job.left_s,
         opted_in=True,

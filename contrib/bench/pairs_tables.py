@@ -21,7 +21,7 @@ from typing import Any
 import colocation_tables as tables  # type: ignore[import-not-found]  # beside this file
 from program import options, row, run  # type: ignore[import-not-found]
 
-from slurm_ext.core.gpu_sharing import Solo, Together
+from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile
 from slurm_ext.model.slowdown.model import slowdowns
 from slurm_ext.policy.colocation.choose_pairs import Candidate, SharingRules, pairs
 from slurm_ext.policy.colocation.matching import best_matching
@@ -78,12 +78,12 @@ def _ours(
     both = sorted({tuple(sorted(pair)) for pair in speeds})
     seen = random.Random(seed).sample(both, round(share * len(both)))
     rows = [
-        Together(job=a, partners=(b,), speed=speeds[a, b], seconds=HOUR_S, device=device)
+        CorunMeasurement(job=a, partners=(b,), speed=speeds[a, b], seconds=HOUR_S, device=device)
         for one, other in seen
         for a, b in dict.fromkeys(((one, other), (other, one)))
     ]
     queue = [
-        Candidate(job=job, solo=Solo(key=job), user="u", opted_in=True, device=device)
+        Candidate(job=job, solo=SoloProfile(key=job), user="u", opted_in=True, device=device)
         for job in jobs
     ]
     rules = SharingRules(floor=floor)

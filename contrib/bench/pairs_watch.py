@@ -26,7 +26,7 @@ from slurm_ext.control.coscheduling.known_slowdowns import Known
 from slurm_ext.control.coscheduling.pair_memory import Memory, PairingFolder
 from slurm_ext.control.coscheduling.speed_monitor import Watch, on_this_machine
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.sandbox import Sandbox, Spec
+from slurm_ext.sandbox import Sandbox, SandboxSpec
 from slurm_ext.slurm import CommandClient
 
 SETTLED_S = 20.0  # that the first is alone
@@ -78,7 +78,7 @@ class Site:
 
 def play(folder: Path) -> dict[str, Any]:
     """What happened."""
-    spec = Spec(nodes=1, cpus=2, hooks=True, settings={"node.sample_s": 0.5})
+    spec = SandboxSpec(nodes=1, cpus=2, hooks=True, settings={"node.sample_s": 0.5})
     with Sandbox(folder / "slurm", spec, temporary=True) as slurm:
         site = Site(slurm, folder)
         first = site.submit("chase", 1_000_000, "dlqueue=share")

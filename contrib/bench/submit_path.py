@@ -24,7 +24,7 @@ from typing import Any
 
 from program import options, row, run  # type: ignore[import-not-found]  # beside this file
 
-from slurm_ext.sandbox import Sandbox, Spec
+from slurm_ext.sandbox import Sandbox, SandboxSpec
 
 MODES = ("no_plugin", "advisor_up", "advisor_down", "advisor_hung")
 ROUNDS = 10
@@ -46,9 +46,9 @@ function slurm_job_modify() return slurm.SUCCESS end
 """
 
 
-def spec(mode: str) -> Spec:
+def spec(mode: str) -> SandboxSpec:
     """The same Slurm for every mode, but for the plugin."""
-    return Spec(
+    return SandboxSpec(
         cpus=64,
         mem_mib=64_000,
         lua=mode != "no_plugin",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from slurm_ext.core.errors import InputError, SandboxError, UsageError
 
 if TYPE_CHECKING:
-    from slurm_ext.sandbox import Sandbox, Spec
+    from slurm_ext.sandbox import Sandbox, SandboxSpec
 
 HELP = "A private, real Slurm, without root and without touching any other: to try things in."
 COMMAND_MISSING, COMMAND_UNUSABLE = 127, 126  # as shells say it
@@ -112,15 +112,15 @@ def _down(args: argparse.Namespace) -> int:
     return 0
 
 
-def _spec(args: argparse.Namespace) -> "Spec":
+def _spec(args: argparse.Namespace) -> "SandboxSpec":
     from slurm_ext.core.units import parse_memory
-    from slurm_ext.sandbox import Spec
+    from slurm_ext.sandbox import SandboxSpec
 
     try:
         mem_mib = parse_memory(args.memory) // 2**20
     except ValueError as error:
         raise UsageError(f"--memory: {error}") from None
-    return Spec(
+    return SandboxSpec(
         nodes=args.nodes,
         cpus=args.cpus,
         mem_mib=mem_mib,

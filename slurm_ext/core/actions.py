@@ -21,16 +21,16 @@ MODES = ("shadow", "act")
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
-def new_move_id() -> str:
+def new_action_id() -> str:
     """A name that no other move has: `m1-` and 16 hexadecimal digits."""
     return f"m1-{secrets.token_hex(8)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class Action:
     """What was done to `subject`, why, and what came of it."""
 
-    move_id: str = field(default_factory=new_move_id)
+    move_id: str = field(default_factory=new_action_id)
     at_s: float  # seconds since the epoch
     kind: str  # one of KINDS
     mode: str  # one of MODES; shadow: it was only decided
@@ -43,18 +43,18 @@ class Move:
     outcome: str | None = None  # None: not known yet
 
 
-def line_of(move: Move) -> str:
-    """The ledger's line, newline included. Raises RecordError where `move_of` would refuse it."""
-    body = {"v": VERSION, **{name: getattr(move, name) for name in Move.__slots__}}
+def encode_action(move: Action) -> str:
+    """The journal's line with its newline. Raises RecordError on what `parse_action` refuses."""
+    body = {"v": VERSION, **{name: getattr(move, name) for name in Action.__slots__}}
     try:
         line = json.dumps(body, separators=(",", ":"), allow_nan=False, default=dict) + "\n"
     except (ValueError, TypeError, RecursionError) as error:
         raise RecordError("moves", f"{move.subject}: is not JSON: {error}") from None
-    move_of(line.encode())
+    parse_action(line.encode())
     return line
 
 
-def move_of(line: bytes) -> Move:
+def parse_action(line: bytes) -> Action:
     """The move of one line. Raises RecordError on anything else, naming the field."""
     if len(line) > MAX_LINE_BYTES:
         raise RecordError("moves", f"a line of {len(line)} bytes, at most {MAX_LINE_BYTES}")
@@ -63,14 +63,14 @@ def move_of(line: bytes) -> Move:
         json.dumps(body, allow_nan=False)
         if body.pop("v") != VERSION:
             raise ValueError("another version")
-        move = Move(**{**body, "move_id": body["move_id"]})
+        move = Action(**{**body, "move_id": body["move_id"]})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise RecordError("moves", f"is not a move: {error!r:.200}") from None
     _check(move)
     return move
 
 
-def _check(move: Move) -> None:
+def _check(move: Action) -> None:
     texts = all(_is_text(getattr(move, name)) for name in ("move_id", "subject", "done", "why"))
     _must(texts, "move_id, subject, done and why are texts, not empty")
     _must(move.outcome is None or _is_text(move.outcome), "outcome is a text or null")

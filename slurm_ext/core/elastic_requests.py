@@ -22,7 +22,7 @@ _BOUNDS = re.compile(r"([1-9][0-9]{0,4})-([1-9][0-9]{0,4})", re.ASCII)
 _NOT = frozenset({"", "0", "no", "false", "off"})
 
 
-def asked_in(words: Sequence[str], variable: str | None) -> str | None:
+def requested_bounds(words: Sequence[str], variable: str | None) -> str | None:
     """What was asked for, right or wrong; None: nothing. The comment's word goes first."""
     mark = f"{VARIABLE}="
     found = [word.removeprefix(mark) for word in words if word.startswith(mark)]
@@ -32,7 +32,7 @@ def asked_in(words: Sequence[str], variable: str | None) -> str | None:
     return None if said.lower() in _NOT else said[:MAX_CHARS]
 
 
-def bounds_in(asked: str | None) -> tuple[int, int] | None:
+def parse_bounds(asked: str | None) -> tuple[int, int] | None:
     """Fewest and most GPUs; None where nothing was asked, or nothing that counts."""
     match = _BOUNDS.fullmatch(asked or "")
     if match is None or int(match[1]) > int(match[2]):

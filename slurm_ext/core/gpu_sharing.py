@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 
-class Evidence(StrEnum):
+class SpeedBasis(StrEnum):
     """What a foretold speed rests on, strongest first."""
 
     PAIR = "these two were measured together"
@@ -18,7 +18,7 @@ class Evidence(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Solo:
+class SoloProfile:
     """One job by itself. `key` names what is the same in its next run (core/job_keys.py)."""
 
     key: str
@@ -28,7 +28,7 @@ class Solo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Together:
+class CorunMeasurement:
     """Measured: `job` ran at `speed` of its own while beside `partners`, for `seconds`."""
 
     job: str
@@ -39,11 +39,11 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Speed:
+class RelativeSpeed:
     """Foretold speed of one job beside others: the mean, and the bound that protects the job."""
 
     mean: float
     low: float  # 95 of 100 outcomes lie above: the lower end of the 90 % interval
     high: float
-    evidence: Evidence
+    evidence: SpeedBasis
     runs: int = 0  # measured pairs that it rests on

@@ -40,7 +40,7 @@ def user_name_key(user: str, job_name: str) -> int:
     return _key(Level.USER_NAME, [user, job_name.translate(_DIGITS)])
 
 
-def solo_key(keys: Mapping[Level, int]) -> str | None:
+def job_signature(keys: Mapping[Level, int]) -> str | None:
     """What names a job in core/gpu_sharing.py: the script, numbers apart, else user and job name.
 
     A sweep over numbers is one job; None where neither is known, and nothing is foretold.

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from slurm_ext.core.records import LoaderRun, Outcome
-from slurm_ext.core.unsupported_loader import doubt_of
+from slurm_ext.core.unsupported_loader import unsupported_loader
 
 MIN_BATCHES = 4  # the first ones only empty the prefetch queue
 MIN_WALL_S = 1.0
@@ -83,7 +83,7 @@ def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | 
         step_queued_s=_mean([_queued(t.step_queued_s, t.step_s, t.samples) for t in runs]),
         main_queued_s=_mean([_main_queued_s(t) for t in runs]),
         sample_bytes=_mean([_per_sample(t.delivered_bytes or None, t) for t in runs]),
-        doubt=doubt_of(summary, loader),
+        doubt=unsupported_loader(summary, loader),
         **_whole(record, [s for s, _, _ in sound], [ld for _, ld, _ in sound]),
     )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
-def give(path: Path) -> None:
+def chown_to_parent(path: Path) -> None:
     """Where this is root: to the owner of the folder it is in; of a link, the link. OSError."""
     if os.geteuid() == 0:
         owner = path.parent.stat()
@@ -34,7 +34,7 @@ def appendable(path: Path, *, mode: int) -> int:
     return file
 
 
-def after_torn(file: int) -> bytes:
+def newline_if_torn(file: int) -> bytes:
     """A newline, where an earlier writer was cut off within a line: it must not join the next."""
     size = os.fstat(file).st_size
     return b"\n" if size and os.pread(file, 1, size - 1) != b"\n" else b""
@@ -52,6 +52,6 @@ def make_folder(path: Path, *, mode: int = 0o750) -> None:
         except FileExistsError:
             continue  # another process was faster; it gives it away as well
         one.chmod(mode)
-        give(one)
+        chown_to_parent(one)
     if not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))

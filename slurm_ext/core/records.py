@@ -148,7 +148,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ShapeLimits:
     """What a shape must stay within; None is no limit."""
 
     max_cpus_per_task: int

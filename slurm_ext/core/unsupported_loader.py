@@ -12,7 +12,7 @@ A_PART = 0.1  # of them: what a change of the batch size in the last moments lea
 AT_ONCE = 1.2  # loaders whose times add up to more than the process's were used together
 
 
-class Doubt(IntEnum):
+class UnsupportedLoader(IntEnum):
     """Kept with a run's evidence; the values are in histories."""
 
     ITERABLE = 1
@@ -22,23 +22,28 @@ class Doubt(IntEnum):
 
 CLAUSES: Mapping[int, str] = MappingProxyType(
     {
-        Doubt.ITERABLE: "its dataset is iterable: each worker would read all of it again",
-        Doubt.TWO_LOADERS: "it trains from two loaders at once: neither's curve is the job's",
-        Doubt.BATCH_CHANGED: "its batch size changed half-way: its runs have no one curve",
+        UnsupportedLoader.ITERABLE: "its dataset is iterable: "
+        "each worker would read all of it again",
+        UnsupportedLoader.TWO_LOADERS: "it trains from two loaders at once: "
+        "neither's curve is the job's",
+        UnsupportedLoader.BATCH_CHANGED: "its batch size changed half-way: "
+        "its runs have no one curve",
     }
 )
 """Each doubt for the user, after `left as it is:`."""
 
 
-def doubt_of(summary: _Json, training: _Json) -> Doubt | None:
+def unsupported_loader(summary: _Json, training: _Json) -> UnsupportedLoader | None:
     """What speaks against the curve of a process's training loader; None: nothing."""
     if training.get("style") == "iterable":
-        return Doubt.ITERABLE
+        return UnsupportedLoader.ITERABLE
     others = [other for other in summary.get("loaders") or () if other is not training]
     if any(_same_data(other, training) for other in others):
-        return Doubt.BATCH_CHANGED
+        return UnsupportedLoader.BATCH_CHANGED
     large = [other for other in others if _samples(other) >= AS_LARGE * _samples(training)]
-    return Doubt.TWO_LOADERS if large and _at_once(summary, [training, *large]) else None
+    return (
+        UnsupportedLoader.TWO_LOADERS if large and _at_once(summary, [training, *large]) else None
+    )
 
 
 def _same_data(other: _Json, training: _Json) -> bool:

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from slurm_ext.install.plan import Plan
-from slurm_ext.install.site_files import Place
+from slurm_ext.install.plan import InstallPlan
+from slurm_ext.install.site_files import InstallRoot
 
 
-def next_steps(plan: Plan, place: Place, held: frozenset[Path]) -> Iterator[str]:
+def next_steps(plan: InstallPlan, place: InstallRoot, held: frozenset[Path]) -> Iterator[str]:
     """One line each, in order of doing."""
     real = {change.path: change for change in plan.real}
     shared = [change for change in plan.real if change.kind == "conf"]

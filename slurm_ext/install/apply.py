@@ -10,17 +10,17 @@ from pathlib import Path
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.install import backups as keeping
-from slurm_ext.install.backups import Kept
-from slurm_ext.install.plan import Change, Plan
-from slurm_ext.install.site_files import Content, Place, user_of
+from slurm_ext.install.backups import InstallRecord
+from slurm_ext.install.plan import FileChange, InstallPlan
+from slurm_ext.install.site_files import FileContent, InstallRoot, user_of
 
 _PART = ".dlqueue-part"
 
 
-def carry_out(plan: Plan, place: Place, before: Kept) -> None:
+def apply(plan: InstallPlan, place: InstallRoot, before: InstallRecord) -> None:
     """Do it. Raises InputError, after everything was put back, where it cannot be done."""
     with _alone(place):
-        done = _Done(place)
+        done = _Progress(place)
         try:
             _unchanged(plan, place)
             _carry_out(plan, place, before, done)
@@ -33,22 +33,22 @@ def carry_out(plan: Plan, place: Place, before: Kept) -> None:
             raise InputError(str(where), why) from None
 
 
-def touch(place: Place, path: Path) -> None:
+def touch(place: InstallRoot, path: Path) -> None:
     """Have slurmctld, which watches the date, read a file again."""
     with suppress(FileNotFoundError):
         os.utime(place.real(path))
 
 
-class _Done:
+class _Progress:
     """What was done so far, and how it is taken back."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: InstallRoot) -> None:
         self.place = place
         self.folders: list[Path] = []
         self.links: dict[Path, Path] = {}
-        self.changes: list[Change] = []
+        self.changes: list[FileChange] = []
 
-    def back(self, before: Kept) -> None:
+    def back(self, before: InstallRecord) -> None:
         """Put everything back, as far as the machine lets us."""
         for change in reversed(self.changes):
             with suppress(OSError):
@@ -61,7 +61,9 @@ class _Done:
         _remove_folders(self.place, self.folders)
 
 
-def _carry_out(plan: Plan, place: Place, before: Kept, done: _Done) -> None:
+def _carry_out(
+    plan: InstallPlan, place: InstallRoot, before: InstallRecord, done: _Progress
+) -> None:
     _folder(place, keeping.folder_of(place), 0o700, "", done)
     both = replace(plan.kept, files={**before.files, **plan.kept.files})
     _remember(place, both, done)
@@ -79,7 +81,7 @@ def _carry_out(plan: Plan, place: Place, before: Kept, done: _Done) -> None:
     )
 
 
-def _settle(plan: Plan, place: Place, after: Kept, done: _Done) -> None:
+def _settle(plan: InstallPlan, place: InstallRoot, after: InstallRecord, done: _Progress) -> None:
     """Remember what is now; where nothing is, leave no trace."""
     if plan.steps or after.files:
         _remember(place, after, done)
@@ -92,7 +94,7 @@ def _settle(plan: Plan, place: Place, after: Kept, done: _Done) -> None:
     _remove_folders(place, after.folders)
 
 
-def _remember(place: Place, kept: Kept, done: _Done) -> None:
+def _remember(place: InstallRoot, kept: InstallRecord, done: _Progress) -> None:
     """The backups, then the list of them; backups that nobody names any more go last."""
     folder = keeping.folder_of(place)
     if not kept.files and not kept.steps:
@@ -102,13 +104,13 @@ def _remember(place: Place, kept: Kept, done: _Done) -> None:
     files = keeping.as_files(kept, place)
     for name, data in files.items():
         if not ((found := place.read(folder / name)) and found.data == data):
-            _put(place, folder / name, Content(data, 0o600))
+            _put(place, folder / name, FileContent(data, 0o600))
     for old in place.real(folder).iterdir():
         if old.name not in files:
             old.unlink()
 
 
-def _unchanged(plan: Plan, place: Place) -> None:
+def _unchanged(plan: InstallPlan, place: InstallRoot) -> None:
     for change in plan.changes:
         if place.read(change.path) != change.now:
             raise InputError(
@@ -116,7 +118,7 @@ def _unchanged(plan: Plan, place: Place) -> None:
             )
 
 
-def _put(place: Place, path: Path, content: Content | None) -> None:
+def _put(place: InstallRoot, path: Path, content: FileContent | None) -> None:
     """Have a file be so, whole at every moment; its folder exists."""
     real = place.real(path)
     if content is None:
@@ -135,7 +137,7 @@ def _put(place: Place, path: Path, content: Content | None) -> None:
         os.close(folder)
 
 
-def _write(part: Path, content: Content) -> None:
+def _write(part: Path, content: FileContent) -> None:
     file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(file, "wb") as stream:
         stream.write(content.data)
@@ -147,7 +149,7 @@ def _write(part: Path, content: Content) -> None:
         os.fsync(file)
 
 
-def _folder(place: Place, path: Path, mode: int, user: str, done: _Done) -> None:
+def _folder(place: InstallRoot, path: Path, mode: int, user: str, done: _Progress) -> None:
     """Make a folder and its parents where they are not there; one that is there is left alone."""
     real = place.real(path)
     if real.is_dir():
@@ -162,18 +164,18 @@ def _folder(place: Place, path: Path, mode: int, user: str, done: _Done) -> None
     real.chmod(mode)
 
 
-def _link(place: Place, link: Path, target: Path, done: _Done) -> None:
+def _link(place: InstallRoot, link: Path, target: Path, done: _Progress) -> None:
     real = _real_link(place, link)
     if not real.is_symlink() and not real.exists():
         real.symlink_to(target)
         done.links[link] = target
 
 
-def _real_link(place: Place, link: Path) -> Path:
+def _real_link(place: InstallRoot, link: Path) -> Path:
     return place.real(link.parent) / link.name
 
 
-def _remove_folders(place: Place, folders: list[Path] | tuple[Path, ...]) -> None:
+def _remove_folders(place: InstallRoot, folders: list[Path] | tuple[Path, ...]) -> None:
     """Those of ours that are empty; parents last."""
     for folder in sorted(folders, key=lambda path: -len(path.parts)):
         with suppress(OSError):
@@ -181,7 +183,7 @@ def _remove_folders(place: Place, folders: list[Path] | tuple[Path, ...]) -> Non
 
 
 @contextmanager
-def _alone(place: Place) -> Iterator[None]:
+def _alone(place: InstallRoot) -> Iterator[None]:
     """One installation at a time. Raises InputError."""
     folder = place.real(place.slurm_conf).parent
     try:

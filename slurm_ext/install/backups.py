@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.install.site_files import Content, Place
+from slurm_ext.install.site_files import FileContent, InstallRoot
 
 VERSION = 1
 MOST_KNOWN = 8  # versions of ours by which a file is still known as unchanged
@@ -22,37 +22,37 @@ site's, with marked lines of ours."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class InstalledFile:
     """One file that we changed: what it was (None: absent) and every digest that we gave it."""
 
     kind: Kind
-    before: Content | None
+    before: FileContent | None
     ours: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class InstallRecord:
     """All of it; empty where nothing is installed."""
 
     steps: frozenset[str] = frozenset()
-    files: Mapping[Path, Entry] = field(default_factory=dict)
+    files: Mapping[Path, InstalledFile] = field(default_factory=dict)
     folders: tuple[Path, ...] = ()  # that were made for it, parents first
     links: Mapping[Path, Path] = field(default_factory=dict)  # link → where it leads
     slurm_conf: Path | None = None  # where it was joined, and the folder of units
     units: Path | None = None
 
 
-def folder_of(place: Place) -> Path:
+def folder_of(place: InstallRoot) -> Path:
     """Where it stands, as the site names it."""
     return place.etc / "install"
 
 
-def load(place: Place) -> Kept:
+def load(place: InstallRoot) -> InstallRecord:
     """What an earlier installation left behind. Raises InputError."""
     path = folder_of(place) / "installed.json"
     found = place.read(path)
     if found is None:
-        return Kept()
+        return InstallRecord()
     try:
         body = json.loads(found.data)
         if body["v"] != VERSION:
@@ -63,13 +63,15 @@ def load(place: Place) -> Kept:
         raise InputError(str(path), why) from None
 
 
-def _kept(place: Place, body: dict[str, Any]) -> Kept:
+def _kept(place: InstallRoot, body: dict[str, Any]) -> InstallRecord:
     files = {
-        Path(path): Entry(entry["kind"], _before(place, entry["before"]), tuple(entry["ours"]))
+        Path(path): InstalledFile(
+            entry["kind"], _before(place, entry["before"]), tuple(entry["ours"])
+        )
         for path, entry in body["files"].items()
     }
     links = {Path(link): Path(target) for link, target in body["links"].items()}
-    return Kept(
+    return InstallRecord(
         steps=frozenset(body["steps"]),
         files=files,
         folders=tuple(map(Path, body["folders"])),
@@ -79,17 +81,17 @@ def _kept(place: Place, body: dict[str, Any]) -> Kept:
     )
 
 
-def _before(place: Place, body: dict[str, Any] | None) -> Content | None:
+def _before(place: InstallRoot, body: dict[str, Any] | None) -> FileContent | None:
     if body is None:
         return None
     backup = folder_of(place) / body["digest"]
     found = place.read(backup)
     if found is None or found.digest != body["digest"]:
         raise InputError(str(place.real(backup)), "this backup is missing or was changed")
-    return Content(found.data, body["mode"], body["uid"], body["gid"])
+    return FileContent(found.data, body["mode"], body["uid"], body["gid"])
 
 
-def as_files(kept: Kept, place: Place) -> dict[str, bytes]:
+def as_files(kept: InstallRecord, place: InstallRoot) -> dict[str, bytes]:
     """File name in `folder_of` → bytes; the backups first."""
     backups = {e.before.digest: e.before.data for e in kept.files.values() if e.before is not None}
     body = {
@@ -104,7 +106,7 @@ def as_files(kept: Kept, place: Place) -> dict[str, bytes]:
     return {**backups, "installed.json": json.dumps(body, indent=1).encode() + b"\n"}
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def _entry(entry: InstalledFile) -> dict[str, Any]:
     was = entry.before
     before = was and {"digest": was.digest, "mode": was.mode, "uid": was.uid, "gid": was.gid}
     return {"kind": entry.kind, "before": before, "ours": list(entry.ours)}

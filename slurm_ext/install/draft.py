@@ -7,32 +7,32 @@ from pathlib import Path
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.settings.document import Settings, parse
 from slurm_ext.install import slurm_conf, submit_lua
-from slurm_ext.install.backups import Kept, Kind
-from slurm_ext.install.site_files import Content, Place, encoded
-from slurm_ext.install.slurm_conf import Said
+from slurm_ext.install.backups import InstallRecord, Kind
+from slurm_ext.install.site_files import FileContent, InstallRoot, encoded
+from slurm_ext.install.slurm_conf import ConfValue
 
-Read = Callable[[Path], Content | None]
+Read = Callable[[Path], FileContent | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Drafted:
+class DraftFile:
     """One file: without us, and as a step wants it."""
 
     kind: Kind
-    base: Content | None
-    then: Content | None
+    base: FileContent | None
+    then: FileContent | None
 
 
 class Draft:
     """`read` gives what is there now, `kept` what was there before an earlier installation."""
 
-    def __init__(self, place: Place, read: Read, kept: Kept) -> None:
+    def __init__(self, place: InstallRoot, read: Read, kept: InstallRecord) -> None:
         self.place, self._read, self._kept = place, read, kept
-        self.files: dict[Path, Drafted] = {}
+        self.files: dict[Path, DraftFile] = {}
         self.folders: dict[Path, tuple[int, str]] = {}  # mode, user
         self.links: dict[Path, Path] = {}
 
-    def content(self, path: Path, kind: Kind) -> Content | None:
+    def content(self, path: Path, kind: Kind) -> FileContent | None:
         """What a file holds so far: what a step wrote, else what it is without us."""
         return self._drafted(path, kind).then
 
@@ -49,7 +49,7 @@ class Draft:
     def put(self, path: Path, text: str, kind: Kind, mode: int = 0o644) -> None:
         """Have a file hold `text`; one that is there already keeps its owner (and mode)."""
         known = self._drafted(path, kind)
-        new = Content(encoded(text), mode)
+        new = FileContent(encoded(text), mode)
         if known.base is not None:
             new = replace(
                 known.base, data=new.data, mode=known.base.mode if kind != "own" else mode
@@ -83,9 +83,11 @@ class Draft:
             named = [name for name in slurm_conf.included(text) if "%" not in name]
             waiting += [self.place.slurm_conf.parent / name for name in named]
 
-    def said(self, key: str) -> tuple[Path, Said] | None:
+    def said(self, key: str) -> tuple[Path, ConfValue] | None:
         """Where a key stands. Raises InputError where it stands twice: releases differ there."""
-        found = [(p, each) for p, text in self.conf_texts() for each in slurm_conf.said(text, key)]
+        found = [
+            (p, each) for p, text in self.conf_texts() for each in slurm_conf.conf_values(text, key)
+        ]
         if len({each.value for _, each in found}) > 1:
             path, second = found[-1]
             why = f"{key} is set {len(found)} times, to different values: keep one"
@@ -111,13 +113,13 @@ class Draft:
         known = self._drafted(path, self._kept.files[path].kind)
         self.files[path] = replace(known, then=known.base)
 
-    def _drafted(self, path: Path, kind: Kind) -> Drafted:
+    def _drafted(self, path: Path, kind: Kind) -> DraftFile:
         if path not in self.files:
             base = self._without_us(path, kind)
-            return Drafted(kind, base, base)
+            return DraftFile(kind, base, base)
         return self.files[path]
 
-    def _without_us(self, path: Path, kind: Kind) -> Content | None:
+    def _without_us(self, path: Path, kind: Kind) -> FileContent | None:
         """The file of before, where nobody changed it since; else as it is, less our lines."""
         now, entry = self._read(path), self._kept.files.get(path)
         if entry is not None and (now is None or now.digest in entry.ours or kind == "own"):

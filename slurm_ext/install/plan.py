@@ -6,9 +6,9 @@ from difflib import unified_diff
 from pathlib import Path
 
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.install.backups import MOST_KNOWN, Entry, Kept, Kind
+from slurm_ext.install.backups import MOST_KNOWN, InstalledFile, InstallRecord, Kind
 from slurm_ext.install.draft import Draft, Read
-from slurm_ext.install.site_files import Content, Place
+from slurm_ext.install.site_files import FileContent, InstallRoot
 from slurm_ext.install.steps import STEPS
 
 _TURN = {"own": 0, "given": 0, "lua": 1, "conf": 2}  # nothing names a file that is not there yet
@@ -16,14 +16,14 @@ _LAST = 3  # nothing is taken away that is still named
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """One file: now, afterwards, and without us."""
 
     path: Path
     kind: Kind
-    now: Content | None
-    then: Content | None
-    base: Content | None
+    now: FileContent | None
+    then: FileContent | None
+    base: FileContent | None
 
     @property
     def real(self) -> bool:
@@ -53,24 +53,24 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class InstallPlan:
     """Everything that is to be done, in order."""
 
     steps: frozenset[str]
     settings: Settings  # as dlqueue.toml has them, or is to have them
-    changes: tuple[Change, ...]
+    changes: tuple[FileChange, ...]
     folders: dict[Path, tuple[int, str]]
     links: dict[Path, Path]
-    kept: Kept  # afterwards, but for the folders and links that turn out to be made
+    kept: InstallRecord  # afterwards, but for the folders and links that turn out to be made
 
     @property
-    def real(self) -> tuple[Change, ...]:
+    def real(self) -> tuple[FileChange, ...]:
         """Only what changes something."""
         return tuple(change for change in self.changes if change.real)
 
 
-def make_plan(wanted: Collection[str], place: Place, read: Read, kept: Kept,
-              hold: Collection[Path] = ()) -> Plan:  # fmt: skip
+def make_plan(wanted: Collection[str], place: InstallRoot, read: Read, kept: InstallRecord,
+              hold: Collection[Path] = ()) -> InstallPlan:  # fmt: skip
     """What makes the site have exactly the steps `wanted`; files in `hold` are not taken away.
 
     Raises InputError or SettingsError where a file of the site's cannot be worked with.
@@ -83,35 +83,35 @@ def make_plan(wanted: Collection[str], place: Place, read: Read, kept: Kept,
         if path not in draft.files:
             draft.back(path)
     changes = [
-        Change(path, each.kind, now := read(path), _held(each.then, now, path, hold), each.base)
+        FileChange(path, each.kind, now := read(path), _held(each.then, now, path, hold), each.base)
         for path, each in draft.files.items()
     ]
     changes.sort(key=lambda change: _LAST if change.then is None else _TURN[change.kind])
-    return Plan(
+    return InstallPlan(
         steps=frozenset(wanted),
         settings=draft.settings(),
         changes=tuple(changes),
         folders=draft.folders,
         links=draft.links,
-        kept=Kept(frozenset(wanted), _entries(changes, kept), kept.folders, kept.links),
+        kept=InstallRecord(frozenset(wanted), _entries(changes, kept), kept.folders, kept.links),
     )
 
 
-def _held(then: Content | None, now: Content | None, path: Path,
-          hold: Collection[Path]) -> Content | None:  # fmt: skip
+def _held(then: FileContent | None, now: FileContent | None, path: Path,
+          hold: Collection[Path]) -> FileContent | None:  # fmt: skip
     return now if then is None and path in hold else then
 
 
-def _entries(changes: list[Change], kept: Kept) -> dict[Path, Entry]:
+def _entries(changes: list[FileChange], kept: InstallRecord) -> dict[Path, InstalledFile]:
     """What has to be remembered: every file that is not as it would be without us."""
     entries = {}
     for change in changes:
         if change.then is not None and change.then != change.base:
             known = kept.files[change.path].ours if change.path in kept.files else ()
             ours = dict.fromkeys((change.then.digest, *known))
-            entries[change.path] = Entry(change.kind, change.base, tuple(ours)[:MOST_KNOWN])
+            entries[change.path] = InstalledFile(change.kind, change.base, tuple(ours)[:MOST_KNOWN])
     return entries
 
 
-def _mode(content: Content | None) -> str:
+def _mode(content: FileContent | None) -> str:
     return "\t(absent)" if content is None else f"\tmode {content.mode:o}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from slurm_ext.core.errors import MissingError, SlurmError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.install import slurm_conf
-from slurm_ext.install.plan import Plan
+from slurm_ext.install.plan import InstallPlan
 
 HOOKS = ("Prolog", "Epilog", "TaskProlog")
 TIMEOUT_S = 60
@@ -46,15 +46,15 @@ def reconfigure(settings: Settings, conf: Path, wanted: Mapping[str, str]) -> No
             raise SlurmError("scontrol reconfigure", 0, said)
 
 
-def wanted_of(plan: Plan) -> Mapping[str, str]:
+def wanted_of(plan: InstallPlan) -> Mapping[str, str]:
     """What a plan has slurm.conf say of the hooks, as `scontrol show config` tells it."""
     told = {}
     for change in plan.real:
         if change.kind == "conf" and change.then is not None and change.now is not None:
             for key in HOOKS:
                 was, said = (
-                    slurm_conf.said(change.now.text, key),
-                    slurm_conf.said(change.then.text, key),
+                    slurm_conf.conf_values(change.now.text, key),
+                    slurm_conf.conf_values(change.then.text, key),
                 )
                 if was or said:
                     told[key] = said[-1].value if said else _UNSET

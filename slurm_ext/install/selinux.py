@@ -9,8 +9,8 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from slurm_ext.install.plan import Plan
-from slurm_ext.install.site_files import Place
+from slurm_ext.install.plan import InstallPlan
+from slurm_ext.install.site_files import InstallRoot
 
 MOUNT = Path("/sys/fs/selinux")  # there, with its files, where the kernel enforces or permits
 TIMEOUT_S = 60
@@ -23,7 +23,7 @@ def enabled() -> bool:
     return (MOUNT / "enforce").exists()
 
 
-def relabelled(plan: Plan, place: Place) -> Iterator[str]:
+def relabelled(plan: InstallPlan, place: InstallRoot) -> Iterator[str]:
     """Label what a plan wrote; warnings. An image is labelled by the machine that it becomes."""
     if place.root != _LIVE or not enabled():
         return

@@ -14,7 +14,7 @@ MOST_BYTES = 16 << 20  # of one file: no configuration is larger
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class FileContent:
     """One file: its bytes, permission bits and owner (-1: whoever makes it)."""
 
     data: bytes
@@ -34,12 +34,12 @@ class Content:
 
 
 def encoded(text: str) -> bytes:
-    """The bytes of `Content.text`."""
+    """The bytes of `FileContent.text`."""
     return text.encode("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class InstallRoot:
     """A site: `etc` is dlqueue's folder, both paths as the site itself names them.
 
     `root` stands before every path: `/` on a live machine, a folder for an image that is built.
@@ -63,14 +63,14 @@ class Place:
             raise InputError(str(below), f"leads out of {self.root}, to {real}")
         return real
 
-    def read(self, path: Path) -> Content | None:
+    def read(self, path: Path) -> FileContent | None:
         """What is there; None where nothing is. Raises InputError."""
         real = self.real(path)
         try:
             found = real.stat()
             if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
                 raise InputError(str(real), "is not a file of a sensible size")
-            return Content(
+            return FileContent(
                 real.read_bytes(), stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid
             )
         except FileNotFoundError:

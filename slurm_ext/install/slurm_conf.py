@@ -19,7 +19,7 @@ _COMMENT = re.compile(r"(?<!\\)#.*")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ConfValue:
     """One `key = value` of a text, on the line with this index."""
 
     line: int
@@ -28,7 +28,7 @@ class Said:
     continued: bool
 
 
-def said(text: str, key: str) -> list[Said]:
+def conf_values(text: str, key: str) -> list[ConfValue]:
     """Every place that sets `key`, in order; Slurm 22.05 takes the last."""
     wanted = re.compile(rf'(?<!\S){key}[ \t]*=[ \t]*("[^"\n]*"|[^\s"]\S*)', re.IGNORECASE)
     found, continues = [], False
@@ -36,7 +36,7 @@ def said(text: str, key: str) -> list[Said]:
         continued, continues = continues, line.rstrip("\r").endswith("\\")
         for match in wanted.finditer(_COMMENT.sub("", line)):
             value = match[1].strip('"')
-            found.append(Said(number, value, match.start(1), continued or continues))
+            found.append(ConfValue(number, value, match.start(1), continued or continues))
     return found
 
 
@@ -47,7 +47,7 @@ def included(text: str) -> Iterator[str]:
             yield match[1].strip('"')
 
 
-def replaced(text: str, place: Said, value: str, step: str, source: str) -> str:
+def replaced(text: str, place: ConfValue, value: str, step: str, source: str) -> str:
     """The text with another value there; the line of before is kept, as a comment."""
     if place.continued:
         why = "is continued over lines: write it on a line of its own first"

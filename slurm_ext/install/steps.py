@@ -23,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class InstallStep:
     """One row: its name, what it does in a few words, and how."""
 
     name: str
@@ -157,9 +157,9 @@ def submit(draft: Draft) -> None:
 
 
 STEPS = (
-    Step("files", "settings, and what nodes and slurmctld read of them", files),
-    Step("service", "the advisor's unit and folders", service),
-    Step("hooks", "prolog, task prolog and epilog in slurm.conf", hooks),
-    Step("submit", "job_submit.lua and the plugin in slurm.conf", submit),
+    InstallStep("files", "settings, and what nodes and slurmctld read of them", files),
+    InstallStep("service", "the advisor's unit and folders", service),
+    InstallStep("hooks", "prolog, task prolog and epilog in slurm.conf", hooks),
+    InstallStep("submit", "job_submit.lua and the plugin in slurm.conf", submit),
 )
 NAMES = tuple(step.name for step in STEPS)

@@ -1,12 +1,12 @@
 """The core and worker counts that a loader policy may choose from, within a job's limits."""
 
-from slurm_ext.core.records import Limits
+from slurm_ext.core.records import ShapeLimits
 
 EVERY_UP_TO = 16  # then in steps of an eighth: nobody feels 65 workers against 64
 STEPS_A_DOUBLING = 4
 
 
-def core_counts(written: int, limits: Limits, may_change: str) -> list[int]:
+def core_counts(written: int, limits: ShapeLimits, may_change: str) -> list[int]:
     """Ascending; empty where nothing fits. `may_change`: never | grow | any."""
     most = min(limits.max_cpus_per_task, limits.node_cores)
     if may_change == "never":
@@ -21,7 +21,7 @@ def worker_counts(most: int) -> list[int]:
     return [0, *counts(1, most)]
 
 
-def most_workers(limits: Limits, worker_rss_bytes: int | None) -> int:
+def most_workers(limits: ShapeLimits, worker_rss_bytes: int | None) -> int:
     """As many workers as the limits and the job's memory hold."""
     if limits.mem_bytes is None or not worker_rss_bytes:
         return limits.max_workers

@@ -9,7 +9,7 @@ fewest cores, then the fewest workers, where that gains enough or frees CPUs.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from slurm_ext.core.records import Decision, Limits, Prediction, Shape
+from slurm_ext.core.records import Decision, Prediction, Shape, ShapeLimits
 from slurm_ext.model.throughput.bottleneck import LIMITS
 from slurm_ext.policy.grid import core_counts, most_workers, worker_counts
 
@@ -22,7 +22,7 @@ NO_HELP = 2  # steps up without a better lower bound before the climb ends
 def decide(
     before: Shape,
     predict: Callable[[Shape], Prediction],
-    limits: Limits,
+    limits: ShapeLimits,
     *,
     target: float = TARGET,
     min_gain: float = MIN_GAIN,

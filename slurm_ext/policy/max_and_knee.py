@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slurm_ext.core.records import Limits, Prediction, Shape
+from slurm_ext.core.records import Prediction, Shape, ShapeLimits
 from slurm_ext.policy.grid import core_counts, most_workers, worker_counts
 
 NEAR = 0.95  # of the maximum: more than the knee buys little
@@ -21,7 +21,7 @@ class Peak:
 
 def peak(
     predict: Callable[[Shape], Prediction],
-    limits: Limits,
+    limits: ShapeLimits,
     *,
     worker_rss_bytes: int | None = None,
 ) -> Peak:

@@ -9,6 +9,6 @@ daemon and of every job's processes; when its owner dies it takes them all down.
 """
 
 from slurm_ext.sandbox.sandbox import Sandbox
-from slurm_ext.sandbox.spec import Spec
+from slurm_ext.sandbox.spec import SandboxSpec
 
-__all__ = ["Sandbox", "Spec"]
+__all__ = ["Sandbox", "SandboxSpec"]

@@ -10,9 +10,9 @@ from typing import Any
 
 from slurm_ext.core.errors import SandboxError, SlurmError
 from slurm_ext.sandbox import control
-from slurm_ext.sandbox.layout import Layout, read_manifest
+from slurm_ext.sandbox.layout import SandboxLayout, read_manifest
 from slurm_ext.sandbox.machine import search_path
-from slurm_ext.sandbox.plan import Plan
+from slurm_ext.sandbox.plan import SandboxPlan
 from slurm_ext.sandbox.render import settings_of
 from slurm_ext.slurm.records import ENDED_STATES
 
@@ -20,11 +20,11 @@ READY_S = 90.0  # a busy machine is no fault; a daemon that ends is noticed at o
 _SLURM_VARIABLES = ("SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SINFO_")
 
 
-class Inside:
+class SandboxClient:
     """A sandbox from within; `Sandbox` adds its life and its faults."""
 
-    layout: Layout
-    _plan: Plan | None
+    layout: SandboxLayout
+    _plan: SandboxPlan | None
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -32,7 +32,7 @@ class Inside:
         return tuple(node.name for node in self.plan.nodes)
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> SandboxPlan:
         """What `up` decided: ports, addresses, nodes."""
         if self._plan is None:
             raise SandboxError(f"the sandbox in {self.layout.root} is not up")

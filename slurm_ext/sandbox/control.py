@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from slurm_ext.core.errors import SandboxError
-from slurm_ext.sandbox.layout import Layout
+from slurm_ext.sandbox.layout import SandboxLayout
 from slurm_ext.sandbox.processes import bearing, is_same, send, start_time
 
 REPLY_S = 60.0  # more than any answer takes on a busy machine
@@ -21,7 +21,9 @@ MARK = "DLQUEUE_SANDBOX"  # in the environment of everything that runs in a sand
 _MODULE = "slurm_ext.sandbox.supervisor"
 
 
-def launch(layout: Layout, manifest: dict[str, Any], env: Mapping[str, str], owned: bool) -> None:
+def launch(
+    layout: SandboxLayout, manifest: dict[str, Any], env: Mapping[str, str], owned: bool
+) -> None:
     """Start the supervisor of `manifest`, which then also says who it is."""
     layout.manifest.write_text(json.dumps(manifest, indent=1))
     with (layout.log / "supervisor.log").open("ab") as log:
@@ -48,7 +50,12 @@ def launch(layout: Layout, manifest: dict[str, Any], env: Mapping[str, str], own
 
 
 def ask(
-    layout: Layout, verb: str, *, quiet: bool = False, reply_s: float = REPLY_S, **request: Any
+    layout: SandboxLayout,
+    verb: str,
+    *,
+    quiet: bool = False,
+    reply_s: float = REPLY_S,
+    **request: Any,
 ) -> Any:
     """The supervisor's answer. Raises SandboxError; with `quiet`, None where nobody answers."""
     try:
@@ -67,7 +74,7 @@ def ask(
     return answer
 
 
-def end(layout: Layout, supervisor: Mapping[str, int]) -> None:
+def end(layout: SandboxLayout, supervisor: Mapping[str, int]) -> None:
     """Have the supervisor take everything down; without one, kill what bears the sandbox's mark."""
     if ask(layout, "down", quiet=True, reply_s=END_S) is None and _lives(supervisor):
         send(supervisor["pid"], signal.SIGTERM)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from slurm_ext.core.errors import SandboxError
 from slurm_ext.sandbox.machine import search_path
-from slurm_ext.sandbox.plan import Plan
+from slurm_ext.sandbox.plan import SandboxPlan
 
 
-def create(plan: Plan) -> None:
+def create(plan: SandboxPlan) -> None:
     """An empty data folder. Raises SandboxError."""
     folder = plan.layout.database
     _run(
@@ -22,7 +22,7 @@ def create(plan: Plan) -> None:
     )
 
 
-def grant(plan: Plan) -> None:
+def grant(plan: SandboxPlan) -> None:
     """Slurmdbd's database and user, once mariadbd answers."""
     user = f"'{plan.user}'@'localhost'"
     _run(
@@ -37,7 +37,7 @@ def grant(plan: Plan) -> None:
     )
 
 
-def register(plan: Plan, run: Callable[[list[str]], object]) -> None:
+def register(plan: SandboxPlan, run: Callable[[list[str]], object]) -> None:
     """Make the cluster, an account and the sandbox's user known; `run` raises where it fails."""
     run(["sacctmgr", "-i", "add", "cluster", f"sandbox{plan.layout.tag}"])
     run(["sacctmgr", "-i", "add", "account", "sandbox"])

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import SystemRandom
 
 from slurm_ext.core.errors import SandboxError, unreadable
-from slurm_ext.sandbox.spec import Spec
+from slurm_ext.sandbox.spec import SandboxSpec
 
 MAX_SOCKET_PATH = 107  # bytes; sun_path of Linux
 PORTS = range(20000, 32000)  # below the ports that the kernel gives to outgoing connections
@@ -19,7 +19,7 @@ _PLAIN = re.compile(r"/[A-Za-z0-9_./+-]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SandboxLayout:
     """Paths of one sandbox; `tag` keeps its host-wide names apart from other sandboxes'."""
 
     root: Path
@@ -88,7 +88,7 @@ class Layout:
         """A node's own folder: Slurm's spool, dlqueue's spool, node.json."""
         return self.root / "nodes" / name
 
-    def node_names(self, spec: Spec) -> tuple[str, ...]:
+    def node_names(self, spec: SandboxSpec) -> tuple[str, ...]:
         """n1, n2, ...; unlike any other's where cgroups or control go by node and job."""
         prefix = f"sb{self.tag}n" if spec.cgroup or spec.control else "n"
         return tuple(f"{prefix}{number}" for number in range(1, spec.nodes + 1))
@@ -123,7 +123,7 @@ WRITTEN = {"root", "spec", "plan", "temporary", "daemons", "undo", "remove", "cg
 
 def read_manifest(root: Path) -> dict[str, object]:
     """The sandbox.json of `root`. Raises SandboxError where there is no sandbox."""
-    path = Layout(root).manifest
+    path = SandboxLayout(root).manifest
     try:
         owner = path.lstat().st_uid
         manifest = json.loads(path.read_text())

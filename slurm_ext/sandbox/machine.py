@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from slurm_ext.core.errors import MissingError, SandboxError
-from slurm_ext.sandbox.spec import Spec
+from slurm_ext.sandbox.spec import SandboxSpec
 
 CGROUPS = Path("/sys/fs/cgroup")
 CGROUP_CONTROLLERS = ("freezer", "memory", "cpuacct")
@@ -18,7 +18,7 @@ def search_path() -> str:
     return f"{os.environ.get('PATH', '/usr/bin:/bin')}:{_ADMIN_FOLDERS}"
 
 
-def check_machine(spec: Spec) -> None:
+def check_machine(spec: SandboxSpec) -> None:
     """Raise MissingError or SandboxError where `spec` cannot be had here, with the remedy."""
     for command, package in _needed(spec):
         if shutil.which(command, path=search_path()) is None:
@@ -32,7 +32,7 @@ def check_machine(spec: Spec) -> None:
         )
 
 
-def _needed(spec: Spec) -> Iterator[tuple[str, str]]:
+def _needed(spec: SandboxSpec) -> Iterator[tuple[str, str]]:
     """Commands and the Debian packages that bring them."""
     yield from (("munged", "munge"), ("slurmctld", "slurmctld"), ("slurmd", "slurmd"))
     yield "sbatch", "slurm-client"

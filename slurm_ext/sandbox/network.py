@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 
 from slurm_ext.core.errors import SandboxError
-from slurm_ext.sandbox.plan import Plan
+from slurm_ext.sandbox.plan import SandboxPlan
 from slurm_ext.sandbox.processes import send
 
 # 198.18.0.0/15 is set aside for benchmarks (RFC 2544): no real network is hidden by it.
@@ -25,7 +25,7 @@ def free_subnet(tag: str) -> str:
     raise SandboxError("every subnet of 198.18.0.0/15 is taken: take a sandbox down first")
 
 
-def build(plan: Plan) -> None:
+def build(plan: SandboxPlan) -> None:
     """The bridge with slurmctld's address, then every node's namespace on a cable to it."""
     bridge = _bridge(plan)
     _ip("link", "add", bridge, "type", "bridge")
@@ -41,7 +41,7 @@ def build(plan: Plan) -> None:
         _ip("-n", name, "link", "set", "lo", "up")
 
 
-def undo(plan: Plan) -> list[list[str]]:
+def undo(plan: SandboxPlan) -> list[list[str]]:
     """Commands that remove what `build` made; the cables go with the namespaces."""
     if not plan.spec.namespaces:
         return []
@@ -49,12 +49,12 @@ def undo(plan: Plan) -> list[list[str]]:
     return [*spaces, ["ip", "link", "delete", _bridge(plan)]]
 
 
-def plug(plan: Plan, node: str, *, connected: bool) -> None:
+def plug(plan: SandboxPlan, node: str, *, connected: bool) -> None:
     """Pull a node's cable out of the bridge, or put it back."""
     _ip("link", "set", _cable(plan, _number(plan, node)), "up" if connected else "down")
 
 
-def kill(plan: Plan, node: str) -> None:
+def kill(plan: SandboxPlan, node: str) -> None:
     """A power cut: SIGKILL to every process of the node's namespace until there is none."""
     while pids := list(_inhabitants(plan.nodes[_number(plan, node)].namespace)):
         for pid in pids:
@@ -68,7 +68,7 @@ def _inhabitants(namespace: str | None) -> Iterator[int]:
     return (int(pid) for pid in said.split() if int(pid) != os.getpid())
 
 
-def _number(plan: Plan, node: str) -> int:
+def _number(plan: SandboxPlan, node: str) -> int:
     names = [n.name for n in plan.nodes]
     if node not in names or not plan.spec.namespaces:
         raise SandboxError(
@@ -77,11 +77,11 @@ def _number(plan: Plan, node: str) -> int:
     return names.index(node)
 
 
-def _bridge(plan: Plan) -> str:
+def _bridge(plan: SandboxPlan) -> str:
     return f"dlq{plan.layout.tag}"  # an interface's name has at most 15 characters
 
 
-def _cable(plan: Plan, number: int) -> str:
+def _cable(plan: SandboxPlan, number: int) -> str:
     return f"dlq{plan.layout.tag}v{number}"
 
 

@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from slurm_ext.core.errors import SandboxError
-from slurm_ext.sandbox.layout import Layout, free_ports
+from slurm_ext.sandbox.layout import SandboxLayout, free_ports
 from slurm_ext.sandbox.machine import CGROUPS, search_path
-from slurm_ext.sandbox.spec import Spec
+from slurm_ext.sandbox.spec import SandboxSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class SandboxNode:
     """One slurmd: where it listens, and in which network namespace (None: the machine's)."""
 
     name: str
@@ -26,7 +26,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Daemon:
+class SandboxDaemon:
     """One process that the supervisor runs."""
 
     name: str
@@ -41,16 +41,16 @@ class Daemon:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SandboxPlan:
     """All decisions of one sandbox, made once at `up`."""
 
-    spec: Spec
-    layout: Layout
+    spec: SandboxSpec
+    layout: SandboxLayout
     address: str  # of slurmctld and the advisor, as nodes see it
     controller_port: int
     database_port: int
     stream_port: int
-    nodes: tuple[Node, ...]
+    nodes: tuple[SandboxNode, ...]
     slurm_version: tuple[int, int]
 
     @property
@@ -64,9 +64,11 @@ class Plan:
         return {k: v for k, v in fields.items() if k not in ("spec", "layout")}
 
     @classmethod
-    def from_json(cls, spec: Spec, layout: Layout, fields: Mapping[str, Any]) -> "Plan":
+    def from_json(
+        cls, spec: SandboxSpec, layout: SandboxLayout, fields: Mapping[str, Any]
+    ) -> "SandboxPlan":
         """The plan that another process made."""
-        nodes = tuple(Node(**node) for node in fields["nodes"])
+        nodes = tuple(SandboxNode(**node) for node in fields["nodes"])
         major, minor = fields["slurm_version"]
         changes = {"nodes": nodes, "slurm_version": (major, minor)}
         return cls(spec=spec, layout=layout, **{**fields, **changes})
@@ -77,12 +79,12 @@ class Plan:
         return pwd.getpwuid(os.geteuid()).pw_name
 
 
-def make_plan(spec: Spec, layout: Layout, subnet: str | None) -> Plan:
+def make_plan(spec: SandboxSpec, layout: SandboxLayout, subnet: str | None) -> SandboxPlan:
     """Names and free ports; `subnet` (such as 198.18.7) where nodes are hosts of their own."""
     ports = free_ports(3 + spec.nodes)
     names = layout.node_names(spec)
     nodes = tuple(
-        Node(
+        SandboxNode(
             name=name,
             address=f"{subnet}.{number + 2}" if subnet else "127.0.0.1",
             port=ports[3 + number],
@@ -90,7 +92,7 @@ def make_plan(spec: Spec, layout: Layout, subnet: str | None) -> Plan:
         )
         for number, name in enumerate(names)
     )
-    return Plan(
+    return SandboxPlan(
         spec=spec,
         layout=layout,
         address=f"{subnet}.1" if subnet else "127.0.0.1",
@@ -114,26 +116,26 @@ def slurm_version() -> tuple[int, int]:
         raise SandboxError(f"`slurmctld -V` does not tell its version: {error}") from None
 
 
-def daemons(plan: Plan) -> list[Daemon]:
+def daemons(plan: SandboxPlan) -> list[SandboxDaemon]:
     """Every daemon in the order of starting."""
     spec, layout = plan.spec, plan.layout
     slurm = {"SLURM_CONF": str(layout.slurm_conf)}
     # A node that was resumed has to have booted: with -b, it did when its slurmd started.
     slurmd = ("slurmd", "-D", *(("-b",) if spec.power_saving else ()), "-N")
     return [
-        Daemon(name="munged", argv=_munged(layout), env={}),
+        SandboxDaemon(name="munged", argv=_munged(layout), env={}),
         *(_database(layout) if spec.accounting else ()),
         *([_advisor(layout)] if spec.advisor else ()),
-        Daemon(name="slurmctld", argv=("slurmctld", "-D"), env=slurm),
+        SandboxDaemon(name="slurmctld", argv=("slurmctld", "-D"), env=slurm),
         *(
-            Daemon(name=node.name, argv=(*_inside(node), *slurmd, node.name), env=slurm)
+            SandboxDaemon(name=node.name, argv=(*_inside(node), *slurmd, node.name), env=slurm)
             for node in plan.nodes
         ),
         *([_control(layout, node.name) for node in plan.nodes] if spec.control else ()),
     ]
 
 
-def cgroup_folders(plan: Plan) -> list[str]:
+def cgroup_folders(plan: SandboxPlan) -> list[str]:
     """What Slurm leaves under the cgroup mounts (no other sandbox has these node names)."""
     if not plan.spec.cgroup:
         return []
@@ -141,7 +143,7 @@ def cgroup_folders(plan: Plan) -> list[str]:
     return [str(c / f"slurm_{node.name}") for c in controllers for node in plan.nodes]
 
 
-def _munged(layout: Layout) -> tuple[str, ...]:
+def _munged(layout: SandboxLayout) -> tuple[str, ...]:
     return (
         "munged",
         "--foreground",
@@ -153,7 +155,7 @@ def _munged(layout: Layout) -> tuple[str, ...]:
     )
 
 
-def _database(layout: Layout) -> list[Daemon]:
+def _database(layout: SandboxLayout) -> list[SandboxDaemon]:
     mysql = f"{layout.run}/mysql.sock"
     mariadbd = (
         "mariadbd",
@@ -169,22 +171,24 @@ def _database(layout: Layout) -> list[Daemon]:
     )
     slurm = {"SLURM_CONF": str(layout.slurm_conf), "MYSQL_UNIX_PORT": mysql}
     return [
-        Daemon(name="mariadbd", argv=mariadbd, env={}),
-        Daemon(name="slurmdbd", argv=("slurmdbd", "-D"), env=slurm),
+        SandboxDaemon(name="mariadbd", argv=mariadbd, env={}),
+        SandboxDaemon(name="slurmdbd", argv=("slurmdbd", "-D"), env=slurm),
     ]
 
 
-def _advisor(layout: Layout) -> Daemon:
+def _advisor(layout: SandboxLayout) -> SandboxDaemon:
     argv = (sys.executable, "-m", "slurm_ext.cli", "serve", "--config", str(layout.settings))
-    return Daemon(name="advisor", argv=argv, env={"SLURM_CONF": str(layout.slurm_conf)})
+    return SandboxDaemon(name="advisor", argv=argv, env={"SLURM_CONF": str(layout.slurm_conf)})
 
 
-def _control(layout: Layout, node: str) -> Daemon:
+def _control(layout: SandboxLayout, node: str) -> SandboxDaemon:
     config = str(layout.node(node) / "dlqueue.toml")
     argv = (sys.executable, "-m", "slurm_ext.cli", "control", "--config", config)
-    return Daemon(name=f"control-{node}", argv=argv, env={"SLURM_CONF": str(layout.slurm_conf)})
+    return SandboxDaemon(
+        name=f"control-{node}", argv=argv, env={"SLURM_CONF": str(layout.slurm_conf)}
+    )
 
 
-def _inside(node: Node) -> tuple[str, ...]:
+def _inside(node: SandboxNode) -> tuple[str, ...]:
     """Nsenter and not `ip netns exec`, which would hide /sys and with it the cgroups."""
     return ("nsenter", f"--net=/run/netns/{node.namespace}") if node.namespace else ()

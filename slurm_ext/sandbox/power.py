@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from slurm_ext.sandbox.control import ask
-from slurm_ext.sandbox.layout import Layout
+from slurm_ext.sandbox.layout import SandboxLayout
 from slurm_ext.slurm.hostlist import expand
 
 
@@ -16,7 +16,7 @@ def main(verb: str, root: str, hosts: str) -> None:
     if verb not in ("stop", "start"):
         raise ValueError(f"{verb!r}: expected stop or start")
     for name in expand(hosts):
-        ask(Layout(Path(root)), verb, name=name)
+        ask(SandboxLayout(Path(root)), verb, name=name)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from slurm_ext.core.settings import document as facts_settings
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.settings.render import render_hook, render_lua_folder, render_node_config
-from slurm_ext.sandbox.plan import Plan
+from slurm_ext.sandbox.plan import SandboxPlan
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -21,7 +21,7 @@ SHARES_A_GPU = {"mps": 100, "shard": 4}
 HOOKS = ("prolog", "epilog", "task_prolog")
 
 
-def write_files(plan: Plan) -> None:
+def write_files(plan: SandboxPlan) -> None:
     """Every file and folder that the daemons expect to find."""
     layout, spec = plan.layout, plan.spec
     for folder in (layout.etc, layout.run, layout.log, layout.dlqueue / "spool"):
@@ -38,7 +38,7 @@ def write_files(plan: Plan) -> None:
     _write_dlqueue(plan)
 
 
-def render(name: str, plan: Plan) -> str:
+def render(name: str, plan: SandboxPlan) -> str:
     """The text of one configuration file."""
     spec, layout = plan.spec, plan.layout
     return (
@@ -78,7 +78,7 @@ def _templates() -> "Environment":
     )
 
 
-def settings_of(plan: Plan, node: str | None = None) -> dict[str, Any]:
+def settings_of(plan: SandboxPlan, node: str | None = None) -> dict[str, Any]:
     """dlqueue.toml by dotted key; with `node`, as that node sees it."""
     layout = plan.layout
     stream = f"{plan.address}:{plan.stream_port}"
@@ -106,12 +106,12 @@ def _toml(values: Mapping[str, Any]) -> str:
     )
 
 
-def _checked_settings(plan: Plan, node: str | None = None) -> Settings:
+def _checked_settings(plan: SandboxPlan, node: str | None = None) -> Settings:
     source = str(plan.layout.settings)
     return facts_settings.parse(_toml(settings_of(plan, node)), source)
 
 
-def _write_dlqueue(plan: Plan) -> None:
+def _write_dlqueue(plan: SandboxPlan) -> None:
     layout, settings = plan.layout, _checked_settings(plan)
     _write(layout.settings, _toml(settings_of(plan)))
     lua = layout.etc / "lua"
@@ -129,7 +129,7 @@ def _write_dlqueue(plan: Plan) -> None:
         _write(folder / "node.json", render_node_config(_checked_settings(plan, node.name)))
 
 
-def _write_power(plan: Plan) -> None:
+def _write_power(plan: SandboxPlan) -> None:
     """SuspendProgram and ResumeProgram: a node's power is its slurmd."""
     for name, verb in (("suspend", "stop"), ("resume", "start")):
         command = f"{sys.executable} -m slurm_ext.sandbox.power {verb} {plan.layout.root}"
@@ -140,7 +140,7 @@ def _write_power(plan: Plan) -> None:
         _write(plan.layout.etc / name, text, 0o755)
 
 
-def _write_gpus(plan: Plan) -> None:
+def _write_gpus(plan: SandboxPlan) -> None:
     devices = plan.layout.root / "dev"
     devices.mkdir()
     for number in range(plan.spec.gpus):

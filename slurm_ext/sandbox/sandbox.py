@@ -13,16 +13,16 @@ from typing import Any, Self
 from slurm_ext.core.errors import SandboxError
 from slurm_ext.sandbox import control, database, network
 from slurm_ext.sandbox.cleanup import clean
-from slurm_ext.sandbox.client import Inside
-from slurm_ext.sandbox.layout import Layout, read_manifest
+from slurm_ext.sandbox.client import SandboxClient
+from slurm_ext.sandbox.layout import SandboxLayout, read_manifest
 from slurm_ext.sandbox.machine import check_machine
-from slurm_ext.sandbox.plan import Plan, cgroup_folders, daemons, make_plan
+from slurm_ext.sandbox.plan import SandboxPlan, cgroup_folders, daemons, make_plan
 from slurm_ext.sandbox.processes import is_same
 from slurm_ext.sandbox.render import write_files
-from slurm_ext.sandbox.spec import Spec
+from slurm_ext.sandbox.spec import SandboxSpec
 
 
-class Sandbox(Inside):
+class Sandbox(SandboxClient):
     """A private Slurm under `root`.
 
     It ends with the process that called `up`, however that ends, unless `owned` is False. A
@@ -30,22 +30,27 @@ class Sandbox(Inside):
     """
 
     def __init__(
-        self, root: Path, spec: Spec | None = None, *, owned: bool = True, temporary: bool = False
+        self,
+        root: Path,
+        spec: SandboxSpec | None = None,
+        *,
+        owned: bool = True,
+        temporary: bool = False,
     ) -> None:
-        self.spec = spec or Spec()
-        self.layout = Layout(Path(os.path.abspath(root)))  # noqa: PTH100 - links are kept
+        self.spec = spec or SandboxSpec()
+        self.layout = SandboxLayout(Path(os.path.abspath(root)))  # noqa: PTH100 - links are kept
         self.owned, self.temporary = owned, temporary
         self.tell: Callable[[str], None] = lambda _: None  # progress, for whoever shows it
-        self._plan: Plan | None = None
+        self._plan: SandboxPlan | None = None
 
     @classmethod
     def attach(cls, root: Path) -> "Sandbox":
         """The sandbox that another process brought up in `root`."""
         manifest: Any = read_manifest(Path(os.path.abspath(root)))  # noqa: PTH100 - as above
         try:
-            spec = Spec(**manifest["spec"])
+            spec = SandboxSpec(**manifest["spec"])
             sandbox = cls(root, spec, owned=False, temporary=manifest["temporary"])
-            sandbox._plan = Plan.from_json(sandbox.spec, sandbox.layout, manifest["plan"])
+            sandbox._plan = SandboxPlan.from_json(sandbox.spec, sandbox.layout, manifest["plan"])
         except (TypeError, KeyError, AttributeError, ValueError) as error:
             why = f"was made by another version of dlqueue: remove it ({error!r})"
             raise SandboxError(f"{root} {why}") from None

@@ -11,7 +11,7 @@ MAX_NODES = 200  # as many as were ever seen to come up within the time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spec:
+class SandboxSpec:
     """The cluster to build; every count is per node. Raises SandboxError where it cannot be."""
 
     nodes: int = 1
@@ -38,16 +38,16 @@ class Spec:
             raise SandboxError(fault)
 
     @classmethod
-    def dlqueue(cls, **changes: Any) -> "Spec":
+    def dlqueue(cls, **changes: Any) -> "SandboxSpec":
         """A cluster with all of dlqueue wired in."""
         return cls(**{"hooks": True, "lua": True, "advisor": True, **changes})
 
     def as_json(self) -> dict[str, Any]:
-        """The fields as JSON has them; `Spec(**spec.as_json())` is the same Spec."""
+        """The fields as JSON has them; `SandboxSpec(**spec.as_json())` is the same Spec."""
         return {**asdict(self), "settings": dict(self.settings)}
 
 
-def _faults(spec: Spec) -> Iterator[str]:
+def _faults(spec: SandboxSpec) -> Iterator[str]:
     if not 1 <= spec.nodes <= MAX_NODES:
         yield f"nodes = {spec.nodes}: expected 1 to {MAX_NODES}"
     if spec.cpus < 1 or spec.mem_mib < spec.cpus or spec.gpus < 0:

@@ -6,7 +6,7 @@ Limits of all a user's or a group's running jobs count too: a job above them alo
 from collections.abc import Iterable, Mapping
 
 from slurm_ext.core.units import parse_memory, parse_tres
-from slurm_ext.slurm.records import Accounting, Allowance, Association
+from slurm_ext.slurm.records import Accounting, Association, JobAllowance
 
 MIB = 1024 * 1024
 _ASSOCIATION = ("Account", "User", "Partition", "ParentName", "DefaultQOS", "QOS")
@@ -46,11 +46,11 @@ def _association(row: Mapping[str, str]) -> Association:
     )
 
 
-def _allowance(row: Mapping[str, str], job: Iterable[str], minutes: Iterable[str]) -> Allowance:
+def _allowance(row: Mapping[str, str], job: Iterable[str], minutes: Iterable[str]) -> JobAllowance:
     limits = [parse_tres(row[name]) for name in job]
     over_time = [parse_tres(row[name]) for name in minutes]
     least = parse_tres(row.get("MinTRESPerJob", ""))
-    return Allowance(
+    return JobAllowance(
         min_cpus=_most([least]),
         max_cpus=_least(limits, "cpu"),
         max_mem_mib=_least(limits, "mem"),

@@ -8,10 +8,10 @@ from slurm_ext.slurm.records import (
     JobInfo,
     NodeInfo,
     PartitionInfo,
-    Power,
+    PowerState,
     ReservationInfo,
-    Shape,
-    Start,
+    ResizeRequest,
+    StartEstimate,
 )
 
 
@@ -42,7 +42,7 @@ class SlurmClient(Protocol):
         """Limits of associations and QOS; None where Slurm enforces none."""
         ...
 
-    def start_of(self, submission: Sequence[str], *, timeout_s: float) -> Start:
+    def start_of(self, submission: Sequence[str], *, timeout_s: float) -> StartEstimate:
         """When `sbatch SUBMISSION` (options, script, arguments) would start; nothing is submitted.
 
         dlqueue itself leaves the question alone: it is answered as written, and nowhere recorded.
@@ -80,10 +80,10 @@ class SlurmClient(Protocol):
         """
         ...
 
-    def resize(self, job_id: int, shape: Shape) -> None:
+    def resize(self, job_id: int, shape: ResizeRequest) -> None:
         """A waiting job asks for other resources; what is None stays."""
         ...
 
-    def power(self, nodes: Sequence[str], state: Power) -> None:
+    def power(self, nodes: Sequence[str], state: PowerState) -> None:
         """Slurm's power saving puts these nodes to sleep, or wakes them."""
         ...

@@ -16,10 +16,10 @@ from slurm_ext.slurm.records import (
     JobInfo,
     NodeInfo,
     PartitionInfo,
-    Power,
+    PowerState,
     ReservationInfo,
-    Shape,
-    Start,
+    ResizeRequest,
+    StartEstimate,
 )
 
 TIMEOUT_S = 15.0  # Slurm's own MessageTimeout is 10 s
@@ -79,7 +79,7 @@ class CommandClient:
         parse = partial(accounting.read_accounting, qos=qos)
         return self._read(parse, *_SHOW, "assoc", of_cluster, columns)
 
-    def start_of(self, submission: Sequence[str], *, timeout_s: float) -> Start:
+    def start_of(self, submission: Sequence[str], *, timeout_s: float) -> StartEstimate:
         """From `sbatch --test-only`, which has no JSON. Raises SlurmError where none answers."""
         argv = (*_TRIAL, *submission)
         env = {**self._env, **_TRIAL_ENV}
@@ -125,12 +125,12 @@ class CommandClient:
         """By Nice."""
         self._run("scontrol", "update", _named([job_id]), f"Nice={nice}")
 
-    def resize(self, job_id: int, shape: Shape) -> None:
+    def resize(self, job_id: int, shape: ResizeRequest) -> None:
         """By NumNodes, Gres, NumTasks and CPUs/Task, in one command."""
         if words := slurm_edits.words(shape):
             self._run("scontrol", "update", _named([job_id]), *words)
 
-    def power(self, nodes: Sequence[str], state: Power) -> None:
+    def power(self, nodes: Sequence[str], state: PowerState) -> None:
         """By State, in one command for all."""
         if nodes:
             names = f"NodeName={','.join(nodes)}"

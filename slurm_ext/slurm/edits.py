@@ -4,10 +4,10 @@ An update takes `Gres=`, never TresPerNode=, and only of a job that asked by nod
 add up CPUs when tasks change: the sum is told beside them.
 """
 
-from slurm_ext.slurm.records import Shape
+from slurm_ext.slurm.records import ResizeRequest
 
 
-def words(shape: Shape) -> list[str]:
+def words(shape: ResizeRequest) -> list[str]:
     """Arguments for what is not None; empty: nothing changes."""
     told = {
         "NumNodes": _plain(shape.nodes),

@@ -10,10 +10,10 @@ from slurm_ext.slurm.records import (
     JobInfo,
     NodeInfo,
     PartitionInfo,
-    Power,
+    PowerState,
     ReservationInfo,
-    Shape,
-    Start,
+    ResizeRequest,
+    StartEstimate,
 )
 
 
@@ -32,7 +32,7 @@ class MemoryClient:
     obeys: bool = False
     usual_priority: int = 1000  # of a job that is not held, before its nice
     now_s: float = 0.0
-    known_start: Callable[[tuple[str, ...]], Start] = lambda _: Start(start_s=0)
+    known_start: Callable[[tuple[str, ...]], StartEstimate] = lambda _: StartEstimate(start_s=0)
 
     def jobs(self) -> tuple[JobInfo, ...]:
         """The jobs it was given."""
@@ -58,7 +58,7 @@ class MemoryClient:
         """The accounting that it was given."""
         return self.known_accounting
 
-    def start_of(self, submission: Sequence[str], *, timeout_s: float) -> Start:  # noqa: ARG002 (nothing here takes time)
+    def start_of(self, submission: Sequence[str], *, timeout_s: float) -> StartEstimate:  # noqa: ARG002 (nothing here takes time)
         """What its function says of the submission."""
         return self.known_start(tuple(submission))
 
@@ -101,7 +101,7 @@ class MemoryClient:
         priority = job.priority and max(1, job.priority + job.nice - nice)
         self._change(job_id, nice=nice, priority=priority)
 
-    def resize(self, job_id: int, shape: Shape) -> None:
+    def resize(self, job_id: int, shape: ResizeRequest) -> None:
         """GPUs are of all nodes."""
         job = self._ask("resize", job_id, shape)
         nodes = shape.nodes or job.node_count or 1
@@ -110,14 +110,14 @@ class MemoryClient:
         cpus = shape.cpus or job.cpus
         self._change(job_id, node_count=nodes, gpus=gpus, tasks=tasks, cpus=cpus)
 
-    def power(self, nodes: Sequence[str], state: Power) -> None:
+    def power(self, nodes: Sequence[str], state: PowerState) -> None:
         """Their state becomes what Slurm's would be while it lasts."""
         self.asked.append(("power", tuple(nodes), state))
         if not set(nodes) <= {node.name for node in self.known_nodes}:
             raise SlurmError("power", 1, "Invalid node name specified")
         if not self.obeys:
             return
-        word = "POWERING_UP" if state is Power.UP else "POWERING_DOWN"
+        word = "POWERING_UP" if state is PowerState.UP else "POWERING_DOWN"
         self.known_nodes = tuple(
             replace(node, state=f"{node.state.partition('+')[0]}+{word}")
             if node.name in nodes

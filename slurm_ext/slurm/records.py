@@ -71,7 +71,7 @@ class JobInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class ResizeRequest:
     """What a waiting job is to ask for instead; None: as it is."""
 
     nodes: int | None = None
@@ -87,7 +87,7 @@ class Shape:
         return self.tasks * self.cpus_per_task
 
 
-class Power(StrEnum):
+class PowerState(StrEnum):
     """What a node is told, in scontrol's words."""
 
     UP = "POWER_UP"
@@ -138,7 +138,7 @@ class ReservationInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allowance:
+class JobAllowance:
     """What one job may use at most (or least) by an association or a QOS."""
 
     min_cpus: int | None = None
@@ -160,7 +160,7 @@ class Association:
     parent: str = ""  # the account above an account
     default_qos: str = ""
     qos: tuple[str, ...] = ()  # those that its jobs may use
-    allowance: Allowance = field(default_factory=Allowance)
+    allowance: JobAllowance = field(default_factory=JobAllowance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,11 +168,11 @@ class Accounting:
     """The limits that slurmctld enforces beside those of partitions and nodes."""
 
     associations: tuple[Association, ...] = ()
-    qos: Mapping[str, Allowance] = field(default_factory=dict)
+    qos: Mapping[str, JobAllowance] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class StartEstimate:
     """When Slurm would start a job that is not submitted: one of the three is known."""
 
     start_s: int | None = None  # Unix seconds

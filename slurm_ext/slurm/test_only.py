@@ -8,7 +8,7 @@ A job behind one without a time limit "starts" in some thousand years.
 
 import re
 
-from slurm_ext.slurm.records import Start
+from slurm_ext.slurm.records import StartEstimate
 
 FAR_S = 365 * 86400  # farther than any queue: Slurm's infinity in minutes
 _STARTS = re.compile(r"Job \d+ to start at (\S{1,20}) using")
@@ -26,21 +26,21 @@ _CLAUSES = {
 MAX_CLAUSE = 120
 
 
-def read_start(said: str, now_s: float) -> Start:
+def read_start(said: str, now_s: float) -> StartEstimate:
     """The start that an accepted question was told; of a heterogeneous job its last part's."""
     found = _STARTS.findall(said)
     if not found or not all(text.isdecimal() for text in found):
-        return Start(why="sbatch names no time")
+        return StartEstimate(why="sbatch names no time")
     start_s = max(map(int, found))
     if start_s - now_s > FAR_S:
-        return Start(why="a job before it has no time limit")
-    return Start(start_s=start_s)
+        return StartEstimate(why="a job before it has no time limit")
+    return StartEstimate(start_s=start_s)
 
 
-def read_refusal(said: str) -> Start | None:
+def read_refusal(said: str) -> StartEstimate | None:
     """Why Slurm would not take the job; None: it was not Slurm's judgement of the job."""
     words = [" ".join(text.split()).rstrip(".") for text in _WORDS.findall(said)]
     if not words or any(part in word.lower() for word in words for part in _AWAY):
         return None
     last = "".join(c for c in words[-1] if c.isprintable())[:MAX_CLAUSE]
-    return Start(refused=_CLAUSES.get(last.lower(), last[:1].lower() + last[1:]))
+    return StartEstimate(refused=_CLAUSES.get(last.lower(), last[:1].lower() + last[1:]))

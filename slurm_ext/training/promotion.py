@@ -11,7 +11,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from slurm_ext.core.errors import ModelError
-from slurm_ext.core.ownership import give, make_folder
+from slurm_ext.core.ownership import chown_to_parent, make_folder
 
 BETTER = 0.99  # of the incumbent's error: a smaller gain is chance
 COVERAGE = (0.8, 1.0)
@@ -103,7 +103,7 @@ def _write(folder: Path, files: Mapping[str, bytes], check: Check) -> None:
             (draft / name).chmod(0o644)  # weights are no secret, and who trains is not who serves
         draft.chmod(0o755)
         for path in (draft, *draft.iterdir()):
-            give(path)
+            chown_to_parent(path)
         check(draft)
         _sync(draft)
         draft.rename(folder)
@@ -116,7 +116,7 @@ def point(link: Path, name: str) -> None:
     fresh = link.with_name(f".{link.name}-{os.getpid()}")
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(name)
-    give(fresh)
+    chown_to_parent(fresh)
     fresh.replace(link)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.install.an_image import Site
+from tests.install.image import Site
 
 
 @pytest.fixture

@@ -1,44 +1,84 @@
-"""What the running Slurm says after `scontrol reconfigure`, in the words of each release."""
+"""`install` and `uninstall` beside a Slurm that runs: what it still needs stays."""
 
 from pathlib import Path
 
 import pytest
 
-from slurm_ext.core.errors import SlurmError
-from slurm_ext.core.settings.document import Settings
-from slurm_ext.install.running import reconfigure
+from slurm_ext.cli import main
 
-SAYS = {
-    "22.05": "Prolog                  = {}\nTaskProlog              = (null)\n",
-    "24.11": "Prolog[0]               = {}\nTaskProlog              = (null)\n",
-}
-
-
-def slurm(folder: Path, said: str) -> Settings:
-    """A `scontrol` that says so."""
-    program = folder / "scontrol"
-    program.write_text(f"#!/bin/sh\n[ $1 = show ] && cat <<'END'\n{said}END\nexit 0\n")
-    program.chmod(0o755)
-    return Settings(values={"paths.slurm_bin": str(folder)})
+SCONTROL = """\
+#!/bin/sh
+if [ "$1" = show ]; then
+  for key in Prolog Epilog TaskProlog; do
+    grep -q "^$key=" {folder}/running || echo "$key = (null)"
+  done
+  exec sed s/=/\\ =\\ / {folder}/running
+fi
+[ -e {folder}/fails ] && {{ echo 'scontrol: error: no contact' >&2; exit 1; }}
+[ -e {folder}/deaf ] || grep -v '^#' {folder}/slurm.conf > {folder}/running
+"""
 
 
-@pytest.mark.parametrize("release", SAYS)
-def test_a_hook_that_runs_is_told(tmp_path: Path, release: str) -> None:
-    """With or without a number; another one than was written is an error that names both."""
-    settings = slurm(tmp_path, SAYS[release].format("/etc/dlqueue/hooks/prolog"))
-    reconfigure(settings, tmp_path / "slurm.conf", {"Prolog": "/etc/dlqueue/hooks/prolog"})
-    with pytest.raises(SlurmError, match=r"hooks/prolog, not /elsewhere"):
-        reconfigure(settings, tmp_path / "slurm.conf", {"Prolog": "/elsewhere"})
-    with pytest.raises(SlurmError, match=r"hooks/prolog, not \(null\)"):
-        reconfigure(settings, tmp_path / "slurm.conf", {"Prolog": "(null)"})
+class Running:
+    """A Slurm of which only scontrol is there: it takes up slurm.conf when it is told to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.conf = folder, folder / "slurm.conf"
+        self.launcher = folder / "dlqueue" / "hooks" / "site_prolog"
+        self.conf.write_text("Prolog=/site/prolog\nPrologFlags=Alloc\n")
+        (folder / "running").write_text(self.conf.read_text())
+        command = folder / "scontrol"
+        command.write_text(SCONTROL.format(folder=folder))
+        command.chmod(0o755)
+        (folder / "dlqueue").mkdir()
+        values = {"slurm_bin": folder, "slurm_conf": self.conf, "state_dir": folder / "state"}
+        text = "".join(f'paths.{key} = "{value}"\n' for key, value in values.items())
+        (folder / "dlqueue" / "dlqueue.toml").write_text(text)
+
+    def run(self, *words: str) -> int:
+        """The command's exit status."""
+        return main([*words, "--config", str(self.folder / "dlqueue" / "dlqueue.toml")])
 
 
-@pytest.mark.parametrize(
-    "said", ["Prolog                  = (null)\n", "EpilogMsgTime = 2000 usec\n"]
-)
-def test_a_hook_that_is_gone_may_not_be_told_at_all(tmp_path: Path, said: str) -> None:
-    """22.05 says that there is none, 24.11 says nothing: it is gone."""
-    settings = slurm(tmp_path, said)
-    reconfigure(settings, tmp_path / "slurm.conf", {"Prolog": "(null)"})
-    with pytest.raises(SlurmError, match=r"Prolog is \(null\), not /etc/p"):
-        reconfigure(settings, tmp_path / "slurm.conf", {"Prolog": "/etc/p"})
+@pytest.fixture
+def running(tmp_path: Path) -> Running:
+    """With a prolog of its own."""
+    return Running(tmp_path)
+
+
+def test_a_launcher_that_slurm_still_runs_stays(
+    running: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without its prolog a node is drained: it goes when Slurm has read slurm.conf again."""
+    before = running.conf.read_bytes()
+    assert running.run("install", "hooks", "--reconfigure") == 0
+    assert running.run("uninstall") == 0
+    assert running.conf.read_bytes() == before
+    assert running.launcher.exists()
+    assert "`dlqueue uninstall` again" in capsys.readouterr().out
+    (running.folder / "running").write_bytes(before)  # somebody ran `scontrol reconfigure`
+    assert running.run("uninstall") == 0
+    assert not running.launcher.exists()
+
+
+def test_a_launcher_goes_at_once_where_slurm_was_told(running: Running) -> None:
+    """`--reconfigure` has Slurm forget it first."""
+    assert running.run("install", "hooks", "--reconfigure") == 0
+    assert str(running.launcher) in (running.folder / "running").read_text()
+    assert running.run("uninstall", "--reconfigure") == 0
+    assert not running.launcher.parent.exists()
+
+
+@pytest.mark.parametrize("fault", ["fails", "deaf"])
+def test_what_slurm_does_not_take_is_put_back(
+    running: Running, capsys: pytest.CaptureFixture[str], fault: str
+) -> None:
+    """It refuses, or says afterwards that nothing changed: slurm.conf is as it was before."""
+    before = running.conf.read_bytes()
+    (running.folder / fault).touch()
+    assert running.run("install", "hooks", "--reconfigure") == 1
+    assert "put back" in capsys.readouterr().err
+    assert running.conf.read_bytes() == before
+    assert running.launcher.exists()
+    assert running.run("uninstall") == 0
+    assert not running.launcher.exists()

@@ -82,7 +82,7 @@ def test_what_cannot_be_labelled_is_said_and_stays(
     assert (machine.root / "etc/dlqueue/dlqueue.toml").exists()
 
 
-def test_without_selinux_and_in_an_image_nobody_asks(
+def test_without_selinux_and_in_image_nobody_asks(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This machine's policy is not the one of an image that is built here."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.core.actions import Move, move_of
+from slurm_ext.core.actions import Action, parse_action
 from slurm_ext.sandbox import Sandbox
 from tests.conftest import MakeSandbox
 from tests.whole import until
@@ -70,10 +70,10 @@ def command(config_file: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "slurm_ext.cli", *words]
 
 
-def moves(folder: Path) -> list[Move]:
+def moves(folder: Path) -> list[Action]:
     """All that was written."""
     files = sorted((folder / "moves").glob("elastic-*.jsonl"))
-    return [move_of(line) for file in files for line in file.read_bytes().splitlines()]
+    return [parse_action(line) for file in files for line in file.read_bytes().splitlines()]
 
 
 def test_a_running_training_grows_and_its_loss_goes_on(slurm: Sandbox, tmp_path: Path) -> None:

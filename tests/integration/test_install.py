@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 
 from slurm_ext.core.errors import SlurmError
-from slurm_ext.sandbox import Sandbox, Spec
+from slurm_ext.sandbox import Sandbox, SandboxSpec
 from tests.a_site import Site
 from tests.conftest import MakeSandbox
 from tests.manual import Block, Step, steps
@@ -178,7 +178,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def site(short_folder: Path, wheel: Path) -> Iterator[Site]:
     """A cluster that has never heard of dlqueue."""
-    spec = Spec(cpus=4, slurm_conf="PartitionName=gpu Nodes=ALL")
+    spec = SandboxSpec(cpus=4, slurm_conf="PartitionName=gpu Nodes=ALL")
     with Sandbox(short_folder / "s", spec) as slurm:
         made = Site(slurm, wheel)
         try:

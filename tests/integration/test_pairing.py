@@ -13,7 +13,7 @@ from slurm_ext.control.coscheduling.co_scheduling_loop import Pairing
 from slurm_ext.control.coscheduling.jobs import key_of
 from slurm_ext.control.coscheduling.pair_memory import Memory, PairingFolder
 from slurm_ext.control.coscheduling.speed_monitor import Watch
-from slurm_ext.core.gpu_sharing import Evidence, Solo, Speed
+from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.colocation.colocation_monitor import Grudge
 from slurm_ext.sandbox import Sandbox
@@ -45,10 +45,12 @@ class Disk:
     def __init__(self, reader: str) -> None:
         self.reader = reader
 
-    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:
+    def speed(
+        self, job: SoloProfile, beside: Sequence[SoloProfile], device: str = "cpu"
+    ) -> RelativeSpeed:
         """By keys."""
         low = 0.4 if job.key == self.reader and any(o.key == self.reader for o in beside) else 0.97
-        return Speed(mean=low, low=low, high=1.0, evidence=Evidence.PAIR)
+        return RelativeSpeed(mean=low, low=low, high=1.0, evidence=SpeedBasis.PAIR)
 
 
 def submit(slurm: Sandbox, script: str, gate: Path) -> int:

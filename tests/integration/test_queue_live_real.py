@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.cli import main
-from slurm_ext.core.actions import Move, move_of
+from slurm_ext.core.actions import Action, parse_action
 from slurm_ext.sandbox import Sandbox
 from tests.conftest import MakeSandbox
 from tests.whole import until
@@ -49,10 +49,10 @@ def called(capsys: pytest.CaptureFixture[str], config_file: Path, *words: str) -
     return capsys.readouterr().out
 
 
-def moves(folder: Path) -> list[Move]:
+def moves(folder: Path) -> list[Action]:
     """All that was written."""
     files = sorted((folder / "moves").glob("queue-*.jsonl"))
-    return [move_of(line) for file in files for line in file.read_bytes().splitlines()]
+    return [parse_action(line) for file in files for line in file.read_bytes().splitlines()]
 
 
 def waiting(slurm: Sandbox, gate: Path) -> list[int]:

@@ -16,7 +16,7 @@ import pytest
 import slurm_ext
 from slurm_ext.sandbox import Sandbox
 from slurm_ext.sandbox.control import MARK
-from slurm_ext.sandbox.layout import Layout, read_manifest
+from slurm_ext.sandbox.layout import SandboxLayout, read_manifest
 from slurm_ext.sandbox.processes import bearing, descendants
 from tests.whole import until
 
@@ -62,8 +62,8 @@ def wait_gone(root: Path) -> None:
 def network_parts(root: Path) -> list[str]:
     """Links and namespaces that carry the sandbox's name."""
     folders = (Path("/sys/class/net"), Path("/run/netns"))
-    found = [path.name for folder in folders for path in folder.glob(f"dlq{Layout(root).tag}*")]
-    return sorted(found)
+    pattern = f"dlq{SandboxLayout(root).tag}*"
+    return sorted(path.name for folder in folders for path in folder.glob(pattern))
 
 
 def end(process: "subprocess.Popen[str]") -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.core.errors import SandboxError, SlurmError
-from slurm_ext.sandbox import Sandbox, Spec
+from slurm_ext.sandbox import Sandbox, SandboxSpec
 from slurm_ext.sandbox.control import MARK
 from slurm_ext.sandbox.processes import bearing
 from tests.whole import until
@@ -87,7 +87,7 @@ def test_a_folder_with_something_else_is_left_alone(short_folder: Path) -> None:
 
 def test_a_daemon_that_cannot_start_is_named_with_its_log(short_folder: Path) -> None:
     """A bad line of slurm.conf fails `up` at once, quotes the log, and leaves nothing."""
-    sandbox = Sandbox(short_folder / "s", Spec(slurm_conf="NoSuchKey=1"))
+    sandbox = Sandbox(short_folder / "s", SandboxSpec(slurm_conf="NoSuchKey=1"))
     with pytest.raises(SandboxError, match=r"slurmctld does not serve(.|\n)*NoSuchKey"):
         sandbox.up()
     assert processes_of(sandbox) == []

@@ -4,7 +4,7 @@ from math import isfinite
 
 import pytest
 
-from slurm_ext.core.gpu_sharing import Evidence
+from slurm_ext.core.gpu_sharing import SpeedBasis
 from slurm_ext.history.store.store import open_history
 from slurm_ext.model.slowdown.model import slowdowns
 from slurm_ext.sandbox import Sandbox
@@ -59,4 +59,4 @@ def test_two_jobs_that_met_are_foretold_from_it(
     known = slowdowns([row.together for row in found.rows], found.solos)
     for row in found.rows:
         one, other = (found.solos[name] for name in (row.together.job, *row.together.partners))
-        assert known.speed(one, [other]).evidence is Evidence.PAIR
+        assert known.speed(one, [other]).evidence is SpeedBasis.PAIR

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.core.gpu_sharing import Solo, Together
-from slurm_ext.core.job_keys import keys_of, solo_key
+from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile
+from slurm_ext.core.job_keys import job_signature, keys_of
 from slurm_ext.core.records import Submission
 from slurm_ext.model.slowdown.artifact import pack
 from slurm_ext.model.slowdown.model import KERNELS, slowdowns
@@ -43,15 +43,15 @@ STRANGER = f"#!/bin/bash\n# nobody has seen this one\n: unknown\n{BATCH}{STEP}"
 
 def learned() -> dict[str, bytes]:
     """A model that has seen both scripts beside each other and themselves, at 97 % of alone."""
-    keys = [solo_key(keys_of(Submission(script=s, user_name="root"))) for s in (KIND, WAITING)]
+    keys = [job_signature(keys_of(Submission(script=s, user_name="root"))) for s in (KIND, WAITING)]
     names = [key for key in keys if key is not None]
     met = [
-        Together(job=one, partners=(other,), speed=0.97, seconds=3600, device=DEVICE)
+        CorunMeasurement(job=one, partners=(other,), speed=0.97, seconds=3600, device=DEVICE)
         for one in names
         for other in names
         for _ in range(6)
     ]
-    solos = {name: Solo(key=name, gpu_mem_bytes=4e9) for name in names}
+    solos = {name: SoloProfile(key=name, gpu_mem_bytes=4e9) for name in names}
     return pack(slowdowns(met, solos), KERNELS, {"runs": len(met), "window_s": [0.0, 1.0]})
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from slurm_ext.core.errors import ModelError
-from slurm_ext.core.gpu_sharing import Solo
+from slurm_ext.core.gpu_sharing import SoloProfile
 from slurm_ext.model.artifact_store import Form, current, naming, pack, read
 from slurm_ext.model.demand import artifact as demand_artifact
 from slurm_ext.model.demand.model import FEATURES
@@ -80,9 +80,13 @@ def test_a_shipped_family_answers_as_then() -> None:
 def test_a_shipped_model_of_sharing_answers_as_then() -> None:
     """Of a pair that was met, and of two by their counters."""
     known = slowdown_artifact.load(GOLDEN / "slowdown-v1").slowdowns
-    assert known.speed(Solo(key="a"), [Solo(key="b")], "cpu").mean == pytest.approx(0.508, abs=0.01)
+    assert known.speed(SoloProfile(key="a"), [SoloProfile(key="b")], "cpu").mean == pytest.approx(
+        0.508, abs=0.01
+    )
     busy = {"util": 20.0, "kernel_us": 20.0, "misses": 2e3, "instructions": 1e6}
-    told = known.speed(Solo(key="x", features=busy), [Solo(key="y", features=busy)], "v100")
+    told = known.speed(
+        SoloProfile(key="x", features=busy), [SoloProfile(key="y", features=busy)], "v100"
+    )
     assert told.evidence.name == "COUNTERS"
 
 

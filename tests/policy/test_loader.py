@@ -8,12 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.core.records import Decision, Interval, Level, Limits, LoaderRun, Prediction, Shape
+from slurm_ext.core.records import (
+    Decision,
+    Interval,
+    Level,
+    LoaderRun,
+    Prediction,
+    Shape,
+    ShapeLimits,
+)
 from slurm_ext.model.throughput.estimate import estimate, predict
 from slurm_ext.policy.grid import counts, most_workers
 from slurm_ext.policy.loader import MIN_GAIN, TARGET, decide
 
-NODE = Limits(max_cpus_per_task=8, node_cores=8)
+NODE = ShapeLimits(max_cpus_per_task=8, node_cores=8)
 Predict = Callable[[Shape], Prediction]
 
 
@@ -106,7 +114,7 @@ def test_cpus_that_a_training_cannot_use_are_given_back() -> None:
 def test_workers_of_a_job_that_is_fine_stay_whatever_its_cpus() -> None:
     """Also where its CPUs are no round number: only what it cannot use is taken."""
     fine = from_run(accel=50, wall=0.01, cpu=0.008, workers=9, cores=18, node=64)
-    large = Limits(max_cpus_per_task=64, node_cores=64)
+    large = ShapeLimits(max_cpus_per_task=64, node_cores=64)
     told = decide(shape(18, 9), fine, large, may_change_cpus="any")
     assert told.after.cpus_per_task < 18
     assert told.after.num_workers == 9
@@ -137,7 +145,7 @@ def test_cores_grow_where_that_is_allowed_and_needed() -> None:
 
 def test_memory_bounds_the_workers() -> None:
     """Workers times their resident size fit into the job's memory."""
-    limits = Limits(max_cpus_per_task=8, node_cores=8, mem_bytes=1 << 30)
+    limits = ShapeLimits(max_cpus_per_task=8, node_cores=8, mem_bytes=1 << 30)
     slow = from_run(accel=1000, wall=0.05, cpu=0.0005, workers=1)
     told = decide(shape(2, 1), slow, limits, worker_rss_bytes=300 << 20)
     assert told.after.num_workers == 3
@@ -145,7 +153,7 @@ def test_memory_bounds_the_workers() -> None:
 
 def test_a_worker_that_does_not_fit_leaves_loading_in_the_training_process() -> None:
     """Where not even one worker fits, none is started."""
-    limits = Limits(max_cpus_per_task=8, node_cores=8, mem_bytes=1 << 28)
+    limits = ShapeLimits(max_cpus_per_task=8, node_cores=8, mem_bytes=1 << 28)
     assert most_workers(limits, 1 << 29) == 0
     told = decide(
         shape(2, 0), from_run(accel=1000, wall=0.01, cpu=0.01), limits, worker_rss_bytes=1 << 29
@@ -187,7 +195,7 @@ def test_the_bound_decides_and_not_the_expectation() -> None:
 def test_a_better_bound_does_not_buy_a_worse_expectation() -> None:
     """A job that is uncertain but probably fast is not moved to what is surely slower."""
     table = told_by({shape(1, 4): (50, 100), shape(1, 2): (80, 85)})
-    told = decide(shape(1, 4), table, Limits(max_cpus_per_task=1, node_cores=1, max_workers=4))
+    told = decide(shape(1, 4), table, ShapeLimits(max_cpus_per_task=1, node_cores=1, max_workers=4))
     assert told.action == "leave"
 
 
@@ -207,10 +215,12 @@ class Case:
     may: str
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ShapeLimits:
         """What the policy has to stay within."""
         mem = None if self.mem_gib is None else self.mem_gib << 30
-        return Limits(max_cpus_per_task=self.most_cpus, node_cores=self.node_cores, mem_bytes=mem)
+        return ShapeLimits(
+            max_cpus_per_task=self.most_cpus, node_cores=self.node_cores, mem_bytes=mem
+        )
 
 
 STEPS = st.floats(1e-3, 0.1)
@@ -332,7 +342,7 @@ def test_asking_is_cheap_on_a_large_node() -> None:
     decide(
         shape(1, 1),
         counting,
-        Limits(max_cpus_per_task=256, node_cores=256),
+        ShapeLimits(max_cpus_per_task=256, node_cores=256),
         may_change_cpus="any",
     )
     assert len(asked) == len(set(asked)) < 200

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.core.records import Interval, Level, Limits, LoaderRun, Prediction, Shape
+from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape, ShapeLimits
 from slurm_ext.model.throughput.estimate import estimate, predicting
 from slurm_ext.policy.grid import core_counts, most_workers, worker_counts
 from slurm_ext.policy.max_and_knee import NEAR, peak
@@ -38,7 +38,7 @@ def _fields() -> dict[str, object]:
 
 def test_the_maximum_is_the_accelerators_where_cores_suffice() -> None:
     """With enough cores the step is what is left, and the knee needs fewer of them."""
-    found = peak(of(), Limits(max_cpus_per_task=32, node_cores=32))
+    found = peak(of(), ShapeLimits(max_cpus_per_task=32, node_cores=32))
     assert found.maximum.samples_per_s == pytest.approx(390, rel=0.03)
     assert found.maximum.interval.low < found.maximum.samples_per_s < found.maximum.interval.high
     assert found.knee.samples_per_s >= NEAR * found.maximum.samples_per_s
@@ -47,10 +47,10 @@ def test_the_maximum_is_the_accelerators_where_cores_suffice() -> None:
 
 def test_limits_hold_the_maximum_down() -> None:
     """Few cores or little memory: the most that is possible within them."""
-    two = peak(of(), Limits(max_cpus_per_task=2, node_cores=32))
+    two = peak(of(), ShapeLimits(max_cpus_per_task=2, node_cores=32))
     assert two.maximum.shape.cpus_per_task == 2
     assert two.maximum.samples_per_s < 2 / 0.018
-    small = Limits(max_cpus_per_task=32, node_cores=32, mem_bytes=800 << 20)
+    small = ShapeLimits(max_cpus_per_task=32, node_cores=32, mem_bytes=800 << 20)
     assert peak(of(), small, worker_rss_bytes=200 << 20).maximum.shape.num_workers <= 4
 
 
@@ -58,7 +58,7 @@ def test_a_job_that_needs_nothing_gets_the_smallest_shape() -> None:
     """Where the first shape is as good as any, maximum and knee are that one."""
     found = peak(
         of(fetch_wall_s=1e-6, fetch_cpu_s=1e-6, main_cpu_s=0.0, samples_per_s=399.0),
-        Limits(max_cpus_per_task=64, node_cores=64),
+        ShapeLimits(max_cpus_per_task=64, node_cores=64),
     )
     assert found.knee.shape == Shape(cpus_per_task=1, num_workers=0)
 
@@ -80,7 +80,7 @@ def test_no_shape_within_the_limits_beats_the_maximum(
         accel_samples_per_s=1 / step,
         samples_per_s=0.9 / (step + wall),
     )
-    limits = Limits(max_cpus_per_task=cores, node_cores=cores, max_workers=workers)
+    limits = ShapeLimits(max_cpus_per_task=cores, node_cores=cores, max_workers=workers)
     found = peak(predict, limits)
     every = [
         predict(Shape(cpus_per_task=c, num_workers=w)).samples_per_s
@@ -107,5 +107,5 @@ def test_two_ridges_are_both_looked_at() -> None:
             runs=1,
         )
 
-    found = peak(told, Limits(max_cpus_per_task=2, node_cores=2, max_workers=5))
+    found = peak(told, ShapeLimits(max_cpus_per_task=2, node_cores=2, max_workers=5))
     assert found.maximum.samples_per_s == 41.0

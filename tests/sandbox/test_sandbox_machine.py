@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.core.errors import MissingError, SandboxError
-from slurm_ext.sandbox import Sandbox, Spec
+from slurm_ext.sandbox import Sandbox, SandboxSpec
 from slurm_ext.sandbox.machine import check_machine
 
 
@@ -35,9 +35,9 @@ def test_without_slurm_up_says_how_to_get_it_and_makes_nothing(
 def test_only_what_was_asked_for_is_needed(bare: Path) -> None:
     """MariaDB is missed only where accounting is wanted."""
     install(bare, "munged", "slurmctld", "slurmd", "sbatch")
-    check_machine(Spec())
+    check_machine(SandboxSpec())
     with pytest.raises(MissingError, match="slurmdbd is not installed"):
-        check_machine(Spec(accounting=True))
+        check_machine(SandboxSpec(accounting=True))
 
 
 @pytest.mark.root
@@ -49,4 +49,4 @@ def test_cgroup_v2_is_no_place_for_cgroup_v1(
     monkeypatch.setattr("slurm_ext.sandbox.machine.CGROUPS", tmp_path)
     (tmp_path / "memory").mkdir()
     with pytest.raises(SandboxError, match="has no freezer, cpuacct"):
-        check_machine(Spec(cgroup=True))
+        check_machine(SandboxSpec(cgroup=True))

@@ -7,21 +7,21 @@ import pytest
 
 from slurm_ext.core.errors import SandboxError
 from slurm_ext.core.settings.document import parse
-from slurm_ext.sandbox.layout import Layout, free_ports, read_manifest
-from slurm_ext.sandbox.plan import Node, Plan, cgroup_folders, daemons
+from slurm_ext.sandbox.layout import SandboxLayout, free_ports, read_manifest
+from slurm_ext.sandbox.plan import SandboxNode, SandboxPlan, cgroup_folders, daemons
 from slurm_ext.sandbox.render import render, settings_of, write_files
-from slurm_ext.sandbox.spec import Spec
+from slurm_ext.sandbox.spec import SandboxSpec
 
 
-def plan_of(spec: Spec, root: Path = Path("/tmp/x")) -> Plan:
+def plan_of(spec: SandboxSpec, root: Path = Path("/tmp/x")) -> SandboxPlan:
     """A plan with made-up ports, as `make_plan` would make it with Slurm installed."""
-    layout = Layout(root)
+    layout = SandboxLayout(root)
     names = layout.node_names(spec)
     nodes = [
-        Node(name=name, address="127.0.0.1", port=21000 + n, namespace=None)
+        SandboxNode(name=name, address="127.0.0.1", port=21000 + n, namespace=None)
         for n, name in enumerate(names)
     ]
-    return Plan(
+    return SandboxPlan(
         spec=spec,
         layout=layout,
         address="127.0.0.1",
@@ -37,7 +37,7 @@ def plan_of(spec: Spec, root: Path = Path("/tmp/x")) -> Plan:
 def test_mps_and_shard_together_are_refused_with_the_reason(both: str) -> None:
     """Nobody builds a cluster whose jobs get no CUDA_VISIBLE_DEVICES."""
     with pytest.raises(SandboxError, match=r"breaks Slurm.*choose one"):
-        Spec(gpus=1, sharing=both)
+        SandboxSpec(gpus=1, sharing=both)
 
 
 @pytest.mark.parametrize(
@@ -57,28 +57,28 @@ def test_mps_and_shard_together_are_refused_with_the_reason(both: str) -> None:
 def test_an_impossible_cluster_is_refused(fields: dict[str, object], words: str) -> None:
     """The message names what is wrong, before anything is started."""
     with pytest.raises(SandboxError, match=words):
-        Spec(**fields)  # type: ignore[arg-type]  # wrong values are the point
+        SandboxSpec(**fields)  # type: ignore[arg-type]  # wrong values are the point
 
 
 def test_only_root_may_ask_for_cgroups_and_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
     """An ordinary user learns at once what needs root."""
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(SandboxError, match="need root"):
-        Spec(cgroup=True)
+        SandboxSpec(cgroup=True)
     with pytest.raises(SandboxError, match="need root"):
-        Spec(namespaces=True)
+        SandboxSpec(namespaces=True)
 
 
 def test_a_spec_survives_json() -> None:
     """Another process attaches to exactly the sandbox that was asked for."""
-    spec = Spec(nodes=3, gpus=2, sharing="shard", settings={"site.mode": "act"})
-    assert Spec(**spec.as_json()) == spec
+    spec = SandboxSpec(nodes=3, gpus=2, sharing="shard", settings={"site.mode": "act"})
+    assert SandboxSpec(**spec.as_json()) == spec
 
 
 def test_a_plan_survives_json() -> None:
     """Another process sees the same ports, addresses and nodes."""
-    plan = plan_of(Spec(nodes=2))
-    assert Plan.from_json(plan.spec, plan.layout, plan.as_json()) == plan
+    plan = plan_of(SandboxSpec(nodes=2))
+    assert SandboxPlan.from_json(plan.spec, plan.layout, plan.as_json()) == plan
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_plan_survives_json() -> None:
 def test_a_folder_that_slurm_cannot_use_is_refused(name: str, words: str) -> None:
     """A path with blanks or too long for a socket is named before the daemons stumble over it."""
     with pytest.raises(SandboxError, match=words):
-        Layout(Path("/tmp") / name).check()
+        SandboxLayout(Path("/tmp") / name).check()
 
 
 @pytest.mark.parametrize(("mode", "words"), [(0o700, "o\\+x"), (0o777, "go-w")])
@@ -96,7 +96,7 @@ def test_a_folder_that_munge_refuses_is_named(mode: int, words: str, short_folde
     """Munge's demands on the folders above its socket become one sentence with the remedy."""
     short_folder.chmod(mode)
     with pytest.raises(SandboxError, match=words):
-        Layout(short_folder / "sandbox").check()
+        SandboxLayout(short_folder / "sandbox").check()
 
 
 def test_a_folder_that_is_no_sandbox_is_named(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_ports_in_use_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_gres_names_one_way_of_sharing() -> None:
     """GresTypes and gres.conf speak of the same kind, with shares for every GPU."""
-    plan = plan_of(Spec(gpus=2, sharing="mps"))
+    plan = plan_of(SandboxSpec(gpus=2, sharing="mps"))
     assert "GresTypes=gpu,mps\n" in render("slurm.conf", plan)
     assert "Gres=gpu:2,mps:200 " in render("slurm.conf", plan)
     assert "Name=mps Count=200 Flags=all_sharing" in render("gres.conf", plan)
@@ -152,7 +152,7 @@ def test_gres_names_one_way_of_sharing() -> None:
 
 def test_gpus_may_have_a_type_and_other_shares() -> None:
     """Both files name the type; a GPU is cut as the spec says."""
-    plan = plan_of(Spec(gpus=2, gpu_type="a100", sharing="shard", shares_per_gpu=10))
+    plan = plan_of(SandboxSpec(gpus=2, gpu_type="a100", sharing="shard", shares_per_gpu=10))
     assert "Gres=gpu:a100:2,shard:20 " in render("slurm.conf", plan)
     assert "Name=gpu Type=a100 File=" in render("gres.conf", plan)
     assert "Name=shard Count=20\n" in render("gres.conf", plan)
@@ -160,26 +160,26 @@ def test_gpus_may_have_a_type_and_other_shares() -> None:
 
 def test_nothing_unasked_is_configured() -> None:
     """A plain sandbox has no hooks, no Lua, no database and no GPUs."""
-    text = render("slurm.conf", plan_of(Spec()))
+    text = render("slurm.conf", plan_of(SandboxSpec()))
     unasked = ("Prolog", "Epilog", "JobSubmitPlugins", "AccountingStorage", "Gres", "cgroup")
     assert [word for word in unasked if word in text] == []
 
 
 def test_only_cgroup_sandboxes_remove_cgroups() -> None:
     """A sandbox never touches the cgroups of a cluster that it did not make."""
-    assert cgroup_folders(plan_of(Spec())) == []
+    assert cgroup_folders(plan_of(SandboxSpec())) == []
 
 
 def test_daemons_start_in_the_order_of_their_needs() -> None:
     """Munge comes before the database, the database before slurmctld, slurmctld before nodes."""
-    names = [d.name for d in daemons(plan_of(Spec(nodes=2, accounting=True, advisor=True)))]
+    names = [d.name for d in daemons(plan_of(SandboxSpec(nodes=2, accounting=True, advisor=True)))]
     assert names == ["munged", "mariadbd", "slurmdbd", "advisor", "slurmctld", "n1", "n2"]
 
 
 def test_written_settings_are_read_back(short_folder: Path) -> None:
     """dlqueue.toml says what was asked, whatever characters it holds."""
     asked = {"site.cluster": 'a "b" \\ ü', "node.sample_s": 0.1, "mode.partition.main": "act"}
-    plan = plan_of(Spec(hooks=True, settings=asked), short_folder / "sandbox")
+    plan = plan_of(SandboxSpec(hooks=True, settings=asked), short_folder / "sandbox")
     write_files(plan)
     settings = parse(plan.layout.settings.read_text(), "dlqueue.toml")
     assert settings["site.cluster"] == asked["site.cluster"]
@@ -189,13 +189,13 @@ def test_written_settings_are_read_back(short_folder: Path) -> None:
 
 def test_streaming_nodes_know_where_the_advisor_listens() -> None:
     """One address stands on both sides of the stream."""
-    settings = settings_of(plan_of(Spec(settings={"node.transport": "stream"})))
+    settings = settings_of(plan_of(SandboxSpec(settings={"node.transport": "stream"})))
     assert settings["advisor.listen"] == settings["node.address"] == "127.0.0.1:20003"
 
 
 def test_every_node_has_its_own_spool() -> None:
     """Nodes share no folder: a record can only arrive by the transport."""
-    plan = plan_of(Spec(nodes=2))
+    plan = plan_of(SandboxSpec(nodes=2))
     assert {settings_of(plan, name)["node.spool_dir"] for name in ("n1", "n2")} == {
         "/tmp/x/nodes/n1/dlqueue",
         "/tmp/x/nodes/n2/dlqueue",
@@ -204,7 +204,7 @@ def test_every_node_has_its_own_spool() -> None:
 
 def test_nodes_that_may_be_suspended_boot_when_their_slurmd_starts(tmp_path: Path) -> None:
     """Both programs are there, nothing is suspended by itself, and a resumed node counts as new."""
-    plan = plan_of(Spec(nodes=2, power_saving=True), tmp_path / "x")
+    plan = plan_of(SandboxSpec(nodes=2, power_saving=True), tmp_path / "x")
     write_files(plan)
     assert [daemon.argv for daemon in daemons(plan)][-1] == ("slurmd", "-D", "-b", "-N", "n2")
     for name, verb in (("suspend", "stop"), ("resume", "start")):
@@ -213,4 +213,4 @@ def test_nodes_that_may_be_suspended_boot_when_their_slurmd_starts(tmp_path: Pat
         assert program.stat().st_mode & 0o111
         assert f"{name.capitalize()}Program={program}" in render("slurm.conf", plan)
     assert "SuspendTime=31536000" in render("slurm.conf", plan)
-    assert "Suspend" not in render("slurm.conf", plan_of(Spec(nodes=1)))
+    assert "Suspend" not in render("slurm.conf", plan_of(SandboxSpec(nodes=1)))

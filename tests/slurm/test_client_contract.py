@@ -18,8 +18,8 @@ from slurm_ext.slurm import (
     MemoryClient,
     NodeInfo,
     PartitionInfo,
-    Power,
-    Shape,
+    PowerState,
+    ResizeRequest,
     SlurmClient,
 )
 from tests.conftest import MakeSandbox
@@ -161,9 +161,9 @@ def test_a_waiting_job_gets_another_shape(world: World) -> None:
     """GPUs, tasks and their CPUs; what is not told stays."""
     job_id = world.held()
     assert world.job(job_id).gpus == 1
-    world.client.resize(job_id, Shape(gpus_per_node=2))
+    world.client.resize(job_id, ResizeRequest(gpus_per_node=2))
     assert (world.job(job_id).gpus, world.job(job_id).cpus) == (2, 1)
-    world.client.resize(job_id, Shape(tasks=2, cpus_per_task=1))
+    world.client.resize(job_id, ResizeRequest(tasks=2, cpus_per_task=1))
     job = world.job(job_id)
     assert (job.gpus, job.tasks, job.cpus) == (2, 2, 2)
 
@@ -192,7 +192,7 @@ def test_a_waiting_job_is_bound_and_freed(world: World) -> None:
         lambda client: client.set_nice(UNKNOWN, 5),
         lambda client: client.hold(UNKNOWN),
         lambda client: client.release(UNKNOWN),
-        lambda client: client.resize(UNKNOWN, Shape(gpus_per_node=2)),
+        lambda client: client.resize(UNKNOWN, ResizeRequest(gpus_per_node=2)),
     ],
 )
 def test_an_unknown_job_is_an_error(world: World, change: Callable[[SlurmClient], None]) -> None:
@@ -203,10 +203,10 @@ def test_an_unknown_job_is_an_error(world: World, change: Callable[[SlurmClient]
 
 def test_a_node_is_told_to_sleep(world: World) -> None:
     """Its state says so, and another's does not; last, for what it does to the node."""
-    world.client.power([world.node], Power.DOWN)
+    world.client.power([world.node], PowerState.DOWN)
     until(lambda: "POWER" in _states(world)[world.node], f"{_states(world)}")
     with pytest.raises(SlurmError, match=r"[Ii]nvalid node name"):
-        world.client.power(["nobody"], Power.DOWN)
+        world.client.power(["nobody"], PowerState.DOWN)
 
 
 def _states(world: World) -> dict[str, str]:

@@ -7,7 +7,7 @@ counts. That may forgo a gain and never has a job rejected or pending for ever.
 from collections.abc import Iterable, Iterator, Sequence
 
 from slurm_ext.core.records import Submission
-from slurm_ext.slurm import Accounting, Allowance, Association
+from slurm_ext.slurm import Accounting, Association, JobAllowance
 
 _MOST_ABOVE = 64  # accounts over accounts; a loop among them must not hang slurmctld
 
@@ -25,7 +25,7 @@ class Allowances:
             else:
                 self._accounts[one.account.lower()] = one
 
-    def of(self, job: Submission, partition_qos: Iterable[str] = ()) -> Allowance | None:
+    def of(self, job: Submission, partition_qos: Iterable[str] = ()) -> JobAllowance | None:
         """The narrowest limits that may hold for the job; None where not all are known."""
         own = self._own(job)
         names = {*partition_qos, *(name for one in own for name in _qos_of(job, one))}
@@ -55,9 +55,9 @@ class Allowances:
             name = account.parent.lower()
 
 
-def narrowest(limits: Sequence[Allowance]) -> Allowance:
+def narrowest(limits: Sequence[JobAllowance]) -> JobAllowance:
     """Limits within all of `limits`."""
-    return Allowance(
+    return JobAllowance(
         min_cpus=max((one.min_cpus or 0 for one in limits), default=0) or None,
         max_cpus=_least(one.max_cpus for one in limits),
         max_mem_mib=_least(one.max_mem_mib for one in limits),

@@ -3,18 +3,18 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from slurm_ext.core.records import Limits, Submission
+from slurm_ext.core.records import ShapeLimits, Submission
 
 if TYPE_CHECKING:
-    from slurm_ext.slurm.records import Allowance
+    from slurm_ext.slurm.records import JobAllowance
 
 MIB = 1024 * 1024
 
 
-def _no_limits() -> "Allowance":
-    from slurm_ext.slurm.records import Allowance  # and with it Slurm's clients: `predict` waits
+def _no_limits() -> "JobAllowance":
+    from slurm_ext.slurm.records import JobAllowance  # and with it Slurm's clients: `predict` waits
 
-    return Allowance()
+    return JobAllowance()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,14 +25,16 @@ class Rules:
     mem_per_node_mib: int | None = None
     def_mem_per_cpu_mib: int | None = None
     max_mem_per_cpu_mib: int | None = None
-    allowance: "Allowance" = field(default_factory=_no_limits)  # of the job's association and QOS
+    allowance: "JobAllowance" = field(
+        default_factory=_no_limits
+    )  # of the job's association and QOS
 
 
-def limits_for(job: Submission, rules: Rules | None, max_workers: int) -> Limits:
+def limits_for(job: Submission, rules: Rules | None, max_workers: int) -> ShapeLimits:
     """Limits of one task. With no rules known, nothing above what the user asked for."""
     roof = cpus_of(job) if rules is None else _roof(job, rules)
     mem_mib = task_mem_mib(job, rules)
-    return Limits(
+    return ShapeLimits(
         max_cpus_per_task=roof,
         node_cores=roof if rules is None else rules.cpus_per_node,
         mem_bytes=None if mem_mib is None else mem_mib * MIB,

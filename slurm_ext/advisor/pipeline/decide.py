@@ -18,11 +18,11 @@ from slurm_ext.core.records import (
     Decision,
     Edits,
     Level,
-    Limits,
     LoaderRun,
     Mode,
     Prediction,
     Shape,
+    ShapeLimits,
     Submission,
 )
 from slurm_ext.core.settings.document import Settings
@@ -60,7 +60,7 @@ class Thought:
     proposed: Edits = field(default_factory=Edits)  # what `act` would do
     message: str | None = None
     estimate: Estimate | None = None
-    limits: Limits | None = None
+    limits: ShapeLimits | None = None
     unmarked: Mapping[str, str] = field(default_factory=dict)  # what another job handed down
 
 

@@ -2,7 +2,7 @@
 
 from slurm_ext.advisor.limits.eligible import words_of
 from slurm_ext.advisor.sharing.terms import Shared, slower
-from slurm_ext.core.elastic_requests import BAD, VARIABLE, asked_in, bounds_in
+from slurm_ext.core.elastic_requests import BAD, VARIABLE, parse_bounds, requested_bounds
 from slurm_ext.core.records import Decision, Mode, Prediction, Submission
 from slurm_ext.core.wire import MAX_MESSAGE_CHARS
 
@@ -45,8 +45,8 @@ def with_sharing(said: str | None, shared: Shared | None) -> str | None:
 
 def with_elastic(said: str | None, job: Submission, mode: str) -> str | None:
     """The line with what is wrong with the job's DLQUEUE_ELASTIC, where sizes are changed."""
-    asked = asked_in(words_of(job), job.env.get(VARIABLE))
-    if mode != Mode.ACT or asked is None or bounds_in(asked) is not None:
+    asked = requested_bounds(words_of(job), job.env.get(VARIABLE))
+    if mode != Mode.ACT or asked is None or parse_bounds(asked) is not None:
         return said
     return _line(f"{said or ''} dlqueue: {BAD}: the job keeps its size.")
 

@@ -20,9 +20,9 @@ from slurm_ext.advisor.sharing.gpu_request import WholeGpu, whole_gpu
 from slurm_ext.advisor.sharing.memory import SharingMemory
 from slurm_ext.advisor.sharing.terms import Shared
 from slurm_ext.advisor.what_if.runtime_estimates import RunTimes, said
-from slurm_ext.core.elastic_requests import VARIABLE, asked_in
+from slurm_ext.core.elastic_requests import VARIABLE, requested_bounds
 from slurm_ext.core.errors import WireError
-from slurm_ext.core.job_keys import keys_of, solo_key
+from slurm_ext.core.job_keys import job_signature, keys_of
 from slurm_ext.core.logs import DECISIONS
 from slurm_ext.core.records import Decision, Edits, Level, Mode, Submission
 from slurm_ext.core.settings.document import Settings
@@ -134,7 +134,7 @@ class Advisor:
             self._note(given, given.decision, "unrecorded", token, asked)
             return encode_reply(None, _REFUSED, None, error=f"not recorded: {error}")
         self._note(given, given.decision, outcome_of(given), token, asked)
-        key = solo_key(asked.keys)
+        key = job_signature(asked.keys)
         self.sharing.remember(asked.job, key, token, given.edits, time.time())
         said = with_elastic(given.message, asked.job, settings["elastic.mode"])
         return encode_reply(token, given.edits, said)
@@ -175,7 +175,7 @@ class Advisor:
         return self.sharing.think(
             asked.job,
             asked.whole,
-            solo_key(asked.keys),
+            job_signature(asked.keys),
             settings=self.settings,
             rules=self.rules,
             now_s=time.time(),
@@ -212,7 +212,7 @@ class Advisor:
             factor=known.factor,
             model=self.priors.name,
             sharing=None if shared is None else shared.as_json(done=done),
-            elastic=asked_in((), job.env.get(VARIABLE)),
+            elastic=requested_bounds((), job.env.get(VARIABLE)),
         )
 
 

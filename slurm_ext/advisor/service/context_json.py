@@ -15,7 +15,7 @@ from slurm_ext.core.records import Level, LoaderRun
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.throughput.estimate import Prior
 from slurm_ext.model.throughput.inversion import Belief
-from slurm_ext.slurm.records import Allowance
+from slurm_ext.slurm.records import JobAllowance
 
 _NEEDED = {one.name for one in fields(LoaderRun) if one.default is MISSING}
 _BELIEFS = ("accel", "wall", "cpu")
@@ -47,7 +47,7 @@ def known_from(settings: Settings, told: Mapping[str, Any]) -> Known:
             for level, runs in told["evidence"].items()
         },
         prior=prior and Prior(**{name: Belief(*map(float, prior[name])) for name in _BELIEFS}),
-        rules=rules and Rules(**{**rules, "allowance": Allowance(**rules["allowance"])}),
+        rules=rules and Rules(**{**rules, "allowance": JobAllowance(**rules["allowance"])}),
         factor=float(told["factor"]),
     )
 

@@ -11,7 +11,7 @@ from slurm_ext.advisor.sharing.serving_slowdown import Taught
 from slurm_ext.core.records import Edits, Mode, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.colocation.choose_pairs import SharingRules
-from slurm_ext.slurm import Allowance
+from slurm_ext.slurm import JobAllowance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class Around:
     settings: Settings
     now_s: float
     pool: Pool | None = None  # None: not known
-    allowance: Allowance | None = None  # None: not known
+    allowance: JobAllowance | None = None  # None: not known
     pools: Mapping[str, Pool] = field(default_factory=dict)  # by partition, for the others' sake
     task_prolog: bool = False
     queue: Queue = field(default_factory=Queue)

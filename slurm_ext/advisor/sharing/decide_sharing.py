@@ -14,7 +14,7 @@ from slurm_ext.advisor.sharing.gpu_sharers import Sharer
 from slurm_ext.advisor.sharing.serving_slowdown import Taught
 from slurm_ext.advisor.sharing.terms import MARK, Shared
 from slurm_ext.core.errors import InputError
-from slurm_ext.core.gpu_sharing import Solo, Speed
+from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile
 from slurm_ext.core.records import Edits, Mode, Submission
 from slurm_ext.policy.colocation.choose_pairs import Candidate, Verdict, fit_to_share
 
@@ -102,7 +102,7 @@ def _edits(job: Submission, whole: WholeGpu, around: Around) -> Edits:
 
 def _judged(
     job: Submission, whole: WholeGpu, key: str | None, around: Around
-) -> tuple[Verdict, Speed | None, tuple[str, ...]] | str:
+) -> tuple[Verdict, RelativeSpeed | None, tuple[str, ...]] | str:
     """The policy's verdict with the speed beside the worst, or why it was not asked."""
     settings, taught = around.settings, around.taught
     if key is None or taught is None or key not in taught.solos:
@@ -127,7 +127,7 @@ def _judged(
 
 def _verdict(
     me: Candidate, others: list[Candidate], around: Around, taught: Taught
-) -> tuple[Verdict, Speed | None, tuple[str, ...]] | str:
+) -> tuple[Verdict, RelativeSpeed | None, tuple[str, ...]] | str:
     rules = rules_of(around.settings, around.apart)
     try:
         verdict = fit_to_share(me, others, taught.slowdowns, rules, in_time=around.in_time)
@@ -152,7 +152,7 @@ def _meets(one: Sharer, around: Around) -> bool:
 
 def _candidate(one: Sharer, taught: Taught, device: str) -> Candidate:
     """A job that has a part has agreed to share: by itself, or when it was given one."""
-    solo = taught.solos.get(one.key or "", Solo(key=one.key or ""))
+    solo = taught.solos.get(one.key or "", SoloProfile(key=one.key or ""))
     return Candidate(job=one.job, solo=solo, user=one.user, opted_in=True, device=device)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_ext.advisor.sharing.gpu_names import is_model
-from slurm_ext.core.gpu_sharing import Solo
+from slurm_ext.core.gpu_sharing import SoloProfile
 from slurm_ext.policy.colocation.choose_pairs import Foretells
 
 
@@ -15,7 +15,7 @@ class Taught:
     """A promoted model of slowdowns, and the jobs that it knows alone."""
 
     slowdowns: Foretells
-    solos: Mapping[str, Solo]  # by core/job_keys.py's solo_key
+    solos: Mapping[str, SoloProfile]  # by core/job_keys.py's solo_key
     devices: AbstractSet[str] = frozenset()  # that jobs were seen together on
     name: str = ""
 

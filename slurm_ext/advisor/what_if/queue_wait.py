@@ -10,7 +10,7 @@ from slurm_ext.advisor.what_if.layout import Layout, Request
 from slurm_ext.advisor.what_if.shapes import Machines
 from slurm_ext.core.errors import SlurmError
 from slurm_ext.core.records import Decision, Shape, Submission
-from slurm_ext.slurm import NodeInfo, SlurmClient, Start
+from slurm_ext.slurm import NodeInfo, SlurmClient, StartEstimate
 
 # A question takes 4 ms of slurmctld and of the user's CPU each; four hide each other's start, and
 # do not look like a storm. Where the controller is away, sbatch itself gives up after 18 s.
@@ -34,7 +34,7 @@ class Question:
 
 def starts(
     client: SlurmClient, question: Question, layouts: Sequence[Layout], deadline_s: float
-) -> dict[Layout, Start]:
+) -> dict[Layout, StartEstimate]:
     """Each layout's start, refusal or the reason why neither is known; never an error.
 
     What differs in its workers only is the same to Slurm, and asked once.
@@ -45,17 +45,17 @@ def starts(
     submissions = {layout: submission(question, layout) for layout in layouts}
     first = {words: layout for layout, words in reversed(submissions.items())}
 
-    def ask(words: tuple[str, ...]) -> Start:
+    def ask(words: tuple[str, ...]) -> StartEstimate:
         layout = first[words]
         if not question.machines.has(layout.gpu_type):
-            return Start(why="Slurm knows no GPUs by that name")
+            return StartEstimate(why="Slurm knows no GPUs by that name")
         left_s = until - time.monotonic()
         if left_s <= 0:
-            return Start(why=f"Slurm did not answer within {deadline_s:g} s")
+            return StartEstimate(why=f"Slurm did not answer within {deadline_s:g} s")
         try:
             answer = client.start_of(words, timeout_s=left_s)
         except SlurmError as error:
-            return Start(why=brief(error))
+            return StartEstimate(why=brief(error))
         return _explained(answer, layout, question.machines)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -127,15 +127,15 @@ def _tasks(question: Question, layout: Layout) -> list[str]:
     return [f"--{name}={counts[name]}" for name, used in names.items() if used]
 
 
-def _explained(said: Start, layout: Layout, machines: Machines) -> Start:
+def _explained(said: StartEstimate, layout: Layout, machines: Machines) -> StartEstimate:
     """Slurm's `not available` with what is too much, where that is plain to see."""
     if not said.refused or not said.refused.startswith("no node has that many"):
         return said
     cpus, gpus = layout.cpus_per_task * layout.tasks_per_node, -(-layout.gpus // layout.nodes)
     if machines.nodes is not None and layout.nodes > machines.nodes:
-        return Start(refused=f"more nodes than there are ({machines.nodes})")
+        return StartEstimate(refused=f"more nodes than there are ({machines.nodes})")
     if machines.cpus is not None and cpus > machines.cpus:
-        return Start(refused=f"more CPUs than any node has ({machines.cpus})")
+        return StartEstimate(refused=f"more CPUs than any node has ({machines.cpus})")
     if machines.gpus is not None and gpus > machines.gpus:
-        return Start(refused=f"more GPUs than any node has ({machines.gpus})")
+        return StartEstimate(refused=f"more GPUs than any node has ({machines.gpus})")
     return said

@@ -12,7 +12,7 @@ from slurm_ext.advisor.sharing.gpu_names import is_model
 from slurm_ext.advisor.what_if.layout import Layout, with_gpus
 from slurm_ext.advisor.what_if.speed import Rate, Speed
 from slurm_ext.core.errors import UsageError
-from slurm_ext.core.records import Decision, Level, Limits, LoaderRun, Submission
+from slurm_ext.core.records import Decision, Level, LoaderRun, ShapeLimits, Submission
 from slurm_ext.policy.grid import core_counts, worker_counts
 from slurm_ext.policy.max_and_knee import NEAR, NO_BETTER
 
@@ -179,7 +179,7 @@ class Shapes:
                                        "any") if n >= least]  # fmt: skip
 
     @property
-    def _limits(self) -> Limits:
+    def _limits(self) -> ShapeLimits:
         settings = self._known.settings
         return limits_for(self._job, self._known.rules, settings["policy.max_workers"])
 

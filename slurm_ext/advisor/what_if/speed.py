@@ -16,7 +16,7 @@ from slurm_ext.advisor.pipeline.decide import Known, node_cores_of
 from slurm_ext.advisor.sharing.gpu_names import is_model
 from slurm_ext.advisor.what_if.layout import Layout
 from slurm_ext.core.errors import DlqueueError
-from slurm_ext.core.records import Interval, Level, Limits, LoaderRun, Prediction, Shape
+from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape, ShapeLimits
 from slurm_ext.model.scaling.run_placement import measured, where
 from slurm_ext.model.throughput.bottleneck import Advice, Signs
 from slurm_ext.model.throughput.diagnosis import diagnose
@@ -117,7 +117,7 @@ class Speed:
     def _diagnosed(self, rank: _Rank, shape: Shape, layout: Layout) -> Advice:
         """What holds the rank back; that a node has no more cores, only Slurm can say."""
         mem_mib = self._mem_mib(layout)
-        limits = Limits(
+        limits = ShapeLimits(
             max_cpus_per_task=shape.cpus_per_task + 1,
             node_cores=shape.cpus_per_task + 1,
             mem_bytes=None if mem_mib is None else mem_mib * MIB // layout.ranks_per_task,

@@ -18,7 +18,7 @@ from slurm_ext.advisor.what_if.speed import Rate, Speed
 from slurm_ext.core.errors import UsageError
 from slurm_ext.core.records import Decision, Interval, Level, Submission
 from slurm_ext.model.throughput.evidence_checks import usable
-from slurm_ext.slurm.records import Start
+from slurm_ext.slurm.records import StartEstimate
 
 MARKS = ("written", "recommended", "knee", "maximum")  # as a row shows them
 MOST_ROWS = 12  # unless axes were chosen: a table to be read at a glance
@@ -35,7 +35,7 @@ class Row:
     run_s: float | None = None
     run_interval: Interval | None = None
     run_why: str = ""
-    start: Start = field(default_factory=Start)
+    start: StartEstimate = field(default_factory=StartEstimate)
     wait_s: float | None = None
     fault: str | None = None  # why it is never recommended
     notes: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ def draft(
     return replace(table, rows=tuple(rows))
 
 
-def judged(table: Table, starts: Mapping[Layout, Start], now_s: float) -> Table:
+def judged(table: Table, starts: Mapping[Layout, StartEstimate], now_s: float) -> Table:
     """The table with what Slurm said of each row, and the recommended one marked."""
     rows = [_started(row, starts.get(row.layout), now_s) for row in table.rows]
     chosen = _recommended(table, [row for row in rows if _may_be(table, row)])
@@ -157,7 +157,7 @@ def _row(table: Table, layout: Layout, marks: tuple[str, ...], fault: str | None
     return replace(row, run_s=run_s, run_interval=interval, notes=notes)
 
 
-def _started(row: Row, start: Start | None, now_s: float) -> Row:
+def _started(row: Row, start: StartEstimate | None, now_s: float) -> Row:
     if start is None:
         return row
     wait_s = None if start.start_s is None else max(0.0, start.start_s - now_s)

@@ -16,7 +16,7 @@ from slurm_ext.core.errors import MissingError, SandboxError
 from slurm_ext.core.wire import encode_request
 from slurm_ext.history.store.store import open_history
 from slurm_ext.history.views.queries import job as job_in
-from slurm_ext.sandbox import Sandbox, Spec
+from slurm_ext.sandbox import Sandbox, SandboxSpec
 
 EXAMPLES = Path(__file__).parents[3] / "job_templates" / "examples"
 TRAININGS = ("compute_train", "greedy_train", "jpeg_train", "slow_storage_train")
@@ -65,9 +65,9 @@ class Outcome:
     cores: int
 
 
-def spec(given: Mapping[str, Any]) -> Spec:
+def spec(given: Mapping[str, Any]) -> SandboxSpec:
     """The demo's cluster: one node, all of dlqueue, acting, with the settings given."""
-    return Spec.dlqueue(cpus=NODE_CPUS, settings={**SETTINGS, **given})
+    return SandboxSpec.dlqueue(cpus=NODE_CPUS, settings={**SETTINGS, **given})
 
 
 def scripts() -> list[Path]:

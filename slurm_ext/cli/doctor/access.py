@@ -75,15 +75,15 @@ def installed(settings: Settings) -> Iterator[Finding]:
     from slurm_ext.install.backups import folder_of as kept_in
     from slurm_ext.install.backups import load
     from slurm_ext.install.plan import make_plan
-    from slurm_ext.install.site_files import Place
+    from slurm_ext.install.site_files import InstallRoot
 
     etc = folder_of(settings)
-    place = Place(Path("/"), etc, Path("/etc/slurm/slurm.conf"))
+    place = InstallRoot(Path("/"), etc, Path("/etc/slurm/slurm.conf"))
     if not os.access(kept_in(place), os.R_OK | os.X_OK):
         return  # not by `dlqueue install`, or not for this user to see
     try:
         kept = load(place)
-        place = Place(
+        place = InstallRoot(
             Path("/"), etc, kept.slurm_conf or place.slurm_conf, kept.units or place.units
         )
         stale = [str(change.path) for change in make_plan(kept.steps, place, place.read, kept).real]

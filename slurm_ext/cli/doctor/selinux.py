@@ -35,10 +35,10 @@ def _written(settings: Settings) -> list[Path]:
     """Its folder, and the site's files that were joined."""
     from slurm_ext.install.backups import folder_of as kept_in
     from slurm_ext.install.backups import load
-    from slurm_ext.install.site_files import Place
+    from slurm_ext.install.site_files import InstallRoot
 
     etc = folder_of(settings)
-    place = Place(Path("/"), etc, Path("/etc/slurm/slurm.conf"))
+    place = InstallRoot(Path("/"), etc, Path("/etc/slurm/slurm.conf"))
     if not os.access(kept_in(place), os.R_OK | os.X_OK):
         return [etc]
     try:

@@ -70,13 +70,13 @@ def ledger_moves(state_dir: Path, job_id: int) -> list[dict[str, Any]]:
     """A job's moves that are not in a history: from the ledger's files, where we may read them."""
     from dataclasses import asdict
 
-    from slurm_ext.core.actions import move_of
+    from slurm_ext.core.actions import parse_action
     from slurm_ext.core.errors import RecordError
 
     found: dict[str, dict[str, Any]] = {}
     for line in _lines(state_dir / "moves"):
         try:
-            move = move_of(line)
+            move = parse_action(line)
         except RecordError:
             continue
         if move.job_id == job_id:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from slurm_ext.core.settings.document import Settings
-    from slurm_ext.install.backups import Kept
-    from slurm_ext.install.plan import Plan
-    from slurm_ext.install.site_files import Place
+    from slurm_ext.install.backups import InstallRecord
+    from slurm_ext.install.plan import InstallPlan
+    from slurm_ext.install.site_files import InstallRoot
 
 Steps = frozenset[str]
 CONF = Path("/etc/slurm/slurm.conf")
@@ -73,19 +73,19 @@ def _named(args: argparse.Namespace) -> Steps:
     return frozenset(args.steps or NAMES)
 
 
-def _place(args: argparse.Namespace) -> "tuple[Place, Settings]":
+def _place(args: argparse.Namespace) -> "tuple[InstallRoot, Settings]":
     """Where the site's files are, and its settings as they are now."""
     from dataclasses import replace
 
     from slurm_ext.core.errors import UsageError
     from slurm_ext.core.settings.document import DEFAULT_PATH, Settings, parse
     from slurm_ext.install.backups import load
-    from slurm_ext.install.site_files import Place
+    from slurm_ext.install.site_files import InstallRoot
 
     config = Path(args.config or os.environ.get("DLQUEUE_CONFIG") or DEFAULT_PATH).absolute()
     if config.name != DEFAULT_PATH.name:
         raise UsageError(f"--config {config}: hooks look for a file that is called dlqueue.toml")
-    place = Place(args.root.absolute(), config.parent, CONF)
+    place = InstallRoot(args.root.absolute(), config.parent, CONF)
     found = place.read(config)
     settings = parse(found.text, str(config)) if found else Settings()
     known = load(place)
@@ -96,7 +96,7 @@ def _place(args: argparse.Namespace) -> "tuple[Place, Settings]":
 
 
 def _in_use(
-    args: argparse.Namespace, place: "Place", settings: "Settings", before: "Kept"
+    args: argparse.Namespace, place: "InstallRoot", settings: "Settings", before: "InstallRecord"
 ) -> frozenset[Path]:
     """Launchers that must stay because Slurm may run them: without them it would drain nodes."""
     from slurm_ext.install.running import config, named_in
@@ -109,7 +109,7 @@ def _in_use(
     return launchers if running is None or named_in(running, folder) else frozenset()
 
 
-def _tried(plan: "Plan", place: "Place") -> list[str]:
+def _tried(plan: "InstallPlan", place: "InstallRoot") -> list[str]:
     """Warnings about a job_submit.lua that is to be changed, after trying it. Raises InputError."""
     from slurm_ext.install.submit_check import check, find_lua, linked_version
 
@@ -127,15 +127,15 @@ def _tried(plan: "Plan", place: "Place") -> list[str]:
     return found if version else [*found, missing]
 
 
-def _carry_out(plan: "Plan", place: "Place", before: "Kept") -> list[str]:
+def _carry_out(plan: "InstallPlan", place: "InstallRoot", before: "InstallRecord") -> list[str]:
     """The plan; slurmctld watches job_submit.lua only, so that is touched for what it loads.
 
     Warnings about labels that could not be given.
     """
-    from slurm_ext.install.apply import carry_out, touch
+    from slurm_ext.install.apply import apply, touch
     from slurm_ext.install.selinux import relabelled
 
-    carry_out(plan, place, before)
+    apply(plan, place, before)
     warned = list(relabelled(plan, place))
     if any(change.path.parent == place.etc / "lua" for change in plan.real):
         touch(place, place.slurm_conf.with_name("job_submit.lua"))
@@ -143,7 +143,7 @@ def _carry_out(plan: "Plan", place: "Place", before: "Kept") -> list[str]:
 
 
 def _reconfigure(
-    plan: "Plan", place: "Place", settings: "Settings", before: "Kept"
+    plan: "InstallPlan", place: "InstallRoot", settings: "Settings", before: "InstallRecord"
 ) -> frozenset[Path]:
     """Have Slurm take it; what it does not take is put back. Launchers that are still in use."""
     from slurm_ext.core.errors import DlqueueError, SlurmError

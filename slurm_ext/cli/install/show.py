@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from slurm_ext.install.plan import Plan
-    from slurm_ext.install.site_files import Place
+    from slurm_ext.install.plan import InstallPlan
+    from slurm_ext.install.site_files import InstallRoot
 
 
 def show(
-    plan: "Plan",
-    place: "Place",
+    plan: "InstallPlan",
+    place: "InstallRoot",
     held: frozenset[Path],
     warnings: list[str],
     args: argparse.Namespace,
@@ -37,7 +37,9 @@ def show(
         print(f"  {step}")
 
 
-def _as_json(plan: "Plan", steps: list[str], warnings: list[str], *, dry_run: bool) -> object:
+def _as_json(
+    plan: "InstallPlan", steps: list[str], warnings: list[str], *, dry_run: bool
+) -> object:
     changes = [
         {"path": str(change.path), "what": change.word, "diff": change.diff()}
         for change in plan.real

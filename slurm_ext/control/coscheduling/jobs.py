@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from slurm_ext.core.gpu_sharing import Solo
-from slurm_ext.core.job_keys import keys_of, solo_key
+from slurm_ext.core.gpu_sharing import SoloProfile
+from slurm_ext.core.job_keys import job_signature, keys_of
 from slurm_ext.core.records import Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.colocation.choose_pairs import Candidate
@@ -67,7 +67,7 @@ def key_of(job: JobInfo, script: str | None) -> str:
     submission = Submission(
         name=job.name, user_name=job.user_name, work_dir=job.work_dir, script=script
     )
-    return solo_key(keys_of(submission)) or ""
+    return job_signature(keys_of(submission)) or ""
 
 
 def why_left_alone(job: JobInfo, lease: Lease | None, now_s: float) -> str | None:
@@ -121,7 +121,7 @@ def candidate(job: JobInfo, key: str, settings: Settings, now_s: float) -> Candi
     """The job in the policy's words; the time left is what its limit leaves."""
     return Candidate(
         job=name_of(job),
-        solo=Solo(key=key),
+        solo=SoloProfile(key=key),
         user=job.user_name,
         account=job.account or None,
         remaining_s=_left_s(job, now_s),

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slurm_ext.core.errors import ModelError
-from slurm_ext.core.gpu_sharing import Solo, Speed
+from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile
 from slurm_ext.model.artifact_store import current
 from slurm_ext.model.slowdown.artifact import FOLDER, load
 from slurm_ext.model.slowdown.model import Slowdowns
@@ -21,11 +21,13 @@ class Told:
 
     slowdowns: Slowdowns = field(default_factory=Slowdowns)
 
-    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:
+    def speed(
+        self, job: SoloProfile, beside: Sequence[SoloProfile], device: str = "cpu"
+    ) -> RelativeSpeed:
         """As Slowdowns.speed, each job with what is known of it alone."""
         return self.slowdowns.speed(self._alone(job), [self._alone(one) for one in beside], device)
 
-    def _alone(self, job: Solo) -> Solo:
+    def _alone(self, job: SoloProfile) -> SoloProfile:
         return self.slowdowns.solos.get(job.key, job)
 
 

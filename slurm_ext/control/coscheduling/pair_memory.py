@@ -8,7 +8,7 @@ from typing import Any
 from slurm_ext.control.coscheduling.jobs import Lease
 from slurm_ext.control.loops.action_log import Ledger
 from slurm_ext.control.loops.loop_state import KeptFolder
-from slurm_ext.core.actions import Move
+from slurm_ext.core.actions import Action
 from slurm_ext.policy.colocation.colocation_monitor import (
     Grudge,
     grudges_as_json,
@@ -65,7 +65,7 @@ class PairingFolder(KeptFolder):
         """Replace it, whole, and on the disk before this returns: it is what is put back."""
         self._keep(memory.as_json())
 
-    def note(self, moves: Sequence[Move]) -> None:
+    def note(self, moves: Sequence[Action]) -> None:
         """Into the ledger of moves, from which history and `explain` have them."""
         self._ledger.write(moves)
 
@@ -80,7 +80,7 @@ class Nowhere(PairingFolder):
     def keep(self, memory: Memory) -> None:
         """Not at all."""
 
-    def note(self, moves: Sequence[Move]) -> None:
+    def note(self, moves: Sequence[Action]) -> None:
         """Not at all."""
 
     def tell(self, status: Mapping[str, Any]) -> None:

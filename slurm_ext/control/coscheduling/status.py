@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from slurm_ext.control.coscheduling.jobs import id_of
-from slurm_ext.core.actions import Move
+from slurm_ext.core.actions import Action
 from slurm_ext.policy.colocation.choose_pairs import Candidate
 from slurm_ext.policy.colocation.co_scheduling import Step
 from slurm_ext.policy.colocation.colocation_monitor import Found
@@ -27,7 +27,7 @@ def row(step: Step) -> dict[str, Any]:
     return {**told, "reason": step.reason, "at_least": lows}
 
 
-def moved(step: Step, now_s: float, mode: str, lease_s: float) -> Move:
+def moved(step: Step, now_s: float, mode: str, lease_s: float) -> Action:
     """The same for the ledger of moves."""
     told = row(step)
     where = f" on {step.place}" if step.place else ""
@@ -38,7 +38,7 @@ def moved(step: Step, now_s: float, mode: str, lease_s: float) -> Move:
 
 def parted(
     hurt: str, again: str | None, verdict: Found, beside: Sequence[str], now_s: float, mode: str
-) -> tuple[Move, ...]:
+) -> tuple[Action, ...]:
     """A pair that was found to go badly: of whom it hurt, and of `again`, who starts anew for it.
 
     `beside`: all jobs on the node.
@@ -52,8 +52,8 @@ def parted(
     return tuple(moves)
 
 
-def _of(job: str, done: str, why: str, now_s: float, mode: str) -> Move:
-    return Move(
+def _of(job: str, done: str, why: str, now_s: float, mode: str) -> Action:
+    return Action(
         at_s=round(now_s, 3),
         kind="pair",
         mode=mode,

@@ -22,7 +22,7 @@ from slurm_ext.policy.elastic.gpu_division import Terms
 from slurm_ext.policy.elastic.optimiser import Board, divided, sizes_for
 from slurm_ext.policy.elastic.utility import Elastic, Report, wish
 from slurm_ext.slurm.client import SlurmClient
-from slurm_ext.slurm.records import JobInfo, Shape
+from slurm_ext.slurm.records import JobInfo, ResizeRequest
 
 log = logging.getLogger("dlqueue.elastic")
 
@@ -31,7 +31,7 @@ log = logging.getLogger("dlqueue.elastic")
 class Resize(Planned):
     """One job's new size."""
 
-    shape: Shape
+    shape: ResizeRequest
     asked: Asked
     restarts: bool  # it runs
     starts: bool = False  # it was requeued by us, and may start as soon as it has its size

@@ -12,9 +12,9 @@ from types import MappingProxyType
 
 from slurm_ext.control.coscheduling.jobs import words
 from slurm_ext.control.queue.jobs import ITS_TURN, OFF
-from slurm_ext.core.elastic_requests import BAD, asked_in, bounds_in
+from slurm_ext.core.elastic_requests import BAD, parse_bounds, requested_bounds
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.slurm.records import JobInfo, NodeInfo, Shape
+from slurm_ext.slurm.records import JobInfo, NodeInfo, ResizeRequest
 
 TYPED = re.compile(r"gpu[:=][^:=,0-9]")
 ANYBODY = "*"
@@ -54,7 +54,7 @@ class Pool:
 
 def bounds_of(job: JobInfo, variable: str | None = None) -> tuple[int, int] | None:
     """Fewest and most GPUs that its owner named; None: it did not opt in so that it counts."""
-    return None if OFF in words(job) else bounds_in(asked_in(words(job), variable))
+    return None if OFF in words(job) else parse_bounds(requested_bounds(words(job), variable))
 
 
 def look(
@@ -72,7 +72,7 @@ def look(
     mine, left_alone = dict[str, list[Resizable]](), dict[str, str]()
     for job in alive:
         variable = variables.get(job.array_job_id or job.job_id)
-        if asked_in(words(job), variable) is None:
+        if requested_bounds(words(job), variable) is None:
             continue
         why = _not_ours(job, settings, set(ours))
         bounds = bounds_of(job, variable)
@@ -153,14 +153,14 @@ def asked_of(job: JobInfo) -> Asked:
             "cpus_per_task": each}  # fmt: skip
 
 
-def shape_of(asked: Asked, gpus: int, per_node: int) -> Shape:
+def shape_of(asked: Asked, gpus: int, per_node: int) -> ResizeRequest:
     """As many nodes as that needs, alike; a task stays for each GPU, else for each node, if it was.
 
     CPUs of a task are told beside tasks: their sum follows.
     """
     nodes = -(-gpus // per_node)
     by = {asked["nodes"]: nodes, asked["gpus"]: gpus}
-    return Shape(
+    return ResizeRequest(
         nodes=nodes,
         gpus_per_node=gpus // nodes,
         tasks=by.get(asked["tasks"]),

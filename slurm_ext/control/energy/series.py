@@ -4,7 +4,7 @@ import logging
 import os
 from pathlib import Path
 
-from slurm_ext.core.ownership import after_torn, appendable, make_folder
+from slurm_ext.core.ownership import appendable, make_folder, newline_if_torn
 from slurm_ext.model.demand.model import DAY, SLOT_S, WEEK, Array
 from slurm_ext.model.demand.series import file_of, filled, read
 
@@ -60,6 +60,6 @@ class Demands:
             make_folder(self._path.parent)
             line = f"{slot * SLOT_S},{needed},{total}\n".encode()
             with os.fdopen(appendable(self._path, mode=0o640), "ab") as stream:
-                stream.write(after_torn(stream.fileno()) + line)
+                stream.write(newline_if_torn(stream.fileno()) + line)
         except OSError as error:
             log.warning("%s: demand is not recorded: %s", self._path, error.strerror or error)

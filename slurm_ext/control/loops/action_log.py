@@ -14,9 +14,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from slurm_ext.core.actions import KINDS, Move, line_of
+from slurm_ext.core.actions import KINDS, Action, encode_action
 from slurm_ext.core.errors import RecordError
-from slurm_ext.core.ownership import after_torn, appendable, make_folder
+from slurm_ext.core.ownership import appendable, make_folder, newline_if_torn
 
 MOST_KEPT = 10_000  # lines in memory while the disk is full
 LOCK_TRIES, LOCK_WAIT_S = 100, 0.02  # a write with its fsync takes some milliseconds
@@ -40,7 +40,7 @@ class Ledger:
         """Moves that are not on the disk yet."""
         return len(self._kept)
 
-    def write(self, moves: Iterable[Move]) -> None:
+    def write(self, moves: Iterable[Action]) -> None:
         """Append them, and wait until they are on the disk. Never raises."""
         for move in moves:
             self._keep(move)
@@ -54,9 +54,9 @@ class Ledger:
             self._kept.clear()
             self._said = ""
 
-    def _keep(self, move: Move) -> None:
+    def _keep(self, move: Action) -> None:
         try:
-            line = line_of(move).encode()
+            line = encode_action(move).encode()
         except RecordError as error:
             self._say(f"a move is not recorded: {error}")
             return
@@ -72,7 +72,7 @@ class Ledger:
         file = appendable(self._folder / f"{self._kind}-{day}.jsonl", mode=0o640)
         try:
             _lock(file)
-            view = memoryview(after_torn(file) + lines)
+            view = memoryview(newline_if_torn(file) + lines)
             while view:
                 view = view[os.write(file, view) :]
             os.fsync(file)

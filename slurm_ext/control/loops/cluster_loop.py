@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from slurm_ext.control.loops.action_log import Ledger
 from slurm_ext.control.loops.loop_memory import LoopFolder
-from slurm_ext.core.actions import Move
+from slurm_ext.core.actions import Action
 from slurm_ext.core.errors import SlurmError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm.client import SlurmClient
@@ -81,7 +81,7 @@ class Rounds:
         """Whether anything is changed at all."""
         return self._mode == "act"
 
-    def round(self) -> tuple[Move, ...]:
+    def round(self) -> tuple[Action, ...]:
         """Look, decide, do, tell. Raises SlurmError, or whatever the loop does."""
         now_s = self._clock()
         moves = self._carried_out(self._loop.plan(now_s), now_s, acts=self.acts)
@@ -106,9 +106,9 @@ class Rounds:
 
     def _carried_out(
         self, planned: Sequence[Planned], now_s: float, *, acts: bool
-    ) -> tuple[Move, ...]:
+    ) -> tuple[Action, ...]:
         """Each as a move; what is left after MOST_REFUSED refusals in a row waits."""
-        moves: list[Move] = []
+        moves: list[Action] = []
         refused = 0
         for one in planned:
             outcome = self._applied(one) if acts else None
@@ -125,8 +125,8 @@ class Rounds:
             self._log.warning("%s: %s failed: %s", planned.subject, planned.done, error)
             return f"failed: {' '.join(error.said.split())[:200] or 'Slurm gave no reason'}"
 
-    def _move(self, planned: Planned, now_s: float, outcome: str | None, *, acts: bool) -> Move:
-        return Move(
+    def _move(self, planned: Planned, now_s: float, outcome: str | None, *, acts: bool) -> Action:
+        return Action(
             at_s=round(now_s, 3),
             kind=self._folder.kind,
             mode="act" if acts else "shadow",
@@ -139,15 +139,15 @@ class Rounds:
             outcome=outcome,
         )
 
-    def _is_new(self, move: Move) -> bool:
+    def _is_new(self, move: Action) -> bool:
         nothing = object()
         return self._told.get((move.subject, move.done), nothing) != move.outcome
 
-    def _write(self, moves: Sequence[Move]) -> None:
+    def _write(self, moves: Sequence[Action]) -> None:
         if self._ledger is not None and moves:
             self._ledger.write(moves)
 
-    def _tell(self, moves: Sequence[Move], now_s: float) -> None:
+    def _tell(self, moves: Sequence[Action], now_s: float) -> None:
         rows = [{name: getattr(move, name) for name in _SHOWN} for move in moves]
         self._folder.tell(
             {
@@ -160,7 +160,7 @@ class Rounds:
             }
         )
 
-    def _give_up_if_away(self, moves: Sequence[Move]) -> None:
+    def _give_up_if_away(self, moves: Sequence[Action]) -> None:
         last = moves[-MOST_REFUSED:]
         if len(last) == MOST_REFUSED and all((m.outcome or "").startswith("failed") for m in last):
             raise SlurmError(self._folder.kind, None, f"{MOST_REFUSED} moves in a row failed")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.core.ownership import give, make_folder
+from slurm_ext.core.ownership import chown_to_parent, make_folder
 from slurm_ext.node.common.files import read_bounded, write_whole
 
 MAX_BYTES = 1 << 26
@@ -70,7 +70,7 @@ class KeptFolder:
 
     def _give(self, path: Path) -> None:
         if self.given:
-            give(path)
+            chown_to_parent(path)
 
     def _read(self, name: str, build: Callable[[Any], T], nothing: Callable[[], T]) -> T:
         path = self.path / name

@@ -1,6 +1,6 @@
 """Settings of the loops that work for the whole cluster: queue, elasticity, energy."""
 
-from slurm_ext.core.settings.row import Setting, choice, everybody, loop_mode, number
+from slurm_ext.core.settings.row import Setting, choice, job_filters, loop_mode, number
 
 LOOPS: tuple[Setting, ...] = (
     loop_mode("queue.mode", "Whether `dlqueue control --queue` puts short jobs first, by nice"),
@@ -22,7 +22,7 @@ LOOPS: tuple[Setting, ...] = (
         "Lowest nice; below 0 only where priorities are too low to go down",
     ),
     number("queue.most_updates", 50, 1, 1000, "Most jobs that are changed in one look"),
-    *everybody("queue", "whose jobs are put in order"),
+    *job_filters("queue", "whose jobs are put in order"),
     loop_mode(
         "elastic.mode",
         "Whether `dlqueue control --elastic` resizes jobs with DLQUEUE_ELASTIC=MIN-MAX",
@@ -37,5 +37,5 @@ LOOPS: tuple[Setting, ...] = (
         " over placements, which knows more sizes",
     ),
     number("elastic.least_s", 600.0, 0.0, 86400.0, "Seconds that a job keeps a size at least"),
-    *everybody("elastic", "whose jobs may be resized"),
+    *job_filters("elastic", "whose jobs may be resized"),
 )

@@ -49,7 +49,7 @@ def flag(key: str, default: bool, doc: str) -> Setting:
     return Setting(key, default, doc, "true or false")
 
 
-def everybody(loop: str, whose: str) -> tuple[Setting, ...]:
+def job_filters(loop: str, whose: str) -> tuple[Setting, ...]:
     """Whose jobs a loop looks at, by partition, account and user; all by default."""
     return tuple(
         names(f"{loop}.{kind}s", f"{kind.capitalize()}s {whose}", ["*"])

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.core.actions import Move, move_of
+from slurm_ext.core.actions import Action, parse_action
 from slurm_ext.core.errors import RecordError
 from slurm_ext.history.ingest.journal import JournalReport, note_line, offset, whole_lines
 from slurm_ext.history.store.sqlite_errors import explaining
@@ -79,18 +79,18 @@ def _day(path: Path) -> str:
     return path.stem.rpartition("-")[2]
 
 
-def _read(history: History, path: Path, chunk: bytes, now_s: float) -> tuple[list[Move], int]:
+def _read(history: History, path: Path, chunk: bytes, now_s: float) -> tuple[list[Action], int]:
     moves, wrong = [], 0
     for line in chunk.splitlines(keepends=True):
         try:
-            moves.append(move_of(line))
+            moves.append(parse_action(line))
         except RecordError as error:
             wrong += 1
             note_line(history, path, line, error, now_s)
     return moves, wrong
 
 
-def _enter(history: History, moves: Sequence[Move], name: str, end: int) -> int:
+def _enter(history: History, moves: Sequence[Action], name: str, end: int) -> int:
     """Moves and how far the file has been read, in one transaction; how many were new."""
     with history.transaction() as conn:
         (before,) = conn.execute(_NEWEST).fetchone()
@@ -107,7 +107,7 @@ def _finish(history: History, path: Path, name: str) -> None:
     path.unlink()
 
 
-def _row(move: Move) -> tuple[Any, ...]:
+def _row(move: Action) -> tuple[Any, ...]:
     """SQLite takes no half characters; what was not UTF-8 stays readable."""
     values = {name: getattr(move, name) for name in _COLUMNS}
     values["before"], values["after"] = json.dumps(move.before), json.dumps(move.after)

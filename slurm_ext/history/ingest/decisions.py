@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any, Protocol
 
 from slurm_ext.core.errors import RecordError
-from slurm_ext.core.job_keys import solo_key
+from slurm_ext.core.job_keys import job_signature
 from slurm_ext.core.records import Level, Prediction
 from slurm_ext.history.ingest.proposals import Proposal
 from slurm_ext.history.ingest.rows import key_values
@@ -114,7 +114,7 @@ def solo_key_of(row: Mapping[str, Any] | None) -> str | None:
     """What names the job of a ledger's row among those that share (core/job_keys.py)."""
     levels = (Level.SCRIPT, Level.USER_NAME)
     keys = {level: row[f"key_{level.name.lower()}"] for level in levels} if row else {}
-    return solo_key({level: key for level, key in keys.items() if key is not None})
+    return job_signature({level: key for level, key in keys.items() if key is not None})
 
 
 _BY_TOKEN = "SELECT * FROM decisions WHERE token = ?"  # noqa: S105 (not a password)

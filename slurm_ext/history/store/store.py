@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from slurm_ext.core.errors import HistoryError
-from slurm_ext.core.ownership import give
+from slurm_ext.core.ownership import chown_to_parent
 from slurm_ext.history.store import reading
 from slurm_ext.history.store.sqlite_errors import explaining
 
@@ -122,7 +122,7 @@ def _connect(path: Path, timeout_s: float) -> sqlite3.Connection:
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
             path.touch(mode=0o640, exist_ok=False)  # other users' job names are private
-            give(path)
+            chown_to_parent(path)
     except OSError as error:
         raise HistoryError(f"{path} cannot be created: {error.strerror}") from None
     reading.check_size(path)

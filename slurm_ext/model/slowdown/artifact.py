@@ -10,7 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.core.gpu_sharing import Evidence, Solo
+from slurm_ext.core.gpu_sharing import SoloProfile, SpeedBasis
 from slurm_ext.model import artifact_store
 from slurm_ext.model.slowdown.completion_kernel import ROLES, Kernel, Role, Trait
 from slurm_ext.model.slowdown.counter_artifact import packed, unpacked
@@ -60,10 +60,10 @@ def load(folder: Path) -> Artifact:
         known = Slowdowns(
             met=dict(_met(row) for row in body["met"]),
             widths={
-                Evidence[name]: artifact_store.positive(width)
+                SpeedBasis[name]: artifact_store.positive(width)
                 for name, width in body["widths"].items()
             },
-            solos={name: Solo(key=name, **one) for name, one in body["solos"].items()},
+            solos={name: SoloProfile(key=name, **one) for name, one in body["solos"].items()},
             traits={name: _trait(one) for name, one in body["traits"].items()},
         )
         about = body["about"]
@@ -86,7 +86,7 @@ def _window(ends: Any) -> None:
         raise ValueError(f"window_s = {ends!r}")
 
 
-def _alone(one: Solo) -> dict[str, Any]:
+def _alone(one: SoloProfile) -> dict[str, Any]:
     return {
         "features": dict(sorted(one.features.items())),
         "mem_bytes": one.mem_bytes,

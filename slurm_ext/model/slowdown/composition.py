@@ -11,21 +11,21 @@ the number, in half. So the bound on CPUs is the product of bounds to that power
 from collections.abc import Sequence
 from math import inf, prod, sqrt
 
-from slurm_ext.core.gpu_sharing import Evidence, Speed
+from slurm_ext.core.gpu_sharing import RelativeSpeed, SpeedBasis
 
 LEAST = 0.01  # a speed below it is not told apart from standing still
 
 
-def compose(pairs: Sequence[Speed], *, on_cpu: bool) -> Speed:
+def compose(pairs: Sequence[RelativeSpeed], *, on_cpu: bool) -> RelativeSpeed:
     """The speed beside all of `pairs`' partners at once; evidence is the weakest of theirs."""
     if not pairs:
-        return Speed(mean=1.0, low=1.0, high=1.0, evidence=Evidence.PAIR)
+        return RelativeSpeed(mean=1.0, low=1.0, high=1.0, evidence=SpeedBasis.PAIR)
     if len(pairs) == 1:
         return pairs[0]
     means = [one.mean for one in pairs]
     mean = max(LEAST, prod(min(1.0, one) for one in means)) if on_cpu else added(means)
     low = prod(min(1.0, one.low) for one in pairs) ** (sqrt(len(pairs)) if on_cpu else 1.0)
-    return Speed(
+    return RelativeSpeed(
         mean=mean,
         low=max(LEAST, min(low, mean)),
         high=max(mean, min(one.high for one in pairs)),
@@ -39,9 +39,9 @@ def added(speeds: Sequence[float]) -> float:
     return max(LEAST, 1.0 / (1.0 + sum(_extra(one) for one in speeds)))
 
 
-def weakest(pairs: Sequence[Speed]) -> Evidence:
+def weakest(pairs: Sequence[RelativeSpeed]) -> SpeedBasis:
     """The evidence that the least is known from."""
-    order = list(Evidence)
+    order = list(SpeedBasis)
     return max((one.evidence for one in pairs), key=order.index)
 
 

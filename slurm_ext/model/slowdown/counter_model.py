@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slurm_ext.core.gpu_sharing import Evidence, Solo, Speed
+from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.model.slowdown.features import Places, Scale
 from slurm_ext.model.slowdown.kernel import Likeness, alike, variances
 
@@ -28,7 +28,7 @@ SLOWEST = 0.03  # a measured speed below it says no more
 NEAR_TOP = 0.97
 NOMINAL = 1.645  # standard deviations to each end of a 90 % interval
 LEAST_KNOWN = 0.3  # of a view's columns: below it a job is not told from its counters
-Pair = tuple[Solo, Solo]
+Pair = tuple[SoloProfile, SoloProfile]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +97,13 @@ class CountersModel:
     widths: tuple[float, float] = (NOMINAL, NOMINAL)  # standard deviations below, above
     other_device: float = 1.5  # times as wide there
 
-    def foretell(self, job: Solo, beside: Solo, device: str) -> Speed | None:
+    def foretell(self, job: SoloProfile, beside: SoloProfile, device: str) -> RelativeSpeed | None:
         """For model.slowdown: None where the device is of another kind, or counters are lacking."""
         if (device == "cpu") != (self.device == "cpu") or not self.tells(job, beside):
             return None
         return self.speed(job, beside, device)
 
-    def tells(self, *jobs: Solo) -> bool:
+    def tells(self, *jobs: SoloProfile) -> bool:
         """Whether enough of every job's counters is known."""
         fewest = LEAST_KNOWN * len(self.scale.columns)
         return all(
@@ -111,14 +111,16 @@ class CountersModel:
             for job in jobs
         )
 
-    def speed(self, job: Solo, beside: Solo, device: str | None = None) -> Speed:
+    def speed(
+        self, job: SoloProfile, beside: SoloProfile, device: str | None = None
+    ) -> RelativeSpeed:
         """`job`'s speed beside one other on `device` (by default the one that was learnt on)."""
         told = self.speeds([(job, beside)], device)
-        return Speed(
+        return RelativeSpeed(
             mean=float(told.mean[0]),
             low=float(told.low[0]),
             high=float(told.high[0]),
-            evidence=Evidence.COUNTERS,
+            evidence=SpeedBasis.COUNTERS,
         )
 
     def speeds(self, pairs: Sequence[Pair], device: str | None = None) -> Foretold:
@@ -159,7 +161,7 @@ class CountersModel:
 def roster(scale: Scale, pairs: Sequence[Pair]) -> tuple[Jobs, tuple["Rows", "Rows"]]:
     """Every job of `pairs` once, and the rows of each pair."""
     at: dict[tuple[str, tuple[tuple[str, float], ...]], int] = {}
-    solos: list[Solo] = []
+    solos: list[SoloProfile] = []
     rows: list[list[int]] = [[], []]
     for pair in pairs:
         for side, solo in zip(rows, pair, strict=True):

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp, log, sqrt
 
-from slurm_ext.core.gpu_sharing import Evidence, Solo, Speed, Together
+from slurm_ext.core.gpu_sharing import CorunMeasurement, RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.model.slowdown.completion import Completion, Seen, complete
 from slurm_ext.model.slowdown.completion_kernel import Kernel, Role, Trait
 from slurm_ext.model.slowdown.composition import compose
 from slurm_ext.model.slowdown.counter_model import CountersModel
 from slurm_ext.model.slowdown.pair_measurement import Key, Meeting, key, meetings, usable
 
-Foretell = Callable[[Solo, Solo, str], Speed | None]
+Foretell = Callable[[SoloProfile, SoloProfile, str], RelativeSpeed | None]
 """(job, beside, device) to its speed from counters; None where what it needs was not measured."""
 
 NORMAL_90 = 1.645
@@ -49,7 +49,7 @@ class ByCounters:
 
     models: Mapping[bool, CountersModel]
 
-    def __call__(self, job: Solo, beside: Solo, device: str) -> Speed | None:
+    def __call__(self, job: SoloProfile, beside: SoloProfile, device: str) -> RelativeSpeed | None:
         """None where no model is about that kind of device, or what it needs was not measured."""
         model = self.models.get(device == CPU)
         return None if model is None else model.foretell(job, beside, device)
@@ -62,8 +62,10 @@ class Slowdowns:
     met: Mapping[Key, Meeting] = field(default_factory=dict)
     tables: Mapping[bool, Completion] = field(default_factory=dict)  # of CPUs: True; GPUs: False
     foretell: Foretell | None = None
-    widths: Mapping[Evidence, float] = field(default_factory=dict)
-    solos: Mapping[str, Solo] = field(default_factory=dict)  # jobs that were seen alone, by key
+    widths: Mapping[SpeedBasis, float] = field(default_factory=dict)
+    solos: Mapping[str, SoloProfile] = field(
+        default_factory=dict
+    )  # jobs that were seen alone, by key
     traits: Mapping[str, Trait] = field(default_factory=dict)
     refused: int = 0  # rows that are no measurement
 
@@ -72,55 +74,61 @@ class Slowdowns:
         """Where anybody was seen beside anybody."""
         return frozenset(device for device, _, _ in self.met)
 
-    def speed(self, job: Solo, beside: Sequence[Solo], device: str = CPU) -> Speed:
+    def speed(
+        self, job: SoloProfile, beside: Sequence[SoloProfile], device: str = CPU
+    ) -> RelativeSpeed:
         """`job`'s speed beside all of `beside` at once on `device`."""
         pairs = [self._pair(job, other, device) for other in beside]
         composed = compose(pairs, on_cpu=device == CPU)
         met = self.met.get(key(job.key, (one.key for one in beside), device))
         if met is None or len(beside) < 2:
             return composed
-        return self._told(*_shrunk(_logs(composed), met), Evidence.PAIR, met.runs)
+        return self._told(*_shrunk(_logs(composed), met), SpeedBasis.PAIR, met.runs)
 
-    def _pair(self, job: Solo, other: Solo, device: str) -> Speed:
+    def _pair(self, job: SoloProfile, other: SoloProfile, device: str) -> RelativeSpeed:
         met = self.met.get(key(job.key, (other.key,), device))
         believed = self._completed(job, other, device)
         if met is None:
             if believed is None:
                 return self._in_general(job, other, device)
             noise = sqrt(self.tables[device == CPU].kernel.noise_var)
-            return self._told(*believed, noise, Evidence.COMPLETED, 0)
+            return self._told(*believed, noise, SpeedBasis.COMPLETED, 0)
         if believed and self.tables[device == CPU].holds(job.key, other.key, device):
-            return self._told(*believed, met.spread, Evidence.PAIR, met.runs)
+            return self._told(*believed, met.spread, SpeedBasis.PAIR, met.runs)
         believed = believed or _logs(self._in_general(job, other, device))
-        return self._told(*_shrunk(believed, met), Evidence.PAIR, met.runs)
+        return self._told(*_shrunk(believed, met), SpeedBasis.PAIR, met.runs)
 
-    def _completed(self, job: Solo, other: Solo, device: str) -> tuple[float, float] | None:
+    def _completed(
+        self, job: SoloProfile, other: SoloProfile, device: str
+    ) -> tuple[float, float] | None:
         """Mean log speed and its sd out of the table; None where one of them is not in it."""
         table = self.tables.get(device == CPU)
         if table is None or not (table.knows(job.key, device) and table.knows(other.key, device)):
             return None
         return table.told(job.key, other.key, device)
 
-    def _in_general(self, job: Solo, other: Solo, device: str) -> Speed:
+    def _in_general(self, job: SoloProfile, other: SoloProfile, device: str) -> RelativeSpeed:
         told = self.foretell(job, other, device) if self.foretell else None
         if told is not None:
             return told
-        return self._told(*IN_GENERAL.get(device, ON_A_GPU), 0.0, Evidence.PRIOR, 0)
+        return self._told(*IN_GENERAL.get(device, ON_A_GPU), 0.0, SpeedBasis.PRIOR, 0)
 
-    def _told(self, mean: float, sd: float, spread: float, by: Evidence, runs: int) -> Speed:
+    def _told(
+        self, mean: float, sd: float, spread: float, by: SpeedBasis, runs: int
+    ) -> RelativeSpeed:
         wide = sqrt(sd**2 + spread**2) * self.widths.get(by, 1.0)
         ends = (mean - LOW_SDS * wide, mean, mean + HIGH_SDS * wide)
         low, middle, high = (exp(min(at, FASTEST)) for at in ends)
-        return Speed(mean=middle, low=low, high=high, evidence=by, runs=runs)
+        return RelativeSpeed(mean=middle, low=low, high=high, evidence=by, runs=runs)
 
 
 def slowdowns(
-    pairs: Sequence[Together],
-    solos: Mapping[str, Solo] | None = None,
+    pairs: Sequence[CorunMeasurement],
+    solos: Mapping[str, SoloProfile] | None = None,
     *,
     traits: Mapping[str, Trait] | None = None,
     foretell: Foretell | None = None,
-    widths: Mapping[Evidence, float] | None = None,
+    widths: Mapping[SpeedBasis, float] | None = None,
     kernels: Mapping[bool, Kernel] | None = None,
 ) -> Slowdowns:
     """What `pairs` teach; `traits`: by a job's key, which others it is like.
@@ -167,7 +175,7 @@ def seen(known: Slowdowns, on_cpu: bool) -> list[Seen]:
     ]
 
 
-def _logs(told: Speed) -> tuple[float, float]:
+def _logs(told: RelativeSpeed) -> tuple[float, float]:
     """Mean and standard deviation of the log of a told speed."""
     return log(told.mean), max(LEAST_SD, log(told.mean / told.low) / LOW_SDS)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite, log, sqrt
 
-from slurm_ext.core.gpu_sharing import Together
+from slurm_ext.core.gpu_sharing import CorunMeasurement
 
 RUN_LOG_SD = 0.05  # between two runs of one pair, where nothing was seen of it (Gavel TF: 0.014
 # median, 0.076 in one of ten; README of the public tables)
@@ -28,7 +28,7 @@ Key = tuple[str, str, tuple[str, ...]]
 """Device, job, its partners in order."""
 
 
-def usable(one: Together) -> bool:
+def usable(one: CorunMeasurement) -> bool:
     """Whether a row can be a measurement: finite, positive, beside somebody, for some time."""
     return (
         bool(one.partners)
@@ -39,9 +39,9 @@ def usable(one: Together) -> bool:
     )
 
 
-def meetings(rows: Iterable[Together]) -> dict[Key, Meeting]:
+def meetings(rows: Iterable[CorunMeasurement]) -> dict[Key, Meeting]:
     """The usable rows, by device, job and partners."""
-    found: dict[Key, list[Together]] = {}
+    found: dict[Key, list[CorunMeasurement]] = {}
     for one in filter(usable, rows):
         found.setdefault(key(one.job, one.partners, one.device), []).append(one)
     return {name: meeting(each) for name, each in found.items()}
@@ -52,7 +52,7 @@ def key(job: str, partners: Iterable[str], device: str) -> Key:
     return device, job, tuple(sorted(partners))
 
 
-def meeting(rows: Sequence[Together]) -> Meeting:
+def meeting(rows: Sequence[CorunMeasurement]) -> Meeting:
     """Mean weighted by how well each was measured, and a spread that no few runs can make small.
 
     Where they differ by more than their measurement explains, both widths grow (Birge's ratio);

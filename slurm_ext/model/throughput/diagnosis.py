@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from slurm_ext.core.records import Limits, Shape
+from slurm_ext.core.records import Shape, ShapeLimits
 from slurm_ext.model.throughput.bottleneck import Advice, Signs, advise
 from slurm_ext.model.throughput.estimate import Estimate, point_at
 
@@ -12,7 +12,7 @@ NO_SIGNS = Signs()
 def diagnose(
     known: Estimate,
     shape: Shape,
-    limits: Limits,
+    limits: ShapeLimits,
     *,
     node_cores: int | None = None,
     signs: Signs = NO_SIGNS,
@@ -33,7 +33,7 @@ def diagnose(
     return advise(point_at(known, shape.num_workers, cores), told)
 
 
-def _most_workers(known: Estimate, shape: Shape, limits: Limits) -> bool:
+def _most_workers(known: Estimate, shape: Shape, limits: ShapeLimits) -> bool:
     """Whether one more worker would not fit the job's memory."""
     if limits.mem_bytes is None or not known.worker_rss_bytes:
         return False

@@ -7,7 +7,7 @@ all that could meet go well together.
 
 from collections.abc import Iterable, Sequence
 
-from slurm_ext.core.gpu_sharing import Evidence, Speed
+from slurm_ext.core.gpu_sharing import RelativeSpeed, SpeedBasis
 from slurm_ext.policy.colocation.choose_pairs import Candidate, Foretells, Once, SharingRules
 from slurm_ext.policy.colocation.why_apart import counted_on, floor_of, lacking, went_badly
 
@@ -42,7 +42,7 @@ class _Look:
     def known(self, one: Candidate, other: Candidate) -> bool:
         """Whether anything is known of these two."""
         speeds = self._once.speeds([one, other]).values()
-        told = any(speed.evidence is not Evidence.PRIOR for speed in speeds)
+        told = any(speed.evidence is not SpeedBasis.PRIOR for speed in speeds)
         return told or self._apart(one, other)
 
     def hurt(self, one: Candidate, other: Candidate) -> bool:
@@ -51,7 +51,7 @@ class _Look:
         slow = any(self._slow(each, speeds[each.job]) for each in (one, other))
         return slow or self._apart(one, other)
 
-    def _slow(self, one: Candidate, speed: Speed) -> bool:
+    def _slow(self, one: Candidate, speed: RelativeSpeed) -> bool:
         least = max(HARMLESS, floor_of(one, self._rules))
         return not counted_on(speed, self._rules) >= least
 

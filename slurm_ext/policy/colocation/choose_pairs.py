@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, product
 from math import isfinite
 
-from slurm_ext.core.gpu_sharing import Speed
+from slurm_ext.core.gpu_sharing import RelativeSpeed
 from slurm_ext.policy.colocation.matching import Edge, best_matching
 from slurm_ext.policy.colocation.pair_weight import typical, weight_of
 from slurm_ext.policy.colocation.terms import (
@@ -187,7 +187,7 @@ class _Weighing:
         )
 
 
-def _reason(speeds: Mapping[str, Speed], weight: float) -> str:
+def _reason(speeds: Mapping[str, RelativeSpeed], weight: float) -> str:
     told = ", ".join(f"{job} at least {speed.low:.0%}" for job, speed in sorted(speeds.items()))
     return f"{told} of their speed alone; {weight:.0f} s earlier than one after the other"
 
@@ -205,16 +205,16 @@ class Once:
 
     def __init__(self, slowdowns: Foretells) -> None:
         self._slowdowns = slowdowns
-        self._known: dict[tuple[str, str, tuple[str, ...]], Speed] = {}
+        self._known: dict[tuple[str, str, tuple[str, ...]], RelativeSpeed] = {}
 
-    def speeds(self, together: Sequence[Candidate]) -> dict[str, Speed]:
+    def speeds(self, together: Sequence[Candidate]) -> dict[str, RelativeSpeed]:
         """Each one's, beside all the others."""
         return {
             one.job: self.speed(one, [other for other in together if other is not one])
             for one in together
         }
 
-    def speed(self, one: Candidate, beside: Sequence[Candidate]) -> Speed:
+    def speed(self, one: Candidate, beside: Sequence[Candidate]) -> RelativeSpeed:
         """Its speed beside all of them."""
         asked = (one.device, _name(one), tuple(sorted(map(_name, beside))))
         if asked not in self._known:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from slurm_ext.core.gpu_sharing import Evidence, Speed
+from slurm_ext.core.gpu_sharing import RelativeSpeed, SpeedBasis
 from slurm_ext.policy.colocation.terms import Candidate
 
 UNKNOWN_S = 3600.0  # remaining time where no job's is known
@@ -22,7 +22,10 @@ def saved_s(remaining_s: Sequence[float], speeds: Sequence[float]) -> float:
 
 
 def weight_of(
-    a: Sequence[Candidate], b: Sequence[Candidate], speeds: Mapping[str, Speed], typical_s: float
+    a: Sequence[Candidate],
+    b: Sequence[Candidate],
+    speeds: Mapping[str, RelativeSpeed],
+    typical_s: float,
 ) -> float:
     """Of two jobs; a newcomer to a larger group is weighed against the slowest of them."""
     (newcomer,) = a
@@ -31,9 +34,9 @@ def weight_of(
     return saved_s(left, [_counted(speeds[newcomer.job]), slowest])
 
 
-def _counted(speed: Speed) -> float:
+def _counted(speed: RelativeSpeed) -> float:
     """The lower bound; the mean of jobs in general, whose bound tells nothing of these."""
-    return speed.mean if speed.evidence is Evidence.PRIOR else speed.low
+    return speed.mean if speed.evidence is SpeedBasis.PRIOR else speed.low
 
 
 def _left_s(one: Candidate, typical_s: float) -> float:

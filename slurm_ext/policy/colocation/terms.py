@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Protocol
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.core.gpu_sharing import Solo, Speed
+from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile
 
 FLOOR = 0.85  # of its solo speed, where neither job nor site says otherwise
 WINDOW = 32  # jobs that are matched at once: the matching is cubic in them
@@ -16,7 +16,9 @@ WINDOW = 32  # jobs that are matched at once: the matching is cubic in them
 class Foretells(Protocol):
     """model/slowdown/model.py's Slowdowns, or a table."""
 
-    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:
+    def speed(
+        self, job: SoloProfile, beside: Sequence[SoloProfile], device: str = "cpu"
+    ) -> RelativeSpeed:
         """Speed of `job` while beside all of them."""
         ...
 
@@ -26,7 +28,7 @@ class Candidate:
     """One job that waits or runs."""
 
     job: str  # names it: <job id>.<restart>
-    solo: Solo
+    solo: SoloProfile
     user: str
     account: str | None = None
     remaining_s: float | None = None  # of its work alone; None: unknown
@@ -57,7 +59,7 @@ class Pair:
     """Jobs that should share, the speed foretold of each, and why."""
 
     jobs: tuple[str, ...]  # sorted
-    speeds: Mapping[str, Speed]  # by job
+    speeds: Mapping[str, RelativeSpeed]  # by job
     weight: float  # seconds that their place is free earlier than one after another
     place: str | None  # where one of them runs already; None: all wait
     reason: str

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from slurm_ext.core.gpu_sharing import Evidence, Speed
+from slurm_ext.core.gpu_sharing import RelativeSpeed, SpeedBasis
 from slurm_ext.policy.colocation.terms import Candidate, SharingRules
 
 
 def why_apart(
-    together: Sequence[Candidate], speeds: Mapping[str, Speed], rules: SharingRules
+    together: Sequence[Candidate], speeds: Mapping[str, RelativeSpeed], rules: SharingRules
 ) -> str | None:
     """The first rule that keeps these jobs apart, in one clause; None: they may share."""
     for one in together:
@@ -30,7 +30,7 @@ def floor_of(one: Candidate, rules: SharingRules) -> float:
     return rules.floor if one.floor is None else one.floor
 
 
-def counted_on(speed: Speed, rules: SharingRules) -> float:
+def counted_on(speed: RelativeSpeed, rules: SharingRules) -> float:
     """The speed that decides.
 
     Where sharing is our doing, the lower bound. Where jobs meet anyway, parting them is our doing
@@ -39,7 +39,7 @@ def counted_on(speed: Speed, rules: SharingRules) -> float:
     """
     if not rules.anyway:
         return speed.low
-    return 1.0 if speed.evidence is Evidence.PRIOR else speed.mean
+    return 1.0 if speed.evidence is SpeedBasis.PRIOR else speed.mean
 
 
 def unwilling(one: Candidate, rules: SharingRules) -> str | None:
@@ -90,7 +90,7 @@ def _fits(needs: Sequence[float | None], room: float, what: str) -> str | None:
 
 
 def below(
-    together: Sequence[Candidate], speeds: Mapping[str, Speed], rules: SharingRules
+    together: Sequence[Candidate], speeds: Mapping[str, RelativeSpeed], rules: SharingRules
 ) -> str | None:
     """Who of them would be below its floor."""
     for one in together:

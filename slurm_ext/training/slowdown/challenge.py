@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from slurm_ext.core.errors import ModelError
-from slurm_ext.core.gpu_sharing import Solo, Speed, Together
+from slurm_ext.core.gpu_sharing import CorunMeasurement, RelativeSpeed, SoloProfile
 from slurm_ext.model.artifact_store import current
 from slurm_ext.model.slowdown.artifact import FOLDER, Artifact, load, pack
 from slurm_ext.model.slowdown.completion_kernel import Kernel
@@ -72,7 +72,9 @@ def challenge(learnt: Learnt, models: Path) -> SharingReport:
     return replace(told, promoted=True, why=why, model=name)
 
 
-def split(rows: Sequence[Row], since_s: float | None) -> tuple[list[Together], list[Together], str]:
+def split(
+    rows: Sequence[Row], since_s: float | None
+) -> tuple[list[CorunMeasurement], list[CorunMeasurement], str]:
     """The older part, the later one, and what that consists of; `since_s`: when serving ends."""
     fresh = sum(since_s is None or row.end_s > since_s for row in rows)
     later_rows = round(LATER * len(rows)) if since_s is None else fresh // 2
@@ -86,13 +88,13 @@ def split(rows: Sequence[Row], since_s: float | None) -> tuple[list[Together], l
     return older, later, f"{len(later)} later runs, {len(unseen)} of pairs not seen before"
 
 
-def _pair(one: Together) -> object:
+def _pair(one: CorunMeasurement) -> object:
     return key(one.job, one.partners, one.device)
 
 
 def _scores(
-    older: Sequence[Together],
-    later: Sequence[Together],
+    older: Sequence[CorunMeasurement],
+    later: Sequence[CorunMeasurement],
     learnt: Learnt,
     serving: Slowdowns | None,
 ) -> dict[str, Any]:
@@ -107,7 +109,7 @@ def _scores(
     }
 
 
-def score(known: Slowdowns, later: Sequence[Together], learnt: Learnt) -> dict[str, float]:
+def score(known: Slowdowns, later: Sequence[CorunMeasurement], learnt: Learnt) -> dict[str, float]:
     """Mean absolute error, the share inside the 90 % interval, and below its lower end."""
     told = [_told(known, one, learnt) for one in later]
     measured = np.array([one.speed for one in later])
@@ -119,8 +121,8 @@ def score(known: Slowdowns, later: Sequence[Together], learnt: Learnt) -> dict[s
     }
 
 
-def _told(known: Slowdowns, one: Together, learnt: Learnt) -> Speed:
-    alone = [learnt.solos.get(name, Solo(key=name)) for name in (one.job, *one.partners)]
+def _told(known: Slowdowns, one: CorunMeasurement, learnt: Learnt) -> RelativeSpeed:
+    alone = [learnt.solos.get(name, SoloProfile(key=name)) for name in (one.job, *one.partners)]
     return known.speed(alone[0], alone[1:], one.device)
 
 
@@ -143,6 +145,6 @@ def _check(known: Slowdowns, folder: Path) -> None:
     """Raises ModelError where what was written answers otherwise than what was fitted."""
     read = load(folder).slowdowns
     for device, job, partners in list(known.met)[:100]:
-        asked = Solo(key=job), [Solo(key=name) for name in partners], device
+        asked = SoloProfile(key=job), [SoloProfile(key=name) for name in partners], device
         if abs(known.speed(*asked).low - read.speed(*asked).low) > SAME:
             raise ModelError(f"read back, the model answers otherwise for {job} on {device}")

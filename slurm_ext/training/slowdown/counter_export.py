@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from slurm_ext.core.errors import ModelError
-from slurm_ext.core.gpu_sharing import Solo
+from slurm_ext.core.gpu_sharing import SoloProfile
 from slurm_ext.model.slowdown.counter_artifact import packed, unpacked
 from slurm_ext.model.slowdown.counter_model import CountersModel
 
@@ -30,10 +30,10 @@ def difference(one: CountersModel, other: CountersModel) -> float:
     """Largest difference of speeds and interval ends, for known jobs, unknown ones and gaps."""
     columns = one.scale.columns
     jobs = [
-        Solo(key=key, features=_features(model=one, row=row))
+        SoloProfile(key=key, features=_features(model=one, row=row))
         for row, key in list(enumerate(one.jobs.keys))[:MOST_ASKED]
     ]
-    jobs += [Solo(key="", features={columns[0].name: 1.0}), Solo(key="")]
+    jobs += [SoloProfile(key="", features={columns[0].name: 1.0}), SoloProfile(key="")]
     pairs = [(a, b) for a in jobs for b in jobs]
     told = [model.speeds(pairs, device) for model in (one, other) for device in (None, "another")]
     return max(

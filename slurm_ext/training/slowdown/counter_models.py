@@ -6,7 +6,7 @@ from hashlib import blake2b
 from statistics import median
 
 from slurm_ext.core.errors import ModelError
-from slurm_ext.core.gpu_sharing import Solo, Together
+from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile
 from slurm_ext.model.slowdown.counter_model import CountersModel
 from slurm_ext.model.slowdown.model import CPU, ByCounters
 from slurm_ext.model.slowdown.pair_measurement import usable
@@ -20,7 +20,9 @@ MOST_PAIRS = 400  # the newest: choosing costs their cube, for every family left
 FAMILIES = 8  # jobs are dealt into so many; each is left out in turn
 
 
-def counted(pairs: Sequence[Together], solos: Mapping[str, Solo]) -> ByCounters | None:
+def counted(
+    pairs: Sequence[CorunMeasurement], solos: Mapping[str, SoloProfile]
+) -> ByCounters | None:
     """A model for CPUs and one for the GPU that most pairs met on; None where neither can be."""
     models = {
         on_cpu: model
@@ -30,7 +32,7 @@ def counted(pairs: Sequence[Together], solos: Mapping[str, Solo]) -> ByCounters 
     return ByCounters(models) if models else None
 
 
-def _of_kind(pairs: Sequence[Together], *, on_cpu: bool) -> list[Together]:
+def _of_kind(pairs: Sequence[CorunMeasurement], *, on_cpu: bool) -> list[CorunMeasurement]:
     kind = [
         one
         for one in pairs
@@ -40,7 +42,9 @@ def _of_kind(pairs: Sequence[Together], *, on_cpu: bool) -> list[Together]:
     return [one for one in kind if one.device == devices[0][0]]
 
 
-def _model(pairs: Sequence[Together], solos: Mapping[str, Solo]) -> CountersModel | None:
+def _model(
+    pairs: Sequence[CorunMeasurement], solos: Mapping[str, SoloProfile]
+) -> CountersModel | None:
     rows = _paired(pairs, solos)
     jobs = {solo.key: solo.features for row in rows for solo in (row.job, row.beside)}
     if len(rows) < FEWEST_PAIRS or len(jobs) < FEWEST_JOBS:
@@ -56,7 +60,7 @@ def _model(pairs: Sequence[Together], solos: Mapping[str, Solo]) -> CountersMode
     return model
 
 
-def _paired(pairs: Sequence[Together], solos: Mapping[str, Solo]) -> list[Paired]:
+def _paired(pairs: Sequence[CorunMeasurement], solos: Mapping[str, SoloProfile]) -> list[Paired]:
     """One row a pair of jobs whose counters are known, the newest pairs."""
     speeds: dict[tuple[str, str], list[float]] = {}
     for one in pairs:

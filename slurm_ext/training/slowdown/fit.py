@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slurm_ext.core.gpu_sharing import Evidence, Solo, Together
+from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile, SpeedBasis
 from slurm_ext.model.slowdown.completion import Seen
 from slurm_ext.model.slowdown.completion_kernel import Kernel
 from slurm_ext.model.slowdown.model import (
@@ -35,7 +35,7 @@ NARROWEST, WIDEST = 0.7, 4.0
 
 
 def fitted(
-    pairs: Sequence[Together], solos: Mapping[str, Solo]
+    pairs: Sequence[CorunMeasurement], solos: Mapping[str, SoloProfile]
 ) -> tuple[Slowdowns, dict[bool, Kernel]]:
     """What `pairs`, oldest first, teach, and the kernels of its tables."""
     alike = traits(solos)
@@ -47,9 +47,9 @@ def fitted(
             kernels[on_cpu] = likeliest(met, KERNELS[on_cpu], traits=alike)
             missed = np.concatenate([missed, misses(_some(met), KERNELS[on_cpu], traits=alike)])
     widths = {
-        Evidence.COMPLETED: _width(missed),
-        Evidence.PAIR: _width(_repeats(pairs)),
-        Evidence.PRIOR: _width(_in_general(pairs)),
+        SpeedBasis.COMPLETED: _width(missed),
+        SpeedBasis.PAIR: _width(_repeats(pairs)),
+        SpeedBasis.PRIOR: _width(_in_general(pairs)),
     }
     return tabled(replace(known, widths=widths), kernels), kernels
 
@@ -70,9 +70,9 @@ def _width(missed: "Array") -> float:
     return min(WIDEST, max(NARROWEST, found))
 
 
-def _repeats(pairs: Sequence[Together]) -> "Array":
+def _repeats(pairs: Sequence[CorunMeasurement]) -> "Array":
     """The last run of each pair that was met before, by its earlier ones."""
-    runs: dict[Key, list[Together]] = {}
+    runs: dict[Key, list[CorunMeasurement]] = {}
     for one in filter(usable, pairs):
         runs.setdefault(key(one.job, one.partners, one.device), []).append(one)
     found = []
@@ -86,12 +86,14 @@ def _repeats(pairs: Sequence[Together]) -> "Array":
     return np.array(found)
 
 
-def _in_general(pairs: Sequence[Together]) -> "Array":
+def _in_general(pairs: Sequence[CorunMeasurement]) -> "Array":
     nothing = Slowdowns()
     found = []
     for one in filter(usable, pairs):
         if len(one.partners) == 1:
-            told = nothing.speed(Solo(key=one.job), [Solo(key=one.partners[0])], one.device)
+            told = nothing.speed(
+                SoloProfile(key=one.job), [SoloProfile(key=one.partners[0])], one.device
+            )
             sd = log(told.mean / told.low) / LOW_SDS
             found.append((log(one.speed) - log(told.mean)) / sd)
     return np.array(found)

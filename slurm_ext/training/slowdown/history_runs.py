@@ -13,7 +13,7 @@ from math import isfinite
 from statistics import median
 from typing import Any
 
-from slurm_ext.core.gpu_sharing import Solo, Together
+from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile
 from slurm_ext.history.store.store import History
 from slurm_ext.history.views.shared_runs import (
     PARTNER_COLUMNS,
@@ -39,7 +39,7 @@ _NOT_OF_JOB = ("node_", "contention_cost")
 class Row:
     """One run together, with when it ended: a split is by time."""
 
-    together: Together
+    together: CorunMeasurement
     end_s: float
 
 
@@ -48,7 +48,7 @@ class Learnt:
     """What a history holds of sharing. `refused`: runs together that are no measurement."""
 
     rows: tuple[Row, ...]  # oldest first
-    solos: Mapping[str, Solo]
+    solos: Mapping[str, SoloProfile]
     refused: int
 
 
@@ -114,7 +114,7 @@ def _alone(
 
 def _row(one: Beside, solo_rate: float) -> Row | None:
     """A short overlap is measured worse: its seconds count by its share of the run."""
-    together = Together(
+    together = CorunMeasurement(
         job=one.run.key,
         partners=one.partners,
         speed=speed(one, solo_rate),
@@ -126,7 +126,7 @@ def _row(one: Beside, solo_rate: float) -> Row | None:
 
 def _solos(
     history: History, alone: Mapping[tuple[str, tuple[Any, ...]], Sequence[Run]]
-) -> dict[str, Solo]:
+) -> dict[str, SoloProfile]:
     by_job: dict[str, list[Run]] = defaultdict(list)
     for (key, _), each in alone.items():
         by_job[key] += each
@@ -145,14 +145,14 @@ def _solos(
     return {key: _solo(key, each) for key, each in values.items()}
 
 
-def _solo(key: str, values: Mapping[str, Sequence[float]]) -> Solo:
+def _solo(key: str, values: Mapping[str, Sequence[float]]) -> SoloProfile:
     """Medians over runs: levels as they are, sums a second of the run.
 
     Its memory is the most that it held, whatever it asked for; the file cache is nobody's need.
     """
     features = {name: median(each) for name, each in values.items() if each}
     most = {name: max(each) for name, each in values.items() if each}
-    return Solo(
+    return SoloProfile(
         key=key,
         features=features,
         mem_bytes=most.get("mem_held_peak"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slurm_ext.core.gpu_sharing import Solo
+from slurm_ext.core.gpu_sharing import SoloProfile
 from slurm_ext.model.slowdown.completion_kernel import Trait
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MEASURED = 0.8  # of the jobs must have a counter
 FLAT = 1e-6
 
 
-def traits(solos: Mapping[str, Solo]) -> dict[str, Trait]:
+def traits(solos: Mapping[str, SoloProfile]) -> dict[str, Trait]:
     """By key; empty where too few jobs have counters, and without those jobs that have none."""
     keys = [key for key, solo in solos.items() if solo.features]
     if len(keys) < FEWEST_JOBS:

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from slurm_ext.core.gpu_sharing import Solo
+from slurm_ext.core.gpu_sharing import SoloProfile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
     """`job` measured at `speed` of its own beside `beside`; a family is what is left out whole."""
 
-    job: Solo
-    beside: Solo
+    job: SoloProfile
+    beside: SoloProfile
     speed: float
     family: str
     beside_family: str

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from slurm_ext.core.job_keys import solo_key, user_name_key
+from slurm_ext.core.job_keys import job_signature, user_name_key
 from slurm_ext.core.records import Level
 
 SHORTEST_S = 10.0  # a run below it is all start-up
@@ -91,13 +91,13 @@ def speed(one: Beside, solo_rate: float) -> float:
 
 
 def key_of(row: Mapping[str, Any], side: str = "") -> str | None:
-    """core/job_keys.py's solo_key of a run; by user and job name where no submission told more."""
+    """job_signature of a run; by user and job name where no submission is known."""
     keys = {Level.SCRIPT: row[f"{side}key_script"], Level.USER_NAME: row[f"{side}key_user_name"]}
     known = {level: key for level, key in keys.items() if key is not None}
     user, name = row[f"{side}user"], row[f"{side}job_name"]
     if not known and user and name and name not in _NO_NAMES:
         known = {Level.USER_NAME: user_name_key(user, name)}
-    return solo_key(known)
+    return job_signature(known)
 
 
 def _measure(row: Mapping[str, Any], elapsed: float) -> tuple[tuple[Any, ...], float] | None:

@@ -9,7 +9,7 @@ import pytest
 
 from slurm_ext.advisor.history_writer.writer import Keeper
 from slurm_ext.control.loops.action_log import Ledger
-from slurm_ext.core.actions import Move
+from slurm_ext.core.actions import Action
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.history.ingest.actions import moves_of, take_moves
 from slurm_ext.history.ingest.journal import JournalReport
@@ -17,10 +17,10 @@ from slurm_ext.history.store.store import History, open_history
 from tests.advisor.a_service import Service, until
 
 
-def a_move() -> Move:
+def a_move() -> Action:
     """Something that was done to job 7 just now, so that retention keeps it."""
     now_s = time.time()
-    return Move(
+    return Action(
         at_s=now_s, kind="queue", mode="act", subject="7", job_id=7, done="nice=9", why="long"
     )
 

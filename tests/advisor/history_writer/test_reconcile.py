@@ -11,7 +11,7 @@ from slurm_ext.advisor.history_writer.receive import put
 from slurm_ext.advisor.history_writer.reconcile import Reconciler, record_of
 from slurm_ext.advisor.sharing.gpu_sharers import read
 from slurm_ext.core import elastic_requests
-from slurm_ext.core.job_keys import solo_key
+from slurm_ext.core.job_keys import job_signature
 from slurm_ext.core.records import Decision, Level, Mode, Shape
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.history.ingest.decisions import decision, propose
@@ -302,7 +302,7 @@ def test_who_shares_is_told_with_the_name_of_its_script(tmp_path: Path) -> None:
     ]
     world.look(*jobs, later_s=5)
     queue = read(tmp_path)
-    name = solo_key({Level.SCRIPT: 1})
+    name = job_signature({Level.SCRIPT: 1})
     assert queue.at_s == NOW_S + 5
     assert {one.job: one.key for one in queue.jobs} == {
         "1": name, "2": name, "3": None, "4": None, "6": None,

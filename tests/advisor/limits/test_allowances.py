@@ -9,8 +9,8 @@ from slurm_ext.advisor.pipeline.edits import edits_for
 from slurm_ext.core.records import Decision, Shape, Submission
 from slurm_ext.slurm import (
     Accounting,
-    Allowance,
     Association,
+    JobAllowance,
     MemoryClient,
     NodeInfo,
     PartitionInfo,
@@ -18,19 +18,19 @@ from slurm_ext.slurm import (
 
 ACCOUNTING = Accounting(
     associations=(
-        Association(account="root", allowance=Allowance(max_cpus=64)),
-        Association(account="lab", parent="root", allowance=Allowance(max_cpus=12)),
+        Association(account="root", allowance=JobAllowance(max_cpus=64)),
+        Association(account="lab", parent="root", allowance=JobAllowance(max_cpus=12)),
         Association(account="lab", user="ada", default_qos="normal", qos=("normal", "small")),
         Association(account="lab", user="bob", qos=("normal", "small")),
         Association(
-            account="vip", user="ada", qos=("normal",), allowance=Allowance(max_mem_mib=4000)
+            account="vip", user="ada", qos=("normal",), allowance=JobAllowance(max_mem_mib=4000)
         ),
     ),
     qos={
-        "normal": Allowance(),
-        "small": Allowance(max_cpus=2, min_cpus=2),
-        "short": Allowance(max_cpu_minutes=120),
-        "billed": Allowance(by_other_means=True),
+        "normal": JobAllowance(),
+        "small": JobAllowance(max_cpus=2, min_cpus=2),
+        "short": JobAllowance(max_cpu_minutes=120),
+        "billed": JobAllowance(by_other_means=True),
     },
 )
 CLUSTER = MemoryClient(
@@ -89,11 +89,11 @@ def test_a_loop_among_accounts_ends() -> None:
     """What slurmdbd never allows must not hang the advisor either."""
     loop = (
         Association(account="a", parent="b"),
-        Association(account="b", parent="a", allowance=Allowance(max_cpus=3)),
+        Association(account="b", parent="a", allowance=JobAllowance(max_cpus=3)),
         Association(account="a", user="ada"),
     )
     found = Allowances(Accounting(associations=loop)).of(a_job(account="a"))
-    assert found == Allowance(max_cpus=3)
+    assert found == JobAllowance(max_cpus=3)
 
 
 def test_a_job_keeps_the_cpus_that_its_qos_wants_at_least() -> None:
@@ -106,7 +106,7 @@ def test_a_job_keeps_the_cpus_that_its_qos_wants_at_least() -> None:
     "rules",
     [
         Rules(cpus_per_node=4, mem_per_node_mib=400),
-        Rules(cpus_per_node=4, allowance=Allowance(max_mem_mib=400)),
+        Rules(cpus_per_node=4, allowance=JobAllowance(max_mem_mib=400)),
     ],
 )
 def test_memory_that_does_not_divide_stays_within_the_limit(rules: Rules) -> None:

@@ -10,7 +10,7 @@ import pytest
 from slurm_ext.advisor.pipeline.decide import Known, think
 from slurm_ext.core.records import Level, LoaderRun, Shape, Submission
 from slurm_ext.core.settings.document import parse
-from slurm_ext.core.unsupported_loader import CLAUSES, Doubt
+from slurm_ext.core.unsupported_loader import CLAUSES, UnsupportedLoader
 from slurm_ext.model.throughput.estimate import estimate, predict
 from slurm_ext.model.throughput.evidence_checks import fault, unknown
 
@@ -83,15 +83,18 @@ def test_contradictory_runs_are_named_and_nothing_follows() -> None:
     assert reason(wild) == "I do not know: 4 runs like this one contradict each other"
 
 
-@pytest.mark.parametrize("doubt", Doubt)
-def test_a_loader_without_a_curve_is_named_and_nothing_follows(doubt: Doubt) -> None:
+@pytest.mark.parametrize("doubt", UnsupportedLoader)
+def test_a_loader_without_a_curve_is_named_and_nothing_follows(doubt: UnsupportedLoader) -> None:
     """Iterable, two at once, another batch size half-way: whatever older runs say."""
     assert reason([replace(RUN, doubt=doubt), RUN, RUN]) == CLAUSES[doubt]
 
 
 def test_a_loader_that_is_usual_again_is_believed_again() -> None:
     """The newest run counts: the script was changed back."""
-    assert estimate({Level.SCRIPT_ARGS: [RUN, replace(RUN, doubt=Doubt.ITERABLE)]}) is not None
+    assert (
+        estimate({Level.SCRIPT_ARGS: [RUN, replace(RUN, doubt=UnsupportedLoader.ITERABLE)]})
+        is not None
+    )
 
 
 def test_a_doubt_of_a_newer_dlqueue_is_a_doubt() -> None:

@@ -17,29 +17,33 @@ from slurm_ext.advisor.sharing.gpu_sharers import Queue, Sharer
 from slurm_ext.advisor.sharing.memory import SharingMemory
 from slurm_ext.advisor.sharing.serving_slowdown import Taught
 from slurm_ext.advisor.sharing.terms import Shared, slower
-from slurm_ext.core.gpu_sharing import Evidence, Solo, Speed
+from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.core.records import Mode, Submission
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.slurm import Accounting, Allowance, Association
+from slurm_ext.slurm import Accounting, Association, JobAllowance
 
 NOW = 1_795_262_400.0
 GIB = 1024.0**3
 TOKEN = "d1-0123456789abcdef"
 POOL = Pool(nodes=frozenset({"n1"}), gpu_types=frozenset({""}), shares={"mps": 100})
 RULES = RuleBook(partitions={"gpu": Rules(cpus_per_node=16)}, default="gpu", pools={"gpu": POOL})
-SOLOS = {name: Solo(key=name, gpu_mem_bytes=4 * GIB) for name in ("mine", "kind", "cruel", "huge")}
+SOLOS = {
+    name: SoloProfile(key=name, gpu_mem_bytes=4 * GIB) for name in ("mine", "kind", "cruel", "huge")
+}
 SOLOS["huge"] = replace(SOLOS["huge"], gpu_mem_bytes=14 * GIB)
-SOLOS["untold"] = Solo(key="untold")
+SOLOS["untold"] = SoloProfile(key="untold")
 
 
 class Table:
     """Everybody leaves 96 % to others (88 % at least), but for the cruel, and three at once."""
 
-    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:
+    def speed(
+        self, job: SoloProfile, beside: Sequence[SoloProfile], device: str = "cpu"
+    ) -> RelativeSpeed:
         """As the class says."""
         assert device == "gpu"
         low = 0.5 if "cruel" in {one.key for one in beside} or len(beside) > 1 else 0.88
-        return Speed(mean=low + 0.08, low=low, high=1.0, evidence=Evidence.PAIR, runs=3)
+        return RelativeSpeed(mean=low + 0.08, low=low, high=1.0, evidence=SpeedBasis.PAIR, runs=3)
 
 
 TAUGHT = Taught(slowdowns=Table(), solos=SOLOS)
@@ -104,7 +108,7 @@ def test_a_job_beside_its_own_kind_shares() -> None:
     assert found is not None
     assert (found.share, found.gres, found.worst) == (True, "mps:50", 0.88)
     assert found.usual == pytest.approx(0.96)
-    assert found.evidence == Evidence.PAIR.value
+    assert found.evidence == SpeedBasis.PAIR.value
     assert found.edits.gres == "mps:50"
     assert found.edits.env == {"DLQUEUE_SHARED": "mps:50"}
 
@@ -192,14 +196,14 @@ def test_without_shares_everywhere_the_gpu_stays_whole(pool: Pool | None, reason
 @pytest.mark.parametrize(
     ("allowance", "shares"),
     [
-        (Allowance(), True),
-        (Allowance(max_mps=0), False),
-        (Allowance(max_mps=49), False),
-        (Allowance(max_mps=50), True),
-        (Allowance(max_cpus=1), True),
+        (JobAllowance(), True),
+        (JobAllowance(max_mps=0), False),
+        (JobAllowance(max_mps=49), False),
+        (JobAllowance(max_mps=50), True),
+        (JobAllowance(max_cpus=1), True),
     ],
 )
-def test_limits_on_gpus_hold(allowance: Allowance, shares: bool) -> None:
+def test_limits_on_gpus_hold(allowance: JobAllowance, shares: bool) -> None:
     """Where a QOS limits GPUs, a part of one counts too, or nobody gets one."""
     own = Association(account="a", user="ada", default_qos="q", qos=("q",))
     accounting = Accounting(associations=(own,), qos={"q": allowance})

@@ -7,7 +7,7 @@ import pytest
 
 from slurm_ext.advisor.sharing.memory import THINKS, SharingMemory
 from slurm_ext.advisor.sharing.serving_slowdown import Taught
-from slurm_ext.core.gpu_sharing import Solo, Speed
+from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile
 from slurm_ext.core.settings.document import Settings
 from tests.advisor.sharing.test_sharing import ADAS, SOLOS, TAUGHT, Table, memory, thought, why
 
@@ -22,7 +22,9 @@ class Slow(Table):
     def __init__(self, cost_s: float) -> None:
         self.now_s, self.cost_s, self.asked = 0.0, cost_s, set[tuple[str, str]]()
 
-    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:
+    def speed(
+        self, job: SoloProfile, beside: Sequence[SoloProfile], device: str = "cpu"
+    ) -> RelativeSpeed:
         """As Table's."""
         pair = (job.key, beside[0].key)
         self.now_s += 0.0 if pair in self.asked else self.cost_s

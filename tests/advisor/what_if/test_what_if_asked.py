@@ -33,7 +33,7 @@ from slurm_ext.core.wire import encode_request
 from slurm_ext.model.throughput.estimate import Prior
 from slurm_ext.model.throughput.evidence_checks import fault
 from slurm_ext.model.throughput.inversion import Belief
-from slurm_ext.slurm import Allowance, MemoryClient, NodeInfo, Start
+from slurm_ext.slurm import JobAllowance, MemoryClient, NodeInfo, StartEstimate
 
 RULES = Rules(cpus_per_node=16, mem_per_node_mib=64 * 1024, def_mem_per_cpu_mib=1024)
 RUN = LoaderRun(
@@ -159,12 +159,12 @@ def test_how_scripts_ask_for_gpus(head: str, request_: Request | None) -> None:
 
 
 def asked_by(
-    says: Callable[[tuple[str, ...]], Start], *cpus: int, deadline_s: float = 5.0
-) -> tuple[list[Start], list[tuple[str, ...]]]:
+    says: Callable[[tuple[str, ...]], StartEstimate], *cpus: int, deadline_s: float = 5.0
+) -> tuple[list[StartEstimate], list[tuple[str, ...]]]:
     """The starts of rows with these CPUs, and the submissions that were asked about."""
     heard: list[tuple[str, ...]] = []
 
-    def known(words: tuple[str, ...]) -> Start:
+    def known(words: tuple[str, ...]) -> StartEstimate:
         heard.append(words)
         return says(words)
 
@@ -176,7 +176,7 @@ def asked_by(
 
 def test_each_submission_is_asked_once_with_its_arguments() -> None:
     """Rows that differ in workers only are the same to Slurm."""
-    said, heard = asked_by(lambda words: Start(start_s=len(words)), 2, 4)
+    said, heard = asked_by(lambda words: StartEstimate(start_s=len(words)), 2, 4)
     assert sorted(heard) == [
         ("--cpus-per-task=4", "job.sh", "--lr", "1"),
         ("job.sh", "--lr", "1"),
@@ -189,14 +189,14 @@ def test_few_are_asked_at_once() -> None:
     lock = threading.Lock()
     now, most = 0, 0
 
-    def says(_: tuple[str, ...]) -> Start:
+    def says(_: tuple[str, ...]) -> StartEstimate:
         nonlocal now, most
         with lock:
             now, most = now + 1, max(most, now + 1)
         time.sleep(0.01)
         with lock:
             now -= 1
-        return Start(start_s=0)
+        return StartEstimate(start_s=0)
 
     asked_by(says, *range(1, 20))
     assert 1 <= most <= AT_ONCE
@@ -205,7 +205,7 @@ def test_few_are_asked_at_once() -> None:
 def test_a_controller_that_does_not_answer_costs_one_deadline() -> None:
     """What is left over is not asked any more, and says why."""
 
-    def away(_: tuple[str, ...]) -> Start:
+    def away(_: tuple[str, ...]) -> StartEstimate:
         time.sleep(0.1)
         raise SlurmError("sbatch --test-only", None, "no answer within 0.1 s")
 
@@ -219,7 +219,7 @@ def test_a_controller_that_does_not_answer_costs_one_deadline() -> None:
 
 def test_a_refusal_names_what_is_too_much() -> None:
     """Where the nodes make it plain; else Slurm's own word stays."""
-    no = Start(refused="no node has that many CPUs or GPUs, or that much memory")
+    no = StartEstimate(refused="no node has that many CPUs or GPUs, or that much memory")
     said, _ = asked_by(lambda _: no, 2, 17)
     assert said[0] == no
     assert said[2].refused == "more CPUs than any node has (16)"
@@ -282,7 +282,7 @@ def test_what_the_advisor_knows_survives_the_wire() -> None:
         settings=Settings(),
         evidence={Level.SCRIPT: [RUN, replace(RUN, gpu_model="NVIDIA A30", ranks=2)]},
         prior=Prior(accel=Belief(1.0, 0.5), wall=Belief(-2.0, 0.5), cpu=Belief(-3.0, 0.5)),
-        rules=replace(RULES, allowance=Allowance(max_cpus=7)),
+        rules=replace(RULES, allowance=JobAllowance(max_cpus=7)),
         factor=1.5,
     )
     assert known_from(known.settings, known_as_json(known)) == known

@@ -18,7 +18,7 @@ from slurm_ext.advisor.what_if.table import MOST_ROWS, Row, Table, draft, judged
 from slurm_ext.core.errors import UsageError
 from slurm_ext.core.records import Level, LoaderRun, Submission
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.slurm import Start
+from slurm_ext.slurm import StartEstimate
 
 GIB = 1 << 30
 NOW_S = 1_795_260_000.0
@@ -67,7 +67,9 @@ def drafted(
 
 
 def table(
-    *runs: LoaderRun, says: Callable[[Layout], Start] = lambda _: Start(start_s=0), **more: Any
+    *runs: LoaderRun,
+    says: Callable[[Layout], StartEstimate] = lambda _: StartEstimate(start_s=0),
+    **more: Any,
 ) -> Table:
     """The table after `says` answered for each row."""
     made = drafted(*runs, **more)
@@ -142,7 +144,7 @@ def test_other_jobs_of_the_kind_say_how_fast_but_not_how_long() -> None:
 
 def test_without_history_the_row_as_written_is_there_and_says_that_nothing_is_known() -> None:
     """No rate is invented; what Slurm says of the wait is told all the same."""
-    made = table(says=lambda _: Start(start_s=int(NOW_S) + 60))
+    made = table(says=lambda _: StartEstimate(start_s=int(NOW_S) + 60))
     (row,) = made.rows
     assert row.marks == ("written",)
     assert (row.rate, row.rate_why, row.wait_s) == (
@@ -175,12 +177,12 @@ def test_runs_that_contradict_each_other_widen_the_interval_or_say_nothing() -> 
 
 def test_time_to_result_is_waiting_and_running() -> None:
     """From now on; a start that has passed is no wait."""
-    row = marked(table(RUN, says=lambda _: Start(start_s=int(NOW_S) + 600)), "written")
+    row = marked(table(RUN, says=lambda _: StartEstimate(start_s=int(NOW_S) + 600)), "written")
     assert row.run_s is not None
     assert (row.wait_s, row.result_s) == (600.0, 600.0 + row.run_s)
-    late = marked(table(RUN, says=lambda _: Start(start_s=1)), "written")
+    late = marked(table(RUN, says=lambda _: StartEstimate(start_s=1)), "written")
     assert late.wait_s == 0.0
-    unknown = marked(table(RUN, says=lambda _: Start(why="away")), "written")
+    unknown = marked(table(RUN, says=lambda _: StartEstimate(why="away")), "written")
     assert (unknown.wait_s, unknown.result_s) == (None, None)
 
 
@@ -189,12 +191,14 @@ def test_what_slurm_refuses_is_shown_and_never_recommended() -> None:
     free = marked(table(RUN), "recommended").layout.cpus_per_task
     made = table(
         RUN,
-        says=lambda one: Start(refused="no") if one.cpus_per_task >= free else Start(start_s=0),
+        says=lambda one: (
+            StartEstimate(refused="no") if one.cpus_per_task >= free else StartEstimate(start_s=0)
+        ),
     )
     chosen = marked(made, "recommended")
     assert chosen.layout.cpus_per_task < free
     assert [row for row in made.rows if row.start.refused]
-    none = table(RUN, says=lambda _: Start(refused="no"))
+    none = table(RUN, says=lambda _: StartEstimate(refused="no"))
     assert not any("recommended" in row.marks for row in none.rows)
 
 
@@ -362,7 +366,9 @@ def test_no_row_but_the_written_one_breaks_a_guard_and_no_recommendation_does(
             run,
             head=head,
             rules=rules,
-            says=lambda one: Start(refused="no") if one.cpus >= refusing else Start(start_s=0),
+            says=lambda one: (
+                StartEstimate(refused="no") if one.cpus >= refusing else StartEstimate(start_s=0)
+            ),
             **axes,
         )
     except UsageError as error:

@@ -13,7 +13,7 @@ from slurm_ext.control.coscheduling import daemon as coscheduling_daemon
 from slurm_ext.control.coscheduling.jobs import Lease
 from slurm_ext.control.coscheduling.pair_memory import Memory, PairingFolder
 from slurm_ext.core.errors import SlurmError
-from slurm_ext.core.gpu_sharing import Evidence, Solo, Speed
+from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm import JobInfo, MemoryClient, NodeInfo
 from tests.whole import until
@@ -37,9 +37,11 @@ class Bad:
         """The newest of it."""
         return self
 
-    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:
+    def speed(
+        self, job: SoloProfile, beside: Sequence[SoloProfile], device: str = "cpu"
+    ) -> RelativeSpeed:
         """Less than half of what it has alone."""
-        return Speed(mean=0.4, low=0.4, high=0.5, evidence=Evidence.PAIR)
+        return RelativeSpeed(mean=0.4, low=0.4, high=0.5, evidence=SpeedBasis.PAIR)
 
     def held(self, key: str) -> float:
         """Of no job."""

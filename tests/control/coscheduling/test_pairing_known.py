@@ -5,16 +5,18 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.control.coscheduling.known_slowdowns import Known
-from slurm_ext.core.gpu_sharing import Evidence, Solo, Together
+from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile, SpeedBasis
 from slurm_ext.model.slowdown.artifact import pack
 from slurm_ext.model.slowdown.model import slowdowns
 
-A, B = Solo(key="a"), Solo(key="b")
+A, B = SoloProfile(key="a"), SoloProfile(key="b")
 
 
 def promote(state_dir: Path, name: str, speed: float) -> Path:
     """A model that knows one pair, serving."""
-    rows = [Together(job="a", partners=("b",), speed=speed, seconds=3600.0) for _ in range(5)]
+    rows = [
+        CorunMeasurement(job="a", partners=("b",), speed=speed, seconds=3600.0) for _ in range(5)
+    ]
     folder = state_dir / "models" / "slowdown" / name
     folder.mkdir(parents=True)
     for file, content in pack(slowdowns(rows), {}, {"window_s": [0.0, 1.0]}).items():
@@ -27,7 +29,7 @@ def promote(state_dir: Path, name: str, speed: float) -> Path:
 
 def test_without_a_model_jobs_are_known_in_general_only(tmp_path: Path) -> None:
     """A new site parts nobody on a guess."""
-    assert Known(tmp_path)().speed(A, [B]).evidence is Evidence.PRIOR
+    assert Known(tmp_path)().speed(A, [B]).evidence is SpeedBasis.PRIOR
 
 
 def test_a_promoted_model_serves_from_the_next_round_on(tmp_path: Path) -> None:
@@ -35,7 +37,7 @@ def test_a_promoted_model_serves_from_the_next_round_on(tmp_path: Path) -> None:
     known = Known(tmp_path)
     promote(tmp_path, "m1", 0.5)
     first = known().speed(A, [B])
-    assert first.evidence is Evidence.PAIR
+    assert first.evidence is SpeedBasis.PAIR
     promote(tmp_path, "m2", 0.95)
     assert known().speed(A, [B]).mean > first.mean
 

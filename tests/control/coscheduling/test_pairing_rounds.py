@@ -11,9 +11,9 @@ from slurm_ext.control.coscheduling.co_scheduling_loop import START_S, Pairing
 from slurm_ext.control.coscheduling.jobs import Lease, key_of
 from slurm_ext.control.coscheduling.pair_memory import Memory, PairingFolder
 from slurm_ext.control.coscheduling.speed_monitor import Watch
-from slurm_ext.core.actions import Move, move_of
+from slurm_ext.core.actions import Action, parse_action
 from slurm_ext.core.errors import InputError, SlurmError
-from slurm_ext.core.gpu_sharing import Evidence, Solo, Speed
+from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm import JobInfo, MemoryClient, NodeInfo
 
@@ -29,16 +29,20 @@ UNTIL: dict[int, dict[str, Any]] = {
 class Disk:
     """Readers of one disk hurt each other; all else goes well."""
 
-    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:
+    def speed(
+        self, job: SoloProfile, beside: Sequence[SoloProfile], device: str = "cpu"
+    ) -> RelativeSpeed:
         """The lower bound."""
         low = 0.4 if job.key in DISK and any(one.key in DISK for one in beside) else 0.95
-        return Speed(mean=low, low=low, high=1.0, evidence=Evidence.PAIR)
+        return RelativeSpeed(mean=low, low=low, high=1.0, evidence=SpeedBasis.PAIR)
 
 
-def moves_in(state_dir: Path) -> list[Move]:
+def moves_in(state_dir: Path) -> list[Action]:
     """What the ledger has, in order."""
     files = sorted((state_dir / "moves").iterdir())
-    return [move_of(line) for file in files for line in file.read_bytes().splitlines(keepends=True)]
+    return [
+        parse_action(line) for file in files for line in file.read_bytes().splitlines(keepends=True)
+    ]
 
 
 class Here:

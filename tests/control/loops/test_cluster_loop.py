@@ -14,7 +14,7 @@ from slurm_ext.control.loops import runner
 from slurm_ext.control.loops.cluster_loop import DONE, Planned
 from slurm_ext.control.loops.loop_memory import LoopFolder
 from slurm_ext.control.loops.reload import read_again
-from slurm_ext.core.actions import Move, move_of
+from slurm_ext.core.actions import Action, parse_action
 from slurm_ext.core.errors import InputError, SettingsError, SlurmError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm import MemoryClient, SlurmClient
@@ -75,10 +75,10 @@ def settings_of(tmp_path: Path, mode: str = "act") -> Settings:
     return Settings(values={**values, **paths})
 
 
-def moves(tmp_path: Path) -> list[Move]:
+def moves(tmp_path: Path) -> list[Action]:
     """All that was written, in order."""
     files = sorted((tmp_path / "moves").glob("queue-*.jsonl"))
-    return [move_of(line) for file in files for line in file.read_bytes().splitlines()]
+    return [parse_action(line) for file in files for line in file.read_bytes().splitlines()]
 
 
 def lit(tmp_path: Path) -> list[int]:

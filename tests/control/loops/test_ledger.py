@@ -10,7 +10,7 @@ import pytest
 
 from slurm_ext.control.loops import action_log as ledger_file
 from slurm_ext.control.loops.action_log import Ledger
-from slurm_ext.core.actions import Move, line_of
+from slurm_ext.core.actions import Action, encode_action
 
 DAY_S = 86400.0
 WRITE = """
@@ -25,9 +25,9 @@ for number in range(50):
 """
 
 
-def a_move(name: str = "m1") -> Move:
+def a_move(name: str = "m1") -> Action:
     """Something that was done to a job."""
-    return Move(
+    return Action(
         move_id=name, at_s=1.0, kind="queue", mode="act", subject="7", done="nice=1", why="because"
     )
 
@@ -71,7 +71,11 @@ def test_a_torn_line_does_not_join_the_next(tmp_path: Path) -> None:
     file.write_bytes(whole + whole[:30])
     ledger.write([a_move("b")])
     lines = file.read_text().splitlines(keepends=True)
-    assert lines == [line_of(a_move("a")), whole[:30].decode() + "\n", line_of(a_move("b"))]
+    assert lines == [
+        encode_action(a_move("a")),
+        whole[:30].decode() + "\n",
+        encode_action(a_move("b")),
+    ]
 
 
 @pytest.mark.root
@@ -113,7 +117,7 @@ def test_a_move_that_cannot_be_told_stops_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A mistake of a loop is said in the log; its other moves are written."""
-    bad = Move(at_s=1.0, kind="war", mode="act", subject="7", done="x", why="y")
+    bad = Action(at_s=1.0, kind="war", mode="act", subject="7", done="x", why="y")
     Ledger(tmp_path, "queue").write([bad, a_move("a")])
     assert "kind is one of" in caplog.text
     assert names(tmp_path / "moves") == ["a"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.control.loops.action_log import Ledger
-from slurm_ext.core.actions import Move, line_of
+from slurm_ext.core.actions import Action, encode_action
 from slurm_ext.core.errors import HistoryError
 from slurm_ext.history.ingest import actions as moves_file
 from slurm_ext.history.ingest.actions import move_files, moves_of, take_moves
@@ -35,7 +35,7 @@ with open_history(Path(sys.argv[1])) as history:
 """
 
 
-def a_move(name: str, **changes: Any) -> Move:
+def a_move(name: str, **changes: Any) -> Action:
     """Something that was done to job 1042."""
     values: dict[str, Any] = {
         "at_s": 10.0,
@@ -47,7 +47,7 @@ def a_move(name: str, **changes: Any) -> Move:
         "why": "they go well together",
         "after": {"node": "n1"},
     }
-    return Move(move_id=name, **{**values, **changes})
+    return Action(move_id=name, **{**values, **changes})
 
 
 def take(history: History, now_s: float = 0.0) -> tuple[int, int]:
@@ -77,7 +77,7 @@ def test_a_jobs_moves_are_told_in_order(database: Path, ledger: Ledger) -> None:
         assert take(history) == (4, 0)
         first, second = moves_of(history, 1042)
         assert (first["move_id"], second["move_id"]) == ("a", "b")
-        assert first == {name: getattr(a_move("a"), name) for name in Move.__slots__}
+        assert first == {name: getattr(a_move("a"), name) for name in Action.__slots__}
 
 
 def test_an_arrays_task_has_its_arrays_moves(database: Path, ledger: Ledger, spool: Spool) -> None:
@@ -94,7 +94,7 @@ def test_a_line_is_entered_once_and_half_a_line_waits(database: Path, ledger: Le
     """As the file grows; looking again adds nothing."""
     ledger.write([a_move("a")])
     (file,) = move_files(database.parent / "moves")
-    second = line_of(a_move("b"))
+    second = encode_action(a_move("b"))
     with open_history(database) as history:
         with file.open("a") as stream:
             stream.write(second[:30])
@@ -122,7 +122,7 @@ def test_junk_is_noted_and_passed(database: Path, ledger: Ledger) -> None:
     ledger.write([a_move("a")])
     (file,) = move_files(database.parent / "moves")
     with file.open("ab") as stream:
-        stream.write(b"hello\n\xff\xfe\n" + line_of(a_move("x")).encode()[:40])
+        stream.write(b"hello\n\xff\xfe\n" + encode_action(a_move("x")).encode()[:40])
     ledger.write([a_move("b")])  # which ends the torn line first
     (file.parent / "README").write_text("nobody's")
     (file.parent / "pair-19700102.jsonl").symlink_to("/etc/passwd")
@@ -186,7 +186,7 @@ def test_another_file_of_the_same_name_is_read_from_its_start(
     (file,) = move_files(database.parent / "moves")
     with open_history(database) as history:
         take(history)
-        file.write_text(line_of(a_move("c")))
+        file.write_text(encode_action(a_move("c")))
         assert take(history) == (1, 0)
         assert ids(history) == ["a", "b", "c"]
 

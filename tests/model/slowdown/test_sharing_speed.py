@@ -4,16 +4,16 @@ from math import nan
 
 import pytest
 
-from slurm_ext.core.gpu_sharing import Evidence, Solo, Speed, Together
+from slurm_ext.core.gpu_sharing import CorunMeasurement, RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.model.slowdown.composition import compose
 from slurm_ext.model.slowdown.model import Slowdowns, slowdowns
 
-A, B, C, D = (Solo(key=name) for name in "abcd")
+A, B, C, D = (SoloProfile(key=name) for name in "abcd")
 
 
-def met(job: str, partner: str, speed: float, *, seconds: float = 600.0) -> Together:
+def met(job: str, partner: str, speed: float, *, seconds: float = 600.0) -> CorunMeasurement:
     """A run of one beside another on the CPUs."""
-    return Together(job=job, partners=(partner,), speed=speed, seconds=seconds)
+    return CorunMeasurement(job=job, partners=(partner,), speed=speed, seconds=seconds)
 
 
 SOME = [met("a", "b", 0.9), met("b", "a", 0.8), met("a", "c", 0.5), met("c", "a", 0.95)]
@@ -28,28 +28,28 @@ def test_without_evidence_the_bound_is_low() -> None:
     """Jobs in general: no floor that a site would set is promised."""
     for device in ("cpu", "NVIDIA A100"):
         told = Slowdowns().speed(A, [B], device)
-        assert told.evidence is Evidence.PRIOR
+        assert told.evidence is SpeedBasis.PRIOR
         assert told.low < 0.5 < told.mean < told.high
 
 
 def test_the_strongest_evidence_answers() -> None:
     """The pair, then the table that both are in, then jobs in general."""
     known = slowdowns(SOME)
-    assert known.speed(A, [B]).evidence is Evidence.PAIR
-    assert known.speed(B, [C]).evidence is Evidence.COMPLETED
-    assert known.speed(A, [D]).evidence is Evidence.PRIOR
-    assert known.speed(A, [B], "NVIDIA A100").evidence is Evidence.PRIOR
+    assert known.speed(A, [B]).evidence is SpeedBasis.PAIR
+    assert known.speed(B, [C]).evidence is SpeedBasis.COMPLETED
+    assert known.speed(A, [D]).evidence is SpeedBasis.PRIOR
+    assert known.speed(A, [B], "NVIDIA A100").evidence is SpeedBasis.PRIOR
     assert known.speed(A, [B]).runs == 1
 
 
 def test_counters_answer_for_jobs_never_met() -> None:
     """And where they are lacking, jobs in general; what was met counts more than either."""
-    counted = Speed(mean=0.7, low=0.6, high=0.8, evidence=Evidence.COUNTERS)
+    counted = RelativeSpeed(mean=0.7, low=0.6, high=0.8, evidence=SpeedBasis.COUNTERS)
     known = slowdowns(SOME, foretell=lambda job, *_: counted if job.key == "a" else None)
     assert known.speed(A, [D]) == counted
-    assert known.speed(D, [A]).evidence is Evidence.PRIOR
-    assert known.speed(B, [C]).evidence is Evidence.COMPLETED
-    assert known.speed(A, [B]).evidence is Evidence.PAIR
+    assert known.speed(D, [A]).evidence is SpeedBasis.PRIOR
+    assert known.speed(B, [C]).evidence is SpeedBasis.COMPLETED
+    assert known.speed(A, [B]).evidence is SpeedBasis.PAIR
 
 
 def test_runs_make_surer() -> None:
@@ -89,15 +89,15 @@ def test_more_partners_are_never_safer() -> None:
     known = slowdowns(SOME)
     both = known.speed(A, [B, C])
     assert both.low < min(known.speed(A, [B]).low, known.speed(A, [C]).low)
-    three = Together(job="a", partners=("c", "b"), speed=0.3, seconds=3600.0)
+    three = CorunMeasurement(job="a", partners=("c", "b"), speed=0.3, seconds=3600.0)
     seen = slowdowns([*SOME, three]).speed(A, [B, C])
-    assert seen.evidence is Evidence.PAIR
+    assert seen.evidence is SpeedBasis.PAIR
     assert abs(seen.mean - 0.3) < abs(both.mean - 0.3)
 
 
 def test_slices_of_time_add_up() -> None:
     """Three equal jobs that take turns have a third each."""
-    half = Speed(mean=0.5, low=0.4, high=0.6, evidence=Evidence.PAIR, runs=2)
+    half = RelativeSpeed(mean=0.5, low=0.4, high=0.6, evidence=SpeedBasis.PAIR, runs=2)
     told = compose([half, half], on_cpu=False)
     assert told.mean == pytest.approx(1 / 3)
     assert told.low == pytest.approx(0.16)
@@ -106,7 +106,7 @@ def test_slices_of_time_add_up() -> None:
 
 def test_on_cpus_several_are_worse_than_their_product() -> None:
     """As was seen of neighbours of one kind: the bound is below the product of the bounds."""
-    pair = Speed(mean=0.9, low=0.8, high=1.0, evidence=Evidence.PAIR, runs=2)
+    pair = RelativeSpeed(mean=0.9, low=0.8, high=1.0, evidence=SpeedBasis.PAIR, runs=2)
     told = compose([pair, pair], on_cpu=True)
     assert told.mean == pytest.approx(0.81)
     assert told.low < 0.64
@@ -114,8 +114,8 @@ def test_on_cpus_several_are_worse_than_their_product() -> None:
 
 def test_nobody_gains_from_company() -> None:
     """A pair measured faster than alone does not make up for another."""
-    fast = Speed(mean=1.2, low=1.1, high=1.3, evidence=Evidence.PAIR)
-    slow = Speed(mean=0.5, low=0.4, high=0.6, evidence=Evidence.PAIR)
+    fast = RelativeSpeed(mean=1.2, low=1.1, high=1.3, evidence=SpeedBasis.PAIR)
+    slow = RelativeSpeed(mean=0.5, low=0.4, high=0.6, evidence=SpeedBasis.PAIR)
     for on_cpu in (True, False):
         assert compose([fast, slow], on_cpu=on_cpu).mean == pytest.approx(0.5)
 
@@ -123,4 +123,4 @@ def test_nobody_gains_from_company() -> None:
 def test_the_weakest_pair_is_the_evidence() -> None:
     """A chain holds what its weakest link holds."""
     known = slowdowns(SOME)
-    assert known.speed(A, [B, D]).evidence is Evidence.PRIOR
+    assert known.speed(A, [B, D]).evidence is SpeedBasis.PRIOR

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slurm_ext.core.errors import ModelError
-from slurm_ext.core.gpu_sharing import Evidence, Solo
+from slurm_ext.core.gpu_sharing import SoloProfile, SpeedBasis
 from slurm_ext.model.slowdown.counter_artifact import packed, unpacked
 from slurm_ext.model.slowdown.counter_model import (
     NOMINAL,
@@ -27,10 +27,10 @@ COLUMNS = (Column("util"), Column("kernel_us", 20.0), Column("misses", 1e-3, "in
 TOP = 1.05
 
 
-def solo(number: int, **more: float) -> Solo:
+def solo(number: int, **more: float) -> SoloProfile:
     """Jobs of growing load: the higher the number, the busier."""
     features = {"util": 10.0 * number, "kernel_us": 5.0 * 2**number, "misses": number * 1e3}
-    return Solo(key=f"job{number}", features={**features, "instructions": 1e6, **more})
+    return SoloProfile(key=f"job{number}", features={**features, "instructions": 1e6, **more})
 
 
 def speed(a: int, b: int) -> float:
@@ -53,19 +53,20 @@ def model() -> CountersModel:
 
 def test_a_busier_companion_slows_more_and_the_bounds_hold_the_mean(model: CountersModel) -> None:
     """A job never met is told between its likes; low < mean < high, all physical."""
-    asked = Solo(key="new", features=solo(3, util=35.0).features)
+    asked = SoloProfile(key="new", features=solo(3, util=35.0).features)
     told = [model.speed(asked, solo(n)) for n in (1, 3, 6)]
     assert [one.mean for one in told] == sorted((one.mean for one in told), reverse=True)
     for one in told:
         assert 0 < one.low < one.mean < one.high <= TOP
-        assert one.evidence is Evidence.COUNTERS
+        assert one.evidence is SpeedBasis.COUNTERS
     assert told[1].mean == pytest.approx(speed(3, 3), abs=0.05)
 
 
 def test_beyond_all_known_jobs_the_trend_goes_on_to_an_end(model: CountersModel) -> None:
     """A companion busier than any known slows more, less surely; an absurd one as the far end."""
     known, busier, far, absurd = (
-        model.speed(solo(3), Solo(key="new", features=solo(n).features)) for n in (6, 7, 20, 40)
+        model.speed(solo(3), SoloProfile(key="new", features=solo(n).features))
+        for n in (6, 7, 20, 40)
     )
     assert busier.mean < known.mean
     assert busier.high - busier.low > known.high - known.low
@@ -86,14 +87,11 @@ def test_a_lacking_counter_widens(model: CountersModel) -> None:
     """Not measured is not 0: the interval grows with each gap; without any the model is silent."""
     whole = solo(5).features
     gaps = [{}, {"misses"}, {"misses", "kernel_us"}, set(whole)]
-    told = [
-        model.speed(Solo(key="new", features={k: v for k, v in whole.items() if k not in gap}),
-                    solo(5))
-        for gap in gaps
-    ]  # fmt: skip
-    widths = [one.high - one.low for one in told]
+    profiles = [{k: v for k, v in whole.items() if k not in gap} for gap in gaps]
+    speeds = [model.speed(SoloProfile(key="new", features=kept), solo(5)) for kept in profiles]
+    widths = [speed.high - speed.low for speed in speeds]
     assert widths == sorted(widths)
-    nothing = Solo(key="new")
+    nothing = SoloProfile(key="new")
     assert model.foretell(nothing, solo(1), "v100") is None
     assert model.foretell(solo(1), solo(2), "cpu") is None
     assert model.foretell(solo(1), solo(2), "v100") == model.speed(solo(1), solo(2), "v100")
@@ -102,7 +100,7 @@ def test_a_lacking_counter_widens(model: CountersModel) -> None:
 def test_bounds_that_whole_profiles_earned_are_not_for_jobs_without(model: CountersModel) -> None:
     """Nothing known: the process's own 90 %; everything known: what was calibrated."""
     narrow, nominal = (replace(model, widths=(width, width)) for width in (0.4, NOMINAL))
-    unknown, known = Solo(key="new"), Solo(key="new", features=solo(3).features)
+    unknown, known = SoloProfile(key="new"), SoloProfile(key="new", features=solo(3).features)
     assert narrow.speed(unknown, solo(1)) == nominal.speed(unknown, solo(1))
     assert narrow.speed(known, solo(1)).low > nominal.speed(known, solo(1)).low
 
@@ -118,7 +116,7 @@ def test_another_gpu_is_told_less_surely(model: CountersModel) -> None:
 def test_an_absurd_counter_hurts_nobody(model: CountersModel, value: float) -> None:
     """Whatever was counted, the answer is a speed."""
     features = dict.fromkeys(("util", "kernel_us", "misses", "instructions"), value)
-    told = model.speed(Solo(key="odd", features=features), solo(3))
+    told = model.speed(SoloProfile(key="odd", features=features), solo(3))
     assert 0 < told.low <= told.mean <= told.high <= TOP
 
 
@@ -134,11 +132,13 @@ def test_the_covariance_is_one_also_with_gaps() -> None:
     rng = np.random.default_rng(0)
     jobs = [solo(int(n)) for n in rng.integers(1, 7, 12)]
     few = [
-        Solo(key=one.key, features={k: v for k, v in one.features.items() if rng.random() < 0.6})
+        SoloProfile(
+            key=one.key, features={k: v for k, v in one.features.items() if rng.random() < 0.6}
+        )
         for one in jobs
     ]
     among = scale(COLUMNS, [solo(n).features for n in range(1, 7)])
-    every, rows = roster(among, [(a, b) for a in [*few, Solo(key="")] for b in few])
+    every, rows = roster(among, [(a, b) for a in [*few, SoloProfile(key="")] for b in few])
     own = np.array([[float(a == b) for b in every.keys] for a in every.keys])
     parts = alike(Likeness(), every.places, every.places, own)
     between = parts.between(rows, rows)

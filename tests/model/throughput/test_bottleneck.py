@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from slurm_ext.core.records import Level, Limits, LoaderRun, Shape
+from slurm_ext.core.records import Level, LoaderRun, Shape, ShapeLimits
 from slurm_ext.model.throughput.bottleneck import LIMITS, Advice, Signs
 from slurm_ext.model.throughput.diagnosis import NO_SIGNS, diagnose
 from slurm_ext.model.throughput.estimate import estimate
 
 GIB = 1 << 30
-NODE = Limits(max_cpus_per_task=16, node_cores=16, mem_bytes=64 * GIB)
+NODE = ShapeLimits(max_cpus_per_task=16, node_cores=16, mem_bytes=64 * GIB)
 GPU = LoaderRun(
     samples_per_s=800,
     workers=8,
@@ -43,7 +43,7 @@ class Profile:
     runs: Sequence[LoaderRun]
     word: str
     says: str
-    limits: Limits = NODE
+    limits: ShapeLimits = NODE
     signs: Signs = NO_SIGNS
 
 

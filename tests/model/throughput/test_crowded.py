@@ -5,7 +5,7 @@ from math import exp
 
 import pytest
 
-from slurm_ext.core.records import Level, Limits, LoaderRun, Shape
+from slurm_ext.core.records import Level, LoaderRun, Shape, ShapeLimits
 from slurm_ext.model.throughput.estimate import Estimate, estimate, predict, predicting
 from slurm_ext.model.throughput.inversion import lesson
 from slurm_ext.model.throughput.storage import ceiling
@@ -58,7 +58,7 @@ def test_a_crowded_run_predicts_what_a_quiet_one_does(workers: int, cores: int) 
 
 def test_a_crowded_run_asks_for_no_more_workers_than_a_quiet_one() -> None:
     """Waiting for cores is not waiting for storage, which more workers would hide."""
-    limits = Limits(max_cpus_per_task=4, node_cores=4)
+    limits = ShapeLimits(max_cpus_per_task=4, node_cores=4)
     before = Shape(cpus_per_task=4, num_workers=2)
     chosen = [decide(before, predicting(known(run)), limits).after for run in (QUIET, CROWDED)]
     assert chosen[1].num_workers <= chosen[0].num_workers
@@ -136,7 +136,7 @@ def test_what_others_made_a_loop_wait_is_not_its_workers_fault(run: LoaderRun) -
     of workers, once told a compute-bound job to do without.
     """
     shape = Shape(cpus_per_task=1, num_workers=1)
-    limits = Limits(max_cpus_per_task=1, node_cores=2)
+    limits = ShapeLimits(max_cpus_per_task=1, node_cores=2)
     decision = decide(shape, predicting(known(run)), limits)
     assert (decision.action, decision.after) == ("leave", shape)
     assert predict(known(run), shape).samples_per_s == pytest.approx(120, rel=0.03)

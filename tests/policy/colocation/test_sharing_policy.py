@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.core.gpu_sharing import Evidence, Solo, Speed
+from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.policy.colocation.choose_pairs import Candidate, SharingRules, fit_to_share, pairs
 from slurm_ext.policy.colocation.matching import best_matching
 from slurm_ext.policy.colocation.pair_weight import saved_s
@@ -27,13 +27,15 @@ class Table:
         self.lows = lows
         self.asked = 0
 
-    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:
+    def speed(
+        self, job: SoloProfile, beside: Sequence[SoloProfile], device: str = "cpu"
+    ) -> RelativeSpeed:
         """The product over those beside."""
         self.asked += 1
         low = 1.0
         for other in beside:
             low *= self.lows.get((job.key, other.key), 1.0)
-        return Speed(mean=low, low=low, high=1.0, evidence=Evidence.PAIR)
+        return RelativeSpeed(mean=low, low=low, high=1.0, evidence=SpeedBasis.PAIR)
 
 
 class Noise(Table):
@@ -43,16 +45,18 @@ class Noise(Table):
         super().__init__({})
         self.seed = seed
 
-    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:
+    def speed(
+        self, job: SoloProfile, beside: Sequence[SoloProfile], device: str = "cpu"
+    ) -> RelativeSpeed:
         """Uniform from 0.6 to 1."""
         keys = (self.seed, job.key, *(other.key for other in beside), device)
         low = random.Random(repr(keys)).uniform(0.6, 1.0)
-        return Speed(mean=low, low=low, high=1.0, evidence=Evidence.COUNTERS)
+        return RelativeSpeed(mean=low, low=low, high=1.0, evidence=SpeedBasis.COUNTERS)
 
 
 def job(name: str, key: str | None = None, **changes: object) -> Candidate:
     """A job of ann's that agreed; its key is its name's first letter."""
-    solo = changes.pop("solo", Solo(key=key or name[0]))
+    solo = changes.pop("solo", SoloProfile(key=key or name[0]))
     fields: dict[str, object] = {"user": "ann", "opted_in": True, "remaining_s": 100.0, **changes}
     return Candidate(job=name, solo=solo, **fields)  # type: ignore[arg-type]  # a test's own words
 
@@ -78,7 +82,7 @@ def queue(
     return [
         Candidate(
             job=f"{number}.0",
-            solo=Solo(key=key, mem_bytes=mem),
+            solo=SoloProfile(key=key, mem_bytes=mem),
             user=user,
             remaining_s=left,
             floor=floor,
@@ -212,7 +216,7 @@ def test_other_users_and_devices_stay_apart_unless_the_site_says_so() -> None:
 def test_unknown_memory_does_not_fit_a_limit() -> None:
     """A GPU's memory is shared only by jobs whose need is known."""
     rules = SharingRules(gpu_mem_bytes=16 * GIB)
-    known = [job(n, solo=Solo(key=n, gpu_mem_bytes=7 * GIB), device="A100") for n in "ab"]
+    known = [job(n, solo=SoloProfile(key=n, gpu_mem_bytes=7 * GIB), device="A100") for n in "ab"]
     assert pairs(known, [], Table({}), rules=rules)
     assert not pairs([known[0], job("c", device="A100")], [], Table({}), rules=rules)
     assert "not known" in fit_to_share(job("c", device="A100"), [], Table({}), rules).reason
@@ -221,9 +225,11 @@ def test_unknown_memory_does_not_fit_a_limit() -> None:
 class Unknown(Table):
     """Nothing but jobs in general."""
 
-    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:
+    def speed(
+        self, job: SoloProfile, beside: Sequence[SoloProfile], device: str = "cpu"
+    ) -> RelativeSpeed:
         """A guess with a bound that rules out everything."""
-        return Speed(mean=0.75, low=0.25, high=1.2, evidence=Evidence.PRIOR)
+        return RelativeSpeed(mean=0.75, low=0.25, high=1.2, evidence=SpeedBasis.PRIOR)
 
 
 def test_jobs_of_which_nothing_is_known_meet_only_where_they_would_anyway() -> None:
@@ -252,7 +258,7 @@ def test_at_submission_the_worst_companion_decides() -> None:
         ([job("a", floor=1.5)], "job a: floor = 1.5"),
         ([job("a", remaining_s=-1.0)], "job a: remaining_s = -1.0"),
         ([job("a"), job("a")], "job a: named twice"),
-        ([job("a", solo=Solo(key="a", mem_bytes=nan))], "job a: mem_bytes = nan"),
+        ([job("a", solo=SoloProfile(key="a", mem_bytes=nan))], "job a: mem_bytes = nan"),
     ],
 )
 def test_a_job_described_wrongly_is_named(wrong: list[Candidate], said: str) -> None:

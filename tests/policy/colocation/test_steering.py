@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from slurm_ext.core.gpu_sharing import Evidence, Solo, Speed
+from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.policy.colocation.choose_pairs import Candidate, SharingRules
 from slurm_ext.policy.colocation.co_scheduling import Place, Step, rooms, steer
 
@@ -20,12 +20,14 @@ class Table:
     ) -> None:
         self.lows, self.usual, self.unknown = lows, usual, unknown
 
-    def speed(self, job: Solo, beside: Sequence[Solo], device: str = "cpu") -> Speed:
+    def speed(
+        self, job: SoloProfile, beside: Sequence[SoloProfile], device: str = "cpu"
+    ) -> RelativeSpeed:
         """The worst of those beside."""
         low = min([self.lows.get((job.key, one.key), self.usual) for one in beside], default=1.0)
         known = not {job.key, *(one.key for one in beside)} & {self.unknown}
-        by = Evidence.PAIR if known else Evidence.PRIOR
-        return Speed(mean=low, low=low, high=1.0, evidence=by)
+        by = SpeedBasis.PAIR if known else SpeedBasis.PRIOR
+        return RelativeSpeed(mean=low, low=low, high=1.0, evidence=by)
 
 
 DISK = Table({("d", "d"): 0.4})
@@ -33,7 +35,7 @@ DISK = Table({("d", "d"): 0.4})
 
 def job(name: str, place: str | None = None, cpus: int = 1, rank: float = 0.0) -> Candidate:
     """A job whose key is its name's first letter."""
-    solo = Solo(key=name[0])
+    solo = SoloProfile(key=name[0])
     return Candidate(
         job=name,
         solo=solo,
@@ -216,7 +218,7 @@ def test_whoever_is_freed_ahead_goes_well_with_all_that_may_be_there() -> None:
         for step in (step for step in found.values() if step.free and step.place):
             freed += 1
             for other in (one for one in running if one.place == step.place):
-                newcomer = Solo(key=step.job[0])
+                newcomer = SoloProfile(key=step.job[0])
                 assert table.speed(newcomer, [other.solo]).low >= RULES.floor
                 assert table.speed(other.solo, [newcomer]).low >= RULES.floor
     assert freed > 50

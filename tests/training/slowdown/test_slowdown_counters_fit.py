@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from slurm_ext.core.errors import ModelError
-from slurm_ext.core.gpu_sharing import Solo
+from slurm_ext.core.gpu_sharing import SoloProfile
 from slurm_ext.model.slowdown.features import Column
 from slurm_ext.model.slowdown.kernel import Likeness
 from slurm_ext.training.slowdown import fit_counter_model
@@ -24,14 +24,14 @@ PLAN = Plan(
 )
 
 
-def job(family: str, size: int) -> Solo:
+def job(family: str, size: int) -> SoloProfile:
     """Load and kernels' length grow with the batch, from a family's own start."""
     start = {"a": 10, "b": 20, "c": 30, "d": 40, "e": 50}[family]
     util = start + 8.0 * size
-    return Solo(key=f"{family}{size}", features={"util": util, "kernel_us": util**1.2})
+    return SoloProfile(key=f"{family}{size}", features={"util": util, "kernel_us": util**1.2})
 
 
-def truth(a: Solo, b: Solo) -> float:
+def truth(a: SoloProfile, b: SoloProfile) -> float:
     """Time slices: beyond the whole device each waits for the other."""
     own, other = a.features["util"] / 100, b.features["util"] / 100
     return float(1.0 / (1.0 + 0.9 * own**0.3 * other))
@@ -70,7 +70,7 @@ def test_an_unseen_family_is_foretold() -> None:
 def test_names_are_no_feature() -> None:
     """Jobs never met are told alike whatever they are called."""
     model = fit(table("abde"), PLAN)
-    one, other = (Solo(key=key, features=job("c", 0).features) for key in ("x", "y"))
+    one, other = (SoloProfile(key=key, features=job("c", 0).features) for key in ("x", "y"))
     assert model.speed(one, job("a", 0)) == model.speed(other, job("a", 0))
 
 
@@ -97,14 +97,14 @@ def test_a_wrong_solo_speed_is_seen_and_stays_with_its_job() -> None:
     assert 1.05 < found["b0"] < 1.35
     assert {found[key] for key in ("a0", "c0", "e2")} == {1.0}
     model = fitted(rows, PLAN, Likeness())
-    twin = Solo(key="new", features=job("b", 0).features)
+    twin = SoloProfile(key="new", features=job("b", 0).features)
     assert model.speed(job("b", 0), job("c", 0)).mean > 1.04 * model.speed(twin, job("c", 0)).mean
 
 
 def test_nothing_to_learn_from_is_said() -> None:
     """No pair, no counter, or counters that never differ."""
     rows = table("ab")
-    bare = [replace(row, job=Solo(key="x"), beside=Solo(key="y")) for row in rows]
+    bare = [replace(row, job=SoloProfile(key="x"), beside=SoloProfile(key="y")) for row in rows]
     flat = [replace(row, job=job("a", 0), beside=job("a", 0)) for row in rows]
     for none in ([], bare, flat):
         with pytest.raises(ModelError, match="nothing to learn from"):

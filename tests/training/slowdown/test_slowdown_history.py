@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from slurm_ext.core.errors import ModelError
-from slurm_ext.core.gpu_sharing import Evidence, Solo
-from slurm_ext.core.job_keys import solo_key, user_name_key
+from slurm_ext.core.gpu_sharing import SoloProfile, SpeedBasis
+from slurm_ext.core.job_keys import job_signature, user_name_key
 from slurm_ext.core.records import Level
 from slurm_ext.history.store.store import open_history
 from slurm_ext.history.views.shared_runs import RUN_COLUMNS
@@ -25,7 +25,7 @@ from tests.training.shared_history import JOBS, LONG_S, Site, filled, truth
 
 def key(job: str) -> str:
     """What the history calls a job of that name."""
-    made = solo_key({Level.USER_NAME: user_name_key("ada", job)})
+    made = job_signature({Level.USER_NAME: user_name_key("ada", job)})
     assert made is not None
     return made
 
@@ -143,8 +143,8 @@ def test_pairs_not_seen_before_are_foretold(served: tuple[SharingReport, Path]) 
     assert folder is not None
     known = load(folder).slowdowns
     for job, partner in product(JOBS, JOBS):
-        speed = known.speed(Solo(key=key(job)), [Solo(key=key(partner))])
-        assert speed.evidence is Evidence.PAIR
+        speed = known.speed(SoloProfile(key=key(job)), [SoloProfile(key=key(partner))])
+        assert speed.evidence is SpeedBasis.PAIR
         assert speed.low <= truth(job, partner) * 1.02
         assert speed.mean == pytest.approx(truth(job, partner), abs=0.08)
 
@@ -169,8 +169,8 @@ def test_jobs_of_like_counters_have_like_traits() -> None:
         features |= {"flat": 3.0} | ({"rare": 5.0} if number == 3 else {})
         if number == 5:
             del features["c0"]
-        solos[str(number)] = Solo(key=str(number), features=features)
-    solos["none"] = Solo(key="none")
+        solos[str(number)] = SoloProfile(key=str(number), features=features)
+    solos["none"] = SoloProfile(key="none")
     found = traits(solos)
     assert "none" not in found
     first = [found[str(number)].vector[0] for number in range(12)]
@@ -187,11 +187,14 @@ def test_a_job_that_nobody_met_is_told_by_its_counters(
     assert folder is not None
     known = load(folder).slowdowns
     for load_of, expected in (("b", truth("b", "h")), ("g", truth("g", "h"))):
-        new = Solo(key="new", features={"cpu_user": 50.0 * (1 + JOBS.index(load_of))})
+        new = SoloProfile(key="new", features={"cpu_user": 50.0 * (1 + JOBS.index(load_of))})
         told = known.speed(new, [known.solos[key("h")]])
-        assert told.evidence is Evidence.COUNTERS
+        assert told.evidence is SpeedBasis.COUNTERS
         assert told.mean == pytest.approx(expected, abs=0.1)
-    assert known.speed(Solo(key="new"), [Solo(key=key("h"))]).evidence is Evidence.PRIOR
+    assert (
+        known.speed(SoloProfile(key="new"), [SoloProfile(key=key("h"))]).evidence
+        is SpeedBasis.PRIOR
+    )
 
 
 def test_few_runs_promote_nothing(tmp_path: Path) -> None:

@@ -21,12 +21,12 @@ def test_marked_lines_go_without_a_trace(lines: list[str], end: str) -> None:
     """Whatever was replaced and added, the text of before comes back to the last byte."""
     before = text = "\n".join(lines) + end
     for key in KEYS:
-        found = slurm_conf.said(text, key)
+        found = slurm_conf.conf_values(text, key)
         if found:
             text = slurm_conf.replaced(text, found[-1], "/new", "hooks", "x")
         else:
             text = slurm_conf.added(text, [f"{key}=/new"], "submit")
-        assert slurm_conf.said(text, key)[-1].value == "/new"
+        assert slurm_conf.conf_values(text, key)[-1].value == "/new"
     assert slurm_conf.without(text, "x") == before
 
 

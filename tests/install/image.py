@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from slurm_ext.cli import main
-from slurm_ext.install.site_files import Place
+from slurm_ext.install.site_files import InstallRoot
 
 CONF = """\
 ClusterName=Trial
@@ -61,6 +61,6 @@ class Site:
         return main([words[0], "--root", str(self.root), *words[1:]])
 
     @property
-    def place(self) -> Place:
+    def place(self) -> InstallRoot:
         """The site as the room knows it."""
-        return Place(self.root, Path("/etc/dlqueue"), Path("/etc/slurm/slurm.conf"))
+        return InstallRoot(self.root, Path("/etc/dlqueue"), Path("/etc/slurm/slurm.conf"))

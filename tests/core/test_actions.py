@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurm_ext.core.actions import KINDS, MODES, Move, line_of, move_of
+from slurm_ext.core.actions import KINDS, MODES, Action, encode_action, parse_action
 from slurm_ext.core.errors import RecordError
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "moves" / "v1.json"
 
 
-def a_move(**changes: Any) -> Move:
+def a_move(**changes: Any) -> Action:
     """A job that waits is put behind another."""
     values: dict[str, Any] = {
         "at_s": 1000.0,
@@ -23,7 +23,7 @@ def a_move(**changes: Any) -> Move:
         "done": "nice=120",
         "why": "a shorter job goes first",
     }
-    return Move(**{**values, **changes})
+    return Action(**{**values, **changes})
 
 
 @settings(deadline=None)  # a busy machine is no failure
@@ -42,17 +42,17 @@ def test_a_move_survives_its_line(
     wanted = a_move(
         at_s=at_s, kind=kind, mode=mode, job_id=job_id, before=before, why=text, outcome=text
     )
-    line = line_of(wanted)
+    line = encode_action(wanted)
     assert line.count("\n") == 1
-    assert move_of(line.encode()) == wanted
+    assert parse_action(line.encode()) == wanted
 
 
 def test_the_golden_move_is_read() -> None:
     """Every line of the first version ever shipped stays readable."""
-    move = move_of(GOLDEN.read_bytes())
+    move = parse_action(GOLDEN.read_bytes())
     assert (move.kind, move.mode, move.job_id) == ("elastic", "act", 1042)
     assert move.after == {"gpus": 4}
-    assert json.loads(line_of(move)) == json.loads(GOLDEN.read_text())
+    assert json.loads(encode_action(move)) == json.loads(GOLDEN.read_text())
 
 
 def test_each_move_has_a_name_of_its_own() -> None:
@@ -79,7 +79,7 @@ def test_each_move_has_a_name_of_its_own() -> None:
 def test_a_move_that_nobody_could_read_is_not_written(changes: dict[str, Any], said: str) -> None:
     """The mistake is told where it is made, by field."""
     with pytest.raises(RecordError, match=said):
-        line_of(a_move(**changes))
+        encode_action(a_move(**changes))
 
 
 @pytest.mark.parametrize(
@@ -90,16 +90,16 @@ def test_a_move_that_nobody_could_read_is_not_written(changes: dict[str, Any], s
         b"null\n",
         b"[" * 60_000 + b"\n",
         b"\xff\xfe\n",
-        line_of(a_move()).encode()[:40],
-        line_of(a_move()).replace('"v":1', '"v":2').encode(),
-        line_of(a_move()).replace('"v":1', '"v":1,"more":2').encode(),
-        line_of(a_move()).replace('"before":{}', '"before":{"x":NaN}').encode(),
-        line_of(a_move()).replace("1000.0", "9" * 400).encode(),
-        line_of(a_move()).replace('"move_id"', '"named"').encode(),
+        encode_action(a_move()).encode()[:40],
+        encode_action(a_move()).replace('"v":1', '"v":2').encode(),
+        encode_action(a_move()).replace('"v":1', '"v":1,"more":2').encode(),
+        encode_action(a_move()).replace('"before":{}', '"before":{"x":NaN}').encode(),
+        encode_action(a_move()).replace("1000.0", "9" * 400).encode(),
+        encode_action(a_move()).replace('"move_id"', '"named"').encode(),
     ],
     ids=lambda line: f"{len(line)} bytes",  # a move's id is new each time: no name for a test
 )
 def test_what_is_no_move_is_refused(bad: bytes) -> None:
     """Torn, foreign, hostile or of another version."""
     with pytest.raises(RecordError):
-        move_of(bad)
+        parse_action(bad)

@@ -10,9 +10,9 @@ import pytest
 from slurm_ext.install import apply
 from slurm_ext.install.backups import load
 from slurm_ext.install.plan import make_plan
-from slurm_ext.install.site_files import Place
+from slurm_ext.install.site_files import InstallRoot
 from slurm_ext.install.steps import NAMES
-from tests.install.an_image import CONF, Site
+from tests.install.image import CONF, Site
 
 BAD: dict[str, tuple[str, str, str]] = {
     "no file": ("/etc/slurm/slurm.conf", "", "does not exist"),
@@ -109,7 +109,7 @@ def test_an_end_half_way_is_mended_by_the_next_run(
     before, put = site.tree(), apply._put
     left = iter(range(at, -1, -1))
 
-    def dies(place: Place, path: Path, content: object) -> None:
+    def dies(place: InstallRoot, path: Path, content: object) -> None:
         if "install" not in path.parts and next(left) == 0:
             raise Killed
         put(place, path, content)  # type: ignore[arg-type]
@@ -131,5 +131,5 @@ def test_a_file_that_changes_meanwhile_is_not_lost(site: Site) -> None:
     plan = make_plan(NAMES, place, place.read, kept)
     site.write("/etc/slurm/slurm.conf", "SlurmUser=root\n")
     with pytest.raises(Exception, match="somebody else"):
-        apply.carry_out(plan, place, kept)
+        apply.apply(plan, place, kept)
     assert site.text("/etc/slurm/slurm.conf") == "SlurmUser=root\n"

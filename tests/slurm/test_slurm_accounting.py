@@ -2,7 +2,7 @@
 
 import pytest
 
-from slurm_ext.slurm import Allowance, Association
+from slurm_ext.slurm import Association, JobAllowance
 from slurm_ext.slurm.accounting import ASSOCIATION_COLUMNS, QOS_COLUMNS, enforced, read_accounting
 
 ASSOCIATIONS = """\
@@ -26,7 +26,7 @@ def test_both_listings_are_read() -> None:
             account="sub",
             parent="sandbox",
             qos=("normal",),
-            allowance=Allowance(max_cpus=6, max_mem_mib=4096, max_cpu_minutes=5),
+            allowance=JobAllowance(max_cpus=6, max_mem_mib=4096, max_cpu_minutes=5),
         ),
         Association(
             account="sub",
@@ -34,13 +34,13 @@ def test_both_listings_are_read() -> None:
             partition="main",
             default_qos="small",
             qos=("normal", "small"),
-            allowance=Allowance(max_cpus=6, by_other_means=True),
+            allowance=JobAllowance(max_cpus=6, by_other_means=True),
         ),
     )
     assert read.qos == {
-        "normal": Allowance(),
-        "small": Allowance(min_cpus=1, max_cpus=2, max_mem_mib=3000, max_cpu_minutes=99),
-        "billed": Allowance(by_other_means=True),
+        "normal": JobAllowance(),
+        "small": JobAllowance(min_cpus=1, max_cpus=2, max_mem_mib=3000, max_cpu_minutes=99),
+        "billed": JobAllowance(by_other_means=True),
     }
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.core.elastic_requests import NAME, asked_in, bounds_in, read, write
+from slurm_ext.core.elastic_requests import NAME, parse_bounds, read, requested_bounds, write
 from slurm_ext.core.errors import InputError
 
 
@@ -32,8 +32,8 @@ def test_the_comment_goes_before_the_environment(
     words: list[str], variable: str | None, asked: str | None, bounds: tuple[int, int] | None
 ) -> None:
     """What is wrong is still asked for, so that somebody tells its owner."""
-    assert asked_in(words, variable) == asked
-    assert bounds_in(asked) == bounds
+    assert requested_bounds(words, variable) == asked
+    assert parse_bounds(asked) == bounds
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.core.loader_run import loader_run
-from slurm_ext.core.unsupported_loader import CLAUSES, Doubt
+from slurm_ext.core.unsupported_loader import CLAUSES, UnsupportedLoader
 
 GOLDEN = json.loads(
     (Path(__file__).parent.parent / "golden" / "spool" / "v1.json").read_text(encoding="utf-8")
@@ -47,7 +47,7 @@ def test_an_iterable_dataset_is_doubted() -> None:
     """What one more worker would do to it, nobody knows but its author."""
     one, summary = record()
     summary["loaders"][0]["style"] = "iterable"
-    assert doubt(one) == Doubt.ITERABLE
+    assert doubt(one) == UnsupportedLoader.ITERABLE
 
 
 def test_a_validation_loader_beside_it_is_usual() -> None:
@@ -68,14 +68,14 @@ def test_two_loaders_at_once_are_doubted() -> None:
     beside(summary, 0.9, dataset="Second")
     walls = [phase["wall_s"] for phase in summary["loaders"][0]["phases"]]
     summary["ended_s"] = summary["started_s"] + sum(walls)
-    assert doubt(one) == Doubt.TWO_LOADERS
+    assert doubt(one) == UnsupportedLoader.TWO_LOADERS
 
 
 def test_a_batch_size_that_changed_is_doubted() -> None:
     """The same data in batches of another size, half-way; a last few batches do not count."""
     one, summary = record()
     beside(summary, 0.5, batch_size=256)
-    assert doubt(one) == Doubt.BATCH_CHANGED
+    assert doubt(one) == UnsupportedLoader.BATCH_CHANGED
     one, summary = record()
     beside(summary, 0.05, batch_size=256)
     assert doubt(one) is None
@@ -92,4 +92,4 @@ def test_a_summary_without_its_times_is_not_doubted_for_that(name: str) -> None:
 
 def test_each_doubt_has_its_clause() -> None:
     """What is kept as a number is said in words."""
-    assert set(CLAUSES) == set(Doubt)
+    assert set(CLAUSES) == set(UnsupportedLoader)

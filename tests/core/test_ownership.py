@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.core.ownership import appendable, give, make_folder
+from slurm_ext.core.ownership import appendable, chown_to_parent, make_folder
 
 SLURM = 64_030
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
@@ -30,7 +30,7 @@ def test_all_that_is_new_belongs_to_the_folders_owner(state: Path) -> None:
         make_folder(state / "a" / "b")
         os.close(appendable(state / "a" / "b" / "c", mode=0o600))
         (state / "link").symlink_to("/etc/passwd")
-        give(state / "link")
+        chown_to_parent(state / "link")
     finally:
         os.umask(before)
     for name in ("a", "a/b", "a/b/c", "link"):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.install.an_image import CONF, LUA, Site
+from tests.install.image import CONF, LUA, Site
 
 
 def test_a_dry_run_shows_every_file_and_touches_none(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.core.errors import SlurmError
-from slurm_ext.slurm import CommandClient, MemoryClient, Start
+from slurm_ext.slurm import CommandClient, MemoryClient, StartEstimate
 from slurm_ext.slurm.test_only import FAR_S, MAX_CLAUSE, read_refusal, read_start
 
 NOW_S = 1_795_260_000
@@ -23,7 +23,7 @@ def sbatch(tmp_path: Path) -> Path:
     return program
 
 
-def asked(sbatch: Path, script: str, *words: str) -> Start:
+def asked(sbatch: Path, script: str, *words: str) -> StartEstimate:
     """What a client makes of an sbatch that runs `script`."""
     sbatch.write_text(f"#!/bin/sh\n{script}\n")
     return CommandClient(bin_dir=str(sbatch.parent)).start_of(words or ("job.sh",), timeout_s=5)
@@ -31,13 +31,13 @@ def asked(sbatch: Path, script: str, *words: str) -> Start:
 
 def test_the_start_is_read_in_seconds() -> None:
     """Slurm is asked for Unix time, so that no time zone and no clock change can mislead."""
-    assert read_start(SAID.format(NOW_S + 60), NOW_S) == Start(start_s=NOW_S + 60)
+    assert read_start(SAID.format(NOW_S + 60), NOW_S) == StartEstimate(start_s=NOW_S + 60)
 
 
 def test_a_heterogeneous_job_starts_with_its_last_part() -> None:
     """Each part has a line of its own."""
     both = SAID.format(NOW_S + 60) + SAID.format(NOW_S + 90)
-    assert read_start(both, NOW_S) == Start(start_s=NOW_S + 90)
+    assert read_start(both, NOW_S) == StartEstimate(start_s=NOW_S + 90)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_time_that_is_none_is_unknown_with_its_reason(said: str, why: str) -> 
 )
 def test_a_refusal_is_one_clause(said: str, clause: str) -> None:
     """Slurm's own words where there are no better ones, harmless to a terminal."""
-    assert read_refusal(said) == Start(refused=clause)
+    assert read_refusal(said) == StartEstimate(refused=clause)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_dlqueue_is_told_to_stay_away_whatever_the_script_exports(sbatch: Path) 
         f"printf '{SAID.format('4102444800')}' >&2"
     )
     start = asked(sbatch, check, "-c", "4", "job.sh", "--lr", "1")
-    assert start == Start(why="a job before it has no time limit")
+    assert start == StartEstimate(why="a job before it has no time limit")
 
 
 def test_an_accepted_question_and_a_refused_one(sbatch: Path) -> None:
@@ -152,5 +152,5 @@ def test_no_sbatch_and_no_word_are_errors_too(tmp_path: Path, sbatch: Path) -> N
 
 def test_the_cluster_in_memory_answers_what_it_was_told() -> None:
     """Tests and replay need no Slurm."""
-    client = MemoryClient(known_start=lambda words: Start(refused=words[0]))
-    assert client.start_of(("-c4", "job.sh"), timeout_s=1) == Start(refused="-c4")
+    client = MemoryClient(known_start=lambda words: StartEstimate(refused=words[0]))
+    assert client.start_of(("-c4", "job.sh"), timeout_s=1) == StartEstimate(refused="-c4")
