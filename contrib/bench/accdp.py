@@ -18,7 +18,15 @@ from typing import Any
 
 from program import at_least, options, row, run  # type: ignore[import-not-found]  # beside this file
 
-from slurm_ext.policy.ranks.choose import CONTENTION, Packing, Profile, Room, choose, keep, packings
+from slurm_ext.policy.ranks.choose import (
+    CONTENTION,
+    JobGpus,
+    Packing,
+    Profile,
+    choose,
+    packings,
+    trial_confirms,
+)
 
 FORK = multiprocessing.get_context("fork")
 STEP_S = 0.2  # long beside what a wait of two busy cores is late by
@@ -49,16 +57,16 @@ def result(args: argparse.Namespace) -> dict[str, Any]:
     return {"bench": "accdp", "figures": figures, "wanted": _wanted(cases)}
 
 
-def _cases(many: int) -> list[tuple[str, Profile, Room]]:
+def _cases(many: int) -> list[tuple[str, Profile, JobGpus]]:
     """Busy 43 % and 95 % of a step, on one GPU and on many, the batch free to grow or not."""
     half = _profile(0.43, 0.0)
     several = replace(half, reduction_s=REDUCTION_S, host_s=half.host_s - REDUCTION_S)
     return [
-        ("per_rank_batch_1_gpu", half, Room(most_batch=8 * BATCH)),
-        ("per_rank_batch_16_gpus", several, Room(gpus=many, most_batch=8 * BATCH * many)),
-        ("global_batch_1_gpu", half, Room()),
-        ("global_batch_16_gpus", several, Room(gpus=many)),
-        ("busy_95", _profile(0.95, 0.0), Room(most_batch=8 * BATCH)),
+        ("per_rank_batch_1_gpu", half, JobGpus(most_batch=8 * BATCH)),
+        ("per_rank_batch_16_gpus", several, JobGpus(gpus=many, most_batch=8 * BATCH * many)),
+        ("global_batch_1_gpu", half, JobGpus()),
+        ("global_batch_16_gpus", several, JobGpus(gpus=many)),
+        ("busy_95", _profile(0.95, 0.0), JobGpus(most_batch=8 * BATCH)),
     ]
 
 
@@ -69,7 +77,7 @@ def _profile(busy: float, reduction_s: float) -> Profile:
 
 
 def _case(
-    name: str, profile: Profile, room: Room, steps: int, repeats: int, silent: bool
+    name: str, profile: Profile, room: JobGpus, steps: int, repeats: int, silent: bool
 ) -> dict[str, Any]:
     """One rank as it is, the chooser's pick and its runner-up, interleaved; and all that fit."""
     picked = choose(profile, room)
@@ -87,7 +95,7 @@ def _case(
                 print(f"{name}: {one.ranks_per_gpu} ranks: {found[-1]:.0f} samples/s", flush=True)
     before = statistics.median(rates[alone])
     best = max(rates, key=lambda one: statistics.median(rates[one]))
-    kept = best if keep(statistics.median(rates[best]), before) else alone
+    kept = best if trial_confirms(statistics.median(rates[best]), before) else alone
     return {
         "picked": asdict(picked),
         "kept_after_trial": {"ranks_per_gpu": kept.ranks_per_gpu, "batch": kept.batch},
@@ -105,7 +113,7 @@ def _case(
     }
 
 
-def _measured(profile: Profile, room: Room, packing: Packing, steps: int) -> float:
+def _measured(profile: Profile, room: JobGpus, packing: Packing, steps: int) -> float:
     """Samples/s of real processes that share emulated GPUs."""
     ranks = room.gpus * packing.ranks_per_gpu
     barrier = FORK.Barrier(ranks + 1)

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from slurm_ext.model.scaling import goodput
 from slurm_ext.model.scaling.goodput_speed import Step, fit
-from slurm_ext.policy.elastic import gpu_division, place_on_nodes
-from slurm_ext.policy.elastic.optimiser import Board, divided
+from slurm_ext.policy.elastic import gpu_division, placement
+from slurm_ext.policy.elastic.optimiser import GpuBudget, divided
 
 Floats = NDArray[np.float64]
 GROWS = 4
@@ -35,7 +35,7 @@ class Kind:
     objective: str = "goodput"  # goodput | throughput | tuned batch | initial batch
     oracle: bool = False
     declared: bool = True  # whether a job's epochs are known; else it lasts as long again as it has
-    terms: gpu_division.Terms = field(default_factory=gpu_division.Terms)
+    terms: gpu_division.DivisionTerms = field(default_factory=gpu_division.DivisionTerms)
     optimiser: str = "dp"  # or ilp: sizes of evolution are not those that are placed here
 
 
@@ -53,18 +53,18 @@ class Elastic:
         del now_s
         wishes = [self.wish(job) for job in jobs]
         gpus = self.nodes * self.per_node
-        board = Board(gpus=gpus, per_node=self.per_node)
+        board = GpuBudget(gpus=gpus, per_node=self.per_node)
         sizes = divided(self.kind.optimiser, wishes, self.sizes, board, self.kind.terms)
         held = {job.name: job.nodes for job in jobs if job.nodes}
-        return place_on_nodes.place(sizes, held, self.nodes, self.per_node)
+        return placement.place(sizes, held, self.nodes, self.per_node)
 
-    def wish(self, job: Job) -> gpu_division.Wish:
+    def wish(self, job: Job) -> gpu_division.Utility:
         """What the job would make of each size, as far as it may grow."""
         most = (
             MOST_GPUS if self.kind.oracle else GROWS * max((k[0] for k in job.measured), default=0)
         )
         goodput_ = np.where(np.array(self.sizes) <= max(1, most), self.best(job).goodput, 0.0)
-        return gpu_division.Wish(
+        return gpu_division.Utility(
             name=job.name,
             goodput=goodput_,
             held=job.gpus,
@@ -173,9 +173,9 @@ def _unknown(count: int) -> goodput.Best:
     return goodput.Best(goodput=np.eye(1, count)[0], local=zeros, accumulated=zeros)
 
 
-ALL_ALIKE = gpu_division.Terms(favour=0.0)
-ALL_IN = gpu_division.Terms(favour=0.0, gpus_a_job=1.0)
-ADDS_UP = gpu_division.Terms(adds_up=True, gpus_a_job=0.0)
+ALL_ALIKE = gpu_division.DivisionTerms(favour=0.0)
+ALL_IN = gpu_division.DivisionTerms(favour=0.0, gpus_a_job=1.0)
+ADDS_UP = gpu_division.DivisionTerms(adds_up=True, gpus_a_job=0.0)
 KINDS: Mapping[str, Kind] = {
     "ours": Kind(),
     "ours, length unknown": Kind(declared=False, terms=ALL_IN),

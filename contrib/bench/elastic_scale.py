@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from slurm_ext.model.scaling.goodput import Noise
 from slurm_ext.model.scaling.goodput_speed import Speed, Step, fit
-from slurm_ext.policy.elastic import genetic_search, gpu_division, place_on_nodes
+from slurm_ext.policy.elastic import genetic_search, gpu_division, placement
 
 Floats = NDArray[np.float64]
 NODES, PER_NODE = 16, 4
@@ -112,7 +112,7 @@ def whole(given: genetic_search.Problem) -> genetic_search.Schedules:
     """The programme over parts of a node and whole nodes, placed."""
     sizes, _ = divided(given, gpu_division.sizes_of(GPUS, PER_NODE, GPUS))
     by = {str(job): int(size) for job, size in enumerate(sizes)}
-    places = place_on_nodes.place(by, {}, NODES, PER_NODE)
+    places = placement.place(by, {}, NODES, PER_NODE)
     return genetic_search.matrix([places[str(job)] for job in range(given.jobs)], NODES)
 
 
@@ -132,7 +132,7 @@ def separable(apps: Mapping[str, tables.Application], jobs: int, seed: int) -> d
     warm = placed(divided(given, tuple(range(1, GPUS + 1)))[0])
     out = {}
     for name, starts in (("cold", [cold]), ("warm", [cold, warm])):
-        out[name] = best / genetic_search.evolve(given, starts, rng, for_a_second())[1]
+        out[name] = best / genetic_search.search(given, starts, rng, for_a_second())[1]
     return out
 
 
@@ -149,7 +149,7 @@ def interfering(apps: Mapping[str, tables.Application], jobs: int, seed: int) ->
     every = placed(divided(given, tuple(range(1, GPUS + 1)))[0])
     nodes = whole(given)
     rng = np.random.default_rng(seed)
-    score = genetic_search.evolve(given, [every, nodes], rng, for_a_second())[1]
+    score = genetic_search.search(given, [every, nodes], rng, for_a_second())[1]
     at = genetic_search.scores(given, np.stack([every, nodes]))
     return {"programme": -float(at[0]), "whole_nodes": -float(at[1]), "evolution": -score}
 
@@ -193,7 +193,7 @@ def timed(*, quick: bool) -> dict[str, Any]:
         power = rng.uniform(0.3, 1.0, (jobs, 1))
         goodput = np.array(sizes)[None, :] ** power
         wishes = [
-            gpu_division.Wish(
+            gpu_division.Utility(
                 name=str(j), goodput=goodput[j], held=1, left=float(rng.uniform(1e2, 1e5))
             )
             for j in range(jobs)
@@ -201,7 +201,7 @@ def timed(*, quick: bool) -> dict[str, Any]:
         took = []
         for _ in range(3 if quick else 9):
             began = perf_counter()
-            gpu_division.allot(wishes, sizes, gpus, gpu_division.Terms())
+            gpu_division.allot(wishes, sizes, gpus, gpu_division.DivisionTerms())
             took.append((perf_counter() - began) * 1e3)
         key = f"{per_node} GPUs a node, {len(sizes)} sizes to 64"
         out[key] = {"median": float(np.median(took)), "worst": max(took), "repeats": len(took)}

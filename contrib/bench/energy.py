@@ -32,7 +32,7 @@ from slurm_ext.model.demand.model import (
     persistence_of,
 )
 from slurm_ext.policy.energy import EnergyRules
-from slurm_ext.simulate.energy import Outcome, Series, outline, replay
+from slurm_ext.simulate.energy import DemandSeries, EnergyReplayResult, outline, replay_energy
 from slurm_ext.training.demand.fit import WARM_UP, challenge
 
 Array = NDArray[np.float64]
@@ -119,8 +119,8 @@ def _policies(
     now = table.demand[test]
     nodes = table.need[test].astype(np.float64)
 
-    def series(added: Array) -> Series:
-        return Series(table.need[test], table.total[test], (now + added) / table.unit)
+    def series(added: Array) -> DemandSeries:
+        return DemandSeries(table.need[test], table.total[test], (now + added) / table.unit)
 
     learned = series(ours.peak(rows[test], RULES.level))
     steady = series(persistence.peak(rows[test], RULES.level))
@@ -128,11 +128,11 @@ def _policies(
     rule = PUBLISHED[table.name]
     ahead = (now + ours.change(rows[test], AHEAD)) / table.unit
     outcomes = {
-        "ours": replay(learned, RULES),
+        "ours": replay_energy(learned, RULES),
         "ours, numbers of nodes only": outline(learned, RULES),
-        "ours, persistence": replay(steady, RULES),
-        "ours, no bound": replay(series(0 * now), RULES),
-        "ours, perfect bound": replay(series(seen), RULES),
+        "ours, persistence": replay_energy(steady, RULES),
+        "ours, no bound": replay_energy(series(0 * now), RULES),
+        "ours, perfect bound": replay_energy(series(seen), RULES),
         "CES, our forecast": ces(learned, rule, ahead),
         "CES, persistence": ces(learned, rule, nodes),
         "CES, perfect forecast": ces(learned, rule, nodes, perfect=True),
@@ -140,7 +140,7 @@ def _policies(
     return {name: _row(outcome) for name, outcome in outcomes.items()}
 
 
-def _row(outcome: Outcome) -> dict[str, float]:
+def _row(outcome: EnergyReplayResult) -> dict[str, float]:
     return {
         "utilisation_before": round(outcome.utilisation_before, 2),
         "utilisation": round(outcome.utilisation, 2),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slurm_ext.simulate.energy import Outcome, Series
+from slurm_ext.simulate.energy import DemandSeries, EnergyReplayResult
 
 Array = NDArray[np.float64]
 AHEAD = 18  # slots
@@ -33,9 +33,11 @@ class Ces:
 PUBLISHED = {"philly": Ces(2, 30, 0.1, 0, 1, 20, 10), "venus": Ces(3, 18, 0.5, 1, 2, 5, 12)}
 
 
-def ces(series: Series, rule: Ces, foretold: Array, *, perfect: bool = False) -> Outcome:
+def ces(
+    series: DemandSeries, rule: Ces, foretold: Array, *, perfect: bool = False
+) -> EnergyReplayResult:
     """`foretold`: for every slot its demand AHEAD slots later. All nodes are awake at first."""
-    outcome, awake, stable = Outcome(), int(series.total[0]), 0
+    outcome, awake, stable = EnergyReplayResult(), int(series.total[0]), 0
     need = series.need.astype(np.float64)
     for slot, total in enumerate(series.total):
         before = awake = min(awake, int(total))

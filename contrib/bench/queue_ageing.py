@@ -43,8 +43,8 @@ from slurm_ext.policy.queue import order as queue_order
 from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.cluster import Cluster, fitted
 from slurm_ext.simulate.engine import replay
-from slurm_ext.simulate.online_replay import replay_anew
-from slurm_ext.simulate.outcome import Outcome
+from slurm_ext.simulate.online_replay import replay_online
+from slurm_ext.simulate.replay_result import ReplayResult
 from slurm_ext.simulate.trace.columns import Trace
 
 LEFT_OUT = 0.1
@@ -95,10 +95,10 @@ def result(args: Namespace) -> Told:
 
 
 def _inside(known: Learnt, trace: Trace, cluster: Cluster, fifo: Any, rule: str) -> Any:
-    return _figures(replay_anew(trace, cluster, rule_of(rule), Inside(known, trace.job))) / fifo
+    return _figures(replay_online(trace, cluster, rule_of(rule), Inside(known, trace.job))) / fifo
 
 
-def _figures(outcome: Outcome) -> Any:
+def _figures(outcome: ReplayResult) -> Any:
     """Those of KEYS."""
     figures = outcome.figures()
     return np.array([figures[key] for key in KEYS])

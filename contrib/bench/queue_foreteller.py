@@ -89,7 +89,7 @@ class Inside:
         if self._siblings is not None:
             self._siblings.ended(job, self._key(job), self._submit_s(job), told.duration_s)
 
-    def anew(self, now_s: float) -> Iterator[tuple[int, float]]:
+    def revised(self, now_s: float) -> Iterator[tuple[int, float]]:
         """As in `Foreteller`."""
         if self._siblings is None:
             return

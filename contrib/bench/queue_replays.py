@@ -14,8 +14,8 @@ from slurm_ext.core.errors import InputError
 from slurm_ext.policy.queue.order import rules_of
 from slurm_ext.simulate.cluster import Cluster, fitted
 from slurm_ext.simulate.engine import replay
-from slurm_ext.simulate.online_replay import replay_anew
-from slurm_ext.simulate.outcome import Outcome
+from slurm_ext.simulate.online_replay import replay_online
+from slurm_ext.simulate.replay_result import ReplayResult
 from slurm_ext.simulate.trace.columns import Column, Trace
 
 LOADS = (0.75, 0.85, 0.95)
@@ -123,7 +123,7 @@ def _inside(
     figures, r2 = {}, {}
     for rule in rules_of(names):
         told = Inside(known, trace.job, siblings=siblings)
-        figures[rule.name] = _row(replay_anew(trace, cluster, rule, told))
+        figures[rule.name] = _row(replay_online(trace, cluster, rule, told))
         r2 = {
             "at_submission": _r2(told.told_s, trace.duration_s),
             "at_start": _r2(told.last_s, trace.duration_s),
@@ -131,7 +131,7 @@ def _inside(
     return figures, r2
 
 
-def _row(outcome: Outcome) -> dict[str, float]:
+def _row(outcome: ReplayResult) -> dict[str, float]:
     figures = outcome.figures()
     kept = (name for name in figures if name.startswith(("jct_", "queue_")))
     return {name: round(figures[name], 1) for name in kept}

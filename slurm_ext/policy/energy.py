@@ -18,7 +18,7 @@ DAY_S = 86400.0
 MOST_WAKES_COUNTED = 4
 
 
-class Power(StrEnum):
+class PowerState(StrEnum):
     """What a node's power is like."""
 
     ON = "on"
@@ -29,11 +29,11 @@ class Power(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class EnergyNode:
     """One node as it is now."""
 
     name: str
-    power: Power
+    power: PowerState
     busy: bool = False  # jobs have any part of it
     kept: str = ""  # why it must not sleep (a reservation, an administrator); empty: it may
     since_s: float = 0.0  # when it went to sleep, or was last busy
@@ -58,7 +58,7 @@ class EnergyRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
+class NodeDemand:
     """Nodes that jobs need: now (running and waiting), in the past, and at most to come."""
 
     now: int
@@ -68,7 +68,7 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aim:
+class AwakeTarget:
     """How many nodes shall be awake, and why."""
 
     nodes: int
@@ -77,7 +77,7 @@ class Aim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class PowerChange:
     """What becomes of one node now."""
 
     node: str
@@ -85,70 +85,79 @@ class Step:
     reason: str
 
 
-def aim(awake: int, total: int, needs: Needs, now_s: float, rules: EnergyRules) -> Aim:
+def awake_target(
+    awake: int, total: int, needs: NodeDemand, now_s: float, rules: EnergyRules
+) -> AwakeTarget:
     """The number of nodes to have awake, of `total`; `awake` are now (those waking included)."""
     recent = sum(1 for wake_s in needs.wakes_s if now_s - wake_s < DAY_S)
     if needs.now > awake:
         spare = ceil(rules.spare * total) * (1 + min(recent, MOST_WAKES_COUNTED))
         nodes = min(total, max(needs.now + spare, ceil(needs.peak)))
         more = f"{needs.now} nodes needed, {awake} awake, {nodes - needs.now} more to spare"
-        return Aim(nodes=nodes, wake=True, reason=more)
+        return AwakeTarget(nodes=nodes, wake=True, reason=more)
     if needs.wakes_s and now_s - max(needs.wakes_s) < rules.settle_s:
-        return Aim(nodes=awake, wake=False, reason="nodes were woken for jobs not long ago")
+        return AwakeTarget(nodes=awake, wake=False, reason="nodes were woken for jobs not long ago")
     floor = max(needs.now + ceil(rules.buffer * total), needs.past_peak, ceil(needs.peak))
     floor = min(total, floor)
     if awake - floor < max(1, ceil(rules.least * total)):
         said = f"{awake} nodes awake, {floor} to be ready for: too few to spare"
-        return Aim(nodes=awake, wake=False, reason=said)
+        return AwakeTarget(nodes=awake, wake=False, reason=said)
     said = f"{needs.now} nodes needed now, at most {floor} in the next hours, {awake} awake"
-    return Aim(nodes=floor, wake=False, reason=said)
+    return AwakeTarget(nodes=floor, wake=False, reason=said)
 
 
 def decide(
-    nodes: Sequence[Node], needs: Needs, *, now_s: float, rules: EnergyRules
-) -> tuple[Aim, tuple[Step, ...]]:
+    nodes: Sequence[EnergyNode], needs: NodeDemand, *, now_s: float, rules: EnergyRules
+) -> tuple[AwakeTarget, tuple[PowerChange, ...]]:
     """What to do now; `needs.now` counts only nodes that are there."""
-    there = [node for node in nodes if node.power is not Power.AWAY]
+    there = [node for node in nodes if node.power is not PowerState.AWAY]
     awake = awake_of(there)
-    told = aim(awake, len(there), needs, now_s, rules)
+    told = awake_target(awake, len(there), needs, now_s, rules)
     due = tuple(
-        Step(node=node.name, sleep=False, reason=node.due)
+        PowerChange(node=node.name, sleep=False, reason=node.due)
         for node in there
-        if node.due and node.power is Power.ASLEEP
+        if node.due and node.power is PowerState.ASLEEP
     )
     return told, due + _steps(there, told, awake, needs, now_s, rules)
 
 
 def _steps(
-    there: Sequence[Node], told: Aim, awake: int, needs: Needs, now_s: float, rules: EnergyRules
-) -> tuple[Step, ...]:
+    there: Sequence[EnergyNode],
+    told: AwakeTarget,
+    awake: int,
+    needs: NodeDemand,
+    now_s: float,
+    rules: EnergyRules,
+) -> tuple[PowerChange, ...]:
     if told.nodes < awake:
         chosen = _sleepers(there, now_s, rules)[: awake - told.nodes]
-        return tuple(Step(node=node.name, sleep=True, reason=told.reason) for node in chosen)
+        return tuple(PowerChange(node=node.name, sleep=True, reason=told.reason) for node in chosen)
     if not told.wake:
         return ()
-    coming = sum(1 for node in there if node.power is Power.WAKING and not _ready(node))
+    coming = sum(1 for node in there if node.power is PowerState.WAKING and not _ready(node))
     chosen = _wakers(there, now_s, rules, at_once=needs.now - awake - coming)
     count = max(0, told.nodes - awake - coming)
-    return tuple(Step(node=node.name, sleep=False, reason=told.reason) for node in chosen[:count])
+    return tuple(
+        PowerChange(node=node.name, sleep=False, reason=told.reason) for node in chosen[:count]
+    )
 
 
-def awake_of(nodes: Sequence[Node]) -> int:
+def awake_of(nodes: Sequence[EnergyNode]) -> int:
     """How many are there for whoever comes, or have jobs."""
     return sum(1 for node in nodes if _ready(node))
 
 
-def _ready(node: Node) -> bool:
+def _ready(node: EnergyNode) -> bool:
     """Awake for whoever comes: one that Slurm is waking for a job is that job's need, no more."""
-    return node.power is Power.ON or (node.power is Power.WAKING and not node.busy)
+    return node.power is PowerState.ON or (node.power is PowerState.WAKING and not node.busy)
 
 
-def _sleepers(nodes: Sequence[Node], now_s: float, rules: EnergyRules) -> list[Node]:
+def _sleepers(nodes: Sequence[EnergyNode], now_s: float, rules: EnergyRules) -> list[EnergyNode]:
     """Those that may sleep, the longest idle first."""
     free = [
         node
         for node in nodes
-        if node.power is Power.ON
+        if node.power is PowerState.ON
         and not node.busy
         and not node.kept
         and now_s - node.since_s >= rules.min_idle_s
@@ -156,10 +165,16 @@ def _sleepers(nodes: Sequence[Node], now_s: float, rules: EnergyRules) -> list[N
     return sorted(free, key=lambda node: (node.since_s, node.name))
 
 
-def _wakers(nodes: Sequence[Node], now_s: float, rules: EnergyRules, *, at_once: int) -> list[Node]:
+def _wakers(
+    nodes: Sequence[EnergyNode], now_s: float, rules: EnergyRules, *, at_once: int
+) -> list[EnergyNode]:
     """Those to wake, the longest asleep first; `at_once` of them however short they slept."""
     asleep = sorted(
-        (node for node in nodes if node.power is Power.ASLEEP and not node.kept and not node.due),
+        (
+            node
+            for node in nodes
+            if node.power is PowerState.ASLEEP and not node.kept and not node.due
+        ),
         key=lambda node: (node.since_s, node.name),
     )
     rested = [node for node in asleep if now_s - node.since_s >= rules.min_off_s]

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 Rank = TypeVar("Rank", int, tuple[float, int])
 
 
-class Line(Generic[Rank]):
+class BoundedQueue(Generic[Rank]):
     """Jobs by rank: the lower goes first; no rank is twice in it."""
 
     def __init__(self, depth: int) -> None:

@@ -16,21 +16,21 @@ from typing import Any
 import numpy as np
 
 from slurm_ext.core.errors import InputError, UsageError
-from slurm_ext.policy.queue.order import ADDED, Asked, Floats, Rule, rule_of
+from slurm_ext.policy.queue.order import ADDED, Floats, QueuedJobs, Rule, rule_of
 
 FILE = ".py:"  # a part of --policy that has it is a file's
 
 
 def rules_of(text: str) -> list[Rule]:
     """The rules of a comma-separated list, each once. Raises UsageError and InputError."""
-    rules = [own_rule(part) if FILE in part else rule_of(part) for part in text.split(",")]
+    rules = [custom_rule(part) if FILE in part else rule_of(part) for part in text.split(",")]
     names = [rule.name for rule in rules]
     if len(set(names)) < len(names):
         raise UsageError(f"--policy {text!r} names one policy twice")
     return rules
 
 
-def own_rule(text: str) -> Rule:
+def custom_rule(text: str) -> Rule:
     """The rule `FILE.py:NAME[+backfill][+ageing]`. Raises UsageError and InputError."""
     folder_and_stem, _, rest = text.strip().rpartition(FILE)
     name, *added = rest.split("+")
@@ -59,10 +59,12 @@ def _loaded(path: Path) -> ModuleType:
     return module
 
 
-def _checked(keys: Callable[[Asked], Any], path: Path, name: str) -> Callable[[Asked], Floats]:
+def _checked(
+    keys: Callable[[QueuedJobs], Any], path: Path, name: str
+) -> Callable[[QueuedJobs], Floats]:
     """The same function, whose answer is one finite number a job. Raises InputError."""
 
-    def asked(jobs: Asked) -> Floats:
+    def asked(jobs: QueuedJobs) -> Floats:
         try:
             found = np.asarray(keys(jobs), dtype=np.float64)
         except Exception as error:

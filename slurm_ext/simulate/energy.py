@@ -10,13 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slurm_ext.model.demand.model import SLOT_S
-from slurm_ext.policy.energy import EnergyRules, Needs, Node, Power, aim, decide
+from slurm_ext.policy.energy import (
+    EnergyNode,
+    EnergyRules,
+    NodeDemand,
+    PowerState,
+    awake_target,
+    decide,
+)
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class DemandSeries:
     """Nodes needed and nodes there, a slot each, without gaps; `peak`: needed at most, foretold."""
 
     need: NDArray[np.int64]
@@ -25,7 +32,7 @@ class Series:
 
 
 @dataclass(slots=True)
-class Outcome:
+class EnergyReplayResult:
     """What a replay came to; node-slots."""
 
     slots: int = 0
@@ -67,11 +74,13 @@ class Outcome:
         self.woken += woken or 0
 
 
-def replay(series: Series, rules: EnergyRules) -> Outcome:
+def replay_energy(series: DemandSeries, rules: EnergyRules) -> EnergyReplayResult:
     """Every node by name, by `decide` as the live loop calls it; all are awake at first."""
-    outcome = Outcome()
+    outcome = EnergyReplayResult()
     wakes: list[float] = []
-    nodes = [Node(name=f"n{n:05}", power=Power.AWAY) for n in range(int(series.total.max()))]
+    nodes = [
+        EnergyNode(name=f"n{n:05}", power=PowerState.AWAY) for n in range(int(series.total.max()))
+    ]
     places = {node.name: at for at, node in enumerate(nodes)}
     for slot, (need, total) in enumerate(zip(series.need, series.total, strict=True)):
         now_s = float(slot * SLOT_S)
@@ -80,7 +89,7 @@ def replay(series: Series, rules: EnergyRules) -> Outcome:
         needs = needs_at(series, slot, rules, tuple(wakes))
         told, steps = decide(nodes, needs, now_s=now_s, rules=rules)
         for step in steps:
-            power = Power.ASLEEP if step.sleep else Power.ON
+            power = PowerState.ASLEEP if step.sleep else PowerState.ON
             at = places[step.node]
             nodes[at] = replace(nodes[at], power=power, since_s=now_s)
         if told.wake and steps:
@@ -88,22 +97,22 @@ def replay(series: Series, rules: EnergyRules) -> Outcome:
         outcome.add(
             total=int(total),
             needed=int(need),
-            powered=sum(1 for node in nodes if node.power is Power.ON),
+            powered=sum(1 for node in nodes if node.power is PowerState.ON),
             short=int(need) - served,
             woken=len(steps) if told.wake and steps else None,
         )
     return outcome
 
 
-def outline(series: Series, rules: EnergyRules) -> Outcome:
+def outline(series: DemandSeries, rules: EnergyRules) -> EnergyReplayResult:
     """The same by numbers of nodes only, much faster: nobody's minimum off time is looked at."""
-    outcome = Outcome()
+    outcome = EnergyReplayResult()
     wakes: list[float] = []
     awake = int(series.total[0])
     for slot, (need, total) in enumerate(zip(series.need, series.total, strict=True)):
         now_s = float(slot * SLOT_S)
         before = awake = min(awake, int(total))
-        told = aim(
+        told = awake_target(
             awake, int(total), needs_at(series, slot, rules, tuple(wakes[-8:])), now_s, rules
         )
         awake = told.nodes
@@ -120,11 +129,11 @@ def outline(series: Series, rules: EnergyRules) -> Outcome:
 
 
 def needs_at(
-    series: Series, slot: int, rules: EnergyRules, wakes_s: tuple[float, ...] = ()
-) -> Needs:
+    series: DemandSeries, slot: int, rules: EnergyRules, wakes_s: tuple[float, ...] = ()
+) -> NodeDemand:
     """What is known in a slot."""
     first = max(0, slot - int(rules.hold_s // SLOT_S))
-    return Needs(
+    return NodeDemand(
         now=int(series.need[slot]),
         past_peak=int(series.need[first : slot + 1].max()),
         peak=float(series.peak[slot]),
@@ -132,21 +141,21 @@ def needs_at(
     )
 
 
-def _there(nodes: list[Node], total: int, now_s: float) -> None:
+def _there(nodes: list[EnergyNode], total: int, now_s: float) -> None:
     """Nodes leave and come back as the trace has it; who comes back is awake."""
     for at, node in enumerate(nodes):
-        if at >= total and node.power is not Power.AWAY:
-            nodes[at] = replace(node, power=Power.AWAY, busy=False)
-        elif at < total and node.power is Power.AWAY:
-            nodes[at] = replace(node, power=Power.ON, busy=False, since_s=now_s)
+        if at >= total and node.power is not PowerState.AWAY:
+            nodes[at] = replace(node, power=PowerState.AWAY, busy=False)
+        elif at < total and node.power is PowerState.AWAY:
+            nodes[at] = replace(node, power=PowerState.ON, busy=False, since_s=now_s)
 
 
-def _serve(nodes: list[Node], need: int, now_s: float) -> int:
+def _serve(nodes: list[EnergyNode], need: int, now_s: float) -> int:
     """Have as many nodes busy as are needed and awake; who is busy stays so. How many are."""
     left = need
     for busy in (True, False):  # those that have work keep it before others get any
         for at, node in enumerate(nodes):
-            if node.power is not Power.ON or node.busy is not busy:
+            if node.power is not PowerState.ON or node.busy is not busy:
                 continue
             if busy and left <= 0:
                 nodes[at] = replace(node, busy=False, since_s=now_s)

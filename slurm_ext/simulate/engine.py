@@ -7,19 +7,19 @@ from math import inf
 import numpy as np
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.policy.queue.order import Asked, Rule
+from slurm_ext.policy.queue.order import QueuedJobs, Rule
 from slurm_ext.simulate.cluster import Cluster, fitted
+from slurm_ext.simulate.job_columns import JobColumns
 from slurm_ext.simulate.nodes import Nodes
-from slurm_ext.simulate.outcome import Outcome, outcome_of
-from slurm_ext.simulate.pool import Pool
+from slurm_ext.simulate.pool import NonPreemptingPool
 from slurm_ext.simulate.pool_preempting import PreemptingPool
+from slurm_ext.simulate.replay_result import ReplayResult, result_of
 from slurm_ext.simulate.trace.columns import Column, Trace
-from slurm_ext.simulate.work import Work
 
 DEPTH = 500  # waiting jobs that backfill looks at: bf_max_job_test's default, slurm.conf(5)
 TELL_EVERY = 4096  # submissions
 Told = Callable[[int], None]
-AnyPool = Pool | PreemptingPool
+AnyPool = NonPreemptingPool | PreemptingPool
 
 
 def replay(
@@ -30,7 +30,7 @@ def replay(
     seed: int = 0,
     depth: int = DEPTH,
     told: Told = lambda _done: None,
-) -> Outcome:
+) -> ReplayResult:
     """What becomes of every job. `seed` decides ties of equal jobs; 0: as the file has them.
 
     `told` hears now and then how many jobs have been submitted. Raises InputError where a job is
@@ -38,16 +38,21 @@ def replay(
     """
     fitted(trace, cluster)
     order = rule.order(_asked(trace, rule), _ties(len(trace), seed))
-    work = Work(trace.gpus[order], trace.duration_s[order], _limits(trace)[order])
+    work = JobColumns(trace.gpus[order], trace.duration_s[order], _limits(trace)[order])
     pools = [_pool(count, cluster.gpus_per_node, rule, work, depth) for count in cluster.pools()]
     rank = np.empty(len(trace), dtype=np.int64)
     rank[order] = np.arange(len(trace))
     _run(work, pools, cluster.pool_of(trace)[order], trace.submit_s, rank, told)
-    return outcome_of(trace, cluster, rule.name, work, rank)
+    return result_of(trace, cluster, rule.name, work, rank)
 
 
 def _run(
-    work: Work, pools: list[AnyPool], pool_of: Column, submit_s: Column, rank: Column, told: Told
+    work: JobColumns,
+    pools: list[AnyPool],
+    pool_of: Column,
+    submit_s: Column,
+    rank: Column,
+    told: Told,
 ) -> None:
     """Handle all that happens at one time, then let the pools concerned start jobs."""
     of = [pools[number] for number in pool_of.tolist()]
@@ -70,13 +75,13 @@ def _run(
             pool.settle(now_s)
 
 
-def _pool(nodes: int, per_node: int, rule: Rule, work: Work, depth: int) -> AnyPool:
+def _pool(nodes: int, per_node: int, rule: Rule, work: JobColumns, depth: int) -> AnyPool:
     if rule.preempting is not None:
         return PreemptingPool(Nodes(nodes, per_node), work, depth, rule.preempting)
-    return Pool(Nodes(nodes, per_node), work, depth if rule.backfill else None)
+    return NonPreemptingPool(Nodes(nodes, per_node), work, depth if rule.backfill else None)
 
 
-def _asked(trace: Trace, rule: Rule) -> Asked:
+def _asked(trace: Trace, rule: Rule) -> QueuedJobs:
     """What the rule may know."""
     estimate_s = trace.duration_s if rule.oracle else trace.estimate_s
     missing = np.count_nonzero(~(estimate_s > 0)) if rule.estimated else 0
@@ -86,7 +91,7 @@ def _asked(trace: Trace, rule: Rule) -> Asked:
             f"{rule.name} orders by estimated durations, and {missing} jobs have none: give a"
             " column estimate_s over 0, or --estimates FILE with the columns job and estimate_s",
         )
-    return Asked(submit_s=trace.submit_s, gpus=trace.gpus, estimate_s=estimate_s)
+    return QueuedJobs(submit_s=trace.submit_s, gpus=trace.gpus, estimate_s=estimate_s)
 
 
 def _limits(trace: Trace) -> Column:

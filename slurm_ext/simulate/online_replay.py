@@ -17,20 +17,20 @@ from typing import Protocol
 
 import numpy as np
 
-from slurm_ext.policy.queue.order import Asked, Rule
+from slurm_ext.policy.queue.order import QueuedJobs, Rule
 from slurm_ext.simulate.cluster import Cluster, fitted
 from slurm_ext.simulate.engine import DEPTH
+from slurm_ext.simulate.job_columns import JobColumns
 from slurm_ext.simulate.nodes import Nodes
-from slurm_ext.simulate.outcome import Outcome, outcome_of
-from slurm_ext.simulate.pool import Pool
+from slurm_ext.simulate.pool import NonPreemptingPool
+from slurm_ext.simulate.replay_result import ReplayResult, result_of
 from slurm_ext.simulate.trace.columns import Column, Trace
-from slurm_ext.simulate.work import Work
 
 PLACES = 32  # bits of a rank that hold the place in the trace
 NOTHING = np.zeros(0)
 
 
-class Foreteller(Protocol):
+class RunTimePredictor(Protocol):
     """Jobs are places in the trace, times seconds since the first submission."""
 
     def submitted(self, jobs: Sequence[int], now_s: float) -> Sequence[float]:
@@ -42,16 +42,16 @@ class Foreteller(Protocol):
     def ended(self, job: int, now_s: float) -> None:
         """How long it ran is known from now on."""
 
-    def anew(self, now_s: float) -> Iterable[tuple[int, float]]:
+    def revised(self, now_s: float) -> Iterable[tuple[int, float]]:
         """Waiting jobs of which something else is thought now, and the seconds."""
 
 
-def replay_anew(
-    trace: Trace, cluster: Cluster, rule: Rule, foreteller: Foreteller, *, depth: int = DEPTH
-) -> Outcome:
+def replay_online(
+    trace: Trace, cluster: Cluster, rule: Rule, predictor: RunTimePredictor, *, depth: int = DEPTH
+) -> ReplayResult:
     """What becomes of every job. Raises InputError where one is larger than its cluster."""
     fitted(trace, cluster)
-    work = _Work(foreteller)
+    work = _Work(predictor)
     run = _Run(trace, cluster, rule, work, depth)
     times, done = [*trace.submit_s.tolist(), inf], 0
     while done < len(trace) or work.events:
@@ -65,28 +65,31 @@ def replay_anew(
     return run.outcome()
 
 
-class _Work(Work):
-    """Columns by rank, of jobs as they come; who starts is told to the foreteller."""
+class _Work(JobColumns):
+    """Columns by rank, of jobs as they come; who starts is told to the predictor."""
 
-    def __init__(self, foreteller: Foreteller) -> None:
+    def __init__(self, predictor: RunTimePredictor) -> None:
         super().__init__(NOTHING, NOTHING, NOTHING)
         self.gpus, self.duration_s, self.limit_s = {}, {}, {}
         self.start_s, self.end_s, self.expected_s = {}, {}, {}
-        self.foreteller = foreteller
+        self.predictor = predictor
 
     def begun(self, rank: int, now_s: float) -> None:
         super().begun(rank, now_s)
-        self.foreteller.started(_place(rank), now_s)
+        self.predictor.started(_place(rank), now_s)
 
 
 class _Run:
     def __init__(self, trace: Trace, cluster: Cluster, rule: Rule, work: _Work, depth: int) -> None:
         self._trace, self._cluster, self._rule, self._work = trace, cluster, rule, work
         own = depth if rule.backfill else None
-        pools = [Pool(Nodes(count, cluster.gpus_per_node), work, own) for count in cluster.pools()]
+        pools = [
+            NonPreemptingPool(Nodes(count, cluster.gpus_per_node), work, own)
+            for count in cluster.pools()
+        ]
         self._pools = [pools[number] for number in cluster.pool_of(trace).tolist()]
         self._ranks = [0] * len(trace)
-        self._touched: dict[Pool, None] = {}
+        self._touched: dict[NonPreemptingPool, None] = {}
 
     def ended(self, now_s: float) -> None:
         events = self._work.events
@@ -95,12 +98,12 @@ class _Run:
             place = _place(rank)
             self._pools[place].event(rank, number, now_s)
             self._touched[self._pools[place]] = None
-            self._work.foreteller.ended(place, now_s)
+            self._work.predictor.ended(place, now_s)
 
     def submitted(self, jobs: Sequence[int], now_s: float) -> None:
         if not jobs:
             return
-        told_s = self._work.foreteller.submitted(jobs, now_s)
+        told_s = self._work.predictor.submitted(jobs, now_s)
         for place, rank in zip(jobs, self._ranked(jobs, told_s), strict=True):
             self._know(place, rank)
             self._pools[place].arrive(rank)
@@ -108,7 +111,7 @@ class _Run:
 
     def settle(self, now_s: float) -> None:
         """Who waits is put where it belongs by now; then whoever can starts."""
-        anew = dict(self._work.foreteller.anew(now_s))
+        anew = dict(self._work.predictor.revised(now_s))
         if anew:
             for place, rank in zip(anew, self._ranked([*anew], [*anew.values()]), strict=True):
                 self._pools[place].again(self._ranks[place], rank)
@@ -118,18 +121,18 @@ class _Run:
             pool.settle(now_s)
         self._touched = {}
 
-    def outcome(self) -> Outcome:
-        """Columns as `outcome_of` wants them: by place."""
+    def outcome(self) -> ReplayResult:
+        """Columns as `result_of` wants them: by place."""
         trace, ranks = self._trace, self._ranks
         limits = np.array([self._work.limit_s[rank] for rank in ranks])
-        work = Work(trace.gpus, trace.duration_s, limits)
+        work = JobColumns(trace.gpus, trace.duration_s, limits)
         work.start_s = [self._work.start_s[rank] for rank in ranks]
         work.end_s = [self._work.end_s[rank] for rank in ranks]
-        return outcome_of(trace, self._cluster, self._rule.name, work, np.arange(len(trace)))
+        return result_of(trace, self._cluster, self._rule.name, work, np.arange(len(trace)))
 
     def _ranked(self, places: Sequence[int], told_s: Sequence[float]) -> list[int]:
         which = np.array(places, dtype=np.int64)
-        asked = Asked(
+        asked = QueuedJobs(
             submit_s=self._trace.submit_s[which],
             gpus=self._trace.gpus[which],
             estimate_s=np.array(told_s, dtype=float),

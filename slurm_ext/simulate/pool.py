@@ -3,20 +3,20 @@
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
-from slurm_ext.simulate.bounded_queue import Line
+from slurm_ext.simulate.bounded_queue import BoundedQueue
+from slurm_ext.simulate.job_columns import JobColumns
 from slurm_ext.simulate.nodes import Nodes, Places
 from slurm_ext.simulate.reserve import Reservation, reserve
-from slurm_ext.simulate.work import Work
 
 
-class Pool:
+class NonPreemptingPool:
     """Starts jobs in order; with a depth, later ones too where they delay no reservation."""
 
-    def __init__(self, nodes: Nodes, work: Work, depth: int | None) -> None:
+    def __init__(self, nodes: Nodes, work: JobColumns, depth: int | None) -> None:
         """`depth`: how many waiting jobs backfill looks at; None: no backfill."""
         self._nodes, self._work = nodes, work
         self._backfills = depth is not None
-        self._line: Line[int] = Line(depth or 1)
+        self._line: BoundedQueue[int] = BoundedQueue(depth or 1)
         self._places: dict[int, Places] = {}
         self._ends: list[tuple[float, int]] = []  # when running jobs are expected to end
         self._reservation: Reservation | None = None

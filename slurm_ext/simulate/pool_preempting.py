@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from heapq import heappush
 
 from slurm_ext.policy.queue.preempting import Preempting
-from slurm_ext.simulate.bounded_queue import Line
+from slurm_ext.simulate.bounded_queue import BoundedQueue
+from slurm_ext.simulate.job_columns import JobColumns
 from slurm_ext.simulate.nodes import Nodes, Places
 from slurm_ext.simulate.reserve import reserve
-from slurm_ext.simulate.work import Work
 
 Urgency = tuple[float, int]  # lower goes first: the rule's key, then the submission
 
@@ -16,9 +16,9 @@ Urgency = tuple[float, int]  # lower goes first: the rule's key, then the submis
 class PreemptingPool:
     """Runs the most urgent jobs that fit; a job keeps its place until it must go."""
 
-    def __init__(self, nodes: Nodes, work: Work, depth: int, rule: Preempting) -> None:
+    def __init__(self, nodes: Nodes, work: JobColumns, depth: int, rule: Preempting) -> None:
         self._nodes, self._work, self._rule = nodes, work, rule
-        self._line: Line[Urgency] = Line(depth)
+        self._line: BoundedQueue[Urgency] = BoundedQueue(depth)
         self._places: dict[int, Places] = {}
         self._since: dict[int, float] = {}  # of running jobs
         self._had: dict[int, float] = {}  # GPU-seconds before the present start

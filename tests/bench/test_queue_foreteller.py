@@ -17,7 +17,7 @@ from slurm_ext.core.errors import InputError
 from slurm_ext.model.duration.state import Submission
 from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.cluster import Cluster
-from slurm_ext.simulate.online_replay import replay_anew
+from slurm_ext.simulate.online_replay import replay_online
 
 BATCH, BATCHES, LEARNT = 10, 60, 40  # jobs of a batch; batches; of those before the cut
 
@@ -49,7 +49,7 @@ def replayed(told: list[Job], *, siblings: bool = True) -> tuple[Any, Any]:
     )
     trace = trace_of(known, "made up")
     inside = Inside(known, trace.job, siblings=siblings)
-    replay_anew(trace, Cluster(nodes=1, gpus_per_node=2), rule_of("qssf+backfill"), inside)
+    replay_online(trace, Cluster(nodes=1, gpus_per_node=2), rule_of("qssf+backfill"), inside)
     return trace, inside
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from slurm_ext.cli import main
 from slurm_ext.cli.demo.command import _print_table
-from slurm_ext.cli.demo.loop import Outcome, Row
+from slurm_ext.cli.demo.loop import DemoResult, TrainingRow
 from tests.cli.predict.test_predict_explain import script, taught
 from tests.manual import ROOT
 
@@ -101,7 +101,7 @@ def test_the_demo_prints_tables_as_the_page_shows(capsys: pytest.CaptureFixture[
         row("slow_storage_train", (2, 1), (1, 7), (48.4, 210), (205, 196, 215), lines),
     ]
     counts = {"rejected_jobs": 0, "drained_nodes": 0, "records": 8}
-    outcome = Outcome(jobs=rows, **counts, slurm_version="22.05.8", cores=2)
+    outcome = DemoResult(jobs=rows, **counts, slurm_version="22.05.8", cores=2)
     _print_table(outcome, Path("/tmp/dlqueue-demo-x1y2z3/report.md"))
     assert trimmed(capsys.readouterr().out) == trimmed(shown)
 
@@ -115,9 +115,9 @@ def row(
     lines: dict[str, str],
     *,
     left_alone: bool = False,
-) -> Row:
+) -> TrainingRow:
     """One training of the page's table, and what sbatch said of it."""
-    return Row(
+    return TrainingRow(
         script=f"{name}.sbatch",
         left_alone=left_alone,
         cpus_per_task=cpus,

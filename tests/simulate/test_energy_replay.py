@@ -6,27 +6,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_ext.policy.energy import EnergyRules
-from slurm_ext.simulate.energy import Series, outline, replay
+from slurm_ext.simulate.energy import DemandSeries, outline, replay_energy
 
 RULES = EnergyRules(buffer=0.1, spare=0.1, least=0.1, settle_s=1200, hold_s=1200, min_off_s=0)
 
 
-def series(need: list[int], total: int = 10, peak: float = 0.0) -> Series:
+def series(need: list[int], total: int = 10, peak: float = 0.0) -> DemandSeries:
     """Of a cluster that keeps its size."""
     needs = np.array(need, dtype=np.int64)
-    return Series(needs, np.full(len(needs), total), np.full(len(needs), peak))
+    return DemandSeries(needs, np.full(len(needs), total), np.full(len(needs), peak))
 
 
 def test_a_night_is_slept_through_and_the_morning_wakes_once() -> None:
     """Nodes sleep when demand falls; the rise wakes them in one go, and only its slot is short."""
-    told = replay(series([8] * 6 + [2] * 12 + [8] * 6), RULES)
+    told = replay_energy(series([8] * 6 + [2] * 12 + [8] * 6), RULES)
     assert (told.wakes, told.woken, told.short) == (1, 6, 5)
     assert told.utilisation > 70 > 60 > told.utilisation_before
 
 
 def test_a_bound_that_sees_the_morning_keeps_nodes_awake() -> None:
     """Foretold demand is not slept away: nothing is short, nothing is woken."""
-    told = replay(series([8] * 6 + [2] * 12 + [8] * 6, peak=8.0), RULES)
+    told = replay_energy(series([8] * 6 + [2] * 12 + [8] * 6, peak=8.0), RULES)
     assert (told.wakes, told.short) == (0, 0)
 
 
@@ -37,7 +37,7 @@ def test_numbers_and_named_nodes_agree_where_nodes_may_sleep_briefly(
 ) -> None:
     """Both replays, one by nodes and one by their number, come to the same; power is conserved."""
     one = series([min(n, 10) for n in need], peak=peak)
-    named, counted = replay(one, RULES), outline(one, RULES)
+    named, counted = replay_energy(one, RULES), outline(one, RULES)
     assert (named.wakes, named.woken, named.short) == (
         counted.wakes, counted.woken, counted.short,
     )  # fmt: skip
@@ -48,6 +48,8 @@ def test_numbers_and_named_nodes_agree_where_nodes_may_sleep_briefly(
 def test_nodes_that_leave_and_come_back_are_counted_as_the_trace_has_them() -> None:
     """An outage is no saving."""
     needs = np.array([5, 5, 0, 0, 5, 5])
-    told = replay(Series(needs, np.array([10, 10, 0, 0, 10, 10]), np.full(6, 10.0)), RULES)
+    told = replay_energy(
+        DemandSeries(needs, np.array([10, 10, 0, 0, 10, 10]), np.full(6, 10.0)), RULES
+    )
     assert (told.total, told.powered, told.short) == (40, 40, 0)
     assert told.utilisation == pytest.approx(50.0)

@@ -12,7 +12,7 @@ from slurm_ext.core.errors import InputError
 from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.cluster import Cluster, fitted
 from slurm_ext.simulate.engine import DEPTH, replay
-from slurm_ext.simulate.outcome import Outcome
+from slurm_ext.simulate.replay_result import ReplayResult
 from tests.simulate import slow
 from tests.simulate.traces import Job, jobs, trace_of
 
@@ -27,7 +27,7 @@ KEYS: dict[str, Callable[[Job, int], tuple[float, ...]]] = {
 
 def replayed(
     rows: list[Job], policy: str, cluster: Cluster, seed: int = 0, depth: int = DEPTH
-) -> Outcome:
+) -> ReplayResult:
     """One replay."""
     return replay(trace_of(rows), cluster, rule_of(policy), seed=seed, depth=depth)
 

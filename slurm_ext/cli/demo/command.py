@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from slurm_ext.cli.demo.loop import Outcome, Progress, Row
+    from slurm_ext.cli.demo.loop import DemoResult, Progress, TrainingRow
 
 HELP = (
     "Start a private Slurm, submit four small PyTorch trainings as naive users write them, learn, "
@@ -82,7 +82,7 @@ def _progress() -> "Iterator[Progress]":
         yield tell
 
 
-def _write_report(folder: Path, outcome: "Outcome") -> Path:
+def _write_report(folder: Path, outcome: "DemoResult") -> Path:
     from slurm_ext.report.render import render
 
     path = folder / "report.md"
@@ -91,7 +91,7 @@ def _write_report(folder: Path, outcome: "Outcome") -> Path:
     return path
 
 
-def _print_table(outcome: "Outcome", report: Path) -> None:
+def _print_table(outcome: "DemoResult", report: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -124,7 +124,7 @@ def _print_table(outcome: "Outcome", report: Path) -> None:
     )
 
 
-def _cells(job: "Row") -> list[str]:
+def _cells(job: "TrainingRow") -> list[str]:
     predicted = "not predicted"
     if job.interval and job.predicted_samples_per_s is not None:
         low, high = job.interval

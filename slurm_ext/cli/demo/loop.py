@@ -39,7 +39,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TrainingRow:
     """One training, before and after; rates in samples/s as the probe measured them."""
 
     script: str
@@ -54,10 +54,10 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class DemoResult:
     """What the demo came to."""
 
-    jobs: list[Row]
+    jobs: list[TrainingRow]
     rejected_jobs: int
     drained_nodes: int
     records: int
@@ -80,7 +80,7 @@ def scripts() -> list[Path]:
     return found
 
 
-def play(sandbox: Sandbox, tell: Progress) -> Outcome:
+def play(sandbox: Sandbox, tell: Progress) -> DemoResult:
     """Submit every example, learn, submit them again; one job at a time, so that none disturbs."""
     work = sandbox.path("work")
     shutil.copytree(EXAMPLES, work, dirs_exist_ok=True)
@@ -91,7 +91,7 @@ def play(sandbox: Sandbox, tell: Progress) -> Outcome:
     second = [_run(sandbox, work, name, f"once more: {name}", tell) for name in names]
     tell("collecting what was measured")
     rows = [_row(sandbox, *each) for each in zip(names, first, second, strict=True)]
-    return Outcome(
+    return DemoResult(
         jobs=rows,
         rejected_jobs=rejected(sandbox),
         drained_nodes=_drained(sandbox),
@@ -152,12 +152,14 @@ def _patiently(failure: str) -> Iterator[None]:
     raise SandboxError(f"{failure} within {LEARN_TIMEOUT_S} s")
 
 
-def _row(sandbox: Sandbox, name: str, first: tuple[int, str], second: tuple[int, str]) -> Row:
+def _row(
+    sandbox: Sandbox, name: str, first: tuple[int, str], second: tuple[int, str]
+) -> TrainingRow:
     before, after = (_found(sandbox, job_id) for job_id, _ in (first, second))
     runs = [known["runs"][-1] for known in (before, after)]
     decision = after["decision"] or {}
     believed = decision.get("after_samples_per_s")
-    return Row(
+    return TrainingRow(
         script=name,
         left_alone=decision.get("action") != "change",
         cpus_per_task=_both(runs, "cpus_per_task", int),

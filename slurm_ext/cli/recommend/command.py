@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from slurm_ext.core.records import Level
     from slurm_ext.core.settings.document import Settings
     from slurm_ext.history.views.gpu_runs import GpuRun
-    from slurm_ext.policy.ranks.evidence import Evidence, Measured
+    from slurm_ext.policy.ranks.evidence import RanksEvidence, SingleRankRun
 
 HELP = (
     "Say how many ranks of a training should share each GPU, with which batch and workers, from"
@@ -63,7 +63,7 @@ def recommended(args: argparse.Namespace, settings: "Settings") -> dict[str, Any
     return {**document, "missing": list(found.missing)}
 
 
-def _evidence(args: argparse.Namespace, settings: "Settings") -> tuple[str | None, "Evidence"]:
+def _evidence(args: argparse.Namespace, settings: "Settings") -> tuple[str | None, "RanksEvidence"]:
     """From the nearest level that has runs to rest on; else what is missing on the nearest."""
     from slurm_ext.history.store.store import open_history
     from slurm_ext.history.views.gpu_runs import gpu_runs
@@ -71,7 +71,7 @@ def _evidence(args: argparse.Namespace, settings: "Settings") -> tuple[str | Non
 
     room = (args.gpu_mem_mib or settings["sharing.gpu_mem_mib"]) * 2.0**20
     path, wait_ms = settings.state_dir / "history.db", settings["history.busy_timeout_ms"]
-    first: tuple[str | None, Evidence] | None = None
+    first: tuple[str | None, RanksEvidence] | None = None
     with open_history(path, busy_timeout_ms=wait_ms, read_only=True) as history:
         for level, key in _keys(args).items():
             measured = [_measured(one) for one in gpu_runs(history, level, key)]
@@ -101,11 +101,11 @@ def _keys(args: argparse.Namespace) -> Mapping["Level", int]:
     return {level: keys[level] for level in own if level in keys}
 
 
-def _measured(one: "GpuRun") -> "Measured":
-    from slurm_ext.policy.ranks.evidence import Measured
+def _measured(one: "GpuRun") -> "SingleRankRun":
+    from slurm_ext.policy.ranks.evidence import SingleRankRun
 
     loader: Mapping[str, Any] = one.loader
-    return Measured(
+    return SingleRankRun(
         job_id=one.job_id,
         batch=loader["batch_size"] or 0.0,
         samples_per_s=loader["samples_per_s"] or 0.0,

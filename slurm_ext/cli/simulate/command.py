@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from slurm_ext.simulate.cluster import Cluster
-    from slurm_ext.simulate.outcome import Outcome
+    from slurm_ext.simulate.replay_result import ReplayResult
     from slurm_ext.simulate.trace.columns import Trace
 
 HELP = "Replay a trace under several queue policies and compare waiting, completion and use."
@@ -126,7 +126,7 @@ def _trace(args: argparse.Namespace, progress: "Progress") -> "Trace":
 
 def _replay(
     args: argparse.Namespace, trace: "Trace", cluster: "Cluster", rule: Any, progress: "Progress"
-) -> "Outcome":
+) -> "ReplayResult":
     from slurm_ext.simulate.engine import DEPTH, replay
 
     task = progress.add_task(rule.name, total=len(trace))
@@ -142,7 +142,7 @@ def _replay(
     return outcome
 
 
-def _document(trace: "Trace", cluster: "Cluster", outcomes: list["Outcome"]) -> dict[str, Any]:
+def _document(trace: "Trace", cluster: "Cluster", outcomes: list["ReplayResult"]) -> dict[str, Any]:
     return {
         "v": 1,
         "source": trace.source,

@@ -16,7 +16,7 @@ from slurm_ext.report.render import render
 from slurm_ext.report.tables import Chart
 
 if TYPE_CHECKING:
-    from slurm_ext.simulate.outcome import Outcome
+    from slurm_ext.simulate.replay_result import ReplayResult
 
 WIDTH = 140  # where nobody's terminal says another
 SLICES = 240  # of a curve
@@ -47,7 +47,7 @@ def show(document: Document) -> None:
         console.print(Text(line), soft_wrap=True)
 
 
-def page(document: Document, outcomes: Sequence["Outcome"]) -> str:
+def page(document: Document, outcomes: Sequence["ReplayResult"]) -> str:
     """One HTML page that needs nothing else."""
     from slurm_ext.report.plots import svg
 
@@ -65,7 +65,7 @@ def page(document: Document, outcomes: Sequence["Outcome"]) -> str:
     )
 
 
-def _charts(outcomes: Sequence["Outcome"]) -> Iterator[tuple[str, Chart]]:
+def _charts(outcomes: Sequence["ReplayResult"]) -> Iterator[tuple[str, Chart]]:
     jct = {one.policy: _distribution(one.jct_s) for one in outcomes}
     queue = {one.policy: _distribution(one.queue_s) for one in outcomes}
     used = {one.policy: _pairs(*one.utilisation(SLICES)) for one in outcomes}
@@ -79,7 +79,7 @@ def _charts(outcomes: Sequence["Outcome"]) -> Iterator[tuple[str, Chart]]:
 
 def _distribution(seconds: Any) -> Points:
     """(seconds, share of jobs that took no longer)."""
-    from slurm_ext.simulate.outcome import distribution
+    from slurm_ext.simulate.replay_result import distribution
 
     return _pairs(*distribution(seconds, SLICES))
 

@@ -18,9 +18,9 @@ from slurm_ext.control.loops.loop_memory import LoopFolder
 from slurm_ext.core import elastic_requests
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.policy.elastic.gpu_division import Terms
-from slurm_ext.policy.elastic.optimiser import Board, divided, sizes_for
-from slurm_ext.policy.elastic.utility import Elastic, Report, wish
+from slurm_ext.policy.elastic.gpu_division import DivisionTerms
+from slurm_ext.policy.elastic.optimiser import GpuBudget, divided, sizes_for
+from slurm_ext.policy.elastic.utility import ElasticJob, GoodputReport, utility_of
 from slurm_ext.slurm.client import SlurmClient
 from slurm_ext.slurm.records import JobInfo, ResizeRequest
 
@@ -81,19 +81,19 @@ class ElasticLoop:
             variables = {}
         return look(jobs, self._client.nodes(), self._settings, ours, variables)
 
-    def division(self, pool: Pool, reports: Mapping[str, Report | None]) -> dict[str, int]:
+    def division(self, pool: Pool, reports: Mapping[str, GoodputReport | None]) -> dict[str, int]:
         """The policy's own: what a replay of this state would decide (elastic_optimiser.py).
 
         Who runs is never stopped for others: it keeps what it has where nothing is left for it.
         """
         by, sizes = str(self._settings["elastic.optimiser"]), self._sizes(pool)
-        terms = Terms(restart_s=self._settings["elastic.restart_s"], gpus_a_job=0.0)
+        terms = DivisionTerms(restart_s=self._settings["elastic.restart_s"], gpus_a_job=0.0)
         gpus = pool.gpus - sum(self._wanted.get(str(one.info.job_id), 0) for one in pool.jobs)
         jobs = [one for one in pool.jobs if str(one.info.job_id) not in self._wanted]
         while True:
-            wishes = [wish(_elastic(one, reports), sizes, pool.per_node) for one in jobs]
+            wishes = [utility_of(_elastic(one, reports), sizes, pool.per_node) for one in jobs]
             found = divided(
-                by, wishes, sizes, Board(gpus=max(gpus, 0), per_node=pool.per_node), terms
+                by, wishes, sizes, GpuBudget(gpus=max(gpus, 0), per_node=pool.per_node), terms
             )
             stay = [one for one in jobs if one.runs and str(one.info.job_id) not in found]
             if not stay:
@@ -103,7 +103,7 @@ class ElasticLoop:
 
     def _sizes(self, pool: Pool) -> tuple[int, ...]:
         """What jobs can have: what the optimiser chooses from, and what they hold."""
-        board = Board(gpus=max(pool.gpus, 1), per_node=pool.per_node)
+        board = GpuBudget(gpus=max(pool.gpus, 1), per_node=pool.per_node)
         most = max(one.most for one in pool.jobs)
         able = sizes_for(self._settings["elastic.optimiser"], board, most)
         return tuple(sorted({*able, *(one.gpus for one in pool.jobs)}))
@@ -207,9 +207,9 @@ class ElasticLoop:
         self._folder.keep(kept)
 
 
-def _elastic(one: Resizable, reports: Mapping[str, Report | None]) -> Elastic:
+def _elastic(one: Resizable, reports: Mapping[str, GoodputReport | None]) -> ElasticJob:
     name = str(one.info.job_id)
-    return Elastic(
+    return ElasticJob(
         name=name,
         least=one.least,
         most=one.most,

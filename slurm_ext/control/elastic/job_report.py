@@ -16,13 +16,13 @@ from typing import Any
 from slurm_ext.model.scaling.goodput import Limits, Noise
 from slurm_ext.model.scaling.goodput_speed import Step
 from slurm_ext.node.common.files import UnusableFileError, read_bounded
-from slurm_ext.policy.elastic.utility import Report
+from slurm_ext.policy.elastic.utility import GoodputReport
 from slurm_ext.slurm.records import JobInfo
 
 VERSION, MOST_BYTES, MOST_STEPS, LARGEST = 1, 1 << 16, 256, 1e12
 
 
-def report_of(job: JobInfo) -> tuple[Report | None, str | None]:
+def report_of(job: JobInfo) -> tuple[GoodputReport | None, str | None]:
     """The job's report; or none, and why where there is a file that cannot be used."""
     path = Path(job.work_dir) / f"dlqueue-elastic-{job.job_id}.json"
     if not job.work_dir.startswith("/"):
@@ -36,7 +36,7 @@ def report_of(job: JobInfo) -> tuple[Report | None, str | None]:
         return None, f"{path.name}: {error!r}"
 
 
-def parsed(body: Any) -> Report:
+def parsed(body: Any) -> GoodputReport:
     """Raises ValueError, KeyError or TypeError where it is not a report."""
     if body["v"] != VERSION:
         raise ValueError(f"version {body['v']!r}, expected {VERSION}")
@@ -45,7 +45,7 @@ def parsed(body: Any) -> Report:
         raise ValueError("limits: expected initial <= most and local_least <= local_most")
     noise = Noise(**{name: _positive(body["noise"], name) for name in Noise.__slots__})
     steps = tuple(_step(one) for one in body["steps"][:MOST_STEPS])
-    return Report(left=_number(body, "left"), limits=limits, noise=noise, steps=steps)
+    return GoodputReport(left=_number(body, "left"), limits=limits, noise=noise, steps=steps)
 
 
 def _step(one: Any) -> Step:

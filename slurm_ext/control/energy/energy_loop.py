@@ -20,12 +20,12 @@ from slurm_ext.control.loops.loop_memory import LoopFolder, ReadOnly
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.demand.model import SLOT_S
 from slurm_ext.policy.energy import (
-    Aim,
+    AwakeTarget,
+    EnergyNode,
     EnergyRules,
-    Needs,
-    Node,
-    Power,
-    Step,
+    NodeDemand,
+    PowerChange,
+    PowerState,
     awake_of,
     decide,
 )
@@ -96,7 +96,7 @@ class Energy(Loop):
         """Slurm wakes who sleeps when a job needs it; at once only where the site wants that."""
         if not self._settings["energy.wake_at_end"]:
             return ()
-        asleep = {node.name for node in self._client.nodes() if power_of(node) is Power.ASLEEP}
+        asleep = {node.name for node in self._client.nodes() if power_of(node) is PowerState.ASLEEP}
         return [
             Planned(subject=name, done=Order.UP.value, why="energy saving ends", before={})
             for name in sorted(asleep & self._memory.ours)
@@ -117,12 +117,12 @@ class Energy(Loop):
         excluded = frozenset(self._settings["energy.exclude"])
         seen = Seen(self._memory.asleep, self._memory.idle)
         nodes = nodes_of(infos, reservations, seen, now_s, excluded)
-        there = sum(1 for node in nodes if node.power is not Power.AWAY)
+        there = sum(1 for node in nodes if node.power is not PowerState.AWAY)
         now = need(nodes, jobs, pool)
         self._series[pool].see(now_s, now, there)
         missing = failed(infos)
         foretold, past = self._foretold(pool)
-        needs = Needs(
+        needs = NodeDemand(
             now=now,
             past_peak=past,
             peak=foretold.peak if foretold.knows and not missing else float(there),
@@ -149,7 +149,7 @@ class Energy(Loop):
         held = needed[-1 - int(self._rules.hold_s // SLOT_S) :]
         return told, int(held.max()) if len(held) else 0
 
-    def _planned(self, step: Step, needs: Needs, foretold: Foretold) -> Planned:
+    def _planned(self, step: PowerChange, needs: NodeDemand, foretold: Foretold) -> Planned:
         order = Order.DOWN if step.sleep else Order.UP
         return Planned(
             subject=step.node,
@@ -179,13 +179,13 @@ class Energy(Loop):
     def _tell(
         self,
         pool: str,
-        nodes: Sequence[Node],
-        needs: Needs,
-        aim: Aim,
+        nodes: Sequence[EnergyNode],
+        needs: NodeDemand,
+        aim: AwakeTarget,
         foretold: Foretold,
         missing: Sequence[str],
     ) -> None:
-        count = {power.value: sum(1 for n in nodes if n.power is power) for power in Power}
+        count = {power.value: sum(1 for n in nodes if n.power is power) for power in PowerState}
         reason = f"did not wake: {', '.join(missing)}; nothing sleeps" if missing else aim.reason
         self._told[pool] = {
             "nodes": count,

@@ -6,7 +6,7 @@ from typing import Any
 
 from slurm_ext.control.energy.nodes import is_busy, power_of
 from slurm_ext.control.energy.series import Running
-from slurm_ext.policy.energy import DAY_S, Power
+from slurm_ext.policy.energy import DAY_S, PowerState
 from slurm_ext.slurm.records import NodeInfo
 
 
@@ -45,11 +45,11 @@ class Memory:
 
     def notice(self, nodes: Sequence[NodeInfo], now_s: float) -> None:
         """Who sleeps and who is idle, since when."""
-        asleep = {node.name for node in nodes if power_of(node) is Power.ASLEEP}
+        asleep = {node.name for node in nodes if power_of(node) is PowerState.ASLEEP}
         idle = {node.name for node in nodes if not is_busy(node)} - asleep
         self.idle = {name: self.idle.get(name, now_s) for name in idle}
         self.asleep = {name: self.asleep.get(name, now_s) for name in sorted(asleep)}
-        self.ours -= {node.name for node in nodes if power_of(node) is Power.WAKING}
+        self.ours -= {node.name for node in nodes if power_of(node) is PowerState.WAKING}
 
     def wakes_before(self, pool: str, need: int, awake: int, now_s: float) -> tuple[float, ...]:
         """Of the last day; the one for a lack that still lasts is not before."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from slurm_ext.model.demand.model import PEAK_SLOTS, SLOT_S
-from slurm_ext.policy.energy import Node, Power
+from slurm_ext.policy.energy import EnergyNode, PowerState
 from slurm_ext.slurm.records import JobInfo, NodeInfo, ReservationInfo
 
 EVERY = "*"
@@ -32,22 +32,22 @@ def states(node: NodeInfo) -> frozenset[str]:
     return frozenset(node.state.split("+"))
 
 
-def power_of(node: NodeInfo) -> Power:
+def power_of(node: NodeInfo) -> PowerState:
     """Of one that Slurm is putting to sleep and one that it wakes: that.
 
     A busy one that was told to sleep is on: it sleeps when it is idle, and takes jobs till then.
     """
     said = states(node)
     if said & AWAY:
-        return Power.AWAY
+        return PowerState.AWAY
     if said & WAKING:
-        return Power.WAKING
+        return PowerState.WAKING
     if said & FALLING:
         waits = "POWERING_DOWN" not in said and is_busy(node)
-        return Power.ON if waits else Power.FALLING
+        return PowerState.ON if waits else PowerState.FALLING
     if "POWERED_DOWN" in said:
-        return Power.ASLEEP
-    return Power.AWAY if "NOT_RESPONDING" in said else Power.ON
+        return PowerState.ASLEEP
+    return PowerState.AWAY if "NOT_RESPONDING" in said else PowerState.ON
 
 
 def failed(nodes: Iterable[NodeInfo]) -> tuple[str, ...]:
@@ -66,16 +66,16 @@ def nodes_of(
     seen: Seen,
     now_s: float,
     excluded: frozenset[str] = frozenset(),
-) -> tuple[Node, ...]:
+) -> tuple[EnergyNode, ...]:
     """Each with its power, whether it is busy, and why it is to stay awake or to be woken."""
     kept, due = _reserved(reservations, now_s)
     told = []
     for node in nodes:
         power = power_of(node)
-        since = seen.asleep if power is Power.ASLEEP else seen.idle
+        since = seen.asleep if power is PowerState.ASLEEP else seen.idle
         reserved = kept.get(node.name, "reserved" if "RESERVED" in states(node) else "")
         told.append(
-            Node(
+            EnergyNode(
                 name=node.name,
                 power=power,
                 busy=is_busy(node),
@@ -93,9 +93,9 @@ def is_busy(node: NodeInfo) -> bool:
     return "IDLE" not in said or bool(said & {"COMPLETING", "PLANNED"})
 
 
-def need(nodes: Sequence[Node], jobs: Iterable[JobInfo], pool: str) -> int:
+def need(nodes: Sequence[EnergyNode], jobs: Iterable[JobInfo], pool: str) -> int:
     """Nodes that running jobs have and waiting ones lack; never more than are there."""
-    there = [node for node in nodes if node.power is not Power.AWAY]
+    there = [node for node in nodes if node.power is not PowerState.AWAY]
     busy = sum(1 for node in there if node.busy)
     waiting = sum(max(1, job.node_count or 1) for job in jobs if _waits(job, pool))
     return min(len(there), busy + waiting)

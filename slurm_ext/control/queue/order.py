@@ -8,7 +8,7 @@ import numpy as np
 
 from slurm_ext.control.queue.jobs import Waiting
 from slurm_ext.control.queue.runtime_estimates import FirstTold, Foretold, RunTimes
-from slurm_ext.policy.queue.order import Asked, rule_of
+from slurm_ext.policy.queue.order import QueuedJobs, rule_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ def in_order(
 ) -> list[Place]:
     """Who goes first first, by `rule` (policy/queue/order.py)."""
     lengths = times.of([one.info for one in jobs], now_s)
-    asked = Asked(
+    asked = QueuedJobs(
         submit_s=np.array([one.info.submit_time_s or 0 for one in jobs], dtype=float),
         gpus=np.array([one.size for one in jobs]),
         estimate_s=np.array([length.seconds for length in lengths]),

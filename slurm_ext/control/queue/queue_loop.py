@@ -13,7 +13,7 @@ from slurm_ext.control.queue.jobs import Group, Ours, Queue, look, unit_of
 from slurm_ext.control.queue.order import Place, in_order, row
 from slurm_ext.control.queue.runtime_estimates import FirstTold, RunTimes
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.policy.queue.nice import Bounds, Standing, nices
+from slurm_ext.policy.queue.nice import NiceBounds, WaitingJob, nices
 from slurm_ext.slurm.client import SlurmClient
 
 NEEDED = "priority/multifactor"
@@ -44,7 +44,7 @@ class QueueLoop:
             group: in_order(some, self._settings["queue.order"], self._times, now_s)
             for group, some in queue.groups.items()
         }
-        bounds = Bounds(
+        bounds = NiceBounds(
             most=self._settings["queue.max_nice"], least=self._settings["queue.min_nice"]
         )
         found = {group: nices(_standing(order), bounds) for group, order in orders.items()}
@@ -120,9 +120,9 @@ def read_ours(kept: Mapping[str, Any]) -> Ours:
     return Ours(nices=nices_then, fixed={int(job) for job in kept.get("fixed", [])})
 
 
-def _standing(order: Sequence[Place]) -> list[Standing]:
+def _standing(order: Sequence[Place]) -> list[WaitingJob]:
     return [
-        Standing(
+        WaitingJob(
             job=one.waiting.subject,
             priority=one.waiting.priority,
             nice=one.waiting.info.nice,

@@ -67,7 +67,7 @@ def scores(problem: Problem, schedules: Schedules) -> Floats:
     return out
 
 
-def evolve(
+def search(
     problem: Problem,
     starts: Sequence[Schedules],
     rng: np.random.Generator,

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class DivisionTerms:
     """What a site or a benchmark chooses."""
 
     gpus_a_job: float = 2.0  # admission: so many GPUs there are for each job, 0: everybody
@@ -35,7 +35,7 @@ class Terms:
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Wish:
+class Utility:
     """What one job would make of each size."""
 
     name: str
@@ -93,10 +93,12 @@ def _extend(value: Floats, utility: Sequence[float], sizes: Sequence[int], best:
         np.maximum(best, room, out=best)
 
 
-def admitted(wishes: Sequence[Wish], sizes: Sequence[int], gpus: int, terms: Terms) -> list[Wish]:
+def admitted(
+    wishes: Sequence[Utility], sizes: Sequence[int], gpus: int, terms: DivisionTerms
+) -> list[Utility]:
     """Who gets GPUs at all: the shortest first, while each finds its smallest size."""
     most = len(wishes) if not terms.gpus_a_job else max(1, int(gpus / terms.gpus_a_job))
-    kept: list[Wish] = []
+    kept: list[Utility] = []
     left = gpus
     for wish in sorted(wishes, key=lambda one: (alone_s(one, sizes), one.arrival_s, one.name)):
         least = _least(wish, sizes)
@@ -106,18 +108,18 @@ def admitted(wishes: Sequence[Wish], sizes: Sequence[int], gpus: int, terms: Ter
     return kept
 
 
-def _least(wish: Wish, sizes: Sequence[int]) -> int | None:
+def _least(wish: Utility, sizes: Sequence[int]) -> int | None:
     able = np.flatnonzero(wish.goodput > 0)
     return sizes[able[0]] if len(able) else None
 
 
-def alone_s(wish: Wish, sizes: Sequence[int]) -> float:
+def alone_s(wish: Utility, sizes: Sequence[int]) -> float:
     """GPU-seconds of its work that is left, on its smallest size."""
     able = np.flatnonzero(wish.goodput > 0)
     return wish.left / wish.goodput[able[0]] * sizes[able[0]] if len(able) else np.inf
 
 
-def utilities(wishes: Sequence[Wish], sizes: Sequence[int], terms: Terms) -> Floats:
+def utilities(wishes: Sequence[Utility], sizes: Sequence[int], terms: DivisionTerms) -> Floats:
     """-weight/speedup of each job at each size, with the restart that a change costs."""
     if not wishes:
         return np.zeros((0, len(sizes)))
@@ -135,7 +137,7 @@ def utilities(wishes: Sequence[Wish], sizes: Sequence[int], terms: Terms) -> Flo
     return np.where(goodput > 0, value, -np.inf)
 
 
-def _weights(wishes: Sequence[Wish], sizes: Sequence[int], terms: Terms) -> Floats:
+def _weights(wishes: Sequence[Utility], sizes: Sequence[int], terms: DivisionTerms) -> Floats:
     """Shorter jobs weigh more, by rank.
 
     With speedup k^p, mean completion is least where job i from the longest has GPUs in proportion
@@ -148,14 +150,16 @@ def _weights(wishes: Sequence[Wish], sizes: Sequence[int], terms: Terms) -> Floa
     return weights
 
 
-def allot(wishes: Sequence[Wish], sizes: Sequence[int], gpus: int, terms: Terms) -> dict[str, int]:
+def allot(
+    wishes: Sequence[Utility], sizes: Sequence[int], gpus: int, terms: DivisionTerms
+) -> dict[str, int]:
     """GPUs for each job that gets some."""
     kept = admitted(wishes, sizes, gpus, terms)
     columns = divide(utilities(kept, sizes, terms), sizes, gpus)
     return {wish.name: sizes[column] for wish, column in zip(kept, columns, strict=True)}
 
 
-def only(wish: Wish, sizes: Sequence[int], least: int, most: int) -> Wish:
+def only(wish: Utility, sizes: Sequence[int], least: int, most: int) -> Utility:
     """The same job within its owner's bounds."""
     inside = (np.array(sizes) >= least) & (np.array(sizes) <= most)
     return replace(wish, goodput=np.where(inside, wish.goodput, 0.0))

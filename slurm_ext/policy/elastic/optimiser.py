@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slurm_ext.policy.elastic.genetic_search import Problem, Schedules, evolve, matrix
+from slurm_ext.policy.elastic.genetic_search import Problem, Schedules, matrix, search
 from slurm_ext.policy.elastic.gpu_division import (
-    Terms,
-    Wish,
+    DivisionTerms,
+    Utility,
     admitted,
     allot,
     divide,
@@ -37,7 +37,7 @@ WORK = 500_000  # jobs x nodes of all generations: seconds on one core
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Board:
+class GpuBudget:
     """What there is to divide: so many GPUs, on nodes of so many."""
 
     gpus: int
@@ -49,7 +49,7 @@ class Board:
         return -(-self.gpus // self.per_node)
 
 
-def sizes_for(optimiser: str, board: Board, most: int) -> tuple[int, ...]:
+def sizes_for(optimiser: str, board: GpuBudget, most: int) -> tuple[int, ...]:
     """GPUs of a job that an optimiser chooses from, up to `most`. Raises InputError."""
     usual = sizes_of(board.gpus, board.per_node, most)
     if optimiser != "evolution":
@@ -59,7 +59,11 @@ def sizes_for(optimiser: str, board: Board, most: int) -> tuple[int, ...]:
 
 
 def divided(
-    optimiser: str, wishes: Sequence[Wish], sizes: Sequence[int], board: Board, terms: Terms
+    optimiser: str,
+    wishes: Sequence[Utility],
+    sizes: Sequence[int],
+    board: GpuBudget,
+    terms: DivisionTerms,
 ) -> dict[str, int]:
     """GPUs for each job that gets some. `wishes` are over `sizes` (sizes_for).
 
@@ -75,7 +79,7 @@ def divided(
     return {wish.name: size for wish, size in zip(kept, by(utility, sizes, board), strict=True)}
 
 
-def _by_ilp(utility: Floats, sizes: Sequence[int], board: Board) -> list[int]:
+def _by_ilp(utility: Floats, sizes: Sequence[int], board: GpuBudget) -> list[int]:
     """One type of GPUs; left out costs more than all others could gain: everybody gets some."""
     finite = np.where(np.isfinite(utility), utility, np.nan)
     spread = np.nansum(np.nanmax(finite, axis=1) - np.nanmin(finite, axis=1))
@@ -87,11 +91,11 @@ def _by_ilp(utility: Floats, sizes: Sequence[int], board: Board) -> list[int]:
     return [one.gpus for one in given if one is not None]
 
 
-def _by_programme(utility: Floats, sizes: Sequence[int], board: Board) -> list[int]:
+def _by_programme(utility: Floats, sizes: Sequence[int], board: GpuBudget) -> list[int]:
     return [sizes[column] for column in divide(utility, sizes, board.gpus)]
 
 
-def _by_evolution(utility: Floats, sizes: Sequence[int], board: Board) -> list[int]:
+def _by_evolution(utility: Floats, sizes: Sequence[int], board: GpuBudget) -> list[int]:
     """The best placement that is found, from dp's on parts of nodes and whole ones on.
 
     Where none can be made of that, dp's division is the answer.
@@ -104,12 +108,12 @@ def _by_evolution(utility: Floats, sizes: Sequence[int], board: Board) -> list[i
     problem = _problem(utility, sizes, board)
     rng = np.random.default_rng(SEED)
     count = min(MOST, max(LEAST, WORK // (problem.jobs * problem.nodes)))
-    best, _ = evolve(problem, [start], rng, lambda generation, _: generation >= count)
+    best, _ = search(problem, [start], rng, lambda generation, _: generation >= count)
     found: list[int] = best.sum(axis=1)[: len(exact)].tolist()
     return found if set(found) <= set(sizes) else exact
 
 
-def _problem(utility: Floats, sizes: Sequence[int], board: Board) -> Problem:
+def _problem(utility: Floats, sizes: Sequence[int], board: GpuBudget) -> Problem:
     """A job's speedup is -1/utility: the search's score is then the same sum."""
     taken = _taken(board)
     jobs, nodes = len(utility) + bool(taken), board.nodes
@@ -121,11 +125,11 @@ def _problem(utility: Floats, sizes: Sequence[int], board: Board) -> Problem:
     return Problem(speedup=speedup, nodes=nodes, per_node=board.per_node, even=True)
 
 
-def _taken(board: Board) -> int:
+def _taken(board: GpuBudget) -> int:
     return board.nodes * board.per_node - board.gpus
 
 
-def _placed(sizes: Sequence[int], board: Board) -> Schedules | None:
+def _placed(sizes: Sequence[int], board: GpuBudget) -> Schedules | None:
     """Each on as few nodes as it needs, the largest first, where it leaves the least; or none."""
     free = [board.per_node] * board.nodes
     places: dict[int, dict[int, int]] = {}

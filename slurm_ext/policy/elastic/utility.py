@@ -11,13 +11,13 @@ import numpy as np
 
 from slurm_ext.model.scaling.goodput import Limits, Noise, configs, foretell
 from slurm_ext.model.scaling.goodput_speed import Step, fit
-from slurm_ext.policy.elastic.gpu_division import Wish, only
+from slurm_ext.policy.elastic.gpu_division import Utility, only
 
 GROWS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class GoodputReport:
     """A running job's own account of itself."""
 
     left: float  # iterations at the initial batch that are left
@@ -27,7 +27,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elastic:
+class ElasticJob:
     """A job whose owner lets it have any size within bounds."""
 
     name: str
@@ -35,10 +35,10 @@ class Elastic:
     most: int
     held: int  # GPUs now; 0: it waits
     arrival_s: float
-    report: Report | None
+    report: GoodputReport | None
 
 
-def wish(job: Elastic, sizes: tuple[int, ...], per_node: int) -> Wish:
+def utility_of(job: ElasticJob, sizes: tuple[int, ...], per_node: int) -> Utility:
     """Of one job. `sizes` are GPUs, ascending."""
     if job.report is None or not job.report.steps:
         return _first(job, sizes)
@@ -46,7 +46,7 @@ def wish(job: Elastic, sizes: tuple[int, ...], per_node: int) -> Wish:
     tried = configs(report.limits, sizes, per_node)
     best = foretell(fit(report.steps), report.limits, tried, len(sizes)).best(report.noise)
     most = max(job.held, GROWS * max(step.gpus for step in report.steps))
-    found = Wish(
+    found = Utility(
         name=job.name,
         goodput=best.goodput,
         held=job.held,
@@ -56,9 +56,9 @@ def wish(job: Elastic, sizes: tuple[int, ...], per_node: int) -> Wish:
     return only(found, sizes, job.least, min(job.most, most))
 
 
-def _first(job: Elastic, sizes: Sequence[int]) -> Wish:
+def _first(job: ElasticJob, sizes: Sequence[int]) -> Utility:
     """One that waits gets its smallest size; one that runs keeps what it has."""
     able = [size for size in sizes if job.least <= size <= job.most]
     size = job.held or (able[0] if able else 0)
     goodput = (np.array(sizes) == size).astype(np.float64)
-    return Wish(name=job.name, goodput=goodput, held=job.held, left=0.0, arrival_s=job.arrival_s)
+    return Utility(name=job.name, goodput=goodput, held=job.held, left=0.0, arrival_s=job.arrival_s)

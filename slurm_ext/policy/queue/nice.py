@@ -18,7 +18,7 @@ MOST_GAP = 10  # points between neighbours, so that a newcomer fits between them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class WaitingJob:
     """A waiting job as it stands: its priority has its nice taken off already."""
 
     job: str
@@ -33,7 +33,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class NiceBounds:
     """How far a job may give way, and be lifted (least <= 0 < most)."""
 
     most: int
@@ -52,7 +52,7 @@ class _Last:
         return (self.priority, -self.tie) > (priority, -tie)
 
 
-def nices(order: Sequence[Standing], bounds: Bounds) -> dict[str, int]:
+def nices(order: Sequence[WaitingJob], bounds: NiceBounds) -> dict[str, int]:
     """What to change: nice by job, in the order given (who goes first first)."""
     rules = _Rules.of(order, bounds)
     found: dict[str, int] = {}
@@ -67,7 +67,7 @@ def nices(order: Sequence[Standing], bounds: Bounds) -> dict[str, int]:
     return found
 
 
-def in_order(order: Sequence[Standing]) -> bool:
+def in_order(order: Sequence[WaitingJob]) -> bool:
     """Whether Slurm, as things stand, would take them so."""
     return all(_Last(a.priority, a.tie).before(b.priority, b.tie) for a, b in pairwise(order))
 
@@ -76,19 +76,19 @@ def in_order(order: Sequence[Standing]) -> bool:
 class _Rules:
     """The bounds, and what follows from them for this queue; all in points."""
 
-    bounds: Bounds
+    bounds: NiceBounds
     gap: int  # between neighbours
     lift: int  # how far all may go up
     slack: int  # how far beyond need a job may stay behind
 
     @classmethod
-    def of(cls, order: Sequence[Standing], bounds: Bounds) -> "_Rules":
+    def of(cls, order: Sequence[WaitingJob], bounds: NiceBounds) -> "_Rules":
         gap = _gap(order, bounds)
         return cls(bounds, gap, _lift(order, bounds, gap), max(gap, bounds.most // 10))
 
 
 def _place(
-    one: Standing, after: Standing | None, behind: int, last: _Last | None, rules: _Rules
+    one: WaitingJob, after: WaitingJob | None, behind: int, last: _Last | None, rules: _Rules
 ) -> int:
     """The priority that it is to have; `after` is the next of `behind` that come after it."""
     floor, highest = max(1, one.base - rules.bounds.most), one.base + rules.lift
@@ -106,14 +106,14 @@ def _place(
     return max(floor, min(highest, need))
 
 
-def _gap(order: Sequence[Standing], bounds: Bounds) -> int:
+def _gap(order: Sequence[WaitingJob], bounds: NiceBounds) -> int:
     """Less where many jobs have to share little room."""
     lowest = min((one.base for one in order), default=1)
     room = min(bounds.most, lowest - 1 - bounds.least)
     return max(1, min(MOST_GAP, room // max(1, len(order))))
 
 
-def _lift(order: Sequence[Standing], bounds: Bounds, gap: int) -> int:
+def _lift(order: Sequence[WaitingJob], bounds: NiceBounds, gap: int) -> int:
     """How far all have to go up so that the last is not below 1."""
     last: _Last | None = None
     for one in order:

@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class QueuedJobs:
     """What a queue knows of jobs: columns of one length."""
 
     submit_s: Floats
@@ -50,25 +50,25 @@ class Rule:
     """One way to run a queue."""
 
     name: str
-    keys: Callable[[Asked], Floats]
+    keys: Callable[[QueuedJobs], Floats]
     oracle: bool = False  # `estimate_s` is the true duration
     estimated: bool = False  # `estimate_s` is a prediction
     backfill: bool = False
     ageing: bool = False
     preempting: Preempting | None = None
 
-    def order(self, jobs: Asked, ties: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    def order(self, jobs: QueuedJobs, ties: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """Indices of jobs, who goes first first. `ties` decides where key and time are equal."""
         keys = self.key(jobs)
         last = np.arange(len(keys)) if ties is None else ties
         return np.lexsort((last, jobs.submit_s, keys))
 
-    def key(self, jobs: Asked) -> Floats:
+    def key(self, jobs: QueuedJobs) -> Floats:
         """Who has the lower goes first; at least 0 where times are."""
         return aged(jobs, self.keys(jobs)) if self.ageing else self.keys(jobs)
 
 
-def aged(jobs: Asked, sizes: Floats) -> Floats:
+def aged(jobs: QueuedJobs, sizes: Floats) -> Floats:
     """Sizes as times: a small job has a lead over a large one, and it ends with waiting.
 
     Whoever was submitted MOST_LEAD_S later never overtakes. Of two jobs the lead goes by the ratio
@@ -81,7 +81,7 @@ def aged(jobs: Asked, sizes: Floats) -> Floats:
     return times
 
 
-def _gpus(jobs: Asked) -> Floats:
+def _gpus(jobs: QueuedJobs) -> Floats:
     return jobs.gpus.astype(np.float64)
 
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from slurm_ext.policy.ranks.choose import CONTEXT_BYTES, Profile, Room
+from slurm_ext.policy.ranks.choose import CONTEXT_BYTES, JobGpus, Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class SingleRankRun:
     """One run; None is not measured."""
 
     job_id: int
@@ -34,25 +34,25 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class RanksEvidence:
     """The profile with the runs that it rests on, or what is missing for one."""
 
     profile: Profile | None = None
-    room: Room | None = None
-    runs: tuple[Measured, ...] = ()
+    room: JobGpus | None = None
+    runs: tuple[SingleRankRun, ...] = ()
     missing: tuple[str, ...] = ()
 
 
 def evidence_of(
-    measured: Sequence[Measured], gpu_mem_bytes: float | None, most_batch: int | None = None
-) -> Evidence:
+    measured: Sequence[SingleRankRun], gpu_mem_bytes: float | None, most_batch: int | None = None
+) -> RanksEvidence:
     """From runs of one job, newest first; those of the newest's batch count.
 
     `gpu_mem_bytes`: of the GPU; None or 0: not told. `most_batch`: see Room.
     """
     usable = [one for one in measured if _why_unusable(one) is None]
     if not usable:
-        return Evidence(missing=_missing(measured))
+        return RanksEvidence(missing=_missing(measured))
     alike = [one for one in usable if one.batch == usable[0].batch]
     holds = [one.mem_bytes for one in alike if one.mem_bytes]
     missing = []
@@ -61,17 +61,17 @@ def evidence_of(
     if not holds:
         missing.append("how much GPU memory a rank holds: no run of it counted that")
     if missing or not gpu_mem_bytes:
-        return Evidence(runs=tuple(alike), missing=tuple(missing))
-    room = Room(
+        return RanksEvidence(runs=tuple(alike), missing=tuple(missing))
+    room = JobGpus(
         gpus=alike[0].gpus,
         gpu_mem_bytes=gpu_mem_bytes,
         cores_per_gpu=alike[0].cpus / alike[0].gpus if alike[0].cpus else float("inf"),
         most_batch=most_batch,
     )
-    return Evidence(profile=_profile(alike, max(holds)), room=room, runs=tuple(alike))
+    return RanksEvidence(profile=_profile(alike, max(holds)), room=room, runs=tuple(alike))
 
 
-def _profile(alike: Sequence[Measured], held_bytes: float) -> Profile:
+def _profile(alike: Sequence[SingleRankRun], held_bytes: float) -> Profile:
     step_s = median(one.batch / one.accel_samples_per_s for one in alike)
     kernel_s = min(step_s, median(_kernel_s(one) for one in alike))
     return Profile(
@@ -83,7 +83,7 @@ def _profile(alike: Sequence[Measured], held_bytes: float) -> Profile:
     )
 
 
-def _kernel_s(one: Measured) -> float:
+def _kernel_s(one: SingleRankRun) -> float:
     """Busy seconds of the GPU in one step of one rank."""
     util = min(1.0, one.util or 0.0)
     if one.run_samples and one.ranks:
@@ -91,7 +91,7 @@ def _kernel_s(one: Measured) -> float:
     return util * one.batch / one.samples_per_s
 
 
-def _missing(measured: Sequence[Measured]) -> tuple[str, ...]:
+def _missing(measured: Sequence[SingleRankRun]) -> tuple[str, ...]:
     """Why none of the runs can be used, each reason once, with how many runs it concerns."""
     if not measured:
         return ("a run of it: the history has none",)
@@ -99,7 +99,7 @@ def _missing(measured: Sequence[Measured]) -> tuple[str, ...]:
     return tuple(f"{why} ({whys.count(why)} of {len(whys)} runs)" for why in dict.fromkeys(whys))
 
 
-def _why_unusable(one: Measured) -> str | None:
+def _why_unusable(one: SingleRankRun) -> str | None:
     if one.gpus == 0:
         return "a run on a GPU: the accelerator was emulated" if one.emulated else "a run on a GPU"
     if one.shared:

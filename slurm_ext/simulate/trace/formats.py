@@ -25,7 +25,7 @@ from slurm_ext.simulate.trace.row import (
     STILL_RUNS,
     Fields,
     Read,
-    Row,
+    TraceRow,
     count,
     number,
     optional_s,
@@ -57,9 +57,9 @@ class Format:
     delimiter: str = ","
 
 
-def table(fields: Fields, clock: Clock) -> Row | str:
+def table(fields: Fields, clock: Clock) -> TraceRow | str:
     """A line under the column dictionary's names."""
-    return Row(
+    return TraceRow(
         job=fields["job"],
         submit_s=clock.seconds(fields["submit_s"]),
         duration_s=number(fields["duration_s"], "duration_s"),
@@ -73,7 +73,7 @@ def table(fields: Fields, clock: Clock) -> Row | str:
     )
 
 
-def sacct(fields: Fields, clock: Clock) -> Row | str:
+def sacct(fields: Fields, clock: Clock) -> TraceRow | str:
     """A job of `sacct -P`; its steps are no jobs."""
     if "." in fields["JobID"]:
         return "left out: steps of jobs"
@@ -86,7 +86,7 @@ def sacct(fields: Fields, clock: Clock) -> Row | str:
         raise ValueError(f"Start {fields['Start']} is before Submit {fields['Submit']}")
     if end_s < start_s:
         raise ValueError(f"End {fields['End']} is before Start {fields['Start']}")
-    return Row(
+    return TraceRow(
         job=fields["JobID"],
         submit_s=submit_s,
         duration_s=end_s - start_s,
@@ -98,13 +98,13 @@ def sacct(fields: Fields, clock: Clock) -> Row | str:
     )
 
 
-def swf(fields: Fields, clock: Clock) -> Row | str:
+def swf(fields: Fields, clock: Clock) -> TraceRow | str:
     """A line of the Standard Workload Format; processors count as GPUs do. -1: not known."""
     run_s = number(fields["run"], "run time (field 4)")
     if run_s == -1:
         return NEVER_RAN
     procs = fields["procs"] if number(fields["procs"], "processors") > 0 else fields["req_procs"]
-    return Row(
+    return TraceRow(
         job=fields["job"],
         submit_s=clock.seconds(fields["submit"]),
         duration_s=run_s,
@@ -115,7 +115,7 @@ def swf(fields: Fields, clock: Clock) -> Row | str:
     )
 
 
-def alibaba(fields: Fields, clock: Clock) -> Row | str:
+def alibaba(fields: Fields, clock: Clock) -> TraceRow | str:
     """A pod: it runs from scheduled_time to deletion_time."""
     if not fields["scheduled_time"]:
         return NEVER_RAN
@@ -127,7 +127,7 @@ def alibaba(fields: Fields, clock: Clock) -> Row | str:
     censored = CENSORED if fields.get("pod_phase") == "Running" else None
     if end_s < start_s:
         raise ValueError(f"deletion_time {end_s:g} is before scheduled_time {start_s:g}")
-    return Row(
+    return TraceRow(
         job=fields["name"],
         submit_s=clock.seconds(fields["creation_time"]),
         duration_s=end_s - start_s,

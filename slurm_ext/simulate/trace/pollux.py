@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.simulate.trace.row import Fields, Read, Row, count
+from slurm_ext.simulate.trace.row import Fields, Read, TraceRow, count
 from slurm_ext.simulate.trace.times import Clock
 
 PER_NODE = 4  # GPUs of the artifact's nodes
@@ -32,12 +32,12 @@ def reader(path: Path) -> Read:
         raise InputError(str(path), f"durations come from tables: no folder {tables}")
     duration_s = cache(lambda app, gpus, batch: _duration_s(tables / app, gpus, batch))
 
-    def read(fields: Fields, clock: Clock) -> Row:
+    def read(fields: Fields, clock: Clock) -> TraceRow:
         gpus = count(fields["num_replicas"], "num_replicas")
         batch = count(fields["batch_size"], "batch_size")
         if not gpus or not batch:
             raise ValueError("num_replicas and batch_size: expected numbers over 0")
-        return Row(
+        return TraceRow(
             job=fields["name"],
             submit_s=clock.seconds(fields["time"]),
             duration_s=duration_s(fields["application"], gpus, batch),

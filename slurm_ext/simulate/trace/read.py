@@ -14,7 +14,7 @@ import numpy as np
 from slurm_ext.core.errors import InputError, unreadable
 from slurm_ext.simulate.trace.columns import Trace
 from slurm_ext.simulate.trace.formats import ALIASES, FORMATS, SWF_FIELDS, Format
-from slurm_ext.simulate.trace.row import NO_GPU, Fields, Row
+from slurm_ext.simulate.trace.row import NO_GPU, Fields, TraceRow
 from slurm_ext.simulate.trace.times import Clock
 
 INSTANT = "ran for 0 s: replayed as 1 s"
@@ -138,7 +138,7 @@ class Columns:
         self._vcs: dict[str, int] = {}
         self._repairs: Counter[str] = Counter()
 
-    def add(self, row: Row | str) -> None:
+    def add(self, row: TraceRow | str) -> None:
         """Take a job in. Raises ValueError where it cannot be one."""
         if isinstance(row, str):
             self._repairs[row] += 1
@@ -155,7 +155,7 @@ class Columns:
             self._repairs[row.note] += 1
         self._keep(row, gpus)
 
-    def _keep(self, row: Row, gpus: int) -> None:
+    def _keep(self, row: TraceRow, gpus: int) -> None:
         if row.duration_s == 0:
             self._repairs[INSTANT] += 1
         submits = self._numbers["submit_s"]

@@ -15,7 +15,7 @@ PART_OF_GPU = "shared a GPU: replayed on a whole one"
 
 
 @dataclass(slots=True, kw_only=True)
-class Row:
+class TraceRow:
     """One job; units as in trace.py. `note`: what was repaired; it is counted."""
 
     job: str
@@ -32,7 +32,7 @@ class Row:
 
 Fields = Mapping[str, str]
 # A row; or in a word why the line is no job to replay; ValueError where it is wrong.
-Read = Callable[[Fields, Clock], Row | str]
+Read = Callable[[Fields, Clock], TraceRow | str]
 
 
 def number(text: str, name: str) -> float:

@@ -15,9 +15,9 @@ from slurm_ext.control.loops.cluster_loop import DONE
 from slurm_ext.control.loops.loop_memory import LoopFolder
 from slurm_ext.core import elastic_requests
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.policy.elastic.gpu_division import Terms
-from slurm_ext.policy.elastic.optimiser import OPTIMISERS, Board, divided, sizes_for
-from slurm_ext.policy.elastic.utility import Elastic, wish
+from slurm_ext.policy.elastic.gpu_division import DivisionTerms
+from slurm_ext.policy.elastic.optimiser import OPTIMISERS, GpuBudget, divided, sizes_for
+from slurm_ext.policy.elastic.utility import ElasticJob, utility_of
 from slurm_ext.slurm.in_memory import MemoryClient
 from slurm_ext.slurm.records import JobInfo, NodeInfo
 
@@ -161,18 +161,18 @@ def test_a_replay_of_the_same_state_decides_alike(tmp_path: Path, optimiser: str
     cluster = Cluster(tmp_path, *jobs, optimiser=optimiser)
     cluster.loop.plan(1e6)
     (pool,) = cluster.loop.details()["pools"]
-    board = Board(gpus=8, per_node=4)
+    board = GpuBudget(gpus=8, per_node=4)
     sizes = tuple(sorted({*sizes_for(optimiser, board, 8), 1, 2, 4}))
     wishes = [
-        wish(
-            Elastic(name=str(one.job_id), least=1, most=8, arrival_s=float(one.job_id),
+        utility_of(
+            ElasticJob(name=str(one.job_id), least=1, most=8, arrival_s=float(one.job_id),
                     held=(one.gpus or 0) * (one.state == "RUNNING"), report=report_of(one)[0]),
             sizes,
             4,
         )
         for one in jobs
     ]  # fmt: skip
-    terms = Terms(restart_s=60.0, gpus_a_job=0.0)
+    terms = DivisionTerms(restart_s=60.0, gpus_a_job=0.0)
     replayed = divided(optimiser, wishes, sizes, board, terms)
     assert {str(row["job"]): row["wanted"] for row in pool["jobs"]} == replayed
     assert sum(replayed.values()) <= 8

@@ -12,8 +12,8 @@ from slurm_ext.control.energy.nodes import Seen, need, nodes_of, power_of
 from slurm_ext.control.loops.cluster_loop import Planned, Rounds
 from slurm_ext.control.loops.loop_memory import LoopFolder, ReadOnly
 from slurm_ext.core.settings.document import Settings, parse
-from slurm_ext.policy.energy import Needs, Node, Power, decide
-from slurm_ext.simulate.energy import Series, needs_at
+from slurm_ext.policy.energy import EnergyNode, NodeDemand, PowerState, decide
+from slurm_ext.simulate.energy import DemandSeries, needs_at
 from slurm_ext.slurm import JobInfo, MemoryClient, NodeInfo, ReservationInfo, SlurmClient
 from slurm_ext.slurm import PowerState as Order
 
@@ -81,22 +81,22 @@ def test_idle_nodes_beyond_the_buffer_are_told_to_power_down(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("state", "power"),
     [
-        ("IDLE", Power.ON),
-        ("MIXED+PLANNED", Power.ON),
-        ("IDLE+POWER_DOWN", Power.FALLING),
-        ("MIXED+POWER_DOWN", Power.ON),
-        ("MIXED+POWERING_DOWN", Power.FALLING),
-        ("IDLE+POWERED_DOWN", Power.ASLEEP),
-        ("IDLE+POWERED_DOWN+NOT_RESPONDING", Power.ASLEEP),
-        ("MIXED+NOT_RESPONDING+POWERING_UP", Power.WAKING),
-        ("DOWN+POWERED_DOWN+NOT_RESPONDING", Power.AWAY),
-        ("IDLE+DRAIN", Power.AWAY),
-        ("IDLE+DRAIN+POWERED_DOWN", Power.AWAY),
-        ("IDLE+NOT_RESPONDING", Power.AWAY),
-        ("IDLE+MAINTENANCE", Power.AWAY),
+        ("IDLE", PowerState.ON),
+        ("MIXED+PLANNED", PowerState.ON),
+        ("IDLE+POWER_DOWN", PowerState.FALLING),
+        ("MIXED+POWER_DOWN", PowerState.ON),
+        ("MIXED+POWERING_DOWN", PowerState.FALLING),
+        ("IDLE+POWERED_DOWN", PowerState.ASLEEP),
+        ("IDLE+POWERED_DOWN+NOT_RESPONDING", PowerState.ASLEEP),
+        ("MIXED+NOT_RESPONDING+POWERING_UP", PowerState.WAKING),
+        ("DOWN+POWERED_DOWN+NOT_RESPONDING", PowerState.AWAY),
+        ("IDLE+DRAIN", PowerState.AWAY),
+        ("IDLE+DRAIN+POWERED_DOWN", PowerState.AWAY),
+        ("IDLE+NOT_RESPONDING", PowerState.AWAY),
+        ("IDLE+MAINTENANCE", PowerState.AWAY),
     ],
 )
-def test_states_are_read_as_slurm_means_them(state: str, power: Power) -> None:
+def test_states_are_read_as_slurm_means_them(state: str, power: PowerState) -> None:
     """Strings seen on 22.05; whoever an administrator drained is left alone."""
     assert power_of(cluster(state)[0]) is power
 
@@ -226,18 +226,22 @@ def test_replay_and_live_decide_the_same_from_the_same_state(tmp_path: Path) -> 
     )
     settings = settings_of(tmp_path)
     live = loop_of(client, settings).plan(NOW_S)
-    kinds = [(True, Power.ON)] * 2 + [(False, Power.ON)] * 10 + [(False, Power.ASLEEP)] * 3
+    kinds = (
+        [(True, PowerState.ON)] * 2
+        + [(False, PowerState.ON)] * 10
+        + [(False, PowerState.ASLEEP)] * 3
+    )
     replayed = [
-        Node(name=f"n{at}", power=power, busy=busy, since_s=NOW_S)
+        EnergyNode(name=f"n{at}", power=power, busy=busy, since_s=NOW_S)
         for at, (busy, power) in enumerate(kinds)
     ]
-    series = Series(np.array([2]), np.array([15]), np.array([2.0]))
+    series = DemandSeries(np.array([2]), np.array([15]), np.array([2.0]))
     rules = rules_of(settings)
     _, steps = decide(replayed, needs_at(series, 0, rules), now_s=NOW_S, rules=rules)
     assert [one.subject for one in live] == [step.node for step in steps]
     assert all(step.sleep for step in steps)
     assert len(steps) == 8
-    assert needs_at(series, 0, rules) == Needs(now=2, past_peak=2, peak=2.0)
+    assert needs_at(series, 0, rules) == NodeDemand(now=2, past_peak=2, peak=2.0)
 
 
 def test_shadow_writes_moves_and_changes_nothing(tmp_path: Path) -> None:

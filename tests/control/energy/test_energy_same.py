@@ -12,13 +12,13 @@ from slurm_ext.control.energy.energy_loop import Energy, rules_of
 from slurm_ext.control.loops.loop_memory import LoopFolder
 from slurm_ext.core.settings.document import Settings, parse
 from slurm_ext.model.demand.model import PEAK_SLOTS, SLOT_S
-from slurm_ext.policy.energy import Node, Power, decide
-from slurm_ext.simulate.energy import Series, needs_at
+from slurm_ext.policy.energy import EnergyNode, PowerState, decide
+from slurm_ext.simulate.energy import DemandSeries, needs_at
 from slurm_ext.slurm import MemoryClient, NodeInfo
 
 NODES = 12
 START = 1_700_000_400.0 // SLOT_S * SLOT_S
-WORDS = {Power.ON: "IDLE", Power.ASLEEP: "IDLE+POWERED_DOWN"}
+WORDS = {PowerState.ON: "IDLE", PowerState.ASLEEP: "IDLE+POWERED_DOWN"}
 SETTINGS = """
 energy.mode = "shadow"
 energy.partitions = ["*"]
@@ -37,23 +37,23 @@ def settings_of(folder: str) -> Settings:
     return parse(f'paths.state_dir = "{folder}"\n{SETTINGS}', "test")
 
 
-def served(nodes: list[Node], need: int, now_s: float) -> list[Node]:
+def served(nodes: list[EnergyNode], need: int, now_s: float) -> list[EnergyNode]:
     """The first nodes that are on have the work; who has none is idle since it had some."""
     told = []
     for node in nodes:
-        busy = node.power is Power.ON and need > 0
+        busy = node.power is PowerState.ON and need > 0
         need -= busy
         since_s = now_s if node.busy and not busy else node.since_s
         told.append(replace(node, busy=busy, since_s=since_s))
     return told
 
 
-def as_slurm_tells(nodes: list[Node], lacking: int) -> tuple[NodeInfo, ...]:
+def as_slurm_tells(nodes: list[EnergyNode], lacking: int) -> tuple[NodeInfo, ...]:
     """A job that lacks a node is given a sleeper by Slurm, which wakes it."""
     told = []
     for node in nodes:
         state = "ALLOCATED" if node.busy else WORDS[node.power]
-        if node.power is Power.ASLEEP and lacking > 0:
+        if node.power is PowerState.ASLEEP and lacking > 0:
             state, lacking = "ALLOCATED+POWERING_UP", lacking - 1
         told.append(NodeInfo(name=node.name, cpus=4, mem_mib=99, state=state))
     return tuple(told)
@@ -66,8 +66,12 @@ def test_every_slot_of_a_day_is_decided_alike(needs: list[int]) -> None:
 
     Until six hours are known the bound is today's need, for the replay and for the live loop.
     """
-    series = Series(np.array(needs), np.full(len(needs), NODES), np.array(needs, dtype=np.float64))
-    nodes = [Node(name=f"n{at:02}", power=Power.ON, since_s=START) for at in range(NODES)]
+    series = DemandSeries(
+        np.array(needs), np.full(len(needs), NODES), np.array(needs, dtype=np.float64)
+    )
+    nodes = [
+        EnergyNode(name=f"n{at:02}", power=PowerState.ON, since_s=START) for at in range(NODES)
+    ]
     wakes: list[float] = []
     with TemporaryDirectory() as folder:
         site, client = settings_of(folder), MemoryClient()
@@ -89,7 +93,9 @@ def test_every_slot_of_a_day_is_decided_alike(needs: list[int]) -> None:
             assert woken <= sum(not step.sleep for step in steps) <= woken + lacking
             if aim.wake:
                 wakes.append(now_s)
-            powers = {step.node: Power.ASLEEP if step.sleep else Power.ON for step in steps}
+            powers = {
+                step.node: PowerState.ASLEEP if step.sleep else PowerState.ON for step in steps
+            }
             nodes = [
                 replace(node, power=powers[node.name], since_s=now_s, busy=False)
                 if node.name in powers

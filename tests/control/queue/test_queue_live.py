@@ -21,7 +21,7 @@ from slurm_ext.model.duration.submission_batch import Siblings
 from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.cluster import Cluster
 from slurm_ext.simulate.engine import replay
-from slurm_ext.simulate.online_replay import replay_anew
+from slurm_ext.simulate.online_replay import replay_online
 from slurm_ext.slurm import JobInfo, MemoryClient
 from tests.simulate.traces import trace_of
 
@@ -260,7 +260,7 @@ class Both:
         self.siblings.ended(number, user, submit_s, lasted_s)
         self.times.siblings.ended(number, (str(user), "j", 8), submit_s, lasted_s)
 
-    def anew(self, now_s: float) -> list[tuple[int, float]]:
+    def revised(self, now_s: float) -> list[tuple[int, float]]:
         """A round of the loop, whenever the replay looks."""
         jobs = [self._info(number) for number, state in enumerate(self.states) if state]
         self.live.see(jobs)
@@ -300,5 +300,5 @@ def test_replay_and_live_learn_the_same_of_siblings(
     trace = replace(trace, limit_s=np.array([limit * 60.0 for _, _, limit, _ in rows]))
     both = Both(rows, tmp_path_factory.getbasetemp())
     cluster = Cluster(nodes=1, gpus_per_node=8)
-    replay_anew(trace, cluster, rule_of("qssf+backfill+ageing"), both)
+    replay_online(trace, cluster, rule_of("qssf+backfill+ageing"), both)
     assert both.states == ["COMPLETED"] * len(rows)

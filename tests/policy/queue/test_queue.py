@@ -6,14 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.core.errors import UsageError
-from slurm_ext.policy.queue.order import MOST_LEAD_S, ORDERS, USUAL, Asked, aged, rule_of, rules_of
+from slurm_ext.policy.queue.order import (
+    MOST_LEAD_S,
+    ORDERS,
+    USUAL,
+    QueuedJobs,
+    aged,
+    rule_of,
+    rules_of,
+)
 from slurm_ext.policy.queue.preempting import LEAST_SERVICE, SHORTEST_LEFT
 
 
-def asked(*rows: tuple[float, int, float]) -> Asked:
+def asked(*rows: tuple[float, int, float]) -> QueuedJobs:
     """Jobs of (submit_s, gpus, estimate_s)."""
     submit_s, gpus, estimate_s = (np.array(column) for column in zip(*rows, strict=True))
-    return Asked(submit_s=submit_s, gpus=gpus, estimate_s=estimate_s)
+    return QueuedJobs(submit_s=submit_s, gpus=gpus, estimate_s=estimate_s)
 
 
 JOBS = asked((0.0, 4, 10.0), (1.0, 1, 50.0), (2.0, 2, 10.0), (3.0, 1, 20.0))
@@ -41,7 +49,9 @@ def test_ties_can_be_drawn() -> None:
 def test_ageing_bounds_overtaking(sizes: list[float], gaps: list[float]) -> None:
     """However small a job is, it never goes before one that was submitted so much earlier."""
     submit_s = np.cumsum(gaps[: len(sizes)])
-    jobs = Asked(submit_s=submit_s, gpus=np.ones(len(sizes), dtype=int), estimate_s=np.array(sizes))
+    jobs = QueuedJobs(
+        submit_s=submit_s, gpus=np.ones(len(sizes), dtype=int), estimate_s=np.array(sizes)
+    )
     order = rule_of("qssf+backfill+ageing").order(jobs)
     place = np.argsort(order)
     later = submit_s[None, :] > submit_s[:, None] + MOST_LEAD_S

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from slurm_ext.policy.ranks.choose import choose
-from slurm_ext.policy.ranks.evidence import Measured, evidence_of
+from slurm_ext.policy.ranks.evidence import SingleRankRun, evidence_of
 
 GIB = 2.0**30
 # One rank on one GPU that works for four tenths of the time: 64 samples in 100 ms.
-RUN = Measured(
+RUN = SingleRankRun(
     job_id=7,
     batch=64,
     samples_per_s=640,

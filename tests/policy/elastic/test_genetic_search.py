@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.policy.elastic.genetic_search import Problem, evolve, matrix, scores, speeds
+from slurm_ext.policy.elastic.genetic_search import Problem, matrix, scores, search, speeds
 from slurm_ext.policy.elastic.gpu_division import divide
 
 NODES, PER_NODE = 4, 4
@@ -36,7 +36,7 @@ def test_what_is_found_fits_and_is_no_worse(jobs: int, seed: int, interference: 
     problem = a_problem(jobs, interference, seed)
     start = one_each(jobs)
     rng = np.random.default_rng(seed)
-    found, score = evolve(problem, [start], rng, lambda generation, _: generation == 5)
+    found, score = search(problem, [start], rng, lambda generation, _: generation == 5)
     assert (found >= 0).all()
     assert (found.sum(axis=0) <= PER_NODE).all()
     assert (found.sum(axis=1) >= 1).all()
@@ -52,7 +52,7 @@ def test_it_comes_to_the_optimum_where_there_is_one_to_compare() -> None:
     best = utility[np.arange(8), divide(utility, sizes, GPUS)].sum()
     problem = replace(problem, speedup=problem.speedup.max(axis=2, keepdims=True).repeat(5, axis=2))
     rng = np.random.default_rng(0)
-    _, score = evolve(problem, [one_each(8)], rng, lambda generation, _: generation == 100)
+    _, score = search(problem, [one_each(8)], rng, lambda generation, _: generation == 100)
     assert best / score >= 0.99
 
 
@@ -72,7 +72,7 @@ def test_it_leaves_a_shared_node() -> None:
     problem = a_problem(2, interference=0.5)
     start = matrix([{0: 4, 1: 2}, {1: 2, 2: 4}], NODES)
     rng = np.random.default_rng(0)
-    found, _ = evolve(problem, [start], rng, lambda generation, _: generation == 50)
+    found, _ = search(problem, [start], rng, lambda generation, _: generation == 50)
     both = (found > 0).sum(axis=0) > 1
     several = (found > 0).sum(axis=1) > 1
     assert not (several.all() and both.any())
@@ -95,7 +95,7 @@ def test_equal_seeds_find_equal_schedules() -> None:
     """A replay is what it was."""
     problem = a_problem(6, 0.5)
     found = [
-        evolve(problem, [one_each(6)], np.random.default_rng(3), lambda n, _: n == 10)[0]
+        search(problem, [one_each(6)], np.random.default_rng(3), lambda n, _: n == 10)[0]
         for _ in range(2)
     ]
     assert (found[0] == found[1]).all()
@@ -106,4 +106,4 @@ def test_a_start_that_cannot_be_is_an_error() -> None:
     problem, rng = a_problem(2), np.random.default_rng(0)
     for starts in ([], [one_each(3)], [matrix([{0: 3}, {0: 2}], NODES)]):
         with pytest.raises(InputError, match="evolution"):
-            evolve(problem, starts, rng, lambda *_: True)
+            search(problem, starts, rng, lambda *_: True)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.policy.elastic.gpu_division import sizes_of
-from slurm_ext.policy.elastic.place_on_nodes import Places, place
+from slurm_ext.policy.elastic.placement import Places, place
 
 
 @st.composite

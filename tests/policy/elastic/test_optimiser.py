@@ -8,25 +8,34 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_ext.core.settings.document import TABLE
-from slurm_ext.policy.elastic.gpu_division import Terms, Wish, admitted, allot, sizes_of, utilities
-from slurm_ext.policy.elastic.optimiser import OPTIMISERS, Board, divided, sizes_for
+from slurm_ext.policy.elastic.gpu_division import (
+    DivisionTerms,
+    Utility,
+    admitted,
+    allot,
+    sizes_of,
+    utilities,
+)
+from slurm_ext.policy.elastic.optimiser import OPTIMISERS, GpuBudget, divided, sizes_for
 
-TERMS = Terms(gpus_a_job=0.0)
+TERMS = DivisionTerms(gpus_a_job=0.0)
 PER_NODE = 4
 
 
-def crowd(jobs: int, seed: int, sizes: tuple[int, ...]) -> list[Wish]:
+def crowd(jobs: int, seed: int, sizes: tuple[int, ...]) -> list[Utility]:
     """Jobs that scale by different powers; every third one runs."""
     rng = np.random.default_rng(seed)
     powers, work = rng.uniform(0.3, 0.95, jobs), rng.uniform(10, 1e4, jobs)
     return [
-        Wish(name=f"j{i}", goodput=np.array(sizes, dtype=float) ** powers[i], left=work[i],
+        Utility(name=f"j{i}", goodput=np.array(sizes, dtype=float) ** powers[i], left=work[i],
              held=int(rng.choice(sizes)) if i % 3 == 0 else 0, arrival_s=float(i))
         for i in range(jobs)
     ]  # fmt: skip
 
 
-def worth(wishes: list[Wish], sizes: tuple[int, ...], board: Board, found: dict[str, int]) -> float:
+def worth(
+    wishes: list[Utility], sizes: tuple[int, ...], board: GpuBudget, found: dict[str, int]
+) -> float:
     """The objective of a division among those that are admitted."""
     kept = admitted(wishes, sizes, board.gpus, TERMS)
     utility = utilities(kept, sizes, TERMS)
@@ -39,7 +48,7 @@ def test_every_optimiser_keeps_to_what_there_is(
     jobs: int, seed: int, gpus: int, optimiser: str
 ) -> None:
     """Everybody admitted has a size that it can have; asked twice, the answer is the same."""
-    board = Board(gpus=gpus, per_node=PER_NODE)
+    board = GpuBudget(gpus=gpus, per_node=PER_NODE)
     sizes = sizes_for(optimiser, board, gpus)
     wishes = crowd(jobs, seed, sizes)
     found = divided(optimiser, wishes, sizes, board, TERMS)
@@ -53,7 +62,7 @@ def test_every_optimiser_keeps_to_what_there_is(
 def test_the_integer_programme_is_as_good_as_the_dynamic_one(seed: int) -> None:
     """The same objective, so the same worth."""
     pytest.importorskip("scipy", reason="the solver comes with scipy")
-    board = Board(gpus=16, per_node=PER_NODE)
+    board = GpuBudget(gpus=16, per_node=PER_NODE)
     sizes = sizes_of(16, PER_NODE, 16)
     wishes = crowd(6, seed, sizes)
     both = [divided(name, wishes, sizes, board, TERMS) for name in ("dp", "ilp")]
@@ -64,7 +73,7 @@ def test_the_integer_programme_is_as_good_as_the_dynamic_one(seed: int) -> None:
 @pytest.mark.parametrize(("seed", "gpus"), [(0, 16), (1, 13), (2, 13)])
 def test_evolution_is_no_worse_than_where_it_starts(seed: int, gpus: int) -> None:
     """It starts from the programme's division, also where others have a part of a node."""
-    board = Board(gpus=gpus, per_node=PER_NODE)
+    board = GpuBudget(gpus=gpus, per_node=PER_NODE)
     usual = sizes_of(gpus, PER_NODE, gpus)
     sizes = sizes_for("evolution", board, gpus)
     wishes = [replace(wish, held=0) for wish in crowd(5, seed, sizes)]
@@ -77,19 +86,21 @@ def test_evolution_is_no_worse_than_where_it_starts(seed: int, gpus: int) -> Non
 
 def test_evolution_knows_sizes_that_are_no_part_of_a_node() -> None:
     """One job that scales and one that does not on a node of 4: 3 and 1, where dp leaves one."""
-    board, terms = Board(gpus=4, per_node=PER_NODE), replace(TERMS, favour=0.0)
+    board, terms = GpuBudget(gpus=4, per_node=PER_NODE), replace(TERMS, favour=0.0)
     found = {}
     for name in OPTIMISERS[::2]:
         sizes = sizes_for(name, board, 4)
         flat, steep = np.ones(len(sizes)), np.array(sizes, dtype=float)
-        jobs = [Wish(name=n, goodput=g, held=0, left=9.0) for n, g in (("a", flat), ("b", steep))]
+        jobs = [
+            Utility(name=n, goodput=g, held=0, left=9.0) for n, g in (("a", flat), ("b", steep))
+        ]
         found[name] = divided(name, jobs, sizes, board, terms)
     assert found == {"dp": {"a": 1, "b": 2}, "evolution": {"a": 1, "b": 3}}
 
 
 def test_sizes_are_alike_on_all_nodes_of_a_job() -> None:
     """Slurm is asked for so many GPUs of each node: 5 on nodes of 4 are none such."""
-    board = Board(gpus=12, per_node=PER_NODE)
+    board = GpuBudget(gpus=12, per_node=PER_NODE)
     assert sizes_for("evolution", board, 64) == (1, 2, 3, 4, 6, 8, 9, 12)
     assert sizes_for("dp", board, 8) == sizes_for("ilp", board, 8) == (1, 2, 4, 8)
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slurm_ext.simulate.cluster import Cluster
+from slurm_ext.simulate.job_columns import JobColumns
 from slurm_ext.simulate.trace.columns import Column, Trace
-from slurm_ext.simulate.work import Work
 
 QUANTILES = {"median": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ReplayResult:
     """Columns in the trace's order; seconds since the first submission."""
 
     policy: str
@@ -77,11 +77,13 @@ def summary(name: str, seconds: Column) -> dict[str, float]:
     return found
 
 
-def outcome_of(trace: Trace, cluster: Cluster, policy: str, work: Work, rank: Column) -> Outcome:
+def result_of(
+    trace: Trace, cluster: Cluster, policy: str, work: JobColumns, rank: Column
+) -> ReplayResult:
     """The work's columns, by rank, in the trace's order."""
     changed_s, used = work.used()
     number = {int(place): index for index, place in enumerate(rank)} if work.restarts else {}
-    return Outcome(
+    return ReplayResult(
         policy=policy,
         submit_s=trace.submit_s,
         duration_s=trace.duration_s,

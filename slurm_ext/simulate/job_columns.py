@@ -11,7 +11,7 @@ Counts = list[int] | dict[int, int]  # dicts where ranks are given as jobs come 
 Seconds = list[float] | dict[int, float]
 
 
-class Work:
+class JobColumns:
     """Columns of jobs as lists, because single values are read millions of times."""
 
     def __init__(self, gpus: NDArray[Any], duration_s: NDArray[Any], limit_s: NDArray[Any]) -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.policy.elastic.gpu_division import (
-    Terms,
-    Wish,
+    DivisionTerms,
+    Utility,
     admitted,
     allot,
     divide,
@@ -59,7 +59,7 @@ def test_the_division_is_the_best_of_all(table: tuple[np.ndarray, tuple[int, ...
 
 
 @st.composite
-def crowds(draw: st.DrawFn) -> tuple[list[Wish], tuple[int, ...], int]:
+def crowds(draw: st.DrawFn) -> tuple[list[Utility], tuple[int, ...], int]:
     """Jobs with any goodput, held sizes and bounds."""
     per_node = draw(st.sampled_from([1, 2, 4, 6, 8]))
     gpus = per_node * draw(st.integers(1, 5))
@@ -68,7 +68,7 @@ def crowds(draw: st.DrawFn) -> tuple[list[Wish], tuple[int, ...], int]:
     for number in range(draw(st.integers(0, 12))):
         cell = st.one_of(st.just(0.0), st.floats(1e-6, 1e6))
         rates = draw(st.lists(cell, min_size=len(sizes), max_size=len(sizes)))
-        wish = Wish(
+        wish = Utility(
             name=f"{number}",
             goodput=np.array(rates),
             held=draw(st.sampled_from([0, *sizes])),
@@ -81,7 +81,7 @@ def crowds(draw: st.DrawFn) -> tuple[list[Wish], tuple[int, ...], int]:
 
 
 TERMS = st.builds(
-    Terms,
+    DivisionTerms,
     gpus_a_job=st.sampled_from([0.0, 1.0, 2.0, 3.5]),
     favour=st.sampled_from([0.0, 1.5]),
     adds_up=st.booleans(),
@@ -90,7 +90,7 @@ TERMS = st.builds(
 
 @given(crowds(), TERMS)
 def test_nobody_gets_what_is_not_there_or_not_wanted(
-    crowd: tuple[list[Wish], tuple[int, ...], int], terms: Terms
+    crowd: tuple[list[Utility], tuple[int, ...], int], terms: DivisionTerms
 ) -> None:
     """All sizes together fit, and each is one that its job can have, in its owner's bounds."""
     wishes, sizes, gpus = crowd
@@ -108,10 +108,10 @@ def test_nobody_gets_what_is_not_there_or_not_wanted(
 SIZES = sizes_of(16, 4, 16)
 
 
-def a_job(name: str, power: float = 0.7, **more: float) -> Wish:
+def a_job(name: str, power: float = 0.7, **more: float) -> Utility:
     """Speedup is a power of GPUs."""
     goodput = np.array(SIZES, dtype=float) ** power
-    return Wish(
+    return Utility(
         name=name, goodput=goodput, held=int(more.pop("held", 0)), left=more.pop("left", 1e6)
     )
 
@@ -130,13 +130,13 @@ def test_sizes_always_find_a_place() -> None:
 def test_the_short_are_admitted_first_and_the_unknown_before_them() -> None:
     """Two GPUs a job: half as many jobs as GPUs; work 0 is a job that has measured nothing."""
     crowd = [a_job(str(left), left=float(left)) for left in (50, 0, 10, 40, 20, 30)]
-    kept = admitted(crowd, SIZES, 8, Terms(gpus_a_job=2.0))
+    kept = admitted(crowd, SIZES, 8, DivisionTerms(gpus_a_job=2.0))
     assert [wish.name for wish in kept] == ["0", "10", "20", "30"]
 
 
 def test_a_change_must_pay_its_restart() -> None:
     """A little more speed is not worth a restart; a lot is; and a job at its end stays."""
-    terms = Terms(restart_s=30.0, lasts_s=300.0)
+    terms = DivisionTerms(restart_s=30.0, lasts_s=300.0)
     hardly, well = a_job("hardly", power=0.1, held=4), a_job("well", power=0.9, held=4)
     assert allot([hardly], SIZES, 8, terms) == {"hardly": 4}
     assert allot([well], SIZES, 8, terms) == {"well": 8}
@@ -147,13 +147,13 @@ def test_a_change_must_pay_its_restart() -> None:
 def test_a_short_job_gets_more_than_a_long_one() -> None:
     """Where both scale alike; with favour 0 they are alike."""
     crowd = [a_job("long", left=1e6), a_job("short", left=1e4)]
-    given_out = allot(crowd, SIZES, 16, Terms())
+    given_out = allot(crowd, SIZES, 16, DivisionTerms())
     assert given_out["short"] > given_out["long"]
-    assert set(allot(crowd, SIZES, 16, Terms(favour=0.0)).values()) == {8}
+    assert set(allot(crowd, SIZES, 16, DivisionTerms(favour=0.0)).values()) == {8}
 
 
 def test_the_sum_of_speedups_starves_who_scales_badly() -> None:
     """The published objective, kept for comparison: all to one, the least to the other."""
     crowd = [a_job("well", power=1.0), a_job("badly", power=0.2)]
-    assert allot(crowd, SIZES, 16, Terms(adds_up=True)) == {"well": 12, "badly": 4}
-    assert utilities([], SIZES, Terms()).shape == (0, len(SIZES))
+    assert allot(crowd, SIZES, 16, DivisionTerms(adds_up=True)) == {"well": 12, "badly": 4}
+    assert utilities([], SIZES, DivisionTerms()).shape == (0, len(SIZES))
