@@ -13,11 +13,11 @@ from slurm_ext.slurm import SlurmClient
 FRESH_S = 2.0  # how old an answer of Slurm may be; a user must not have it asked without end
 
 
-class NotTheirs(RecordError):  # noqa: N818 - a judgement, not a fault of ours
+class ForeignRecordError(RecordError):
     """The record is refused for good: sending it again changes nothing."""
 
 
-class Owners:
+class JobOwners:
     """Asked by the receiving threads, one at a time."""
 
     def __init__(self, client: SlurmClient, history: Path) -> None:
@@ -27,12 +27,17 @@ class Owners:
         self._asked_s = float("-inf")
 
     def check(self, job_id: object, uid: int, name: str) -> None:
-        """That the job is this user's. Raises NotTheirs; SlurmError, HistoryError: ask later."""
+        """Check that the job is this user's.
+
+        Raises ForeignRecordError if it is not; SlurmError or HistoryError: ask later.
+        """
         owner = self._owner(job_id) if type(job_id) is int else None
         if owner is None:
-            raise NotTheirs(name, f"neither Slurm nor the history knows job {job_id!r:.40}")
+            raise ForeignRecordError(
+                name, f"neither Slurm nor the history knows job {job_id!r:.40}"
+            )
         if owner != uid:
-            raise NotTheirs(name, f"job {job_id} is uid {owner}'s, not uid {uid}'s")
+            raise ForeignRecordError(name, f"job {job_id} is uid {owner}'s, not uid {uid}'s")
 
     def _owner(self, job_id: int) -> int | None:
         with self._lock:

@@ -23,7 +23,7 @@ from secrets import token_hex
 from typing import Any, BinaryIO, cast
 
 from slurm_ext.advisor.history_writer.munge import MAX_CREDENTIAL, signed_by
-from slurm_ext.advisor.history_writer.owners import NotTheirs, Owners
+from slurm_ext.advisor.history_writer.owners import ForeignRecordError, JobOwners
 from slurm_ext.advisor.limits.rules import client_of
 from slurm_ext.core.errors import DlqueueError, InputError, RecordError
 from slurm_ext.core.settings.document import Settings
@@ -77,13 +77,15 @@ def check(header: Header, raw: bytes, munge_socket: str) -> int:
     return uid
 
 
-def check_owner(header: Header, raw: bytes, uid: int, cluster: str, owners: Owners) -> None:
+def check_owner(header: Header, raw: bytes, uid: int, cluster: str, owners: JobOwners) -> None:
     """That the record is about a job of `uid`'s on our cluster. Raises DlqueueError."""
     identity = _identity(header, raw)
     if identity.get("uid") != uid or not _named_after(header, identity):
-        raise NotTheirs(header.record_id, f"uid {uid} may not send another user's record")
+        raise ForeignRecordError(header.record_id, f"uid {uid} may not send another user's record")
     if identity.get("cluster") != cluster:
-        raise NotTheirs(header.record_id, f"cluster {identity.get('cluster')!r:.80} is not ours")
+        raise ForeignRecordError(
+            header.record_id, f"cluster {identity.get('cluster')!r:.80} is not ours"
+        )
     owners.check(identity.get("job_id"), uid, header.record_id)
 
 
@@ -139,7 +141,7 @@ class Receiver(socketserver.ThreadingTCPServer):
     def __init__(self, address: tuple[str, int], settings: Settings, client: SlurmClient) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.spool = settings.state_dir / "spool"
-        self.owners = Owners(client, settings.state_dir / "history.db")
+        self.owners = JobOwners(client, settings.state_dir / "history.db")
         self.munge_socket: str = settings["node.munge_socket"]
         self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self.take(settings)
@@ -185,7 +187,7 @@ class _Connection(socketserver.StreamRequestHandler):
                 name = _take(receiver, line, stream)
             except (DlqueueError, OSError) as error:
                 log.warning("a record from %s was refused: %s", self.client_address, error)
-                final = {"final": True} if isinstance(error, NotTheirs) else {}
+                final = {"final": True} if isinstance(error, ForeignRecordError) else {}
                 self._say({"v": 1, "error": str(error), **final})
                 return
             self._say({"v": 1, "ack": name})

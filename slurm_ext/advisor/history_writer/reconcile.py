@@ -17,7 +17,7 @@ from typing import Any
 
 from slurm_ext.advisor.history_writer.receive import put, record_id
 from slurm_ext.advisor.limits.rules import client_of
-from slurm_ext.advisor.sharing.gpu_sharers import Queue, sharers, write
+from slurm_ext.advisor.sharing.gpu_sharers import SharedGpuQueue, shared_gpu_jobs, write
 from slurm_ext.core import elastic_requests
 from slurm_ext.core.records import Outcome
 from slurm_ext.core.settings.document import Settings
@@ -43,7 +43,7 @@ _OUTCOMES |= {"PREEMPTED": Outcome.CANCELLED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposed:
+class UntiedDecision:
     """A ledger entry that no job is tied to yet."""
 
     token: str
@@ -52,7 +52,7 @@ class Proposed:
     decided_s: float
 
 
-def candidates(waiting: Sequence[Proposed], jobs: Sequence[JobInfo]) -> dict[str, list[int]]:
+def candidates(waiting: Sequence[UntiedDecision], jobs: Sequence[JobInfo]) -> dict[str, list[int]]:
     """Ids of the jobs that each token can have become: same user, name and moment."""
     by_owner: dict[tuple[int, str], list[JobInfo]] = {}
     for job in jobs:
@@ -164,10 +164,10 @@ class Reconciler:
 
     def _tell_sharers(self, history: History, jobs: Sequence[JobInfo], now_s: float) -> None:
         """Let the answering process know who shares GPUs; `now_s` is from before the listing."""
-        found = sharers(jobs)
+        found = shared_gpu_jobs(jobs)
         maybe = self._maybe(history, jobs, now_s) if found else {}
         named = [replace(one, key=_named(history, int(one.job), maybe)) for one in found]
-        write(self._settings.state_dir, Queue(at_s=now_s, jobs=tuple(named)))
+        write(self._settings.state_dir, SharedGpuQueue(at_s=now_s, jobs=tuple(named)))
 
     def _tell_elastic(self, history: History, jobs: Sequence[JobInfo], now_s: float) -> None:
         """Let the elastic loop know whose environment let their size change."""
@@ -226,8 +226,8 @@ def _named(
     return next(iter(names)) if len(names) == 1 else None
 
 
-def _proposed(row: Mapping[str, Any]) -> Proposed:
-    return Proposed(
+def _proposed(row: Mapping[str, Any]) -> UntiedDecision:
+    return UntiedDecision(
         token=row["token"],
         uid=row["uid"],
         job_name=row["job_name"],

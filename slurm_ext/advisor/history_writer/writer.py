@@ -38,7 +38,7 @@ log = logging.getLogger("dlqueue.keeper")
 
 
 @dataclass(slots=True)
-class Duty:
+class PeriodicTask:
     """Something to do every so often; a failure is said once and tried again."""
 
     name: str
@@ -67,7 +67,7 @@ class Duty:
         self.said = what
 
 
-class Keeper:
+class HistoryWriter:
     """All duties over one open history."""
 
     def __init__(self, settings: Settings, config: Path | None) -> None:
@@ -75,16 +75,16 @@ class Keeper:
         self._retrainer = Retrainer(settings, config)
         self._duties = self._duties_now()
 
-    def _duties_now(self) -> tuple[Duty, ...]:
+    def _duties_now(self) -> tuple[PeriodicTask, ...]:
         settings = self._settings
         reconciler = Reconciler(settings)
         return (
-            Duty("journal", 0.0, self.take_journals),
-            Duty("spool", 0.0, self.take_spool),
-            Duty("moves", 0.0, self.take_moves),
-            Duty("reconcile", settings["advisor.reconcile_s"], reconciler.reconcile),
-            Duty("retention", RETENTION_EVERY_S, self.forget_old),
-            Duty("retraining", 0.0, self._retrainer.look),
+            PeriodicTask("journal", 0.0, self.take_journals),
+            PeriodicTask("spool", 0.0, self.take_spool),
+            PeriodicTask("moves", 0.0, self.take_moves),
+            PeriodicTask("reconcile", settings["advisor.reconcile_s"], reconciler.reconcile),
+            PeriodicTask("retention", RETENTION_EVERY_S, self.forget_old),
+            PeriodicTask("retraining", 0.0, self._retrainer.look),
         )
 
     def round(self, history: History) -> None:
@@ -140,8 +140,8 @@ class Keeper:
 def keep(settings: Settings, config: Path | None) -> None:
     """Work until standard input ends, as it does with the server."""
     receiver = start_receiver(settings)
-    keeper = Keeper(settings, config)
-    orders = Orders(partial(_reload, keeper, receiver))
+    keeper = HistoryWriter(settings, config)
+    orders = ParentPipe(partial(_reload, keeper, receiver))
     try:
         while _serves(keeper, settings, orders):
             log.warning("the history was replaced and is opened anew")
@@ -151,7 +151,7 @@ def keep(settings: Settings, config: Path | None) -> None:
             receiver.shutdown()
 
 
-class Orders:
+class ParentPipe:
     """What the server says by its end of our standard input: a byte, or that it has gone."""
 
     def __init__(self, reload_settings: Callable[[], None]) -> None:
@@ -168,7 +168,7 @@ class Orders:
         return not said
 
 
-def _reload(keeper: Keeper, receiver: Receiver | None) -> None:
+def _reload(keeper: HistoryWriter, receiver: Receiver | None) -> None:
     """New settings where they are sound; the server logs which need a restart."""
     try:
         settings = keeper.reload_settings()
@@ -180,7 +180,7 @@ def _reload(keeper: Keeper, receiver: Receiver | None) -> None:
     log.info("settings read again from %s", settings.source)
 
 
-def _serves(keeper: Keeper, settings: Settings, orders: Orders) -> bool:
+def _serves(keeper: HistoryWriter, settings: Settings, orders: ParentPipe) -> bool:
     """Rounds over one file: False when the server has gone, True when another file took its place.
 
     A backup restored meanwhile must not go unnoticed: records would go into the file moved away.
@@ -193,7 +193,7 @@ def _serves(keeper: Keeper, settings: Settings, orders: Orders) -> bool:
     return False
 
 
-def _history(settings: Settings, orders: Orders) -> History:
+def _history(settings: Settings, orders: ParentPipe) -> History:
     """The history, as soon as it can be had: until then everything waits safely on disk."""
     said = ""
     while True:

@@ -18,7 +18,7 @@ def _no_limits() -> "JobAllowance":
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class PartitionRules:
     """What a partition and its nodes allow; None is no limit, or none configured."""
 
     cpus_per_node: int  # of the partition's smallest node
@@ -30,7 +30,7 @@ class Rules:
     )  # of the job's association and QOS
 
 
-def limits_for(job: Submission, rules: Rules | None, max_workers: int) -> ShapeLimits:
+def limits_for(job: Submission, rules: PartitionRules | None, max_workers: int) -> ShapeLimits:
     """Limits of one task. With no rules known, nothing above what the user asked for."""
     roof = cpus_of(job) if rules is None else _roof(job, rules)
     mem_mib = task_mem_mib(job, rules)
@@ -42,7 +42,7 @@ def limits_for(job: Submission, rules: Rules | None, max_workers: int) -> ShapeL
     )
 
 
-def _roof(job: Submission, rules: Rules) -> int:
+def _roof(job: Submission, rules: PartitionRules) -> int:
     """CPUs that a node has for each task, and memory for where the default brings it along."""
     roof = rules.cpus_per_node // tasks_of(job)
     if rules.mem_per_node_mib and rules.def_mem_per_cpu_mib and _by_default(job):
@@ -53,7 +53,7 @@ def _roof(job: Submission, rules: Rules) -> int:
     return max(cpus_of(job), roof)
 
 
-def _allowed_cpus(job: Submission, rules: Rules) -> int | None:
+def _allowed_cpus(job: Submission, rules: PartitionRules) -> int | None:
     """CPUs that account and QOS allow the whole job; what cannot be computed allows no raise."""
     allowance, per_cpu = rules.allowance, rules.def_mem_per_cpu_mib
     if allowance.by_other_means:
@@ -71,7 +71,7 @@ def _by_default(job: Submission) -> bool:
     return job.mem_per_node_mib is None and not job.mem_per_cpu_mib
 
 
-def floor_for(job: Submission, rules: Rules | None) -> int:
+def floor_for(job: Submission, rules: PartitionRules | None) -> int:
     """Fewest CPUs of one task: a core a GPU, what a QOS wants at least, memory per CPU allowed."""
     least = max(gpus_of(job), (rules and rules.allowance.min_cpus) or 1)
     floor = max(1, -(-least // tasks_of(job)))
@@ -81,7 +81,7 @@ def floor_for(job: Submission, rules: Rules | None) -> int:
     return floor
 
 
-def task_mem_mib(job: Submission, rules: Rules | None) -> int | None:
+def task_mem_mib(job: Submission, rules: PartitionRules | None) -> int | None:
     """Memory that one task may use, as the job is written; None: not limited by the job."""
     if job.mem_per_node_mib:
         return job.mem_per_node_mib // tasks_of(job)
@@ -89,7 +89,7 @@ def task_mem_mib(job: Submission, rules: Rules | None) -> int | None:
     return None if per_cpu is None else per_cpu * cpus_of(job)
 
 
-def most_per_cpu_mib(job: Submission, cpus: int, rules: Rules | None) -> int | None:
+def most_per_cpu_mib(job: Submission, cpus: int, rules: PartitionRules | None) -> int | None:
     """Memory of each of a task's `cpus` that its node and its account have room for."""
     if rules is None:
         return None
@@ -97,7 +97,7 @@ def most_per_cpu_mib(job: Submission, cpus: int, rules: Rules | None) -> int | N
     return min(known) // (tasks_of(job) * cpus) if known else None
 
 
-def per_cpu_mib(job: Submission, rules: Rules | None) -> int | None:
+def per_cpu_mib(job: Submission, rules: PartitionRules | None) -> int | None:
     """Memory that comes with each CPU, asked for or the partition's default; None: it does not."""
     if job.mem_per_node_mib is not None:
         return None

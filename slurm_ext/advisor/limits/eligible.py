@@ -8,7 +8,7 @@ SHARE, ALONE = "dlqueue=share", "dlqueue=alone"
 _YES, _NO = frozenset({"1", "yes", "true", "on"}), frozenset({"0", "no", "false", "off"})
 
 
-def untouched(job: Submission) -> str | None:
+def why_skipped(job: Submission) -> str | None:
     """Why the job gets nothing at all, not even a token; None: dlqueue may learn from it."""
     if opted_out(job):
         return "opted out"
@@ -23,7 +23,7 @@ def untouched(job: Submission) -> str | None:
     return None
 
 
-def barred(job: Submission) -> str | None:
+def why_not_edited(job: Submission) -> str | None:
     """Why the job is learned from and never edited; None: it may be edited."""
     if job.shared == 0:
         return "--exclusive gives it whole nodes anyway"

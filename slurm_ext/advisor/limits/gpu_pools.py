@@ -13,7 +13,7 @@ KINDS = ("mps", "shard")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
+class GpuPool:
     """The nodes with GPUs that a partition, or several together, can send a job to."""
 
     nodes: frozenset[str] = frozenset()
@@ -23,11 +23,13 @@ class Pool:
     features: frozenset[str] = frozenset()  # that some node of any sort has
 
 
-def pool_of(partition: PartitionInfo, nodes: Sequence[NodeInfo], config: Mapping[str, str]) -> Pool:
+def pool_of(
+    partition: PartitionInfo, nodes: Sequence[NodeInfo], config: Mapping[str, str]
+) -> GpuPool:
     """The partition's own; `nodes` are its."""
     mine = [node for node in nodes if node.gres.get("gpu")]
     refused = {kind: _refused(kind, partition, mine, config) for kind in KINDS}
-    return Pool(
+    return GpuPool(
         nodes=frozenset(node.name for node in mine),
         gpu_types=frozenset(kind for node in mine for kind in _types(node)),
         shares={
@@ -38,7 +40,7 @@ def pool_of(partition: PartitionInfo, nodes: Sequence[NodeInfo], config: Mapping
     )
 
 
-def joined(pools: Sequence[Pool]) -> Pool:
+def joined(pools: Sequence[GpuPool]) -> GpuPool:
     """What holds wherever a job of all these partitions goes."""
     first, *others = pools
     if not others:
@@ -52,7 +54,7 @@ def joined(pools: Sequence[Pool]) -> Pool:
     for kind in KINDS:
         if kind not in shares:
             refused.setdefault(kind, "its partitions cut their GPUs differently")
-    return Pool(
+    return GpuPool(
         nodes=frozenset().union(*(pool.nodes for pool in pools)),
         gpu_types=frozenset().union(*(pool.gpu_types for pool in pools)),
         shares=shares,

@@ -4,23 +4,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from slurm_ext.advisor.limits.allowances import Allowances
-from slurm_ext.advisor.limits.bounds import Rules
-from slurm_ext.advisor.limits.gpu_pools import Pool, joined
+from slurm_ext.advisor.limits.bounds import PartitionRules
+from slurm_ext.advisor.limits.gpu_pools import GpuPool, joined
 from slurm_ext.core.records import Submission
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleBook:
+class ClusterRules:
     """Rules by partition; empty until the cluster was asked."""
 
-    partitions: Mapping[str, Rules] = field(default_factory=dict)
+    partitions: Mapping[str, PartitionRules] = field(default_factory=dict)
     default: str | None = None
     qos: Mapping[str, str] = field(default_factory=dict)  # of partitions that have one
     allowances: Allowances | None = None  # None: Slurm enforces no limits by account or QOS
-    pools: Mapping[str, Pool] = field(default_factory=dict)  # by partition
+    pools: Mapping[str, GpuPool] = field(default_factory=dict)  # by partition
     task_prolog: bool = False  # whether Slurm runs one
 
-    def rules_for(self, job: Submission) -> Rules | None:
+    def rules_for(self, job: Submission) -> PartitionRules | None:
         """The narrowest of the job's partitions and accounts; None where one is not known."""
         names = (job.partition or self.default or "").split(",")
         found = [self.partitions.get(name) for name in names]
@@ -29,24 +29,26 @@ class RuleBook:
             return None
         return self._allowed(job, names, _narrowest(known))
 
-    def pool_for(self, partitions: str | None) -> Pool | None:
+    def pool_for(self, partitions: str | None) -> GpuPool | None:
         """What a job of these partitions (a,b; None: the default) meets; None: not known."""
         names = (partitions or self.default or "").split(",")
         if not all(name in self.pools for name in names):
             return None
         return joined([self.pools[name] for name in names])
 
-    def _allowed(self, job: Submission, names: list[str], rules: Rules) -> Rules | None:
+    def _allowed(
+        self, job: Submission, names: list[str], rules: PartitionRules
+    ) -> PartitionRules | None:
         if self.allowances is None:
             return rules
         allowance = self.allowances.of(job, (self.qos[name] for name in names if name in self.qos))
         return None if allowance is None else replace(rules, allowance=allowance)
 
 
-def _narrowest(rules: list[Rules]) -> Rules:
+def _narrowest(rules: list[PartitionRules]) -> PartitionRules:
     if len(rules) == 1:
         return rules[0]
-    return Rules(
+    return PartitionRules(
         cpus_per_node=min(r.cpus_per_node for r in rules),
         mem_per_node_mib=_least(r.mem_per_node_mib for r in rules),
         def_mem_per_cpu_mib=max(r.def_mem_per_cpu_mib or 0 for r in rules) or None,

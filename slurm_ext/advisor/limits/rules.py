@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from slurm_ext.advisor.limits.allowances import Allowances
-from slurm_ext.advisor.limits.bounds import Rules
+from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.limits.gpu_pools import pool_of
-from slurm_ext.advisor.limits.partition_limits import RuleBook
+from slurm_ext.advisor.limits.partition_limits import ClusterRules
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm import CommandClient, NodeInfo, PartitionInfo, SlurmClient
 
@@ -17,12 +17,12 @@ def client_of(settings: Settings) -> CommandClient:
     )
 
 
-def read_rules(client: SlurmClient) -> RuleBook:
+def read_rules(client: SlurmClient) -> ClusterRules:
     """Every partition's rules and what accounts allow. Raises SlurmError."""
     nodes, config = client.nodes(), client.config()
     partitions, accounting = client.partitions(), client.accounting()
     rules = {p.name: _rules(p, _nodes_of(p, nodes), config) for p in partitions}
-    return RuleBook(
+    return ClusterRules(
         partitions={name: found for name, found in rules.items() if found is not None},
         default=next((p.name for p in partitions if p.default), None),
         qos={p.name: p.qos for p in partitions if p.qos},
@@ -34,12 +34,12 @@ def read_rules(client: SlurmClient) -> RuleBook:
 
 def _rules(
     partition: PartitionInfo, nodes: list[NodeInfo], config: Mapping[str, str]
-) -> Rules | None:
+) -> PartitionRules | None:
     """The partition's rules on its smallest node; a partition's own memory rules go first."""
     if not nodes:
         return None
     per_node = partition.def_mem_per_node_mib or partition.def_mem_per_cpu_mib
-    return Rules(
+    return PartitionRules(
         cpus_per_node=_least([*(n.cpus for n in nodes), partition.max_cpus_per_node]) or 1,
         mem_per_node_mib=_least([*(n.mem_mib for n in nodes), partition.max_mem_per_node_mib]),
         def_mem_per_cpu_mib=partition.def_mem_per_cpu_mib

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from slurm_ext.advisor.limits.bounds import Rules, cpus_of, floor_for, limits_for
-from slurm_ext.advisor.limits.eligible import barred, untouched
+from slurm_ext.advisor.limits.bounds import PartitionRules, cpus_of, floor_for, limits_for
+from slurm_ext.advisor.limits.eligible import why_not_edited, why_skipped
 from slurm_ext.advisor.pipeline.edits import edits_for
 from slurm_ext.advisor.pipeline.message import message, with_sharing
-from slurm_ext.advisor.sharing.terms import MARK, Shared
+from slurm_ext.advisor.sharing.terms import MARK, SharingDecision
 from slurm_ext.core.records import (
     Decision,
     Edits,
@@ -29,7 +29,7 @@ from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.throughput import estimate_codec
 from slurm_ext.model.throughput.estimate import Estimate, Prior, estimate, predicting
 from slurm_ext.model.throughput.evidence_checks import unknown
-from slurm_ext.policy.loader import decide
+from slurm_ext.policy import loader
 
 if TYPE_CHECKING:
     from slurm_ext.model.scaling.family import Family
@@ -39,20 +39,20 @@ _OF_ITS_KIND = tuple(level for level in Level if level is not Level.CLUSTER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class DecisionContext:
     """What the journey is told besides the submission."""
 
     settings: Settings
     evidence: Evidence = field(default_factory=dict)
     prior: Prior | None = None
-    rules: Rules | None = None  # None: the partition's are unknown
+    rules: PartitionRules | None = None  # None: the partition's are unknown
     factor: float = 1.0  # widens every interval (model/throughput/calibration.py)
     family: "Family | None" = None  # what other trainings taught about growing with GPUs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thought:
-    """What is thought of a submission before it has a token; the same as long as `Known` is."""
+class Recommendation:
+    """Decision on a submission before it has a token; valid as long as its context is."""
 
     mode: Mode
     why: str
@@ -65,11 +65,11 @@ class Thought:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Response:
     """What to do with one submission."""
 
-    thought: Thought
-    shared: Shared | None = None
+    thought: Recommendation
+    shared: SharingDecision | None = None
     edits: Edits = field(default_factory=Edits)  # what the mode and the control group let through
     message: str | None = None
     holdout: bool = False
@@ -80,21 +80,23 @@ class Answer:
         return self.thought.decision
 
 
-def answer(job: Submission, known: Known, token: str, shared: Shared | None = None) -> Answer:
+def respond(
+    job: Submission, known: DecisionContext, token: str, shared: SharingDecision | None = None
+) -> Response:
     """The answer to one submission, which `token` will name from now on."""
-    return speak(think(job, known), known.settings, token, shared)
+    return apply_mode(decide(job, known), known.settings, token, shared)
 
 
-def think(job: Submission, known: Known) -> Thought:
+def decide(job: Submission, known: DecisionContext) -> Recommendation:
     """What is believed, chosen and would be said; nothing in it is of this one submission only."""
     mode = known.settings.mode_for(job.partition, job.account)
-    why = "the mode here is off" if mode is Mode.OFF else untouched(job)
+    why = "the mode here is off" if mode is Mode.OFF else why_skipped(job)
     if why is not None:
-        return Thought(mode=mode, why=why)
+        return Recommendation(mode=mode, why=why)
     believed = estimate(known.evidence, known.prior)
-    decision = _decide(job, known, believed)
+    decision = _loader_decision(job, known, believed)
     changes = decision.action == "change"
-    return Thought(
+    return Recommendation(
         mode=mode,
         why=decision.reason,
         decision=decision,
@@ -106,18 +108,20 @@ def think(job: Submission, known: Known) -> Thought:
     )
 
 
-def speak(thought: Thought, settings: Settings, token: str, shared: Shared | None = None) -> Answer:
+def apply_mode(
+    thought: Recommendation, settings: Settings, token: str, shared: SharingDecision | None = None
+) -> Response:
     """What of a thought reaches the job: the token always, the edits in `act` mode.
 
     The control group is left as written and told nothing.
     """
     if thought.decision is None:
-        return Answer(thought=thought)
+        return Response(thought=thought)
     tie = {"DLQUEUE_DECISION": token, **_curve(thought, settings)}
     chosen = thought.estimate is not None or (shared is not None and shared.share)
     holdout = chosen and held_out(token, settings["policy.holdout_share"])
     edits = Edits() if holdout else _acting(thought, shared)
-    return Answer(
+    return Response(
         thought=thought,
         shared=shared,
         edits=replace(edits, env={**thought.unmarked, **edits.env, **tie}),
@@ -126,7 +130,7 @@ def speak(thought: Thought, settings: Settings, token: str, shared: Shared | Non
     )
 
 
-def _acting(thought: Thought, shared: Shared | None) -> Edits:
+def _acting(thought: Recommendation, shared: SharingDecision | None) -> Edits:
     """The edits of both decisions, each where its own mode acts."""
     edits = thought.proposed if thought.mode is Mode.ACT else Edits()
     if shared is None or shared.mode is not Mode.ACT:
@@ -143,7 +147,7 @@ def _acting(thought: Thought, shared: Shared | None) -> Edits:
     )
 
 
-def _curve(thought: Thought, settings: Settings) -> dict[str, str]:
+def _curve(thought: Recommendation, settings: Settings) -> dict[str, str]:
     """What is believed travels with the job to the node's controller; it changes nothing of it."""
     if settings["control.mode"] == "off" or thought.estimate is None:
         return {}
@@ -156,16 +160,18 @@ def held_out(token: str, share: float) -> bool:
     return point < share * 2**64
 
 
-def predictor(believed: Estimate, known: Known) -> Callable[[Shape], Prediction]:
+def predictor(believed: Estimate, known: DecisionContext) -> Callable[[Shape], Prediction]:
     """Shape to Prediction, on machines such as like runs saw."""
     cores = node_cores_of(known.evidence)
     return predicting(believed, node_cores=cores, factor=known.factor)
 
 
-def _decide(job: Submission, known: Known, believed: Estimate | None) -> Decision:
+def _loader_decision(
+    job: Submission, known: DecisionContext, believed: Estimate | None
+) -> Decision:
     """The policy's choice, or the reason why it was not asked."""
     before = Shape(cpus_per_task=cpus_of(job), num_workers=usual_workers(known.evidence))
-    why_not = barred(job)
+    why_not = why_not_edited(job)
     if why_not is None and believed is None:
         why_not = unknown(known.evidence)
     least = known.settings["policy.min_runs"]
@@ -176,7 +182,7 @@ def _decide(job: Submission, known: Known, believed: Estimate | None) -> Decisio
         return Decision(action="leave", reason=reason, before=before, after=before)
     at = predictor(believed, known)
     settings = known.settings
-    chosen = decide(
+    chosen = loader.decide(
         before,
         at,
         limits_for(job, known.rules, settings["policy.max_workers"]),
@@ -188,7 +194,7 @@ def _decide(job: Submission, known: Known, believed: Estimate | None) -> Decisio
     return _above_floor(chosen, floor_for(job, known.rules), at)
 
 
-def _may_change_cpus(job: Submission, known: Known) -> str:
+def _may_change_cpus(job: Submission, known: DecisionContext) -> str:
     """One of never, grow, any: what was not asked for may change wherever the rules are known."""
     if known.rules is None:
         return "never"  # the default memory per CPU and its maximum are unknown too

@@ -1,10 +1,16 @@
 """From a chosen shape to the fields of the job that must move together (slurm-facts 1.2). Pure."""
 
-from slurm_ext.advisor.limits.bounds import Rules, cpus_of, most_per_cpu_mib, per_cpu_mib, tasks_of
+from slurm_ext.advisor.limits.bounds import (
+    PartitionRules,
+    cpus_of,
+    most_per_cpu_mib,
+    per_cpu_mib,
+    tasks_of,
+)
 from slurm_ext.core.records import Decision, Edits, Submission
 
 
-def edits_for(job: Submission, decision: Decision, rules: Rules | None) -> Edits:
+def edits_for(job: Submission, decision: Decision, rules: PartitionRules | None) -> Edits:
     """Everything that makes `decision` true.
 
     The job's memory never shrinks: where it comes with the CPUs, fewer CPUs each bring more.
@@ -26,7 +32,7 @@ def edits_for(job: Submission, decision: Decision, rules: Rules | None) -> Edits
     )
 
 
-def _mem_per_cpu(job: Submission, cpus: int, rules: Rules | None) -> int | None:
+def _mem_per_cpu(job: Submission, cpus: int, rules: PartitionRules | None) -> int | None:
     """MiB for each CPU so that the task keeps its total; None where memory is per node.
 
     A partition's default that grows with the CPUs is left to do so. What does not divide is rounded

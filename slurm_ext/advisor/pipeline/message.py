@@ -1,7 +1,7 @@
 """The one line that `sbatch` prints for the user. Pure; holds no text of the user's own."""
 
 from slurm_ext.advisor.limits.eligible import words_of
-from slurm_ext.advisor.sharing.terms import Shared, slower
+from slurm_ext.advisor.sharing.terms import SharingDecision, slower
 from slurm_ext.core.elastic_requests import BAD, VARIABLE, parse_bounds, requested_bounds
 from slurm_ext.core.records import Decision, Mode, Prediction, Submission
 from slurm_ext.core.wire import MAX_MESSAGE_CHARS
@@ -22,7 +22,7 @@ def message(decision: Decision, mode: Mode, *, emulated: bool) -> str | None:
     return _line(f"dlqueue: {changes(decision)}: {gain}. {OPT_OUT}")
 
 
-def with_sharing(said: str | None, shared: Shared | None) -> str | None:
+def with_sharing(said: str | None, shared: SharingDecision | None) -> str | None:
     """The line with what sharing costs at most; sharing alone has a line of its own."""
     if shared is None or not shared.share or shared.worst is None:
         return said

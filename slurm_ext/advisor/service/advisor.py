@@ -9,17 +9,23 @@ from hashlib import blake2b
 
 from slurm_ext.advisor.evidence.prior import Priors
 from slurm_ext.advisor.evidence.runs import RunTable
-from slurm_ext.advisor.limits.partition_limits import RuleBook
-from slurm_ext.advisor.pipeline.decide import Answer, Known, Thought, speak, think
+from slurm_ext.advisor.limits.partition_limits import ClusterRules
+from slurm_ext.advisor.pipeline.decide import (
+    DecisionContext,
+    Recommendation,
+    Response,
+    apply_mode,
+    decide,
+)
 from slurm_ext.advisor.pipeline.journal import Journal
 from slurm_ext.advisor.pipeline.message import with_elastic
-from slurm_ext.advisor.service.context_json import known_as_json
-from slurm_ext.advisor.service.counters import Tally
-from slurm_ext.advisor.service.recommendation_json import told
-from slurm_ext.advisor.sharing.gpu_request import WholeGpu, whole_gpu
+from slurm_ext.advisor.service.context_json import context_json
+from slurm_ext.advisor.service.counters import AdvisorCounters
+from slurm_ext.advisor.service.recommendation_json import recommendation_json
+from slurm_ext.advisor.sharing.gpu_request import WholeGpuRequest, whole_gpu_request
 from slurm_ext.advisor.sharing.memory import SharingMemory
-from slurm_ext.advisor.sharing.terms import Shared
-from slurm_ext.advisor.what_if.runtime_estimates import RunTimes, said
+from slurm_ext.advisor.sharing.terms import SharingDecision
+from slurm_ext.advisor.what_if.runtime_estimates import RuntimeEstimator, runtime_json
 from slurm_ext.core.elastic_requests import VARIABLE, requested_bounds
 from slurm_ext.core.errors import WireError
 from slurm_ext.core.job_keys import job_signature, keys_of
@@ -40,15 +46,17 @@ def refusal(why: str) -> bytes:
 
 
 @dataclass(slots=True)
-class _Asked:
+class CachedRequest:
     """A request that was understood, and what was last thought of it."""
 
     kind: str
     job: Submission  # without its script, which may be large
     keys: Mapping[Level, int]
-    whole: WholeGpu | str | None = None  # how it asks for a GPU; a text: why it cannot share one
-    known: Known | None = None
-    thought: Thought | None = None
+    whole: WholeGpuRequest | str | None = (
+        None  # how it asks for a GPU; a text: why it cannot share one
+    )
+    known: DecisionContext | None = None
+    thought: Recommendation | None = None
 
 
 class Advisor:
@@ -58,14 +66,14 @@ class Advisor:
         self.settings = settings
         self.journal = journal
         self.runs = RunTable()
-        self.rules = RuleBook()
+        self.rules = ClusterRules()
         self.priors = Priors()
         self.factor = 1.0
         self.sharing = SharingMemory()
-        self.tally = Tally()
+        self.tally = AdvisorCounters()
         self.tells = True  # the log of each decision
-        self.run_times = RunTimes()
-        self._asked: dict[bytes, _Asked] = {}
+        self.run_times = RuntimeEstimator()
+        self._asked: dict[bytes, CachedRequest] = {}
 
     def trusted_uids(self) -> frozenset[int]:
         """Root, the advisor's own user and whom the settings name (SlurmUser)."""
@@ -74,13 +82,13 @@ class Advisor:
     def reply(self, line: bytes, trusted: bool) -> tuple[bytes, bool]:
         """The reply's line, and whether the connection stays open."""
         began_s = time.perf_counter()
-        kind, told, stays = self._told(line, trusted)
+        kind, recommendation_json, stays = self._told(line, trusted)
         settings, took_s = self.settings, time.perf_counter() - began_s
         deadline_s = settings["advisor.deadline_ms"] / 1000
         self.tally.answered(kind, took_s, deadline_s, settings["advisor.breaker_s"])
         if kind == "submit" and (rests := rests_of(line)) is not None:
             self.tally.told(rests)
-        return told, stays
+        return recommendation_json, stays
 
     def _told(self, line: bytes, trusted: bool) -> tuple[str, bytes, bool]:
         """The request's kind, the reply, and whether the connection stays open."""
@@ -95,7 +103,7 @@ class Advisor:
         answer = {"submit": self._submit, "predict": self._predict, "what_if": self._what_if}
         return asked.kind, answer[asked.kind](asked), True
 
-    def _understood(self, line: bytes) -> _Asked | None:
+    def _understood(self, line: bytes) -> CachedRequest | None:
         """The request, None for a ping; remembered, as users submit the same job again and again.
 
         Raises WireError.
@@ -110,20 +118,20 @@ class Advisor:
         slim = replace(job, script=None if job.script is None else "")
         if len(self._asked) >= _REMEMBERED:
             self._asked.clear()
-        asked = self._asked[mark] = _Asked(kind, slim, keys_of(job), whole_gpu(job))
+        asked = self._asked[mark] = CachedRequest(kind, slim, keys_of(job), whole_gpu_request(job))
         return asked
 
     def _pong(self) -> bytes:
         return encode_reply(None, _REFUSED, None, runs=len(self.runs), model=self.priors.name)
 
-    def _submit(self, asked: _Asked) -> bytes:
+    def _submit(self, asked: CachedRequest) -> bytes:
         if os.path.exists(self.settings["paths.kill_file"]):  # noqa: PTH110 (a microsecond counts)
             self.tally.decided("none", "switched_off")
             return encode_reply(None, _REFUSED, None)
         settings = self.settings
         token = f"d1-{os.urandom(8).hex()}"
         known, thought = self._thought(asked)
-        given = speak(thought, settings, token, self._shared(asked))
+        given = apply_mode(thought, settings, token, self._shared(asked))
         if given.decision is None:
             self.tally.decided("none", "left_alone")
             return encode_reply(None, _REFUSED, None)
@@ -136,41 +144,43 @@ class Advisor:
         self._note(given, given.decision, outcome_of(given), token, asked)
         key = job_signature(asked.keys)
         self.sharing.remember(asked.job, key, token, given.edits, time.time())
-        said = with_elastic(given.message, asked.job, settings["elastic.mode"])
-        return encode_reply(token, given.edits, said)
+        runtime_json = with_elastic(given.message, asked.job, settings["elastic.mode"])
+        return encode_reply(token, given.edits, runtime_json)
 
     def _note(
-        self, given: Answer, decision: Decision, outcome: str, token: str, asked: _Asked
+        self, given: Response, decision: Decision, outcome: str, token: str, asked: CachedRequest
     ) -> None:
         """One decision for the counters, and for a log that wants them."""
         shares = given.shared is not None and given.shared.share
         action = "share" if shares else decision.action
         self.tally.decided(action, outcome)
         if self.tells and decisions.isEnabledFor(logging.INFO):
-            told = {"decision": token, "action": action, "outcome": outcome}
+            recommendation_json = {"decision": token, "action": action, "outcome": outcome}
             job = {"partition": asked.job.partition, "mode": given.thought.mode.value}
-            decisions.info("%s", decision.reason, extra={**told, **job})
+            decisions.info("%s", decision.reason, extra={**recommendation_json, **job})
 
-    def _predict(self, asked: _Asked) -> bytes:
+    def _predict(self, asked: CachedRequest) -> bytes:
         known, thought = self._thought(asked)
         shared = None if thought.decision is None else self._shared(asked)
         length = self.run_times.of(asked.job, time.time(), self.rules.default)
-        return encode_reply(None, _REFUSED, None, **told(known, thought, shared, length))
+        return encode_reply(
+            None, _REFUSED, None, **recommendation_json(known, thought, shared, length)
+        )
 
-    def _what_if(self, asked: _Asked) -> bytes:
+    def _what_if(self, asked: CachedRequest) -> bytes:
         """What is known; thinking about many shapes is the asker's own time."""
-        known = known_as_json(self._known(asked))
-        run_time = said(self.run_times.of(asked.job, time.time(), self.rules.default))
+        known = context_json(self._known(asked))
+        run_time = runtime_json(self.run_times.of(asked.job, time.time(), self.rules.default))
         return encode_reply(None, _REFUSED, None, known=known, run_time=run_time)
 
-    def _thought(self, asked: _Asked) -> tuple[Known, Thought]:
+    def _thought(self, asked: CachedRequest) -> tuple[DecisionContext, Recommendation]:
         """Thought anew only where something that it rests on has changed."""
         known = self._known(asked)
         if asked.thought is None or asked.known is None or not _same(asked.known, known):
-            asked.known, asked.thought = known, think(asked.job, known)
+            asked.known, asked.thought = known, decide(asked.job, known)
         return asked.known, asked.thought
 
-    def _shared(self, asked: _Asked) -> Shared | None:
+    def _shared(self, asked: CachedRequest) -> SharingDecision | None:
         """Thought anew each time: who shares changes with every submission."""
         return self.sharing.think(
             asked.job,
@@ -181,8 +191,8 @@ class Advisor:
             now_s=time.time(),
         )
 
-    def _known(self, asked: _Asked) -> Known:
-        return Known(
+    def _known(self, asked: CachedRequest) -> DecisionContext:
+        return DecisionContext(
             settings=self.settings,
             evidence=self.runs.newest(asked.keys),
             prior=self.priors.prior_of(asked.job, asked.keys),
@@ -191,7 +201,12 @@ class Advisor:
         )
 
     def _proposal(
-        self, asked: _Asked, known: Known, given: Answer, decision: Decision, token: str
+        self,
+        asked: CachedRequest,
+        known: DecisionContext,
+        given: Response,
+        decision: Decision,
+        token: str,
     ) -> Proposal:
         job, shared = asked.job, given.shared
         done = given.edits.gres is not None
@@ -216,7 +231,7 @@ class Advisor:
         )
 
 
-def outcome_of(given: Answer) -> str:
+def outcome_of(given: Response) -> str:
     """What became of a recorded decision: held_out, kept (as written), done, told or shadow."""
     shared = given.shared
     shares = shared is not None and shared.share
@@ -228,7 +243,7 @@ def outcome_of(given: Answer) -> str:
     return {Mode.ACT: "done", Mode.ADVISE: "told"}.get(mode, "shadow")
 
 
-def _same(one: Known, other: Known) -> bool:
+def _same(one: DecisionContext, other: DecisionContext) -> bool:
     """Whether nothing was replaced; of runs identity is enough, and quicker than to compare."""
     return (
         one.settings is other.settings

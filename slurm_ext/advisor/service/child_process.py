@@ -17,7 +17,7 @@ END_WAIT_S = 10.0
 log = logging.getLogger(__name__)
 
 
-class KeeperProcess(threading.Thread):
+class HistoryWriterProcess(threading.Thread):
     """Runs `python -m slurm_ext.advisor.history_writer.writer` again and again."""
 
     def __init__(self, config: Path | None) -> None:

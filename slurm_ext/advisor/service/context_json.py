@@ -9,8 +9,8 @@ from dataclasses import MISSING, asdict, fields
 from math import isfinite
 from typing import Any
 
-from slurm_ext.advisor.limits.bounds import Rules
-from slurm_ext.advisor.pipeline.decide import Known
+from slurm_ext.advisor.limits.bounds import PartitionRules
+from slurm_ext.advisor.pipeline.decide import DecisionContext
 from slurm_ext.core.records import Level, LoaderRun
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.throughput.estimate import Prior
@@ -21,7 +21,7 @@ _NEEDED = {one.name for one in fields(LoaderRun) if one.default is MISSING}
 _BELIEFS = ("accel", "wall", "cpu")
 
 
-def known_as_json(known: Known) -> dict[str, Any]:
+def context_json(known: DecisionContext) -> dict[str, Any]:
     """The document's `known`."""
     prior = known.prior
     return {
@@ -37,17 +37,18 @@ def known_as_json(known: Known) -> dict[str, Any]:
     }
 
 
-def known_from(settings: Settings, told: Mapping[str, Any]) -> Known:
+def context_from_json(settings: Settings, told: Mapping[str, Any]) -> DecisionContext:
     """The same, read back. Raises KeyError, TypeError or ValueError where it is not that."""
     rules, prior = told["rules"], told["prior"]
-    return Known(
+    return DecisionContext(
         settings=settings,
         evidence={
             Level(level): [LoaderRun(**run) for run in runs]
             for level, runs in told["evidence"].items()
         },
         prior=prior and Prior(**{name: Belief(*map(float, prior[name])) for name in _BELIEFS}),
-        rules=rules and Rules(**{**rules, "allowance": JobAllowance(**rules["allowance"])}),
+        rules=rules
+        and PartitionRules(**{**rules, "allowance": JobAllowance(**rules["allowance"])}),
         factor=float(told["factor"]),
     )
 

@@ -13,7 +13,7 @@ BOUNDS_S = (
 )
 
 
-class Latency:
+class LatencyHistogram:
     """A histogram of seconds: one count more than bounds, the last for what is above them all."""
 
     __slots__ = ("counts", "total_s")
@@ -28,7 +28,7 @@ class Latency:
         self.total_s += seconds
 
 
-class Tally:
+class AdvisorCounters:
     """Answers by kind, decisions by action and outcome, and what is known of slurmctld's breaker.
 
     The breaker is Lua's, inside slurmctld: it tells how often it rested so far with each request
@@ -37,7 +37,7 @@ class Tally:
     """
 
     def __init__(self) -> None:
-        self.answers: dict[str, Latency] = {}
+        self.answers: dict[str, LatencyHistogram] = {}
         self.decisions: Counter[tuple[str, str]] = Counter()
         self.rests = 0
         self._rests_told: int | None = None
@@ -47,7 +47,7 @@ class Tally:
         """One line was answered."""
         latency = self.answers.get(kind)
         if latency is None:
-            latency = self.answers[kind] = Latency()
+            latency = self.answers[kind] = LatencyHistogram()
         latency.add(seconds)
         if kind == "submit":
             self._rests_until_s = monotonic() + breaker_s if seconds > deadline_s else 0.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from slurm_ext.advisor.pipeline.decide import Known
+    from slurm_ext.advisor.pipeline.decide import DecisionContext
     from slurm_ext.core.records import Submission
     from slurm_ext.core.settings.document import Settings
     from slurm_ext.model.duration.predictor import Length
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 MOST_ENDED = 10_000  # jobs that a command without an advisor reads for run times: half a second
 
 
-def length_by_history(settings: "Settings", job: "Submission") -> "Length | None":
+def runtime_from_history(settings: "Settings", job: "Submission") -> "Length | None":
     """How long it will run, by the promoted model; None without one. Raises HistoryError."""
     import time
     from contextlib import suppress
 
-    from slurm_ext.advisor.what_if.runtime_estimates import RunTimes
+    from slurm_ext.advisor.what_if.runtime_estimates import RuntimeEstimator
     from slurm_ext.core.errors import ModelError
 
-    run_times = RunTimes()
+    run_times = RuntimeEstimator()
     with suppress(ModelError):  # a damaged one serves nobody; `dlqueue train` replaces it
         run_times.look(settings.state_dir, MOST_ENDED)
     return run_times.of(job, time.time())
 
 
-def known_by_history(settings: "Settings", job: "Submission") -> "Known":
+def context_from_history(settings: "Settings", job: "Submission") -> "DecisionContext":
     """What the history's file and the promoted model know of a submission. Raises HistoryError."""
-    from slurm_ext.advisor.pipeline.decide import Known
+    from slurm_ext.advisor.pipeline.decide import DecisionContext
     from slurm_ext.core.job_keys import keys_of
 
     keys = keys_of(job)
@@ -44,7 +44,7 @@ def known_by_history(settings: "Settings", job: "Submission") -> "Known":
 
         evidence, factor = runs_like(path, keys), factor_of(outcomes(path, NEWEST))
     prior = _prior(settings.state_dir / "models", job, keys)
-    return Known(settings=settings, evidence=evidence, prior=prior, factor=factor)
+    return DecisionContext(settings=settings, evidence=evidence, prior=prior, factor=factor)
 
 
 def _prior(models: "Path", job: "Submission", keys: Any) -> Any:

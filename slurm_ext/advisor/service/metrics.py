@@ -15,7 +15,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from slurm_ext.advisor.service.advisor import Advisor
-from slurm_ext.advisor.service.prometheus_collector import Observed
+from slurm_ext.advisor.service.prometheus_collector import PrometheusCollector
 from slurm_ext.core.settings.monitoring import address_of
 
 MOST_S = 10.0  # of one client
@@ -28,7 +28,7 @@ class MetricsServer(threading.Thread):
     def __init__(self, advisor: Advisor) -> None:
         super().__init__(name="metrics", daemon=True)
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(Observed(advisor))
+        registry.register(PrometheusCollector(advisor))
         self._app = make_wsgi_app(registry)
         self._where = advisor.settings["metrics.listen"]
         self._server: WSGIServer | None = None

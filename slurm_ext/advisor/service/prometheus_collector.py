@@ -32,7 +32,7 @@ BUSY_MS = 500
 log = logging.getLogger(__name__)
 
 
-class Observed:
+class PrometheusCollector:
     """A collector of prometheus_client's; used by one thread that answers scrapes."""
 
     def __init__(self, advisor: Advisor) -> None:

@@ -16,9 +16,14 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from slurm_ext.advisor.limits.eligible import OPT_OUT
-from slurm_ext.advisor.pipeline.decide import Known, Thought, node_cores_of, predictor
-from slurm_ext.advisor.sharing.terms import Shared
-from slurm_ext.advisor.what_if.runtime_estimates import said
+from slurm_ext.advisor.pipeline.decide import (
+    DecisionContext,
+    Recommendation,
+    node_cores_of,
+    predictor,
+)
+from slurm_ext.advisor.sharing.terms import SharingDecision
+from slurm_ext.advisor.what_if.runtime_estimates import runtime_json
 from slurm_ext.core.records import Edits, Prediction, Shape
 from slurm_ext.model.throughput.diagnosis import diagnose
 from slurm_ext.policy.max_and_knee import peak
@@ -29,8 +34,11 @@ if TYPE_CHECKING:
 MOST_POINTS = 33
 
 
-def told(
-    known: Known, given: Thought, shared: Shared | None = None, length: "Length | None" = None
+def recommendation_json(
+    known: DecisionContext,
+    given: Recommendation,
+    shared: SharingDecision | None = None,
+    length: "Length | None" = None,
 ) -> dict[str, Any]:
     """Everything that a person may want to know about it."""
     decision, believed = given.decision, given.estimate
@@ -49,7 +57,7 @@ def told(
         "emulated": believed.emulated if believed else None,
         "opt_out": f"--comment={OPT_OUT}",
         "sharing": None if shared is None else shared.as_json(done=False),
-        "run_time": said(length),
+        "run_time": runtime_json(length),
         "curve": _curve(known, given),
         **_reach(known, given),
     }
@@ -60,7 +68,7 @@ def edits_said(edits: Edits) -> dict[str, Any]:
     return {name: value for name, value in asdict(edits).items() if value not in (None, {})}
 
 
-def _curve(known: Known, given: Thought) -> list[dict[str, float]]:
+def _curve(known: DecisionContext, given: Recommendation) -> list[dict[str, float]]:
     """Samples/s over workers at the chosen CPUs, from the predictions that the policy used."""
     if given.estimate is None or given.decision is None or given.limits is None:
         return []
@@ -72,7 +80,7 @@ def _curve(known: Known, given: Thought) -> list[dict[str, float]]:
     return [_point(at(shape)) for shape in shapes]
 
 
-def _reach(known: Known, given: Thought) -> dict[str, Any]:
+def _reach(known: DecisionContext, given: Recommendation) -> dict[str, Any]:
     """How far the job could come, and what is in its way."""
     believed, limits = given.estimate, given.limits
     if believed is None or given.decision is None or limits is None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from slurm_ext.advisor.pipeline.journal import Journal
 from slurm_ext.advisor.service.advisor import Advisor, refusal
-from slurm_ext.advisor.service.child_process import KeeperProcess
+from slurm_ext.advisor.service.child_process import HistoryWriterProcess
 from slurm_ext.advisor.service.refresh import Refresher
 from slurm_ext.advisor.service.rules_reader import RulesReader
 from slurm_ext.advisor.service.server import Server
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from slurm_ext.advisor.service.metrics import MetricsServer
 
 
-class Helper(Protocol):
+class BackgroundThread(Protocol):
     """A thread beside the answering one."""
 
     def start(self) -> None:
@@ -53,9 +53,14 @@ def serve(settings: Settings, config: Path | None) -> None:
         refresher.refresh()
         warm_up(advisor)
         told = stack.enter_context(signals(signal.SIGHUP))
-        keeper = KeeperProcess(config)
+        keeper = HistoryWriterProcess(config)
         with _listening(settings) as listening:
-            helpers: list[Helper] = [keeper, refresher, RulesReader(advisor), *_metrics(advisor)]
+            helpers: list[BackgroundThread] = [
+                keeper,
+                refresher,
+                RulesReader(advisor),
+                *_metrics(advisor),
+            ]
             for helper in helpers:
                 helper.start()
                 stack.callback(helper.stop)

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from slurm_ext.advisor.evidence.runs import COLUMNS, LEVELS, NO_KEY, RunTable
-from slurm_ext.advisor.limits.bounds import Rules
-from slurm_ext.advisor.limits.partition_limits import RuleBook
+from slurm_ext.advisor.limits.bounds import PartitionRules
+from slurm_ext.advisor.limits.partition_limits import ClusterRules
 from slurm_ext.advisor.pipeline.journal import Journal
 from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.core.job_keys import keys_of
@@ -54,7 +54,7 @@ def warm_up(advisor: Advisor) -> bytes:
     keys = keys_of(JOB)
     twin = Advisor(_ACTING, _Nowhere())
     twin.tells, twin.priors = False, advisor.priors
-    twin.rules = RuleBook(partitions={"none": Rules(cpus_per_node=8)})
+    twin.rules = ClusterRules(partitions={"none": PartitionRules(cpus_per_node=8)})
     twin.runs = _one_run(keys)
     for number in range(TIMES):
         job = replace(JOB, script=f"{JOB.script}: {number}\n")

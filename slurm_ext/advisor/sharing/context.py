@@ -5,9 +5,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from slurm_ext.advisor.limits.bounds import MIB
-from slurm_ext.advisor.limits.gpu_pools import Pool
-from slurm_ext.advisor.sharing.gpu_sharers import Queue, Sharer
-from slurm_ext.advisor.sharing.serving_slowdown import Taught
+from slurm_ext.advisor.limits.gpu_pools import GpuPool
+from slurm_ext.advisor.sharing.gpu_sharers import SharedGpuJob, SharedGpuQueue
+from slurm_ext.advisor.sharing.serving_slowdown import SlowdownSnapshot
 from slurm_ext.core.records import Edits, Mode, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.colocation.choose_pairs import SharingRules
@@ -15,18 +15,18 @@ from slurm_ext.slurm import JobAllowance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class SharingContext:
     """What is known of the cluster, the jobs that share in it, and what sharing did to them."""
 
     settings: Settings
     now_s: float
-    pool: Pool | None = None  # None: not known
+    pool: GpuPool | None = None  # None: not known
     allowance: JobAllowance | None = None  # None: not known
-    pools: Mapping[str, Pool] = field(default_factory=dict)  # by partition, for the others' sake
+    pools: Mapping[str, GpuPool] = field(default_factory=dict)  # by partition, for the others' sake
     task_prolog: bool = False
-    queue: Queue = field(default_factory=Queue)
-    recent: Sequence[Sharer] = ()  # had their answer after the queue was looked at
-    taught: Taught | None = None
+    queue: SharedGpuQueue = field(default_factory=SharedGpuQueue)
+    recent: Sequence[SharedGpuJob] = ()  # had their answer after the queue was looked at
+    taught: SlowdownSnapshot | None = None
     apart: AbstractSet[frozenset[str]] = frozenset()  # solo keys of pairs that went badly
     in_time: Callable[[], bool] = lambda: True  # slurmctld waits for the answer
 
@@ -38,12 +38,14 @@ def mode_of(job: Submission, settings: Settings) -> Mode:
     return min(modes, key=order.index)
 
 
-def as_sharer(job: Submission, key: str | None, name: str, edits: Edits) -> Sharer | None:
+def as_shared_gpu_job(
+    job: Submission, key: str | None, name: str, edits: Edits
+) -> SharedGpuJob | None:
     """What the submission is to those that come after it; None: it has no part of a GPU."""
     if edits.gres is None:
         return None
     kind, _, count = edits.gres.partition(":")
-    return Sharer(
+    return SharedGpuJob(
         job=name,
         user=job.user_name,
         account=job.account or "",

@@ -6,13 +6,13 @@ two jobs with
 parts on one GPU: while another user's jobs have some where this one could go, it stays whole.
 """
 
-from slurm_ext.advisor.limits.eligible import barred, wants_to_share
-from slurm_ext.advisor.limits.gpu_pools import Pool
-from slurm_ext.advisor.sharing.context import Around, mode_of, rules_of, stale_after_s
-from slurm_ext.advisor.sharing.gpu_request import WholeGpu
-from slurm_ext.advisor.sharing.gpu_sharers import Sharer
-from slurm_ext.advisor.sharing.serving_slowdown import Taught
-from slurm_ext.advisor.sharing.terms import MARK, Shared
+from slurm_ext.advisor.limits.eligible import wants_to_share, why_not_edited
+from slurm_ext.advisor.limits.gpu_pools import GpuPool
+from slurm_ext.advisor.sharing.context import SharingContext, mode_of, rules_of, stale_after_s
+from slurm_ext.advisor.sharing.gpu_request import WholeGpuRequest
+from slurm_ext.advisor.sharing.gpu_sharers import SharedGpuJob
+from slurm_ext.advisor.sharing.serving_slowdown import SlowdownSnapshot
+from slurm_ext.advisor.sharing.terms import MARK, SharingDecision
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile
 from slurm_ext.core.records import Edits, Mode, Submission
@@ -22,9 +22,9 @@ MOST_PARTNERS = 16  # different jobs that are foretold at one submission, cold i
 _SELF = "this job"
 
 
-def shared(
-    job: Submission, whole: WholeGpu | str | None, key: str | None, around: Around
-) -> Shared | None:
+def decide_sharing(
+    job: Submission, whole: WholeGpuRequest | str | None, key: str | None, around: SharingContext
+) -> SharingDecision | None:
     """The decision; None where there is no GPU, no consent, or the mode is off."""
     settings = around.settings
     mode = mode_of(job, settings)
@@ -33,12 +33,12 @@ def shared(
     floor = settings["sharing.floor"]
     why = whole if isinstance(whole, str) else _forbidden(job, whole, around)
     if why is not None or isinstance(whole, str):
-        return Shared(mode=mode, share=False, why=str(why), floor=floor)
+        return SharingDecision(mode=mode, share=False, why=str(why), floor=floor)
     found = _judged(job, whole, key, around)
     if isinstance(found, str):
-        return Shared(mode=mode, share=False, why=found, floor=floor)
+        return SharingDecision(mode=mode, share=False, why=found, floor=floor)
     verdict, speed, partners = found
-    return Shared(
+    return SharingDecision(
         mode=mode,
         share=verdict.share,
         why=verdict.reason,
@@ -54,11 +54,11 @@ def shared(
     )
 
 
-def _forbidden(job: Submission, whole: WholeGpu, around: Around) -> str | None:
+def _forbidden(job: Submission, whole: WholeGpuRequest, around: SharingContext) -> str | None:
     """Why the change could have the job rejected, wait for ever or escape a limit."""
     settings, pool = around.settings, around.pool
     kind = settings["sharing.gres"]
-    left_alone = barred(job)
+    left_alone = why_not_edited(job)
     if left_alone is not None:
         return left_alone
     if pool is None or around.allowance is None:
@@ -75,17 +75,17 @@ def _forbidden(job: Submission, whole: WholeGpu, around: Around) -> str | None:
     return None
 
 
-def _count(around: Around) -> int:
+def _count(around: SharingContext) -> int:
     """Shares that one job gets, so that as many as the site wants fit on a GPU."""
     shares = around.pool.shares.get(around.settings["sharing.gres"], 0) if around.pool else 0
     return int(shares // around.settings["sharing.most_together"])
 
 
-def _gres(around: Around) -> str:
+def _gres(around: SharingContext) -> str:
     return f"{around.settings['sharing.gres']}:{_count(around)}"
 
 
-def _edits(job: Submission, whole: WholeGpu, around: Around) -> Edits:
+def _edits(job: Submission, whole: WholeGpuRequest, around: SharingContext) -> Edits:
     feature = around.settings["sharing.prefer"]
     known = around.pool is not None and feature in around.pool.features
     free = job.features is None and job.prefer is None
@@ -101,7 +101,7 @@ def _edits(job: Submission, whole: WholeGpu, around: Around) -> Edits:
 
 
 def _judged(
-    job: Submission, whole: WholeGpu, key: str | None, around: Around
+    job: Submission, whole: WholeGpuRequest, key: str | None, around: SharingContext
 ) -> tuple[Verdict, RelativeSpeed | None, tuple[str, ...]] | str:
     """The policy's verdict with the speed beside the worst, or why it was not asked."""
     settings, taught = around.settings, around.taught
@@ -126,7 +126,7 @@ def _judged(
 
 
 def _verdict(
-    me: Candidate, others: list[Candidate], around: Around, taught: Taught
+    me: Candidate, others: list[Candidate], around: SharingContext, taught: SlowdownSnapshot
 ) -> tuple[Verdict, RelativeSpeed | None, tuple[str, ...]] | str:
     rules = rules_of(around.settings, around.apart)
     try:
@@ -142,7 +142,7 @@ def _verdict(
     return verdict, speed, tuple(one.job for one in others)
 
 
-def _meets(one: Sharer, around: Around) -> bool:
+def _meets(one: SharedGpuJob, around: SharingContext) -> bool:
     """Whether a job has its part of a GPU where this submission could go; if unknown, it has."""
     if one.kind != around.settings["sharing.gres"] or around.pool is None:
         return False
@@ -150,11 +150,11 @@ def _meets(one: Sharer, around: Around) -> bool:
     return any(pool is None or pool.nodes & around.pool.nodes for pool in pools)
 
 
-def _candidate(one: Sharer, taught: Taught, device: str) -> Candidate:
+def _candidate(one: SharedGpuJob, taught: SlowdownSnapshot, device: str) -> Candidate:
     """A job that has a part has agreed to share: by itself, or when it was given one."""
     solo = taught.solos.get(one.key or "", SoloProfile(key=one.key or ""))
     return Candidate(job=one.job, solo=solo, user=one.user, opted_in=True, device=device)
 
 
-def _only(pool: Pool | None) -> str:
+def _only(pool: GpuPool | None) -> str:
     return next(iter(pool.gpu_types), "") if pool else ""

@@ -26,7 +26,7 @@ _OF_GPUS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WholeGpu:
+class WholeGpuRequest:
     """How one GPU is asked for."""
 
     gpu_type: str = ""  # a100; empty: any
@@ -35,7 +35,7 @@ class WholeGpu:
     bound: bool = False  # SLURM_TRES_BIND is set, which only the task prolog can unset
 
 
-def whole_gpu(job: Submission) -> WholeGpu | str | None:
+def whole_gpu_request(job: Submission) -> WholeGpuRequest | str | None:
     """How it asks; why it cannot share; None where it wants no GPU, or a part of one already."""
     asked = [(field, item) for field in _FIELDS for item in items(getattr(job, field))]
     gpus = [(field, item) for field, item in asked if item[0] == "gpu"]
@@ -46,7 +46,7 @@ def whole_gpu(job: Submission) -> WholeGpu | str | None:
         return why
     ((field, item),) = gpus
     bind = ("tres_bind",) if job.tres_bind else ()
-    return WholeGpu(
+    return WholeGpuRequest(
         gpu_type=item[1],
         emptied=(*(() if field == "tres_per_node" else (field,)), *bind),
         stale=tuple(name for name in STALE if job.env.get(name)),

@@ -1,9 +1,9 @@
 """Jobs that ask for a part of a GPU, waiting or running: <state_dir>/queue.json.
 
-The keeper writes it after each comparison with squeue, so that slurmctld is asked once; the
-answering process reads it when it has changed. Schema (version 1): {"v", "at_s", "jobs": [{"job",
-"user", "account", "partition", "state", "kind", "count", "key"}]}, the fields of `Sharer`; `key` is
-core/job_keys.py's solo_key, null where no submission of ours became the job.
+The history writer replaces the file after each comparison with squeue, so that slurmctld is asked
+once; the advisor reads it when it has changed. Schema (version 1): {"v", "at_s", "jobs": [{"job",
+"user", "account", "partition", "state", "kind", "count", "key"}]}, the fields of `SharedGpuJob`;
+`key` is core/job_keys.py's job_signature, null if no submission of ours became the job.
 """
 
 import json
@@ -22,7 +22,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sharer:
+class SharedGpuJob:
     """One job that has, or waits for, a part of a GPU."""
 
     job: str
@@ -36,19 +36,19 @@ class Sharer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Queue:
+class SharedGpuQueue:
     """All of them at one moment."""
 
     at_s: float = float("-inf")  # never looked
-    jobs: tuple[Sharer, ...] = ()
+    jobs: tuple[SharedGpuJob, ...] = ()
 
 
-def sharers(jobs: Iterable[JobInfo]) -> list[Sharer]:
+def shared_gpu_jobs(jobs: Iterable[JobInfo]) -> list[SharedGpuJob]:
     """Those among Slurm's jobs that did not end; their keys are not known yet."""
     return [one for job in jobs if not job.ended for one in _asking(job)]
 
 
-def write(folder: Path, queue: Queue) -> None:
+def write(folder: Path, queue: SharedGpuQueue) -> None:
     """Replace the file, whole at once. Raises OSError."""
     body = {"v": VERSION, "at_s": queue.at_s, "jobs": [asdict(one) for one in queue.jobs]}
     hidden = folder / f".{NAME}"
@@ -56,26 +56,28 @@ def write(folder: Path, queue: Queue) -> None:
     os.replace(hidden, folder / NAME)  # noqa: PTH105 (its Path twin is the same call)
 
 
-def read(folder: Path) -> Queue:
+def read(folder: Path) -> SharedGpuQueue:
     """What the keeper saw last; nothing where it has not looked. Raises InputError."""
     path = folder / NAME
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
         if body["v"] != VERSION:
             raise ValueError("another version")
-        return Queue(at_s=float(body["at_s"]), jobs=tuple(Sharer(**one) for one in body["jobs"]))
+        return SharedGpuQueue(
+            at_s=float(body["at_s"]), jobs=tuple(SharedGpuJob(**one) for one in body["jobs"])
+        )
     except FileNotFoundError:
-        return Queue()
+        return SharedGpuQueue()
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, KeyError) as error:
         raise InputError(str(path), f"is not a list of jobs: {error!r}") from None
 
 
-def _asking(job: JobInfo) -> Iterable[Sharer]:
+def _asking(job: JobInfo) -> Iterable[SharedGpuJob]:
     for kind, _, count in items(job.gres):
         if kind in KINDS:
-            yield Sharer(
+            yield SharedGpuJob(
                 job=str(job.job_id),
                 user=job.user_name,
                 account=job.account,

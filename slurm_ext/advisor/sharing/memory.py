@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from slurm_ext.advisor.limits.partition_limits import RuleBook
+from slurm_ext.advisor.limits.partition_limits import ClusterRules
 from slurm_ext.advisor.sharing import gpu_sharers
-from slurm_ext.advisor.sharing.context import Around, as_sharer, stale_after_s
-from slurm_ext.advisor.sharing.decide_sharing import shared
-from slurm_ext.advisor.sharing.gpu_request import WholeGpu
-from slurm_ext.advisor.sharing.gpu_sharers import Queue
-from slurm_ext.advisor.sharing.pair_blocklist import Grudges
-from slurm_ext.advisor.sharing.serving_slowdown import Taught, serving
-from slurm_ext.advisor.sharing.terms import Shared
+from slurm_ext.advisor.sharing.context import SharingContext, as_shared_gpu_job, stale_after_s
+from slurm_ext.advisor.sharing.decide_sharing import decide_sharing
+from slurm_ext.advisor.sharing.gpu_request import WholeGpuRequest
+from slurm_ext.advisor.sharing.gpu_sharers import SharedGpuQueue
+from slurm_ext.advisor.sharing.pair_blocklist import PairBlocklist
+from slurm_ext.advisor.sharing.serving_slowdown import SlowdownSnapshot, serving
+from slurm_ext.advisor.sharing.terms import SharingDecision
 from slurm_ext.core.records import Edits, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.colocation.colocation_monitor import kept_apart
@@ -29,22 +29,22 @@ class SharingMemory:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self.queue = Queue()
-        self.taught: Taught | None = None
-        self.grudges = Grudges()
-        self._recent: deque[tuple[float, gpu_sharers.Sharer]] = deque(maxlen=MOST_RECENT)
+        self.queue = SharedGpuQueue()
+        self.taught: SlowdownSnapshot | None = None
+        self.grudges = PairBlocklist()
+        self._recent: deque[tuple[float, gpu_sharers.SharedGpuJob]] = deque(maxlen=MOST_RECENT)
         self._file: tuple[int, int] | None = None
 
     def think(
         self,
         job: Submission,
-        whole: WholeGpu | str | None,
+        whole: WholeGpuRequest | str | None,
         key: str | None,
         *,
         settings: Settings,
-        rules: RuleBook,
+        rules: ClusterRules,
         now_s: float,
-    ) -> Shared | None:
+    ) -> SharingDecision | None:
         """The decision on one submission; None where sharing is none of its business."""
         if whole is None or settings["sharing.mode"] == "off":
             return None
@@ -52,7 +52,7 @@ class SharingMemory:
         job = replace(job, partition=job.partition or rules.default)
         known = rules.rules_for(job)
         until_s = self._clock() + THINKS * settings["advisor.deadline_ms"] / 1000
-        around = Around(
+        around = SharingContext(
             settings=settings,
             now_s=now_s,
             pool=rules.pool_for(job.partition),
@@ -65,13 +65,13 @@ class SharingMemory:
             apart=kept_apart(self.grudges.known, now_s),
             in_time=lambda: self._clock() < until_s,
         )
-        return shared(job, whole, key, around)
+        return decide_sharing(job, whole, key, around)
 
     def remember(
         self, job: Submission, key: str | None, token: str, edits: Edits, now_s: float
     ) -> None:
         """That the job was given a part of a GPU, until a listing shows it."""
-        one = as_sharer(job, key, token, edits)
+        one = as_shared_gpu_job(job, key, token, edits)
         if one is not None:
             self._recent.append((now_s, one))
 
@@ -85,7 +85,7 @@ class SharingMemory:
         try:
             found = (folder / gpu_sharers.NAME).stat()
         except OSError:
-            self._file, self.queue = None, Queue()
+            self._file, self.queue = None, SharedGpuQueue()
             return
         mark = (found.st_mtime_ns, found.st_ino)
         if mark != self._file:

@@ -16,7 +16,7 @@ VERSION = 1
 MAX_BYTES = 1 << 24
 
 
-class Grudges:
+class PairBlocklist:
     """What the pairing remembers, read again when its file is another one."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from slurm_ext.policy.colocation.choose_pairs import Foretells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taught:
+class SlowdownSnapshot:
     """A promoted model of slowdowns, and the jobs that it knows alone."""
 
     slowdowns: Foretells
@@ -28,7 +28,7 @@ class Taught:
         return kind or (gpus[0] if len(gpus) == 1 else "gpu")
 
 
-def serving(models: Path, now: Taught | None) -> Taught | None:
+def serving(models: Path, now: SlowdownSnapshot | None) -> SlowdownSnapshot | None:
     """`now` where it is still the promoted model, else the promoted one. Raises ModelError."""
     from slurm_ext.model.artifact_store import current
     from slurm_ext.model.slowdown.artifact import FOLDER, load  # only where somebody shares
@@ -37,7 +37,7 @@ def serving(models: Path, now: Taught | None) -> Taught | None:
     if folder is None or (now is not None and folder.name == now.name):
         return now if folder is not None else None
     known = load(folder)
-    return Taught(
+    return SlowdownSnapshot(
         slowdowns=known.slowdowns,
         solos=known.slowdowns.solos,
         devices=known.slowdowns.devices,

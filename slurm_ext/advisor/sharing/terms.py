@@ -10,7 +10,7 @@ MARK = "DLQUEUE_SHARED"  # in a job's environment: what it was given instead of 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class SharingDecision:
     """What was thought of a submission that agreed to share; the ledger keeps it."""
 
     mode: Mode

@@ -7,7 +7,7 @@ starts its ranks itself (torchrun) stays one, with as many cores a GPU as before
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from slurm_ext.advisor.limits.bounds import Rules, cpus_of, per_cpu_mib, task_mem_mib
+from slurm_ext.advisor.limits.bounds import PartitionRules, cpus_of, per_cpu_mib, task_mem_mib
 from slurm_ext.core.errors import UsageError
 from slurm_ext.core.records import LoaderRun, Submission
 
@@ -15,7 +15,7 @@ _UNITS = {"gpus": "job", "gres": "node", "gpus-per-node": "node", "gpus-per-task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class JobLayout:
     """The whole job; workers are those of each training process (rank)."""
 
     cpus_per_task: int
@@ -43,7 +43,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class GpuOption:
     """How a script asks for GPUs: `--gres=gpu:a100:2,tmp:1` is gres, a100, 2 and (tmp:1,)."""
 
     option: str = "gpus"
@@ -51,7 +51,7 @@ class Request:
     count: int = 0  # of each node or task, or of the job
     others: tuple[str, ...] = ()
 
-    def words(self, layout: Layout) -> str:
+    def words(self, layout: JobLayout) -> str:
         """The option for another layout, spelled as the script spells it."""
         units = {"job": 1, "node": layout.nodes, "task": layout.tasks}[_UNITS[self.option]]
         count = str(layout.gpus // units)
@@ -60,13 +60,13 @@ class Request:
         return f"--{self.option}={','.join((*self.others, ':'.join((*name, *kind, count))))}"
 
 
-def request_of(options: Mapping[str, str | None]) -> Request | None:
+def request_of(options: Mapping[str, str | None]) -> GpuOption | None:
     """The script's GPUs; None where it asks for none, or in a way that cannot be varied."""
     found = [name for name in _UNITS if _gpu_items(name, options.get(name))]
     if "gpus-per-socket" in options or len(found) > 1:
         return None
     if not found:
-        return Request()
+        return GpuOption()
     (name,) = found
     items = (options[name] or "").split(",")
     gpus = _gpu_items(name, options[name])
@@ -74,18 +74,18 @@ def request_of(options: Mapping[str, str | None]) -> Request | None:
         return None
     kind, count = _read_item(gpus[0].removeprefix("gpu").lstrip(":"))
     others = tuple(item for item in items if item not in gpus)
-    return Request(option=name, kind=kind, count=count, others=others)
+    return GpuOption(option=name, kind=kind, count=count, others=others)
 
 
 def written_layout(
-    job: Submission, request: Request | None, workers: int, runs: Sequence[LoaderRun]
-) -> Layout:
+    job: Submission, request: GpuOption | None, workers: int, runs: Sequence[LoaderRun]
+) -> JobLayout:
     """The job as it is written; how many ranks it has, its runs say."""
     nodes = max(1, job.min_nodes or 1)
     tasks = job.num_tasks or (job.ntasks_per_node or 1) * nodes
     units = {"job": 1, "node": nodes, "task": tasks}
     gpus = 0 if request is None else request.count * units[_UNITS[request.option]]
-    layout = Layout(
+    layout = JobLayout(
         cpus_per_task=_cpus_of(job, gpus, tasks),
         num_workers=workers,
         tasks=tasks,
@@ -96,7 +96,7 @@ def written_layout(
     return replace(layout, ranks=_ranks(layout, runs))
 
 
-def with_gpus(written: Layout, gpus: int, most_per_node: int | None) -> Layout:
+def with_gpus(written: JobLayout, gpus: int, most_per_node: int | None) -> JobLayout:
     """The job over another number of GPUs, with as many cores and ranks for each.
 
     `most_per_node` None: unknown, and the nodes stay. Raises UsageError where it does not divide.
@@ -121,7 +121,7 @@ def with_gpus(written: Layout, gpus: int, most_per_node: int | None) -> Layout:
 
 
 def task_mem_of(
-    job: Submission, rules: Rules | None, written: Layout, layout: Layout
+    job: Submission, rules: PartitionRules | None, written: JobLayout, layout: JobLayout
 ) -> int | None:
     """MiB of one task; None: not limited by the job.
 
@@ -143,7 +143,7 @@ def _cpus_of(job: Submission, gpus: int, tasks: int) -> int:
     return cpus_of(job)
 
 
-def _tasks(written: Layout, gpus: int, nodes: int) -> int:
+def _tasks(written: JobLayout, gpus: int, nodes: int) -> int:
     """A task a node stays that; tasks that have GPUs each keep as many each."""
     if written.tasks == written.nodes:
         return nodes
@@ -155,7 +155,7 @@ def _tasks(written: Layout, gpus: int, nodes: int) -> int:
     return gpus // each
 
 
-def _ranks(layout: Layout, runs: Sequence[LoaderRun]) -> int:
+def _ranks(layout: JobLayout, runs: Sequence[LoaderRun]) -> int:
     """Training processes: as many a GPU (or a task) as the newest run had; else one each."""
     units = layout.gpus or layout.tasks
     for run in runs:

@@ -4,10 +4,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from slurm_ext.advisor.limits.bounds import Rules
+from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.pipeline.edits import edits_for
-from slurm_ext.advisor.what_if.layout import Layout, Request
-from slurm_ext.advisor.what_if.shapes import Machines
+from slurm_ext.advisor.what_if.layout import GpuOption, JobLayout
+from slurm_ext.advisor.what_if.shapes import ClusterNodes
 from slurm_ext.core.errors import SlurmError
 from slurm_ext.core.records import Decision, Shape, Submission
 from slurm_ext.slurm import NodeInfo, SlurmClient, StartEstimate
@@ -20,21 +20,21 @@ MAX_WHY = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class StartQuery:
     """The submission that is asked about, in its written layout."""
 
     job: Submission
     script: str
-    written: Layout
-    request: Request | None = None
-    rules: Rules | None = None
+    written: JobLayout
+    request: GpuOption | None = None
+    rules: PartitionRules | None = None
     options: Mapping[str, str | None] = field(default_factory=dict)  # of the script
-    machines: Machines = field(default_factory=Machines)
+    machines: ClusterNodes = field(default_factory=ClusterNodes)
 
 
 def starts(
-    client: SlurmClient, question: Question, layouts: Sequence[Layout], deadline_s: float
-) -> dict[Layout, StartEstimate]:
+    client: SlurmClient, question: StartQuery, layouts: Sequence[JobLayout], deadline_s: float
+) -> dict[JobLayout, StartEstimate]:
     """Each layout's start, refusal or the reason why neither is known; never an error.
 
     What differs in its workers only is the same to Slurm, and asked once.
@@ -63,12 +63,12 @@ def starts(
     return {layout: said[words] for layout, words in submissions.items()}
 
 
-def submission(question: Question, layout: Layout) -> tuple[str, ...]:
+def submission(question: StartQuery, layout: JobLayout) -> tuple[str, ...]:
     """What follows `sbatch`: the row's options, then the script with its arguments."""
     return (*options_for(question, layout), question.script, *question.job.argv[1:])
 
 
-def options_for(question: Question, layout: Layout) -> tuple[str, ...]:
+def options_for(question: StartQuery, layout: JobLayout) -> tuple[str, ...]:
     """The options that turn the script into this layout; none for the written one."""
     written, found = question.written, list[str]()
     if "cpus-per-gpu" in question.options and layout.gpus:  # Slurm takes one of the two
@@ -87,12 +87,12 @@ def options_for(question: Question, layout: Layout) -> tuple[str, ...]:
     return tuple(found)
 
 
-def machines_of(nodes: Sequence[NodeInfo], partition: str | None) -> Machines:
+def machines_of(nodes: Sequence[NodeInfo], partition: str | None) -> ClusterNodes:
     """The nodes that the job may go to; of no partition in particular: all."""
     names = set((partition or "").split(",")) - {""}
     mine = [node for node in nodes if not names or names & set(node.partitions)]
     kinds = (key.partition(":")[2] for node in mine for key in node.gres if key[:4] == "gpu:")
-    return Machines(
+    return ClusterNodes(
         nodes=len(mine) or None,
         cpus=max((node.cpus for node in mine), default=None),
         gpus=max((node.gres.get("gpu", 0) for node in mine), default=None),
@@ -109,7 +109,7 @@ def brief(error: SlurmError) -> str:
     return last[:MAX_WHY] or f"{error.command.split()[0]} failed"
 
 
-def _memory(question: Question, layout: Layout) -> list[str]:
+def _memory(question: StartQuery, layout: JobLayout) -> list[str]:
     """As dlqueue itself would set it (edits.py); with other GPUs, memory goes with the CPUs."""
     if layout.gpus != question.written.gpus:
         return []
@@ -120,14 +120,14 @@ def _memory(question: Question, layout: Layout) -> list[str]:
     return [] if mem_mib is None else [f"--mem-per-cpu={mem_mib}"]
 
 
-def _tasks(question: Question, layout: Layout) -> list[str]:
+def _tasks(question: StartQuery, layout: JobLayout) -> list[str]:
     per_node = "ntasks-per-node" in question.options
     names = {"ntasks-per-node": per_node, "ntasks": "ntasks" in question.options or not per_node}
     counts = {"ntasks-per-node": layout.tasks_per_node, "ntasks": layout.tasks}
     return [f"--{name}={counts[name]}" for name, used in names.items() if used]
 
 
-def _explained(said: StartEstimate, layout: Layout, machines: Machines) -> StartEstimate:
+def _explained(said: StartEstimate, layout: JobLayout, machines: ClusterNodes) -> StartEstimate:
     """Slurm's `not available` with what is too much, where that is plain to see."""
     if not said.refused or not said.refused.startswith("no node has that many"):
         return said

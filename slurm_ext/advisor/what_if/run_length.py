@@ -13,7 +13,7 @@ TWO_SIDED_90 = 1.645  # standard normal quantile at 95 %
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class TrainingWork:
     """What a run consists of: samples to train on, and time outside of the training loop."""
 
     samples: float
@@ -35,7 +35,7 @@ class Work:
         )
 
 
-def work_of(evidence: Mapping[Level, Sequence[LoaderRun]]) -> tuple[Work | None, str]:
+def work_of(evidence: Mapping[Level, Sequence[LoaderRun]]) -> tuple[TrainingWork | None, str]:
     """The work, or the reason why it is unknown."""
     for level in LEVELS:
         whole = [run for run in evidence.get(level, ()) if _whole(run)]
@@ -44,13 +44,13 @@ def work_of(evidence: Mapping[Level, Sequence[LoaderRun]]) -> tuple[Work | None,
     return None, "no run of this script has come to its end with its samples counted"
 
 
-def _pooled(level: Level, runs: Sequence[LoaderRun]) -> tuple[Work | None, str]:
+def _pooled(level: Level, runs: Sequence[LoaderRun]) -> tuple[TrainingWork | None, str]:
     samples = [run.run_samples or 0.0 for run in runs]
     if max(samples) > SAME_WORK * min(samples):
         seen = f"{min(samples):.3g} to {max(samples):.3g} samples"
         return None, f"earlier runs did different amounts of work: {seen}"
     outside = [run.outside_s or 0.0 for run in runs]
-    work = Work(
+    work = TrainingWork(
         samples=median(samples),
         log_sd=pstdev(map(log, samples)),
         outside_s=Interval(min(outside), max(outside)),

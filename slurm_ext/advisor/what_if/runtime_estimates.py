@@ -15,7 +15,7 @@ from slurm_ext.core.records import Interval, Submission
 from slurm_ext.model.artifact_store import current
 
 if TYPE_CHECKING:
-    from slurm_ext.advisor.what_if.table import Row, Table
+    from slurm_ext.advisor.what_if.table import WhatIfRow, WhatIfTable
     from slurm_ext.model.duration.job import Wanted
     from slurm_ext.model.duration.predictor import Length, Lengths
 
@@ -24,7 +24,7 @@ MOST_ENDED = 20_000  # jobs read at first: a second or two, in which answers sha
 MINUTE_S, MIB = 60.0, 1 << 20
 
 
-class RunTimes:
+class RuntimeEstimator:
     """What the answering process, or one command, knows of run times."""
 
     def __init__(self) -> None:
@@ -97,29 +97,29 @@ def wanted_of(job: Submission, now_s: float, partition: str | None = None) -> "W
     )
 
 
-def said(length: "Length | None") -> dict[str, Any] | None:
+def runtime_json(length: "Length | None") -> dict[str, Any] | None:
     """As plain JSON values: {mean_s, low_s, high_s, runs, like: [names shared]}, or null."""
     return None if length is None else {**asdict(length), "like": list(length.like)}
 
 
-def said_by(told: Mapping[str, Any]) -> str:
-    """`12 ended jobs of the same user, job name and gpus`, of what `said` gave."""
+def runtime_evidence(told: Mapping[str, Any]) -> str:
+    """`12 ended jobs of the same user, job name and gpus`, of what `runtime_json` gave."""
     names = [name.replace("_s", "").replace("_", " ") for name in told["like"]]
     *first, last = names or [""]
     alike = f" of the same {', '.join(first)}{' and ' if first else ''}{last}" if names else ""
     return f"{told['runs']} ended job{'' if told['runs'] == 1 else 's'}{alike}"
 
 
-def completed(table: "Table", told: Mapping[str, Any] | None) -> "Table":
+def completed(table: "WhatIfTable", told: Mapping[str, Any] | None) -> "WhatIfTable":
     """The table whose written row has the model's run time where its own runs tell none."""
     if told is None:
         return table
     return replace(table, rows=tuple(_completed(row, told) for row in table.rows))
 
 
-def _completed(row: "Row", told: Mapping[str, Any]) -> "Row":
+def _completed(row: "WhatIfRow", told: Mapping[str, Any]) -> "WhatIfRow":
     if "written" not in row.marks or row.run_s is not None:
         return row
-    note = f"its run time is that of {said_by(told)}"
+    note = f"its run time is that of {runtime_evidence(told)}"
     interval = Interval(told["low_s"], told["high_s"])
     return replace(row, run_s=told["mean_s"], run_interval=interval, notes=(*row.notes, note))

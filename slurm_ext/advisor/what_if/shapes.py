@@ -7,10 +7,10 @@ from itertools import product
 from math import ceil
 
 from slurm_ext.advisor.limits.bounds import floor_for, limits_for
-from slurm_ext.advisor.pipeline.decide import Known, node_cores_of
+from slurm_ext.advisor.pipeline.decide import DecisionContext, node_cores_of
 from slurm_ext.advisor.sharing.gpu_names import is_model
-from slurm_ext.advisor.what_if.layout import Layout, with_gpus
-from slurm_ext.advisor.what_if.speed import Rate, Speed
+from slurm_ext.advisor.what_if.layout import JobLayout, with_gpus
+from slurm_ext.advisor.what_if.speed import LayoutRate, LayoutSpeed
 from slurm_ext.core.errors import UsageError
 from slurm_ext.core.records import Decision, Level, LoaderRun, ShapeLimits, Submission
 from slurm_ext.policy.grid import core_counts, worker_counts
@@ -35,7 +35,7 @@ class Axes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machines:
+class ClusterNodes:
     """What of the cluster's nodes matters here; nothing known: no Slurm at hand."""
 
     nodes: int | None = None
@@ -48,21 +48,26 @@ class Machines:
         return kind is None or kind in self.gpu_types
 
 
-def size(layout: Layout) -> tuple[str, int, int, int]:
+def size(layout: JobLayout) -> tuple[str, int, int, int]:
     """Smaller shapes are smaller by this."""
     return (layout.gpu_type or "", layout.gpus, layout.cpus_per_task, layout.num_workers)
 
 
-class Shapes:
+class ShapeGrid:
     """The shapes around one job as written."""
 
     def __init__(
-        self, job: Submission, known: Known, written: Layout, speed: Speed, machines: Machines
+        self,
+        job: Submission,
+        known: DecisionContext,
+        written: JobLayout,
+        speed: LayoutSpeed,
+        machines: ClusterNodes,
     ) -> None:
         self._job, self._known, self._written = job, known, written
         self._speed, self._machines = speed, machines
 
-    def fault(self, layout: Layout) -> str | None:
+    def fault(self, layout: JobLayout) -> str | None:
         """Why a shape must not be taken; None: it may."""
         most = self._speed.most_workers(layout)
         if most is not None and layout.num_workers > most:
@@ -75,7 +80,7 @@ class Shapes:
             return f"its limits and its memory need {floor} CPUs a task"
         return None
 
-    def special(self, advice: Decision | None) -> Iterator[tuple[Layout, str]]:
+    def special(self, advice: Decision | None) -> Iterator[tuple[JobLayout, str]]:
         """What the policy would choose (unmarked yet), the knee and the maximum."""
         rates = {layout: rate.samples_per_s for layout, rate in self._rates.items()}
         most = max(rates.values(), default=0.0)
@@ -90,7 +95,7 @@ class Shapes:
             reached = [layout for layout, rate in rates.items() if rate >= share * most]
             yield min(reached, key=size), mark
 
-    def around(self, base: Layout) -> Iterator[Layout]:
+    def around(self, base: JobLayout) -> Iterator[JobLayout]:
         """A small grid, what matters most first: GPUs, their types, cores, workers."""
         yield from self._gpu_counts(base)
         kinds = self._kinds_seen()
@@ -101,7 +106,7 @@ class Shapes:
         for workers in (2 * base.num_workers, base.num_workers // 2):
             yield self._shaped(self._written.cpus_per_task, workers)
 
-    def chosen(self, axes: Axes, base: Layout) -> Iterator[Layout]:
+    def chosen(self, axes: Axes, base: JobLayout) -> Iterator[JobLayout]:
         """Every combination of what was asked for. Raises UsageError."""
         kinds = tuple(self.kind(text) for text in axes.gpu_types) or (self._written.gpu_type,)
         gpus = axes.gpus or (self._written.gpus,)
@@ -132,15 +137,15 @@ class Shapes:
 
     # -- inner works --------------------------------------------------------------------------
 
-    def _shaped(self, cores: int, workers: int) -> Layout:
+    def _shaped(self, cores: int, workers: int) -> JobLayout:
         return replace(self._written, cpus_per_task=cores, num_workers=workers)
 
-    def _workers(self, layout: Layout) -> int:
+    def _workers(self, layout: JobLayout) -> int:
         """The best ones; with other GPUs those of the shape that was scaled."""
         same = layout.gpus == self._written.gpus
         return self._best_workers(layout) if same else layout.num_workers
 
-    def _over(self, base: Layout, gpus: int) -> Layout:
+    def _over(self, base: JobLayout, gpus: int) -> JobLayout:
         """The shape over other GPUs, with no more cores and workers than a node and memory hold."""
         layout = with_gpus(base, gpus, self._machines.gpus)
         if self._machines.cpus is not None:
@@ -150,7 +155,7 @@ class Shapes:
         fewer = layout.num_workers if most is None else min(most, layout.num_workers)
         return replace(layout, num_workers=fewer)
 
-    def _gpu_counts(self, base: Layout) -> Iterator[Layout]:
+    def _gpu_counts(self, base: JobLayout) -> Iterator[JobLayout]:
         """Half and twice the GPUs, and what its runs had; nearest to the written first."""
         mine = base.gpus
         if not mine:
@@ -183,14 +188,14 @@ class Shapes:
         settings = self._known.settings
         return limits_for(self._job, self._known.rules, settings["policy.max_workers"])
 
-    def _frugal(self) -> Layout:
+    def _frugal(self) -> JobLayout:
         """The fewest cores, then workers, whose lower bound is nearly the best one."""
         lows = {layout: rate.interval.low for layout, rate in self._rates.items()}
         enough = self._known.settings["policy.target"] * max(lows.values())
         return min((layout for layout, low in lows.items() if low >= enough), key=size)
 
     @cached_property
-    def _rates(self) -> dict[Layout, Rate]:
+    def _rates(self) -> dict[JobLayout, LayoutRate]:
         """The rate of every shape of the written GPUs that may be taken and is known."""
         found = {}
         for cores in self._cores:
@@ -200,17 +205,17 @@ class Shapes:
                     found[layout] = rate
         return found
 
-    def _by_workers(self, layout: Layout) -> Iterator[Layout]:
+    def _by_workers(self, layout: JobLayout) -> Iterator[JobLayout]:
         limit = self._limits.max_workers
         most = self._speed.most_workers(layout)
         counts = worker_counts(limit if most is None else min(limit, most))
         return (replace(layout, num_workers=count) for count in counts)
 
-    def _with_best_workers(self, cores: int) -> Layout:
+    def _with_best_workers(self, cores: int) -> JobLayout:
         layout = self._shaped(cores, self._written.num_workers)
         return replace(layout, num_workers=self._best_workers(layout))
 
-    def _best_workers(self, layout: Layout) -> int:
+    def _best_workers(self, layout: JobLayout) -> int:
         """The fewest that reach nearly all that the cores allow; unknown: as written."""
         rates = {}
         for one in self._by_workers(layout):
@@ -220,7 +225,7 @@ class Shapes:
         enough = self._known.settings["policy.target"] * max(rates.values(), default=0.0)
         return next((n for n, rate in rates.items() if rate >= enough), layout.num_workers)
 
-    def _least_cpus(self, layout: Layout) -> int:
+    def _least_cpus(self, layout: JobLayout) -> int:
         """A core for each GPU, and what the ranks' own processes need."""
         if not layout.gpus:
             return 1

@@ -12,9 +12,9 @@ from math import exp, log2
 from typing import TYPE_CHECKING
 
 from slurm_ext.advisor.limits.bounds import MIB
-from slurm_ext.advisor.pipeline.decide import Known, node_cores_of
+from slurm_ext.advisor.pipeline.decide import DecisionContext, node_cores_of
 from slurm_ext.advisor.sharing.gpu_names import is_model
-from slurm_ext.advisor.what_if.layout import Layout
+from slurm_ext.advisor.what_if.layout import JobLayout
 from slurm_ext.core.errors import DlqueueError
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape, ShapeLimits
 from slurm_ext.model.scaling.run_placement import measured, where
@@ -35,7 +35,7 @@ _OWN = (Level.SCRIPT_ARGS, Level.SCRIPT, Level.USER_NAME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
+class LayoutRate:
     """What a layout is predicted to do; samples/s of the whole job."""
 
     samples_per_s: float
@@ -54,26 +54,26 @@ class _Rank:
     doublings: float = 0.0  # of the GPUs that runs had
 
 
-class Speed:
+class LayoutSpeed:
     """Asked for many layouts; each number of GPUs and each GPU model is thought about once.
 
     `mem_mib`: what one task of a layout may use, None: not limited by the job.
     """
 
-    def __init__(self, known: Known, mem_mib: Callable[[Layout], int | None]) -> None:
+    def __init__(self, known: DecisionContext, mem_mib: Callable[[JobLayout], int | None]) -> None:
         self._known, self._mem_mib = known, mem_mib
         self._node_cores = node_cores_of(known.evidence)
         self._ranks: dict[tuple[int, int, str | None], _Rank | str] = {}
-        self._told: dict[Layout, Rate | str] = {}
+        self._told: dict[JobLayout, LayoutRate | str] = {}
         self.believed = estimate(known.evidence, known.prior)
 
-    def at(self, layout: Layout) -> Rate | str:
+    def at(self, layout: JobLayout) -> LayoutRate | str:
         """The rate, or why it is unknown."""
         if layout not in self._told:
             self._told[layout] = self._at(layout)
         return self._told[layout]
 
-    def most_workers(self, layout: Layout) -> int | None:
+    def most_workers(self, layout: JobLayout) -> int | None:
         """Workers of each process that its task's memory holds; None: not known to be limited."""
         rss = self.believed.worker_rss_bytes if self.believed else None
         mem_mib = self._mem_mib(layout)
@@ -87,7 +87,7 @@ class Speed:
             return 0.0
         return self.believed.main_cpu_s * exp(self.believed.accel.log_mean)
 
-    def _at(self, layout: Layout) -> Rate | str:
+    def _at(self, layout: JobLayout) -> LayoutRate | str:
         key = (layout.gpus, layout.nodes, layout.gpu_type)
         if key not in self._ranks:
             self._ranks[key] = self._rank(layout)
@@ -100,21 +100,21 @@ class Speed:
         if not high <= WIDEST_RATIO * low:
             return "its interval would be wider than a factor of three either way"
         advice = self._diagnosed(rank, told.shape, layout)
-        return Rate(
+        return LayoutRate(
             samples_per_s=told.samples_per_s * layout.ranks,
             interval=Interval(low * layout.ranks, high * layout.ranks, told.interval.level),
             bottleneck=advice.word,
             next=advice.next,
         )
 
-    def _cores(self, layout: Layout) -> float:
+    def _cores(self, layout: JobLayout) -> float:
         """Cores of one rank: what Slurm gives, and what the machine really has for each."""
         given = layout.cpus / layout.ranks
         if self._node_cores is None:
             return given
         return min(given, self._node_cores * layout.nodes / layout.ranks)
 
-    def _diagnosed(self, rank: _Rank, shape: Shape, layout: Layout) -> Advice:
+    def _diagnosed(self, rank: _Rank, shape: Shape, layout: JobLayout) -> Advice:
         """What holds the rank back; that a node has no more cores, only Slurm can say."""
         mem_mib = self._mem_mib(layout)
         limits = ShapeLimits(
@@ -125,7 +125,7 @@ class Speed:
         signs = Signs(network_share=rank.network_share)
         return diagnose(rank.believed, shape, limits, signs=signs)
 
-    def _rank(self, layout: Layout) -> _Rank | str:
+    def _rank(self, layout: JobLayout) -> _Rank | str:
         evidence = of_model(self._known.evidence, layout.gpu_type)
         believed = estimate(evidence, self._known.prior if layout.gpu_type is None else None)
         if believed is None:
@@ -146,7 +146,7 @@ class Speed:
 
 
 def _joined(
-    believed: Estimate, runs: Sequence[LoaderRun], layout: Layout, family: "Family | None"
+    believed: Estimate, runs: Sequence[LoaderRun], layout: JobLayout, family: "Family | None"
 ) -> "Joint | str":
     """One rank's beliefs at this number of GPUs, or why there are none.
 

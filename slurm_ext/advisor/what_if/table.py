@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from slurm_ext.advisor.pipeline.decide import Known, Thought, think, usual_workers
-from slurm_ext.advisor.what_if.layout import Layout, Request, task_mem_of, written_layout
-from slurm_ext.advisor.what_if.run_length import Work, work_of
-from slurm_ext.advisor.what_if.shapes import Axes, Machines, Shapes, size
-from slurm_ext.advisor.what_if.speed import Rate, Speed
+from slurm_ext.advisor.pipeline.decide import DecisionContext, Recommendation, decide, usual_workers
+from slurm_ext.advisor.what_if.layout import GpuOption, JobLayout, task_mem_of, written_layout
+from slurm_ext.advisor.what_if.run_length import TrainingWork, work_of
+from slurm_ext.advisor.what_if.shapes import Axes, ClusterNodes, ShapeGrid, size
+from slurm_ext.advisor.what_if.speed import LayoutRate, LayoutSpeed
 from slurm_ext.core.errors import UsageError
 from slurm_ext.core.records import Decision, Interval, Level, Submission
 from slurm_ext.model.throughput.evidence_checks import usable
@@ -25,12 +25,12 @@ MOST_ROWS = 12  # unless axes were chosen: a table to be read at a glance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class WhatIfRow:
     """One shape; None is unknown, for the reason beside it."""
 
-    layout: Layout
+    layout: JobLayout
     marks: tuple[str, ...] = ()  # of MARKS
-    rate: Rate | None = None
+    rate: LayoutRate | None = None
     rate_why: str = ""
     run_s: float | None = None
     run_interval: Interval | None = None
@@ -47,25 +47,29 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class WhatIfTable:
     """Every row, what they rest on, and what was left out."""
 
     job: Submission
-    known: Known
-    thought: Thought  # of the submission as the site's settings have it
+    known: DecisionContext
+    thought: Recommendation  # of the submission as the site's settings have it
     advice: Decision | None  # of the policy, free to choose; None: it does not know such jobs
-    speed: Speed
-    written: Layout
-    rows: tuple[Row, ...]
-    work: Work | None
+    speed: LayoutSpeed
+    written: JobLayout
+    rows: tuple[WhatIfRow, ...]
+    work: TrainingWork | None
     work_why: str
-    left_out: tuple[tuple[Layout, str], ...] = ()
+    left_out: tuple[tuple[JobLayout, str], ...] = ()
     not_believed: int = 0  # runs whose numbers cannot be true
 
 
 def draft(
-    job: Submission, known: Known, request: Request | None, axes: Axes, machines: Machines
-) -> Table:
+    job: Submission,
+    known: DecisionContext,
+    request: GpuOption | None,
+    axes: Axes,
+    machines: ClusterNodes,
+) -> WhatIfTable:
     """The rows without their waits. Raises UsageError where the axes cannot be."""
     if request is None and (axes.gpus or axes.gpu_types):
         raise UsageError("the script asks for GPUs in a way that cannot be varied: try --gpus=N")
@@ -73,13 +77,13 @@ def draft(
     evidence = usable(known.evidence)
     runs = [run for level in near for run in evidence.get(level, ())]
     written = written_layout(job, request, usual_workers(known.evidence), runs)
-    thought = think(job, known)
-    speed = Speed(known, partial(task_mem_of, job, known.rules, written))
-    shapes = Shapes(job, known, written, speed, machines)
+    thought = decide(job, known)
+    speed = LayoutSpeed(known, partial(task_mem_of, job, known.rules, written))
+    shapes = ShapeGrid(job, known, written, speed, machines)
     advice = _advice(job, known, written)
     marks, left_out = _chosen(shapes, advice, written, axes, known=speed.believed is not None)
     work, work_why = work_of(evidence)
-    table = Table(
+    table = WhatIfTable(
         job=job,
         known=known,
         thought=thought,
@@ -99,7 +103,9 @@ def draft(
     return replace(table, rows=tuple(rows))
 
 
-def judged(table: Table, starts: Mapping[Layout, StartEstimate], now_s: float) -> Table:
+def judged(
+    table: WhatIfTable, starts: Mapping[JobLayout, StartEstimate], now_s: float
+) -> WhatIfTable:
     """The table with what Slurm said of each row, and the recommended one marked."""
     rows = [_started(row, starts.get(row.layout), now_s) for row in table.rows]
     chosen = _recommended(table, [row for row in rows if _may_be(table, row)])
@@ -114,21 +120,21 @@ def judged(table: Table, starts: Mapping[Layout, StartEstimate], now_s: float) -
     )
 
 
-def _advice(job: Submission, known: Known, written: Layout) -> Decision | None:
+def _advice(job: Submission, known: DecisionContext, written: JobLayout) -> Decision | None:
     """The policy's choice, CPUs included; it knows jobs of one rank a task, by known rules."""
     if known.rules is None or written.ranks_per_task > 1:
         return None
     settings = known.settings
     free = replace(settings, values={**settings.values, "policy.change_explicit": "any"})
-    return think(job, replace(known, settings=free)).decision
+    return decide(job, replace(known, settings=free)).decision
 
 
 def _chosen(
-    shapes: Shapes, advice: Decision | None, written: Layout, axes: Axes, *, known: bool
-) -> tuple[dict[Layout, list[str]], list[tuple[Layout, str]]]:
+    shapes: ShapeGrid, advice: Decision | None, written: JobLayout, axes: Axes, *, known: bool
+) -> tuple[dict[JobLayout, list[str]], list[tuple[JobLayout, str]]]:
     """Layouts with their marks, and those that may not be with the reason."""
-    marks: dict[Layout, list[str]] = {written: ["written"]}
-    left_out: list[tuple[Layout, str]] = []
+    marks: dict[JobLayout, list[str]] = {written: ["written"]}
+    left_out: list[tuple[JobLayout, str]] = []
     base = written
     for layout, mark in shapes.special(advice):
         marks.setdefault(layout, []).extend([mark] if mark else [])
@@ -143,11 +149,13 @@ def _chosen(
     return marks, left_out if axes else []
 
 
-def _row(table: Table, layout: Layout, marks: tuple[str, ...], fault: str | None) -> Row:
+def _row(
+    table: WhatIfTable, layout: JobLayout, marks: tuple[str, ...], fault: str | None
+) -> WhatIfRow:
     rate = table.speed.at(layout)
     if isinstance(rate, str):
-        return Row(layout=layout, marks=marks, fault=fault, rate_why=rate, run_why=rate)
-    row = Row(layout=layout, marks=marks, fault=fault, rate=rate, run_why=table.work_why)
+        return WhatIfRow(layout=layout, marks=marks, fault=fault, rate_why=rate, run_why=rate)
+    row = WhatIfRow(layout=layout, marks=marks, fault=fault, rate=rate, run_why=table.work_why)
     if table.work is None:
         return row
     run_s, interval = table.work.run_s(rate.samples_per_s, rate.interval)
@@ -157,14 +165,14 @@ def _row(table: Table, layout: Layout, marks: tuple[str, ...], fault: str | None
     return replace(row, run_s=run_s, run_interval=interval, notes=notes)
 
 
-def _started(row: Row, start: StartEstimate | None, now_s: float) -> Row:
+def _started(row: WhatIfRow, start: StartEstimate | None, now_s: float) -> WhatIfRow:
     if start is None:
         return row
     wait_s = None if start.start_s is None else max(0.0, start.start_s - now_s)
     return replace(row, start=start, wait_s=wait_s)
 
 
-def _may_be(table: Table, row: Row) -> bool:
+def _may_be(table: WhatIfTable, row: WhatIfRow) -> bool:
     """Whether a row may be recommended at all."""
     here, written = row.layout, table.written
     same = (here.gpus, here.nodes, here.gpu_type) == (
@@ -175,7 +183,7 @@ def _may_be(table: Table, row: Row) -> bool:
     return same and row.rate is not None and not row.fault and not row.start.refused
 
 
-def _recommended(table: Table, rows: Sequence[Row]) -> Row | None:
+def _recommended(table: WhatIfTable, rows: Sequence[WhatIfRow]) -> WhatIfRow | None:
     """What the policy chose; else the smallest row that is fast enough, or the written one."""
     if table.advice is not None and table.advice.predicted_after is not None:
         after = (table.advice.after.cpus_per_task, table.advice.after.num_workers)
@@ -193,9 +201,9 @@ def _recommended(table: Table, rows: Sequence[Row]) -> Row | None:
     return frugal if worth else written
 
 
-def _low(row: Row) -> float:
+def _low(row: WhatIfRow) -> float:
     return row.rate.interval.low if row.rate else 0.0
 
 
-def _speed(row: Row) -> float:
+def _speed(row: WhatIfRow) -> float:
     return row.rate.samples_per_s if row.rate else 0.0

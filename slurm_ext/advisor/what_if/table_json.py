@@ -25,15 +25,15 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from slurm_ext.advisor.what_if.layout import Layout
-from slurm_ext.advisor.what_if.table import Row, Table
+from slurm_ext.advisor.what_if.layout import JobLayout
+from slurm_ext.advisor.what_if.table import WhatIfRow, WhatIfTable
 from slurm_ext.core.records import Interval
 
 HOUR_S = 3600
 
 
-def said(
-    table: Table, queue_why: str | None, options: Callable[[Layout], tuple[str, ...]]
+def table_json(
+    table: WhatIfTable, queue_why: str | None, options: Callable[[JobLayout], tuple[str, ...]]
 ) -> dict[str, Any]:
     """The document, without v, script and source."""
     believed, thought, work = table.speed.believed, table.thought, table.work
@@ -73,7 +73,7 @@ def said(
     }
 
 
-def _row(row: Row, queue_why: str | None, options: tuple[str, ...]) -> dict[str, Any]:
+def _row(row: WhatIfRow, queue_why: str | None, options: tuple[str, ...]) -> dict[str, Any]:
     rate, start = row.rate, row.start
     unknown = start.why or queue_why or "not asked"
     return {
@@ -100,7 +100,7 @@ def _row(row: Row, queue_why: str | None, options: tuple[str, ...]) -> dict[str,
     }
 
 
-def _hours(row: Row, name: str, units: int) -> dict[str, Any]:
+def _hours(row: WhatIfRow, name: str, units: int) -> dict[str, Any]:
     if row.run_s is None or row.run_interval is None:
         return {name: None, f"{name}_interval": None}
     low, high = row.run_interval.low, row.run_interval.high

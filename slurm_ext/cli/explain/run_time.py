@@ -37,7 +37,7 @@ def line(expected: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> str:
 
 def _told(history: "History", models: Path, asked: "Wanted") -> dict[str, Any] | None:
     from slurm_ext.advisor.service.from_history import MOST_ENDED
-    from slurm_ext.advisor.what_if.runtime_estimates import said
+    from slurm_ext.advisor.what_if.runtime_estimates import runtime_json
     from slurm_ext.core.errors import ModelError
     from slurm_ext.history.views.finished_jobs import newest_ended
     from slurm_ext.model.duration.predictor import serving
@@ -49,7 +49,7 @@ def _told(history: "History", models: Path, asked: "Wanted") -> dict[str, Any] |
     if lengths is None:
         return None
     lengths.take(newest_ended(history, MOST_ENDED, before_s=asked.submit_s))
-    return said(lengths.of([asked])[0])
+    return runtime_json(lengths.of([asked])[0])
 
 
 def _asked(ledger: Mapping[str, Any] | None, known: Mapping[str, Any] | None) -> "Wanted | None":

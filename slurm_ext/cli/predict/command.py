@@ -106,13 +106,15 @@ def _from_advisor(settings: "Settings", job: "Submission") -> dict[str, Any] | N
 
 def _from_history(settings: "Settings", job: "Submission") -> dict[str, Any]:
     """The same answer from the history's file; no history is no evidence. Raises HistoryError."""
-    from slurm_ext.advisor.pipeline.decide import think
-    from slurm_ext.advisor.service.from_history import known_by_history, length_by_history
-    from slurm_ext.advisor.service.recommendation_json import told
+    from slurm_ext.advisor.pipeline.decide import decide
+    from slurm_ext.advisor.service.from_history import context_from_history, runtime_from_history
+    from slurm_ext.advisor.service.recommendation_json import recommendation_json
 
     _must_be_allowed(settings)
-    known = known_by_history(settings, job)
-    return told(known, think(job, known), length=length_by_history(settings, job))
+    known = context_from_history(settings, job)
+    return recommendation_json(
+        known, decide(job, known), length=runtime_from_history(settings, job)
+    )
 
 
 def _must_be_allowed(settings: "Settings") -> None:

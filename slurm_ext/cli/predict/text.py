@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from slurm_ext.advisor.sharing.terms import slower
-from slurm_ext.advisor.what_if.runtime_estimates import said_by
+from slurm_ext.advisor.what_if.runtime_estimates import runtime_evidence
 from slurm_ext.cli.common.evidence_text import past, shape
 from slurm_ext.report.formatting import counted
 
@@ -73,7 +73,7 @@ def rate(prediction: Mapping[str, Any]) -> str:
 def run_time(told: Mapping[str, Any]) -> str:
     """`2.1 h (30 min to 6.0 h), by 12 ended jobs of the same user and job name`."""
     low, high = duration(told["low_s"]), duration(told["high_s"])
-    return f"{duration(told['mean_s'])} ({low} to {high}), by {said_by(told)}"
+    return f"{duration(told['mean_s'])} ({low} to {high}), by {runtime_evidence(told)}"
 
 
 def duration(seconds: float | None) -> str:

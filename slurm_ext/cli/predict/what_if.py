@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from slurm_ext.advisor.pipeline.script import options_of
 from slurm_ext.advisor.what_if.layout import request_of
-from slurm_ext.advisor.what_if.shapes import Axes, Machines
-from slurm_ext.advisor.what_if.table import Table, draft, judged
+from slurm_ext.advisor.what_if.shapes import Axes, ClusterNodes
+from slurm_ext.advisor.what_if.table import WhatIfTable, draft, judged
 from slurm_ext.core.errors import ModelError, SlurmError
 
 if TYPE_CHECKING:
-    from slurm_ext.advisor.pipeline.decide import Known
-    from slurm_ext.advisor.what_if.queue_wait import Question
+    from slurm_ext.advisor.pipeline.decide import DecisionContext
+    from slurm_ext.advisor.what_if.queue_wait import StartQuery
     from slurm_ext.core.records import Submission
     from slurm_ext.core.settings.document import Settings
     from slurm_ext.model.scaling.family import Family
@@ -46,21 +46,21 @@ def run(args: argparse.Namespace, settings: "Settings", job: "Submission") -> in
 
 def table(
     job: "Submission",
-    known: "Known",
+    known: "DecisionContext",
     axes: Axes,
     client: "SlurmClient",
     run_time: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The document from what is known, and from what Slurm says where there is one."""
-    from slurm_ext.advisor.what_if.queue_wait import Question, options_for
+    from slurm_ext.advisor.what_if.queue_wait import StartQuery, options_for
     from slurm_ext.advisor.what_if.runtime_estimates import completed
-    from slurm_ext.advisor.what_if.table_json import said
+    from slurm_ext.advisor.what_if.table_json import table_json
 
     options = options_of(job.script or "", job.argv[0])
     known, machines, queue_why = _cluster(client, known, job)
     request = request_of(options)
     drafted = completed(draft(job, known, request, axes, machines), run_time)
-    question = Question(
+    question = StartQuery(
         job=job,
         script=job.argv[0],
         written=drafted.written,
@@ -70,25 +70,27 @@ def table(
         machines=machines,
     )
     finished = _timed(client, question, drafted, queue_why)
-    document = said(finished, queue_why, lambda layout: options_for(question, layout))
+    document = table_json(finished, queue_why, lambda layout: options_for(question, layout))
     return {**document, "run_time": run_time}
 
 
-def _known(settings: "Settings", job: "Submission") -> tuple[str, "Known", dict[str, Any] | None]:
+def _known(
+    settings: "Settings", job: "Submission"
+) -> tuple[str, "DecisionContext", dict[str, Any] | None]:
     """What the running advisor knows, else the history's file, else nothing; and its run time."""
-    from slurm_ext.advisor.service.context_json import known_from
-    from slurm_ext.advisor.service.from_history import known_by_history, length_by_history
-    from slurm_ext.advisor.what_if.runtime_estimates import said as said_of_run_time
+    from slurm_ext.advisor.service.context_json import context_from_json
+    from slurm_ext.advisor.service.from_history import context_from_history, runtime_from_history
+    from slurm_ext.advisor.what_if.runtime_estimates import runtime_json as said_of_run_time
     from slurm_ext.cli.predict.ask import asked
 
     told = asked(settings, "what_if", job)
     if told is not None and isinstance(told.get("known"), dict):
         try:
-            return "advisor", known_from(settings, told["known"]), told.get("run_time")
+            return "advisor", context_from_json(settings, told["known"]), told.get("run_time")
         except (KeyError, TypeError, ValueError):
             pass  # an advisor of another version: the file may still be there
-    run_time = said_of_run_time(length_by_history(settings, job))
-    return "history", known_by_history(settings, job), run_time
+    run_time = said_of_run_time(runtime_from_history(settings, job))
+    return "history", context_from_history(settings, job), run_time
 
 
 def _family(settings: "Settings") -> "Family | None":
@@ -104,8 +106,8 @@ def _family(settings: "Settings") -> "Family | None":
 
 
 def _cluster(
-    client: "SlurmClient", known: "Known", job: "Submission"
-) -> tuple["Known", Machines, str | None]:
+    client: "SlurmClient", known: "DecisionContext", job: "Submission"
+) -> tuple["DecisionContext", ClusterNodes, str | None]:
     """The nodes and, where the advisor did not tell them, the rules; the reason where none."""
     from slurm_ext.advisor.limits.rules import read_rules
     from slurm_ext.advisor.what_if.queue_wait import brief, machines_of
@@ -113,7 +115,7 @@ def _cluster(
     try:
         machines = machines_of(client.nodes(), job.partition)
     except SlurmError as error:
-        return known, Machines(), brief(error)
+        return known, ClusterNodes(), brief(error)
     if known.rules is None:
         with suppress(SlurmError):  # of sacctmgr, which not everybody may ask: no limits known
             known = replace(known, rules=read_rules(client).rules_for(job))
@@ -121,8 +123,8 @@ def _cluster(
 
 
 def _timed(
-    client: "SlurmClient", question: "Question", drafted: Table, queue_why: str | None
-) -> Table:
+    client: "SlurmClient", question: "StartQuery", drafted: WhatIfTable, queue_why: str | None
+) -> WhatIfTable:
     """The table with every row's start, where Slurm answers."""
     from slurm_ext.advisor.what_if.queue_wait import DEADLINE_S, starts
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.advisor.evidence.runs import COLUMNS, NEWEST, RunTable
-from slurm_ext.advisor.limits.bounds import Rules
-from slurm_ext.advisor.limits.partition_limits import RuleBook
+from slurm_ext.advisor.limits.bounds import PartitionRules
+from slurm_ext.advisor.limits.partition_limits import ClusterRules
 from slurm_ext.advisor.limits.rules import read_rules
 from slurm_ext.core.records import Level, LoaderRun, Submission
 from slurm_ext.slurm import MemoryClient, NodeInfo, PartitionInfo
@@ -103,7 +103,7 @@ CLUSTER = MemoryClient(
 def test_rules_are_those_of_a_partitions_smallest_node() -> None:
     """A job may land on any node of its partition, so the smallest decides."""
     book = read_rules(CLUSTER)
-    assert book.rules_for(Submission(partition="all")) == Rules(
+    assert book.rules_for(Submission(partition="all")) == PartitionRules(
         cpus_per_node=16, mem_per_node_mib=64000
     )
 
@@ -111,13 +111,13 @@ def test_rules_are_those_of_a_partitions_smallest_node() -> None:
 def test_a_partitions_own_rules_go_before_the_clusters() -> None:
     """Memory by default, memory at most, CPUs at most: partition first, then slurm.conf."""
     book = read_rules(CLUSTER)
-    assert book.rules_for(Submission(partition="gpu")) == Rules(
+    assert book.rules_for(Submission(partition="gpu")) == PartitionRules(
         cpus_per_node=16,
         mem_per_node_mib=64000,
         def_mem_per_cpu_mib=1000,
         max_mem_per_cpu_mib=4000,
     )
-    assert book.rules_for(Submission(partition="big")) == Rules(
+    assert book.rules_for(Submission(partition="big")) == PartitionRules(
         cpus_per_node=32, mem_per_node_mib=256000, def_mem_per_cpu_mib=2000
     )
 
@@ -140,4 +140,4 @@ def test_of_several_partitions_the_narrowest_rules_hold() -> None:
 def test_an_unknown_partition_has_no_rules(partition: str) -> None:
     """Nothing is guessed: no rules means that no CPUs are added."""
     assert read_rules(CLUSTER).rules_for(Submission(partition=partition)) is None
-    assert RuleBook().rules_for(Submission(partition="gpu")) is None
+    assert ClusterRules().rules_for(Submission(partition="gpu")) is None

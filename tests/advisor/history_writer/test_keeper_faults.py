@@ -10,9 +10,9 @@ import pytest
 
 from slurm_ext.advisor.history_writer import retrain
 from slurm_ext.advisor.history_writer.retrain import Retrainer
-from slurm_ext.advisor.history_writer.writer import Duty
+from slurm_ext.advisor.history_writer.writer import PeriodicTask
 from slurm_ext.advisor.service import child_process
-from slurm_ext.advisor.service.child_process import KeeperProcess
+from slurm_ext.advisor.service.child_process import HistoryWriterProcess
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.history.store.store import History
 from tests.whole import until
@@ -27,8 +27,8 @@ def test_a_fault_in_one_duty_does_not_end_the_keeper(caplog: pytest.LogCaptureFi
     def broken(_: History, __: float) -> None:
         raise KeyError("StartTime")
 
-    odd = Duty("reconcile", 0.0, broken)
-    sound = Duty("spool", 0.0, lambda _, now_s: told.append(now_s))
+    odd = PeriodicTask("reconcile", 0.0, broken)
+    sound = PeriodicTask("spool", 0.0, lambda _, now_s: told.append(now_s))
     for clock_s in (1.0, 2.0):
         for duty in (odd, sound):
             duty.do(HISTORY, clock_s)
@@ -53,7 +53,7 @@ def test_a_keeper_that_cannot_be_started_is_tried_again(
 
     monkeypatch.setattr(child_process, "FIRST_WAIT_S", 0.01)
     monkeypatch.setattr(subprocess, "Popen", scarce)
-    keeper = KeeperProcess(None)
+    keeper = HistoryWriterProcess(None)
     keeper.start()
     until(lambda: len(starts) == 2 and keeper._child is not None, "no second start")
     keeper.stop()

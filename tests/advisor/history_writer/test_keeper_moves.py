@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.advisor.history_writer.writer import Keeper
+from slurm_ext.advisor.history_writer.writer import HistoryWriter
 from slurm_ext.control.loops.action_log import Ledger
 from slurm_ext.core.actions import Action
 from slurm_ext.core.settings.document import Settings
@@ -56,7 +56,7 @@ def test_bad_lines_are_said_and_an_unreadable_file_hides_no_other(
         return take_moves(history, path, now_s=now_s)
 
     monkeypatch.setattr("slurm_ext.advisor.history_writer.writer.take_moves", refusing)
-    keeper = Keeper(Settings(values={"paths.state_dir": str(tmp_path)}), None)
+    keeper = HistoryWriter(Settings(values={"paths.state_dir": str(tmp_path)}), None)
     with open_history(tmp_path / "history.db") as history:
         with pytest.raises(PermissionError):
             keeper.take_moves(history, 1.0)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.advisor.history_writer.owners import Owners
+from slurm_ext.advisor.history_writer.owners import JobOwners
 from slurm_ext.advisor.history_writer.receive import (
     MAX_RECORD_BYTES,
     MOST_CONNECTIONS,
@@ -228,7 +228,7 @@ def test_a_job_that_slurm_forgot_is_known_by_its_run(
 
 def test_while_slurm_is_silent_nothing_is_decided(tmp_path: Path) -> None:
     """The error is no refusal for good: the node keeps the record and sends it again."""
-    owners = Owners(CommandClient(bin_dir=str(tmp_path)), tmp_path / "history.db")
+    owners = JobOwners(CommandClient(bin_dir=str(tmp_path)), tmp_path / "history.db")
     with pytest.raises(SlurmError):
         owners.check(1042, 1000, NAME)
 

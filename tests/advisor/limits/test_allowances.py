@@ -3,7 +3,7 @@
 import pytest
 
 from slurm_ext.advisor.limits.allowances import Allowances
-from slurm_ext.advisor.limits.bounds import Rules, floor_for, limits_for
+from slurm_ext.advisor.limits.bounds import PartitionRules, floor_for, limits_for
 from slurm_ext.advisor.limits.rules import read_rules
 from slurm_ext.advisor.pipeline.edits import edits_for
 from slurm_ext.core.records import Decision, Shape, Submission
@@ -105,14 +105,14 @@ def test_a_job_keeps_the_cpus_that_its_qos_wants_at_least() -> None:
 @pytest.mark.parametrize(
     "rules",
     [
-        Rules(cpus_per_node=4, mem_per_node_mib=400),
-        Rules(cpus_per_node=4, allowance=JobAllowance(max_mem_mib=400)),
+        PartitionRules(cpus_per_node=4, mem_per_node_mib=400),
+        PartitionRules(cpus_per_node=4, allowance=JobAllowance(max_mem_mib=400)),
     ],
 )
-def test_memory_that_does_not_divide_stays_within_the_limit(rules: Rules) -> None:
+def test_memory_that_does_not_divide_stays_within_the_limit(rules: PartitionRules) -> None:
     """4 x 100 MiB become 3 x 133, where 3 x 134 would be more than there may be."""
     before, after = (Shape(cpus_per_task=cpus, num_workers=2) for cpus in (4, 3))
     chosen = Decision(action="change", reason="", before=before, after=after)
     job = a_job(cpus_per_task=4, mem_per_cpu_mib=100)
     assert edits_for(job, chosen, rules).min_mem_per_cpu == 133
-    assert edits_for(job, chosen, Rules(cpus_per_node=4)).min_mem_per_cpu == 134
+    assert edits_for(job, chosen, PartitionRules(cpus_per_node=4)).min_mem_per_cpu == 134

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.advisor.pipeline.decide import Known, think
+from slurm_ext.advisor.pipeline.decide import DecisionContext, decide
 from slurm_ext.core.records import Level, LoaderRun, Shape, Submission
 from slurm_ext.core.settings.document import parse
 from slurm_ext.core.unsupported_loader import CLAUSES, UnsupportedLoader
@@ -44,7 +44,7 @@ ABSURD: dict[str, dict[str, Any]] = {
 
 def reason(runs: Sequence[LoaderRun], level: Level = Level.SCRIPT_ARGS) -> str:
     """Why a job with such runs is left as it is; anything else fails."""
-    thought = think(JOB, Known(settings=SETTINGS, evidence={level: runs}))
+    thought = decide(JOB, DecisionContext(settings=SETTINGS, evidence={level: runs}))
     assert thought.decision is not None
     assert thought.decision.action == "leave"
     assert thought.decision.after == thought.decision.before
@@ -121,7 +121,7 @@ def test_a_node_that_lost_cores_is_predicted_as_it_is() -> None:
     assert predict(known, wide, node_cores=2).samples_per_s < 2 / RUN.fetch_cpu_s
     job = replace(JOB, cpus_per_task=16)
     evidence = {Level.SCRIPT_ARGS: [now, before]}
-    thought = think(job, Known(settings=SETTINGS, evidence=evidence))
+    thought = decide(job, DecisionContext(settings=SETTINGS, evidence=evidence))
     assert thought.decision is not None
     told = thought.decision.predicted_after
     assert told is not None

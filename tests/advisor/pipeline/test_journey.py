@@ -7,14 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.advisor.limits.bounds import Rules, cpus_of, gpus_of, tasks_of
-from slurm_ext.advisor.pipeline.decide import Answer, Known, answer, held_out, think, usual_workers
+from slurm_ext.advisor.limits.bounds import PartitionRules, cpus_of, gpus_of, tasks_of
+from slurm_ext.advisor.pipeline.decide import (
+    DecisionContext,
+    Response,
+    decide,
+    held_out,
+    respond,
+    usual_workers,
+)
 from slurm_ext.core.records import Edits, Level, LoaderRun, Mode, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.throughput import estimate_codec
 
 TOKEN = "d1-0123456789abcdef"
-RULES = Rules(cpus_per_node=16, mem_per_node_mib=64 * 1024, def_mem_per_cpu_mib=4096)
+RULES = PartitionRules(cpus_per_node=16, mem_per_node_mib=64 * 1024, def_mem_per_cpu_mib=4096)
 SCRIPT = "#!/bin/bash\npython3 train.py\n"
 
 STARVED = LoaderRun(  # one worker where eight would do: data costs 80 ms, the step 10 ms
@@ -40,10 +47,14 @@ def settings(**values: Any) -> Settings:
     return Settings(values={name.replace("__", "."): value for name, value in chosen.items()})
 
 
-def ask(job: Submission, *runs: LoaderRun, rules: Rules | None = RULES, **values: Any) -> Answer:
+def ask(
+    job: Submission, *runs: LoaderRun, rules: PartitionRules | None = RULES, **values: Any
+) -> Response:
     """The answer to `job` when these runs are of the same script and arguments."""
     evidence = {Level.SCRIPT_ARGS: list(runs)} if runs else {}
-    return answer(job, Known(settings=settings(**values), evidence=evidence, rules=rules), TOKEN)
+    return respond(
+        job, DecisionContext(settings=settings(**values), evidence=evidence, rules=rules), TOKEN
+    )
 
 
 def job(**fields: Any) -> Submission:
@@ -185,7 +196,7 @@ def test_an_accounts_mode_goes_before_the_partitions() -> None:
         account_modes={"vision": Mode.ACT},
     )
     modes = [
-        answer(job(partition=p, account=a), Known(settings=chosen), TOKEN).thought.mode
+        respond(job(partition=p, account=a), DecisionContext(settings=chosen), TOKEN).thought.mode
         for p, a in (("cpu", "x"), ("gpu", "x"), ("gpu", "vision"))
     ]
     assert modes == [Mode.OFF, Mode.SHADOW, Mode.ACT]
@@ -197,8 +208,10 @@ def test_the_control_group_is_recorded_untouched_and_told_nothing() -> None:
     chosen = held_out(TOKEN, 0.5)
     assert given_.holdout == chosen
     everybody = replace(settings(), values={**settings().values, "policy.holdout_share": 1.0})
-    known = Known(settings=everybody, evidence={Level.SCRIPT_ARGS: [STARVED]}, rules=RULES)
-    held = answer(job(), known, TOKEN)
+    known = DecisionContext(
+        settings=everybody, evidence={Level.SCRIPT_ARGS: [STARVED]}, rules=RULES
+    )
+    held = respond(job(), known, TOKEN)
     assert held.holdout
     assert held.decision is not None
     assert held.decision.action == "change"
@@ -297,10 +310,10 @@ def test_what_the_script_asks_for_is_not_what_dlqueue_made_of_it() -> None:
 
 def test_what_act_would_do_is_thought_of_in_every_mode() -> None:
     """`predict` says what act would do, whatever the mode, and leaves no trace."""
-    known = Known(
+    known = DecisionContext(
         settings=settings(site__mode="shadow"), evidence={Level.SCRIPT: [STARVED]}, rules=RULES
     )
-    proposed = think(job(), known).proposed
+    proposed = decide(job(), known).proposed
     assert "DLQUEUE_DECISION" not in proposed.env
     assert proposed.cpus_per_task is not None
 
@@ -328,7 +341,7 @@ JOBS = st.builds(
     gres=st.none() | st.sampled_from(["gpu:2", "gres:gpu:a100:8"]),
 )
 RULE_SETS = st.none() | st.builds(
-    Rules,
+    PartitionRules,
     cpus_per_node=st.integers(1, 256),
     mem_per_node_mib=st.none() | st.integers(1, 1 << 20),
     def_mem_per_cpu_mib=st.none() | st.integers(1, 1 << 16),
@@ -338,7 +351,7 @@ RULE_SETS = st.none() | st.builds(
 
 @given(JOBS, st.lists(RUNS, min_size=1, max_size=5), RULE_SETS, st.sampled_from(["grow", "any"]))
 def test_no_evidence_can_talk_a_job_out_of_its_limits_or_memory(
-    work: Submission, runs: list[LoaderRun], rules: Rules | None, explicit: str
+    work: Submission, runs: list[LoaderRun], rules: PartitionRules | None, explicit: str
 ) -> None:
     """Whatever runs say: never above the node, never fewer cores than GPUs, memory kept."""
     given_ = ask(work, *runs, rules=rules, policy__change_explicit=explicit)
@@ -363,7 +376,7 @@ def test_no_evidence_can_talk_a_job_out_of_its_limits_or_memory(
 
 @given(JOBS, st.lists(RUNS, max_size=3), RULE_SETS, st.sampled_from(["shadow", "advise"]))
 def test_watching_never_edits(
-    work: Submission, runs: list[LoaderRun], rules: Rules | None, mode: str
+    work: Submission, runs: list[LoaderRun], rules: PartitionRules | None, mode: str
 ) -> None:
     """In shadow and advise mode the token is all that a job ever gets."""
     given_ = ask(work, *runs, rules=rules, site__mode=mode)

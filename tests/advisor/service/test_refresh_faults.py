@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.advisor.limits.partition_limits import RuleBook
+from slurm_ext.advisor.limits.partition_limits import ClusterRules
 from slurm_ext.advisor.pipeline.journal import Journal
 from slurm_ext.advisor.service import rules_reader
 from slurm_ext.advisor.service.advisor import Advisor
@@ -64,10 +64,10 @@ def test_limits_are_read_again_whatever_stood_in_the_way(
     advisor: Advisor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A Slurm that answers what nobody thought of is asked again."""
-    found = RuleBook()
+    found = ClusterRules()
     asked: list[object] = []
 
-    def read(client: object) -> RuleBook:
+    def read(client: object) -> ClusterRules:
         asked.append(client)
         if len(asked) == 1:
             raise KeyError("gres")

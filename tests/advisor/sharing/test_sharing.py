@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from slurm_ext.advisor.limits.allowances import Allowances
-from slurm_ext.advisor.limits.bounds import Rules
-from slurm_ext.advisor.limits.gpu_pools import Pool
-from slurm_ext.advisor.limits.partition_limits import RuleBook
-from slurm_ext.advisor.pipeline.decide import Known, answer
-from slurm_ext.advisor.sharing.gpu_request import whole_gpu
-from slurm_ext.advisor.sharing.gpu_sharers import Queue, Sharer
+from slurm_ext.advisor.limits.bounds import PartitionRules
+from slurm_ext.advisor.limits.gpu_pools import GpuPool
+from slurm_ext.advisor.limits.partition_limits import ClusterRules
+from slurm_ext.advisor.pipeline.decide import DecisionContext, respond
+from slurm_ext.advisor.sharing.gpu_request import whole_gpu_request
+from slurm_ext.advisor.sharing.gpu_sharers import SharedGpuJob, SharedGpuQueue
 from slurm_ext.advisor.sharing.memory import SharingMemory
-from slurm_ext.advisor.sharing.serving_slowdown import Taught
-from slurm_ext.advisor.sharing.terms import Shared, slower
+from slurm_ext.advisor.sharing.serving_slowdown import SlowdownSnapshot
+from slurm_ext.advisor.sharing.terms import SharingDecision, slower
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.core.records import Mode, Submission
 from slurm_ext.core.settings.document import Settings
@@ -25,8 +25,10 @@ from slurm_ext.slurm import Accounting, Association, JobAllowance
 NOW = 1_795_262_400.0
 GIB = 1024.0**3
 TOKEN = "d1-0123456789abcdef"
-POOL = Pool(nodes=frozenset({"n1"}), gpu_types=frozenset({""}), shares={"mps": 100})
-RULES = RuleBook(partitions={"gpu": Rules(cpus_per_node=16)}, default="gpu", pools={"gpu": POOL})
+POOL = GpuPool(nodes=frozenset({"n1"}), gpu_types=frozenset({""}), shares={"mps": 100})
+RULES = ClusterRules(
+    partitions={"gpu": PartitionRules(cpus_per_node=16)}, default="gpu", pools={"gpu": POOL}
+)
 SOLOS = {
     name: SoloProfile(key=name, gpu_mem_bytes=4 * GIB) for name in ("mine", "kind", "cruel", "huge")
 }
@@ -46,7 +48,7 @@ class Table:
         return RelativeSpeed(mean=low + 0.08, low=low, high=1.0, evidence=SpeedBasis.PAIR, runs=3)
 
 
-TAUGHT = Taught(slowdowns=Table(), solos=SOLOS)
+TAUGHT = SlowdownSnapshot(slowdowns=Table(), solos=SOLOS)
 
 
 def settings(**values: Any) -> Settings:
@@ -68,25 +70,27 @@ def job(**fields: Any) -> Submission:
     return Submission(**{**plain, "tres_per_node": "gres:gpu:1", **fields})
 
 
-def memory(*others: Sharer, at_s: float = NOW - 5, taught: Taught | None = TAUGHT) -> SharingMemory:
+def memory(
+    *others: SharedGpuJob, at_s: float = NOW - 5, taught: SlowdownSnapshot | None = TAUGHT
+) -> SharingMemory:
     """A memory that looked at the queue five seconds ago."""
     held = SharingMemory()
-    held.queue, held.taught = Queue(at_s=at_s, jobs=others), taught
+    held.queue, held.taught = SharedGpuQueue(at_s=at_s, jobs=others), taught
     return held
 
 
 def thought(
     held: SharingMemory | None = None,
-    rules: RuleBook = RULES,
+    rules: ClusterRules = RULES,
     key: str | None = "mine",
     values: dict[str, Any] | None = None,
     **fields: Any,
-) -> Shared | None:
+) -> SharingDecision | None:
     """What is thought of ada's job."""
     one = job(**fields)
     chosen = settings(**(values or {}))
     return (held or memory()).think(
-        one, whole_gpu(one), key, settings=chosen, rules=rules, now_s=NOW
+        one, whole_gpu_request(one), key, settings=chosen, rules=rules, now_s=NOW
     )
 
 
@@ -99,7 +103,7 @@ def why(*args: Any, **fields: Any) -> str:
     return found.why
 
 
-ADAS = Sharer(job="17", user="ada", partition="gpu", count=50, key="kind")
+ADAS = SharedGpuJob(job="17", user="ada", partition="gpu", count=50, key="kind")
 
 
 def test_a_job_beside_its_own_kind_shares() -> None:
@@ -188,7 +192,7 @@ def test_who_is_left_alone_in_all_else_keeps_its_gpu(fields: dict[str, Any], rea
         (replace(POOL, gpu_types=frozenset({"a100", "v100"})), "several kinds of GPU"),
     ],
 )
-def test_without_shares_everywhere_the_gpu_stays_whole(pool: Pool | None, reason: str) -> None:
+def test_without_shares_everywhere_the_gpu_stays_whole(pool: GpuPool | None, reason: str) -> None:
     """A job never asks for what its nodes do not have."""
     assert reason in why(rules=replace(RULES, pools={"gpu": pool} if pool else {}))
 
@@ -244,7 +248,7 @@ def test_steps_that_stay_bound_need_a_task_prolog() -> None:
     ],
 )
 def test_whom_it_may_meet_decides(
-    others: tuple[Sharer, ...], values: dict[str, Any], reason: str
+    others: tuple[SharedGpuJob, ...], values: dict[str, Any], reason: str
 ) -> None:
     """The worst of all that could be on its GPU has to leave it its floor, and room."""
     assert reason in why(memory(*others), values=values)
@@ -259,7 +263,7 @@ def test_whom_it_may_meet_decides(
         (replace(ADAS, user="bob", partition="far"), {}),
     ],
 )
-def test_who_is_kind_or_far_away_does_no_harm(other: Sharer, values: dict[str, Any]) -> None:
+def test_who_is_kind_or_far_away_does_no_harm(other: SharedGpuJob, values: dict[str, Any]) -> None:
     """Others count where they can meet: same nodes, same kind of share, users as the site says."""
     rules = replace(RULES, pools={"gpu": POOL, "far": replace(POOL, nodes=frozenset({"n9"}))})
     found = thought(memory(other), rules=rules, values=values)
@@ -284,7 +288,7 @@ def test_the_last_answers_count_before_a_listing_shows_them() -> None:
     assert found is not None
     held.remember(bobs, "mine", TOKEN, found.edits, NOW - 1)
     assert "another user" in why(held)
-    held.queue = Queue(at_s=NOW + 5)
+    held.queue = SharedGpuQueue(at_s=NOW + 5)
     found = thought(held)
     assert found is not None
     assert found.share
@@ -294,7 +298,7 @@ def test_the_last_answers_count_before_a_listing_shows_them() -> None:
 def test_the_mode_says_what_reaches_the_job(mode: Mode) -> None:
     """Shadow records only, advise tells only; both leave the job its GPU."""
     shared = thought(values={"sharing__mode": mode.value})
-    given = answer(job(), Known(settings=settings()), TOKEN, shared)
+    given = respond(job(), DecisionContext(settings=settings()), TOKEN, shared)
     assert given.edits.gres == ("mps:50" if mode is Mode.ACT else None)
     assert ("at most 12 % slower" in (given.message or "")) is (mode in (Mode.ACT, Mode.ADVISE))
     assert (shared is None) is (mode is Mode.OFF)
@@ -309,8 +313,8 @@ def test_the_control_group_keeps_its_gpu_and_is_told_nothing() -> None:
     """The gain is measured against jobs that were left alone."""
     values = {"policy__holdout_share": 0.5}
     shared = thought(values=values)
-    known = Known(settings=settings(**values))
-    answers = [answer(job(), known, f"d1-{n:016x}", shared) for n in range(40)]
+    known = DecisionContext(settings=settings(**values))
+    answers = [respond(job(), known, f"d1-{n:016x}", shared) for n in range(40)]
     for given in answers:
         assert (given.edits.gres is None) is given.holdout
         assert (given.message is None) is given.holdout
@@ -319,7 +323,9 @@ def test_the_control_group_keeps_its_gpu_and_is_told_nothing() -> None:
 
 def test_an_inherited_mark_is_wiped() -> None:
     """A job submitted by one that shares does not pass for one that shares."""
-    given = answer(job(env={"DLQUEUE_SHARED": "mps:50"}), Known(settings=settings()), TOKEN)
+    given = respond(
+        job(env={"DLQUEUE_SHARED": "mps:50"}), DecisionContext(settings=settings()), TOKEN
+    )
     assert given.edits.env["DLQUEUE_SHARED"] == ""
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.advisor.sharing.memory import SharingMemory
-from slurm_ext.advisor.sharing.pair_blocklist import Grudges
+from slurm_ext.advisor.sharing.pair_blocklist import PairBlocklist
 from slurm_ext.control.coscheduling.pair_memory import Memory, PairingFolder
 from slurm_ext.core.errors import InputError
 from slurm_ext.policy.colocation.colocation_monitor import KEEP_S, Grudge
@@ -47,7 +47,7 @@ def test_others_are_not_concerned(tmp_path: Path) -> None:
     found = thought(remembering(tmp_path, frozenset({"mine", "cruel"})))
     assert found is not None
     assert found.share
-    silent = Grudges()
+    silent = PairBlocklist()
     silent.look(tmp_path / "nowhere")
     assert silent.known == {}
 

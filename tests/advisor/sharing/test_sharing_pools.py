@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.advisor.limits.gpu_pools import Pool, joined, pool_of
-from slurm_ext.advisor.sharing.gpu_sharers import Queue, read, sharers, write
+from slurm_ext.advisor.limits.gpu_pools import GpuPool, joined, pool_of
+from slurm_ext.advisor.sharing.gpu_sharers import SharedGpuQueue, read, shared_gpu_jobs, write
 from slurm_ext.core.errors import InputError
 from slurm_ext.slurm import JobInfo, NodeInfo, PartitionInfo
 
 NOW = 1_795_262_400.0
-POOL = Pool(nodes=frozenset({"n1"}), gpu_types=frozenset({""}), shares={"mps": 100})
+POOL = GpuPool(nodes=frozenset({"n1"}), gpu_types=frozenset({""}), shares={"mps": 100})
 GPU = PartitionInfo(name="gpu", default=True)
 NODE = NodeInfo(name="n1", cpus=8, mem_mib=1, gres={"gpu": 2, "mps": 200}, partitions=("gpu",))
 
@@ -56,12 +56,12 @@ def test_the_queue_is_written_and_read_back(tmp_path: Path) -> None:
         JobInfo(job_id=3, user_name="bob", state="COMPLETED", gres="gres:mps:50"),
         JobInfo(job_id=4, user_name="bob", state="RUNNING", gres="gres:gpu:1"),
     ]
-    queue = Queue(at_s=NOW, jobs=tuple(sharers(jobs)))
+    queue = SharedGpuQueue(at_s=NOW, jobs=tuple(shared_gpu_jobs(jobs)))
     assert [(one.job, one.kind, one.count) for one in queue.jobs] == [
         ("1", "mps", 50),
         ("2", "shard", 2),
     ]
-    assert read(tmp_path) == Queue()
+    assert read(tmp_path) == SharedGpuQueue()
     write(tmp_path, queue)
     assert read(tmp_path) == queue
 

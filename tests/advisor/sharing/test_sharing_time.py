@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from slurm_ext.advisor.sharing.memory import THINKS, SharingMemory
-from slurm_ext.advisor.sharing.serving_slowdown import Taught
+from slurm_ext.advisor.sharing.serving_slowdown import SlowdownSnapshot
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile
 from slurm_ext.core.settings.document import Settings
 from tests.advisor.sharing.test_sharing import ADAS, SOLOS, TAUGHT, Table, memory, thought, why
@@ -34,7 +34,7 @@ class Slow(Table):
 
 def remembering(slow: Slow) -> SharingMemory:
     """Sixteen jobs that nobody has foretold yet share GPUs."""
-    held = memory(*OTHERS, taught=Taught(slowdowns=slow, solos={**SOLOS, **NEW}))
+    held = memory(*OTHERS, taught=SlowdownSnapshot(slowdowns=slow, solos={**SOLOS, **NEW}))
     held._clock = lambda: slow.now_s
     return held
 

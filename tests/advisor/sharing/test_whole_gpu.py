@@ -4,30 +4,30 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.advisor.sharing.gpu_request import WholeGpu, whole_gpu
+from slurm_ext.advisor.sharing.gpu_request import WholeGpuRequest, whole_gpu_request
 from slurm_ext.core.records import Submission
 
 
 def asked(script: str = "#!/bin/bash\nsrun python3 train.py\n", **fields: Any) -> Any:
     """What is made of a job with these fields."""
-    return whole_gpu(Submission(script=script, **fields))
+    return whole_gpu_request(Submission(script=script, **fields))
 
 
 @pytest.mark.parametrize(
     ("fields", "whole"),
     [
-        ({"tres_per_node": "gres:gpu:1"}, WholeGpu()),
-        ({"tres_per_node": "gres/gpu:1"}, WholeGpu()),
-        ({"tres_per_node": "gres:gpu"}, WholeGpu()),
-        ({"tres_per_node": "gres:gpu:a100:1"}, WholeGpu(gpu_type="a100")),
-        ({"tres_per_node": "gres/gpu:a100=1"}, WholeGpu(gpu_type="a100")),
+        ({"tres_per_node": "gres:gpu:1"}, WholeGpuRequest()),
+        ({"tres_per_node": "gres/gpu:1"}, WholeGpuRequest()),
+        ({"tres_per_node": "gres:gpu"}, WholeGpuRequest()),
+        ({"tres_per_node": "gres:gpu:a100:1"}, WholeGpuRequest(gpu_type="a100")),
+        ({"tres_per_node": "gres/gpu:a100=1"}, WholeGpuRequest(gpu_type="a100")),
         (
             {"tres_per_node": "gres:gpu:1", "env": {"SLURM_GPUS_PER_NODE": "1"}},
-            WholeGpu(stale=("SLURM_GPUS_PER_NODE",)),
+            WholeGpuRequest(stale=("SLURM_GPUS_PER_NODE",)),
         ),
         (
             {"tres_per_job": "gres:gpu:1", "env": {"SLURM_GPUS": "1"}},
-            WholeGpu(emptied=("tres_per_job",), stale=("SLURM_GPUS",)),
+            WholeGpuRequest(emptied=("tres_per_job",), stale=("SLURM_GPUS",)),
         ),
         (
             {
@@ -35,14 +35,14 @@ def asked(script: str = "#!/bin/bash\nsrun python3 train.py\n", **fields: Any) -
                 "tres_bind": "gres/gpu:per_task:1",
                 "env": {"SLURM_GPUS_PER_TASK": "1", "SLURM_TRES_BIND": "gres/gpu:per_task:1"},
             },
-            WholeGpu(
+            WholeGpuRequest(
                 emptied=("tres_per_task", "tres_bind"), stale=("SLURM_GPUS_PER_TASK",), bound=True
             ),
         ),
-        ({"tres_per_node": "gres/gpu:1", "tres_per_task": "cpu=4"}, WholeGpu()),
+        ({"tres_per_node": "gres/gpu:1", "tres_per_task": "cpu=4"}, WholeGpuRequest()),
     ],
 )
-def test_one_gpu_in_each_of_slurms_ways(fields: dict[str, Any], whole: WholeGpu) -> None:
+def test_one_gpu_in_each_of_slurms_ways(fields: dict[str, Any], whole: WholeGpuRequest) -> None:
     """What asked for the GPU, and what would have steps ask again, is named to be cleared."""
     assert asked(**fields) == whole
 
@@ -97,4 +97,4 @@ def test_what_slurm_would_reject_or_change_is_left_whole(fields: dict[str, Any],
 def test_a_script_that_needs_the_whole_gpus_words_keeps_them(script: str, shares: bool) -> None:
     """A step that asks for a GPU would fail in a job without one, and so would a lost variable."""
     found = asked(script, tres_per_node="gres:gpu:1")
-    assert isinstance(found, WholeGpu) is shares
+    assert isinstance(found, WholeGpuRequest) is shares

@@ -6,7 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slurm_ext.advisor.what_if.runtime_estimates import RunTimes, said, said_by, wanted_of
+from slurm_ext.advisor.what_if.runtime_estimates import (
+    RuntimeEstimator,
+    runtime_evidence,
+    runtime_json,
+    wanted_of,
+)
 from slurm_ext.cli.predict.text import run_time
 from slurm_ext.core.errors import ModelError
 from slurm_ext.core.records import Submission
@@ -66,16 +71,16 @@ def state(tmp_path: Path) -> Path:
 
 def test_without_a_model_nobody_is_told_anything(state: Path) -> None:
     """Nothing is read, nothing is kept."""
-    run_times = RunTimes()
+    run_times = RuntimeEstimator()
     run_times.look(state)
     assert run_times.of(JOB, NOW_S) is None
-    assert said(None) is None
+    assert runtime_json(None) is None
 
 
 def test_a_promoted_model_is_found_and_follows_the_history(state: Path) -> None:
     """A model without history, then jobs as they end, then another model: looked at anew."""
     promote(state)
-    run_times = RunTimes()
+    run_times = RuntimeEstimator()
     run_times.look(state)
     told = run_times.of(JOB, NOW_S)
     assert told is not None
@@ -97,7 +102,7 @@ def test_a_promoted_model_is_found_and_follows_the_history(state: Path) -> None:
 def test_a_history_put_in_its_place_is_another(state: Path) -> None:
     """What was remembered of the old one is forgotten."""
     promote(state)
-    run_times = RunTimes()
+    run_times = RuntimeEstimator()
     run_times.look(state)
     for path in state.glob("history.db*"):
         path.rename(path.with_name(f"old-{path.name}"))
@@ -111,7 +116,7 @@ def test_a_history_put_in_its_place_is_another(state: Path) -> None:
 def test_a_damaged_model_leaves_the_serving_one(state: Path) -> None:
     """The error names the file; answers go on."""
     promote(state)
-    run_times = RunTimes()
+    run_times = RuntimeEstimator()
     run_times.look(state)
     (promote(state, name="torn") / ABOUT).write_text("{")
     with pytest.raises(ModelError, match="torn"):
@@ -122,11 +127,11 @@ def test_a_damaged_model_leaves_the_serving_one(state: Path) -> None:
 def test_a_cluster_without_history_is_cold_but_safe(tmp_path: Path) -> None:
     """A model that came from elsewhere answers by no job at all."""
     promote(tmp_path)
-    run_times = RunTimes()
+    run_times = RuntimeEstimator()
     run_times.look(tmp_path)
     told = run_times.of(JOB, NOW_S)
     assert told is not None
-    assert said_by(said(told) or {}) == "0 ended jobs"
+    assert runtime_evidence(runtime_json(told) or {}) == "0 ended jobs"
 
 
 @pytest.mark.parametrize(
@@ -154,4 +159,4 @@ def test_people_read_it_in_a_clause() -> None:
     told = {"mean_s": 7600.0, "low_s": 90.0, "high_s": 3e5, "runs": 1, "like": ["user", "gpus"]}
     assert run_time(told) == "2.1 h (90 s to 3.5 d), by 1 ended job of the same user and gpus"
     everybody = {**told, "runs": 7, "like": []}
-    assert said_by(everybody) == "7 ended jobs"
+    assert runtime_evidence(everybody) == "7 ended jobs"

@@ -9,23 +9,29 @@ from math import inf
 
 import pytest
 
-from slurm_ext.advisor.limits.bounds import Rules
-from slurm_ext.advisor.limits.partition_limits import RuleBook
-from slurm_ext.advisor.pipeline.decide import Known
+from slurm_ext.advisor.limits.bounds import PartitionRules
+from slurm_ext.advisor.limits.partition_limits import ClusterRules
+from slurm_ext.advisor.pipeline.decide import DecisionContext
 from slurm_ext.advisor.pipeline.journal import Journal
 from slurm_ext.advisor.pipeline.script import options_of, read_script
 from slurm_ext.advisor.service.advisor import Advisor
-from slurm_ext.advisor.service.context_json import known_as_json, known_from
-from slurm_ext.advisor.what_if.layout import Layout, Request, request_of, with_gpus, written_layout
+from slurm_ext.advisor.service.context_json import context_from_json, context_json
+from slurm_ext.advisor.what_if.layout import (
+    GpuOption,
+    JobLayout,
+    request_of,
+    with_gpus,
+    written_layout,
+)
 from slurm_ext.advisor.what_if.queue_wait import (
     AT_ONCE,
-    Question,
+    StartQuery,
     brief,
     machines_of,
     options_for,
     starts,
 )
-from slurm_ext.advisor.what_if.shapes import Machines
+from slurm_ext.advisor.what_if.shapes import ClusterNodes
 from slurm_ext.core.errors import SlurmError, UsageError
 from slurm_ext.core.records import Level, LoaderRun, Submission
 from slurm_ext.core.settings.document import Settings
@@ -35,7 +41,7 @@ from slurm_ext.model.throughput.evidence_checks import fault
 from slurm_ext.model.throughput.inversion import Belief
 from slurm_ext.slurm import JobAllowance, MemoryClient, NodeInfo, StartEstimate
 
-RULES = Rules(cpus_per_node=16, mem_per_node_mib=64 * 1024, def_mem_per_cpu_mib=1024)
+RULES = PartitionRules(cpus_per_node=16, mem_per_node_mib=64 * 1024, def_mem_per_cpu_mib=1024)
 RUN = LoaderRun(
     samples_per_s=12.0,
     workers=1,
@@ -47,20 +53,20 @@ RUN = LoaderRun(
 )
 
 
-def question(head: str, *runs: LoaderRun, rules: Rules | None = RULES) -> Question:
+def question(head: str, *runs: LoaderRun, rules: PartitionRules | None = RULES) -> StartQuery:
     """What is asked about a script with these options."""
     text = f"#!/bin/bash\n#SBATCH {head}\npython3 train.py\n"
     job = read_script(text, "job.sh", args=("--lr", "1"))
     options = options_of(text, "job.sh")
     request = request_of(options)
-    return Question(
+    return StartQuery(
         job=job,
         script="job.sh",
         written=written_layout(job, request, 1, runs),
         request=request,
         rules=rules,
         options=options,
-        machines=Machines(cpus=16, gpus=4, gpu_types=("a100",)),
+        machines=ClusterNodes(cpus=16, gpus=4, gpu_types=("a100",)),
     )
 
 
@@ -144,16 +150,16 @@ def test_ranks_follow_what_runs_had() -> None:
 @pytest.mark.parametrize(
     ("head", "request_"),
     [
-        ("-c 1", Request()),
-        ("--gres=tmp:1", Request()),
-        ("--gres=gpu:2(S:0)", Request(option="gres", count=2)),
-        ("--gpus=h100", Request(option="gpus", kind="h100", count=1)),
+        ("-c 1", GpuOption()),
+        ("--gres=tmp:1", GpuOption()),
+        ("--gres=gpu:2(S:0)", GpuOption(option="gres", count=2)),
+        ("--gpus=h100", GpuOption(option="gpus", kind="h100", count=1)),
         ("--gpus=2 --gres=gpu:1", None),
         ("--gres=gpu:a100:1,gpu:h100:1", None),
         ("--gpus-per-socket=1", None),
     ],
 )
-def test_how_scripts_ask_for_gpus(head: str, request_: Request | None) -> None:
+def test_how_scripts_ask_for_gpus(head: str, request_: GpuOption | None) -> None:
     """What cannot be varied without a guess is None."""
     assert question(head).request == request_
 
@@ -263,31 +269,31 @@ def test_machines_are_those_of_the_jobs_partitions() -> None:
         NodeInfo(name="a", cpus=8, mem_mib=1, gres={"gpu": 2, "gpu:a100": 2}, partitions=("x",)),
         NodeInfo(name="b", cpus=64, mem_mib=1, partitions=("y", "z")),
     ]
-    assert machines_of(nodes, "x") == Machines(nodes=1, cpus=8, gpus=2, gpu_types=("a100",))
-    assert machines_of(nodes, None) == Machines(nodes=2, cpus=64, gpus=2, gpu_types=("a100",))
-    assert machines_of([], "x") == Machines()
+    assert machines_of(nodes, "x") == ClusterNodes(nodes=1, cpus=8, gpus=2, gpu_types=("a100",))
+    assert machines_of(nodes, None) == ClusterNodes(nodes=2, cpus=64, gpus=2, gpu_types=("a100",))
+    assert machines_of([], "x") == ClusterNodes()
 
 
 def test_uneven_nodes_are_refused() -> None:
     """Said by the function that spreads."""
     with pytest.raises(UsageError, match="5 GPUs cannot be spread"):
-        with_gpus(Layout(cpus_per_task=1, num_workers=0, gpus=1), 5, 4)
+        with_gpus(JobLayout(cpus_per_task=1, num_workers=0, gpus=1), 5, 4)
     with pytest.raises(UsageError, match="3 GPUs cannot be shared by tasks of 2 GPUs each"):
-        with_gpus(Layout(cpus_per_task=1, num_workers=0, tasks=4, gpus=8), 3, 8)
+        with_gpus(JobLayout(cpus_per_task=1, num_workers=0, tasks=4, gpus=8), 3, 8)
 
 
 def test_what_the_advisor_knows_survives_the_wire() -> None:
     """Evidence, prior, rules and factor come back as they were."""
-    known = Known(
+    known = DecisionContext(
         settings=Settings(),
         evidence={Level.SCRIPT: [RUN, replace(RUN, gpu_model="NVIDIA A30", ranks=2)]},
         prior=Prior(accel=Belief(1.0, 0.5), wall=Belief(-2.0, 0.5), cpu=Belief(-3.0, 0.5)),
         rules=replace(RULES, allowance=JobAllowance(max_cpus=7)),
         factor=1.5,
     )
-    assert known_from(known.settings, known_as_json(known)) == known
-    plain = Known(settings=Settings())
-    assert known_from(plain.settings, known_as_json(plain)) == plain
+    assert context_from_json(known.settings, context_json(known)) == known
+    plain = DecisionContext(settings=Settings())
+    assert context_from_json(plain.settings, context_json(plain)) == plain
 
 
 class Sealed(Journal):
@@ -304,20 +310,22 @@ class Sealed(Journal):
 def test_the_advisor_tells_anybody_what_it_knows_and_records_nothing() -> None:
     """Who may not read the history still gets a table; names of others are not in it."""
     advisor = Advisor(Settings(), Sealed())
-    advisor.rules = RuleBook(partitions={"gpu": RULES})
+    advisor.rules = ClusterRules(partitions={"gpu": RULES})
     job = Submission(script="#!/bin/sh\npython3 a.py\n", user_name="ada", partition="gpu")
     reply, stays = advisor.reply(encode_request("what_if", job), trusted=False)
     told = json.loads(reply)
     assert stays
     assert told["decision"] is None
-    assert known_from(Settings(), told["known"]) == Known(settings=Settings(), rules=RULES)
+    assert context_from_json(Settings(), told["known"]) == DecisionContext(
+        settings=Settings(), rules=RULES
+    )
 
 
 def test_a_run_beyond_all_numbers_survives_the_wire_as_one_that_is_not_believed() -> None:
     """JSON has no infinity; what cannot be told is no evidence, and no fault of the advisor's."""
     endless = replace(RUN, samples_per_s=inf, main_cpu_s=inf)
-    known = Known(settings=Settings(), evidence={Level.SCRIPT: [endless]})
-    told = json.loads(json.dumps(known_as_json(known), allow_nan=False))
-    ((back,),) = known_from(known.settings, told).evidence.values()
+    known = DecisionContext(settings=Settings(), evidence={Level.SCRIPT: [endless]})
+    told = json.loads(json.dumps(context_json(known), allow_nan=False))
+    ((back,),) = context_from_json(known.settings, told).evidence.values()
     assert (back.samples_per_s, back.main_cpu_s) == (0.0, None)
     assert fault(back) is not None

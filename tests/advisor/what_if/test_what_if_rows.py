@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from slurm_ext.advisor.limits.bounds import Rules
-from slurm_ext.advisor.pipeline.decide import Known
+from slurm_ext.advisor.limits.bounds import PartitionRules
+from slurm_ext.advisor.pipeline.decide import DecisionContext
 from slurm_ext.advisor.pipeline.script import options_of, read_script
-from slurm_ext.advisor.what_if.layout import Layout, request_of, task_mem_of
-from slurm_ext.advisor.what_if.shapes import MOST_CHOSEN, Axes, Machines
-from slurm_ext.advisor.what_if.table import MOST_ROWS, Row, Table, draft, judged
+from slurm_ext.advisor.what_if.layout import JobLayout, request_of, task_mem_of
+from slurm_ext.advisor.what_if.shapes import MOST_CHOSEN, Axes, ClusterNodes
+from slurm_ext.advisor.what_if.table import MOST_ROWS, WhatIfRow, WhatIfTable, draft, judged
 from slurm_ext.core.errors import UsageError
 from slurm_ext.core.records import Level, LoaderRun, Submission
 from slurm_ext.core.settings.document import Settings
@@ -22,8 +22,8 @@ from slurm_ext.slurm import StartEstimate
 
 GIB = 1 << 30
 NOW_S = 1_795_260_000.0
-RULES = Rules(cpus_per_node=32, mem_per_node_mib=256 * 1024)
-MACHINES = Machines(cpus=32, gpus=4, gpu_types=("a100", "h100"))
+RULES = PartitionRules(cpus_per_node=32, mem_per_node_mib=256 * 1024)
+MACHINES = ClusterNodes(cpus=32, gpus=4, gpu_types=("a100", "h100"))
 RUN = LoaderRun(  # one worker where eight would do: data costs 80 ms, the step 10 ms
     samples_per_s=12.0,
     workers=1,
@@ -54,35 +54,37 @@ def script(head: str = HEAD) -> Submission:
 def drafted(
     *runs: LoaderRun,
     head: str = HEAD,
-    rules: Rules | None = RULES,
-    machines: Machines = MACHINES,
+    rules: PartitionRules | None = RULES,
+    machines: ClusterNodes = MACHINES,
     level: Level = Level.SCRIPT_ARGS,
     **axes: Any,
-) -> Table:
+) -> WhatIfTable:
     """The table of a script whose own runs these are, before Slurm was asked."""
     job = script(head)
-    known = Known(settings=Settings(), evidence={level: list(runs)} if runs else {}, rules=rules)
+    known = DecisionContext(
+        settings=Settings(), evidence={level: list(runs)} if runs else {}, rules=rules
+    )
     request = request_of(options_of(job.script or "", "job.sh"))
     return draft(job, known, request, Axes(**axes), machines)
 
 
 def table(
     *runs: LoaderRun,
-    says: Callable[[Layout], StartEstimate] = lambda _: StartEstimate(start_s=0),
+    says: Callable[[JobLayout], StartEstimate] = lambda _: StartEstimate(start_s=0),
     **more: Any,
-) -> Table:
+) -> WhatIfTable:
     """The table after `says` answered for each row."""
     made = drafted(*runs, **more)
     return judged(made, {row.layout: says(row.layout) for row in made.rows}, NOW_S)
 
 
-def marked(made: Table, mark: str) -> Row:
+def marked(made: WhatIfTable, mark: str) -> WhatIfRow:
     """The one row with a mark."""
     (row,) = [row for row in made.rows if mark in row.marks]
     return row
 
 
-def rate(row: Row) -> float:
+def rate(row: WhatIfRow) -> float:
     """The row's samples/s, which have to be known."""
     assert row.rate is not None
     return row.rate.samples_per_s
@@ -157,7 +159,7 @@ def test_without_history_the_row_as_written_is_there_and_says_that_nothing_is_kn
 def test_runs_that_contradict_each_other_widen_the_interval_or_say_nothing() -> None:
     """Three times faster at the same shape is doubt; twenty times is no answer."""
 
-    def faster(by: float) -> Row:
+    def faster(by: float) -> WhatIfRow:
         other = replace(
             RUN,
             samples_per_s=12.0 * by,
@@ -209,7 +211,9 @@ def test_a_job_that_is_fine_as_written_is_recommended_as_written() -> None:
     )
     made = table(fine, fine, head="#SBATCH -c 1 --gres=gpu:1")
     assert "recommended" in marked(made, "written").marks
-    offline = table(fine, fine, head="#SBATCH -c 1 --gres=gpu:1", rules=None, machines=Machines())
+    offline = table(
+        fine, fine, head="#SBATCH -c 1 --gres=gpu:1", rules=None, machines=ClusterNodes()
+    )
     assert "recommended" in marked(offline, "written").marks
 
 
@@ -241,7 +245,7 @@ def test_more_gpus_keep_cores_and_ranks_for_each_and_say_how_sure() -> None:
     """Seen counts are sure, others wider, and what would be a guess is unknown."""
     one = replace(RUN, worker_rss_bytes=GIB // 4)
     four = replace(one, gpus=4, ranks=4, accel_samples_per_s=90.0)
-    large = Machines(cpus=64, gpus=8)
+    large = ClusterNodes(cpus=64, gpus=8)
     made = table(one, four, one, machines=large, cores=(32,), workers=(12,), gpus=(2, 4, 8, 64))
     by_gpus = {row.layout.gpus: row for row in made.rows}
     assert (by_gpus[2].layout.ranks, by_gpus[4].layout.ranks) == (2, 4)
@@ -337,7 +341,7 @@ counts = st.integers(1, 8)
     gpus=st.integers(0, 4),
     tasks=counts,
     mem_gib=st.none() | st.integers(1, 128),
-    rules=st.none() | st.builds(Rules, cpus_per_node=st.integers(8, 128)),
+    rules=st.none() | st.builds(PartitionRules, cpus_per_node=st.integers(8, 128)),
     axes=st.fixed_dictionaries(
         {},
         optional={
@@ -354,7 +358,7 @@ def test_no_row_but_the_written_one_breaks_a_guard_and_no_recommendation_does(
     gpus: int,
     tasks: int,
     mem_gib: int | None,
-    rules: Rules | None,
+    rules: PartitionRules | None,
     axes: dict[str, Any],
     refusing: int,
 ) -> None:

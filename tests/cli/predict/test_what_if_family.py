@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.advisor.pipeline.decide import Known
-from slurm_ext.advisor.what_if.layout import Layout
-from slurm_ext.advisor.what_if.speed import Rate, Speed
+from slurm_ext.advisor.pipeline.decide import DecisionContext
+from slurm_ext.advisor.what_if.layout import JobLayout
+from slurm_ext.advisor.what_if.speed import LayoutRate, LayoutSpeed
 from slurm_ext.cli.predict.what_if import _family
 from slurm_ext.core.records import Level
 from slurm_ext.core.settings.document import Settings, parse
@@ -23,16 +23,16 @@ def settings(tmp_path: Path) -> Settings:
     return parse(f'[paths]\nstate_dir = "{tmp_path}"\n', "test")
 
 
-def rate(settings: Settings) -> Rate:
+def rate(settings: Settings) -> LayoutRate:
     """Eight GPUs on two nodes, of a training that ran on one GPU only."""
-    known = Known(
+    known = DecisionContext(
         settings=settings,
         evidence={Level.SCRIPT_ARGS: [run(1, 1, 100.0)]},
         family=_family(settings),
     )
-    layout = Layout(cpus_per_task=8, num_workers=4, tasks=8, nodes=2, gpus=8, ranks=8)
-    told = Speed(known, lambda _: None).at(layout)
-    assert isinstance(told, Rate), told
+    layout = JobLayout(cpus_per_task=8, num_workers=4, tasks=8, nodes=2, gpus=8, ranks=8)
+    told = LayoutSpeed(known, lambda _: None).at(layout)
+    assert isinstance(told, LayoutRate), told
     return told
 
 
