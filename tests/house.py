@@ -51,7 +51,7 @@ SUB_ROOMS: dict[str, tuple[str, ...]] = {
         *("", "loops", "allocator.cgroup", "allocator"),
         *("coscheduling", "queue", "elastic", "energy"),
     ),
-    "simulate": ("trace", ""),
+    "simulate": ("", "trace", "queue", "elastic", "energy"),
     "cli": (
         *("common", "", "predict", "recommend", "explain", "control", "doctor"),
         *("demo", "history", "install", "simulate"),

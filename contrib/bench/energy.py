@@ -32,7 +32,12 @@ from slurm_ext.model.demand.model import (
     persistence_of,
 )
 from slurm_ext.policy.energy import EnergyRules
-from slurm_ext.simulate.energy import DemandSeries, EnergyReplayResult, outline, replay_energy
+from slurm_ext.simulate.energy.replay import (
+    DemandSeries,
+    EnergyReplayResult,
+    outline,
+    replay_energy,
+)
 from slurm_ext.training.demand.fit import WARM_UP, challenge
 
 Array = NDArray[np.float64]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slurm_ext.simulate.energy import DemandSeries, EnergyReplayResult
+from slurm_ext.simulate.energy.replay import DemandSeries, EnergyReplayResult
 
 Array = NDArray[np.float64]
 AHEAD = 18  # slots

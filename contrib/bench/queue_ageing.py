@@ -41,10 +41,10 @@ from rich.console import Console
 from slurm_ext.core.errors import InputError
 from slurm_ext.policy.queue import order as queue_order
 from slurm_ext.policy.queue.order import rule_of
-from slurm_ext.simulate.cluster import Cluster, fitted
-from slurm_ext.simulate.engine import replay
-from slurm_ext.simulate.online_replay import replay_online
-from slurm_ext.simulate.replay_result import ReplayResult
+from slurm_ext.simulate.queue.cluster import Cluster, fitted
+from slurm_ext.simulate.queue.engine import replay
+from slurm_ext.simulate.queue.online_replay import replay_online
+from slurm_ext.simulate.queue.replay_result import ReplayResult
 from slurm_ext.simulate.trace.columns import Trace
 
 LEFT_OUT = 0.1

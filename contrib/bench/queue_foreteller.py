@@ -53,7 +53,7 @@ def _past(job: Job) -> Past:
 
 
 class Inside:
-    """The predictor of one replay (simulate/online_replay.py); `kept`: the jobs in it."""
+    """The predictor of one replay (simulate/queue/online_replay.py); `kept`: the jobs in it."""
 
     def __init__(self, learnt: Learnt, kept: Sequence[str], *, siblings: bool = True) -> None:
         """`siblings`: False: what was foretold at submission stays."""

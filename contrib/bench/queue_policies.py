@@ -40,7 +40,7 @@ from queue_replays import (  # type: ignore[import-not-found]  # beside this fil
     trace_of,
 )
 
-from slurm_ext.simulate.cluster import Cluster
+from slurm_ext.simulate.queue.cluster import Cluster
 from slurm_ext.simulate.trace.columns import Trace
 
 MOST_QUEUE_S = 15_359.0  # the LightGBM QSSF of a baseline without ageing, on the held-out weeks

@@ -16,8 +16,8 @@ from queue_replays import shrunk, trace_of  # type: ignore[import-not-found]
 from slurm_ext.core.errors import InputError
 from slurm_ext.model.duration.state import Submission
 from slurm_ext.policy.queue.order import rule_of
-from slurm_ext.simulate.cluster import Cluster
-from slurm_ext.simulate.online_replay import replay_online
+from slurm_ext.simulate.queue.cluster import Cluster
+from slurm_ext.simulate.queue.online_replay import replay_online
 
 BATCH, BATCHES, LEARNT = 10, 60, 40  # jobs of a batch; batches; of those before the cut
 

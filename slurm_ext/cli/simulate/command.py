@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from slurm_ext.simulate.cluster import Cluster
-    from slurm_ext.simulate.replay_result import ReplayResult
+    from slurm_ext.simulate.queue.cluster import Cluster
+    from slurm_ext.simulate.queue.replay_result import ReplayResult
     from slurm_ext.simulate.trace.columns import Trace
 
 HELP = "Replay a trace under several queue policies and compare waiting, completion and use."
@@ -59,8 +59,8 @@ def run(args: argparse.Namespace) -> int:
     """Replay and print. Raises UsageError and InputError."""
     from slurm_ext.cli.common.put_file import put_file
     from slurm_ext.cli.simulate.text import page, show
-    from slurm_ext.simulate.cluster import fitted
-    from slurm_ext.simulate.custom_policy import rules_of
+    from slurm_ext.simulate.queue.cluster import fitted
+    from slurm_ext.simulate.queue.custom_policy import rules_of
 
     rules = rules_of(args.policy)
     cluster = _cluster(args)
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _cluster(args: argparse.Namespace) -> "Cluster":
     from slurm_ext.core.errors import UsageError
-    from slurm_ext.simulate.cluster import Cluster
+    from slurm_ext.simulate.queue.cluster import Cluster
     from slurm_ext.simulate.trace.vc_nodes import MOST, read_vc_nodes
 
     _within("--gpus-per-node", args.gpus_per_node, 1, 10**6)
@@ -127,7 +127,7 @@ def _trace(args: argparse.Namespace, progress: "Progress") -> "Trace":
 def _replay(
     args: argparse.Namespace, trace: "Trace", cluster: "Cluster", rule: Any, progress: "Progress"
 ) -> "ReplayResult":
-    from slurm_ext.simulate.engine import DEPTH, replay
+    from slurm_ext.simulate.queue.engine import DEPTH, replay
 
     task = progress.add_task(rule.name, total=len(trace))
     outcome = replay(

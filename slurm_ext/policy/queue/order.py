@@ -11,8 +11,8 @@ order at O(log n) a job, and the same function orders a replayed queue and a liv
 | qssf | estimated duration x GPUs | QSSF, Hu et al., SC '21 |
 
 Ties go to the earlier submission. `+backfill`: a later job may start where it delays no
-reservation (simulate/reserve.py). `+ageing`: the key of a size becomes a time, submission plus a
-handicap that grows with the logarithm of the size (`aged`).
+reservation (simulate/queue/reserve.py). `+ageing`: the key of a size becomes a time, submission
+plus a handicap that grows with the logarithm of the size (`aged`).
 """
 
 from collections.abc import Callable, Mapping

@@ -13,7 +13,7 @@ from slurm_ext.control.loops.cluster_loop import Planned, Rounds
 from slurm_ext.control.loops.loop_memory import LoopFolder, ReadOnly
 from slurm_ext.core.settings.document import Settings, parse
 from slurm_ext.policy.energy import EnergyNode, NodeDemand, PowerState, decide
-from slurm_ext.simulate.energy import DemandSeries, needs_at
+from slurm_ext.simulate.energy.replay import DemandSeries, needs_at
 from slurm_ext.slurm import JobInfo, MemoryClient, NodeInfo, ReservationInfo, SlurmClient
 from slurm_ext.slurm import PowerState as Order
 

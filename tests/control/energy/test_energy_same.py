@@ -13,7 +13,7 @@ from slurm_ext.control.loops.loop_memory import LoopFolder
 from slurm_ext.core.settings.document import Settings, parse
 from slurm_ext.model.demand.model import PEAK_SLOTS, SLOT_S
 from slurm_ext.policy.energy import EnergyNode, PowerState, decide
-from slurm_ext.simulate.energy import DemandSeries, needs_at
+from slurm_ext.simulate.energy.replay import DemandSeries, needs_at
 from slurm_ext.slurm import MemoryClient, NodeInfo
 
 NODES = 12

@@ -19,9 +19,9 @@ from slurm_ext.control.queue.runtime_estimates import FirstTold, RunTimes
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.duration.submission_batch import Siblings
 from slurm_ext.policy.queue.order import rule_of
-from slurm_ext.simulate.cluster import Cluster
-from slurm_ext.simulate.engine import replay
-from slurm_ext.simulate.online_replay import replay_online
+from slurm_ext.simulate.queue.cluster import Cluster
+from slurm_ext.simulate.queue.engine import replay
+from slurm_ext.simulate.queue.online_replay import replay_online
 from slurm_ext.slurm import JobInfo, MemoryClient
 from tests.simulate.traces import trace_of
 

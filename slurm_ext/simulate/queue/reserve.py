@@ -8,7 +8,7 @@ for several of those behind it, too.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from slurm_ext.simulate.nodes import Nodes, Places
+from slurm_ext.simulate.queue.nodes import Nodes, Places
 
 
 @dataclass(slots=True)

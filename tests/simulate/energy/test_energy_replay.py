@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_ext.policy.energy import EnergyRules
-from slurm_ext.simulate.energy import DemandSeries, outline, replay_energy
+from slurm_ext.simulate.energy.replay import DemandSeries, outline, replay_energy
 
 RULES = EnergyRules(buffer=0.1, spare=0.1, least=0.1, settle_s=1200, hold_s=1200, min_off_s=0)
 

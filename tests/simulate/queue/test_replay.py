@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.policy.queue.order import rule_of
-from slurm_ext.simulate.cluster import Cluster, fitted
-from slurm_ext.simulate.engine import DEPTH, replay
-from slurm_ext.simulate.replay_result import ReplayResult
-from tests.simulate import slow
+from slurm_ext.simulate.queue.cluster import Cluster, fitted
+from slurm_ext.simulate.queue.engine import DEPTH, replay
+from slurm_ext.simulate.queue.replay_result import ReplayResult
+from tests.simulate.queue import slow_simulator
 from tests.simulate.traces import Job, jobs, trace_of
 
 STILL = ("fifo", "fifo+backfill", "fewest", "shortest", "shortest+backfill", "qssf+backfill+ageing")
@@ -39,7 +39,7 @@ def replayed(
 def test_starts_are_those_of_a_plain_simulator(rows: list[Job], order: str, backfill: bool) -> None:
     """On one node every job starts in the very second that the second simulator says."""
     rows = sorted(rows, key=lambda job: job[0])
-    expected = slow.starts(
+    expected = slow_simulator.starts(
         rows, 8, lambda number: KEYS[order](rows[number], number), backfill=backfill
     )
     first = rows[0][0]

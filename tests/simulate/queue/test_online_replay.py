@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_ext.policy.queue.order import rule_of
-from slurm_ext.simulate.cluster import Cluster
-from slurm_ext.simulate.engine import replay
-from slurm_ext.simulate.online_replay import replay_online
+from slurm_ext.simulate.queue.cluster import Cluster
+from slurm_ext.simulate.queue.engine import replay
+from slurm_ext.simulate.queue.online_replay import replay_online
 from slurm_ext.simulate.trace.columns import Trace
 from tests.simulate.traces import trace_of
 

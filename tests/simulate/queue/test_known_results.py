@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.policy.queue.order import rule_of
-from slurm_ext.simulate.cluster import Cluster
-from slurm_ext.simulate.engine import replay
+from slurm_ext.simulate.queue.cluster import Cluster
+from slurm_ext.simulate.queue.engine import replay
 from slurm_ext.simulate.trace.read import read
 
-DATA = Path(__file__).parent.parent.parent.parent / "shared" / "data"
+DATA = Path(__file__).parents[4] / "shared" / "data"
 PHILLY = DATA / "duration" / "philly_jobs.csv.gz"
 POLLUX = DATA / "scheduling" / "pollux" / "workloads"
 PUBLISHED = DATA / "scheduling" / "pollux_published_by_workload.csv"

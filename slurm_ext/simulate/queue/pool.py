@@ -3,10 +3,10 @@
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
-from slurm_ext.simulate.bounded_queue import BoundedQueue
-from slurm_ext.simulate.job_columns import JobColumns
-from slurm_ext.simulate.nodes import Nodes, Places
-from slurm_ext.simulate.reserve import Reservation, reserve
+from slurm_ext.simulate.queue.bounded_queue import BoundedQueue
+from slurm_ext.simulate.queue.job_columns import JobColumns
+from slurm_ext.simulate.queue.nodes import Nodes, Places
+from slurm_ext.simulate.queue.reserve import Reservation, reserve
 
 
 class NonPreemptingPool:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slurm_ext.simulate.cluster import Cluster
-from slurm_ext.simulate.job_columns import JobColumns
+from slurm_ext.simulate.queue.cluster import Cluster
+from slurm_ext.simulate.queue.job_columns import JobColumns
 from slurm_ext.simulate.trace.columns import Column, Trace
 
 QUANTILES = {"median": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}

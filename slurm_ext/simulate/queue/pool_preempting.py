@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from heapq import heappush
 
 from slurm_ext.policy.queue.preempting import Preempting
-from slurm_ext.simulate.bounded_queue import BoundedQueue
-from slurm_ext.simulate.job_columns import JobColumns
-from slurm_ext.simulate.nodes import Nodes, Places
-from slurm_ext.simulate.reserve import reserve
+from slurm_ext.simulate.queue.bounded_queue import BoundedQueue
+from slurm_ext.simulate.queue.job_columns import JobColumns
+from slurm_ext.simulate.queue.nodes import Nodes, Places
+from slurm_ext.simulate.queue.reserve import reserve
 
 Urgency = tuple[float, int]  # lower goes first: the rule's key, then the submission
 
