@@ -16,8 +16,8 @@ from colocation_gavel import Table  # type: ignore[import-not-found]  # beside t
 from colocation_metrics import Array  # type: ignore[import-not-found]
 from colocation_new_gpu import columns  # type: ignore[import-not-found]
 
-from slurm_ext.model.slowdown.completion import Completion, Seen, complete
-from slurm_ext.model.slowdown.completion_kernel import Kernel, Role, Trait
+from slurm_ext.model.slowdown.completion import Completion, PairSpeed, complete
+from slurm_ext.model.slowdown.completion_kernel import CompletionKernel, JobTraits, Role
 from slurm_ext.model.slowdown.model import HIGH_SDS, LOW_SDS, NORMAL_90
 from slurm_ext.training.slowdown.fit_completion import likeliest, misses
 
@@ -43,7 +43,7 @@ class Scale:
 
     there: Callable[[Array], Array]
     back: Callable[[Array], Array]
-    kernel: Kernel
+    kernel: CompletionKernel
 
 
 def _odds(speed: Array) -> Array:
@@ -54,7 +54,7 @@ def _of_odds(odds: Array) -> Array:
     return np.asarray(TOP / (1.0 + np.exp(-odds)))
 
 
-def _stretched(kernel: Kernel, level: float, by: float) -> Kernel:
+def _stretched(kernel: CompletionKernel, level: float, by: float) -> CompletionKernel:
     """The same kernel where all variances are `by` times as large."""
     roles: dict[str, Any] = {}
     for name in ("sensitivity", "pressure"):  # the others are parts of a product
@@ -69,9 +69,9 @@ def _stretched(kernel: Kernel, level: float, by: float) -> Kernel:
     )  # fmt: skip
 
 
-LOGS = Scale(np.log, np.exp, Kernel())
+LOGS = Scale(np.log, np.exp, CompletionKernel())
 # At half speed log odds move twice as fast as logs, and more above: six times the variance.
-ODDS = Scale(_odds, _of_odds, _stretched(Kernel(), 0.3, 6.0))
+ODDS = Scale(_odds, _of_odds, _stretched(CompletionKernel(), 0.3, 6.0))
 
 
 def completed(drawn: Drawn) -> tuple[Array, Array, Array]:
@@ -79,12 +79,12 @@ def completed(drawn: Drawn) -> tuple[Array, Array, Array]:
     mean, sds, seen = _filled(drawn, LOGS)
     other, _, _ = _filled(drawn, ODDS)
     both = np.maximum((mean + other) / 2, SLOWEST)
-    missed = np.sort(np.abs(misses(seen, Kernel(), traits=_traits(drawn))))
+    missed = np.sort(np.abs(misses(seen, CompletionKernel(), traits=_traits(drawn))))
     wide = missed[min(len(missed) - 1, int(np.ceil(0.9 * (len(missed) + 1))) - 1)]
     return both, both * np.exp(-DOWN * wide * sds), both * np.exp(UP * wide * sds)
 
 
-def _filled(drawn: Drawn, scale: Scale) -> tuple[Array, Array, list[Seen]]:
+def _filled(drawn: Drawn, scale: Scale) -> tuple[Array, Array, list[PairSpeed]]:
     """Means as speeds, standard deviations on the scale, and what was seen there."""
     traits = _traits(drawn)
     kernel = likeliest(_seen(drawn, scale, {}), scale.kernel, traits=traits)
@@ -100,11 +100,11 @@ def _filled(drawn: Drawn, scale: Scale) -> tuple[Array, Array, list[Seen]]:
     return scale.back(mean), np.sqrt(sds**2 + kernel.noise_var), seen
 
 
-def _seen(drawn: Drawn, scale: Scale, lent: Mapping[Pair, float]) -> list[Seen]:
+def _seen(drawn: Drawn, scale: Scale, lent: Mapping[Pair, float]) -> list[PairSpeed]:
     """The revealed pairs, off what is lent to them."""
     there = scale.there(np.array([drawn.new.speeds[pair] for pair in drawn.known]))
     return [
-        Seen(
+        PairSpeed(
             job=pair[0],
             partner=pair[1],
             device=drawn.new.gpu,
@@ -130,11 +130,11 @@ def _missed(filled: Completion) -> float:
     return float(np.abs(filled.left_out()[0]).mean())
 
 
-def _traits(drawn: Drawn) -> dict[str, Trait]:
+def _traits(drawn: Drawn) -> dict[str, JobTraits]:
     """A job's model, its batch, and how much faster or slower it is than on the other GPUs."""
     ratios = columns(drawn.new, drawn.others)
     return {
-        job: Trait(
+        job: JobTraits(
             family=drawn.new.models[job],
             size=drawn.new.sizes[job],
             vector=tuple(float(one) for one in ratios[job]),

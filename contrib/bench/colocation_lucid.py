@@ -30,8 +30,8 @@ from colocation_unseen import (  # type: ignore[import-not-found]
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.gpu_sharing import SoloProfile
-from slurm_ext.model.slowdown.features import Column
-from slurm_ext.training.slowdown.fit_counter_model import Plan
+from slurm_ext.model.slowdown.features import CounterColumn
+from slurm_ext.training.slowdown.fit_counter_model import CounterPlan
 from slurm_ext.training.slowdown.paired import Paired
 
 PAIRS, SOLOS = "lucid_pairs.csv", "lucid_solo.csv"
@@ -39,9 +39,9 @@ MAE = 0.055
 DEVICE = "gpu"
 IDENTITY = ("model", "dataset", "batchsize", "amp")
 BASELINE = ("gpu_util", "gmem_util", "gmem_mib", "amp", "batchsize")
-PLAN = Plan(
+PLAN = CounterPlan(
     device=DEVICE,
-    columns=(Column("gpu_util"), Column("amp"), Column("log2_batch")),
+    columns=(CounterColumn("gpu_util"), CounterColumn("amp"), CounterColumn("log2_batch")),
     views=(("gpu_util",), ("gpu_util", "amp", "log2_batch")),
 )
 Name = tuple[str, ...]

@@ -38,8 +38,8 @@ from colocation_unseen import (  # type: ignore[import-not-found]
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.gpu_sharing import SoloProfile
-from slurm_ext.model.slowdown.features import Column
-from slurm_ext.training.slowdown.fit_counter_model import Plan
+from slurm_ext.model.slowdown.features import CounterColumn
+from slurm_ext.training.slowdown.fit_counter_model import CounterPlan
 from slurm_ext.training.slowdown.paired import Paired
 
 PAIRS, PROFILES = "gavel_tf_pairs.csv", "gavel_tf_nvprof.csv"
@@ -52,9 +52,13 @@ COUNTERS = (
 )  # fmt: skip
 BASELINE = (*COUNTERS, "copy_share")
 COLUMNS = (
-    Column("kernel_us", 100.0), Column("copy_share", 0.0), Column("dram_gb_s", 0.0),
-    Column("l2_gb_s", 0.0), Column("ipc", 0.0), Column("tflops", 0.0),
-)  # fmt: skip
+    CounterColumn("kernel_us", 100.0),
+    CounterColumn("copy_share", 0.0),
+    CounterColumn("dram_gb_s", 0.0),
+    CounterColumn("l2_gb_s", 0.0),
+    CounterColumn("ipc", 0.0),
+    CounterColumn("tflops", 0.0),
+)
 VIEWS = (
     ("kernel_us", "copy_share"),
     ("kernel_us", "copy_share", "dram_gb_s"),
@@ -83,7 +87,7 @@ def protocol(train: Path, test: Path, *, quick: bool) -> Result:
     skipped += more
     solos = _solo_speeds([*learnt, *asked_pairs])
     rows, asked = ([_row(pair, profiles, solos) for pair in each] for each in (learnt, asked_pairs))
-    plan = Plan(device=_home(rows), columns=COLUMNS, views=VIEWS)
+    plan = CounterPlan(device=_home(rows), columns=COLUMNS, views=VIEWS)
     if same(train, test):
         told, asked, unseen = leave_one_out(rows, plan, quick=quick)
     else:

@@ -15,7 +15,7 @@ import numpy as np
 from colocation_metrics import Told, joined  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
-from slurm_ext.training.slowdown.fit_counter_model import Plan, fit
+from slurm_ext.training.slowdown.fit_counter_model import CounterPlan, fit
 from slurm_ext.training.slowdown.paired import Paired
 
 Array = NDArray[np.float64]
@@ -37,7 +37,7 @@ class Row:
         return family in {self.met.family, self.met.beside_family}
 
 
-def tell(known: Sequence[Row], asked: Sequence[Row], plan: Plan, *, quick: bool) -> Told:
+def tell(known: Sequence[Row], asked: Sequence[Row], plan: CounterPlan, *, quick: bool) -> Told:
     """Ours and the baselines', learnt from `known`, for `asked`."""
     model = fit([row.met for row in known], plan)
     answers = np.empty((3, len(asked)))
@@ -57,7 +57,7 @@ def tell(known: Sequence[Row], asked: Sequence[Row], plan: Plan, *, quick: bool)
 
 
 def leave_one_out(
-    rows: Sequence[Row], plan: Plan, *, quick: bool
+    rows: Sequence[Row], plan: CounterPlan, *, quick: bool
 ) -> tuple[Told, list[Row], list[str]]:
     """Every family in turn: what was told, of which rows, and which family was unseen for each."""
     parts, asked, unseen = [], [], []

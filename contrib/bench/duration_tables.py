@@ -15,7 +15,7 @@ from math import isfinite, log
 from pathlib import Path
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.model.duration.state import Plan, Submission
+from slurm_ext.model.duration.state import FeaturePlan, JobFeatures
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Job:
     """`duration_s` counts from submission: the tables know no start (NASA's submission is one)."""
 
     job: str
-    asked: Submission
+    asked: JobFeatures
     duration_s: float
     censored: bool
 
@@ -42,14 +42,14 @@ class Table:
     submit: str
     names: tuple[str, ...]
     numbers: tuple[str, ...]
-    plan: Plan
+    plan: FeaturePlan
     qssf: tuple[tuple[str, ...], ...]  # the levels of Helios's rolling estimator
     requested: str | None = None
     retrain_s: float = 7 * 86400.0
 
 
-def _plan(levels: str, *numbers: str) -> Plan:
-    return Plan(tuple(tuple(level.split()) for level in levels.split(",")), numbers)
+def _plan(levels: str, *numbers: str) -> FeaturePlan:
+    return FeaturePlan(tuple(tuple(level.split()) for level in levels.split(",")), numbers)
 
 
 PHILLY = Table(
@@ -116,7 +116,7 @@ def _job(table: Table, cells: Mapping[str, str]) -> Job:
         raise ValueError(f"{table.submit} = {cells[table.submit]!r}: expected a time")
     numbers = {name: _log(cells[name]) for name in table.numbers}
     names = {name: cells[name] for name in table.names}
-    asked = Submission(submit_s=submit_s, names=names, numbers=numbers)
+    asked = JobFeatures(submit_s=submit_s, names=names, numbers=numbers)
     return Job(cells["job"], asked, duration_s, censored=float(cells["censored"] or 0) != 0)
 
 

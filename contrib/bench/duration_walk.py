@@ -20,8 +20,8 @@ import numpy as np
 from duration_tables import Job, Table, read  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
-from slurm_ext.model.duration.bounds import Bounds
-from slurm_ext.model.duration.model import Durations, Foretold
+from slurm_ext.model.duration.bounds import AdaptiveBounds
+from slurm_ext.model.duration.model import DurationModel, DurationQuantiles
 from slurm_ext.training.duration.fit import Past, features, fit
 
 Array = NDArray[np.float64]
@@ -123,10 +123,10 @@ def _ours(
     table: Table, past: Trace, rows: Array, cuts: Sequence[float], rounds: int
 ) -> dict[str, Array]:
     """Logs of seconds by `mean`, `low` and `high`; NaN before the cut."""
-    bounds = Bounds()
+    bounds = AdaptiveBounds()
     told = {name: np.full(len(rows), np.nan) for name in ("mean", "low", "high")}
 
-    def learn(by: float) -> Durations:
+    def learn(by: float) -> DurationModel:
         known = past.end_s <= by
         return fit(table.plan, rows[known], past.log_s[known], rounds=rounds)
 
@@ -143,7 +143,7 @@ def _ours(
 
 
 def _calibrate(
-    bounds: Bounds, past: Trace, rows: Array, learn: Callable[[float], Durations]
+    bounds: AdaptiveBounds, past: Trace, rows: Array, learn: Callable[[float], DurationModel]
 ) -> None:
     """First bounds, from the newest jobs before the cut, by a model that has not seen them."""
     before = past.submit_s[past.submit_s < past.cut_s]
@@ -154,10 +154,10 @@ def _calibrate(
 
 
 def _adapt(
-    bounds: Bounds,
+    bounds: AdaptiveBounds,
     past: Trace,
     which: NDArray[np.int64],
-    foretold: Foretold,
+    foretold: DurationQuantiles,
     told: dict[str, Array],
     waiting: list[tuple[float, int]],
 ) -> None:

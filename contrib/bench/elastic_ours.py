@@ -19,7 +19,7 @@ from elastic_rules import split, split_over  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
 from slurm_ext.model.scaling import goodput
-from slurm_ext.model.scaling.goodput_speed import Step, fit
+from slurm_ext.model.scaling.goodput_speed import StepMeasurement, fit
 from slurm_ext.policy.elastic import gpu_division, placement
 from slurm_ext.policy.elastic.optimiser import GpuBudget, divided
 
@@ -45,8 +45,8 @@ class Elastic:
     def __init__(self, kind: Kind, nodes: int = 16, per_node: int = 4) -> None:
         self.kind, self.nodes, self.per_node = kind, nodes, per_node
         self.sizes = gpu_division.sizes_of(nodes * per_node, per_node, MOST_GPUS)
-        self.told: dict[str, tuple[int, goodput.Foretold]] = {}
-        self.answers: dict[str, tuple[object, goodput.Best]] = {}
+        self.told: dict[str, tuple[int, goodput.IterationTimes]] = {}
+        self.answers: dict[str, tuple[object, goodput.BestBatches]] = {}
 
     def place(self, now_s: float, jobs: Sequence[Job]) -> dict[str, dict[int, int]]:
         """The division, placed."""
@@ -79,25 +79,25 @@ class Elastic:
             return float(job.progress)
         return float(job.application.ends[-1] - job.progress)
 
-    def best(self, job: Job) -> goodput.Best:
+    def best(self, job: Job) -> goodput.BestBatches:
         """The best batch at each size; kept until something new is measured."""
         key = (len(job.measured), job.epoch, job.gradients)
         if job.name not in self.answers or self.answers[job.name][0] != key:
             self.answers[job.name] = (key, self._best(job))
         return self.answers[job.name][1]
 
-    def _best(self, job: Job) -> goodput.Best:
+    def _best(self, job: Job) -> goodput.BestBatches:
         if not job.measured and not self.kind.oracle:
             return _unknown(len(self.sizes))
         return self._foretold(job).best(self._noise(job))
 
-    def _noise(self, job: Job) -> goodput.Noise:
+    def _noise(self, job: Job) -> goodput.GradientNoise:
         if self.kind.objective == "throughput":
-            return goodput.Noise(square=0.0, variance=1.0)
+            return goodput.GradientNoise(square=0.0, variance=1.0)
         square, variance = job.gradients or job.application.gradients(job.application.batches[0], 0)
-        return goodput.Noise(square=square, variance=variance)
+        return goodput.GradientNoise(square=square, variance=variance)
 
-    def _foretold(self, job: Job) -> goodput.Foretold:
+    def _foretold(self, job: Job) -> goodput.IterationTimes:
         """Fitted again where a new config was measured."""
         count = 0 if self.kind.oracle else len(job.measured)
         if job.name not in self.told or self.told[job.name][0] != count:
@@ -149,10 +149,10 @@ class TrueSpeed:
         return step - sync, sync
 
 
-def limits_of(job: Job) -> goodput.Limits:
+def limits_of(job: Job) -> goodput.BatchLimits:
     """What the owner allows."""
     app = job.application
-    return goodput.Limits(
+    return goodput.BatchLimits(
         initial=app.batches[0],
         most=app.batches[-1],
         local_least=app.local[0],
@@ -160,17 +160,17 @@ def limits_of(job: Job) -> goodput.Limits:
     )
 
 
-def _steps(job: Job) -> list[Step]:
+def _steps(job: Job) -> list[StepMeasurement]:
     return [
-        Step(gpus=k, nodes=n, most=g, local=m, compute_s=compute, sync_s=sync)
+        StepMeasurement(gpus=k, nodes=n, most=g, local=m, compute_s=compute, sync_s=sync)
         for (k, n, g, m), (compute, sync) in job.measured.items()
     ]
 
 
-def _unknown(count: int) -> goodput.Best:
+def _unknown(count: int) -> goodput.BestBatches:
     """Nothing measured: it can only start, on the smallest size."""
     zeros = np.zeros(count, dtype=np.int64)
-    return goodput.Best(goodput=np.eye(1, count)[0], local=zeros, accumulated=zeros)
+    return goodput.BestBatches(goodput=np.eye(1, count)[0], local=zeros, accumulated=zeros)
 
 
 ALL_ALIKE = gpu_division.DivisionTerms(favour=0.0)

@@ -20,8 +20,8 @@ import elastic_tables as tables  # type: ignore[import-not-found]  # beside this
 import numpy as np
 from numpy.typing import NDArray
 
-from slurm_ext.model.scaling.goodput import Noise
-from slurm_ext.model.scaling.goodput_speed import Speed, Step, fit
+from slurm_ext.model.scaling.goodput import GradientNoise
+from slurm_ext.model.scaling.goodput_speed import StepMeasurement, StepTimeModel, fit
 from slurm_ext.policy.elastic import genetic_search, gpu_division, placement
 
 Floats = NDArray[np.float64]
@@ -44,7 +44,7 @@ def speedups(app: tables.Application, epoch: int) -> Floats:
     batch = gpus * local
     compute, sync = _speed(app).steps(gpus, nodes, -(-gpus // nodes), local.astype(float))
     square, variance = app.gradients(app.batches[0], epoch)
-    gain = Noise(square=square, variance=variance).gain(batch / app.batches[0])
+    gain = GradientNoise(square=square, variance=variance).gain(batch / app.batches[0])
     allowed = (batch >= app.batches[0]) & (batch <= app.batches[-1])
     rate = np.where(allowed, gain / (compute + sync), 0).reshape(len(grid), -1).max(axis=1)
     for (k, n), one in zip(grid, rate, strict=True):
@@ -53,7 +53,7 @@ def speedups(app: tables.Application, epoch: int) -> Floats:
     return relative
 
 
-def _speed(app: tables.Application) -> Speed:
+def _speed(app: tables.Application) -> StepTimeModel:
     """Fitted on its least batch and its largest that the tables have everywhere."""
     steps = []
     for gpus in MEASURED:
@@ -62,7 +62,7 @@ def _speed(app: tables.Application) -> Speed:
             whole_s, sync_s = app.step(place, local)
             compute_s = whole_s - sync_s
             at = {"gpus": gpus, "nodes": len(place), "most": place[0], "local": local}
-            steps.append(Step(**at, compute_s=compute_s, sync_s=sync_s))
+            steps.append(StepMeasurement(**at, compute_s=compute_s, sync_s=sync_s))
     return fit(steps)
 
 

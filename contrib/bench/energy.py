@@ -25,7 +25,7 @@ from slurm_ext.model.demand.model import (
     HORIZONS,
     LEVELS,
     PEAK_SLOTS,
-    Outlook,
+    DemandPredictor,
     Persistence,
     features,
     highest_ahead,
@@ -69,7 +69,7 @@ def cluster(table: Demand) -> dict[str, Any]:
     }
 
 
-def _forecasts(table: Demand, rows: Array, ours: Outlook) -> dict[str, Any]:
+def _forecasts(table: Demand, rows: Array, ours: DemandPredictor) -> dict[str, Any]:
     """By hours ahead, for every slot of the test: SMAPE (percent), R2, under-provision."""
     told: dict[str, Any] = {}
     for horizon in HORIZONS:
@@ -107,7 +107,7 @@ def _ridge(table: Demand, rows: Array, horizon: int) -> Callable[[Array], Array]
     return lambda asked: np.asarray(model.predict(asked))
 
 
-def _held(table: Demand, rows: Array, outlook: Outlook) -> dict[str, float]:
+def _held(table: Demand, rows: Array, outlook: DemandPredictor) -> dict[str, float]:
     """How often the highest demand of six hours stays within each level's bound."""
     test = slice(table.split, len(table.demand) - PEAK_SLOTS)
     added = highest_ahead(table.demand)[test]
@@ -118,7 +118,7 @@ def _held(table: Demand, rows: Array, outlook: Outlook) -> dict[str, float]:
 
 
 def _policies(
-    table: Demand, rows: Array, ours: Outlook, persistence: Persistence
+    table: Demand, rows: Array, ours: DemandPredictor, persistence: Persistence
 ) -> dict[str, Any]:
     test = slice(table.split, None)
     now = table.demand[test]

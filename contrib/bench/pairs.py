@@ -64,7 +64,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from slurm_ext.model.slowdown.model import Slowdowns
+from slurm_ext.model.slowdown.model import SlowdownModel
 from slurm_ext.policy.colocation.choose_pairs import Foretells
 from slurm_ext.policy.colocation.colocation_monitor import PATIENCE_S
 
@@ -152,7 +152,7 @@ def _knowing(
     speed: Mapping[tuple[str, str], float], warm: Foretells
 ) -> dict[str, Foretells | None]:
     plain: dict[str, Foretells | None] = dict.fromkeys(("fifo", "random", "never"))
-    return {**plain, "oracle": Measured(speed), "cold": Slowdowns(), "warm": warm}
+    return {**plain, "oracle": Measured(speed), "cold": SlowdownModel(), "warm": warm}
 
 
 def _told_of(orders: Sequence[tuple[float, list[Job], dict[str, float]]]) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def _live(
     args: argparse.Namespace, folder: Path, matrix: Matrix, warm: Foretells
 ) -> dict[str, Any]:
     speed = {names: min(1.0, value) for names, value in matrix.speed.items()}
-    policies = {"fifo": None, "warm": warm, "cold": Slowdowns(), "oracle": Measured(speed)}
+    policies = {"fifo": None, "warm": warm, "cold": SlowdownModel(), "oracle": Measured(speed)}
     seconds = QUICK_S if args.quick else LIVE_S
     runs = played.load(args.results, matrix, seconds)
     chosen = played.spread(_by_fifo(matrix, speed), args.live)

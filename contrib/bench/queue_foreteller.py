@@ -16,9 +16,9 @@ from duration_tables import Job, Table  # type: ignore[import-not-found]  # besi
 from duration_walk import Trace as Walked  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
-from slurm_ext.model.duration.model import Durations
-from slurm_ext.model.duration.state import State
-from slurm_ext.model.duration.submission_batch import Siblings
+from slurm_ext.model.duration.model import DurationModel
+from slurm_ext.model.duration.state import DurationState
+from slurm_ext.model.duration.submission_batch import SubmissionBatches
 from slurm_ext.training.duration.fit import Past, features, fit
 
 LOOK_S = 900.0  # between two looks at the ages of running siblings
@@ -29,8 +29,8 @@ class Learnt:
     """What is known when the first job of a replay comes; `before_s`: estimates made without it."""
 
     table: Table
-    model: Durations
-    state: State
+    model: DurationModel
+    state: DurationState
     jobs: Sequence[Job]  # those to be replayed
     before_s: NDArray[np.float64]  # of each, by what ended in the trace by its submission
 
@@ -40,7 +40,7 @@ def learn(table: Table, past: Walked, rounds: int) -> Learnt:
     rows = features(table.plan, [_past(job) for job in past.jobs], ended_only=True)
     known, later = past.end_s <= past.cut_s, past.submit_s >= past.cut_s
     model = fit(table.plan, rows[known], past.log_s[known], rounds=rounds)
-    state = State(table.plan)
+    state = DurationState(table.plan)
     for place in sorted(np.flatnonzero(known), key=lambda place: past.end_s[place]):
         job = past.jobs[place]
         state.lived(job.asked, job.end_s, job.duration_s)
@@ -58,7 +58,7 @@ class Inside:
     def __init__(self, learnt: Learnt, kept: Sequence[str], *, siblings: bool = True) -> None:
         """`siblings`: False: what was foretold at submission stays."""
         names = set(kept)
-        self._learnt, self._siblings = learnt, Siblings() if siblings else None
+        self._learnt, self._siblings = learnt, SubmissionBatches() if siblings else None
         self._state = copy.deepcopy(learnt.state)
         self._jobs = [job for job in learnt.jobs if job.job in names]
         self._from_s = self._jobs[0].asked.submit_s

@@ -34,10 +34,10 @@ from throughput_rules import (  # type: ignore[import-not-found]
 from throughput_tables import read, site  # type: ignore[import-not-found]
 
 from slurm_ext.model.scaling.family import Family
-from slurm_ext.model.scaling.model import Measured, fit
+from slurm_ext.model.scaling.model import ScalingMeasurement, fit
 from slurm_ext.model.scaling.terms import columns
 from slurm_ext.training.scaling.interval_calibration import trained
-from slurm_ext.training.scaling.rows import Row, by_pair, drawn, others, structured
+from slurm_ext.training.scaling.rows import ScalingRow, by_pair, drawn, others, structured
 
 Array = NDArray[np.float64]
 Pair = tuple[str, str]
@@ -69,7 +69,7 @@ class Without:
     model: str | None = None
     cluster: str | None = None
 
-    def keeps(self, row: Row) -> bool:
+    def keeps(self, row: ScalingRow) -> bool:
         """Whether the row may be learnt from."""
         return row.model != self.model and row.cluster != self.cluster
 
@@ -78,7 +78,7 @@ def run(train: Path, test: Path, *, quick: bool, told: Callable[[float], None]) 
     """Figures by protocol; `told` hears the share that is done. Raises InputError."""
     known, asked = read(train), read(test)
     learn_from = [
-        Row(model=r.model, cluster=site(r.cluster), measured=r.measured) for r in known.rows
+        ScalingRow(model=r.model, cluster=site(r.cluster), measured=r.measured) for r in known.rows
     ]
     pairs = by_pair(asked.rows)
     if quick:
@@ -110,7 +110,7 @@ def wanted(figures: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def _work(pairs: Iterable[Pair], rows: Sequence[Row]) -> Iterator[tuple[Without, Pair]]:
+def _work(pairs: Iterable[Pair], rows: Sequence[ScalingRow]) -> Iterator[tuple[Without, Pair]]:
     """Each training with what must not be learnt from, alike ones behind each other."""
     learnt_from = {(row.model, row.cluster) for row in rows}
     every: list[tuple[Without, Pair]] = []
@@ -123,7 +123,9 @@ def _work(pairs: Iterable[Pair], rows: Sequence[Row]) -> Iterator[tuple[Without,
     return iter(sorted(every, key=lambda one: (str(one[0].model), str(one[0].cluster), one[1])))
 
 
-def reveals(pair: Pair, points: Sequence[Measured], seeds: Sequence[int]) -> Iterator[Reveal]:
+def reveals(
+    pair: Pair, points: Sequence[ScalingMeasurement], seeds: Sequence[int]
+) -> Iterator[Reveal]:
     """All draws of one training; a training with too few configs has fewer of them."""
     for count in STRUCTURED:
         yield Reveal(f"structured_{count}", pair, tuple(structured(points, count)))
@@ -135,7 +137,9 @@ def reveals(pair: Pair, points: Sequence[Measured], seeds: Sequence[int]) -> Ite
 class _Bench:
     """Everything learnt, kept as long as it is asked for again."""
 
-    def __init__(self, rows: Sequence[Row], pairs: dict[Pair, list[Measured]]) -> None:
+    def __init__(
+        self, rows: Sequence[ScalingRow], pairs: dict[Pair, list[ScalingMeasurement]]
+    ) -> None:
         self.rows, self.pairs = rows, pairs
         self.train_pairs = by_pair(rows)
         self.family = lru_cache(maxsize=1)(self._family)
@@ -202,7 +206,9 @@ class _Bench:
         ]
 
 
-def _lesson(points: Sequence[Measured], known: Sequence[int], most: int | None = None) -> Lesson:
+def _lesson(
+    points: Sequence[ScalingMeasurement], known: Sequence[int], most: int | None = None
+) -> Lesson:
     left = np.array(others(points, known))
     if most is not None:
         left = np.random.default_rng(len(left)).permutation(left)[:most]

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from throughput_scale_series import Series  # type: ignore[import-not-found]  # beside this file
 
-from slurm_ext.model.scaling.speedup import Counted
+from slurm_ext.model.scaling.speedup import CountMeasurement
 
 Array = NDArray[np.float64]
-Known = Sequence[Counted]
+Known = Sequence[CountMeasurement]
 
 
 def linear(known: Known, count: float) -> float:

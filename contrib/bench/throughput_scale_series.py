@@ -15,7 +15,7 @@ from statistics import median, stdev
 from typing import TextIO
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.model.scaling.speedup import Counted
+from slurm_ext.model.scaling.speedup import CountMeasurement
 
 KNOWN_COUNTS = (1, 2, 4)
 WANTED_FROM = 8
@@ -37,10 +37,10 @@ class Series:
     job: str
     label: str
     batch: float
-    points: tuple[Counted, ...]
+    points: tuple[CountMeasurement, ...]
 
     @property
-    def known(self) -> list[Counted]:
+    def known(self) -> list[CountMeasurement]:
         """What a predictor is shown: the counts of KNOWN_COUNTS that are there."""
         return [one for one in self.points if one.count in KNOWN_COUNTS]
 
@@ -53,7 +53,7 @@ class Series:
         return None if len(seen) > 1 else f"fewer than two of the counts {KNOWN_COUNTS}"
 
     @property
-    def wanted(self) -> list[Counted]:
+    def wanted(self) -> list[CountMeasurement]:
         """What it has to predict."""
         return [one for one in self.points if one.count >= WANTED_FROM]
 
@@ -92,7 +92,7 @@ def presto(folder: Path) -> Table:
 def _from_one_thread(series: Series) -> Series:
     spread = next((one.log_sd for one in series.points if one.count == 1), 0.0)
     others = tuple(one for one in series.points if one.count != 1)
-    one_thread = Counted(count=1, rate=1.0, log_sd=spread)
+    one_thread = CountMeasurement(count=1, rate=1.0, log_sd=spread)
     return replace(series, points=(one_thread, *others))
 
 
@@ -197,9 +197,9 @@ def _series(names: tuple[str, str, str, str, float], counts: Mapping[float, list
     return Series(source=source, kind=kind, job=job, label=label, batch=batch, points=points)
 
 
-def _counted(count: float, rates: list[float]) -> Counted:
+def _counted(count: float, rates: list[float]) -> CountMeasurement:
     """The median of repetitions, with its standard error where there are any."""
     if len(rates) < 2:
-        return Counted(count=count, rate=rates[0])
+        return CountMeasurement(count=count, rate=rates[0])
     error = MEDIAN_OVER_MEAN * stdev([log(rate) for rate in rates]) / sqrt(len(rates))
-    return Counted(count=count, rate=median(rates), log_sd=error)
+    return CountMeasurement(count=count, rate=median(rates), log_sd=error)

@@ -14,8 +14,8 @@ from math import isfinite
 from pathlib import Path
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.model.scaling.model import Config, Measured
-from slurm_ext.training.scaling.rows import Row
+from slurm_ext.model.scaling.model import ScalingMeasurement, TrainingConfig
+from slurm_ext.training.scaling.rows import ScalingRow
 
 NAME = "pollux_sia_steptime.csv.gz"
 COLUMNS = ("model", "cluster", "placement", "num_nodes", "num_gpus", "local_bsz", "samples_per_s")
@@ -25,7 +25,7 @@ COLUMNS = ("model", "cluster", "placement", "num_nodes", "num_gpus", "local_bsz"
 class Table:
     """The usable rows, and what was said of the others."""
 
-    rows: list[Row]
+    rows: list[ScalingRow]
     skipped: list[str]
 
 
@@ -61,17 +61,17 @@ def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
         raise InputError(str(path), f"cannot be read: {error}") from None
 
 
-def _row(cells: Mapping[str, str]) -> Row:
+def _row(cells: Mapping[str, str]) -> ScalingRow:
     if None in cells or None in cells.values():
         raise ValueError("has another number of cells than the first line")
-    config = Config(
+    config = TrainingConfig(
         gpus=_count(cells, "num_gpus"),
         nodes=_count(cells, "num_nodes"),
         local_batch=_positive(cells, "local_bsz"),
         placement=_placement(cells),
     )
-    measured = Measured(config=config, samples_per_s=_positive(cells, "samples_per_s"))
-    return Row(model=cells["model"], cluster=cells["cluster"], measured=measured)
+    measured = ScalingMeasurement(config=config, samples_per_s=_positive(cells, "samples_per_s"))
+    return ScalingRow(model=cells["model"], cluster=cells["cluster"], measured=measured)
 
 
 def _placement(cells: Mapping[str, str]) -> tuple[int, ...] | None:

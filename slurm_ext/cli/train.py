@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from slurm_ext.training.duration.challenge import DurationReport
     from slurm_ext.training.scaling.challenge import ScalingReport
     from slurm_ext.training.slowdown.challenge import SharingReport
-    from slurm_ext.training.throughput.challenge import Report
+    from slurm_ext.training.throughput.challenge import PriorReport
 
 HELP = "Fit the shared priors from history; promote what is better, say why the rest is not."
 
@@ -65,7 +65,7 @@ def _progress(step: int, loss: float) -> None:
 
 
 def _print(
-    report: "Report",
+    report: "PriorReport",
     scaling: "ScalingReport",
     sharing: "SharingReport",
     durations: "DurationReport",
@@ -95,11 +95,11 @@ def _print(
     ]))  # fmt: skip
 
 
-def _verdict(one: "Report | ScalingReport | SharingReport | DurationReport") -> str:
+def _verdict(one: "PriorReport | ScalingReport | SharingReport | DurationReport") -> str:
     return f"{f'promoted {one.model}' if one.promoted else 'not promoted'}: {one.why}"
 
 
-def _errors(one: "Report | SharingReport | DurationReport", unit: str) -> Iterator[str]:
+def _errors(one: "PriorReport | SharingReport | DurationReport", unit: str) -> Iterator[str]:
     """A line for ours and whatever it was held against."""
     for name, score in (one.scores or {}).items():
         if score:

@@ -28,7 +28,7 @@ AGAIN = "train again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class ArtifactSpec:
     """How one kind of model lies in its folder.
 
     `terms` stand in the JSON as they are here: a model over other terms would answer nonsense.
@@ -45,7 +45,7 @@ class Form:
 
 
 def pack(
-    form: Form, body: Mapping[str, Any], arrays: "Mapping[str, NDArray[Any]] | None" = None
+    form: ArtifactSpec, body: Mapping[str, Any], arrays: "Mapping[str, NDArray[Any]] | None" = None
 ) -> dict[str, bytes]:
     """The files, by name; the same numbers always give the same bytes. Keys of `body` are text."""
     whole = {"format": form.version, **form.terms, **body}
@@ -57,7 +57,7 @@ def pack(
     return {form.about: json.dumps(whole, indent=1).encode(), **files}
 
 
-def read(form: Form, folder: Path) -> tuple[dict[str, Any], "Arrays"]:
+def read(form: ArtifactSpec, folder: Path) -> tuple[dict[str, Any], "Arrays"]:
     """JSON and arrays, whole and of this version. Raises ModelError naming the file at fault."""
     body = _body(form, folder / form.about)
     if form.arrays is None:
@@ -103,7 +103,7 @@ def current(models: Path) -> Path | None:
         raise ModelError(f"{link}: cannot be read: {error}") from None
 
 
-def _body(form: Form, path: Path) -> dict[str, Any]:
+def _body(form: ArtifactSpec, path: Path) -> dict[str, Any]:
     try:
         body = json.loads(_bytes(path, form.most_bytes))
         if not isinstance(body, dict):

@@ -24,7 +24,7 @@ Check = Callable[[Path], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class TrainingVerdict:
     """What came of one training: what serves from now on, or why nothing does.
 
     `runs` it learnt from, `window_s` the time that they span (Unix), `scores` by who was scored.

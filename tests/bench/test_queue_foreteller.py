@@ -14,7 +14,7 @@ from queue_foreteller import Inside, learn  # type: ignore[import-not-found]
 from queue_replays import shrunk, trace_of  # type: ignore[import-not-found]
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.model.duration.state import Submission
+from slurm_ext.model.duration.state import JobFeatures
 from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.queue.cluster import Cluster
 from slurm_ext.simulate.queue.online_replay import replay_online
@@ -28,7 +28,7 @@ def jobs(longer: float = 1.0) -> list[Job]:
     lengths = random.lognormal(6.0, 1.5, BATCHES)
     lengths[-1] *= longer
     asked = [
-        Submission(batch * 3600.0 + job, {"vc": "a", "num_gpus": "1"}, {"num_gpus": 0.0})
+        JobFeatures(batch * 3600.0 + job, {"vc": "a", "num_gpus": "1"}, {"num_gpus": 0.0})
         for batch in range(BATCHES)
         for job in range(BATCH)
     ]

@@ -14,9 +14,9 @@ import throughput_rules  # type: ignore[import-not-found]
 import throughput_tables  # type: ignore[import-not-found]
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.model.scaling.terms import Config, columns
+from slurm_ext.model.scaling.terms import TrainingConfig, columns
 from slurm_ext.training.scaling import fit as scaling_fit
-from slurm_ext.training.scaling.rows import Row, by_pair
+from slurm_ext.training.scaling.rows import ScalingRow, by_pair
 
 HEAD = (
     "model,cluster,sweep,placement,num_nodes,num_gpus,local_bsz,step_time,sync_time,samples_per_s"
@@ -94,7 +94,7 @@ def test_a_bad_file_is_refused(tmp_path: Path) -> None:
 def test_a_known_training_is_foretold_without_its_model_and_without_its_cluster() -> None:
     """What is predicted was never learnt from; a new one is predicted from all there is."""
     rows = [
-        Row(model=model, cluster=cluster, measured=None)  # type: ignore[arg-type]  # never read
+        ScalingRow(model=model, cluster=cluster, measured=None)  # type: ignore[arg-type]  # never read
         for model, cluster in (("bert", "dgx"), ("bert", "aws"), ("ncf", "dgx"))
     ]
     work = list(throughput_points._work([("bert", "dgx-ext"), ("gpt", "dgx")], rows))
@@ -131,7 +131,7 @@ def surface(gpus: float, batch: float) -> float:
 def test_baselines_follow_a_surface_they_can_express(name: str, most: float) -> None:
     """The opponents are real: from nine points each foretells a smooth surface."""
     configs = [
-        Config(gpus=gpus, nodes=1, local_batch=batch)
+        TrainingConfig(gpus=gpus, nodes=1, local_batch=batch)
         for gpus in (1, 2, 3, 4, 8)
         for batch in (8.0, 16.0, 32.0)
     ]
@@ -144,7 +144,7 @@ def test_baselines_follow_a_surface_they_can_express(name: str, most: float) -> 
 
 def test_linear_scaling_knows_no_loss() -> None:
     """The trivial baseline multiplies one GPU's rate."""
-    at = columns([Config(gpus=gpus, nodes=1, local_batch=8.0) for gpus in (1, 4)])
+    at = columns([TrainingConfig(gpus=gpus, nodes=1, local_batch=8.0) for gpus in (1, 4)])
     told = throughput_rules.linear(at[:1], np.array([log(10.0)]), at)
     assert np.exp(told) == pytest.approx([10, 40])
 

@@ -11,15 +11,15 @@ import pytest
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.core.gpu_sharing import SoloProfile
-from slurm_ext.model.artifact_store import Form, current, naming, pack, read
+from slurm_ext.model.artifact_store import ArtifactSpec, current, naming, pack, read
 from slurm_ext.model.demand import artifact as demand_artifact
 from slurm_ext.model.demand.model import FEATURES
 from slurm_ext.model.duration import artifact as duration_artifact
 from slurm_ext.model.scaling import artifact as scaling_artifact
-from slurm_ext.model.scaling.model import Config, Measured, fit
+from slurm_ext.model.scaling.model import ScalingMeasurement, TrainingConfig, fit
 from slurm_ext.model.slowdown import artifact as slowdown_artifact
 from slurm_ext.model.throughput import artifact as throughput_artifact
-from slurm_ext.model.throughput.features import Known
+from slurm_ext.model.throughput.features import PriorInput
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "models"
 LOADS: dict[str, Callable[[Path], Any]] = {
@@ -30,7 +30,7 @@ LOADS: dict[str, Callable[[Path], Any]] = {
     "slowdown": slowdown_artifact.load,
 }
 FILES = sorted(GOLDEN.glob("*/*"))
-PLAIN = Form(about="a.json", arrays="a.npz", terms={"words": ["x"]}, signed=False)
+PLAIN = ArtifactSpec(about="a.json", arrays="a.npz", terms={"words": ["x"]}, signed=False)
 
 
 def test_every_kind_has_a_golden_folder() -> None:
@@ -46,7 +46,7 @@ def test_what_a_release_wrote_is_read(folder: Path) -> None:
 
 def test_a_shipped_prior_answers_as_then() -> None:
     """Means and widths of log rates."""
-    told = throughput_artifact.load(GOLDEN / "prior-v1").prior(Known(user="ann", keys={}))
+    told = throughput_artifact.load(GOLDEN / "prior-v1").prior(PriorInput(user="ann", keys={}))
     assert told.accel.log_mean == pytest.approx(0.04739343919870137)
     assert told.cpu.log_sd == pytest.approx(0.00032331221123680325)
 
@@ -71,8 +71,10 @@ def test_a_shipped_duration_model_answers_as_then() -> None:
 def test_a_shipped_family_answers_as_then() -> None:
     """Samples a second of a known training on four GPUs."""
     family = scaling_artifact.load(GOLDEN / "scaling-v1")
-    one = Measured(config=Config(gpus=1, nodes=1, local_batch=8.0), samples_per_s=100.0)
-    asked = [Config(gpus=4, nodes=1, local_batch=8.0)]
+    one = ScalingMeasurement(
+        config=TrainingConfig(gpus=1, nodes=1, local_batch=8.0), samples_per_s=100.0
+    )
+    asked = [TrainingConfig(gpus=4, nodes=1, local_batch=8.0)]
     told = fit([one], family.prior(model="alpha", cluster="fast")).rates(asked)
     assert told[0] == pytest.approx([358.57], rel=0.01)
 
@@ -152,7 +154,7 @@ def test_without_a_checksum_only_where_the_first_releases_wrote_none(tmp_path: P
     write(tmp_path, {**pack(PLAIN, {}), "a.json": json.dumps(body).encode()})
     assert read(PLAIN, tmp_path)[1] == {}
     with pytest.raises(ModelError, match="checksum"):
-        read(Form(about="a.json", arrays="a.npz", terms=PLAIN.terms), tmp_path)
+        read(ArtifactSpec(about="a.json", arrays="a.npz", terms=PLAIN.terms), tmp_path)
 
 
 def test_what_does_not_fit_is_said_in_words(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from slurm_ext.history.views.lookup import Residual
-from slurm_ext.model.throughput.calibration import Outcome, interval_factor
+from slurm_ext.model.throughput.calibration import CalibrationPoint, interval_factor
 
 NEWEST = 200  # outcomes: what is new on the cluster counts soon
 
@@ -13,10 +13,10 @@ def factor_of(residuals: Iterable[Residual]) -> float:
     return interval_factor([unwidened(one) for one in residuals])
 
 
-def unwidened(one: Residual) -> Outcome:
+def unwidened(one: Residual) -> CalibrationPoint:
     """The belief as it was before the factor of its day; intervals are symmetric in the log."""
     low, high = (_narrowed(one.predicted, bound, one.factor) for bound in (one.low, one.high))
-    return Outcome(predicted=one.predicted, low=low, high=high, measured=one.achieved)
+    return CalibrationPoint(predicted=one.predicted, low=low, high=high, measured=one.achieved)
 
 
 def _narrowed(predicted: float, bound: float, factor: float) -> float:

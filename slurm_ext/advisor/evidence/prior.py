@@ -6,9 +6,9 @@ from pathlib import Path
 from slurm_ext.advisor.limits.bounds import gpus_of
 from slurm_ext.core.records import Level, Submission
 from slurm_ext.model.artifact_store import current
-from slurm_ext.model.throughput.artifact import Artifact, load
+from slurm_ext.model.throughput.artifact import PriorArtifact, load
 from slurm_ext.model.throughput.estimate import Prior
-from slurm_ext.model.throughput.features import Known
+from slurm_ext.model.throughput.features import PriorInput
 
 _REMEMBERED = 4096
 
@@ -16,7 +16,7 @@ _REMEMBERED = 4096
 class Priors:
     """Priors of one artifact; without one, nobody has a prior."""
 
-    def __init__(self, artifact: Artifact | None = None) -> None:
+    def __init__(self, artifact: PriorArtifact | None = None) -> None:
         self._artifact = artifact
         self._told: dict[tuple[object, ...], Prior] = {}
 
@@ -35,7 +35,7 @@ class Priors:
         if prior is None:
             if len(self._told) >= _REMEMBERED:
                 self._told.clear()
-            known = Known(user=job.user_name, partition=job.partition, gpus=gpus, keys=keys)
+            known = PriorInput(user=job.user_name, partition=job.partition, gpus=gpus, keys=keys)
             prior = self._told[mark] = self._artifact.prior(known)
         return prior
 

@@ -14,7 +14,7 @@ from slurm_ext.advisor.pipeline.decide import DecisionContext
 from slurm_ext.core.records import Level, LoaderRun
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.throughput.estimate import Prior
-from slurm_ext.model.throughput.inversion import Belief
+from slurm_ext.model.throughput.inversion import LogNormal
 from slurm_ext.slurm.records import JobAllowance
 
 _NEEDED = {one.name for one in fields(LoaderRun) if one.default is MISSING}
@@ -46,7 +46,7 @@ def context_from_json(settings: Settings, told: Mapping[str, Any]) -> DecisionCo
             Level(level): [LoaderRun(**run) for run in runs]
             for level, runs in told["evidence"].items()
         },
-        prior=prior and Prior(**{name: Belief(*map(float, prior[name])) for name in _BELIEFS}),
+        prior=prior and Prior(**{name: LogNormal(*map(float, prior[name])) for name in _BELIEFS}),
         rules=rules
         and PartitionRules(**{**rules, "allowance": JobAllowance(**rules["allowance"])}),
         factor=float(told["factor"]),
@@ -62,5 +62,5 @@ def _finite(run: dict[str, Any]) -> dict[str, Any]:
     return {**run, **{name: 0.0 if name in _NEEDED else None for name in lost}}
 
 
-def _pair(belief: Belief) -> list[float]:
+def _pair(belief: LogNormal) -> list[float]:
     return [belief.log_mean, belief.log_sd]

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from slurm_ext.advisor.pipeline.decide import DecisionContext
     from slurm_ext.core.records import Submission
     from slurm_ext.core.settings.document import Settings
-    from slurm_ext.model.duration.predictor import Length
+    from slurm_ext.model.duration.predictor import RuntimePrediction
 
 MOST_ENDED = 10_000  # jobs that a command without an advisor reads for run times: half a second
 
 
-def runtime_from_history(settings: "Settings", job: "Submission") -> "Length | None":
+def runtime_from_history(settings: "Settings", job: "Submission") -> "RuntimePrediction | None":
     """How long it will run, by the promoted model; None without one. Raises HistoryError."""
     import time
     from contextlib import suppress

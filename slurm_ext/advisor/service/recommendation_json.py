@@ -29,7 +29,7 @@ from slurm_ext.model.throughput.diagnosis import diagnose
 from slurm_ext.policy.max_and_knee import peak
 
 if TYPE_CHECKING:
-    from slurm_ext.model.duration.predictor import Length
+    from slurm_ext.model.duration.predictor import RuntimePrediction
 
 MOST_POINTS = 33
 
@@ -38,7 +38,7 @@ def recommendation_json(
     known: DecisionContext,
     given: Recommendation,
     shared: SharingDecision | None = None,
-    length: "Length | None" = None,
+    length: "RuntimePrediction | None" = None,
 ) -> dict[str, Any]:
     """Everything that a person may want to know about it."""
     decision, believed = given.decision, given.estimate

@@ -16,8 +16,8 @@ from slurm_ext.model.artifact_store import current
 
 if TYPE_CHECKING:
     from slurm_ext.advisor.what_if.table import WhatIfRow, WhatIfTable
-    from slurm_ext.model.duration.job import Wanted
-    from slurm_ext.model.duration.predictor import Length, Lengths
+    from slurm_ext.model.duration.job import DurationQuery
+    from slurm_ext.model.duration.predictor import DurationPredictor, RuntimePrediction
 
 BUSY_MS = 500
 MOST_ENDED = 20_000  # jobs read at first: a second or two, in which answers share the interpreter
@@ -28,7 +28,7 @@ class RuntimeEstimator:
     """What the answering process, or one command, knows of run times."""
 
     def __init__(self) -> None:
-        self._lengths: Lengths | None = None
+        self._lengths: DurationPredictor | None = None
         self._file: tuple[int, int] | None = None
 
     def look(self, state_dir: Path, most: int = MOST_ENDED) -> None:
@@ -50,13 +50,15 @@ class RuntimeEstimator:
             _take(lengths, path, most)
         self._lengths, self._file = lengths, file
 
-    def of(self, job: Submission, now_s: float, partition: str | None = None) -> "Length | None":
+    def of(
+        self, job: Submission, now_s: float, partition: str | None = None
+    ) -> "RuntimePrediction | None":
         """Of a job submitted now; None without a model. `partition`: where it names none."""
         lengths = self._lengths  # the refresher may replace it meanwhile
         return None if lengths is None else lengths.of([wanted_of(job, now_s, partition)])[0]
 
 
-def _take(lengths: "Lengths", path: Path, most: int) -> None:
+def _take(lengths: "DurationPredictor", path: Path, most: int) -> None:
     from slurm_ext.history.store.reading import connect
     from slurm_ext.history.store.store import History
     from slurm_ext.history.views.finished_jobs import (  # only where there is a model
@@ -72,9 +74,9 @@ def _take(lengths: "Lengths", path: Path, most: int) -> None:
         history.close()
 
 
-def wanted_of(job: Submission, now_s: float, partition: str | None = None) -> "Wanted":
+def wanted_of(job: Submission, now_s: float, partition: str | None = None) -> "DurationQuery":
     """The whole job as records of ended ones tell it."""
-    from slurm_ext.model.duration.job import Wanted
+    from slurm_ext.model.duration.job import DurationQuery
 
     nodes = max(1, job.min_nodes or 1)
     tasks = max(1, job.num_tasks or (job.ntasks_per_node or 1) * nodes)
@@ -83,7 +85,7 @@ def wanted_of(job: Submission, now_s: float, partition: str | None = None) -> "W
     gpus = sum(times * count for some, times in asked for kind, _, count in some if kind == "gpu")
     cpus = cpus_of(job) * tasks
     mem_mib = (job.mem_per_node_mib or 0) * nodes or (job.mem_per_cpu_mib or 0) * cpus
-    return Wanted(
+    return DurationQuery(
         submit_s=now_s,
         user=job.user_name or None,
         job_name=job.name or None,
@@ -97,7 +99,7 @@ def wanted_of(job: Submission, now_s: float, partition: str | None = None) -> "W
     )
 
 
-def runtime_json(length: "Length | None") -> dict[str, Any] | None:
+def runtime_json(length: "RuntimePrediction | None") -> dict[str, Any] | None:
     """As plain JSON values: {mean_s, low_s, high_s, runs, like: [names shared]}, or null."""
     return None if length is None else {**asdict(length), "like": list(length.like)}
 

@@ -18,14 +18,14 @@ from slurm_ext.advisor.what_if.layout import JobLayout
 from slurm_ext.core.errors import DlqueueError
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape, ShapeLimits
 from slurm_ext.model.scaling.run_placement import measured, where
-from slurm_ext.model.throughput.bottleneck import Advice, Signs
+from slurm_ext.model.throughput.bottleneck import Advice, BottleneckSigns
 from slurm_ext.model.throughput.diagnosis import diagnose
 from slurm_ext.model.throughput.estimate import TWO_SIDED_90, Estimate, estimate, predicting_cores
 from slurm_ext.model.throughput.evidence_checks import unknown, usable
 
 if TYPE_CHECKING:
     from slurm_ext.model.scaling.family import Family
-    from slurm_ext.model.scaling.multi_gpu_estimate import Joint
+    from slurm_ext.model.scaling.multi_gpu_estimate import RankEstimate
 
 WIDEST_RATIO = 9.0  # of an interval's ends: wider than a factor of three either way says nothing
 # Log sd for each doubling of the GPUs beyond those that runs had: how their loaders share storage,
@@ -122,7 +122,7 @@ class LayoutSpeed:
             node_cores=shape.cpus_per_task + 1,
             mem_bytes=None if mem_mib is None else mem_mib * MIB // layout.ranks_per_task,
         )
-        signs = Signs(network_share=rank.network_share)
+        signs = BottleneckSigns(network_share=rank.network_share)
         return diagnose(rank.believed, shape, limits, signs=signs)
 
     def _rank(self, layout: JobLayout) -> _Rank | str:
@@ -147,14 +147,14 @@ class LayoutSpeed:
 
 def _joined(
     believed: Estimate, runs: Sequence[LoaderRun], layout: JobLayout, family: "Family | None"
-) -> "Joint | str":
+) -> "RankEstimate | str":
     """One rank's beliefs at this number of GPUs, or why there are none.
 
     Without a learned family the interval is as wide as nothing but physics leaves it.
     """
     from slurm_ext.model.scaling.gpu_count_series import series
-    from slurm_ext.model.scaling.model import Config, fit
-    from slurm_ext.model.scaling.multi_gpu_estimate import Ranks, join
+    from slurm_ext.model.scaling.model import TrainingConfig, fit
+    from slurm_ext.model.scaling.multi_gpu_estimate import RankGroup, join
 
     if layout.gpus == 0 or not any(run.gpus for run in runs):
         return f"no run with {'GPUs' if layout.gpus else 'no GPU'}"
@@ -162,13 +162,13 @@ def _joined(
     seen = newest.ranks / (newest.nodes or 1) if newest.ranks else None
     points = [one for one in map(measured, runs) if one is not None]
     prior = family.prior(model="", cluster=newest.gpu_model or "") if family else None
-    here = Config(gpus=layout.gpus, nodes=layout.nodes, local_batch=newest.batch_size)
+    here = TrainingConfig(gpus=layout.gpus, nodes=layout.nodes, local_batch=newest.batch_size)
     try:
         return join(
             believed,
             series(points, here) or fit(points, prior),
             here,
-            ranks=Ranks(of_job=layout.ranks, on_node=layout.ranks / layout.nodes),
+            ranks=RankGroup(of_job=layout.ranks, on_node=layout.ranks / layout.nodes),
             seen_on_node=seen,
         )
     except DlqueueError as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slurm_ext.history.store.store import History
-    from slurm_ext.model.duration.job import Wanted
+    from slurm_ext.model.duration.job import DurationQuery
 
 
 def run_time_of(
@@ -35,7 +35,7 @@ def line(expected: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> str:
     return f"expected: {run_time(expected)}, as known when it was submitted{ran}"
 
 
-def _told(history: "History", models: Path, asked: "Wanted") -> dict[str, Any] | None:
+def _told(history: "History", models: Path, asked: "DurationQuery") -> dict[str, Any] | None:
     from slurm_ext.advisor.service.from_history import MOST_ENDED
     from slurm_ext.advisor.what_if.runtime_estimates import runtime_json
     from slurm_ext.core.errors import ModelError
@@ -52,7 +52,9 @@ def _told(history: "History", models: Path, asked: "Wanted") -> dict[str, Any] |
     return runtime_json(lengths.of([asked])[0])
 
 
-def _asked(ledger: Mapping[str, Any] | None, known: Mapping[str, Any] | None) -> "Wanted | None":
+def _asked(
+    ledger: Mapping[str, Any] | None, known: Mapping[str, Any] | None
+) -> "DurationQuery | None":
     """The first run's submission; before there is one, what the decision kept of it."""
     from slurm_ext.model.duration.job import wanted
 

@@ -9,7 +9,7 @@ from slurm_ext.core.errors import ModelError
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile
 from slurm_ext.model.artifact_store import current
 from slurm_ext.model.slowdown.artifact import FOLDER, load
-from slurm_ext.model.slowdown.model import Slowdowns
+from slurm_ext.model.slowdown.model import SlowdownModel
 from slurm_ext.policy.colocation.choose_pairs import Foretells
 
 log = logging.getLogger("dlqueue.pairing")
@@ -19,7 +19,7 @@ log = logging.getLogger("dlqueue.pairing")
 class Told:
     """The model's answers for jobs of which only the key is at hand."""
 
-    slowdowns: Slowdowns = field(default_factory=Slowdowns)
+    slowdowns: SlowdownModel = field(default_factory=SlowdownModel)
 
     def speed(
         self, job: SoloProfile, beside: Sequence[SoloProfile], device: str = "cpu"

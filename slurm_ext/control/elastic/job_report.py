@@ -13,8 +13,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.model.scaling.goodput import Limits, Noise
-from slurm_ext.model.scaling.goodput_speed import Step
+from slurm_ext.model.scaling.goodput import BatchLimits, GradientNoise
+from slurm_ext.model.scaling.goodput_speed import StepMeasurement
 from slurm_ext.node.common.files import UnusableFileError, read_bounded
 from slurm_ext.policy.elastic.utility import GoodputReport
 from slurm_ext.slurm.records import JobInfo
@@ -40,19 +40,21 @@ def parsed(body: Any) -> GoodputReport:
     """Raises ValueError, KeyError or TypeError where it is not a report."""
     if body["v"] != VERSION:
         raise ValueError(f"version {body['v']!r}, expected {VERSION}")
-    limits = Limits(**{name: _count(body["limits"], name) for name in Limits.__slots__})
+    limits = BatchLimits(**{name: _count(body["limits"], name) for name in BatchLimits.__slots__})
     if not (limits.initial <= limits.most and limits.local_least <= limits.local_most):
         raise ValueError("limits: expected initial <= most and local_least <= local_most")
-    noise = Noise(**{name: _positive(body["noise"], name) for name in Noise.__slots__})
+    noise = GradientNoise(
+        **{name: _positive(body["noise"], name) for name in GradientNoise.__slots__}
+    )
     steps = tuple(_step(one) for one in body["steps"][:MOST_STEPS])
     return GoodputReport(left=_number(body, "left"), limits=limits, noise=noise, steps=steps)
 
 
-def _step(one: Any) -> Step:
+def _step(one: Any) -> StepMeasurement:
     gpus, nodes = _count(one, "gpus"), _count(one, "nodes")
     if nodes > gpus:
         raise ValueError(f"{gpus} GPUs on {nodes} nodes")
-    return Step(
+    return StepMeasurement(
         gpus=gpus,
         nodes=nodes,
         most=-(-gpus // nodes),

@@ -6,7 +6,7 @@ from pathlib import Path
 from slurm_ext.core.errors import ModelError
 from slurm_ext.model.artifact_store import current
 from slurm_ext.model.demand.artifact import load
-from slurm_ext.model.demand.model import SLOT_S, Array, Outlook, features, persistence_of
+from slurm_ext.model.demand.model import SLOT_S, Array, DemandPredictor, features, persistence_of
 from slurm_ext.model.demand.series import called
 
 
@@ -24,14 +24,14 @@ def folder_of(state_dir: Path, pool: str) -> Path:
     return state_dir / "models" / "demand" / called(pool)
 
 
-def serving(state_dir: Path, pool: str) -> Outlook | None:
+def serving(state_dir: Path, pool: str) -> DemandPredictor | None:
     """The promoted model; None where there is none. Raises ModelError where it is damaged."""
     found = current(folder_of(state_dir, pool))
     return None if found is None else load(found)
 
 
 def foretell(
-    first: int, need: Array, model: Outlook | None, *, level: float, history_h: float
+    first: int, need: Array, model: DemandPredictor | None, *, level: float, history_h: float
 ) -> Foretold:
     """From the series up to now, which has the running slot last."""
     hours = len(need) * SLOT_S / 3600.0
@@ -45,7 +45,7 @@ def foretell(
     return Foretold(float(need[-1] + outlook.peak(rows, level)[0]), outlook.name, knows=True)
 
 
-def safely(state_dir: Path, pool: str) -> tuple[Outlook | None, str]:
+def safely(state_dir: Path, pool: str) -> tuple[DemandPredictor | None, str]:
     """The promoted model, and what is wrong with it: then persistence serves."""
     try:
         return serving(state_dir, pool), ""

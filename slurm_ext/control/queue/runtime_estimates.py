@@ -14,9 +14,9 @@ from slurm_ext.control.queue.jobs import unit_of
 from slurm_ext.core.errors import HistoryError, ModelError
 from slurm_ext.history.store.store import History, open_history
 from slurm_ext.history.views.finished_jobs import ended_since, newest_ended
-from slurm_ext.model.duration.job import Wanted, lasted_s
-from slurm_ext.model.duration.predictor import MOST_RUNS, Lengths, serving
-from slurm_ext.model.duration.submission_batch import Siblings
+from slurm_ext.model.duration.job import DurationQuery, lasted_s
+from slurm_ext.model.duration.predictor import MOST_RUNS, DurationPredictor, serving
+from slurm_ext.model.duration.submission_batch import SubmissionBatches
 from slurm_ext.slurm.records import JobInfo
 
 NO_LIMIT_S = 7 * 86400.0  # what a job without a time limit is taken for
@@ -38,11 +38,11 @@ class RunTimes:
 
     def __init__(self, state_dir: Path, *, busy_timeout_ms: int) -> None:
         self._state_dir, self._busy_ms = state_dir, busy_timeout_ms
-        self._lengths: Lengths | None = None
+        self._lengths: DurationPredictor | None = None
         self._means = _Means()
         self._file: tuple[int, int] | None = None
         self._said = ""
-        self.siblings = Siblings()
+        self.siblings = SubmissionBatches()
         self._heard_of = 0
 
     def of(self, jobs: Sequence[JobInfo], now_s: float) -> list[Foretold]:
@@ -63,7 +63,7 @@ class RunTimes:
         file = None if found is None else (found.st_dev, found.st_ino)
         if file != self._file:  # another history: what was remembered of the old one is no more
             self._lengths, self._means, self._file = None, _Means(), file
-            self.siblings, self._heard_of = Siblings(), 0
+            self.siblings, self._heard_of = SubmissionBatches(), 0
         try:
             self._lengths = serving(self._state_dir / "models", self._lengths)
         except ModelError as error:
@@ -178,10 +178,10 @@ def _alike(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return (row["user"], row["job_name"], row["gpus"] or 0)
 
 
-def wanted(job: JobInfo, now_s: float) -> Wanted:
+def wanted(job: JobInfo, now_s: float) -> DurationQuery:
     """The job as the model for durations asks for it; `now_s`: where its submission is not told."""
     limit = job.time_limit_minutes
-    return Wanted(
+    return DurationQuery(
         submit_s=now_s if job.submit_time_s is None else job.submit_time_s,
         user=job.user_name,
         job_name=job.name,

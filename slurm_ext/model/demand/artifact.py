@@ -10,11 +10,18 @@ from numpy.typing import NDArray
 
 from slurm_ext.model import artifact_store
 from slurm_ext.model.boosted_trees import Forest
-from slurm_ext.model.demand.model import FEATURES, HORIZONS, LEVELS, PEAK_SLOTS, Demand, Linear
+from slurm_ext.model.demand.model import (
+    FEATURES,
+    HORIZONS,
+    LEVELS,
+    PEAK_SLOTS,
+    DemandModel,
+    RidgeLine,
+)
 from slurm_ext.model.forest_arrays import forest, unfolded
 
 ABOUT, ARRAYS = "demand.json", "demand.npz"
-FORM = artifact_store.Form(
+FORM = artifact_store.ArtifactSpec(
     about=ABOUT,
     arrays=ARRAYS,
     terms={"features": list(FEATURES), "horizons": list(HORIZONS), "peak_slots": PEAK_SLOTS},
@@ -24,7 +31,7 @@ LINE = ("centre", "scale", "weights")
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def pack(model: Demand) -> dict[str, bytes]:
+def pack(model: DemandModel) -> dict[str, bytes]:
     """The files, by name; the same model always gives the same bytes."""
     forests = {f"trees{horizon}": one for horizon, one in model.trees.items()}
     forests |= {f"peak{level}": one for level, one in model.peaks.items()}
@@ -41,16 +48,16 @@ def pack(model: Demand) -> dict[str, bytes]:
     return artifact_store.pack(FORM, body, {**unfolded(forests), **lines})
 
 
-def load(folder: Path) -> Demand:
+def load(folder: Path) -> DemandModel:
     """The model in `folder`. Raises ModelError naming the file and what is wrong with it."""
     body, arrays = artifact_store.read(FORM, folder)
     with artifact_store.naming(folder / ABOUT):
         return _model(body, arrays)
 
 
-def _model(body: Mapping[str, Any], arrays: Arrays) -> Demand:
+def _model(body: Mapping[str, Any], arrays: Arrays) -> DemandModel:
     depths = body["depths"]
-    return Demand(
+    return DemandModel(
         lines={one: _line(arrays, one, float(body["starts"][str(one)])) for one in HORIZONS},
         trees={one: _trees(arrays, f"trees{one}", depths) for one in HORIZONS},
         peaks={one: _trees(arrays, f"peak{one}", depths) for one in LEVELS},
@@ -58,14 +65,14 @@ def _model(body: Mapping[str, Any], arrays: Arrays) -> Demand:
     )
 
 
-def _line(arrays: Arrays, horizon: int, start: float) -> Linear:
+def _line(arrays: Arrays, horizon: int, start: float) -> RidgeLine:
     centre, scale, weights = (
         np.asarray(arrays[f"line{horizon}_{name}"], dtype=np.float64) for name in LINE
     )
     whole = np.stack([centre, scale, weights])
     if whole.shape != (3, len(FEATURES)) or not np.isfinite(whole).all() or not (scale > 0).all():
         raise ValueError(f"the line of {horizon} slots does not fit")
-    return Linear(centre, scale, weights, _finite(start))
+    return RidgeLine(centre, scale, weights, _finite(start))
 
 
 def _trees(arrays: Arrays, name: str, depths: Mapping[str, Any]) -> Forest:

@@ -35,7 +35,7 @@ FEATURES = (
 STANDARD = 4.0  # a feature further from its mean than so many deviations is cut to it
 
 
-class Outlook(Protocol):
+class DemandPredictor(Protocol):
     """Foretells from demand now (nodes) and the rows of `features`; one number a row."""
 
     @property
@@ -90,7 +90,7 @@ class Persistence:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Linear:
+class RidgeLine:
     """A ridge regression of standardised features."""
 
     centre: Array
@@ -106,10 +106,10 @@ class Linear:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Demand:
+class DemandModel:
     """A fitted outlook; `shifts` make each level's bound hold as often as it says."""
 
-    lines: Mapping[int, Linear]
+    lines: Mapping[int, RidgeLine]
     trees: Mapping[int, Forest]
     peaks: Mapping[float, Forest]
     shifts: Mapping[float, float]

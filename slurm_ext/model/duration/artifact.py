@@ -7,31 +7,33 @@ from pathlib import Path
 from typing import Any
 
 from slurm_ext.model import artifact_store
-from slurm_ext.model.duration.bounds import Bounds
-from slurm_ext.model.duration.memory import WHAT
-from slurm_ext.model.duration.model import Durations
-from slurm_ext.model.duration.state import Plan
+from slurm_ext.model.duration.bounds import AdaptiveBounds
+from slurm_ext.model.duration.memory import STATISTICS
+from slurm_ext.model.duration.model import DurationModel
+from slurm_ext.model.duration.state import FeaturePlan
 from slurm_ext.model.forest_arrays import forest, unfolded
 
 FOLDER = "duration"  # of the state folder's models
 ABOUT, ARRAYS = "duration.json", "duration.npz"
-FORM = artifact_store.Form(about=ABOUT, arrays=ARRAYS, terms={"what": list(WHAT)}, signed=False)
+FORM = artifact_store.ArtifactSpec(
+    about=ABOUT, arrays=ARRAYS, terms={"what": list(STATISTICS)}, signed=False
+)
 FORESTS = ("mean", "plain", "low", "high")
 
 
 @dataclass(frozen=True, slots=True)
-class Artifact:
+class DurationArtifact:
     """What is served: the model, where its bounds start, and what training said of it.
 
     `about` may hold `window_s`: the first submission and the last end that it learnt from.
     """
 
-    durations: Durations
-    bounds: Bounds
+    durations: DurationModel
+    bounds: AdaptiveBounds
     about: Mapping[str, Any] = field(default_factory=dict)
 
 
-def pack(artifact: Artifact) -> dict[str, bytes]:
+def pack(artifact: DurationArtifact) -> dict[str, bytes]:
     """The files, by name; the same model always gives the same bytes."""
     model = artifact.durations
     forests = {name: getattr(model, name) for name in FORESTS}
@@ -46,23 +48,25 @@ def pack(artifact: Artifact) -> dict[str, bytes]:
     return artifact_store.pack(FORM, body, unfolded(forests))
 
 
-def load(folder: Path) -> Artifact:
+def load(folder: Path) -> DurationArtifact:
     """The model in `folder`. Raises ModelError naming the file and what is wrong with it."""
     body, arrays = artifact_store.read(FORM, folder)
     with artifact_store.naming(folder / ABOUT):
         return _artifact(body, arrays)
 
 
-def _artifact(body: dict[str, Any], arrays: "artifact_store.Arrays") -> Artifact:
-    plan = Plan(
+def _artifact(body: dict[str, Any], arrays: "artifact_store.Arrays") -> DurationArtifact:
+    plan = FeaturePlan(
         levels=tuple(tuple(str(name) for name in level) for level in body["levels"]),
         numbers=tuple(str(name) for name in body["numbers"]),
     )
     depths, width = body["depths"], len(plan.features)
     forests = {name: forest(arrays, name, depth=int(depths[name]), width=width) for name in FORESTS}
-    start, bounds = float(body["start"]), Bounds()
+    start, bounds = float(body["start"]), AdaptiveBounds()
     low, high = ([float(at) for at in body["bounds"][side]] for side in ("low", "high"))
     if not all(map(isfinite, (start, *low, *high))) or not len(low) == len(high) == len(bounds.low):
         raise ValueError("holds no usable start or bounds")
     bounds.low, bounds.high = low, high
-    return Artifact(Durations(plan, start, **forests), bounds, dict(body.get("about", {})))
+    return DurationArtifact(
+        DurationModel(plan, start, **forests), bounds, dict(body.get("about", {}))
+    )

@@ -31,7 +31,7 @@ def _nothing() -> list[float]:
 
 
 @dataclass(slots=True)
-class Bounds:
+class AdaptiveBounds:
     """`low` and `high`: how far (logs) each is moved outwards, by bin. Times in s, never back."""
 
     low: list[float] = field(default_factory=_nothing)
@@ -89,9 +89,9 @@ class Bounds:
         for moves, outside in ((self.low, below), (self.high, above)):
             moves[known] += self.step * ((outside > moves[known]) - MISSED)
 
-    def again(self) -> "Bounds":
+    def again(self) -> "AdaptiveBounds":
         """The same, watching nobody."""
-        return Bounds([*self.low], [*self.high], self.step)
+        return AdaptiveBounds([*self.low], [*self.high], self.step)
 
     def _learn(self, job: Hashable, side: str, *, missed: bool) -> None:
         known, sides = self._open.get(job, (0, set()))

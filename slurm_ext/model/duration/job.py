@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from math import isfinite, log
 from typing import Any
 
-from slurm_ext.model.duration.state import Plan, Submission
+from slurm_ext.model.duration.state import FeaturePlan, JobFeatures
 
 NUMBERS = ("cpus", "num_nodes", "gpus", "mem_bytes", "time_limit_s")
-SITE = Plan(
+SITE = FeaturePlan(
     levels=(
         ("user", "job_name", "gpus"),
         ("user", "job_name"),
@@ -27,7 +27,7 @@ SITE = Plan(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class DurationQuery:
     """A job as submitted; None is not told. Of the whole job: CPUs, nodes, GPUs, bytes, seconds."""
 
     submit_s: float  # since the epoch
@@ -41,25 +41,25 @@ class Wanted:
     mem_bytes: float | None = None
     time_limit_s: float | None = None
 
-    def submission(self) -> Submission:
+    def submission(self) -> JobFeatures:
         """Its names and numbers."""
         names = {name: getattr(self, name) or "" for name in TEXTS}
         names |= {name: _named(getattr(self, name)) for name in COUNTED}
         numbers = {f"log_{name}": _log(getattr(self, name)) for name in NUMBERS}
-        return Submission(self.submit_s, names, numbers)
+        return JobFeatures(self.submit_s, names, numbers)
 
 
 TEXTS = ("user", "job_name", "account", "partition")
 COUNTED = ("gpus", "time_limit_s")  # numbers that are names too: who asks alike runs alike
 
 
-def wanted(run: Mapping[str, Any]) -> Wanted | None:
+def wanted(run: Mapping[str, Any]) -> DurationQuery | None:
     """Of a row of history's `runs`; None where the moment of its submission is not recorded."""
     submit_s = run.get("submit_s")
     if submit_s is None or not isfinite(submit_s):
         return None
     told = {name: run.get(name) for name in (*TEXTS, *NUMBERS)}
-    return Wanted(submit_s=float(submit_s), **told)
+    return DurationQuery(submit_s=float(submit_s), **told)
 
 
 def lasted_s(run: Mapping[str, Any]) -> float | None:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Hashable
 from math import inf, log, log1p, nan, sqrt
 
-WHAT = (
+STATISTICS = (
     "ended",  # log1p of how many
     "last",
     "before_last",
@@ -34,7 +34,7 @@ GAP_S = 600.0
 NOTHING = (0.0, *(nan,) * 10, 0.0, nan, nan, nan, nan, 0.0)
 
 
-class Run:
+class RememberedRun:
     """One job while it is remembered; `log_s` is None until it ended."""
 
     __slots__ = ("log_s", "submit_s")
@@ -44,7 +44,7 @@ class Run:
         self.log_s: float | None = None
 
 
-class Memory:
+class KeyStatistics:
     """Changes with every submission and end; each costs the same, however long the history."""
 
     __slots__ = (
@@ -58,12 +58,12 @@ class Memory:
         self._square = 0.0
         self._seconds = 0.0
         self._last: deque[float] = deque(maxlen=MEDIAN_OF)
-        self._recent: deque[Run] = deque(maxlen=RECENT)
-        self._running: dict[Hashable, Run] = {}
+        self._recent: deque[RememberedRun] = deque(maxlen=RECENT)
+        self._running: dict[Hashable, RememberedRun] = {}
         self._submitted_s = self._ended_s = -inf
         self._burst = 0
 
-    def submitted(self, job: Hashable, run: Run) -> None:
+    def submitted(self, job: Hashable, run: RememberedRun) -> None:
         """A job of this key is there."""
         together = run.submit_s - self._submitted_s <= GAP_S
         self._burst = self._burst + 1 if together else 0

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slurm_ext.model.boosted_trees import Forest
-from slurm_ext.model.duration.memory import WHAT
-from slurm_ext.model.duration.state import Plan
+from slurm_ext.model.duration.memory import STATISTICS
+from slurm_ext.model.duration.state import FeaturePlan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +33,7 @@ MISSED = 0.05  # on each side: 90 % inside
 
 
 @dataclass(frozen=True, slots=True)
-class Foretold:
+class DurationQuantiles:
     """Natural logs of seconds, one a row; `known` is the bin of `KNOWN_FROM`."""
 
     log_mean: "Array"
@@ -43,24 +43,24 @@ class Foretold:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Durations:
+class DurationModel:
     """A fitted model; `start` is the mean log duration of everybody it learnt from."""
 
-    plan: Plan
+    plan: FeaturePlan
     start: float
     mean: Forest
     plain: Forest
     low: Forest
     high: Forest
 
-    def foretell(self, rows: "Array") -> Foretold:
+    def foretell(self, rows: "Array") -> DurationQuantiles:
         """Of rows of `State.row`; bounds as trees have them, `Bounds` moves them."""
         base, seen = relative(self.plan, rows, self.start)
         middle = self._middle(rows, base, seen)
         low, high = base + self.low(seen), base + self.high(seen)
-        ended = np.expm1(np.nan_to_num(rows[:, WHAT.index("ended")])).round()
+        ended = np.expm1(np.nan_to_num(rows[:, STATISTICS.index("ended")])).round()
         known = np.searchsorted(KNOWN_FROM, ended, side="right")
-        return Foretold(middle, np.minimum(low, middle), np.maximum(high, middle), known)
+        return DurationQuantiles(middle, np.minimum(low, middle), np.maximum(high, middle), known)
 
     def middle(self, rows: "Array") -> "Array":
         """`log_mean` alone, at half the cost."""
@@ -71,7 +71,7 @@ class Durations:
         return np.clip(told, LEAST_LOG, MOST_LOG)
 
 
-def relative(plan: Plan, rows: "Array", start: float) -> "tuple[Array, Array]":
+def relative(plan: FeaturePlan, rows: "Array", start: float) -> "tuple[Array, Array]":
     """The history's mean, and the rows as trees see them: log durations from that mean."""
     base = rows[:, plan.features.index("history")]
     base = np.where(np.isnan(base), start, base)

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from slurm_ext.model.artifact_store import current
-from slurm_ext.model.duration.artifact import FOLDER, Artifact, load
-from slurm_ext.model.duration.job import Wanted, lasted_s, wanted
-from slurm_ext.model.duration.memory import WHAT
+from slurm_ext.model.duration.artifact import FOLDER, DurationArtifact, load
+from slurm_ext.model.duration.job import DurationQuery, lasted_s, wanted
+from slurm_ext.model.duration.memory import STATISTICS
 from slurm_ext.model.duration.model import MOST_LOG
-from slurm_ext.model.duration.state import State
+from slurm_ext.model.duration.state import DurationState
 
 MOST_KEYS = 2048  # remembered of a level: at most some 20 MiB in all
 MOST_RUNS = 100_000  # the newest: what a memory is first filled from, and training's most
@@ -31,7 +31,7 @@ _AT_ONCE = 200  # rows between which others may ask: some 10 ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Length:
+class RuntimePrediction:
     """How long a job will run, in s; low and high hold nine in ten. Not beyond its time limit.
 
     `mean_s` is of logs: half of such jobs end before it. `runs` ended ones are known of its
@@ -45,23 +45,25 @@ class Length:
     like: tuple[str, ...] = ()
 
 
-class Remembered:
+class DurationHistory:
     """What ended jobs left behind; models of one plan hand it on to each other."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: DurationState) -> None:
         self.state = state
         self.last_id = 0  # of history's runs, the newest that was taken
         self.lock = Lock()
 
 
-class Lengths:
+class DurationPredictor:
     """A model with its memory."""
 
-    def __init__(self, artifact: Artifact, name: str, past: Remembered | None = None) -> None:
+    def __init__(
+        self, artifact: DurationArtifact, name: str, past: DurationHistory | None = None
+    ) -> None:
         """`past`: another model's, used where this one understands it."""
         plan = artifact.durations.plan
         if past is None or past.state.plan != plan:
-            past = Remembered(State(plan, MOST_KEYS))
+            past = DurationHistory(DurationState(plan, MOST_KEYS))
         self.name = name
         self.past = past
         self._artifact = artifact
@@ -82,7 +84,7 @@ class Lengths:
                 new = [told for told in map(self._take, some) if told is not None]
                 self._judge(new)
 
-    def of(self, jobs: Sequence[Wanted]) -> list[Length]:
+    def of(self, jobs: Sequence[DurationQuery]) -> list[RuntimePrediction]:
         """One for each. Nobody knows anything at first: then they are very wide."""
         if not jobs:
             return []
@@ -119,25 +121,29 @@ class Lengths:
             below, above = told.log_low[at] - log_s, log_s - told.log_high[at]
             self._bounds.seen(int(told.known[at]), float(below), float(above))
 
-    def _length(self, job: Wanted, row: Any, middle: float, low: float, high: float) -> Length:
+    def _length(
+        self, job: DurationQuery, row: Any, middle: float, low: float, high: float
+    ) -> RuntimePrediction:
         plan = self._artifact.durations.plan
         level = int(row[plan.features.index("known_level")])
         known = level < len(plan.levels)
-        runs = round(expm1(row[level * len(WHAT)])) if known else 0
+        runs = round(expm1(row[level * len(STATISTICS)])) if known else 0
         most = job.time_limit_s if job.time_limit_s and job.time_limit_s > 0 else float("inf")
         mean_s, low_s, high_s = (
             min(exp(min(log_s, MOST_LOG)), most)
             for log_s in (middle, min(low, middle), max(high, middle))
         )
         like = plan.levels[level] if known else ()
-        return Length(mean_s=mean_s, low_s=low_s, high_s=high_s, runs=runs, like=like)
+        return RuntimePrediction(mean_s=mean_s, low_s=low_s, high_s=high_s, runs=runs, like=like)
 
 
-def serving(models: Path, now: Lengths | None) -> Lengths | None:
+def serving(models: Path, now: DurationPredictor | None) -> DurationPredictor | None:
     """`now` where it is still the promoted model, else the promoted one. Raises ModelError."""
     folder = current(models / FOLDER)
     if folder is None:
         return None
     if now is None:
-        return Lengths(load(folder), folder.name)
-    return now if folder.name == now.name else Lengths(load(folder), folder.name, now.past)
+        return DurationPredictor(load(folder), folder.name)
+    return (
+        now if folder.name == now.name else DurationPredictor(load(folder), folder.name, now.past)
+    )

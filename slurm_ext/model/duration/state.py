@@ -10,14 +10,14 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from math import log, nan
 
-from slurm_ext.model.duration.memory import NOTHING, WHAT, Memory, Run
+from slurm_ext.model.duration.memory import NOTHING, STATISTICS, KeyStatistics, RememberedRun
 
 DAY_S = 86400
 SURE_AFTER = 2.0  # ended runs at which a level's mean weighs as much as all wider ones
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
+class JobFeatures:
     """What is known at submission: time in s since the epoch, names, numbers (None: not told)."""
 
     submit_s: float
@@ -26,7 +26,7 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FeaturePlan:
     """Which names make a key, narrowest level first, and which numbers are looked at."""
 
     levels: tuple[tuple[str, ...], ...]
@@ -34,28 +34,32 @@ class Plan:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Names of what `State.row` gives, in order."""
-        told = [f"{'+'.join(level) or 'all'}:{what}" for level in self.levels for what in WHAT]
+        """Names of what `DurationState.row` gives, in order."""
+        told = [
+            f"{'+'.join(level) or 'all'}:{what}" for level in self.levels for what in STATISTICS
+        ]
         return (*told, *self.numbers, "hour", "weekday", "known_level", "history")
 
 
 @dataclass(slots=True)
-class State:
+class DurationState:
     """The memories of all keys; two fed alike answer alike.
 
     `most_keys` of a level are remembered, about 2 kB each: those that were last heard of.
     """
 
-    plan: Plan
+    plan: FeaturePlan
     most_keys: int = 1 << 60
-    _memories: list[OrderedDict[Hashable, Memory]] = field(init=False)
-    _jobs: dict[Hashable, tuple[Run, list[Memory]]] = field(init=False, default_factory=dict)
+    _memories: list[OrderedDict[Hashable, KeyStatistics]] = field(init=False)
+    _jobs: dict[Hashable, tuple[RememberedRun, list[KeyStatistics]]] = field(
+        init=False, default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         """No level knows anybody."""
         self._memories = [OrderedDict() for _ in self.plan.levels]
 
-    def row(self, asked: Submission) -> list[float]:
+    def row(self, asked: JobFeatures) -> list[float]:
         """Plan.features of a job that is submitted now, NaN where unknown."""
         now_s = asked.submit_s
         rows: list[tuple[float, ...]] = []
@@ -73,11 +77,11 @@ class State:
             backed_off(rows),
         ]
 
-    def submitted(self, job: Hashable, asked: Submission) -> None:
+    def submitted(self, job: Hashable, asked: JobFeatures) -> None:
         """The job is there from now on; one that is there already stays as it is."""
         if job in self._jobs:
             return
-        run = Run(asked.submit_s)
+        run = RememberedRun(asked.submit_s)
         levels = zip(self.plan.levels, self._memories, strict=True)
         memories = [self._memory(known, _key(level, asked)) for level, known in levels]
         for memory in memories:
@@ -93,16 +97,16 @@ class State:
         if run is not None:
             run.log_s = log_s
 
-    def lived(self, asked: Submission, end_s: float, duration_s: float | None) -> None:
+    def lived(self, asked: JobFeatures, end_s: float, duration_s: float | None) -> None:
         """A job of which nothing was known before it ended: history tells of no others."""
         job = object()
         self.submitted(job, asked)
         self.ended(job, end_s, duration_s)
 
-    def _memory(self, known: OrderedDict[Hashable, Memory], key: Hashable) -> Memory:
+    def _memory(self, known: OrderedDict[Hashable, KeyStatistics], key: Hashable) -> KeyStatistics:
         memory = known.get(key)
         if memory is None:
-            memory = known[key] = Memory()
+            memory = known[key] = KeyStatistics()
             if len(known) > self.most_keys:
                 known.popitem(last=False)
         else:
@@ -114,7 +118,7 @@ def backed_off(rows: list[tuple[float, ...]]) -> float:
     """Mean log duration, each level shrunk to the next wider one by how many runs it has."""
     from math import expm1
 
-    at = WHAT.index("middling")
+    at = STATISTICS.index("middling")
     told = nan
     for row in reversed(rows):
         if row[0] > 0:
@@ -123,5 +127,5 @@ def backed_off(rows: list[tuple[float, ...]]) -> float:
     return told
 
 
-def _key(level: tuple[str, ...], asked: Submission) -> Hashable:
+def _key(level: tuple[str, ...], asked: JobFeatures) -> Hashable:
     return tuple(asked.names.get(name, "") for name in level)

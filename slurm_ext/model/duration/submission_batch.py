@@ -63,7 +63,7 @@ class _Batch:
         return mean, self.ended + len(ages) / 2
 
 
-class Siblings:
+class SubmissionBatches:
     """Batches by key (who, what, how large): fed with submissions, starts and ends."""
 
     def __init__(self) -> None:

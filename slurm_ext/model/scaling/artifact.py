@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FOLDER = "scaling"  # of the state folder's models
 ABOUT, ARRAYS = "scaling.json", "scaling.npz"
-FORM = artifact_store.Form(
+FORM = artifact_store.ArtifactSpec(
     about=ABOUT,
     arrays=ARRAYS,
     terms={"terms": list(TERMS), "parts": list(PARTS), "levels": list(LEVELS)},

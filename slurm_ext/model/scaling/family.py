@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from slurm_ext.model.scaling.prior import Belief, ScalingPrior, usual
-from slurm_ext.model.scaling.similarity import Kin, alike
+from slurm_ext.model.scaling.prior import ScalingPrior, TermPrior, usual
+from slurm_ext.model.scaling.similarity import SharedResiduals, alike
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,7 +72,7 @@ class Family:
             widths=self.widths,
         )
 
-    def belief(self, *, model: str, cluster: str) -> Belief:
+    def belief(self, *, model: str, cluster: str) -> TermPrior:
         """The family's own part of the prior."""
         import numpy as np
 
@@ -85,13 +85,13 @@ class Family:
         weights = self.solved @ self.logs
         toward = (self.terms[:, :OWN] @ levels) * self.slopes.T
         known = model in self.models
-        return Belief(
+        return TermPrior(
             means=usual().means + toward @ weights,
             covariance=np.diag(self.terms.sum(1)) - toward @ self.solved @ toward.T,
             own=self.parts[:, OWN],
             noise_sd=self.noise_sd,
             log_batch0=float(self.log_batch0[self.models.index(model)]) if known else None,
-            kin=Kin(
+            kin=SharedResiduals(
                 at=self.at,
                 shared=self.parts[:, :OWN] @ levels,
                 common=self.parts[:, :OWN].sum(1),

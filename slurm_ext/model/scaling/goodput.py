@@ -24,7 +24,7 @@ PARTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # micro-steps that are tried with the l
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class BatchLimits:
     """Batches that the job's owner allows, in samples: in all, and of a GPU."""
 
     initial: int
@@ -34,7 +34,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noise:
+class GradientNoise:
     """What the job's gradients say at M0 samples; square 0: a sample is worth one at any batch."""
 
     square: float
@@ -48,7 +48,7 @@ class Noise:
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Best:
+class BestBatches:
     """The best batch at each size: columns of one length. No batch fits: goodput 0."""
 
     goodput: Floats  # iterations at M0 a second
@@ -65,7 +65,7 @@ class Configs:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Foretold:
+class IterationTimes:
     """Seconds of an iteration at every config that may be tried; stands until more is measured."""
 
     tried: Configs
@@ -73,14 +73,14 @@ class Foretold:
     scale: Floats  # global batch over M0
     sizes: int
 
-    def best(self, noise: Noise) -> Best:
+    def best(self, noise: GradientNoise) -> BestBatches:
         """The best batch of each size."""
         goodput = noise.gain(self.scale) / self.step_s
         order = np.lexsort((goodput, self.tried.size))  # the best of a size is its last
         last = np.flatnonzero(np.diff(self.tried.size[order], append=self.sizes))
         found = order[last]
         at = self.tried.size[found]
-        out = Best(
+        out = BestBatches(
             goodput=np.zeros(self.sizes),
             local=np.zeros(self.sizes, dtype=np.int64),
             accumulated=np.zeros(self.sizes, dtype=np.int64),
@@ -91,7 +91,7 @@ class Foretold:
         return out
 
 
-class Foreteller(Protocol):
+class StepTimePredictor(Protocol):
     """What knows a step's seconds anywhere: goodput_speed.Speed, or a table in a replay."""
 
     def steps(
@@ -100,16 +100,18 @@ class Foreteller(Protocol):
         """Computing and synchronising."""
 
 
-def foretell(speed: Foreteller, limits: Limits, tried: Configs, sizes: int) -> Foretold:
+def foretell(
+    speed: StepTimePredictor, limits: BatchLimits, tried: Configs, sizes: int
+) -> IterationTimes:
     """Every config's iteration; `sizes` is the length of their list."""
     gpus, nodes, most, local, parts = tried.columns.T
     compute_s, sync_s = speed.steps(gpus, nodes, most, local)
     scale = gpus * local * parts / limits.initial
-    return Foretold(tried, parts * compute_s + sync_s, scale, sizes)
+    return IterationTimes(tried, parts * compute_s + sync_s, scale, sizes)
 
 
 @cache
-def configs(limits: Limits, sizes: tuple[int, ...], per_node: int) -> Configs:
+def configs(limits: BatchLimits, sizes: tuple[int, ...], per_node: int) -> Configs:
     """All that the limits allow, each size on as few nodes as it needs."""
     steps = np.geomspace(limits.local_least, limits.local_most, LOCALS)
     locals_ = sorted({ceil(step - 1e-8) for step in steps})
@@ -124,7 +126,7 @@ def configs(limits: Limits, sizes: tuple[int, ...], per_node: int) -> Configs:
     return chosen(rows, sizes, per_node)
 
 
-def _allowed(limits: Limits, gpus: int, local: int, parts: int) -> bool:
+def _allowed(limits: BatchLimits, gpus: int, local: int, parts: int) -> bool:
     batch = gpus * local * parts
     lone = gpus == 1 and parts == 1 and batch > limits.initial
     within = limits.initial <= batch <= limits.most and local <= limits.local_most

@@ -20,14 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.model.scaling.prior import USUAL
+from slurm_ext.model.scaling.prior import DEFAULT_TERMS
 
 Floats = NDArray[np.float64]
 FIXED = 1 / (1 + np.exp(-np.linspace(-3, 3, 9)))  # s, the share of a step that batch never moves
 STRAYS, ALIKE, NOISE = 0.08, 1.0, 0.03  # sd of what strays, its length in logs, sd of a measurement
 SYNC_STRAYS = 0.2  # of the far smaller part of a step
 SAME = 0.6  # correlation of synchronising in a node and between nodes: the same gradients
-COMPUTING = np.diag([1.0, USUAL["kappa"][1] ** 2, 0.0])  # the batch only says who is alike
+COMPUTING = np.diag([1.0, DEFAULT_TERMS["kappa"][1] ** 2, 0.0])  # the batch only says who is alike
 BATCH_SD = 0.3  # of beta: overlap hides more of a longer step
 HOPE = 0.0
 MOST_POINTS = 32  # the latest measured; more add microseconds and nothing else
@@ -35,7 +35,7 @@ LEAST_S = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class StepMeasurement:
     """One measured config: GPUs, nodes, GPUs of the fullest node, samples a GPU; seconds."""
 
     gpus: int
@@ -86,7 +86,7 @@ def _alike(one: Floats, other: Floats, strays: float) -> Floats:
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Speed:
+class StepTimeModel:
     """A fitted job: ask it for the seconds of a step anywhere."""
 
     local0: float
@@ -109,7 +109,7 @@ class Speed:
         return compute_s, sync_s
 
 
-def fit(steps: Sequence[Step], hope: float = HOPE) -> Speed:
+def fit(steps: Sequence[StepMeasurement], hope: float = HOPE) -> StepTimeModel:
     """What the measurements make likely; at least one. Raises InputError."""
     if not steps:
         raise InputError("steps", "none: at least one config has to be measured")
@@ -122,7 +122,7 @@ def fit(steps: Sequence[Step], hope: float = HOPE) -> Speed:
     local0 = float(rows[:, 3].min())
     fixed, compute = _computed(rows, local0)
     alone = rows[rows[:, 0] == 1, 5]
-    return Speed(
+    return StepTimeModel(
         local0=local0,
         fixed=fixed,
         compute=compute,
@@ -139,7 +139,7 @@ def _computed(rows: Floats, local0: float) -> tuple[float, Regression]:
     found = []
     for fixed in FIXED:
         values = logs - np.log(fixed + (1 - fixed) * batch)
-        terms = np.array([values.mean(), USUAL["kappa"][0], 0.0])
+        terms = np.array([values.mean(), DEFAULT_TERMS["kappa"][0], 0.0])
         one, chance = regress(at, values, terms, COMPUTING, STRAYS)
         found.append((chance + _fixed_chance(float(fixed)), float(fixed), one))
     _, fixed, one = max(found, key=lambda each: each[0])
@@ -148,7 +148,7 @@ def _computed(rows: Floats, local0: float) -> tuple[float, Regression]:
 
 def _fixed_chance(fixed: float) -> float:
     """Log chance of a fixed share before anything is measured."""
-    middle, wide = USUAL["logit_fixed"]
+    middle, wide = DEFAULT_TERMS["logit_fixed"]
     return -0.5 * float((np.log(fixed / (1 - fixed)) - middle) / wide) ** 2
 
 
@@ -175,7 +175,7 @@ def _sending(gpus: Floats, nodes: Floats, most: Floats, batch: Floats) -> Floats
 
 def _sent(rows: Floats, local0: float, log_t0: float) -> Regression:
     """Synchronising, where more than one GPU was measured; else the prior."""
-    means, sds = np.array([USUAL[term] for term in SENDING]).T
+    means, sds = np.array([DEFAULT_TERMS[term] for term in SENDING]).T
     sds[5] = BATCH_SD
     means = means + log_t0 * np.array([1, 0, 1, 0, 0, 0])
     covariance = np.diag(sds**2)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import isclose
 
 from slurm_ext.core.records import Interval
-from slurm_ext.model.scaling.model import Config, Measured, Shares
-from slurm_ext.model.scaling.speedup import Counted, Speedup, fit
+from slurm_ext.model.scaling.model import ScalingMeasurement, Shares, TrainingConfig
+from slurm_ext.model.scaling.speedup import CountMeasurement, SpeedupCurve, fit
 from slurm_ext.model.scaling.speedup_prior import GPUS_EACH, GPUS_SPLIT, SpeedupPrior
 
 ENOUGH = 3  # different counts
@@ -20,21 +20,21 @@ SAME = 0.01  # batches that differ by no more than this are one
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class GpuCountSeries:
     """A speed-up that is asked as a Scaling is; samples/s of the whole job."""
 
-    speedup: Speedup
+    speedup: SpeedupCurve
 
-    def rate(self, config: Config) -> tuple[float, Interval]:
+    def rate(self, config: TrainingConfig) -> tuple[float, Interval]:
         """Samples/s at so many GPUs, the batch being kept as the runs kept it; the interval."""
         return self.speedup.rate(config.gpus)
 
-    def shares(self, config: Config) -> Shares:
+    def shares(self, config: TrainingConfig) -> Shares:
         """Parts of a step: computing, and waiting for each other."""
         return self.speedup.shares(config.gpus)
 
 
-def series(points: Sequence[Measured], wanted: Config) -> Series | None:
+def series(points: Sequence[ScalingMeasurement], wanted: TrainingConfig) -> GpuCountSeries | None:
     """The points as a series that `wanted` goes on; None where they are not. Raises InputError."""
     counts = {one.config.gpus for one in points}
     placed = [*(one.config for one in points), wanted]
@@ -43,16 +43,16 @@ def series(points: Sequence[Measured], wanted: Config) -> Series | None:
         return None
     if not (all(one.nodes == 1 for one in placed) or all(one.nodes == one.gpus for one in placed)):
         return None
-    counted = [Counted(count=one.config.gpus, rate=one.samples_per_s) for one in points]
-    return Series(fit(counted, prior))
+    counted = [CountMeasurement(count=one.config.gpus, rate=one.samples_per_s) for one in points]
+    return GpuCountSeries(fit(counted, prior))
 
 
-def _kind(configs: Sequence[Config]) -> SpeedupPrior | None:
+def _kind(configs: Sequence[TrainingConfig]) -> SpeedupPrior | None:
     """Whether the global batch stayed, or each GPU's; None: neither."""
     if _same(configs, lambda one: one.gpus * one.local_batch):
         return GPUS_SPLIT
     return GPUS_EACH if _same(configs, lambda one: one.local_batch) else None
 
 
-def _same(configs: Sequence[Config], batch: Callable[[Config], float]) -> bool:
+def _same(configs: Sequence[TrainingConfig], batch: Callable[[TrainingConfig], float]) -> bool:
     return all(isclose(batch(one), batch(configs[0]), rel_tol=SAME) for one in configs)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from slurm_ext.model.scaling.prior import Belief
-from slurm_ext.model.scaling.similarity import BATCH_HALF, LAYOUT_HALF, Straying, straying
+from slurm_ext.model.scaling.prior import TermPrior
+from slurm_ext.model.scaling.similarity import BATCH_HALF, LAYOUT_HALF, ResidualPrior, straying
 from slurm_ext.model.scaling.terms import log_step, slopes
 
 if TYPE_CHECKING:
@@ -20,22 +20,22 @@ DOUBT = 6.0  # measurements' worth of trust in the belief's own idea of how far 
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Evidence:
+class StepObservations:
     """Measured log steps at rows of columns(), under one belief."""
 
-    belief: Belief
+    belief: TermPrior
     at: "Array"
     steps: "Array"  # less what the kin let expect
     log_batch0: float
-    straying: Straying
+    straying: ResidualPrior
     trust: "Array"  # inverse covariance of the terms
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Member:
+class LaplaceFit:
     """A belief with its own straying scaled, fitted to the evidence."""
 
-    evidence: Evidence
+    evidence: StepObservations
     scale: "Array"
     terms: "Array"
     spread: "Array"
@@ -45,13 +45,13 @@ class Member:
     surprise: float  # factor on all sds: how far measurements stray, against what was believed
 
 
-def evidence(belief: Belief, at: "Array", steps: "Array") -> Evidence:
+def evidence(belief: TermPrior, at: "Array", steps: "Array") -> StepObservations:
     """What the measurements say under `belief`, before any fit."""
     import numpy as np
 
     found = straying(belief.own, belief.kin, at, at)
     batch0 = float(at[:, 0].min()) if belief.log_batch0 is None else belief.log_batch0
-    return Evidence(
+    return StepObservations(
         belief=belief,
         at=at,
         steps=steps - found.expected,
@@ -61,7 +61,7 @@ def evidence(belief: Belief, at: "Array", steps: "Array") -> Evidence:
     )
 
 
-def member(given: Evidence, scale: "Array", start: "Array") -> Member:
+def member(given: StepObservations, scale: "Array", start: "Array") -> LaplaceFit:
     """The most probable terms from `start` on."""
     import numpy as np
 
@@ -72,7 +72,7 @@ def member(given: Evidence, scale: "Array", start: "Array") -> Member:
     off = given.steps - log_step(terms, given.at, given.log_batch0)
     pull = (terms - given.belief.means)[1:]  # how long a step is surprises nobody
     missed = float(off @ solved @ off + pull @ given.trust[1:, 1:] @ pull)
-    return Member(
+    return LaplaceFit(
         evidence=given,
         scale=scale,
         terms=terms,
@@ -84,7 +84,7 @@ def member(given: Evidence, scale: "Array", start: "Array") -> Member:
     )
 
 
-def start(given: Evidence) -> "Array":
+def start(given: StepObservations) -> "Array":
     """The believed terms, at the measured length of a step."""
     import numpy as np
 
@@ -93,7 +93,7 @@ def start(given: Evidence) -> "Array":
     return terms
 
 
-def log_chances(given: Evidence, terms: "Array", scales: "Array") -> "Array":
+def log_chances(given: StepObservations, terms: "Array", scales: "Array") -> "Array":
     """Log likelihood of the measurements under each scale, the model made linear at `terms`."""
     import numpy as np
 
@@ -109,7 +109,7 @@ def log_chances(given: Evidence, terms: "Array", scales: "Array") -> "Array":
     return np.asarray(-0.5 * (turned**2 / values + np.log(values)).sum(1), dtype=np.float64)
 
 
-def foretell(one: Member, at: "Array", found: Straying) -> tuple["Array", "Array"]:
+def foretell(one: LaplaceFit, at: "Array", found: ResidualPrior) -> tuple["Array", "Array"]:
     """Mean and variance of the log step at each row; `found` lies between them and the evidence."""
     import numpy as np
 
@@ -124,13 +124,13 @@ def foretell(one: Member, at: "Array", found: Straying) -> tuple["Array", "Array
     return mean, one.surprise**2 * variance
 
 
-def _own(belief: Belief) -> "Array":
+def _own(belief: TermPrior) -> "Array":
     import numpy as np
 
     return np.array([belief.own @ np.array(BATCH_HALF), belief.own @ np.array(LAYOUT_HALF)])
 
 
-def _most_probable(given: Evidence, solved: "Array", terms: "Array") -> "Array":
+def _most_probable(given: StepObservations, solved: "Array", terms: "Array") -> "Array":
     """Levenberg-Marquardt from `terms`."""
     import numpy as np
 
@@ -153,7 +153,7 @@ def _most_probable(given: Evidence, solved: "Array", terms: "Array") -> "Array":
     return terms
 
 
-def _misfit(given: Evidence, solved: "Array", terms: "Array") -> float:
+def _misfit(given: StepObservations, solved: "Array", terms: "Array") -> float:
     off = given.steps - log_step(terms, given.at, given.log_batch0)
     pull = terms - given.belief.means
     return float(off @ solved @ off + pull @ given.trust @ pull)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.records import Interval
 from slurm_ext.model.scaling.member import (
-    Evidence,
-    Member,
+    LaplaceFit,
+    StepObservations,
     evidence,
     foretell,
     log_chances,
@@ -24,7 +24,7 @@ from slurm_ext.model.scaling.member import (
 )
 from slurm_ext.model.scaling.prior import BEYOND, INSIDE, ScalingPrior, vague
 from slurm_ext.model.scaling.similarity import straying
-from slurm_ext.model.scaling.terms import Config, columns, log_step, parts
+from slurm_ext.model.scaling.terms import TrainingConfig, columns, log_step, parts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 MOST_MEMBERS = 5  # the rest would hardly count
 
-__all__ = ["Config", "Measured", "Scaling", "Shares", "fit"]
+__all__ = ["ScalingMeasurement", "ScalingModel", "Shares", "TrainingConfig", "fit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class ScalingMeasurement:
     """What one config gave; samples/s of the whole job."""
 
-    config: Config
+    config: TrainingConfig
     samples_per_s: float
 
 
@@ -54,19 +54,19 @@ class Shares:
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Scaling:
+class ScalingModel:
     """A fitted training: ask it for the rate at any config."""
 
     prior: ScalingPrior
     at: "Array"  # columns() of the measurements
-    members: tuple[tuple[float, Member], ...]  # with their weights, which add up to 1
+    members: tuple[tuple[float, LaplaceFit], ...]  # with their weights, which add up to 1
 
-    def rate(self, config: Config) -> tuple[float, Interval]:
+    def rate(self, config: TrainingConfig) -> tuple[float, Interval]:
         """Samples/s of the whole job at `config`, and the 90 % interval."""
         rates, lows, highs = self.rates([config])
         return float(rates[0]), Interval(float(lows[0]), float(highs[0]))
 
-    def rates(self, configs: Sequence[Config]) -> tuple["Array", "Array", "Array"]:
+    def rates(self, configs: Sequence[TrainingConfig]) -> tuple["Array", "Array", "Array"]:
         """Samples/s, and the interval's ends, of many configs."""
         import numpy as np
 
@@ -95,7 +95,7 @@ class Scaling:
         spread = [variance + (mean - means) ** 2 for mean, variance in told]
         return means, np.sqrt(weights @ np.array(spread))
 
-    def shares(self, config: Config) -> Shares:
+    def shares(self, config: TrainingConfig) -> Shares:
         """How much of a step at `config` is the network's, beyond what computing hides."""
         import numpy as np
 
@@ -107,7 +107,7 @@ class Scaling:
         return Shares(compute=1 - network, network=network)
 
 
-def fit(points: Sequence[Measured], prior: ScalingPrior | None = None) -> Scaling:
+def fit(points: Sequence[ScalingMeasurement], prior: ScalingPrior | None = None) -> ScalingModel:
     """The scaling that the measurements make likely, one or more of them. Raises InputError."""
     import numpy as np
 
@@ -123,12 +123,12 @@ def fit(points: Sequence[Measured], prior: ScalingPrior | None = None) -> Scalin
         (float(np.exp(log - best[0][0]) / total), member(given, scale, terms))
         for log, given, scale, terms in best
     )
-    return Scaling(prior=prior, at=at, members=members)
+    return ScalingModel(prior=prior, at=at, members=members)
 
 
 def _weighed(
-    given: Evidence, prior: ScalingPrior
-) -> list[tuple[float, Evidence, "Array", "Array"]]:
+    given: StepObservations, prior: ScalingPrior
+) -> list[tuple[float, StepObservations, "Array", "Array"]]:
     """Each scale under one belief: its log weight, and the terms to start from."""
     import numpy as np
 
@@ -141,7 +141,7 @@ def _weighed(
     ]
 
 
-def _measured(point: Measured) -> Measured:
+def _measured(point: ScalingMeasurement) -> ScalingMeasurement:
     _checked(point.config)
     if not (isfinite(point.samples_per_s) and point.samples_per_s > 0):
         raise InputError(
@@ -150,7 +150,7 @@ def _measured(point: Measured) -> Measured:
     return point
 
 
-def _checked(config: Config) -> Config:
+def _checked(config: TrainingConfig) -> TrainingConfig:
     if not (isfinite(config.local_batch) and config.local_batch > 0):
         raise InputError("config", f"local_batch = {config.local_batch!r}: expected above 0")
     if not 1 <= config.nodes <= config.gpus:

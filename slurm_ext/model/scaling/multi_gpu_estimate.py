@@ -11,23 +11,23 @@ from math import log
 from typing import Protocol
 
 from slurm_ext.core.records import Interval
-from slurm_ext.model.scaling.model import Config, Shares
+from slurm_ext.model.scaling.model import Shares, TrainingConfig
 from slurm_ext.model.throughput.estimate import TWO_SIDED_90, Estimate
-from slurm_ext.model.throughput.inversion import Belief
+from slurm_ext.model.throughput.inversion import LogNormal
 
 
-class Asked(Protocol):
+class ScalingPredictor(Protocol):
     """What says how accelerators scale: a Scaling, or a Series of counts."""
 
-    def rate(self, config: Config) -> tuple[float, Interval]:
+    def rate(self, config: TrainingConfig) -> tuple[float, Interval]:
         """Samples/s of all accelerators together, fed without waiting, and the interval."""
 
-    def shares(self, config: Config) -> Shares:
+    def shares(self, config: TrainingConfig) -> Shares:
         """Parts of a step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranks:
+class RankGroup:
     """Training processes of a job, and those of them on one node."""
 
     of_job: int
@@ -35,7 +35,7 @@ class Ranks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joint:
+class RankEstimate:
     """Beliefs about one of the ranks, and how much of its undisturbed step is the network's."""
 
     believed: Estimate
@@ -44,12 +44,12 @@ class Joint:
 
 def join(
     believed: Estimate,
-    scaling: Asked,
-    config: Config,
+    scaling: ScalingPredictor,
+    config: TrainingConfig,
     *,
-    ranks: Ranks,
+    ranks: RankGroup,
     seen_on_node: float | None,
-) -> Joint:
+) -> RankEstimate:
     """What one of `ranks` on `config` is believed to do.
 
     `seen_on_node`: ranks on a node in the runs behind `believed`; None where nobody knows, and
@@ -57,17 +57,17 @@ def join(
     """
     rate, interval = scaling.rate(config)
     log_sd = log(interval.high / interval.low) / (2 * TWO_SIDED_90)
-    return Joint(
+    return RankEstimate(
         believed=replace(
             believed,
-            accel=Belief(log(rate / ranks.of_job), log_sd),
+            accel=LogNormal(log(rate / ranks.of_job), log_sd),
             storage_samples_per_s=_shared(believed.storage_samples_per_s, ranks, seen_on_node),
         ),
         network_share=scaling.shares(config).network,
     )
 
 
-def _shared(ceiling: float | None, ranks: Ranks, seen_on_node: float | None) -> float | None:
+def _shared(ceiling: float | None, ranks: RankGroup, seen_on_node: float | None) -> float | None:
     if ceiling is None or seen_on_node is None:
         return ceiling
     return ceiling * seen_on_node / ranks.on_node

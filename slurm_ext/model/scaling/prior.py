@@ -5,7 +5,7 @@ from functools import cache
 from math import inf
 from typing import TYPE_CHECKING
 
-from slurm_ext.model.scaling.similarity import Kin
+from slurm_ext.model.scaling.similarity import SharedResiduals
 from slurm_ext.model.scaling.terms import TERMS
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ INSIDE, BEYOND = 0, 1  # strata of the interval: not more GPUs and nodes than me
 # (mean, sd) of each term where nothing was learnt: wide, around what data-parallel training does.
 # The first measurement says log_step_s. A network step is a seventh of compute's in one node and
 # half of it over two, within a factor of five; both grow less than linearly.
-USUAL = {
+DEFAULT_TERMS = {
     "log_step_s": (0.0, 6.0),
     "logit_fixed": (0.5, 2.5),  # 1 to 99 per cent: small steps hardly feel their batch
     "kappa": (0.05, 0.15),
@@ -39,7 +39,7 @@ USUAL_WIDTHS = ((inf, (1.9, 1.9)),)  # Gauss's 1.645 covers 84 to 90 % of measur
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Belief:
+class TermPrior:
     """Normal beliefs about the terms, and about what steps stray from them.
 
     `own` is the variance of each of scaling_likeness.PARTS; `log_batch0` the reference batch's
@@ -50,7 +50,7 @@ class Belief:
     covariance: "Array"
     own: "Array"
     noise_sd: float
-    kin: Kin | None = None
+    kin: SharedResiduals | None = None
     log_batch0: float | None = None
 
 
@@ -62,7 +62,7 @@ class ScalingPrior:
     half widths of the 90 % interval in sds, by (up to so many points, (INSIDE, BEYOND)).
     """
 
-    beliefs: tuple[Belief, ...]
+    beliefs: tuple[TermPrior, ...]
     scales: "Array"
     chances: "Array"
     widths: tuple[tuple[float, tuple[float, float]], ...]
@@ -74,12 +74,12 @@ class ScalingPrior:
 
 
 @cache
-def usual() -> Belief:
+def usual() -> TermPrior:
     """What is believed where nothing was learnt."""
     import numpy as np
 
-    means, sds = np.array([USUAL[term] for term in TERMS]).T
-    return Belief(
+    means, sds = np.array([DEFAULT_TERMS[term] for term in TERMS]).T
+    return TermPrior(
         means=means,
         covariance=np.diag(sds**2),
         own=np.array(USUAL_STRAYING) ** 2,

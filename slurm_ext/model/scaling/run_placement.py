@@ -3,7 +3,7 @@
 from math import exp
 
 from slurm_ext.core.records import LoaderRun
-from slurm_ext.model.scaling.model import Config, Measured
+from slurm_ext.model.scaling.model import ScalingMeasurement, TrainingConfig
 from slurm_ext.model.throughput.inversion import lesson
 
 
@@ -13,12 +13,12 @@ def where(run: LoaderRun) -> tuple[int, int] | None:
     return None if nodes is None else (run.gpus * nodes, nodes)
 
 
-def measured(run: LoaderRun) -> Measured | None:
+def measured(run: LoaderRun) -> ScalingMeasurement | None:
     """Its config and the ceiling of all its ranks together; None: no GPU, or nobody knows where."""
     place = where(run)
     if place is None or not place[0]:
         return None
-    return Measured(
-        config=Config(gpus=place[0], nodes=place[1], local_batch=run.batch_size),
+    return ScalingMeasurement(
+        config=TrainingConfig(gpus=place[0], nodes=place[1], local_batch=run.batch_size),
         samples_per_s=exp(lesson(run).accel.log_mean) * (run.ranks or place[0]),
     )

@@ -43,7 +43,7 @@ def alike(left: "Array", right: "Array") -> "Array":
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Kin:
+class SharedResiduals:
     """Other trainings' strayings, and what of them a training shares.
 
     `at`: their columns(); `shared`: variance shared with each of them, by (PARTS, kin);
@@ -65,7 +65,7 @@ class Kin:
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Straying:
+class ResidualPrior:
     """What rows are expected to stray, given the kin, and how it varies together.
 
     `expected` and `alone` (variances of the shared part) by row of the left; `shared`, `batch` and
@@ -84,7 +84,9 @@ class Straying:
         return self.shared + batch * self.batch + layout * self.layout
 
 
-def straying(own: "Array", kin: Kin | None, left: "Array", right: "Array") -> Straying:
+def straying(
+    own: "Array", kin: SharedResiduals | None, left: "Array", right: "Array"
+) -> ResidualPrior:
     """Between rows of columns(); `own` is the variance of each of PARTS."""
     import numpy as np
 
@@ -93,13 +95,13 @@ def straying(own: "Array", kin: Kin | None, left: "Array", right: "Array") -> St
     layout = np.tensordot(own * np.array(LAYOUT_HALF), near, 1)
     if kin is None:
         nothing = np.zeros(len(left))
-        return Straying(
+        return ResidualPrior(
             expected=nothing, alone=nothing, shared=0 * batch, batch=batch, layout=layout
         )
     toward = kin.toward(left)
     solved = toward @ kin.solved
     from_right = toward if left is right else kin.toward(right)
-    return Straying(
+    return ResidualPrior(
         expected=toward @ kin.weights,
         alone=np.maximum(kin.common.sum() - (solved * toward).sum(1), 0),
         shared=np.tensordot(kin.common, near, 1) - solved @ from_right.T,

@@ -28,11 +28,11 @@ MOST_UNITS = 1 << 20
 TAIL = 0.05  # on each side of the 90 % interval
 STEPS_A_DOUBLING = 2  # at which widths are looked at, beyond the largest count measured
 
-__all__ = ["Counted", "Evidence", "Speedup", "evidence", "fit"]
+__all__ = ["CountMeasurement", "CurveLikelihood", "SpeedupCurve", "evidence", "fit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class CountMeasurement:
     """What a count of units gave, in any unit of rate.
 
     `log_sd`: the standard error of log rate from its own repetitions; 0: not known.
@@ -44,7 +44,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class CurveLikelihood:
     """Measurements against each draw of the curve, with the rate of one unit worked out.
 
     One row a draw: `log_one` is the log rate of one unit, `squares` the normalised squared misses
@@ -69,7 +69,9 @@ class Evidence:
         return np.asarray(np.sqrt((STEADY + self.squares.sum(1)) / self.freedom))
 
 
-def evidence(points: Sequence[Counted], prior: SpeedupPrior, terms: "Array") -> Evidence:
+def evidence(
+    points: Sequence[CountMeasurement], prior: SpeedupPrior, terms: "Array"
+) -> CurveLikelihood:
     """`points` against each row of `terms`."""
     import numpy as np
 
@@ -79,11 +81,11 @@ def evidence(points: Sequence[Counted], prior: SpeedupPrior, terms: "Array") -> 
     over_one = np.log([one.rate for one in points]) - log_rates(terms, counts, splits=prior.splits)
     log_one = over_one @ trust / trust.sum()
     squares = (over_one - log_one[:, None]) ** 2 * trust
-    return Evidence(log_one, float(trust.sum() ** -0.5), squares, STEADY + len(points) - 1)
+    return CurveLikelihood(log_one, float(trust.sum() ** -0.5), squares, STEADY + len(points) - 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Speedup:
+class SpeedupCurve:
     """A fitted curve: ask it for the rate at any count."""
 
     prior: SpeedupPrior
@@ -137,7 +139,7 @@ class Speedup:
         return max(0.0, middle - low), max(0.0, high - middle)
 
 
-def fit(points: Sequence[Counted], prior: SpeedupPrior) -> Speedup:
+def fit(points: Sequence[CountMeasurement], prior: SpeedupPrior) -> SpeedupCurve:
     """The curve believed after `points`, at least one. Raises InputError."""
     import numpy as np
 
@@ -150,10 +152,10 @@ def fit(points: Sequence[Counted], prior: SpeedupPrior) -> Speedup:
     seen = evidence(points, prior, draws.rows)
     noise = np.random.default_rng(SEED).standard_t(seen.freedom, len(draws.rows))
     straying = noise * seen.noise_factor() * np.hypot(prior.noise_log_sd, seen.log_one_sd)
-    return Speedup(prior, draws, seen.log_one, straying, max(one.count for one in points))
+    return SpeedupCurve(prior, draws, seen.log_one, straying, max(one.count for one in points))
 
 
-def _check(points: Sequence[Counted]) -> None:
+def _check(points: Sequence[CountMeasurement]) -> None:
     if not points:
         raise InputError("measurements", "none: at least one count has to be measured")
     for one in points:

@@ -40,7 +40,7 @@ STEEPEST_OVERLAP = 2.2  # log (gamma - 1): gamma is at most 10, as in Pollux
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
+class TrainingConfig:
     """Where a data-parallel training runs: GPUs, the nodes they are on, samples a GPU and step.
 
     `placement` is the GPUs on each node where that is known; else they are taken as spread evenly.
@@ -60,7 +60,7 @@ class Config:
         return tuple(each + (node < over) for node in range(self.nodes))
 
 
-def columns(configs: Sequence[Config]) -> "Array":
+def columns(configs: Sequence[TrainingConfig]) -> "Array":
     """One row a config: log batch, GPUs, nodes, most and fewest GPUs on a node."""
     import numpy as np
 

@@ -12,30 +12,30 @@ from typing import Any
 
 from slurm_ext.core.gpu_sharing import SoloProfile, SpeedBasis
 from slurm_ext.model import artifact_store
-from slurm_ext.model.slowdown.completion_kernel import ROLES, Kernel, Role, Trait
+from slurm_ext.model.slowdown.completion_kernel import ROLES, CompletionKernel, JobTraits, Role
 from slurm_ext.model.slowdown.counter_artifact import packed, unpacked
-from slurm_ext.model.slowdown.counter_model import CountersModel
-from slurm_ext.model.slowdown.model import KERNELS, ByCounters, Slowdowns, tabled
-from slurm_ext.model.slowdown.pair_measurement import Key, Meeting, key
+from slurm_ext.model.slowdown.counter_model import CounterModel
+from slurm_ext.model.slowdown.model import KERNELS, CounterModels, SlowdownModel, tabled
+from slurm_ext.model.slowdown.pair_measurement import PairKey, PairStats, key
 
 FOLDER = "slowdown"  # of the state folder's models
 FILE = "slowdown.json"
-FORM = artifact_store.Form(about=FILE)
+FORM = artifact_store.ArtifactSpec(about=FILE)
 _KINDS = {True: "cpu", False: "gpu"}
 
 
 @dataclass(frozen=True, slots=True)
-class Artifact:
+class SlowdownArtifact:
     """A loaded model; `about` is what training said of it (window, scores, runs)."""
 
     name: str
     about: Mapping[str, Any]
-    slowdowns: Slowdowns
-    kernels: Mapping[bool, Kernel]
+    slowdowns: SlowdownModel
+    kernels: Mapping[bool, CompletionKernel]
 
 
 def pack(
-    known: Slowdowns, kernels: Mapping[bool, Kernel], about: Mapping[str, Any]
+    known: SlowdownModel, kernels: Mapping[bool, CompletionKernel], about: Mapping[str, Any]
 ) -> dict[str, bytes]:
     """The files of a model, by name; the same model always gives the same bytes.
 
@@ -53,11 +53,11 @@ def pack(
     return artifact_store.pack(FORM, body)
 
 
-def load(folder: Path) -> Artifact:
+def load(folder: Path) -> SlowdownArtifact:
     """The model in `folder`. Raises ModelError naming the file and what is wrong with it."""
     body, _ = artifact_store.read(FORM, folder)
     with artifact_store.naming(folder / FILE):
-        known = Slowdowns(
+        known = SlowdownModel(
             met=dict(_met(row) for row in body["met"]),
             widths={
                 SpeedBasis[name]: artifact_store.positive(width)
@@ -71,13 +71,13 @@ def load(folder: Path) -> Artifact:
         named = {kind: on_cpu for on_cpu, kind in _KINDS.items()}
         kernels = {named[kind]: _kernel(one) for kind, one in body["kernels"].items()}
         models = {named[kind]: unpacked(one) for kind, one in body["counters"].items()}
-        known = replace(known, foretell=ByCounters(models) if models else None)
+        known = replace(known, foretell=CounterModels(models) if models else None)
         whole = tabled(known, kernels)
-    return Artifact(folder.resolve().name, about, whole, {**KERNELS, **kernels})
+    return SlowdownArtifact(folder.resolve().name, about, whole, {**KERNELS, **kernels})
 
 
-def _models(known: Slowdowns) -> Mapping[bool, CountersModel]:
-    return known.foretell.models if isinstance(known.foretell, ByCounters) else {}
+def _models(known: SlowdownModel) -> Mapping[bool, CounterModel]:
+    return known.foretell.models if isinstance(known.foretell, CounterModels) else {}
 
 
 def _window(ends: Any) -> None:
@@ -94,19 +94,19 @@ def _alone(one: SoloProfile) -> dict[str, Any]:
     }
 
 
-def _met(row: Any) -> tuple[Key, Meeting]:
+def _met(row: Any) -> tuple[PairKey, PairStats]:
     device, job, partners, one = row
-    meeting = Meeting(**one)
+    meeting = PairStats(**one)
     if not all(isfinite(float(value)) for value in one.values()) or meeting.log_sd <= 0:
         raise ValueError(f"met {job}: {one}")
     return key(str(job), [str(name) for name in partners], str(device)), meeting
 
 
-def _trait(one: Mapping[str, Any]) -> Trait:
-    return replace(Trait(**one), vector=tuple(float(each) for each in one["vector"]))
+def _trait(one: Mapping[str, Any]) -> JobTraits:
+    return replace(JobTraits(**one), vector=tuple(float(each) for each in one["vector"]))
 
 
-def _kernel(one: Mapping[str, Any]) -> Kernel:
+def _kernel(one: Mapping[str, Any]) -> CompletionKernel:
     parts: dict[str, Any] = {}
     for name, value in one.items():
         free = name in {"level", "device_share"}
@@ -117,7 +117,7 @@ def _kernel(one: Mapping[str, Any]) -> Kernel:
             if free
             else artifact_store.positive(value)
         )
-    return Kernel(**parts)
+    return CompletionKernel(**parts)
 
 
 def _role(one: Mapping[str, Any]) -> Role:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slurm_ext.model.slowdown.completion_kernel import Kernel, Parts, Trait, likeness, parts
+from slurm_ext.model.slowdown.completion_kernel import (
+    CompletionKernel,
+    JobTraits,
+    KernelMatrices,
+    likeness,
+    parts,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +29,7 @@ MOST_KEPT = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class PairSpeed:
     """`job` beside `partner` on `device`: the log of its speed, and how far that may be off."""
 
     job: str
@@ -37,7 +43,7 @@ class Seen:
 class Completion:
     """The filled table; `at` has the rows job, partner, device, and a column for each pair seen."""
 
-    parts: Parts
+    parts: KernelMatrices
     jobs: Mapping[str, int]
     devices: Mapping[str, int]
     at: "Rows"
@@ -50,7 +56,7 @@ class Completion:
     )  # answers: whoever steers asks the same ones every few seconds
 
     @property
-    def kernel(self) -> Kernel:
+    def kernel(self) -> CompletionKernel:
         """What the table was made with."""
         return self.parts.kernel
 
@@ -107,10 +113,10 @@ class Completion:
 
 
 def complete(
-    seen: Sequence[Seen],
+    seen: Sequence[PairSpeed],
     *,
-    kernel: Kernel,
-    traits: Mapping[str, Trait] | None = None,
+    kernel: CompletionKernel,
+    traits: Mapping[str, JobTraits] | None = None,
     jobs: Iterable[str] = (),
 ) -> Completion:
     """The table from the pairs in `seen`; `jobs`: names to be in it although nobody met them."""
@@ -126,7 +132,7 @@ def complete(
 
 
 def columns(
-    seen: Sequence[Seen], names: Mapping[str, int], devices: Mapping[str, int], level: float
+    seen: Sequence[PairSpeed], names: Mapping[str, int], devices: Mapping[str, int], level: float
 ) -> tuple["Rows", "Array", "Array"]:
     """Where each pair stands, the variance of its measurement, and how far it is from `level`."""
     at = np.array(

@@ -9,7 +9,7 @@ directions: who fits together wins on both sides.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trait:
+class JobTraits:
     """What is known of a job beside whom it met; `vector` is standardised, empty is not known."""
 
     family: str | None = None  # None: like no other
@@ -45,7 +45,7 @@ _UNIT = Role(family=0.5, own=0.3, vector=0.3)  # parts of a product; its own var
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
+class CompletionKernel:
     """Everything the covariance depends on. Defaults: what Gavel's published tables say."""
 
     level: float = -0.5  # mean log speed before anything was seen
@@ -62,16 +62,14 @@ class Kernel:
     noise_var: float = 0.001
 
 
-ROLES = tuple(one.name for one in fields(Kernel) if one.name not in
-              {"level", "level_var", "device_share", "theirs_var", "both_var", "self_var",
-               "noise_var"})  # fmt: skip
+ROLES = ("sensitivity", "pressure", "of_job", "of_partner", "of_both")
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class KernelMatrices:
     """A kernel over given jobs: one jobs x jobs matrix a role."""
 
-    kernel: Kernel
+    kernel: CompletionKernel
     sensitivity: "Array"
     pressure: "Array"
     of_job: "Array"
@@ -110,7 +108,7 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
+class JobSimilarity:
     """Jobs compared: same family, squared distances in size and in each number of the vector."""
 
     same: "Array"
@@ -119,9 +117,9 @@ class Likeness:
     known: "Array"  # 1 where both have a vector
 
 
-def likeness(names: Sequence[str], traits: Mapping[str, Trait]) -> Likeness:
+def likeness(names: Sequence[str], traits: Mapping[str, JobTraits]) -> JobSimilarity:
     """Of all jobs in `names`; one without a trait is like no other."""
-    each = [traits.get(name, Trait()) for name in names]
+    each = [traits.get(name, JobTraits()) for name in names]
     family = np.array(
         [name if t.family is None else f"\0{t.family}" for name, t in zip(names, each, strict=True)]
     )
@@ -130,7 +128,7 @@ def likeness(names: Sequence[str], traits: Mapping[str, Trait]) -> Likeness:
     vectors = np.array([t.vector if len(t.vector) == width else (0.0,) * width for t in each])
     size = np.array([t.size for t in each])
     apart = (vectors[:, None, :] - vectors[None, :, :]) ** 2 if each else np.zeros((0, 0, 0))
-    return Likeness(
+    return JobSimilarity(
         (family[:, None] == family[None, :]).astype(float),
         (size[:, None] - size[None, :]) ** 2,
         np.moveaxis(apart, -1, 0),
@@ -138,7 +136,7 @@ def likeness(names: Sequence[str], traits: Mapping[str, Trait]) -> Likeness:
     )
 
 
-def related(role: Role, jobs: Likeness) -> tuple["Array", "Array"]:
+def related(role: Role, jobs: JobSimilarity) -> tuple["Array", "Array"]:
     """The parts of one role's matrix that families and that vectors give."""
     family = role.family * jobs.same * np.exp(-0.5 * jobs.size / role.size_length**2)
     if not len(jobs.vector):
@@ -148,16 +146,16 @@ def related(role: Role, jobs: Likeness) -> tuple["Array", "Array"]:
     return family, role.vector * jobs.known * np.exp(-0.5 * apart)
 
 
-def parts(kernel: Kernel, jobs: Likeness) -> Parts:
+def parts(kernel: CompletionKernel, jobs: JobSimilarity) -> KernelMatrices:
     """The kernel over these jobs."""
     matrices = []
     for name in ROLES:
         role: Role = getattr(kernel, name)
         family, vector = related(role, jobs)
         matrices.append(family + vector + role.own * np.eye(len(family)))
-    return Parts(kernel, *matrices)
+    return KernelMatrices(kernel, *matrices)
 
 
-def here(kernel: Kernel, on: "Rows", by: "Rows") -> "Array":
+def here(kernel: CompletionKernel, on: "Rows", by: "Rows") -> "Array":
     """1 between rows of one device, `device_share` between rows of two."""
     return np.where(on[:, None] == by[None, :], 1.0, kernel.device_share)

@@ -1,4 +1,4 @@
-"""A CountersModel as plain values for a JSON file: what was met, not what was computed from it.
+"""A CounterModel as plain values for a JSON file: what was met, not what was computed from it.
 
 Weights are computed again when it is read (numpy, the cube of the pairs met), so that the file is
 small and holds nothing that a reader could not check.
@@ -12,9 +12,9 @@ import numpy as np
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.model.artifact_store import positive
-from slurm_ext.model.slowdown.counter_model import CountersModel, Jobs, Met, view
-from slurm_ext.model.slowdown.features import Column, Places, Scale
-from slurm_ext.model.slowdown.kernel import Likeness
+from slurm_ext.model.slowdown.counter_model import CounterJobs, CounterModel, PairObservations, view
+from slurm_ext.model.slowdown.features import CounterColumn, Positions, Scale
+from slurm_ext.model.slowdown.kernel import CounterKernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +25,7 @@ MOST_MET = 5000  # more is no model of ours: reading it would cost minutes
 _PLAIN = ("device", "top", "other_device")
 
 
-def packed(model: CountersModel) -> dict[str, Any]:
+def packed(model: CounterModel) -> dict[str, Any]:
     """The same model always gives the same values."""
     return {
         **{name: getattr(model, name) for name in _PLAIN},
@@ -46,7 +46,7 @@ def packed(model: CountersModel) -> dict[str, Any]:
     }
 
 
-def unpacked(body: Mapping[str, Any]) -> CountersModel:
+def unpacked(body: Mapping[str, Any]) -> CounterModel:
     """The model that was packed. Raises ModelError where `body` is none."""
     try:
         return _model(body)
@@ -54,18 +54,18 @@ def unpacked(body: Mapping[str, Any]) -> CountersModel:
         raise ModelError(f"a model from counters: {error!r}; train again") from None
 
 
-def _model(body: Mapping[str, Any]) -> CountersModel:
+def _model(body: Mapping[str, Any]) -> CounterModel:
     columns = tuple(_column(*one) for one in body["columns"])
     width, keys = len(columns), tuple(str(key) for key in body["keys"])
-    places = Places(
+    places = Positions(
         *(_numbers(body[name], (len(keys), width), name) for name in ("at", "variance"))
     )
-    likeness, jobs = Likeness(**body["likeness"]), Jobs(keys, places)
+    likeness, jobs = CounterKernel(**body["likeness"]), CounterJobs(keys, places)
     if not all(isinstance(each, float) and each > 0 for each in asdict(likeness).values()):
         raise ValueError(f"likeness = {body['likeness']!r}")
     met = _met(body, len(keys))
     below, above = _numbers(body["widths"], (2,), "widths").tolist()
-    return CountersModel(
+    return CounterModel(
         device=str(body["device"]),
         scale=Scale(
             columns,
@@ -84,7 +84,7 @@ def _model(body: Mapping[str, Any]) -> CountersModel:
     )
 
 
-def _met(body: Mapping[str, Any], jobs: int) -> Met:
+def _met(body: Mapping[str, Any], jobs: int) -> PairObservations:
     odds = np.asarray(body["log_odds"], dtype=np.float64)
     if not 0 < len(odds) <= MOST_MET:
         raise ValueError(f"{len(odds)} pairs met")
@@ -92,11 +92,11 @@ def _met(body: Mapping[str, Any], jobs: int) -> Met:
     if rows.min() < 0 or rows.max() >= jobs:
         raise ValueError("met: a row that is no job")
     noise = _above_0(_numbers(body["noise_var"], (len(odds),), "noise_var"), "noise_var")
-    return Met((rows[0], rows[1]), _numbers(odds, (len(odds),), "log_odds"), noise)
+    return PairObservations((rows[0], rows[1]), _numbers(odds, (len(odds),), "log_odds"), noise)
 
 
-def _column(name: str, offset: float | None, per: str | None) -> Column:
-    return Column(str(name), None if offset is None else float(offset), per)
+def _column(name: str, offset: float | None, per: str | None) -> CounterColumn:
+    return CounterColumn(str(name), None if offset is None else float(offset), per)
 
 
 def _view(columns: Sequence[int], width: int) -> tuple[int, ...]:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
-from slurm_ext.model.slowdown.features import Places, Scale
-from slurm_ext.model.slowdown.kernel import Likeness, alike, variances
+from slurm_ext.model.slowdown.features import Positions, Scale
+from slurm_ext.model.slowdown.kernel import CounterKernel, alike, variances
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,15 +32,15 @@ Pair = tuple[SoloProfile, SoloProfile]
 
 
 @dataclass(frozen=True, slots=True)
-class Jobs:
+class CounterJobs:
     """Jobs by row: the key of each, and where it stands in the columns."""
 
     keys: tuple[str, ...]
-    places: Places
+    places: Positions
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class PairObservations:
     """What was measured: rows into Jobs, log(top / speed - 1) and the variance of it."""
 
     rows: tuple["Rows", "Rows"]
@@ -54,7 +54,7 @@ class Met:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class CounterView:
     """One process over some columns: what was met, weighed by the inverse of its covariance."""
 
     columns: tuple[int, ...]
@@ -63,7 +63,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Foretold:
+class SpeedPredictions:
     """Speeds of many pairs: the mean, the ends of the 90 % interval, and the scale under them.
 
     `log_odds` is of mean / reference, with `top`.
@@ -83,15 +83,15 @@ class Foretold:
 
 
 @dataclass(frozen=True, slots=True)
-class CountersModel:
+class CounterModel:
     """Fitted; immutable. `met` are rows into `jobs` of the (job, companion) that were measured."""
 
     device: str  # that the pairs were measured on; another one widens the interval
     scale: Scale
-    likeness: Likeness
-    jobs: Jobs
-    met: Met
-    views: tuple[View, ...]
+    likeness: CounterKernel
+    jobs: CounterJobs
+    met: PairObservations
+    views: tuple[CounterView, ...]
     top: float  # no job is faster beside another than this
     references: Mapping[str, float] = field(default_factory=dict)  # by key: true solo over recorded
     widths: tuple[float, float] = (NOMINAL, NOMINAL)  # standard deviations below, above
@@ -123,7 +123,7 @@ class CountersModel:
             evidence=SpeedBasis.COUNTERS,
         )
 
-    def speeds(self, pairs: Sequence[Pair], device: str | None = None) -> Foretold:
+    def speeds(self, pairs: Sequence[Pair], device: str | None = None) -> SpeedPredictions:
         """All at once: the mean of `log(top / speed - 1)` over views, and its own spread."""
         asked, rows = roster(self.scale, pairs)
         shared = same(asked.keys, self.jobs.keys)
@@ -134,7 +134,7 @@ class CountersModel:
         return self._told(pairs, (middle, spread), gaps(asked.places, rows), device)
 
     def _answer(
-        self, view: View, asked: Jobs, rows: tuple["Rows", "Rows"], shared: "Array"
+        self, view: CounterView, asked: CounterJobs, rows: tuple["Rows", "Rows"], shared: "Array"
     ) -> tuple["Array", "Array"]:
         columns = list(view.columns)
         here, known = asked.places[columns], self.jobs.places[columns]
@@ -145,7 +145,7 @@ class CountersModel:
 
     def _told(
         self, pairs: Sequence[Pair], odds: tuple["Array", "Array"], gap: "Array", device: str | None
-    ) -> Foretold:
+    ) -> SpeedPredictions:
         middle, spread = odds
         sd = np.sqrt(spread + noise_var(self.likeness, speed_of(middle, self.top), self.top))
         wide = sd * (1.0 if device in {None, self.device} else self.other_device)
@@ -155,10 +155,10 @@ class CountersModel:
             reference * speed_of(at, self.top)
             for at in (middle, middle + below * wide, middle - above * wide)
         )
-        return Foretold(mean, low, high, middle, sd, reference, self.top)
+        return SpeedPredictions(mean, low, high, middle, sd, reference, self.top)
 
 
-def roster(scale: Scale, pairs: Sequence[Pair]) -> tuple[Jobs, tuple["Rows", "Rows"]]:
+def roster(scale: Scale, pairs: Sequence[Pair]) -> tuple[CounterJobs, tuple["Rows", "Rows"]]:
     """Every job of `pairs` once, and the rows of each pair."""
     at: dict[tuple[str, tuple[tuple[str, float], ...]], int] = {}
     solos: list[SoloProfile] = []
@@ -171,11 +171,11 @@ def roster(scale: Scale, pairs: Sequence[Pair]) -> tuple[Jobs, tuple["Rows", "Ro
                 solos.append(solo)
             side.append(at[who])
     places = scale.place([solo.features for solo in solos])
-    jobs = Jobs(tuple(solo.key for solo in solos), places)
+    jobs = CounterJobs(tuple(solo.key for solo in solos), places)
     return jobs, (np.array(rows[0], dtype=np.int64), np.array(rows[1], dtype=np.int64))
 
 
-def gaps(places: Places, rows: tuple["Rows", "Rows"]) -> "Array":
+def gaps(places: Positions, rows: tuple["Rows", "Rows"]) -> "Array":
     """By pair, how uncertain its least known counter is: 0 all known, 1 nothing tells of one."""
     each = places.variance.max(axis=1)
     return np.asarray(np.maximum(each[rows[0]], each[rows[1]]))
@@ -188,13 +188,15 @@ def same(one: Sequence[str], other: Sequence[str]) -> "Array":
     return np.asarray(equal.astype(bool) & named[:, None], dtype=np.float64)
 
 
-def view(likeness: Likeness, jobs: Jobs, met: Met, columns: Sequence[int]) -> View:
+def view(
+    likeness: CounterKernel, jobs: CounterJobs, met: PairObservations, columns: Sequence[int]
+) -> CounterView:
     """The process over `columns`. Raises ValueError where `met` says what no process can."""
     places = jobs.places[list(columns)]
     among = alike(likeness, places, places, same(jobs.keys, jobs.keys))
     covariance = among.between(met.rows, met.rows) + np.diag(met.noise_var)
     inverse = np.asarray(np.linalg.inv(covariance), dtype=np.float64)  # LinAlgError: a ValueError
-    return View(tuple(columns), inverse @ (met.log_odds - met.level), inverse)
+    return CounterView(tuple(columns), inverse @ (met.log_odds - met.level), inverse)
 
 
 def log_odds(speed: "Array", top: float) -> "Array":
@@ -207,7 +209,7 @@ def speed_of(odds: "Array", top: float) -> "Array":
     return np.asarray(top / (1.0 + np.exp(odds)))
 
 
-def noise_var(likeness: Likeness, speed: "Array", top: float) -> "Array":
+def noise_var(likeness: CounterKernel, speed: "Array", top: float) -> "Array":
     """Variance of one measurement, in log odds: a speed's own error counts more near the ends."""
     inside = np.clip(speed, SLOWEST, NEAR_TOP * top)
     slope = top / (inside * (top - inside))

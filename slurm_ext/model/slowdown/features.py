@@ -23,7 +23,7 @@ MOST_SDS = 3.0  # further from all known jobs is as far as that: a line must not
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class CounterColumn:
     """One counter, or one per another (`per`: misses per instruction).
 
     `offset` is added under its logarithm; None: the number is taken as it is.
@@ -50,17 +50,17 @@ class Column:
 class Scale:
     """How columns are standardised, and how they go together (`correlation`, columns²)."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[CounterColumn, ...]
     centre: "Array"
     spread: "Array"
     correlation: "Array"
 
-    def place(self, jobs: Sequence[Mapping[str, float]]) -> "Places":
+    def place(self, jobs: Sequence[Mapping[str, float]]) -> "Positions":
         """Where each job stands in every column, and how uncertain that is."""
         rows = [self._placed(job) for job in jobs]
         width = len(self.columns)
         at = np.array([row[0] for row in rows]).reshape(-1, width)
-        return Places(at, np.array([row[1] for row in rows]).reshape(-1, width))
+        return Positions(at, np.array([row[1] for row in rows]).reshape(-1, width))
 
     def _placed(self, job: Mapping[str, float]) -> tuple["Array", "Array"]:
         raw = np.array([column.of(job) for column in self.columns])
@@ -77,20 +77,20 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class Positions:
     """Jobs in standardised columns: means and variances (jobs x columns)."""
 
     at: "Array"
     variance: "Array"
 
-    def __getitem__(self, columns: list[int]) -> "Places":
-        return Places(self.at[:, columns], self.variance[:, columns])
+    def __getitem__(self, columns: list[int]) -> "Positions":
+        return Positions(self.at[:, columns], self.variance[:, columns])
 
     def __len__(self) -> int:
         return len(self.at)
 
 
-def scale(columns: Sequence[Column], jobs: Sequence[Mapping[str, float]]) -> Scale:
+def scale(columns: Sequence[CounterColumn], jobs: Sequence[Mapping[str, float]]) -> Scale:
     """Standardisation by `jobs`; a column that is flat, or that too few of them have, is left."""
     raw = np.array([[column.of(job) for column in columns] for job in jobs])
     raw = raw.reshape(len(jobs), len(columns))

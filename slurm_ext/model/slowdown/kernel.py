@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slurm_ext.model.slowdown.features import Places
+from slurm_ext.model.slowdown.features import Positions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +30,7 @@ LEVEL_VAR = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Likeness:
+class CounterKernel:
     """Standard deviations of the parts, in log(top / speed - 1); length in standardised columns."""
 
     length: float = 1.0
@@ -46,7 +46,7 @@ class Likeness:
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class KernelBlocks:
     """The parts between two lists of jobs (one x other)."""
 
     straight: "Array"  # load + slice: job with job, companion with companion
@@ -63,15 +63,15 @@ class Alike:
         return np.asarray(LEVEL_VAR + same + turned + self.both**2 * met)
 
 
-def alike(likeness: Likeness, one: Places, other: Places, own: "Array") -> Alike:
+def alike(likeness: CounterKernel, one: Positions, other: Positions, own: "Array") -> KernelBlocks:
     """`own` (one x other) is 1 where both are runs of the same job."""
     bend, line = bends(likeness, one, other), one.at @ other.at.T / max(1, one.at.shape[1])
     load = likeness.load**2 * bend + likeness.load_line**2 * line + likeness.own_load**2 * own
     held = likeness.slice**2 * bend + likeness.slice_line**2 * line + likeness.own_slice**2 * own
-    return Alike(load + held, load - held, bend, likeness.both)
+    return KernelBlocks(load + held, load - held, bend, likeness.both)
 
 
-def bends(likeness: Likeness, one: Places, other: Places) -> "Array":
+def bends(likeness: CounterKernel, one: Positions, other: Positions) -> "Array":
     """The expected radial kernel between uncertain places; 1 for two equal and certain ones."""
     width = likeness.length**2 * max(1, one.at.shape[1])
     apart = (one.at[:, None, :] - other.at[None, :, :]) ** 2
@@ -79,7 +79,7 @@ def bends(likeness: Likeness, one: Places, other: Places) -> "Array":
     return np.asarray(np.exp((-0.5 * apart / wide - 0.5 * np.log(wide / width)).sum(axis=2)))
 
 
-def variances(likeness: Likeness, jobs: Places, rows: tuple["Rows", "Rows"]) -> "Array":
+def variances(likeness: CounterKernel, jobs: Positions, rows: tuple["Rows", "Rows"]) -> "Array":
     """Of each (job, companion) before anything was seen."""
     line = (jobs.at**2 + jobs.variance).sum(axis=1) / max(1, jobs.at.shape[1])
     load = likeness.load**2 + likeness.load_line**2 * line + likeness.own_load**2

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from math import exp, log, sqrt
 
 from slurm_ext.core.gpu_sharing import CorunMeasurement, RelativeSpeed, SoloProfile, SpeedBasis
-from slurm_ext.model.slowdown.completion import Completion, Seen, complete
-from slurm_ext.model.slowdown.completion_kernel import Kernel, Role, Trait
+from slurm_ext.model.slowdown.completion import Completion, PairSpeed, complete
+from slurm_ext.model.slowdown.completion_kernel import CompletionKernel, JobTraits, Role
 from slurm_ext.model.slowdown.composition import compose
-from slurm_ext.model.slowdown.counter_model import CountersModel
-from slurm_ext.model.slowdown.pair_measurement import Key, Meeting, key, meetings, usable
+from slurm_ext.model.slowdown.counter_model import CounterModel
+from slurm_ext.model.slowdown.pair_measurement import PairKey, PairStats, key, meetings, usable
 
-Foretell = Callable[[SoloProfile, SoloProfile, str], RelativeSpeed | None]
+CounterPredictor = Callable[[SoloProfile, SoloProfile, str], RelativeSpeed | None]
 """(job, beside, device) to its speed from counters; None where what it needs was not measured."""
 
 NORMAL_90 = 1.645
@@ -30,7 +30,7 @@ CPU = "cpu"
 IN_GENERAL = {CPU: (log(0.75), 0.6)}
 ON_A_GPU = (log(0.6), 0.4)
 KERNELS = {
-    True: Kernel(
+    True: CompletionKernel(
         level=IN_GENERAL[CPU][0],
         level_var=0.1,
         sensitivity=Role(family=0.04, own=0.04, vector=0.04),
@@ -38,16 +38,16 @@ KERNELS = {
         theirs_var=0.02,
         both_var=0.01,
     ),
-    False: Kernel(),
+    False: CompletionKernel(),
 }
 """By whether it is a CPU: what a table is filled by before a site's own pairs have chosen."""
 
 
 @dataclass(frozen=True, slots=True)
-class ByCounters:
+class CounterModels:
     """Models from counters, by whether they are about CPUs; itself a Foretell."""
 
-    models: Mapping[bool, CountersModel]
+    models: Mapping[bool, CounterModel]
 
     def __call__(self, job: SoloProfile, beside: SoloProfile, device: str) -> RelativeSpeed | None:
         """None where no model is about that kind of device, or what it needs was not measured."""
@@ -56,17 +56,17 @@ class ByCounters:
 
 
 @dataclass(frozen=True, slots=True)
-class Slowdowns:
+class SlowdownModel:
     """All that is known; immutable. `widths`: by evidence, how much wider than believed."""
 
-    met: Mapping[Key, Meeting] = field(default_factory=dict)
+    met: Mapping[PairKey, PairStats] = field(default_factory=dict)
     tables: Mapping[bool, Completion] = field(default_factory=dict)  # of CPUs: True; GPUs: False
-    foretell: Foretell | None = None
+    foretell: CounterPredictor | None = None
     widths: Mapping[SpeedBasis, float] = field(default_factory=dict)
     solos: Mapping[str, SoloProfile] = field(
         default_factory=dict
     )  # jobs that were seen alone, by key
-    traits: Mapping[str, Trait] = field(default_factory=dict)
+    traits: Mapping[str, JobTraits] = field(default_factory=dict)
     refused: int = 0  # rows that are no measurement
 
     @property
@@ -126,16 +126,16 @@ def slowdowns(
     pairs: Sequence[CorunMeasurement],
     solos: Mapping[str, SoloProfile] | None = None,
     *,
-    traits: Mapping[str, Trait] | None = None,
-    foretell: Foretell | None = None,
+    traits: Mapping[str, JobTraits] | None = None,
+    foretell: CounterPredictor | None = None,
     widths: Mapping[SpeedBasis, float] | None = None,
-    kernels: Mapping[bool, Kernel] | None = None,
-) -> Slowdowns:
+    kernels: Mapping[bool, CompletionKernel] | None = None,
+) -> SlowdownModel:
     """What `pairs` teach; `traits`: by a job's key, which others it is like.
 
     Rows that are no measurement (not finite, not positive, beside nobody) are counted, not used.
     """
-    known = Slowdowns(
+    known = SlowdownModel(
         met=meetings(pairs),
         foretell=foretell,
         widths=widths or {},
@@ -146,7 +146,7 @@ def slowdowns(
     return tabled(known, kernels or KERNELS)
 
 
-def tabled(known: Slowdowns, kernels: Mapping[bool, Kernel]) -> Slowdowns:
+def tabled(known: SlowdownModel, kernels: Mapping[bool, CompletionKernel]) -> SlowdownModel:
     """With the tables of what it has met, one of CPUs and one of GPUs."""
     tables = {}
     for on_cpu in (True, False):
@@ -157,14 +157,14 @@ def tabled(known: Slowdowns, kernels: Mapping[bool, Kernel]) -> Slowdowns:
     return replace(known, tables=tables)
 
 
-def seen(known: Slowdowns, on_cpu: bool) -> list[Seen]:
+def seen(known: SlowdownModel, on_cpu: bool) -> list[PairSpeed]:
     """The best measured pairs, for a table."""
     pairs = [
         (one, at) for at, one in known.met.items() if len(at[2]) == 1 and (at[0] == CPU) == on_cpu
     ]
     pairs.sort(key=lambda each: (each[0].log_sd, each[1]))
     return [
-        Seen(
+        PairSpeed(
             job=job,
             partner=partner,
             device=device,
@@ -180,7 +180,7 @@ def _logs(told: RelativeSpeed) -> tuple[float, float]:
     return log(told.mean), max(LEAST_SD, log(told.mean / told.low) / LOW_SDS)
 
 
-def _shrunk(believed: tuple[float, float], met: Meeting) -> tuple[float, float, float]:
+def _shrunk(believed: tuple[float, float], met: PairStats) -> tuple[float, float, float]:
     """Mean, standard deviation and the next run's spread, of what was believed and the runs."""
     (mean, sd), own = believed, met.log_sd
     share = sd**2 / (sd**2 + own**2)

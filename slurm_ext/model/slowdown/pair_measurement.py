@@ -14,7 +14,7 @@ LEAST, MOST = 0.001, 10.0  # speeds beyond are broken measurements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Meeting:
+class PairStats:
     """Runs of one job beside the same partners on one device; logs of speeds."""
 
     runs: int
@@ -24,7 +24,7 @@ class Meeting:
     spread: float  # of the next run around it: large where the runs contradict each other
 
 
-Key = tuple[str, str, tuple[str, ...]]
+PairKey = tuple[str, str, tuple[str, ...]]
 """Device, job, its partners in order."""
 
 
@@ -39,20 +39,20 @@ def usable(one: CorunMeasurement) -> bool:
     )
 
 
-def meetings(rows: Iterable[CorunMeasurement]) -> dict[Key, Meeting]:
+def meetings(rows: Iterable[CorunMeasurement]) -> dict[PairKey, PairStats]:
     """The usable rows, by device, job and partners."""
-    found: dict[Key, list[CorunMeasurement]] = {}
+    found: dict[PairKey, list[CorunMeasurement]] = {}
     for one in filter(usable, rows):
         found.setdefault(key(one.job, one.partners, one.device), []).append(one)
     return {name: meeting(each) for name, each in found.items()}
 
 
-def key(job: str, partners: Iterable[str], device: str) -> Key:
+def key(job: str, partners: Iterable[str], device: str) -> PairKey:
     """The name of a meeting; the order of partners is of no consequence."""
     return device, job, tuple(sorted(partners))
 
 
-def meeting(rows: Sequence[CorunMeasurement]) -> Meeting:
+def meeting(rows: Sequence[CorunMeasurement]) -> PairStats:
     """Mean weighted by how well each was measured, and a spread that no few runs can make small.
 
     Where they differ by more than their measurement explains, both widths grow (Birge's ratio);
@@ -65,7 +65,7 @@ def meeting(rows: Sequence[CorunMeasurement]) -> Meeting:
     mean = sum(w * y for w, y in zip(weights, logs, strict=True)) / total
     chi2 = sum(w * (y - mean) ** 2 for w, y in zip(weights, logs, strict=True))
     ratio = (SURE + chi2) / (SURE + len(rows) - 1)
-    return Meeting(
+    return PairStats(
         runs=len(rows),
         seconds=sum(one.seconds for one in rows),
         log_speed=mean,

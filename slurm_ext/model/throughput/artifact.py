@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slurm_ext.core.errors import ModelError
-from slurm_ext.model.artifact_store import AGAIN, Form, read
+from slurm_ext.model.artifact_store import AGAIN, ArtifactSpec, read
 from slurm_ext.model.artifact_store import pack as packed
 from slurm_ext.model.throughput.estimate import Prior
-from slurm_ext.model.throughput.features import NAMES, WIDTH, Known, features
-from slurm_ext.model.throughput.inversion import Belief
+from slurm_ext.model.throughput.features import NAMES, WIDTH, PriorInput, features
+from slurm_ext.model.throughput.inversion import LogNormal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TARGETS = ("log_accel_samples_per_s", "log_fetch_wall_s", "log_fetch_cpu_s")
 LOG_SD_RANGE = (-4.0, 3.0)  # of a standardised target: nothing is surer or vaguer than this
-FORM = Form(
+FORM = ArtifactSpec(
     about="model.json",
     arrays="weights.npz",
     arrays_sum="weights_sha256",
@@ -36,14 +36,14 @@ FORM = Form(
 
 
 @dataclass(frozen=True, slots=True)
-class Artifact:
+class PriorArtifact:
     """A loaded prior: `about` is model.json, `weights` the arrays by name."""
 
     name: str
     about: Mapping[str, Any]
     weights: Mapping[str, "Array"]
 
-    def prior(self, known: Known) -> Prior:
+    def prior(self, known: PriorInput) -> Prior:
         """Beliefs about a job of which only these facts are known."""
         import numpy as np
 
@@ -52,7 +52,7 @@ class Artifact:
             row[0, slot] = value
         means, sds = forward(self.weights, row)
         beliefs = [
-            Belief(float(mean), float(sd)) for mean, sd in zip(means[0], sds[0], strict=True)
+            LogNormal(float(mean), float(sd)) for mean, sd in zip(means[0], sds[0], strict=True)
         ]
         return Prior(accel=beliefs[0], wall=beliefs[1], cpu=beliefs[2])
 
@@ -82,10 +82,10 @@ def pack(about: Mapping[str, Any], weights: Mapping[str, "Array"]) -> dict[str, 
     return packed(FORM, about, weights)
 
 
-def load(folder: Path) -> Artifact:
+def load(folder: Path) -> PriorArtifact:
     """The artifact in `folder`. Raises ModelError naming the file and what is wrong with it."""
     about, arrays = read(FORM, folder)
-    return Artifact(folder.resolve().name, about, _weights(folder / "weights.npz", arrays))
+    return PriorArtifact(folder.resolve().name, about, _weights(folder / "weights.npz", arrays))
 
 
 def _weights(path: Path, arrays: Mapping[str, "Array"]) -> Mapping[str, "Array"]:

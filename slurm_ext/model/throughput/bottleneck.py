@@ -17,7 +17,7 @@ BUSY = 0.60  # of an accelerator's time: below it a larger step costs nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Signs:
+class BottleneckSigns:
     """What is known of a training at one shape beside its point on the curve; None: unknown."""
 
     loads_itself: bool = False  # no workers
@@ -56,7 +56,7 @@ def word(point: Point) -> str:
     return "storage" if point.storage > point.wall + point.cpu else "data"
 
 
-def advise(point: Point, signs: Signs) -> Advice:
+def advise(point: Point, signs: BottleneckSigns) -> Advice:
     """The first thing that is worth doing: what costs most comes first."""
     network = signs.network_share or 0.0
     if network > EXPOSED and network * (1 - point.stalled) > point.stalled:
@@ -71,13 +71,13 @@ def advise(point: Point, signs: Signs) -> Advice:
     return Advice(binds, "nothing in its loader: mixed precision, or a faster GPU")
 
 
-def _network(signs: Signs) -> Advice:
+def _network(signs: BottleneckSigns) -> Advice:
     if signs.fits_one_node:
         return Advice("network", "all its GPUs on one node: they wait for each other's messages")
     return Advice("network", "larger gradient buckets that overlap the backward pass")
 
 
-def _data(point: Point, signs: Signs) -> Advice:
+def _data(point: Point, signs: BottleneckSigns) -> Advice:
     """Workers before CPUs before cheaper samples: in the order of what they cost."""
     if point.wall >= point.cpu and signs.most_workers:
         return Advice("memory", "more memory for the job: no more workers fit")

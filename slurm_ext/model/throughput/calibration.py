@@ -10,7 +10,7 @@ NARROWEST, WIDEST = 0.5, 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CalibrationPoint:
     """What was predicted of one run, without any factor, and what it then did; samples/s."""
 
     predicted: float
@@ -19,7 +19,7 @@ class Outcome:
     measured: float
 
 
-def interval_factor(outcomes: Sequence[Outcome]) -> float:
+def interval_factor(outcomes: Sequence[CalibrationPoint]) -> float:
     """The factor that would have covered nine in ten of `outcomes`; 1 where they are too few.
 
     The ceil((n + 1) * 0.9)-th smallest of |log(measured / predicted)| over the half width.
@@ -31,7 +31,7 @@ def interval_factor(outcomes: Sequence[Outcome]) -> float:
     return min(WIDEST, max(NARROWEST, misses[rank - 1]))
 
 
-def _in_half_widths(one: Outcome) -> float:
+def _in_half_widths(one: CalibrationPoint) -> float:
     if min(one.predicted, one.low, one.high, one.measured) <= 0:
         return inf
     above = one.measured > one.predicted

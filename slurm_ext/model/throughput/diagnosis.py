@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from slurm_ext.core.records import Shape, ShapeLimits
-from slurm_ext.model.throughput.bottleneck import Advice, Signs, advise
+from slurm_ext.model.throughput.bottleneck import Advice, BottleneckSigns, advise
 from slurm_ext.model.throughput.estimate import Estimate, point_at
 
-NO_SIGNS = Signs()
+NO_SIGNS = BottleneckSigns()
 
 
 def diagnose(
@@ -15,7 +15,7 @@ def diagnose(
     limits: ShapeLimits,
     *,
     node_cores: int | None = None,
-    signs: Signs = NO_SIGNS,
+    signs: BottleneckSigns = NO_SIGNS,
 ) -> Advice:
     """The bottleneck at `shape` and the next thing to do.
 

@@ -12,7 +12,7 @@ from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape
 from slurm_ext.model.throughput.bottleneck import word
 from slurm_ext.model.throughput.curve import SLICE_S, Curve, Point, at
 from slurm_ext.model.throughput.evidence_checks import doubted, usable
-from slurm_ext.model.throughput.inversion import Belief, Lesson, lesson
+from slurm_ext.model.throughput.inversion import InvertedRun, LogNormal, lesson
 from slurm_ext.model.throughput.pooling import NOTHING, pooled
 from slurm_ext.model.throughput.storage import ceiling, knee
 
@@ -24,7 +24,7 @@ TWO_SIDED_90 = 1.645  # standard normal quantile at 95 %
 
 # Log widths fitted with contrib/bench/curve.py on a quiet machine, so that nine in ten of its
 # predictions from one run fall inside; what a cluster adds is calibration.py's to measure.
-EFFICIENCY = Belief(-0.03, 0.02)
+EFFICIENCY = LogNormal(-0.03, 0.02)
 STEPS_SPREAD = 0.01  # the same script takes the same steps; its CPUs differ from run to run
 PER_DOUBLING_SD = 0.01  # of workers, away from the nearest run
 PER_CORE_DOUBLING_SD = 0.02
@@ -39,19 +39,19 @@ CONTENTION_SD = 0.3  # of the time that the training process waits for busy core
 class Prior:
     """The fitted network's estimate of a script from its text alone (throughput/artifact.py)."""
 
-    accel: Belief
-    wall: Belief
-    cpu: Belief
+    accel: LogNormal
+    wall: LogNormal
+    cpu: LogNormal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """Beliefs about one training's curve, and the runs that they rest on."""
 
-    accel: Belief  # samples/s with no waiting
-    wall: Belief  # one worker's seconds per sample, alone on a core
-    cpu: Belief  # CPU seconds per sample
-    efficiency: Belief
+    accel: LogNormal  # samples/s with no waiting
+    wall: LogNormal  # one worker's seconds per sample, alone on a core
+    cpu: LogNormal  # CPU seconds per sample
+    efficiency: LogNormal
     main_cpu_s: float
     receive_s: float  # for a batch
     slice_s: float
@@ -163,7 +163,7 @@ def _pool(
 ) -> Estimate:
     """Pool from the farthest level to the nearest; runs with more workers tell nothing of f."""
     beliefs = (prior.accel, prior.wall, prior.cpu) if prior else (NOTHING, NOTHING, NOTHING)
-    efficiency, lessons = EFFICIENCY, list[Lesson]()
+    efficiency, lessons = EFFICIENCY, list[InvertedRun]()
     for level, runs in reversed(levels):
         lessons = [lesson(run) for run in runs]
         free = [one for one, run in zip(lessons, runs, strict=True) if run.workers <= most_workers]
@@ -193,11 +193,11 @@ def _pool(
 
 
 def _nearer(
-    farther: tuple[Belief, Belief, Belief],
-    lessons: Sequence[Lesson],
-    free: Sequence[Lesson],
+    farther: tuple[LogNormal, LogNormal, LogNormal],
+    lessons: Sequence[InvertedRun],
+    free: Sequence[InvertedRun],
     level: Level,
-) -> tuple[Belief, Belief, Belief]:
+) -> tuple[LogNormal, LogNormal, LogNormal]:
     widest = STEPS_SPREAD if level is Level.SCRIPT_ARGS else inf
     return (
         pooled(farther[0], [one.accel for one in lessons], level, widest),

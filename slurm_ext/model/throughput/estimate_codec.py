@@ -9,7 +9,7 @@ from typing import Any
 
 from slurm_ext.core.records import Level
 from slurm_ext.model.throughput.estimate import Estimate
-from slurm_ext.model.throughput.inversion import Belief
+from slurm_ext.model.throughput.inversion import LogNormal
 
 VERSION = 1
 MAX_CHARS = 256
@@ -82,10 +82,10 @@ def _estimate(row: list[Any]) -> Estimate:
     )
 
 
-def _belief(mean: object, sd: object) -> Belief:
+def _belief(mean: object, sd: object) -> LogNormal:
     if abs(value := _number(mean, low=-_MOST_LOG)) > _MOST_LOG:
         raise ValueError("a belief beyond any machine")
-    return Belief(value, min(_MOST_SD, _number(sd)))
+    return LogNormal(value, min(_MOST_SD, _number(sd)))
 
 
 def _list(value: object) -> list[Any]:

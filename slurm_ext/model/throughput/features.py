@@ -19,7 +19,7 @@ _KEYS = (Level.SCRIPT, Level.USER_NAME, Level.KIND)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class PriorInput:
     """The facts themselves, as a submission and a row of history both have them."""
 
     user: str | None = None
@@ -28,7 +28,7 @@ class Known:
     keys: Mapping[Level, int | None]
 
 
-def features(known: Known) -> dict[int, float]:
+def features(known: PriorInput) -> dict[int, float]:
     """Slot → value of one job, the others being zero."""
     values: dict[int, float] = {SLOTS: log1p(max(0, known.gpus))}
     for word in _words(known):
@@ -38,7 +38,7 @@ def features(known: Known) -> dict[int, float]:
     return values
 
 
-def _words(known: Known) -> list[str]:
+def _words(known: PriorInput) -> list[str]:
     words = [
         f"{level.name}={known.keys[level]}" for level in _KEYS if known.keys.get(level) is not None
     ]

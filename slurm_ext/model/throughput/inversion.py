@@ -33,7 +33,7 @@ MOST_RECEIVE_S = 10 * RECEIVE_S  # longer waits for a batch that is ready are of
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
+class LogNormal:
     """A positive quantity, known as a normal distribution of its logarithm."""
 
     log_mean: float
@@ -41,26 +41,26 @@ class Belief:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lesson:
+class InvertedRun:
     """The run's inversion; `efficiency` None: the accelerator hid what the loader can do."""
 
-    accel: Belief
-    wall: Belief
-    cpu: Belief
-    efficiency: Belief | None
+    accel: LogNormal
+    wall: LogNormal
+    cpu: LogNormal
+    efficiency: LogNormal | None
     main_cpu_s: float
     receive_s: float  # for a batch
     slice_s: float | None  # None: the run did not show how long a busy core is waited for
 
 
-def lesson(run: LoaderRun) -> Lesson:
+def lesson(run: LoaderRun) -> InvertedRun:
     """Invert one run into the parameters of `curve.Curve`."""
     run = _once_filled(run)
     main_s = _main_cpu_s(run)
     sent_s = SEND_S_PER_BYTE * (run.sample_bytes or 0.0) if run.workers else 0.0
     cpu_s = max(_less(min(run.fetch_cpu_s, run.fetch_wall_s), sent_s), LEAST_CPU_S)
     wall = _wall_alone(run, cpu_s + sent_s, main_s)
-    wall = Belief(log(_less(exp(wall.log_mean), sent_s)), wall.log_sd)
+    wall = LogNormal(log(_less(exp(wall.log_mean), sent_s)), wall.log_sd)
     accel = _accel(run)
     ideal = Curve(
         accel_samples_per_s=exp(accel.log_mean),
@@ -72,10 +72,10 @@ def lesson(run: LoaderRun) -> Lesson:
         sample_bytes=run.sample_bytes or 0.0,
     )
     received_s = _received_s(run, ideal)
-    return Lesson(
+    return InvertedRun(
         accel=accel,
         wall=wall,
-        cpu=Belief(log(cpu_s), _crowded_sd(run)),
+        cpu=LogNormal(log(cpu_s), _crowded_sd(run)),
         efficiency=_efficiency(run, replace(ideal, receive_s=received_s)),
         main_cpu_s=main_s,
         receive_s=received_s,
@@ -109,7 +109,7 @@ def _main_cpu_s(run: LoaderRun) -> float:
     return RECEIVE_S / run.batch_size if run.emulated else 1 / run.accel_samples_per_s
 
 
-def _accel(run: LoaderRun) -> Belief:
+def _accel(run: LoaderRun) -> LogNormal:
     """The rate of the step alone: without the wait for a core in it, and without freed batches.
 
     A real accelerator goes on while the process that drives it waits: somewhere between none and
@@ -120,9 +120,9 @@ def _accel(run: LoaderRun) -> Belief:
     step_s = _less(measured_s, freed_s)
     alone_s = _less(step_s, run.step_queued_s or 0.0)
     if run.emulated:
-        return Belief(-log(alone_s), hypot(MEASURED_SD, QUEUED_DOUBT * log(step_s / alone_s)))
+        return LogNormal(-log(alone_s), hypot(MEASURED_SD, QUEUED_DOUBT * log(step_s / alone_s)))
     doubt = log(step_s / alone_s) / sqrt(12)
-    return Belief(-log(sqrt(alone_s * step_s)), hypot(MEASURED_SD, doubt))
+    return LogNormal(-log(sqrt(alone_s * step_s)), hypot(MEASURED_SD, doubt))
 
 
 def _received_s(run: LoaderRun, ideal: Curve) -> float:
@@ -175,7 +175,7 @@ def _at_work(run: LoaderRun) -> float:
     return run.samples_per_s * run.fetch_wall_s / run.workers
 
 
-def _wall_alone(run: LoaderRun, cpu_s: float, main_cpu_s: float) -> Belief:
+def _wall_alone(run: LoaderRun, cpu_s: float, main_cpu_s: float) -> LogNormal:
     """Wall seconds per sample of a worker that shares its core with nobody.
 
     Where the kernel tells how long it waited for a core, that is taken off.
@@ -183,7 +183,7 @@ def _wall_alone(run: LoaderRun, cpu_s: float, main_cpu_s: float) -> Belief:
     if run.fetch_queued_s is None:
         return _guessed_alone(run, cpu_s, main_cpu_s)
     alone_s = max(_less(run.fetch_wall_s, run.fetch_queued_s), cpu_s)
-    return Belief(log(alone_s), _crowded_sd(run))
+    return LogNormal(log(alone_s), _crowded_sd(run))
 
 
 def _crowded_sd(run: LoaderRun) -> float:
@@ -192,14 +192,14 @@ def _crowded_sd(run: LoaderRun) -> float:
     return hypot(MEASURED_SD, QUEUED_DOUBT * log(run.fetch_wall_s / (run.fetch_wall_s - queued_s)))
 
 
-def _guessed_alone(run: LoaderRun, cpu_s: float, main_cpu_s: float) -> Belief:
+def _guessed_alone(run: LoaderRun, cpu_s: float, main_cpu_s: float) -> LogNormal:
     """The same where nobody measured the waiting.
 
     Workers that queue for cores take longer: at saturation w * u / c, however long they also wait
     for storage. So any CPU share between u over the measured wall, and 1, would fit: the middle is
     taken, and a uniform distribution's spread is the doubt.
     """
-    measured = Belief(log(run.fetch_wall_s), MEASURED_SD)
+    measured = LogNormal(log(run.fetch_wall_s), MEASURED_SD)
     if run.workers == 0:
         return measured
     busy = run.samples_per_s * (cpu_s + main_cpu_s) / run.cores
@@ -207,12 +207,12 @@ def _guessed_alone(run: LoaderRun, cpu_s: float, main_cpu_s: float) -> Belief:
     least = min(1.0, cpu_s / run.fetch_wall_s)  # CPU share
     middle = (1 + least) / 2
     doubt = (1 - least) / sqrt(12) / middle
-    return Belief(
+    return LogNormal(
         measured.log_mean - sharing * log(middle / least), hypot(MEASURED_SD, sharing * doubt)
     )
 
 
-def _efficiency(run: LoaderRun, ideal: Curve) -> Belief | None:
+def _efficiency(run: LoaderRun, ideal: Curve) -> LogNormal | None:
     """Measured supply over the ideal one at the run's own shape, where the data was the limit."""
     if run.workers == 0:
         return None
@@ -226,7 +226,7 @@ def _efficiency(run: LoaderRun, ideal: Curve) -> Belief | None:
     supply = run.samples_per_s * (1 - accelerator) ** (-1 / SHARPNESS)
     low, high = EFFICIENCY_RANGE
     share = supply / _ideal_supply(run, ideal)
-    return Belief(log(min(high, max(low, share))), MEASURED_SD / (1 - accelerator))
+    return LogNormal(log(min(high, max(low, share))), MEASURED_SD / (1 - accelerator))
 
 
 def _ideal_supply(run: LoaderRun, ideal: Curve) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import inf, sqrt
 
 from slurm_ext.core.records import Level
-from slurm_ext.model.throughput.inversion import Belief
+from slurm_ext.model.throughput.inversion import LogNormal
 
 NEWER = 0.9  # weight of a run against the next newer one
 PRIOR_RUNS = 2.0  # how many runs the spreads below count for; what is seen takes over from there
@@ -25,10 +25,12 @@ SPREAD = {
     Level.CLUSTER: 1.5,
 }
 
-NOTHING = Belief(0.0, inf)
+NOTHING = LogNormal(0.0, inf)
 
 
-def pooled(farther: Belief, seen: Sequence[Belief], level: Level, widest: float = inf) -> Belief:
+def pooled(
+    farther: LogNormal, seen: Sequence[LogNormal], level: Level, widest: float = inf
+) -> LogNormal:
     """What the next run of this group will show, from its runs `seen` (newest first).
 
     `farther` is the same for the group around it, or NOTHING. `widest` bounds the spread assumed
@@ -46,4 +48,4 @@ def pooled(farther: Belief, seen: Sequence[Belief], level: Level, widest: float 
     own = (spread + doubt) / effective
     trust = 0.0 if farther.log_sd == inf else own / (own + farther.log_sd**2)
     middle = mean + trust * (farther.log_mean - mean)
-    return Belief(middle, sqrt(own * (1 - trust) + spread))
+    return LogNormal(middle, sqrt(own * (1 - trust) + spread))

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slurm_ext.model.scaling.goodput import Limits, Noise, configs, foretell
-from slurm_ext.model.scaling.goodput_speed import Step, fit
+from slurm_ext.model.scaling.goodput import BatchLimits, GradientNoise, configs, foretell
+from slurm_ext.model.scaling.goodput_speed import StepMeasurement, fit
 from slurm_ext.policy.elastic.gpu_division import Utility, only
 
 GROWS = 4
@@ -21,9 +21,9 @@ class GoodputReport:
     """A running job's own account of itself."""
 
     left: float  # iterations at the initial batch that are left
-    limits: Limits
-    noise: Noise
-    steps: tuple[Step, ...]
+    limits: BatchLimits
+    noise: GradientNoise
+    steps: tuple[StepMeasurement, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

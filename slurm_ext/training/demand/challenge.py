@@ -7,7 +7,7 @@ import numpy as np
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.model.demand.artifact import load, pack
-from slurm_ext.model.demand.model import HORIZONS, LEVELS, Array, Demand, features
+from slurm_ext.model.demand.model import HORIZONS, LEVELS, Array, DemandModel, features
 from slurm_ext.model.demand.series import FOLDER, PREFIX, read
 from slurm_ext.training.demand.fit import challenge
 from slurm_ext.training.promotion import serve
@@ -43,25 +43,25 @@ def _teach(path: Path, models: Path) -> DemandReport:
     verdict = challenge(need, first)
     told = DemandReport(
         pool=pool,
-        promoted=isinstance(verdict.serves, Demand),
+        promoted=isinstance(verdict.serves, DemandModel),
         why=verdict.reason,
         slots=len(need),
         learned_mae=verdict.learned_mae,
         persistence_mae=verdict.persistence_mae,
     )
-    if not isinstance(verdict.serves, Demand):
+    if not isinstance(verdict.serves, DemandModel):
         (models / pool / "current").unlink(missing_ok=True)
         return told
     return replace(told, model=_serve(verdict.serves, models / pool, need))
 
 
-def _serve(model: Demand, models: Path, need: Array) -> str:
+def _serve(model: DemandModel, models: Path, need: Array) -> str:
     """Its name, once what is written answers as the model does."""
     rows = features(need[-1000:], 0)
     return serve(models, "demand", pack(model), lambda folder: _check(model, load(folder), rows))
 
 
-def _check(model: Demand, again: Demand, rows: Array) -> None:
+def _check(model: DemandModel, again: DemandModel, rows: Array) -> None:
     off = [np.abs(model.change(rows, h) - again.change(rows, h)).max() for h in HORIZONS]
     off += [np.abs(model.peak(rows, level) - again.peak(rows, level)).max() for level in LEVELS]
     if not max(off) <= CLOSE:

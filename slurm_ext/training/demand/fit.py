@@ -18,9 +18,9 @@ from slurm_ext.model.demand.model import (
     LEVELS,
     PEAK_SLOTS,
     WEEK,
-    Demand,
-    Linear,
-    Outlook,
+    DemandModel,
+    DemandPredictor,
+    RidgeLine,
     features,
     highest_ahead,
     persistence_of,
@@ -53,20 +53,20 @@ ROUNDS, PEAK_ROUNDS = 300, 200
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DemandVerdict:
     """Who serves, and why; errors three hours ahead, on the later part."""
 
-    serves: Outlook
+    serves: DemandPredictor
     reason: str
     learned_mae: float | None = None
     persistence_mae: float | None = None
 
 
-def challenge(need: Array, first_slot: int) -> Verdict:
+def challenge(need: Array, first_slot: int) -> DemandVerdict:
     """The outlook to serve from now on; `need` in nodes, a slot each, without gaps."""
     if len(need) < FEWEST_SLOTS:
         days = f"{len(need) / DAY:.1f} days of demand are known, {FEWEST_SLOTS / DAY:.0f} needed"
-        return Verdict(persistence_of(need), f"persistence: {days} to learn from")
+        return DemandVerdict(persistence_of(need), f"persistence: {days} to learn from")
     rows = features(need, first_slot)
     split, furthest = int(EARLIER * len(need)), HORIZONS[-1]
     early = fit(need[:split], rows[:split])
@@ -76,13 +76,15 @@ def challenge(need: Array, first_slot: int) -> Verdict:
     theirs = float(np.abs(change).mean())
     said = f"{mine:.2f} off three hours ahead, persistence {theirs:.2f}"
     if not mine < theirs * (1 - LEAST_GAIN):
-        return Verdict(persistence_of(need), f"persistence: the learned was {said}", mine, theirs)
+        return DemandVerdict(
+            persistence_of(need), f"persistence: the learned was {said}", mine, theirs
+        )
     shifts = missed_by(early, need, rows, split)
     serves = replace(fit(need, rows), shifts=shifts)
-    return Verdict(serves, f"learned: {said}", mine, theirs)
+    return DemandVerdict(serves, f"learned: {said}", mine, theirs)
 
 
-def fit(need: Array, rows: Array) -> Demand:
+def fit(need: Array, rows: Array) -> DemandModel:
     """All parts, from a series and its features; bounds as the trees have them."""
     usable = np.arange(len(need)) >= min(WARM_UP, len(need) // 3)
     lines, trees, peaks = {}, {}, {}
@@ -96,10 +98,10 @@ def fit(need: Array, rows: Array) -> Demand:
     for level in LEVELS:
         asked = {"objective": "quantile", "alpha": level, "num_leaves": 7, "min_data_in_leaf": 200}
         peaks[level] = _boosted(rows[known], added[known], asked, PEAK_ROUNDS)
-    return Demand(lines, trees, peaks, dict.fromkeys(LEVELS, 0.0))
+    return DemandModel(lines, trees, peaks, dict.fromkeys(LEVELS, 0.0))
 
 
-def missed_by(early: Demand, need: Array, rows: Array, split: int) -> dict[float, float]:
+def missed_by(early: DemandModel, need: Array, rows: Array, split: int) -> dict[float, float]:
     """What to add to bounds for each to hold as often as its level, after `split` (conformal)."""
     later = slice(split, len(need) - PEAK_SLOTS)
     added = highest_ahead(need)[later]
@@ -114,9 +116,9 @@ def _changes(need: Array, horizon: int) -> Array:
     return told
 
 
-def _line(rows: Array, change: Array) -> Linear:
+def _line(rows: Array, change: Array) -> RidgeLine:
     centre, spread = rows.mean(axis=0), rows.std(axis=0)
-    line = Linear(centre, np.where(spread > 0, spread, 1.0), np.eye(rows.shape[1]), 0.0)
+    line = RidgeLine(centre, np.where(spread > 0, spread, 1.0), np.eye(rows.shape[1]), 0.0)
     standard = line(rows)  # by the very rule that serves
     most = CUT * max(float(np.median(np.abs(change))), 1.0)
     target = np.clip(change, -most, most)

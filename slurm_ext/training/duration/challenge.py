@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.model.artifact_store import current
-from slurm_ext.model.duration.artifact import FOLDER, Artifact, load, pack
-from slurm_ext.model.duration.bounds import Bounds
+from slurm_ext.model.duration.artifact import FOLDER, DurationArtifact, load, pack
+from slurm_ext.model.duration.bounds import AdaptiveBounds
 from slurm_ext.model.duration.job import SITE
-from slurm_ext.model.duration.model import Foretold
+from slurm_ext.model.duration.model import DurationQuantiles
 from slurm_ext.training.duration import fit as training
 from slurm_ext.training.duration.export import check
 from slurm_ext.training.duration.fit import Array, Past, features, fit
-from slurm_ext.training.promotion import Verdict, objection, serve
+from slurm_ext.training.promotion import TrainingVerdict, objection, serve
 
 FEWEST = 500  # jobs: the newest fifth of the older ones sets bounds, and fitting needs 200
 FEWEST_LATER = 100  # submitted since the cut, to score
@@ -32,7 +32,7 @@ LATER, CALIBRATION = 0.3, 0.2  # of all jobs; of those before them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DurationReport(Verdict):
+class DurationReport(TrainingVerdict):
     """`scores` by ours, history, median and incumbent (`mae` of natural logs)."""
 
 
@@ -76,7 +76,7 @@ def challenge(jobs: Sequence[Past], models: Path) -> DurationReport:
     if why_not is not None:
         return replace(told, why=why_not)
     about = {"window_s": every.window_s, "runs": len(jobs), "scores": scores}
-    whole = Artifact(fit(SITE, every.rows, every.log_s), bounds, about)
+    whole = DurationArtifact(fit(SITE, every.rows, every.log_s), bounds, about)
     name = _serve(whole, models / FOLDER, every.rows[later])
     return replace(told, promoted=True, why="its error on later jobs is the smallest", model=name)
 
@@ -104,24 +104,28 @@ def _calibrated_since(every: _Jobs, older: NDArray[np.bool_]) -> float:
     return float(submitted[place]) if len(submitted) else -np.inf
 
 
-def _learnt(every: _Jobs, older: NDArray[np.bool_], since_s: float) -> Artifact:
+def _learnt(every: _Jobs, older: NDArray[np.bool_], since_s: float) -> DurationArtifact:
     """From what had ended by the cut; bounds from the newest of it, by a model without them."""
     first = every.end_s <= since_s
     before = fit(SITE, every.rows[first], every.log_s[first])
     newest = older & (every.submit_s >= since_s)
     bounds = _bounds(before.foretell(every.rows[newest]), every.log_s[newest])
-    return Artifact(fit(SITE, every.rows[older], every.log_s[older]), bounds)
+    return DurationArtifact(fit(SITE, every.rows[older], every.log_s[older]), bounds)
 
 
-def _bounds(told: Foretold, log_s: Array) -> Bounds:
-    bounds = Bounds()
+def _bounds(told: DurationQuantiles, log_s: Array) -> AdaptiveBounds:
+    bounds = AdaptiveBounds()
     bounds.start(told.known.tolist(), told.log_low - log_s, log_s - told.log_high)
     return bounds
 
 
 def _scores(
-    every: _Jobs, ours: Artifact, serving: Artifact | None, jobs: Sequence[Past], cut_s: float
-) -> tuple[dict[str, Any], Bounds]:
+    every: _Jobs,
+    ours: DurationArtifact,
+    serving: DurationArtifact | None,
+    jobs: Sequence[Past],
+    cut_s: float,
+) -> tuple[dict[str, Any], AdaptiveBounds]:
     """Of the later jobs; and the bounds that would have held of them."""
     later = every.submit_s >= cut_s
     rows, log_s = every.rows[later], every.log_s[later]
@@ -144,7 +148,7 @@ def _scores(
 
 
 def score(
-    artifact: Artifact, rows: Array, log_s: Array, times: tuple[Array, Array]
+    artifact: DurationArtifact, rows: Array, log_s: Array, times: tuple[Array, Array]
 ) -> dict[str, float]:
     """Mean absolute error and R2 of logs, and the share inside the 90 % interval.
 
@@ -159,7 +163,9 @@ def score(
     }
 
 
-def _held(bounds: Bounds, told: Foretold, log_s: Array, times: tuple[Array, Array]) -> float:
+def _held(
+    bounds: AdaptiveBounds, told: DurationQuantiles, log_s: Array, times: tuple[Array, Array]
+) -> float:
     """How often the interval held while its bounds moved with every job that ended, as live."""
     below, above = told.log_low - log_s, log_s - told.log_high
     running: list[tuple[float, int]] = []
@@ -174,7 +180,7 @@ def _held(bounds: Bounds, told: Foretold, log_s: Array, times: tuple[Array, Arra
     return float(inside / len(log_s))
 
 
-def _serving(models: Path) -> Artifact | None:
+def _serving(models: Path) -> DurationArtifact | None:
     """What is served now, with its window; a model that is damaged, or has none, serves nobody."""
     folder = current(models / FOLDER)
     try:
@@ -189,5 +195,5 @@ def _window(about: Mapping[str, Any]) -> bool:
     return isinstance(window, list) and len(window) == 2 and isinstance(window[1], float)
 
 
-def _serve(artifact: Artifact, models: Path, rows: Array) -> str:
+def _serve(artifact: DurationArtifact, models: Path, rows: Array) -> str:
     return serve(models, "duration", pack(artifact), lambda folder: check(artifact, folder, rows))

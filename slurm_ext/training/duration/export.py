@@ -5,20 +5,20 @@ from pathlib import Path
 import numpy as np
 
 from slurm_ext.core.errors import ModelError
-from slurm_ext.model.duration.artifact import Artifact, load
+from slurm_ext.model.duration.artifact import DurationArtifact, load
 from slurm_ext.training.duration.fit import Array
 
 CLOSE = 1e-9  # of log durations
 
 
-def check(artifact: Artifact, folder: Path, rows: Array) -> None:
+def check(artifact: DurationArtifact, folder: Path, rows: Array) -> None:
     """Raises ModelError unless `folder`, read back, answers as `artifact` does about `rows`."""
     off = difference(artifact, load(folder), rows)
     if not off <= CLOSE:
         raise ModelError(f"read back, it answers {off:.1g} (log) away; not promoted")
 
 
-def difference(one: Artifact, other: Artifact, rows: Array) -> float:
+def difference(one: DurationArtifact, other: DurationArtifact, rows: Array) -> float:
     """Largest difference of log means and bounds, jobs of which nothing is known included."""
     asked = np.vstack([rows, np.full((1, rows.shape[1]), np.nan)])
     told, again = (artifact.durations.foretell(asked) for artifact in (one, other))

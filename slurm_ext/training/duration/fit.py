@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.model.boosted_trees import Forest
-from slurm_ext.model.duration.model import MISSED, Durations, relative
-from slurm_ext.model.duration.state import Plan, State, Submission
+from slurm_ext.model.duration.model import MISSED, DurationModel, relative
+from slurm_ext.model.duration.state import DurationState, FeaturePlan, JobFeatures
 
 Array = NDArray[np.float64]
 FEWEST = 200  # ended jobs: fewer give leaves that are single users' days
@@ -43,17 +43,17 @@ LEAF = 200  # jobs; a twentieth of all where that is fewer
 class Past:
     """One job: `end_s` is when it was gone, None while it runs; duration None: nobody knows."""
 
-    asked: Submission
+    asked: JobFeatures
     end_s: float | None
     duration_s: float | None
 
 
-def features(plan: Plan, jobs: Sequence[Past], *, ended_only: bool = False) -> Array:
+def features(plan: FeaturePlan, jobs: Sequence[Past], *, ended_only: bool = False) -> Array:
     """Rows of every job at its submission, by what had ended then; jobs sorted by submission.
 
     `ended_only`: and nothing is known of those that run still, as where history alone tells.
     """
-    state = State(plan)
+    state = DurationState(plan)
     rows = np.full((len(jobs), len(plan.features)), np.nan)
     running: list[tuple[float, int]] = []
     for at, job in enumerate(jobs):
@@ -71,7 +71,7 @@ def features(plan: Plan, jobs: Sequence[Past], *, ended_only: bool = False) -> A
     return rows
 
 
-def fit(plan: Plan, rows: Array, log_s: Array, *, rounds: int = ROUNDS) -> Durations:
+def fit(plan: FeaturePlan, rows: Array, log_s: Array, *, rounds: int = ROUNDS) -> DurationModel:
     """Of `features` and natural logs of durations. Raises ModelError where jobs are too few."""
     if len(rows) < FEWEST:
         raise ModelError(f"{len(rows)} ended jobs are too few, {FEWEST} are needed")
@@ -79,7 +79,7 @@ def fit(plan: Plan, rows: Array, log_s: Array, *, rounds: int = ROUNDS) -> Durat
     base, seen = relative(plan, rows, start)
     squared: dict[str, Any] = {"objective": "l2"}
     low, high = ({"objective": "quantile", "alpha": at} for at in (MISSED, 1 - MISSED))
-    return Durations(
+    return DurationModel(
         plan,
         start,
         mean=_boosted(seen, log_s - base, squared, rounds),

@@ -13,13 +13,13 @@ import numpy as np
 
 from slurm_ext.model.scaling.artifact import FOLDER, pack
 from slurm_ext.model.scaling.family import Family
-from slurm_ext.model.scaling.model import Measured, fit
+from slurm_ext.model.scaling.model import ScalingMeasurement, fit
 from slurm_ext.model.scaling.prior import ScalingPrior
 from slurm_ext.training.promotion import BETTER, serve
 from slurm_ext.training.scaling.export import check
 from slurm_ext.training.scaling.fit import without
 from slurm_ext.training.scaling.interval_calibration import trained
-from slurm_ext.training.scaling.rows import Row, by_pair
+from slurm_ext.training.scaling.rows import ScalingRow, by_pair
 
 FEWEST = 4  # trainings: with fewer, one decides
 
@@ -36,7 +36,7 @@ class ScalingReport:
     error_without: float | None = None  # of physics alone
 
 
-def challenge(rows: Sequence[Row], models: Path) -> ScalingReport:
+def challenge(rows: Sequence[ScalingRow], models: Path) -> ScalingReport:
     """Learn from `rows`; serve it from `models/scaling/current` where it foretells better.
 
     Raises ModelError where it cannot be written, or does not read back as it is.
@@ -61,7 +61,7 @@ def challenge(rows: Sequence[Row], models: Path) -> ScalingReport:
 
 
 def _errors(
-    family: Family, pairs: dict[tuple[str, str], list[Measured]]
+    family: Family, pairs: dict[tuple[str, str], list[ScalingMeasurement]]
 ) -> Iterator[tuple[float, float]]:
     """For each larger config of each training: the error with and without the family."""
     for (model, cluster), points in pairs.items():
@@ -73,7 +73,9 @@ def _errors(
 
 
 def _off(
-    seen: Sequence[Measured], rest: Sequence[Measured], prior: ScalingPrior | None
+    seen: Sequence[ScalingMeasurement],
+    rest: Sequence[ScalingMeasurement],
+    prior: ScalingPrior | None,
 ) -> list[float]:
     rates, _, _ = fit(seen, prior).rates([one.config for one in rest])
     truth = np.array([one.samples_per_s for one in rest])

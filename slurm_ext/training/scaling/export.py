@@ -7,11 +7,11 @@ import numpy as np
 from slurm_ext.core.errors import ModelError
 from slurm_ext.model.scaling.artifact import load
 from slurm_ext.model.scaling.family import Family
-from slurm_ext.model.scaling.model import Config, Measured, fit
+from slurm_ext.model.scaling.model import ScalingMeasurement, TrainingConfig, fit
 
 CLOSE = 1e-9  # of log rates
 ASKED = tuple(
-    Config(gpus=gpus, nodes=nodes, local_batch=batch)
+    TrainingConfig(gpus=gpus, nodes=nodes, local_batch=batch)
     for gpus, nodes in ((1, 1), (4, 1), (4, 2), (32, 8))
     for batch in (8.0, 64.0, 1024.0)
 )
@@ -26,7 +26,7 @@ def check(family: Family, folder: Path) -> None:
 
 def difference(one: Family, other: Family) -> float:
     """Largest difference of their log rates and interval ends, for known and unknown trainings."""
-    seen = [Measured(config=ASKED[0], samples_per_s=100.0)]
+    seen = [ScalingMeasurement(config=ASKED[0], samples_per_s=100.0)]
     off = 0.0
     for model in (one.models[0], "unseen"):
         for cluster in (one.clusters[0], "unseen"):

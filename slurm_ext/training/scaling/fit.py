@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.model.scaling.family import LEVELS, OWN, Family, together
-from slurm_ext.model.scaling.model import Measured, fit
+from slurm_ext.model.scaling.model import ScalingMeasurement, fit
 from slurm_ext.model.scaling.prior import (
     USUAL_NOISE,
     USUAL_STRAYING,
@@ -23,7 +23,7 @@ from slurm_ext.model.scaling.prior import (
 )
 from slurm_ext.model.scaling.similarity import alike
 from slurm_ext.model.scaling.terms import TERMS, columns, log_step, slopes
-from slurm_ext.training.scaling.rows import Row, by_pair, drawn
+from slurm_ext.training.scaling.rows import ScalingRow, by_pair, drawn
 
 Array = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ SCALES = np.array([(a, b, c) for a in BATCH_SCALES for b in LAYOUT_SCALES for c 
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Rows:
+class LinearizedRows:
     """The family's rows before their variances are known; see Family."""
 
     model: Array
@@ -57,7 +57,7 @@ class Rows:
     slopes: Array
 
 
-def learn(rows: Iterable[Row], *, seed: int = 0) -> Family:
+def learn(rows: Iterable[ScalingRow], *, seed: int = 0) -> Family:
     """A family from measurements of at least one training. Raises InputError where there is none.
 
     How far a training may stray against the usual, and how wide intervals have to be, is measured
@@ -73,7 +73,7 @@ def learn(rows: Iterable[Row], *, seed: int = 0) -> Family:
         _linear(points, models.index(model), clusters.index(cluster), batch0, seed)
         for (model, cluster), points in pairs.items()
     ]
-    known = Rows(*(np.concatenate(every) for every in zip(*each, strict=True)))
+    known = LinearizedRows(*(np.concatenate(every) for every in zip(*each, strict=True)))
     terms, parts, noise_sd = _variances(known)
     return Family(
         models=models,
@@ -119,7 +119,7 @@ def _without_name(names: tuple[str, ...], gone: str | None) -> tuple[str, ...]:
     return tuple("" if name == gone else name for name in names)
 
 
-def _smallest(pairs: dict[tuple[str, str], list[Measured]], model: str) -> float:
+def _smallest(pairs: dict[tuple[str, str], list[ScalingMeasurement]], model: str) -> float:
     return min(
         log(one.config.local_batch)
         for (name, _), points in pairs.items()
@@ -129,7 +129,7 @@ def _smallest(pairs: dict[tuple[str, str], list[Measured]], model: str) -> float
 
 
 def _linear(
-    points: Sequence[Measured], model: int, cluster: int, batch0: Array, seed: int
+    points: Sequence[ScalingMeasurement], model: int, cluster: int, batch0: Array, seed: int
 ) -> tuple[Array, ...]:
     """One training's rows: made linear around the terms that most of its measurements have."""
     most = [points[place] for place in drawn(points, ROWS_OF_TERMS, seed)]
@@ -149,7 +149,7 @@ def _linear(
     return *whose, at, off, lean
 
 
-def _variances(known: Rows) -> tuple[Array, Array, float]:
+def _variances(known: LinearizedRows) -> tuple[Array, Array, float]:
     """Of terms by level, of parts by level, and the noise's sd: the most probable ones."""
     usual_terms = np.diag(usual().covariance)[1:, None] / len(LEVELS) * np.ones(len(LEVELS))
     usual_parts = (np.array(USUAL_STRAYING) ** 2 / SHARED.sum(1))[:, None] * SHARED
@@ -166,14 +166,14 @@ def _variances(known: Rows) -> tuple[Array, Array, float]:
     return terms, parts, float(np.sqrt(found[-1]))
 
 
-def _length(known: Rows) -> Array:
+def _length(known: LinearizedRows) -> Array:
     """Covariance by the length of a training's step alone, whose variance is not learnt."""
     own = together(known.model, known.cluster, known.model, known.cluster)[OWN]
     lean = known.slopes[:, 0]
     return np.asarray(usual().covariance[0, 0] * np.outer(lean, lean) * own)
 
 
-def _stacked(known: Rows, shared: NDArray[np.bool_]) -> Array:
+def _stacked(known: LinearizedRows, shared: NDArray[np.bool_]) -> Array:
     """What one unit of each learnt variance adds to the rows' covariance: (variance, row, row)."""
     levels = together(known.model, known.cluster, known.model, known.cluster)
     near = alike(known.at, known.at)

@@ -5,9 +5,9 @@ from dataclasses import fields
 from typing import Any
 
 from slurm_ext.core.records import LoaderRun
-from slurm_ext.model.scaling.model import Config
+from slurm_ext.model.scaling.model import TrainingConfig
 from slurm_ext.model.scaling.run_placement import measured
-from slurm_ext.training.scaling.rows import Row
+from slurm_ext.training.scaling.rows import ScalingRow
 
 NEEDED = ("samples_per_s", "accel_samples_per_s", "fetch_wall_s", "batch_size", "cores")
 MOST_TRAININGS = 24  # the newest: the fit grows with the cube of the rows
@@ -15,13 +15,13 @@ MOST_ROWS = 24  # of one training
 _LOADER = tuple(field.name for field in fields(LoaderRun))
 
 
-def rows(table: Iterable[Sequence[Any]], columns: Sequence[str]) -> list[Row]:
+def rows(table: Iterable[Sequence[Any]], columns: Sequence[str]) -> list[ScalingRow]:
     """Rows of history, oldest first as they come, as rows of the newest trainings on GPUs.
 
     A training is a script of one user; its cluster is the GPU's model. Only trainings that ran on
     more than one number of GPUs show how they grow.
     """
-    found: dict[tuple[str, str], dict[Config, Row]] = {}
+    found: dict[tuple[str, str], dict[TrainingConfig, ScalingRow]] = {}
     for values in table:
         row = _row(dict(zip(columns, values, strict=True)))
         if row is not None:
@@ -34,15 +34,15 @@ def rows(table: Iterable[Sequence[Any]], columns: Sequence[str]) -> list[Row]:
     return [row for each in growing[-MOST_TRAININGS:] for row in each]
 
 
-def _row(named: Mapping[str, Any]) -> Row | None:
+def _row(named: Mapping[str, Any]) -> ScalingRow | None:
     if not all((named[name] or 0) > 0 for name in NEEDED) or not named["gpus"]:
         return None
     one = measured(LoaderRun(**{name: named[name] for name in _LOADER}))
     key = named["key_script"]
     if one is None or key is None:
         return None
-    return Row(model=str(key), cluster=named["gpu_model"] or "", measured=one)
+    return ScalingRow(model=str(key), cluster=named["gpu_model"] or "", measured=one)
 
 
-def _counts(each: Sequence[Row]) -> int:
+def _counts(each: Sequence[ScalingRow]) -> int:
     return len({row.measured.config.gpus for row in each})

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from slurm_ext.model.scaling.family import Family
 from slurm_ext.model.scaling.member import evidence, log_chances, member, start
-from slurm_ext.model.scaling.model import Measured, fit
+from slurm_ext.model.scaling.model import ScalingMeasurement, fit
 from slurm_ext.model.scaling.prior import BEYOND, INSIDE
 from slurm_ext.model.scaling.terms import columns
 from slurm_ext.training.scaling.fit import learn, without
-from slurm_ext.training.scaling.rows import Row, by_pair, drawn, others, structured
+from slurm_ext.training.scaling.rows import ScalingRow, by_pair, drawn, others, structured
 
 Array = NDArray[np.float64]
 
@@ -34,11 +34,11 @@ STRUCTURED = (1, 3, 6, 12)
 DRAWN = (10, 20)
 UP_TO = (2.0, 4.0, 8.0, 16.0, inf)  # points: one width for each
 
-Pairs = Mapping[tuple[str, str], Sequence[Measured]]
-HeldOut = tuple[Family, str, str, Sequence[Measured]]
+Pairs = Mapping[tuple[str, str], Sequence[ScalingMeasurement]]
+HeldOut = tuple[Family, str, str, Sequence[ScalingMeasurement]]
 
 
-def trained(rows: Iterable[Row], *, seed: int = 0) -> Family:
+def trained(rows: Iterable[ScalingRow], *, seed: int = 0) -> Family:
     """A family with its scales' chances and its widths measured. Raises InputError."""
     rows = list(rows)
     family, pairs = learn(rows, seed=seed), by_pair(rows)
@@ -115,7 +115,7 @@ def _quantile(missed: Array, weight: Array) -> float:
 
 
 def _misses(
-    family: Family, model: str, cluster: str, points: Sequence[Measured]
+    family: Family, model: str, cluster: str, points: Sequence[ScalingMeasurement]
 ) -> Iterator[tuple[float, float, float, float]]:
     """(points, stratum, miss in sds, weight) of the rows that were not revealed."""
     prior = family.prior(model=model, cluster=cluster)
@@ -133,7 +133,7 @@ def _misses(
             yield len(revealed), stratum, float(miss), 1 / len(some)
 
 
-def _steps(points: Sequence[Measured]) -> tuple[Array, Array]:
+def _steps(points: Sequence[ScalingMeasurement]) -> tuple[Array, Array]:
     at = columns([one.config for one in points])
     rates = np.log([one.samples_per_s for one in points])
     return at, np.log(at[:, 1]) + at[:, 0] - rates

@@ -6,8 +6,8 @@ from math import log
 
 import numpy as np
 
-from slurm_ext.model.scaling.model import Measured
-from slurm_ext.model.scaling.terms import Config
+from slurm_ext.model.scaling.model import ScalingMeasurement
+from slurm_ext.model.scaling.terms import TrainingConfig
 
 # What is measured first: GPUs on each node ("full": all that one node has), and where between the
 # smallest and the largest batch (in logs). One GPU's two ends; a full node, two nodes, four; then
@@ -31,23 +31,23 @@ ORDER: tuple[tuple[tuple[int, ...], float], ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ScalingRow:
     """One measurement: whose, where, and what it gave."""
 
     model: str
     cluster: str
-    measured: Measured
+    measured: ScalingMeasurement
 
 
-def by_pair(rows: Iterable[Row]) -> dict[tuple[str, str], list[Measured]]:
+def by_pair(rows: Iterable[ScalingRow]) -> dict[tuple[str, str], list[ScalingMeasurement]]:
     """Measurements of each (model, cluster), in order."""
-    found: dict[tuple[str, str], list[Measured]] = {}
+    found: dict[tuple[str, str], list[ScalingMeasurement]] = {}
     for row in rows:
         found.setdefault((row.model, row.cluster), []).append(row.measured)
     return dict(sorted(found.items()))
 
 
-def structured(points: Sequence[Measured], count: int) -> list[int]:
+def structured(points: Sequence[ScalingMeasurement], count: int) -> list[int]:
     """Places of the first `count` of ORDER among `points`: the nearest layout and batch there."""
     full = max((p.config.gpus for p in points if p.config.nodes == 1), default=1)
     chosen: list[int] = []
@@ -60,7 +60,7 @@ def structured(points: Sequence[Measured], count: int) -> list[int]:
     return chosen
 
 
-def drawn(points: Sequence[Measured], count: int, seed: int) -> list[int]:
+def drawn(points: Sequence[ScalingMeasurement], count: int, seed: int) -> list[int]:
     """Places of `count` different configs, drawn at random."""
     generator = np.random.default_rng((seed, count, len(points)))
     chosen: dict[object, int] = {}
@@ -71,14 +71,14 @@ def drawn(points: Sequence[Measured], count: int, seed: int) -> list[int]:
     return list(chosen.values())
 
 
-def others(points: Sequence[Measured], revealed: Sequence[int]) -> list[int]:
+def others(points: Sequence[ScalingMeasurement], revealed: Sequence[int]) -> list[int]:
     """Places of all configs of which none of the revealed measurements is."""
     seen = {_same(points[place].config) for place in revealed}
     return [place for place, one in enumerate(points) if _same(one.config) not in seen]
 
 
 def _nearest(
-    points: Sequence[Measured], left: Sequence[int], wanted: tuple[int, ...], share: float
+    points: Sequence[ScalingMeasurement], left: Sequence[int], wanted: tuple[int, ...], share: float
 ) -> int:
     away = {place: _apart(points[place].config.layout, wanted) for place in left}
     nearest = min(away.values())
@@ -93,6 +93,6 @@ def _apart(layout: tuple[int, ...], wanted: tuple[int, ...]) -> float:
     return sum(log(ratio) ** 2 for ratio in ratios)
 
 
-def _same(config: Config) -> tuple[tuple[int, ...], float]:
+def _same(config: TrainingConfig) -> tuple[tuple[int, ...], float]:
     """What makes two measurements ones of the same config, whether or not its nodes are known."""
     return config.layout, config.local_batch

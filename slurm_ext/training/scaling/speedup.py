@@ -13,11 +13,11 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from slurm_ext.model.scaling.speedup import Counted, Speedup, evidence, fit
+from slurm_ext.model.scaling.speedup import CountMeasurement, SpeedupCurve, evidence, fit
 from slurm_ext.model.scaling.speedup_prior import SpeedupPrior
 
 Array = NDArray[np.float64]
-Series = Sequence[Counted]
+Series = Sequence[CountMeasurement]
 Jobs = Mapping[str, Sequence[Series]]  # by job: model or pipeline, on one kind of hardware
 
 SCEPTICS = 2.0  # jobs' worth of trust in the prior that was there before
@@ -122,7 +122,7 @@ def _misses(jobs: Jobs, start: SpeedupPrior, seen: float) -> Iterator[float]:
                 yield from (_miss(fitted, one) for one in wanted)
 
 
-def _miss(fitted: Speedup, wanted: Counted) -> float:
+def _miss(fitted: SpeedupCurve, wanted: CountMeasurement) -> float:
     rate, interval = fitted.rate(wanted.count)
     miss = log(wanted.rate / rate)
     half = log(interval.high / rate) if miss > 0 else log(rate / interval.low)

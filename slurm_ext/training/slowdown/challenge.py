@@ -16,13 +16,13 @@ import numpy as np
 from slurm_ext.core.errors import ModelError
 from slurm_ext.core.gpu_sharing import CorunMeasurement, RelativeSpeed, SoloProfile
 from slurm_ext.model.artifact_store import current
-from slurm_ext.model.slowdown.artifact import FOLDER, Artifact, load, pack
-from slurm_ext.model.slowdown.completion_kernel import Kernel
-from slurm_ext.model.slowdown.model import KERNELS, Slowdowns
+from slurm_ext.model.slowdown.artifact import FOLDER, SlowdownArtifact, load, pack
+from slurm_ext.model.slowdown.completion_kernel import CompletionKernel
+from slurm_ext.model.slowdown.model import KERNELS, SlowdownModel
 from slurm_ext.model.slowdown.pair_measurement import key
-from slurm_ext.training.promotion import Verdict, objection, serve
+from slurm_ext.training.promotion import TrainingVerdict, objection, serve
 from slurm_ext.training.slowdown.fit import fitted
-from slurm_ext.training.slowdown.history_runs import Learnt, Row
+from slurm_ext.training.slowdown.history_runs import SharedRun, SharingHistory
 
 FEWEST = 30  # runs together: a fifth of them is then enough to tell a good model from luck
 LATER = 0.3  # of the runs
@@ -31,7 +31,7 @@ SAME = 1e-9  # largest difference that reading back may make
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharingReport(Verdict):
+class SharingReport(TrainingVerdict):
     """`scores` by ours, mean, nothing and incumbent (MAE of relative speeds)."""
 
     pairs: int = 0
@@ -39,7 +39,7 @@ class SharingReport(Verdict):
     scored: str | None = None  # on which later runs
 
 
-def challenge(learnt: Learnt, models: Path) -> SharingReport:
+def challenge(learnt: SharingHistory, models: Path) -> SharingReport:
     """Learn, score, and serve it from `models/slowdown/current` where it foretells better.
 
     Raises ModelError where it cannot be written, or does not read back as it is.
@@ -73,7 +73,7 @@ def challenge(learnt: Learnt, models: Path) -> SharingReport:
 
 
 def split(
-    rows: Sequence[Row], since_s: float | None
+    rows: Sequence[SharedRun], since_s: float | None
 ) -> tuple[list[CorunMeasurement], list[CorunMeasurement], str]:
     """The older part, the later one, and what that consists of; `since_s`: when serving ends."""
     fresh = sum(since_s is None or row.end_s > since_s for row in rows)
@@ -95,8 +95,8 @@ def _pair(one: CorunMeasurement) -> object:
 def _scores(
     older: Sequence[CorunMeasurement],
     later: Sequence[CorunMeasurement],
-    learnt: Learnt,
-    serving: Slowdowns | None,
+    learnt: SharingHistory,
+    serving: SlowdownModel | None,
 ) -> dict[str, Any]:
     ours, _ = fitted(older, learnt.solos)
     mean = float(np.exp(np.mean([np.log(one.speed) for one in older])))
@@ -104,12 +104,14 @@ def _scores(
     return {
         "ours": score(ours, later, learnt),
         "mean": {"mae": float(np.abs(measured - mean).mean())},
-        "nothing": score(Slowdowns(), later, learnt),
+        "nothing": score(SlowdownModel(), later, learnt),
         "incumbent": None if serving is None else score(serving, later, learnt),
     }
 
 
-def score(known: Slowdowns, later: Sequence[CorunMeasurement], learnt: Learnt) -> dict[str, float]:
+def score(
+    known: SlowdownModel, later: Sequence[CorunMeasurement], learnt: SharingHistory
+) -> dict[str, float]:
     """Mean absolute error, the share inside the 90 % interval, and below its lower end."""
     told = [_told(known, one, learnt) for one in later]
     measured = np.array([one.speed for one in later])
@@ -121,12 +123,12 @@ def score(known: Slowdowns, later: Sequence[CorunMeasurement], learnt: Learnt) -
     }
 
 
-def _told(known: Slowdowns, one: CorunMeasurement, learnt: Learnt) -> RelativeSpeed:
+def _told(known: SlowdownModel, one: CorunMeasurement, learnt: SharingHistory) -> RelativeSpeed:
     alone = [learnt.solos.get(name, SoloProfile(key=name)) for name in (one.job, *one.partners)]
     return known.speed(alone[0], alone[1:], one.device)
 
 
-def _serving(models: Path) -> Artifact | None:
+def _serving(models: Path) -> SlowdownArtifact | None:
     folder = current(models / FOLDER)
     try:
         return None if folder is None else load(folder)
@@ -135,13 +137,13 @@ def _serving(models: Path) -> Artifact | None:
 
 
 def _serve(
-    known: Slowdowns, kernels: dict[bool, Kernel], about: dict[str, Any], models: Path
+    known: SlowdownModel, kernels: dict[bool, CompletionKernel], about: dict[str, Any], models: Path
 ) -> str:
     files = pack(known, {**KERNELS, **kernels}, about)
     return serve(models / FOLDER, "slowdown", files, lambda folder: _check(known, folder))
 
 
-def _check(known: Slowdowns, folder: Path) -> None:
+def _check(known: SlowdownModel, folder: Path) -> None:
     """Raises ModelError where what was written answers otherwise than what was fitted."""
     read = load(folder).slowdowns
     for device, job, partners in list(known.met)[:100]:

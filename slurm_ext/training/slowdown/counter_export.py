@@ -1,4 +1,4 @@
-"""Packs a CountersModel for model/, if what is read back answers as the model itself."""
+"""Packs a CounterModel for model/, if what is read back answers as the model itself."""
 
 import json
 from typing import Any
@@ -8,13 +8,13 @@ import numpy as np
 from slurm_ext.core.errors import ModelError
 from slurm_ext.core.gpu_sharing import SoloProfile
 from slurm_ext.model.slowdown.counter_artifact import packed, unpacked
-from slurm_ext.model.slowdown.counter_model import CountersModel
+from slurm_ext.model.slowdown.counter_model import CounterModel
 
 CLOSE = 1e-6  # of speeds
 MOST_ASKED = 12
 
 
-def export(model: CountersModel) -> dict[str, Any]:
+def export(model: CounterModel) -> dict[str, Any]:
     """The packed model. Raises ModelError where it is not the same once it went through JSON."""
     try:
         body: dict[str, Any] = json.loads(json.dumps(packed(model), allow_nan=False))
@@ -26,7 +26,7 @@ def export(model: CountersModel) -> dict[str, Any]:
     return body
 
 
-def difference(one: CountersModel, other: CountersModel) -> float:
+def difference(one: CounterModel, other: CounterModel) -> float:
     """Largest difference of speeds and interval ends, for known jobs, unknown ones and gaps."""
     columns = one.scale.columns
     jobs = [
@@ -43,7 +43,7 @@ def difference(one: CountersModel, other: CountersModel) -> float:
     )
 
 
-def _features(*, model: CountersModel, row: int) -> dict[str, float]:
+def _features(*, model: CounterModel, row: int) -> dict[str, float]:
     """Some counters near the job's own; ratios are left out, so that gaps are tried as well."""
     raw = model.jobs.places.at[row] * model.scale.spread + model.scale.centre
     return {

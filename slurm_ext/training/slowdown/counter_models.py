@@ -7,8 +7,8 @@ from statistics import median
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile
-from slurm_ext.model.slowdown.counter_model import CountersModel
-from slurm_ext.model.slowdown.model import CPU, ByCounters
+from slurm_ext.model.slowdown.counter_model import CounterModel
+from slurm_ext.model.slowdown.model import CPU, CounterModels
 from slurm_ext.model.slowdown.pair_measurement import usable
 from slurm_ext.training.slowdown.counter_export import export
 from slurm_ext.training.slowdown.feature_plans import plan
@@ -22,14 +22,14 @@ FAMILIES = 8  # jobs are dealt into so many; each is left out in turn
 
 def counted(
     pairs: Sequence[CorunMeasurement], solos: Mapping[str, SoloProfile]
-) -> ByCounters | None:
+) -> CounterModels | None:
     """A model for CPUs and one for the GPU that most pairs met on; None where neither can be."""
     models = {
         on_cpu: model
         for on_cpu in (True, False)
         if (model := _model(_of_kind(pairs, on_cpu=on_cpu), solos))
     }
-    return ByCounters(models) if models else None
+    return CounterModels(models) if models else None
 
 
 def _of_kind(pairs: Sequence[CorunMeasurement], *, on_cpu: bool) -> list[CorunMeasurement]:
@@ -44,7 +44,7 @@ def _of_kind(pairs: Sequence[CorunMeasurement], *, on_cpu: bool) -> list[CorunMe
 
 def _model(
     pairs: Sequence[CorunMeasurement], solos: Mapping[str, SoloProfile]
-) -> CountersModel | None:
+) -> CounterModel | None:
     rows = _paired(pairs, solos)
     jobs = {solo.key: solo.features for row in rows for solo in (row.job, row.beside)}
     if len(rows) < FEWEST_PAIRS or len(jobs) < FEWEST_JOBS:

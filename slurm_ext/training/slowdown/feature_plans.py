@@ -7,39 +7,39 @@ Names and units: node/record/reader.py; sums are a second of the run, levels as 
 from collections.abc import Mapping, Sequence
 from math import isnan
 
-from slurm_ext.model.slowdown.features import Column
-from slurm_ext.training.slowdown.fit_counter_model import Plan
+from slurm_ext.model.slowdown.features import CounterColumn
+from slurm_ext.training.slowdown.fit_counter_model import CounterPlan
 
 SHARE_OF_JOBS = 0.5  # that must have a counter
 CPU = (
-    Column("cpu_user", 0.05),
-    Column("cpu_system", 0.01),
-    Column("perf_instructions", None, "perf_cycles"),
-    Column("perf_stalled_cycles", None, "perf_cycles"),
-    Column("perf_llc_misses", 1e-5, "perf_instructions"),
-    Column("perf_l2_misses", 1e-5, "perf_instructions"),
-    Column("perf_branch_misses", 1e-5, "perf_instructions"),
-    Column("perf_mem_bytes", 1e7),
-    Column("io_read", 1e5),
-    Column("io_write", 1e5),
-    Column("contention_sensitivity"),
-    Column("contention_pressure"),
+    CounterColumn("cpu_user", 0.05),
+    CounterColumn("cpu_system", 0.01),
+    CounterColumn("perf_instructions", None, "perf_cycles"),
+    CounterColumn("perf_stalled_cycles", None, "perf_cycles"),
+    CounterColumn("perf_llc_misses", 1e-5, "perf_instructions"),
+    CounterColumn("perf_l2_misses", 1e-5, "perf_instructions"),
+    CounterColumn("perf_branch_misses", 1e-5, "perf_instructions"),
+    CounterColumn("perf_mem_bytes", 1e7),
+    CounterColumn("io_read", 1e5),
+    CounterColumn("io_write", 1e5),
+    CounterColumn("contention_sensitivity"),
+    CounterColumn("contention_pressure"),
 )
 GPU = (
-    Column("gpu_job_util"),
-    Column("gpu_util"),
-    Column("gpu_mem_util"),
-    Column("gpu_sm_active"),
-    Column("gpu_sm_occupancy"),
-    Column("gpu_tensor_active"),
-    Column("gpu_dram_active"),
-    Column("gpu_pcie_rx", 1e6),
+    CounterColumn("gpu_job_util"),
+    CounterColumn("gpu_util"),
+    CounterColumn("gpu_mem_util"),
+    CounterColumn("gpu_sm_active"),
+    CounterColumn("gpu_sm_occupancy"),
+    CounterColumn("gpu_tensor_active"),
+    CounterColumn("gpu_dram_active"),
+    CounterColumn("gpu_pcie_rx", 1e6),
 )
 # One view on how busy the device is alone, one on everything: no counter is trusted alone.
 BUSY = {True: ("cpu_user", "perf_mem_bytes"), False: ("gpu_util", "gpu_sm_active")}
 
 
-def plan(jobs: Sequence[Mapping[str, float]], device: str) -> Plan | None:
+def plan(jobs: Sequence[Mapping[str, float]], device: str) -> CounterPlan | None:
     """What to look at on `device` ("cpu" or a GPU's model); None where too little was counted."""
     on_cpu = device == "cpu"
     columns = tuple(one for one in (CPU if on_cpu else GPU) if _counted(one, jobs))
@@ -48,10 +48,10 @@ def plan(jobs: Sequence[Mapping[str, float]], device: str) -> Plan | None:
     names = [one.name for one in columns]
     busy = tuple(name for name in BUSY[on_cpu] if name in names)
     views = tuple(view for view in (busy, tuple(names)) if view)
-    return Plan(device=device, columns=columns, views=views)
+    return CounterPlan(device=device, columns=columns, views=views)
 
 
-def _counted(column: Column, jobs: Sequence[Mapping[str, float]]) -> bool:
+def _counted(column: CounterColumn, jobs: Sequence[Mapping[str, float]]) -> bool:
     values = [column.of(job) for job in jobs]
     known = [value for value in values if not isnan(value)]
     return len(known) > SHARE_OF_JOBS * len(jobs) and len(set(known)) > 1

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile, SpeedBasis
-from slurm_ext.model.slowdown.completion import Seen
-from slurm_ext.model.slowdown.completion_kernel import Kernel
+from slurm_ext.model.slowdown.completion import PairSpeed
+from slurm_ext.model.slowdown.completion_kernel import CompletionKernel
 from slurm_ext.model.slowdown.model import (
     KERNELS,
     LOW_SDS,
     NORMAL_90,
-    Slowdowns,
+    SlowdownModel,
     seen,
     slowdowns,
     tabled,
 )
-from slurm_ext.model.slowdown.pair_measurement import MINUTE_LOG_SD, Key, key, meeting, usable
+from slurm_ext.model.slowdown.pair_measurement import MINUTE_LOG_SD, PairKey, key, meeting, usable
 from slurm_ext.model.throughput.calibration import FEWEST, LEVEL
 from slurm_ext.training.slowdown.counter_models import counted
 from slurm_ext.training.slowdown.fit_completion import likeliest, misses
@@ -36,7 +36,7 @@ NARROWEST, WIDEST = 0.7, 4.0
 
 def fitted(
     pairs: Sequence[CorunMeasurement], solos: Mapping[str, SoloProfile]
-) -> tuple[Slowdowns, dict[bool, Kernel]]:
+) -> tuple[SlowdownModel, dict[bool, CompletionKernel]]:
     """What `pairs`, oldest first, teach, and the kernels of its tables."""
     alike = traits(solos)
     known = slowdowns(pairs, solos, traits=alike, foretell=counted(pairs, solos))
@@ -54,7 +54,7 @@ def fitted(
     return tabled(replace(known, widths=widths), kernels), kernels
 
 
-def _some(met: Sequence[Seen]) -> list[Seen]:
+def _some(met: Sequence[PairSpeed]) -> list[PairSpeed]:
     """Enough pairs to tell a width by."""
     most = 300
     rows = np.random.default_rng(0).permutation(len(met))[:most]
@@ -72,7 +72,7 @@ def _width(missed: "Array") -> float:
 
 def _repeats(pairs: Sequence[CorunMeasurement]) -> "Array":
     """The last run of each pair that was met before, by its earlier ones."""
-    runs: dict[Key, list[CorunMeasurement]] = {}
+    runs: dict[PairKey, list[CorunMeasurement]] = {}
     for one in filter(usable, pairs):
         runs.setdefault(key(one.job, one.partners, one.device), []).append(one)
     found = []
@@ -87,7 +87,7 @@ def _repeats(pairs: Sequence[CorunMeasurement]) -> "Array":
 
 
 def _in_general(pairs: Sequence[CorunMeasurement]) -> "Array":
-    nothing = Slowdowns()
+    nothing = SlowdownModel()
     found = []
     for one in filter(usable, pairs):
         if len(one.partners) == 1:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slurm_ext.model.slowdown.completion import Seen, columns, complete, numbered
+from slurm_ext.model.slowdown.completion import PairSpeed, columns, complete, numbered
 from slurm_ext.model.slowdown.completion_kernel import (
     ROLES,
-    Kernel,
-    Likeness,
-    Parts,
+    CompletionKernel,
+    JobSimilarity,
+    JobTraits,
+    KernelMatrices,
     Role,
-    Trait,
     here,
     likeness,
     parts,
@@ -40,13 +40,13 @@ MOST_SEEN = 400  # the likelihood costs their cube, again and again
 
 
 def likeliest(
-    seen: Sequence[Seen],
-    guess: Kernel,
+    seen: Sequence[PairSpeed],
+    guess: CompletionKernel,
     *,
-    traits: Mapping[str, Trait] | None = None,
+    traits: Mapping[str, JobTraits] | None = None,
     belief_sd: float = BELIEF_SD,
     steps: int = MOST_STEPS,
-) -> Kernel:
+) -> CompletionKernel:
     """The kernel of the pairs in `seen`, starting from and held near `guess`."""
     from scipy.optimize import minimize
 
@@ -75,10 +75,10 @@ def likeliest(
 
 
 def misses(
-    seen: Sequence[Seen],
-    guess: Kernel,
+    seen: Sequence[PairSpeed],
+    guess: CompletionKernel,
     *,
-    traits: Mapping[str, Trait] | None = None,
+    traits: Mapping[str, JobTraits] | None = None,
     folds: int = FOLDS,
 ) -> "Array":
     """Log speeds' misses over their believed sd, each pair told by a kernel that never saw it.
@@ -103,7 +103,7 @@ def misses(
 
 
 def _cost(
-    kernel: Kernel, jobs: Likeness, at: "Rows", noise: "Array", off: "Array"
+    kernel: CompletionKernel, jobs: JobSimilarity, at: "Rows", noise: "Array", off: "Array"
 ) -> tuple[float, "Array"]:
     """Minus the log likelihood and its gradient, in the order of `_packed`."""
     over = parts(kernel, jobs)
@@ -121,7 +121,9 @@ def _cost(
     return value, np.array(gradient)
 
 
-def _slopes(over: Parts, at: "Rows", pull: "Array") -> tuple[dict[str, "Array"], list[float]]:
+def _slopes(
+    over: KernelMatrices, at: "Rows", pull: "Array"
+) -> tuple[dict[str, "Array"], list[float]]:
     """The cost's slope in each entry of each role's matrix, and in the log of each of SCALES."""
     kernel, (i, j, on) = over.kernel, at
     noise = float(np.trace(pull)) * kernel.noise_var
@@ -162,7 +164,7 @@ def _summed(
     return left @ pull @ right.T
 
 
-def _of_role(role: Role, jobs: Likeness, slope: "Array") -> list[float]:
+def _of_role(role: Role, jobs: JobSimilarity, slope: "Array") -> list[float]:
     """Slopes in the logs of OF_ROLE and of the lengths."""
     family, vector = related(role, jobs)
     size = jobs.size / role.size_length**2
@@ -177,7 +179,7 @@ def _of_role(role: Role, jobs: Likeness, slope: "Array") -> list[float]:
     return found + [float((pulled * apart).sum()) / length**2 for apart, length in lengths]
 
 
-def _packed(kernel: Kernel) -> "Array":
+def _packed(kernel: CompletionKernel) -> "Array":
     values = [kernel.level, *(np.log(getattr(kernel, name)) for name in SCALES)]
     for name in ROLES:
         role: Role = getattr(kernel, name)
@@ -185,7 +187,7 @@ def _packed(kernel: Kernel) -> "Array":
     return np.array(values, dtype=np.float64)
 
 
-def _unpacked(values: "Array", like: Kernel) -> Kernel:
+def _unpacked(values: "Array", like: CompletionKernel) -> CompletionKernel:
     logs = np.exp(values)
     found: dict[str, object] = {"level": float(values[0])}
     found |= {name: float(logs[1 + at]) for at, name in enumerate(SCALES)}
@@ -199,7 +201,7 @@ def _unpacked(values: "Array", like: Kernel) -> Kernel:
     return replace(like, **found)  # type: ignore[arg-type]  # each name with its own type
 
 
-def _with_lengths(kernel: Kernel, width: int) -> Kernel:
+def _with_lengths(kernel: CompletionKernel, width: int) -> CompletionKernel:
     """The kernel with a length for each number of the vectors."""
     filled = {
         name: replace(role, lengths=(*role.lengths, *(2.0,) * width)[:width])

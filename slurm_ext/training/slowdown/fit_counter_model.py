@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from slurm_ext.core.errors import ModelError
 from slurm_ext.model.slowdown.counter_model import (
     NOMINAL,
-    CountersModel,
-    Foretold,
-    Met,
+    CounterModel,
+    PairObservations,
+    SpeedPredictions,
     log_odds,
     noise_var,
     roster,
     view,
 )
-from slurm_ext.model.slowdown.features import Column, Scale, scale
-from slurm_ext.model.slowdown.kernel import Likeness
+from slurm_ext.model.slowdown.features import CounterColumn, Scale, scale
+from slurm_ext.model.slowdown.kernel import CounterKernel
 from slurm_ext.model.throughput.calibration import LEVEL
 from slurm_ext.training.slowdown.paired import Paired
 from slurm_ext.training.slowdown.reference_speed import references
@@ -40,15 +40,15 @@ LENGTHS, OWNS = (1.0, 1.5), (0.1, 0.3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class CounterPlan:
     """What a model looks at: all columns, and the views (names of some of them) it averages."""
 
     device: str
-    columns: tuple[Column, ...]
+    columns: tuple[CounterColumn, ...]
     views: tuple[tuple[str, ...], ...]
 
 
-def fit(rows: Sequence[Paired], plan: Plan, *, seed: int = 0) -> CountersModel:
+def fit(rows: Sequence[Paired], plan: CounterPlan, *, seed: int = 0) -> CounterModel:
     """A calibrated model. Raises ModelError where `rows` hold no counter that differs."""
     rows = _some([row for row in rows if 0 < row.speed < np.inf], MOST_ROWS, seed)
     best = chosen(rows, plan, seed)
@@ -56,7 +56,7 @@ def fit(rows: Sequence[Paired], plan: Plan, *, seed: int = 0) -> CountersModel:
     return replace(model, widths=_widths(rows, plan, model))
 
 
-def fitted(rows: Sequence[Paired], plan: Plan, likeness: Likeness) -> CountersModel:
+def fitted(rows: Sequence[Paired], plan: CounterPlan, likeness: CounterKernel) -> CounterModel:
     """The process over `rows` with this likeness; its interval is not calibrated yet."""
     if not rows:
         raise ModelError("no pair was measured: nothing to learn from")
@@ -68,8 +68,8 @@ def fitted(rows: Sequence[Paired], plan: Plan, likeness: Likeness) -> CountersMo
     truer = references(rows)
     speeds = np.array([row.speed / truer.get(row.job.key, 1.0) for row in rows])
     top = float(np.clip(1.05 * np.quantile(speeds, 0.98), *TOP_RANGE))
-    met = Met(at, log_odds(speeds, top), noise_var(likeness, speeds, top))
-    return CountersModel(
+    met = PairObservations(at, log_odds(speeds, top), noise_var(likeness, speeds, top))
+    return CounterModel(
         device=plan.device,
         scale=among,
         likeness=likeness,
@@ -81,28 +81,28 @@ def fitted(rows: Sequence[Paired], plan: Plan, likeness: Likeness) -> CountersMo
     )
 
 
-def chosen(rows: Sequence[Paired], plan: Plan, seed: int = 0) -> Likeness:
+def chosen(rows: Sequence[Paired], plan: CounterPlan, seed: int = 0) -> CounterKernel:
     """Of all likenesses, the one with the least error over families that were left out."""
     if len(_families(rows)) < FEWEST_FAMILIES:
-        return Likeness()
+        return CounterKernel()
     few = _some(rows, ROWS_TO_CHOOSE, seed)
     tried = [
-        Likeness(length=length, own_load=own, own_slice=max(own, 0.2))
+        CounterKernel(length=length, own_load=own, own_slice=max(own, 0.2))
         for length, own in product(LENGTHS, OWNS)
     ]
     errors = [_error(few, plan, one) for one in tried]
-    return tried[int(np.argmin(errors))] if np.isfinite(errors).all() else Likeness()
+    return tried[int(np.argmin(errors))] if np.isfinite(errors).all() else CounterKernel()
 
 
-def _error(rows: Sequence[Paired], plan: Plan, likeness: Likeness) -> float:
+def _error(rows: Sequence[Paired], plan: CounterPlan, likeness: CounterKernel) -> float:
     """Mean over parts, so that a family with many pairs does not decide; infinite without any."""
     each = [np.abs(told.mean - at).mean() for told, at in left_out(rows, plan, likeness)]
     return float(np.mean(each)) if each else np.inf
 
 
 def left_out(
-    rows: Sequence[Paired], plan: Plan, likeness: Likeness
-) -> Iterator[tuple[Foretold, Array]]:
+    rows: Sequence[Paired], plan: CounterPlan, likeness: CounterKernel
+) -> Iterator[tuple[SpeedPredictions, Array]]:
     """Pairs as foretold without the families in them, and their measured speeds.
 
     One family at a time, or several where there are many. What is left may be too little to learn
@@ -122,7 +122,7 @@ def left_out(
         yield told, np.array([row.speed for row in asked])
 
 
-def _widths(rows: Sequence[Paired], plan: Plan, model: CountersModel) -> tuple[float, float]:
+def _widths(rows: Sequence[Paired], plan: CounterPlan, model: CounterModel) -> tuple[float, float]:
     """Split conformal: standard deviations below and above that held nine in ten left-out pairs.
 
     A family never met is one more draw beside the n left out: wider by sqrt(1 + 1/n).
@@ -154,7 +154,7 @@ def _different(rows: Sequence[Paired]) -> list[dict[str, float]]:
     return [every[who] for who in sorted(every)]
 
 
-def _views(among: Scale, plan: Plan) -> list[tuple[int, ...]]:
+def _views(among: Scale, plan: CounterPlan) -> list[tuple[int, ...]]:
     """The plan's views as places of columns that there are; all columns where none is left."""
     at = {column.name: place for place, column in enumerate(among.columns)}
     views = [tuple(at[name] for name in view if name in at) for view in plan.views]

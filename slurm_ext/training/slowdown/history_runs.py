@@ -23,7 +23,7 @@ from slurm_ext.history.views.shared_runs import (
     together_rows,
 )
 from slurm_ext.model.slowdown.pair_measurement import usable
-from slurm_ext.training.slowdown.rows import Beside, Run, beside, run_of, speed
+from slurm_ext.training.slowdown.rows import Beside, RunRow, beside, run_of, speed
 
 MOST_TOGETHER = 20_000
 MOST_OTHERS = 4_000  # jobs that met nobody, known by their counters alone
@@ -36,7 +36,7 @@ _NOT_OF_JOB = ("node_", "contention_cost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class SharedRun:
     """One run together, with when it ended: a split is by time."""
 
     together: CorunMeasurement
@@ -44,15 +44,15 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learnt:
+class SharingHistory:
     """What a history holds of sharing. `refused`: runs together that are no measurement."""
 
-    rows: tuple[Row, ...]  # oldest first
+    rows: tuple[SharedRun, ...]  # oldest first
     solos: Mapping[str, SoloProfile]
     refused: int
 
 
-def learnt(history: History) -> Learnt:
+def learnt(history: History) -> SharingHistory:
     """The newest runs together that have runs alone to be compared with, and those jobs alone."""
     met = _met(together_rows(history))
     names = {name for one in met for name in (one.run.key, *one.partners)}
@@ -66,7 +66,7 @@ def learnt(history: History) -> Learnt:
         refused += row is None
         rows += [row] if row else []
     rows.sort(key=lambda row: row.end_s)
-    return Learnt(rows=tuple(rows), solos=_solos(history, alone), refused=refused)
+    return SharingHistory(rows=tuple(rows), solos=_solos(history, alone), refused=refused)
 
 
 def _met(table: Iterable[Sequence[Any]]) -> list[Beside]:
@@ -90,9 +90,9 @@ def _by_run(table: Iterable[Sequence[Any]]) -> Iterator[list[dict[str, Any]]]:
 
 def _alone(
     table: Iterable[Sequence[Any]], met: AbstractSet[str]
-) -> dict[tuple[str, tuple[Any, ...]], list[Run]]:
+) -> dict[tuple[str, tuple[Any, ...]], list[RunRow]]:
     """The newest runs by job and shape: of jobs in `met`, and of the newest others."""
-    found: dict[tuple[str, tuple[Any, ...]], list[Run]] = defaultdict(list)
+    found: dict[tuple[str, tuple[Any, ...]], list[RunRow]] = defaultdict(list)
     kept: Counter[str] = Counter()
     others: set[str] = set()
     for row in table:
@@ -112,7 +112,7 @@ def _alone(
     return found
 
 
-def _row(one: Beside, solo_rate: float) -> Row | None:
+def _row(one: Beside, solo_rate: float) -> SharedRun | None:
     """A short overlap is measured worse: its seconds count by its share of the run."""
     together = CorunMeasurement(
         job=one.run.key,
@@ -121,13 +121,13 @@ def _row(one: Beside, solo_rate: float) -> Row | None:
         seconds=one.overlap_s * one.overlap_s / one.run.elapsed_s,
         device=one.run.device,
     )
-    return Row(together=together, end_s=one.run.end_s) if usable(together) else None
+    return SharedRun(together=together, end_s=one.run.end_s) if usable(together) else None
 
 
 def _solos(
-    history: History, alone: Mapping[tuple[str, tuple[Any, ...]], Sequence[Run]]
+    history: History, alone: Mapping[tuple[str, tuple[Any, ...]], Sequence[RunRow]]
 ) -> dict[str, SoloProfile]:
-    by_job: dict[str, list[Run]] = defaultdict(list)
+    by_job: dict[str, list[RunRow]] = defaultdict(list)
     for (key, _), each in alone.items():
         by_job[key] += each
     runs = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slurm_ext.core.gpu_sharing import SoloProfile
-from slurm_ext.model.slowdown.completion_kernel import Trait
+from slurm_ext.model.slowdown.completion_kernel import JobTraits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +23,7 @@ MEASURED = 0.8  # of the jobs must have a counter
 FLAT = 1e-6
 
 
-def traits(solos: Mapping[str, SoloProfile]) -> dict[str, Trait]:
+def traits(solos: Mapping[str, SoloProfile]) -> dict[str, JobTraits]:
     """By key; empty where too few jobs have counters, and without those jobs that have none."""
     keys = [key for key, solo in solos.items() if solo.features]
     if len(keys) < FEWEST_JOBS:
@@ -36,7 +36,7 @@ def traits(solos: Mapping[str, SoloProfile]) -> dict[str, Trait]:
     kept = along[:, : min(DIRECTIONS, int((sizes > FLAT).sum()))]
     scaled = kept / kept.std(axis=0)
     return {
-        key: Trait(vector=tuple(float(one) for one in row))
+        key: JobTraits(vector=tuple(float(one) for one in row))
         for key, row in zip(keys, scaled, strict=True)
     }
 

@@ -25,7 +25,7 @@ Shape = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class RunRow:
     """One run: the job's key, in which shape, and its rate by one measure."""
 
     run: int
@@ -41,12 +41,12 @@ class Run:
 class Beside:
     """A run with its partners, and for how long they were there."""
 
-    run: Run
+    run: RunRow
     partners: tuple[str, ...]
     overlap_s: float
 
 
-def run_of(row: Mapping[str, Any]) -> Run | None:
+def run_of(row: Mapping[str, Any]) -> RunRow | None:
     """None for what tells no rate: too short, on several nodes, of nobody known, unmeasured."""
     elapsed, end = _positive(row["elapsed_s"]), _positive(row["end_s"])
     key = key_of(row)
@@ -60,7 +60,7 @@ def run_of(row: Mapping[str, Any]) -> Run | None:
     measure, rate = measured
     device = str(row["gpu_model"] or "gpu") if row["gpus"] else CPU
     shape = (*measure, row["cpus"], row["gpus"] or 0)
-    return Run(
+    return RunRow(
         run=row["run"], key=key, shape=shape, rate=rate, elapsed_s=elapsed, end_s=end, device=device
     )
 

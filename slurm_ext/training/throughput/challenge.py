@@ -11,7 +11,7 @@ from typing import Any
 from slurm_ext.core.errors import ModelError
 from slurm_ext.model.artifact_store import current
 from slurm_ext.model.throughput import artifact as throughput_artifact
-from slurm_ext.training.promotion import Verdict, objection, serve
+from slurm_ext.training.promotion import TrainingVerdict, objection, serve
 from slurm_ext.training.throughput.dataset import Example, Split, split
 from slurm_ext.training.throughput.fit import Array, Network, difference, fit, matrix
 from slurm_ext.training.throughput.scoring import naive, score, widened
@@ -21,7 +21,7 @@ SAME = 1e-9  # largest difference between torch's answers and ours that rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report(Verdict):
+class PriorReport(TrainingVerdict):
     """`scores` by ours, naive and incumbent (mean absolute log error)."""
 
 
@@ -31,13 +31,13 @@ def train(
     *,
     seed: int = 0,
     told: Callable[[int, float], None] = lambda _step, _loss: None,
-) -> Report:
+) -> PriorReport:
     """Fit on the oldest of `every`, promote into `models` if the newest say so.
 
     Raises ModelError where the exported model does not answer as the fitted one does.
     """
     if len(every) < FEWEST:
-        return Report(
+        return PriorReport(
             promoted=False,
             why=f"{len(every)} runs are too few, {FEWEST} are needed",
             runs=len(every),
@@ -55,7 +55,7 @@ def train(
     if why_not is None:
         _reproduced(network, weights, matrix(parts.test))
         name = serve(models, "prior", files, throughput_artifact.load)
-    return Report(
+    return PriorReport(
         promoted=why_not is None,
         why=why_not or "its error on later runs is the smallest",
         runs=len(every),
@@ -74,7 +74,7 @@ def _scores(weights: dict[str, Array], parts: Split, models: Path) -> dict[str, 
     }
 
 
-def _serving(models: Path) -> throughput_artifact.Artifact | None:
+def _serving(models: Path) -> throughput_artifact.PriorArtifact | None:
     folder = current(models)
     try:
         return None if folder is None else throughput_artifact.load(folder)

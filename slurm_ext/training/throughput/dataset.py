@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from slurm_ext.core.records import Level, LoaderRun
-from slurm_ext.model.throughput.features import Known
+from slurm_ext.model.throughput.features import PriorInput
 from slurm_ext.model.throughput.inversion import lesson
 
 TRAIN, CALIBRATE = 0.70, 0.15  # shares of the window, oldest first; the rest is the test
@@ -19,7 +19,7 @@ class Example:
     """One run: what was known at its submission, and the logs of G, f and u it then showed."""
 
     end_s: float
-    known: Known
+    known: PriorInput
     targets: tuple[float, float, float]
 
 
@@ -52,7 +52,7 @@ def split(every: Sequence[Example]) -> Split:
 def _example(row: dict[str, Any]) -> Example:
     run = LoaderRun(**{name: row[name] for name in _LOADER})
     seen = lesson(run)
-    known = Known(
+    known = PriorInput(
         user=row["user"],
         partition=row["partition"],
         gpus=run.gpus or 0,

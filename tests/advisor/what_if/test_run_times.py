@@ -17,10 +17,10 @@ from slurm_ext.core.errors import ModelError
 from slurm_ext.core.records import Submission
 from slurm_ext.history.store.store import open_history
 from slurm_ext.model.boosted_trees import Forest
-from slurm_ext.model.duration.artifact import ABOUT, Artifact, pack
-from slurm_ext.model.duration.bounds import Bounds
+from slurm_ext.model.duration.artifact import ABOUT, DurationArtifact, pack
+from slurm_ext.model.duration.bounds import AdaptiveBounds
 from slurm_ext.model.duration.job import SITE
-from slurm_ext.model.duration.model import Durations
+from slurm_ext.model.duration.model import DurationModel
 
 NOW_S = 1.7e9
 JOB = Submission(name="train", user_name="ann", tres_per_node="gres:gpu:1", time_limit_minutes=60)
@@ -35,10 +35,10 @@ def _says(value: float) -> Forest:
 
 def promote(state: Path, wide: float = 1.0, name: str = "one") -> Path:
     """A model that tells the history's mean, a factor of e wide on each side (times `wide`)."""
-    plain = Durations(SITE, 5.0, _says(0.0), _says(0.0), _says(-wide), _says(wide))
+    plain = DurationModel(SITE, 5.0, _says(0.0), _says(0.0), _says(-wide), _says(wide))
     folder = state / "models" / "duration" / name
     folder.mkdir(parents=True)
-    for file, data in pack(Artifact(plain, Bounds())).items():
+    for file, data in pack(DurationArtifact(plain, AdaptiveBounds())).items():
         (folder / file).write_bytes(data)
     link = folder.parent / "current"
     link.unlink(missing_ok=True)

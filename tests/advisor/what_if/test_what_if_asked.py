@@ -38,7 +38,7 @@ from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.wire import encode_request
 from slurm_ext.model.throughput.estimate import Prior
 from slurm_ext.model.throughput.evidence_checks import fault
-from slurm_ext.model.throughput.inversion import Belief
+from slurm_ext.model.throughput.inversion import LogNormal
 from slurm_ext.slurm import JobAllowance, MemoryClient, NodeInfo, StartEstimate
 
 RULES = PartitionRules(cpus_per_node=16, mem_per_node_mib=64 * 1024, def_mem_per_cpu_mib=1024)
@@ -287,7 +287,7 @@ def test_what_the_advisor_knows_survives_the_wire() -> None:
     known = DecisionContext(
         settings=Settings(),
         evidence={Level.SCRIPT: [RUN, replace(RUN, gpu_model="NVIDIA A30", ranks=2)]},
-        prior=Prior(accel=Belief(1.0, 0.5), wall=Belief(-2.0, 0.5), cpu=Belief(-3.0, 0.5)),
+        prior=Prior(accel=LogNormal(1.0, 0.5), wall=LogNormal(-2.0, 0.5), cpu=LogNormal(-3.0, 0.5)),
         rules=replace(RULES, allowance=JobAllowance(max_cpus=7)),
         factor=1.5,
     )

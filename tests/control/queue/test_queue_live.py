@@ -17,7 +17,7 @@ from slurm_ext.control.queue.order import in_order
 from slurm_ext.control.queue.queue_loop import QueueLoop
 from slurm_ext.control.queue.runtime_estimates import FirstTold, RunTimes
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.model.duration.submission_batch import Siblings
+from slurm_ext.model.duration.submission_batch import SubmissionBatches
 from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.queue.cluster import Cluster
 from slurm_ext.simulate.queue.engine import replay
@@ -233,7 +233,7 @@ class Both:
         self.rows = rows
         self.states = ["" for _ in rows]
         self.since = [0.0 for _ in rows]
-        self.siblings = Siblings()
+        self.siblings = SubmissionBatches()
         self.times = RunTimes(state_dir, busy_timeout_ms=100)
         self.live = FirstTold(self.times)
         self.first: int | None = None

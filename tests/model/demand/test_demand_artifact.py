@@ -9,7 +9,14 @@ import pytest
 from slurm_ext.core.errors import ModelError
 from slurm_ext.model.boosted_trees import Forest
 from slurm_ext.model.demand.artifact import ABOUT, ARRAYS, load, pack
-from slurm_ext.model.demand.model import FEATURES, HORIZONS, LEVELS, Demand, Linear, features
+from slurm_ext.model.demand.model import (
+    FEATURES,
+    HORIZONS,
+    LEVELS,
+    DemandModel,
+    RidgeLine,
+    features,
+)
 
 WIDTH = len(FEATURES)
 ROWS = features(np.random.default_rng(0).integers(0, 90, 400).astype(np.float64), 7)
@@ -23,10 +30,10 @@ def forest(value: float) -> Forest:
     return Forest(whole[0], 1, whole[1], thresholds, whole[2], whole[3], right, values)
 
 
-def model() -> Demand:
+def model() -> DemandModel:
     """Of every part one."""
-    line = Linear(np.zeros(WIDTH), np.ones(WIDTH), np.linspace(0, 1, WIDTH), 0.5)
-    return Demand(
+    line = RidgeLine(np.zeros(WIDTH), np.ones(WIDTH), np.linspace(0, 1, WIDTH), 0.5)
+    return DemandModel(
         lines=dict.fromkeys(HORIZONS, line),
         trees={horizon: forest(horizon) for horizon in HORIZONS},
         peaks={level: forest(10 * level) for level in LEVELS},

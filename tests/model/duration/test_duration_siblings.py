@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.model.duration.submission_batch import GAP_S, MOVES, Siblings
+from slurm_ext.model.duration.submission_batch import GAP_S, MOVES, SubmissionBatches
 
 KEY = ("ann", "sweep", 1)
 
 
-def batch(count: int, foretold_s: float = 1000.0) -> Siblings:
+def batch(count: int, foretold_s: float = 1000.0) -> SubmissionBatches:
     """Jobs 0, 1, ... of one key, a second after each other."""
-    siblings = Siblings()
+    siblings = SubmissionBatches()
     for job in range(count):
         siblings.submitted(job, KEY, float(job), foretold_s)
     return siblings
@@ -76,7 +76,7 @@ def test_others_and_those_of_another_time_are_no_siblings(
 
 def test_it_does_not_matter_in_which_order_one_hears() -> None:
     """After a restart ended jobs are read before those that wait are seen."""
-    before, after = Siblings(), batch(2)
+    before, after = SubmissionBatches(), batch(2)
     before.ended(0, KEY, 0.0, 30.0)
     before.submitted(1, KEY, 1.0, 1000.0)
     after.ended(0, KEY, 0.0, 30.0)
@@ -118,7 +118,7 @@ def test_any_numbers_give_a_number(
     lasted: list[float], since: list[float], foretold_s: float
 ) -> None:
     """Above 0, whatever clocks say, and between what was foretold and what was seen."""
-    siblings = Siblings()
+    siblings = SubmissionBatches()
     siblings.submitted("me", KEY, 0.0, foretold_s)
     for job, lasted_s in enumerate(lasted):
         siblings.ended(job, KEY, 0.0, lasted_s)

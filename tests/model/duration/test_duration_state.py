@@ -5,26 +5,26 @@ from math import exp, isnan, log
 import numpy as np
 import pytest
 
-from slurm_ext.model.duration.bounds import SPARE, Bounds
-from slurm_ext.model.duration.memory import RECENT, WHAT
-from slurm_ext.model.duration.state import Plan, State, Submission
+from slurm_ext.model.duration.bounds import SPARE, AdaptiveBounds
+from slurm_ext.model.duration.memory import RECENT, STATISTICS
+from slurm_ext.model.duration.state import DurationState, FeaturePlan, JobFeatures
 
-PLAN = Plan(levels=(("user", "exe"), ("user",), ()), numbers=("log_gpus",))
+PLAN = FeaturePlan(levels=(("user", "exe"), ("user",), ()), numbers=("log_gpus",))
 
 
-def asked(submit_s: float, user: str = "ann", exe: str = "a") -> Submission:
+def asked(submit_s: float, user: str = "ann", exe: str = "a") -> JobFeatures:
     """A submission of one GPU."""
-    return Submission(submit_s, {"user": user, "exe": exe}, {"log_gpus": 0.0})
+    return JobFeatures(submit_s, {"user": user, "exe": exe}, {"log_gpus": 0.0})
 
 
-def told(state: State, submission: Submission) -> dict[str, float]:
+def told(state: DurationState, submission: JobFeatures) -> dict[str, float]:
     """Features by name."""
     return dict(zip(PLAN.features, state.row(submission), strict=True))
 
 
 def test_a_job_teaches_only_once_it_ended() -> None:
     """While it runs, its key knows that it runs and how old it is, and nothing of its length."""
-    state = State(PLAN)
+    state = DurationState(PLAN)
     state.submitted(1, asked(0.0))
     running = told(state, asked(50.0))
     assert running["user:running"] == pytest.approx(log(2))
@@ -40,7 +40,7 @@ def test_a_job_teaches_only_once_it_ended() -> None:
 
 def test_who_is_not_known_is_told_by_the_wider_key() -> None:
     """A new executable has its user's history, a new user everybody's."""
-    state = State(PLAN)
+    state = DurationState(PLAN)
     for job in range(4):
         state.submitted(job, asked(float(job)))
         state.ended(job, job + 0.5, 100.0)
@@ -52,7 +52,7 @@ def test_who_is_not_known_is_told_by_the_wider_key() -> None:
 
 def test_a_key_with_many_runs_outweighs_wider_ones() -> None:
     """Ten runs of one script move its mean nearly all the way from everybody's."""
-    state = State(PLAN)
+    state = DurationState(PLAN)
     for job in range(20):
         user = "ann" if job % 2 else "bob"
         state.submitted(job, asked(float(job), user))
@@ -62,7 +62,7 @@ def test_a_key_with_many_runs_outweighs_wider_ones() -> None:
 
 def test_what_nobody_knows_teaches_nothing() -> None:
     """A job whose end nobody saw is forgotten; one that was never submitted is nobody's."""
-    state = State(PLAN)
+    state = DurationState(PLAN)
     state.submitted(1, asked(0.0))
     state.submitted(1, asked(5.0))
     state.ended(1, 9.0, None)
@@ -74,13 +74,13 @@ def test_what_nobody_knows_teaches_nothing() -> None:
 def test_features_have_one_name_each() -> None:
     """So many numbers as names, no name twice, whatever is known."""
     names = PLAN.features
-    assert len(set(names)) == len(names) == len(State(PLAN).row(asked(0.0)))
-    assert len(names) == len(PLAN.levels) * len(WHAT) + 5
+    assert len(set(names)) == len(names) == len(DurationState(PLAN).row(asked(0.0)))
+    assert len(names) == len(PLAN.levels) * len(STATISTICS) + 5
 
 
 def test_memory_does_not_grow_with_ended_jobs() -> None:
     """A thousand ended jobs leave the last few in a key, not all."""
-    state = State(PLAN)
+    state = DurationState(PLAN)
     for job in range(1000):
         state.submitted(job, asked(float(job)))
         state.ended(job, job + 0.5, 0.5)
@@ -93,7 +93,7 @@ def test_memory_does_not_grow_with_ended_jobs() -> None:
 def test_bounds_learn_to_hold_as_often_as_they_say() -> None:
     """Bounds that start at nothing hold nine of ten jobs after a while, in every bin apart."""
     noise = np.random.default_rng(0).normal(size=6000)
-    bounds, inside, now_s = Bounds(step=0.05), 0, 0.0
+    bounds, inside, now_s = AdaptiveBounds(step=0.05), 0, 0.0
     for at, log_s in enumerate(noise.tolist()):
         low, high = bounds.tell(at, now_s, 1, 0.0, 0.0)
         inside += at >= 3000 and low <= log_s <= high
@@ -105,7 +105,7 @@ def test_bounds_learn_to_hold_as_often_as_they_say() -> None:
 
 def test_a_running_job_has_outlived_its_bound() -> None:
     """A bound is missed from the moment the job is older, and its end then tells nothing more."""
-    bounds = Bounds(step=1.0)
+    bounds = AdaptiveBounds(step=1.0)
     bounds.tell("long", 0.0, 1, log(10), log(100))
     bounds.until(50.0)
     assert (bounds.low[1], bounds.high[1]) == pytest.approx((-0.05, 0.0))
@@ -118,7 +118,7 @@ def test_a_running_job_has_outlived_its_bound() -> None:
 
 def test_bounds_forget_who_ended() -> None:
     """A cluster that runs one job at a time is watched in the room of one."""
-    bounds = Bounds()
+    bounds = AdaptiveBounds()
     for job in range(5000):
         bounds.tell(job, float(job), 1, 0.0, 30.0)
         bounds.ended(job, job + 0.5)
@@ -128,7 +128,7 @@ def test_bounds_forget_who_ended() -> None:
 
 def test_who_was_never_told_teaches_no_bound() -> None:
     """Unknown jobs, and those whose end nobody saw, leave bounds as they are."""
-    bounds = Bounds()
+    bounds = AdaptiveBounds()
     bounds.tell("lost", 0.0, 1, 0.0, 5.0)
     bounds.gone("lost")
     bounds.ended("lost", 2.0)

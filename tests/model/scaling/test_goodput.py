@@ -8,23 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.model.scaling.goodput import Limits, Noise, chosen, configs, foretell
-from slurm_ext.model.scaling.goodput_speed import Step, fit
+from slurm_ext.model.scaling.goodput import BatchLimits, GradientNoise, chosen, configs, foretell
+from slurm_ext.model.scaling.goodput_speed import StepMeasurement, fit
 
-LIMITS = Limits(initial=128, most=4096, local_least=32, local_most=1024)
+LIMITS = BatchLimits(initial=128, most=4096, local_least=32, local_most=1024)
 SIZES = (1, 2, 4, 8, 16)
 
 
-def true_step(gpus: int, local: float) -> Step:
+def true_step(gpus: int, local: float) -> StepMeasurement:
     """A training whose laws are known: a fixed share of 0.3, links that saturate."""
     nodes, most = max(1, gpus // 4), min(gpus, 4)
     several = 0.04 * max(nodes - 1, 1) ** 0.3 * most**0.3
     sync = 0.0 if gpus == 1 else several if nodes > 1 else 0.01 * (gpus - 1) ** 0.5
     compute = 0.1 * (0.3 + 0.7 * local / 128)
-    return Step(gpus=gpus, nodes=nodes, most=most, local=local, compute_s=compute, sync_s=sync)
+    return StepMeasurement(
+        gpus=gpus, nodes=nodes, most=most, local=local, compute_s=compute, sync_s=sync
+    )
 
 
-def asked(steps: list[Step], gpus: int, local: float) -> float:
+def asked(steps: list[StepMeasurement], gpus: int, local: float) -> float:
     """Seconds of a step as the model tells."""
     one = true_step(gpus, local)
     columns = [np.array([float(value)]) for value in (gpus, one.nodes, one.most, local)]
@@ -32,7 +34,7 @@ def asked(steps: list[Step], gpus: int, local: float) -> float:
     return float(compute[0] + sync[0])
 
 
-def seconds(step: Step) -> float:
+def seconds(step: StepMeasurement) -> float:
     """Of the whole step."""
     return step.compute_s + step.sync_s
 
@@ -56,7 +58,7 @@ def test_one_measurement_answers_everywhere_and_more_come_closer() -> None:
 def test_a_measurement_that_cannot_be_is_an_error(compute_s: float) -> None:
     """And so is none at all."""
     with pytest.raises(InputError, match="steps"):
-        fit([Step(gpus=1, nodes=1, most=1, local=32, compute_s=compute_s, sync_s=0.0)])
+        fit([StepMeasurement(gpus=1, nodes=1, most=1, local=32, compute_s=compute_s, sync_s=0.0)])
     with pytest.raises(InputError, match="at least one"):
         fit([])
 
@@ -66,7 +68,7 @@ def test_a_larger_batch_is_worth_more_but_never_more_than_its_size(
     square: float, variance: float, scale: float
 ) -> None:
     """Between 1 and the scale: AdaScale's bounds."""
-    gain = float(Noise(square=square, variance=variance).gain(np.array([scale]))[0])
+    gain = float(GradientNoise(square=square, variance=variance).gain(np.array([scale]))[0])
     assert 1 - 1e-9 <= gain <= scale * (1 + 1e-9)
 
 
@@ -74,8 +76,8 @@ def test_noisy_gradients_make_large_batches_best() -> None:
     """Quiet gradients: the initial batch; noisy ones: as much as fits."""
     steps = [true_step(gpus, local) for gpus in (1, 4, 8) for local in (32, 128, 512)]
     told = foretell(fit(steps), LIMITS, configs(LIMITS, SIZES, 4), len(SIZES))
-    quiet = told.best(Noise(square=1.0, variance=0.01))
-    noisy = told.best(Noise(square=1.0, variance=1000.0))
+    quiet = told.best(GradientNoise(square=1.0, variance=0.01))
+    noisy = told.best(GradientNoise(square=1.0, variance=1000.0))
     gpus = np.array(SIZES)
     sizes = [gpus * best.local * (best.accumulated + 1) for best in (quiet, noisy)]
     assert (sizes[0] <= 2 * np.maximum(LIMITS.initial, gpus * LIMITS.local_least)).all()
@@ -91,7 +93,7 @@ def test_every_config_is_within_the_owners_limits(
     initial: int, times: int, least: int, grows: int, per_node: int
 ) -> None:
     """Batches in all and of a GPU; one GPU alone accumulates above the initial batch."""
-    limits = Limits(
+    limits = BatchLimits(
         initial=initial, most=initial * times, local_least=least, local_most=least * grows
     )
     tried = configs(limits, SIZES, per_node)
@@ -108,6 +110,6 @@ def test_a_size_that_no_batch_fits_has_no_goodput() -> None:
     """It is not an error: the division leaves it out."""
     rows = [(1, 128, 1), (2, 64, 1)]
     told = foretell(fit([true_step(1, 128)]), LIMITS, chosen(rows, SIZES, 4), len(SIZES))
-    best = told.best(Noise(square=1.0, variance=1.0))
+    best = told.best(GradientNoise(square=1.0, variance=1.0))
     assert (best.goodput > 0).tolist() == [True, True, False, False, False]
     assert best.local.tolist()[:2] == [128, 64]

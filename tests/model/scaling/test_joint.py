@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from slurm_ext.core.records import Level, LoaderRun, Shape
-from slurm_ext.model.scaling.model import Config, Measured, Scaling, fit
-from slurm_ext.model.scaling.multi_gpu_estimate import Joint, Ranks, join
+from slurm_ext.model.scaling.model import ScalingMeasurement, ScalingModel, TrainingConfig, fit
+from slurm_ext.model.scaling.multi_gpu_estimate import RankEstimate, RankGroup, join
 from slurm_ext.model.throughput.estimate import Estimate, estimate, predict
 
 RUN = LoaderRun(
@@ -20,8 +20,8 @@ RUN = LoaderRun(
     main_cpu_s=0.0011,
     gpus=1,
 )
-ONE_GPU = Config(gpus=1, nodes=1, local_batch=64)
-FOUR_GPUS = Config(gpus=4, nodes=1, local_batch=64)
+ONE_GPU = TrainingConfig(gpus=1, nodes=1, local_batch=64)
+FOUR_GPUS = TrainingConfig(gpus=4, nodes=1, local_batch=64)
 
 
 def believed(storage: float | None = None) -> Estimate:
@@ -31,24 +31,24 @@ def believed(storage: float | None = None) -> Estimate:
     return replace(found, storage_samples_per_s=storage)
 
 
-def scaling(share_at_four: float) -> Scaling:
+def scaling(share_at_four: float) -> ScalingModel:
     """Measured where four GPUs do `share_at_four` of four times one GPU's work."""
-    four = Measured(config=FOUR_GPUS, samples_per_s=4 * 420 * share_at_four)
-    return fit([Measured(config=ONE_GPU, samples_per_s=420), four])
+    four = ScalingMeasurement(config=FOUR_GPUS, samples_per_s=4 * 420 * share_at_four)
+    return fit([ScalingMeasurement(config=ONE_GPU, samples_per_s=420), four])
 
 
-def joined(share_at_four: float, storage: float | None = None, on_node: int = 4) -> Joint:
+def joined(share_at_four: float, storage: float | None = None, on_node: int = 4) -> RankEstimate:
     """Four ranks, of which the runs were alone on their node."""
     return join(
         believed(storage),
         scaling(share_at_four),
         FOUR_GPUS,
-        ranks=Ranks(of_job=4, on_node=on_node),
+        ranks=RankGroup(of_job=4, on_node=on_node),
         seen_on_node=1,
     )
 
 
-def rate(one: Joint, workers: int = 8) -> float:
+def rate(one: RankEstimate, workers: int = 8) -> float:
     """Samples/s of the whole job on twelve cores a rank."""
     shape = Shape(cpus_per_task=12, num_workers=workers)
     return 4 * predict(one.believed, shape, node_cores=48).samples_per_s
@@ -76,7 +76,7 @@ def test_a_nodes_storage_is_divided_among_its_ranks() -> None:
 
 def test_storage_stays_where_nobody_knows_who_shared_it() -> None:
     """A record that does not say how many ranks a node had changes no ceiling."""
-    ranks = Ranks(of_job=4, on_node=4)
+    ranks = RankGroup(of_job=4, on_node=4)
     one = join(believed(200.0), scaling(0.95), FOUR_GPUS, ranks=ranks, seen_on_node=None)
     assert one.believed.storage_samples_per_s == 200.0
 

@@ -9,36 +9,36 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.model.scaling.model import Config, Measured, fit
+from slurm_ext.model.scaling.model import ScalingMeasurement, TrainingConfig, fit
 from slurm_ext.model.scaling.terms import TERMS, columns, log_step, slopes
 
 # 0.1 s a step at batch 32, a quarter of it fixed; network: 0.02 s in a node, 0.05 over two.
 TRUE = np.array((log(0.1), -1.1, 0.03, log(0.2), 0.4, log(0.5), 0.3, 0.3, 0.1, 0.0, 0.0))
 BATCH0 = log(32)
 GRID = [
-    Config(gpus=gpus, nodes=nodes, local_batch=batch)
+    TrainingConfig(gpus=gpus, nodes=nodes, local_batch=batch)
     for gpus, nodes in ((1, 1), (2, 1), (4, 1), (2, 2), (4, 2), (8, 2), (4, 4), (16, 4))
     for batch in (32.0, 64.0, 128.0)
 ]
 FEW = [GRID[place] for place in (0, 2, 7, 9, 17, 22)]
 
 
-def truth(configs: Sequence[Config]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def truth(configs: Sequence[TrainingConfig]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Samples/s of the true terms."""
     at = columns(configs)
     return np.asarray(np.exp(np.log(at[:, 1]) + at[:, 0] - log_step(TRUE, at, BATCH0)))
 
 
-def measured(configs: Sequence[Config], factor: float = 1.0) -> list[Measured]:
+def measured(configs: Sequence[TrainingConfig], factor: float = 1.0) -> list[ScalingMeasurement]:
     """What the true terms give there."""
     rates = truth(configs) * factor
     return [
-        Measured(config=c, samples_per_s=float(rate))
+        ScalingMeasurement(config=c, samples_per_s=float(rate))
         for c, rate in zip(configs, rates, strict=True)
     ]
 
 
-def errors(seen: Sequence[Measured]) -> float:
+def errors(seen: Sequence[ScalingMeasurement]) -> float:
     """Median relative error over the whole grid."""
     told, _, _ = fit(seen).rates(GRID)
     return float(np.median(np.abs(told / truth(GRID) - 1)))
@@ -62,7 +62,7 @@ def test_six_points_give_the_known_surface_back() -> None:
 
 def test_more_points_are_better_and_surer() -> None:
     """Twelve points err less than two, and the interval narrows with every handful."""
-    asked = Config(gpus=16, nodes=4, local_batch=64.0)
+    asked = TrainingConfig(gpus=16, nodes=4, local_batch=64.0)
     several = [measured(GRID[::step]) for step in (12, 4, 2)]
     assert errors(several[2]) < errors(several[0])
     widths = [log(i.high / i.low) for i in (fit(seen).rate(asked)[1] for seen in several)]
@@ -87,8 +87,8 @@ def test_units_do_not_matter(faster: float, larger: float) -> None:
     """A training that is faster, or counts its batch otherwise, scales in the same way."""
     seen = measured(FEW)
     other = [
-        Measured(
-            config=Config(
+        ScalingMeasurement(
+            config=TrainingConfig(
                 gpus=one.config.gpus,
                 nodes=one.config.nodes,
                 local_batch=one.config.local_batch * larger,
@@ -97,8 +97,8 @@ def test_units_do_not_matter(faster: float, larger: float) -> None:
         )
         for one in seen
     ]
-    asked = Config(gpus=16, nodes=4, local_batch=64.0)
-    scaled = Config(gpus=16, nodes=4, local_batch=64.0 * larger)
+    asked = TrainingConfig(gpus=16, nodes=4, local_batch=64.0)
+    scaled = TrainingConfig(gpus=16, nodes=4, local_batch=64.0 * larger)
     here, there = fit(seen).rate(asked)[0], fit(other).rate(scaled)[0]
     assert there == pytest.approx(here * faster * larger, rel=1e-2)
 
@@ -106,7 +106,9 @@ def test_units_do_not_matter(faster: float, larger: float) -> None:
 def test_steps_never_shrink_with_the_batch() -> None:
     """A larger batch takes longer a step, and gives more samples/s, where that was measured."""
     fitted = fit(measured(FEW))
-    rates, _, _ = fitted.rates([Config(gpus=4, nodes=1, local_batch=2.0**n) for n in range(4, 9)])
+    rates, _, _ = fitted.rates(
+        [TrainingConfig(gpus=4, nodes=1, local_batch=2.0**n) for n in range(4, 9)]
+    )
     steps = [4 * 2.0**n / rate for n, rate in zip(range(4, 9), rates, strict=True)]
     assert list(rates) == sorted(rates)
     assert steps == sorted(steps)
@@ -116,7 +118,7 @@ def test_shares_add_up_and_one_gpu_has_no_network() -> None:
     """The network's part grows with nodes and is nothing on one GPU."""
     fitted = fit(measured(FEW))
     one, node, several = (
-        fitted.shares(Config(gpus=gpus, nodes=nodes, local_batch=32.0))
+        fitted.shares(TrainingConfig(gpus=gpus, nodes=nodes, local_batch=32.0))
         for gpus, nodes in ((1, 1), (4, 1), (16, 4))
     )
     assert one.network == 0
@@ -128,7 +130,7 @@ def test_uneven_nodes_count_by_the_fullest() -> None:
     """A placement is not its mean: 4 and 1 GPUs share links as 4 do; its order says nothing."""
     fitted = fit(measured(FEW))
     uneven, turned, even = (
-        fitted.rate(Config(gpus=5, nodes=2, local_batch=64.0, placement=placement))[0]
+        fitted.rate(TrainingConfig(gpus=5, nodes=2, local_batch=64.0, placement=placement))[0]
         for placement in ((4, 1), (1, 4), None)
     )
     assert uneven == turned != even
@@ -157,25 +159,25 @@ def test_contradictions_widen_the_interval() -> None:
 def test_absurd_rates_are_refused(rate: float) -> None:
     """A rate that cannot be is named."""
     with pytest.raises(InputError, match="samples_per_s"):
-        fit([Measured(config=GRID[0], samples_per_s=rate)])
+        fit([ScalingMeasurement(config=GRID[0], samples_per_s=rate)])
 
 
 @pytest.mark.parametrize(
     "config",
     [
-        Config(gpus=0, nodes=1, local_batch=1.0),
-        Config(gpus=1, nodes=2, local_batch=1.0),
-        Config(gpus=1, nodes=0, local_batch=1.0),
-        Config(gpus=2, nodes=1, local_batch=0.0),
-        Config(gpus=2, nodes=1, local_batch=nan),
-        Config(gpus=3, nodes=2, local_batch=1.0, placement=(2, 2)),
-        Config(gpus=4, nodes=2, local_batch=1.0, placement=(4, 0)),
+        TrainingConfig(gpus=0, nodes=1, local_batch=1.0),
+        TrainingConfig(gpus=1, nodes=2, local_batch=1.0),
+        TrainingConfig(gpus=1, nodes=0, local_batch=1.0),
+        TrainingConfig(gpus=2, nodes=1, local_batch=0.0),
+        TrainingConfig(gpus=2, nodes=1, local_batch=nan),
+        TrainingConfig(gpus=3, nodes=2, local_batch=1.0, placement=(2, 2)),
+        TrainingConfig(gpus=4, nodes=2, local_batch=1.0, placement=(4, 0)),
     ],
 )
-def test_absurd_configs_are_refused(config: Config) -> None:
+def test_absurd_configs_are_refused(config: TrainingConfig) -> None:
     """A config that no job can have is refused, as measured and as asked."""
     with pytest.raises(InputError, match="config"):
-        fit([Measured(config=config, samples_per_s=1.0)])
+        fit([ScalingMeasurement(config=config, samples_per_s=1.0)])
     with pytest.raises(InputError, match="config"):
         fit(measured(FEW)).rate(config)
 

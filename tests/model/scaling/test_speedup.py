@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.model.scaling.speedup import Counted, Speedup, fit
+from slurm_ext.model.scaling.speedup import CountMeasurement, SpeedupCurve, fit
 from slurm_ext.model.scaling.speedup_prior import GPUS_EACH, GPUS_SPLIT, THREADS, SpeedupPrior
 from slurm_ext.model.scaling.speedup_terms import log_rates
 
 PRIORS = (GPUS_SPLIT, GPUS_EACH, THREADS)
 POINTS = st.lists(
     st.builds(
-        Counted,
+        CountMeasurement,
         count=st.sampled_from([1, 2, 3, 4, 8]),
         rate=st.floats(1e-3, 1e6),
         log_sd=st.sampled_from([0.0, 0.1]),
@@ -25,10 +25,12 @@ POINTS = st.lists(
 )
 
 
-def amdahl(counts: list[int], serial: float, noise: float = 0.0) -> list[Counted]:
+def amdahl(counts: list[int], serial: float, noise: float = 0.0) -> list[CountMeasurement]:
     """Points of Amdahl's law with a serial share, a rate of 100 on one unit."""
     return [
-        Counted(count=k, rate=100 / (serial + (1 - serial) / k) * exp(noise * (-1) ** place))
+        CountMeasurement(
+            count=k, rate=100 / (serial + (1 - serial) / k) * exp(noise * (-1) ** place)
+        )
         for place, k in enumerate(counts)
     ]
 
@@ -36,7 +38,7 @@ def amdahl(counts: list[int], serial: float, noise: float = 0.0) -> list[Counted
 @given(points=POINTS, prior=st.sampled_from(PRIORS), count=st.integers(1, 256))
 @settings(max_examples=25, deadline=None)
 def test_rates_are_positive_and_lie_in_their_interval(
-    points: list[Counted], prior: SpeedupPrior, count: int
+    points: list[CountMeasurement], prior: SpeedupPrior, count: int
 ) -> None:
     """Whatever was measured, the answer is a positive number inside a finite interval."""
     rate, interval = fit(points, prior).rate(count)
@@ -46,7 +48,7 @@ def test_rates_are_positive_and_lie_in_their_interval(
 @given(points=POINTS, prior=st.sampled_from(PRIORS))
 @settings(max_examples=15, deadline=None)
 def test_no_unit_does_more_than_the_best_measured(
-    points: list[Counted], prior: SpeedupPrior
+    points: list[CountMeasurement], prior: SpeedupPrior
 ) -> None:
     """Extrapolated, a unit never does more than one did at the most efficient measured count."""
     fitted = fit(points, prior)
@@ -58,7 +60,7 @@ def test_no_unit_does_more_than_the_best_measured(
 
 @given(points=POINTS, prior=st.sampled_from(PRIORS))
 @settings(max_examples=15, deadline=None)
-def test_farther_is_never_surer(points: list[Counted], prior: SpeedupPrior) -> None:
+def test_farther_is_never_surer(points: list[CountMeasurement], prior: SpeedupPrior) -> None:
     """Beyond what was measured, the interval relative to the rate does not narrow."""
     fitted = fit(points, prior)
     largest = max(one.count for one in points)
@@ -86,7 +88,7 @@ def test_amdahls_law_is_found_again() -> None:
 
 def test_what_cannot_be_divided_stays() -> None:
     """A job that gains nothing from two and four units is told to gain nothing from 32."""
-    points = [Counted(count=k, rate=28.0) for k in (1, 2, 4)]
+    points = [CountMeasurement(count=k, rate=28.0) for k in (1, 2, 4)]
     rate, _ = fit(points, GPUS_SPLIT).rate(32)
     assert 18 < rate < 32
 
@@ -100,7 +102,7 @@ def test_more_points_make_a_narrower_interval() -> None:
 def test_noisy_points_are_believed_less() -> None:
     """Points of which the repetitions differ leave a wider interval than sure ones."""
     sure = amdahl([1, 2, 4], 0.1)
-    shaky = [Counted(count=one.count, rate=one.rate, log_sd=0.3) for one in sure]
+    shaky = [CountMeasurement(count=one.count, rate=one.rate, log_sd=0.3) for one in sure]
     assert width(fit(shaky, THREADS), 8) > 1.5 * width(fit(sure, THREADS), 8)
 
 
@@ -112,8 +114,8 @@ def test_contradicting_points_widen_the_interval() -> None:
 
 def test_waiting_grows_with_what_gradients_cost() -> None:
     """Where units mostly wait for each other the network's share says so, and hardly elsewhere."""
-    free = fit([Counted(count=k, rate=10.0 * k) for k in (1, 2, 4)], GPUS_EACH)
-    bound = fit([Counted(count=1, rate=10), Counted(count=2, rate=5)], GPUS_EACH)
+    free = fit([CountMeasurement(count=k, rate=10.0 * k) for k in (1, 2, 4)], GPUS_EACH)
+    bound = fit([CountMeasurement(count=1, rate=10), CountMeasurement(count=2, rate=5)], GPUS_EACH)
     assert free.shares(8).network < 0.1
     assert bound.shares(2).network > 0.5
     assert bound.shares(1).network == 0
@@ -129,7 +131,7 @@ def test_the_same_evidence_gives_the_same_answer() -> None:
 def test_the_unit_of_the_rate_does_not_matter() -> None:
     """Rates in another unit give the same answer in that unit."""
     points = amdahl([1, 2, 4], 0.1)
-    other = [Counted(count=one.count, rate=one.rate * 1e6) for one in points]
+    other = [CountMeasurement(count=one.count, rate=one.rate * 1e6) for one in points]
     assert fit(other, THREADS).rate(8)[0] == pytest.approx(fit(points, THREADS).rate(8)[0] * 1e6)
 
 
@@ -137,16 +139,16 @@ def test_the_unit_of_the_rate_does_not_matter() -> None:
     ("points", "why"),
     [
         ([], "none"),
-        ([Counted(count=1, rate=0)], "rate = 0 at 1"),
-        ([Counted(count=1, rate=-2)], "rate = -2 at 1"),
-        ([Counted(count=1, rate=nan)], "rate = nan at 1"),
-        ([Counted(count=0, rate=2)], "0: expected 1 to"),
-        ([Counted(count=inf, rate=2)], "inf: expected 1 to"),
-        ([Counted(count=nan, rate=2)], "nan: expected 1 to"),
-        ([Counted(count=2, rate=2, log_sd=-1)], "log_sd = -1 at 2"),
+        ([CountMeasurement(count=1, rate=0)], "rate = 0 at 1"),
+        ([CountMeasurement(count=1, rate=-2)], "rate = -2 at 1"),
+        ([CountMeasurement(count=1, rate=nan)], "rate = nan at 1"),
+        ([CountMeasurement(count=0, rate=2)], "0: expected 1 to"),
+        ([CountMeasurement(count=inf, rate=2)], "inf: expected 1 to"),
+        ([CountMeasurement(count=nan, rate=2)], "nan: expected 1 to"),
+        ([CountMeasurement(count=2, rate=2, log_sd=-1)], "log_sd = -1 at 2"),
     ],
 )
-def test_what_cannot_be_a_measurement_is_named(points: list[Counted], why: str) -> None:
+def test_what_cannot_be_a_measurement_is_named(points: list[CountMeasurement], why: str) -> None:
     """A bad point is refused with its value and what would be valid."""
     with pytest.raises(InputError, match=why):
         fit(points, THREADS)
@@ -158,7 +160,7 @@ def test_a_count_that_cannot_be_is_named() -> None:
         fit(amdahl([1, 2], 0.1), GPUS_SPLIT).rate(0)
 
 
-def width(fitted: Speedup, count: float) -> float:
+def width(fitted: SpeedupCurve, count: float) -> float:
     """The interval's width in logs."""
     _, interval = fitted.rate(count)
     return log(interval.high / interval.low)

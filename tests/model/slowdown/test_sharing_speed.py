@@ -6,7 +6,7 @@ import pytest
 
 from slurm_ext.core.gpu_sharing import CorunMeasurement, RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.model.slowdown.composition import compose
-from slurm_ext.model.slowdown.model import Slowdowns, slowdowns
+from slurm_ext.model.slowdown.model import SlowdownModel, slowdowns
 
 A, B, C, D = (SoloProfile(key=name) for name in "abcd")
 
@@ -21,13 +21,13 @@ SOME = [met("a", "b", 0.9), met("b", "a", 0.8), met("a", "c", 0.5), met("c", "a"
 
 def test_alone_nobody_is_slowed() -> None:
     """Without a partner there is nothing to foretell."""
-    assert Slowdowns().speed(A, []).low == 1.0
+    assert SlowdownModel().speed(A, []).low == 1.0
 
 
 def test_without_evidence_the_bound_is_low() -> None:
     """Jobs in general: no floor that a site would set is promised."""
     for device in ("cpu", "NVIDIA A100"):
-        told = Slowdowns().speed(A, [B], device)
+        told = SlowdownModel().speed(A, [B], device)
         assert told.evidence is SpeedBasis.PRIOR
         assert told.low < 0.5 < told.mean < told.high
 
@@ -81,7 +81,7 @@ def test_what_is_no_measurement_is_counted_and_not_used(speed: float) -> None:
     """Broken clocks and counters teach nothing."""
     known = slowdowns([met("a", "b", speed), met("a", "b", 0.9, seconds=nan)])
     assert known.refused == 2
-    assert known.speed(A, [B]) == Slowdowns().speed(A, [B])
+    assert known.speed(A, [B]) == SlowdownModel().speed(A, [B])
 
 
 def test_more_partners_are_never_safer() -> None:

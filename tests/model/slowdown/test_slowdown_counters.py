@@ -12,18 +12,22 @@ from slurm_ext.core.gpu_sharing import SoloProfile, SpeedBasis
 from slurm_ext.model.slowdown.counter_artifact import packed, unpacked
 from slurm_ext.model.slowdown.counter_model import (
     NOMINAL,
-    CountersModel,
-    Met,
+    CounterModel,
+    PairObservations,
     log_odds,
     noise_var,
     roster,
     speed_of,
     view,
 )
-from slurm_ext.model.slowdown.features import Column, scale
-from slurm_ext.model.slowdown.kernel import Likeness, alike, variances
+from slurm_ext.model.slowdown.features import CounterColumn, scale
+from slurm_ext.model.slowdown.kernel import CounterKernel, alike, variances
 
-COLUMNS = (Column("util"), Column("kernel_us", 20.0), Column("misses", 1e-3, "instructions"))
+COLUMNS = (
+    CounterColumn("util"),
+    CounterColumn("kernel_us", 20.0),
+    CounterColumn("misses", 1e-3, "instructions"),
+)
 TOP = 1.05
 
 
@@ -39,19 +43,19 @@ def speed(a: int, b: int) -> float:
 
 
 @pytest.fixture(scope="module")
-def model() -> CountersModel:
+def model() -> CounterModel:
     """Six jobs, every pair of them measured."""
     pairs = [(solo(a), solo(b)) for a in range(1, 7) for b in range(1, 7)]
     among = scale(COLUMNS, [solo(n).features for n in range(1, 7)])
     jobs, rows = roster(among, pairs)
     speeds = np.array([speed(int(a.key[3:]), int(b.key[3:])) for a, b in pairs])
-    likeness = Likeness()
-    met = Met(rows, log_odds(speeds, TOP), noise_var(likeness, speeds, TOP))
+    likeness = CounterKernel()
+    met = PairObservations(rows, log_odds(speeds, TOP), noise_var(likeness, speeds, TOP))
     views = tuple(view(likeness, jobs, met, columns) for columns in ((0,), (0, 1, 2)))
-    return CountersModel("v100", among, likeness, jobs, met, views, TOP)
+    return CounterModel("v100", among, likeness, jobs, met, views, TOP)
 
 
-def test_a_busier_companion_slows_more_and_the_bounds_hold_the_mean(model: CountersModel) -> None:
+def test_a_busier_companion_slows_more_and_the_bounds_hold_the_mean(model: CounterModel) -> None:
     """A job never met is told between its likes; low < mean < high, all physical."""
     asked = SoloProfile(key="new", features=solo(3, util=35.0).features)
     told = [model.speed(asked, solo(n)) for n in (1, 3, 6)]
@@ -62,7 +66,7 @@ def test_a_busier_companion_slows_more_and_the_bounds_hold_the_mean(model: Count
     assert told[1].mean == pytest.approx(speed(3, 3), abs=0.05)
 
 
-def test_beyond_all_known_jobs_the_trend_goes_on_to_an_end(model: CountersModel) -> None:
+def test_beyond_all_known_jobs_the_trend_goes_on_to_an_end(model: CounterModel) -> None:
     """A companion busier than any known slows more, less surely; an absurd one as the far end."""
     known, busier, far, absurd = (
         model.speed(solo(3), SoloProfile(key="new", features=solo(n).features))
@@ -73,7 +77,7 @@ def test_beyond_all_known_jobs_the_trend_goes_on_to_an_end(model: CountersModel)
     assert absurd.mean == pytest.approx(far.mean)
 
 
-def test_many_are_told_as_each_alone(model: CountersModel) -> None:
+def test_many_are_told_as_each_alone(model: CounterModel) -> None:
     """Speeds of a list are the speeds of its pairs, whatever else is asked."""
     pairs = [(solo(a), solo(b)) for a in (1, 4) for b in (2, 6)]
     together = model.speeds(pairs)
@@ -83,7 +87,7 @@ def test_many_are_told_as_each_alone(model: CountersModel) -> None:
     assert len(model.speeds([]).mean) == 0
 
 
-def test_a_lacking_counter_widens(model: CountersModel) -> None:
+def test_a_lacking_counter_widens(model: CounterModel) -> None:
     """Not measured is not 0: the interval grows with each gap; without any the model is silent."""
     whole = solo(5).features
     gaps = [{}, {"misses"}, {"misses", "kernel_us"}, set(whole)]
@@ -97,7 +101,7 @@ def test_a_lacking_counter_widens(model: CountersModel) -> None:
     assert model.foretell(solo(1), solo(2), "v100") == model.speed(solo(1), solo(2), "v100")
 
 
-def test_bounds_that_whole_profiles_earned_are_not_for_jobs_without(model: CountersModel) -> None:
+def test_bounds_that_whole_profiles_earned_are_not_for_jobs_without(model: CounterModel) -> None:
     """Nothing known: the process's own 90 %; everything known: what was calibrated."""
     narrow, nominal = (replace(model, widths=(width, width)) for width in (0.4, NOMINAL))
     unknown, known = SoloProfile(key="new"), SoloProfile(key="new", features=solo(3).features)
@@ -105,7 +109,7 @@ def test_bounds_that_whole_profiles_earned_are_not_for_jobs_without(model: Count
     assert narrow.speed(known, solo(1)).low > nominal.speed(known, solo(1)).low
 
 
-def test_another_gpu_is_told_less_surely(model: CountersModel) -> None:
+def test_another_gpu_is_told_less_surely(model: CounterModel) -> None:
     """Same mean, wider bounds."""
     here, there = (model.speed(solo(2), solo(4), device) for device in ("v100", "k80"))
     assert here.mean == there.mean
@@ -113,7 +117,7 @@ def test_another_gpu_is_told_less_surely(model: CountersModel) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1e300, 1e300, 0.0])
-def test_an_absurd_counter_hurts_nobody(model: CountersModel, value: float) -> None:
+def test_an_absurd_counter_hurts_nobody(model: CounterModel, value: float) -> None:
     """Whatever was counted, the answer is a speed."""
     features = dict.fromkeys(("util", "kernel_us", "misses", "instructions"), value)
     told = model.speed(SoloProfile(key="odd", features=features), solo(3))
@@ -140,14 +144,14 @@ def test_the_covariance_is_one_also_with_gaps() -> None:
     among = scale(COLUMNS, [solo(n).features for n in range(1, 7)])
     every, rows = roster(among, [(a, b) for a in [*few, SoloProfile(key="")] for b in few])
     own = np.array([[float(a == b) for b in every.keys] for a in every.keys])
-    parts = alike(Likeness(), every.places, every.places, own)
+    parts = alike(CounterKernel(), every.places, every.places, own)
     between = parts.between(rows, rows)
     assert np.linalg.eigvalsh(between).min() > -1e-9
-    prior = variances(Likeness(), every.places, rows)
+    prior = variances(CounterKernel(), every.places, rows)
     assert (prior >= np.diag(between) - 1e-9).all()
 
 
-def test_what_is_packed_is_read_back_exactly(model: CountersModel) -> None:
+def test_what_is_packed_is_read_back_exactly(model: CounterModel) -> None:
     """Through JSON text, to the last bit; the same model packs to the same text."""
     text = json.dumps(packed(model))
     again = unpacked(json.loads(text))
@@ -166,7 +170,7 @@ def test_what_is_packed_is_read_back_exactly(model: CountersModel) -> None:
         ("views", [[7]]), ("views", [[]]), ("references", {"a": 0.0}), ("widths", [1.0]),
     ],
 )  # fmt: skip
-def test_a_torn_model_is_refused(model: CountersModel, name: str, value: Any) -> None:
+def test_a_torn_model_is_refused(model: CounterModel, name: str, value: Any) -> None:
     """One ModelError that says to train again, never a model that answers nonsense."""
     body = packed(model)
     body[name] = value

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from slurm_ext.core.errors import ModelError
 from slurm_ext.core.records import Level
 from slurm_ext.model.artifact_store import current
-from slurm_ext.model.throughput.artifact import Artifact, forward, load, pack, shapes
-from slurm_ext.model.throughput.features import SLOTS, WIDTH, Known, features
+from slurm_ext.model.throughput.artifact import PriorArtifact, forward, load, pack, shapes
+from slurm_ext.model.throughput.features import SLOTS, WIDTH, PriorInput, features
 
 ABOUT = {"window_s": [1.0, 2.0], "scores": {"ours": {"mae": 0.1}}}
 
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
-KNOWN = Known(user="ada", partition="gpu", gpus=2, keys={Level.KIND: 7, Level.SCRIPT: None})
+KNOWN = PriorInput(user="ada", partition="gpu", gpus=2, keys={Level.KIND: 7, Level.SCRIPT: None})
 
 
 def test_what_was_packed_is_loaded(folder: Path) -> None:
@@ -147,7 +147,7 @@ def test_without_a_promoted_model_there_is_none(tmp_path: Path, folder: Path) ->
     (tmp_path / "current").unlink()
     (tmp_path / "current").symlink_to(folder.name)
     assert current(tmp_path) == folder.resolve()
-    assert isinstance(load(tmp_path / "current"), Artifact)
+    assert isinstance(load(tmp_path / "current"), PriorArtifact)
     assert load(tmp_path / "current").name == folder.name
 
 
@@ -160,12 +160,14 @@ def test_model_json_is_for_people_too(folder: Path) -> None:
 @given(st.text(max_size=30), st.text(max_size=30), st.integers(-5, 10**6), st.integers())
 def test_any_names_have_features_of_one_width(user: str, part: str, gpus: int, key: int) -> None:
     """Whatever a cluster's users and partitions are called, the network's input has room."""
-    values = features(Known(user=user, partition=part, gpus=gpus, keys={Level.KIND: key}))
+    values = features(PriorInput(user=user, partition=part, gpus=gpus, keys={Level.KIND: key}))
     assert all(0 <= slot < WIDTH for slot in values)
     assert all(abs(value) < 20 for value in values.values())
 
 
 def test_different_names_are_told_apart() -> None:
     """A user is not a partition of the same name."""
-    assert features(Known(user="gpu", keys={})) != features(Known(partition="gpu", keys={}))
-    assert features(Known(keys={})) == {SLOTS: 0.0}
+    assert features(PriorInput(user="gpu", keys={})) != features(
+        PriorInput(partition="gpu", keys={})
+    )
+    assert features(PriorInput(keys={})) == {SLOTS: 0.0}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from slurm_ext.core.records import Level, LoaderRun, Shape, ShapeLimits
-from slurm_ext.model.throughput.bottleneck import LIMITS, Advice, Signs
+from slurm_ext.model.throughput.bottleneck import LIMITS, Advice, BottleneckSigns
 from slurm_ext.model.throughput.diagnosis import NO_SIGNS, diagnose
 from slurm_ext.model.throughput.estimate import estimate
 
@@ -44,7 +44,7 @@ class Profile:
     word: str
     says: str
     limits: ShapeLimits = NODE
-    signs: Signs = NO_SIGNS
+    signs: BottleneckSigns = NO_SIGNS
 
 
 PROFILES = (
@@ -117,21 +117,21 @@ PROFILES = (
         runs=[replace(GPU, workers=12)],
         word="accelerator",
         says="nothing in its loader",
-        signs=Signs(accelerator_busy=0.97),
+        signs=BottleneckSigns(accelerator_busy=0.97),
     ),
     Profile(
         fault="gradients that take a third of each step",
         runs=[replace(GPU, gpus=4)],
         word="network",
         says="gradient buckets",
-        signs=Signs(network_share=0.35, accelerator_busy=0.6),
+        signs=BottleneckSigns(network_share=0.35, accelerator_busy=0.6),
     ),
     Profile(
         fault="four GPUs spread over four nodes of eight",
         runs=[replace(GPU, gpus=1)],
         word="network",
         says="on one node",
-        signs=Signs(network_share=0.5, fits_one_node=True),
+        signs=BottleneckSigns(network_share=0.5, fits_one_node=True),
     ),
     Profile(
         fault="workers of twelve gigabytes each",
@@ -145,7 +145,7 @@ PROFILES = (
         runs=[replace(GPU, batch_size=4)],
         word="idle",
         says="larger batch",
-        signs=Signs(accelerator_busy=0.3),
+        signs=BottleneckSigns(accelerator_busy=0.3),
     ),
 )
 
@@ -178,11 +178,11 @@ def test_every_word_can_be_said_of_a_job_that_is_as_fast_as_it_gets() -> None:
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.14])
 def test_hidden_communication_is_no_fault(share: float) -> None:
     """Below what is worth an advice the accelerator is what counts."""
-    signs = Signs(network_share=share, accelerator_busy=0.95)
+    signs = BottleneckSigns(network_share=share, accelerator_busy=0.95)
     assert advice(replace(PROFILES[6], signs=signs)).word == "accelerator"
 
 
 def test_the_gravest_of_two_faults_comes_first() -> None:
     """A loader that costs nine tenths of the speed before messages that cost a fifth of a step."""
-    both = replace(PROFILES[1], signs=Signs(network_share=0.2))
+    both = replace(PROFILES[1], signs=BottleneckSigns(network_share=0.2))
     assert advice(both).word == "data"

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.core.records import Level, LoaderRun, Prediction, Shape
-from slurm_ext.model.throughput.calibration import FEWEST, Outcome, interval_factor
+from slurm_ext.model.throughput.calibration import FEWEST, CalibrationPoint, interval_factor
 from slurm_ext.model.throughput.curve import START_S, START_S_PER_WORKER
 from slurm_ext.model.throughput.estimate import Estimate, Prior, estimate, predict, predicting_cores
-from slurm_ext.model.throughput.inversion import Belief
+from slurm_ext.model.throughput.inversion import LogNormal
 from slurm_ext.model.throughput.storage import ceiling
 
 RUN = LoaderRun(
@@ -157,8 +157,8 @@ def test_runs_that_contradict_each_other_are_not_an_answer() -> None:
 
 def test_a_sure_prior_answers_for_a_script_never_seen_and_a_vague_one_does_not() -> None:
     """Without a run there is the prior, as long as its own interval says something."""
-    sure = Prior(accel=Belief(6.0, 0.2), wall=Belief(-4.0, 0.2), cpu=Belief(-4.5, 0.2))
-    vague = Prior(accel=Belief(6.0, 2.0), wall=Belief(-4.0, 0.2), cpu=Belief(-4.5, 0.2))
+    sure = Prior(accel=LogNormal(6.0, 0.2), wall=LogNormal(-4.0, 0.2), cpu=LogNormal(-4.5, 0.2))
+    vague = Prior(accel=LogNormal(6.0, 2.0), wall=LogNormal(-4.0, 0.2), cpu=LogNormal(-4.5, 0.2))
     answer = estimate({}, sure)
     assert answer is not None
     assert predict(answer, SHAPE).runs == 0
@@ -168,7 +168,7 @@ def test_a_sure_prior_answers_for_a_script_never_seen_and_a_vague_one_does_not()
 
 def test_a_run_outweighs_the_prior() -> None:
     """What the text of a script suggests matters little once it has run."""
-    wrong = Prior(accel=Belief(1.0, 0.6), wall=Belief(0.0, 0.6), cpu=Belief(0.0, 0.6))
+    wrong = Prior(accel=LogNormal(1.0, 0.6), wall=LogNormal(0.0, 0.6), cpu=LogNormal(0.0, 0.6))
     both = estimate({Level.SCRIPT_ARGS: [RUN]}, wrong)
     assert both is not None
     assert predict(both, SHAPE).samples_per_s == pytest.approx(
@@ -243,7 +243,7 @@ def test_the_factor_widens_both_sides() -> None:
 def test_the_factor_covers_nine_in_ten_of_what_came_out() -> None:
     """Outcomes twice as scattered as believed double the interval."""
     misses = [n / 50 for n in range(1, 101)]  # in half widths, evenly up to 2
-    outcomes = [Outcome(1.0, 0.9, 1 / 0.9, (1 / 0.9) ** miss) for miss in misses]
+    outcomes = [CalibrationPoint(1.0, 0.9, 1 / 0.9, (1 / 0.9) ** miss) for miss in misses]
     factor = interval_factor(outcomes)
     assert factor == pytest.approx(1.82)
     assert sum(miss <= factor for miss in misses) >= 90
@@ -251,7 +251,7 @@ def test_the_factor_covers_nine_in_ten_of_what_came_out() -> None:
 
 def test_a_few_outcomes_change_nothing() -> None:
     """Below the minimum, chance would decide."""
-    assert interval_factor([Outcome(1.0, 0.9, 1.1, 9.0)] * (FEWEST - 1)) == 1.0
+    assert interval_factor([CalibrationPoint(1.0, 0.9, 1.1, 9.0)] * (FEWEST - 1)) == 1.0
 
 
 def test_predicting_needs_no_numpy() -> None:

@@ -15,8 +15,8 @@ from slurm_ext.core.errors import ModelError
 from slurm_ext.history.store.store import History, open_history
 from slurm_ext.history.views.finished_jobs import COLUMNS, ended_since, newest_ended
 from slurm_ext.model.duration.artifact import ABOUT, load
-from slurm_ext.model.duration.job import SITE, Wanted, wanted
-from slurm_ext.model.duration.predictor import Lengths, serving
+from slurm_ext.model.duration.job import SITE, DurationQuery, wanted
+from slurm_ext.model.duration.predictor import DurationPredictor, serving
 from slurm_ext.training.duration import challenge as duration_challenge
 from slurm_ext.training.duration.challenge import FEWEST, challenge
 from slurm_ext.training.duration.fit import Past, features, fit
@@ -158,7 +158,7 @@ def test_a_job_of_two_nodes_is_taken_once(models: Path, tmp_path: Path) -> None:
     """Also where the second node's record comes after a look; new jobs are taken as they come."""
     lengths = serving(models, None)
     assert lengths is not None
-    job = Wanted(submit_s=START_S + 9e6, user="u1", job_name="train", gpus=1)
+    job = DurationQuery(submit_s=START_S + 9e6, user="u1", job_name="train", gpus=1)
     with history_of(tmp_path / "history.db", rows(1)) as history:
         lengths.take(newest_ended(history, 10))
         twice = [{**run, "id": 2} for run in rows(1)]
@@ -166,11 +166,11 @@ def test_a_job_of_two_nodes_is_taken_once(models: Path, tmp_path: Path) -> None:
         lengths.take(ended_since(history, lengths.last_id))
         assert list(ended_since(history, lengths.last_id)) == []
     assert lengths.last_id == 3
-    (told,) = lengths.of([Wanted(**{**_asked(job), **_names(rows(1)[0])})])
+    (told,) = lengths.of([DurationQuery(**{**_asked(job), **_names(rows(1)[0])})])
     assert told.runs == 2
 
 
-def _asked(job: Wanted) -> Row:
+def _asked(job: DurationQuery) -> Row:
     return {name: getattr(job, name) for name in ("submit_s", "job_name")}
 
 
@@ -183,7 +183,7 @@ def test_nobody_known_is_told_widely(models: Path) -> None:
     lengths = serving(models, None)
     assert lengths is not None
     free, limited = lengths.of(
-        [Wanted(submit_s=START_S), Wanted(submit_s=START_S, time_limit_s=60.0)]
+        [DurationQuery(submit_s=START_S), DurationQuery(submit_s=START_S, time_limit_s=60.0)]
     )
     assert (free.runs, free.like) == (0, ())
     assert limited.high_s == 60.0
@@ -197,7 +197,7 @@ def test_impossible_rows_are_left_out(models: Path) -> None:
     nothing = dict.fromkeys(COLUMNS)
     lengths.take([nothing, {**rows(1)[0], "end_s": 1.0}, {**rows(1)[0], "elapsed_s": -1.0}])
     lengths.take([{**rows(1)[0], "gpus": float("inf"), "elapsed_s": float("nan")}])
-    (told,) = lengths.of([Wanted(submit_s=START_S)])
+    (told,) = lengths.of([DurationQuery(submit_s=START_S)])
     assert told.runs == 0
 
 
@@ -207,7 +207,7 @@ def test_a_new_model_keeps_the_memory(models: Path) -> None:
     assert lengths is not None
     lengths.take(rows(20))
     artifact = load(models / "duration" / "current")
-    swapped = Lengths(artifact, "another", lengths.past)
+    swapped = DurationPredictor(artifact, "another", lengths.past)
     assert swapped.last_id == 20
     assert serving(models, swapped) is not swapped
     assert serving(models / "none", swapped) is None
@@ -229,6 +229,6 @@ def test_bounds_follow_what_ends(models: Path) -> None:
     assert _inside(lengths, asked, wild[500:]) > 1.25 * narrow
 
 
-def _inside(lengths: Lengths, asked: list[Wanted], runs: list[Row]) -> int:
+def _inside(lengths: DurationPredictor, asked: list[DurationQuery], runs: list[Row]) -> int:
     told = zip(lengths.of(asked), runs, strict=True)
     return sum(one.low_s <= run["elapsed_s"] <= one.high_s for one, run in told)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.model.duration.job import SITE, wanted
-from slurm_ext.model.duration.state import State
+from slurm_ext.model.duration.state import DurationState
 from slurm_ext.training.duration.history_jobs import pasts
 
 
@@ -56,4 +56,4 @@ def test_what_is_not_told_is_not_zero() -> None:
     told = asked.submission()
     assert told.numbers["log_gpus"] is None
     assert told.numbers["log_cpus"] == pytest.approx(log(4))
-    assert len(State(SITE).row(told)) == len(SITE.features)
+    assert len(DurationState(SITE).row(told)) == len(SITE.features)

@@ -10,14 +10,14 @@ import pytest
 pytest.importorskip("lightgbm")
 
 from slurm_ext.core.errors import ModelError
-from slurm_ext.model.duration.artifact import ABOUT, ARRAYS, Artifact, load, pack
-from slurm_ext.model.duration.bounds import Bounds
-from slurm_ext.model.duration.state import Plan, State, Submission
+from slurm_ext.model.duration.artifact import ABOUT, ARRAYS, DurationArtifact, load, pack
+from slurm_ext.model.duration.bounds import AdaptiveBounds
+from slurm_ext.model.duration.state import DurationState, FeaturePlan, JobFeatures
 from slurm_ext.training.duration.export import check, difference
 from slurm_ext.training.duration.fit import Array, Past, features, fit
 from slurm_ext.training.promotion import serve
 
-PLAN = Plan(levels=(("user",), ()), numbers=("size",))
+PLAN = FeaturePlan(levels=(("user",), ()), numbers=("size",))
 
 
 def past(jobs: int = 1500) -> list[Past]:
@@ -27,7 +27,7 @@ def past(jobs: int = 1500) -> list[Past]:
     for at in range(jobs):
         user, size = int(random.integers(4)), float(random.integers(2))
         duration_s = float((10 if user < 2 else 1000) * 10**size * random.lognormal(sigma=0.3))
-        asked = Submission(at * 60.0, {"user": str(user)}, {"size": size})
+        asked = JobFeatures(at * 60.0, {"user": str(user)}, {"size": size})
         told.append(Past(asked, at * 60.0 + duration_s, duration_s))
     return told
 
@@ -61,8 +61,8 @@ def test_one_row_is_answered_as_many_are() -> None:
 
 
 def test_features_are_what_a_live_state_gives() -> None:
-    """The rows that trees learn are those of `State`, fed as events came."""
-    state = State(PLAN)
+    """The rows that trees learn are those of `DurationState`, fed as events came."""
+    state = DurationState(PLAN)
     gone = [job for job in range(200) if (JOBS[job].end_s or 0) <= JOBS[200].asked.submit_s]
     for job in range(200):
         state.submitted(job, JOBS[job].asked)
@@ -85,7 +85,14 @@ def test_nothing_of_the_future_is_seen() -> None:
 def test_the_same_jobs_give_the_same_model() -> None:
     """Two trainings answer alike, to the bit."""
     again = fit(PLAN, ROWS[:1000], LOGS[:1000], rounds=80)
-    assert difference(Artifact(MODEL, Bounds()), Artifact(again, Bounds()), ROWS) == 0
+    assert (
+        difference(
+            DurationArtifact(MODEL, AdaptiveBounds()),
+            DurationArtifact(again, AdaptiveBounds()),
+            ROWS,
+        )
+        == 0
+    )
 
 
 def test_too_few_jobs_make_no_model() -> None:
@@ -96,20 +103,20 @@ def test_too_few_jobs_make_no_model() -> None:
 
 def test_what_is_exported_is_read_back(tmp_path: Path) -> None:
     """The folder answers as the model, bounds included; another model is not what it holds."""
-    bounds = Bounds()
+    bounds = AdaptiveBounds()
     bounds.start([1] * 40, np.full(40, 0.5), np.full(40, -0.2))
-    one = Artifact(MODEL, bounds)
+    one = DurationArtifact(MODEL, bounds)
     name = serve(tmp_path, "duration", pack(one), lambda folder: check(one, folder, ROWS))
     served = load(tmp_path / name)
-    assert difference(served, Artifact(MODEL, bounds), ROWS) == 0
+    assert difference(served, DurationArtifact(MODEL, bounds), ROWS) == 0
     assert served.bounds.low == [0.0, 0.5, 0.0]
     with pytest.raises(ModelError, match="not promoted"):
-        check(Artifact(MODEL, Bounds()), tmp_path / name, ROWS)
+        check(DurationArtifact(MODEL, AdaptiveBounds()), tmp_path / name, ROWS)
 
 
 def test_a_damaged_model_is_named(tmp_path: Path) -> None:
     """Torn arrays, another format, a plan of other names, no file: an error, no traceback."""
-    whole = pack(Artifact(MODEL, Bounds()))
+    whole = pack(DurationArtifact(MODEL, AdaptiveBounds()))
     body = json.loads(whole[ABOUT])
     del body["sha256"]  # as of a release that wrote none: what is inside is looked at all the same
     spoilt = {

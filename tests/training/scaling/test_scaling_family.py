@@ -12,24 +12,24 @@ import pytest
 from slurm_ext.core.errors import InputError, ModelError
 from slurm_ext.model.scaling.artifact import ABOUT, ARRAYS, load, pack
 from slurm_ext.model.scaling.family import Family
-from slurm_ext.model.scaling.model import Config, Measured, fit
+from slurm_ext.model.scaling.model import ScalingMeasurement, TrainingConfig, fit
 from slurm_ext.model.scaling.terms import columns, log_step
 from slurm_ext.training.promotion import install, serve
 from slurm_ext.training.scaling.export import check, difference
 from slurm_ext.training.scaling.fit import learn, without
 from slurm_ext.training.scaling.interval_calibration import trained
-from slurm_ext.training.scaling.rows import Row, by_pair, drawn, others, structured
+from slurm_ext.training.scaling.rows import ScalingRow, by_pair, drawn, others, structured
 
 MODELS = {"alpha": (0.05, 0.0), "beta": (0.5, -1.0), "gamma": (2.0, 1.0)}  # step s, fixed share
 CLUSTERS = {"fast": -3.0, "slow": 0.5, "slower": 1.0}  # log network step over two nodes
 CONFIGS = [
-    Config(gpus=gpus, nodes=nodes, local_batch=batch)
+    TrainingConfig(gpus=gpus, nodes=nodes, local_batch=batch)
     for gpus, nodes in ((1, 1), (2, 1), (4, 1), (2, 2), (4, 2), (8, 2), (4, 4), (16, 4))
     for batch in (8.0, 16.0, 32.0, 64.0)
 ]
 
 
-def points(model: str, cluster: str, noise: float = 0.02) -> list[Measured]:
+def points(model: str, cluster: str, noise: float = 0.02) -> list[ScalingMeasurement]:
     """A training's measurements: the terms, times log-normal noise."""
     step, fixed = MODELS[model]
     across = CLUSTERS[cluster]
@@ -38,13 +38,16 @@ def points(model: str, cluster: str, noise: float = 0.02) -> list[Measured]:
     seed = [*model.encode(), *cluster.encode()]
     off = np.random.default_rng(seed).normal(0, noise, len(at))
     rates = np.exp(np.log(at[:, 1]) + at[:, 0] - log_step(terms, at, log(8.0)) + off)
-    return [Measured(config=c, samples_per_s=float(r)) for c, r in zip(CONFIGS, rates, strict=True)]
+    return [
+        ScalingMeasurement(config=c, samples_per_s=float(r))
+        for c, r in zip(CONFIGS, rates, strict=True)
+    ]
 
 
-def rows(*, but: tuple[str, str] | None = None) -> list[Row]:
+def rows(*, but: tuple[str, str] | None = None) -> list[ScalingRow]:
     """Every training but one."""
     return [
-        Row(model=model, cluster=cluster, measured=one)
+        ScalingRow(model=model, cluster=cluster, measured=one)
         for model in MODELS
         for cluster in CLUSTERS
         if (model, cluster) != but

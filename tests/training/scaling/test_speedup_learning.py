@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slurm_ext.model.scaling import sampling
-from slurm_ext.model.scaling.speedup import Counted, fit
+from slurm_ext.model.scaling.speedup import CountMeasurement, fit
 from slurm_ext.model.scaling.speedup_prior import GPUS_SPLIT
 from slurm_ext.training.scaling import speedup
 from slurm_ext.training.scaling.speedup import EXPECTED, Jobs, calibrated, learn, widening
@@ -27,9 +27,9 @@ def floors(jobs: int, seed: int, noise: float = 0.01) -> Jobs:
     }
 
 
-def _floored(count: int, floor: float, dice: np.random.Generator, noise: float) -> Counted:
+def _floored(count: int, floor: float, dice: np.random.Generator, noise: float) -> CountMeasurement:
     seconds = ((1 / count) ** 4 + floor**4) ** 0.25
-    return Counted(count=count, rate=exp(noise * dice.standard_normal()) / seconds)
+    return CountMeasurement(count=count, rate=exp(noise * dice.standard_normal()) / seconds)
 
 
 def miss(jobs: Jobs, prior_of: object) -> float:

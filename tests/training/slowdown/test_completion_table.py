@@ -6,13 +6,13 @@ from itertools import product
 import numpy as np
 import pytest
 
-from slurm_ext.model.slowdown.completion import Completion, Seen, columns, complete
-from slurm_ext.model.slowdown.completion_kernel import Kernel, Trait, likeness
+from slurm_ext.model.slowdown.completion import Completion, PairSpeed, columns, complete
+from slurm_ext.model.slowdown.completion_kernel import CompletionKernel, JobTraits, likeness
 from slurm_ext.training.slowdown import fit_completion as search
 from slurm_ext.training.slowdown.fit_completion import likeliest, misses
 
 JOBS = [f"m{family}-{size}" for family in range(4) for size in range(3)]
-TRAITS = {job: Trait(family=job[:2], size=float(job[-1])) for job in JOBS}
+TRAITS = {job: JobTraits(family=job[:2], size=float(job[-1])) for job in JOBS}
 
 
 def truth(job: str, partner: str) -> float:
@@ -21,12 +21,12 @@ def truth(job: str, partner: str) -> float:
     return -0.1 * a - 0.15 * b - 0.02 * a * b
 
 
-def seen(share: float, *, device: str = "x", noise: float = 0.01) -> list[Seen]:
+def seen(share: float, *, device: str = "x", noise: float = 0.01) -> list[PairSpeed]:
     """A part of the table, drawn once."""
     rng = np.random.default_rng(2)
     pairs = [(a, b) for a, b in product(JOBS, JOBS) if a <= b and rng.random() < share]
     return [
-        Seen(job=a, partner=b, device=device, log_sd=0.0,
+        PairSpeed(job=a, partner=b, device=device, log_sd=0.0,
              log_speed=truth(a, b) + float(rng.normal(0, noise)))
         for one, two in pairs
         for a, b in dict.fromkeys(((one, two), (two, one)))
@@ -36,7 +36,7 @@ def seen(share: float, *, device: str = "x", noise: float = 0.01) -> list[Seen]:
 def table(share: float = 0.3) -> Completion:
     """The table filled by its likeliest kernel."""
     met = seen(share)
-    kernel = likeliest(met, Kernel(), traits=TRAITS)
+    kernel = likeliest(met, CompletionKernel(), traits=TRAITS)
     return complete(met, kernel=kernel, traits=TRAITS, jobs=JOBS)
 
 
@@ -53,7 +53,7 @@ def test_what_was_not_seen_is_filled_in() -> None:
 
 def test_pairs_left_out_tell_how_wide_to_be() -> None:
     """Misses of pairs that the kernel never saw, in units of what was believed: about one."""
-    spread = misses(seen(0.4), Kernel(), traits=TRAITS)
+    spread = misses(seen(0.4), CompletionKernel(), traits=TRAITS)
     assert 0.4 < np.quantile(np.abs(spread), 0.9) < 3.0
     filled = table(0.4)
     missed, sds = filled.left_out()
@@ -66,7 +66,7 @@ def test_leaving_out_in_closed_form_is_leaving_out() -> None:
     met = seen(0.3)
     one = next(m for m in met if m.job != m.partner)
     rest = [m for m in met if {m.job, m.partner} != {one.job, one.partner}]
-    kernel = Kernel()
+    kernel = CompletionKernel()
     mean, sd = complete(rest, kernel=kernel, traits=TRAITS, jobs=JOBS).told(
         one.job, one.partner, "x"
     )
@@ -78,7 +78,7 @@ def test_leaving_out_in_closed_form_is_leaving_out() -> None:
 
 def test_another_device_tells_a_part() -> None:
     """What was seen on one GPU moves the belief on another, less than on its own."""
-    kernel = Kernel(device_share=0.5)
+    kernel = CompletionKernel(device_share=0.5)
     filled = complete(seen(0.5), kernel=kernel, traits=TRAITS)
     (own, sure), (other, vague) = (filled.told(JOBS[0], JOBS[-1], on) for on in ("x", "y"))
     assert abs(other - kernel.level) < abs(own - kernel.level)
@@ -92,7 +92,7 @@ def test_the_slope_of_the_likelihood_is_right() -> None:
     names = {job: at for at, job in enumerate(JOBS)}
     jobs = likeness(JOBS, {job: replace(TRAITS[job], vector=(float(len(job)), 0.1 * at))
                            for job, at in names.items()})  # fmt: skip
-    like = search._with_lengths(Kernel(), 2)
+    like = search._with_lengths(CompletionKernel(), 2)
     pairs = columns([*seen(0.2), *seen(0.2, device="y")], names, {"x": 0, "y": 1}, 0.0)
     start = search._packed(like)
     _, slope = search._cost(like, jobs, *pairs)
@@ -107,7 +107,7 @@ def test_the_slope_of_the_likelihood_is_right() -> None:
 
 def test_no_pair_is_no_evidence() -> None:
     """What a table without pairs tells is its level, with all its variance."""
-    mean, sd = complete([], kernel=Kernel(), jobs=["a", "b"]).told("a", "b", "x")
-    assert mean == Kernel().level
+    mean, sd = complete([], kernel=CompletionKernel(), jobs=["a", "b"]).told("a", "b", "x")
+    assert mean == CompletionKernel().level
     assert sd > 0.25
-    assert likeliest([], Kernel()) == Kernel()
+    assert likeliest([], CompletionKernel()) == CompletionKernel()

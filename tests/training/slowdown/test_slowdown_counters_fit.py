@@ -8,18 +8,18 @@ import pytest
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.core.gpu_sharing import SoloProfile
-from slurm_ext.model.slowdown.features import Column
-from slurm_ext.model.slowdown.kernel import Likeness
+from slurm_ext.model.slowdown.features import CounterColumn
+from slurm_ext.model.slowdown.kernel import CounterKernel
 from slurm_ext.training.slowdown import fit_counter_model
 from slurm_ext.training.slowdown.counter_export import difference, export
 from slurm_ext.training.slowdown.feature_plans import plan
-from slurm_ext.training.slowdown.fit_counter_model import Plan, fit, fitted
+from slurm_ext.training.slowdown.fit_counter_model import CounterPlan, fit, fitted
 from slurm_ext.training.slowdown.paired import Paired
 from slurm_ext.training.slowdown.reference_speed import references
 
-PLAN = Plan(
+PLAN = CounterPlan(
     device="v100",
-    columns=(Column("util"), Column("kernel_us", 20.0)),
+    columns=(CounterColumn("util"), CounterColumn("kernel_us", 20.0)),
     views=(("util",), ("util", "kernel_us")),
 )
 
@@ -82,7 +82,7 @@ def test_shuffled_speeds_teach_nothing() -> None:
     asked = [(job("c", 0), job(other, 1)) for other in "abde"]
     true = np.array([truth(a, b) for a, b in asked])
     right, wrong = (
-        np.abs(fitted(each, PLAN, Likeness()).speeds(asked).mean - true).mean()
+        np.abs(fitted(each, PLAN, CounterKernel()).speeds(asked).mean - true).mean()
         for each in (rows, mixed)
     )
     assert right < 0.5 * wrong
@@ -96,7 +96,7 @@ def test_a_wrong_solo_speed_is_seen_and_stays_with_its_job() -> None:
     found = references(rows)
     assert 1.05 < found["b0"] < 1.35
     assert {found[key] for key in ("a0", "c0", "e2")} == {1.0}
-    model = fitted(rows, PLAN, Likeness())
+    model = fitted(rows, PLAN, CounterKernel())
     twin = SoloProfile(key="new", features=job("b", 0).features)
     assert model.speed(job("b", 0), job("c", 0)).mean > 1.04 * model.speed(twin, job("c", 0)).mean
 
