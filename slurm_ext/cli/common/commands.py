@@ -2,7 +2,7 @@
 
 COMMANDS = {
     "predict": "what dlqueue would change in a job, and why; with --what-if, other shapes",
-    "explain": "what was believed, done and seen of one job",
+    "explain": "what was predicted, done and measured for one job",
     "history": "list, show and export the runs it learned from; import earlier ones",
     "train": "fit priors, slowdowns and run times; promote what later runs bear out",
     "serve": "run the advisor that slurmctld asks",
