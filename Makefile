@@ -2,7 +2,7 @@
 # Test files are dealt out to so many processes; those of the real Slurm mostly wait.
 WORKERS = 2
 
-.PHONY: demo test setup check clean
+.PHONY: demo test setup check mutants clean
 
 demo: .venv/ready-for-demo
 	.venv/bin/dlqueue demo
@@ -11,6 +11,10 @@ demo: .venv/ready-for-demo
 test: export PYTHONDONTWRITEBYTECODE =
 test: check
 	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --hypothesis-profile ci
+
+# Changes of one room's code that its tests do not notice: make mutants ROOM=policy [SAMPLE=300]
+mutants: .venv/ready-for-mutants
+	.venv/bin/python contrib/packaging/mutants.py $(ROOM) $(if $(SAMPLE),--sample $(SAMPLE))
 
 check: .venv/ready-for-test
 	.venv/bin/ruff check .

@@ -36,7 +36,8 @@ chromium chromium
 case $purpose in
     demo) extras=train ;;
     test) extras=train,dev; needed=$needed$needed_by_tests ;;
-    *) die "$purpose: expected demo or test" ;;
+    mutants) extras=train,dev,mutants; needed=$needed$needed_by_tests ;;
+    *) die "$purpose: expected demo, test or mutants" ;;
 esac
 
 any_of() {
