@@ -1,4 +1,4 @@
-"""Run a mutation tool (mutmut) over one room: which changes of its code does no test notice?
+"""Run a mutation tool (mutmut) over one room: a change that no test notices is a missing test.
 
     make mutants ROOM=policy              # all of it; stopped and begun again, it goes on
     make mutants ROOM=policy SAMPLE=300   # so many mutants, drawn at random
@@ -21,6 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 LISTED = Path(__file__).with_name("equivalent_mutants.toml")
+ROOMS = ("policy", "model", "core", "history", "control", "advisor")
 WANTED = 0.85
 COPIED = ("tests", "site_config", "contrib", "job_templates", "README.md", "INSTALL.md")
 CONFIG = """
@@ -39,9 +40,7 @@ SURVIVED, NO_TESTS = 0, 33  # exit statuses of a mutant's test run, as mutmut ke
 def main() -> int:
     """Copy, mutate, test, and tell the share of mutants that tests notice."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "room", choices=("policy", "model", "core", "history", "control", "advisor")
-    )
+    parser.add_argument("room", choices=ROOMS)
     parser.add_argument("--sample", type=int, default=0, help="mutants to draw (0: all of them)")
     parser.add_argument("--children", type=int, default=2, help="mutants tested at once")
     args = parser.parse_args()
