@@ -6,8 +6,8 @@ import time
 from allocator_tables import spread  # type: ignore[import-not-found]  # beside this file
 
 from slurm_ext.policy.allocator.allocate import allocate
-from slurm_ext.policy.allocator.job_demands import Tenant
-from slurm_ext.policy.allocator.operating_points import Offer
+from slurm_ext.policy.allocator.job_demands import JobDemand
+from slurm_ext.policy.allocator.operating_points import OperatingPoint
 
 SIZES = ((8, 24), (8, 128), (64, 256))  # jobs, units
 
@@ -19,19 +19,19 @@ def costs(repeats: int) -> dict[str, dict[str, float]]:
 
 def _cost(jobs: int, units: int, repeats: int) -> dict[str, float]:
     draw = random.Random(1)
-    tenants = [_tenant(f"{number}", units, units // jobs, draw) for number in range(jobs)]
-    allocate(tenants, units)  # the first one imports numpy
+    demands = [_tenant(f"{number}", units, units // jobs, draw) for number in range(jobs)]
+    allocate(demands, units)  # the first one imports numpy
     told = []
     for _ in range(repeats):
         began_s = time.perf_counter()
-        allocate(tenants, units)
+        allocate(demands, units)
         told.append(1000 * (time.perf_counter() - began_s))
     return dict(spread(told))
 
 
-def _tenant(job: str, units: int, share: int, draw: random.Random) -> Tenant:
-    rate, offers = 1.0, []
+def _tenant(job: str, units: int, share: int, draw: random.Random) -> JobDemand:
+    rate, points = 1.0, []
     for count in range(1, units + 1):
         rate += draw.random() ** 3
-        offers.append(Offer(units=count, workers=count, samples_per_s=rate))
-    return Tenant(job=job, offers=tuple(offers), share_units=share, now=None, agreed=True)
+        points.append(OperatingPoint(units=count, workers=count, samples_per_s=rate))
+    return JobDemand(job=job, points=tuple(points), share_units=share, now=None, agreed=True)

@@ -26,7 +26,7 @@ from allocator_tables import (  # type: ignore[import-not-found]  # beside this 
 
 from slurm_ext.policy.allocator.allocate import allocate
 from slurm_ext.policy.allocator.hysteresis import retune
-from slurm_ext.policy.allocator.job_demands import Tenant
+from slurm_ext.policy.allocator.job_demands import JobDemand
 from slurm_ext.policy.allocator.shares import proportional
 
 SWITCH_S = 10.0
@@ -122,24 +122,26 @@ def ours(node: Node) -> list[int]:
         ended=node.ended,
     )
     node.changed_s = node.now_s if told.change else node.changed_s
-    return [told.allocation.offers[one.job.name].units for one in node.running]
+    return [told.allocation.points[one.job.name].units for one in node.running]
 
 
 def unbound(node: Node) -> list[int]:
     """The exact division at every event, without hysteresis; to be played without a charge."""
     told = allocate(_tenants(node), CORES)
-    return [told.offers[one.job.name].units for one in node.running]
+    return [told.points[one.job.name].units for one in node.running]
 
 
-def _tenants(node: Node) -> list[Tenant]:
+def _tenants(node: Node) -> list[JobDemand]:
     shares = proportional({one.job.name: SHARE for one in node.running}, CORES)
     return [_tenant(one, node.curves, shares[one.job.name]) for one in node.running]
 
 
-def _tenant(one: Running, curves: Mapping[str, Curve], share: int) -> Tenant:
-    offers = as_offers(curves[one.job.model])
-    has = [offer for offer in offers if offer.units == one.cores]
-    return Tenant(job=one.job.name, offers=offers, share_units=share, now=has[0] if has else None)
+def _tenant(one: Running, curves: Mapping[str, Curve], share: int) -> JobDemand:
+    points = as_offers(curves[one.job.model])
+    has = [point for point in points if point.units == one.cores]
+    return JobDemand(
+        job=one.job.name, points=points, share_units=share, now=has[0] if has else None
+    )
 
 
 def arrivals(models: Iterable[str], seed: int) -> list[Arrival]:

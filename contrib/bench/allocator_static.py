@@ -18,16 +18,16 @@ from allocator_tables import (  # type: ignore[import-not-found]  # beside this 
 )
 
 from slurm_ext.policy.allocator.allocate import allocate
-from slurm_ext.policy.allocator.job_demands import Tenant
+from slurm_ext.policy.allocator.job_demands import JobDemand
 
 
 def divided(curves: Sequence[Curve], *, fair: bool) -> list[int]:
     """Cores of each job, by the allocator."""
     told = allocate(
         [
-            Tenant(
+            JobDemand(
                 job=f"{place:02d}",
-                offers=as_offers(curve),
+                points=as_offers(curve),
                 share_units=SHARE,
                 now=None,
                 agreed=not fair,
@@ -36,7 +36,7 @@ def divided(curves: Sequence[Curve], *, fair: bool) -> list[int]:
         ],
         CORES,
     )
-    return [told.offers[job].units for job in sorted(told.offers)]
+    return [told.points[job].units for job in sorted(told.points)]
 
 
 def optimum(curves: Sequence[Curve], *, fair: bool) -> float:

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.policy.allocator.operating_points import Offer
+from slurm_ext.policy.allocator.operating_points import OperatingPoint
 
 NAME = "synergy_cpu_sensitivity.csv"
 COLUMNS = ("model", "cpus_per_gpu", "mem_gb_per_gpu", "rel_throughput")
@@ -142,9 +142,11 @@ def mixes(
         yield [draw.choice(classes[name]) for name in drawn]
 
 
-def as_offers(curve: Curve) -> tuple[Offer, ...]:
+def as_offers(curve: Curve) -> tuple[OperatingPoint, ...]:
     """The measured points only."""
-    return tuple(Offer(units=n, workers=n, samples_per_s=rate) for n, rate in curve.items())
+    return tuple(
+        OperatingPoint(units=n, workers=n, samples_per_s=rate) for n, rate in curve.items()
+    )
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:

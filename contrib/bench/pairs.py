@@ -65,7 +65,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from slurm_ext.model.slowdown.model import SlowdownModel
-from slurm_ext.policy.colocation.choose_pairs import Foretells
+from slurm_ext.policy.colocation.choose_pairs import SpeedPredictor
 from slurm_ext.policy.colocation.colocation_monitor import PATIENCE_S
 
 ORDERS = 20
@@ -129,7 +129,7 @@ def _earlier(matrix: Matrix, speed: Mapping[tuple[str, str], float]) -> list[lis
 
 
 def _replayed(
-    matrix: Matrix, speed: Mapping[tuple[str, str], float], warm: Foretells
+    matrix: Matrix, speed: Mapping[tuple[str, str], float], warm: SpeedPredictor
 ) -> dict[str, Any]:
     rows: dict[str, list[tuple[float, list[Job], dict[str, float]]]] = {}
     for seed in range(ORDERS):
@@ -149,9 +149,9 @@ def _replayed(
 
 
 def _knowing(
-    speed: Mapping[tuple[str, str], float], warm: Foretells
-) -> dict[str, Foretells | None]:
-    plain: dict[str, Foretells | None] = dict.fromkeys(("fifo", "random", "never"))
+    speed: Mapping[tuple[str, str], float], warm: SpeedPredictor
+) -> dict[str, SpeedPredictor | None]:
+    plain: dict[str, SpeedPredictor | None] = dict.fromkeys(("fifo", "random", "never"))
     return {**plain, "oracle": Measured(speed), "cold": SlowdownModel(), "warm": warm}
 
 
@@ -172,7 +172,7 @@ def _told_of(orders: Sequence[tuple[float, list[Job], dict[str, float]]]) -> dic
 
 
 def _live(
-    args: argparse.Namespace, folder: Path, matrix: Matrix, warm: Foretells
+    args: argparse.Namespace, folder: Path, matrix: Matrix, warm: SpeedPredictor
 ) -> dict[str, Any]:
     speed = {names: min(1.0, value) for names, value in matrix.speed.items()}
     policies = {"fifo": None, "warm": warm, "cold": SlowdownModel(), "oracle": Measured(speed)}

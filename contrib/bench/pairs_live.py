@@ -17,14 +17,14 @@ from typing import Any
 
 from pairs_matrix import KERNEL_FILE, Matrix  # type: ignore[import-not-found]  # beside this file
 
-from slurm_ext.control.coscheduling.co_scheduling_loop import Pairing
+from slurm_ext.control.coscheduling.co_scheduling_loop import CoScheduler
 from slurm_ext.control.coscheduling.jobs import key_of
-from slurm_ext.control.coscheduling.pair_memory import Memory, PairingFolder
-from slurm_ext.control.coscheduling.speed_monitor import Watch
+from slurm_ext.control.coscheduling.pair_memory import PairingFolder, PairMemory
+from slurm_ext.control.coscheduling.speed_monitor import SpeedMonitor
 from slurm_ext.core.errors import DlqueueError
 from slurm_ext.core.gpu_sharing import CorunMeasurement, RelativeSpeed, SoloProfile
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.policy.colocation.choose_pairs import Foretells
+from slurm_ext.policy.colocation.choose_pairs import SpeedPredictor
 from slurm_ext.sandbox import Sandbox, SandboxSpec
 from slurm_ext.slurm import CommandClient, JobInfo
 
@@ -89,7 +89,7 @@ class Site:
             f" --steps {steps} --log {log}\n"
         )
 
-    def play(self, order: Sequence[str], known: Foretells | None) -> list[Ran]:
+    def play(self, order: Sequence[str], known: SpeedPredictor | None) -> list[Ran]:
         """Run the order; with `known` dlqueue steers, without Slurm alone. RunFailedError."""
         self._played += 1
         logs = self._slurm.path(f"logs{self._played}")
@@ -124,7 +124,7 @@ class Site:
             step()
             time.sleep(INTERVAL_S)
 
-    def _pairing(self, known: Foretells) -> Pairing:
+    def _pairing(self, known: SpeedPredictor) -> CoScheduler:
         """The product's controller, with knowledge of kinds instead of a trained model."""
         state = self._slurm.path(f"pairing{self._played}")
         folder = PairingFolder(state)
@@ -132,9 +132,9 @@ class Site:
         values = {"sharing.pairing": "act", "sharing.lease_s": 60, "paths.state_dir": str(state)}
         client = CommandClient(slurm_conf=str(self._slurm.layout.slurm_conf))
         named = _Named({self.key(kind): kind for kind in self._matrix.solo}, known)
-        watch = Watch(lambda _: {}, {}, 60.0)  # no hooks here: nobody counts
+        watch = SpeedMonitor(lambda _: {}, {}, 60.0)  # no hooks here: nobody counts
         settings = Settings(values=values)
-        return Pairing(settings, client, folder, Memory(), known=lambda: named, watch=watch)
+        return CoScheduler(settings, client, folder, PairMemory(), known=lambda: named, watch=watch)
 
     def key(self, kind: str) -> str:
         """The solo key that the product finds for the kind's script."""
@@ -165,7 +165,7 @@ class Site:
 class _Named:
     """Knowledge by kind, asked by solo key."""
 
-    def __init__(self, kinds: Mapping[str, str], known: Foretells) -> None:
+    def __init__(self, kinds: Mapping[str, str], known: SpeedPredictor) -> None:
         self._kinds, self._known = kinds, known
 
     def speed(

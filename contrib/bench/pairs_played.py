@@ -23,7 +23,7 @@ from pairs_policies import FLOOR  # type: ignore[import-not-found]
 from rich.console import Console
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.policy.colocation.choose_pairs import Foretells
+from slurm_ext.policy.colocation.choose_pairs import SpeedPredictor
 
 Runs = dict[tuple[str, int], list[Ran]]  # by policy and order
 ONCE = ("cold", "oracle")  # are played in the last order only: the hardest for FIFO
@@ -83,7 +83,7 @@ def play(
     site: Site,
     runs: Runs,
     todo: Sequence[tuple[str, int]],
-    known: Mapping[str, Foretells | None],
+    known: Mapping[str, SpeedPredictor | None],
     orders: Mapping[int, Sequence[str]],
 ) -> Iterator[Runs]:
     """One run after another; the runs by now after each."""

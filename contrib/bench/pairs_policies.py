@@ -7,8 +7,8 @@ from pairs_replay import SLOTS, Chooser, Job  # type: ignore[import-not-found]  
 
 from slurm_ext.core.gpu_sharing import CorunMeasurement, RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.model.slowdown.model import slowdowns
-from slurm_ext.policy.colocation.choose_pairs import Candidate, Foretells, SharingRules
-from slurm_ext.policy.colocation.co_scheduling import Place, steer
+from slurm_ext.policy.colocation.choose_pairs import Candidate, SharingRules, SpeedPredictor
+from slurm_ext.policy.colocation.co_scheduling import NodeSlot, place_waiting
 
 FLOOR = 0.85
 NOISE = 0.03  # of one measured run's speed: what two runs of one job differ by
@@ -55,7 +55,7 @@ def at_random(seed: int) -> Chooser:
 
 
 def steered(
-    known: Foretells, *, floor: float = FLOOR, told: Callable[[str, float], None] | None = None
+    known: SpeedPredictor, *, floor: float = FLOOR, told: Callable[[str, float], None] | None = None
 ) -> Chooser:
     """Dlqueue's own policy; `told` hears the lower bound of whoever starts beside another."""
     rules = SharingRules(floor=floor, anyway=True)
@@ -63,8 +63,8 @@ def steered(
     def choose(waiting: Sequence[Job], running: Sequence[Job]) -> Sequence[Job]:
         queue = [_candidate(job, rank) for rank, job in enumerate(waiting)]
         here = [_candidate(job, 0, PLACE) for job in running]
-        places = [Place(name=PLACE, free_cpus=SLOTS - len(running))]
-        steps = steer(queue, here, places, known, rules=rules)
+        places = [NodeSlot(name=PLACE, free_cpus=SLOTS - len(running))]
+        steps = place_waiting(queue, here, places, known, rules=rules)
         for step in steps:
             if step.start and step.pair and told:
                 for name, speed in step.pair.speeds.items():
@@ -76,7 +76,7 @@ def steered(
     return choose
 
 
-def learned(runs: Sequence[Sequence[Job]], dice: random.Random) -> Foretells:
+def learned(runs: Sequence[Sequence[Job]], dice: random.Random) -> SpeedPredictor:
     """The product's model of what earlier orders showed, each measurement with its noise."""
     rows = [
         CorunMeasurement(

@@ -21,10 +21,10 @@ from typing import Any
 from pairs_kernels import make_files  # type: ignore[import-not-found]  # beside this file
 from pairs_matrix import KERNEL_FILE  # type: ignore[import-not-found]
 
-from slurm_ext.control.coscheduling.co_scheduling_loop import Pairing
-from slurm_ext.control.coscheduling.known_slowdowns import Known
-from slurm_ext.control.coscheduling.pair_memory import Memory, PairingFolder
-from slurm_ext.control.coscheduling.speed_monitor import Watch, on_this_machine
+from slurm_ext.control.coscheduling.co_scheduling_loop import CoScheduler
+from slurm_ext.control.coscheduling.known_slowdowns import ServedSlowdowns
+from slurm_ext.control.coscheduling.pair_memory import PairingFolder, PairMemory
+from slurm_ext.control.coscheduling.speed_monitor import SpeedMonitor, on_this_machine
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.sandbox import Sandbox, SandboxSpec
 from slurm_ext.slurm import CommandClient
@@ -44,15 +44,15 @@ class Site:
         make_files(self._data)
         kept = PairingFolder(folder)
         kept.path.mkdir()
-        self.kept, self.memory = kept, Memory()
+        self.kept, self.memory = kept, PairMemory()
         spool = slurm.layout.node(slurm.nodes[0]) / "dlqueue"
-        self.pairing = Pairing(
+        self.pairing = CoScheduler(
             Settings(values={"sharing.pairing": "act"}),
             CommandClient(slurm_conf=str(slurm.layout.slurm_conf)),
             kept,
             self.memory,
-            known=Known(folder),
-            watch=Watch(on_this_machine(str(spool)), self.memory.solo_rates, PATIENCE_S),
+            known=ServedSlowdowns(folder),
+            watch=SpeedMonitor(on_this_machine(str(spool)), self.memory.solo_rates, PATIENCE_S),
         )
 
     def submit(self, kind: str, steps: int, comment: str) -> int:
@@ -91,7 +91,7 @@ def play(folder: Path) -> dict[str, Any]:
         def parted() -> bool:
             speed = site.speed_of(first)
             speeds.extend([speed] if speed is not None else [])
-            return bool(site.memory.grudges)
+            return bool(site.memory.cooldowns)
 
         lasted_s = site.rounds(LONGEST_S, parted)
         restarts = int(slurm.job(second).get("Restarts", 0))
@@ -101,7 +101,7 @@ def play(folder: Path) -> dict[str, Any]:
     return {
         "measured": True,
         "speed_of_chase": round(speeds[-1], 3) if speeds else None,
-        "parted": bool(site.memory.grudges),
+        "parted": bool(site.memory.cooldowns),
         "lasted_s": round(lasted_s, 1),
         "patience_s": PATIENCE_S,
         "restarts_of_stream": restarts,

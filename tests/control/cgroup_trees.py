@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from slurm_ext.control.allocator.cgroup.job_location import Place
+from slurm_ext.control.allocator.cgroup.job_location import JobLocation
 
 
-def version_1(mount: Path, place: Place, cores: str) -> Path:
+def version_1(mount: Path, place: JobLocation, cores: str) -> Path:
     """A job of one batch step under ConstrainCores=yes; the job's cpuset."""
     user = mount / "cpuset" / f"slurm_{place.node}" / f"uid_{place.uid}"
     job = user / f"job_{place.job_id}"
@@ -18,7 +18,7 @@ def version_1(mount: Path, place: Place, cores: str) -> Path:
     return job
 
 
-def version_2(mount: Path, place: Place, cores: str) -> Path:
+def version_2(mount: Path, place: JobLocation, cores: str) -> Path:
     """The same under version 2; step and task follow the job."""
     mount.mkdir(exist_ok=True)
     (mount / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.control.coscheduling.co_scheduling_loop import Pairing
+from slurm_ext.control.coscheduling.co_scheduling_loop import CoScheduler
 from slurm_ext.control.coscheduling.jobs import key_of
-from slurm_ext.control.coscheduling.pair_memory import Memory, PairingFolder
-from slurm_ext.control.coscheduling.speed_monitor import Watch
+from slurm_ext.control.coscheduling.pair_memory import PairingFolder, PairMemory
+from slurm_ext.control.coscheduling.speed_monitor import SpeedMonitor
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.policy.colocation.colocation_monitor import Grudge
+from slurm_ext.policy.colocation.colocation_monitor import PairCooldown
 from slurm_ext.sandbox import Sandbox
 from slurm_ext.slurm import CommandClient
 from tests.conftest import MakeSandbox
@@ -80,26 +80,26 @@ def remember(state_dir: Path, key: str) -> None:
     """Two of these were found below their floor together just now."""
     folder = PairingFolder(state_dir)
     folder.path.mkdir(mode=0o700)
-    folder.keep(Memory(grudges={frozenset({key}): Grudge(time.time())}))
+    folder.keep(PairMemory(cooldowns={frozenset({key}): PairCooldown(time.time())}))
 
 
-def pairing_of(client: CommandClient, state_dir: Path, reader: int) -> Pairing:
+def pairing_of(client: CommandClient, state_dir: Path, reader: int) -> CoScheduler:
     """The controller, knowing that jobs like `reader` hurt each other."""
     folder = PairingFolder(state_dir)
     folder.lock()
     key = reader_key(client, reader)
     values = {"sharing.pairing": "act", "sharing.lease_s": 60}
-    return Pairing(
+    return CoScheduler(
         Settings(values=values),
         client,
         folder,
         folder.load(),
         known=lambda: Disk(key),
-        watch=Watch(lambda _: {}, {}, 60.0),
+        watch=SpeedMonitor(lambda _: {}, {}, 60.0),
     )
 
 
-def rounds(controller: Pairing, done: Callable[[], object]) -> Callable[[], object]:
+def rounds(controller: CoScheduler, done: Callable[[], object]) -> Callable[[], object]:
     """A round before each look."""
 
     def looked() -> object:

@@ -16,7 +16,7 @@ from slurm_ext.advisor.sharing.terms import MARK, SharingDecision
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile
 from slurm_ext.core.records import Edits, Mode, Submission
-from slurm_ext.policy.colocation.choose_pairs import Candidate, Verdict, fit_to_share
+from slurm_ext.policy.colocation.choose_pairs import Candidate, SharingVerdict, fit_to_share
 
 MOST_PARTNERS = 16  # different jobs that are foretold at one submission, cold in 10 to 32 ms
 _SELF = "this job"
@@ -102,7 +102,7 @@ def _edits(job: Submission, whole: WholeGpuRequest, around: SharingContext) -> E
 
 def _judged(
     job: Submission, whole: WholeGpuRequest, key: str | None, around: SharingContext
-) -> tuple[Verdict, RelativeSpeed | None, tuple[str, ...]] | str:
+) -> tuple[SharingVerdict, RelativeSpeed | None, tuple[str, ...]] | str:
     """The policy's verdict with the speed beside the worst, or why it was not asked."""
     settings, taught = around.settings, around.taught
     if key is None or taught is None or key not in taught.solos:
@@ -127,7 +127,7 @@ def _judged(
 
 def _verdict(
     me: Candidate, others: list[Candidate], around: SharingContext, taught: SlowdownSnapshot
-) -> tuple[Verdict, RelativeSpeed | None, tuple[str, ...]] | str:
+) -> tuple[SharingVerdict, RelativeSpeed | None, tuple[str, ...]] | str:
     rules = rules_of(around.settings, around.apart)
     try:
         verdict = fit_to_share(me, others, taught.slowdowns, rules, in_time=around.in_time)
@@ -138,7 +138,7 @@ def _verdict(
     speed = taught.slowdowns.speed(me.solo, crowd, me.device) if verdict.beside else None
     if verdict.share and speed is not None and not speed.low >= rules.floor:
         why = f"beside {len(crowd)} others it may run at {speed.low:.0%} of its speed alone"
-        verdict = Verdict(share=False, worst=speed.low, beside=verdict.beside, reason=why)
+        verdict = SharingVerdict(share=False, worst=speed.low, beside=verdict.beside, reason=why)
     return verdict, speed, tuple(one.job for one in others)
 
 

@@ -31,7 +31,7 @@ class SharingMemory:
         self._clock = clock
         self.queue = SharedGpuQueue()
         self.taught: SlowdownSnapshot | None = None
-        self.grudges = PairBlocklist()
+        self.cooldowns = PairBlocklist()
         self._recent: deque[tuple[float, gpu_sharers.SharedGpuJob]] = deque(maxlen=MOST_RECENT)
         self._file: tuple[int, int] | None = None
 
@@ -62,7 +62,7 @@ class SharingMemory:
             queue=self.queue,
             recent=[one for _, one in self._recent],
             taught=self.taught,
-            apart=kept_apart(self.grudges.known, now_s),
+            apart=kept_apart(self.cooldowns.known, now_s),
             in_time=lambda: self._clock() < until_s,
         )
         return decide_sharing(job, whole, key, around)
@@ -79,7 +79,7 @@ class SharingMemory:
         """Read model, keeper's listing, pairing's memory where new. ModelError, InputError."""
         self._look_at_queue(folder)
         self.taught = serving(folder / "models", self.taught)
-        self.grudges.look(folder)
+        self.cooldowns.look(folder)
 
     def _look_at_queue(self, folder: Path) -> None:
         try:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from slurm_ext.advisor.sharing.gpu_names import is_model
 from slurm_ext.core.gpu_sharing import SoloProfile
-from slurm_ext.policy.colocation.choose_pairs import Foretells
+from slurm_ext.policy.colocation.choose_pairs import SpeedPredictor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowdownSnapshot:
     """A promoted model of slowdowns, and the jobs that it knows alone."""
 
-    slowdowns: Foretells
+    slowdowns: SpeedPredictor
     solos: Mapping[str, SoloProfile]  # by core/job_keys.py's solo_key
     devices: AbstractSet[str] = frozenset()  # that jobs were seen together on
     name: str = ""

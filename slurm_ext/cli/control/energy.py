@@ -4,17 +4,17 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slurm_ext.control.energy.energy_loop import Energy
+    from slurm_ext.control.energy.energy_loop import EnergyLoop
     from slurm_ext.control.loops.loop_memory import LoopFolder
     from slurm_ext.core.settings.document import Settings
     from slurm_ext.slurm import SlurmClient
 
 
-def make(settings: "Settings", client: "SlurmClient", folder: "LoopFolder") -> "Energy":
+def make(settings: "Settings", client: "SlurmClient", folder: "LoopFolder") -> "EnergyLoop":
     """The loop under these settings. Raises InputError where what it kept cannot be used."""
-    from slurm_ext.control.energy.energy_loop import Energy
+    from slurm_ext.control.energy.energy_loop import EnergyLoop
 
-    return Energy(settings, client, folder)
+    return EnergyLoop(settings, client, folder)
 
 
 def details(status: Mapping[str, Any]) -> Iterator[str]:

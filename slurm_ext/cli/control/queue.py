@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slurm_ext.control.loops.cluster_loop import Loop
+    from slurm_ext.control.loops.cluster_loop import ControlLoop
     from slurm_ext.control.loops.loop_memory import LoopFolder
     from slurm_ext.core.settings.document import Settings
     from slurm_ext.slurm import SlurmClient
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 MOST_SHOWN = 20  # of a group, and of those left alone; --json has all
 
 
-def make(settings: "Settings", client: "SlurmClient", folder: "LoopFolder") -> "Loop":
+def make(settings: "Settings", client: "SlurmClient", folder: "LoopFolder") -> "ControlLoop":
     """The loop. Raises InputError where its memory is damaged."""
     from slurm_ext.control.queue.queue_loop import QueueLoop
 

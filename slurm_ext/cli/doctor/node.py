@@ -52,9 +52,9 @@ def _control(settings: Settings) -> Iterator[Finding]:
     """By which means `dlqueue control` could move CPUs here; silent where it is off."""
     if settings["control.mode"] == "off":
         return
-    from slurm_ext.control.allocator.node_capabilities import of_node
+    from slurm_ext.control.allocator.node_capabilities import node_mechanisms
 
-    found = of_node()
+    found = node_mechanisms()
     yield Finding("control", OK, ", ".join(found))
     enough = settings["control.grain_cores"] == 1 or "quota" in found
     advice = "no CPU quotas here: set control.grain_cores = 1.0"

@@ -6,20 +6,20 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from slurm_ext.control.allocator.actuator import carry_out, held_alone, share_reads
+from slurm_ext.control.allocator.actuator import apply, limit_reads, limited_without_need
 from slurm_ext.control.allocator.cgroup.cpu import QUOTA, UNDO_ATTEMPTS, UNDO_WAIT_S
-from slurm_ext.control.allocator.cgroup.errors import GoneError
+from slurm_ext.control.allocator.cgroup.errors import JobGoneError
 from slurm_ext.control.allocator.cgroup.reads import disk_of
-from slurm_ext.control.allocator.controlled_job import Pace, Tenancy
-from slurm_ext.control.allocator.jobs import Jobs, Running
+from slurm_ext.control.allocator.controlled_job import ControlledJob, WindowPace
+from slurm_ext.control.allocator.jobs import RunningJob, SpooledJobs
 from slurm_ext.control.allocator.node import Machine, slurm_cpus
-from slurm_ext.control.allocator.slurm import Slurm, View
+from slurm_ext.control.allocator.slurm import SlurmNodeQuery, SlurmNodeView
 from slurm_ext.control.allocator.status import changes, ledger, rows
 from slurm_ext.control.allocator.undo_log import Folder
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.allocator.hysteresis import Retune, retune
 from slurm_ext.policy.allocator.max_min_share import capped
-from slurm_ext.policy.allocator.operating_points import Offer
+from slurm_ext.policy.allocator.operating_points import OperatingPoint
 from slurm_ext.policy.allocator.shares import proportional
 
 MOST_FAILURES = 3
@@ -27,16 +27,20 @@ MIB = 2**20
 log = logging.getLogger("dlqueue.control")
 
 
-class Controller:
+class Allocator:
     """The tenancies of one node."""
 
-    def __init__(self, settings: Settings, jobs: Jobs, folder: Folder, slurm: Slurm) -> None:
+    def __init__(
+        self, settings: Settings, jobs: SpooledJobs, folder: Folder, slurm: SlurmNodeQuery
+    ) -> None:
         self.settings, self._jobs, self._folder, self._slurm = settings, jobs, folder, slurm
-        self.tenancies: dict[str, Tenancy] = {}
+        self.controlled: dict[str, ControlledJob] = {}
         self.left_alone: dict[str, str] = {}
-        self._leaving: dict[str, Tenancy] = {}  # gone, with something of ours still to be removed
+        self._leaving: dict[
+            str, ControlledJob
+        ] = {}  # gone, with something of ours still to be removed
         self._refused: dict[str, str] = {}  # jobs that could not be changed, for good
-        self._pace = Pace(
+        self._pace = WindowPace(
             window_s=settings["control.window_s"], settle_s=settings["control.settle_s"]
         )
         self._storage_bytes_per_s = settings["control.storage_mib_per_s"] * MIB or None
@@ -64,7 +68,7 @@ class Controller:
 
     def pids(self) -> list[int]:
         """Training processes whose end frees a share."""
-        return [pid for one in self.tenancies.values() for pid in one.pids]
+        return [pid for one in self.controlled.values() for pid in one.pids]
 
     def safe_round(self) -> None:
         """A round; an error leaves the jobs as they are, and the third in a row gives all back."""
@@ -83,27 +87,27 @@ class Controller:
         """Look and decide, and act where the mode says so; None: nothing to decide."""
         running = self._jobs.look()
         machine, view = self._machine(running)
-        tenants = self._admit(running, machine)
-        self._dismiss(set(tenants))
-        if not tenants:
+        demands = self._admit(running, machine)
+        self._dismiss(set(demands))
+        if not demands:
             self._tell(None, machine)
             return None
-        given = {key: machine.units(one.job.cpus) for key, one in tenants.items()}
+        given = {key: machine.units(one.job.cpus) for key, one in demands.items()}
         units = sum(given.values()) + machine.units(view.idle_cpus)
         shares = proportional(given, units)
-        decided = self._decide(tenants, shares, units, view)
+        decided = self._decide(demands, shares, units, view)
         if decided.change:
             self._note(decided, units)
-        if self.acts and (decided.change or held_alone(tenants)):
-            self._act(decided.allocation.offers, machine, units)
-        self._share_reads(decided.allocation.offers)
+        if self.acts and (decided.change or limited_without_need(demands)):
+            self._act(decided.allocation.points, machine, units)
+        self._share_reads(decided.allocation.points)
         self._tell(decided, machine)
         return decided
 
     def restore(self) -> None:
         """Every share and gate as they were."""
-        self._leaving |= self.tenancies
-        self.tenancies = {}
+        self._leaving |= self.controlled
+        self.controlled = {}
         for _ in range(UNDO_ATTEMPTS):
             self._see_off()
             if not self._leaving:
@@ -112,44 +116,44 @@ class Controller:
 
     # -- look --------------------------------------------------------------------------------
 
-    def _machine(self, running: tuple[Running, ...]) -> tuple[Machine, View]:
+    def _machine(self, running: tuple[RunningJob, ...]) -> tuple[Machine, SlurmNodeView]:
         node = running[0].job.place.node if running else ""
         keys = frozenset(one.job.key for one in running)
-        view = self._slurm.look(node, keys) if running else View()
+        view = self._slurm.look(node, keys) if running else SlurmNodeView()
         real = os.cpu_count() or 1
         grain = self.settings["control.grain_cores"]
         cpus = slurm_cpus(view.cpus, real, running)
         return Machine(real_cores=real, slurm_cpus=cpus, grain_cores=grain, lends=self._lends), view
 
-    def _admit(self, running: tuple[Running, ...], machine: Machine) -> dict[str, Tenancy]:
+    def _admit(self, running: tuple[RunningJob, ...], machine: Machine) -> dict[str, ControlledJob]:
         """The jobs that may be controlled, with what they say by now."""
         self.left_alone = {}
         found = {}
         for one in running:
             key = one.job.key
             why_not = self._refused.get(key) or machine.why_not(one)
-            tenancy = self.tenancies.get(key) or self._tenancy(one)
-            if why_not is None and machine.grain_cores < 1 and QUOTA not in tenancy.share.means:
+            job = self.controlled.get(key) or self._tenancy(one)
+            if why_not is None and machine.grain_cores < 1 and QUOTA not in job.share.mechanisms:
                 why_not = "no CPU quota can be set here, and control.grain_cores needs one"
             if why_not is not None:
                 self.left_alone[key] = why_not
                 continue
             try:
-                tenancy.look(one, self.settings["control.max_workers"])
+                job.look(one, self.settings["control.max_workers"])
             except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError):
                 self.left_alone[key] = "its summaries are not what the probe writes"
                 continue
-            found[key] = self.tenancies[key] = tenancy
+            found[key] = self.controlled[key] = job
         return found
 
-    def _tenancy(self, running: Running) -> Tenancy:
-        return Tenancy(running.job, self._keep, self._pace, lends=self._lends)
+    def _tenancy(self, running: RunningJob) -> ControlledJob:
+        return ControlledJob(running.job, self._keep, self._pace, lends=self._lends)
 
     def _dismiss(self, staying: set[str]) -> None:
         """Who has ended frees its share at once; the job itself is as it was."""
-        gone = [key for key in self.tenancies if key not in staying]
+        gone = [key for key in self.controlled if key not in staying]
         for key in gone:
-            self._leaving[key] = self.tenancies.pop(key)
+            self._leaving[key] = self.controlled.pop(key)
         self._ended = self._ended or bool(gone)
         self._see_off()
         known = self._jobs.keys()
@@ -161,7 +165,7 @@ class Controller:
             stay = {
                 key: one
                 for key, one in self._leaving.items()
-                if key not in self.tenancies and not one.restore()
+                if key not in self.controlled and not one.restore()
             }
             self._leaving = stay
             self._keep()
@@ -169,16 +173,20 @@ class Controller:
     # -- decide ------------------------------------------------------------------------------
 
     def _decide(
-        self, tenancies: Mapping[str, Tenancy], shares: Mapping[str, int], units: int, view: View
+        self,
+        controlled: Mapping[str, ControlledJob],
+        shares: Mapping[str, int],
+        units: int,
+        view: SlurmNodeView,
     ) -> Retune:
         settings, now = self.settings, time.time()
-        tenants = []
-        for key, one in tenancies.items():
+        demands = []
+        for key, one in controlled.items():
             end_s = view.end_s.get(one.job.place.job_id)
             left_s = None if end_s is None else max(0.0, end_s - now)
-            tenants.append(one.tenant(units, shares[key], settings["control.grain_cores"], left_s))
+            demands.append(one.demand(units, shares[key], settings["control.grain_cores"], left_s))
         decided = retune(
-            tenants,
+            demands,
             units,
             now_s=time.monotonic(),
             changed_s=self._changed_s,
@@ -193,7 +201,7 @@ class Controller:
 
     def _note(self, decided: Retune, units: int) -> None:
         """Into the ledger and the log, where it is not what was said last."""
-        given = sorted(decided.allocation.offers.items())
+        given = sorted(decided.allocation.points.items())
         said = f"{decided.reason}: { {key: (one.units, one.workers) for key, one in given} }"
         if said == self._said:
             return
@@ -205,16 +213,16 @@ class Controller:
 
     # -- act ---------------------------------------------------------------------------------
 
-    def _act(self, offers: Mapping[str, Offer], machine: Machine, units: int) -> None:
-        self._refused |= carry_out(self.tenancies, offers, machine, units)
+    def _act(self, points: Mapping[str, OperatingPoint], machine: Machine, units: int) -> None:
+        self._refused |= apply(self.controlled, points, machine, units)
         self._changed_s = time.monotonic()
 
-    def _share_reads(self, offers: Mapping[str, Offer]) -> None:
+    def _share_reads(self, points: Mapping[str, OperatingPoint]) -> None:
         """Nobody reads so much that others have less of the storage than was divided."""
         if not (self.acts and self._device and self._storage_bytes_per_s):
             return
-        most = capped(offers, self._storage_bytes_per_s)
-        limits = share_reads(self.tenancies, most, self._device)
+        most = capped(points, self._storage_bytes_per_s)
+        limits = limit_reads(self.controlled, most, self._device)
         if limits:
             told = {key: round(bytes_per_s / MIB, 3) for key, bytes_per_s in limits.items()}
             self._folder.note({"t_s": round(time.time(), 3), "acted": True, "read_mib_per_s": told})
@@ -223,12 +231,12 @@ class Controller:
     def keep_up(self) -> None:
         """The same shares for processes that came since."""
         if self.acts:
-            for tenancy in self.tenancies.values():
-                with suppress(GoneError, OSError):
-                    tenancy.share.keep_up()
+            for job in self.controlled.values():
+                with suppress(JobGoneError, OSError):
+                    job.share.keep_up()
 
     def _keep(self) -> None:
-        self._folder.keep(changes({**self._leaving, **self.tenancies}))
+        self._folder.keep(changes({**self._leaving, **self.controlled}))
 
     def _tell(self, decided: Retune | None, machine: Machine) -> None:
         self._folder.tell(
@@ -240,7 +248,7 @@ class Controller:
                 "grain_cores": machine.grain_cores,
                 "change": decided.change if decided else False,
                 "reason": decided.reason if decided else "no job here can be moved",
-                "jobs": rows(self.tenancies, decided.allocation if decided else None),
+                "jobs": rows(self.controlled, decided.allocation if decided else None),
                 "left_alone": dict(self.left_alone),
             }
         )

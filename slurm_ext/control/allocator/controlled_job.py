@@ -9,33 +9,33 @@ from typing import Any
 
 from slurm_ext.control.allocator import gate
 from slurm_ext.control.allocator.cgroup.cpu import Share
-from slurm_ext.control.allocator.cgroup.errors import GoneError, HostileError
-from slurm_ext.control.allocator.job_curve import believed, offers_of, rate_at, used, written
-from slurm_ext.control.allocator.jobs import Job, Running
-from slurm_ext.control.allocator.measure import Knob, knob, measured
+from slurm_ext.control.allocator.cgroup.errors import JobGoneError, UntrustedJobDirError
+from slurm_ext.control.allocator.job_curve import baseline, fit, points_of, rate_at, utilisation
+from slurm_ext.control.allocator.jobs import RunningJob, SpooledJob
+from slurm_ext.control.allocator.measure import WorkerBounds, run_between, worker_bounds
 from slurm_ext.core.records import LoaderRun
 from slurm_ext.model.throughput.estimate import Estimate
-from slurm_ext.policy.allocator.drift import WINDOWS, Watch, watched
-from slurm_ext.policy.allocator.job_demands import Tenant
-from slurm_ext.policy.allocator.operating_points import Offer
+from slurm_ext.policy.allocator.drift import WINDOWS, DriftState, update
+from slurm_ext.policy.allocator.job_demands import JobDemand
+from slurm_ext.policy.allocator.operating_points import OperatingPoint
 
 MOST_RUNS = 8
 PATIENCE = 4  # windows that one may stay open for lack of anything sure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class WindowPace:
     """How long is measured, and from when on."""
 
     window_s: float
     settle_s: float  # after a change, until the queues hold only what was made since
 
 
-class Tenancy:
+class ControlledJob:
     """What is known and done of one job; mutable, one a job."""
 
     def __init__(
-        self, job: Job, note: Callable[[], None], pace: Pace, *, lends: bool = False
+        self, job: SpooledJob, note: Callable[[], None], pace: WindowPace, *, lends: bool = False
     ) -> None:
         self.job, self._pace, self._lends = job, pace, lends
         self._note = note
@@ -43,7 +43,7 @@ class Tenancy:
         self.share_units = 1  # of what there is to divide
         self.units: int | None = None  # given by us
         self.workers: int | None = None  # asked for by us
-        self.knob = Knob(now=0, least=0, most=0, written=0)
+        self.knob = WorkerBounds(now=0, least=0, most=0, baseline=0)
         self.ranks = 1
         self.measured: float | None = None  # samples/s of one process
         self.known: Estimate | None = None
@@ -51,8 +51,8 @@ class Tenancy:
         self.pids: tuple[int, ...] = ()
         self._runs: deque[LoaderRun] = deque(maxlen=MOST_RUNS)
         self._base: tuple[float, Sequence[Mapping[str, Any]]] = (0.0, ())
-        self._watch: Watch | None = None
-        self._made: tuple[object, tuple[Offer, ...]] | None = None
+        self._watch: DriftState | None = None
+        self._made: tuple[object, tuple[OperatingPoint, ...]] | None = None
         self._acted_on = False  # since its curve is known
 
     @property
@@ -65,45 +65,45 @@ class Tenancy:
         """What its measured rate depends on."""
         return (self.share.held_cores, self.share.pinned, self.workers)
 
-    def look(self, running: Running, most_workers: int) -> None:
+    def look(self, running: RunningJob, most_workers: int) -> None:
         """Take note of what the training says by now."""
         summaries = running.summaries
         self.pids = tuple(s["pid"] for s in summaries)
         self.ranks = max(1, len(summaries))
-        self.knob = knob(summaries, most_workers) or self.knob
+        self.knob = worker_bounds(summaries, most_workers) or self.knob
         self.agreed = running.agreed
         self._measure(summaries)
-        self.known = believed(running.curve, tuple(self._runs))
+        self.known = fit(running.curve, tuple(self._runs))
 
-    def tenant(
+    def demand(
         self, units: int, share_units: int, grain_cores: float, left_s: float | None
-    ) -> Tenant:
+    ) -> JobDemand:
         """The job as the policy sees it."""
         self.share_units = share_units
         known = self._offers(units, grain_cores)
         least = -(-self.job.gpus // grain_cores) if self.job.gpus else 1
-        return Tenant(
+        return JobDemand(
             job=self.job.key,
-            offers=known,
+            points=known,
             share_units=share_units,
             now=self._now(known, grain_cores),
             agreed=self.agreed,
             news=bool(known) and not self._acted_on,
             remaining_s=left_s,
             least_units=int(min(least, share_units)),
-            written=self._written(share_units, grain_cores) if known else None,
+            baseline=self._baseline(share_units, grain_cores) if known else None,
         )
 
-    def _written(self, share_units: int, grain_cores: float) -> Offer | None:
-        return written(
+    def _baseline(self, share_units: int, grain_cores: float) -> OperatingPoint | None:
+        return baseline(
             self.known, self.knob, share_units, grain_cores=grain_cores, ranks=self.ranks
         )
 
-    def _offers(self, units: int, grain_cores: float) -> tuple[Offer, ...]:
+    def _offers(self, units: int, grain_cores: float) -> tuple[OperatingPoint, ...]:
         """Made anew only where what is believed or possible has changed."""
         key = (self.known, self.knob.least, self.knob.most, self.ranks, units)
         if self._made is None or self._made[0] != key:
-            found = offers_of(
+            found = points_of(
                 self.known,
                 self.knob,
                 units,
@@ -114,13 +114,13 @@ class Tenancy:
             self._made = (key, found)
         return self._made[1]
 
-    def _now(self, known: Sequence[Offer], grain_cores: float) -> Offer | None:
+    def _now(self, known: Sequence[OperatingPoint], grain_cores: float) -> OperatingPoint | None:
         if self.units is None:
             return None
         believed_rate = next((o.samples_per_s for o in known if o.units == self.units), 0.0)
         rate = self._sure_of(grain_cores) or self.measured or believed_rate
         reads = rate * self.known.bytes_per_sample * self.ranks if self.known else 0.0
-        return Offer(
+        return OperatingPoint(
             units=self.units, workers=self.workers, samples_per_s=rate, io_bytes_per_s=reads
         )
 
@@ -131,18 +131,21 @@ class Tenancy:
         workers = self.workers or self.knob.now
         return rate_at(self.known, self.units, workers, grain_cores=grain_cores, ranks=self.ranks)
 
-    def used(self, cores: float, workers: int | None) -> float:
+    def utilisation(self, cores: float, workers: int | None) -> float:
         """The part of so many cores that it computes with; all, as long as nobody knows."""
         if self.known is None:
             return 1.0
-        return min(1.0, used(self.known, cores, workers or self.knob.now, ranks=self.ranks))
+        return min(1.0, utilisation(self.known, cores, workers or self.knob.now, ranks=self.ranks))
 
     def ask(self, workers: int | None) -> None:
-        """Have its loader use so many workers. Raises GoneError, HostileError, OSError."""
+        """Set the number of workers that its loader uses.
+
+        Raises JobGoneError, UntrustedJobDirError, OSError.
+        """
         if workers and self.knob.movable and workers != self.workers:
             self.workers = workers
             self._note()
-            gate.open_workers(self.job.run_dir, workers, uid=self.job.place.uid)
+            gate.set_gate(self.job.run_dir, workers, uid=self.job.place.uid)
 
     def acted_on(self, *, changed: bool) -> None:
         """It has what was decided; `changed`: measure anew, what it had is another."""
@@ -154,11 +157,11 @@ class Tenancy:
     def restore(self) -> bool:
         """Share and gate as they were; False: to be called again (see Share.restore)."""
         clean = True
-        with suppress(GoneError, OSError):
+        with suppress(JobGoneError, OSError):
             clean = self.share.restore()
         if self.workers is not None:
-            with suppress(GoneError, HostileError):
-                gate.as_written(self.job.run_dir, uid=self.job.place.uid)
+            with suppress(JobGoneError, UntrustedJobDirError):
+                gate.remove_gate(self.job.run_dir, uid=self.job.place.uid)
         self.units = self.workers = None
         return clean
 
@@ -173,7 +176,7 @@ class Tenancy:
             return
         if base and self._runs and now - since_s < self._pace.window_s:
             return  # whoever knows nothing takes the first that is sure
-        run = measured(
+        run = run_between(
             base, summaries, cpus=self.job.cpus, gpus=self.job.gpus, cores=self.share.held_cores
         )
         if run is not None:
@@ -185,7 +188,9 @@ class Tenancy:
     def _learn(self, run: LoaderRun) -> None:
         self.measured = run.samples_per_s
         self._runs.appendleft(run)
-        self._watch = watched(self._watch or Watch(expected=run.samples_per_s), run.samples_per_s)
+        self._watch = update(
+            self._watch or DriftState(expected=run.samples_per_s), run.samples_per_s
+        )
         if self._watch.verdict == "drifted":  # what it did before is no evidence any more
             while len(self._runs) > WINDOWS:
                 self._runs.pop()

@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.control.allocator.allocator_round import Controller
-from slurm_ext.control.allocator.jobs import Jobs
-from slurm_ext.control.allocator.slurm import Slurm
+from slurm_ext.control.allocator.allocator_round import Allocator
+from slurm_ext.control.allocator.jobs import SpooledJobs
+from slurm_ext.control.allocator.slurm import SlurmNodeQuery
 from slurm_ext.control.allocator.undo_log import Folder
 from slurm_ext.control.loops.reload import read_again
 from slurm_ext.core.settings.document import Settings
@@ -79,10 +79,10 @@ class _Nowhere(Folder):
         self.status = dict(status)
 
 
-def _controller(settings: Settings, client: SlurmClient, folder: Folder) -> Controller:
-    jobs = Jobs(Spool(settings["node.spool_dir"]))
-    slurm = Slurm(client, lends_idle=settings["control.may_use_idle_cpus"])
-    return Controller(settings, jobs, folder, slurm)
+def _controller(settings: Settings, client: SlurmClient, folder: Folder) -> Allocator:
+    jobs = SpooledJobs(Spool(settings["node.spool_dir"]))
+    slurm = SlurmNodeQuery(client, lends_idle=settings["control.may_use_idle_cpus"])
+    return Allocator(settings, jobs, folder, slurm)
 
 
 def _serve(settings: Settings, client: SlurmClient, folder: Folder, told: int) -> bool:
@@ -95,11 +95,11 @@ def _serve(settings: Settings, client: SlurmClient, folder: Folder, told: int) -
         controller.restore()
 
 
-def _rounds(controller: Controller, told: int, kill_file: Path) -> bool:
+def _rounds(controller: Allocator, told: int, kill_file: Path) -> bool:
     wait = _Waiter(controller, told)
     while True:
         if kill_file.exists():
-            if controller.tenancies:
+            if controller.controlled:
                 log.info("%s is there: everything is given back", kill_file)
                 controller.restore()
         else:
@@ -112,7 +112,7 @@ def _rounds(controller: Controller, told: int, kill_file: Path) -> bool:
 class _Waiter:
     """Until the next round is due, a job comes or goes, a training dies, or a signal comes."""
 
-    def __init__(self, controller: Controller, told: int) -> None:
+    def __init__(self, controller: Allocator, told: int) -> None:
         self._controller, self._told = controller, told
 
     def told(self) -> bytes:

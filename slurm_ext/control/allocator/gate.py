@@ -6,7 +6,7 @@ The folder is the user's: nothing in it is followed, and only a whole new file t
 import os
 from secrets import token_hex
 
-from slurm_ext.control.allocator.cgroup.errors import GoneError, HostileError
+from slurm_ext.control.allocator.cgroup.errors import JobGoneError, UntrustedJobDirError
 from slurm_ext.node.common.files import FOLDER
 
 NAME = "workers"
@@ -14,10 +14,10 @@ MAX_WORKERS = 1024
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-def open_workers(run_dir: str, workers: int, *, uid: int | None = None) -> None:
+def set_gate(run_dir: str, workers: int, *, uid: int | None = None) -> None:
     """Let `workers` (1 to 1024) of each process's loader workers work; felt within a batch.
 
-    `uid`: whose folder it has to be. Raises GoneError, HostileError or OSError (a full disk).
+    `uid`: the folder's owner. Raises JobGoneError, UntrustedJobDirError or OSError (a full disk).
     """
     if not 1 <= workers <= MAX_WORKERS:
         raise ValueError(f"workers = {workers}: expected 1 to {MAX_WORKERS}")
@@ -28,10 +28,10 @@ def open_workers(run_dir: str, workers: int, *, uid: int | None = None) -> None:
         os.close(folder)
 
 
-def as_written(run_dir: str, *, uid: int | None = None) -> None:
+def remove_gate(run_dir: str, *, uid: int | None = None) -> None:
     """Take the gate file away: the loader goes back to what script and submission asked for.
 
-    Raises GoneError or HostileError.
+    Raises JobGoneError or UntrustedJobDirError.
     """
     folder = _folder(run_dir, uid)
     try:
@@ -39,7 +39,7 @@ def as_written(run_dir: str, *, uid: int | None = None) -> None:
     except FileNotFoundError:
         pass
     except OSError as error:
-        raise HostileError(f"{NAME} cannot be removed: {error.strerror}") from None
+        raise UntrustedJobDirError(f"{NAME} cannot be removed: {error.strerror}") from None
     finally:
         os.close(folder)
 
@@ -48,13 +48,13 @@ def _folder(run_dir: str, uid: int | None) -> int:
     try:
         folder = os.open(run_dir, FOLDER)
     except FileNotFoundError:
-        raise GoneError(f"{run_dir} is gone") from None
+        raise JobGoneError(f"{run_dir} is gone") from None
     except OSError as error:
-        raise HostileError(f"{run_dir}: {error.strerror}") from None
+        raise UntrustedJobDirError(f"{run_dir}: {error.strerror}") from None
     owner = os.fstat(folder).st_uid
     if uid is not None and owner != uid:
         os.close(folder)
-        raise HostileError(f"{run_dir} belongs to uid {owner}, not {uid}")
+        raise UntrustedJobDirError(f"{run_dir} belongs to uid {owner}, not {uid}")
     return folder
 
 
@@ -63,7 +63,7 @@ def _replace(folder: int, content: bytes) -> None:
     try:
         fd = os.open(temporary, _NEW, 0o644, dir_fd=folder)
     except FileNotFoundError:
-        raise GoneError("the run folder is being removed") from None
+        raise JobGoneError("the run folder is being removed") from None
     try:
         os.fchmod(fd, 0o644)  # whatever the umask: the job's user has to read it
         os.write(fd, content)
@@ -73,7 +73,7 @@ def _replace(folder: int, content: bytes) -> None:
         os.rename(temporary, NAME, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError as error:
         _forget(temporary, folder)
-        raise HostileError(f"{NAME} cannot be replaced: {error.strerror}") from None
+        raise UntrustedJobDirError(f"{NAME} cannot be replaced: {error.strerror}") from None
 
 
 def _forget(temporary: str, folder: int) -> None:

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from math import exp
 
-from slurm_ext.control.allocator.measure import Knob
+from slurm_ext.control.allocator.measure import WorkerBounds
 from slurm_ext.core.records import Level, LoaderRun, Prediction
 from slurm_ext.model.throughput.estimate import Estimate, Prior, estimate, predicting_cores
-from slurm_ext.policy.allocator.operating_points import Offer, offers
+from slurm_ext.policy.allocator.operating_points import OperatingPoint, operating_points
 
 FEWER = (3, 1)  # newest windows
 
 
-def believed(curve: Estimate | None, runs: Sequence[LoaderRun]) -> Estimate | None:
+def fit(curve: Estimate | None, runs: Sequence[LoaderRun]) -> Estimate | None:
     """The job's curve from its windows (newest first), steadied by what came with it.
 
     Where they contradict each other (a wait for cores can hide what a step took), fewer answer.
@@ -29,36 +29,36 @@ def rate_at(known: Estimate, units: int, workers: int, *, grain_cores: float, ra
     return predicting_cores(known)(units * grain_cores / ranks, workers).samples_per_s
 
 
-def used(known: Estimate, cores: float, workers: int, *, ranks: int) -> float:
+def utilisation(known: Estimate, cores: float, workers: int, *, ranks: int) -> float:
     """The part of so many cores that the job would compute with."""
     rate = predicting_cores(known)(cores / ranks, workers).samples_per_s
     return rate * ranks * (exp(known.cpu.log_mean) + known.main_cpu_s) / cores
 
 
-def written(
-    known: Estimate | None, knob: Knob, share_units: int, *, grain_cores: float, ranks: int
-) -> Offer | None:
+def baseline(
+    known: Estimate | None, knob: WorkerBounds, share_units: int, *, grain_cores: float, ranks: int
+) -> OperatingPoint | None:
     """What it would make of its share with its script's own workers; None: nothing is known."""
     if known is None:
         return None
-    rate = rate_at(known, share_units, knob.written, grain_cores=grain_cores, ranks=ranks)
-    return Offer(
+    rate = rate_at(known, share_units, knob.baseline, grain_cores=grain_cores, ranks=ranks)
+    return OperatingPoint(
         units=share_units,
-        workers=knob.written,
+        workers=knob.baseline,
         samples_per_s=rate,
         io_bytes_per_s=rate * known.bytes_per_sample * ranks,
     )
 
 
-def offers_of(
+def points_of(
     known: Estimate | None,
-    knob: Knob,
+    knob: WorkerBounds,
     units: int,
     *,
     grain_cores: float,
     ranks: int,
     lends: bool = False,
-) -> tuple[Offer, ...]:
+) -> tuple[OperatingPoint, ...]:
     """One offer for each of 1 to `units` units; empty: nothing is known.
 
     `lends`: what others leave of these units comes on top of each offer's own. Others are on the
@@ -71,12 +71,12 @@ def offers_of(
     def predict(cores: float, workers: int) -> Prediction:
         return told(cores / ranks, workers)
 
-    return offers(
+    return operating_points(
         predict,
         units,
         grain_cores=grain_cores,
         max_workers=knob.most,
-        least_workers=max(knob.least, min(knob.written, knob.most)) if lends else knob.least,
+        least_workers=max(knob.least, min(knob.baseline, knob.most)) if lends else knob.least,
         lent_units=units if lends else 0,
         bytes_per_sample=known.bytes_per_sample * ranks,
     )

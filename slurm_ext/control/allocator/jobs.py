@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from slurm_ext.control.allocator.cgroup.job_location import Place
+from slurm_ext.control.allocator.cgroup.job_location import JobLocation
 from slurm_ext.model.throughput.estimate import Estimate
 from slurm_ext.model.throughput.estimate_codec import MAX_CHARS, read
 from slurm_ext.node.common import state
@@ -20,12 +20,12 @@ ENDED = ("end", "record", "done")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class SpooledJob:
     """What the prolog noted of a job."""
 
     key: str
     run_dir: str
-    place: Place
+    place: JobLocation
     cpus: int  # that Slurm gave it on this node
     gpus: int
     why_not: str | None  # why it is never touched
@@ -33,27 +33,27 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class RunningJob:
     """A job and what its live training processes say of themselves."""
 
-    job: Job
+    job: SpooledJob
     summaries: tuple[Mapping[str, Any], ...]
     curve: Estimate | None  # as it came with the job
     agreed: bool = False  # it may fall below its share
 
 
-class Jobs:
+class SpooledJobs:
     """The node's jobs; what the prolog wrote is read once a job."""
 
     def __init__(self, spool: Spool) -> None:
         self.spool = spool
-        self._known: dict[str, Job] = {}
+        self._known: dict[str, SpooledJob] = {}
 
     def keys(self) -> frozenset[str]:
         """Jobs that have started and not ended."""
         return frozenset(self.spool.keys("json")) - frozenset(self.spool.keys(*ENDED))
 
-    def look(self) -> tuple[Running, ...]:
+    def look(self) -> tuple[RunningJob, ...]:
         """Every job that runs, with its live summaries."""
         keys = self.keys()
         self._known = {key: job for key, job in self._known.items() if key in keys}
@@ -75,7 +75,7 @@ def alive(pid: object) -> bool:
     return False
 
 
-def _job(spool: Spool, key: str) -> Job | None:
+def _job(spool: Spool, key: str) -> SpooledJob | None:
     known = state.load(spool, key, "json")
     if known is None or known.get("boot_id") != state.boot_id():
         return None
@@ -87,8 +87,8 @@ def _job(spool: Spool, key: str) -> Job | None:
         why_not = "it runs on several nodes"
     elif type(cpus) is not int or cpus < 1:
         why_not = "its CPUs are not known"
-    place = Place(job_id=job_id, uid=int(identity["uid"]), node=str(identity["node"]))
-    return Job(
+    place = JobLocation(job_id=job_id, uid=int(identity["uid"]), node=str(identity["node"]))
+    return SpooledJob(
         key=key,
         run_dir=spool.run_dir(key),
         place=place,
@@ -99,10 +99,10 @@ def _job(spool: Spool, key: str) -> Job | None:
     )
 
 
-def _running(job: Job) -> Running:
+def _running(job: SpooledJob) -> RunningJob:
     found = collect(job.run_dir, job.place.uid, time.monotonic() + LOOK_S)
     live = [s for s in found.summaries if not s.get("finished") and alive(s.get("pid"))]
-    return Running(
+    return RunningJob(
         job=job,
         summaries=tuple(live),
         curve=_curve(job) if live else None,
@@ -110,14 +110,14 @@ def _running(job: Job) -> Running:
     )
 
 
-def _curve(job: Job) -> Estimate | None:
+def _curve(job: SpooledJob) -> Estimate | None:
     try:
         return read(_noted(job, "curve", MAX_CHARS).decode("ascii"))
     except ValueError:
         return None
 
 
-def _noted(job: Job, name: str, most: int) -> bytes:
+def _noted(job: SpooledJob, name: str, most: int) -> bytes:
     """What the task prolog, or the user, wrote into the job's folder; empty: nothing sound."""
     try:
         folder = os.open(job.run_dir, FOLDER)

@@ -13,13 +13,13 @@ _Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Knob:
+class WorkerBounds:
     """The training loader's workers: now, and what they can be asked to be."""
 
     now: int
     least: int
     most: int
-    written: int  # what the script asks for
+    baseline: int  # what the script asks for
 
     @property
     def movable(self) -> bool:
@@ -27,7 +27,7 @@ class Knob:
         return self.least < self.most
 
 
-def measured(
+def run_between(
     before: Sequence[_Json],
     after: Sequence[_Json],
     *,
@@ -76,7 +76,7 @@ def difference(before: Sequence[_Json], after: Sequence[_Json]) -> list[dict[str
     return found
 
 
-def knob(summaries: Sequence[_Json], most: int) -> Knob | None:
+def worker_bounds(summaries: Sequence[_Json], most: int) -> WorkerBounds | None:
     """How the busiest loader of the first process can be moved; None: there is none."""
     loaders = [ld for s in summaries for ld in s["loaders"] if isinstance(ld, dict)]
     busiest = max(loaders, key=_samples, default=None)
@@ -85,12 +85,12 @@ def knob(summaries: Sequence[_Json], most: int) -> Knob | None:
     gate, highest = busiest.get("gate"), busiest.get("most_workers")
     if type(gate) is int and type(highest) is int and highest > 0:
         least, highest = min(gate, 1), max(gate, min(highest, most))
-        return Knob(now=gate, least=least, most=highest, written=_written(busiest))
-    now = _written(busiest)
-    return Knob(now=now, least=now, most=now, written=now)
+        return WorkerBounds(now=gate, least=least, most=highest, baseline=_baseline(busiest))
+    now = _baseline(busiest)
+    return WorkerBounds(now=now, least=now, most=now, baseline=now)
 
 
-def _written(loader: _Json) -> int:
+def _baseline(loader: _Json) -> int:
     own = loader.get("user_num_workers")
     return own if type(own) is int and own >= 0 else 0
 

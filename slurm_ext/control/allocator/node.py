@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from slurm_ext.control.allocator.jobs import Running
+from slurm_ext.control.allocator.jobs import RunningJob
 
 NEAR = 1e-6
 
@@ -26,7 +26,7 @@ class Machine:
         """Whole grains in so many of Slurm's CPUs."""
         return int(cpus * self.scale / self.grain_cores + NEAR)
 
-    def why_not(self, running: Running) -> str | None:
+    def why_not(self, running: RunningJob) -> str | None:
         """Why a job is left alone, in one clause; None: it may be controlled."""
         job = running.job
         if job.why_not is not None:
@@ -44,7 +44,7 @@ class Machine:
         return None
 
 
-def slurm_cpus(told: int | None, real_cores: int, running: Iterable[Running]) -> int:
+def slurm_cpus(told: int | None, real_cores: int, running: Iterable[RunningJob]) -> int:
     """The node's CPUs by Slurm; where it does not answer, at least what the jobs here were given.
 
     Too large a count only makes shares smaller than they are, so it is never guessed upwards.

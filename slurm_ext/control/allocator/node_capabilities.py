@@ -7,7 +7,7 @@ from slurm_ext.control.allocator.cgroup.cpu import AFFINITY, CPUSET, QUOTA
 from slurm_ext.node.kernel.cgroup import MOUNT
 
 
-def of_node(mount: str = MOUNT) -> tuple[str, ...]:
+def node_mechanisms(mount: str = MOUNT) -> tuple[str, ...]:
     """Of quota, cpuset and affinity those that can be set here.
 
     A cpuset is used for jobs that Slurm constrains to cores (ConstrainCores=yes) only.

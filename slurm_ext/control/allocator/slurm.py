@@ -12,7 +12,7 @@ EVERY_WHERE_LENT_S = 15.0  # where idle CPUs are given to jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class SlurmNodeView:
     """As of the last answer; None: Slurm has not answered yet."""
 
     cpus: int | None = None
@@ -20,7 +20,7 @@ class View:
     end_s: Mapping[int, float] = field(default_factory=dict)  # when a job's time is up, Unix
 
 
-class Slurm:
+class SlurmNodeQuery:
     """Asks now and then; an answer that does not come leaves the last one, without idle CPUs."""
 
     def __init__(self, client: SlurmClient, *, lends_idle: bool) -> None:
@@ -29,9 +29,9 @@ class Slurm:
         self._lends_idle = lends_idle
         self._due_s = 0.0
         self._jobs: frozenset[str] = frozenset()
-        self.view = View()
+        self.view = SlurmNodeView()
 
-    def look(self, node: str, jobs: frozenset[str]) -> View:
+    def look(self, node: str, jobs: frozenset[str]) -> SlurmNodeView:
         """The view of now, asked again where it is old or other jobs run."""
         now = time.monotonic()
         if now >= self._due_s or jobs != self._jobs:
@@ -39,17 +39,17 @@ class Slurm:
             try:
                 self.view = self._ask(node)
             except SlurmError:
-                self.view = View(cpus=self.view.cpus, end_s=self.view.end_s)
+                self.view = SlurmNodeView(cpus=self.view.cpus, end_s=self.view.end_s)
         return self.view
 
-    def _ask(self, node: str) -> View:
+    def _ask(self, node: str) -> SlurmNodeView:
         cpus = next((one.cpus for one in self._client.nodes() if one.name == node), None)
         running = [job for job in self._client.jobs() if job.state in ("RUNNING", "SUSPENDED")]
         here = [job for job in running if job.nodes == node]
         elsewhere_too = any("," in job.nodes or "[" in job.nodes for job in running)
         busy = sum(job.cpus or 0 for job in here)
         idle = 0 if cpus is None or elsewhere_too else max(0, cpus - busy)
-        return View(
+        return SlurmNodeView(
             cpus=cpus,
             idle_cpus=idle if self._lends_idle else 0,
             end_s={job.job_id: float(job.end_time_s) for job in here if job.end_time_s},

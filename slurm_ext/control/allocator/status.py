@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from slurm_ext.control.allocator.controlled_job import Tenancy
+from slurm_ext.control.allocator.controlled_job import ControlledJob
 from slurm_ext.policy.allocator.allocate import Allocation
 from slurm_ext.policy.allocator.hysteresis import Retune
 
@@ -14,12 +14,12 @@ def ledger(decided: Retune) -> dict[str, Any]:
     return {
         "reason": decided.reason,
         "gain": decided.gain,
-        "offers": {key: asdict(offer) for key, offer in decided.allocation.offers.items()},
+        "offers": {key: asdict(point) for key, point in decided.allocation.points.items()},
         "reasons": dict(decided.allocation.reason),
     }
 
 
-def changes(tenancies: Mapping[str, Tenancy]) -> dict[str, dict[str, Any]]:
+def changes(controlled: Mapping[str, ControlledJob]) -> dict[str, dict[str, Any]]:
     """What was changed of each job, enough to undo it without any of this process's memory."""
     return {
         key: {
@@ -31,28 +31,30 @@ def changes(tenancies: Mapping[str, Tenancy]) -> dict[str, dict[str, Any]]:
             "run_dir": one.job.run_dir,
             "share": one.share.kept,
         }
-        for key, one in tenancies.items()
+        for key, one in controlled.items()
         if one.changed
     }
 
 
-def rows(tenancies: Mapping[str, Tenancy], wanted: Allocation | None) -> list[dict[str, Any]]:
+def rows(
+    controlled: Mapping[str, ControlledJob], wanted: Allocation | None
+) -> list[dict[str, Any]]:
     """Each job as `dlqueue control status` shows it."""
-    return [_row(key, one, wanted) for key, one in sorted(tenancies.items())]
+    return [_row(key, one, wanted) for key, one in sorted(controlled.items())]
 
 
-def _row(key: str, tenancy: Tenancy, wanted: Allocation | None) -> dict[str, Any]:
-    offer = wanted.offers.get(key) if wanted else None
+def _row(key: str, job: ControlledJob, wanted: Allocation | None) -> dict[str, Any]:
+    point = wanted.points.get(key) if wanted else None
     return {
         "job": key,
-        "share_units": tenancy.share_units,
-        "units": tenancy.units,
-        "wanted_units": offer.units if offer else None,
-        "read_mib_per_s": _mib(tenancy.share.read_bytes_per_s),
-        "workers": tenancy.knob.now,
-        "wanted_workers": offer.workers if offer else None,
-        "predicted_samples_per_s": (offer.samples_per_s or None) if offer else None,
-        "measured_samples_per_s": tenancy.measured,
+        "share_units": job.share_units,
+        "units": job.units,
+        "wanted_units": point.units if point else None,
+        "read_mib_per_s": _mib(job.share.read_bytes_per_s),
+        "workers": job.knob.now,
+        "wanted_workers": point.workers if point else None,
+        "predicted_samples_per_s": (point.samples_per_s or None) if point else None,
+        "measured_samples_per_s": job.measured,
         "reason": wanted.reason.get(key, "") if wanted else "",
     }
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from slurm_ext.control.allocator import gate
 from slurm_ext.control.allocator.cgroup.cpu import undo
-from slurm_ext.control.allocator.cgroup.errors import GoneError, HostileError
-from slurm_ext.control.allocator.cgroup.job_location import Place
+from slurm_ext.control.allocator.cgroup.errors import JobGoneError, UntrustedJobDirError
+from slurm_ext.control.allocator.cgroup.job_location import JobLocation
 from slurm_ext.control.loops.loop_state import KeptFolder
 from slurm_ext.node.common import state
 from slurm_ext.node.common.spool_layout import Spool
@@ -38,10 +38,10 @@ class Folder(KeptFolder):
         """Undo what another controller left; how many jobs were concerned. Raises InputError."""
         jobs: dict[str, Any] = self._kept(_of_this_boot, dict)
         for entry in jobs.values():
-            with suppress(GoneError, OSError):
-                undo(Place(**entry["place"]), entry["share"])
-            with suppress(GoneError, HostileError):
-                gate.as_written(entry["run_dir"], uid=entry["place"]["uid"])
+            with suppress(JobGoneError, OSError):
+                undo(JobLocation(**entry["place"]), entry["share"])
+            with suppress(JobGoneError, UntrustedJobDirError):
+                gate.remove_gate(entry["run_dir"], uid=entry["place"]["uid"])
         (self.path / "kept.json").unlink(missing_ok=True)
         return len(jobs)
 

@@ -11,21 +11,21 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from slurm_ext.control.coscheduling.jobs import Lease, id_of
-from slurm_ext.control.coscheduling.pair_memory import Memory, PairingFolder
+from slurm_ext.control.coscheduling.jobs import BeginTimeHold, id_of
+from slurm_ext.control.coscheduling.pair_memory import PairingFolder, PairMemory
 from slurm_ext.core.errors import SlurmError
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.policy.colocation.co_scheduling import Step
+from slurm_ext.policy.colocation.co_scheduling import PlacementAction
 from slurm_ext.slurm.client import SlurmClient
 
 log = logging.getLogger("dlqueue.pairing")
 
 
-class Leases:
+class BeginTimeHolds:
     """Of all jobs; they are kept in `memory`."""
 
     def __init__(
-        self, settings: Settings, client: SlurmClient, folder: PairingFolder, memory: Memory
+        self, settings: Settings, client: SlurmClient, folder: PairingFolder, memory: PairMemory
     ) -> None:
         self._client, self._folder, self._memory = client, folder, memory
         self._lease_s = int(settings["sharing.lease_s"])
@@ -37,7 +37,7 @@ class Leases:
         lease = self._memory.leases.get(job)
         return lease is not None and lease.put_off_s >= self._most_wait_s
 
-    def charge(self, steps: Sequence[Step], now_s: float) -> None:
+    def charge(self, steps: Sequence[PlacementAction], now_s: float) -> None:
         """Time since the last round; waiting is on our account only while there was room."""
         passed_s, self._last_s = now_s - (self._last_s or now_s), now_s
         for step in steps:
@@ -47,7 +47,7 @@ class Leases:
                 self._memory.leases[step.job] = replace(lease, put_off_s=put_off_s)
 
     def carry_out(
-        self, steps: Sequence[Step], now_s: float, *, bind: bool
+        self, steps: Sequence[PlacementAction], now_s: float, *, bind: bool
     ) -> dict[str, tuple[float, str | None]]:
         """Put off and free; of those that can start now, when and where.
 
@@ -88,7 +88,7 @@ class Leases:
             log.info("job %s: %s", job, error)
 
     def _note(self, job: str, until_s: float, node: str | None = None) -> None:
-        old = self._memory.leases.get(job) or Lease(until_s=until_s)
+        old = self._memory.leases.get(job) or BeginTimeHold(until_s=until_s)
         self._memory.leases[job] = replace(old, until_s=until_s, node=node)
 
     def _due(self, job: str, now_s: float) -> bool:
@@ -124,7 +124,7 @@ class Leases:
             return frozenset()
         return frozenset(jobs)
 
-    def _free(self, job: str, node: str | None, before: Lease | None) -> bool:
+    def _free(self, job: str, node: str | None, before: BeginTimeHold | None) -> bool:
         """False: it has started or ended meanwhile, or Slurm refused; the next round tells."""
         try:
             if node != (before.node if before else None):
@@ -137,13 +137,13 @@ class Leases:
             return False
         return True
 
-    def _put_back(self, job: str, before: Lease | None) -> None:
+    def _put_back(self, job: str, before: BeginTimeHold | None) -> None:
         if before is None:
             self._memory.leases.pop(job, None)
         else:
             self._memory.leases[job] = before
 
 
-def _only_held(before: Lease | None, node: str | None) -> bool:
+def _only_held(before: BeginTimeHold | None, node: str | None) -> bool:
     """Whether its time is all that changes."""
     return before is not None and before.node == node

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from slurm_ext.control.coscheduling.begin_time_holds import Leases
+from slurm_ext.control.coscheduling.begin_time_holds import BeginTimeHolds
 from slurm_ext.control.coscheduling.jobs import (
-    ANEW,
-    Seen,
+    REQUEUE,
+    SharingJobs,
     id_of,
     key_of,
     look,
@@ -19,9 +19,9 @@ from slurm_ext.control.coscheduling.jobs import (
     opted_in,
     words,
 )
-from slurm_ext.control.coscheduling.memory_needed import Held, room, with_needs
-from slurm_ext.control.coscheduling.pair_memory import Memory, PairingFolder
-from slurm_ext.control.coscheduling.speed_monitor import Watch
+from slurm_ext.control.coscheduling.memory_needed import HeldMemory, room, with_needs
+from slurm_ext.control.coscheduling.pair_memory import PairingFolder, PairMemory
+from slurm_ext.control.coscheduling.speed_monitor import SpeedMonitor
 from slurm_ext.control.coscheduling.status import (
     UNTOUCHED,
     gist,
@@ -32,9 +32,14 @@ from slurm_ext.control.coscheduling.status import (
 )
 from slurm_ext.core.errors import SlurmError
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.policy.colocation.choose_pairs import Candidate, Foretells, SharingRules
-from slurm_ext.policy.colocation.co_scheduling import Place, Step, rooms, steer
-from slurm_ext.policy.colocation.colocation_monitor import Found, kept_apart, remembered
+from slurm_ext.policy.colocation.choose_pairs import Candidate, SharingRules, SpeedPredictor
+from slurm_ext.policy.colocation.co_scheduling import (
+    NodeSlot,
+    PlacementAction,
+    place_waiting,
+    rooms,
+)
+from slurm_ext.policy.colocation.colocation_monitor import CoLocationState, add_cooldown, kept_apart
 from slurm_ext.slurm.client import SlurmClient
 from slurm_ext.slurm.records import JobInfo, NodeInfo
 
@@ -45,7 +50,7 @@ _UP = ("IDLE", "MIXED", "ALLOCATED")
 log = logging.getLogger("dlqueue.pairing")
 
 
-class Pairing:
+class CoScheduler:
     """The cluster's jobs that may share nodes."""
 
     def __init__(
@@ -53,11 +58,11 @@ class Pairing:
         settings: Settings,
         client: SlurmClient,
         folder: PairingFolder,
-        memory: Memory,
+        memory: PairMemory,
         *,
-        known: Callable[[], Foretells],
-        watch: Watch,
-        held: Held = lambda _: 0.0,
+        known: Callable[[], SpeedPredictor],
+        watch: SpeedMonitor,
+        held: HeldMemory = lambda _: 0.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._settings, self._client, self._folder = settings, client, folder
@@ -67,7 +72,7 @@ class Pairing:
         self._next: dict[str, str] = {}  # free before its slot is: where
         self._given_up: set[str] = set()
         self._said: dict[str, str] = {}
-        self._leases = Leases(settings, client, folder, memory)
+        self._leases = BeginTimeHolds(settings, client, folder, memory)
         self._held = lambda key: max(held(key), memory.held_bytes.get(key, 0.0))
 
     @property
@@ -79,7 +84,7 @@ class Pairing:
     def _mode(self) -> str:
         return str(self._settings["sharing.pairing"])
 
-    def round(self) -> tuple[Step, ...]:
+    def round(self) -> tuple[PlacementAction, ...]:
         """Look, decide, act; what becomes of each waiting job. Raises SlurmError."""
         now_s = self._clock()
         jobs = self._client.jobs()
@@ -89,7 +94,7 @@ class Pairing:
         self._watched(seen, rules, now_s)
         waiting, running, places = self._state(seen, jobs, nodes, now_s)
         overdue = frozenset(one.job for one in waiting if self._leases.overdue(one.job))
-        steps = steer(
+        steps = place_waiting(
             waiting,
             running,
             places,
@@ -104,7 +109,7 @@ class Pairing:
             self._released |= self._leases.carry_out(steps, now_s, bind=len(places) > 1)
             self._next = {s.job: s.place for s in steps if s.free and s.place and not s.start}
         self._note(steps, now_s)
-        apart = kept_apart(self.memory.grudges, now_s)
+        apart = kept_apart(self.memory.cooldowns, now_s)
         left_alone = {**seen.left_alone, **dict.fromkeys(self._given_up, "left to Slurm")}
         rows = running_rows(seen.running, self._watch.speeds())
         self._folder.tell(status(now_s, self._mode, steps, rows, left_alone, apart))
@@ -116,7 +121,7 @@ class Pairing:
 
     # -- look --------------------------------------------------------------------------------
 
-    def _look(self, jobs: Iterable[JobInfo], now_s: float) -> Seen:
+    def _look(self, jobs: Iterable[JobInfo], now_s: float) -> SharingJobs:
         alive = [job for job in jobs if not job.ended]
         names = {name_of(job) for job in alive}
         self._keys = {job: key for job, key in self._keys.items() if job in names}
@@ -136,14 +141,14 @@ class Pairing:
             floor=settings["sharing.floor"],
             same_user=not settings["sharing.across_users"],
             mem_bytes=room(nodes),
-            bad_pairs=kept_apart(self.memory.grudges, now_s),
+            bad_pairs=kept_apart(self.memory.cooldowns, now_s),
             most_together=settings["sharing.most_together"],
             anyway=True,
         )
 
     def _state(
-        self, seen: Seen, jobs: Iterable[JobInfo], nodes: Iterable[NodeInfo], now_s: float
-    ) -> tuple[list[Candidate], list[Candidate], list[Place]]:
+        self, seen: SharingJobs, jobs: Iterable[JobInfo], nodes: Iterable[NodeInfo], now_s: float
+    ) -> tuple[list[Candidate], list[Candidate], list[NodeSlot]]:
         """Who waits, who runs or is about to, and what room that leaves."""
         self._expire(now_s)
         used = [(job.nodes, job.cpus or 0) for job in jobs if job.state in ("RUNNING", "SUSPENDED")]
@@ -174,7 +179,7 @@ class Pairing:
 
     # -- watch -------------------------------------------------------------------------------
 
-    def _watched(self, seen: Seen, rules: SharingRules, now_s: float) -> None:
+    def _watched(self, seen: SharingJobs, rules: SharingRules, now_s: float) -> None:
         floors = {one.job: one.floor or rules.floor for one in seen.running}
         found = self._watch.look(seen.running, floors)
         by_job = {one.job: one for one in seen.running}
@@ -185,7 +190,12 @@ class Pairing:
                 self._separate(one, here, verdict, seen, now_s)
 
     def _separate(
-        self, hurt: Candidate, here: list[Candidate], verdict: Found, seen: Seen, now_s: float
+        self,
+        hurt: Candidate,
+        here: list[Candidate],
+        verdict: CoLocationState,
+        seen: SharingJobs,
+        now_s: float,
     ) -> None:
         """Remembered for the next time; now only if the later one may be started anew.
 
@@ -193,10 +203,10 @@ class Pairing:
         keeps its memory and stands still, which is farther below its floor than any companion.
         """
         keys = [one.solo.key for one in here]
-        self.memory.grudges = remembered(self.memory.grudges, keys, now_s)
+        self.memory.cooldowns = add_cooldown(self.memory.cooldowns, keys, now_s)
         last = max(here, key=lambda one: (seen.infos[one.job].start_time_s or 0, one.rank))
         info = seen.infos[last.job]
-        anew = ANEW in words(info) and info.requeues
+        anew = REQUEUE in words(info) and info.requeues
         done = "requeued" if anew else "kept apart the next time"
         names, again = [one.job for one in here], last.job if anew else None
         self._folder.note(parted(hurt.job, again, verdict, names, now_s, self._mode))
@@ -214,7 +224,7 @@ class Pairing:
 
     # -- tell --------------------------------------------------------------------------------
 
-    def _note(self, steps: Iterable[Step], now_s: float) -> None:
+    def _note(self, steps: Iterable[PlacementAction], now_s: float) -> None:
         """Into the ledger, where it is not what was said last of the job, and not nothing."""
         said = {step.job: gist(step) for step in steps}
         new = [step for step in steps if self._said.get(step.job, UNTOUCHED) != said[step.job]]

@@ -6,10 +6,10 @@ import select
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.control.coscheduling.co_scheduling_loop import Pairing
-from slurm_ext.control.coscheduling.known_slowdowns import Known
+from slurm_ext.control.coscheduling.co_scheduling_loop import CoScheduler
+from slurm_ext.control.coscheduling.known_slowdowns import ServedSlowdowns
 from slurm_ext.control.coscheduling.pair_memory import Nowhere, PairingFolder
-from slurm_ext.control.coscheduling.speed_monitor import Watch, on_this_machine
+from slurm_ext.control.coscheduling.speed_monitor import SpeedMonitor, on_this_machine
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.signals import signals
 from slurm_ext.slurm.client import SlurmClient
@@ -56,15 +56,15 @@ def restore(settings: Settings, client: SlurmClient) -> int:
         os.close(held)
 
 
-def _pairing(settings: Settings, client: SlurmClient, folder: PairingFolder) -> Pairing:
+def _pairing(settings: Settings, client: SlurmClient, folder: PairingFolder) -> CoScheduler:
     memory = folder.load()
     live = on_this_machine(settings["node.spool_dir"])
-    watch = Watch(live, memory.solo_rates, settings["sharing.patience_s"], memory.held_bytes)
-    known = Known(settings.state_dir)
-    return Pairing(settings, client, folder, memory, known=known, watch=watch, held=known.held)
+    watch = SpeedMonitor(live, memory.solo_rates, settings["sharing.patience_s"], memory.held_bytes)
+    known = ServedSlowdowns(settings.state_dir)
+    return CoScheduler(settings, client, folder, memory, known=known, watch=watch, held=known.held)
 
 
-def _serve(pairing: Pairing, settings: Settings, told: int) -> None:
+def _serve(pairing: CoScheduler, settings: Settings, told: int) -> None:
     log.info("pairing in mode %s", settings["sharing.pairing"])
     kill_file = Path(settings["paths.kill_file"])
     safe = _Safe(pairing)
@@ -82,7 +82,7 @@ def _serve(pairing: Pairing, settings: Settings, told: int) -> None:
 class _Safe:
     """Rounds of which an error hurts no job; the third in a row frees every job."""
 
-    def __init__(self, pairing: Pairing) -> None:
+    def __init__(self, pairing: CoScheduler) -> None:
         self._pairing, self._failures = pairing, 0
 
     def round(self) -> None:

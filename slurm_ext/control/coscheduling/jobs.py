@@ -10,14 +10,14 @@ from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.colocation.choose_pairs import Candidate
 from slurm_ext.slurm.records import JobInfo
 
-SHARE, ALONE, OFF, ANEW = "dlqueue=share", "dlqueue=alone", "dlqueue=off", "dlqueue=requeue"
+SHARE, ALONE, OFF, REQUEUE = "dlqueue=share", "dlqueue=alone", "dlqueue=off", "dlqueue=requeue"
 UNLIMITED_MINUTES = 60 * 24 * 300  # a partition without a limit gives a year
 ROUNDS_S = 60.0  # Slurm's clock may be ahead, its answer late
 _READY = frozenset({"", "None", "Priority", "Resources", "BeginTime"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class BeginTimeHold:
     """What was asked of Slurm for a waiting job."""
 
     until_s: float  # Unix; Slurm starts it by itself from then on
@@ -26,7 +26,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class SharingJobs:
     """The jobs of one look, as the policy wants them."""
 
     waiting: tuple[Candidate, ...] = ()
@@ -70,7 +70,7 @@ def key_of(job: JobInfo, script: str | None) -> str:
     return job_signature(keys_of(submission)) or ""
 
 
-def why_left_alone(job: JobInfo, lease: Lease | None, now_s: float) -> str | None:
+def why_left_alone(job: JobInfo, lease: BeginTimeHold | None, now_s: float) -> str | None:
     """Why a waiting job that agreed is not steered; None: it is."""
     if job.array_job_id is not None:
         return "is an array"
@@ -93,10 +93,10 @@ def why_left_alone(job: JobInfo, lease: Lease | None, now_s: float) -> str | Non
 def look(
     jobs: Iterable[JobInfo],
     keys: Mapping[str, str],
-    leases: Mapping[str, Lease],
+    leases: Mapping[str, BeginTimeHold],
     settings: Settings,
     now_s: float,
-) -> Seen:
+) -> SharingJobs:
     """The jobs that may be steered, and those that run where companions could come."""
     waiting: list[Candidate] = []
     running: list[Candidate] = []
@@ -114,7 +114,9 @@ def look(
         elif job.state == "RUNNING" and job.nodes and "[" not in job.nodes and "," not in job.nodes:
             running.append(candidate(job, keys.get(name, ""), settings, now_s))
             infos[name] = job
-    return Seen(waiting=tuple(waiting), running=tuple(running), left_alone=left_alone, infos=infos)
+    return SharingJobs(
+        waiting=tuple(waiting), running=tuple(running), left_alone=left_alone, infos=infos
+    )
 
 
 def candidate(job: JobInfo, key: str, settings: Settings, now_s: float) -> Candidate:

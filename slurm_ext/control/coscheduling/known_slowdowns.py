@@ -10,13 +10,13 @@ from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile
 from slurm_ext.model.artifact_store import current
 from slurm_ext.model.slowdown.artifact import FOLDER, load
 from slurm_ext.model.slowdown.model import SlowdownModel
-from slurm_ext.policy.colocation.choose_pairs import Foretells
+from slurm_ext.policy.colocation.choose_pairs import SpeedPredictor
 
 log = logging.getLogger("dlqueue.pairing")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SlowdownsByKey:
     """The model's answers for jobs of which only the key is at hand."""
 
     slowdowns: SlowdownModel = field(default_factory=SlowdownModel)
@@ -31,22 +31,22 @@ class Told:
         return self.slowdowns.solos.get(job.key, job)
 
 
-class Known:
+class ServedSlowdowns:
     """The model in `<state_dir>/models/slowdown/current`; without one, jobs in general."""
 
     def __init__(self, state_dir: Path) -> None:
         self._models = state_dir / "models" / FOLDER
         self._folder: Path | None = None
         self._said = ""
-        self._told = Told()
+        self._told = SlowdownsByKey()
 
-    def __call__(self) -> Foretells:
+    def __call__(self) -> SpeedPredictor:
         """The newest, asked for before each round; a damaged one is said, and the last one kept."""
         try:
             folder = current(self._models)
             if folder != self._folder:
                 self._told, self._folder = (
-                    Told(load(folder).slowdowns) if folder else Told(),
+                    SlowdownsByKey(load(folder).slowdowns) if folder else SlowdownsByKey(),
                     folder,
                 )
                 log.info("slowdowns: %s", folder.name if folder else "nothing is known any more")

@@ -3,16 +3,18 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from slurm_ext.control.coscheduling.jobs import Seen
+from slurm_ext.control.coscheduling.jobs import SharingJobs
 from slurm_ext.policy.colocation.choose_pairs import Candidate
 from slurm_ext.slurm.records import JobInfo, NodeInfo
 
 MIB = 2.0**20
 NOT_TOLD_MIB = 1  # Slurm's RealMemory where slurm.conf has none
-Held = Callable[[str], float]  # bytes that the job of a solo key held at most; 0: not measured
+HeldMemory = Callable[
+    [str], float
+]  # bytes that the job of a solo key held at most; 0: not measured
 
 
-def with_needs(seen: Seen, held: Held) -> Seen:
+def with_needs(seen: SharingJobs, held: HeldMemory) -> SharingJobs:
     """The jobs of one look with what each needs; a job that said too little is not believed."""
     return replace(
         seen,
@@ -27,7 +29,7 @@ def room(nodes: Iterable[NodeInfo]) -> float | None:
     return min(sizes) * MIB if sizes and min(sizes) > NOT_TOLD_MIB else None
 
 
-def _needing(one: Candidate, infos: Mapping[str, JobInfo], held: Held) -> Candidate:
+def _needing(one: Candidate, infos: Mapping[str, JobInfo], held: HeldMemory) -> Candidate:
     asked = (infos[one.job].mem_mib or 0) * MIB
     need = max(asked, held(one.solo.key) if one.solo.key else 0.0)
     return replace(one, solo=replace(one.solo, mem_bytes=need))

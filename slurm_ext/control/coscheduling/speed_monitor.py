@@ -10,7 +10,12 @@ from dataclasses import dataclass
 
 from slurm_ext.node.counters.live import live_counters, rates
 from slurm_ext.policy.colocation.choose_pairs import Candidate
-from slurm_ext.policy.colocation.colocation_monitor import Companion, Found, Window, watched
+from slurm_ext.policy.colocation.colocation_monitor import (
+    CoLocation,
+    CoLocationState,
+    Window,
+    update,
+)
 
 SIGNAL, HELD = "perf_instructions", "mem_held_peak"
 NEWEST = 0.3  # weight of the newest window in the rate alone
@@ -25,14 +30,14 @@ def on_this_machine(spool_dir: str) -> Live:
 
 
 @dataclass(slots=True)
-class _Watched:
+class _MonitoredJob:
     beside: frozenset[str]
     reading: Reading
-    companion: Companion
+    colocation: CoLocation
     told: bool = False
 
 
-class Watch:
+class SpeedMonitor:
     """Every running job's state; `solo_rates` (by solo key) grows while jobs are alone.
 
     `held_bytes` (by solo key): the most memory that a job was seen to hold.
@@ -47,49 +52,51 @@ class Watch:
     ) -> None:
         self._live, self._rates, self._patience_s = live, solo_rates, patience_s
         self._held = {} if held_bytes is None else held_bytes
-        self._jobs: dict[str, _Watched] = {}
+        self._jobs: dict[str, _MonitoredJob] = {}
 
-    def look(self, running: Sequence[Candidate], floors: Mapping[str, float]) -> dict[str, Found]:
+    def look(
+        self, running: Sequence[Candidate], floors: Mapping[str, float]
+    ) -> dict[str, CoLocationState]:
         """What each job that is beside others was found to be; said once a job and company."""
         here: dict[str, list[Candidate]] = {}
         for one in running:
             here.setdefault(one.place or "", []).append(one)
         self._jobs = {one.job: self._jobs[one.job] for one in running if one.job in self._jobs}
-        found: dict[str, Found] = {}
+        found: dict[str, CoLocationState] = {}
         for together in here.values():
             for one in together:
                 beside = frozenset(other.job for other in together if other is not one)
                 verdict = self._seen(one, beside, floors[one.job])
-                if verdict is not Found.FINE:
+                if verdict is not CoLocationState.FINE:
                     found[one.job] = verdict
         return found
 
     def speeds(self) -> dict[str, float | None]:
         """Mean speed of each job in its present company; None: not measured."""
-        return {job: one.companion.mean_speed for job, one in self._jobs.items() if one.beside}
+        return {job: one.colocation.mean_speed for job, one in self._jobs.items() if one.beside}
 
-    def _seen(self, one: Candidate, beside: frozenset[str], floor: float) -> Found:
+    def _seen(self, one: Candidate, beside: frozenset[str], floor: float) -> CoLocationState:
         reading = self._live(one.job)
         if one.solo.key and HELD in reading:
             key = one.solo.key
             remember(self._held, key, max(self._held.get(key, 0.0), reading[HELD][1]))
         before = self._jobs.get(one.job)
         if before is None or before.beside != beside:
-            fresh = Companion(job=one.job, floor=floor, patience_s=self._patience_s)
-            self._jobs[one.job] = _Watched(beside=beside, reading=reading, companion=fresh)
-            return Found.FINE
+            fresh = CoLocation(job=one.job, floor=floor, patience_s=self._patience_s)
+            self._jobs[one.job] = _MonitoredJob(beside=beside, reading=reading, colocation=fresh)
+            return CoLocationState.FINE
         gained = rates(before.reading, reading)
         if SIGNAL in gained:
             seconds = reading["sample_s"][1] - before.reading["sample_s"][1]
             self._learn(one, before, gained[SIGNAL], seconds)
         if reading:
             before.reading = reading
-        if before.companion.found is Found.FINE or before.told:
-            return Found.FINE
+        if before.colocation.found is CoLocationState.FINE or before.told:
+            return CoLocationState.FINE
         before.told = True
-        return before.companion.found
+        return before.colocation.found
 
-    def _learn(self, one: Candidate, state: _Watched, rate: float, seconds: float) -> None:
+    def _learn(self, one: Candidate, state: _MonitoredJob, rate: float, seconds: float) -> None:
         key = one.solo.key
         alone = self._rates.get(key)
         if not state.beside:
@@ -98,7 +105,7 @@ class Watch:
                 remember(self._rates, key, old + NEWEST * (rate - old))
         elif alone:
             window = Window(seconds=seconds, speed=rate / alone)
-            state.companion = watched(state.companion, window)
+            state.colocation = update(state.colocation, window)
 
 
 def remember(known: dict[str, float], key: str, value: float, most: int = MOST_KNOWN) -> None:

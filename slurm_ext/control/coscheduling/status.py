@@ -7,27 +7,27 @@ from typing import Any
 from slurm_ext.control.coscheduling.jobs import id_of
 from slurm_ext.core.actions import Action
 from slurm_ext.policy.colocation.choose_pairs import Candidate
-from slurm_ext.policy.colocation.co_scheduling import Step
-from slurm_ext.policy.colocation.colocation_monitor import Found
+from slurm_ext.policy.colocation.co_scheduling import PlacementAction
+from slurm_ext.policy.colocation.colocation_monitor import CoLocationState
 
 UNTOUCHED = "True None"
 
 
-def gist(step: Step) -> str:
+def gist(step: PlacementAction) -> str:
     """What is new when it changes; a pair's reason tells seconds, which always change."""
     if step.free and not step.start and step.place is None:
         return UNTOUCHED
     return f"{step.free} {step.place} {step.start} {'' if step.pair else step.reason}"
 
 
-def row(step: Step) -> dict[str, Any]:
+def row(step: PlacementAction) -> dict[str, Any]:
     """What becomes of a waiting job, why, and the speeds that are counted on."""
     lows = {job: round(s.low, 3) for job, s in step.pair.speeds.items()} if step.pair else {}
     told = {"job": step.job, "start": step.start, "free": step.free, "place": step.place}
     return {**told, "reason": step.reason, "at_least": lows}
 
 
-def moved(step: Step, now_s: float, mode: str, lease_s: float) -> Action:
+def moved(step: PlacementAction, now_s: float, mode: str, lease_s: float) -> Action:
     """The same for the ledger of moves."""
     told = row(step)
     where = f" on {step.place}" if step.place else ""
@@ -37,7 +37,12 @@ def moved(step: Step, now_s: float, mode: str, lease_s: float) -> Action:
 
 
 def parted(
-    hurt: str, again: str | None, verdict: Found, beside: Sequence[str], now_s: float, mode: str
+    hurt: str,
+    again: str | None,
+    verdict: CoLocationState,
+    beside: Sequence[str],
+    now_s: float,
+    mode: str,
 ) -> tuple[Action, ...]:
     """A pair that was found to go badly: of whom it hurt, and of `again`, who starts anew for it.
 
@@ -78,7 +83,7 @@ def running_rows(
 def status(
     now_s: float,
     mode: str,
-    steps: Sequence[Step],
+    steps: Sequence[PlacementAction],
     running: Sequence[Mapping[str, Any]],
     left_alone: Mapping[str, str],
     apart: Collection[frozenset[str]],

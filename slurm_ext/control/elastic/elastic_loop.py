@@ -12,8 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from slurm_ext.control.elastic.job_report import report_of
-from slurm_ext.control.elastic.jobs import Asked, Pool, Resizable, asked_of, look, shape_of, told
-from slurm_ext.control.loops.cluster_loop import DONE, Planned
+from slurm_ext.control.elastic.jobs import (
+    ElasticPool,
+    RequestedSize,
+    Resizable,
+    look,
+    pool_json,
+    requested_size,
+    shape_of,
+)
+from slurm_ext.control.loops.cluster_loop import DONE, PlannedAction
 from slurm_ext.control.loops.loop_memory import LoopFolder
 from slurm_ext.core import elastic_requests
 from slurm_ext.core.errors import InputError
@@ -28,11 +36,11 @@ log = logging.getLogger("dlqueue.elastic")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resize(Planned):
+class Resize(PlannedAction):
     """One job's new size."""
 
     shape: ResizeRequest
-    asked: Asked
+    asked: RequestedSize
     restarts: bool  # it runs
     starts: bool = False  # it was requeued by us, and may start as soon as it has its size
 
@@ -43,13 +51,15 @@ class ElasticLoop:
     def __init__(self, settings: Settings, client: SlurmClient, folder: LoopFolder) -> None:
         self._settings, self._client, self._folder = settings, client, folder
         kept = folder.load()
-        self._asked: dict[str, Asked] = dict(kept.get("asked", {}))  # as their users wrote them
+        self._asked: dict[str, RequestedSize] = dict(
+            kept.get("asked", {})
+        )  # as their users wrote them
         self._wanted: dict[str, int] = dict(kept.get("wanted", {}))  # size after our requeue
         self._changed_s: dict[str, float] = dict(kept.get("changed_s", {}))
         self._now_s = 0.0
         self._seen: dict[str, Any] = {}
 
-    def plan(self, now_s: float) -> Sequence[Planned]:
+    def plan(self, now_s: float) -> Sequence[PlannedAction]:
         """Whose size changes. Raises SlurmError."""
         self._now_s = now_s
         jobs = self._client.jobs()
@@ -59,20 +69,20 @@ class ElasticLoop:
                 self._wanted.pop(str(job.job_id), None)
         ours = [int(job) for job in self._wanted]
         pools, left_alone = self._look(jobs, ours)
-        planned: list[Planned] = []
+        planned: list[PlannedAction] = []
         seen = []
         for pool in pools:
             reports = {str(one.info.job_id): report_of(one.info) for one in pool.jobs}
             left_alone |= {job: why for job, (_, why) in reports.items() if why}
             sizes = self.division(pool, {job: report for job, (report, _) in reports.items()})
-            seen.append(told(pool, sizes))
+            seen.append(pool_json(pool, sizes))
             planned += self._moves(pool, sizes)
         self._seen = {"pools": seen, "left_alone": left_alone}
         return planned
 
     def _look(
         self, jobs: Sequence[JobInfo], ours: Sequence[int]
-    ) -> tuple[list[Pool], dict[str, str]]:
+    ) -> tuple[list[ElasticPool], dict[str, str]]:
         """With what environments said, as far as the keeper could tell."""
         try:
             variables = elastic_requests.read(self._settings.state_dir)
@@ -81,7 +91,9 @@ class ElasticLoop:
             variables = {}
         return look(jobs, self._client.nodes(), self._settings, ours, variables)
 
-    def division(self, pool: Pool, reports: Mapping[str, GoodputReport | None]) -> dict[str, int]:
+    def division(
+        self, pool: ElasticPool, reports: Mapping[str, GoodputReport | None]
+    ) -> dict[str, int]:
         """The policy's own: what a replay of this state would decide (elastic_optimiser.py).
 
         Who runs is never stopped for others: it keeps what it has where nothing is left for it.
@@ -101,16 +113,16 @@ class ElasticLoop:
             gpus -= sum(one.gpus for one in stay)
             jobs = [one for one in jobs if one not in stay]
 
-    def _sizes(self, pool: Pool) -> tuple[int, ...]:
+    def _sizes(self, pool: ElasticPool) -> tuple[int, ...]:
         """What jobs can have: what the optimiser chooses from, and what they hold."""
         board = GpuBudget(gpus=max(pool.gpus, 1), per_node=pool.per_node)
         most = max(one.most for one in pool.jobs)
         able = sizes_for(self._settings["elastic.optimiser"], board, most)
         return tuple(sorted({*able, *(one.gpus for one in pool.jobs)}))
 
-    def _moves(self, pool: Pool, sizes: Mapping[str, int]) -> list[Planned]:
+    def _moves(self, pool: ElasticPool, sizes: Mapping[str, int]) -> list[PlannedAction]:
         """Who shrinks first; who was changed lately stays."""
-        found: list[Planned] = []
+        found: list[PlannedAction] = []
         for one in pool.jobs:
             name = str(one.info.job_id)
             if name in self._wanted and not one.runs:
@@ -119,7 +131,7 @@ class ElasticLoop:
                 found.append(self._planned(one, sizes[name], pool, _why(one, sizes[name])))
         return sorted(found, key=lambda move: move.after["gpus"] - move.before["gpus"])
 
-    def _started(self, one: Resizable, gpus: int, pool: Pool) -> Resize:
+    def _started(self, one: Resizable, gpus: int, pool: ElasticPool) -> Resize:
         """It waits because we requeued it: its size, and off."""
         why = "its checkpoint is written: it goes on at its new size"
         found = self._planned(one, gpus, pool, why)
@@ -129,8 +141,8 @@ class ElasticLoop:
             after=found.after, shape=found.shape, asked=found.asked, restarts=False, starts=True,
         )  # fmt: skip
 
-    def _planned(self, one: Resizable, gpus: int, pool: Pool, why: str) -> Resize:
-        asked = self._asked.get(str(one.info.job_id)) or asked_of(one.info)
+    def _planned(self, one: Resizable, gpus: int, pool: ElasticPool, why: str) -> Resize:
+        asked = self._asked.get(str(one.info.job_id)) or requested_size(one.info)
         words = f"{one.gpus}->{gpus} GPUs"
         return Resize(
             subject=str(one.info.job_id),
@@ -148,7 +160,7 @@ class ElasticLoop:
         since = self._now_s - self._changed_s.get(job, float("-inf"))
         return bool(since >= self._settings["elastic.least_s"])
 
-    def apply(self, planned: Planned) -> str:
+    def apply(self, planned: PlannedAction) -> str:
         """Change one. Raises SlurmError."""
         if not isinstance(planned, Resize):
             raise TypeError(f"expected a Resize: {planned!r}")
@@ -172,7 +184,7 @@ class ElasticLoop:
         self._keep()
         return DONE
 
-    def undo(self, now_s: float) -> Sequence[Planned]:
+    def undo(self, now_s: float) -> Sequence[PlannedAction]:
         """Jobs that wait ask for what they asked, and may start; who runs goes on. SlurmError."""
         self._now_s = now_s
         if not self._asked and not self._wanted:
@@ -180,7 +192,7 @@ class ElasticLoop:
         jobs = self._client.jobs()
         ours = [int(job) for job in self._wanted]
         pools, _ = self._look(jobs, ours)
-        found: list[Planned] = []
+        found: list[PlannedAction] = []
         for pool in pools:
             for one in pool.jobs:
                 name = str(one.info.job_id)

@@ -43,7 +43,7 @@ class Resizable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
+class ElasticPool:
     """One partition's jobs that may be resized, and the GPUs that they share."""
 
     partition: str
@@ -63,7 +63,7 @@ def look(
     settings: Settings,
     ours: Iterable[int],
     variables: Mapping[int, str] = MappingProxyType({}),
-) -> tuple[list[Pool], dict[str, str]]:
+) -> tuple[list[ElasticPool], dict[str, str]]:
     """Pools by partition, and why others that opted in are left alone.
 
     `ours` wait by our doing; `variables` are what environments said, by job.
@@ -123,7 +123,7 @@ def gpus_of(node: NodeInfo) -> int:
 
 def _pool(
     partition: str, mine: Sequence[Resizable], nodes: Sequence[NodeInfo], jobs: Sequence[JobInfo]
-) -> Pool:
+) -> ElasticPool:
     counts = [gpus_of(node) for node in nodes if partition in node.partitions]
     own = {one.info.job_id for one in mine}
     others = sum(
@@ -132,7 +132,7 @@ def _pool(
         if partition in job.partition.split(",") and job.job_id not in own and _counts(job)
     )
     there = max(0, sum(counts) - others)
-    return Pool(partition=partition, per_node=min(counts, default=0), gpus=there, jobs=mine)
+    return ElasticPool(partition=partition, per_node=min(counts, default=0), gpus=there, jobs=mine)
 
 
 def _counts(job: JobInfo) -> bool:
@@ -142,10 +142,12 @@ def _counts(job: JobInfo) -> bool:
     return job.state == "PENDING" and bool(job.priority) and job.reason in ITS_TURN
 
 
-Asked = dict[str, int]  # gpus, nodes, tasks, cpus_per_task (0: unknown): as its user wrote it
+RequestedSize = dict[
+    str, int
+]  # gpus, nodes, tasks, cpus_per_task (0: unknown): as its user wrote it
 
 
-def asked_of(job: JobInfo) -> Asked:
+def requested_size(job: JobInfo) -> RequestedSize:
     """What is remembered of a job before its first change."""
     tasks, cpus = job.tasks or 0, job.cpus or 0
     each = cpus // tasks if tasks and cpus % tasks == 0 else 0
@@ -153,7 +155,7 @@ def asked_of(job: JobInfo) -> Asked:
             "cpus_per_task": each}  # fmt: skip
 
 
-def shape_of(asked: Asked, gpus: int, per_node: int) -> ResizeRequest:
+def shape_of(asked: RequestedSize, gpus: int, per_node: int) -> ResizeRequest:
     """As many nodes as that needs, alike; a task stays for each GPU, else for each node, if it was.
 
     CPUs of a task are told beside tasks: their sum follows.
@@ -168,7 +170,7 @@ def shape_of(asked: Asked, gpus: int, per_node: int) -> ResizeRequest:
     )
 
 
-def told(pool: Pool, sizes: Mapping[str, int]) -> dict[str, object]:
+def pool_json(pool: ElasticPool, sizes: Mapping[str, int]) -> dict[str, object]:
     """For people: JSON."""
     rows = [
         {"job": one.info.job_id, "gpus": one.gpus, "runs": one.runs,

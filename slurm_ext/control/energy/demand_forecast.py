@@ -11,7 +11,7 @@ from slurm_ext.model.demand.series import called
 
 
 @dataclass(frozen=True, slots=True)
-class Foretold:
+class DemandForecast:
     """The bound, in nodes; `knows` is False while there is too little to go by."""
 
     peak: float
@@ -30,19 +30,19 @@ def serving(state_dir: Path, pool: str) -> DemandPredictor | None:
     return None if found is None else load(found)
 
 
-def foretell(
+def forecast(
     first: int, need: Array, model: DemandPredictor | None, *, level: float, history_h: float
-) -> Foretold:
+) -> DemandForecast:
     """From the series up to now, which has the running slot last."""
     hours = len(need) * SLOT_S / 3600.0
     if hours < history_h:
         known = f"{hours:.1f} h of demand are known, {history_h:g} are needed"
-        return Foretold(float("inf"), known, knows=False)
+        return DemandForecast(float("inf"), known, knows=False)
     if len(need) == 0:
-        return Foretold(0.0, "nothing known", knows=True)
+        return DemandForecast(0.0, "nothing known", knows=True)
     outlook = persistence_of(need) if model is None else model
     rows = features(need, first)[-1:]
-    return Foretold(float(need[-1] + outlook.peak(rows, level)[0]), outlook.name, knows=True)
+    return DemandForecast(float(need[-1] + outlook.peak(rows, level)[0]), outlook.name, knows=True)
 
 
 def safely(state_dir: Path, pool: str) -> tuple[DemandPredictor | None, str]:

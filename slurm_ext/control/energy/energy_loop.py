@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any
 
-from slurm_ext.control.energy.demand_forecast import Foretold, foretell, safely
-from slurm_ext.control.energy.energy_state import Memory
-from slurm_ext.control.energy.nodes import Seen, failed, need, nodes_of, pool_of, power_of
-from slurm_ext.control.energy.series import Demands
-from slurm_ext.control.loops.cluster_loop import DONE, Loop, Planned
+from slurm_ext.control.energy.demand_forecast import DemandForecast, forecast, safely
+from slurm_ext.control.energy.energy_state import EnergyState
+from slurm_ext.control.energy.nodes import NodeTimes, failed, need, nodes_of, pool_of, power_of
+from slurm_ext.control.energy.series import DemandRecorder
+from slurm_ext.control.loops.cluster_loop import DONE, ControlLoop, PlannedAction
 from slurm_ext.control.loops.loop_memory import LoopFolder, ReadOnly
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.demand.model import SLOT_S
@@ -49,30 +49,30 @@ def rules_of(settings: Settings) -> EnergyRules:
     )
 
 
-class Energy(Loop):
+class EnergyLoop(ControlLoop):
     """The loop; pools (partitions) are decided one by one, a node by the first that has it."""
 
     def __init__(self, settings: Settings, client: SlurmClient, folder: LoopFolder) -> None:
         self._settings, self._client, self._folder = settings, client, folder
         self._rules = rules_of(settings)
         kept = folder.load()
-        self._memory = Memory.from_json(kept)
+        self._memory = EnergyState.from_json(kept)
         writes = not isinstance(folder, ReadOnly)
         self._pools: list[str] = list(dict.fromkeys(settings["energy.partitions"]))
         running = {pool: tuple(slot) for pool, slot in kept.get("running", {}).items()}
         self._series = {
-            pool: Demands(folder.path, pool, running.get(pool), writes=writes)
+            pool: DemandRecorder(folder.path, pool, running.get(pool), writes=writes)
             for pool in self._pools
         }
         self._hindered = ""
         self._told: dict[str, Any] = {}
 
-    def plan(self, now_s: float) -> Sequence[Planned]:
+    def plan(self, now_s: float) -> Sequence[PlannedAction]:
         """Look, decide for each pool. Raises SlurmError."""
         nodes, jobs = self._client.nodes(), self._client.jobs()
         reservations = self._client.reservations()
         self._memory.notice(nodes, now_s)
-        planned: list[Planned] = []
+        planned: list[PlannedAction] = []
         self._told = {}
         taken: set[str] = set()
         for pool in self._pools:
@@ -83,7 +83,7 @@ class Energy(Loop):
         self._keep()
         return () if self._hindered else planned
 
-    def apply(self, planned: Planned) -> str:
+    def apply(self, planned: PlannedAction) -> str:
         """One node. Raises SlurmError."""
         order = Order(planned.done)
         if order is Order.DOWN:
@@ -92,13 +92,13 @@ class Energy(Loop):
         self._client.power([planned.subject], order)
         return DONE
 
-    def undo(self, now_s: float) -> Sequence[Planned]:  # noqa: ARG002 - who sleeps is woken, or not
+    def undo(self, now_s: float) -> Sequence[PlannedAction]:  # noqa: ARG002 - who sleeps is woken, or not
         """Slurm wakes who sleeps when a job needs it; at once only where the site wants that."""
         if not self._settings["energy.wake_at_end"]:
             return ()
         asleep = {node.name for node in self._client.nodes() if power_of(node) is PowerState.ASLEEP}
         return [
-            Planned(subject=name, done=Order.UP.value, why="energy saving ends", before={})
+            PlannedAction(subject=name, done=Order.UP.value, why="energy saving ends", before={})
             for name in sorted(asleep & self._memory.ours)
         ]
 
@@ -113,9 +113,9 @@ class Energy(Loop):
         jobs: Sequence[JobInfo],
         reservations: Sequence[ReservationInfo],
         now_s: float,
-    ) -> list[Planned]:
+    ) -> list[PlannedAction]:
         excluded = frozenset(self._settings["energy.exclude"])
-        seen = Seen(self._memory.asleep, self._memory.idle)
+        seen = NodeTimes(self._memory.asleep, self._memory.idle)
         nodes = nodes_of(infos, reservations, seen, now_s, excluded)
         there = sum(1 for node in nodes if node.power is not PowerState.AWAY)
         now = need(nodes, jobs, pool)
@@ -133,11 +133,11 @@ class Energy(Loop):
         self._tell(pool, nodes, needs, aim, foretold, missing)
         return [self._planned(step, needs, foretold) for step in steps]
 
-    def _foretold(self, pool: str) -> tuple[Foretold, int]:
+    def _foretold(self, pool: str) -> tuple[DemandForecast, int]:
         """The bound of the next hours, and the highest need of the past ones."""
         first, needed = self._series[pool].series()
         model, wrong = safely(self._settings.state_dir, pool)
-        told = foretell(
+        told = forecast(
             first,
             needed,
             model,
@@ -145,13 +145,15 @@ class Energy(Loop):
             history_h=self._settings["energy.history_h"],
         )
         if wrong:
-            told = Foretold(told.peak, wrong, told.knows)
+            told = DemandForecast(told.peak, wrong, told.knows)
         held = needed[-1 - int(self._rules.hold_s // SLOT_S) :]
         return told, int(held.max()) if len(held) else 0
 
-    def _planned(self, step: PowerChange, needs: NodeDemand, foretold: Foretold) -> Planned:
+    def _planned(
+        self, step: PowerChange, needs: NodeDemand, foretold: DemandForecast
+    ) -> PlannedAction:
         order = Order.DOWN if step.sleep else Order.UP
-        return Planned(
+        return PlannedAction(
             subject=step.node,
             done=order.value,
             why=f"{step.reason} (by {foretold.by})" if step.sleep else step.reason,
@@ -182,7 +184,7 @@ class Energy(Loop):
         nodes: Sequence[EnergyNode],
         needs: NodeDemand,
         aim: AwakeTarget,
-        foretold: Foretold,
+        foretold: DemandForecast,
         missing: Sequence[str],
     ) -> None:
         count = {power.value: sum(1 for n in nodes if n.power is power) for power in PowerState}

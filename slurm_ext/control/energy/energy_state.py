@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slurm_ext.control.energy.nodes import is_busy, power_of
-from slurm_ext.control.energy.series import Running
+from slurm_ext.control.energy.series import OpenSlot
 from slurm_ext.policy.energy import DAY_S, PowerState
 from slurm_ext.slurm.records import NodeInfo
 
 
 @dataclass(slots=True)
-class Memory:
+class EnergyState:
     """All that the next process has to know, be it a round by a timer. Times are Unix seconds."""
 
     asleep: dict[str, float] = field(default_factory=dict)  # by node: since when
@@ -22,7 +22,7 @@ class Memory:
     lacking: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def from_json(cls, kept: Mapping[str, Any]) -> "Memory":
+    def from_json(cls, kept: Mapping[str, Any]) -> "EnergyState":
         """What `as_json` wrote; nothing of what it lacks."""
         return cls(
             asleep=dict(kept.get("asleep", {})),
@@ -32,7 +32,7 @@ class Memory:
             lacking=dict(kept.get("lacking", {})),
         )
 
-    def as_json(self, running: Mapping[str, Running]) -> dict[str, Any]:
+    def as_json(self, running: Mapping[str, OpenSlot]) -> dict[str, Any]:
         """Also each pool's slot that has not ended."""
         return {
             "asleep": self.asleep,

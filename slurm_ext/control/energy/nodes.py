@@ -20,7 +20,7 @@ WAITING = frozenset({"Resources", "Priority"})  # for nodes, and for nothing els
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class NodeTimes:
     """What was known of nodes before: since when who sleeps and who is idle (Unix seconds)."""
 
     asleep: Mapping[str, float]
@@ -63,7 +63,7 @@ def pool_of(nodes: Iterable[NodeInfo], pool: str) -> tuple[NodeInfo, ...]:
 def nodes_of(
     nodes: Sequence[NodeInfo],
     reservations: Sequence[ReservationInfo],
-    seen: Seen,
+    seen: NodeTimes,
     now_s: float,
     excluded: frozenset[str] = frozenset(),
 ) -> tuple[EnergyNode, ...]:

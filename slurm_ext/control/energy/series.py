@@ -11,16 +11,16 @@ from slurm_ext.model.demand.series import file_of, filled, read
 KEPT_SLOTS = WEEK + DAY  # as far back as features look, and a day
 log = logging.getLogger("dlqueue.energy")
 
-Running = tuple[int, int, int]  # slot, need, total
+OpenSlot = tuple[int, int, int]  # slot, need, total
 
 
-class Demands:
+class DemandRecorder:
     """A pool's series; `writes` is False for a look that leaves no trace.
 
     `running` is the slot that has not ended, as an earlier process left it.
     """
 
-    def __init__(self, folder: Path, pool: str, running: Running | None, *, writes: bool) -> None:
+    def __init__(self, folder: Path, pool: str, running: OpenSlot | None, *, writes: bool) -> None:
         self._path, self._writes = file_of(folder, pool), writes
         self._ended: dict[int, tuple[float, float]] = {}
         self.running = running
@@ -51,7 +51,7 @@ class Demands:
         first, needed, _ = filled(slots)
         return first, needed
 
-    def _write(self, ended: Running) -> None:
+    def _write(self, ended: OpenSlot) -> None:
         """A loop must not fail for its memory: what cannot be written is said."""
         if not self._writes:
             return

@@ -23,7 +23,7 @@ LOCK_TRIES, LOCK_WAIT_S = 100, 0.02  # a write with its fsync takes some millise
 log = logging.getLogger("dlqueue.ledger")
 
 
-class Ledger:
+class ActionLog:
     """The moves of one loop; days are UTC, by the clock at writing."""
 
     def __init__(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from slurm_ext.control.loops.action_log import Ledger
+from slurm_ext.control.loops.action_log import ActionLog
 from slurm_ext.control.loops.loop_memory import LoopFolder
 from slurm_ext.core.actions import Action
 from slurm_ext.core.errors import SlurmError
@@ -24,7 +24,7 @@ STATUS_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class PlannedAction:
     """One thing to do. A loop may subclass it to carry what its `apply` needs."""
 
     subject: str  # a job as squeue names it (1042, 1042_7) or a node
@@ -35,21 +35,21 @@ class Planned:
     after: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Loop(Protocol):
+class ControlLoop(Protocol):
     """What each cluster loop is. It is made anew when settings are read again."""
 
-    def plan(self, now_s: float) -> Sequence[Planned]:
+    def plan(self, now_s: float) -> Sequence[PlannedAction]:
         """Look by the client, decide by the pure policy; nothing is changed. Raises SlurmError.
 
         A job or node that is as it should be has no entry: what is planned is not there yet.
         """
         ...
 
-    def apply(self, planned: Planned) -> str:
+    def apply(self, planned: PlannedAction) -> str:
         """Do one, and keep on the disk what undoes it, before; DONE or more words. SlurmError."""
         ...
 
-    def undo(self, now_s: float) -> Sequence[Planned]:
+    def undo(self, now_s: float) -> Sequence[PlannedAction]:
         """What puts back all that `apply` did and nobody changed since. Raises SlurmError."""
         ...
 
@@ -58,7 +58,7 @@ class Loop(Protocol):
         ...
 
 
-Make = Callable[[Settings, SlurmClient, LoopFolder], Loop]
+LoopFactory = Callable[[Settings, SlurmClient, LoopFolder], ControlLoop]
 
 
 class Rounds:
@@ -66,10 +66,10 @@ class Rounds:
 
     def __init__(
         self,
-        loop: Loop,
+        loop: ControlLoop,
         mode: str,
         folder: LoopFolder,
-        ledger: Ledger | None,
+        ledger: ActionLog | None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._loop, self._mode, self._folder, self._ledger = loop, mode, folder, ledger
@@ -105,7 +105,7 @@ class Rounds:
         return len(moves)
 
     def _carried_out(
-        self, planned: Sequence[Planned], now_s: float, *, acts: bool
+        self, planned: Sequence[PlannedAction], now_s: float, *, acts: bool
     ) -> tuple[Action, ...]:
         """Each as a move; what is left after MOST_REFUSED refusals in a row waits."""
         moves: list[Action] = []
@@ -118,14 +118,16 @@ class Rounds:
                 break
         return tuple(moves)
 
-    def _applied(self, planned: Planned) -> str:
+    def _applied(self, planned: PlannedAction) -> str:
         try:
             return self._loop.apply(planned)
         except SlurmError as error:
             self._log.warning("%s: %s failed: %s", planned.subject, planned.done, error)
             return f"failed: {' '.join(error.said.split())[:200] or 'Slurm gave no reason'}"
 
-    def _move(self, planned: Planned, now_s: float, outcome: str | None, *, acts: bool) -> Action:
+    def _move(
+        self, planned: PlannedAction, now_s: float, outcome: str | None, *, acts: bool
+    ) -> Action:
         return Action(
             at_s=round(now_s, 3),
             kind=self._folder.kind,

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.control.loops.action_log import Ledger
-from slurm_ext.control.loops.cluster_loop import Make, Rounds
+from slurm_ext.control.loops.action_log import ActionLog
+from slurm_ext.control.loops.cluster_loop import LoopFactory, Rounds
 from slurm_ext.control.loops.loop_memory import LoopFolder, ReadOnly
 from slurm_ext.control.loops.reload import read_again
 from slurm_ext.core.errors import SlurmError
@@ -27,7 +27,11 @@ MOST_BACK_OFF_S = 300.0
 
 
 def serve(
-    kind: str, make: Make, settings: Settings, client: SlurmClient, again: Callable[[], Settings]
+    kind: str,
+    make: LoopFactory,
+    settings: Settings,
+    client: SlurmClient,
+    again: Callable[[], Settings],
 ) -> None:
     """Work until SIGTERM or SIGINT. Raises InputError, OSError.
 
@@ -45,7 +49,7 @@ def serve(
         os.close(held)
 
 
-def once(kind: str, make: Make, settings: Settings, client: SlurmClient) -> dict[str, Any]:
+def once(kind: str, make: LoopFactory, settings: Settings, client: SlurmClient) -> dict[str, Any]:
     """One round in the mode that is set, for a timer; nothing is put back after it.
 
     The status that `control status` shows. Raises InputError, SlurmError, OSError.
@@ -54,13 +58,15 @@ def once(kind: str, make: Make, settings: Settings, client: SlurmClient) -> dict
     held = folder.lock()
     try:
         if not Path(settings["paths.kill_file"]).exists():
-            _rounds(make, settings, client, folder, Ledger(settings.state_dir, kind)).round()
+            _rounds(make, settings, client, folder, ActionLog(settings.state_dir, kind)).round()
         return folder.told() or {}
     finally:
         os.close(held)
 
 
-def dry_run(kind: str, make: Make, settings: Settings, client: SlurmClient) -> dict[str, Any]:
+def dry_run(
+    kind: str, make: LoopFactory, settings: Settings, client: SlurmClient
+) -> dict[str, Any]:
     """What would be done now, in any mode; nothing is changed or written. Raises SlurmError."""
     values = {**settings.values, f"{kind}.mode": "shadow"}
     silent = Settings(source=settings.source, values=values)
@@ -69,18 +75,22 @@ def dry_run(kind: str, make: Make, settings: Settings, client: SlurmClient) -> d
     return folder.status
 
 
-def restore(kind: str, make: Make, settings: Settings, client: SlurmClient) -> int:
+def restore(kind: str, make: LoopFactory, settings: Settings, client: SlurmClient) -> int:
     """Put back what a killed one left; how many moves. Raises InputError, SlurmError, OSError."""
     folder = LoopFolder(settings.state_dir, kind)
     held = folder.lock()
     try:
-        return _rounds(make, settings, client, folder, Ledger(settings.state_dir, kind)).undo()
+        return _rounds(make, settings, client, folder, ActionLog(settings.state_dir, kind)).undo()
     finally:
         os.close(held)
 
 
 def _rounds(
-    make: Make, settings: Settings, client: SlurmClient, folder: LoopFolder, ledger: Ledger | None
+    make: LoopFactory,
+    settings: Settings,
+    client: SlurmClient,
+    folder: LoopFolder,
+    ledger: ActionLog | None,
 ) -> Rounds:
     loop = make(settings, client, folder)
     return Rounds(loop, settings[f"{folder.kind}.mode"], folder, ledger)
@@ -90,13 +100,13 @@ class _Serving:
     """Rounds under one set of settings, survived whatever they raise."""
 
     def __init__(
-        self, make: Make, settings: Settings, client: SlurmClient, folder: LoopFolder
+        self, make: LoopFactory, settings: Settings, client: SlurmClient, folder: LoopFolder
     ) -> None:
         kind = folder.kind
         self._log, self._mode = logging.getLogger(f"dlqueue.{kind}"), settings[f"{kind}.mode"]
         self._kill_file = Path(settings["paths.kill_file"])
         self._interval_s: float = settings[f"{kind}.interval_s"]
-        ledger = Ledger(settings.state_dir, kind)
+        ledger = ActionLog(settings.state_dir, kind)
         self._rounds = _rounds(make, settings, client, folder, ledger)
         self._failures = 0
         self._put_back = False

@@ -47,7 +47,7 @@ class Waiting:
 
 
 @dataclass(slots=True)
-class Ours:
+class OwnNices:
     """What we did: the nice that a job may have from us, and jobs that are not ours to change."""
 
     nices: dict[int, list[int]] = field(default_factory=dict)  # by Waiting.job_id
@@ -59,7 +59,7 @@ class Ours:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Queue:
+class WaitingQueue:
     """What one look found."""
 
     groups: Mapping[Group, Sequence[Waiting]]
@@ -67,7 +67,7 @@ class Queue:
     changed: frozenset[int]  # a nice that we set is not there any more
 
 
-def look(jobs: Iterable[JobInfo], ours: Ours, settings: Settings, now_s: float) -> Queue:
+def look(jobs: Iterable[JobInfo], ours: OwnNices, settings: Settings, now_s: float) -> WaitingQueue:
     """Sort out who waits."""
     groups: dict[Group, list[Waiting]] = {}
     left_alone: dict[str, str] = {}
@@ -82,7 +82,7 @@ def look(jobs: Iterable[JobInfo], ours: Ours, settings: Settings, now_s: float) 
         first = min(members, key=lambda job: (-(job.priority or 0), job.job_id))
         one = Waiting(job_id=unit, info=first, members=len(members))
         groups.setdefault(one.group, []).append(one)
-    return Queue(groups=groups, left_alone=left_alone, changed=frozenset(changed))
+    return WaitingQueue(groups=groups, left_alone=left_alone, changed=frozenset(changed))
 
 
 def unit_of(job: JobInfo) -> int:
@@ -98,13 +98,13 @@ def _units(jobs: Iterable[JobInfo]) -> dict[int, list[JobInfo]]:
     return found
 
 
-def _changed(unit: int, members: Sequence[JobInfo], ours: Ours) -> bool:
+def _changed(unit: int, members: Sequence[JobInfo], ours: OwnNices) -> bool:
     """Whether somebody has set another nice since we did, or Slurm did not take ours."""
     return unit in ours.nices and any(job.nice not in ours.nices[unit] for job in members)
 
 
 def _not_ours(
-    unit: int, members: Sequence[JobInfo], ours: Ours, settings: Settings, now_s: float
+    unit: int, members: Sequence[JobInfo], ours: OwnNices, settings: Settings, now_s: float
 ) -> str | None:
     """Why it is left alone; None: it is put in order."""
     if unit in ours.fixed or _changed(unit, members, ours):

@@ -7,16 +7,20 @@ from typing import Any
 import numpy as np
 
 from slurm_ext.control.queue.jobs import Waiting
-from slurm_ext.control.queue.runtime_estimates import FirstTold, Foretold, RunTimes
+from slurm_ext.control.queue.runtime_estimates import (
+    RuntimeEstimate,
+    RuntimeEstimates,
+    StickyEstimates,
+)
 from slurm_ext.policy.queue.order import QueuedJobs, rule_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class QueueRank:
     """One waiting job in its order."""
 
     waiting: Waiting
-    length: Foretold
+    length: RuntimeEstimate
     place: int  # 1: goes first of its group
     ahead: Waiting | None  # who goes right before it
 
@@ -32,8 +36,8 @@ class Place:
 
 
 def in_order(
-    jobs: Sequence[Waiting], rule: str, times: RunTimes | FirstTold, now_s: float
-) -> list[Place]:
+    jobs: Sequence[Waiting], rule: str, times: RuntimeEstimates | StickyEstimates, now_s: float
+) -> list[QueueRank]:
     """Who goes first first, by `rule` (policy/queue/order.py)."""
     lengths = times.of([one.info for one in jobs], now_s)
     asked = QueuedJobs(
@@ -44,7 +48,7 @@ def in_order(
     order = rule_of(rule).order(asked, np.array([one.job_id for one in jobs]))
     before = [None, *(jobs[number] for number in order)]
     return [
-        Place(waiting=jobs[number], length=lengths[number], place=place, ahead=ahead)
+        QueueRank(waiting=jobs[number], length=lengths[number], place=place, ahead=ahead)
         for place, (number, ahead) in enumerate(zip(order, before, strict=False), 1)
     ]
 
@@ -56,7 +60,7 @@ def need_in_words(need_s: float, *, gpus: bool) -> str:
     return f"{need_s / (3600 if hours else 60):.4g} {kind}-{'hours' if hours else 'minutes'}"
 
 
-def row(one: Place, nice: int | None) -> dict[str, Any]:
+def row(one: QueueRank, nice: int | None) -> dict[str, Any]:
     """One job's place: JSON; times in s, `need` in GPU- or CPU-seconds."""
     info = one.waiting.info
     return {

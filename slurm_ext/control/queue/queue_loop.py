@@ -7,11 +7,11 @@ the site has it. What was set is on the disk before Slurm hears of it, and is pu
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-from slurm_ext.control.loops.cluster_loop import DONE, Planned
+from slurm_ext.control.loops.cluster_loop import DONE, PlannedAction
 from slurm_ext.control.loops.loop_memory import LoopFolder
-from slurm_ext.control.queue.jobs import Group, Ours, Queue, look, unit_of
-from slurm_ext.control.queue.order import Place, in_order, row
-from slurm_ext.control.queue.runtime_estimates import FirstTold, RunTimes
+from slurm_ext.control.queue.jobs import Group, OwnNices, WaitingQueue, look, unit_of
+from slurm_ext.control.queue.order import QueueRank, in_order, row
+from slurm_ext.control.queue.runtime_estimates import RuntimeEstimates, StickyEstimates
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.queue.nice import NiceBounds, WaitingJob, nices
 from slurm_ext.slurm.client import SlurmClient
@@ -25,13 +25,13 @@ class QueueLoop:
 
     def __init__(self, settings: Settings, client: SlurmClient, folder: LoopFolder) -> None:
         self._settings, self._client, self._folder = settings, client, folder
-        self._ours = read_ours(folder.load())
+        self._ours = nices_from_json(folder.load())
         busy_ms = settings["history.busy_timeout_ms"]
-        self._times = FirstTold(RunTimes(settings.state_dir, busy_timeout_ms=busy_ms))
+        self._times = StickyEstimates(RuntimeEstimates(settings.state_dir, busy_timeout_ms=busy_ms))
         self._priority_type: str | None = None
         self._seen: dict[str, Any] = {}
 
-    def plan(self, now_s: float) -> Sequence[Planned]:
+    def plan(self, now_s: float) -> Sequence[PlannedAction]:
         """Who gives way from now on, and who no more. Raises SlurmError."""
         if not self._can():
             self._seen = {"reason": NOT_HERE, "orders": [], "left_alone": {}}
@@ -57,7 +57,7 @@ class QueueLoop:
         ]
         return planned[: self._settings["queue.most_updates"]]
 
-    def apply(self, planned: Planned) -> str:
+    def apply(self, planned: PlannedAction) -> str:
         """Set one nice. Raises SlurmError."""
         job_id, nice = int(planned.subject), int(planned.after["nice"])
         known = self._ours.nices.get(job_id, [])
@@ -71,16 +71,16 @@ class QueueLoop:
         self._keep()
         return DONE
 
-    def undo(self, now_s: float) -> Sequence[Planned]:  # noqa: ARG002 (of every loop's shape)
+    def undo(self, now_s: float) -> Sequence[PlannedAction]:  # noqa: ARG002 (of every loop's shape)
         """Whoever waits with a nice of ours, and nobody changed it since. Raises SlurmError."""
         if not self._ours.nices:
             return ()
         waiting = [job for job in self._client.jobs() if job.state == "PENDING"]
-        found: dict[int, Planned] = {}
+        found: dict[int, PlannedAction] = {}
         for job in waiting:
             unit = unit_of(job)
             if job.nice and job.nice in self._ours.nices.get(unit, []):
-                found[unit] = Planned(
+                found[unit] = PlannedAction(
                     subject=str(unit),
                     job_id=unit,
                     done="nice=0",
@@ -99,7 +99,7 @@ class QueueLoop:
             self._priority_type = self._client.config().get("PriorityType", "")
         return self._priority_type == NEEDED
 
-    def _forget(self, queue: Queue, alive: Set[int]) -> None:
+    def _forget(self, queue: WaitingQueue, alive: Set[int]) -> None:
         """What others changed is theirs, and what has ended is nobody's."""
         ours = self._ours
         ours.fixed = (ours.fixed | queue.changed) & alive
@@ -112,15 +112,15 @@ class QueueLoop:
         self._folder.keep({"nices": nices_now, "fixed": sorted(self._ours.fixed)})
 
 
-def read_ours(kept: Mapping[str, Any]) -> Ours:
+def nices_from_json(kept: Mapping[str, Any]) -> OwnNices:
     """What a loop's folder holds."""
     nices_then = {
         int(job): [int(n) for n in values] for job, values in kept.get("nices", {}).items()
     }
-    return Ours(nices=nices_then, fixed={int(job) for job in kept.get("fixed", [])})
+    return OwnNices(nices=nices_then, fixed={int(job) for job in kept.get("fixed", [])})
 
 
-def _standing(order: Sequence[Place]) -> list[WaitingJob]:
+def _standing(order: Sequence[QueueRank]) -> list[WaitingJob]:
     return [
         WaitingJob(
             job=one.waiting.subject,
@@ -132,9 +132,9 @@ def _standing(order: Sequence[Place]) -> list[WaitingJob]:
     ]
 
 
-def _planned(one: Place, nice: int) -> Planned:
+def _planned(one: QueueRank, nice: int) -> PlannedAction:
     info = one.waiting.info
-    return Planned(
+    return PlannedAction(
         subject=one.waiting.subject,
         job_id=one.waiting.job_id,
         done=f"nice={nice}",
@@ -144,7 +144,7 @@ def _planned(one: Place, nice: int) -> Planned:
     )
 
 
-def _why(one: Place, nice: int) -> str:
+def _why(one: QueueRank, nice: int) -> str:
     need = f"it is thought to need {one.said} (by {one.length.by})"
     if one.ahead is None or nice <= 0:
         return f"{need}: it gives way to nobody any more" if nice < one.waiting.info.nice else need
@@ -152,8 +152,8 @@ def _why(one: Place, nice: int) -> str:
 
 
 def _told(
-    queue: Queue,
-    orders: Mapping[Group, Sequence[Place]],
+    queue: WaitingQueue,
+    orders: Mapping[Group, Sequence[QueueRank]],
     found: Mapping[Group, Mapping[str, int]],
 ) -> dict[str, Any]:
     """For people: each group's order, what a job is thought to need, and who is left alone."""

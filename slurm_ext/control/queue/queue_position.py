@@ -8,10 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slurm_ext.control.loops.loop_memory import ReadOnly
-from slurm_ext.control.queue.jobs import ITS_TURN, Ours, look, unit_of
+from slurm_ext.control.queue.jobs import ITS_TURN, OwnNices, look, unit_of
 from slurm_ext.control.queue.order import in_order, row
-from slurm_ext.control.queue.queue_loop import read_ours
-from slurm_ext.control.queue.runtime_estimates import FirstTold, Foretold, RunTimes
+from slurm_ext.control.queue.queue_loop import nices_from_json
+from slurm_ext.control.queue.runtime_estimates import (
+    RuntimeEstimate,
+    RuntimeEstimates,
+    StickyEstimates,
+)
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.queue.start_estimate import starts_in_s
@@ -41,7 +45,7 @@ def view(
     ahead = [one for one in peers if _rank(one) < _rank(job)]
     its_turn = job in peers
     busy_ms = settings["history.busy_timeout_ms"]
-    times = RunTimes(settings.state_dir, busy_timeout_ms=busy_ms)
+    times = RuntimeEstimates(settings.state_dir, busy_timeout_ms=busy_ms)
     expected = _expected(client.nodes(), jobs, ahead, job, times, now_s) if its_turn else None
     return {
         "job": str(job_id),
@@ -94,7 +98,7 @@ def _expected(
     jobs: Sequence[JobInfo],
     ahead: Sequence[JobInfo],
     job: JobInfo,
-    times: RunTimes,
+    times: RuntimeEstimates,
     now_s: float,
 ) -> dict[str, Any] | None:
     """Ours: those before it go first, for as long as they are foretold to run."""
@@ -133,12 +137,12 @@ def _units(job: JobInfo, by_gpu: bool) -> int:
     return (job.gpus or 0) if by_gpu else (job.cpus or 1)
 
 
-def _bound(told: Foretold, bound: str) -> float:
+def _bound(told: RuntimeEstimate, bound: str) -> float:
     found = getattr(told, bound)
     return told.seconds if found is None else float(found)
 
 
-def _left(job: JobInfo, told: Foretold, bound: str, now_s: float) -> float:
+def _left(job: JobInfo, told: RuntimeEstimate, bound: str, now_s: float) -> float:
     """Of a running job; one that runs longer than foretold may end at any time until its limit."""
     if told.by == "limit" and job.end_time_s is not None:
         return job.end_time_s - now_s
@@ -146,7 +150,7 @@ def _left(job: JobInfo, told: Foretold, bound: str, now_s: float) -> float:
 
 
 def _in_loop(
-    jobs: Sequence[JobInfo], job: JobInfo, settings: Settings, times: RunTimes, now_s: float
+    jobs: Sequence[JobInfo], job: JobInfo, settings: Settings, times: RuntimeEstimates, now_s: float
 ) -> Mapping[str, Any] | None:
     """Its place in the loop's order, or why it is left alone; None: the loop is off."""
     if settings["queue.mode"] == "off":
@@ -156,7 +160,7 @@ def _in_loop(
     left_alone = queue.left_alone.get(str(unit))
     if left_alone is not None:
         return {"mode": settings["queue.mode"], "left_alone": left_alone}
-    told = FirstTold(times)
+    told = StickyEstimates(times)
     told.see(jobs)
     for waiting in queue.groups.values():
         for one in in_order(waiting, settings["queue.order"], told, now_s):
@@ -167,9 +171,9 @@ def _in_loop(
     return None
 
 
-def _ours(settings: Settings) -> Ours:
+def _ours(settings: Settings) -> OwnNices:
     """What the loop keeps, where we may read it."""
     try:
-        return read_ours(ReadOnly(settings.state_dir, "queue").load())
+        return nices_from_json(ReadOnly(settings.state_dir, "queue").load())
     except InputError:
-        return Ours()
+        return OwnNices()

@@ -24,7 +24,7 @@ log = logging.getLogger("dlqueue.queue")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Foretold:
+class RuntimeEstimate:
     """A run time in s, and who tells it: "model", "runs" (of its like), "limit", "siblings"."""
 
     seconds: float
@@ -33,7 +33,7 @@ class Foretold:
     high_s: float | None = None
 
 
-class RunTimes:
+class RuntimeEstimates:
     """Asked each round."""
 
     def __init__(self, state_dir: Path, *, busy_timeout_ms: int) -> None:
@@ -45,14 +45,14 @@ class RunTimes:
         self.siblings = SubmissionBatches()
         self._heard_of = 0
 
-    def of(self, jobs: Sequence[JobInfo], now_s: float) -> list[Foretold]:
+    def of(self, jobs: Sequence[JobInfo], now_s: float) -> list[RuntimeEstimate]:
         """One for each."""
         self._refresh()
         if self._lengths is None:
             return [self._means.of(job) or _limit(job) for job in jobs]
-        told = self._lengths.of([wanted(job, now_s) for job in jobs])
+        told = self._lengths.of([duration_query(job, now_s) for job in jobs])
         return [
-            Foretold(seconds=one.mean_s, by="model", low_s=one.low_s, high_s=one.high_s)
+            RuntimeEstimate(seconds=one.mean_s, by="model", low_s=one.low_s, high_s=one.high_s)
             for one in told
         ]
 
@@ -100,7 +100,7 @@ class RunTimes:
             self._said = what
 
 
-class FirstTold:
+class StickyEstimates:
     """Run times as they were foretold when a job was first seen, and as its siblings tell since.
 
     Asked anew they would drift: who is short ends first, so that what has ended looks shorter and
@@ -108,9 +108,9 @@ class FirstTold:
     something better. Siblings that run still count with their age, so they do not drift.
     """
 
-    def __init__(self, times: RunTimes) -> None:
+    def __init__(self, times: RuntimeEstimates) -> None:
         self._times = times
-        self._told: dict[int, Foretold] = {}
+        self._told: dict[int, RuntimeEstimate] = {}
 
     def see(self, jobs: Iterable[JobInfo]) -> None:
         """All that Slurm knows: who runs since when; whoever is not there any more is forgotten."""
@@ -124,7 +124,7 @@ class FirstTold:
                 since = float(job.submit_time_s or 0), float(job.start_time_s or 0)
                 siblings.started(job.job_id, _like(job), *since)
 
-    def of(self, jobs: Sequence[JobInfo], now_s: float) -> list[Foretold]:
+    def of(self, jobs: Sequence[JobInfo], now_s: float) -> list[RuntimeEstimate]:
         """One for each; an array's is that of its first task."""
         new = [job for job in jobs if self._is_open(unit_of(job))]
         found = self._times.of(new, now_s)
@@ -135,12 +135,12 @@ class FirstTold:
             self._times.siblings.submitted(unit, _like(job), submit_s, told_s)
         return [self._since(job, now_s) for job in jobs]
 
-    def _since(self, job: JobInfo, now_s: float) -> Foretold:
+    def _since(self, job: JobInfo, now_s: float) -> RuntimeEstimate:
         """Never beyond its limit."""
         seconds, known = self._times.siblings.of(unit_of(job), now_s)
         if not known:
             return self._told[unit_of(job)]
-        return Foretold(seconds=min(seconds, _limit_s(job)), by="siblings")
+        return RuntimeEstimate(seconds=min(seconds, _limit_s(job)), by="siblings")
 
     def _is_open(self, unit: int) -> bool:
         return unit not in self._told or self._told[unit].by == "limit"
@@ -161,12 +161,12 @@ class _Means:
             total, count = self._sums.get(_alike(row), (0.0, 0))
             self._sums[_alike(row)] = (total + lasted, count + 1)
 
-    def of(self, job: JobInfo) -> Foretold | None:
+    def of(self, job: JobInfo) -> RuntimeEstimate | None:
         """The mean of its like, not beyond its limit; None: none has run."""
         found = self._sums.get(_like(job))
         if found is None:
             return None
-        return Foretold(seconds=min(found[0] / found[1], _limit_s(job)), by="runs")
+        return RuntimeEstimate(seconds=min(found[0] / found[1], _limit_s(job)), by="runs")
 
 
 def _like(job: JobInfo) -> tuple[Any, ...]:
@@ -178,7 +178,7 @@ def _alike(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return (row["user"], row["job_name"], row["gpus"] or 0)
 
 
-def wanted(job: JobInfo, now_s: float) -> DurationQuery:
+def duration_query(job: JobInfo, now_s: float) -> DurationQuery:
     """The job as the model for durations asks for it; `now_s`: where its submission is not told."""
     limit = job.time_limit_minutes
     return DurationQuery(
@@ -199,8 +199,8 @@ def _newer(history: History, last_id: int) -> Any:
     return ended_since(history, last_id) if last_id else newest_ended(history, MOST_RUNS)
 
 
-def _limit(job: JobInfo) -> Foretold:
-    return Foretold(seconds=_limit_s(job), by="limit")
+def _limit(job: JobInfo) -> RuntimeEstimate:
+    return RuntimeEstimate(seconds=_limit_s(job), by="limit")
 
 
 def _limit_s(job: JobInfo) -> float:

@@ -16,10 +16,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from slurm_ext.policy.allocator.job_demands import Tenant, allowed, check, promised_offer, unusable
-from slurm_ext.policy.allocator.knapsack_dp import Choice, divide, enough
-from slurm_ext.policy.allocator.max_min_share import level_of, limited
-from slurm_ext.policy.allocator.operating_points import Offer
+from slurm_ext.policy.allocator.job_demands import (
+    JobDemand,
+    allowed,
+    check,
+    promised_point,
+    unusable,
+)
+from slurm_ext.policy.allocator.knapsack_dp import JobOptions, divide, enough
+from slurm_ext.policy.allocator.max_min_share import fair_bandwidth, limited
+from slurm_ext.policy.allocator.operating_points import OperatingPoint
 
 ROUNDS = 3  # of division and water level
 ROUNDING = 1e-9
@@ -30,22 +36,22 @@ KEPT = 0.995  # of the rate at a share is its rate
 class Allocation:
     """What each job has, at the rate that it then reaches."""
 
-    offers: Mapping[str, Offer]  # by job
+    points: Mapping[str, OperatingPoint]  # by job
     reason: Mapping[str, str]  # by job
     value: float  # sum of weight x rate / rate at the proportional share
     spare_units: int  # that would speed up nobody
 
 
 def allocate(
-    tenants: Sequence[Tenant], units: int, *, io_bytes_per_s: float | None = None
+    demands: Sequence[JobDemand], units: int, *, io_bytes_per_s: float | None = None
 ) -> Allocation:
     """The best division of `units` among the tenants; the order of tenants does not matter.
 
     `io_bytes_per_s`: what the node's storage gives in all; None: not limited. InputError where the
     shares do not fit the node or a tenant is described wrongly: then nothing should be changed.
     """
-    check(tenants, units, io_bytes_per_s)
-    ordered = sorted(tenants, key=lambda tenant: tenant.job)
+    check(demands, units, io_bytes_per_s)
+    ordered = sorted(demands, key=lambda demand: demand.job)
     shares = at_shares(ordered, io_bytes_per_s)
     best, most = shares, total(ordered, shares, shares)
     for asked in _divisions(ordered, units, io_bytes_per_s):
@@ -56,100 +62,114 @@ def allocate(
     return allocation(ordered, best, shares, units)
 
 
-def at_shares(tenants: Sequence[Tenant], io_bytes_per_s: float | None = None) -> list[Offer]:
+def at_shares(
+    demands: Sequence[JobDemand], io_bytes_per_s: float | None = None
+) -> list[OperatingPoint]:
     """What each would have with its proportional share, storage shared with the others."""
-    return together([share_or_nothing(tenant) for tenant in tenants], io_bytes_per_s)
+    return together([share_or_nothing(demand) for demand in demands], io_bytes_per_s)
 
 
-def together(asked: Sequence[Offer], io_bytes_per_s: float | None) -> list[Offer]:
+def together(asked: Sequence[OperatingPoint], io_bytes_per_s: float | None) -> list[OperatingPoint]:
     """The offers as they are when all read from one storage."""
-    level = level_of(asked, io_bytes_per_s)
-    return [limited(offer, level) for offer in asked]
+    level = fair_bandwidth(asked, io_bytes_per_s)
+    return [limited(point, level) for point in asked]
 
 
-def total(tenants: Sequence[Tenant], offers: Sequence[Offer], shares: Sequence[Offer]) -> float:
+def total(
+    demands: Sequence[JobDemand], points: Sequence[OperatingPoint], shares: Sequence[OperatingPoint]
+) -> float:
     """The objective."""
-    return sum(worth(*row) for row in zip(tenants, offers, shares, strict=True))
+    return sum(worth(*row) for row in zip(demands, points, shares, strict=True))
 
 
-def worth(tenant: Tenant, offer: Offer, share: Offer) -> float:
+def worth(demand: JobDemand, point: OperatingPoint, share: OperatingPoint) -> float:
     """One job's part of the objective; a job of which nothing is known counts as at its share."""
     if not share.samples_per_s:
-        return tenant.weight
-    return tenant.weight * offer.samples_per_s / share.samples_per_s
+        return demand.weight
+    return demand.weight * point.samples_per_s / share.samples_per_s
 
 
 def allocation(
-    tenants: Sequence[Tenant], offers: Sequence[Offer], shares: Sequence[Offer], units: int
+    demands: Sequence[JobDemand],
+    points: Sequence[OperatingPoint],
+    shares: Sequence[OperatingPoint],
+    units: int,
 ) -> Allocation:
     """The offers with their value and reasons."""
-    rows = list(zip(tenants, offers, shares, strict=True))
+    rows = list(zip(demands, points, shares, strict=True))
     return Allocation(
-        offers={tenant.job: offer for tenant, offer, _ in rows},
-        reason={tenant.job: _reason(tenant, offer, share) for tenant, offer, share in rows},
-        value=total(tenants, offers, shares),
-        spare_units=units - sum(offer.units for offer in offers),
+        points={demand.job: point for demand, point, _ in rows},
+        reason={demand.job: _reason(demand, point, share) for demand, point, share in rows},
+        value=total(demands, points, shares),
+        spare_units=units - sum(point.units for point in points),
     )
 
 
-def share_or_nothing(tenant: Tenant) -> Offer:
+def share_or_nothing(demand: JobDemand) -> OperatingPoint:
     """What it would make of its share alone on the storage; rate 0 where that is not known."""
-    offer = None if unusable(tenant) else promised_offer(tenant)
-    return offer or Offer(units=tenant.share_units, workers=None, samples_per_s=0.0)
+    point = None if unusable(demand) else promised_point(demand)
+    return point or OperatingPoint(units=demand.share_units, workers=None, samples_per_s=0.0)
 
 
 def _divisions(
-    tenants: Sequence[Tenant], units: int, io_bytes_per_s: float | None
-) -> Iterator[list[Offer]]:
+    demands: Sequence[JobDemand], units: int, io_bytes_per_s: float | None
+) -> Iterator[list[OperatingPoint]]:
     """Divisions worth a look; the last one reads no more than the shares would."""
-    shares = [share_or_nothing(tenant) for tenant in tenants]
-    first = level = level_of(shares, io_bytes_per_s)
+    shares = [share_or_nothing(demand) for demand in demands]
+    first = level = fair_bandwidth(shares, io_bytes_per_s)
     for _ in range(1 if io_bytes_per_s is None else ROUNDS):
-        asked = _division(tenants, shares, units, level, frugal=False)
+        asked = _division(demands, shares, units, level, frugal=False)
         yield asked
-        level = level_of(asked, io_bytes_per_s)
+        level = fair_bandwidth(asked, io_bytes_per_s)
     if io_bytes_per_s is not None:
-        yield _division(tenants, shares, units, first, frugal=True)
+        yield _division(demands, shares, units, first, frugal=True)
 
 
 def _division(
-    tenants: Sequence[Tenant], shares: Sequence[Offer], units: int, level: float, *, frugal: bool
-) -> list[Offer]:
-    pairs = zip(tenants, shares, strict=True)
-    return divide([_choice(tenant, share, level, frugal) for tenant, share in pairs], units)
+    demands: Sequence[JobDemand],
+    shares: Sequence[OperatingPoint],
+    units: int,
+    level: float,
+    *,
+    frugal: bool,
+) -> list[OperatingPoint]:
+    pairs = zip(demands, shares, strict=True)
+    return divide([_choice(demand, share, level, frugal) for demand, share in pairs], units)
 
 
-def _choice(tenant: Tenant, share: Offer, level: float, frugal: bool) -> Choice:
+def _choice(demand: JobDemand, share: OperatingPoint, level: float, frugal: bool) -> JobOptions:
     floor = limited(share, level).samples_per_s
     most_io = share.io_bytes_per_s if frugal else inf
-    options = allowed(tenant, KEPT * floor, level, most_io) if floor else [share]
-    rates = [limited(offer, level).samples_per_s for offer in options]
-    return Choice(
+    options = allowed(demand, KEPT * floor, level, most_io) if floor else [share]
+    rates = [limited(point, level).samples_per_s for point in options]
+    return JobOptions(
         options=tuple(options),
         level=level,
         enough_samples_per_s=enough(rates),
         share_samples_per_s=floor or 1.0,
-        share_units=tenant.share_units,
-        now=tenant.now,
-        weight=tenant.weight,
+        share_units=demand.share_units,
+        now=demand.now,
+        weight=demand.weight,
     )
 
 
-def _kept(tenants: Sequence[Tenant], offers: Sequence[Offer], shares: Sequence[Offer]) -> bool:
+def _kept(
+    demands: Sequence[JobDemand], points: Sequence[OperatingPoint], shares: Sequence[OperatingPoint]
+) -> bool:
     """Whether nobody is below his share without having agreed."""
     return all(
-        tenant.agreed or offer.samples_per_s >= KEPT * share.samples_per_s - ROUNDING
-        for tenant, offer, share in zip(tenants, offers, shares, strict=True)
+        demand.agreed or point.samples_per_s >= KEPT * share.samples_per_s - ROUNDING
+        for demand, point, share in zip(demands, points, shares, strict=True)
     )
 
 
-def _reason(tenant: Tenant, offer: Offer, share: Offer) -> str:
+def _reason(demand: JobDemand, point: OperatingPoint, share: OperatingPoint) -> str:
     """One clause on what the job has against its share."""
-    why = unusable(tenant)
+    why = unusable(demand)
     if why is not None:
         return f"keeps its share: {why}"
-    more = offer.units - tenant.share_units
-    gain = offer.samples_per_s / share.samples_per_s - 1
+    more = point.units - demand.share_units
+    gain = point.samples_per_s / share.samples_per_s - 1
     if more == 0:
         return "has its share"
     if more > 0:

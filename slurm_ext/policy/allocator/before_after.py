@@ -10,72 +10,72 @@ from slurm_ext.policy.allocator.allocate import (
     together,
     worth,
 )
-from slurm_ext.policy.allocator.job_demands import Tenant
+from slurm_ext.policy.allocator.job_demands import JobDemand
 from slurm_ext.policy.allocator.knapsack_dp import same
-from slurm_ext.policy.allocator.operating_points import Offer
+from slurm_ext.policy.allocator.operating_points import OperatingPoint
 
 HORIZON_S = 600.0  # as far as a gain is counted, and for jobs whose remaining time is not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class JobDelta:
     """One tenant: what it has, what it would have, and what it would have with its share."""
 
-    tenant: Tenant
-    have: Offer
-    want: Offer
-    share: Offer
+    demand: JobDemand
+    have: OperatingPoint
+    want: OperatingPoint
+    share: OperatingPoint
 
     @property
     def moved(self) -> bool:
         """Whether something on the node has to be changed for it."""
-        return self.tenant.now is None or not same(self.tenant.now, self.want)
+        return self.demand.now is None or not same(self.demand.now, self.want)
 
     @property
     def gain(self) -> float:
         """Of the objective, a second."""
-        return worth(self.tenant, self.want, self.share) - self.worth
+        return worth(self.demand, self.want, self.share) - self.worth
 
     @property
     def worth(self) -> float:
         """Its part of the objective as it is."""
-        return worth(self.tenant, self.have, self.share)
+        return worth(self.demand, self.have, self.share)
 
     @property
     def left_s(self) -> float:
         """Seconds for which a gain is counted."""
-        left = self.tenant.remaining_s
+        left = self.demand.remaining_s
         return HORIZON_S if left is None else min(HORIZON_S, max(0.0, left))
 
     def short(self, margin: float) -> bool:
         """Whether it lacks what was promised, by more than what predictions are off by."""
-        tenant = self.tenant
+        demand = self.demand
         known = self.share.samples_per_s > 0
-        least = min(tenant.least_units, tenant.share_units) if known else self.share.units
+        least = min(demand.least_units, demand.share_units) if known else self.share.units
         stranded = self.have.units < least
         slow = self.have.samples_per_s < self.share.samples_per_s * (1 - margin)
-        return stranded or (slow and not tenant.agreed)
+        return stranded or (slow and not demand.agreed)
 
 
-def places(
-    tenants: Sequence[Tenant], wanted: Allocation, io_bytes_per_s: float | None
-) -> list[Place]:
+def deltas(
+    demands: Sequence[JobDemand], wanted: Allocation, io_bytes_per_s: float | None
+) -> list[JobDelta]:
     """Of every tenant, in order of jobs."""
-    ordered = sorted(tenants, key=lambda tenant: tenant.job)
+    ordered = sorted(demands, key=lambda demand: demand.job)
     shares = at_shares(ordered, io_bytes_per_s)
-    have = together([_standing(tenant) for tenant in ordered], io_bytes_per_s)
+    have = together([_standing(demand) for demand in ordered], io_bytes_per_s)
     return [
-        Place(tenant=tenant, have=one, want=wanted.offers[tenant.job], share=share)
-        for tenant, one, share in zip(ordered, have, shares, strict=True)
+        JobDelta(demand=demand, have=one, want=wanted.points[demand.job], share=share)
+        for demand, one, share in zip(ordered, have, shares, strict=True)
     ]
 
 
-def _standing(tenant: Tenant) -> Offer:
+def _standing(demand: JobDemand) -> OperatingPoint:
     """What it has, by the curve as it is believed in now; a job that starts has its share.
 
     Where the curve does not know its number of workers, `now` itself tells the rate.
     """
-    if tenant.now is None:
-        return share_or_nothing(tenant)
-    known = (offer for offer in tenant.offers if same(tenant.now, offer))
-    return next(known, tenant.now)
+    if demand.now is None:
+        return share_or_nothing(demand)
+    known = (point for point in demand.points if same(demand.now, point))
+    return next(known, demand.now)

@@ -18,7 +18,7 @@ Verdict = Literal["steady", "drifted"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class DriftState:
     """What is believed of one job, and how its last windows compared to that."""
 
     expected: float  # samples/s at what it has now; seconds per step do as well
@@ -31,7 +31,7 @@ class Watch:
         return "drifted" if abs(self.windows_off) >= WINDOWS else "steady"
 
 
-def watched(watch: Watch, measured: float) -> Watch:
+def update(watch: DriftState, measured: float) -> DriftState:
     """The watch after one more window; one in which nothing was measured tells nothing."""
     if not (isfinite(measured) and measured > 0 and watch.expected > 0):
         return watch

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.policy.allocator.allocate import ROUNDING, Allocation, allocate, allocation
-from slurm_ext.policy.allocator.before_after import Place, places
-from slurm_ext.policy.allocator.job_demands import Tenant
-from slurm_ext.policy.allocator.operating_points import Offer
+from slurm_ext.policy.allocator.before_after import JobDelta, deltas
+from slurm_ext.policy.allocator.job_demands import JobDemand
+from slurm_ext.policy.allocator.operating_points import OperatingPoint
 
 MARGIN = 0.05
 COOLDOWN_S = 30.0
@@ -31,7 +31,7 @@ class Retune:
 
 
 def retune(
-    tenants: Sequence[Tenant],
+    demands: Sequence[JobDemand],
     units: int,
     *,
     now_s: float,
@@ -48,10 +48,10 @@ def retune(
     be divided is left as it is, and the reason says why: no error is raised.
     """
     try:
-        wanted = allocate(tenants, units, io_bytes_per_s=io_bytes_per_s)
+        wanted = allocate(demands, units, io_bytes_per_s=io_bytes_per_s)
     except InputError as error:
-        return Retune(change=False, allocation=_as_is(tenants, units), reason=str(error))
-    rows = places(tenants, wanted, io_bytes_per_s)
+        return Retune(change=False, allocation=_as_is(demands, units), reason=str(error))
+    rows = deltas(demands, wanted, io_bytes_per_s)
     change, reason = _verdict(
         rows,
         units,
@@ -69,7 +69,7 @@ def retune(
 
 
 def _verdict(
-    rows: Sequence[Place],
+    rows: Sequence[JobDelta],
     units: int,
     *,
     resting: bool,
@@ -80,25 +80,25 @@ def _verdict(
     """Whether to change, and the first reason that decides."""
     if not any(row.moved for row in rows):
         return False, "the division is the best one known already"
-    if any(row.tenant.now is None for row in rows):
+    if any(row.demand.now is None for row in rows):
         return True, "a job has started"
     if sum(row.have.units for row in rows) > units:
         return True, f"more units are given out than the node's {units}"
     if ended and sum(row.gain for row in rows) > ROUNDING:
         return True, "a job has ended"
-    if resting and not any(row.tenant.news for row in rows):
+    if resting and not any(row.demand.news for row in rows):
         return False, "changed only just now"
     if any(row.short(margin) for row in rows):
         return True, "a job is below its share"
     return _worth_it(rows, switch_cost_s, margin)
 
 
-def _gain(rows: Sequence[Place]) -> float:
+def _gain(rows: Sequence[JobDelta]) -> float:
     have = sum(row.worth for row in rows)
     return sum(row.gain for row in rows) / have if have else 0.0
 
 
-def _worth_it(rows: Sequence[Place], switch_cost_s: float, margin: float) -> tuple[bool, str]:
+def _worth_it(rows: Sequence[JobDelta], switch_cost_s: float, margin: float) -> tuple[bool, str]:
     """Seconds of work (of a job at its share) gained, against those lost by changing."""
     gained = sum(row.gain * row.left_s for row in rows)
     lost = switch_cost_s * sum(row.worth for row in rows if row.moved)
@@ -107,24 +107,25 @@ def _worth_it(rows: Sequence[Place], switch_cost_s: float, margin: float) -> tup
     return gained > lost + wanted, told
 
 
-def _standing_allocation(rows: Sequence[Place], units: int) -> Allocation:
+def _standing_allocation(rows: Sequence[JobDelta], units: int) -> Allocation:
     return allocation(
-        [row.tenant for row in rows],
+        [row.demand for row in rows],
         [row.have for row in rows],
         [row.share for row in rows],
         units,
     )
 
 
-def _as_is(tenants: Sequence[Tenant], units: int) -> Allocation:
+def _as_is(demands: Sequence[JobDemand], units: int) -> Allocation:
     """What cannot be divided: everybody counts as at his share."""
     have = {
-        tenant.job: tenant.now or Offer(units=tenant.share_units, workers=None, samples_per_s=0.0)
-        for tenant in tenants
+        demand.job: demand.now
+        or OperatingPoint(units=demand.share_units, workers=None, samples_per_s=0.0)
+        for demand in demands
     }
     return Allocation(
-        offers=have,
+        points=have,
         reason=dict.fromkeys(have, "left as it is"),
-        value=sum(tenant.weight for tenant in tenants),
-        spare_units=max(0, units - sum(offer.units for offer in have.values())),
+        value=sum(demand.weight for demand in demands),
+        spare_units=max(0, units - sum(point.units for point in have.values())),
     )

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slurm_ext.policy.allocator.max_min_share import limited
-from slurm_ext.policy.allocator.operating_points import Offer
+from slurm_ext.policy.allocator.operating_points import OperatingPoint
 
 ENOUGH = 0.98
 LUXURY = 1e-3
@@ -25,19 +25,19 @@ NEAR = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class JobOptions:
     """One tenant's possibilities."""
 
-    options: tuple[Offer, ...]  # never empty
+    options: tuple[OperatingPoint, ...]  # never empty
     level: float  # bytes/s of storage that it can have at most
     enough_samples_per_s: float  # beyond it is luxury
     share_samples_per_s: float
     share_units: int
-    now: Offer | None
+    now: OperatingPoint | None
     weight: float
 
 
-def divide(choices: Sequence[Choice], units: int) -> list[Offer]:
+def divide(choices: Sequence[JobOptions], units: int) -> list[OperatingPoint]:
     """The offers of the most valuable division; the cheapest options must fit together."""
     import numpy as np
 
@@ -46,34 +46,36 @@ def divide(choices: Sequence[Choice], units: int) -> list[Offer]:
     for choice in choices:
         total = np.full(units + 1, -np.inf)
         pick = np.zeros(units + 1, dtype=np.int32)
-        for number, offer in enumerate(choice.options):
-            if offer.units > units:
+        for number, point in enumerate(choice.options):
+            if point.units > units:
                 continue
-            here = best[: units + 1 - offer.units] + value(choice, offer, units)
-            better = here > total[offer.units :]
-            total[offer.units :][better] = here[better]
-            pick[offer.units :][better] = number
+            here = best[: units + 1 - point.units] + value(choice, point, units)
+            better = here > total[point.units :]
+            total[point.units :][better] = here[better]
+            pick[point.units :][better] = number
         best = total
         picks.append(pick.tolist())
     return _retrace(choices, picks, units)
 
 
-def _retrace(choices: Sequence[Choice], picks: Sequence[Sequence[int]], units: int) -> list[Offer]:
+def _retrace(
+    choices: Sequence[JobOptions], picks: Sequence[Sequence[int]], units: int
+) -> list[OperatingPoint]:
     chosen = []
     for choice, pick in zip(reversed(choices), reversed(picks), strict=True):
-        offer = choice.options[pick[units]]
-        units -= offer.units
-        chosen.append(offer)
+        point = choice.options[pick[units]]
+        units -= point.units
+        chosen.append(point)
     return chosen[::-1]
 
 
-def value(choice: Choice, offer: Offer, units: int) -> float:
+def value(choice: JobOptions, point: OperatingPoint, units: int) -> float:
     """What the offer is worth, as this file's docstring says."""
-    rate = limited(offer, choice.level).samples_per_s
+    rate = limited(point, choice.level).samples_per_s
     needed = min(rate, choice.enough_samples_per_s)
     worth = needed + LUXURY * (rate - needed)
-    stays = choice.now is not None and same(choice.now, offer)
-    away = abs(offer.units - choice.share_units) / units
+    stays = choice.now is not None and same(choice.now, point)
+    away = abs(point.units - choice.share_units) / units
     return choice.weight * worth / choice.share_samples_per_s + STAY * stays - NEAR * away
 
 
@@ -83,6 +85,6 @@ def enough(rates: Sequence[float]) -> float:
     return next(rate for rate in rates if rate >= ENOUGH * most)
 
 
-def same(now: Offer, wanted: Offer) -> bool:
+def same(now: OperatingPoint, wanted: OperatingPoint) -> bool:
     """Whether nothing has to be changed on the node from what a job has to what it should have."""
     return now.units == wanted.units and wanted.workers in {None, now.workers}

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from slurm_ext.policy.allocator.operating_points import Offer
+from slurm_ext.policy.allocator.operating_points import OperatingPoint
 
 ROUNDING = 1e-6  # of a bandwidth
 
 
-def level(demands: Sequence[float], supply: float) -> float:
+def max_min_share(demands: Sequence[float], supply: float) -> float:
     """Bandwidth that each may have at most, in the unit of the demands; inf: there is enough."""
     left = supply
     for served, demand in enumerate(sorted(demands)):
@@ -24,31 +24,31 @@ def level(demands: Sequence[float], supply: float) -> float:
     return inf
 
 
-def limited(offer: Offer, most_io_bytes_per_s: float) -> Offer:
+def limited(point: OperatingPoint, most_io_bytes_per_s: float) -> OperatingPoint:
     """The offer as it is with at most so much bandwidth: the rate falls with what is read."""
-    if offer.io_bytes_per_s <= most_io_bytes_per_s:
-        return offer
+    if point.io_bytes_per_s <= most_io_bytes_per_s:
+        return point
     return replace(
-        offer,
-        samples_per_s=offer.samples_per_s * most_io_bytes_per_s / offer.io_bytes_per_s,
+        point,
+        samples_per_s=point.samples_per_s * most_io_bytes_per_s / point.io_bytes_per_s,
         io_bytes_per_s=most_io_bytes_per_s,
     )
 
 
-def level_of(offers: Sequence[Offer], supply: float | None) -> float:
+def fair_bandwidth(points: Sequence[OperatingPoint], supply: float | None) -> float:
     """The level that these offers together leave each other; `supply` None: not limited."""
     if supply is None:
         return inf
-    return level([offer.io_bytes_per_s for offer in offers], supply)
+    return max_min_share([point.io_bytes_per_s for point in points], supply)
 
 
-def capped(offers: Mapping[str, Offer], supply: float) -> dict[str, float]:
+def capped(points: Mapping[str, OperatingPoint], supply: float) -> dict[str, float]:
     """Bandwidth of those who have less than they ask for, by job: nobody else needs a limit.
 
-    `offers`: as they are beside each other (`limited` to their level). Who reads alone is never
+    `points`: as they are beside each other (`limited` to their level). Who reads alone is never
     held back.
     """
-    demands = {job: offer.io_bytes_per_s for job, offer in offers.items() if offer.io_bytes_per_s}
+    demands = {job: point.io_bytes_per_s for job, point in points.items() if point.io_bytes_per_s}
     most = max(demands.values(), default=0.0)
     if len(demands) < 2 or sum(demands.values()) < supply * (1 - ROUNDING):
         return {}

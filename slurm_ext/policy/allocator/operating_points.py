@@ -15,7 +15,7 @@ AS_GOOD = 0.995  # of the best rate: fewer workers that reach it are preferred
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class OperatingPoint:
     """A job's rate with so many units, and the workers that reach it."""
 
     units: int
@@ -24,7 +24,7 @@ class Offer:
     io_bytes_per_s: float = 0.0  # what it reads from storage at that rate
 
 
-def offers(
+def operating_points(
     predict: Callable[[float, int], Prediction],
     units: int,
     *,
@@ -36,7 +36,7 @@ def offers(
     base_bytes: int = 0,
     bytes_per_sample: float = 0.0,
     lent_units: int = 0,
-) -> tuple[Offer, ...]:
+) -> tuple[OperatingPoint, ...]:
     """One offer for each of 1 to `units` units, ascending, with the best workers for it.
 
     `lent_units`: as many as it may have for a while, when others leave theirs unused. Of workers
@@ -74,11 +74,11 @@ def workers_that_fit(
     return max(0, min(max_workers, (mem_bytes - base_bytes) // worker_rss_bytes))
 
 
-def fault(curve: Sequence[Offer]) -> str | None:
+def fault(curve: Sequence[OperatingPoint]) -> str | None:
     """Why the offers cannot be used, in one clause; None: they can."""
     if not curve:
         return "nothing is known of its curve yet"
-    counts = [offer.units for offer in curve]
+    counts = [point.units for point in curve]
     if counts[0] < 1 or any(b <= a for a, b in pairwise(counts)):
         return "its offers are not in ascending order of units from 1 on"
     if not all(isfinite(one.samples_per_s) and one.samples_per_s > 0 for one in curve):
@@ -90,9 +90,9 @@ def fault(curve: Sequence[Offer]) -> str | None:
     return None
 
 
-def within(curve: Sequence[Offer], units: int) -> Offer | None:
+def within(curve: Sequence[OperatingPoint], units: int) -> OperatingPoint | None:
     """The fastest offer of at most `units` units, the smallest of equals."""
-    fitting = [offer for offer in curve if offer.units <= units]
+    fitting = [point for point in curve if point.units <= units]
     return max(fitting, key=lambda one: (one.samples_per_s, -one.units)) if fitting else None
 
 
@@ -103,14 +103,14 @@ def _best(
     counts: Sequence[int],
     bytes_per_sample: float,
     lent: Sequence[float],
-) -> Offer:
+) -> OperatingPoint:
     rates = [predict(cores, count).samples_per_s for count in counts]
     enough = AS_GOOD * max(rates)
     good = [n for n, rate in enumerate(rates) if not rate < enough]
     most = AS_GOOD * max((lent[n] for n in good), default=0.0) if lent else 0.0
     chosen = next(n for n in good if not lent or not lent[n] < most)
     workers, rate = counts[chosen], rates[chosen]
-    return Offer(
+    return OperatingPoint(
         units=units,
         workers=workers,
         samples_per_s=rate,

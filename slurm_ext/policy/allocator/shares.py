@@ -7,7 +7,7 @@ somebody else starts there.
 from collections.abc import Mapping
 
 SPARE = 0.85  # of its CPUs: who uses more would use others' as well
-AHEAD, MOST_AHEAD = 8.0, 64.0
+LATENCY_WEIGHT, MAX_LATENCY_WEIGHT = 8.0, 64.0
 
 
 def proportional(given: Mapping[str, int], units: int) -> dict[str, int]:
@@ -26,10 +26,16 @@ def proportional(given: Mapping[str, int], units: int) -> dict[str, int]:
     return shares
 
 
-def ahead(used: float) -> float:
+def latency_weight(used: float) -> float:
     """How many times its weight a job has that uses this part of its CPUs; 1: not ahead.
 
     Who needs less than his own waits for nobody's time slice whenever he wakes, the less the less
     he needs. He is held to his own meanwhile: were he to want more, nobody else would pay for it.
     """
-    return 1.0 if used > SPARE else min(MOST_AHEAD, AHEAD / max(used, AHEAD / MOST_AHEAD))
+    return (
+        1.0
+        if used > SPARE
+        else min(
+            MAX_LATENCY_WEIGHT, LATENCY_WEIGHT / max(used, LATENCY_WEIGHT / MAX_LATENCY_WEIGHT)
+        )
+    )

@@ -8,7 +8,12 @@ all that could meet go well together.
 from collections.abc import Iterable, Sequence
 
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SpeedBasis
-from slurm_ext.policy.colocation.choose_pairs import Candidate, Foretells, Once, SharingRules
+from slurm_ext.policy.colocation.choose_pairs import (
+    Candidate,
+    PredictionCache,
+    SharingRules,
+    SpeedPredictor,
+)
 from slurm_ext.policy.colocation.why_apart import counted_on, floor_of, lacking, went_badly
 
 HARMLESS = 0.95  # of its speed alone: what is left to gain there is not worth a wait
@@ -17,14 +22,14 @@ HARMLESS = 0.95  # of its speed alone: what is left to gain there is not worth a
 def at_stake(
     waiting: Sequence[Candidate],
     running: Sequence[Candidate],
-    slowdowns: Foretells,
+    slowdowns: SpeedPredictor,
     rules: SharingRules,
 ) -> frozenset[str]:
     """Those who are to be steered; the rest starts as Slurm pleases.
 
     Each is looked at beside whoever runs and the first of the queue, as many as are matched.
     """
-    look = _Look(Once(slowdowns), rules)
+    look = _Look(PredictionCache(slowdowns), rules)
     others = _distinct((*running, *waiting[: rules.window]))
     known, hurt = set(), False
     for one in waiting:
@@ -36,7 +41,7 @@ def at_stake(
 
 
 class _Look:
-    def __init__(self, once: Once, rules: SharingRules) -> None:
+    def __init__(self, once: PredictionCache, rules: SharingRules) -> None:
         self._once, self._rules = once, rules
 
     def known(self, one: Candidate, other: Candidate) -> bool:

@@ -19,10 +19,10 @@ from slurm_ext.policy.colocation.matching import Edge, best_matching
 from slurm_ext.policy.colocation.pair_weight import typical, weight_of
 from slurm_ext.policy.colocation.terms import (
     Candidate,
-    Foretells,
     Pair,
     SharingRules,
-    Verdict,
+    SharingVerdict,
+    SpeedPredictor,
     check,
 )
 from slurm_ext.policy.colocation.why_apart import (
@@ -40,11 +40,11 @@ Fits = Callable[[Sequence[Candidate], str | None], bool]
 
 __all__ = [
     "Candidate",
-    "Foretells",
-    "Once",
     "Pair",
+    "PredictionCache",
     "SharingRules",
-    "Verdict",
+    "SharingVerdict",
+    "SpeedPredictor",
     "fit_to_share",
     "pairs",
 ]
@@ -53,7 +53,7 @@ __all__ = [
 def pairs(
     candidates: Sequence[Candidate],
     running: Sequence[Candidate],
-    slowdowns: Foretells,
+    slowdowns: SpeedPredictor,
     *,
     rules: SharingRules,
     fits: Fits | None = None,
@@ -69,7 +69,7 @@ def pairs(
     waiting = sorted(candidates, key=lambda one: (one.rank, one.job))
     groups = _groups(running)
     typical_s = typical((*waiting, *running))
-    weighing = _Weighing(Once(slowdowns), rules, typical_s, fits or _anywhere)
+    weighing = _Weighing(PredictionCache(slowdowns), rules, typical_s, fits or _anywhere)
     found: list[Pair] = []
     for first in range(0, len(waiting), rules.window):
         window = waiting[first : first + rules.window]
@@ -83,11 +83,11 @@ def pairs(
 def fit_to_share(
     candidate: Candidate,
     others: Sequence[Candidate],
-    slowdowns: Foretells,
+    slowdowns: SpeedPredictor,
     rules: SharingRules,
     *,
     in_time: Callable[[], bool] = lambda: True,
-) -> Verdict:
+) -> SharingVerdict:
     """Whether this job may share with any of `others`, whichever it meets: nobody chooses for it.
 
     Those that it must not meet at all (other users, no consent) do not count. Where nobody is
@@ -98,34 +98,38 @@ def fit_to_share(
     check([candidate], [], rules)
     alone = unwilling(candidate, rules)
     if alone is not None:
-        return Verdict(share=False, worst=None, beside=None, reason=alone)
+        return SharingVerdict(share=False, worst=None, beside=None, reason=alone)
     met = [one for one in others if one.job != candidate.job and meets(candidate, one, rules)]
-    once = Once(slowdowns)
-    worst: Verdict | None = None
+    once = PredictionCache(slowdowns)
+    worst: SharingVerdict | None = None
     for other in met or [candidate]:
         if not in_time():
-            return Verdict(share=False, worst=None, beside=None, reason=NO_TIME)
+            return SharingVerdict(share=False, worst=None, beside=None, reason=NO_TIME)
         verdict = _beside(candidate, other, once, rules)
         if not verdict.share:
             return verdict
         if worst is None or (verdict.worst or 0.0) < (worst.worst or 0.0):
             worst = verdict
-    return worst or Verdict(share=False, worst=None, beside=None, reason="nobody to share with")
+    return worst or SharingVerdict(
+        share=False, worst=None, beside=None, reason="nobody to share with"
+    )
 
 
 def why_not(
-    one: Candidate, here: Sequence[Candidate], slowdowns: Foretells, rules: SharingRules
+    one: Candidate, here: Sequence[Candidate], slowdowns: SpeedPredictor, rules: SharingRules
 ) -> str | None:
     """What keeps a job from joining those that run together, in one clause; None: nothing."""
     together = [one, *here]
-    return why_apart(together, Once(slowdowns).speeds(together), rules)
+    return why_apart(together, PredictionCache(slowdowns).speeds(together), rules)
 
 
 def _anywhere(_newcomers: Sequence[Candidate], _place: str | None) -> bool:
     return True
 
 
-def _beside(one: Candidate, other: Candidate, once: "Once", rules: SharingRules) -> Verdict:
+def _beside(
+    one: Candidate, other: Candidate, once: "PredictionCache", rules: SharingRules
+) -> SharingVerdict:
     """The verdict on this job and one other; the other may be its own twin."""
     mine, theirs = once.speed(one, [other]), once.speed(other, [one])
     if other.job == one.job:
@@ -135,7 +139,7 @@ def _beside(one: Candidate, other: Candidate, once: "Once", rules: SharingRules)
         why = why_apart([one, other], {one.job: mine, other.job: theirs}, rules)
     reason = why or f"at least {mine.low:.0%} of its speed alone, {mine.evidence.value}"
     low = mine.low if isfinite(mine.low) else None
-    return Verdict(share=why is None, worst=low, beside=other.solo.key, reason=reason)
+    return SharingVerdict(share=why is None, worst=low, beside=other.solo.key, reason=reason)
 
 
 def _matched(possible: Mapping[Edge, Pair], window: Sequence[Candidate]) -> list[Pair]:
@@ -161,7 +165,9 @@ def _possible(
 class _Weighing:
     """What one pair is worth."""
 
-    def __init__(self, once: "Once", rules: SharingRules, typical_s: float, fits: Fits) -> None:
+    def __init__(
+        self, once: "PredictionCache", rules: SharingRules, typical_s: float, fits: Fits
+    ) -> None:
         self._once, self._rules, self._typical_s, self._fits = once, rules, typical_s, fits
 
     def pair(self, a: Sequence[Candidate], b: Sequence[Candidate]) -> Pair | None:
@@ -200,10 +206,10 @@ def _groups(running: Sequence[Candidate]) -> list[list[Candidate]]:
     return [places[place] for place in sorted(places)]
 
 
-class Once:
+class PredictionCache:
     """Asks for each speed once: many jobs of a queue are the same job again."""
 
-    def __init__(self, slowdowns: Foretells) -> None:
+    def __init__(self, slowdowns: SpeedPredictor) -> None:
         self._slowdowns = slowdowns
         self._known: dict[tuple[str, str, tuple[str, ...]], RelativeSpeed] = {}
 

@@ -13,30 +13,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from slurm_ext.policy.colocation.candidates import at_stake
-from slurm_ext.policy.colocation.choose_pairs import Candidate, Foretells, SharingRules
-from slurm_ext.policy.colocation.lookahead import foreseen
-from slurm_ext.policy.colocation.placement_round import Place, Round, Step
+from slurm_ext.policy.colocation.choose_pairs import Candidate, SharingRules, SpeedPredictor
+from slurm_ext.policy.colocation.lookahead import release_next
+from slurm_ext.policy.colocation.placement_round import NodeSlot, PlacementAction, PlacementRound
 
-__all__ = ["Place", "Step", "rooms", "steer"]
+__all__ = ["NodeSlot", "PlacementAction", "place_waiting", "rooms"]
 
 
-def steer(
+def place_waiting(
     waiting: Sequence[Candidate],
     running: Sequence[Candidate],
-    places: Sequence[Place],
-    slowdowns: Foretells,
+    places: Sequence[NodeSlot],
+    slowdowns: SpeedPredictor,
     *,
     rules: SharingRules,
     overdue: AbstractSet[str] = frozenset(),
     coming: AbstractSet[str] = frozenset(),
     bound: Mapping[str, str] | None = None,
-) -> tuple[Step, ...]:
+) -> tuple[PlacementAction, ...]:
     """One step for each waiting job, in the queue's order; raises InputError as `pairs`.
 
     `coming`: those of `running` that were told to start and do not run yet. `bound`: waiting jobs
     that are free already to start at a place: where it has room, Slurm is about to start them.
     """
-    round_ = Round(waiting, running, places, slowdowns, rules)
+    round_ = PlacementRound(waiting, running, places, slowdowns, rules)
     stake = at_stake(round_.waiting, running, slowdowns, rules)
     for one in round_.waiting:
         if one.job in overdue:
@@ -45,15 +45,15 @@ def steer(
             round_.release(one.job, "nothing speaks against it", start=False)
     round_.begin_bound(bound or {})
     round_.begin_all()
-    foreseen(round_, coming)
+    release_next(round_, coming)
     round_.keep_waiting()
     return tuple(round_.steps[one.job] for one in round_.waiting)
 
 
-def rooms(cpus: Mapping[str, int], used: Iterable[tuple[str, int]]) -> list[Place]:
+def rooms(cpus: Mapping[str, int], used: Iterable[tuple[str, int]]) -> list[NodeSlot]:
     """Places by what each node has and what jobs (node, CPUs) use."""
     free = dict(cpus)
     for node, count in used:
         if node in free:
             free[node] -= count
-    return [Place(name=name, free_cpus=max(0, count)) for name, count in sorted(free.items())]
+    return [NodeSlot(name=name, free_cpus=max(0, count)) for name, count in sorted(free.items())]

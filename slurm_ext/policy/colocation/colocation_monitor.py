@@ -18,18 +18,18 @@ from typing import Any
 PATIENCE_S = 60.0  # seconds below the floor until a pair is separated
 WINDOWS = 3  # of them at least: one slow window is a checkpoint
 MARGIN = 0.03  # of speed above the floor until seconds are taken away again
-LYING = 1.10  # times the memory that was said
+EXCEEDED = 1.10  # times the memory that was said
 KEEP_S = 7 * 86400.0
 KEEP_MOST_S = 90 * 86400.0
 FORGET_S = 365 * 86400.0  # who did badly once, and so long ago, is as new: memory has an end
 
 
-class Found(StrEnum):
+class CoLocationState(StrEnum):
     """What the watch says of a job."""
 
     FINE = "at or above its floor"
     BELOW = "below its floor for a while"
-    LIES = "takes more memory than it said"
+    MEMORY_EXCEEDED = "takes more memory than it said"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +42,12 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Companion:
+class CoLocation:
     """One job while the same others are beside it; when they change, a new watch begins."""
 
     job: str
     floor: float
-    said_mem_bytes: float | None = None
+    requested_mem_bytes: float | None = None
     patience_s: float = PATIENCE_S
     below_s: float = 0.0
     windows_below: int = 0
@@ -56,14 +56,14 @@ class Companion:
     most_mem_bytes: float = 0.0
 
     @property
-    def found(self) -> Found:
+    def found(self) -> CoLocationState:
         """The verdict by now."""
-        said = self.said_mem_bytes
-        if said is not None and self.most_mem_bytes > LYING * said:
-            return Found.LIES
+        said = self.requested_mem_bytes
+        if said is not None and self.most_mem_bytes > EXCEEDED * said:
+            return CoLocationState.MEMORY_EXCEEDED
         if self.below_s >= self.patience_s and self.windows_below >= WINDOWS:
-            return Found.BELOW
-        return Found.FINE
+            return CoLocationState.BELOW
+        return CoLocationState.FINE
 
     @property
     def mean_speed(self) -> float | None:
@@ -71,44 +71,44 @@ class Companion:
         return self.worked / self.seen_s if self.seen_s > 0 else None
 
 
-def watched(companion: Companion, window: Window) -> Companion:
+def update(colocation: CoLocation, window: Window) -> CoLocation:
     """The watch after one more window."""
     if not (isfinite(window.seconds) and window.seconds > 0):
-        return companion
-    companion = _memory_seen(companion, window.mem_bytes)
+        return colocation
+    colocation = _memory_seen(colocation, window.mem_bytes)
     speed = window.speed
     if speed is None or not isfinite(speed) or speed < 0:
-        return companion
+        return colocation
     seen = replace(
-        companion,
-        seen_s=companion.seen_s + window.seconds,
-        worked=companion.worked + window.seconds * speed,
+        colocation,
+        seen_s=colocation.seen_s + window.seconds,
+        worked=colocation.worked + window.seconds * speed,
     )
     return _weighed(seen, window.seconds, speed)
 
 
-def _memory_seen(companion: Companion, mem_bytes: float | None) -> Companion:
+def _memory_seen(colocation: CoLocation, mem_bytes: float | None) -> CoLocation:
     if mem_bytes is None or not isfinite(mem_bytes):
-        return companion
-    return replace(companion, most_mem_bytes=max(companion.most_mem_bytes, mem_bytes))
+        return colocation
+    return replace(colocation, most_mem_bytes=max(colocation.most_mem_bytes, mem_bytes))
 
 
-def _weighed(companion: Companion, seconds: float, speed: float) -> Companion:
-    if speed < companion.floor:
+def _weighed(colocation: CoLocation, seconds: float, speed: float) -> CoLocation:
+    if speed < colocation.floor:
         return replace(
-            companion,
-            below_s=companion.below_s + seconds,
-            windows_below=companion.windows_below + 1,
+            colocation,
+            below_s=colocation.below_s + seconds,
+            windows_below=colocation.windows_below + 1,
         )
-    if speed < companion.floor + MARGIN:
-        return companion
-    left_s = max(0.0, companion.below_s - seconds)
-    windows = companion.windows_below if left_s > 0 else 0
-    return replace(companion, below_s=left_s, windows_below=windows)
+    if speed < colocation.floor + MARGIN:
+        return colocation
+    left_s = max(0.0, colocation.below_s - seconds)
+    windows = colocation.windows_below if left_s > 0 else 0
+    return replace(colocation, below_s=left_s, windows_below=windows)
 
 
 @dataclass(frozen=True, slots=True)
-class Grudge:
+class PairCooldown:
     """When two were found below a floor together last, and how often."""
 
     last_s: float  # Unix
@@ -119,38 +119,40 @@ class Grudge:
         return now_s - self.last_s < min(KEEP_MOST_S, KEEP_S * 2.0 ** (self.times - 1))
 
 
-Grudges = Mapping[frozenset[str], Grudge]  # by the solo keys of the pair; one key: twins
+PairCooldowns = Mapping[
+    frozenset[str], PairCooldown
+]  # by the solo keys of the pair; one key: twins
 
 
-def grudges_as_json(grudges: Grudges) -> list[list[Any]]:
+def cooldowns_as_json(cooldowns: PairCooldowns) -> list[list[Any]]:
     """`[[solo keys], last_s, times]` of each."""
-    return sorted([sorted(pair), one.last_s, one.times] for pair, one in grudges.items())
+    return sorted([sorted(pair), one.last_s, one.times] for pair, one in cooldowns.items())
 
 
-def grudges_from_json(rows: Iterable[Any]) -> dict[frozenset[str], Grudge]:
-    """What grudges_as_json made. Raises ValueError or TypeError."""
-    return {frozenset(keys): Grudge(float(last), int(times)) for keys, last, times in rows}
+def cooldowns_from_json(rows: Iterable[Any]) -> dict[frozenset[str], PairCooldown]:
+    """What cooldowns_as_json made. Raises ValueError or TypeError."""
+    return {frozenset(keys): PairCooldown(float(last), int(times)) for keys, last, times in rows}
 
 
-def remembered(
-    grudges: Grudges, together: Iterable[str], now_s: float
-) -> dict[frozenset[str], Grudge]:
+def add_cooldown(
+    cooldowns: PairCooldowns, together: Iterable[str], now_s: float
+) -> dict[frozenset[str], PairCooldown]:
     """The memory after these solo keys did badly together; whoever has no key is nobody's.
 
     What is older than FORGET_S is not in it any more.
     """
     keys = sorted(together)
-    found = {pair: one for pair, one in grudges.items() if now_s - one.last_s < FORGET_S}
+    found = {pair: one for pair, one in cooldowns.items() if now_s - one.last_s < FORGET_S}
     if len(keys) < 2 or not all(keys):
         return found
     for index, one in enumerate(keys):
         for other in keys[index + 1 :]:
             pair = frozenset({one, other})
             times = found[pair].times + 1 if pair in found else 1
-            found[pair] = Grudge(last_s=now_s, times=times)
+            found[pair] = PairCooldown(last_s=now_s, times=times)
     return found
 
 
-def kept_apart(grudges: Grudges, now_s: float) -> frozenset[frozenset[str]]:
+def kept_apart(cooldowns: PairCooldowns, now_s: float) -> frozenset[frozenset[str]]:
     """The pairs that are not put together now."""
-    return frozenset(pair for pair, grudge in grudges.items() if grudge.holds(now_s))
+    return frozenset(pair for pair, cooldown in cooldowns.items() if cooldown.holds(now_s))

@@ -11,10 +11,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from slurm_ext.policy.colocation.choose_pairs import Candidate
-from slurm_ext.policy.colocation.placement_round import Place, Round, Step
+from slurm_ext.policy.colocation.placement_round import NodeSlot, PlacementAction, PlacementRound
 
 
-def foreseen(round_: Round, coming: AbstractSet[str]) -> None:
+def release_next(round_: PlacementRound, coming: AbstractSet[str]) -> None:
     """Gives a step to those that come next. Nobody comes next where somebody is about to start."""
     first = _first_to_end(round_, coming)
     left = round_.left()
@@ -27,7 +27,7 @@ def foreseen(round_: Round, coming: AbstractSet[str]) -> None:
             round_.steps[one.job] = _next(later.steps[one.job])
 
 
-def _first_to_end(round_: Round, coming: AbstractSet[str]) -> dict[str, Candidate]:
+def _first_to_end(round_: PlacementRound, coming: AbstractSet[str]) -> dict[str, Candidate]:
     """By node; an unknown time left is the longest."""
     new = {one.job for one in round_.begun} | coming
     unsettled = {one.place for one in round_.running if one.job in new}
@@ -38,19 +38,21 @@ def _first_to_end(round_: Round, coming: AbstractSet[str]) -> dict[str, Candidat
     return first
 
 
-def _later(round_: Round, left: Sequence[Candidate], first: dict[str, Candidate]) -> Round:
+def _later(
+    round_: PlacementRound, left: Sequence[Candidate], first: dict[str, Candidate]
+) -> PlacementRound:
     """The round that will be when these have ended."""
     gone = {one.job for one in first.values()}
     here = [one for one in round_.running if one.place in first and one.job not in gone]
     places = [
-        Place(name=name, free_cpus=round_.free[name] + one.cpus) for name, one in first.items()
+        NodeSlot(name=name, free_cpus=round_.free[name] + one.cpus) for name, one in first.items()
     ]
-    later = Round(left, here, places, round_.slowdowns, round_.rules)
+    later = PlacementRound(left, here, places, round_.slowdowns, round_.rules)
     later.begin_all()
     return later
 
 
-def _surely_well(round_: Round, one: Candidate, fellows: Sequence[Candidate]) -> bool:
+def _surely_well(round_: PlacementRound, one: Candidate, fellows: Sequence[Candidate]) -> bool:
     """Whether it goes well with all who may be there when Slurm finds room for it."""
     here = [other for other in round_.running if other.place == one.place]
     remain = [[other for other in here if other is not gone] for gone in here]
@@ -59,7 +61,7 @@ def _surely_well(round_: Round, one: Candidate, fellows: Sequence[Candidate]) ->
     return not any(round_.in_the_way(one, [*those, *fellows]) for those in remain)
 
 
-def _next(step: Step) -> Step:
+def _next(step: PlacementAction) -> PlacementAction:
     return replace(step, start=False, room=False, reason=f"next there: {step.reason}")
 
 

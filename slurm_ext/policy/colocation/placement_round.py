@@ -5,16 +5,16 @@ from dataclasses import dataclass, replace
 
 from slurm_ext.policy.colocation.choose_pairs import (
     Candidate,
-    Foretells,
     Pair,
     SharingRules,
+    SpeedPredictor,
     pairs,
     why_not,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class NodeSlot:
     """One node with what nobody uses of it."""
 
     name: str
@@ -22,7 +22,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class PlacementAction:
     """What becomes of one waiting job now."""
 
     job: str
@@ -34,26 +34,26 @@ class Step:
     free: bool = False  # not put off: Slurm may start it, there, as soon as there is room
 
 
-class Round:
+class PlacementRound:
     """Takes the waiting in the queue's order; fills `steps`."""
 
     def __init__(
         self,
         waiting: Sequence[Candidate],
         running: Sequence[Candidate],
-        places: Sequence[Place],
-        slowdowns: Foretells,
+        places: Sequence[NodeSlot],
+        slowdowns: SpeedPredictor,
         rules: SharingRules,
     ) -> None:
         self.waiting = sorted(waiting, key=lambda one: (one.rank, one.job))
         self.running, self.slowdowns, self.rules = list(running), slowdowns, rules
         self.free = {place.name: place.free_cpus for place in sorted(places, key=_name)}
-        self.steps: dict[str, Step] = {}
+        self.steps: dict[str, PlacementAction] = {}
         self.begun: list[Candidate] = []  # in this round
 
     def release(self, job: str, reason: str, *, start: bool) -> None:
         """It starts wherever Slurm pleases."""
-        step = Step(job=job, start=start, place=None, reason=reason, free=True)
+        step = PlacementAction(job=job, start=start, place=None, reason=reason, free=True)
         self.steps[job] = step
 
     def begin_bound(self, bound: Mapping[str, str]) -> None:
@@ -121,11 +121,11 @@ class Round:
         for one in self.left():
             room = any(free >= one.cpus for free in self.free.values())
             why = self._why(one) if room else "no node has room"
-            step = Step(job=one.job, start=False, place=None, reason=why, room=room)
+            step = PlacementAction(job=one.job, start=False, place=None, reason=why, room=room)
             self.steps[one.job] = step
 
     def _begin(self, one: Candidate, place: str, reason: str, pair: Pair | None) -> None:
-        self.steps[one.job] = Step(
+        self.steps[one.job] = PlacementAction(
             job=one.job, start=True, place=place, reason=reason, pair=pair, free=True
         )
         self.free[place] -= one.cpus
@@ -145,5 +145,5 @@ class Round:
         return "others go first"
 
 
-def _name(place: Place) -> str:
+def _name(place: NodeSlot) -> str:
     return place.name

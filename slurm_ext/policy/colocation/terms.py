@@ -13,7 +13,7 @@ FLOOR = 0.85  # of its solo speed, where neither job nor site says otherwise
 WINDOW = 32  # jobs that are matched at once: the matching is cubic in them
 
 
-class Foretells(Protocol):
+class SpeedPredictor(Protocol):
     """model/slowdown/model.py's Slowdowns, or a table."""
 
     def speed(
@@ -71,7 +71,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class SharingVerdict:
     """Whether a job may share whatever it may meet, and the worst that it may come to."""
 
     share: bool

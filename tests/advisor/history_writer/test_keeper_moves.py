@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.advisor.history_writer.writer import HistoryWriter
-from slurm_ext.control.loops.action_log import Ledger
+from slurm_ext.control.loops.action_log import ActionLog
 from slurm_ext.core.actions import Action
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.history.ingest.actions import moves_of, take_moves
@@ -27,7 +27,7 @@ def a_move() -> Action:
 
 def test_moves_appear_while_the_advisor_serves(service: Service) -> None:
     """A loop writes, the keeper reads: within a round."""
-    Ledger(service.folder / "state", "queue").write([a_move()])
+    ActionLog(service.folder / "state", "queue").write([a_move()])
 
     def entered() -> bool:
         with closing(sqlite3.connect(service.folder / "state" / "history.db")) as conn:
@@ -45,7 +45,7 @@ def test_bad_lines_are_said_and_an_unreadable_file_hides_no_other(
 ) -> None:
     """One loop's ledger does not stop the others'."""
     for kind in ("energy", "queue"):
-        Ledger(tmp_path, kind).write([a_move()])
+        ActionLog(tmp_path, kind).write([a_move()])
     bad, good = sorted((tmp_path / "moves").iterdir())
     with good.open("a") as stream:
         stream.write("hello\n")

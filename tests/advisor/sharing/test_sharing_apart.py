@@ -9,9 +9,9 @@ import pytest
 
 from slurm_ext.advisor.sharing.memory import SharingMemory
 from slurm_ext.advisor.sharing.pair_blocklist import PairBlocklist
-from slurm_ext.control.coscheduling.pair_memory import Memory, PairingFolder
+from slurm_ext.control.coscheduling.pair_memory import PairingFolder, PairMemory
 from slurm_ext.core.errors import InputError
-from slurm_ext.policy.colocation.colocation_monitor import KEEP_S, Grudge
+from slurm_ext.policy.colocation.colocation_monitor import KEEP_S, PairCooldown
 from tests.advisor.sharing.test_sharing import ADAS, NOW, memory, thought, why
 
 BAD = frozenset({"mine", "kind"})
@@ -21,9 +21,9 @@ def remembering(state_dir: Path, *pairs: frozenset[str], at_s: float = NOW - 60)
     """The advisor's memory after a look at what the pairing keeps."""
     folder = PairingFolder(state_dir)
     os.close(folder.lock())
-    folder.keep(Memory(grudges={pair: Grudge(at_s) for pair in pairs}))
+    folder.keep(PairMemory(cooldowns={pair: PairCooldown(at_s) for pair in pairs}))
     held = memory(ADAS)
-    held.grudges.look(state_dir)
+    held.cooldowns.look(state_dir)
     return held
 
 
@@ -58,9 +58,9 @@ def test_a_damaged_memory_is_said_and_the_last_one_kept(tmp_path: Path, text: st
     held = remembering(tmp_path, BAD)
     (tmp_path / "pairing" / "kept.json").write_text(text)
     with pytest.raises(InputError, match=r"kept\.json: is not the pairing's memory"):
-        held.grudges.look(tmp_path)
-    assert set(held.grudges.known) == {BAD}
-    held.grudges.look(tmp_path)  # said once
+        held.cooldowns.look(tmp_path)
+    assert set(held.cooldowns.known) == {BAD}
+    held.cooldowns.look(tmp_path)  # said once
 
 
 @pytest.mark.root

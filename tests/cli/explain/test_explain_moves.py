@@ -8,7 +8,7 @@ import pytest
 
 from slurm_ext.cli.explain.actions import MOST_SHOWN
 from slurm_ext.cli.explain.command import explained, lines
-from slurm_ext.control.loops.action_log import Ledger
+from slurm_ext.control.loops.action_log import ActionLog
 from slurm_ext.core.actions import Action
 from slurm_ext.core.errors import HistoryError
 from slurm_ext.history.ingest.actions import move_files, take_moves
@@ -26,7 +26,7 @@ def moved(history: History, *moves: dict[str, Any]) -> None:
     """Moves of job 7 that the keeper has entered."""
     base = {"at_s": 1.0, "kind": "queue", "mode": "act", "subject": "7", "job_id": 7}
     folder = history.path.parent
-    Ledger(folder, "queue").write([Action(**{**base, **one}) for one in moves])
+    ActionLog(folder, "queue").write([Action(**{**base, **one}) for one in moves])
     for path in move_files(folder / "moves"):
         take_moves(history, path, now_s=0.0)
 

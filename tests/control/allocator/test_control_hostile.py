@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from slurm_ext.control.allocator import gate
-from slurm_ext.control.allocator.allocator_round import MOST_FAILURES, Controller
-from slurm_ext.control.allocator.cgroup.errors import GoneError, HostileError
+from slurm_ext.control.allocator.allocator_round import MOST_FAILURES, Allocator
+from slurm_ext.control.allocator.cgroup.errors import JobGoneError, UntrustedJobDirError
 from slurm_ext.control.allocator.daemon import once
-from slurm_ext.control.allocator.jobs import Jobs
-from slurm_ext.control.allocator.measure import Knob, difference, knob, measured
-from slurm_ext.control.allocator.slurm import Slurm
+from slurm_ext.control.allocator.jobs import SpooledJobs
+from slurm_ext.control.allocator.measure import WorkerBounds, difference, run_between, worker_bounds
+from slurm_ext.control.allocator.slurm import SlurmNodeQuery
 from slurm_ext.control.allocator.undo_log import Folder
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.records import Level, LoaderRun
@@ -85,15 +85,15 @@ def test_the_gate_replaces_whatever_has_its_name(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "workers").symlink_to(victim)
-    gate.open_workers(str(folder), 3, uid=os.geteuid())
+    gate.set_gate(str(folder), 3, uid=os.geteuid())
     assert victim.read_text() == "mine"
     assert (folder / "workers").read_text() == "3\n"
     assert not (folder / "workers").is_symlink()
     (folder / "workers").unlink()
     os.mkfifo(folder / "workers")
-    gate.open_workers(str(folder), 4)
+    gate.set_gate(str(folder), 4)
     assert [p.name for p in folder.iterdir()] == ["workers"]
-    gate.as_written(str(folder))
+    gate.remove_gate(str(folder))
     assert list(folder.iterdir()) == []
 
 
@@ -101,15 +101,15 @@ def test_a_run_folder_that_is_none(tmp_path: Path) -> None:
     """Gone, a link, somebody else's, or with a folder in the gate's place: refused by name."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    with pytest.raises(GoneError):
-        gate.open_workers(str(tmp_path / "none"), 2)
-    with pytest.raises(HostileError):
-        gate.open_workers(str(tmp_path / "link"), 2)
-    with pytest.raises(HostileError, match="belongs to uid"):
-        gate.open_workers(str(tmp_path / "real"), 2, uid=os.geteuid() + 1)
+    with pytest.raises(JobGoneError):
+        gate.set_gate(str(tmp_path / "none"), 2)
+    with pytest.raises(UntrustedJobDirError):
+        gate.set_gate(str(tmp_path / "link"), 2)
+    with pytest.raises(UntrustedJobDirError, match="belongs to uid"):
+        gate.set_gate(str(tmp_path / "real"), 2, uid=os.geteuid() + 1)
     (tmp_path / "real" / "workers" / "full").mkdir(parents=True)
-    with pytest.raises(HostileError):
-        gate.open_workers(str(tmp_path / "real"), 2)
+    with pytest.raises(UntrustedJobDirError):
+        gate.set_gate(str(tmp_path / "real"), 2)
     assert [p.name for p in (tmp_path / "real").iterdir()] == ["workers"]
 
 
@@ -181,10 +181,10 @@ def test_a_window_is_the_difference_of_two_summaries() -> None:
     whole = {"samples": 900, "batches": 112, "wall_s": 9.0, "wait_s": 4.0, "step_s": 5.0}
     fetched = {"fetch_samples": 900, "fetch_wall_s": 17.1, "fetch_cpu_s": 16.6}
     later = summary(**whole, **fetched, main_cpu_s=0.45)
-    run = measured([summary()], [later], cpus=2, gpus=0, cores=1.5)
+    run = run_between([summary()], [later], cpus=2, gpus=0, cores=1.5)
     assert run is not None
     assert (run.samples_per_s, run.workers, run.cores) == (100.0, 2, 1.5)
-    assert measured([later], [later], cpus=2, gpus=0, cores=1.5) is None
+    assert run_between([later], [later], cpus=2, gpus=0, cores=1.5) is None
     moved = summary(**{**later["loaders"][0]["phases"][0], "workers": 2.28})
     assert difference([summary()], [moved]) == []
     assert difference([{**summary(), "pid": 1}], [later]) == []
@@ -192,13 +192,13 @@ def test_a_window_is_the_difference_of_two_summaries() -> None:
 
 def test_the_knob() -> None:
     """What waits may be opened, what is the user's own stays."""
-    assert knob([summary()], 16) == Knob(now=2, least=1, most=8, written=2)
+    assert worker_bounds([summary()], 16) == WorkerBounds(now=2, least=1, most=8, baseline=2)
     own = summary()
     own["loaders"][0].update(gate=None, most_workers=None)
-    assert knob([own], 16) == Knob(now=2, least=2, most=2, written=2)
+    assert worker_bounds([own], 16) == WorkerBounds(now=2, least=2, most=2, baseline=2)
     waiting = summary()
     waiting["loaders"][0].update(gate=0)
-    assert knob([waiting], 4) == Knob(now=0, least=0, most=4, written=2)
+    assert worker_bounds([waiting], 4) == WorkerBounds(now=0, least=0, most=4, baseline=2)
 
 
 def test_a_torn_or_old_note_of_changes(spool: Spool) -> None:
@@ -219,8 +219,8 @@ def test_a_torn_or_old_note_of_changes(spool: Spool) -> None:
 def test_three_failing_rounds_stop_it(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error leaves the jobs as they are; the third in a row gives all back, for good."""
     settings = Settings(values={"node.spool_dir": spool.root, "control.mode": "act"})
-    slurm = Slurm(MemoryClient(), lends_idle=False)
-    controller = Controller(settings, Jobs(spool), Folder(spool), slurm)
+    slurm = SlurmNodeQuery(MemoryClient(), lends_idle=False)
+    controller = Allocator(settings, SpooledJobs(spool), Folder(spool), slurm)
 
     def broken() -> None:
         raise RuntimeError("a fault of ours")
@@ -241,7 +241,7 @@ def test_who_agrees_to_lend(spool: Spool) -> None:
     (job(spool, 3, summary()) / "lend").write_text("yes")
     (job(spool, 4, summary()) / "lend").symlink_to(said / "lend")
     job(spool, 5, summary())
-    agreed = {one.job.key for one in Jobs(spool).look() if one.agreed}
+    agreed = {one.job.key for one in SpooledJobs(spool).look() if one.agreed}
     assert agreed == {"1.0", "2.0"}
 
 
@@ -249,8 +249,8 @@ def test_a_job_that_nothing_is_known_of_is_learnt_from_at_once() -> None:
     """Half a second and four batches are enough; less is not."""
     early = {"samples": 40, "batches": 5, "wall_s": 0.5, "step_s": 0.3, "wait_s": 0.2}
     fetched = {"fetch_samples": 48, "fetch_wall_s": 0.9, "fetch_cpu_s": 0.8, "main_cpu_s": 0.02}
-    run = measured([], [summary(**early, **fetched)], cpus=2, gpus=0, cores=1.0)
+    run = run_between([], [summary(**early, **fetched)], cpus=2, gpus=0, cores=1.0)
     assert run is not None
     assert run.samples_per_s == 80
-    assert measured([], [summary(**{**early, "batches": 3})], cpus=2, gpus=0, cores=1.0) is None
-    assert measured([], [summary(**{**early, "wall_s": 0.4})], cpus=2, gpus=0, cores=1.0) is None
+    assert run_between([], [summary(**{**early, "batches": 3})], cpus=2, gpus=0, cores=1.0) is None
+    assert run_between([], [summary(**{**early, "wall_s": 0.4})], cpus=2, gpus=0, cores=1.0) is None

@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.control.allocator.actuator import _parts
+from slurm_ext.control.allocator.actuator import _grants
 from slurm_ext.control.allocator.node import Machine
-from slurm_ext.policy.allocator.operating_points import Offer
+from slurm_ext.policy.allocator.operating_points import OperatingPoint
 
 QUARTERS = Machine(real_cores=2, slurm_cpus=8, grain_cores=0.25, lends=True)
 PLAIN = Machine(real_cores=2, slurm_cpus=8, grain_cores=0.25)
@@ -17,50 +17,57 @@ PLAIN = Machine(real_cores=2, slurm_cpus=8, grain_cores=0.25)
 def job(share: int, used: float | None, *, agreed: bool = False) -> Any:
     """A tenancy that computes with this part of what it is sure of; None: nobody knows."""
     part = 1.0 if used is None else used
-    return SimpleNamespace(share_units=share, agreed=agreed, used=lambda *_: part, known=used)
+    return SimpleNamespace(
+        share_units=share, agreed=agreed, utilisation=lambda *_: part, known=used
+    )
 
 
-def offer(units: int) -> Offer:
+def point(units: int) -> OperatingPoint:
     """So many units."""
-    return Offer(units=units, workers=1, samples_per_s=1.0)
+    return OperatingPoint(units=units, workers=1, samples_per_s=1.0)
 
 
 def test_what_the_light_ones_leave_is_lent_to_whoever_wants_more() -> None:
     """Two readers use half of theirs: the other has it on top, and they go before him."""
-    tenancies = {"hog": job(2, 1.0), "one": job(2, 0.5), "two": job(2, 0.5), "idle": job(2, 0.0)}
-    offers = {"hog": offer(3), "one": offer(2), "two": offer(2), "idle": offer(1)}
-    parts = _parts(tenancies, offers, QUARTERS, 8)
+    controlled = {"hog": job(2, 1.0), "one": job(2, 0.5), "two": job(2, 0.5), "idle": job(2, 0.0)}
+    points = {"hog": point(3), "one": point(2), "two": point(2), "idle": point(1)}
+    parts = _grants(controlled, points, QUARTERS, 8)
     assert parts["hog"].cores == 0.75
     assert parts["hog"].most_cores == 1.5  # of 2.0 cores the readers use a quarter each
-    assert parts["hog"].ahead == 1
+    assert parts["hog"].latency_weight == 1
     assert [parts[name].most_cores for name in ("one", "two", "idle")] == [0.5, 0.5, 0.5]
-    assert 1 < parts["one"].ahead == parts["two"].ahead < parts["idle"].ahead
+    assert (
+        1
+        < parts["one"].latency_weight
+        == parts["two"].latency_weight
+        < parts["idle"].latency_weight
+    )
 
 
 def test_an_unknown_job_may_have_what_is_free_and_plain_quotas_lend_nothing() -> None:
     """Of an unknown one nobody knows that it leaves anything, so that nobody is lent of it."""
-    tenancies = {"new": job(4, None), "hog": job(4, 1.0)}
-    offers = {"new": offer(4), "hog": offer(4)}
-    lent = _parts(tenancies, offers, QUARTERS, 8)
+    controlled = {"new": job(4, None), "hog": job(4, 1.0)}
+    points = {"new": point(4), "hog": point(4)}
+    lent = _grants(controlled, points, QUARTERS, 8)
     assert (lent["new"].most_cores, lent["hog"].most_cores) == (2.0, 1.0)
-    assert lent["new"].ahead == lent["hog"].ahead == 1
-    assert _parts(tenancies, offers, PLAIN, 8)["new"].most_cores == 1.0
+    assert lent["new"].latency_weight == lent["hog"].latency_weight == 1
+    assert _grants(controlled, points, PLAIN, 8)["new"].most_cores == 1.0
 
 
 def test_who_agreed_may_have_less_and_goes_before_nobody() -> None:
     """What it is sure of is what it was given; unused cores are lent to it all the same."""
-    tenancies = {"giver": job(4, 0.1, agreed=True), "taker": job(4, 1.0)}
-    parts = _parts(tenancies, {"giver": offer(1), "taker": offer(7)}, QUARTERS, 8)
-    assert (parts["giver"].cores, parts["giver"].ahead) == (0.25, 1.0)
+    controlled = {"giver": job(4, 0.1, agreed=True), "taker": job(4, 1.0)}
+    parts = _grants(controlled, {"giver": point(1), "taker": point(7)}, QUARTERS, 8)
+    assert (parts["giver"].cores, parts["giver"].latency_weight) == (0.25, 1.0)
     assert parts["taker"].cores == 1.75
 
 
 @given(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 8), st.floats(0, 1)), min_size=1))
 def test_nobody_is_held_below_his_share(rows: list[tuple[int, int, float]]) -> None:
     """Whatever is foretold: a share is never cut, by weight or by time, and weights are finite."""
-    tenancies = {str(n): job(share, used) for n, (share, _, used) in enumerate(rows)}
-    offers = {str(n): offer(units) for n, (_, units, _) in enumerate(rows)}
-    parts = _parts(tenancies, offers, QUARTERS, 8)
+    controlled = {str(n): job(share, used) for n, (share, _, used) in enumerate(rows)}
+    points = {str(n): point(units) for n, (_, units, _) in enumerate(rows)}
+    parts = _grants(controlled, points, QUARTERS, 8)
     for name, part in parts.items():
-        assert part.most_cores >= part.cores >= tenancies[name].share_units * 0.25
-        assert 1 <= part.ahead <= 64
+        assert part.most_cores >= part.cores >= controlled[name].share_units * 0.25
+        assert 1 <= part.latency_weight <= 64

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from slurm_ext.control.coscheduling import daemon as coscheduling_daemon
-from slurm_ext.control.coscheduling.jobs import Lease
-from slurm_ext.control.coscheduling.pair_memory import Memory, PairingFolder
+from slurm_ext.control.coscheduling.jobs import BeginTimeHold
+from slurm_ext.control.coscheduling.pair_memory import PairingFolder, PairMemory
 from slurm_ext.core.errors import SlurmError
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.core.settings.document import Settings
@@ -51,7 +51,7 @@ class Bad:
 @pytest.fixture(autouse=True)
 def bad(monkeypatch: pytest.MonkeyPatch) -> None:
     """Something is at stake; jobs of which nothing is known are not put off."""
-    monkeypatch.setattr(coscheduling_daemon, "Known", Bad)
+    monkeypatch.setattr(coscheduling_daemon, "ServedSlowdowns", Bad)
 
 
 def settings_of(tmp_path: Path) -> Settings:
@@ -115,7 +115,7 @@ def test_what_a_killed_one_left_is_freed_at_the_start(tmp_path: Path) -> None:
     """Before the first round."""
     folder = PairingFolder(tmp_path)
     folder.path.mkdir()
-    folder.keep(Memory(leases={"5.0": Lease(until_s=1.0, node="n1")}))
+    folder.keep(PairMemory(leases={"5.0": BeginTimeHold(until_s=1.0, node="n1")}))
     client = cluster()
     assert coscheduling_daemon.restore(settings_of(tmp_path), client) == 1
     assert client.asked == [("bind", 5, None), ("delay", (5,), 0)]

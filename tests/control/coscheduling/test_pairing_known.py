@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.control.coscheduling.known_slowdowns import Known
+from slurm_ext.control.coscheduling.known_slowdowns import ServedSlowdowns
 from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile, SpeedBasis
 from slurm_ext.model.slowdown.artifact import pack
 from slurm_ext.model.slowdown.model import slowdowns
@@ -29,12 +29,12 @@ def promote(state_dir: Path, name: str, speed: float) -> Path:
 
 def test_without_a_model_jobs_are_known_in_general_only(tmp_path: Path) -> None:
     """A new site parts nobody on a guess."""
-    assert Known(tmp_path)().speed(A, [B]).evidence is SpeedBasis.PRIOR
+    assert ServedSlowdowns(tmp_path)().speed(A, [B]).evidence is SpeedBasis.PRIOR
 
 
 def test_a_promoted_model_serves_from_the_next_round_on(tmp_path: Path) -> None:
     """And the next one after it, without a restart."""
-    known = Known(tmp_path)
+    known = ServedSlowdowns(tmp_path)
     promote(tmp_path, "m1", 0.5)
     first = known().speed(A, [B])
     assert first.evidence is SpeedBasis.PAIR
@@ -46,7 +46,7 @@ def test_a_damaged_model_leaves_the_last_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What is torn is said in the log, once; the rounds go on, and mended it serves."""
-    known = Known(tmp_path)
+    known = ServedSlowdowns(tmp_path)
     promote(tmp_path, "m1", 0.5)
     before = known().speed(A, [B])
     file = promote(tmp_path, "m2", 0.95) / "slowdown.json"

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.control.coscheduling.co_scheduling_loop import Pairing
+from slurm_ext.control.coscheduling.co_scheduling_loop import CoScheduler
 from slurm_ext.control.coscheduling.jobs import key_of
 from slurm_ext.control.coscheduling.memory_needed import room
-from slurm_ext.control.coscheduling.speed_monitor import Watch, remember
+from slurm_ext.control.coscheduling.speed_monitor import SpeedMonitor, remember
 from slurm_ext.slurm import NodeInfo
 from tests.control.coscheduling.test_pairing_rounds import SCRIPTS, Disk, Here, job, runs
 
@@ -23,13 +23,13 @@ def here(tmp_path: Path, held_gib: float = 0.0, earlier_gib: float = 0.0) -> Her
     key = key_of(job(3), SCRIPTS[3])
     memory = found.folder.load()
     reading = {"sample_s": ("clock", 9.0), "mem_held_peak": ("cgroup/v2", held_gib * GIB)}
-    watch = Watch(
+    watch = SpeedMonitor(
         lambda name: reading if held_gib and name == "3.0" else {},
         memory.solo_rates,
         20.0,
         memory.held_bytes,
     )
-    found.pairing = Pairing(
+    found.pairing = CoScheduler(
         found.settings,
         found.client,
         found.folder,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.control.coscheduling.co_scheduling_loop import START_S, Pairing
-from slurm_ext.control.coscheduling.jobs import Lease, key_of
-from slurm_ext.control.coscheduling.pair_memory import Memory, PairingFolder
-from slurm_ext.control.coscheduling.speed_monitor import Watch
+from slurm_ext.control.coscheduling.co_scheduling_loop import START_S, CoScheduler
+from slurm_ext.control.coscheduling.jobs import BeginTimeHold, key_of
+from slurm_ext.control.coscheduling.pair_memory import PairingFolder, PairMemory
+from slurm_ext.control.coscheduling.speed_monitor import SpeedMonitor
 from slurm_ext.core.actions import Action, parse_action
 from slurm_ext.core.errors import InputError, SlurmError
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
@@ -60,16 +60,16 @@ class Here:
         self.settings = Settings(values=settings)
         self.pairing = self.new()
 
-    def new(self) -> Pairing:
+    def new(self) -> CoScheduler:
         """A controller that starts with what is on the disk."""
         memory = self.folder.load()
-        return Pairing(
+        return CoScheduler(
             self.settings,
             self.client,
             self.folder,
             memory,
             known=Disk,
-            watch=Watch(self.live, memory.solo_rates, 20.0),
+            watch=SpeedMonitor(self.live, memory.solo_rates, 20.0),
             clock=lambda: self.now_s,
         )
 
@@ -113,7 +113,7 @@ def test_who_would_hurt_is_put_off_and_who_fits_starts(tmp_path: Path) -> None:
     here = Here(tmp_path)
     here.jobs(runs(1), job(2), job(3))
     assert here.asked() == [("delay", (2,), 100)]
-    assert here.folder.load().leases["2.0"] == Lease(until_s=1100.0)
+    assert here.folder.load().leases["2.0"] == BeginTimeHold(until_s=1100.0)
 
 
 def test_where_nothing_is_at_stake_nobody_is_put_off(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_lease_is_renewed_only_when_half_of_it_is_over(tmp_path: Path) -> None
     assert here.asked() == []
     here.now_s = 1060.0
     assert here.asked() == [("delay", (2,), 100)]
-    assert here.folder.load().leases["2.0"] == Lease(until_s=1160.0, put_off_s=60.0)
+    assert here.folder.load().leases["2.0"] == BeginTimeHold(until_s=1160.0, put_off_s=60.0)
 
 
 def test_nobody_waits_longer_than_the_site_allows(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_a_pair_below_the_floor_is_parted_and_remembered(
     assert told[0].why == "below its floor for a while beside job 3"
     assert (("requeue", 3, None) in here.client.asked) == (len(done) == 2)
     keys = {key_of(job(n), SCRIPTS[n]) for n in (1, 3)}
-    assert set(here.folder.load().grudges) == {frozenset(keys)}
+    assert set(here.folder.load().cooldowns) == {frozenset(keys)}
     here.jobs(runs(1), job(3))
     (step,) = here.pairing.round()
     assert "below the floor together" in step.reason
@@ -355,8 +355,8 @@ def test_the_memory_is_read_as_it_was_written(tmp_path: Path) -> None:
     """Leases, grudges and rates."""
     folder = PairingFolder(tmp_path)
     folder.path.mkdir()
-    lease = Lease(until_s=2.0, put_off_s=1.0, node="n1")
-    memory = Memory(leases={"1.0": lease}, solo_rates={"k": 2.5})
+    lease = BeginTimeHold(until_s=2.0, put_off_s=1.0, node="n1")
+    memory = PairMemory(leases={"1.0": lease}, solo_rates={"k": 2.5})
     folder.keep(memory)
     assert folder.load() == replace(memory)
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slurm_ext.control.energy.energy_loop import Energy, rules_of
-from slurm_ext.control.energy.nodes import Seen, need, nodes_of, power_of
-from slurm_ext.control.loops.cluster_loop import Planned, Rounds
+from slurm_ext.control.energy.energy_loop import EnergyLoop, rules_of
+from slurm_ext.control.energy.nodes import NodeTimes, need, nodes_of, power_of
+from slurm_ext.control.loops.cluster_loop import PlannedAction, Rounds
 from slurm_ext.control.loops.loop_memory import LoopFolder, ReadOnly
 from slurm_ext.core.settings.document import Settings, parse
 from slurm_ext.policy.energy import EnergyNode, NodeDemand, PowerState, decide
@@ -51,11 +51,11 @@ def cluster(*states: str, partitions: tuple[str, ...] = ("main",)) -> tuple[Node
 
 def loop_of(
     client: SlurmClient, settings: Settings, folder: type[LoopFolder] = LoopFolder
-) -> Energy:
+) -> EnergyLoop:
     """The loop, as the command makes it."""
     place = folder(settings.state_dir, "energy")
     place.path.mkdir(parents=True, exist_ok=True)
-    return Energy(settings, client, place)
+    return EnergyLoop(settings, client, place)
 
 
 def done(planned: Any) -> list[tuple[str, str]]:
@@ -140,7 +140,7 @@ def test_jobs_that_wait_for_nodes_keep_and_wake_them(tmp_path: Path) -> None:
         JobInfo(job_id=2, state="PENDING", reason="JobHeldUser", node_count=9, partition="main"),
         JobInfo(job_id=3, state="PENDING", reason="Priority", node_count=9, partition="other"),
     )
-    nodes = nodes_of(cluster("MIXED", *["IDLE"] * 11), (), Seen({}, {}), NOW_S)
+    nodes = nodes_of(cluster("MIXED", *["IDLE"] * 11), (), NodeTimes({}, {}), NOW_S)
     assert need(nodes, jobs, "main") == 3
     assert need(nodes, jobs, "*") == 12
     client = MemoryClient(
@@ -275,4 +275,4 @@ def test_at_the_end_sleepers_are_slurms_or_woken_as_the_site_says(
     client.known_nodes = cluster(*["IDLE+POWERED_DOWN"] * 9, "IDLE")
     again = loop_of(client, settings).undo(NOW_S + 60)
     assert [one.subject for one in again] == ([f"n{at}" for at in range(1, 9)] if wakes else [])
-    assert isinstance(again, tuple) or all(isinstance(one, Planned) for one in again)
+    assert isinstance(again, tuple) or all(isinstance(one, PlannedAction) for one in again)

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurm_ext.control.energy.energy_loop import Energy, rules_of
+from slurm_ext.control.energy.energy_loop import EnergyLoop, rules_of
 from slurm_ext.control.loops.loop_memory import LoopFolder
 from slurm_ext.core.settings.document import Settings, parse
 from slurm_ext.model.demand.model import PEAK_SLOTS, SLOT_S
@@ -77,7 +77,7 @@ def test_every_slot_of_a_day_is_decided_alike(needs: list[int]) -> None:
         site, client = settings_of(folder), MemoryClient()
         rules, place = rules_of(site), LoopFolder(Path(folder), "energy")
         place.path.mkdir(parents=True)
-        live = Energy(site, client, place)
+        live = EnergyLoop(site, client, place)
         for slot, need in enumerate(needs):
             now_s = START + slot * SLOT_S
             nodes = served(nodes, need, now_s)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.control.loops import runner
-from slurm_ext.control.loops.cluster_loop import DONE, Planned
+from slurm_ext.control.loops.cluster_loop import DONE, PlannedAction
 from slurm_ext.control.loops.loop_memory import LoopFolder
 from slurm_ext.control.loops.reload import read_again
 from slurm_ext.core.actions import Action, parse_action
@@ -33,14 +33,14 @@ class Lamp:
         self.folder, self.lit = folder, set(folder.load().get("lit", []))
         self.client = client
 
-    def plan(self, now_s: float) -> Sequence[Planned]:
+    def plan(self, now_s: float) -> Sequence[PlannedAction]:
         """Whoever is not lit."""
         type(self).plans += 1
         if self.away:
             raise SlurmError("squeue", 1, "Unable to contact slurm controller")
         return [_planned(job, "on") for job in self.wanted if job not in self.lit]
 
-    def apply(self, planned: Planned) -> str:
+    def apply(self, planned: PlannedAction) -> str:
         """On or off."""
         assert planned.job_id is not None
         if planned.job_id in self.refused:
@@ -49,7 +49,7 @@ class Lamp:
         self.folder.keep({"lit": sorted(self.lit)})
         return DONE
 
-    def undo(self, now_s: float) -> Sequence[Planned]:
+    def undo(self, now_s: float) -> Sequence[PlannedAction]:
         """Whoever is lit."""
         return [_planned(job, "off") for job in sorted(self.lit)]
 
@@ -58,8 +58,8 @@ class Lamp:
         return {"lit": len(self.lit)}
 
 
-def _planned(job: int, done: str) -> Planned:
-    return Planned(subject=str(job), job_id=job, done=done, why="a test wants it")
+def _planned(job: int, done: str) -> PlannedAction:
+    return PlannedAction(subject=str(job), job_id=job, done=done, why="a test wants it")
 
 
 @pytest.fixture

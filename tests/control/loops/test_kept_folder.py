@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.control.coscheduling.pair_memory import Memory, PairingFolder
-from slurm_ext.control.energy.series import Demands
+from slurm_ext.control.coscheduling.pair_memory import PairingFolder, PairMemory
+from slurm_ext.control.energy.series import DemandRecorder
 from slurm_ext.control.loops.loop_memory import LoopFolder
 from slurm_ext.control.loops.loop_state import KeptFolder
 from slurm_ext.core.errors import InputError
@@ -43,7 +43,7 @@ def test_a_torn_memory_is_named(tmp_path: Path, make: type[LoopFolder], text: st
 def test_nothing_was_kept_or_told_yet(tmp_path: Path) -> None:
     """No folder is needed for that; status says so, and what it cannot read is no silence."""
     assert LoopFolder(tmp_path, "queue").load() == {}
-    assert PairingFolder(tmp_path).load() == Memory()
+    assert PairingFolder(tmp_path).load() == PairMemory()
     folder = KeptFolder(tmp_path, "a command")
     assert folder.told() is None
     folder.tell({"mode": "act"})
@@ -67,7 +67,7 @@ def test_what_a_loop_of_roots_writes_is_the_state_folders_owners(tmp_path: Path)
         os.close(folder.lock())
         folder.keep({"a": 1})
         folder.tell({"mode": "act"})
-        series = Demands(folder.path, "gpu", None, writes=True)
+        series = DemandRecorder(folder.path, "gpu", None, writes=True)
         for slot in range(3):
             series.see(slot * SLOT_S, 2, 4)
         assert [one.slots for one in teach(state)] == [2]
@@ -85,7 +85,7 @@ def test_a_line_cut_off_half_way_spoils_no_other(tmp_path: Path) -> None:
     """
     path = file_of(tmp_path, "gpu")
     path.write_text(f"{SLOT_S},5,9\n{2 * SLOT_S},6,9\n18")
-    series = Demands(tmp_path, "gpu", None, writes=True)
+    series = DemandRecorder(tmp_path, "gpu", None, writes=True)
     for slot in (3, 4):
         series.see(slot * SLOT_S, 7, 9)
     first, needed, _ = read(path)

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.control.loops import action_log as ledger_file
-from slurm_ext.control.loops.action_log import Ledger
+from slurm_ext.control.loops.action_log import ActionLog
 from slurm_ext.core.actions import Action, encode_action
 
 DAY_S = 86400.0
 WRITE = """
 import sys
 from pathlib import Path
-from slurm_ext.control.loops.action_log import Ledger
-from slurm_ext.core.actions import Move
+from slurm_ext.control.loops.action_log import ActionLog
+from slurm_ext.core.actions import Action
 for number in range(50):
-    Ledger(Path(sys.argv[1]), "queue").write([Move(
+    ActionLog(Path(sys.argv[1]), "queue").write([Action(
         move_id=f"{sys.argv[2]}-{number}", at_s=1.0, kind="queue", mode="act", subject="7",
         done="nice=1", why="x" * 3000)])
 """
@@ -51,7 +51,7 @@ def full(tmp_path: Path) -> Iterator[Path]:
 def test_moves_are_lines_of_their_day(tmp_path: Path) -> None:
     """A file a kind and UTC day; not for other users to read."""
     now = [DAY_S - 1]
-    ledger = Ledger(tmp_path, "queue", clock=lambda: now[0])
+    ledger = ActionLog(tmp_path, "queue", clock=lambda: now[0])
     ledger.write([a_move("a"), a_move("b")])
     now[0] = DAY_S
     ledger.write([a_move("c")])
@@ -64,7 +64,7 @@ def test_moves_are_lines_of_their_day(tmp_path: Path) -> None:
 
 def test_a_torn_line_does_not_join_the_next(tmp_path: Path) -> None:
     """What an earlier writer left half done stays one bad line."""
-    ledger = Ledger(tmp_path, "queue", clock=lambda: 0.0)
+    ledger = ActionLog(tmp_path, "queue", clock=lambda: 0.0)
     ledger.write([a_move("a")])
     (file,) = (tmp_path / "moves").iterdir()
     whole = file.read_bytes()
@@ -81,7 +81,7 @@ def test_a_torn_line_does_not_join_the_next(tmp_path: Path) -> None:
 @pytest.mark.root
 def test_a_full_disk_stops_no_loop(full: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Said once; with room again every move is there, none lost."""
-    ledger = Ledger(full, "queue", clock=lambda: 0.0)
+    ledger = ActionLog(full, "queue", clock=lambda: 0.0)
     with caplog.at_level(logging.WARNING):
         for number in range(60):
             ledger.write([a_move(f"m{number}")])
@@ -103,7 +103,7 @@ def test_what_waits_is_bounded(
     """A disk that is full for a week does not fill the memory too; the loss is told."""
     monkeypatch.setattr(ledger_file, "MOST_KEPT", 3)
     (tmp_path / "moves").write_text("in the way")
-    ledger = Ledger(tmp_path, "queue", clock=lambda: 0.0)
+    ledger = ActionLog(tmp_path, "queue", clock=lambda: 0.0)
     for number in range(5):
         ledger.write([a_move(f"m{number}")])
     assert ledger.kept == 3
@@ -118,11 +118,11 @@ def test_a_move_that_cannot_be_told_stops_nothing(
 ) -> None:
     """A mistake of a loop is said in the log; its other moves are written."""
     bad = Action(at_s=1.0, kind="war", mode="act", subject="7", done="x", why="y")
-    Ledger(tmp_path, "queue").write([bad, a_move("a")])
+    ActionLog(tmp_path, "queue").write([bad, a_move("a")])
     assert "kind is one of" in caplog.text
     assert names(tmp_path / "moves") == ["a"]
     with pytest.raises(ValueError, match="there are pair, queue"):
-        Ledger(tmp_path, "war")
+        ActionLog(tmp_path, "war")
 
 
 @pytest.mark.parametrize("how", ["link", "pipe"])
@@ -136,7 +136,7 @@ def test_it_writes_only_into_files(
         file.symlink_to(tmp_path / "elsewhere")
     else:
         os.mkfifo(file)
-    ledger = Ledger(tmp_path, "queue", clock=lambda: 0.0)
+    ledger = ActionLog(tmp_path, "queue", clock=lambda: 0.0)
     ledger.write([a_move()])
     assert ledger.kept == 1
     assert not (tmp_path / "elsewhere").exists()
@@ -156,7 +156,7 @@ def test_two_writers_do_not_mix_their_lines(tmp_path: Path) -> None:
 def test_the_keeper_may_read_what_root_wrote(tmp_path: Path) -> None:
     """Folder and files belong to whom the state folder belongs to."""
     os.chown(tmp_path, 65534, 65534)
-    Ledger(tmp_path, "queue").write([a_move()])
+    ActionLog(tmp_path, "queue").write([a_move()])
     owners = {
         path.stat().st_uid for path in ((tmp_path / "moves"), *(tmp_path / "moves").iterdir())
     }

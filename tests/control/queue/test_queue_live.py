@@ -15,7 +15,7 @@ from slurm_ext.control.loops.loop_memory import LoopFolder
 from slurm_ext.control.queue.jobs import Waiting
 from slurm_ext.control.queue.order import in_order
 from slurm_ext.control.queue.queue_loop import QueueLoop
-from slurm_ext.control.queue.runtime_estimates import FirstTold, RunTimes
+from slurm_ext.control.queue.runtime_estimates import RuntimeEstimates, StickyEstimates
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.duration.submission_batch import SubmissionBatches
 from slurm_ext.policy.queue.order import rule_of
@@ -214,7 +214,7 @@ def test_replay_and_live_take_the_same_order(
     rows = sorted((submit, minutes, 8 if whole else gpus) for submit, minutes, gpus in rows)
     trace = trace_of([(0, 10_000_000, 8), *((s, m * 60, g) for s, m, g in rows)])
     outcome = replay(trace, Cluster(nodes=1, gpus_per_node=8), rule_of("shortest+ageing"))
-    times = RunTimes(tmp_path_factory.getbasetemp(), busy_timeout_ms=100)
+    times = RuntimeEstimates(tmp_path_factory.getbasetemp(), busy_timeout_ms=100)
     waiting = [
         Waiting(job_id=n, info=job(n, m, submit_time_s=s, gpus=g))
         for n, (s, m, g) in enumerate(rows, 1)
@@ -234,8 +234,8 @@ class Both:
         self.states = ["" for _ in rows]
         self.since = [0.0 for _ in rows]
         self.siblings = SubmissionBatches()
-        self.times = RunTimes(state_dir, busy_timeout_ms=100)
-        self.live = FirstTold(self.times)
+        self.times = RuntimeEstimates(state_dir, busy_timeout_ms=100)
+        self.live = StickyEstimates(self.times)
         self.first: int | None = None
 
     def submitted(self, jobs: Sequence[int], now_s: float) -> Sequence[float]:

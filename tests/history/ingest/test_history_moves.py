@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.control.loops.action_log import Ledger
+from slurm_ext.control.loops.action_log import ActionLog
 from slurm_ext.core.actions import Action, encode_action
 from slurm_ext.core.errors import HistoryError
 from slurm_ext.history.ingest import actions as moves_file
@@ -63,12 +63,12 @@ def ids(history: History) -> list[str]:
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
+def ledger(tmp_path: Path) -> ActionLog:
     """Of pairs, on the first day."""
-    return Ledger(tmp_path, "pair", clock=lambda: 0.0)
+    return ActionLog(tmp_path, "pair", clock=lambda: 0.0)
 
 
-def test_a_jobs_moves_are_told_in_order(database: Path, ledger: Ledger) -> None:
+def test_a_jobs_moves_are_told_in_order(database: Path, ledger: ActionLog) -> None:
     """Whatever order they were written in; other jobs' are not among them."""
     ledger.write(
         [a_move("b", at_s=20.0), a_move("a"), a_move("c", job_id=7), a_move("d", job_id=None)]
@@ -80,7 +80,9 @@ def test_a_jobs_moves_are_told_in_order(database: Path, ledger: Ledger) -> None:
         assert first == {name: getattr(a_move("a"), name) for name in Action.__slots__}
 
 
-def test_an_arrays_task_has_its_arrays_moves(database: Path, ledger: Ledger, spool: Spool) -> None:
+def test_an_arrays_task_has_its_arrays_moves(
+    database: Path, ledger: ActionLog, spool: Spool
+) -> None:
     """Loops may know an array by its first id only."""
     ledger.write([a_move("a")])
     file = spool(identity={"job_id": 1044, "array_job_id": 1042, "array_task_id": 2})
@@ -90,7 +92,7 @@ def test_an_arrays_task_has_its_arrays_moves(database: Path, ledger: Ledger, spo
         assert [one["move_id"] for one in moves_of(history, 1044)] == ["a"]
 
 
-def test_a_line_is_entered_once_and_half_a_line_waits(database: Path, ledger: Ledger) -> None:
+def test_a_line_is_entered_once_and_half_a_line_waits(database: Path, ledger: ActionLog) -> None:
     """As the file grows; looking again adds nothing."""
     ledger.write([a_move("a")])
     (file,) = move_files(database.parent / "moves")
@@ -106,7 +108,7 @@ def test_a_line_is_entered_once_and_half_a_line_waits(database: Path, ledger: Le
         assert ids(history) == ["a", "b"]
 
 
-def test_a_later_line_tells_the_outcome(database: Path, ledger: Ledger) -> None:
+def test_a_later_line_tells_the_outcome(database: Path, ledger: ActionLog) -> None:
     """The move stays one, as it was decided; what came of it is added, and not taken away."""
     ledger.write([a_move("a")])
     with open_history(database) as history:
@@ -117,7 +119,7 @@ def test_a_later_line_tells_the_outcome(database: Path, ledger: Ledger) -> None:
     assert (told["at_s"], told["outcome"]) == (10.0, "ran at 0.93 of its speed")
 
 
-def test_junk_is_noted_and_passed(database: Path, ledger: Ledger) -> None:
+def test_junk_is_noted_and_passed(database: Path, ledger: ActionLog) -> None:
     """A foreign or torn line is counted and told, and hides none of its neighbours."""
     ledger.write([a_move("a")])
     (file,) = move_files(database.parent / "moves")
@@ -134,7 +136,7 @@ def test_junk_is_noted_and_passed(database: Path, ledger: Ledger) -> None:
         assert ids(history) == ["a", "b"]
 
 
-def test_a_day_that_is_over_goes_when_all_of_it_is_in(database: Path, ledger: Ledger) -> None:
+def test_a_day_that_is_over_goes_when_all_of_it_is_in(database: Path, ledger: ActionLog) -> None:
     """Yesterday's may still grow at midnight; of an older one a torn end is noted."""
     ledger.write([a_move("a")])
     (file,) = move_files(database.parent / "moves")
@@ -151,7 +153,7 @@ def test_a_day_that_is_over_goes_when_all_of_it_is_in(database: Path, ledger: Le
 
 @pytest.mark.parametrize("when", ["before commit", "after commit", "before unlink"])
 def test_killed_anywhere_it_enters_each_move_once(
-    database: Path, ledger: Ledger, when: str
+    database: Path, ledger: ActionLog, when: str
 ) -> None:
     """Between reading, commit, forgetting the offset and deleting the file."""
     ledger.write([a_move("a"), a_move("b")])
@@ -166,7 +168,7 @@ def test_killed_anywhere_it_enters_each_move_once(
 
 
 def test_a_move_is_entered_with_its_offset_or_not_at_all(
-    database: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    database: Path, ledger: ActionLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error while entering takes both back."""
     ledger.write([a_move("a")])
@@ -179,7 +181,7 @@ def test_a_move_is_entered_with_its_offset_or_not_at_all(
 
 
 def test_another_file_of_the_same_name_is_read_from_its_start(
-    database: Path, ledger: Ledger
+    database: Path, ledger: ActionLog
 ) -> None:
     """A clock that was set back, or a folder restored from a copy, hides no move."""
     ledger.write([a_move("a"), a_move("b")])
@@ -191,7 +193,7 @@ def test_another_file_of_the_same_name_is_read_from_its_start(
         assert ids(history) == ["a", "b", "c"]
 
 
-def test_any_text_is_kept(database: Path, ledger: Ledger) -> None:
+def test_any_text_is_kept(database: Path, ledger: ActionLog) -> None:
     """Half characters of a job's name stop nothing."""
     ledger.write([a_move("a", why="\udcff said so", before={"\ud800": "\udfff"})])
     with open_history(database) as history:
@@ -201,7 +203,7 @@ def test_any_text_is_kept(database: Path, ledger: Ledger) -> None:
 
 
 def test_old_moves_go_with_the_rest(
-    database: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    database: Path, ledger: ActionLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Retention is the history's, a short lock at a time."""
     monkeypatch.setattr("slurm_ext.history.store.retention._CHUNK", 2)

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.policy.allocator.drift import OFF, WINDOWS, Watch, watched
+from slurm_ext.policy.allocator.drift import OFF, WINDOWS, DriftState, update
 
 
-def after(*windows: float, expected: float = 100.0) -> Watch:
+def after(*windows: float, expected: float = 100.0) -> DriftState:
     """The watch after these windows."""
-    return reduce(watched, windows, Watch(expected=expected))
+    return reduce(update, windows, DriftState(expected=expected))
 
 
 @given(st.lists(st.floats(-OFF * 0.99, OFF * 0.99), max_size=60))
@@ -25,8 +25,8 @@ def test_a_lasting_change_is_found(rate: float) -> None:
     """Either way, soon after it began; and not before the third window."""
     steady = after(*[100.0] * 10)
     windows = [rate] * (WINDOWS + 3)
-    assert reduce(watched, windows, steady).verdict == "drifted"
-    assert reduce(watched, windows[: WINDOWS - 1], steady).verdict == "steady"
+    assert reduce(update, windows, steady).verdict == "drifted"
+    assert reduce(update, windows[: WINDOWS - 1], steady).verdict == "steady"
 
 
 @pytest.mark.parametrize("odd", [1.0, 50.0, 1000.0, 1e9])
@@ -34,7 +34,7 @@ def test_one_odd_window_is_not_drift(odd: float) -> None:
     """However odd, and although the moving average takes long to forget it."""
     watch = after(100.0, 100.0, odd)
     for _ in range(20):
-        watch = watched(watch, 100.0)
+        watch = update(watch, 100.0)
         assert watch.verdict == "steady"
 
 

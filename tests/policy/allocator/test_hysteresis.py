@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_ext.policy.allocator.hysteresis import COOLDOWN_S, MARGIN, Retune, retune
-from slurm_ext.policy.allocator.job_demands import Tenant
-from slurm_ext.policy.allocator.operating_points import Offer
+from slurm_ext.policy.allocator.job_demands import JobDemand
+from slurm_ext.policy.allocator.operating_points import OperatingPoint
 
 UNITS = 12
 STEEP = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 85.0)
@@ -19,20 +19,24 @@ NOISE = 0.03  # of a job's whole curve: a fast or slow minute
 WIGGLE = 0.002  # of each of its points: a model gives them all from few parameters
 
 
-def curve(rates: Sequence[float]) -> tuple[Offer, ...]:
+def curve(rates: Sequence[float]) -> tuple[OperatingPoint, ...]:
     """One offer for each unit."""
-    return tuple(Offer(units=n, workers=n, samples_per_s=r) for n, r in enumerate(rates, 1))
+    return tuple(
+        OperatingPoint(units=n, workers=n, samples_per_s=r) for n, r in enumerate(rates, 1)
+    )
 
 
-def job(name: str, rates: Sequence[float], now: int | None, left_s: float | None = None) -> Tenant:
+def job(
+    name: str, rates: Sequence[float], now: int | None, left_s: float | None = None
+) -> JobDemand:
     """A job of share 3 that has `now` units, or has just started."""
-    offers = curve(rates)
-    has = None if now is None else offers[now - 1]
-    return Tenant(job=name, offers=offers, share_units=3, now=has, remaining_s=left_s)
+    points = curve(rates)
+    has = None if now is None else points[now - 1]
+    return JobDemand(job=name, points=points, share_units=3, now=has, remaining_s=left_s)
 
 
 def asked(
-    jobs: Sequence[Tenant],
+    jobs: Sequence[JobDemand],
     *,
     units: int = UNITS,
     now_s: float = 1000.0,
@@ -46,7 +50,7 @@ def asked(
 
 def units_of(told: Retune) -> dict[str, int]:
     """Units by job."""
-    return {name: offer.units for name, offer in told.allocation.offers.items()}
+    return {name: point.units for name, point in told.allocation.points.items()}
 
 
 def test_a_job_that_starts_is_served_at_once() -> None:
@@ -107,20 +111,20 @@ def test_a_job_below_its_share_is_helped() -> None:
 
 def test_the_right_cores_with_too_few_workers_are_not_enough() -> None:
     """A loader that its user gave one worker is below what its share could be."""
-    narrow = Offer(units=3, workers=1, samples_per_s=10.0)
+    narrow = OperatingPoint(units=3, workers=1, samples_per_s=10.0)
     told = asked([replace(job("a", STEEP[:3], 3), now=narrow)], units=3)
     assert told.change
-    assert told.allocation.offers["a"].workers == 3
+    assert told.allocation.points["a"].workers == 3
 
 
 def test_a_job_gets_its_workers_as_soon_as_its_curve_is_known() -> None:
     """It started with its share and its own workers; the curve brings the right number of them."""
-    unknown = Tenant(job="a", offers=(), share_units=3, now=None)
-    first = asked([unknown], units=3).allocation.offers["a"]
+    unknown = JobDemand(job="a", points=(), share_units=3, now=None)
+    first = asked([unknown], units=3).allocation.points["a"]
     assert (first.units, first.workers) == (3, None)
     measured = replace(first, samples_per_s=12.0)
-    told = asked([replace(unknown, offers=curve(STEEP[:3]), now=measured)], units=3)
-    assert (told.change, told.allocation.offers["a"].workers) == (True, 3)
+    told = asked([replace(unknown, points=curve(STEEP[:3]), now=measured)], units=3)
+    assert (told.change, told.allocation.points["a"].workers) == (True, 3)
 
 
 def test_a_stranded_accelerator_is_supplied() -> None:
@@ -148,16 +152,16 @@ def test_a_node_too_small_for_its_shares_is_left_as_it_is(units: int) -> None:
 def test_an_empty_node_is_left_alone() -> None:
     """No tenants: nothing to change, no error."""
     told = asked([])
-    assert (told.change, dict(told.allocation.offers)) == (False, {})
+    assert (told.change, dict(told.allocation.points)) == (False, {})
 
 
 def test_a_job_whose_curve_was_lost_does_not_disturb_the_others() -> None:
     """Its share is kept for it; what it had beyond goes back when that pays."""
-    lost = replace(job("lost", STEEP, 5), offers=())
+    lost = replace(job("lost", STEEP, 5), points=())
     told = asked([lost, job("b", STEEP, 3)], units=8)
     assert told.change
     assert units_of(told) == {"lost": 3, "b": 5}
-    assert told.allocation.offers["lost"].workers is None
+    assert told.allocation.points["lost"].workers is None
 
 
 @settings(max_examples=40)
@@ -169,21 +173,21 @@ def test_a_job_whose_curve_was_lost_does_not_disturb_the_others() -> None:
 def test_noise_never_makes_it_swing(curves: list[list[float]], seed: int) -> None:
     """A hundred looks at the same jobs, measured a little differently each time: one change."""
     noise = random.Random(seed)
-    now: dict[str, Offer] = {}
+    now: dict[str, OperatingPoint] = {}
     changes = 0
     changed_s = None
     for now_s in range(0, 6000, 60):
         jobs = [
-            Tenant(
+            JobDemand(
                 job=str(number),
-                offers=curve(list(_noisy(rates, noise))),
+                points=curve(list(_noisy(rates, noise))),
                 share_units=3,
                 now=now.get(str(number)),
             )
             for number, rates in enumerate(curves)
         ]
         told = asked(jobs, now_s=now_s, changed_s=changed_s, cost_s=0.0)
-        now = dict(told.allocation.offers)
+        now = dict(told.allocation.points)
         changes += told.change
         changed_s = now_s if told.change else changed_s
     assert changes == 1
@@ -206,8 +210,8 @@ def test_a_job_that_has_become_known_need_not_wait() -> None:
 
 def test_a_job_of_which_nothing_is_known_gets_its_share_back() -> None:
     """Its share grew when others ended: it has it as soon as the rest is over."""
-    now = Offer(units=3, workers=None, samples_per_s=0.0)
-    unknown = Tenant(job="new", offers=(), share_units=6, now=now)
+    now = OperatingPoint(units=3, workers=None, samples_per_s=0.0)
+    unknown = JobDemand(job="new", points=(), share_units=6, now=now)
     told = asked([unknown, job("flat", FLAT, 3)], units=9)
     assert (told.change, told.reason) == (True, "a job is below its share")
     assert units_of(told)["new"] == 6

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape
 from slurm_ext.model.throughput.estimate import estimate, predicting
-from slurm_ext.policy.allocator.operating_points import fault, offers, within, workers_that_fit
+from slurm_ext.policy.allocator.operating_points import (
+    fault,
+    operating_points,
+    within,
+    workers_that_fit,
+)
 
 GIB = 2**30
 
@@ -30,7 +35,7 @@ def predict(cores: float, workers: int) -> Prediction:
 
 def test_each_share_gets_the_fewest_workers_that_serve_it() -> None:
     """As many workers as cores here, and no more than the accelerator takes."""
-    told = offers(predict, 8, max_workers=16)
+    told = operating_points(predict, 8, max_workers=16)
     assert [one.units for one in told] == list(range(1, 9))
     assert [one.workers for one in told] == [1, 2, 3, 4, 5, 6, 6, 6]
     assert [one.samples_per_s for one in told] == [10, 20, 30, 40, 50, 55, 55, 55]
@@ -38,7 +43,7 @@ def test_each_share_gets_the_fewest_workers_that_serve_it() -> None:
 
 def test_a_unit_may_be_a_part_of_a_core_and_samples_have_a_size() -> None:
     """Quarters of a core; what is read follows from the rate."""
-    told = offers(predict, 8, grain_cores=0.25, max_workers=4, bytes_per_sample=100.0)
+    told = operating_points(predict, 8, grain_cores=0.25, max_workers=4, bytes_per_sample=100.0)
     assert [one.samples_per_s for one in told][3::4] == [10, 20]
     assert told[3].io_bytes_per_s == 1000
 
@@ -56,7 +61,7 @@ def test_the_models_own_curve_gives_sound_offers() -> None:
     )
     known = estimate({Level.SCRIPT_ARGS: [run]})
     assert known is not None
-    told = offers(_by_cores(predicting(known, node_cores=8)), 8, max_workers=16)
+    told = operating_points(_by_cores(predicting(known, node_cores=8)), 8, max_workers=16)
     assert fault(told) is None
     rates = [one.samples_per_s for one in told]
     assert all(b >= a * 0.99 for a, b in pairwise(rates))
@@ -71,10 +76,12 @@ def _by_cores(
 
 def test_a_loader_that_has_workers_keeps_at_least_one() -> None:
     """And one whose workers must not change has offers with just these; too many fit nowhere."""
-    quarter = offers(predict, 2, grain_cores=0.25, max_workers=8, least_workers=1)
+    quarter = operating_points(predict, 2, grain_cores=0.25, max_workers=8, least_workers=1)
     assert [one.workers for one in quarter] == [1, 1]
-    assert [one.workers for one in offers(predict, 3, max_workers=5, least_workers=5)] == [5] * 3
-    assert offers(predict, 3, max_workers=4, least_workers=5) == ()
+    assert [
+        one.workers for one in operating_points(predict, 3, max_workers=5, least_workers=5)
+    ] == [5] * 3
+    assert operating_points(predict, 3, max_workers=4, least_workers=5) == ()
 
 
 @given(
@@ -88,7 +95,7 @@ def test_workers_never_push_a_job_over_its_memory(
     worker: int, limit: int, base: int, most: int, units: int
 ) -> None:
     """Whatever the sizes: in every offer, the process and its workers fit together."""
-    told = offers(
+    told = operating_points(
         predict,
         units,
         max_workers=most,
@@ -114,7 +121,7 @@ def test_what_is_not_known_limits_nothing(rss: int | None, limit: int | None, fi
 
 def test_the_fastest_offer_within_a_share_is_the_smallest_of_equals() -> None:
     """A plateau's first unit, and nothing where the share is too small for any offer."""
-    told = offers(predict, 8, max_workers=16)
+    told = operating_points(predict, 8, max_workers=16)
     best = within(told, 8)
     assert best is not None
     assert best.units == 6
@@ -123,7 +130,7 @@ def test_the_fastest_offer_within_a_share_is_the_smallest_of_equals() -> None:
 
 def test_workers_that_an_offer_can_do_with_are_those_that_make_most_of_what_is_lent() -> None:
     """A core's worth is decoded by one worker or by six: six, where eight cores may come to it."""
-    told = offers(predict, 8, max_workers=16, lent_units=8)
+    told = operating_points(predict, 8, max_workers=16, lent_units=8)
     assert [one.workers for one in told] == [6] * 8
     assert [one.samples_per_s for one in told] == [10, 20, 30, 40, 50, 55, 55, 55]
 
@@ -136,7 +143,7 @@ def test_what_is_lent_never_costs_an_offer_its_own_rate() -> None:
         harm = max(0.0, workers - 2 * cores)
         return replace(told, samples_per_s=told.samples_per_s * (1 - 0.01 * harm))
 
-    plain = offers(crowded, 8, max_workers=16)
-    lent = offers(crowded, 8, max_workers=16, lent_units=8)
+    plain = operating_points(crowded, 8, max_workers=16)
+    lent = operating_points(crowded, 8, max_workers=16, lent_units=8)
     assert [one.workers for one in lent] == [2, 4, 6, 6, 6, 6, 6, 6]
     assert [one.samples_per_s for one in lent] == [one.samples_per_s for one in plain]

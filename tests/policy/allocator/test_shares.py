@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.policy.allocator.shares import ahead, proportional
+from slurm_ext.policy.allocator.shares import latency_weight, proportional
 
 GIVEN = st.dictionaries(st.text("abc", min_size=1), st.integers(1, 64), min_size=1)
 
@@ -35,7 +35,7 @@ def test_all_units_are_shared_and_nobody_loses(jobs: dict[str, int], more: int) 
 
 def test_who_uses_less_than_his_own_goes_ahead_the_farther_the_less() -> None:
     """Never who would use others' too; never without end; a job that uses nothing is no fault."""
-    assert ahead(1.0) == ahead(0.9) == 1.0
-    assert ahead(0.8) == 10.0
-    assert ahead(0.5) == 16.0
-    assert ahead(0.01) == ahead(0.0) == 64.0
+    assert latency_weight(1.0) == latency_weight(0.9) == 1.0
+    assert latency_weight(0.8) == 10.0
+    assert latency_weight(0.5) == 16.0
+    assert latency_weight(0.01) == latency_weight(0.0) == 64.0

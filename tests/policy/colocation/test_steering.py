@@ -7,7 +7,12 @@ from typing import Any
 
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.policy.colocation.choose_pairs import Candidate, SharingRules
-from slurm_ext.policy.colocation.co_scheduling import Place, Step, rooms, steer
+from slurm_ext.policy.colocation.co_scheduling import (
+    NodeSlot,
+    PlacementAction,
+    place_waiting,
+    rooms,
+)
 
 RULES = SharingRules()
 
@@ -54,10 +59,10 @@ def steps(
     *places: tuple[str, int],
     table: Table = DISK,
     **more: Any,
-) -> dict[str, Step]:
+) -> dict[str, PlacementAction]:
     """What becomes of each."""
-    open_places = [Place(name=name, free_cpus=free) for name, free in places]
-    told = steer(waiting, running, open_places, table, rules=RULES, **more)
+    open_places = [NodeSlot(name=name, free_cpus=free) for name, free in places]
+    told = place_waiting(waiting, running, open_places, table, rules=RULES, **more)
     return {step.job: step for step in told}
 
 
@@ -109,7 +114,7 @@ def test_a_job_goes_only_where_it_has_room() -> None:
     """CPUs are counted, those of jobs that never agreed as well."""
     found = steps([job("c", cpus=2)], [job("d1", "n1")], ("n1", 1))
     assert not found["c"].start
-    assert rooms({"n1": 4}, [("n1", 3), ("gone", 1)]) == [Place(name="n1", free_cpus=1)]
+    assert rooms({"n1": 4}, [("n1", 3), ("gone", 1)]) == [NodeSlot(name="n1", free_cpus=1)]
 
 
 def test_no_node_is_ever_overfilled_and_nobody_hurt() -> None:

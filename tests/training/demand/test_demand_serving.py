@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slurm_ext.control.energy.demand_forecast import foretell, serving
+from slurm_ext.control.energy.demand_forecast import forecast, serving
 from slurm_ext.model.demand.model import DAY, SLOT_S, WEEK
 from slurm_ext.model.demand.series import FOLDER, read
 from slurm_ext.training.demand.challenge import teach
@@ -31,7 +31,7 @@ def test_a_rhythm_is_promoted_and_served_and_given_up_when_it_ends(tmp_path: Pat
     first, needed, _ = read(path)
     model = serving(tmp_path, "gpu")
     morning = len(needed) // DAY * DAY - DAY + 70  # twenty minutes before the rise
-    seen = foretell(first, needed[:morning], model, level=0.9, history_h=24)
+    seen = forecast(first, needed[:morning], model, level=0.9, history_h=24)
     assert seen.by == "learned"
     assert 50 <= seen.peak < 60
     walk = np.cumsum(np.random.default_rng(3).normal(0, 1, 3 * WEEK))

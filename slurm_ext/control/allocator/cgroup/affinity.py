@@ -11,8 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.control.allocator.cgroup.errors import GoneError
-from slurm_ext.control.allocator.cgroup.job_location import Place
+from slurm_ext.control.allocator.cgroup.errors import JobGoneError
+from slurm_ext.control.allocator.cgroup.job_location import JobLocation
 
 MAX_THREADS = 20_000
 
@@ -20,23 +20,23 @@ MAX_THREADS = 20_000
 class Affinity:
     """One job's threads; `kept` holds the mask that they had, and every one that we set."""
 
-    def __init__(self, place: Place, kept: dict[str, Any] | None = None) -> None:
+    def __init__(self, place: JobLocation, kept: dict[str, Any] | None = None) -> None:
         self._place = place
         self.kept: dict[str, Any] = kept or {}
 
     @property
     def cores(self) -> frozenset[int]:
-        """Cores that the job had. Raises GoneError where no thread is left."""
+        """Cores that the job had. Raises JobGoneError where no thread is left."""
         if not self.kept:
             masks: Counter[frozenset[int]] = Counter(mask for _, mask in self._threads())
             if not masks:
-                raise GoneError("the job has no process")
+                raise JobGoneError("the job has no process")
             common = max(masks, key=lambda mask: (masks[mask], len(mask)))
             self.kept = {"before": sorted(common), "ours": []}
         return frozenset(self.kept["before"])
 
     def plan(self, cores: frozenset[int]) -> None:
-        """Note the masks, before any is changed. Raises GoneError."""
+        """Note the masks, before any is changed. Raises JobGoneError."""
         before, wanted = self.cores, sorted(cores)
         if wanted not in self.kept["ours"] and cores != before:
             self.kept["ours"].append(wanted)

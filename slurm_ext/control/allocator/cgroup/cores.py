@@ -5,7 +5,7 @@ from collections.abc import Mapping, Set
 MOST_CORES = 8192
 
 
-def parsed(text: str) -> frozenset[int]:
+def parse_cores(text: str) -> frozenset[int]:
     """The cores of a list such as `0-3,8`. Raises ValueError."""
     cores: set[int] = set()
     for item in filter(None, text.strip().split(",")):
@@ -17,7 +17,7 @@ def parsed(text: str) -> frozenset[int]:
     return frozenset(cores)
 
 
-def listed(cores: Set[int]) -> str:
+def format_cores(cores: Set[int]) -> str:
     """The shortest list of `cores`."""
     runs: list[list[int]] = []
     for core in sorted(cores):
@@ -28,7 +28,7 @@ def listed(cores: Set[int]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
-def placed(
+def assign_cores(
     wanted: Mapping[str, int],
     pool: frozenset[int],
     now: Mapping[str, frozenset[int]],

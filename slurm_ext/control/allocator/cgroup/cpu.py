@@ -14,8 +14,8 @@ from typing import Any
 
 from slurm_ext.control.allocator.cgroup.affinity import Affinity
 from slurm_ext.control.allocator.cgroup.cpuset import Cpuset
-from slurm_ext.control.allocator.cgroup.errors import GoneError
-from slurm_ext.control.allocator.cgroup.job_location import Place
+from slurm_ext.control.allocator.cgroup.errors import JobGoneError
+from slurm_ext.control.allocator.cgroup.job_location import JobLocation
 from slurm_ext.control.allocator.cgroup.quota import Quota
 from slurm_ext.control.allocator.cgroup.reads import Reads
 from slurm_ext.control.allocator.cgroup.weight import Weight
@@ -28,13 +28,13 @@ READS = "reads"
 class Share:
     """One job's share. `note` is called before a change, when `kept` holds how to undo it.
 
-    Every method may raise GoneError (the job has ended) or OSError; the job then is as it was, or
-    `restore` makes it so.
+    Every method may raise JobGoneError (the job has ended) or OSError; the job then is as it was,
+    or `restore` makes it so.
     """
 
     def __init__(
         self,
-        place: Place,
+        place: JobLocation,
         kept: Mapping[str, Any] | None = None,
         note: Callable[[], None] = lambda: None,
     ) -> None:
@@ -52,7 +52,7 @@ class Share:
         self.read_bytes_per_s: float | None = None
 
     @property
-    def means(self) -> tuple[str, ...]:
+    def mechanisms(self) -> tuple[str, ...]:
         """What can be set for this job, of quota, cpuset, affinity."""
         cpuset = (CPUSET,) if self._cpuset.cores else ()
         return (*((QUOTA,) if self._quota.usable else ()), *cpuset, AFFINITY)
@@ -89,21 +89,21 @@ class Share:
     def limit(self, cores: float, *, first: bool = False) -> None:
         """At most `cores` cores' worth of time from now on; `first`: before others who want it."""
         if not self._quota.usable:
-            raise GoneError("no CPU quota can be set for this job")
+            raise JobGoneError("no CPU quota can be set for this job")
         self.cores, self.first = cores, first
         self._note()
         self._quota.give(cores, first=first)
 
     def weigh(
-        self, cores: float, mean_cores: float, most_cores: float, *, ahead: float = 1.0
+        self, cores: float, mean_cores: float, most_cores: float, *, latency_weight: float = 1.0
     ) -> None:
         """Sure of so many cores from now on, and of what others leave, up to `most_cores`.
 
-        `ahead`: so many times the weight.
+        `latency_weight`: so many times the weight.
         """
         if not (self._weight.usable and self._quota.usable):
-            raise GoneError("no CPU weight can be set for this job")
-        self.weight, self.cores = (cores * ahead, mean_cores), most_cores
+            raise JobGoneError("no CPU weight can be set for this job")
+        self.weight, self.cores = (cores * latency_weight, mean_cores), most_cores
         self._note()
         self._weight.give(*self.weight)
         self._quota.cap(most_cores)
@@ -126,7 +126,7 @@ class Share:
             self._read_freely()
             return
         if not self._reads.usable:
-            raise GoneError("no reads can be limited for this job")
+            raise JobGoneError("no reads can be limited for this job")
         self._reads.plan(device)
         self.read_bytes_per_s = bytes_per_s
         self._note()
@@ -161,7 +161,7 @@ class Share:
         return self.cores is None and self.weight is None and self.read_bytes_per_s is None
 
 
-def undo(place: Place, kept: Mapping[str, Any]) -> None:
+def undo(place: JobLocation, kept: Mapping[str, Any]) -> None:
     """What another controller left: as it was before."""
     share = Share(place, kept)
     share.cores = 0.0 if QUOTA in kept else None

@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.control.allocator.cgroup.cores import listed, parsed
-from slurm_ext.control.allocator.cgroup.errors import GoneError
-from slurm_ext.control.allocator.cgroup.job_location import Place
+from slurm_ext.control.allocator.cgroup.cores import format_cores, parse_cores
+from slurm_ext.control.allocator.cgroup.errors import JobGoneError
+from slurm_ext.control.allocator.cgroup.job_location import JobLocation
 
 MAX_GROUPS = 512
 
@@ -20,7 +20,7 @@ MAX_GROUPS = 512
 class Cpuset:
     """One job's cpusets; `kept` maps each group touched to what it was."""
 
-    def __init__(self, place: Place, kept: dict[str, Any] | None = None) -> None:
+    def __init__(self, place: JobLocation, kept: dict[str, Any] | None = None) -> None:
         self._top = _top(place)
         self.kept: dict[str, Any] = kept or {}
 
@@ -30,7 +30,7 @@ class Cpuset:
         if self._top is None:
             return None
         before = self.kept.get(str(self._top), _read(self._top))
-        return parsed(before) if before else None
+        return parse_cores(before) if before else None
 
     def plan(self) -> None:
         """Note what is there, before anything is changed."""
@@ -41,12 +41,12 @@ class Cpuset:
                     self.kept.setdefault(str(folder), text)
 
     def give(self, cores: frozenset[int]) -> None:
-        """Run on `cores` from now on. Raises GoneError or OSError."""
+        """Run on `cores` from now on. Raises JobGoneError or OSError."""
         if self._top is None:
-            raise GoneError("the job's cpuset is gone")
+            raise JobGoneError("the job's cpuset is gone")
         inner = [folder for folder in _below(self._top) if str(folder) in self.kept]
         for folder in [*_above(self._top), self._top, *inner]:  # from the top, so that it may grow
-            _write(folder, parsed(_read(folder) or "") | cores)
+            _write(folder, parse_cores(_read(folder) or "") | cores)
         for folder in reversed(inner):  # from the bottom, so that it may shrink
             _write(folder, cores)
 
@@ -54,15 +54,15 @@ class Cpuset:
         """As it was; groups that are gone went with the job."""
         folders = sorted((Path(name) for name in self.kept), key=lambda path: len(path.parts))
         for folder in folders:
-            with suppress(GoneError, OSError):
-                now = parsed(_read(folder) or "")
-                _write(folder, now | parsed(self.kept[str(folder)]))
+            with suppress(JobGoneError, OSError):
+                now = parse_cores(_read(folder) or "")
+                _write(folder, now | parse_cores(self.kept[str(folder)]))
         for folder in reversed(folders):
-            with suppress(GoneError, OSError):
-                _write(folder, parsed(self.kept[str(folder)]))
+            with suppress(JobGoneError, OSError):
+                _write(folder, parse_cores(self.kept[str(folder)]))
 
 
-def _top(place: Place) -> Path | None:
+def _top(place: JobLocation) -> Path | None:
     """The job's group, where it has cores of its own."""
     for folder in (place.v2_folder(), place.v1_folder("cpuset")):
         if folder is not None and _read(folder):
@@ -93,6 +93,6 @@ def _read(folder: Path) -> str:
 
 def _write(folder: Path, cores: frozenset[int]) -> None:
     try:
-        (folder / "cpuset.cpus").write_text(listed(cores))
+        (folder / "cpuset.cpus").write_text(format_cores(cores))
     except FileNotFoundError:
-        raise GoneError(f"{folder} is gone") from None
+        raise JobGoneError(f"{folder} is gone") from None

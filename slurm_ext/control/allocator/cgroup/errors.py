@@ -1,9 +1,9 @@
 """What a job can do to its controller: each of these leaves that one job as it is."""
 
 
-class GoneError(Exception):
+class JobGoneError(Exception):
     """The job, its folder or its control group is not there any more."""
 
 
-class HostileError(Exception):
+class UntrustedJobDirError(Exception):
     """The job's folder is not what the prolog made; nothing in it is touched."""

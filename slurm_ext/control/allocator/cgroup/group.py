@@ -12,17 +12,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.control.allocator.cgroup.errors import GoneError
-from slurm_ext.control.allocator.cgroup.job_location import Place
+from slurm_ext.control.allocator.cgroup.errors import JobGoneError
+from slurm_ext.control.allocator.cgroup.job_location import JobLocation
 
 _OWN = "dlqueue"
 _ATTEMPTS = 5  # at an empty group: a process may fork while it is moved out
 
 
-class Means(ABC):
+class CgroupLimit(ABC):
     """One job's limit by a control group; `kept` is what undoing it needs, in JSON's terms."""
 
-    def __init__(self, place: Place, kept: dict[str, Any] | None = None) -> None:
+    def __init__(self, place: JobLocation, kept: dict[str, Any] | None = None) -> None:
         self._place = place
         self.kept = kept or {}
 
@@ -51,7 +51,7 @@ def slurms(folder: Path | None, name: str) -> dict[str, Any]:
     return {} if before is None else {"folder": str(folder), "before": before, "own": False}
 
 
-def ours(place: Place, controller: str, name: str) -> dict[str, Any]:
+def ours(place: JobLocation, controller: str, name: str) -> dict[str, Any]:
     """One that can be made in a version 1 hierarchy with the file `name`; empty: none can."""
     home = _home(place, controller, name)
     if home is None:
@@ -60,7 +60,7 @@ def ours(place: Place, controller: str, name: str) -> dict[str, Any]:
     return {"folder": str(own), "home": str(home), "own": True}
 
 
-def enter(kept: Mapping[str, Any], place: Place) -> Path:
+def enter(kept: Mapping[str, Any], place: JobLocation) -> Path:
     """Make it, where it is ours, with the job's processes in it."""
     folder = Path(kept["folder"])
     if kept["own"]:
@@ -70,7 +70,7 @@ def enter(kept: Mapping[str, Any], place: Place) -> Path:
     return folder
 
 
-def join(kept: Mapping[str, Any], place: Place) -> None:
+def join(kept: Mapping[str, Any], place: JobLocation) -> None:
     """Bring processes into one of ours that came from elsewhere since."""
     folder = Path(kept["folder"])
     if kept["own"] and folder.is_dir():
@@ -84,7 +84,7 @@ def leave(kept: Mapping[str, Any], name: str) -> bool:
         return True
     if kept["own"]:
         return _removed(folder, Path(kept["home"]))
-    with suppress(GoneError):
+    with suppress(JobGoneError):
         write(folder, name, kept["before"])
     return True
 
@@ -102,16 +102,16 @@ def read(folder: Path, name: str) -> str | None:
 
 
 def write(folder: Path, name: str, text: str) -> None:
-    """Raises GoneError, or OSError that names what was refused."""
+    """Raises JobGoneError, or OSError that names what was refused."""
     try:
         (folder / name).write_text(text)
     except FileNotFoundError:
-        raise GoneError(f"{folder} is gone") from None
+        raise JobGoneError(f"{folder} is gone") from None
     except OSError as error:
         raise OSError(error.errno, f"{text!r} refused: {error.strerror}", str(folder)) from None
 
 
-def _home(place: Place, controller: str, name: str) -> Path | None:
+def _home(place: JobLocation, controller: str, name: str) -> Path | None:
     """Where the job's processes are in a version 1 hierarchy."""
     root = Path(place.mount, controller)
     if not (root / name).exists() or not os.access(root, os.W_OK):

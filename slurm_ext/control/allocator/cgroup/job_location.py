@@ -9,7 +9,7 @@ from slurm_ext.node.kernel.processes import PROC, Processes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class JobLocation:
     """One job on this node. `mount` and `proc` are other folders only in tests."""
 
     job_id: int

@@ -4,14 +4,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.control.allocator.cgroup.group import Means, enter, is_v2, leave, ours, slurms, write
+from slurm_ext.control.allocator.cgroup.group import (
+    CgroupLimit,
+    enter,
+    is_v2,
+    leave,
+    ours,
+    slurms,
+    write,
+)
 
 PERIOD_US = 20_000  # short: a job that used its time up waits milliseconds for the next
 LEAST_US = 1000
 FIRST, USUAL = 10240, 1024  # cpu.shares
 
 
-class Quota(Means):
+class Quota(CgroupLimit):
     """One job's quota."""
 
     def give(self, cores: float, *, first: bool = False) -> None:

@@ -9,14 +9,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.control.allocator.cgroup.group import Means, enter, leave, ours, slurms, write
+from slurm_ext.control.allocator.cgroup.group import CgroupLimit, enter, leave, ours, slurms, write
 
 V1, V2 = "blkio.throttle.read_bps_device", "io.max"
 SYSFS = "/sys/dev/block"
 log = logging.getLogger("dlqueue.control")
 
 
-class Reads(Means):
+class Reads(CgroupLimit):
     """One job's limit of bytes read a second."""
 
     def plan(self, device: str) -> None:

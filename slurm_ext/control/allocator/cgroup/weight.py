@@ -7,14 +7,14 @@ user, there is none, and a quota has to do.
 
 from typing import Any
 
-from slurm_ext.control.allocator.cgroup.group import Means, enter, leave, ours, slurms, write
+from slurm_ext.control.allocator.cgroup.group import CgroupLimit, enter, leave, ours, slurms, write
 
 # The kernel's own weight of a group: Documentation/admin-guide/cgroup-v2, scheduler/sched-design.
 V1_USUAL, V1_RANGE = 1024, (2, 262144)
 V2_USUAL, V2_RANGE = 100, (1, 10000)
 
 
-class Weight(Means):
+class Weight(CgroupLimit):
     """One job's weight against others."""
 
     def give(self, cores: float, mean_cores: float) -> None:

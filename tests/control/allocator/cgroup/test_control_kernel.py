@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.control.allocator.cgroup.cpu import Share, undo
-from slurm_ext.control.allocator.cgroup.job_location import Place
+from slurm_ext.control.allocator.cgroup.job_location import JobLocation
 from tests.whole import until
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -38,9 +38,9 @@ def child() -> Iterator["subprocess.Popen[bytes]"]:
 
 
 @pytest.fixture
-def place() -> Place:
+def place() -> JobLocation:
     """Where it is."""
-    return Place(job_id=4712, uid=os.geteuid(), node=NODE)
+    return JobLocation(job_id=4712, uid=os.geteuid(), node=NODE)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def constrained(child: "subprocess.Popen[bytes]") -> Iterator[Path]:
 
 
 def test_a_constrained_job_gets_another_core_and_gives_it_back(
-    constrained: Path, place: Place, child: "subprocess.Popen[bytes]"
+    constrained: Path, place: JobLocation, child: "subprocess.Popen[bytes]"
 ) -> None:
     """The kernel takes what is written, in that order; undone by another controller."""
     share = Share(place)
@@ -79,10 +79,12 @@ def test_a_constrained_job_gets_another_core_and_gives_it_back(
     assert (constrained.parents[1] / "cpuset.cpus").read_text().strip() == "0"
 
 
-def test_a_quota_where_slurm_has_no_group(place: Place, child: "subprocess.Popen[bytes]") -> None:
+def test_a_quota_where_slurm_has_no_group(
+    place: JobLocation, child: "subprocess.Popen[bytes]"
+) -> None:
     """A group of ours holds the job and what it forks; undone, nothing of it is left."""
     share = Share(place)
-    assert "quota" in share.means
+    assert "quota" in share.mechanisms
     share.limit(0.75)
     own = CGROUPS / f"cpu/dlqueue_{NODE}_4712"
     assert int((own / "cpu.cfs_quota_us").read_text()) == 15_000
@@ -92,7 +94,9 @@ def test_a_quota_where_slurm_has_no_group(place: Place, child: "subprocess.Popen
     assert f"dlqueue_{NODE}" not in Path(f"/proc/{child.pid}/cgroup").read_text()
 
 
-def test_a_weight_where_slurm_has_no_group(place: Place, child: "subprocess.Popen[bytes]") -> None:
+def test_a_weight_where_slurm_has_no_group(
+    place: JobLocation, child: "subprocess.Popen[bytes]"
+) -> None:
     """A core weighs as one busy process does, or more; a quota beside it; undone, all is gone."""
     share = Share(place)
     assert share.lends
@@ -102,7 +106,7 @@ def test_a_weight_where_slurm_has_no_group(place: Place, child: "subprocess.Pope
     assert (own / "cpu.cfs_quota_us").read_text().strip() == "30000"
     assert (own / "cgroup.procs").read_text().split() == [str(child.pid)]
     assert share.held_cores == 1.5
-    share.weigh(0.75, 2.0, 0.75, ahead=8.0)
+    share.weigh(0.75, 2.0, 0.75, latency_weight=8.0)
     assert (own / "cpu.shares").read_text().strip() == "6144"
     assert (own / "cpu.cfs_quota_us").read_text().strip() == "15000"
     assert share.held_cores == 0.75
@@ -146,7 +150,7 @@ def test_weights_divide_what_is_wanted_and_lend_what_is_not(
 ) -> None:
     """Both busy: a quarter and three; one asleep: the other has far more than its quarter."""
     few, many = two_on_a_core
-    shares = [Share(Place(job_id=job, uid=os.geteuid(), node=NODE)) for job in (4715, 4716)]
+    shares = [Share(JobLocation(job_id=job, uid=os.geteuid(), node=NODE)) for job in (4715, 4716)]
     try:
         shares[0].weigh(0.5, 1.0, 2.0)
         shares[1].weigh(1.5, 1.0, 2.0)

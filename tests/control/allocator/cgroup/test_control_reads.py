@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.control.allocator.actuator import share_reads
+from slurm_ext.control.allocator.actuator import limit_reads
 from slurm_ext.control.allocator.cgroup.cpu import Share, undo
-from slurm_ext.control.allocator.cgroup.errors import GoneError
-from slurm_ext.control.allocator.cgroup.job_location import Place
+from slurm_ext.control.allocator.cgroup.errors import JobGoneError
+from slurm_ext.control.allocator.cgroup.job_location import JobLocation
 from slurm_ext.control.allocator.cgroup.reads import V1, device_of, disk_of
 from slurm_ext.policy.allocator.max_min_share import capped
-from slurm_ext.policy.allocator.operating_points import Offer
+from slurm_ext.policy.allocator.operating_points import OperatingPoint
 from tests.control.cgroup_trees import version_2
 
 MIB = 2**20
@@ -24,23 +24,23 @@ BLKIO = Path("/sys/fs/cgroup/blkio")
 NODE = f"dlqread{os.getpid()}"
 
 
-def reader(mib_per_s: float) -> Offer:
+def reader(mib_per_s: float) -> OperatingPoint:
     """A job that reads so much."""
-    return Offer(units=1, workers=1, samples_per_s=1.0, io_bytes_per_s=mib_per_s * MIB)
+    return OperatingPoint(units=1, workers=1, samples_per_s=1.0, io_bytes_per_s=mib_per_s * MIB)
 
 
 def test_only_those_are_limited_who_ask_for_more_than_there_is() -> None:
     """The water level holds whoever reaches it; enough for all, or a single reader: nobody."""
-    offers = {"small": reader(10), "large": reader(45), "huge": reader(45), "none": reader(0)}
-    assert capped(offers, 100 * MIB) == {"large": 45 * MIB, "huge": 45 * MIB}
-    assert capped(offers, 101 * MIB) == {}
+    points = {"small": reader(10), "large": reader(45), "huge": reader(45), "none": reader(0)}
+    assert capped(points, 100 * MIB) == {"large": 45 * MIB, "huge": 45 * MIB}
+    assert capped(points, 101 * MIB) == {}
     assert capped({"alone": reader(100), "none": reader(0)}, 100 * MIB) == {}
     assert capped({}, 100 * MIB) == {}
 
 
 def test_the_file_of_version_2_and_back(tmp_path: Path) -> None:
     """`io.max` of the job's group; undone by another controller, other limits stay."""
-    place = Place(job_id=7, uid=1000, node="n1", mount=str(tmp_path / "cgroup"))
+    place = JobLocation(job_id=7, uid=1000, node="n1", mount=str(tmp_path / "cgroup"))
     job = version_2(Path(place.mount), place, "0-3")
     (job / "io.max").write_text("8:0 rbps=5000 wbps=max riops=max wiops=max\n")
     share = Share(place)
@@ -56,7 +56,7 @@ def test_the_file_of_version_2_and_back(tmp_path: Path) -> None:
 
 def test_a_job_without_such_a_file_is_left_alone(tmp_path: Path) -> None:
     """Slurm's version 2 groups may have no io controller: nothing is kept, nothing is to undo."""
-    place = Place(job_id=7, uid=1000, node="n1", mount=str(tmp_path / "cgroup"))
+    place = JobLocation(job_id=7, uid=1000, node="n1", mount=str(tmp_path / "cgroup"))
     version_2(Path(place.mount), place, "0-3")
     share = Share(place)
     with pytest.raises(Exception, match="no reads can be limited"):
@@ -94,7 +94,7 @@ class FakeShare:
         """As control/allocator/cgroup/cpu.py's."""
         assert device == "8:0"
         if self.gone:
-            raise GoneError("gone")
+            raise JobGoneError("gone")
         self.read_bytes_per_s = bytes_per_s
 
 
@@ -104,9 +104,9 @@ def test_limits_follow_the_level_and_end_with_it() -> None:
         "new": FakeShare(), "moved": FakeShare(50.0), "same": FakeShare(102.0),
         "over": FakeShare(50.0), "free": FakeShare(), "gone": FakeShare(gone=True),
     }  # fmt: skip
-    tenancies: Any = {name: SimpleNamespace(share=share) for name, share in shares.items()}
+    controlled: Any = {name: SimpleNamespace(share=share) for name, share in shares.items()}
     most = dict.fromkeys(("new", "moved", "same", "gone"), 100.0)
-    assert share_reads(tenancies, most, "8:0") == {"new": 100.0, "moved": 100.0, "over": 0.0}
+    assert limit_reads(controlled, most, "8:0") == {"new": 100.0, "moved": 100.0, "over": 0.0}
     limits = {name: share.read_bytes_per_s for name, share in shares.items()}
     assert limits == {
         "new": 100.0, "moved": 100.0, "same": 102.0, "over": None, "free": None, "gone": None,
@@ -160,7 +160,7 @@ def test_the_kernel_limits_a_real_job(on_disk: tuple[Path, str]) -> None:
         assert child.stdin is not None
         assert child.stdout is not None
         child.stdout.readline()
-        place = Place(job_id=4713, uid=os.geteuid(), node=NODE)
+        place = JobLocation(job_id=4713, uid=os.geteuid(), node=NODE)
         share = Share(place)
         try:
             share.read_at_most(8 * MIB, device)

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.control.allocator.cgroup.affinity import Affinity
-from slurm_ext.control.allocator.cgroup.cores import listed, parsed, placed
+from slurm_ext.control.allocator.cgroup.cores import assign_cores, format_cores, parse_cores
 from slurm_ext.control.allocator.cgroup.cpu import Share, undo
 from slurm_ext.control.allocator.cgroup.cpuset import Cpuset
-from slurm_ext.control.allocator.cgroup.job_location import Place
+from slurm_ext.control.allocator.cgroup.job_location import JobLocation
 from slurm_ext.control.allocator.cgroup.quota import Quota
-from slurm_ext.control.allocator.node_capabilities import of_node
+from slurm_ext.control.allocator.node_capabilities import node_mechanisms
 from tests.control.cgroup_trees import version_1, version_2
 
 CORES = st.frozensets(st.integers(0, 40))
@@ -25,14 +25,14 @@ CORES = st.frozensets(st.integers(0, 40))
 @given(CORES)
 def test_lists_of_cores_come_back(cores: frozenset[int]) -> None:
     """Linux's form of a set of cores, both ways."""
-    assert parsed(listed(cores)) == cores
+    assert parse_cores(format_cores(cores)) == cores
 
 
 @pytest.mark.parametrize("text", ["0-", "x", "-1", "3-1", "0-99999999", "1 2"])
 def test_what_is_no_list_of_cores(text: str) -> None:
     """A kernel would not write it: refused rather than guessed."""
     with pytest.raises(ValueError, match=r"."):
-        parsed(text)
+        parse_cores(text)
 
 
 @given(st.data())
@@ -43,21 +43,21 @@ def test_cores_are_nobody_elses_and_stay_where_they_can(data: st.DataObject) -> 
     wanted: dict[str, int] = {}
     for job in jobs:
         wanted[job] = data.draw(st.integers(0, len(pool) - sum(wanted.values())))
-    before = placed(wanted, pool, {}, {})
+    before = assign_cores(wanted, pool, {}, {})
     assert {job: len(cores) for job, cores in before.items()} == wanted
     assert sum(map(len, before.values())) == len(frozenset().union(*before.values()))
     assert frozenset().union(*before.values()) <= pool
-    assert placed(wanted, pool, before, {}) == before
+    assert assign_cores(wanted, pool, before, {}) == before
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> JobLocation:
     """A job of a machine that is a folder."""
-    return Place(job_id=7, uid=1000, node="n1", mount=str(tmp_path / "cgroup"))
+    return JobLocation(job_id=7, uid=1000, node="n1", mount=str(tmp_path / "cgroup"))
 
 
 @pytest.mark.parametrize("layout", [version_1, version_2])
-def test_a_cpuset_grows_shrinks_and_comes_back(place: Place, layout: object) -> None:
+def test_a_cpuset_grows_shrinks_and_comes_back(place: JobLocation, layout: object) -> None:
     """Steps get exactly the cores; the job's own group never gets fewer than Slurm gave it."""
     job = layout(Path(place.mount), place, "0-3")  # type: ignore[operator]
     cpuset = Cpuset(place)
@@ -65,15 +65,15 @@ def test_a_cpuset_grows_shrinks_and_comes_back(place: Place, layout: object) -> 
     cpuset.plan()
     cpuset.give(frozenset({2, 3, 4, 5, 6}))
     assert (job / "step_batch/cpuset.cpus").read_text() == "2-6"
-    assert parsed((job / "cpuset.cpus").read_text()) == set(range(7))
+    assert parse_cores((job / "cpuset.cpus").read_text()) == set(range(7))
     cpuset.give(frozenset({1}))
     assert (job / "step_batch/cpuset.cpus").read_text() == "1"
-    assert parsed((job / "cpuset.cpus").read_text()) >= {0, 1, 2, 3}
+    assert parse_cores((job / "cpuset.cpus").read_text()) >= {0, 1, 2, 3}
     Cpuset(place, cpuset.kept).restore()  # another controller
     assert {p.read_text() for p in job.rglob("cpuset.cpus")} <= {"0-3", "\n"}
 
 
-def test_a_quota_of_version_2(place: Place) -> None:
+def test_a_quota_of_version_2(place: JobLocation) -> None:
     """`cpu.max` of the job's group, and back to what it was."""
     job = version_2(Path(place.mount), place, "0-3")
     quota = Quota(place)
@@ -84,7 +84,7 @@ def test_a_quota_of_version_2(place: Place) -> None:
     assert (job / "cpu.max").read_text() == "max 100000"
 
 
-def test_a_job_that_is_gone_needs_no_undoing(place: Place) -> None:
+def test_a_job_that_is_gone_needs_no_undoing(place: JobLocation) -> None:
     """Its groups went with it: restoring is silent and leaves nothing behind."""
     job = version_2(Path(place.mount), place, "0-3")
     share = Share(place)
@@ -105,11 +105,11 @@ for _ in range(2):
 
 
 @pytest.fixture
-def spinning() -> Iterator[Place]:
+def spinning() -> Iterator[JobLocation]:
     """A job's process with three threads, known by its environment as under linuxproc."""
     env = {**os.environ, "SLURM_JOB_ID": "4711", "SLURMD_NODENAME": "testnode"}
     child = subprocess.Popen([sys.executable, "-c", SPIN], env=env)
-    place = Place(job_id=4711, uid=os.geteuid(), node="testnode", mount="/nonexistent")
+    place = JobLocation(job_id=4711, uid=os.geteuid(), node="testnode", mount="/nonexistent")
     while len(list(Path(f"/proc/{child.pid}/task").iterdir())) < 3:
         assert child.poll() is None
     yield place
@@ -118,7 +118,7 @@ def spinning() -> Iterator[Place]:
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
-def test_affinity_of_every_thread_but_the_users_own(spinning: Place) -> None:
+def test_affinity_of_every_thread_but_the_users_own(spinning: JobLocation) -> None:
     """All threads move and come back; the one that the user pinned stays where it is."""
     all_cores = frozenset(os.sched_getaffinity(0))
     low, high = min(all_cores), max(all_cores)
@@ -135,12 +135,12 @@ def test_affinity_of_every_thread_but_the_users_own(spinning: Place) -> None:
 
 def test_means_of_a_node(tmp_path: Path) -> None:
     """Affinity everywhere; the rest where a hierarchy is there to write to."""
-    assert of_node(str(tmp_path)) == ("affinity",)
+    assert node_mechanisms(str(tmp_path)) == ("affinity",)
     (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
-    assert of_node(str(tmp_path)) == ("quota", "affinity")
+    assert node_mechanisms(str(tmp_path)) == ("quota", "affinity")
 
 
-def test_a_weight_of_version_2(place: Place) -> None:
+def test_a_weight_of_version_2(place: JobLocation) -> None:
     """Slurm's groups weigh alike: who is at the mean keeps that, and back to what it was."""
     job = version_2(Path(place.mount), place, "0-3")
     (job / "cpu.weight").write_text("100\n")
@@ -148,7 +148,7 @@ def test_a_weight_of_version_2(place: Place) -> None:
     assert share.lends
     share.weigh(3.0, 2.0, 4.0)
     assert (job / "cpu.weight").read_text() == "150"
-    share.weigh(0.5, 2.0, 0.5, ahead=8.0)
+    share.weigh(0.5, 2.0, 0.5, latency_weight=8.0)
     assert (job / "cpu.weight").read_text() == "200"
     assert (job / "cpu.max").read_text() == "10000 20000"
     share.weigh(1e6, 2.0, 4.0)
@@ -159,7 +159,7 @@ def test_a_weight_of_version_2(place: Place) -> None:
     assert (job / "cpu.max").read_text() == "max 100000"
 
 
-def test_below_a_users_group_there_is_no_weight(place: Place) -> None:
+def test_below_a_users_group_there_is_no_weight(place: JobLocation) -> None:
     """Version 1 with groups of Slurm's own: weights would hold within one user only."""
     group = Path(place.mount, "cpu", f"slurm_{place.node}", f"uid_{place.uid}")
     (group / f"job_{place.job_id}").mkdir(parents=True)
