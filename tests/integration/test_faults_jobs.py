@@ -243,7 +243,7 @@ def test_wrong_settings_given_to_a_running_advisor(slurm: Sandbox) -> None:
         toml.write_bytes(right)
     os.kill(pid, signal.SIGHUP)
     until(
-        lambda: "advise.refresh: settings read again" in slurm.log("advisor"),
+        lambda: "advisor.service.refresh: settings read again" in slurm.log("advisor"),
         "the right ones are not taken",
     )
     assert slurm.status()["daemons"]["advisor"] == pid

@@ -258,7 +258,7 @@ def test_holdout_by_sighup(make_sandbox: MakeSandbox) -> None:
     slurm_pid = slurm.status()["daemons"]["advisor"]
     os.kill(slurm_pid, signal.SIGHUP)
     until(
-        lambda: "advise.refresh: settings read again" in slurm.log("advisor"),
+        lambda: "advisor.service.refresh: settings read again" in slurm.log("advisor"),
         "SIGHUP was not heeded",
     )
     submitted = [held(slurm) for _ in range(40)]
