@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
             raise MissingError(f"{name} is not installed", "pip install 'dlqueue[train]'")
     from slurm_ext.history.store.store import open_history
     from slurm_ext.history.views.columns import TRAINING_COLUMNS, training_rows
-    from slurm_ext.history.views.finished_jobs import newest_ended
+    from slurm_ext.history.views.finished_jobs import newest_finished
     from slurm_ext.model.duration.predictor import MOST_RUNS
     from slurm_ext.training.demand.challenge import teach
     from slurm_ext.training.duration.challenge import challenge as challenge_durations
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         every = examples(training_rows(history), TRAINING_COLUMNS)
         growing = rows(training_rows(history), TRAINING_COLUMNS)
         sharing = learnt(history)
-        ended = pasts(newest_ended(history, MOST_RUNS))
+        ended = pasts(newest_finished(history, MOST_RUNS))
     report = train(every, state / "models", seed=args.seed, told=_progress)
     grown = challenge(growing, state / "models")
     shared = challenge_sharing(sharing, state / "models")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from slurm_ext import __version__
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.history.store.store import History
-from slurm_ext.history.views.period_view import Period, choose
+from slurm_ext.history.views.period_view import Period, select_runs
 from slurm_ext.report import (
     colocation,
     gain,
@@ -17,10 +17,10 @@ from slurm_ext.report import (
     queue_and_energy,
     waste,
 )
-from slurm_ext.report.context import Asked, People, with_logarithm
+from slurm_ext.report.context import ReportContext, UserNames, with_logarithm
 from slurm_ext.report.tables import Report, Section
 
-SECTIONS: tuple[tuple[str, Callable[[Asked], Section]], ...] = (
+SECTIONS: tuple[tuple[str, Callable[[ReportContext], Section]], ...] = (
     ("the gain", gain.section),
     ("waste", waste.section),
     ("predictions", predictions.section),
@@ -52,15 +52,15 @@ def report_of(
         until_s=now_s + DAY_S if until_s is None else until_s,
         account=account,
     )
-    people = People(users or settings["report.users"])
+    people = UserNames(users or settings["report.users"])
     with_logarithm(history.conn)
-    runs = choose(history, period, told)
-    asked = Asked(history=history, period=period, people=people, now_s=now_s)
+    runs = select_runs(history, period, told)
+    context = ReportContext(history=history, period=period, people=people, now_s=now_s)
     sections = []
     for what, section in SECTIONS:
         told(what)
-        sections.append(section(asked))
-    first, last = asked.row("SELECT min(end_s), max(end_s) FROM chosen")
+        sections.append(section(context))
+    first, last = context.row("SELECT min(end_s), max(end_s) FROM period_runs")
     return Report(
         cluster=settings["site.cluster"],
         made_s=now_s,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import floor, log10
 
 from slurm_ext.report.formatting import seconds
-from slurm_ext.report.tables import Chart, Series
+from slurm_ext.report.tables import Chart, ChartSeries
 
 Points = Sequence[tuple[float, float]]  # seconds, share (0 to 1)
 DAY_S = 86400.0
@@ -20,7 +20,7 @@ def shares_by_time(about: str, y: str, series: Mapping[str, Points]) -> Chart:
         about=about,
         x="time (logarithmic)",
         y=y,
-        series=[Series(name, points) for name, points in lines.items()],
+        series=[ChartSeries(name, points) for name, points in lines.items()],
         ticks={log10(at): seconds(at) for at in _ROUND},
     )
 
@@ -35,6 +35,6 @@ def shares_over_time(about: str, y: str, series: Mapping[str, Points]) -> Chart:
         about=about,
         x="days since the first submission",
         y=y,
-        series=[Series(name, points) for name, points in lines.items()],
+        series=[ChartSeries(name, points) for name, points in lines.items()],
         ticks={k * step: f"{k * step:g}" for k in range(floor(longest / step) + 1)},
     )

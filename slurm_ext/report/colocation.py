@@ -3,9 +3,9 @@
 from math import exp
 from typing import Any
 
-from slurm_ext.report.context import Asked, Row
+from slurm_ext.report.context import ReportContext, Row
 from slurm_ext.report.formatting import counted, percent
-from slurm_ext.report.tables import Column, Section, Table
+from slurm_ext.report.tables import Column, ReportTable, Section
 
 ABOUT = (
     "Each cell: the rate of the row's job beside the column's, compared with the row's job"
@@ -19,13 +19,13 @@ ALONE = 0.02
 
 SOLO = f"""
 CREATE TEMP TABLE solo AS
-SELECT user, job_name, avg(ln(samples_per_s)) AS rate, count(*) AS runs FROM chosen
+SELECT user, job_name, avg(ln(samples_per_s)) AS rate, count(*) AS runs FROM period_runs
 WHERE samples_per_s > 0 AND iif(gpus > 0, gpu_company, node_company) <= {ALONE}
 GROUP BY user, job_name"""
 # CROSS JOIN: in this order, so that the index of runs by job finds the partner.
 PAIRS = f"""
 SELECT a.user, a.job_name, p.user, p.job_name, count(*), avg(ln(a.samples_per_s) - s.rate)
-FROM chosen a
+FROM period_runs a
 JOIN solo s ON s.user = a.user AND s.job_name = a.job_name
 CROSS JOIN corunners c ON c.run = a.id
 CROSS JOIN runs p ON p.job_id = c.job_id AND p.cluster = a.cluster AND p.node = a.node
@@ -35,19 +35,19 @@ WHERE a.samples_per_s > 0 AND c.overlap_s >= {TOGETHER} * a.elapsed_s
 GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC LIMIT {MOST_PAIRS}"""
 
 
-def pairs(asked: Asked, *, gpu: bool) -> list[Row]:
+def pairs(context: ReportContext, *, gpu: bool) -> list[Row]:
     """(user, job name, partner's, partner's, runs, mean ln of rate beside over rate alone)."""
-    return asked.rows(PAIRS, gpu)
+    return context.rows(PAIRS, gpu)
 
 
-def section(asked: Asked) -> Section:
+def section(context: ReportContext) -> Section:
     """A matrix of jobs that shared GPUs, and one of jobs that shared nodes."""
-    asked.rows("DROP TABLE IF EXISTS temp.solo")
-    asked.rows(SOLO)
-    asked.rows("CREATE INDEX temp.solo_of ON solo (user, job_name)")
-    found = [pairs(asked, gpu=gpu) for gpu in (True, False)]
+    context.rows("DROP TABLE IF EXISTS temp.solo")
+    context.rows(SOLO)
+    context.rows("CREATE INDEX temp.solo_of ON solo (user, job_name)")
+    found = [pairs(context, gpu=gpu) for gpu in (True, False)]
     tables = [
-        _matrix(asked, key, title, rows)
+        _matrix(context, key, title, rows)
         for key, title, rows in (
             ("gpu", "Jobs on one GPU", found[0]),
             ("node", "Jobs on one node, no GPU in common", found[1]),
@@ -58,14 +58,20 @@ def section(asked: Asked) -> Section:
         title="Who runs beside whom",
         answer=_answer(found[0], "one GPU") or _answer(found[1], "one node") or "no pair measured",
         lead=(ABOUT,),
-        tables=(*tables, _pairs(asked, found)),
+        tables=(*tables, _pairs(context, found)),
     )
 
 
-def _pairs(asked: Asked, found: list[list[Row]]) -> Table:
+def _pairs(context: ReportContext, found: list[list[Row]]) -> ReportTable:
     """The pairs that met most often."""
     rows = [
-        (asked.people.script(*row[:2]), asked.people.script(*row[2:4]), where, row[4], exp(row[5]))
+        (
+            context.people.script(*row[:2]),
+            context.people.script(*row[2:4]),
+            where,
+            row[4],
+            exp(row[5]),
+        )
         for where, rows in zip(("GPU", "node"), found, strict=True)
         for row in rows[:LISTED]
     ]
@@ -74,7 +80,7 @@ def _pairs(asked: Asked, found: list[list[Row]]) -> Table:
         *(Column("where", "on one"), Column("runs", "runs", "count")),
         Column("speed", "rate beside, of rate alone", "share"),
     )
-    return Table(key="pairs", title="Pairs that met most", columns=columns, rows=rows)
+    return ReportTable(key="pairs", title="Pairs that met most", columns=columns, rows=rows)
 
 
 def _answer(rows: list[Row], where: str) -> str | None:
@@ -85,16 +91,16 @@ def _answer(rows: list[Row], where: str) -> str | None:
     return f"{percent(speed)} of the solo rate on {where} ({counted(runs, 'run')})"
 
 
-def _matrix(asked: Asked, key: str, title: str, rows: list[Row]) -> Table:
+def _matrix(context: ReportContext, key: str, title: str, rows: list[Row]) -> ReportTable:
     """The jobs that met most; a cell is None where they did not meet."""
     met: dict[tuple[Any, Any], None] = {}  # in the order of the pairs that met most
     for row in rows:
         met |= dict.fromkeys((row[:2], row[2:4]))
     jobs = list(met)[:MOST]
     cells = {(row[:2], row[2:4]): exp(row[5]) for row in rows}
-    names = [asked.people.script(*job) for job in jobs]
+    names = [context.people.script(*job) for job in jobs]
     there = [job for job in jobs if any((job, other) in cells for other in jobs)]
-    return Table(
+    return ReportTable(
         key=key,
         title=title,
         columns=(
@@ -102,7 +108,7 @@ def _matrix(asked: Asked, key: str, title: str, rows: list[Row]) -> Table:
             *(Column(f"beside {name}", name, "share") for name in names),
         ),
         rows=[
-            (asked.people.script(*job), *(cells.get((job, other)) for other in jobs))
+            (context.people.script(*job), *(cells.get((job, other)) for other in jobs))
             for job in there
         ],
         heat=True,

@@ -15,7 +15,7 @@ NAMES, PSEUDONYMS, NONE = USERS = ("names", "pseudonyms", "none")
 Row = tuple[Any, ...]
 
 
-class People:
+class UserNames:
     """Names of users and their scripts as the site's privacy setting has them.
 
     A pseudonym is a number in the order of the report: the next report has others.
@@ -52,12 +52,12 @@ class People:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """An open history whose table `chosen` is made, and the terms of the report."""
+class ReportContext:
+    """An open history whose table `period_runs` is made, and the terms of the report."""
 
     history: History
     period: Period
-    people: People
+    people: UserNames
     now_s: float
     told: Callable[[str], None] = lambda _: None
 

@@ -38,7 +38,7 @@ class Ratio:
     high: float
 
 
-def gain(treated: Group, control: Group) -> Ratio | None:
+def welch_ratio(treated: Group, control: Group) -> Ratio | None:
     """Geometric mean of the treated over the control group's, with Welch's interval.
 
     None where either group is too small. Welch, Biometrika 34 (1947).

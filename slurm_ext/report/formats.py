@@ -10,7 +10,7 @@ from typing import Any
 from slurm_ext.report import plots
 from slurm_ext.report.formatting import moment
 from slurm_ext.report.render import FOLDER, TemplateError, render_with, strangers
-from slurm_ext.report.tables import Report, Section, Table
+from slurm_ext.report.tables import Report, ReportTable, Section
 
 FORMATS = ("html", "md", "csv", "json")
 CSV_COLUMNS = ("section", "table", "row", "column", "kind", "value")
@@ -68,7 +68,7 @@ def _section(section: Section) -> dict[str, Any]:
     return {**head, "tables": [_table(table) for table in section.tables]}
 
 
-def _table(table: Table) -> dict[str, Any]:
+def _table(table: ReportTable) -> dict[str, Any]:
     keys = [column.key for column in table.columns]
     return {
         **{name: getattr(table, name) for name in ("key", "title", "note")},
@@ -77,7 +77,7 @@ def _table(table: Table) -> dict[str, Any]:
     }
 
 
-def _lines(section: Section, table: Table) -> Iterator[tuple[Any, ...]]:
+def _lines(section: Section, table: ReportTable) -> Iterator[tuple[Any, ...]]:
     for number, row in enumerate(table.rows, 1):
         for column, value in zip(table.columns, row, strict=True):
             if value is not None:

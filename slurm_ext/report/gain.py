@@ -7,10 +7,10 @@ kind of number and favours neither group: the draw decides who is changed, not t
 from collections import defaultdict
 from math import exp, log
 
-from slurm_ext.report.context import Asked, Row
-from slurm_ext.report.figures import FEWEST, Group, Ratio, gain, quantile, share
+from slurm_ext.report.context import ReportContext, Row
+from slurm_ext.report.figures import FEWEST, Group, Ratio, quantile, share, welch_ratio
 from slurm_ext.report.formatting import change, percent
-from slurm_ext.report.tables import Chart, Column, Section, Series, Table
+from slurm_ext.report.tables import Chart, ChartSeries, Column, ReportTable, Section
 
 PER_DOUBLING = 16  # bins
 GROUPS = ("changed", "left alone (control)")
@@ -22,33 +22,33 @@ SELECT holdout, CAST(floor(x * {PER_DOUBLING / log(2)}) AS INT) AS bin,
 FROM (
     SELECT d.holdout, avg(ln(c.samples_per_s / d.before_samples_per_s)) AS x,
         avg(ln(d.after_samples_per_s / d.before_samples_per_s)) AS wish
-    FROM chosen c JOIN decisions d ON d.token = c.decision
+    FROM period_runs c JOIN decisions d ON d.token = c.decision
     WHERE d.mode = 'act' AND d.action = 'change' AND c.samples_per_s > 0
         AND d.before_samples_per_s > 0 AND d.after_samples_per_s > 0
     GROUP BY d.id)
 GROUP BY holdout, bin ORDER BY holdout, bin"""
 ENDS = """
 SELECT d.holdout, count(*), sum(c.state IN ('FAILED', 'OUT_OF_MEMORY', 'TIMEOUT'))
-FROM chosen c JOIN decisions d ON d.token = c.decision
+FROM period_runs c JOIN decisions d ON d.token = c.decision
 WHERE d.mode = 'act' AND d.action = 'change' GROUP BY d.holdout"""
 CORES = """
 SELECT sum(max(0, saved)), sum(max(0, -saved)), count(*) FROM (
     SELECT c.core_hours * (1.0 * d.before_cpus / d.after_cpus - 1) AS saved
-    FROM chosen c JOIN decisions d ON d.token = c.decision
+    FROM period_runs c JOIN decisions d ON d.token = c.decision
     WHERE d.mode = 'act' AND d.action = 'change' AND NOT d.holdout AND d.after_cpus > 0)"""
 
 
-def ratios(asked: Asked) -> list[Row]:
+def ratios(context: ReportContext) -> list[Row]:
     """(held out, bin, decisions, sum of ln ratio, of its square, of ln believed gain)."""
-    return asked.rows(RATIOS)
+    return context.rows(RATIOS)
 
 
-def section(asked: Asked) -> Section:
+def section(context: ReportContext) -> Section:
     """The gain with its interval, how both groups ended, and what it did to cores."""
-    counted = ratios(asked)
+    counted = ratios(context)
     groups = [_group(counted, held) for held in (0, 1)]
-    found = gain(*groups)
-    ends = {held: (runs, bad) for held, runs, bad in asked.rows(ENDS)}
+    found = welch_ratio(*groups)
+    ends = {held: (runs, bad) for held, runs, bad in context.rows(ENDS)}
     return Section(
         key="gain",
         title="What dlqueue gained",
@@ -56,7 +56,7 @@ def section(asked: Asked) -> Section:
         lead=tuple(_lead(found, groups, counted)),
         tables=(
             _claim(found, _wish(counted)),
-            _cores(asked),
+            _cores(context),
             _table(groups, counted, ends),
             _spread(counted, groups),
         ),
@@ -105,17 +105,22 @@ def _wish(counted: list[Row]) -> float:
     return exp(sum(row[5] for row in rows) / max(1, sum(row[2] for row in rows)))
 
 
-def _claim(found: Ratio | None, wish: float) -> Table:
+def _claim(found: Ratio | None, wish: float) -> ReportTable:
     columns = (
         *(Column("gain", "measured gain", "change"), Column("low", "at least", "change")),
-        *(Column("high", "at most", "change"), Column("believed", "believed before", "change")),
+        *(
+            Column("high", "at most", "change"),
+            Column("believed", "believed before", "change"),
+        ),
     )
     rows = [] if found is None else [(found.value, found.low, found.high, wish)]
     note = "Changed jobs over control group, with Welch's 95 % interval." if rows else ""
-    return Table(key="gain", title="Samples/s", columns=columns, rows=rows, note=note)
+    return ReportTable(key="gain", title="Samples/s", columns=columns, rows=rows, note=note)
 
 
-def _table(groups: list[Group], counted: list[Row], ends: dict[int, tuple[int, int]]) -> Table:
+def _table(
+    groups: list[Group], counted: list[Row], ends: dict[int, tuple[int, int]]
+) -> ReportTable:
     columns = (
         *(Column("group", "jobs"), Column("decisions", "measured decisions", "count")),
         *(
@@ -139,25 +144,25 @@ def _table(groups: list[Group], counted: list[Row], ends: dict[int, tuple[int, i
             )
         )
     note = "Ended badly: failed, out of memory or out of time, with Wilson's 95 % interval."
-    return Table(
+    return ReportTable(
         key="groups", title="Changed jobs and control group", columns=columns, rows=rows, note=note
     )
 
 
-def _spread(counted: list[Row], groups: list[Group]) -> Table:
+def _spread(counted: list[Row], groups: list[Group]) -> ReportTable:
     """The distribution behind the mean: who gained much, and who lost."""
     cells: dict[float, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for held, number, many, *_ in counted:
         cells[number // 4 / 4][held] += many / max(1, groups[held].n)
     points = sorted(cells.items())
     series = [
-        Series(name, [(at, cell[held]) for at, cell in points])
+        ChartSeries(name, [(at, cell[held]) for at, cell in points])
         for held, name in enumerate(GROUPS)
         if groups[held].n
     ]
     rows = [(2**at, 2 ** (at + 0.25), *cell) for at, cell in points]
     lost = sum(cell[0] for at, cell in points if at < 0)
-    return Table(
+    return ReportTable(
         key="spread",
         title="Rate achieved, compared with what was believed of the job as written",
         columns=(
@@ -183,13 +188,16 @@ def _spread(counted: list[Row], groups: list[Group]) -> Table:
     )
 
 
-def _cores(asked: Asked) -> Table:
-    freed, added, runs = asked.row(CORES)
-    return Table(
+def _cores(context: ReportContext) -> ReportTable:
+    freed, added, runs = context.row(CORES)
+    return ReportTable(
         key="cores",
         title="Cores of changed jobs",
         columns=(
-            *(Column("runs", "runs", "count"), Column("freed", "core-hours given back", "hours")),
+            *(
+                Column("runs", "runs", "count"),
+                Column("freed", "core-hours given back", "hours"),
+            ),
             Column("added", "core-hours added", "hours"),
         ),
         rows=[(runs, freed, added)] if runs else [],

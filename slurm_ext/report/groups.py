@@ -8,10 +8,10 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
-from slurm_ext.report.context import Asked, Row
+from slurm_ext.report.context import ReportContext, Row
 from slurm_ext.report.figures import quantile
 from slurm_ext.report.formatting import counted
-from slurm_ext.report.tables import Column, Section, Table
+from slurm_ext.report.tables import Column, ReportTable, Section
 
 MOST = 40
 FINE = 20  # bins of a share
@@ -34,7 +34,7 @@ TOTALS = (
     *("gpu_energy_j", "cpu_energy_j", "gpu_energy_j IS NOT NULL OR cpu_energy_j IS NOT NULL"),
 )
 _BIN = "coalesce(min({last}, CAST({loss} * {fine} AS INT)), {fine})"
-CELLS = "SELECT {} FROM chosen".format(
+CELLS = "SELECT {} FROM period_runs".format(
     ", ".join(
         (
             *(name for name, _ in DIMENSIONS),
@@ -50,11 +50,11 @@ _SIZE = WIDE * len(LOSSES) + len(TOTALS)
 Sums = dict[Any, "array[float]"]
 
 
-def combinations(asked: Asked) -> Sums:
+def combinations(context: ReportContext) -> Sums:
     """Of each (account, user, partition, GPU): hours held by loss and bin, then TOTALS."""
     found: Sums = {}
     first = _SIZE - len(TOTALS)
-    for row in asked.each(CELLS):
+    for row in context.each(CELLS):
         sums = found.get(row[:_KEYS])
         if sums is None:
             sums = found[row[:_KEYS]] = array("d", bytes(8 * _SIZE))
@@ -81,15 +81,15 @@ def medians(sums: Sequence[float]) -> list[float | None]:
     return [quantile(list(enumerate(part)), 0.5, 1 / FINE) for part in parts]
 
 
-def section(asked: Asked) -> Section:
+def section(context: ReportContext) -> Section:
     """One table a dimension."""
-    sums = combinations(asked)
+    sums = combinations(context)
     groups = [by_one(sums, place) for place in range(len(DIMENSIONS))]
     accounts, users = (len(found.keys() - {None}) for found in groups[:2])
     tables = [
-        _table(asked, name, title, found)
+        _table(context, name, title, found)
         for (name, title), found in zip(DIMENSIONS, groups, strict=True)
-        if name != "user" or asked.people.listed
+        if name != "user" or context.people.listed
     ]
     return Section(
         key="groups",
@@ -100,19 +100,22 @@ def section(asked: Asked) -> Section:
     )
 
 
-def _table(asked: Asked, dimension: str, title: str, groups: Sums) -> Table:
+def _table(context: ReportContext, dimension: str, title: str, groups: Sums) -> ReportTable:
     rows = [_row(name, sums) for name, sums in groups.items()]
     rows.sort(key=lambda row: (-row[2], -row[3], -row[1]))
     columns = (
         *(Column(dimension, title, "name"), Column("runs", "runs", "count")),
-        *(Column("gpu_hours", "GPU-hours", "hours"), Column("core_hours", "core-hours", "hours")),
+        *(
+            Column("gpu_hours", "GPU-hours", "hours"),
+            Column("core_hours", "core-hours", "hours"),
+        ),
         Column("bad", "ended badly", "share"),
         *(Column(loss, head, "share") for loss, _, head in LOSSES),
         Column("energy_j", "energy", "energy"),
     )
     note = f"The first {MOST} of {len(rows):,}." if len(rows) > MOST else ""
-    shown = [(_told(asked, dimension, row[0]), *row[1:]) for row in rows[:MOST]]
-    return Table(key=dimension, title=title, columns=columns, rows=shown, note=note)
+    shown = [(_told(context, dimension, row[0]), *row[1:]) for row in rows[:MOST]]
+    return ReportTable(key=dimension, title=title, columns=columns, rows=shown, note=note)
 
 
 def _row(name: Any, sums: "array[float]") -> Row:
@@ -121,6 +124,6 @@ def _row(name: Any, sums: "array[float]") -> Row:
     return (name, int(runs), gpu, core, bad / runs, *medians(sums), energy)
 
 
-def _told(asked: Asked, dimension: str, name: Any) -> str:
-    told = asked.people.user(name) if dimension == "user" else name
+def _told(context: ReportContext, dimension: str, name: Any) -> str:
+    told = context.people.user(name) if dimension == "user" else name
     return told or "(not told)"

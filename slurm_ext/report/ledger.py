@@ -1,8 +1,8 @@
 """The decision ledger: how many were decided, in which mode, why, and the newest of them."""
 
-from slurm_ext.report.context import Asked, Row, kept
+from slurm_ext.report.context import ReportContext, Row, kept
 from slurm_ext.report.formatting import counted
-from slurm_ext.report.tables import Column, Section, Table
+from slurm_ext.report.tables import Column, ReportTable, Section
 
 MOST_REASONS = 25
 NEWEST = 25
@@ -29,11 +29,11 @@ SELECT decided_s, job_id, user, job_name, mode, action, holdout, before_cpus, af
 FROM decisions WHERE {_WHICH} ORDER BY id DESC LIMIT {NEWEST}"""
 
 
-def section(asked: Asked) -> Section:
+def section(context: ReportContext) -> Section:
     """Counts, reasons and the newest decisions."""
-    chosen = asked.period
-    which = (chosen.since_s, chosen.until_s, chosen.account, chosen.account)
-    counts = asked.rows(COUNTS, *which)
+    period = context.period
+    which = (period.since_s, period.until_s, period.account, period.account)
+    counts = context.rows(COUNTS, *which)
     total = sum(row[3] for row in counts)
     changed = sum(row[3] for row in counts if row[:3] == ("act", "change", 0))
     return Section(
@@ -45,30 +45,37 @@ def section(asked: Asked) -> Section:
         lead=("Only mode act changes jobs; shadow and advise say what would have been done.",),
         tables=(
             _counts([(*row[:2], "yes" if row[2] else "no", *row[3:]) for row in counts]),
-            _reasons([tuple(row) for row in asked.rows(REASONS, *which)]),
-            _shared(asked.rows(SHARED, *which)),
-            _last(asked, asked.rows(LAST, *which)),
+            _reasons([tuple(row) for row in context.rows(REASONS, *which)]),
+            _shared(context.rows(SHARED, *which)),
+            _last(context, context.rows(LAST, *which)),
         ),
     )
 
 
-def _counts(rows: list[tuple[object, ...]]) -> Table:
+def _counts(rows: list[tuple[object, ...]]) -> ReportTable:
     columns = (
-        *(Column("mode", "mode"), Column("action", "decided"), Column("holdout", "control group")),
-        *(Column("decisions", "decisions", "count"), Column("claimed", "became a job", "count")),
+        *(
+            Column("mode", "mode"),
+            Column("action", "decided"),
+            Column("holdout", "control group"),
+        ),
+        *(
+            Column("decisions", "decisions", "count"),
+            Column("claimed", "became a job", "count"),
+        ),
     )
-    return Table(key="counts", title="Decisions by mode", columns=columns, rows=rows)
+    return ReportTable(key="counts", title="Decisions by mode", columns=columns, rows=rows)
 
 
-def _reasons(rows: list[tuple[object, ...]]) -> Table:
+def _reasons(rows: list[tuple[object, ...]]) -> ReportTable:
     columns = (
         *(Column("reason", "reason", "words"), Column("action", "decided")),
         Column("decisions", "decisions", "count"),
     )
-    return Table(key="reasons", title="Why", columns=columns, rows=rows)
+    return ReportTable(key="reasons", title="Why", columns=columns, rows=rows)
 
 
-def _shared(rows: list[Row]) -> Table:
+def _shared(rows: list[Row]) -> ReportTable:
     columns = (
         *(
             Column("mode", "mode"),
@@ -79,17 +86,20 @@ def _shared(rows: list[Row]) -> Table:
     )
     told = [(row[0], *("yes" if each else "no" for each in row[1:4]), row[4]) for row in rows]
     note = "How fast they ran beside others: see who runs beside whom." if rows else ""
-    return Table(key="sharing", title="Sharing a GPU", columns=columns, rows=told, note=note)
+    return ReportTable(key="sharing", title="Sharing a GPU", columns=columns, rows=told, note=note)
 
 
-def _last(asked: Asked, rows: list[tuple[object, ...]]) -> Table:
+def _last(context: ReportContext, rows: list[tuple[object, ...]]) -> ReportTable:
     told = [(row[0], row[1], row[2], row[3], row[4], _done(row), *row[7:15]) for row in rows]
     columns, cells = kept(
         (
             *(Column("decided_s", "when (UTC)", "time"), Column("job_id", "job", "id")),
             *(Column("user", "user", "name"), Column("job_name", "name", "name")),
             *(Column("mode", "mode"), Column("done", "done")),
-            *(Column("before_cpus", "CPUs", "count"), Column("after_cpus", "then", "count")),
+            *(
+                Column("before_cpus", "CPUs", "count"),
+                Column("after_cpus", "then", "count"),
+            ),
             *(
                 Column("before_workers", "workers", "count"),
                 Column("after_workers", "then", "count"),
@@ -99,9 +109,9 @@ def _last(asked: Asked, rows: list[tuple[object, ...]]) -> Table:
             *(Column("achieved", "came out", "rate"), Column("reason", "why", "words")),
         ),
         told,
-        without=set() if asked.people.named else {"job_id", "user", "job_name"},
+        without=set() if context.people.named else {"job_id", "user", "job_name"},
     )
-    return Table(key="last", title="The newest decisions", columns=columns, rows=cells)
+    return ReportTable(key="last", title="The newest decisions", columns=columns, rows=cells)
 
 
 def _done(row: tuple[object, ...]) -> str:

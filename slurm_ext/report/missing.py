@@ -1,8 +1,8 @@
 """What data is missing and why: a report that hides its gaps claims too much."""
 
-from slurm_ext.report.context import Asked, Row
+from slurm_ext.report.context import ReportContext, Row
 from slurm_ext.report.formatting import counted, percent
-from slurm_ext.report.tables import Column, Section, Table
+from slurm_ext.report.tables import Column, ReportTable, Section
 
 # What is lacking, of which runs, in how many of them, and why that may be.
 GAPS = (
@@ -32,9 +32,9 @@ ASIDE = "SELECT source, count(*), max(aside_s) FROM set_aside GROUP BY source OR
 SOME = 0.005  # of the runs: less is not worth a line at the top
 
 
-def section(asked: Asked) -> Section:
+def section(context: ReportContext) -> Section:
     """Gaps by kind, runs outside of any calendar, records that could not be read."""
-    counted = asked.row(f"SELECT {COUNTED} FROM chosen")
+    counted = context.row(f"SELECT {COUNTED} FROM period_runs")
     rows: list[Row] = []
     for place, (what, _, _, why) in enumerate(GAPS):
         of, gap = counted[2 * place] or 0, counted[2 * place + 1] or 0
@@ -44,14 +44,14 @@ def section(asked: Asked) -> Section:
         key="missing",
         title="What is missing, and why",
         answer="nothing of note" if share < SOME else f"{what}: {percent(share)}",
-        lead=tuple(_odd(asked)),
-        tables=(_gaps(rows), _aside(asked)),
+        lead=tuple(_odd(context)),
+        tables=(_gaps(rows), _aside(context)),
     )
 
 
-def _odd(asked: Asked) -> list[str]:
+def _odd(context: ReportContext) -> list[str]:
     """Runs that no period holds."""
-    endless, future = asked.row(OUTSIDE, asked.now_s + 86400)
+    endless, future = context.row(OUTSIDE, context.now_s + 86400)
     said = []
     if future:
         said.append(
@@ -63,23 +63,23 @@ def _odd(asked: Asked) -> list[str]:
     return said
 
 
-def _gaps(rows: list[Row]) -> Table:
+def _gaps(rows: list[Row]) -> ReportTable:
     columns = (
         *(Column("what", "what"), Column("runs", "of runs", "count")),
         *(Column("missing", "missing in", "count"), Column("share", "share", "share")),
         Column("why", "why that may be", "words"),
     )
-    return Table(key="gaps", title="Not measured", columns=columns, rows=rows)
+    return ReportTable(key="gaps", title="Not measured", columns=columns, rows=rows)
 
 
-def _aside(asked: Asked) -> Table:
+def _aside(context: ReportContext) -> ReportTable:
     columns = (
         *(Column("source", "source", "name"), Column("records", "records", "count")),
         Column("last_s", "last (UTC)", "time"),
     )
     note = "They lie in the state folder's aside/; set_aside in history.db says why, one by one."
-    rows = asked.rows(ASIDE)
-    return Table(
+    rows = context.rows(ASIDE)
+    return ReportTable(
         key="aside",
         title="Records that could not be read",
         columns=columns,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from slurm_ext.report.tables import Chart, Series
+from slurm_ext.report.tables import Chart, ChartSeries
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +80,7 @@ def _lines(axes: "Axes", chart: Chart) -> None:
         axes.axhline(chart.level, color=INK, linewidth=1, linestyle="--", label="promised")
 
 
-def _band(axes: "Axes", series: Series, colour: str) -> None:
+def _band(axes: "Axes", series: ChartSeries, colour: str) -> None:
     if series.low_high:
         across = [x for x, _ in series.points]
         low, high = zip(*series.low_high, strict=True)

@@ -3,10 +3,10 @@
 from math import exp, log
 from statistics import NormalDist
 
-from slurm_ext.report.context import Asked, Row
+from slurm_ext.report.context import ReportContext, Row
 from slurm_ext.report.figures import coarser, quantile, share
 from slurm_ext.report.formatting import change, counted, percent
-from slurm_ext.report.tables import Chart, Column, Section, Series, Table
+from slurm_ext.report.tables import Chart, ChartSeries, Column, ReportTable, Section
 
 PROMISED = 0.9
 PER_DOUBLING = 32
@@ -24,7 +24,7 @@ SELECT level, end_s, x, abs(x) / nullif(reach, 0) AS z FROM (
         ln(c.samples_per_s / iif({_ACTED}, d.after_samples_per_s, d.before_samples_per_s)) AS x,
         ln(iif({_ACTED}, d.after_high / nullif(d.after_low, 0),
             d.before_high / nullif(d.before_low, 0))) / 2 AS reach
-    FROM chosen c JOIN decisions d ON d.token = c.decision
+    FROM period_runs c JOIN decisions d ON d.token = c.decision
     WHERE c.samples_per_s > 0 AND d.before_samples_per_s > 0 AND d.after_samples_per_s > 0)
 WHERE x IS NOT NULL"""
 ERRORS = f"""
@@ -41,14 +41,14 @@ SELECT strftime(?, end_s, 'unixepoch'), count(*), sum(z <= 1), avg(abs(x)), avg(
 FROM believed WHERE z IS NOT NULL GROUP BY 1 ORDER BY min(end_s)"""
 
 
-def section(asked: Asked) -> Section:
+def section(context: ReportContext) -> Section:
     """Error, calibration, coverage by evidence and over time."""
-    asked.rows("DROP TABLE IF EXISTS temp.believed")
-    asked.rows(BELIEVED)
-    reaches = asked.rows(REACHES)
+    context.rows("DROP TABLE IF EXISTS temp.believed")
+    context.rows(BELIEVED)
+    reaches = context.rows(REACHES)
     runs, inside = sum(many for _, many in reaches), sum(m for at, m in reaches if at < FINE)
     held = share(inside, runs)
-    errors = asked.rows(ERRORS)
+    errors = context.rows(ERRORS)
     return Section(
         key="predictions",
         title="Predictions against outcomes",
@@ -58,7 +58,7 @@ def section(asked: Asked) -> Section:
             else f"{percent(held.value)} inside the 90 % interval ({counted(runs, 'outcome')})"
         ),
         lead=() if held is None else tuple(_lead(held.low, held.high, errors)),
-        tables=(_errors(errors), _calibration(reaches, runs), _levels(asked), _drift(asked)),
+        tables=(_errors(errors), _calibration(reaches, runs), _levels(context), _drift(context)),
     )
 
 
@@ -85,12 +85,12 @@ def _lead(low: float, high: float, errors: list[Row]) -> list[str]:
     ]
 
 
-def _errors(errors: list[Row]) -> Table:
+def _errors(errors: list[Row]) -> ReportTable:
     total = sum(many for _, many in errors)
     bars = coarser([(at, float(many)) for at, many in errors], 4)
     width = 4 / PER_DOUBLING
     points = [(at * width, many / total) for at, many in bars]
-    return Table(
+    return ReportTable(
         key="errors",
         title="Rate achieved, compared with the rate predicted",
         columns=(
@@ -104,7 +104,7 @@ def _errors(errors: list[Row]) -> Table:
             about="How far outcomes were from what was predicted; 1x is as predicted.",
             x="rate achieved / rate predicted",
             y="share of runs",
-            series=[Series("runs", points)],
+            series=[ChartSeries("runs", points)],
             width=width,
             ticks={k / 2: f"{2.0 ** (k / 2):.2g}x" for k in range(-12, 13)},
         )
@@ -113,7 +113,7 @@ def _errors(errors: list[Row]) -> Table:
     )
 
 
-def _calibration(reaches: list[Row], runs: int) -> Table:
+def _calibration(reaches: list[Row], runs: int) -> ReportTable:
     """What an interval of each level would have held, by the normal's quantiles."""
     normal = NormalDist()
     wide = normal.inv_cdf((1 + PROMISED) / 2)
@@ -124,7 +124,7 @@ def _calibration(reaches: list[Row], runs: int) -> Table:
         found = share(inside, runs)
         if found is not None:
             rows.append((level, found.value, found.low, found.high))
-    return Table(
+    return ReportTable(
         key="calibration",
         title="Calibration",
         columns=(
@@ -140,7 +140,7 @@ def _calibration(reaches: list[Row], runs: int) -> Table:
             " on the diagonal it keeps its word, below it promises too much.",
             x="promised",
             y="found inside",
-            series=[Series("outcomes", [r[:2] for r in rows], low_high=[r[2:] for r in rows])],
+            series=[ChartSeries("outcomes", [r[:2] for r in rows], low_high=[r[2:] for r in rows])],
             ticks={k / 4: percent(k / 4) for k in range(5)},
             diagonal=True,
         )
@@ -149,12 +149,12 @@ def _calibration(reaches: list[Row], runs: int) -> Table:
     )
 
 
-def _levels(asked: Asked) -> Table:
+def _levels(context: ReportContext) -> ReportTable:
     rows = [
         (level, runs, inside / runs, exp(error))
-        for level, runs, inside, error in asked.rows(BY_LEVEL)
+        for level, runs, inside, error in context.rows(BY_LEVEL)
     ]
-    return Table(
+    return ReportTable(
         key="evidence",
         title="By what a prediction rested on",
         columns=(
@@ -166,17 +166,17 @@ def _levels(asked: Asked) -> Table:
     )
 
 
-def _drift(asked: Asked) -> Table:
+def _drift(context: ReportContext) -> ReportTable:
     """Coverage by day, week or month: models age."""
-    form, unit = _unit(asked)
+    form, unit = _unit(context)
     rows = []
-    for when, runs, inside, error, bias in asked.rows(BY_TIME, form):
+    for when, runs, inside, error, bias in context.rows(BY_TIME, form):
         held = share(inside, runs)
         if held is not None:
             rows.append((when, runs, held.value, held.low, held.high, exp(error), exp(bias)))
     points = [(float(place), row[2]) for place, row in enumerate(rows)]
     step = 1 + (len(rows) - 1) // LABELS
-    return Table(
+    return ReportTable(
         key="drift",
         title=f"Coverage by {unit}",
         columns=(
@@ -185,7 +185,10 @@ def _drift(asked: Asked) -> Table:
                 Column("inside", "inside the 90 % interval", "share"),
                 Column("low", "at least", "share"),
             ),
-            *(Column("high", "at most", "share"), Column("error", "off by a factor of", "number")),
+            *(
+                Column("high", "at most", "share"),
+                Column("error", "off by a factor of", "number"),
+            ),
             Column("bias", "rate achieved to predicted", "change"),
         ),
         rows=rows,
@@ -195,7 +198,7 @@ def _drift(asked: Asked) -> Table:
             about=f"Share of outcomes inside their 90 % interval, by {unit}: {_trend(rows)}",
             x=unit,
             y="inside the interval",
-            series=[Series("inside", points, low_high=[row[3:5] for row in rows])],
+            series=[ChartSeries("inside", points, low_high=[row[3:5] for row in rows])],
             ticks={float(at): _short(rows, at) for at in range(0, len(rows), step)},
             level=PROMISED,
         )
@@ -216,8 +219,8 @@ def _trend(rows: list[Row]) -> str:
     return f"it lay between {percent(low)} and {percent(high)}."
 
 
-def _unit(asked: Asked) -> tuple[str, str]:
-    first, last = asked.row("SELECT min(end_s), max(end_s) FROM chosen")
+def _unit(context: ReportContext) -> tuple[str, str]:
+    first, last = context.row("SELECT min(end_s), max(end_s) FROM period_runs")
     days = 0 if first is None else (last - first) / 86400
     if days <= 21:
         return "%Y-%m-%d", "day"

@@ -1,9 +1,9 @@
 """Queue and energy: how long jobs wait, what cluster loops did, what the work took in joules."""
 
-from slurm_ext.report.context import Asked, Row, kept
+from slurm_ext.report.context import ReportContext, Row, kept
 from slurm_ext.report.figures import quantile
 from slurm_ext.report.formatting import counted, energy, seconds
-from slurm_ext.report.tables import Column, Section, Table
+from slurm_ext.report.tables import Column, ReportTable, Section
 
 ABOUT_MOVES = (
     "A move is one thing that a loop of `dlqueue control` did to a job or a node, or in"
@@ -20,7 +20,7 @@ MOST = 30
 
 WAITS = f"""
 SELECT partition, CAST(ln(1 + max(0, waited_s)) * {PER_DOUBLING / 0.6931471805599453} AS INT),
-    count(*) FROM chosen WHERE waited_s IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2"""
+    count(*) FROM period_runs WHERE waited_s IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2"""
 MOVES = """
 SELECT kind, mode, count(*), count(DISTINCT subject), sum(outcome IS NOT NULL), max(at_s)
 FROM moves WHERE at_s >= ? AND at_s < ? GROUP BY 1, 2 ORDER BY 1, 2"""
@@ -30,13 +30,13 @@ WHERE at_s >= ? AND at_s < ? ORDER BY at_s DESC, id DESC LIMIT {NEWEST}"""
 ENERGY = """
 SELECT gpu_model, count(*), count(gpu_energy_j), sum(gpu_energy_j), count(cpu_energy_j),
     sum(cpu_energy_j), sum(iif(gpu_energy_j IS NOT NULL, gpu_hours, 0))
-FROM chosen GROUP BY gpu_model ORDER BY 4 DESC, 2 DESC LIMIT 30"""
+FROM period_runs GROUP BY gpu_model ORDER BY 4 DESC, 2 DESC LIMIT 30"""
 
 
-def queue(asked: Asked) -> Section:
+def queue(context: ReportContext) -> Section:
     """Waits by partition, and the ledger of moves."""
-    period = (asked.period.since_s, asked.period.until_s)
-    counts, waits = asked.rows(MOVES, *period), asked.rows(WAITS)
+    period = (context.period.since_s, context.period.until_s)
+    counts, waits = context.rows(MOVES, *period), context.rows(WAITS)
     acted = sum(row[2] for row in counts if row[1] == "act")
     all_bins = _bins(waits)
     middle = _wait(all_bins, 0.5)
@@ -46,7 +46,7 @@ def queue(asked: Asked) -> Section:
         title="Queue",
         answer=f"{waited}; {counted(acted, 'move')} made",
         lead=(ABOUT_MOVES,),
-        tables=(_waits(waits), _moves(counts), _last(asked, asked.rows(LAST, *period))),
+        tables=(_waits(waits), _moves(counts), _last(context, context.rows(LAST, *period))),
     )
 
 
@@ -62,7 +62,7 @@ def _wait(bins: list[tuple[int, float]], at: float) -> float | None:
     return None if found is None else max(0.0, 2.0**found - 1)
 
 
-def _waits(rows: list[Row]) -> Table:
+def _waits(rows: list[Row]) -> ReportTable:
     by_partition: dict[str | None, list[Row]] = {}
     for row in rows:
         by_partition.setdefault(row[0], []).append(row)
@@ -76,34 +76,45 @@ def _waits(rows: list[Row]) -> Table:
         *(Column("median", "half waited less than", "seconds"),),
         *(Column("p90", "nine tenths", "seconds"), Column("p99", "99 %", "seconds")),
     )
-    return Table(key="waits", title="Waiting for a start", columns=columns, rows=told[:MOST])
+    return ReportTable(key="waits", title="Waiting for a start", columns=columns, rows=told[:MOST])
 
 
-def _moves(rows: list[Row]) -> Table:
+def _moves(rows: list[Row]) -> ReportTable:
     columns = (
-        *(Column("kind", "kind"), Column("mode", "mode"), Column("moves", "moves", "count")),
-        *(Column("subjects", "jobs or nodes", "count"), Column("known", "outcome known", "count")),
+        *(
+            Column("kind", "kind"),
+            Column("mode", "mode"),
+            Column("moves", "moves", "count"),
+        ),
+        *(
+            Column("subjects", "jobs or nodes", "count"),
+            Column("known", "outcome known", "count"),
+        ),
         Column("last_s", "last (UTC)", "time"),
     )
-    return Table(key="moves", title="Moves by kind", columns=columns, rows=rows)
+    return ReportTable(key="moves", title="Moves by kind", columns=columns, rows=rows)
 
 
-def _last(asked: Asked, rows: list[Row]) -> Table:
+def _last(context: ReportContext, rows: list[Row]) -> ReportTable:
     columns, cells = kept(
         (
-            *(Column("at_s", "when (UTC)", "time"), Column("kind", "kind"), Column("mode", "mode")),
+            *(
+                Column("at_s", "when (UTC)", "time"),
+                Column("kind", "kind"),
+                Column("mode", "mode"),
+            ),
             *(Column("subject", "job or node", "name"), Column("done", "done", "name")),
             *(Column("why", "why", "words"), Column("outcome", "came of it", "words")),
         ),
         rows,
-        without=set() if asked.people.named else {"subject", "why", "outcome"},
+        without=set() if context.people.named else {"subject", "why", "outcome"},
     )
-    return Table(key="last", title="The newest moves", columns=columns, rows=cells)
+    return ReportTable(key="last", title="The newest moves", columns=columns, rows=cells)
 
 
-def power(asked: Asked) -> Section:
+def power(context: ReportContext) -> Section:
     """Energy where it was measured, by GPU type; the meters are named."""
-    rows = asked.rows(ENERGY)
+    rows = context.rows(ENERGY)
     gpus, cpus = (sum(row[place] or 0.0 for row in rows) for place in (3, 5))
     runs = sum(row[2] for row in rows), sum(row[4] for row in rows)
     told = [
@@ -126,5 +137,5 @@ def power(asked: Asked) -> Section:
         title="Energy",
         answer=f"{energy(gpus + cpus)} measured" if sum(runs) else "not measured",
         lead=(ABOUT_METERS,),
-        tables=(Table(key="models", title="Energy by GPU", columns=columns, rows=told),),
+        tables=(ReportTable(key="models", title="Energy by GPU", columns=columns, rows=told),),
     )

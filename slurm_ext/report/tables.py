@@ -21,7 +21,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class ChartSeries:
     """One line or set of bars: (x, y) in data units; y a share (0 to 1)."""
 
     name: str
@@ -37,7 +37,7 @@ class Chart:
     about: str
     x: str
     y: str
-    series: Sequence[Series]
+    series: Sequence[ChartSeries]
     width: float = 0.0  # of a bar, in x
     ticks: Mapping[float, str] = field(default_factory=dict)
     diagonal: bool = False
@@ -45,7 +45,7 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class ReportTable:
     """Rows of numbers with a caption; `folded`: the figures behind a chart, shown on demand."""
 
     key: str
@@ -66,7 +66,7 @@ class Section:
     title: str
     answer: str  # one short line, also at the top of the page
     lead: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ReportTable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

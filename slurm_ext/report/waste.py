@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from slurm_ext.report.context import Asked, Row
+from slurm_ext.report.context import ReportContext, Row
 from slurm_ext.report.figures import coarser, quantile
 from slurm_ext.report.formatting import hours, percent
-from slurm_ext.report.tables import Chart, Column, Section, Series, Table
+from slurm_ext.report.tables import Chart, ChartSeries, Column, ReportTable, Section
 
 ABOUT = (
     "Each bar is the share of all hours held by runs that wasted that much: a mean would"
@@ -18,7 +18,7 @@ MOST = 20  # people and scripts
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One kind of waste: its column of `chosen`, what it is weighed by, and how people call it."""
+    """One kind of waste: its column of `period_runs`, its weight, and its name for people."""
 
     key: str
     held: str
@@ -64,7 +64,7 @@ MEASURES = (
 )
 BINS = {
     measure.key: f"SELECT min({FINE - 1}, CAST({FINE} * {measure.key} AS INT)), count(*),"
-    f" sum({measure.held}), sum({measure.held} * {measure.key}) FROM chosen"
+    f" sum({measure.held}), sum({measure.held} * {measure.key}) FROM period_runs"
     f" WHERE {measure.key} IS NOT NULL AND {measure.held} > 0 GROUP BY 1 ORDER BY 1"
     for measure in MEASURES
 }
@@ -73,28 +73,31 @@ _ORDER = (
     "ORDER BY max(coalesce(sum(gpu_hours * starved), 0), coalesce(sum(gpu_hours * gpu_idle), 0))"
     " DESC, sum(core_hours * core_idle) DESC, sum(gib_hours * mem_unused) DESC"
 )
-USERS = f"SELECT user, count(*), sum(gpu_hours), {_LOST} FROM chosen GROUP BY user {_ORDER} LIMIT ?"
+USERS = (
+    f"SELECT user, count(*), sum(gpu_hours), {_LOST} FROM period_runs"
+    f" GROUP BY user {_ORDER} LIMIT ?"
+)
 SCRIPTS = (
-    f"SELECT user, job_name, count(*), sum(gpu_hours), {_LOST} FROM chosen"
+    f"SELECT user, job_name, count(*), sum(gpu_hours), {_LOST} FROM period_runs"
     f" GROUP BY user, job_name {_ORDER} LIMIT ?"
 )
 
 
-def bins(asked: Asked, measure: Measure) -> list[Row]:
+def bins(context: ReportContext, measure: Measure) -> list[Row]:
     """(bin of FINE, runs, held, lost of it) of one kind of waste."""
-    return asked.rows(BINS[measure.key])
+    return context.rows(BINS[measure.key])
 
 
-def section(asked: Asked) -> Section:
+def section(context: ReportContext) -> Section:
     """Four kinds of waste, then people and scripts."""
-    counted = {measure.key: bins(asked, measure) for measure in MEASURES}
+    counted = {measure.key: bins(context, measure) for measure in MEASURES}
     tables = [_distribution(measure, counted[measure.key]) for measure in MEASURES]
     return Section(
         key="waste",
         title="What the cluster wastes",
         answer=_answer(counted),
         lead=(ABOUT,),
-        tables=(_summary(counted), *tables, *_people(asked)),
+        tables=(_summary(counted), *tables, *_people(context)),
     )
 
 
@@ -108,7 +111,7 @@ def _answer(counted: dict[str, list[Row]]) -> str:
     return f"{percent(lost / held)} of {hours(held)} {unit} {what}" if held else "not measured"
 
 
-def _summary(counted: dict[str, list[Row]]) -> Table:
+def _summary(counted: dict[str, list[Row]]) -> ReportTable:
     """Totals and quantiles, in the units of each."""
     rows = []
     for measure in MEASURES:
@@ -125,14 +128,22 @@ def _summary(counted: dict[str, list[Row]]) -> Table:
             Column("unit", "unit"),
         ),
         *(Column("held", "held", "hours"), Column("lost", "not used", "hours")),
-        *(Column("q25", "a quarter lost less than", "share"), Column("median", "half", "share")),
-        *(Column("q75", "three quarters", "share"), Column("q90", "nine tenths", "share")),
+        *(
+            Column("q25", "a quarter lost less than", "share"),
+            Column("median", "half", "share"),
+        ),
+        *(
+            Column("q75", "three quarters", "share"),
+            Column("q90", "nine tenths", "share"),
+        ),
     )
     note = "Of the hours held, not of the runs: a long run counts for as much as it held."
-    return Table(key="totals", title="All kinds of waste", columns=columns, rows=rows, note=note)
+    return ReportTable(
+        key="totals", title="All kinds of waste", columns=columns, rows=rows, note=note
+    )
 
 
-def _distribution(measure: Measure, counted: list[Row]) -> Table:
+def _distribution(measure: Measure, counted: list[Row]) -> ReportTable:
     held = sum(row[2] for row in counted)
     runs = dict(coarser([(row[0], row[1]) for row in counted], COARSE))
     width = COARSE / FINE
@@ -143,7 +154,7 @@ def _distribution(measure: Measure, counted: list[Row]) -> Table:
         (number * width, (number + 1) * width, runs[number], weight, weight / held)
         for number, weight in weights
     ]
-    return Table(
+    return ReportTable(
         key=measure.key,
         title=measure.title,
         columns=(
@@ -158,7 +169,7 @@ def _distribution(measure: Measure, counted: list[Row]) -> Table:
             about=f"{percent(most)} of the {measure.unit} were more than half {measure.what}.",
             x=f"share {measure.what}",
             y=f"share of {measure.unit}",
-            series=[Series(measure.title, points)],
+            series=[ChartSeries(measure.title, points)],
             width=width,
             ticks={k / 4: percent(k / 4) for k in range(5)},
         )
@@ -167,25 +178,25 @@ def _distribution(measure: Measure, counted: list[Row]) -> Table:
     )
 
 
-def _people(asked: Asked) -> list[Table]:
+def _people(context: ReportContext) -> list[ReportTable]:
     """Who could gain most; nobody where the site names nobody."""
-    if not asked.people.listed:
+    if not context.people.listed:
         return []
     columns = (
         *(Column("runs", "runs", "count"), Column("gpu_hours", "GPU-hours", "hours")),
         *(Column(m.key, m.short, "hours") for m in MEASURES),
     )
-    users = [(asked.people.user(row[0]), *row[1:]) for row in asked.rows(USERS, MOST)]
-    scripts = [(asked.people.script(*row[:2]), *row[2:]) for row in asked.rows(SCRIPTS, MOST)]
+    users = [(context.people.user(row[0]), *row[1:]) for row in context.rows(USERS, MOST)]
+    scripts = [(context.people.script(*row[:2]), *row[2:]) for row in context.rows(SCRIPTS, MOST)]
     return [
-        Table(
+        ReportTable(
             key="users",
             title="People whose jobs could gain most",
             columns=(Column("user", "user", "name"), *columns),
             rows=users,
             note="Ordered by GPU-hours, then by core-hours lost. A name is no reproach: ask first.",
         ),
-        Table(
+        ReportTable(
             key="scripts",
             title="Scripts that could gain most",
             columns=(Column("script", "user and job name", "name"), *columns),

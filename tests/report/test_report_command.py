@@ -15,7 +15,7 @@ from slurm_ext.cli import main
 from slurm_ext.cli.common.put_file import put_file
 from slurm_ext.core.errors import HistoryError, InputError
 from slurm_ext.history.store.store import History, open_history
-from slurm_ext.history.views.period_view import Period, choose
+from slurm_ext.history.views.period_view import Period, select_runs
 from slurm_ext.report.formats import FORMATS
 from slurm_ext.report.formatting import name
 from tests.report.conftest import HOSTILE, RUNS, site
@@ -331,7 +331,7 @@ def test_no_room_for_temporary_files_is_told_as_such(whole_history: Path) -> Non
     with open_history(whole_history / "history.db", read_only=True) as history:
         history.conn.execute("PRAGMA temp.max_page_count = 8")
         with pytest.raises(HistoryError, match="SQLITE_TMPDIR names another"):
-            choose(history, period, lambda _: None)
+            select_runs(history, period, lambda _: None)
 
 
 def test_names_in_every_writing_are_one_line() -> None:

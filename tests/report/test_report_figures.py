@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.report.figures import Group, coarser, gain, quantile, share, student
+from slurm_ext.report.figures import Group, coarser, quantile, share, student, welch_ratio
 
 WEIGHTS = st.lists(st.floats(0.0, 1e6), min_size=1, max_size=30)
 
@@ -20,7 +20,7 @@ def test_a_gain_has_welchs_interval() -> None:
     """The textbook: means 1 apart, known variances; t of 17.8 degrees of freedom is 2.10."""
     treated = group(*(1.0 + 0.1 * k for k in range(10)))
     control = group(*(0.1 * k for k in range(10)))
-    found = gain(treated, control)
+    found = welch_ratio(treated, control)
     assert found is not None
     assert found.value == pytest.approx(exp(1.0))
     reach = 2.1009 * (2 * 0.0916667 / 10) ** 0.5
@@ -36,7 +36,7 @@ def test_students_t_is_that_of_the_tables(freedom: float, t: float) -> None:
 
 def test_too_few_jobs_claim_nothing() -> None:
     """Seven of a control group are no measurement."""
-    assert gain(group(*range(100)), group(*range(7))) is None
+    assert welch_ratio(group(*range(100)), group(*range(7))) is None
 
 
 def test_a_share_has_wilsons_interval() -> None:

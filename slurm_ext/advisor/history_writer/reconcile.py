@@ -29,7 +29,7 @@ from slurm_ext.history.ingest.decisions import (
     solo_key_of,
     unclaimed,
 )
-from slurm_ext.history.ingest.final_state import settle
+from slurm_ext.history.ingest.final_state import apply_final_state
 from slurm_ext.history.store.store import History
 from slurm_ext.history.views.queries import recorded
 from slurm_ext.slurm import JobInfo, SlurmClient, hostlist
@@ -201,7 +201,7 @@ class Reconciler:
         if now_s - (job.end_time_s or 0) < patience_s:
             return
         if recorded(history, job.job_id, job.restarts):
-            settle(history, job.job_id, job.restarts, _outcome(job.state))
+            apply_final_state(history, job.job_id, job.restarts, _outcome(job.state))
         else:
             ledger = decision(history, job_id=job.job_id)
             token = None if ledger is None else str(ledger["token"])

@@ -24,8 +24,8 @@ from slurm_ext.advisor.pipeline.journal import journals
 from slurm_ext.core.errors import DlqueueError
 from slurm_ext.core.logs import set_up
 from slurm_ext.core.settings.document import Settings, load
-from slurm_ext.history.ingest.actions import move_files, take_moves
-from slurm_ext.history.ingest.journal import finish, take
+from slurm_ext.history.ingest.actions import action_files, record_actions
+from slurm_ext.history.ingest.journal import delete_if_recorded, record_journal
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.retention import forget
 from slurm_ext.history.store.store import History, open_history
@@ -107,23 +107,23 @@ class HistoryWriter:
         """Enter what the server appended; delete the journals that it has left behind."""
         found = journals(self._settings.state_dir / "journal")
         for path in found:
-            take(history, path, now_s=now_s)
+            record_journal(history, path, now_s=now_s)
         for path in found[:-1]:
-            finish(history, path)
+            delete_if_recorded(history, path)
 
     def take_spool(self, history: History, now_s: float) -> None:
         """Enter the records that came by folder or stream."""
         report = ingest_folder(history, self._settings.state_dir / "spool", now_s=now_s)
         self._retrainer.outcomes += report.taken + report.replaced
-        if report.set_aside:
-            log.warning("%d records cannot be read and were set aside", report.set_aside)
+        if report.quarantined:
+            log.warning("%d records cannot be read and were set aside", report.quarantined)
 
     def take_moves(self, history: History, now_s: float) -> None:
         """Enter what cluster loops wrote of their moves; one's unreadable file hides no other's."""
         failed: OSError | None = None
-        for path in move_files(self._settings.state_dir / "moves"):
+        for path in action_files(self._settings.state_dir / "moves"):
             try:
-                report = take_moves(history, path, now_s=now_s)
+                report = record_actions(history, path, now_s=now_s)
             except OSError as error:
                 failed = error
                 continue

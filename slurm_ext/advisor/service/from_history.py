@@ -40,9 +40,9 @@ def context_from_history(settings: "Settings", job: "Submission") -> "DecisionCo
     evidence, factor = {}, 1.0
     if path.exists():
         from slurm_ext.advisor.evidence.calibrate import NEWEST, factor_of
-        from slurm_ext.history.views.lookup import outcomes, runs_like
+        from slurm_ext.history.views.lookup import outcomes, similar_runs
 
-        evidence, factor = runs_like(path, keys), factor_of(outcomes(path, NEWEST))
+        evidence, factor = similar_runs(path, keys), factor_of(outcomes(path, NEWEST))
     prior = _prior(settings.state_dir / "models", job, keys)
     return DecisionContext(settings=settings, evidence=evidence, prior=prior, factor=factor)
 

@@ -24,7 +24,7 @@ from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.advisor.service.counters import BOUNDS_S
 from slurm_ext.core.errors import DlqueueError
 from slurm_ext.history.store.reading import connect
-from slurm_ext.history.views.self_metrics import Standing, standing_of
+from slurm_ext.history.views.self_metrics import SelfMetrics, read_self_metrics
 
 FRESH_S = 15.0  # how long what the disk said is told again
 MOST_FILES = 20_000  # of the spool that are looked at
@@ -107,7 +107,7 @@ def of_history(state: Path) -> list[Metric]:
     if not path.exists():
         return []
     with closing(connect(path, busy_timeout_ms=BUSY_MS)) as conn:
-        standing = standing_of(conn, path)
+        standing = read_self_metrics(conn, path)
     waiting = sum(
         max(0, each.stat().st_size - standing.journals.get(each.name, 0))
         for each in journals(state / "journal")
@@ -119,7 +119,7 @@ def of_history(state: Path) -> list[Metric]:
     ]
 
 
-def _standing(standing: Standing) -> Iterator[Metric]:
+def _standing(standing: SelfMetrics) -> Iterator[Metric]:
     gain, beliefs = standing.gain, standing.beliefs
     runs = GaugeMetricFamily("dlqueue_gain_runs", "Outcomes of each group", labels=("group",))
     runs.add_metric(["changed"], gain.changed)

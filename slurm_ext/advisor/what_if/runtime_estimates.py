@@ -62,14 +62,16 @@ def _take(lengths: "DurationPredictor", path: Path, most: int) -> None:
     from slurm_ext.history.store.reading import connect
     from slurm_ext.history.store.store import History
     from slurm_ext.history.views.finished_jobs import (  # only where there is a model
-        ended_since,
-        newest_ended,
+        finished_since,
+        newest_finished,
     )
 
     history = History(path, connect(path, busy_timeout_ms=BUSY_MS), BUSY_MS / 1000)
     try:
         new = lengths.last_id > 0
-        lengths.take(ended_since(history, lengths.last_id) if new else newest_ended(history, most))
+        lengths.take(
+            finished_since(history, lengths.last_id) if new else newest_finished(history, most)
+        )
     finally:
         history.close()
 

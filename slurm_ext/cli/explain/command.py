@@ -74,7 +74,7 @@ def explained(history: "History", named: str) -> dict[str, Any]:
     from slurm_ext.cli.explain.run_time import run_time_of
     from slurm_ext.cli.explain.shared import shared_with
     from slurm_ext.core.errors import HistoryError, UsageError
-    from slurm_ext.history.ingest.actions import moves_of
+    from slurm_ext.history.ingest.actions import actions_of
     from slurm_ext.history.ingest.decisions import decision
     from slurm_ext.history.views.queries import job
 
@@ -84,7 +84,7 @@ def explained(history: "History", named: str) -> dict[str, Any]:
     ledger = decision(history, token=token) if token else None
     job_id = ledger["job_id"] if ledger else None if token else int(named)
     known = None if job_id is None else job(history, job_id)
-    moved = [] if job_id is None else moves_of(history, job_id)
+    moved = [] if job_id is None else actions_of(history, job_id)
     if ledger is None and known is None and not moved:
         raise HistoryError(
             f"{history.path} knows nothing of {named}; a decision appears a second after the"
@@ -102,12 +102,12 @@ def _past(history: "History", ledger: Mapping[str, Any] | None) -> list[dict[str
     """The newest runs that the decision rested on: those known then, alike at its level."""
     from slurm_ext.core.records import Level
     from slurm_ext.history.store.names import KEY_OF_LEVEL
-    from slurm_ext.history.views.recent_runs import past
+    from slurm_ext.history.views.recent_runs import recent_runs
 
     if ledger is None or ledger["level"] is None:
         return []
     keys = {level: ledger[KEY_OF_LEVEL[level]] for level in Level}
-    return past(history.conn, ledger["level"], keys, known_by_s=ledger["decided_s"])
+    return recent_runs(history.conn, ledger["level"], keys, known_by_s=ledger["decided_s"])
 
 
 def lines(document: Mapping[str, Any]) -> Iterator[str]:

@@ -39,7 +39,7 @@ def _told(history: "History", models: Path, asked: "DurationQuery") -> dict[str,
     from slurm_ext.advisor.service.from_history import MOST_ENDED
     from slurm_ext.advisor.what_if.runtime_estimates import runtime_json
     from slurm_ext.core.errors import ModelError
-    from slurm_ext.history.views.finished_jobs import newest_ended
+    from slurm_ext.history.views.finished_jobs import newest_finished
     from slurm_ext.model.duration.predictor import serving
 
     try:
@@ -48,7 +48,7 @@ def _told(history: "History", models: Path, asked: "DurationQuery") -> dict[str,
         return None
     if lengths is None:
         return None
-    lengths.take(newest_ended(history, MOST_ENDED, before_s=asked.submit_s))
+    lengths.take(newest_finished(history, MOST_ENDED, before_s=asked.submit_s))
     return runtime_json(lengths.of([asked])[0])
 
 

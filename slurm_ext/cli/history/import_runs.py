@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     from slurm_ext.core.settings.document import Settings
-    from slurm_ext.history.imports.importing import Line, Site, Tally
+    from slurm_ext.history.imports.importing import AccountingSource, ImportCounts, Line
     from slurm_ext.history.store.store import History
 
 USUAL = "365d"
@@ -61,11 +61,11 @@ def _whose(path: Path) -> None:
         raise MissingError(f"{path} is not there yet", "start the advisor once: it sets it up")
 
 
-def _site(args: argparse.Namespace, settings: "Settings") -> "Site":
-    from slurm_ext.history.imports.importing import Site
+def _site(args: argparse.Namespace, settings: "Settings") -> "AccountingSource":
+    from slurm_ext.history.imports.importing import AccountingSource
     from slurm_ext.slurm.hostlist import expand
 
-    return Site(
+    return AccountingSource(
         cluster=settings["site.cluster"],
         names=expand,
         zone=_zone(args.timezone) if args.timezone else None,
@@ -84,18 +84,20 @@ def _zone(name: str) -> Any:
         raise UsageError(f"--timezone {name!r}: expected a name such as Europe/Berlin") from None
 
 
-def _from_file(args: argparse.Namespace, history: "History", site: "Site") -> "Tally":
-    from slurm_ext.history.imports.importing import columns_of, take
+def _from_file(
+    args: argparse.Namespace, history: "History", site: "AccountingSource"
+) -> "ImportCounts":
+    from slurm_ext.history.imports.importing import columns_of, import_lines
 
     size = None if args.file == "-" else _size(args.file)
     with _opened(args.file) as (text, raw), _bar("lines", size) as moved:
         lines = _split(text, args.delimiter)
         columns = columns_of(args.file, next(lines, (1, [""]))[1])
 
-        def told(number: int, tally: "Tally") -> None:
+        def told(number: int, tally: "ImportCounts") -> None:
             moved(raw.tell() if size else number, number, tally)
 
-        return take(history, columns, lines, site, now_s=time.time(), told=told)
+        return import_lines(history, columns, lines, site, now_s=time.time(), told=told)
 
 
 def _size(name: str) -> int | None:
@@ -106,18 +108,20 @@ def _size(name: str) -> int | None:
         return None
 
 
-def _from_slurm(args: argparse.Namespace, history: "History", site: "Site") -> "Tally":
+def _from_slurm(
+    args: argparse.Namespace, history: "History", site: "AccountingSource"
+) -> "ImportCounts":
     from slurm_ext.cli.common.time_args import seconds_of
-    from slurm_ext.history.imports.importing import Tally, take
+    from slurm_ext.history.imports.importing import ImportCounts, import_lines
     from slurm_ext.history.imports.sacct import COLUMNS
     from slurm_ext.slurm.sacct import ended, windows
 
-    now_s, whole = time.time(), Tally()
+    now_s, whole = time.time(), ImportCounts()
     periods = windows(seconds_of("--since", args.since, now_s), now_s)
     with _bar("months", len(periods)) as moved:
         for number, (start_s, end_s) in enumerate(periods, 1):
             lines: Iterator[Line] = enumerate(ended(COLUMNS, start_s, end_s), 1)
-            whole.add(take(history, COLUMNS, lines, site, now_s=now_s))
+            whole.add(import_lines(history, COLUMNS, lines, site, now_s=now_s))
             moved(number, number, whole)
     return whole
 
@@ -143,7 +147,7 @@ def _split(file: IO[str], delimiter: str) -> Iterator["Line"]:
 
 
 @contextmanager
-def _bar(what: str, total: int | None) -> Iterator[Callable[[int, int, "Tally"], None]]:
+def _bar(what: str, total: int | None) -> Iterator[Callable[[int, int, "ImportCounts"], None]]:
     """A bar on standard error, where that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -153,14 +157,14 @@ def _bar(what: str, total: int | None) -> Iterator[Callable[[int, int, "Tally"],
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("importing", total=total)
 
-        def moved(done: int, number: int, tally: "Tally") -> None:
+        def moved(done: int, number: int, tally: "ImportCounts") -> None:
             said = f"{number} {what}, {tally.jobs} jobs taken"
             bar.update(task, completed=done, description=said)
 
         yield moved
 
 
-def _document(source: str, tally: "Tally") -> dict[str, Any]:
+def _document(source: str, tally: "ImportCounts") -> dict[str, Any]:
     return {
         "v": 1,
         "source": source,

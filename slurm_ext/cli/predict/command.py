@@ -69,10 +69,10 @@ def _because(settings: "Settings", job: "Submission", said: dict[str, Any]) -> d
     from slurm_ext.cli.common.evidence_text import would_change
     from slurm_ext.core.errors import HistoryError
     from slurm_ext.core.job_keys import keys_of
-    from slurm_ext.history.views.recent_runs import past_of
+    from slurm_ext.history.views.recent_runs import recent_runs_of
 
     try:
-        past = past_of(settings.state_dir / "history.db", said["level"], keys_of(job))
+        past = recent_runs_of(settings.state_dir / "history.db", said["level"], keys_of(job))
     except HistoryError:
         past = None
     return {"past": past, "would_change": would_change(said, settings["policy.min_gain"])}

@@ -13,7 +13,7 @@ from typing import Any
 from slurm_ext.control.queue.jobs import unit_of
 from slurm_ext.core.errors import HistoryError, ModelError
 from slurm_ext.history.store.store import History, open_history
-from slurm_ext.history.views.finished_jobs import ended_since, newest_ended
+from slurm_ext.history.views.finished_jobs import finished_since, newest_finished
 from slurm_ext.model.duration.job import DurationQuery, lasted_s
 from slurm_ext.model.duration.predictor import MOST_RUNS, DurationPredictor, serving
 from slurm_ext.model.duration.submission_batch import SubmissionBatches
@@ -196,7 +196,7 @@ def duration_query(job: JobInfo, now_s: float) -> DurationQuery:
 
 
 def _newer(history: History, last_id: int) -> Any:
-    return ended_since(history, last_id) if last_id else newest_ended(history, MOST_RUNS)
+    return finished_since(history, last_id) if last_id else newest_finished(history, MOST_RUNS)
 
 
 def _limit(job: JobInfo) -> RuntimeEstimate:

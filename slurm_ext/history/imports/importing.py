@@ -13,7 +13,7 @@ from itertools import islice
 
 from slurm_ext.core.errors import InputError, RecordError
 from slurm_ext.history.imports import sacct as imports_sacct
-from slurm_ext.history.ingest.insert import SAME_END_S, Fate, Inserter, Rows, rows_of
+from slurm_ext.history.ingest.insert import SAME_END_S, IngestResult, Inserter, RecordRows, rows_of
 from slurm_ext.history.store.names import SACCT
 from slurm_ext.history.store.store import History
 
@@ -27,7 +27,7 @@ Line = tuple[int, Sequence[str]]  # its number in the file, its fields
 
 
 @dataclass(slots=True)
-class Tally:
+class ImportCounts:
     """Counts of an import: jobs by what became of them, runs (a job and node each) that came in."""
 
     jobs: int = 0
@@ -37,7 +37,7 @@ class Tally:
     notes: Counter[str] = field(default_factory=Counter)
     bad: list[str] = field(default_factory=list)  # the first, each with its line
 
-    def add(self, other: "Tally") -> None:
+    def add(self, other: "ImportCounts") -> None:
         """Another part of the same import."""
         self.jobs, self.runs = self.jobs + other.jobs, self.runs + other.runs
         self.known += other.known
@@ -53,7 +53,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class AccountingSource:
     """What the lines do not say."""
 
     cluster: str
@@ -74,17 +74,17 @@ def columns_of(source: str, header: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def take(
+def import_lines(
     history: History,
     columns: Sequence[str],
     lines: Iterable[Line],
-    site: Site,
+    site: AccountingSource,
     *,
     now_s: float,
-    told: Callable[[int, Tally], None] = lambda *_: None,
-) -> Tally:
+    told: Callable[[int, ImportCounts], None] = lambda *_: None,
+) -> ImportCounts:
     """Take in all lines; `told` hears of each batch that is committed. Raises HistoryError."""
-    tally, waiting = Tally(), iter(lines)
+    tally, waiting = ImportCounts(), iter(lines)
     inserter = Inserter(history.conn)
     while batch := list(islice(waiting, BATCH)):
         jobs = list(_jobs(columns, batch, site, tally))
@@ -96,8 +96,8 @@ def take(
 
 
 def _jobs(
-    columns: Sequence[str], batch: Sequence[Line], site: Site, tally: Tally
-) -> Iterator[list[Rows]]:
+    columns: Sequence[str], batch: Sequence[Line], site: AccountingSource, tally: ImportCounts
+) -> Iterator[list[RecordRows]]:
     """The runs of each line that is an ended job; all others are counted with their reason."""
     for number, fields in batch:
         if len(fields) != len(columns):
@@ -121,7 +121,7 @@ def _jobs(
 
 
 def _put(
-    history: History, inserter: Inserter, runs: list[Rows], tally: Tally, now_s: float
+    history: History, inserter: Inserter, runs: list[RecordRows], tally: ImportCounts, now_s: float
 ) -> None:
     first = runs[0]
     same = (first["job_id"], first["cluster"], SACCT, first["end_s"], SAME_END_S)
@@ -129,8 +129,8 @@ def _put(
         tally.skipped[BY_DLQUEUE] += 1
         return
     fates = Counter(inserter.put(run, now_s) for run in runs)
-    tally.runs += fates[Fate.TAKEN]
-    if fates[Fate.TAKEN]:
+    tally.runs += fates[IngestResult.TAKEN]
+    if fates[IngestResult.TAKEN]:
         tally.jobs += 1
     else:
         tally.known += 1

@@ -38,7 +38,7 @@ _OF_JOB = (
 _NEWEST = "SELECT coalesce(max(id), 0) FROM moves"
 
 
-def move_files(folder: Path) -> list[Path]:
+def action_files(folder: Path) -> list[Path]:
     """The ledger's files, oldest day first; whatever else lies there is not looked at."""
     if not folder.is_dir():
         return []
@@ -46,7 +46,7 @@ def move_files(folder: Path) -> list[Path]:
     return sorted((p for p in found if p.is_file() and not p.is_symlink()), key=_day)
 
 
-def take_moves(history: History, path: Path, *, now_s: float) -> JournalReport:
+def record_actions(history: History, path: Path, *, now_s: float) -> JournalReport:
     """Enter what was appended to `path` since the last time; half a line waits for its rest.
 
     A line that is no move is noted in set_aside and passed; so is half a line whose writer will
@@ -69,7 +69,7 @@ def take_moves(history: History, path: Path, *, now_s: float) -> JournalReport:
     return JournalReport(new=new, bad_lines=bad)
 
 
-def moves_of(history: History, job_id: int) -> list[dict[str, Any]]:
+def actions_of(history: History, job_id: int) -> list[dict[str, Any]]:
     """What was done to a job, oldest first; an array's task has its array's too."""
     with explaining(history.path):
         return [_told(row) for row in history.db.query(_OF_JOB, [job_id, job_id])]

@@ -42,7 +42,9 @@ class RunRow(Protocol):
     def __getitem__(self, column: str) -> Any: ...
 
 
-def propose(history: History, proposals: Iterable[Proposal], journal: str, offset: int) -> int:
+def record_proposals(
+    history: History, proposals: Iterable[Proposal], journal: str, offset: int
+) -> int:
     """Enter proposals and how far `journal` has been read, in one transaction: exactly once.
 
     Runs that came before their proposal are claimed and get their keys. Returns how many were new.

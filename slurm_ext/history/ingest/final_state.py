@@ -13,7 +13,7 @@ FROM_OUTSIDE = frozenset(
 _SURE = "epilog"
 
 
-def verdict(seen: str, source: str, slurm: str) -> str:
+def final_state(seen: str, source: str, slurm: str) -> str:
     """The state that stands: `seen` and its source as recorded, `slurm` what Slurm finally said."""
     if slurm == Outcome.UNKNOWN or seen == Outcome.REQUEUED:
         return seen
@@ -22,14 +22,14 @@ def verdict(seen: str, source: str, slurm: str) -> str:
     return slurm
 
 
-def settle(history: History, job_id: int, restart: int, slurm: str) -> int:
+def apply_final_state(history: History, job_id: int, restart: int, slurm: str) -> int:
     """Hold every node's run against Slurm's final state; how many changed. Raises HistoryError."""
     with history.transaction() as conn:
         found = conn.execute(
             "SELECT id, state, source FROM runs WHERE job_id = ? AND restart = ?",
             (job_id, restart),
         ).fetchall()
-        stands = [(verdict(seen, source, slurm), run, seen) for run, seen, source in found]
+        stands = [(final_state(seen, source, slurm), run, seen) for run, seen, source in found]
         changed = [(state, run) for state, run, seen in stands if state != seen]
         conn.executemany("UPDATE runs SET state = ? WHERE id = ?", changed)
     return len(changed)

@@ -11,7 +11,7 @@ from slurm_ext.core.loader_run import loader_run
 from slurm_ext.core.records import Level, LoaderRun, Outcome, Submission
 from slurm_ext.history.ingest import energy, rows
 from slurm_ext.history.ingest.decisions import claim_for_run, keys_for_run
-from slurm_ext.history.ingest.final_state import verdict
+from slurm_ext.history.ingest.final_state import final_state
 from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS, SACCT
 
 _CHILDREN = ("counters", "corunners", "timeline", "probes", "loader_runs")
@@ -19,7 +19,7 @@ RECONCILE = "reconcile"
 _RANKS = {"epilog": 2, "node": 1}  # who was nearer to the job's end; reconcile only saw it gone
 
 
-class Fate(StrEnum):
+class IngestResult(StrEnum):
     """What became of a record."""
 
     TAKEN = "taken"
@@ -28,7 +28,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class RecordRows:
     """A record's rows, all checked before a transaction begins."""
 
     run: tuple[Any, ...]
@@ -43,10 +43,10 @@ class Rows:
         return self.run[rows.RUN_COLUMNS.index(column)]
 
 
-def rows_of(record: Mapping[str, Any]) -> Rows:
+def rows_of(record: Mapping[str, Any]) -> RecordRows:
     """Everything that the record will be in the database. Raises RecordError."""
     loader, counters = _evidence_in(record), rows.counter_rows(record)
-    return Rows(
+    return RecordRows(
         run=(*rows.run_row(record), *energy.energy_of(counters)),
         counters=counters,
         corunners=rows.corunner_rows(record),
@@ -97,7 +97,7 @@ class Inserter:
         self._conn = conn
         self._names: dict[tuple[str, str, str], int] = {}
 
-    def put(self, record: Rows, now_s: float) -> Fate:
+    def put(self, record: RecordRows, now_s: float) -> IngestResult:
         """Insert, replace or leave: a record's fate follows from its id and who wrote it."""
         found = self._known(record["record_id"])
         if found is None:
@@ -105,19 +105,19 @@ class Inserter:
                 self._conn.execute(_DELETE_IMPORTED, _same_end(record))
             run = self._conn.execute(_INSERT_RUN, (*record.run, now_s)).lastrowid
             self._evidence(run, record, now_s)
-            return Fate.TAKEN
+            return IngestResult.TAKEN
         run, source, state = found
         if _rank(record["source"]) <= _rank(source):
             if record["source"] == RECONCILE:
-                self._set_state(run, verdict(state, source, record["state"]))
-            return Fate.DUPLICATE
+                self._set_state(run, final_state(state, source, record["state"]))
+            return IngestResult.DUPLICATE
         for table in _CHILDREN:
             self._conn.execute(f"DELETE FROM {table} WHERE run = ?", (run,))
         self._conn.execute(_UPDATE_RUN, (*record.run, now_s, run))
         if source == RECONCILE:
-            self._set_state(run, verdict(record["state"], record["source"], state))
+            self._set_state(run, final_state(record["state"], record["source"], state))
         self._evidence(run, record, now_s)
-        return Fate.REPLACED
+        return IngestResult.REPLACED
 
     def forget_names(self) -> None:
         """After a rollback: what was remembered may not be in the file."""
@@ -140,7 +140,7 @@ class Inserter:
             return None, "epilog", Outcome.UNKNOWN
         return found
 
-    def _evidence(self, run: int | None, record: Rows, now_s: float) -> None:
+    def _evidence(self, run: int | None, record: RecordRows, now_s: float) -> None:
         conn = self._conn
         counters = [(run, self._name(name), value) for name, value in record.counters]
         conn.executemany("INSERT INTO counters VALUES (?, ?, ?)", counters)
@@ -166,7 +166,7 @@ class Inserter:
         return self._names[name]
 
 
-def _keys(conn: sqlite3.Connection, record: Rows) -> Mapping[Level, int]:
+def _keys(conn: sqlite3.Connection, record: RecordRows) -> Mapping[Level, int]:
     """The submission's keys where its proposal is here, else the two that the record itself has."""
     user, job_name = record["user"], record["job_name"]
     own = dict(keys_of(Submission(user_name=user or "", name=job_name or "")))
@@ -175,7 +175,7 @@ def _keys(conn: sqlite3.Connection, record: Rows) -> Mapping[Level, int]:
     return {**own, **keys_for_run(conn, record)}
 
 
-def _same_end(record: Rows) -> tuple[Any, ...]:
+def _same_end(record: RecordRows) -> tuple[Any, ...]:
     return record["job_id"], record["cluster"], record["end_s"], SAME_END_S
 
 

@@ -9,9 +9,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from slurm_ext.core.errors import RecordError
-from slurm_ext.history.ingest.decisions import propose, row_of
+from slurm_ext.history.ingest.decisions import record_proposals, row_of
 from slurm_ext.history.ingest.proposals import MAX_LINE_BYTES, Proposal, proposal_of
-from slurm_ext.history.ingest.quarantine import note
+from slurm_ext.history.ingest.quarantine import note_quarantined
 from slurm_ext.history.store.sqlite_errors import explaining
 from slurm_ext.history.store.store import History
 
@@ -26,7 +26,7 @@ class JournalReport:
     bad_lines: int = 0
 
 
-def take(history: History, journal: Path, *, now_s: float) -> JournalReport:
+def record_journal(history: History, journal: Path, *, now_s: float) -> JournalReport:
     """Enter what was appended to `journal` since the last time; half a line waits for its rest.
 
     A line that is no proposal is noted in set_aside and passed. Raises HistoryError, or OSError
@@ -43,7 +43,7 @@ def take(history: History, journal: Path, *, now_s: float) -> JournalReport:
                 bad += 1
                 note_line(history, journal, line, error, now_s)
         start += len(chunk)
-        new += propose(history, proposals, journal.name, start)
+        new += record_proposals(history, proposals, journal.name, start)
     return JournalReport(new=new, bad_lines=bad)
 
 
@@ -54,7 +54,7 @@ def offset(history: History, name: str) -> int:
     return row[0] if row else 0
 
 
-def finish(history: History, journal: Path) -> bool:
+def delete_if_recorded(history: History, journal: Path) -> bool:
     """Delete a journal that the server has left behind, if all of it is in; whether it is gone."""
     if journal.stat().st_size > offset(history, journal.name):
         return False
@@ -95,4 +95,4 @@ def note_line(
     digest = sha256(line).hexdigest()
     with history.transaction() as conn:
         name = f"{journal.name}-line-{digest[:16]}"
-        note(conn, name, str(journal), str(error), digest, len(line), now_s)
+        note_quarantined(conn, name, str(journal), str(error), digest, len(line), now_s)

@@ -14,7 +14,7 @@ from slurm_ext.history.store.store import History
 _PLAIN = re.compile(r"[^A-Za-z0-9_.+-]")
 
 
-def note(
+def note_quarantined(
     conn: sqlite3.Connection,
     name: str,
     source: str,
@@ -31,7 +31,7 @@ def note(
     )
 
 
-def set_aside(
+def quarantine(
     history: History, path: Path, reason: str, sha256: str | None, *, now_s: float
 ) -> None:
     """Note why `path` is unreadable, then move it, whatever it is, out of the spool's way."""
@@ -41,7 +41,7 @@ def set_aside(
         return  # another ingester was quicker
     name = f"{_PLAIN.sub('_', path.name)[:120]}-{found.st_ino}-{found.st_mtime_ns}"
     with history.transaction() as conn:
-        note(conn, name, str(path), reason, sha256, found.st_size, now_s)
+        note_quarantined(conn, name, str(path), reason, sha256, found.st_size, now_s)
     _move(path, history.path.parent / "aside", name)
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from secrets import token_hex
 
 from slurm_ext.core.errors import HistoryError, RecordError
-from slurm_ext.history.ingest.insert import Fate, Inserter, Rows, rows_of
-from slurm_ext.history.ingest.quarantine import set_aside
+from slurm_ext.history.ingest.insert import IngestResult, Inserter, RecordRows, rows_of
+from slurm_ext.history.ingest.quarantine import quarantine
 from slurm_ext.history.ingest.record_reader import parse, read
 from slurm_ext.history.store.store import History
 
@@ -29,7 +29,7 @@ class IngestReport:
     taken: int = 0
     replaced: int = 0
     duplicates: int = 0
-    set_aside: int = 0
+    quarantined: int = 0
     left: int = 0
 
 
@@ -40,13 +40,13 @@ class _Arrival:
     path: Path
     identity: tuple[int, int]
     size_bytes: int
-    rows: Rows
+    rows: RecordRows
 
 
 @dataclass(slots=True)
 class _Tally:
-    fates: dict[Fate, int] = field(default_factory=lambda: dict.fromkeys(Fate, 0))
-    set_aside: int = 0
+    fates: dict[IngestResult, int] = field(default_factory=lambda: dict.fromkeys(IngestResult, 0))
+    quarantined: int = 0
     left: int = 0
 
 
@@ -68,10 +68,10 @@ def ingest_folder(
             _delete(arrival)
     fates = tally.fates
     return IngestReport(
-        taken=fates[Fate.TAKEN],
-        replaced=fates[Fate.REPLACED],
-        duplicates=fates[Fate.DUPLICATE],
-        set_aside=tally.set_aside,
+        taken=fates[IngestResult.TAKEN],
+        replaced=fates[IngestResult.REPLACED],
+        duplicates=fates[IngestResult.DUPLICATE],
+        quarantined=tally.quarantined,
         left=tally.left,
     )
 
@@ -132,8 +132,8 @@ def _put_aside(
 ) -> None:
     """One file that cannot be moved must not hold up the others: it stays, too."""
     try:
-        set_aside(history, path, why, digest, now_s=now_s)
-        tally.set_aside += 1
+        quarantine(history, path, why, digest, now_s=now_s)
+        tally.quarantined += 1
     except OSError:
         tally.left += 1
 

@@ -20,14 +20,16 @@ NOT EXISTS (SELECT 1 FROM runs e WHERE e.job_id = r.job_id AND e.restart = r.res
   AND e.cluster = r.cluster AND e.id < r.id)"""
 
 
-def newest_ended(history: History, most: int, *, before_s: float = inf) -> Iterator[dict[str, Any]]:
+def newest_finished(
+    history: History, most: int, *, before_s: float = inf
+) -> Iterator[dict[str, Any]]:
     """The last `most` jobs that ended (before that moment), the first of them first."""
     names = ", ".join(COLUMNS)
     newest = f"SELECT * FROM runs r WHERE end_s <= ? AND {_FIRST} ORDER BY end_s DESC LIMIT ?"
     yield from _rows(history, f"SELECT {names} FROM ({newest}) ORDER BY end_s, id", before_s, most)
 
 
-def ended_since(history: History, after_id: int) -> Iterator[dict[str, Any]]:
+def finished_since(history: History, after_id: int) -> Iterator[dict[str, Any]]:
     """Jobs whose record came in after the run `after_id`, in that order."""
     names = ", ".join(COLUMNS)
     sql = f"SELECT {names} FROM runs r WHERE id > ? AND end_s IS NOT NULL AND {_FIRST} ORDER BY id"

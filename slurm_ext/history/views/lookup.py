@@ -37,7 +37,7 @@ def newest(key: str) -> str:
     return f"SELECT {_COLUMNS} FROM loader_runs WHERE {key} = ? ORDER BY id DESC LIMIT ?"
 
 
-def runs_like(
+def similar_runs(
     path: Path, keys: Mapping[Level, int], limit: int = 16
 ) -> dict[Level, list[LoaderRun]]:
     """The newest `limit` runs that share each level's key, newest first. Raises HistoryError."""

@@ -1,8 +1,8 @@
 """The runs of a period with what was measured of each, one narrow row a run, for many questions.
 
-They are a temporary table of the connection (`chosen`): a report asks thirty questions of it, and
-counters, which are thirty rows a run, are read once. SQLite keeps it in a temporary file, so memory
-does not grow with the history.
+They are a temporary table of the connection (`period_runs`): a report sends thirty queries to it,
+and counters, which are thirty rows a run, are read once. SQLite keeps it in a temporary file, so
+memory does not grow with the history.
 """
 
 import sqlite3
@@ -13,7 +13,7 @@ from slurm_ext.core.errors import HistoryError
 from slurm_ext.history.store.sqlite_errors import explaining
 from slurm_ext.history.store.store import History
 
-NAME = "chosen"
+NAME = "period_runs"
 _HELPERS = ("counted", "met", "wanted")
 _NO_ROOM = (
     "the folder for temporary files has no room for a report's own table, some 300 bytes a run;"
@@ -39,28 +39,28 @@ class Period:
     account: str | None = None  # None: every one
 
 
-def choose(history: History, period: Period, told: Callable[[str], None]) -> int:
-    """Make the table `chosen`; how many runs are in it. Raises HistoryError."""
+def select_runs(history: History, period: Period, told: Callable[[str], None]) -> int:
+    """Make the table `period_runs`; how many runs are in it. Raises HistoryError."""
     try:
         with explaining(history.path):
-            return _choose(history, period, told)
+            return _select_runs(history, period, told)
     except HistoryError as error:
         if getattr(error.__cause__, "sqlite_errorcode", None) != sqlite3.SQLITE_FULL:
             raise
         raise HistoryError(_NO_ROOM) from error
 
 
-def _choose(history: History, period: Period, told: Callable[[str], None]) -> int:
+def _select_runs(history: History, period: Period, told: Callable[[str], None]) -> int:
     for table in (NAME, *_HELPERS):
         history.conn.execute(f"DROP TABLE IF EXISTS temp.{table}")
     told("reading counters")
     _count(history, period)
     told("reading neighbours")
-    history.conn.execute(_MEETINGS)
+    history.conn.execute(_CREATE_MET)
     history.conn.execute(_MET, _bounds(history, period))
     told("reading runs")
     values = (period.since_s, period.until_s, period.account, period.account)
-    history.conn.execute(_CHOSEN, values)
+    history.conn.execute(_PERIOD_RUNS, values)
     for table in _HELPERS:
         history.conn.execute(f"DROP TABLE temp.{table}")
     (many,) = history.conn.execute(f"SELECT count(*) FROM {NAME}").fetchone()
@@ -104,13 +104,13 @@ def _lost(used: str) -> str:
 
 
 # How many others were on a run's GPUs, and on its node, on average over its time.
-_MEETINGS = "CREATE TEMP TABLE met (run INTEGER PRIMARY KEY, gpu_s REAL, node_s REAL)"
+_CREATE_MET = "CREATE TEMP TABLE met (run INTEGER PRIMARY KEY, gpu_s REAL, node_s REAL)"
 _MET = """
 INSERT INTO met
 SELECT run, sum(CASE WHEN shared_gpus <> '' THEN overlap_s END) AS gpu_s, sum(overlap_s) AS node_s
 FROM corunners WHERE run BETWEEN ? AND ? AND overlap_s > 0 GROUP BY run"""
 
-_CHOSEN = f"""
+_PERIOD_RUNS = f"""
 CREATE TEMP TABLE {NAME} AS
 SELECT r.id, r.job_id, r.cluster, r.node, r.user, r.account, r.partition, r.job_name,
     r.state, r.source, r.decision, r.cpus, coalesce(r.gpus, 0) AS gpus,

@@ -20,15 +20,17 @@ FROM loader_runs l CROSS JOIN runs r ON r.id = l.run
 WHERE l.{key} = ? AND r.ingested_s <= ? ORDER BY l.id DESC LIMIT ?"""
 
 
-def past_of(path: Path, level: str | None, keys: Mapping[Level, int]) -> list[dict[str, Any]]:
+def recent_runs_of(
+    path: Path, level: str | None, keys: Mapping[Level, int]
+) -> list[dict[str, Any]]:
     """The newest runs alike at `level` (a Level's text). Raises HistoryError."""
     if level is None or not path.exists():
         return []
     with closing(reading.connect(path)) as conn, explaining(path):
-        return past(conn, level, keys)
+        return recent_runs(conn, level, keys)
 
 
-def past(
+def recent_runs(
     conn: sqlite3.Connection, level: str, keys: Mapping[Level, int], *, known_by_s: float = inf
 ) -> list[dict[str, Any]]:
     """At most MOST, newest first, which were in the history at `known_by_s` (epoch seconds).

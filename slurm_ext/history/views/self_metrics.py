@@ -30,7 +30,7 @@ ORDER BY d.id DESC LIMIT ?"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beliefs:
+class PredictionAccuracy:
     """The newest outcomes against what was believed of them."""
 
     outcomes: int
@@ -40,7 +40,7 @@ class Beliefs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gain:
+class GainEstimate:
     """Changed jobs over the control group, each against its belief as written; 95 % interval."""
 
     changed: int
@@ -51,28 +51,31 @@ class Gain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class SelfMetrics:
     """All that the ledger tells of dlqueue itself."""
 
-    beliefs: Beliefs | None  # None: no outcome is known
-    gain: Gain
+    beliefs: PredictionAccuracy | None  # None: no outcome is known
+    gain: GainEstimate
     set_aside: int
     journals: dict[str, int]  # name → bytes of it that are in the ledger
 
 
-def standing_of(conn: sqlite3.Connection, path: Path) -> Standing:
+def read_self_metrics(conn: sqlite3.Connection, path: Path) -> SelfMetrics:
     """Over an open connection. Raises HistoryError."""
     residuals = outcomes_of(conn, path, NEWEST_BELIEFS)
     with explaining(path):
         gains = conn.execute(_GAINS, (NEWEST_GAINS,)).fetchall()
         aside = conn.execute("SELECT count(*) FROM set_aside").fetchone()[0]
         journals = dict(conn.execute("SELECT name, offset FROM journals").fetchall())
-    return Standing(
-        beliefs=beliefs_of(residuals), gain=gain_of(gains), set_aside=aside, journals=journals
+    return SelfMetrics(
+        beliefs=accuracy_of(residuals),
+        gain=estimate_gain(gains),
+        set_aside=aside,
+        journals=journals,
     )
 
 
-def beliefs_of(residuals: Sequence[Residual]) -> Beliefs | None:
+def accuracy_of(residuals: Sequence[Residual]) -> PredictionAccuracy | None:
     """Of outcomes, newest first; None where there is none."""
     usable = [one for one in residuals if one.predicted > 0 and one.achieved > 0]
     if not usable:
@@ -80,7 +83,7 @@ def beliefs_of(residuals: Sequence[Residual]) -> Beliefs | None:
     errors = [abs(one.achieved / one.predicted - 1) for one in usable]
     newest, before = errors[: len(errors) // _QUARTER], errors[len(errors) // _QUARTER :]
     enough = len(newest) >= FEWEST and median(before) > 0
-    return Beliefs(
+    return PredictionAccuracy(
         outcomes=len(usable),
         error=median(errors),
         coverage=fmean(one.low <= one.achieved <= one.high for one in usable),
@@ -88,12 +91,14 @@ def beliefs_of(residuals: Sequence[Residual]) -> Beliefs | None:
     )
 
 
-def gain_of(rows: Sequence[tuple[int, float]]) -> Gain:
+def estimate_gain(rows: Sequence[tuple[int, float]]) -> GainEstimate:
     """Of (held out, rate over belief as written) pairs."""
     changed, control = ([math.log(r) for held, r in rows if bool(held) == k] for k in (False, True))
     if min(len(changed), len(control)) < FEWEST:
-        return Gain(changed=len(changed), control=len(control), ratio=None, low=None, high=None)
+        return GainEstimate(
+            changed=len(changed), control=len(control), ratio=None, low=None, high=None
+        )
     gain = fmean(changed) - fmean(control)
     spread = _Z * math.sqrt(variance(changed) / len(changed) + variance(control) / len(control))
     low, mean, high = (math.exp(gain + step) for step in (-spread, 0, spread))
-    return Gain(changed=len(changed), control=len(control), ratio=mean, low=low, high=high)
+    return GainEstimate(changed=len(changed), control=len(control), ratio=mean, low=low, high=high)

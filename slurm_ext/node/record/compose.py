@@ -87,7 +87,7 @@ def _compose(config: Config, spool: Spool, key: str, deadline: float) -> dict[st
     mps, mps_said = _mps(spool, key)
     facts = None
     if base.get("head", True):
-        facts = squeue.job_facts(config, job_id, wait_s=(deadline - time.monotonic()) / 2)
+        facts = squeue.query_job(config, job_id, wait_s=(deadline - time.monotonic()) / 2)
     rebooted = base.get("boot_id") not in (None, state.boot_id())
     return {
         "v": 1,

@@ -42,7 +42,7 @@ RUNNING = frozenset(
 )
 
 
-def job_facts(config: Config, job_id: int, wait_s: float) -> dict[str, Any] | None:
+def query_job(config: Config, job_id: int, wait_s: float) -> dict[str, Any] | None:
     """The job as the controller sees it, None where it does not answer or know the job."""
     command = _squeue(config.slurm_bin)
     if command is None or wait_s <= 0:
@@ -52,10 +52,10 @@ def job_facts(config: Config, job_id: int, wait_s: float) -> dict[str, Any] | No
     env |= {"SLURM_CONF": conf} if conf else {}
     wanted = ",".join(f"{name}:{width}" for _, name, width in _FIELDS)
     said = ask([command, "-h", "-t", "all", "-j", str(job_id), "-O", wanted], env, wait_s)
-    return read_facts(said.decode("utf-8", "replace"), job_id) if said else None
+    return parse_squeue(said.decode("utf-8", "replace"), job_id) if said else None
 
 
-def read_facts(text: str, job_id: int) -> dict[str, Any] | None:
+def parse_squeue(text: str, job_id: int) -> dict[str, Any] | None:
     """The job's line as values; None where no line is the job's.
 
     An array's last task has the array's own id, for which squeue tells all tasks.

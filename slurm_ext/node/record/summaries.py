@@ -22,7 +22,7 @@ MAX_FAULTS = 16
 _SUMMARY = ("summary-", ".json")
 
 
-class Findings:
+class RunFolderContents:
     """Usable summaries, the submission's token, and what could not be used and why."""
 
     def __init__(self) -> None:
@@ -36,9 +36,9 @@ class Findings:
             self.faults.append(printable(f"{name}: {why}"))
 
 
-def collect(run_dir: str, uid: int, deadline: float) -> Findings:
+def collect(run_dir: str, uid: int, deadline: float) -> RunFolderContents:
     """Everything usable in `run_dir`, a folder that belongs to `uid`; stops at `deadline`."""
-    findings = Findings()
+    findings = RunFolderContents()
     try:
         folder = os.open(run_dir, FOLDER)
     except OSError as error:
@@ -55,7 +55,7 @@ def collect(run_dir: str, uid: int, deadline: float) -> Findings:
     return findings
 
 
-def _read_summaries(folder: int, uid: int, findings: Findings, deadline: float) -> None:
+def _read_summaries(folder: int, uid: int, findings: RunFolderContents, deadline: float) -> None:
     names = _summary_names(folder)
     if len(names) > MAX_FILES:
         findings.fault("summaries", f"{len(names)} files, {MAX_FILES} are read")
@@ -66,13 +66,13 @@ def _read_summaries(folder: int, uid: int, findings: Findings, deadline: float) 
             return
         try:
             raw = read_bounded(name, MAX_BYTES, owner=uid, dir_fd=folder)
-            findings.summaries.append(usable(raw))
+            findings.summaries.append(parse_summary(raw))
             total += len(raw)
         except (OSError, ValueError) as error:
             findings.fault(name, error)
 
 
-def usable(raw: bytes) -> dict[str, Any]:
+def parse_summary(raw: bytes) -> dict[str, Any]:
     """A probe's summary whose figures can be figures. Raises OutOfBoundsError."""
     summary = bounds.parse(raw)
     if summary.get("v") != 1 or not isinstance(summary.get("loaders"), list):

@@ -172,9 +172,9 @@ class _Sampler:
 
     def _lives_on(self, grace_s: float) -> bool:
         """Whether to stay with a job without processes: an allocation may wait for its user."""
-        from slurm_ext.node.record.squeue import RUNNING, job_facts
+        from slurm_ext.node.record.squeue import RUNNING, query_job
 
-        facts = job_facts(self.config, split_key(self.key)[0], wait_s=5.0)
+        facts = query_job(self.config, split_key(self.key)[0], wait_s=5.0)
         self.unanswered = 0 if facts else self.unanswered + 1
         running = facts["state"] in RUNNING if facts else self.unanswered < LONGEST_UNANSWERED
         if running:

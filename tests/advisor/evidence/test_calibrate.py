@@ -11,7 +11,7 @@ from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.advisor.service.refresh import Refresher
 from slurm_ext.core.records import Decision, Interval, Level, Mode, Prediction, Shape
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.history.ingest.decisions import propose
+from slurm_ext.history.ingest.decisions import record_proposals
 from slurm_ext.history.ingest.proposals import Proposal
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.store import open_history
@@ -49,7 +49,7 @@ def happen(folder: Path, count: int, predicted: float, *, factor: float = 1.0, f
             one = Proposal(
                 token=token, decided_s=1.0, mode=Mode.SHADOW, decision=decision, factor=factor
             )
-            propose(history, [one], "j", number)
+            record_proposals(history, [one], "j", number)
             golden_record(folder / "spool", number, decision=token)
         ingest_folder(history, folder / "spool", now_s=2.0)
 

@@ -11,7 +11,7 @@ from slurm_ext.advisor.history_writer.writer import HistoryWriter
 from slurm_ext.control.loops.action_log import ActionLog
 from slurm_ext.core.actions import Action
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.history.ingest.actions import moves_of, take_moves
+from slurm_ext.history.ingest.actions import actions_of, record_actions
 from slurm_ext.history.ingest.journal import JournalReport
 from slurm_ext.history.store.store import History, open_history
 from tests.advisor.a_service import Service, until
@@ -53,12 +53,12 @@ def test_bad_lines_are_said_and_an_unreadable_file_hides_no_other(
     def refusing(history: History, path: Path, *, now_s: float) -> JournalReport:
         if path == bad:
             raise PermissionError(13, "Permission denied", str(path))
-        return take_moves(history, path, now_s=now_s)
+        return record_actions(history, path, now_s=now_s)
 
-    monkeypatch.setattr("slurm_ext.advisor.history_writer.writer.take_moves", refusing)
+    monkeypatch.setattr("slurm_ext.advisor.history_writer.writer.record_actions", refusing)
     keeper = HistoryWriter(Settings(values={"paths.state_dir": str(tmp_path)}), None)
     with open_history(tmp_path / "history.db") as history:
         with pytest.raises(PermissionError):
             keeper.take_moves(history, 1.0)
-        assert [one["done"] for one in moves_of(history, 7)] == ["nice=9"]
+        assert [one["done"] for one in actions_of(history, 7)] == ["nice=9"]
     assert "1 lines are no moves" in caplog.text

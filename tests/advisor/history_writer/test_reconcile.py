@@ -14,7 +14,7 @@ from slurm_ext.core import elastic_requests
 from slurm_ext.core.job_keys import job_signature
 from slurm_ext.core.records import Decision, Level, Mode, Shape
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.history.ingest.decisions import decision, propose
+from slurm_ext.history.ingest.decisions import decision, record_proposals
 from slurm_ext.history.ingest.proposals import Proposal
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.store import History, open_history
@@ -69,7 +69,7 @@ class World:
             )
             for token in tokens
         ]
-        propose(self.history, rows, f"{tokens[0]}.jsonl", 1)
+        record_proposals(self.history, rows, f"{tokens[0]}.jsonl", 1)
 
     def look(self, *jobs: JobInfo, later_s: float = 0.0) -> None:
         """One comparison with these jobs, and what it put into the spool is taken in."""
@@ -292,7 +292,7 @@ def test_who_shares_is_told_with_the_name_of_its_script(tmp_path: Path) -> None:
             ("d1-d", "mixed", 3),
         )
     ]
-    propose(world.history, rows, "j.jsonl", 1)
+    record_proposals(world.history, rows, "j.jsonl", 1)
     half = replace(JOB, gres="gres:mps:50", partition="gpu")
     jobs = [
         *(replace(half, job_id=n, name="sweep") for n in (1, 2)),

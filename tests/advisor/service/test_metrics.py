@@ -21,7 +21,7 @@ from slurm_ext.core.settings.document import parse
 from slurm_ext.core.settings.monitoring import address_of
 from slurm_ext.core.wire import encode_request, rests_of
 from slurm_ext.history.views.lookup import Residual
-from slurm_ext.history.views.self_metrics import FEWEST, beliefs_of, gain_of
+from slurm_ext.history.views.self_metrics import FEWEST, accuracy_of, estimate_gain
 from tests.advisor.a_service import Service, a_job, deliver, ledger, until
 
 Start = Callable[..., Service]
@@ -215,13 +215,13 @@ def test_error_coverage_and_drift() -> None:
     """Medians over the newest, the share that intervals held, and the newest quarter apart."""
     newest = [residual(100, 140)] * 10
     before = [residual(100, 105)] * 30
-    found = beliefs_of([*newest, *before])
+    found = accuracy_of([*newest, *before])
     assert found is not None
     assert found.error == pytest.approx(0.05)
     assert found.coverage == 0.75
     assert found.drift == pytest.approx(8)
-    assert beliefs_of([residual(0, 5)]) is None
-    few = beliefs_of(before[:4])
+    assert accuracy_of([residual(0, 5)]) is None
+    few = accuracy_of(before[:4])
     assert few is not None
     assert few.drift is None
 
@@ -230,13 +230,13 @@ def test_a_gain_is_told_of_two_groups_only() -> None:
     """Changed against control, with an interval; nothing where one of them is too small."""
     rows = [(0, 2.0 * (1.1 if i % 2 else 0.9)) for i in range(40)]
     control = [(1, 1.0 * (1.1 if i % 2 else 0.9)) for i in range(40)]
-    found = gain_of([*rows, *control])
+    found = estimate_gain([*rows, *control])
     assert found.ratio == pytest.approx(2.0)
     assert found.low is not None
     assert found.high is not None
     assert 1.8 < found.low < 2 < found.high < 2.2
     assert math.isclose(math.sqrt(found.low * found.high), 2.0)
-    few = gain_of([*rows, *control[: FEWEST - 1]])
+    few = estimate_gain([*rows, *control[: FEWEST - 1]])
     assert (few.changed, few.control, few.ratio) == (40, FEWEST - 1, None)
 
 

@@ -11,7 +11,7 @@ from slurm_ext.cli.explain.command import explained, lines
 from slurm_ext.control.loops.action_log import ActionLog
 from slurm_ext.core.actions import Action
 from slurm_ext.core.errors import HistoryError
-from slurm_ext.history.ingest.actions import move_files, take_moves
+from slurm_ext.history.ingest.actions import action_files, record_actions
 from slurm_ext.history.store.store import History, open_history
 
 
@@ -27,8 +27,8 @@ def moved(history: History, *moves: dict[str, Any]) -> None:
     base = {"at_s": 1.0, "kind": "queue", "mode": "act", "subject": "7", "job_id": 7}
     folder = history.path.parent
     ActionLog(folder, "queue").write([Action(**{**base, **one}) for one in moves])
-    for path in move_files(folder / "moves"):
-        take_moves(history, path, now_s=0.0)
+    for path in action_files(folder / "moves"):
+        record_actions(history, path, now_s=0.0)
 
 
 def test_a_jobs_moves_are_told(history: History) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from slurm_ext.cli.predict.text import lines, plot, sharing
 from slurm_ext.core.job_keys import keys_of
-from slurm_ext.history.ingest.decisions import propose
+from slurm_ext.history.ingest.decisions import record_proposals
 from slurm_ext.history.ingest.proposals import Proposal
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.store import open_history
@@ -61,7 +61,7 @@ def taught(tmp_path: Path, script: Path) -> Path:
     spool.mkdir(parents=True)
     (spool / "cluster-1042-0-n1.json").write_bytes(GOLDEN.read_bytes())
     with open_history(tmp_path / "state" / "history.db") as history:
-        propose(history, [proposal], "a.jsonl", 1)
+        record_proposals(history, [proposal], "a.jsonl", 1)
         ingest_folder(history, spool, now_s=1_760_000_100.0)
     return tmp_path
 

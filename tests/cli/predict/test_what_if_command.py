@@ -12,7 +12,7 @@ from slurm_ext.cli.predict.text import duration
 from slurm_ext.cli.predict.what_if_text import plot
 from slurm_ext.core.job_keys import keys_of
 from slurm_ext.core.records import Decision, Mode, Shape
-from slurm_ext.history.ingest.decisions import propose
+from slurm_ext.history.ingest.decisions import record_proposals
 from slurm_ext.history.ingest.proposals import Proposal
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.store import open_history
@@ -70,7 +70,7 @@ def teach(folder: Path, script: Path, record: str) -> Path:
     spool.mkdir(parents=True)
     (spool / "cluster-1042-0-n1.json").write_text(record)
     with open_history(folder / "state" / "history.db") as history:
-        propose(history, [proposal], "a.jsonl", 1)
+        record_proposals(history, [proposal], "a.jsonl", 1)
         ingest_folder(history, spool, now_s=1_760_000_100.0)
     return folder
 

@@ -12,13 +12,18 @@ from hypothesis import strategies as st
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.history.imports import importing, jobstats
-from slurm_ext.history.imports.importing import Site, Tally, columns_of, take
+from slurm_ext.history.imports.importing import (
+    AccountingSource,
+    ImportCounts,
+    columns_of,
+    import_lines,
+)
 from slurm_ext.history.imports.sacct import COLUMNS
 from slurm_ext.history.ingest.insert import Inserter, rows_of
 from slurm_ext.history.store.store import History, open_history
 from slurm_ext.slurm.hostlist import expand
 
-SITE = Site(cluster="here", names=expand, zone=UTC)
+SITE = AccountingSource(cluster="here", names=expand, zone=UTC)
 JOB = {
     "JobIDRaw": "101",
     "JobID": "90_3",
@@ -57,10 +62,10 @@ def history(tmp_path: Path) -> History:
     return open_history(tmp_path / "history.db")
 
 
-def taken(history: History, *jobs: dict[str, str], site: Site = SITE) -> Tally:
+def taken(history: History, *jobs: dict[str, str], site: AccountingSource = SITE) -> ImportCounts:
     """What comes of these jobs, each a line."""
     lines = [(n, [job.get(name, "") for name in COLUMNS]) for n, job in enumerate(jobs, 2)]
-    return take(history, COLUMNS, lines, site, now_s=2e9)
+    return import_lines(history, COLUMNS, lines, site, now_s=2e9)
 
 
 def rows(history: History, columns: str) -> list[tuple[object, ...]]:
@@ -156,7 +161,7 @@ def test_energy_is_taken_where_slurm_measured_it(
     """Joules of the whole node, an equal part each; 0 and Slurm's `no value` are none at all."""
     columns = (*COLUMNS, "ConsumedEnergy")
     lines = [(2, [{**JOB, **said}.get(name, "") for name in columns])]
-    assert take(history, columns, lines, SITE, now_s=2e9).jobs == 1
+    assert import_lines(history, columns, lines, SITE, now_s=2e9).jobs == 1
     assert rows(history, "node_energy_j, gpu_energy_j") == [(joules, None)] * 2
 
 
@@ -246,7 +251,7 @@ def test_a_record_that_comes_after_the_import_takes_its_place(history: History) 
 
 def test_what_retention_would_remove_is_not_taken(history: History) -> None:
     """It says so, instead of taking and forgetting it."""
-    site = Site(cluster="here", names=expand, zone=UTC, oldest_s=1.9e9)
+    site = AccountingSource(cluster="here", names=expand, zone=UTC, oldest_s=1.9e9)
     assert taken(history, JOB, site=site).skipped == {importing.TOO_OLD: 1}
 
 
@@ -263,7 +268,7 @@ def test_no_line_whatever_is_in_it_stops_an_import(
 ) -> None:
     """It is taken, or counted."""
     with open_history(tmp_path_factory.getbasetemp() / "any.db") as history:
-        tally = take(history, COLUMNS, [(2, fields)], SITE, now_s=2e9)
+        tally = import_lines(history, COLUMNS, [(2, fields)], SITE, now_s=2e9)
     assert tally.jobs + tally.known + sum(tally.skipped.values()) == 1
 
 

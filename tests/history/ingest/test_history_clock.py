@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from slurm_ext.history.ingest.decisions import drop_unclaimed, unclaimed
-from slurm_ext.history.ingest.journal import take
+from slurm_ext.history.ingest.journal import record_journal
 from slurm_ext.history.ingest.proposals import line_of
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.retention import forget
@@ -42,6 +42,6 @@ def test_a_proposal_of_the_future_waits(database: Path, tmp_path: Path) -> None:
     journal = tmp_path / "journal-1"
     journal.write_text(line_of(proposal(decided_s=LATER_S)))
     with open_history(database) as history:
-        assert [take(history, journal, now_s=EARLIER_S).new for _ in range(2)] == [1, 0]
+        assert [record_journal(history, journal, now_s=EARLIER_S).new for _ in range(2)] == [1, 0]
         assert drop_unclaimed(history, before_s=EARLIER_S) == 0
         assert unclaimed(history, before_s=LATER_S + 1) == [TOKEN]

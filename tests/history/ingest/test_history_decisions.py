@@ -91,7 +91,7 @@ def test_a_proposal_without_predictions_survives_too() -> None:
 def test_everything_that_explain_needs_is_kept(database: Path) -> None:
     """The ledger's row holds belief, choice, reason, edits, message and who asked."""
     with open_history(database) as history:
-        decisions.propose(history, [proposal()], "j", 10)
+        decisions.record_proposals(history, [proposal()], "j", 10)
         row = decisions.decision(history, token=TOKEN)
     assert row is not None
     assert (row["state"], row["mode"], row["action"]) == ("proposed", "act", "change")
@@ -106,7 +106,7 @@ def test_a_run_claims_its_proposal_and_gets_its_keys(database: Path, spool: Spoo
     """The token in the record ties job and submission together."""
     file = spool()
     with open_history(database) as history:
-        decisions.propose(history, [proposal()], "j", 10)
+        decisions.record_proposals(history, [proposal()], "j", 10)
         ingest_folder(history, file.parent, now_s=2000.0)
         row = decisions.decision(history, job_id=1042)
         assert row is not None
@@ -125,7 +125,7 @@ def test_a_proposal_that_comes_after_its_run_fills_in_the_keys(
         assert (script_args, script, kind) == (None, None, None)
         assert user_name is not None
         assert cluster is not None
-        assert decisions.propose(history, [proposal()], "j", 10) == 1
+        assert decisions.record_proposals(history, [proposal()], "j", 10) == 1
         assert keys_of_runs(history) == [tuple(KEYS.values())]
         assert decisions.decision(history, job_id=1042) is not None
 
@@ -133,7 +133,7 @@ def test_a_proposal_that_comes_after_its_run_fills_in_the_keys(
 def test_the_first_job_keeps_the_token(database: Path, spool: Spool) -> None:
     """A job that submits another passes its environment on; the child is not the parent."""
     with open_history(database) as history:
-        decisions.propose(history, [proposal()], "j", 10)
+        decisions.record_proposals(history, [proposal()], "j", 10)
         assert decisions.claim(history, TOKEN, 1041, now_s=1500.0)
         assert not decisions.claim(history, TOKEN, 1042, now_s=1600.0)
         assert decisions.claim(history, TOKEN, 1041, now_s=1700.0)
@@ -147,7 +147,7 @@ def test_the_first_job_keeps_the_token(database: Path, spool: Spool) -> None:
 def test_an_array_is_one_submission(database: Path, spool: Spool) -> None:
     """Every task of an array has the token; all are runs of its one proposal."""
     with open_history(database) as history:
-        decisions.propose(history, [proposal()], "j", 10)
+        decisions.record_proposals(history, [proposal()], "j", 10)
         for task in range(3):
             ids = {"job_id": 1042 + task, "array_job_id": 1042, "array_task_id": task}
             file = spool(f"{task}.json", record_id=f"r{task}", identity=ids)
@@ -163,7 +163,7 @@ def test_what_became_no_job_leaves_no_orphan(database: Path) -> None:
     tokens = [f"d1-{number:016x}" for number in range(4)]
     with open_history(database) as history:
         rows = [proposal(t, decided_s=1000.0 * (n + 1)) for n, t in enumerate(tokens)]
-        decisions.propose(history, rows, "j", 10)
+        decisions.record_proposals(history, rows, "j", 10)
         decisions.claim(history, tokens[0], 7, now_s=0.0)
         assert decisions.unclaimed(history, before_s=3500.0) == tokens[1:3]
         assert decisions.drop_unclaimed(history, before_s=3500.0, keep=[tokens[2]]) == 1
@@ -178,15 +178,15 @@ def test_a_journal_is_read_once_and_half_a_line_waits(database: Path, tmp_path: 
     first, second = (line_of(proposal(f"d1-{n:016x}")) for n in (1, 2))
     log.write_text(first + second[:30])
     with open_history(database) as history:
-        assert journal.take(history, log, now_s=0.0).new == 1
-        assert journal.take(history, log, now_s=0.0).new == 0
+        assert journal.record_journal(history, log, now_s=0.0).new == 1
+        assert journal.record_journal(history, log, now_s=0.0).new == 0
         assert journal.offset(history, log.name) == len(first)
-        assert not journal.finish(history, log)
+        assert not journal.delete_if_recorded(history, log)
     with log.open("a") as stream:
         stream.write(second[30:])
     with open_history(database) as history:
-        assert journal.take(history, log, now_s=0.0).new == 1
-        assert journal.finish(history, log)
+        assert journal.record_journal(history, log, now_s=0.0).new == 1
+        assert journal.delete_if_recorded(history, log)
         assert not log.exists()
 
 
@@ -214,7 +214,7 @@ def test_a_bad_line_is_noted_and_passed(database: Path, tmp_path: Path, bad: byt
     log = tmp_path / "journal-1"
     log.write_bytes(bad + line_of(proposal("d1-0000000000000001")).encode())
     with open_history(database) as history:
-        report = journal.take(history, log, now_s=0.0)
+        report = journal.record_journal(history, log, now_s=0.0)
         assert (report.new, report.bad_lines) == (1, 1)
         noted = history.conn.execute("SELECT reason FROM set_aside").fetchall()
     assert len(noted) == 1
@@ -227,11 +227,13 @@ def test_outcomes_hold_belief_against_what_came(database: Path, spool: Spool) ->
             [(Mode.ACT, False), (Mode.ACT, True), (Mode.SHADOW, False)]
         ):
             token = f"d1-{number:016x}"
-            decisions.propose(history, [proposal(token, mode=mode, holdout=holdout)], "j", number)
+            decisions.record_proposals(
+                history, [proposal(token, mode=mode, holdout=holdout)], "j", number
+            )
             ids = {"job_id": 10 + number}
             file = spool(f"{number}.json", record_id=f"r{number}", identity=ids, decision=token)
         ingest_folder(history, file.parent, now_s=2000.0)
-        decisions.propose(history, [proposal("d1-00000000000000ff")], "j", 99)
+        decisions.record_proposals(history, [proposal("d1-00000000000000ff")], "j", 99)
     found = outcomes(database, 10)
     assert [(r.acted, r.predicted, r.low, r.high) for r in found] == [
         (False, 50.0, 40.0, 60.0),

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from slurm_ext.history.ingest.decisions import claim, elastic_jobs, propose
+from slurm_ext.history.ingest.decisions import claim, elastic_jobs, record_proposals
 from slurm_ext.history.ingest.proposals import line_of, proposal_of
 from slurm_ext.history.store.store import open_history
 from tests.history.ingest.test_history_decisions import proposal
@@ -15,7 +15,7 @@ def test_only_jobs_that_are_known_by_their_id_are_told(database: Path) -> None:
     asked = proposal("d1-a")
     lines = [line_of(proposal(token, elastic=word)) for token, word in said.items()]
     with open_history(database) as history:
-        propose(history, [proposal_of(line.encode()) for line in lines], "one.jsonl", 1)
+        record_proposals(history, [proposal_of(line.encode()) for line in lines], "one.jsonl", 1)
         claim(history, "d1-a", 7, now_s=0.0)
         claim(history, "d1-b", 8, now_s=0.0)
         assert elastic_jobs(history) == {(7, asked.uid, asked.job_name): "1-8"}

@@ -56,7 +56,7 @@ def test_a_bad_record_is_set_aside_whole_with_its_reason(
     """Whatever is wrong with a record, its bytes are kept, the reason noted, the rest goes on."""
     (database.parent / "spool" / bad.name).write_bytes(bad.read_bytes())
     spool("good.json")
-    assert take(database) == IngestReport(taken=1, set_aside=1)
+    assert take(database) == IngestReport(taken=1, quarantined=1)
     ((name, reason),) = select(database, "SELECT name, reason FROM set_aside")
     assert (database.parent / "aside" / name).read_bytes() == bad.read_bytes()
     assert reason.strip()
@@ -73,7 +73,7 @@ def test_links_pipes_folders_and_giants_are_moved_unread(database: Path, tmp_pat
     (folder / "folder.json").mkdir()
     with (folder / "giant.json").open("wb") as giant:
         giant.truncate(1 << 40)
-    assert take(database) == IngestReport(set_aside=4)
+    assert take(database) == IngestReport(quarantined=4)
     aside = {
         path.name.split(".")[0]: path.lstat().st_mode for path in (tmp_path / "aside").iterdir()
     }

@@ -10,7 +10,7 @@ from slurm_ext.control.loops.action_log import ActionLog
 from slurm_ext.core.actions import Action, encode_action
 from slurm_ext.core.errors import HistoryError
 from slurm_ext.history.ingest import actions as moves_file
-from slurm_ext.history.ingest.actions import move_files, moves_of, take_moves
+from slurm_ext.history.ingest.actions import action_files, actions_of, record_actions
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.retention import forget
 from slurm_ext.history.store.store import History, open_history
@@ -31,7 +31,7 @@ if sys.argv[3] == "before unlink":
     moves.whole_lines = whole_lines
     Path.unlink = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 with open_history(Path(sys.argv[1])) as history:
-    moves.take_moves(history, Path(sys.argv[2]), now_s=5 * 86400.0)
+    moves.record_actions(history, Path(sys.argv[2]), now_s=5 * 86400.0)
 """
 
 
@@ -52,8 +52,8 @@ def a_move(name: str, **changes: Any) -> Action:
 
 def take(history: History, now_s: float = 0.0) -> tuple[int, int]:
     """One look of the keeper; new moves and bad lines."""
-    found = move_files(history.path.parent / "moves")
-    reports = [take_moves(history, path, now_s=now_s) for path in found]
+    found = action_files(history.path.parent / "moves")
+    reports = [record_actions(history, path, now_s=now_s) for path in found]
     return sum(one.new for one in reports), sum(one.bad_lines for one in reports)
 
 
@@ -75,7 +75,7 @@ def test_a_jobs_moves_are_told_in_order(database: Path, ledger: ActionLog) -> No
     )
     with open_history(database) as history:
         assert take(history) == (4, 0)
-        first, second = moves_of(history, 1042)
+        first, second = actions_of(history, 1042)
         assert (first["move_id"], second["move_id"]) == ("a", "b")
         assert first == {name: getattr(a_move("a"), name) for name in Action.__slots__}
 
@@ -89,13 +89,13 @@ def test_an_arrays_task_has_its_arrays_moves(
     with open_history(database) as history:
         ingest_folder(history, file.parent, now_s=0.0)
         take(history)
-        assert [one["move_id"] for one in moves_of(history, 1044)] == ["a"]
+        assert [one["move_id"] for one in actions_of(history, 1044)] == ["a"]
 
 
 def test_a_line_is_entered_once_and_half_a_line_waits(database: Path, ledger: ActionLog) -> None:
     """As the file grows; looking again adds nothing."""
     ledger.write([a_move("a")])
-    (file,) = move_files(database.parent / "moves")
+    (file,) = action_files(database.parent / "moves")
     second = encode_action(a_move("b"))
     with open_history(database) as history:
         with file.open("a") as stream:
@@ -115,14 +115,14 @@ def test_a_later_line_tells_the_outcome(database: Path, ledger: ActionLog) -> No
         take(history)
         ledger.write([a_move("a", at_s=99.0, outcome="ran at 0.93 of its speed"), a_move("a")])
         assert take(history) == (0, 0)
-        (told,) = moves_of(history, 1042)
+        (told,) = actions_of(history, 1042)
     assert (told["at_s"], told["outcome"]) == (10.0, "ran at 0.93 of its speed")
 
 
 def test_junk_is_noted_and_passed(database: Path, ledger: ActionLog) -> None:
     """A foreign or torn line is counted and told, and hides none of its neighbours."""
     ledger.write([a_move("a")])
-    (file,) = move_files(database.parent / "moves")
+    (file,) = action_files(database.parent / "moves")
     with file.open("ab") as stream:
         stream.write(b"hello\n\xff\xfe\n" + encode_action(a_move("x")).encode()[:40])
     ledger.write([a_move("b")])  # which ends the torn line first
@@ -139,7 +139,7 @@ def test_junk_is_noted_and_passed(database: Path, ledger: ActionLog) -> None:
 def test_a_day_that_is_over_goes_when_all_of_it_is_in(database: Path, ledger: ActionLog) -> None:
     """Yesterday's may still grow at midnight; of an older one a torn end is noted."""
     ledger.write([a_move("a")])
-    (file,) = move_files(database.parent / "moves")
+    (file,) = action_files(database.parent / "moves")
     with open_history(database) as history:
         assert take(history, 1.9 * DAY_S) == (1, 0)
         assert file.exists()
@@ -157,7 +157,7 @@ def test_killed_anywhere_it_enters_each_move_once(
 ) -> None:
     """Between reading, commit, forgetting the offset and deleting the file."""
     ledger.write([a_move("a"), a_move("b")])
-    (file,) = move_files(database.parent / "moves")
+    (file,) = action_files(database.parent / "moves")
     open_history(database).close()
     words = [sys.executable, "-c", TAKE, str(database), str(file), when]
     assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
@@ -185,7 +185,7 @@ def test_another_file_of_the_same_name_is_read_from_its_start(
 ) -> None:
     """A clock that was set back, or a folder restored from a copy, hides no move."""
     ledger.write([a_move("a"), a_move("b")])
-    (file,) = move_files(database.parent / "moves")
+    (file,) = action_files(database.parent / "moves")
     with open_history(database) as history:
         take(history)
         file.write_text(encode_action(a_move("c")))
@@ -198,7 +198,7 @@ def test_any_text_is_kept(database: Path, ledger: ActionLog) -> None:
     ledger.write([a_move("a", why="\udcff said so", before={"\ud800": "\udfff"})])
     with open_history(database) as history:
         assert take(history) == (1, 0)
-        (told,) = moves_of(history, 1042)
+        (told,) = actions_of(history, 1042)
     assert told["why"] == "\\udcff said so"
 
 

@@ -74,7 +74,7 @@ def test_what_arrived_since_is_a_range_too(reader: sqlite3.Connection) -> None:
 def test_every_level_answers_its_own_newest_runs(filled: Path, reader: sqlite3.Connection) -> None:
     """The answer is what a full scan would give."""
     keys = keys_of(synthetic_history.submission(7))
-    found = lookup.runs_like(filled, keys, limit=5)
+    found = lookup.similar_runs(filled, keys, limit=5)
     assert list(found) == list(keys)
     for level, key in keys.items():
         column = names.KEY_OF_LEVEL[level]
@@ -87,13 +87,13 @@ def test_every_level_answers_its_own_newest_runs(filled: Path, reader: sqlite3.C
 
 def test_an_unknown_key_has_no_runs(filled: Path) -> None:
     """A script never seen is not an error."""
-    assert lookup.runs_like(filled, {Level.SCRIPT: 1}) == {Level.SCRIPT: []}
+    assert lookup.similar_runs(filled, {Level.SCRIPT: 1}) == {Level.SCRIPT: []}
 
 
 def test_no_history_is_a_clear_error(tmp_path: Path) -> None:
     """And looking creates none."""
     with pytest.raises(HistoryError, match="does not exist yet"):
-        lookup.runs_like(tmp_path / "history.db", {})
+        lookup.similar_runs(tmp_path / "history.db", {})
     assert list(tmp_path.iterdir()) == []
 
 

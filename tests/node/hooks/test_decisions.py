@@ -12,7 +12,7 @@ from slurm_ext.node.common import job
 from slurm_ext.node.common.spool_layout import record_id
 from slurm_ext.node.record.outcome import outcome
 from slurm_ext.node.record.reader import RECORD_ID, STATES
-from slurm_ext.node.record.squeue import _FIELDS, memory_bytes, read_facts, seconds
+from slurm_ext.node.record.squeue import _FIELDS, memory_bytes, parse_squeue, seconds
 
 
 def _facts(**told: Any) -> dict[str, Any]:
@@ -76,14 +76,14 @@ def _line(**cells: str) -> str:
 @given(st.text(max_size=300))
 def test_no_job_name_poses_as_another_field(name: str) -> None:
     """The name stands last in fixed columns: whatever it holds, the state stays the state."""
-    facts = read_facts(_line(state="COMPLETING", cpus="4", job_name="").rstrip("\n") + name, 7)
+    facts = parse_squeue(_line(state="COMPLETING", cpus="4", job_name="").rstrip("\n") + name, 7)
     assert facts is not None
     assert (facts["state"], facts["cpus"]) == ("COMPLETING", 4)
 
 
 def test_an_ordinary_job_is_no_array() -> None:
     """For squeue names every job as its own array."""
-    facts = read_facts(_line(state="RUNNING", array_job_id="7"), 7)
+    facts = parse_squeue(_line(state="RUNNING", array_job_id="7"), 7)
     assert facts is not None
     assert facts["array_job_id"] is None
 
@@ -91,7 +91,7 @@ def test_an_ordinary_job_is_no_array() -> None:
 @pytest.mark.parametrize("text", ["", "slurm_load_jobs error: Invalid job id", "\n\n", "x" * 900])
 def test_anything_else_is_no_answer(text: str) -> None:
     """Errors and garbage are silence."""
-    assert read_facts(text, 7) is None
+    assert parse_squeue(text, 7) is None
 
 
 def test_an_arrays_last_task_is_told_from_its_siblings() -> None:
@@ -102,7 +102,7 @@ def test_an_arrays_last_task_is_told_from_its_siblings() -> None:
         for told, task in tasks.items()
     ]
     for told, task in tasks.items():
-        facts = read_facts("\n".join(lines), int(told))
+        facts = parse_squeue("\n".join(lines), int(told))
         assert facts is not None
         assert (facts["array_job_id"], facts["array_task_id"]) == (7, int(task))
 

@@ -13,7 +13,7 @@ pytest.importorskip("lightgbm")
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.history.store.store import History, open_history
-from slurm_ext.history.views.finished_jobs import COLUMNS, ended_since, newest_ended
+from slurm_ext.history.views.finished_jobs import COLUMNS, finished_since, newest_finished
 from slurm_ext.model.duration.artifact import ABOUT, load
 from slurm_ext.model.duration.job import SITE, DurationQuery, wanted
 from slurm_ext.model.duration.predictor import DurationPredictor, serving
@@ -142,7 +142,7 @@ def test_asked_live_it_answers_as_it_was_scored(models: Path, tmp_path: Path) ->
     lengths = serving(models, None)
     assert lengths is not None
     with history_of(tmp_path / "history.db", before) as history:
-        lengths.take(newest_ended(history, 10_000))
+        lengths.take(newest_finished(history, 10_000))
     job = wanted(asked)
     assert job is not None
     (told,) = lengths.of([job])
@@ -160,11 +160,11 @@ def test_a_job_of_two_nodes_is_taken_once(models: Path, tmp_path: Path) -> None:
     assert lengths is not None
     job = DurationQuery(submit_s=START_S + 9e6, user="u1", job_name="train", gpus=1)
     with history_of(tmp_path / "history.db", rows(1)) as history:
-        lengths.take(newest_ended(history, 10))
+        lengths.take(newest_finished(history, 10))
         twice = [{**run, "id": 2} for run in rows(1)]
         insert(history, [*twice, {**rows(1)[0], "id": 3, "job_id": 77}], node="n2")
-        lengths.take(ended_since(history, lengths.last_id))
-        assert list(ended_since(history, lengths.last_id)) == []
+        lengths.take(finished_since(history, lengths.last_id))
+        assert list(finished_since(history, lengths.last_id)) == []
     assert lengths.last_id == 3
     (told,) = lengths.of([DurationQuery(**{**_asked(job), **_names(rows(1)[0])})])
     assert told.runs == 2
