@@ -13,18 +13,16 @@ Each reader below takes either.
 
 import json
 import os
-import re
 from typing import Any
 
+from slurm_ext.core.gpu_request import UNITS, count_gpus
 from slurm_ext.core.units import parse_memory, parse_tres
 from slurm_ext.slurm.accounting import MIB
 from slurm_ext.slurm.records import JobInfo
 
 Json = dict[str, Any]
 MOST_STATUS = 0xFFFF  # of wait(2)
-_PER = ("node", "job", "task", "socket")
 _FLAGS = ("COMPLETING", "CONFIGURING", "RESIZING")  # one word for both shapes: 22.05's order
-_GPUS = re.compile(r"(?:^|[,:/])gpu(?::[A-Za-z_][\w.-]*)?(?:[:=](\d+))?(?=,|\(|$)")
 
 
 def read_jobs(text: str) -> tuple[JobInfo, ...]:
@@ -78,7 +76,7 @@ def _job(job: Json) -> JobInfo:
 
 def _gres(job: Json) -> str:
     """What is asked for beside CPUs, which are told elsewhere."""
-    items = (item for per in _PER for item in _text(job, f"tres_per_{per}").split(","))
+    items = (item for per in UNITS for item in _text(job, f"tres_per_{per}").split(","))
     return ",".join(item for item in items if item and not item.startswith(("cpu=", "cpu:")))
 
 
@@ -97,14 +95,9 @@ def _gpus(job: Json) -> int | None:
     summed = parse_tres(_text(job, "tres_req_str")).get("gres/gpu")
     if summed is not None:
         return int(summed) or None
-    times = {"node": _positive(job, "node_count") or 1, "task": _positive(job, "tasks") or 1}
-    asked = {per: _asked(_text(job, f"tres_per_{per}")) * times.get(per, 1) for per in _PER}
-    return asked["job"] or max(asked.values()) or None
-
-
-def _asked(gres: str) -> int:
-    """GPUs of `gres:gpu:a100:2` (22.05), `gres/gpu:2`, `gres/gpu=2`, or plain `gpu`."""
-    return sum(int(count or 1) for count in _GPUS.findall(gres))
+    nodes, tasks = (_positive(job, name) or 1 for name in ("node_count", "tasks"))
+    lists = {unit: _text(job, f"tres_per_{unit}") for unit in UNITS}
+    return count_gpus(lists, nodes=nodes, tasks=tasks) or None
 
 
 def _mem_mib(job: Json) -> int | None:

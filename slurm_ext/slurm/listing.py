@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
+from slurm_ext.core.gpu_request import parse_gres
 from slurm_ext.core.units import parse_minutes
 from slurm_ext.slurm.hostlist import expand
 from slurm_ext.slurm.records import NodeInfo, PartitionInfo, ReservationInfo
@@ -17,8 +18,6 @@ _MEMORY = {
     "DefMemPerNode": "def_mem_per_node_mib",
 }
 _NONE = frozenset({"", "(null)", "N/A", "NONE", "UNLIMITED", "INFINITE"})
-_GRES = re.compile(r"([^(]+?):(\d+)([KMG]?)(?:\(.*\))?")
-_THOUSANDS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 
 
 def read_partitions(text: str, config: str) -> tuple[PartitionInfo, ...]:
@@ -58,12 +57,9 @@ def read_config(text: str) -> dict[str, str]:
 def read_gres(text: str) -> dict[str, int]:
     """Counts of a Gres= value, by type and by kind: `gpu:a100:2(S:0)` is gpu 2 and gpu:a100 2."""
     counts: dict[str, int] = {}
-    for item in re.split(r",(?![^(]*\))", "" if text in _NONE else text):
-        match = _GRES.fullmatch(item)
-        if match is not None:
-            name, number, unit = match.groups()
-            for key in {name, name.partition(":")[0]}:
-                counts[key] = counts.get(key, 0) + int(number) * _THOUSANDS[unit]
+    for item in parse_gres("" if text in _NONE else text):
+        for key in {item.kind, f"{item.kind}:{item.type}".rstrip(":")}:
+            counts[key] = counts.get(key, 0) + item.count
     return counts
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from slurm_ext.core.gpu_request import devices
+
 ENDED_STATES = frozenset(
     {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"}
     | {"OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"}
@@ -60,6 +62,11 @@ class JobInfo:
     def ended(self) -> bool:
         """Whether the job is over and will not start again under this restart count."""
         return self.state in ENDED_STATES
+
+    @property
+    def devices_per_node(self) -> int:
+        """GPUs on its fullest node, as a run record counts them; a part of one is one."""
+        return devices(self.gpus or 0, self.node_count or 1, [self.gres])
 
     @property
     def named(self) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from slurm_ext.advisor.limits.bounds import gpus_of
+from slurm_ext.core.gpu_request import devices_per_node
 from slurm_ext.core.records import Level, Submission
 from slurm_ext.model.artifact_store import current
 from slurm_ext.model.throughput.artifact import PriorArtifact, load
@@ -29,7 +29,7 @@ class Priors:
         """Beliefs from the submission alone; None without a model."""
         if self._artifact is None:
             return None
-        gpus = gpus_of(job)
+        gpus = devices_per_node(job)
         mark = (job.user_name, job.partition, gpus, *keys.items())
         prior = self._told.get(mark)
         if prior is None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from slurm_ext.core.gpu_request import gpus_of
 from slurm_ext.core.records import ShapeLimits, Submission
 
 if TYPE_CHECKING:
@@ -112,13 +113,3 @@ def cpus_of(job: Submission) -> int:
 def tasks_of(job: Submission) -> int:
     """Tasks of a one-node job."""
     return max(1, job.num_tasks or job.ntasks_per_node or 1)
-
-
-def gpus_of(job: Submission) -> int:
-    """GPUs in any of Slurm's spellings: gpu:2, gres/gpu=1, gres:gpu:a100:4."""
-    return sum(_count(item) for item in (job.gres or "").split(",") if "gpu" in item)
-
-
-def _count(item: str) -> int:
-    last = item.partition("(")[0].replace("=", ":").rpartition(":")[2]
-    return int(last) if last.isascii() and last.isdecimal() and len(last) < 6 else 1

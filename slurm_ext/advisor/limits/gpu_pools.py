@@ -7,9 +7,8 @@ whole one, so that every node with GPUs has to offer the same number of parts.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from slurm_ext.core.gpu_request import SHARED_KINDS
 from slurm_ext.slurm import NodeInfo, PartitionInfo
-
-KINDS = ("mps", "shard")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +27,14 @@ def pool_of(
 ) -> GpuPool:
     """The partition's own; `nodes` are its."""
     mine = [node for node in nodes if node.gres.get("gpu")]
-    refused = {kind: _refused(kind, partition, mine, config) for kind in KINDS}
+    refused = {kind: _refused(kind, partition, mine, config) for kind in SHARED_KINDS}
     return GpuPool(
         nodes=frozenset(node.name for node in mine),
         gpu_types=frozenset(kind for node in mine for kind in _types(node)),
         shares={
-            kind: mine[0].gres[kind] // mine[0].gres["gpu"] for kind in KINDS if not refused[kind]
+            kind: mine[0].gres[kind] // mine[0].gres["gpu"]
+            for kind in SHARED_KINDS
+            if not refused[kind]
         },
         refused={kind: why for kind, why in refused.items() if why},
         features=frozenset(feature for node in nodes for feature in node.features),
@@ -51,7 +52,7 @@ def joined(pools: Sequence[GpuPool]) -> GpuPool:
         if all(pool.shares.get(kind) == count for pool in others)
     }
     refused = {kind: why for pool in pools for kind, why in pool.refused.items()}
-    for kind in KINDS:
+    for kind in SHARED_KINDS:
         if kind not in shares:
             refused.setdefault(kind, "its partitions cut their GPUs differently")
     return GpuPool(
@@ -69,7 +70,7 @@ def _refused(
     """Why no job of the partition may have a part of a GPU; empty: it may."""
     if not mine:
         return "its partition has no GPUs"
-    if set(KINDS) <= set(config.get("GresTypes", "").split(",")):
+    if set(SHARED_KINDS) <= set(config.get("GresTypes", "").split(",")):
         return "GresTypes has both mps and shard, with which Slurm names no GPU to the job"
     each = {node.gres.get(kind, 0) / node.gres["gpu"] for node in mine}
     if len(each) > 1 or not each.pop() >= 1:

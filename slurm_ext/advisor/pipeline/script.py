@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 from slurm_ext.core.errors import InputError
+from slurm_ext.core.gpu_request import OPTIONS, gres_of_option
 from slurm_ext.core.records import Submission
 from slurm_ext.core.units import parse_memory, parse_minutes
 
@@ -110,9 +111,9 @@ def _take(found: dict[str, Any], gres: list[str], option: str, value: str | None
         found["shared"] = 1
     elif option == "hetjob":
         found["het_offset"] = 0
-    elif option in _GRES:
-        prefix, field = _GRES[option]
-        gres.append(f"{prefix}{_some(value)}")
+    elif option in OPTIONS:
+        field = f"tres_per_{OPTIONS[option]}"
+        gres.append(gres_of_option(option, _some(value)))
         found[field] = ",".join(filter(None, [found.get(field), gres[-1]]))
     elif option in _FIELDS:
         field, parse = _FIELDS[option]
@@ -161,13 +162,6 @@ def _exclusive(value: str | None) -> int:
     return _EXCLUSIVE[value or ""]
 
 
-_GRES = {  # what Slurm adds to the value, and the field it goes to
-    "gres": ("", "tres_per_node"),
-    "gpus": ("gpu:", "tres_per_job"),
-    "gpus-per-node": ("gpu:", "tres_per_node"),
-    "gpus-per-task": ("gpu:", "tres_per_task"),
-    "gpus-per-socket": ("gpu:", "tres_per_socket"),
-}
 _FIELDS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "account": ("account", str),
     "array": ("array", str),

@@ -5,17 +5,14 @@ Slurm hands over each way of asking as a field of its own, in words that differ 
 that have every `srun` of the job ask for the GPU again (slurm-facts 0.6, 2.1). Pure.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slurm_ext.advisor.limits.bounds import tasks_of
+from slurm_ext.core.gpu_request import UNITS, Gres, parse_gres
 from slurm_ext.core.records import Submission
-
-Item = tuple[str, str, int]  # kind, type (empty: any), count
 
 STALE = ("SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK")
 BIND = "SLURM_TRES_BIND"  # emptied, it takes a step's GPU away on 25.11: it has to be unset
-_FIELDS = ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")
 _STEP_OPTIONS = ("--gres", "--gpus", "--gpu-", "--tres", "-G")
 _OF_GPUS = (
     ("mem_per_tres", "its memory goes by its GPU"),
@@ -37,8 +34,9 @@ class WholeGpuRequest:
 
 def whole_gpu_request(job: Submission) -> WholeGpuRequest | str | None:
     """How it asks; why it cannot share; None where it wants no GPU, or a part of one already."""
-    asked = [(field, item) for field in _FIELDS for item in items(getattr(job, field))]
-    gpus = [(field, item) for field, item in asked if item[0] == "gpu"]
+    fields = [f"tres_per_{unit}" for unit in UNITS]
+    asked = [(field, item) for field in fields for item in parse_gres(getattr(job, field))]
+    gpus = [(field, item) for field, item in asked if item.kind == "gpu"]
     if not gpus:
         return None
     why = _more_than_one(job, asked, gpus) or _bound_to_it(job) or _used_by_script(job)
@@ -47,7 +45,7 @@ def whole_gpu_request(job: Submission) -> WholeGpuRequest | str | None:
     ((field, item),) = gpus
     bind = ("tres_bind",) if job.tres_bind else ()
     return WholeGpuRequest(
-        gpu_type=item[1],
+        gpu_type=item.type,
         emptied=(*(() if field == "tres_per_node" else (field,)), *bind),
         stale=tuple(name for name in STALE if job.env.get(name)),
         bound=bool(job.tres_bind or job.env.get(BIND)),
@@ -55,16 +53,16 @@ def whole_gpu_request(job: Submission) -> WholeGpuRequest | str | None:
 
 
 def _more_than_one(
-    job: Submission, asked: list[tuple[str, Item]], gpus: list[tuple[str, Item]]
+    job: Submission, asked: list[tuple[str, Gres]], gpus: list[tuple[str, Gres]]
 ) -> str | None:
-    field, (_, _, count) = gpus[0]
-    if len(gpus) > 1 or count != 1:
+    field, item = gpus[0]
+    if len(gpus) > 1 or item.count != 1:
         return "it asks for more than one GPU"
     if field == "tres_per_socket":
         return "it asks for a GPU of every socket"
     if tasks_of(job) > 1:
         return "it has several tasks"
-    harmless = [one for one in asked if one[0] == "tres_per_task" and one[1][0] == "cpu"]
+    harmless = [one for one in asked if one[0] == "tres_per_task" and one[1].kind == "cpu"]
     if len(asked) - len(harmless) > 1 or (field == "tres_per_task" and harmless):
         return "it asks for something else beside its GPU"
     return None
@@ -93,19 +91,3 @@ def _used_by_script(job: Submission) -> str | None:
     if "SLURM_GPUS" in script.replace("SLURM_GPUS_ON_NODE", ""):
         return "its script reads SLURM_GPUS"
     return None
-
-
-def items(text: str | None) -> Iterator[Item]:
-    """A list of Slurm's: `gres:gpu:a100:1(S:0)`, `gres/gpu=1` and `cpu=4` alike."""
-    for item in (text or "").split(","):
-        plain = item.strip().partition("(")[0]
-        plain = plain.removeprefix("gres:").removeprefix("gres/").replace("=", ":")
-        if not plain:
-            continue
-        kind, *rest = plain.split(":")
-        number = rest.pop() if rest and _is_count(rest[-1]) else "1"
-        yield kind, ":".join(rest), int(number)
-
-
-def _is_count(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 6

@@ -12,9 +12,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from slurm_ext.advisor.limits.gpu_pools import KINDS
-from slurm_ext.advisor.sharing.gpu_request import items
 from slurm_ext.core.errors import InputError
+from slurm_ext.core.gpu_request import SHARED_KINDS, parse_gres
 from slurm_ext.slurm import JobInfo
 
 NAME = "queue.json"
@@ -75,15 +74,15 @@ def read(folder: Path) -> SharedGpuQueue:
 
 
 def _asking(job: JobInfo) -> Iterable[SharedGpuJob]:
-    for kind, _, count in items(job.gres):
-        if kind in KINDS:
+    for item in parse_gres(job.gres):
+        if item.kind in SHARED_KINDS:
             yield SharedGpuJob(
                 job=str(job.job_id),
                 user=job.user_name,
                 account=job.account,
                 partition=job.partition,
                 state=job.state,
-                kind=kind,
-                count=count,
+                kind=item.kind,
+                count=item.count,
             )
             return

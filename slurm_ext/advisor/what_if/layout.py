@@ -9,9 +9,16 @@ from dataclasses import dataclass, replace
 
 from slurm_ext.advisor.limits.bounds import PartitionRules, cpus_of, per_cpu_mib, task_mem_mib
 from slurm_ext.core.errors import UsageError
+from slurm_ext.core.gpu_request import (
+    OPTIONS,
+    gpus_in,
+    gpus_named,
+    gres_of_option,
+    nodes_of,
+    parse_gres,
+    tasks_of,
+)
 from slurm_ext.core.records import LoaderRun, Submission
-
-_UNITS = {"gpus": "job", "gres": "node", "gpus-per-node": "node", "gpus-per-task": "task"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +60,7 @@ class GpuOption:
 
     def words(self, layout: JobLayout) -> str:
         """The option for another layout, spelled as the script spells it."""
-        units = {"job": 1, "node": layout.nodes, "task": layout.tasks}[_UNITS[self.option]]
+        units = {"job": 1, "node": layout.nodes, "task": layout.tasks}[OPTIONS[self.option]]
         count = str(layout.gpus // units)
         name = ("gpu",) if self.option == "gres" else ()
         kind = (layout.gpu_type,) if layout.gpu_type else ()
@@ -62,29 +69,27 @@ class GpuOption:
 
 def request_of(options: Mapping[str, str | None]) -> GpuOption | None:
     """The script's GPUs; None where it asks for none, or in a way that cannot be varied."""
-    found = [name for name in _UNITS if _gpu_items(name, options.get(name))]
+    found = [(name, _gpu_items(name, options.get(name))) for name in OPTIONS]
+    found = [(name, gpus) for name, gpus in found if gpus]
     if "gpus-per-socket" in options or len(found) > 1:
         return None
     if not found:
         return GpuOption()
-    (name,) = found
-    items = (options[name] or "").split(",")
-    gpus = _gpu_items(name, options[name])
+    ((name, gpus),) = found
     if len(gpus) > 1:
         return None
-    kind, count = _read_item(gpus[0].removeprefix("gpu").lstrip(":"))
-    others = tuple(item for item in items if item not in gpus)
-    return GpuOption(option=name, kind=kind, count=count, others=others)
+    (gpu,) = parse_gres(gres_of_option(name, gpus[0]))
+    others = tuple(item for item in (options[name] or "").split(",") if item not in gpus)
+    return GpuOption(option=name, kind=gpu.type or None, count=gpu.count, others=others)
 
 
 def written_layout(
     job: Submission, request: GpuOption | None, workers: int, runs: Sequence[LoaderRun]
 ) -> JobLayout:
     """The job as it is written; how many ranks it has, its runs say."""
-    nodes = max(1, job.min_nodes or 1)
-    tasks = job.num_tasks or (job.ntasks_per_node or 1) * nodes
+    nodes, tasks = nodes_of(job), tasks_of(job)
     units = {"job": 1, "node": nodes, "task": tasks}
-    gpus = 0 if request is None else request.count * units[_UNITS[request.option]]
+    gpus = 0 if request is None else request.count * units[OPTIONS[request.option]]
     layout = JobLayout(
         cpus_per_task=_cpus_of(job, gpus, tasks),
         num_workers=workers,
@@ -137,10 +142,8 @@ def task_mem_of(
 
 def _cpus_of(job: Submission, gpus: int, tasks: int) -> int:
     """CPUs of one task, those that come with its GPUs (`gpu:4`) included."""
-    each = (job.cpus_per_tres or "").rpartition(":")[2]
-    if each.isascii() and each.isdecimal() and gpus:
-        return max(1, int(each) * gpus // tasks)
-    return cpus_of(job)
+    each = gpus_in(job.cpus_per_tres)  # the list counts CPUs: gres:gpu:4
+    return max(1, each * gpus // tasks) if each and gpus else cpus_of(job)
 
 
 def _tasks(written: JobLayout, gpus: int, nodes: int) -> int:
@@ -167,16 +170,6 @@ def _ranks(layout: JobLayout, runs: Sequence[LoaderRun]) -> int:
     return units
 
 
-def _gpu_items(name: str, value: str | None) -> list[str]:
-    items = [item for item in (value or "").split(",") if item]
-    if name == "gres":
-        return [item for item in items if item.partition(":")[0] == "gpu"]
-    return items
-
-
-def _read_item(text: str) -> tuple[str | None, int]:
-    """Type and count of `a100:2`, `a100`, `2` or nothing."""
-    kind, _, count = text.partition("(")[0].rpartition(":")
-    if count.isascii() and count.isdecimal():
-        return kind or None, int(count)
-    return count or None, 1
+def _gpu_items(option: str, value: str | None) -> list[str]:
+    """Those words of an option's value that are GPUs."""
+    return [word for word in (value or "").split(",") if gpus_named(option, word)]

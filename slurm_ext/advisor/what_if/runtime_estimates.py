@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slurm_ext.advisor.limits.bounds import cpus_of
-from slurm_ext.advisor.sharing.gpu_request import items
+from slurm_ext.core.gpu_request import devices_per_node, nodes_of, tasks_of
 from slurm_ext.core.records import Interval, Submission
 from slurm_ext.model.artifact_store import current
 
@@ -80,12 +80,8 @@ def wanted_of(job: Submission, now_s: float, partition: str | None = None) -> "D
     """The whole job as records of ended ones tell it."""
     from slurm_ext.model.duration.job import DurationQuery
 
-    nodes = max(1, job.min_nodes or 1)
-    tasks = max(1, job.num_tasks or (job.ntasks_per_node or 1) * nodes)
-    per = {"tres_per_job": 1, "tres_per_node": nodes, "tres_per_task": tasks}
-    asked = ((items(getattr(job, field)), times) for field, times in per.items())
-    gpus = sum(times * count for some, times in asked for kind, _, count in some if kind == "gpu")
-    cpus = cpus_of(job) * tasks
+    nodes = nodes_of(job)
+    cpus = cpus_of(job) * tasks_of(job)
     mem_mib = (job.mem_per_node_mib or 0) * nodes or (job.mem_per_cpu_mib or 0) * cpus
     return DurationQuery(
         submit_s=now_s,
@@ -95,7 +91,7 @@ def wanted_of(job: Submission, now_s: float, partition: str | None = None) -> "D
         partition=job.partition or partition,
         cpus=cpus,
         num_nodes=nodes,
-        gpus=gpus,
+        gpus=devices_per_node(job),
         mem_bytes=mem_mib * MIB or None,
         time_limit_s=job.time_limit_minutes and job.time_limit_minutes * MINUTE_S,
     )

@@ -5,7 +5,6 @@ Opted in: `DLQUEUE_ELASTIC=MIN-MAX` (GPUs) in the job's comment, else in its env
 for that could start now, is not divided.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -13,10 +12,10 @@ from types import MappingProxyType
 from slurm_ext.control.coscheduling.jobs import words
 from slurm_ext.control.queue.jobs import ITS_TURN, OFF
 from slurm_ext.core.elastic_requests import BAD, parse_bounds, requested_bounds
+from slurm_ext.core.gpu_request import parse_gres
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm.records import JobInfo, NodeInfo, ResizeRequest
 
-TYPED = re.compile(r"gpu[:=][^:=,0-9]")
 ANYBODY = "*"
 OPTED_OUT = "its comment says dlqueue=off"
 HELD_STATES = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING"})
@@ -93,7 +92,7 @@ def _not_ours(job: JobInfo, settings: Settings, ours: set[int]) -> str | None:
         return f"it has a place in the reservation {job.reservation}"
     if not job.gpus:
         return "it asks for no GPU"
-    if TYPED.search(job.gres):
+    if any(item.type for item in parse_gres(job.gres) if item.kind == "gpu"):
         return "it asks for GPUs of one type, which an update would lose"
     if "," in job.partition:
         return "it asks for several partitions"

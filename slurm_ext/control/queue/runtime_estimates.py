@@ -171,7 +171,7 @@ class _Means:
 
 def _like(job: JobInfo) -> tuple[Any, ...]:
     """Whom it is like; `_alike` of its record."""
-    return (job.user_name, job.name, job.gpus or 0)
+    return (job.user_name, job.name, job.devices_per_node)
 
 
 def _alike(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -189,7 +189,7 @@ def duration_query(job: JobInfo, now_s: float) -> DurationQuery:
         partition=job.partition,
         cpus=job.cpus,
         num_nodes=job.node_count,
-        gpus=job.gpus or 0,
+        gpus=job.devices_per_node,
         mem_bytes=None if job.mem_mib is None else job.mem_mib * 1024.0 * 1024.0,
         time_limit_s=None if limit is None else limit * 60.0,
     )

@@ -12,6 +12,7 @@ from datetime import datetime, tzinfo
 from math import ceil
 from typing import Any
 
+from slurm_ext.core.gpu_request import allocated_gpus
 from slurm_ext.core.records import Outcome
 from slurm_ext.core.units import parse_memory, parse_minutes, parse_tres
 from slurm_ext.history.imports import sacct_energy
@@ -133,7 +134,7 @@ def _allocation(line: Mapping[str, str], nodes: int) -> Record:
     """Of one node: what the whole job had, divided by its nodes."""
     tres = parse_tres(line.get("AllocTRES") or "")
     cpus = line.get("NCPUS") or tres.get("cpu")
-    gpus = _whole(tres["gres/gpu"], "gres/gpu") if "gres/gpu" in tres else 0 if tres else None
+    gpus = allocated_gpus(line["AllocTRES"]) if tres else None
     limit = line.get("Timelimit", "")
     minutes = None if limit in _NONE else parse_minutes(limit)
     return {

@@ -28,7 +28,7 @@ SITE = FeaturePlan(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DurationQuery:
-    """A job as submitted; None is not told. Of the whole job: CPUs, nodes, GPUs, bytes, seconds."""
+    """A job as submitted; None is not told. CPUs and bytes are the whole job's, GPUs one node's."""
 
     submit_s: float  # since the epoch
     user: str | None = None

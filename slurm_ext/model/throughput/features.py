@@ -24,7 +24,7 @@ class PriorInput:
 
     user: str | None = None
     partition: str | None = None
-    gpus: int = 0
+    gpus: int = 0  # of one node, a part of one included: what a run record lists
     keys: Mapping[Level, int | None]
 
 

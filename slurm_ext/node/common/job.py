@@ -90,16 +90,21 @@ def identity(env: Mapping[str, str], cluster: str, restart: int) -> dict[str, ob
 
 def allocation(env: Mapping[str, str]) -> dict[str, object]:
     """The record's `allocation` as far as slurmd tells it; squeue fills the rest in."""
-    listed = text(env, "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES") or ""
     return {
         "cpus": _cpus(env.get("SLURM_JOB_CPUS_PER_NODE", "")),
         "cpus_per_task": None,
         "num_tasks": number(env, "SLURM_JOB_NTASKS"),
         "num_nodes": number(env, "SLURM_JOB_NUM_NODES"),
         "mem_bytes": None,
-        "gpus": [gpu for gpu in listed.split(",") if gpu and gpu != "NoDevFiles"],
+        "gpus": gpus(env),
         "time_limit_s": None,
     }
+
+
+def gpus(env: Mapping[str, str]) -> list[str]:
+    """The job's GPUs on this node, by index or UUID."""
+    listed = text(env, "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES") or ""
+    return [gpu for gpu in listed.split(",") if gpu and gpu != "NoDevFiles"]
 
 
 def _cpus(listed: str) -> int | None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from slurm_ext.node.common import job
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -43,8 +45,7 @@ def shared_gpu(env: Mapping[str, str], jobs: str) -> str | None:
 
     A prolog cannot tell the gres shard from a whole GPU (Slurm 22.05): both are in `all`.
     """
-    listed = env.get("SLURM_JOB_GPUS") or env.get(DEVICES) or ""
-    gpus = [gpu for gpu in listed.split(",") if gpu and gpu != "NoDevFiles"]
+    gpus = job.gpus(env)
     if len(gpus) != 1:
         return None
     return gpus[0] if jobs == "all" or percent_of(env) is not None else None

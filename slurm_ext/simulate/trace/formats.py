@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from math import nan
 from pathlib import Path
 
-from slurm_ext.core.units import parse_minutes, parse_tres
+from slurm_ext.core.gpu_request import allocated_gpus
+from slurm_ext.core.units import parse_minutes
 from slurm_ext.simulate.trace import pollux
 from slurm_ext.simulate.trace.row import (
     CENSORED,
@@ -90,7 +91,7 @@ def sacct(fields: Fields, clock: Clock) -> TraceRow | str:
         job=fields["JobID"],
         submit_s=submit_s,
         duration_s=end_s - start_s,
-        gpus=_gres(fields["AllocTRES"]),
+        gpus=allocated_gpus(fields["AllocTRES"]),
         cpus=count(fields.get("AllocCPUS") or "0", "AllocCPUS"),
         user=fields.get("User", ""),
         vc=fields.get("Partition", ""),
@@ -136,15 +137,6 @@ def alibaba(fields: Fields, clock: Clock) -> TraceRow | str:
         vc=fields.get("gpu_spec", ""),
         note=PART_OF_GPU if part else censored,
     )
-
-
-def _gres(tres: str) -> int:
-    """GPUs of AllocTRES: the sum over all types, or the sum of the types."""
-    counts = {name: text for name, text in parse_tres(tres).items() if name.startswith("gres/gpu")}
-    counts = {name: text for name, text in counts.items() if name[8:9] in ("", ":")}
-    if "gres/gpu" in counts:
-        return count(counts["gres/gpu"], "gres/gpu")
-    return sum(count(text, name) for name, text in counts.items())
 
 
 def _timelimit(text: str) -> float:

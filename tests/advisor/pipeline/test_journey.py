@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.advisor.limits.bounds import PartitionRules, cpus_of, gpus_of, tasks_of
+from slurm_ext.advisor.limits.bounds import PartitionRules, cpus_of, tasks_of
 from slurm_ext.advisor.pipeline.decide import (
     DecisionContext,
     Response,
@@ -16,6 +16,7 @@ from slurm_ext.advisor.pipeline.decide import (
     respond,
     usual_workers,
 )
+from slurm_ext.core.gpu_request import gpus_of
 from slurm_ext.core.records import Edits, Level, LoaderRun, Mode, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.throughput import estimate_codec
@@ -248,24 +249,6 @@ def test_a_gpu_is_never_left_without_a_core() -> None:
     ).edits
     assert edits.cpus_per_task is not None
     assert edits.cpus_per_task >= 4
-
-
-@pytest.mark.parametrize(
-    ("gres", "count"),
-    [
-        (None, 0),
-        ("gpu", 1),
-        ("gpu:2", 2),
-        ("gres/gpu=3", 3),
-        ("gres:gpu:a100:4", 4),
-        ("gpu:a100:2(S:0-1),mps:50", 2),
-        ("gpu:1,gpu:2", 3),
-        ("license:matlab", 0),
-    ],
-)
-def test_gpus_are_counted_in_every_spelling(gres: str | None, count: int) -> None:
-    """Slurm writes one thing in many ways."""
-    assert gpus_of(job(gres=gres)) == count
 
 
 def test_memory_per_cpu_keeps_the_total_when_cpus_change() -> None:

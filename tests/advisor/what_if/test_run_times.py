@@ -138,14 +138,14 @@ def test_a_cluster_without_history_is_cold_but_safe(tmp_path: Path) -> None:
     ("changed", "gpus", "cpus"),
     [
         ({}, 1, 1),
-        ({"min_nodes": 2, "ntasks_per_node": 2, "cpus_per_task": 3}, 2, 12),
+        ({"min_nodes": 2, "ntasks_per_node": 2, "cpus_per_task": 3}, 1, 12),
         ({"tres_per_node": None, "tres_per_task": "gres/gpu:a100:2", "num_tasks": 4}, 8, 4),
         ({"tres_per_node": None, "tres_per_job": "gres/gpu=3"}, 3, 1),
         ({"tres_per_node": None}, 0, 1),
     ],
 )
 def test_the_whole_job_is_asked_about(changed: dict[str, Any], gpus: int, cpus: int) -> None:
-    """GPUs by node, task or job, and CPUs of all tasks, as the records of ended jobs count them."""
+    """GPUs of one node and CPUs of all tasks, as the records of ended jobs count them."""
     asked = wanted_of(Submission(**{**_written(), **changed}), NOW_S)
     assert (asked.gpus, asked.cpus, asked.time_limit_s) == (gpus, cpus, 3600.0)
 

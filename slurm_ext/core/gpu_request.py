@@ -1,0 +1,136 @@
+"""How many GPUs a job asks for: the only parser of Slurm's lists of generic resources (GRES).
+
+Slurm writes one request in many ways: `gres:gpu:1` (22.05), `gres/gpu:a100:1` and `gres/gpu=1`
+(23.11 and later), `gpu:a100:2(S:0-1)` of a node. Linear in the text, and no text is an error.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from slurm_ext.core.records import Submission
+from slurm_ext.core.units import parse_tres
+
+UNITS = ("node", "job", "task", "socket")
+OPTIONS: Mapping[str, str] = {
+    "gres": "node",
+    "gpus": "job",
+    "gpus-per-node": "node",
+    "gpus-per-task": "task",
+    "gpus-per-socket": "socket",
+}
+"""sbatch's options that ask for GPUs, and what each counts them by."""
+
+SHARED_KINDS = ("mps", "shard")  # parts of one GPU
+_SOCKETS = re.compile(r"\([^()]*\)")
+_COUNT = re.compile(r"([0-9]{1,12})([KMGT]?)", re.ASCII | re.IGNORECASE)
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Gres:
+    """One item of a list: `gres/gpu:a100:2` is gpu, a100 and 2."""
+
+    kind: str
+    type: str  # empty: any
+    count: int
+
+
+def parse_gres(text: str | None) -> Iterator[Gres]:
+    """Every item of a list; a count that is left out is 1."""
+    for item in _SOCKETS.sub("", text or "").split(","):
+        plain = item.strip().partition("(")[0]
+        plain = plain.removeprefix("gres:").removeprefix("gres/").replace("=", ":")
+        if plain:
+            kind, *rest = plain.split(":")
+            number = _COUNT.fullmatch(rest[-1]) if rest else None
+            count = int(number[1]) * 1024 ** _POWERS[number[2].upper()] if number else 1
+            yield Gres(kind, ":".join(rest[:-1] if number else rest), count)
+
+
+def gpus_in(text: str | None) -> int:
+    """GPUs of all types in a list."""
+    return sum(item.count for item in parse_gres(text) if item.kind == "gpu")
+
+
+def gres_of_option(option: str, value: str) -> str:
+    """The list that sbatch makes of `--OPTION=VALUE`: `--gpus=a100:2` is `gpu:a100:2`."""
+    if option == "gres":
+        return value
+    return ",".join(f"gpu:{item}" for item in value.split(",") if item)
+
+
+def gpus_named(option: str, word: str) -> bool:
+    """True if this word of the option's value asks for GPUs."""
+    return any(item.kind == "gpu" for item in parse_gres(gres_of_option(option, word)))
+
+
+def count_gpus(tres_per: Mapping[str, str | None], *, nodes: int, tasks: int) -> int:
+    """GPUs of the whole job from its lists by unit (UNITS).
+
+    --gpus is a total that the other options only spread; of those the largest product counts, as
+    each of them must hold. Slurm does not tell how many sockets there will be: one a node.
+    """
+    times = {"node": nodes, "task": tasks, "socket": nodes}
+    spread = (count * gpus_in(tres_per.get(unit)) for unit, count in times.items())
+    return gpus_in(tres_per.get("job")) or max(spread)
+
+
+def gpus_of(job: Submission) -> int:
+    """GPUs of the whole job; 0 where it asks for none, or only for parts of one."""
+    tres_per = _tres_per(job)
+    if not any(tres_per.values()):
+        # --ntasks-per-gpu with --ntasks alone has sbatch work out the GPUs.
+        return -(-(job.num_tasks or 0) // job.ntasks_per_tres) if job.ntasks_per_tres else 0
+    return count_gpus(tres_per, nodes=nodes_of(job), tasks=tasks_of(job))
+
+
+def devices_per_node(job: Submission) -> int:
+    """GPUs that the job sees on its fullest node, as a run record counts them."""
+    return devices(gpus_of(job), nodes_of(job), _tres_per(job).values())
+
+
+def devices(gpus: int, nodes: int, lists: Iterable[str | None]) -> int:
+    """GPUs on the fullest of `nodes`; a part of one (mps, shard) is a device: hooks list it."""
+    return -(-gpus // nodes) or int(any(_is_shared(text) for text in lists))
+
+
+def nodes_of(job: Submission) -> int:
+    """Fewest nodes that the job may get."""
+    return max(1, job.min_nodes or 1)
+
+
+def tasks_of(job: Submission) -> int:
+    """Tasks of the whole job; Slurm's default is one a node."""
+    return max(1, job.num_tasks or (job.ntasks_per_node or 1) * nodes_of(job))
+
+
+def allocated_gpus(tres: str) -> int:
+    """GPUs of an AllocTRES list: the sum over all types, or the sum of the types.
+
+    Raises ValueError where a count is no whole number.
+    """
+    counts = {
+        name: _whole(name, text)
+        for name, text in parse_tres(tres).items()
+        if name.startswith("gres/gpu") and name[8:9] in ("", ":")
+    }
+    return counts.get("gres/gpu", sum(counts.values()))
+
+
+def _tres_per(job: Submission) -> dict[str, str | None]:
+    """The job's lists by unit. Early requests of the protocol joined them in one field."""
+    lists = {unit: getattr(job, f"tres_per_{unit}") for unit in UNITS}
+    if any(lists.values()) or job.cpus_per_tres:
+        return lists
+    return {"node": job.gres}
+
+
+def _is_shared(text: str | None) -> bool:
+    return any(item.kind in SHARED_KINDS and item.count for item in parse_gres(text))
+
+
+def _whole(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 12:
+        raise ValueError(f"{name} is {text!r}: expected a whole number")
+    return int(text)
