@@ -24,7 +24,7 @@ from curve_runs import can_confine, confined  # type: ignore[import-not-found]
 
 from slurm_ext.core.loader_run import loader_run
 from slurm_ext.core.records import Level, LoaderRun, Prediction
-from slurm_ext.model.throughput.estimate import estimate, predicting_cores
+from slurm_ext.model.throughput.estimate import core_predictor, estimate
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "job_templates" / "examples"
@@ -163,7 +163,7 @@ def check(training: Training) -> list[Told]:
     for workers, cores in training.wanted:
         if cores != int(cores) and not can_confine():
             continue
-        predicted = predicting_cores(belief)(cores, workers)
+        predicted = core_predictor(belief)(cores, workers)
         found.append(
             Told(
                 training=training.name,

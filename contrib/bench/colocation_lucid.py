@@ -32,7 +32,7 @@ from slurm_ext.core.errors import InputError
 from slurm_ext.core.gpu_sharing import SoloProfile
 from slurm_ext.model.slowdown.features import CounterColumn
 from slurm_ext.training.slowdown.fit_counter_model import CounterPlan
-from slurm_ext.training.slowdown.paired import Paired
+from slurm_ext.training.slowdown.paired import PairExample
 
 PAIRS, SOLOS = "lucid_pairs.csv", "lucid_solo.csv"
 MAE = 0.055
@@ -112,7 +112,7 @@ def _row(
     own: tuple[Name, float], other: tuple[Name, float], solos: Mapping[Name, dict[str, float]]
 ) -> Row:
     a, b = own[0], other[0]
-    met = Paired(
+    met = PairExample(
         job=_solo(a, solos[a]),
         beside=_solo(b, solos[b]),
         speed=own[1],

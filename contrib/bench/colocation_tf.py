@@ -40,7 +40,7 @@ from slurm_ext.core.errors import InputError
 from slurm_ext.core.gpu_sharing import SoloProfile
 from slurm_ext.model.slowdown.features import CounterColumn
 from slurm_ext.training.slowdown.fit_counter_model import CounterPlan
-from slurm_ext.training.slowdown.paired import Paired
+from slurm_ext.training.slowdown.paired import PairExample
 
 PAIRS, PROFILES = "gavel_tf_pairs.csv", "gavel_tf_nvprof.csv"
 MAE = 0.055
@@ -177,7 +177,9 @@ def _row(
         SoloProfile(key=side.at[2], features=_features(found))
         for side, found in zip(pair, counters, strict=True)
     )
-    met = Paired(job=a, beside=b, speed=own.speed, family=own.family, beside_family=other.family)
+    met = PairExample(
+        job=a, beside=b, speed=own.speed, family=own.family, beside_family=other.family
+    )
     raw = tuple(
         {**found, "copy_share": _copy_share(found)}.get(name, np.nan)
         for found in counters

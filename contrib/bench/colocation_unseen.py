@@ -16,7 +16,7 @@ from colocation_metrics import Told, joined  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
 from slurm_ext.training.slowdown.fit_counter_model import CounterPlan, fit
-from slurm_ext.training.slowdown.paired import Paired
+from slurm_ext.training.slowdown.paired import PairExample
 
 Array = NDArray[np.float64]
 QUICK_FOLDS = 2
@@ -26,7 +26,7 @@ QUICK_FOLDS = 2
 class Row:
     """One direction of a pair; `raw` are the baselines' columns of both jobs, NaN where absent."""
 
-    met: Paired
+    met: PairExample
     raw: tuple[float, ...]
     load: float  # of the device, 0..1, for additive utilisation
     beside_load: float

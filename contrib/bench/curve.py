@@ -37,7 +37,7 @@ from curve_runs import (  # type: ignore[import-not-found]  # beside this file, 
 from program import options, run  # type: ignore[import-not-found]
 
 from slurm_ext.core.records import Level, LoaderRun
-from slurm_ext.model.throughput.estimate import estimate, predicting_cores
+from slurm_ext.model.throughput.estimate import core_predictor, estimate
 
 DATA_BOUND = 0.9  # of the accelerator's rate: below it the data is what was waited for
 COVERED = (0.88, 0.92)
@@ -105,7 +105,7 @@ def score(every: list[Pair]) -> dict[str, Any]:
         belief = estimate({Level.SCRIPT_ARGS: known})
         if belief is None:
             continue
-        told = predicting_cores(belief)(wanted.cores, wanted.workers)
+        told = core_predictor(belief)(wanted.cores, wanted.workers)
         ours.append(error(told.samples_per_s, wanted.samples_per_s))
         inside.append(told.interval.low <= wanted.samples_per_s <= told.interval.high)
         widths.append(told.interval.high / told.interval.low)

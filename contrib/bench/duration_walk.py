@@ -20,9 +20,9 @@ import numpy as np
 from duration_tables import Job, Table, read  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
-from slurm_ext.model.duration.bounds import AdaptiveBounds
+from slurm_ext.model.duration.adaptive_bounds import AdaptiveBounds
 from slurm_ext.model.duration.model import DurationModel, DurationQuantiles
-from slurm_ext.training.duration.fit import Past, features, fit
+from slurm_ext.training.duration.fit import FinishedJob, features, fit
 
 Array = NDArray[np.float64]
 LATER = 0.25  # of the jobs: the test where one folder is both
@@ -113,10 +113,10 @@ def foretold(
     return past, cuts, _ours(table, past, rows, cuts, QUICK_ROUNDS if quick else ROUNDS)
 
 
-def _past(job: Job) -> Past:
+def _past(job: Job) -> FinishedJob:
     if job.censored:
-        return Past(job.asked, job.asked.submit_s + 2 * job.duration_s, None)
-    return Past(job.asked, job.end_s, job.duration_s)
+        return FinishedJob(job.asked, job.asked.submit_s + 2 * job.duration_s, None)
+    return FinishedJob(job.asked, job.end_s, job.duration_s)
 
 
 def _ours(

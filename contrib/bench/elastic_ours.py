@@ -106,7 +106,7 @@ class Elastic:
             configs = goodput.configs(limits, self.sizes, self.per_node)
             if batch is not None:
                 configs = self._only(job, batch)
-            told = goodput.foretell(speed, limits, configs, len(self.sizes))
+            told = goodput.iteration_times(speed, limits, configs, len(self.sizes))
             self.told[job.name] = (count, told)
         return self.told[job.name][1]
 
@@ -121,7 +121,7 @@ class Elastic:
         ]
         split_ = [(gpus, *split_over(job.application, gpus, batch)) for gpus in fits]
         rows = [(gpus, local, accumulated + 1) for gpus, local, accumulated in split_]
-        return goodput.chosen(rows, self.sizes, self.per_node)
+        return goodput.config_table(rows, self.sizes, self.per_node)
 
     def batch(self, job: Job) -> Batch:
         """The best where it is."""

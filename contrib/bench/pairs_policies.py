@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pairs_replay import SLOTS, Chooser, Job  # type: ignore[import-not-found]  # beside this file
 
 from slurm_ext.core.gpu_sharing import CorunMeasurement, RelativeSpeed, SoloProfile, SpeedBasis
-from slurm_ext.model.slowdown.model import slowdowns
+from slurm_ext.model.slowdown.model import slowdown_model
 from slurm_ext.policy.colocation.choose_pairs import Candidate, SharingRules, SpeedPredictor
 from slurm_ext.policy.colocation.co_scheduling import NodeSlot, place_waiting
 
@@ -90,7 +90,7 @@ def learned(runs: Sequence[Sequence[Job]], dice: random.Random) -> SpeedPredicto
         for other, rate, seconds in job.segments
         if other is not None and seconds >= 1.0
     ]
-    return slowdowns(rows)
+    return slowdown_model(rows)
 
 
 def _candidate(job: Job, rank: int, place: str | None = None) -> Candidate:

@@ -22,7 +22,7 @@ import colocation_tables as tables  # type: ignore[import-not-found]  # beside t
 from program import options, row, run  # type: ignore[import-not-found]
 
 from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile
-from slurm_ext.model.slowdown.model import slowdowns
+from slurm_ext.model.slowdown.model import slowdown_model
 from slurm_ext.policy.colocation.choose_pairs import Candidate, SharingRules, pairs
 from slurm_ext.policy.colocation.matching import best_matching
 
@@ -87,7 +87,7 @@ def _ours(
         for job in jobs
     ]
     rules = SharingRules(floor=floor)
-    made = pairs(queue, [], slowdowns(rows), rules=rules)
+    made = pairs(queue, [], slowdown_model(rows), rules=rules)
     chosen = [(pair.jobs[0], pair.jobs[1]) for pair in made]
     kept = [speeds.get(each, 0.0) >= floor for a, b in chosen for each in ((a, b), (b, a))]
     return {

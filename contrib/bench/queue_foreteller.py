@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from slurm_ext.model.duration.model import DurationModel
 from slurm_ext.model.duration.state import DurationState
 from slurm_ext.model.duration.submission_batch import SubmissionBatches
-from slurm_ext.training.duration.fit import Past, features, fit
+from slurm_ext.training.duration.fit import FinishedJob, features, fit
 
 LOOK_S = 900.0  # between two looks at the ages of running siblings
 
@@ -48,8 +48,8 @@ def learn(table: Table, past: Walked, rounds: int) -> Learnt:
     return Learnt(table, model, state, jobs, np.exp(model.middle(rows[later])))
 
 
-def _past(job: Job) -> Past:
-    return Past(job.asked, None if job.censored else job.end_s, job.duration_s)
+def _past(job: Job) -> FinishedJob:
+    return FinishedJob(job.asked, None if job.censored else job.end_s, job.duration_s)
 
 
 class Inside:

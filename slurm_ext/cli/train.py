@@ -36,11 +36,11 @@ def run(args: argparse.Namespace) -> int:
     from slurm_ext.model.duration.predictor import MOST_RUNS
     from slurm_ext.training.demand.challenge import teach
     from slurm_ext.training.duration.challenge import challenge as challenge_durations
-    from slurm_ext.training.duration.history_jobs import pasts
+    from slurm_ext.training.duration.history_jobs import finished_jobs
     from slurm_ext.training.scaling.challenge import challenge
     from slurm_ext.training.scaling.history_runs import rows
     from slurm_ext.training.slowdown.challenge import challenge as challenge_sharing
-    from slurm_ext.training.slowdown.history_runs import learnt
+    from slurm_ext.training.slowdown.history_runs import sharing_history
     from slurm_ext.training.throughput.challenge import train
     from slurm_ext.training.throughput.dataset import examples
 
@@ -48,8 +48,8 @@ def run(args: argparse.Namespace) -> int:
     with open_history(state / "history.db", read_only=True) as history:
         every = examples(training_rows(history), TRAINING_COLUMNS)
         growing = rows(training_rows(history), TRAINING_COLUMNS)
-        sharing = learnt(history)
-        ended = pasts(newest_finished(history, MOST_RUNS))
+        sharing = sharing_history(history)
+        ended = finished_jobs(newest_finished(history, MOST_RUNS))
     report = train(every, state / "models", seed=args.seed, told=_progress)
     grown = challenge(growing, state / "models")
     shared = challenge_sharing(sharing, state / "models")

@@ -1,7 +1,7 @@
 """A model as a folder: a JSON file that says what it is and, where it has some, arrays (no pickle).
 
-Every kind of model is written by `pack` and read by `read`. The JSON holds the version of its kind,
-the terms that its numbers are about, and the checksums of the arrays and of itself. numpy is
+Every kind of model is written by `serialize` and read by `read`. The JSON holds the version of its
+kind, the terms that its numbers are about, and the checksums of the arrays and of itself. numpy is
 imported only where there are arrays.
 """
 
@@ -44,7 +44,7 @@ class ArtifactSpec:
     most_bytes: int = 64 << 20  # of each file
 
 
-def pack(
+def serialize(
     form: ArtifactSpec, body: Mapping[str, Any], arrays: "Mapping[str, NDArray[Any]] | None" = None
 ) -> dict[str, bytes]:
     """The files, by name; the same numbers always give the same bytes. Keys of `body` are text."""
@@ -70,7 +70,7 @@ def read(form: ArtifactSpec, folder: Path) -> tuple[dict[str, Any], "Arrays"]:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def naming_file(path: Path) -> Iterator[None]:
     """While a model is built of what was read: what does not fit is a ModelError about `path`."""
     try:
         yield

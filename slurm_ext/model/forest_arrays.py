@@ -13,7 +13,7 @@ COLUMNS = tuple(one.name for one in fields(Forest) if one.name != "depth")
 WHOLE = ("roots", "feature", "nan_left", "left", "right")
 
 
-def unfolded(forests: Mapping[str, Forest]) -> dict[str, NDArray[Any]]:
+def forests_to_arrays(forests: Mapping[str, Forest]) -> dict[str, NDArray[Any]]:
     """The arrays of all forests; `depth` is not among them."""
     return {
         f"{name}_{column}": getattr(forest, column)
@@ -22,7 +22,9 @@ def unfolded(forests: Mapping[str, Forest]) -> dict[str, NDArray[Any]]:
     }
 
 
-def forest(arrays: Mapping[str, NDArray[Any]], name: str, *, depth: int, width: int) -> Forest:
+def forest_from_arrays(
+    arrays: Mapping[str, NDArray[Any]], name: str, *, depth: int, width: int
+) -> Forest:
     """The forest of that name, which sees rows of `width` features.
 
     Raises KeyError where an array is missing, ValueError where one does not fit: every index is

@@ -38,7 +38,7 @@ class TrainingVerdict:
     scores: dict[str, Any] | None = None
 
 
-def objection(
+def promotion_veto(
     ours: Mapping[str, Any], naive: Mapping[str, Any], incumbent: Mapping[str, Any] | None
 ) -> str | None:
     """Why the challenger should not serve; None: it should."""
@@ -51,7 +51,7 @@ def objection(
     return None
 
 
-def serve(models: Path, kind: str, files: Mapping[str, bytes], check: Check) -> str:
+def promote(models: Path, kind: str, files: Mapping[str, bytes], check: Check) -> str:
     """Let `files` serve from `models/current`; the model's name, which is its content's.
 
     Raises ModelError where `check` finds that what was written is not what was meant, or it cannot

@@ -6,10 +6,10 @@ import pytest
 
 from slurm_ext.core.gpu_sharing import SpeedBasis
 from slurm_ext.history.store.store import open_history
-from slurm_ext.model.slowdown.model import slowdowns
+from slurm_ext.model.slowdown.model import slowdown_model
 from slurm_ext.sandbox import Sandbox
 from slurm_ext.training.slowdown import rows as slowdown_rows
-from slurm_ext.training.slowdown.history_runs import learnt
+from slurm_ext.training.slowdown.history_runs import sharing_history
 from tests.conftest import MakeSandbox
 from tests.whole import asked, history_db, until
 
@@ -50,13 +50,13 @@ def test_two_jobs_that_met_are_foretold_from_it(
     for works in (("sum",), ("max",), ("sum", "max")):
         run(slurm, *works)
     with open_history(history_db(slurm), read_only=True) as history:
-        found = learnt(history)
+        found = sharing_history(history)
     assert len(found.solos) == 2
     assert all(isfinite(value) for solo in found.solos.values() for value in solo.features.values())
     # On a machine busy with other things a run may seem slower than standing still: it is refused.
     assert 1 <= len(found.rows) + found.refused <= 2
     assert {(len(row.together.partners), row.together.device) for row in found.rows} <= {(1, "cpu")}
-    known = slowdowns([row.together for row in found.rows], found.solos)
+    known = slowdown_model([row.together for row in found.rows], found.solos)
     for row in found.rows:
         one, other = (found.solos[name] for name in (row.together.job, *row.together.partners))
         assert known.speed(one, [other]).evidence is SpeedBasis.PAIR

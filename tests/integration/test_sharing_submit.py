@@ -10,8 +10,8 @@ import pytest
 from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile
 from slurm_ext.core.job_keys import job_signature, keys_of
 from slurm_ext.core.records import Submission
-from slurm_ext.model.slowdown.artifact import pack
-from slurm_ext.model.slowdown.model import KERNELS, slowdowns
+from slurm_ext.model.slowdown.artifact import serialize
+from slurm_ext.model.slowdown.model import KERNELS, slowdown_model
 from slurm_ext.sandbox import Sandbox
 from slurm_ext.training.promotion import install
 from tests.conftest import MakeSandbox
@@ -52,7 +52,9 @@ def learned() -> dict[str, bytes]:
         for _ in range(6)
     ]
     solos = {name: SoloProfile(key=name, gpu_mem_bytes=4e9) for name in names}
-    return pack(slowdowns(met, solos), KERNELS, {"runs": len(met), "window_s": [0.0, 1.0]})
+    return serialize(
+        slowdown_model(met, solos), KERNELS, {"runs": len(met), "window_s": [0.0, 1.0]}
+    )
 
 
 @pytest.fixture(scope="module")

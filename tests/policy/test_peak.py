@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape, ShapeLimits
-from slurm_ext.model.throughput.estimate import estimate, predicting
+from slurm_ext.model.throughput.estimate import estimate, shape_predictor
 from slurm_ext.policy.grid import core_counts, most_workers, worker_counts
 from slurm_ext.policy.max_and_knee import NEAR, peak
 
@@ -29,7 +29,7 @@ def of(**changes: float | None) -> Callable[[Shape], Prediction]:
     """Predictions from one run like RUN."""
     known = estimate({Level.SCRIPT_ARGS: [LoaderRun(**{**_fields(), **changes})]})  # type: ignore[arg-type]  # fields by name
     assert known is not None
-    return predicting(known)
+    return shape_predictor(known)
 
 
 def _fields() -> dict[str, object]:

@@ -27,8 +27,8 @@ from slurm_ext.core.records import (
 )
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.throughput import estimate_codec
-from slurm_ext.model.throughput.estimate import Estimate, Prior, estimate, predicting
-from slurm_ext.model.throughput.evidence_checks import unknown
+from slurm_ext.model.throughput.estimate import Estimate, Prior, estimate, shape_predictor
+from slurm_ext.model.throughput.evidence_checks import why_no_estimate
 from slurm_ext.policy import loader
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def held_out(token: str, share: float) -> bool:
 def predictor(believed: Estimate, known: DecisionContext) -> Callable[[Shape], Prediction]:
     """Shape to Prediction, on machines such as like runs saw."""
     cores = node_cores_of(known.evidence)
-    return predicting(believed, node_cores=cores, factor=known.factor)
+    return shape_predictor(believed, node_cores=cores, factor=known.factor)
 
 
 def _loader_decision(
@@ -173,12 +173,12 @@ def _loader_decision(
     before = Shape(cpus_per_task=cpus_of(job), num_workers=usual_workers(known.evidence))
     why_not = why_not_edited(job)
     if why_not is None and believed is None:
-        why_not = unknown(known.evidence)
+        why_not = why_no_estimate(known.evidence)
     least = known.settings["policy.min_runs"]
     if why_not is None and believed is not None and believed.runs < least:
         why_not = f"I do not know yet: {believed.runs} runs like this one, {least} are wanted"
     if why_not is not None or believed is None:
-        reason = why_not or unknown(known.evidence)
+        reason = why_not or why_no_estimate(known.evidence)
         return Decision(action="leave", reason=reason, before=before, after=before)
     at = predictor(believed, known)
     settings = known.settings

@@ -16,8 +16,8 @@ from slurm_ext.model.artifact_store import current
 
 if TYPE_CHECKING:
     from slurm_ext.advisor.what_if.table import WhatIfRow, WhatIfTable
-    from slurm_ext.model.duration.job import DurationQuery
     from slurm_ext.model.duration.predictor import DurationPredictor, RuntimePrediction
+    from slurm_ext.model.duration.query import DurationQuery
 
 BUSY_MS = 500
 MOST_ENDED = 20_000  # jobs read at first: a second or two, in which answers share the interpreter
@@ -39,13 +39,15 @@ class RuntimeEstimator:
         if current(state_dir / "models" / "duration") is None:
             self._lengths = None
             return
-        from slurm_ext.model.duration.predictor import serving  # numpy, only where there is a model
+        from slurm_ext.model.duration.predictor import (
+            load_predictor,  # numpy, only where there is a model
+        )
 
         path = state_dir / "history.db"
         found = path.stat() if path.exists() else None
         file = None if found is None else (found.st_dev, found.st_ino)
         known = self._lengths if file == self._file else None  # another history: from the start
-        lengths = serving(state_dir / "models", known)
+        lengths = load_predictor(state_dir / "models", known)
         if lengths is not None and file is not None:
             _take(lengths, path, most)
         self._lengths, self._file = lengths, file
@@ -78,7 +80,7 @@ def _take(lengths: "DurationPredictor", path: Path, most: int) -> None:
 
 def wanted_of(job: Submission, now_s: float, partition: str | None = None) -> "DurationQuery":
     """The whole job as records of ended ones tell it."""
-    from slurm_ext.model.duration.job import DurationQuery
+    from slurm_ext.model.duration.query import DurationQuery
 
     nodes = nodes_of(job)
     cpus = cpus_of(job) * tasks_of(job)

@@ -17,11 +17,11 @@ from slurm_ext.advisor.sharing.gpu_names import is_model
 from slurm_ext.advisor.what_if.layout import JobLayout
 from slurm_ext.core.errors import DlqueueError
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape, ShapeLimits
-from slurm_ext.model.scaling.run_placement import measured, where
+from slurm_ext.model.scaling.run_placement import gpus_and_nodes, measurement_of
 from slurm_ext.model.throughput.bottleneck import Advice, BottleneckSigns
 from slurm_ext.model.throughput.diagnosis import diagnose
-from slurm_ext.model.throughput.estimate import TWO_SIDED_90, Estimate, estimate, predicting_cores
-from slurm_ext.model.throughput.evidence_checks import unknown, usable
+from slurm_ext.model.throughput.estimate import TWO_SIDED_90, Estimate, core_predictor, estimate
+from slurm_ext.model.throughput.evidence_checks import usable_runs, why_no_estimate
 
 if TYPE_CHECKING:
     from slurm_ext.model.scaling.family import Family
@@ -131,17 +131,17 @@ class LayoutSpeed:
         if believed is None:
             if layout.gpu_type is not None:
                 return f"no runs like this one on {layout.gpu_type}"
-            return unknown(self._known.evidence)
-        placed = [run for run in _nearest(usable(evidence)) if where(run) is not None]
+            return why_no_estimate(self._known.evidence)
+        placed = [run for run in _nearest(usable_runs(evidence)) if gpus_and_nodes(run) is not None]
         share, doublings = None, 0.0
-        if any(where(run) != (layout.gpus, layout.nodes) for run in placed):
+        if any(gpus_and_nodes(run) != (layout.gpus, layout.nodes) for run in placed):
             joint = _joined(believed, placed, layout, self._known.family)
             if isinstance(joint, str):
                 return joint
             believed, share = joint.believed, joint.network_share
-            counts = [at[0] for at in map(where, placed) if at and at[0]]
+            counts = [at[0] for at in map(gpus_and_nodes, placed) if at and at[0]]
             doublings = min(abs(log2(layout.gpus / count)) for count in counts)
-        predict = predicting_cores(believed, factor=self._known.factor)
+        predict = core_predictor(believed, factor=self._known.factor)
         return _Rank(believed, predict, share, doublings)
 
 
@@ -152,21 +152,21 @@ def _joined(
 
     Without a learned family the interval is as wide as nothing but physics leaves it.
     """
-    from slurm_ext.model.scaling.gpu_count_series import series
+    from slurm_ext.model.scaling.gpu_count_series import gpu_count_series
     from slurm_ext.model.scaling.model import TrainingConfig, fit
-    from slurm_ext.model.scaling.multi_gpu_estimate import RankGroup, join
+    from slurm_ext.model.scaling.multi_gpu_estimate import RankGroup, estimate_rank
 
     if layout.gpus == 0 or not any(run.gpus for run in runs):
         return f"no run with {'GPUs' if layout.gpus else 'no GPU'}"
     newest = runs[0]
     seen = newest.ranks / (newest.nodes or 1) if newest.ranks else None
-    points = [one for one in map(measured, runs) if one is not None]
+    points = [one for one in map(measurement_of, runs) if one is not None]
     prior = family.prior(model="", cluster=newest.gpu_model or "") if family else None
     here = TrainingConfig(gpus=layout.gpus, nodes=layout.nodes, local_batch=newest.batch_size)
     try:
-        return join(
+        return estimate_rank(
             believed,
-            series(points, here) or fit(points, prior),
+            gpu_count_series(points, here) or fit(points, prior),
             here,
             ranks=RankGroup(of_job=layout.ranks, on_node=layout.ranks / layout.nodes),
             seen_on_node=seen,

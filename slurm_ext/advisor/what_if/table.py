@@ -17,7 +17,7 @@ from slurm_ext.advisor.what_if.shapes import Axes, ClusterNodes, ShapeGrid, size
 from slurm_ext.advisor.what_if.speed import LayoutRate, LayoutSpeed
 from slurm_ext.core.errors import UsageError
 from slurm_ext.core.records import Decision, Interval, Level, Submission
-from slurm_ext.model.throughput.evidence_checks import usable
+from slurm_ext.model.throughput.evidence_checks import usable_runs
 from slurm_ext.slurm.records import StartEstimate
 
 MARKS = ("written", "recommended", "knee", "maximum")  # as a row shows them
@@ -74,7 +74,7 @@ def draft(
     if request is None and (axes.gpus or axes.gpu_types):
         raise UsageError("the script asks for GPUs in a way that cannot be varied: try --gpus=N")
     near = [level for level in Level if level is not Level.CLUSTER]
-    evidence = usable(known.evidence)
+    evidence = usable_runs(known.evidence)
     runs = [run for level in near for run in evidence.get(level, ())]
     written = written_layout(job, request, usual_workers(known.evidence), runs)
     thought = decide(job, known)

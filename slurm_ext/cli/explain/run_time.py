@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slurm_ext.history.store.store import History
-    from slurm_ext.model.duration.job import DurationQuery
+    from slurm_ext.model.duration.query import DurationQuery
 
 
 def run_time_of(
@@ -40,10 +40,10 @@ def _told(history: "History", models: Path, asked: "DurationQuery") -> dict[str,
     from slurm_ext.advisor.what_if.runtime_estimates import runtime_json
     from slurm_ext.core.errors import ModelError
     from slurm_ext.history.views.finished_jobs import newest_finished
-    from slurm_ext.model.duration.predictor import serving
+    from slurm_ext.model.duration.predictor import load_predictor
 
     try:
-        lengths = serving(models, None)
+        lengths = load_predictor(models, None)
     except ModelError:
         return None
     if lengths is None:
@@ -56,9 +56,9 @@ def _asked(
     ledger: Mapping[str, Any] | None, known: Mapping[str, Any] | None
 ) -> "DurationQuery | None":
     """The first run's submission; before there is one, what the decision kept of it."""
-    from slurm_ext.model.duration.job import wanted
+    from slurm_ext.model.duration.query import query_of_run
 
     runs = known["runs"] if known else []
     if runs:
-        return wanted(runs[0])
-    return None if ledger is None else wanted({**ledger, "submit_s": ledger["decided_s"]})
+        return query_of_run(runs[0])
+    return None if ledger is None else query_of_run({**ledger, "submit_s": ledger["decided_s"]})

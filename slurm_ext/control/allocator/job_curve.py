@@ -5,7 +5,7 @@ from math import exp
 
 from slurm_ext.control.allocator.measure import WorkerBounds
 from slurm_ext.core.records import Level, LoaderRun, Prediction
-from slurm_ext.model.throughput.estimate import Estimate, Prior, estimate, predicting_cores
+from slurm_ext.model.throughput.estimate import Estimate, Prior, core_predictor, estimate
 from slurm_ext.policy.allocator.operating_points import OperatingPoint, operating_points
 
 FEWER = (3, 1)  # newest windows
@@ -26,12 +26,12 @@ def fit(curve: Estimate | None, runs: Sequence[LoaderRun]) -> Estimate | None:
 
 def rate_at(known: Estimate, units: int, workers: int, *, grain_cores: float, ranks: int) -> float:
     """Samples/s of one process with so many units of CPU for the job."""
-    return predicting_cores(known)(units * grain_cores / ranks, workers).samples_per_s
+    return core_predictor(known)(units * grain_cores / ranks, workers).samples_per_s
 
 
 def utilisation(known: Estimate, cores: float, workers: int, *, ranks: int) -> float:
     """The part of so many cores that the job would compute with."""
-    rate = predicting_cores(known)(cores / ranks, workers).samples_per_s
+    rate = core_predictor(known)(cores / ranks, workers).samples_per_s
     return rate * ranks * (exp(known.cpu.log_mean) + known.main_cpu_s) / cores
 
 
@@ -66,7 +66,7 @@ def points_of(
     """
     if known is None:
         return ()
-    told = predicting_cores(known)
+    told = core_predictor(known)
 
     def predict(cores: float, workers: int) -> Prediction:
         return told(cores / ranks, workers)

@@ -7,7 +7,7 @@ from slurm_ext.core.errors import ModelError
 from slurm_ext.model.artifact_store import current
 from slurm_ext.model.demand.artifact import load
 from slurm_ext.model.demand.model import SLOT_S, Array, DemandPredictor, features, persistence_of
-from slurm_ext.model.demand.series import called
+from slurm_ext.model.demand.series import pool_file_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class DemandForecast:
 
 def folder_of(state_dir: Path, pool: str) -> Path:
     """Where a pool's models are."""
-    return state_dir / "models" / "demand" / called(pool)
+    return state_dir / "models" / "demand" / pool_file_name(pool)
 
 
 def serving(state_dir: Path, pool: str) -> DemandPredictor | None:

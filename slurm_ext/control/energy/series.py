@@ -6,7 +6,7 @@ from pathlib import Path
 
 from slurm_ext.core.ownership import appendable, make_folder, newline_if_torn
 from slurm_ext.model.demand.model import DAY, SLOT_S, WEEK, Array
-from slurm_ext.model.demand.series import file_of, filled, read
+from slurm_ext.model.demand.series import filled, read, series_path
 
 KEPT_SLOTS = WEEK + DAY  # as far back as features look, and a day
 log = logging.getLogger("dlqueue.energy")
@@ -21,7 +21,7 @@ class DemandRecorder:
     """
 
     def __init__(self, folder: Path, pool: str, running: OpenSlot | None, *, writes: bool) -> None:
-        self._path, self._writes = file_of(folder, pool), writes
+        self._path, self._writes = series_path(folder, pool), writes
         self._ended: dict[int, tuple[float, float]] = {}
         self.running = running
         try:

@@ -14,8 +14,8 @@ from slurm_ext.control.queue.jobs import unit_of
 from slurm_ext.core.errors import HistoryError, ModelError
 from slurm_ext.history.store.store import History, open_history
 from slurm_ext.history.views.finished_jobs import finished_since, newest_finished
-from slurm_ext.model.duration.job import DurationQuery, lasted_s
-from slurm_ext.model.duration.predictor import MOST_RUNS, DurationPredictor, serving
+from slurm_ext.model.duration.predictor import MOST_RUNS, DurationPredictor, load_predictor
+from slurm_ext.model.duration.query import DurationQuery, runtime_s
 from slurm_ext.model.duration.submission_batch import SubmissionBatches
 from slurm_ext.slurm.records import JobInfo
 
@@ -65,7 +65,7 @@ class RuntimeEstimates:
             self._lengths, self._means, self._file = None, _Means(), file
             self.siblings, self._heard_of = SubmissionBatches(), 0
         try:
-            self._lengths = serving(self._state_dir / "models", self._lengths)
+            self._lengths = load_predictor(self._state_dir / "models", self._lengths)
         except ModelError as error:
             self._say(f"{error}; run times stay as they are known")
         if file is None:
@@ -87,7 +87,7 @@ class RuntimeEstimates:
         """Rows as they come; siblings hear of each once, whoever else reads it again."""
         newest = self._heard_of
         for row in rows:
-            lasted, submit_s = lasted_s(row), row["submit_s"]
+            lasted, submit_s = runtime_s(row), row["submit_s"]
             if row["id"] > self._heard_of and lasted is not None and submit_s is not None:
                 self.siblings.ended(row["job_id"], _alike(row), submit_s, lasted)
             newest = max(newest, row["id"])
@@ -156,7 +156,7 @@ class _Means:
     def take(self, row: Mapping[str, Any]) -> None:
         """One ended job."""
         self.last_id = max(self.last_id, row["id"])
-        lasted = lasted_s(row)
+        lasted = runtime_s(row)
         if lasted is not None:
             total, count = self._sums.get(_alike(row), (0.0, 0))
             self._sums[_alike(row)] = (total + lasted, count + 1)

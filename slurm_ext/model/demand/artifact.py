@@ -18,7 +18,7 @@ from slurm_ext.model.demand.model import (
     DemandModel,
     RidgeLine,
 )
-from slurm_ext.model.forest_arrays import forest, unfolded
+from slurm_ext.model.forest_arrays import forest_from_arrays, forests_to_arrays
 
 ABOUT, ARRAYS = "demand.json", "demand.npz"
 FORM = artifact_store.ArtifactSpec(
@@ -31,7 +31,7 @@ LINE = ("centre", "scale", "weights")
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def pack(model: DemandModel) -> dict[str, bytes]:
+def serialize(model: DemandModel) -> dict[str, bytes]:
     """The files, by name; the same model always gives the same bytes."""
     forests = {f"trees{horizon}": one for horizon, one in model.trees.items()}
     forests |= {f"peak{level}": one for level, one in model.peaks.items()}
@@ -45,13 +45,13 @@ def pack(model: DemandModel) -> dict[str, bytes]:
         "shifts": {str(level): shift for level, shift in model.shifts.items()},
         "depths": {name: one.depth for name, one in forests.items()},
     }
-    return artifact_store.pack(FORM, body, {**unfolded(forests), **lines})
+    return artifact_store.serialize(FORM, body, {**forests_to_arrays(forests), **lines})
 
 
 def load(folder: Path) -> DemandModel:
     """The model in `folder`. Raises ModelError naming the file and what is wrong with it."""
     body, arrays = artifact_store.read(FORM, folder)
-    with artifact_store.naming(folder / ABOUT):
+    with artifact_store.naming_file(folder / ABOUT):
         return _model(body, arrays)
 
 
@@ -76,7 +76,7 @@ def _line(arrays: Arrays, horizon: int, start: float) -> RidgeLine:
 
 
 def _trees(arrays: Arrays, name: str, depths: Mapping[str, Any]) -> Forest:
-    return forest(arrays, name, depth=int(depths[name]), width=len(FEATURES))
+    return forest_from_arrays(arrays, name, depth=int(depths[name]), width=len(FEATURES))
 
 
 def _finite(number: float) -> float:

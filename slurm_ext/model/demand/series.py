@@ -17,14 +17,14 @@ TAIL_BYTES = 1 << 22
 FOLDER, PREFIX = Path("control") / "energy", "demand-"  # below state_dir
 
 
-def called(pool: str) -> str:
+def pool_file_name(pool: str) -> str:
     """A pool's name in names of files and folders; "*" is all."""
     return "all" if pool == "*" else pool.replace("/", "_")
 
 
-def file_of(folder: Path, pool: str) -> Path:
+def series_path(folder: Path, pool: str) -> Path:
     """Where a pool's series is."""
-    return folder / f"{PREFIX}{called(pool)}.csv"
+    return folder / f"{PREFIX}{pool_file_name(pool)}.csv"
 
 
 def read(path: Path, most_bytes: int = TAIL_BYTES) -> tuple[int, Array, Array]:

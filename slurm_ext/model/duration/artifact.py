@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from slurm_ext.model import artifact_store
-from slurm_ext.model.duration.bounds import AdaptiveBounds
-from slurm_ext.model.duration.memory import STATISTICS
+from slurm_ext.model.duration.adaptive_bounds import AdaptiveBounds
+from slurm_ext.model.duration.key_statistics import STATISTICS
 from slurm_ext.model.duration.model import DurationModel
 from slurm_ext.model.duration.state import FeaturePlan
-from slurm_ext.model.forest_arrays import forest, unfolded
+from slurm_ext.model.forest_arrays import forest_from_arrays, forests_to_arrays
 
 FOLDER = "duration"  # of the state folder's models
 ABOUT, ARRAYS = "duration.json", "duration.npz"
@@ -33,7 +33,7 @@ class DurationArtifact:
     about: Mapping[str, Any] = field(default_factory=dict)
 
 
-def pack(artifact: DurationArtifact) -> dict[str, bytes]:
+def serialize(artifact: DurationArtifact) -> dict[str, bytes]:
     """The files, by name; the same model always gives the same bytes."""
     model = artifact.durations
     forests = {name: getattr(model, name) for name in FORESTS}
@@ -45,13 +45,13 @@ def pack(artifact: DurationArtifact) -> dict[str, bytes]:
         "depths": {name: one.depth for name, one in forests.items()},
         "bounds": {"low": artifact.bounds.low, "high": artifact.bounds.high},
     }
-    return artifact_store.pack(FORM, body, unfolded(forests))
+    return artifact_store.serialize(FORM, body, forests_to_arrays(forests))
 
 
 def load(folder: Path) -> DurationArtifact:
     """The model in `folder`. Raises ModelError naming the file and what is wrong with it."""
     body, arrays = artifact_store.read(FORM, folder)
-    with artifact_store.naming(folder / ABOUT):
+    with artifact_store.naming_file(folder / ABOUT):
         return _artifact(body, arrays)
 
 
@@ -61,7 +61,10 @@ def _artifact(body: dict[str, Any], arrays: "artifact_store.Arrays") -> Duration
         numbers=tuple(str(name) for name in body["numbers"]),
     )
     depths, width = body["depths"], len(plan.features)
-    forests = {name: forest(arrays, name, depth=int(depths[name]), width=width) for name in FORESTS}
+    forests = {
+        name: forest_from_arrays(arrays, name, depth=int(depths[name]), width=width)
+        for name in FORESTS
+    }
     start, bounds = float(body["start"]), AdaptiveBounds()
     low, high = ([float(at) for at in body["bounds"][side]] for side in ("low", "high"))
     if not all(map(isfinite, (start, *low, *high))) or not len(low) == len(high) == len(bounds.low):

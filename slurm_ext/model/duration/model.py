@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slurm_ext.model.boosted_trees import Forest
-from slurm_ext.model.duration.memory import STATISTICS
+from slurm_ext.model.duration.key_statistics import STATISTICS
 from slurm_ext.model.duration.state import FeaturePlan
 
 if TYPE_CHECKING:

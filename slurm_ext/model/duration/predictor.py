@@ -20,9 +20,9 @@ import numpy as np
 
 from slurm_ext.model.artifact_store import current
 from slurm_ext.model.duration.artifact import FOLDER, DurationArtifact, load
-from slurm_ext.model.duration.job import DurationQuery, lasted_s, wanted
-from slurm_ext.model.duration.memory import STATISTICS
+from slurm_ext.model.duration.key_statistics import STATISTICS
 from slurm_ext.model.duration.model import MOST_LOG
+from slurm_ext.model.duration.query import DurationQuery, query_of_run, runtime_s
 from slurm_ext.model.duration.state import DurationState
 
 MOST_KEYS = 2048  # remembered of a level: at most some 20 MiB in all
@@ -101,7 +101,7 @@ class DurationPredictor:
     def _take(self, row: Mapping[str, Any]) -> tuple[list[float], float] | None:
         """Remember it; what was known of a job that the model has not learnt, and its log."""
         self.past.last_id = max(self.past.last_id, row.get("id") or 0)
-        asked, lasted = wanted(row), lasted_s(row)
+        asked, lasted = query_of_run(row), runtime_s(row)
         if asked is None or lasted is None:
             return None
         job, later = asked.submission(), asked.submit_s > self._learnt_until_s
@@ -137,7 +137,7 @@ class DurationPredictor:
         return RuntimePrediction(mean_s=mean_s, low_s=low_s, high_s=high_s, runs=runs, like=like)
 
 
-def serving(models: Path, now: DurationPredictor | None) -> DurationPredictor | None:
+def load_predictor(models: Path, now: DurationPredictor | None) -> DurationPredictor | None:
     """`now` where it is still the promoted model, else the promoted one. Raises ModelError."""
     folder = current(models / FOLDER)
     if folder is None:

@@ -10,7 +10,12 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from math import log, nan
 
-from slurm_ext.model.duration.memory import NOTHING, STATISTICS, KeyStatistics, RememberedRun
+from slurm_ext.model.duration.key_statistics import (
+    NOTHING,
+    STATISTICS,
+    KeyStatistics,
+    RememberedRun,
+)
 
 DAY_S = 86400
 SURE_AFTER = 2.0  # ended runs at which a level's mean weighs as much as all wider ones

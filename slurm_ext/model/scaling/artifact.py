@@ -29,7 +29,7 @@ BY_ROW = ("model", "cluster", "at", "logs", "slopes")
 NAMES = (*BY_ROW, "log_batch0", "term_variances", "part_variances", "scales", "chances", "widths")
 
 
-def pack(family: Family) -> dict[str, bytes]:
+def serialize(family: Family) -> dict[str, bytes]:
     """The files of a family, by name; the same family always gives the same bytes."""
     import numpy as np
 
@@ -37,15 +37,15 @@ def pack(family: Family) -> dict[str, bytes]:
     arrays |= {"term_variances": family.terms, "part_variances": family.parts}
     arrays["widths"] = np.array([(most, *both) for most, both in family.widths])
     body = {"models": family.models, "clusters": family.clusters, "noise_sd": family.noise_sd}
-    return artifact_store.pack(FORM, body, arrays)
+    return artifact_store.serialize(FORM, body, arrays)
 
 
 def load(folder: Path) -> Family:
     """The family in `folder`. Raises ModelError naming the file and what is wrong with it."""
     body, arrays = artifact_store.read(FORM, folder)
-    with artifact_store.naming(folder / ARRAYS):
+    with artifact_store.naming_file(folder / ARRAYS):
         _check(arrays)
-    with artifact_store.naming(folder / ABOUT):
+    with artifact_store.naming_file(folder / ABOUT):
         return _family(body, arrays)
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from slurm_ext.model.scaling.prior import ScalingPrior, TermPrior, usual
-from slurm_ext.model.scaling.similarity import SharedResiduals, alike
+from slurm_ext.model.scaling.prior import ScalingPrior, TermPrior, default_term_prior
+from slurm_ext.model.scaling.similarity import SharedResiduals, similarity
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,11 +52,11 @@ class Family:
         """Inverse covariance of all rows."""
         import numpy as np
 
-        levels = together(self.model, self.cluster, self.model, self.cluster)
+        levels = same_group(self.model, self.cluster, self.model, self.cluster)
         whole = self.noise_sd**2 * np.eye(len(self.at))
         for term, variances in zip(self.slopes.T, self.terms, strict=True):
             whole += np.outer(term, term) * np.tensordot(variances, levels, 1)
-        for near, variances in zip(alike(self.at, self.at), self.parts, strict=True):
+        for near, variances in zip(similarity(self.at, self.at), self.parts, strict=True):
             whole += near * np.tensordot(variances, levels, 1)
         return np.asarray(np.linalg.inv(whole), dtype=np.float64)
 
@@ -66,7 +66,7 @@ class Family:
         Beside what the family says stands what is usual: a training may be unlike all its kin.
         """
         return ScalingPrior(
-            beliefs=(self.belief(model=model, cluster=cluster), usual()),
+            beliefs=(self.belief(model=model, cluster=cluster), default_term_prior()),
             scales=self.scales,
             chances=self.chances,
             widths=self.widths,
@@ -76,7 +76,7 @@ class Family:
         """The family's own part of the prior."""
         import numpy as np
 
-        levels = together(
+        levels = same_group(
             np.array([_place(self.models, model)]),
             np.array([_place(self.clusters, cluster)]),
             self.model,
@@ -86,7 +86,7 @@ class Family:
         toward = (self.terms[:, :OWN] @ levels) * self.slopes.T
         known = model in self.models
         return TermPrior(
-            means=usual().means + toward @ weights,
+            means=default_term_prior().means + toward @ weights,
             covariance=np.diag(self.terms.sum(1)) - toward @ self.solved @ toward.T,
             own=self.parts[:, OWN],
             noise_sd=self.noise_sd,
@@ -101,7 +101,7 @@ class Family:
         )
 
 
-def together(
+def same_group(
     model: "Array", cluster: "Array", other_model: "Array", other_cluster: "Array"
 ) -> "Array":
     """1 where two rows share a level, else 0: (levels, rows, others)."""

@@ -100,7 +100,7 @@ class StepTimePredictor(Protocol):
         """Computing and synchronising."""
 
 
-def foretell(
+def iteration_times(
     speed: StepTimePredictor, limits: BatchLimits, tried: Configs, sizes: int
 ) -> IterationTimes:
     """Every config's iteration; `sizes` is the length of their list."""
@@ -123,7 +123,7 @@ def configs(limits: BatchLimits, sizes: tuple[int, ...], per_node: int) -> Confi
         rows += [
             (gpus, *one) for one in sorted(choices | {*largest}) if _allowed(limits, gpus, *one)
         ]
-    return chosen(rows, sizes, per_node)
+    return config_table(rows, sizes, per_node)
 
 
 def _allowed(limits: BatchLimits, gpus: int, local: int, parts: int) -> bool:
@@ -133,7 +133,9 @@ def _allowed(limits: BatchLimits, gpus: int, local: int, parts: int) -> bool:
     return within and not lone
 
 
-def chosen(rows: Sequence[tuple[int, int, int]], sizes: tuple[int, ...], per_node: int) -> Configs:
+def config_table(
+    rows: Sequence[tuple[int, int, int]], sizes: tuple[int, ...], per_node: int
+) -> Configs:
     """These (GPUs, samples a GPU, micro-steps)."""
     place = {gpus: at for at, gpus in enumerate(sizes)}
     table = [(k, -(-k // per_node), min(k, per_node), local, parts) for k, local, parts in rows]

@@ -34,7 +34,9 @@ class GpuCountSeries:
         return self.speedup.shares(config.gpus)
 
 
-def series(points: Sequence[ScalingMeasurement], wanted: TrainingConfig) -> GpuCountSeries | None:
+def gpu_count_series(
+    points: Sequence[ScalingMeasurement], wanted: TrainingConfig
+) -> GpuCountSeries | None:
     """The points as a series that `wanted` goes on; None where they are not. Raises InputError."""
     counts = {one.config.gpus for one in points}
     placed = [*(one.config for one in points), wanted]

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.records import Interval
-from slurm_ext.model.scaling.member import (
+from slurm_ext.model.scaling.laplace import (
     LaplaceFit,
     StepObservations,
-    evidence,
-    foretell,
-    log_chances,
-    member,
-    start,
+    initial_terms,
+    laplace_fit,
+    log_marginals,
+    observe,
+    predict,
 )
-from slurm_ext.model.scaling.prior import BEYOND, INSIDE, ScalingPrior, vague
-from slurm_ext.model.scaling.similarity import straying
+from slurm_ext.model.scaling.prior import BEYOND, INSIDE, ScalingPrior, default_prior
+from slurm_ext.model.scaling.similarity import residual_prior
 from slurm_ext.model.scaling.terms import TrainingConfig, columns, log_step, parts
 
 if TYPE_CHECKING:
@@ -86,10 +86,10 @@ class ScalingModel:
         import numpy as np
 
         found = {
-            id(given): straying(given.belief.own, given.belief.kin, at, self.at)
-            for given in (one.evidence for _, one in self.members)
+            id(given): residual_prior(given.belief.own, given.belief.kin, at, self.at)
+            for given in (one.observations for _, one in self.members)
         }
-        told = [foretell(one, at, found[id(one.evidence)]) for _, one in self.members]
+        told = [predict(one, at, found[id(one.observations)]) for _, one in self.members]
         weights = np.array([weight for weight, _ in self.members])
         means = weights @ np.array([mean for mean, _ in told])
         spread = [variance + (mean - means) ** 2 for mean, variance in told]
@@ -101,8 +101,8 @@ class ScalingModel:
 
         at, network = columns([_checked(config)]), 0.0
         for weight, one in self.members:
-            compute, _, _ = parts(one.terms, at, one.evidence.log_batch0)
-            whole = log_step(one.terms, at, one.evidence.log_batch0)
+            compute, _, _ = parts(one.terms, at, one.observations.log_batch0)
+            whole = log_step(one.terms, at, one.observations.log_batch0)
             network += weight * float(1 - np.exp(compute - whole)[0])
         return Shares(compute=1 - network, network=network)
 
@@ -113,14 +113,14 @@ def fit(points: Sequence[ScalingMeasurement], prior: ScalingPrior | None = None)
 
     if not points:
         raise InputError("measurements", "none: at least one config has to be measured")
-    prior = vague() if prior is None else prior
+    prior = default_prior() if prior is None else prior
     at = columns([_measured(one).config for one in points])
     steps = np.log(at[:, 1]) + at[:, 0] - np.log([one.samples_per_s for one in points])
-    every = [_weighed(evidence(belief, at, steps), prior) for belief in prior.beliefs]
+    every = [_weighed(observe(belief, at, steps), prior) for belief in prior.beliefs]
     best = sorted((one for some in every for one in some), key=lambda one: -one[0])[:MOST_MEMBERS]
     total = np.exp([log - best[0][0] for log, *_ in best]).sum()
     members = tuple(
-        (float(np.exp(log - best[0][0]) / total), member(given, scale, terms))
+        (float(np.exp(log - best[0][0]) / total), laplace_fit(given, scale, terms))
         for log, given, scale, terms in best
     )
     return ScalingModel(prior=prior, at=at, members=members)
@@ -133,9 +133,9 @@ def _weighed(
     import numpy as np
 
     if len(prior.beliefs) == len(prior.scales) == 1:
-        return [(0.0, given, prior.scales[0], start(given))]
-    middle = member(given, np.ones(3), start(given)).terms
-    logs = log_chances(given, middle, prior.scales) + np.log(prior.chances)
+        return [(0.0, given, prior.scales[0], initial_terms(given))]
+    middle = laplace_fit(given, np.ones(3), initial_terms(given)).terms
+    logs = log_marginals(given, middle, prior.scales) + np.log(prior.chances)
     return [
         (float(log), given, scale, middle) for log, scale in zip(logs, prior.scales, strict=True)
     ]

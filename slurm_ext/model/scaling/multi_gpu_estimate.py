@@ -42,7 +42,7 @@ class RankEstimate:
     network_share: float
 
 
-def join(
+def estimate_rank(
     believed: Estimate,
     scaling: ScalingPredictor,
     config: TrainingConfig,

@@ -74,7 +74,7 @@ class ScalingPrior:
 
 
 @cache
-def usual() -> TermPrior:
+def default_term_prior() -> TermPrior:
     """What is believed where nothing was learnt."""
     import numpy as np
 
@@ -88,12 +88,12 @@ def usual() -> TermPrior:
 
 
 @cache
-def vague() -> ScalingPrior:
+def default_prior() -> ScalingPrior:
     """The prior of who has learnt nothing."""
     import numpy as np
 
     return ScalingPrior(
-        beliefs=(usual(),),
+        beliefs=(default_term_prior(),),
         scales=np.ones((1, 3)),
         chances=np.ones(1),
         widths=USUAL_WIDTHS,

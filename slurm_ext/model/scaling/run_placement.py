@@ -4,21 +4,21 @@ from math import exp
 
 from slurm_ext.core.records import LoaderRun
 from slurm_ext.model.scaling.model import ScalingMeasurement, TrainingConfig
-from slurm_ext.model.throughput.inversion import lesson
+from slurm_ext.model.throughput.inversion import invert
 
 
-def where(run: LoaderRun) -> tuple[int, int] | None:
+def gpus_and_nodes(run: LoaderRun) -> tuple[int, int] | None:
     """GPUs and nodes of the whole job; None where an older record does not say."""
     nodes = run.nodes or (1 if run.gpus <= 1 else None)
     return None if nodes is None else (run.gpus * nodes, nodes)
 
 
-def measured(run: LoaderRun) -> ScalingMeasurement | None:
+def measurement_of(run: LoaderRun) -> ScalingMeasurement | None:
     """Its config and the ceiling of all its ranks together; None: no GPU, or nobody knows where."""
-    place = where(run)
+    place = gpus_and_nodes(run)
     if place is None or not place[0]:
         return None
     return ScalingMeasurement(
         config=TrainingConfig(gpus=place[0], nodes=place[1], local_batch=run.batch_size),
-        samples_per_s=exp(lesson(run).accel.log_mean) * (run.ranks or place[0]),
+        samples_per_s=exp(invert(run).accel.log_mean) * (run.ranks or place[0]),
     )

@@ -28,7 +28,7 @@ BATCH_HALF = (1.0, 1.0, 0.0, 0.0, 0.5)  # of each part, what is scaled with the 
 LAYOUT_HALF = (0.0, 0.0, 1.0, 1.0, 0.5)
 
 
-def alike(left: "Array", right: "Array") -> "Array":
+def similarity(left: "Array", right: "Array") -> "Array":
     """Correlation of each of PARTS between rows of columns(): (parts, left, right)."""
     import numpy as np
 
@@ -61,7 +61,9 @@ class SharedResiduals:
         """Covariance of each row with each of the kin."""
         import numpy as np
 
-        return np.asarray((alike(at, self.at) * self.shared[:, None, :]).sum(0), dtype=np.float64)
+        return np.asarray(
+            (similarity(at, self.at) * self.shared[:, None, :]).sum(0), dtype=np.float64
+        )
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -84,13 +86,13 @@ class ResidualPrior:
         return self.shared + batch * self.batch + layout * self.layout
 
 
-def straying(
+def residual_prior(
     own: "Array", kin: SharedResiduals | None, left: "Array", right: "Array"
 ) -> ResidualPrior:
     """Between rows of columns(); `own` is the variance of each of PARTS."""
     import numpy as np
 
-    near = alike(left, right)
+    near = similarity(left, right)
     batch = np.tensordot(own * np.array(BATCH_HALF), near, 1)
     layout = np.tensordot(own * np.array(LAYOUT_HALF), near, 1)
     if kin is None:

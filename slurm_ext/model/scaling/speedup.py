@@ -28,7 +28,7 @@ MOST_UNITS = 1 << 20
 TAIL = 0.05  # on each side of the 90 % interval
 STEPS_A_DOUBLING = 2  # at which widths are looked at, beyond the largest count measured
 
-__all__ = ["CountMeasurement", "CurveLikelihood", "SpeedupCurve", "evidence", "fit"]
+__all__ = ["CountMeasurement", "CurveLikelihood", "SpeedupCurve", "curve_likelihood", "fit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class CurveLikelihood:
         return np.asarray(np.sqrt((STEADY + self.squares.sum(1)) / self.freedom))
 
 
-def evidence(
+def curve_likelihood(
     points: Sequence[CountMeasurement], prior: SpeedupPrior, terms: "Array"
 ) -> CurveLikelihood:
     """`points` against each row of `terms`."""
@@ -145,11 +145,11 @@ def fit(points: Sequence[CountMeasurement], prior: SpeedupPrior) -> SpeedupCurve
 
     _check(points)
     draws = draw(
-        lambda rows: evidence(points, prior, rows).log_likelihood(),
+        lambda rows: curve_likelihood(points, prior, rows).log_likelihood(),
         np.array(prior.means),
         np.array(prior.covariance),
     )
-    seen = evidence(points, prior, draws.rows)
+    seen = curve_likelihood(points, prior, draws.rows)
     noise = np.random.default_rng(SEED).standard_t(seen.freedom, len(draws.rows))
     straying = noise * seen.noise_factor() * np.hypot(prior.noise_log_sd, seen.log_one_sd)
     return SpeedupCurve(prior, draws, seen.log_one, straying, max(one.count for one in points))

@@ -18,7 +18,9 @@ class SpeedupPrior:
     learnt_from: int = 0  # jobs
 
 
-def vague(*, splits: bool, centres: tuple[float, ...], sds: tuple[float, ...]) -> SpeedupPrior:
+def independent_prior(
+    *, splits: bool, centres: tuple[float, ...], sds: tuple[float, ...]
+) -> SpeedupPrior:
     """Independent beliefs, before anything was learnt."""
     rows = [tuple(sd**2 if i == j else 0.0 for j in range(len(sds))) for i, sd in enumerate(sds)]
     return SpeedupPrior(splits=splits, means=centres, covariance=tuple(rows), noise_log_sd=0.03)
@@ -27,6 +29,10 @@ def vague(*, splits: bool, centres: tuple[float, ...], sds: tuple[float, ...]) -
 # Centres: GPUs leave a tenth undivided, Amdahl-like, and wait a twentieth of one unit's step for
 # each other. Threads slow each other down gradually; how much they wait for a lock or a disk can be
 # anything. All are wide: a factor of five either way is nothing unusual.
-GPUS_SPLIT = vague(splits=True, centres=(-2.0, 0.2, -3.0, -4.0), sds=(2.0, 0.7, 1.5, 1.5))
-GPUS_EACH = vague(splits=False, centres=(-2.0, 0.2, -3.0, -4.0), sds=(2.0, 0.7, 1.5, 1.5))
-THREADS = vague(splits=True, centres=(0.0, -0.7, -5.0, -4.0), sds=(2.0, 0.7, 2.0, 2.0))
+GPUS_SPLIT = independent_prior(
+    splits=True, centres=(-2.0, 0.2, -3.0, -4.0), sds=(2.0, 0.7, 1.5, 1.5)
+)
+GPUS_EACH = independent_prior(
+    splits=False, centres=(-2.0, 0.2, -3.0, -4.0), sds=(2.0, 0.7, 1.5, 1.5)
+)
+THREADS = independent_prior(splits=True, centres=(0.0, -0.7, -5.0, -4.0), sds=(2.0, 0.7, 2.0, 2.0))

@@ -13,9 +13,9 @@ from typing import Any
 from slurm_ext.core.gpu_sharing import SoloProfile, SpeedBasis
 from slurm_ext.model import artifact_store
 from slurm_ext.model.slowdown.completion_kernel import ROLES, CompletionKernel, JobTraits, Role
-from slurm_ext.model.slowdown.counter_artifact import packed, unpacked
+from slurm_ext.model.slowdown.counter_artifact import from_json, to_json
 from slurm_ext.model.slowdown.counter_model import CounterModel
-from slurm_ext.model.slowdown.model import KERNELS, CounterModels, SlowdownModel, tabled
+from slurm_ext.model.slowdown.model import KERNELS, CounterModels, SlowdownModel, with_tables
 from slurm_ext.model.slowdown.pair_measurement import PairKey, PairStats, key
 
 FOLDER = "slowdown"  # of the state folder's models
@@ -34,7 +34,7 @@ class SlowdownArtifact:
     kernels: Mapping[bool, CompletionKernel]
 
 
-def pack(
+def serialize(
     known: SlowdownModel, kernels: Mapping[bool, CompletionKernel], about: Mapping[str, Any]
 ) -> dict[str, bytes]:
     """The files of a model, by name; the same model always gives the same bytes.
@@ -47,16 +47,16 @@ def pack(
         "widths": {one.name: width for one, width in sorted(known.widths.items())},
         "met": [[*at, asdict(one)] for at, one in sorted(known.met.items())],
         "solos": {name: _alone(one) for name, one in sorted(known.solos.items())},
-        "counters": {_KINDS[on_cpu]: packed(one) for on_cpu, one in _models(known).items()},
+        "counters": {_KINDS[on_cpu]: to_json(one) for on_cpu, one in _models(known).items()},
         "traits": {name: asdict(one) for name, one in sorted(known.traits.items())},
     }
-    return artifact_store.pack(FORM, body)
+    return artifact_store.serialize(FORM, body)
 
 
 def load(folder: Path) -> SlowdownArtifact:
     """The model in `folder`. Raises ModelError naming the file and what is wrong with it."""
     body, _ = artifact_store.read(FORM, folder)
-    with artifact_store.naming(folder / FILE):
+    with artifact_store.naming_file(folder / FILE):
         known = SlowdownModel(
             met=dict(_met(row) for row in body["met"]),
             widths={
@@ -70,9 +70,9 @@ def load(folder: Path) -> SlowdownArtifact:
         _window(about["window_s"])
         named = {kind: on_cpu for on_cpu, kind in _KINDS.items()}
         kernels = {named[kind]: _kernel(one) for kind, one in body["kernels"].items()}
-        models = {named[kind]: unpacked(one) for kind, one in body["counters"].items()}
+        models = {named[kind]: from_json(one) for kind, one in body["counters"].items()}
         known = replace(known, foretell=CounterModels(models) if models else None)
-        whole = tabled(known, kernels)
+        whole = with_tables(known, kernels)
     return SlowdownArtifact(folder.resolve().name, about, whole, {**KERNELS, **kernels})
 
 

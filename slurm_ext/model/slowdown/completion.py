@@ -14,8 +14,8 @@ from slurm_ext.model.slowdown.completion_kernel import (
     CompletionKernel,
     JobTraits,
     KernelMatrices,
-    likeness,
-    parts,
+    job_similarity,
+    kernel_matrices,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class PairSpeed:
 class Completion:
     """The filled table; `at` has the rows job, partner, device, and a column for each pair seen."""
 
-    parts: KernelMatrices
+    matrices: KernelMatrices
     jobs: Mapping[str, int]
     devices: Mapping[str, int]
     at: "Rows"
@@ -58,7 +58,7 @@ class Completion:
     @property
     def kernel(self) -> CompletionKernel:
         """What the table was made with."""
-        return self.parts.kernel
+        return self.matrices.kernel
 
     def knows(self, job: str, device: str) -> bool:
         """Whether the job was seen beside anybody on that device."""
@@ -88,8 +88,8 @@ class Completion:
         on = self.devices.get(device, len(self.devices))
         ask = np.array([(self.jobs[a], self.jobs[b], on) for a, b in pairs], dtype=np.int64)
         ask = ask.reshape(-1, 3).T
-        across = self.parts.covariance(ask, self.at)
-        left = self.parts.variance(ask) - ((across @ self.inverse) * across).sum(axis=1)
+        across = self.matrices.covariance(ask, self.at)
+        left = self.matrices.variance(ask) - ((across @ self.inverse) * across).sum(axis=1)
         return across @ self.weights, np.sqrt(np.maximum(left, JITTER))
 
     def left_out(self) -> tuple["Array", "Array"]:
@@ -120,10 +120,10 @@ def complete(
     jobs: Iterable[str] = (),
 ) -> Completion:
     """The table from the pairs in `seen`; `jobs`: names to be in it although nobody met them."""
-    names = numbered([*(name for one in seen for name in (one.job, one.partner)), *jobs])
-    devices = numbered(one.device for one in seen)
-    over = parts(kernel, likeness(list(names), traits or {}))
-    at, noise, off = columns(seen, names, devices, kernel.level)
+    names = index_names([*(name for one in seen for name in (one.job, one.partner)), *jobs])
+    devices = index_names(one.device for one in seen)
+    over = kernel_matrices(kernel, job_similarity(list(names), traits or {}))
+    at, noise, off = pair_columns(seen, names, devices, kernel.level)
     cov = over.covariance(at, at) + np.diag(noise + kernel.noise_var)
     inverse = np.asarray(np.linalg.inv(cov), dtype=np.float64)
     met = frozenset((int(one), int(on)) for a, b, on in at.T for one in (a, b))
@@ -131,7 +131,7 @@ def complete(
     return Completion(over, names, devices, at, inverse @ off, inverse, met, held)
 
 
-def columns(
+def pair_columns(
     seen: Sequence[PairSpeed], names: Mapping[str, int], devices: Mapping[str, int], level: float
 ) -> tuple["Rows", "Array", "Array"]:
     """Where each pair stands, the variance of its measurement, and how far it is from `level`."""
@@ -142,6 +142,6 @@ def columns(
     return at.reshape(-1, 3).T, noise, np.array([one.log_speed - level for one in seen])
 
 
-def numbered(names: Iterable[str]) -> dict[str, int]:
+def index_names(names: Iterable[str]) -> dict[str, int]:
     """Each name once, with its place, in the order of coming."""
     return {name: at for at, name in enumerate(dict.fromkeys(names))}

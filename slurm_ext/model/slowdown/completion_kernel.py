@@ -91,7 +91,7 @@ class KernelMatrices:
             + 0.5 * kernel.both_var * (straight + crossed)
             + kernel.self_var * np.outer(i == j, k == m)
         )
-        return np.asarray(total * here(kernel, on, by))
+        return np.asarray(total * device_covariance(kernel, on, by))
 
     def variance(self, asked: "Rows") -> "Array":
         """Of each (job, partner, device) before anything was seen."""
@@ -117,7 +117,7 @@ class JobSimilarity:
     known: "Array"  # 1 where both have a vector
 
 
-def likeness(names: Sequence[str], traits: Mapping[str, JobTraits]) -> JobSimilarity:
+def job_similarity(names: Sequence[str], traits: Mapping[str, JobTraits]) -> JobSimilarity:
     """Of all jobs in `names`; one without a trait is like no other."""
     each = [traits.get(name, JobTraits()) for name in names]
     family = np.array(
@@ -146,7 +146,7 @@ def related(role: Role, jobs: JobSimilarity) -> tuple["Array", "Array"]:
     return family, role.vector * jobs.known * np.exp(-0.5 * apart)
 
 
-def parts(kernel: CompletionKernel, jobs: JobSimilarity) -> KernelMatrices:
+def kernel_matrices(kernel: CompletionKernel, jobs: JobSimilarity) -> KernelMatrices:
     """The kernel over these jobs."""
     matrices = []
     for name in ROLES:
@@ -156,6 +156,6 @@ def parts(kernel: CompletionKernel, jobs: JobSimilarity) -> KernelMatrices:
     return KernelMatrices(kernel, *matrices)
 
 
-def here(kernel: CompletionKernel, on: "Rows", by: "Rows") -> "Array":
+def device_covariance(kernel: CompletionKernel, on: "Rows", by: "Rows") -> "Array":
     """1 between rows of one device, `device_share` between rows of two."""
     return np.where(on[:, None] == by[None, :], 1.0, kernel.device_share)

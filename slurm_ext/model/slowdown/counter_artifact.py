@@ -12,9 +12,9 @@ import numpy as np
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.model.artifact_store import positive
+from slurm_ext.model.slowdown.counter_kernel import CounterKernel
 from slurm_ext.model.slowdown.counter_model import CounterJobs, CounterModel, PairObservations, view
 from slurm_ext.model.slowdown.features import CounterColumn, Positions, Scale
-from slurm_ext.model.slowdown.kernel import CounterKernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +25,7 @@ MOST_MET = 5000  # more is no model of ours: reading it would cost minutes
 _PLAIN = ("device", "top", "other_device")
 
 
-def packed(model: CounterModel) -> dict[str, Any]:
+def to_json(model: CounterModel) -> dict[str, Any]:
     """The same model always gives the same values."""
     return {
         **{name: getattr(model, name) for name in _PLAIN},
@@ -46,7 +46,7 @@ def packed(model: CounterModel) -> dict[str, Any]:
     }
 
 
-def unpacked(body: Mapping[str, Any]) -> CounterModel:
+def from_json(body: Mapping[str, Any]) -> CounterModel:
     """The model that was packed. Raises ModelError where `body` is none."""
     try:
         return _model(body)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
+from slurm_ext.model.slowdown.counter_kernel import CounterKernel, kernel_blocks, prior_variances
 from slurm_ext.model.slowdown.features import Positions, Scale
-from slurm_ext.model.slowdown.kernel import CounterKernel, alike, variances
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -138,9 +138,9 @@ class CounterModel:
     ) -> tuple["Array", "Array"]:
         columns = list(view.columns)
         here, known = asked.places[columns], self.jobs.places[columns]
-        towards = alike(self.likeness, here, known, shared).between(rows, self.met.rows)
+        towards = kernel_blocks(self.likeness, here, known, shared).between(rows, self.met.rows)
         explained = (towards @ view.inverse * towards).sum(axis=1)
-        left = np.maximum(variances(self.likeness, here, rows) - explained, 0.0)
+        left = np.maximum(prior_variances(self.likeness, here, rows) - explained, 0.0)
         return self.met.level + towards @ view.weights, left
 
     def _told(
@@ -193,7 +193,7 @@ def view(
 ) -> CounterView:
     """The process over `columns`. Raises ValueError where `met` says what no process can."""
     places = jobs.places[list(columns)]
-    among = alike(likeness, places, places, same(jobs.keys, jobs.keys))
+    among = kernel_blocks(likeness, places, places, same(jobs.keys, jobs.keys))
     covariance = among.between(met.rows, met.rows) + np.diag(met.noise_var)
     inverse = np.asarray(np.linalg.inv(covariance), dtype=np.float64)  # LinAlgError: a ValueError
     return CounterView(tuple(columns), inverse @ (met.log_odds - met.level), inverse)

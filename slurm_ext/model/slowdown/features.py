@@ -90,7 +90,7 @@ class Positions:
         return len(self.at)
 
 
-def scale(columns: Sequence[CounterColumn], jobs: Sequence[Mapping[str, float]]) -> Scale:
+def fit_scale(columns: Sequence[CounterColumn], jobs: Sequence[Mapping[str, float]]) -> Scale:
     """Standardisation by `jobs`; a column that is flat, or that too few of them have, is left."""
     raw = np.array([[column.of(job) for column in columns] for job in jobs])
     raw = raw.reshape(len(jobs), len(columns))

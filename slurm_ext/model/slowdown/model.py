@@ -14,7 +14,13 @@ from slurm_ext.model.slowdown.completion import Completion, PairSpeed, complete
 from slurm_ext.model.slowdown.completion_kernel import CompletionKernel, JobTraits, Role
 from slurm_ext.model.slowdown.composition import compose
 from slurm_ext.model.slowdown.counter_model import CounterModel
-from slurm_ext.model.slowdown.pair_measurement import PairKey, PairStats, key, meetings, usable
+from slurm_ext.model.slowdown.pair_measurement import (
+    PairKey,
+    PairStats,
+    all_pair_stats,
+    is_usable,
+    key,
+)
 
 CounterPredictor = Callable[[SoloProfile, SoloProfile, str], RelativeSpeed | None]
 """(job, beside, device) to its speed from counters; None where what it needs was not measured."""
@@ -122,7 +128,7 @@ class SlowdownModel:
         return RelativeSpeed(mean=middle, low=low, high=high, evidence=by, runs=runs)
 
 
-def slowdowns(
+def slowdown_model(
     pairs: Sequence[CorunMeasurement],
     solos: Mapping[str, SoloProfile] | None = None,
     *,
@@ -136,28 +142,28 @@ def slowdowns(
     Rows that are no measurement (not finite, not positive, beside nobody) are counted, not used.
     """
     known = SlowdownModel(
-        met=meetings(pairs),
+        met=all_pair_stats(pairs),
         foretell=foretell,
         widths=widths or {},
         solos=solos or {},
         traits=traits or {},
-        refused=sum(not usable(one) for one in pairs),
+        refused=sum(not is_usable(one) for one in pairs),
     )
-    return tabled(known, kernels or KERNELS)
+    return with_tables(known, kernels or KERNELS)
 
 
-def tabled(known: SlowdownModel, kernels: Mapping[bool, CompletionKernel]) -> SlowdownModel:
+def with_tables(known: SlowdownModel, kernels: Mapping[bool, CompletionKernel]) -> SlowdownModel:
     """With the tables of what it has met, one of CPUs and one of GPUs."""
     tables = {}
     for on_cpu in (True, False):
-        pairs = seen(known, on_cpu)
+        pairs = measured_pairs(known, on_cpu)
         if pairs:
             kernel = kernels.get(on_cpu, KERNELS[on_cpu])
             tables[on_cpu] = complete(pairs, kernel=kernel, traits=known.traits)
     return replace(known, tables=tables)
 
 
-def seen(known: SlowdownModel, on_cpu: bool) -> list[PairSpeed]:
+def measured_pairs(known: SlowdownModel, on_cpu: bool) -> list[PairSpeed]:
     """The best measured pairs, for a table."""
     pairs = [
         (one, at) for at, one in known.met.items() if len(at[2]) == 1 and (at[0] == CPU) == on_cpu

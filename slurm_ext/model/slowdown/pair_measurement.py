@@ -28,7 +28,7 @@ PairKey = tuple[str, str, tuple[str, ...]]
 """Device, job, its partners in order."""
 
 
-def usable(one: CorunMeasurement) -> bool:
+def is_usable(one: CorunMeasurement) -> bool:
     """Whether a row can be a measurement: finite, positive, beside somebody, for some time."""
     return (
         bool(one.partners)
@@ -39,12 +39,12 @@ def usable(one: CorunMeasurement) -> bool:
     )
 
 
-def meetings(rows: Iterable[CorunMeasurement]) -> dict[PairKey, PairStats]:
+def all_pair_stats(rows: Iterable[CorunMeasurement]) -> dict[PairKey, PairStats]:
     """The usable rows, by device, job and partners."""
     found: dict[PairKey, list[CorunMeasurement]] = {}
-    for one in filter(usable, rows):
+    for one in filter(is_usable, rows):
         found.setdefault(key(one.job, one.partners, one.device), []).append(one)
-    return {name: meeting(each) for name, each in found.items()}
+    return {name: pair_stats(each) for name, each in found.items()}
 
 
 def key(job: str, partners: Iterable[str], device: str) -> PairKey:
@@ -52,7 +52,7 @@ def key(job: str, partners: Iterable[str], device: str) -> PairKey:
     return device, job, tuple(sorted(partners))
 
 
-def meeting(rows: Sequence[CorunMeasurement]) -> PairStats:
+def pair_stats(rows: Sequence[CorunMeasurement]) -> PairStats:
     """Mean weighted by how well each was measured, and a spread that no few runs can make small.
 
     Where they differ by more than their measurement explains, both widths grow (Birge's ratio);

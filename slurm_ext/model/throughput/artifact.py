@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.model.artifact_store import AGAIN, ArtifactSpec, read
-from slurm_ext.model.artifact_store import pack as packed
+from slurm_ext.model.artifact_store import serialize as packed
 from slurm_ext.model.throughput.estimate import Prior
 from slurm_ext.model.throughput.features import NAMES, WIDTH, PriorInput, features
 from slurm_ext.model.throughput.inversion import LogNormal
@@ -77,7 +77,7 @@ def shapes(hidden: int) -> dict[str, tuple[int, ...]]:
     return {**matrices, "b2": (2 * targets,), **vectors}
 
 
-def pack(about: Mapping[str, Any], weights: Mapping[str, "Array"]) -> dict[str, bytes]:
+def serialize(about: Mapping[str, Any], weights: Mapping[str, "Array"]) -> dict[str, bytes]:
     """The files of an artifact, by name; the same numbers always give the same bytes."""
     return packed(FORM, about, weights)
 

@@ -49,7 +49,7 @@ LIMITS: Mapping[str, str] = MappingProxyType(
 """`... the limit`: said of a job that is as fast as it gets."""
 
 
-def word(point: Point) -> str:
+def limit_name(point: Point) -> str:
     """Which ceiling of the curve binds: accelerator, storage or data."""
     if point.stalled < STALLED:
         return "accelerator"
@@ -61,7 +61,7 @@ def advise(point: Point, signs: BottleneckSigns) -> Advice:
     network = signs.network_share or 0.0
     if network > EXPOSED and network * (1 - point.stalled) > point.stalled:
         return _network(signs)
-    binds = word(point)
+    binds = limit_name(point)
     if binds == "storage":
         return Advice(binds, "fewer, larger files or a copy on the node: more readers do not help")
     if binds == "data":

@@ -9,10 +9,10 @@ from functools import partial
 from math import ceil, exp, inf, log2, sqrt
 
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape
-from slurm_ext.model.throughput.bottleneck import word
+from slurm_ext.model.throughput.bottleneck import limit_name
 from slurm_ext.model.throughput.curve import SLICE_S, Curve, Point, at
-from slurm_ext.model.throughput.evidence_checks import doubted, usable
-from slurm_ext.model.throughput.inversion import InvertedRun, LogNormal, lesson
+from slurm_ext.model.throughput.evidence_checks import unusable_run_count, usable_runs
+from slurm_ext.model.throughput.inversion import InvertedRun, LogNormal, invert
 from slurm_ext.model.throughput.pooling import NOTHING, pooled
 from slurm_ext.model.throughput.storage import ceiling, knee
 
@@ -77,9 +77,9 @@ def estimate(
 
     Runs that are only of the same cluster answer nothing by themselves; a prior may.
     """
-    if doubted(evidence) is not None:
+    if unusable_run_count(evidence) is not None:
         return None
-    evidence = usable(evidence)
+    evidence = usable_runs(evidence)
     levels = list(_asked(evidence))
     if prior is not None:  # it has learnt from the whole cluster already
         levels = [(level, runs) for level, runs in levels if level is not Level.CLUSTER]
@@ -101,17 +101,17 @@ def predict(
     `node_cores`: cores the machine really has; `factor`: how much wider than believed the
     interval has to be, from `calibration.interval_factor`.
     """
-    return predicting(known, node_cores=node_cores, factor=factor)(shape)
+    return shape_predictor(known, node_cores=node_cores, factor=factor)(shape)
 
 
-def predicting(
+def shape_predictor(
     known: Estimate, *, node_cores: int | None = None, factor: float = 1.0
 ) -> Callable[[Shape], Prediction]:
     """`predict` for many shapes: the curve is made once."""
     return partial(_predict, known, _curve(known), node_cores, factor)
 
 
-def predicting_cores(known: Estimate, *, factor: float = 1.0) -> Callable[[float, int], Prediction]:
+def core_predictor(known: Estimate, *, factor: float = 1.0) -> Callable[[float, int], Prediction]:
     """`predict` for cores, fractions of one included, and workers: what a running job may get."""
     curve = _curve(known)
 
@@ -138,7 +138,7 @@ def _predict(
         shape=shape,
         samples_per_s=rate,
         interval=Interval(rate * exp(-spread), rate * exp(spread)),
-        bottleneck=word(point),
+        bottleneck=limit_name(point),
         level=known.level,
         runs=known.runs,
     )
@@ -165,7 +165,7 @@ def _pool(
     beliefs = (prior.accel, prior.wall, prior.cpu) if prior else (NOTHING, NOTHING, NOTHING)
     efficiency, lessons = EFFICIENCY, list[InvertedRun]()
     for level, runs in reversed(levels):
-        lessons = [lesson(run) for run in runs]
+        lessons = [invert(run) for run in runs]
         free = [one for one, run in zip(lessons, runs, strict=True) if run.workers <= most_workers]
         shown = [one.efficiency for one in free if one.efficiency is not None]
         beliefs = _nearer(beliefs, lessons, free or lessons, level)

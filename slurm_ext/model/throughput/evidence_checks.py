@@ -14,7 +14,7 @@ NONE_ALIKE = "no runs like this one"
 Evidence = Mapping[Level, Sequence[LoaderRun]]
 
 
-def fault(run: LoaderRun) -> str | None:
+def inconsistency(run: LoaderRun) -> str | None:
     """Why a run's numbers cannot all be true, in one clause; None: they can."""
     numbers = (run.samples_per_s, run.accel_samples_per_s, run.fetch_wall_s, run.batch_size)
     if not all(isfinite(number) and number > 0 for number in (*numbers, run.cores)):
@@ -37,29 +37,29 @@ def _fetched(run: LoaderRun) -> float:
     return max(1, run.workers) / run.fetch_wall_s
 
 
-def usable(evidence: Evidence) -> dict[Level, list[LoaderRun]]:
+def usable_runs(evidence: Evidence) -> dict[Level, list[LoaderRun]]:
     """The runs that a curve can be made of."""
     return {
-        level: [run for run in runs if run.doubt is None and fault(run) is None]
+        level: [run for run in runs if run.doubt is None and inconsistency(run) is None]
         for level, runs in evidence.items()
     }
 
 
-def doubted(evidence: Evidence) -> int | None:
+def unusable_run_count(evidence: Evidence) -> int | None:
     """The Doubt of the newest of the nearest runs; None: there is none."""
     newest = next((runs[0] for runs in _own(evidence) if runs), None)
     return None if newest is None else newest.doubt
 
 
-def unknown(evidence: Evidence) -> str:
+def why_no_estimate(evidence: Evidence) -> str:
     """Why `estimate` has no answer, in one clause for the user."""
     nearest = next((runs for runs in _own(evidence) if runs), None)
     if nearest is None:
         return f"I do not know yet: {NONE_ALIKE}"
-    doubt = doubted(evidence)
+    doubt = unusable_run_count(evidence)
     if doubt is not None:
         return CLAUSES.get(doubt, "its loader is of a kind that I do not know")
-    faults = [why for run in nearest if (why := fault(run)) is not None]
+    faults = [why for run in nearest if (why := inconsistency(run)) is not None]
     if len(faults) == len(nearest):
         return f"I do not believe {_runs(len(faults))} like this one: {faults[0]}"
     if len(nearest) - len(faults) == 1:

@@ -53,7 +53,7 @@ class InvertedRun:
     slice_s: float | None  # None: the run did not show how long a busy core is waited for
 
 
-def lesson(run: LoaderRun) -> InvertedRun:
+def invert(run: LoaderRun) -> InvertedRun:
     """Invert one run into the parameters of `curve.Curve`."""
     run = _once_filled(run)
     main_s = _main_cpu_s(run)

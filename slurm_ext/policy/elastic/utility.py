@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slurm_ext.model.scaling.goodput import BatchLimits, GradientNoise, configs, foretell
+from slurm_ext.model.scaling.goodput import BatchLimits, GradientNoise, configs, iteration_times
 from slurm_ext.model.scaling.goodput_speed import StepMeasurement, fit
 from slurm_ext.policy.elastic.gpu_division import Utility, only
 
@@ -44,7 +44,7 @@ def utility_of(job: ElasticJob, sizes: tuple[int, ...], per_node: int) -> Utilit
         return _first(job, sizes)
     report = job.report
     tried = configs(report.limits, sizes, per_node)
-    best = foretell(fit(report.steps), report.limits, tried, len(sizes)).best(report.noise)
+    best = iteration_times(fit(report.steps), report.limits, tried, len(sizes)).best(report.noise)
     most = max(job.held, GROWS * max(step.gpus for step in report.steps))
     found = Utility(
         name=job.name,

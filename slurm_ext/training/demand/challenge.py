@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 
 from slurm_ext.core.errors import ModelError
-from slurm_ext.model.demand.artifact import load, pack
+from slurm_ext.model.demand.artifact import load, serialize
 from slurm_ext.model.demand.model import HORIZONS, LEVELS, Array, DemandModel, features
 from slurm_ext.model.demand.series import FOLDER, PREFIX, read
 from slurm_ext.training.demand.fit import challenge
-from slurm_ext.training.promotion import serve
+from slurm_ext.training.promotion import promote
 
 CLOSE = 1e-9  # nodes
 
@@ -58,7 +58,9 @@ def _teach(path: Path, models: Path) -> DemandReport:
 def _serve(model: DemandModel, models: Path, need: Array) -> str:
     """Its name, once what is written answers as the model does."""
     rows = features(need[-1000:], 0)
-    return serve(models, "demand", pack(model), lambda folder: _check(model, load(folder), rows))
+    return promote(
+        models, "demand", serialize(model), lambda folder: _check(model, load(folder), rows)
+    )
 
 
 def _check(model: DemandModel, again: DemandModel, rows: Array) -> None:

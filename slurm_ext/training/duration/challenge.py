@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.model.artifact_store import current
-from slurm_ext.model.duration.artifact import FOLDER, DurationArtifact, load, pack
-from slurm_ext.model.duration.bounds import AdaptiveBounds
-from slurm_ext.model.duration.job import SITE
+from slurm_ext.model.duration.adaptive_bounds import AdaptiveBounds
+from slurm_ext.model.duration.artifact import FOLDER, DurationArtifact, load, serialize
 from slurm_ext.model.duration.model import DurationQuantiles
+from slurm_ext.model.duration.query import SITE
 from slurm_ext.training.duration import fit as training
 from slurm_ext.training.duration.export import check
-from slurm_ext.training.duration.fit import Array, Past, features, fit
-from slurm_ext.training.promotion import TrainingVerdict, objection, serve
+from slurm_ext.training.duration.fit import Array, FinishedJob, features, fit
+from slurm_ext.training.promotion import TrainingVerdict, promote, promotion_veto
 
 FEWEST = 500  # jobs: the newest fifth of the older ones sets bounds, and fitting needs 200
 FEWEST_LATER = 100  # submitted since the cut, to score
@@ -50,7 +50,7 @@ class _Jobs:
         return float(self.submit_s[0]), float(self.end_s.max())
 
 
-def challenge(jobs: Sequence[Past], models: Path) -> DurationReport:
+def challenge(jobs: Sequence[FinishedJob], models: Path) -> DurationReport:
     """Learn, score, and serve it from `models/duration/current` where it foretells better.
 
     `jobs` by submission, all ended. Raises ModelError where it cannot be written, or does not read
@@ -72,7 +72,7 @@ def challenge(jobs: Sequence[Past], models: Path) -> DurationReport:
     scores, bounds = _scores(every, ours, serving, jobs, cut_s)
     told = replace(told, window_s=every.window_s, scores=scores)
     naive = min((scores["history"], scores["median"]), key=lambda one: one["mae"])
-    why_not = objection(scores["ours"], naive, scores["incumbent"])
+    why_not = promotion_veto(scores["ours"], naive, scores["incumbent"])
     if why_not is not None:
         return replace(told, why=why_not)
     about = {"window_s": every.window_s, "runs": len(jobs), "scores": scores}
@@ -81,7 +81,7 @@ def challenge(jobs: Sequence[Past], models: Path) -> DurationReport:
     return replace(told, promoted=True, why="its error on later jobs is the smallest", model=name)
 
 
-def _columns(jobs: Sequence[Past]) -> _Jobs:
+def _columns(jobs: Sequence[FinishedJob]) -> _Jobs:
     submit_s = np.array([job.asked.submit_s for job in jobs])
     end_s = np.array([np.inf if job.end_s is None else job.end_s for job in jobs])
     lasted = np.array([job.duration_s for job in jobs], dtype=float)
@@ -123,7 +123,7 @@ def _scores(
     every: _Jobs,
     ours: DurationArtifact,
     serving: DurationArtifact | None,
-    jobs: Sequence[Past],
+    jobs: Sequence[FinishedJob],
     cut_s: float,
 ) -> tuple[dict[str, Any], AdaptiveBounds]:
     """Of the later jobs; and the bounds that would have held of them."""
@@ -196,4 +196,6 @@ def _window(about: Mapping[str, Any]) -> bool:
 
 
 def _serve(artifact: DurationArtifact, models: Path, rows: Array) -> str:
-    return serve(models, "duration", pack(artifact), lambda folder: check(artifact, folder, rows))
+    return promote(
+        models, "duration", serialize(artifact), lambda folder: check(artifact, folder, rows)
+    )

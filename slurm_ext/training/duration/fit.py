@@ -40,7 +40,7 @@ LEAF = 200  # jobs; a twentieth of all where that is fewer
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class FinishedJob:
     """One job: `end_s` is when it was gone, None while it runs; duration None: nobody knows."""
 
     asked: JobFeatures
@@ -48,7 +48,7 @@ class Past:
     duration_s: float | None
 
 
-def features(plan: FeaturePlan, jobs: Sequence[Past], *, ended_only: bool = False) -> Array:
+def features(plan: FeaturePlan, jobs: Sequence[FinishedJob], *, ended_only: bool = False) -> Array:
     """Rows of every job at its submission, by what had ended then; jobs sorted by submission.
 
     `ended_only`: and nothing is known of those that run still, as where history alone tells.

@@ -7,23 +7,23 @@ long a job holds its nodes is asked, not how long it would have liked to.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from slurm_ext.model.duration.job import lasted_s, wanted
-from slurm_ext.training.duration.fit import Past
+from slurm_ext.model.duration.query import query_of_run, runtime_s
+from slurm_ext.training.duration.fit import FinishedJob
 
 
-def pasts(runs: Iterable[Mapping[str, Any]]) -> list[Past]:
+def finished_jobs(runs: Iterable[Mapping[str, Any]]) -> list[FinishedJob]:
     """Jobs by submission, of rows of `history.queries.runs` in any order.
 
     Left out: runs without a submission, an end, or a duration of at least 0 s, and ends before the
     submission (a clock that jumped). A row without its duration is told by start and end.
     """
-    jobs: dict[tuple[Any, ...], Past] = {}
+    jobs: dict[tuple[Any, ...], FinishedJob] = {}
     for run in runs:
-        asked, lasted = wanted(run), lasted_s(run)
+        asked, lasted = query_of_run(run), runtime_s(run)
         if asked is None or lasted is None:
             continue
         key = tuple(run.get(name) for name in ("cluster", "job_id", "restart"))
         known = jobs.get(key)
         if known is None or (known.end_s or 0.0) < run["end_s"]:
-            jobs[key] = Past(asked.submission(), float(run["end_s"]), lasted)
+            jobs[key] = FinishedJob(asked.submission(), float(run["end_s"]), lasted)
     return sorted(jobs.values(), key=lambda job: job.asked.submit_s)

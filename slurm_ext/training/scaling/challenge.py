@@ -11,11 +11,11 @@ from statistics import median
 
 import numpy as np
 
-from slurm_ext.model.scaling.artifact import FOLDER, pack
+from slurm_ext.model.scaling.artifact import FOLDER, serialize
 from slurm_ext.model.scaling.family import Family
 from slurm_ext.model.scaling.model import ScalingMeasurement, fit
 from slurm_ext.model.scaling.prior import ScalingPrior
-from slurm_ext.training.promotion import BETTER, serve
+from slurm_ext.training.promotion import BETTER, promote
 from slurm_ext.training.scaling.export import check
 from slurm_ext.training.scaling.fit import without
 from slurm_ext.training.scaling.interval_calibration import trained
@@ -83,4 +83,4 @@ def _off(
 
 
 def _serve(family: Family, models: Path) -> str:
-    return serve(models, "scaling", pack(family), lambda folder: check(family, folder))
+    return promote(models, "scaling", serialize(family), lambda folder: check(family, folder))

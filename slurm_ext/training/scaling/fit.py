@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.model.scaling.family import LEVELS, OWN, Family, together
+from slurm_ext.model.scaling.family import LEVELS, OWN, Family, same_group
 from slurm_ext.model.scaling.model import ScalingMeasurement, fit
 from slurm_ext.model.scaling.prior import (
     USUAL_NOISE,
     USUAL_STRAYING,
     USUAL_WIDTHS,
     ScalingPrior,
-    usual,
+    default_term_prior,
 )
-from slurm_ext.model.scaling.similarity import alike
+from slurm_ext.model.scaling.similarity import similarity
 from slurm_ext.model.scaling.terms import TERMS, columns, log_step, slopes
 from slurm_ext.training.scaling.rows import ScalingRow, by_pair, drawn
 
@@ -134,7 +134,7 @@ def _linear(
     """One training's rows: made linear around the terms that most of its measurements have."""
     most = [points[place] for place in drawn(points, ROWS_OF_TERMS, seed)]
     here = ScalingPrior(
-        beliefs=(replace(usual(), log_batch0=float(batch0[model])),),
+        beliefs=(replace(default_term_prior(), log_batch0=float(batch0[model])),),
         scales=np.ones((1, 3)),
         chances=np.ones(1),
         widths=USUAL_WIDTHS,
@@ -144,14 +144,20 @@ def _linear(
     at = columns([one.config for one in kept])
     steps = np.log(at[:, 1]) + at[:, 0] - np.log([one.samples_per_s for one in kept])
     lean = slopes(terms, at, float(batch0[model]))
-    off = steps - log_step(terms, at, float(batch0[model])) + lean @ (terms - usual().means)
+    off = (
+        steps
+        - log_step(terms, at, float(batch0[model]))
+        + lean @ (terms - default_term_prior().means)
+    )
     whose = np.full(len(at), model), np.full(len(at), cluster)
     return *whose, at, off, lean
 
 
 def _variances(known: LinearizedRows) -> tuple[Array, Array, float]:
     """Of terms by level, of parts by level, and the noise's sd: the most probable ones."""
-    usual_terms = np.diag(usual().covariance)[1:, None] / len(LEVELS) * np.ones(len(LEVELS))
+    usual_terms = (
+        np.diag(default_term_prior().covariance)[1:, None] / len(LEVELS) * np.ones(len(LEVELS))
+    )
     usual_parts = (np.array(USUAL_STRAYING) ** 2 / SHARED.sum(1))[:, None] * SHARED
     shared = usual_parts > 0
     first = np.concatenate((usual_terms.ravel(), usual_parts[shared], [USUAL_NOISE**2]))
@@ -159,7 +165,7 @@ def _variances(known: LinearizedRows) -> tuple[Array, Array, float]:
     found = np.exp(logs)
     split = usual_terms.size
     terms = np.zeros((len(TERMS), len(LEVELS)))
-    terms[0, OWN] = usual().covariance[0, 0]  # how long a step is, nobody knows before
+    terms[0, OWN] = default_term_prior().covariance[0, 0]  # how long a step is, nobody knows before
     terms[1:] = found[:split].reshape(usual_terms.shape)
     parts = np.zeros(SHARED.shape)
     parts[shared] = found[split:-1]
@@ -168,15 +174,15 @@ def _variances(known: LinearizedRows) -> tuple[Array, Array, float]:
 
 def _length(known: LinearizedRows) -> Array:
     """Covariance by the length of a training's step alone, whose variance is not learnt."""
-    own = together(known.model, known.cluster, known.model, known.cluster)[OWN]
+    own = same_group(known.model, known.cluster, known.model, known.cluster)[OWN]
     lean = known.slopes[:, 0]
-    return np.asarray(usual().covariance[0, 0] * np.outer(lean, lean) * own)
+    return np.asarray(default_term_prior().covariance[0, 0] * np.outer(lean, lean) * own)
 
 
 def _stacked(known: LinearizedRows, shared: NDArray[np.bool_]) -> Array:
     """What one unit of each learnt variance adds to the rows' covariance: (variance, row, row)."""
-    levels = together(known.model, known.cluster, known.model, known.cluster)
-    near = alike(known.at, known.at)
+    levels = same_group(known.model, known.cluster, known.model, known.cluster)
+    near = similarity(known.at, known.at)
     every = [np.outer(lean, lean) * level for lean in known.slopes.T[1:] for level in levels]
     every += [near[part] * levels[level] for part, level in np.argwhere(shared)]
     return np.stack([*every, np.eye(len(known.at))])

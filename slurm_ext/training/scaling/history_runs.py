@@ -6,7 +6,7 @@ from typing import Any
 
 from slurm_ext.core.records import LoaderRun
 from slurm_ext.model.scaling.model import TrainingConfig
-from slurm_ext.model.scaling.run_placement import measured
+from slurm_ext.model.scaling.run_placement import measurement_of
 from slurm_ext.training.scaling.rows import ScalingRow
 
 NEEDED = ("samples_per_s", "accel_samples_per_s", "fetch_wall_s", "batch_size", "cores")
@@ -37,7 +37,7 @@ def rows(table: Iterable[Sequence[Any]], columns: Sequence[str]) -> list[Scaling
 def _row(named: Mapping[str, Any]) -> ScalingRow | None:
     if not all((named[name] or 0) > 0 for name in NEEDED) or not named["gpus"]:
         return None
-    one = measured(LoaderRun(**{name: named[name] for name in _LOADER}))
+    one = measurement_of(LoaderRun(**{name: named[name] for name in _LOADER}))
     key = named["key_script"]
     if one is None or key is None:
         return None

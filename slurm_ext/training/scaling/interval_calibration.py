@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slurm_ext.model.scaling.family import Family
-from slurm_ext.model.scaling.member import evidence, log_chances, member, start
+from slurm_ext.model.scaling.laplace import initial_terms, laplace_fit, log_marginals, observe
 from slurm_ext.model.scaling.model import ScalingMeasurement, fit
 from slurm_ext.model.scaling.prior import BEYOND, INSIDE
 from slurm_ext.model.scaling.terms import columns
@@ -67,9 +67,9 @@ def _chances(family: Family, pairs: Pairs) -> Array:
         belief = without(family, model=model).belief(model=model, cluster=cluster)
         for seed in SEEDS:
             seen = [points[place] for place in drawn(points, ROWS_OF_SCALES, seed)]
-            given = evidence(belief, *_steps(seen))
-            middle = member(given, np.ones(3), start(given)).terms
-            logs.append(log_chances(given, middle, family.scales))
+            given = observe(belief, *_steps(seen))
+            middle = laplace_fit(given, np.ones(3), initial_terms(given)).terms
+            logs.append(log_marginals(given, middle, family.scales))
     chances = np.full(len(family.scales), 1 / len(family.scales))
     likely = np.exp(np.array(logs) - np.max(logs, axis=1, keepdims=True))
     for _ in range(EM_ROUNDS):

@@ -13,7 +13,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from slurm_ext.model.scaling.speedup import CountMeasurement, SpeedupCurve, evidence, fit
+from slurm_ext.model.scaling.speedup import CountMeasurement, SpeedupCurve, curve_likelihood, fit
 from slurm_ext.model.scaling.speedup_prior import SpeedupPrior
 
 Array = NDArray[np.float64]
@@ -81,7 +81,7 @@ def _lessons(jobs: Jobs, prior: SpeedupPrior) -> Iterator[_Lesson]:
     for series in jobs.values():
         for points in series:
             draws = fit(points, prior).draws
-            found = evidence(points, prior, draws.rows)
+            found = curve_likelihood(points, prior, draws.rows)
             strange = found.squares.sum(1) / found.noise_factor() ** 2
             surprise = float(draws.weights @ strange) / max(1, len(points) - 1)
             yield _Lesson(1 / len(series), draws.mean(), draws.covariance(), surprise)

@@ -16,11 +16,11 @@ import numpy as np
 from slurm_ext.core.errors import ModelError
 from slurm_ext.core.gpu_sharing import CorunMeasurement, RelativeSpeed, SoloProfile
 from slurm_ext.model.artifact_store import current
-from slurm_ext.model.slowdown.artifact import FOLDER, SlowdownArtifact, load, pack
+from slurm_ext.model.slowdown.artifact import FOLDER, SlowdownArtifact, load, serialize
 from slurm_ext.model.slowdown.completion_kernel import CompletionKernel
 from slurm_ext.model.slowdown.model import KERNELS, SlowdownModel
 from slurm_ext.model.slowdown.pair_measurement import key
-from slurm_ext.training.promotion import TrainingVerdict, objection, serve
+from slurm_ext.training.promotion import TrainingVerdict, promote, promotion_veto
 from slurm_ext.training.slowdown.fit import fitted
 from slurm_ext.training.slowdown.history_runs import SharedRun, SharingHistory
 
@@ -59,7 +59,7 @@ def challenge(learnt: SharingHistory, models: Path) -> SharingReport:
     if len(later) < FEWEST_LATER:
         return replace(told, why=f"{len(later)} runs since the serving model are too few to judge")
     scores = _scores(older, later, learnt, None if serving is None else serving.slowdowns)
-    why_not = objection(scores["ours"], scores["mean"], scores["incumbent"])
+    why_not = promotion_veto(scores["ours"], scores["mean"], scores["incumbent"])
     if why_not is None and scores["ours"]["mae"] >= scores["nothing"]["mae"]:
         why_not = "no knowledge at all foretells them as well"
     window = (rows[0].end_s, rows[-1].end_s)
@@ -139,8 +139,8 @@ def _serving(models: Path) -> SlowdownArtifact | None:
 def _serve(
     known: SlowdownModel, kernels: dict[bool, CompletionKernel], about: dict[str, Any], models: Path
 ) -> str:
-    files = pack(known, {**KERNELS, **kernels}, about)
-    return serve(models / FOLDER, "slowdown", files, lambda folder: _check(known, folder))
+    files = serialize(known, {**KERNELS, **kernels}, about)
+    return promote(models / FOLDER, "slowdown", files, lambda folder: _check(known, folder))
 
 
 def _check(known: SlowdownModel, folder: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.core.gpu_sharing import SoloProfile
-from slurm_ext.model.slowdown.counter_artifact import packed, unpacked
+from slurm_ext.model.slowdown.counter_artifact import from_json, to_json
 from slurm_ext.model.slowdown.counter_model import CounterModel
 
 CLOSE = 1e-6  # of speeds
@@ -17,10 +17,10 @@ MOST_ASKED = 12
 def export(model: CounterModel) -> dict[str, Any]:
     """The packed model. Raises ModelError where it is not the same once it went through JSON."""
     try:
-        body: dict[str, Any] = json.loads(json.dumps(packed(model), allow_nan=False))
+        body: dict[str, Any] = json.loads(json.dumps(to_json(model), allow_nan=False))
     except ValueError as error:
         raise ModelError(f"a model from counters: {error}; not exported") from None
-    off = difference(model, unpacked(body))
+    off = difference(model, from_json(body))
     if not off <= CLOSE:
         raise ModelError(f"a model from counters: read back, it is {off:.1g} off; not exported")
     return body

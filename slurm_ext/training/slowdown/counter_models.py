@@ -9,18 +9,18 @@ from slurm_ext.core.errors import ModelError
 from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile
 from slurm_ext.model.slowdown.counter_model import CounterModel
 from slurm_ext.model.slowdown.model import CPU, CounterModels
-from slurm_ext.model.slowdown.pair_measurement import usable
+from slurm_ext.model.slowdown.pair_measurement import is_usable
 from slurm_ext.training.slowdown.counter_export import export
 from slurm_ext.training.slowdown.feature_plans import plan
 from slurm_ext.training.slowdown.fit_counter_model import fit
-from slurm_ext.training.slowdown.paired import Paired
+from slurm_ext.training.slowdown.paired import PairExample
 
 FEWEST_PAIRS, FEWEST_JOBS = 30, 6
 MOST_PAIRS = 400  # the newest: choosing costs their cube, for every family left out
 FAMILIES = 8  # jobs are dealt into so many; each is left out in turn
 
 
-def counted(
+def fit_counter_models(
     pairs: Sequence[CorunMeasurement], solos: Mapping[str, SoloProfile]
 ) -> CounterModels | None:
     """A model for CPUs and one for the GPU that most pairs met on; None where neither can be."""
@@ -36,7 +36,7 @@ def _of_kind(pairs: Sequence[CorunMeasurement], *, on_cpu: bool) -> list[CorunMe
     kind = [
         one
         for one in pairs
-        if usable(one) and len(one.partners) == 1 and (one.device == CPU) == on_cpu
+        if is_usable(one) and len(one.partners) == 1 and (one.device == CPU) == on_cpu
     ]
     devices = Counter(one.device for one in kind).most_common(1)
     return [one for one in kind if one.device == devices[0][0]]
@@ -60,7 +60,9 @@ def _model(
     return model
 
 
-def _paired(pairs: Sequence[CorunMeasurement], solos: Mapping[str, SoloProfile]) -> list[Paired]:
+def _paired(
+    pairs: Sequence[CorunMeasurement], solos: Mapping[str, SoloProfile]
+) -> list[PairExample]:
     """One row a pair of jobs whose counters are known, the newest pairs."""
     speeds: dict[tuple[str, str], list[float]] = {}
     for one in pairs:
@@ -68,7 +70,7 @@ def _paired(pairs: Sequence[CorunMeasurement], solos: Mapping[str, SoloProfile])
         if all(key in solos and solos[key].features for key in name):
             speeds[name] = [*speeds.pop(name, []), one.speed]
     return [
-        Paired(
+        PairExample(
             job=solos[job],
             beside=solos[beside],
             speed=median(each),

@@ -15,13 +15,19 @@ from slurm_ext.model.slowdown.model import (
     LOW_SDS,
     NORMAL_90,
     SlowdownModel,
-    seen,
-    slowdowns,
-    tabled,
+    measured_pairs,
+    slowdown_model,
+    with_tables,
 )
-from slurm_ext.model.slowdown.pair_measurement import MINUTE_LOG_SD, PairKey, key, meeting, usable
+from slurm_ext.model.slowdown.pair_measurement import (
+    MINUTE_LOG_SD,
+    PairKey,
+    is_usable,
+    key,
+    pair_stats,
+)
 from slurm_ext.model.throughput.calibration import FEWEST, LEVEL
-from slurm_ext.training.slowdown.counter_models import counted
+from slurm_ext.training.slowdown.counter_models import fit_counter_models
 from slurm_ext.training.slowdown.fit_completion import likeliest, misses
 from slurm_ext.training.slowdown.job_embedding import traits
 
@@ -39,10 +45,10 @@ def fitted(
 ) -> tuple[SlowdownModel, dict[bool, CompletionKernel]]:
     """What `pairs`, oldest first, teach, and the kernels of its tables."""
     alike = traits(solos)
-    known = slowdowns(pairs, solos, traits=alike, foretell=counted(pairs, solos))
+    known = slowdown_model(pairs, solos, traits=alike, foretell=fit_counter_models(pairs, solos))
     kernels, missed = dict(KERNELS), np.zeros(0)
     for on_cpu in known.tables:
-        met = seen(known, on_cpu)
+        met = measured_pairs(known, on_cpu)
         if len(met) >= FEWEST_PAIRS:
             kernels[on_cpu] = likeliest(met, KERNELS[on_cpu], traits=alike)
             missed = np.concatenate([missed, misses(_some(met), KERNELS[on_cpu], traits=alike)])
@@ -51,7 +57,7 @@ def fitted(
         SpeedBasis.PAIR: _width(_repeats(pairs)),
         SpeedBasis.PRIOR: _width(_in_general(pairs)),
     }
-    return tabled(replace(known, widths=widths), kernels), kernels
+    return with_tables(replace(known, widths=widths), kernels), kernels
 
 
 def _some(met: Sequence[PairSpeed]) -> list[PairSpeed]:
@@ -73,13 +79,13 @@ def _width(missed: "Array") -> float:
 def _repeats(pairs: Sequence[CorunMeasurement]) -> "Array":
     """The last run of each pair that was met before, by its earlier ones."""
     runs: dict[PairKey, list[CorunMeasurement]] = {}
-    for one in filter(usable, pairs):
+    for one in filter(is_usable, pairs):
         runs.setdefault(key(one.job, one.partners, one.device), []).append(one)
     found = []
     for each in runs.values():
         if len(each) < 2:
             continue
-        before, last = meeting(each[:-1]), each[-1]
+        before, last = pair_stats(each[:-1]), each[-1]
         noise = MINUTE_LOG_SD**2 * 60.0 / last.seconds
         sd = sqrt(before.log_sd**2 + before.spread**2 + noise)
         found.append((log(last.speed) - before.log_speed) / sd)
@@ -89,7 +95,7 @@ def _repeats(pairs: Sequence[CorunMeasurement]) -> "Array":
 def _in_general(pairs: Sequence[CorunMeasurement]) -> "Array":
     nothing = SlowdownModel()
     found = []
-    for one in filter(usable, pairs):
+    for one in filter(is_usable, pairs):
         if len(one.partners) == 1:
             told = nothing.speed(
                 SoloProfile(key=one.job), [SoloProfile(key=one.partners[0])], one.device

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slurm_ext.model.slowdown.completion import PairSpeed, columns, complete, numbered
+from slurm_ext.model.slowdown.completion import PairSpeed, complete, index_names, pair_columns
 from slurm_ext.model.slowdown.completion_kernel import (
     ROLES,
     CompletionKernel,
@@ -18,9 +18,9 @@ from slurm_ext.model.slowdown.completion_kernel import (
     JobTraits,
     KernelMatrices,
     Role,
-    here,
-    likeness,
-    parts,
+    device_covariance,
+    job_similarity,
+    kernel_matrices,
     related,
 )
 
@@ -53,11 +53,11 @@ def likeliest(
     seen = seen[:MOST_SEEN]
     if not seen:
         return guess
-    names = numbered(name for one in seen for name in (one.job, one.partner))
-    devices = numbered(one.device for one in seen)
-    jobs = likeness(list(names), traits or {})
+    names = index_names(name for one in seen for name in (one.job, one.partner))
+    devices = index_names(one.device for one in seen)
+    jobs = job_similarity(list(names), traits or {})
     guess = _with_lengths(guess, len(jobs.vector))
-    at, noise, off = columns(seen, names, devices, 0.0)
+    at, noise, off = pair_columns(seen, names, devices, 0.0)
     start = _packed(guess)
 
     def cost(values: "Array") -> tuple[float, "Array"]:
@@ -85,7 +85,7 @@ def misses(
 
     Both directions of a pair are in one fold.
     """
-    pairs = numbered("\0".join(sorted((one.job, one.partner))) for one in seen)
+    pairs = index_names("\0".join(sorted((one.job, one.partner))) for one in seen)
     order = np.random.default_rng(0).permutation(len(pairs)) % folds
     fold = [order[pairs["\0".join(sorted((one.job, one.partner)))]] for one in seen]
     found: list[float] = []
@@ -106,7 +106,7 @@ def _cost(
     kernel: CompletionKernel, jobs: JobSimilarity, at: "Rows", noise: "Array", off: "Array"
 ) -> tuple[float, "Array"]:
     """Minus the log likelihood and its gradient, in the order of `_packed`."""
-    over = parts(kernel, jobs)
+    over = kernel_matrices(kernel, jobs)
     cov = over.covariance(at, at) + np.diag(noise + kernel.noise_var)
     root = np.linalg.cholesky(cov)
     inverse = np.linalg.inv(cov)
@@ -127,7 +127,7 @@ def _slopes(
     """The cost's slope in each entry of each role's matrix, and in the log of each of SCALES."""
     kernel, (i, j, on) = over.kernel, at
     noise = float(np.trace(pull)) * kernel.noise_var
-    pull = pull * here(kernel, on, on)
+    pull = pull * device_covariance(kernel, on, on)
     jobs, partners, both = over.of_job[np.ix_(i, i)], over.of_partner[np.ix_(j, j)], over.of_both
     straight = both[np.ix_(i, i)], both[np.ix_(j, j)]
     crossed = both[np.ix_(i, j)], both[np.ix_(j, i)]

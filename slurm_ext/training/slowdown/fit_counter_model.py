@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slurm_ext.core.errors import ModelError
+from slurm_ext.model.slowdown.counter_kernel import CounterKernel
 from slurm_ext.model.slowdown.counter_model import (
     NOMINAL,
     CounterModel,
@@ -22,10 +23,9 @@ from slurm_ext.model.slowdown.counter_model import (
     roster,
     view,
 )
-from slurm_ext.model.slowdown.features import CounterColumn, Scale, scale
-from slurm_ext.model.slowdown.kernel import CounterKernel
+from slurm_ext.model.slowdown.features import CounterColumn, Scale, fit_scale
 from slurm_ext.model.throughput.calibration import LEVEL
-from slurm_ext.training.slowdown.paired import Paired
+from slurm_ext.training.slowdown.paired import PairExample
 from slurm_ext.training.slowdown.reference_speed import references
 
 Array = NDArray[np.float64]
@@ -48,7 +48,7 @@ class CounterPlan:
     views: tuple[tuple[str, ...], ...]
 
 
-def fit(rows: Sequence[Paired], plan: CounterPlan, *, seed: int = 0) -> CounterModel:
+def fit(rows: Sequence[PairExample], plan: CounterPlan, *, seed: int = 0) -> CounterModel:
     """A calibrated model. Raises ModelError where `rows` hold no counter that differs."""
     rows = _some([row for row in rows if 0 < row.speed < np.inf], MOST_ROWS, seed)
     best = chosen(rows, plan, seed)
@@ -56,12 +56,12 @@ def fit(rows: Sequence[Paired], plan: CounterPlan, *, seed: int = 0) -> CounterM
     return replace(model, widths=_widths(rows, plan, model))
 
 
-def fitted(rows: Sequence[Paired], plan: CounterPlan, likeness: CounterKernel) -> CounterModel:
+def fitted(rows: Sequence[PairExample], plan: CounterPlan, likeness: CounterKernel) -> CounterModel:
     """The process over `rows` with this likeness; its interval is not calibrated yet."""
     if not rows:
         raise ModelError("no pair was measured: nothing to learn from")
     pairs = [(row.job, row.beside) for row in rows]
-    among = scale(plan.columns, _different(rows))
+    among = fit_scale(plan.columns, _different(rows))
     if not among.columns:
         raise ModelError("no counter of the jobs differs between them: nothing to learn from")
     jobs, at = roster(among, pairs)
@@ -81,7 +81,7 @@ def fitted(rows: Sequence[Paired], plan: CounterPlan, likeness: CounterKernel) -
     )
 
 
-def chosen(rows: Sequence[Paired], plan: CounterPlan, seed: int = 0) -> CounterKernel:
+def chosen(rows: Sequence[PairExample], plan: CounterPlan, seed: int = 0) -> CounterKernel:
     """Of all likenesses, the one with the least error over families that were left out."""
     if len(_families(rows)) < FEWEST_FAMILIES:
         return CounterKernel()
@@ -94,14 +94,14 @@ def chosen(rows: Sequence[Paired], plan: CounterPlan, seed: int = 0) -> CounterK
     return tried[int(np.argmin(errors))] if np.isfinite(errors).all() else CounterKernel()
 
 
-def _error(rows: Sequence[Paired], plan: CounterPlan, likeness: CounterKernel) -> float:
+def _error(rows: Sequence[PairExample], plan: CounterPlan, likeness: CounterKernel) -> float:
     """Mean over parts, so that a family with many pairs does not decide; infinite without any."""
     each = [np.abs(told.mean - at).mean() for told, at in left_out(rows, plan, likeness)]
     return float(np.mean(each)) if each else np.inf
 
 
 def left_out(
-    rows: Sequence[Paired], plan: CounterPlan, likeness: CounterKernel
+    rows: Sequence[PairExample], plan: CounterPlan, likeness: CounterKernel
 ) -> Iterator[tuple[SpeedPredictions, Array]]:
     """Pairs as foretold without the families in them, and their measured speeds.
 
@@ -122,7 +122,9 @@ def left_out(
         yield told, np.array([row.speed for row in asked])
 
 
-def _widths(rows: Sequence[Paired], plan: CounterPlan, model: CounterModel) -> tuple[float, float]:
+def _widths(
+    rows: Sequence[PairExample], plan: CounterPlan, model: CounterModel
+) -> tuple[float, float]:
     """Split conformal: standard deviations below and above that held nine in ten left-out pairs.
 
     A family never met is one more draw beside the n left out: wider by sqrt(1 + 1/n).
@@ -140,11 +142,11 @@ def _widths(rows: Sequence[Paired], plan: CounterPlan, model: CounterModel) -> t
     return max(float(below), 0.1), max(-float(above), 0.1)
 
 
-def _families(rows: Sequence[Paired]) -> list[str]:
+def _families(rows: Sequence[PairExample]) -> list[str]:
     return sorted({name for row in rows for name in (row.family, row.beside_family)})
 
 
-def _different(rows: Sequence[Paired]) -> list[dict[str, float]]:
+def _different(rows: Sequence[PairExample]) -> list[dict[str, float]]:
     """The counters of every job once."""
     every = {
         (solo.key, tuple(sorted(solo.features.items()))): dict(solo.features)
@@ -162,7 +164,7 @@ def _views(among: Scale, plan: CounterPlan) -> list[tuple[int, ...]]:
     return kept or [tuple(range(len(among.columns)))]
 
 
-def _some(rows: Sequence[Paired], most: int, seed: int) -> list[Paired]:
+def _some(rows: Sequence[PairExample], most: int, seed: int) -> list[PairExample]:
     if len(rows) <= most:
         return list(rows)
     picked = np.random.default_rng(seed).choice(len(rows), most, replace=False)

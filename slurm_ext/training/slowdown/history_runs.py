@@ -22,7 +22,7 @@ from slurm_ext.history.views.shared_runs import (
     counters_of,
     together_rows,
 )
-from slurm_ext.model.slowdown.pair_measurement import usable
+from slurm_ext.model.slowdown.pair_measurement import is_usable
 from slurm_ext.training.slowdown.rows import Beside, RunRow, beside, run_of, speed
 
 MOST_TOGETHER = 20_000
@@ -52,7 +52,7 @@ class SharingHistory:
     refused: int
 
 
-def learnt(history: History) -> SharingHistory:
+def sharing_history(history: History) -> SharingHistory:
     """The newest runs together that have runs alone to be compared with, and those jobs alone."""
     met = _met(together_rows(history))
     names = {name for one in met for name in (one.run.key, *one.partners)}
@@ -121,7 +121,7 @@ def _row(one: Beside, solo_rate: float) -> SharedRun | None:
         seconds=one.overlap_s * one.overlap_s / one.run.elapsed_s,
         device=one.run.device,
     )
-    return SharedRun(together=together, end_s=one.run.end_s) if usable(together) else None
+    return SharedRun(together=together, end_s=one.run.end_s) if is_usable(together) else None
 
 
 def _solos(

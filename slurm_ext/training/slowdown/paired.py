@@ -6,7 +6,7 @@ from slurm_ext.core.gpu_sharing import SoloProfile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paired:
+class PairExample:
     """`job` measured at `speed` of its own beside `beside`; a family is what is left out whole."""
 
     job: SoloProfile

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from slurm_ext.training.slowdown.paired import Paired
+from slurm_ext.training.slowdown.paired import PairExample
 
 GENTLE = 0.1  # in speed: companions this much harsher than the gentlest count 1/e
 PRIOR_ROWS = 2.0  # weight of "the solo speed was right"
@@ -17,7 +17,7 @@ FEWEST = 3  # families beside which a job was seen
 PULL = 1.0  # rows' worth, towards no effect, of each companion's pressure
 
 
-def references(rows: Sequence[Paired]) -> Mapping[str, float]:
+def references(rows: Sequence[PairExample]) -> Mapping[str, float]:
     """By job key: the speed of its family beside gentle companions, never below 1.
 
     Slower than alone is what sharing does and says nothing of the solo; faster cannot be.
@@ -35,7 +35,7 @@ def references(rows: Sequence[Paired]) -> Mapping[str, float]:
     return found
 
 
-def _gentleness(rows: Sequence[Paired]) -> dict[str, float]:
+def _gentleness(rows: Sequence[PairExample]) -> dict[str, float]:
     """1 for the companion that slows others least, less for harsher ones (two-way means)."""
     jobs = sorted({row.job.key for row in rows})
     besides = sorted({row.beside.key for row in rows})

@@ -11,7 +11,7 @@ from typing import Any
 from slurm_ext.core.errors import ModelError
 from slurm_ext.model.artifact_store import current
 from slurm_ext.model.throughput import artifact as throughput_artifact
-from slurm_ext.training.promotion import TrainingVerdict, objection, serve
+from slurm_ext.training.promotion import TrainingVerdict, promote, promotion_veto
 from slurm_ext.training.throughput.dataset import Example, Split, split
 from slurm_ext.training.throughput.fit import Array, Network, difference, fit, matrix
 from slurm_ext.training.throughput.scoring import naive, score, widened
@@ -47,14 +47,14 @@ def train(
     weights = widened(weights, parts.calibrate)
     scores = _scores(weights, parts, models)
     window = (every[0].end_s, every[-1].end_s)
-    files = throughput_artifact.pack(
+    files = throughput_artifact.serialize(
         {"window_s": window, "runs": len(every), "seed": seed, "scores": scores}, weights
     )
-    why_not = objection(scores["ours"], scores["naive"], scores["incumbent"])
+    why_not = promotion_veto(scores["ours"], scores["naive"], scores["incumbent"])
     name = None
     if why_not is None:
         _reproduced(network, weights, matrix(parts.test))
-        name = serve(models, "prior", files, throughput_artifact.load)
+        name = promote(models, "prior", files, throughput_artifact.load)
     return PriorReport(
         promoted=why_not is None,
         why=why_not or "its error on later runs is the smallest",

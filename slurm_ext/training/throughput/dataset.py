@@ -6,7 +6,7 @@ from typing import Any
 
 from slurm_ext.core.records import Level, LoaderRun
 from slurm_ext.model.throughput.features import PriorInput
-from slurm_ext.model.throughput.inversion import lesson
+from slurm_ext.model.throughput.inversion import invert
 
 TRAIN, CALIBRATE = 0.70, 0.15  # shares of the window, oldest first; the rest is the test
 NEWEST = 20_000  # examples; older ones tell little and cost time
@@ -51,7 +51,7 @@ def split(every: Sequence[Example]) -> Split:
 
 def _example(row: dict[str, Any]) -> Example:
     run = LoaderRun(**{name: row[name] for name in _LOADER})
-    seen = lesson(run)
+    seen = invert(run)
     known = PriorInput(
         user=row["user"],
         partition=row["partition"],

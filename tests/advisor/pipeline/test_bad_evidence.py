@@ -12,7 +12,7 @@ from slurm_ext.core.records import Level, LoaderRun, Shape, Submission
 from slurm_ext.core.settings.document import parse
 from slurm_ext.core.unsupported_loader import CLAUSES, UnsupportedLoader
 from slurm_ext.model.throughput.estimate import estimate, predict
-from slurm_ext.model.throughput.evidence_checks import fault, unknown
+from slurm_ext.model.throughput.evidence_checks import inconsistency, why_no_estimate
 
 RUN = LoaderRun(
     samples_per_s=48,
@@ -55,7 +55,7 @@ def reason(runs: Sequence[LoaderRun], level: Level = Level.SCRIPT_ARGS) -> str:
 
 def test_a_sound_run_is_believed() -> None:
     """Nothing speaks against the run that the others here are spoilt copies of."""
-    assert fault(RUN) is None
+    assert inconsistency(RUN) is None
     assert estimate({Level.SCRIPT_ARGS: [RUN]}) is not None
 
 
@@ -104,7 +104,7 @@ def test_a_doubt_of_a_newer_dlqueue_is_a_doubt() -> None:
 
 def test_no_runs_and_too_few_are_said() -> None:
     """Nothing at all, strangers only, a single run of a similar job."""
-    assert unknown({}) == "I do not know yet: no runs like this one"
+    assert why_no_estimate({}) == "I do not know yet: no runs like this one"
     assert reason([RUN], Level.CLUSTER) == "I do not know yet: no runs like this one"
     assert (
         reason([RUN], Level.KIND) == "I do not know yet: one run of a similar job says too little"

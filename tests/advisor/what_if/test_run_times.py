@@ -17,10 +17,10 @@ from slurm_ext.core.errors import ModelError
 from slurm_ext.core.records import Submission
 from slurm_ext.history.store.store import open_history
 from slurm_ext.model.boosted_trees import Forest
-from slurm_ext.model.duration.artifact import ABOUT, DurationArtifact, pack
-from slurm_ext.model.duration.bounds import AdaptiveBounds
-from slurm_ext.model.duration.job import SITE
+from slurm_ext.model.duration.adaptive_bounds import AdaptiveBounds
+from slurm_ext.model.duration.artifact import ABOUT, DurationArtifact, serialize
 from slurm_ext.model.duration.model import DurationModel
+from slurm_ext.model.duration.query import SITE
 
 NOW_S = 1.7e9
 JOB = Submission(name="train", user_name="ann", tres_per_node="gres:gpu:1", time_limit_minutes=60)
@@ -38,7 +38,7 @@ def promote(state: Path, wide: float = 1.0, name: str = "one") -> Path:
     plain = DurationModel(SITE, 5.0, _says(0.0), _says(0.0), _says(-wide), _says(wide))
     folder = state / "models" / "duration" / name
     folder.mkdir(parents=True)
-    for file, data in pack(DurationArtifact(plain, AdaptiveBounds())).items():
+    for file, data in serialize(DurationArtifact(plain, AdaptiveBounds())).items():
         (folder / file).write_bytes(data)
     link = folder.parent / "current"
     link.unlink(missing_ok=True)

@@ -37,7 +37,7 @@ from slurm_ext.core.records import Level, LoaderRun, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.wire import encode_request
 from slurm_ext.model.throughput.estimate import Prior
-from slurm_ext.model.throughput.evidence_checks import fault
+from slurm_ext.model.throughput.evidence_checks import inconsistency
 from slurm_ext.model.throughput.inversion import LogNormal
 from slurm_ext.slurm import JobAllowance, MemoryClient, NodeInfo, StartEstimate
 
@@ -328,4 +328,4 @@ def test_a_run_beyond_all_numbers_survives_the_wire_as_one_that_is_not_believed(
     told = json.loads(json.dumps(context_json(known), allow_nan=False))
     ((back,),) = context_from_json(known.settings, told).evidence.values()
     assert (back.samples_per_s, back.main_cpu_s) == (0.0, None)
-    assert fault(back) is not None
+    assert inconsistency(back) is not None

@@ -6,8 +6,8 @@ import pytest
 
 from slurm_ext.control.coscheduling.known_slowdowns import ServedSlowdowns
 from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile, SpeedBasis
-from slurm_ext.model.slowdown.artifact import pack
-from slurm_ext.model.slowdown.model import slowdowns
+from slurm_ext.model.slowdown.artifact import serialize
+from slurm_ext.model.slowdown.model import slowdown_model
 
 A, B = SoloProfile(key="a"), SoloProfile(key="b")
 
@@ -19,7 +19,7 @@ def promote(state_dir: Path, name: str, speed: float) -> Path:
     ]
     folder = state_dir / "models" / "slowdown" / name
     folder.mkdir(parents=True)
-    for file, content in pack(slowdowns(rows), {}, {"window_s": [0.0, 1.0]}).items():
+    for file, content in serialize(slowdown_model(rows), {}, {"window_s": [0.0, 1.0]}).items():
         (folder / file).write_bytes(content)
     link = folder.parent / "current"
     link.unlink(missing_ok=True)

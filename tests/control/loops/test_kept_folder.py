@@ -11,7 +11,7 @@ from slurm_ext.control.loops.loop_memory import LoopFolder
 from slurm_ext.control.loops.loop_state import KeptFolder
 from slurm_ext.core.errors import InputError
 from slurm_ext.model.demand.model import SLOT_S
-from slurm_ext.model.demand.series import file_of, read
+from slurm_ext.model.demand.series import read, series_path
 from slurm_ext.training.demand.challenge import teach
 
 SLURM = 64_030
@@ -83,7 +83,7 @@ def test_a_line_cut_off_half_way_spoils_no_other(tmp_path: Path) -> None:
 
     All that was recorded before would then lie before a gap, and be forgotten.
     """
-    path = file_of(tmp_path, "gpu")
+    path = series_path(tmp_path, "gpu")
     path.write_text(f"{SLOT_S},5,9\n{2 * SLOT_S},6,9\n18")
     series = DemandRecorder(tmp_path, "gpu", None, writes=True)
     for slot in (3, 4):

@@ -8,7 +8,7 @@ import pytest
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.model.boosted_trees import Forest
-from slurm_ext.model.demand.artifact import ABOUT, ARRAYS, load, pack
+from slurm_ext.model.demand.artifact import ABOUT, ARRAYS, load, serialize
 from slurm_ext.model.demand.model import (
     FEATURES,
     HORIZONS,
@@ -43,7 +43,7 @@ def model() -> DemandModel:
 
 def written(folder: Path) -> Path:
     """The model in a folder."""
-    for name, data in pack(model()).items():
+    for name, data in serialize(model()).items():
         (folder / name).write_bytes(data)
     return folder
 
@@ -55,7 +55,7 @@ def test_what_is_read_back_answers_the_same(tmp_path: Path) -> None:
         assert np.array_equal(model().change(ROWS, horizon), again.change(ROWS, horizon))
     for level in LEVELS:
         assert np.array_equal(model().peak(ROWS, level), again.peak(ROWS, level))
-    assert pack(again) == pack(model())
+    assert serialize(again) == serialize(model())
 
 
 @pytest.mark.parametrize("name", [ABOUT, ARRAYS])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.model.demand.series import LONGEST_GAP, file_of, read
+from slurm_ext.model.demand.series import LONGEST_GAP, read, series_path
 
 
 def test_gaps_are_as_the_slot_before_and_odd_lines_are_passed_over(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_what_is_before_a_long_gap_is_forgotten(tmp_path: Path) -> None:
 
 def test_an_empty_file_is_no_series(tmp_path: Path) -> None:
     """And one that is absent is an error of the system's."""
-    path = file_of(tmp_path, "gpu/a")
+    path = series_path(tmp_path, "gpu/a")
     assert path.name == "demand-gpu_a.csv"
     with pytest.raises(FileNotFoundError):
         read(path)

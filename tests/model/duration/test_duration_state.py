@@ -5,8 +5,8 @@ from math import exp, isnan, log
 import numpy as np
 import pytest
 
-from slurm_ext.model.duration.bounds import SPARE, AdaptiveBounds
-from slurm_ext.model.duration.memory import RECENT, STATISTICS
+from slurm_ext.model.duration.adaptive_bounds import SPARE, AdaptiveBounds
+from slurm_ext.model.duration.key_statistics import RECENT, STATISTICS
 from slurm_ext.model.duration.state import DurationState, FeaturePlan, JobFeatures
 
 PLAN = FeaturePlan(levels=(("user", "exe"), ("user",), ()), numbers=("log_gpus",))

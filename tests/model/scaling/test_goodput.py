@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.model.scaling.goodput import BatchLimits, GradientNoise, chosen, configs, foretell
+from slurm_ext.model.scaling.goodput import (
+    BatchLimits,
+    GradientNoise,
+    config_table,
+    configs,
+    iteration_times,
+)
 from slurm_ext.model.scaling.goodput_speed import StepMeasurement, fit
 
 LIMITS = BatchLimits(initial=128, most=4096, local_least=32, local_most=1024)
@@ -75,7 +81,7 @@ def test_a_larger_batch_is_worth_more_but_never_more_than_its_size(
 def test_noisy_gradients_make_large_batches_best() -> None:
     """Quiet gradients: the initial batch; noisy ones: as much as fits."""
     steps = [true_step(gpus, local) for gpus in (1, 4, 8) for local in (32, 128, 512)]
-    told = foretell(fit(steps), LIMITS, configs(LIMITS, SIZES, 4), len(SIZES))
+    told = iteration_times(fit(steps), LIMITS, configs(LIMITS, SIZES, 4), len(SIZES))
     quiet = told.best(GradientNoise(square=1.0, variance=0.01))
     noisy = told.best(GradientNoise(square=1.0, variance=1000.0))
     gpus = np.array(SIZES)
@@ -109,7 +115,9 @@ def test_every_config_is_within_the_owners_limits(
 def test_a_size_that_no_batch_fits_has_no_goodput() -> None:
     """It is not an error: the division leaves it out."""
     rows = [(1, 128, 1), (2, 64, 1)]
-    told = foretell(fit([true_step(1, 128)]), LIMITS, chosen(rows, SIZES, 4), len(SIZES))
+    told = iteration_times(
+        fit([true_step(1, 128)]), LIMITS, config_table(rows, SIZES, 4), len(SIZES)
+    )
     best = told.best(GradientNoise(square=1.0, variance=1.0))
     assert (best.goodput > 0).tolist() == [True, True, False, False, False]
     assert best.local.tolist()[:2] == [128, 64]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from slurm_ext.core.errors import ModelError
 from slurm_ext.core.records import Level
 from slurm_ext.model.artifact_store import current
-from slurm_ext.model.throughput.artifact import PriorArtifact, forward, load, pack, shapes
+from slurm_ext.model.throughput.artifact import PriorArtifact, forward, load, serialize, shapes
 from slurm_ext.model.throughput.features import SLOTS, WIDTH, PriorInput, features
 
 ABOUT = {"window_s": [1.0, 2.0], "scores": {"ours": {"mae": 0.1}}}
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
     """An artifact on disk."""
     path = tmp_path / "prior-1"
     path.mkdir()
-    for name, data in pack(ABOUT, weights()).items():
+    for name, data in serialize(ABOUT, weights()).items():
         (path / name).write_bytes(data)
     return path
 
@@ -54,8 +54,8 @@ def test_what_was_packed_is_loaded(folder: Path) -> None:
 
 def test_the_same_numbers_are_the_same_bytes() -> None:
     """An artifact can be named by its content."""
-    assert pack(ABOUT, weights()) == pack(ABOUT, weights())
-    assert pack(ABOUT, weights()) != pack(ABOUT, weights(1))
+    assert serialize(ABOUT, weights()) == serialize(ABOUT, weights())
+    assert serialize(ABOUT, weights()) != serialize(ABOUT, weights(1))
 
 
 def _cut(path: Path) -> None:
@@ -106,14 +106,14 @@ def test_damage_is_a_model_error_that_names_the_file(
 def test_arrays_of_other_shapes_are_refused(folder: Path) -> None:
     """Even with right checksums: what does not fit the network is not loaded."""
     wrong = weights() | {"b2": np.zeros(5)}
-    write(folder, pack(ABOUT, wrong))
+    write(folder, serialize(ABOUT, wrong))
     with pytest.raises(ModelError, match="other arrays"):
         load(folder)
 
 
 def test_numbers_that_are_not_finite_are_refused(folder: Path) -> None:
     """One NaN would answer NaN for every job."""
-    write(folder, pack(ABOUT, weights() | {"b1": np.full(5, np.nan)}))
+    write(folder, serialize(ABOUT, weights() | {"b1": np.full(5, np.nan)}))
     with pytest.raises(ModelError, match="not finite"):
         load(folder)
 
@@ -121,14 +121,14 @@ def test_numbers_that_are_not_finite_are_refused(folder: Path) -> None:
 def test_objects_in_the_arrays_are_never_unpickled(folder: Path) -> None:
     """A pickle in the archive would run code as the advisor."""
     hostile = weights() | {"b1": np.array([ValueError("ran")] * 5, dtype=object)}
-    write(folder, pack(ABOUT, hostile))
+    write(folder, serialize(ABOUT, hostile))
     with pytest.raises(ModelError, match="not an archive"):
         load(folder)
 
 
 def test_another_format_is_said(folder: Path) -> None:
     """A model of a newer dlqueue is not guessed at."""
-    write(folder, pack({**ABOUT, "format": 99}, weights()))
+    write(folder, serialize({**ABOUT, "format": 99}, weights()))
     with pytest.raises(ModelError, match="another version"):
         load(folder)
 

@@ -6,8 +6,8 @@ from math import exp
 import pytest
 
 from slurm_ext.core.records import Level, LoaderRun, Shape, ShapeLimits
-from slurm_ext.model.throughput.estimate import Estimate, estimate, predict, predicting
-from slurm_ext.model.throughput.inversion import lesson
+from slurm_ext.model.throughput.estimate import Estimate, estimate, predict, shape_predictor
+from slurm_ext.model.throughput.inversion import invert
 from slurm_ext.model.throughput.storage import ceiling
 from slurm_ext.policy.loader import decide
 
@@ -60,10 +60,10 @@ def test_a_crowded_run_asks_for_no_more_workers_than_a_quiet_one() -> None:
     """Waiting for cores is not waiting for storage, which more workers would hide."""
     limits = ShapeLimits(max_cpus_per_task=4, node_cores=4)
     before = Shape(cpus_per_task=4, num_workers=2)
-    chosen = [decide(before, predicting(known(run)), limits).after for run in (QUIET, CROWDED)]
+    chosen = [decide(before, shape_predictor(known(run)), limits).after for run in (QUIET, CROWDED)]
     assert chosen[1].num_workers <= chosen[0].num_workers
     silent = replace(CROWDED, fetch_queued_s=None, step_queued_s=None, main_queued_s=None)
-    guessed = decide(before, predicting(known(silent)), limits).after
+    guessed = decide(before, shape_predictor(known(silent)), limits).after
     assert chosen[1].num_workers < guessed.num_workers
 
 
@@ -78,10 +78,10 @@ def test_readers_that_waited_for_cores_show_no_ceiling_of_storage() -> None:
 def test_an_emulated_step_is_told_without_its_wait_for_a_core() -> None:
     """A timed wait that ended late is no slower accelerator; a real one went on meanwhile."""
     late = replace(CROWDED, accel_samples_per_s=250, step_queued_s=0.0015)
-    assert exp(lesson(late).accel.log_mean) == pytest.approx(400, rel=0.03)
-    real = lesson(replace(late, emulated=False)).accel
+    assert exp(invert(late).accel.log_mean) == pytest.approx(400, rel=0.03)
+    real = invert(replace(late, emulated=False)).accel
     assert 250 < exp(real.log_mean) < 400
-    assert real.log_sd > 2 * lesson(replace(late, step_queued_s=0.0)).accel.log_sd
+    assert real.log_sd > 2 * invert(replace(late, step_queued_s=0.0)).accel.log_sd
 
 
 def test_a_kernel_that_lets_woken_processes_run_at_once_is_believed() -> None:
@@ -99,7 +99,7 @@ def test_a_kernel_that_lets_woken_processes_run_at_once_is_believed() -> None:
     shape = Shape(cpus_per_task=1, num_workers=1)
     rates = [predict(known(run), shape).samples_per_s for run in (held, free)]
     assert rates[1] > rates[0]
-    slices = [lesson(run).slice_s for run in (held, free)]
+    slices = [invert(run).slice_s for run in (held, free)]
     assert slices == [pytest.approx(0.003, rel=0.1), 0.0]
 
 
@@ -137,13 +137,13 @@ def test_what_others_made_a_loop_wait_is_not_its_workers_fault(run: LoaderRun) -
     """
     shape = Shape(cpus_per_task=1, num_workers=1)
     limits = ShapeLimits(max_cpus_per_task=1, node_cores=2)
-    decision = decide(shape, predicting(known(run)), limits)
+    decision = decide(shape, shape_predictor(known(run)), limits)
     assert (decision.action, decision.after) == ("leave", shape)
     assert predict(known(run), shape).samples_per_s == pytest.approx(120, rel=0.03)
-    assert lesson(run).receive_s <= 0.00115
+    assert invert(run).receive_s <= 0.00115
 
 
 def test_a_slow_receipt_on_a_quiet_node_is_still_believed() -> None:
     """Where the loop waited for no core, what a batch took to arrive is its own."""
     slow = replace(COMPUTE, samples_per_s=108, main_queued_s=0.00002, step_queued_s=0.0)
-    assert lesson(slow).receive_s == pytest.approx(0.0096, rel=0.05)
+    assert invert(slow).receive_s == pytest.approx(0.0096, rel=0.05)

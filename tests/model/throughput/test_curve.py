@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.core.records import LoaderRun
-from slurm_ext.model.throughput.bottleneck import word
+from slurm_ext.model.throughput.bottleneck import limit_name
 from slurm_ext.model.throughput.curve import (
     FREE_S_PER_BYTE,
     RECEIVE_S,
@@ -19,7 +19,7 @@ from slurm_ext.model.throughput.curve import (
     at,
     contention_s,
 )
-from slurm_ext.model.throughput.inversion import lesson
+from slurm_ext.model.throughput.inversion import invert
 
 COSTS = st.floats(1e-4, 1.0)
 SHARES = st.floats(0.01, 1.0)
@@ -110,7 +110,7 @@ def test_without_workers_loading_and_training_take_turns() -> None:
 )
 def test_the_bottleneck_is_named_after_what_binds(curve: Curve, binds: str) -> None:
     """People are told what to improve."""
-    assert word(at(curve, 4, 4)) == binds
+    assert limit_name(at(curve, 4, 4)) == binds
 
 
 @given(CURVES, st.floats(1e-9, 1e9), WORKERS, CORES)
@@ -176,7 +176,7 @@ def run_of(curve: Curve, workers: int, cores: float, *, queued: bool = False) ->
 @pytest.mark.parametrize("workers", [0, 1, 2, 4])
 def test_one_run_tells_the_curve(workers: int) -> None:
     """With cores to spare, a run at any worker count gives back ceiling and costs."""
-    learnt = lesson(run_of(TRAINING, workers, 16))
+    learnt = invert(run_of(TRAINING, workers, 16))
     assert exp(learnt.accel.log_mean) == pytest.approx(300, rel=0.02)
     assert exp(learnt.wall.log_mean) == pytest.approx(0.02, rel=0.01)
     assert exp(learnt.cpu.log_mean) == pytest.approx(0.015, rel=0.01)
@@ -187,7 +187,7 @@ def test_workers_that_queued_for_cores_are_not_taken_at_their_word() -> None:
     curve = replace(TRAINING, accel_samples_per_s=5000, fetch_wall_s=0.01, fetch_cpu_s=0.01)
     run = run_of(curve, 8, 2)
     assert run.fetch_wall_s > 0.035
-    learnt = lesson(run)
+    learnt = invert(run)
     assert exp(learnt.wall.log_mean) < 0.02
     low = exp(learnt.wall.log_mean - 1.645 * learnt.wall.log_sd)
     assert low < 0.01 < exp(learnt.wall.log_mean)
@@ -196,7 +196,7 @@ def test_workers_that_queued_for_cores_are_not_taken_at_their_word() -> None:
 def test_a_sleeping_worker_is_not_mistaken_for_a_queueing_one() -> None:
     """Reads from slow storage keep their wall time: no core was short."""
     curve = replace(TRAINING, accel_samples_per_s=5000, fetch_wall_s=0.1, fetch_cpu_s=0.001)
-    learnt = lesson(run_of(curve, 8, 2))
+    learnt = invert(run_of(curve, 8, 2))
     assert exp(learnt.wall.log_mean) == pytest.approx(0.1, rel=0.01)
     assert learnt.wall.log_sd < 0.05
 
@@ -205,8 +205,8 @@ def test_an_accelerator_that_binds_hides_what_the_loader_can_do() -> None:
     """No efficiency is claimed from a loader that was never pressed."""
     idle = replace(TRAINING, accel_samples_per_s=50, fetch_wall_s=0.01, fetch_cpu_s=0.01)
     pressed = replace(idle, accel_samples_per_s=5000, efficiency=0.8)
-    assert lesson(run_of(idle, 4, 8)).efficiency is None
-    shown = lesson(run_of(pressed, 4, 8)).efficiency
+    assert invert(run_of(idle, 4, 8)).efficiency is None
+    shown = invert(run_of(pressed, 4, 8)).efficiency
     assert shown is not None
     assert exp(shown.log_mean) == pytest.approx(0.8, rel=0.02)
 
@@ -217,7 +217,7 @@ def test_measured_waiting_for_cores_gives_back_what_a_worker_takes_alone(
     workers: int, cores: float
 ) -> None:
     """With the kernel's own word there is nothing to guess, however crowded the cores were."""
-    learnt = lesson(
+    learnt = invert(
         run_of(replace(TRAINING, accel_samples_per_s=5000), workers, cores, queued=True)
     )
     assert exp(learnt.wall.log_mean) == pytest.approx(0.02, rel=0.03)

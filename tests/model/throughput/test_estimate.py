@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slurm_ext.core.records import Level, LoaderRun, Prediction, Shape
 from slurm_ext.model.throughput.calibration import FEWEST, CalibrationPoint, interval_factor
 from slurm_ext.model.throughput.curve import START_S, START_S_PER_WORKER
-from slurm_ext.model.throughput.estimate import Estimate, Prior, estimate, predict, predicting_cores
+from slurm_ext.model.throughput.estimate import Estimate, Prior, core_predictor, estimate, predict
 from slurm_ext.model.throughput.inversion import LogNormal
 from slurm_ext.model.throughput.storage import ceiling
 
@@ -71,7 +71,7 @@ def test_cores_that_the_machine_does_not_have_do_not_count() -> None:
 
 def test_a_part_of_a_core_brings_its_part() -> None:
     """Cores that a running job may get come in quarters; whole ones are the same as a shape's."""
-    told = predicting_cores(known(RUN))
+    told = core_predictor(known(RUN))
     assert told(4.0, 4).samples_per_s == predict(known(RUN), SHAPE).samples_per_s
     assert told(0.5, 4).samples_per_s == pytest.approx(0.5 / 0.0185, rel=0.1)
     rates = [told(quarters / 4, 4).samples_per_s for quarters in range(1, 17)]

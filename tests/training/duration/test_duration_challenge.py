@@ -15,12 +15,12 @@ from slurm_ext.core.errors import ModelError
 from slurm_ext.history.store.store import History, open_history
 from slurm_ext.history.views.finished_jobs import COLUMNS, finished_since, newest_finished
 from slurm_ext.model.duration.artifact import ABOUT, load
-from slurm_ext.model.duration.job import SITE, DurationQuery, wanted
-from slurm_ext.model.duration.predictor import DurationPredictor, serving
+from slurm_ext.model.duration.predictor import DurationPredictor, load_predictor
+from slurm_ext.model.duration.query import SITE, DurationQuery, query_of_run
 from slurm_ext.training.duration import challenge as duration_challenge
 from slurm_ext.training.duration.challenge import FEWEST, challenge
-from slurm_ext.training.duration.fit import Past, features, fit
-from slurm_ext.training.duration.history_jobs import pasts
+from slurm_ext.training.duration.fit import FinishedJob, features, fit
+from slurm_ext.training.duration.history_jobs import finished_jobs
 
 START_S = 1.7e9
 Row = dict[str, Any]
@@ -61,7 +61,7 @@ def _small() -> Iterator[None]:
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Models of a site that trained once."""
     folder = tmp_path_factory.mktemp("models")
-    assert challenge(pasts(rows()), folder).promoted
+    assert challenge(finished_jobs(rows()), folder).promoted
     return folder
 
 
@@ -94,7 +94,7 @@ def test_better_than_the_history_is_promoted(models: Path) -> None:
 
 def test_few_jobs_are_no_model(tmp_path: Path) -> None:
     """The report says how many there are; nothing is written."""
-    report = challenge(pasts(rows(40)), tmp_path / "models")
+    report = challenge(finished_jobs(rows(40)), tmp_path / "models")
     assert (report.promoted, report.runs) == (False, 40)
     assert str(FEWEST) in report.why
     assert not (tmp_path / "models").exists()
@@ -107,31 +107,31 @@ def test_a_model_that_foretells_no_better_stays_out(tmp_path: Path) -> None:
         {**run, "end_s": run["submit_s"] + lasted, "elapsed_s": lasted}
         for run, lasted in zip(rows(), random.lognormal(5, 2, 900).tolist(), strict=True)
     ]
-    report = challenge(pasts(noise), tmp_path)
+    report = challenge(finished_jobs(noise), tmp_path)
     assert not report.promoted
     assert "not below the naive" in report.why
 
 
 def test_the_serving_model_is_judged_by_what_came_later(models: Path, tmp_path: Path) -> None:
     """Nothing new: it stays; and it is held against jobs that it has not learnt from only."""
-    report = challenge(pasts(rows()), models)
+    report = challenge(finished_jobs(rows()), models)
     assert not report.promoted
     assert "since the serving model" in report.why
-    more = challenge(pasts(rows() + rows(700, first=900)), models)
+    more = challenge(finished_jobs(rows() + rows(700, first=900)), models)
     assert more.scores is not None
     assert more.scores["incumbent"]["mae"] == pytest.approx(more.scores["ours"]["mae"], rel=0.2)
 
 
 def test_a_damaged_model_is_replaced(tmp_path: Path) -> None:
     """It serves nobody, and the next training installs its own in its place."""
-    first = challenge(pasts(rows()), tmp_path)
+    first = challenge(finished_jobs(rows()), tmp_path)
     broken = tmp_path / "duration" / str(first.model) / ABOUT
     broken.write_text("{}")
     with pytest.raises(ModelError, match="train again"):
-        serving(tmp_path, None)
-    again = challenge(pasts(rows()), tmp_path)
+        load_predictor(tmp_path, None)
+    again = challenge(finished_jobs(rows()), tmp_path)
     assert again.model == first.model
-    assert serving(tmp_path, None) is not None
+    assert load_predictor(tmp_path, None) is not None
 
 
 def test_asked_live_it_answers_as_it_was_scored(models: Path, tmp_path: Path) -> None:
@@ -139,14 +139,16 @@ def test_asked_live_it_answers_as_it_was_scored(models: Path, tmp_path: Path) ->
     every = rows()
     asked = every[700]
     before = [run for run in every if run["end_s"] <= asked["submit_s"]]
-    lengths = serving(models, None)
+    lengths = load_predictor(models, None)
     assert lengths is not None
     with history_of(tmp_path / "history.db", before) as history:
         lengths.take(newest_finished(history, 10_000))
-    job = wanted(asked)
+    job = query_of_run(asked)
     assert job is not None
     (told,) = lengths.of([job])
-    known = [Past(one.asked, one.end_s, one.duration_s) for one in pasts(every[:701])]
+    known = [
+        FinishedJob(one.asked, one.end_s, one.duration_s) for one in finished_jobs(every[:701])
+    ]
     row = features(SITE, known, ended_only=True)[700:701]
     mean_s = np.exp(load(models / "duration" / "current").durations.foretell(row).log_mean[0])
     assert told.mean_s == pytest.approx(float(mean_s))
@@ -156,7 +158,7 @@ def test_asked_live_it_answers_as_it_was_scored(models: Path, tmp_path: Path) ->
 
 def test_a_job_of_two_nodes_is_taken_once(models: Path, tmp_path: Path) -> None:
     """Also where the second node's record comes after a look; new jobs are taken as they come."""
-    lengths = serving(models, None)
+    lengths = load_predictor(models, None)
     assert lengths is not None
     job = DurationQuery(submit_s=START_S + 9e6, user="u1", job_name="train", gpus=1)
     with history_of(tmp_path / "history.db", rows(1)) as history:
@@ -180,7 +182,7 @@ def _names(run: Row) -> Row:
 
 def test_nobody_known_is_told_widely(models: Path) -> None:
     """Without any history a model answers, by no runs; a limit is never told to be passed."""
-    lengths = serving(models, None)
+    lengths = load_predictor(models, None)
     assert lengths is not None
     free, limited = lengths.of(
         [DurationQuery(submit_s=START_S), DurationQuery(submit_s=START_S, time_limit_s=60.0)]
@@ -192,7 +194,7 @@ def test_nobody_known_is_told_widely(models: Path) -> None:
 
 def test_impossible_rows_are_left_out(models: Path) -> None:
     """No times, ends before submissions, no numbers: nothing is learnt, nothing fails."""
-    lengths = serving(models, None)
+    lengths = load_predictor(models, None)
     assert lengths is not None
     nothing = dict.fromkeys(COLUMNS)
     lengths.take([nothing, {**rows(1)[0], "end_s": 1.0}, {**rows(1)[0], "elapsed_s": -1.0}])
@@ -203,26 +205,26 @@ def test_impossible_rows_are_left_out(models: Path) -> None:
 
 def test_a_new_model_keeps_the_memory(models: Path) -> None:
     """A swap does not read the history again; no promoted model is none."""
-    lengths = serving(models, None)
+    lengths = load_predictor(models, None)
     assert lengths is not None
     lengths.take(rows(20))
     artifact = load(models / "duration" / "current")
     swapped = DurationPredictor(artifact, "another", lengths.past)
     assert swapped.last_id == 20
-    assert serving(models, swapped) is not swapped
-    assert serving(models / "none", swapped) is None
+    assert load_predictor(models, swapped) is not swapped
+    assert load_predictor(models / "none", swapped) is None
 
 
 def test_bounds_follow_what_ends(models: Path) -> None:
     """Jobs come to run 100 times longer or shorter than the model learnt: more stay inside."""
-    lengths = serving(models, None)
+    lengths = load_predictor(models, None)
     assert lengths is not None
     random = np.random.default_rng(3)
     wild = [
         {**run, "end_s": run["submit_s"] + lasted, "elapsed_s": lasted}
         for run, lasted in zip(rows(700, 900), random.lognormal(6, 3, 700).tolist(), strict=True)
     ]
-    asked = [job for job in map(wanted, wild[500:]) if job is not None]
+    asked = [job for job in map(query_of_run, wild[500:]) if job is not None]
     lengths.take(rows())
     narrow = _inside(lengths, asked, wild[500:])
     lengths.take(wild[:500])

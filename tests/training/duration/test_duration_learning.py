@@ -10,17 +10,17 @@ import pytest
 pytest.importorskip("lightgbm")
 
 from slurm_ext.core.errors import ModelError
-from slurm_ext.model.duration.artifact import ABOUT, ARRAYS, DurationArtifact, load, pack
-from slurm_ext.model.duration.bounds import AdaptiveBounds
+from slurm_ext.model.duration.adaptive_bounds import AdaptiveBounds
+from slurm_ext.model.duration.artifact import ABOUT, ARRAYS, DurationArtifact, load, serialize
 from slurm_ext.model.duration.state import DurationState, FeaturePlan, JobFeatures
 from slurm_ext.training.duration.export import check, difference
-from slurm_ext.training.duration.fit import Array, Past, features, fit
-from slurm_ext.training.promotion import serve
+from slurm_ext.training.duration.fit import Array, FinishedJob, features, fit
+from slurm_ext.training.promotion import promote
 
 PLAN = FeaturePlan(levels=(("user",), ()), numbers=("size",))
 
 
-def past(jobs: int = 1500) -> list[Past]:
+def past(jobs: int = 1500) -> list[FinishedJob]:
     """Users run ten or thousand seconds; a large job ten times longer than a small one."""
     random = np.random.default_rng(0)
     told = []
@@ -28,7 +28,7 @@ def past(jobs: int = 1500) -> list[Past]:
         user, size = int(random.integers(4)), float(random.integers(2))
         duration_s = float((10 if user < 2 else 1000) * 10**size * random.lognormal(sigma=0.3))
         asked = JobFeatures(at * 60.0, {"user": str(user)}, {"size": size})
-        told.append(Past(asked, at * 60.0 + duration_s, duration_s))
+        told.append(FinishedJob(asked, at * 60.0 + duration_s, duration_s))
     return told
 
 
@@ -74,7 +74,7 @@ def test_features_are_what_a_live_state_gives() -> None:
 def test_nothing_of_the_future_is_seen() -> None:
     """Other lengths of jobs that still ran change no feature of a submission."""
     changed = [
-        Past(job.asked, job.end_s and job.end_s + 9e9, 1.0)
+        FinishedJob(job.asked, job.end_s and job.end_s + 9e9, 1.0)
         if (job.end_s or 0) > JOBS[700].asked.submit_s
         else job
         for job in JOBS[:701]
@@ -106,7 +106,7 @@ def test_what_is_exported_is_read_back(tmp_path: Path) -> None:
     bounds = AdaptiveBounds()
     bounds.start([1] * 40, np.full(40, 0.5), np.full(40, -0.2))
     one = DurationArtifact(MODEL, bounds)
-    name = serve(tmp_path, "duration", pack(one), lambda folder: check(one, folder, ROWS))
+    name = promote(tmp_path, "duration", serialize(one), lambda folder: check(one, folder, ROWS))
     served = load(tmp_path / name)
     assert difference(served, DurationArtifact(MODEL, bounds), ROWS) == 0
     assert served.bounds.low == [0.0, 0.5, 0.0]
@@ -116,7 +116,7 @@ def test_what_is_exported_is_read_back(tmp_path: Path) -> None:
 
 def test_a_damaged_model_is_named(tmp_path: Path) -> None:
     """Torn arrays, another format, a plan of other names, no file: an error, no traceback."""
-    whole = pack(DurationArtifact(MODEL, AdaptiveBounds()))
+    whole = serialize(DurationArtifact(MODEL, AdaptiveBounds()))
     body = json.loads(whole[ABOUT])
     del body["sha256"]  # as of a release that wrote none: what is inside is looked at all the same
     spoilt = {

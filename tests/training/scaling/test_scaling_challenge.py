@@ -12,7 +12,7 @@ from slurm_ext.core.records import LoaderRun
 from slurm_ext.history.views.columns import TRAINING_COLUMNS
 from slurm_ext.model.artifact_store import current
 from slurm_ext.model.scaling.artifact import load
-from slurm_ext.model.scaling.run_placement import measured, where
+from slurm_ext.model.scaling.run_placement import gpus_and_nodes, measurement_of
 from slurm_ext.training.scaling.challenge import FEWEST, challenge
 from slurm_ext.training.scaling.history_runs import rows
 
@@ -54,10 +54,10 @@ def history(trainings: int) -> Iterator[list[Any]]:
 
 def test_where_a_run_ran_is_told_or_not_known() -> None:
     """Older records do not say how many nodes their GPUs were on."""
-    assert where(run(8, 2, 100.0)) == (8, 2)
-    assert where(replace(run(1, 1, 100.0), nodes=None)) == (1, 1)
-    assert measured(replace(run(4, 1, 100.0), nodes=None)) is None
-    assert measured(replace(run(4, 1, 100.0), gpus=0)) is None
+    assert gpus_and_nodes(run(8, 2, 100.0)) == (8, 2)
+    assert gpus_and_nodes(replace(run(1, 1, 100.0), nodes=None)) == (1, 1)
+    assert measurement_of(replace(run(4, 1, 100.0), nodes=None)) is None
+    assert measurement_of(replace(run(4, 1, 100.0), gpus=0)) is None
 
 
 def test_only_trainings_at_several_counts_show_growth() -> None:

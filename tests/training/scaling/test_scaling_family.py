@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from slurm_ext.core.errors import InputError, ModelError
-from slurm_ext.model.scaling.artifact import ABOUT, ARRAYS, load, pack
+from slurm_ext.model.scaling.artifact import ABOUT, ARRAYS, load, serialize
 from slurm_ext.model.scaling.family import Family
 from slurm_ext.model.scaling.model import ScalingMeasurement, TrainingConfig, fit
 from slurm_ext.model.scaling.terms import columns, log_step
-from slurm_ext.training.promotion import install, serve
+from slurm_ext.training.promotion import install, promote
 from slurm_ext.training.scaling.export import check, difference
 from slurm_ext.training.scaling.fit import learn, without
 from slurm_ext.training.scaling.interval_calibration import trained
@@ -151,7 +151,7 @@ def test_pairs_keep_their_rows() -> None:
 
 def test_an_exported_family_answers_the_same(tmp_path: Path) -> None:
     """What is read back foretells what was learnt."""
-    name = serve(tmp_path, "scaling", pack(family()), lambda folder: check(family(), folder))
+    name = promote(tmp_path, "scaling", serialize(family()), lambda folder: check(family(), folder))
     assert difference(load(tmp_path / name), family()) < 1e-9
 
 
@@ -159,7 +159,7 @@ def test_a_family_that_does_not_read_back_serves_nobody(tmp_path: Path) -> None:
     """One that model/ would not reproduce is not promoted."""
     other = replace(family(), noise_sd=2 * family().noise_sd)
     with pytest.raises(ModelError, match="not promoted"):
-        serve(tmp_path, "scaling", pack(other), lambda folder: check(family(), folder))
+        promote(tmp_path, "scaling", serialize(other), lambda folder: check(family(), folder))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -184,7 +184,7 @@ def changed(data: bytes, key: str, value: object) -> bytes:
 )
 def test_a_damaged_family_is_named(tmp_path: Path, name: str, damage: object) -> None:
     """Torn, empty, foreign or of another version: the file is named, nothing is guessed."""
-    install(tmp_path, "scaling", pack(family()))
+    install(tmp_path, "scaling", serialize(family()))
     path = tmp_path / "scaling" / name
     assert callable(damage)
     path.write_bytes(damage(path.read_bytes()))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile
-from slurm_ext.model.slowdown.artifact import FILE, load, pack
+from slurm_ext.model.slowdown.artifact import FILE, load, serialize
 from slurm_ext.training.slowdown.fit import fitted
 
 JOBS = [f"j{number}" for number in range(9)]
@@ -36,7 +36,7 @@ def test_no_history_makes_a_bound_that_is_none(tmp_path: Path) -> None:
     """Beside one or several, on devices seen and unseen, for jobs known and unknown."""
     rng = np.random.default_rng(7)
     known, kernels = fitted([garbage(rng) for _ in range(500)], {j: solo(j, rng) for j in JOBS})
-    (tmp_path / FILE).write_bytes(pack(known, kernels, {"window_s": (0, 1)})[FILE])
+    (tmp_path / FILE).write_bytes(serialize(known, kernels, {"window_s": (0, 1)})[FILE])
     told = load(tmp_path).slowdowns
     assert known.refused > 0
     for job, partner, device in product([*JOBS[:4], "new"], JOBS[4:], ("cpu", "NVIDIA T4", "?")):

@@ -17,7 +17,7 @@ from slurm_ext.history.views.shared_runs import RUN_COLUMNS
 from slurm_ext.model.artifact_store import current
 from slurm_ext.model.slowdown.artifact import FILE, FOLDER, load
 from slurm_ext.training.slowdown.challenge import FEWEST, SharingReport, challenge, split
-from slurm_ext.training.slowdown.history_runs import SharingHistory, learnt
+from slurm_ext.training.slowdown.history_runs import SharingHistory, sharing_history
 from slurm_ext.training.slowdown.job_embedding import traits
 from slurm_ext.training.slowdown.rows import run_of
 from tests.training.shared_history import JOBS, LONG_S, Site, filled, truth
@@ -33,7 +33,7 @@ def key(job: str) -> str:
 def learn(path: Path) -> SharingHistory:
     """All that the history at `path` holds of sharing."""
     with open_history(path, read_only=True) as history:
-        return learnt(history)
+        return sharing_history(history)
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.core.errors import ModelError
-from slurm_ext.training.promotion import KEPT, STALE_S, install, serve
+from slurm_ext.training.promotion import KEPT, STALE_S, install, promote
 
 
 def served(models: Path, text: str) -> str:
     """A model of one file, without a check."""
-    return serve(models, "one", {"a.json": text.encode()}, lambda _: None)
+    return promote(models, "one", {"a.json": text.encode()}, lambda _: None)
 
 
 def refuse(folder: Path) -> None:
@@ -33,7 +33,7 @@ def test_what_is_not_reproduced_changes_nothing(tmp_path: Path) -> None:
     """The model that serves goes on, and no draft is left."""
     served(tmp_path, "1")
     with pytest.raises(ModelError, match="answers otherwise"):
-        serve(tmp_path, "one", {"a.json": b"2"}, refuse)
+        promote(tmp_path, "one", {"a.json": b"2"}, refuse)
     assert (tmp_path / "current" / "a.json").read_text() == "1"
     assert len(list(tmp_path.iterdir())) == 2
 
@@ -46,9 +46,9 @@ def test_a_damaged_one_of_the_same_name_is_written_again(tmp_path: Path) -> None
         if (folder / "a.json").read_bytes() != b"1":
             raise ModelError("damaged")
 
-    name = serve(tmp_path, "one", files, check)
+    name = promote(tmp_path, "one", files, check)
     (tmp_path / name / "a.json").write_bytes(b"torn")
-    assert serve(tmp_path, "one", files, check) == name
+    assert promote(tmp_path, "one", files, check) == name
     assert (tmp_path / "current" / "a.json").read_bytes() == b"1"
 
 

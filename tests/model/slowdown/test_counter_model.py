@@ -9,7 +9,8 @@ import pytest
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.core.gpu_sharing import SoloProfile, SpeedBasis
-from slurm_ext.model.slowdown.counter_artifact import packed, unpacked
+from slurm_ext.model.slowdown.counter_artifact import from_json, to_json
+from slurm_ext.model.slowdown.counter_kernel import CounterKernel, kernel_blocks, prior_variances
 from slurm_ext.model.slowdown.counter_model import (
     NOMINAL,
     CounterModel,
@@ -20,8 +21,7 @@ from slurm_ext.model.slowdown.counter_model import (
     speed_of,
     view,
 )
-from slurm_ext.model.slowdown.features import CounterColumn, scale
-from slurm_ext.model.slowdown.kernel import CounterKernel, alike, variances
+from slurm_ext.model.slowdown.features import CounterColumn, fit_scale
 
 COLUMNS = (
     CounterColumn("util"),
@@ -46,7 +46,7 @@ def speed(a: int, b: int) -> float:
 def model() -> CounterModel:
     """Six jobs, every pair of them measured."""
     pairs = [(solo(a), solo(b)) for a in range(1, 7) for b in range(1, 7)]
-    among = scale(COLUMNS, [solo(n).features for n in range(1, 7)])
+    among = fit_scale(COLUMNS, [solo(n).features for n in range(1, 7)])
     jobs, rows = roster(among, pairs)
     speeds = np.array([speed(int(a.key[3:]), int(b.key[3:])) for a, b in pairs])
     likeness = CounterKernel()
@@ -141,21 +141,21 @@ def test_the_covariance_is_one_also_with_gaps() -> None:
         )
         for one in jobs
     ]
-    among = scale(COLUMNS, [solo(n).features for n in range(1, 7)])
+    among = fit_scale(COLUMNS, [solo(n).features for n in range(1, 7)])
     every, rows = roster(among, [(a, b) for a in [*few, SoloProfile(key="")] for b in few])
     own = np.array([[float(a == b) for b in every.keys] for a in every.keys])
-    parts = alike(CounterKernel(), every.places, every.places, own)
+    parts = kernel_blocks(CounterKernel(), every.places, every.places, own)
     between = parts.between(rows, rows)
     assert np.linalg.eigvalsh(between).min() > -1e-9
-    prior = variances(CounterKernel(), every.places, rows)
+    prior = prior_variances(CounterKernel(), every.places, rows)
     assert (prior >= np.diag(between) - 1e-9).all()
 
 
 def test_what_is_packed_is_read_back_exactly(model: CounterModel) -> None:
     """Through JSON text, to the last bit; the same model packs to the same text."""
-    text = json.dumps(packed(model))
-    again = unpacked(json.loads(text))
-    assert json.dumps(packed(again)) == text
+    text = json.dumps(to_json(model))
+    again = from_json(json.loads(text))
+    assert json.dumps(to_json(again)) == text
     assert again.speed(solo(2), solo(6)) == model.speed(solo(2), solo(6))
 
 
@@ -172,9 +172,9 @@ def test_what_is_packed_is_read_back_exactly(model: CounterModel) -> None:
 )  # fmt: skip
 def test_a_torn_model_is_refused(model: CounterModel, name: str, value: Any) -> None:
     """One ModelError that says to train again, never a model that answers nonsense."""
-    body = packed(model)
+    body = to_json(model)
     body[name] = value
     if value is None:
         del body[name]
     with pytest.raises(ModelError, match="train again"):
-        unpacked(body)
+        from_json(body)

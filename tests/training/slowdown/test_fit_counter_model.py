@@ -8,13 +8,13 @@ import pytest
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.core.gpu_sharing import SoloProfile
+from slurm_ext.model.slowdown.counter_kernel import CounterKernel
 from slurm_ext.model.slowdown.features import CounterColumn
-from slurm_ext.model.slowdown.kernel import CounterKernel
 from slurm_ext.training.slowdown import fit_counter_model
 from slurm_ext.training.slowdown.counter_export import difference, export
 from slurm_ext.training.slowdown.feature_plans import plan
 from slurm_ext.training.slowdown.fit_counter_model import CounterPlan, fit, fitted
-from slurm_ext.training.slowdown.paired import Paired
+from slurm_ext.training.slowdown.paired import PairExample
 from slurm_ext.training.slowdown.reference_speed import references
 
 PLAN = CounterPlan(
@@ -37,12 +37,12 @@ def truth(a: SoloProfile, b: SoloProfile) -> float:
     return float(1.0 / (1.0 + 0.9 * own**0.3 * other))
 
 
-def table(families: str, *, noise: float = 0.01) -> list[Paired]:
+def table(families: str, *, noise: float = 0.01) -> list[PairExample]:
     """Both directions of every pair of two jobs a family."""
     rng = np.random.default_rng(0)
     every = [(name, job(name, size)) for name in families for size in (0, 2)]
     return [
-        Paired(
+        PairExample(
             job=a,
             beside=b,
             speed=truth(a, b) * float(np.exp(rng.normal(0, noise))),

@@ -6,8 +6,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from slurm_ext.model.slowdown.completion import Completion, PairSpeed, columns, complete
-from slurm_ext.model.slowdown.completion_kernel import CompletionKernel, JobTraits, likeness
+from slurm_ext.model.slowdown.completion import Completion, PairSpeed, complete, pair_columns
+from slurm_ext.model.slowdown.completion_kernel import CompletionKernel, JobTraits, job_similarity
 from slurm_ext.training.slowdown import fit_completion as search
 from slurm_ext.training.slowdown.fit_completion import likeliest, misses
 
@@ -90,10 +90,10 @@ def test_another_device_tells_a_part() -> None:
 def test_the_slope_of_the_likelihood_is_right() -> None:
     """What the search follows is what small steps in every parameter change."""
     names = {job: at for at, job in enumerate(JOBS)}
-    jobs = likeness(JOBS, {job: replace(TRAITS[job], vector=(float(len(job)), 0.1 * at))
+    jobs = job_similarity(JOBS, {job: replace(TRAITS[job], vector=(float(len(job)), 0.1 * at))
                            for job, at in names.items()})  # fmt: skip
     like = search._with_lengths(CompletionKernel(), 2)
-    pairs = columns([*seen(0.2), *seen(0.2, device="y")], names, {"x": 0, "y": 1}, 0.0)
+    pairs = pair_columns([*seen(0.2), *seen(0.2, device="y")], names, {"x": 0, "y": 1}, 0.0)
     start = search._packed(like)
     _, slope = search._cost(like, jobs, *pairs)
     for at in range(len(start)):

@@ -11,7 +11,7 @@ import pytest
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.core.gpu_sharing import SoloProfile
-from slurm_ext.model.artifact_store import ArtifactSpec, current, naming, pack, read
+from slurm_ext.model.artifact_store import ArtifactSpec, current, naming_file, read, serialize
 from slurm_ext.model.demand import artifact as demand_artifact
 from slurm_ext.model.demand.model import FEATURES
 from slurm_ext.model.duration import artifact as duration_artifact
@@ -125,7 +125,7 @@ def test_damage_names_the_file(
 
 def test_one_changed_digit_is_seen(tmp_path: Path) -> None:
     """The JSON beside the arrays has a checksum too, of every kind, in what is written now."""
-    files = pack(PLAIN, {"shift": 3.25}, {"a": np.arange(3)})
+    files = serialize(PLAIN, {"shift": 3.25}, {"a": np.arange(3)})
     write(tmp_path, {**files, "a.json": files["a.json"].replace(b"3.25", b"3.35")})
     with pytest.raises(ModelError, match=r"a\.json: does not match its checksum; train again"):
         read(PLAIN, tmp_path)
@@ -133,7 +133,7 @@ def test_one_changed_digit_is_seen(tmp_path: Path) -> None:
 
 def test_a_flipped_bit_in_the_arrays_is_seen(tmp_path: Path) -> None:
     """By the checksum that the JSON holds."""
-    files = pack(PLAIN, {}, {"a": np.arange(3)})
+    files = serialize(PLAIN, {}, {"a": np.arange(3)})
     write(tmp_path, {**files, "a.npz": _flip(files["a.npz"])})
     with pytest.raises(ModelError, match=r"a\.npz: does not match its checksum; train again"):
         read(PLAIN, tmp_path)
@@ -142,16 +142,16 @@ def test_a_flipped_bit_in_the_arrays_is_seen(tmp_path: Path) -> None:
 def test_terms_and_version_are_this_dlqueues(tmp_path: Path) -> None:
     """A model over other terms would answer nonsense: it is told which."""
     for body, said in (({"words": ["y"]}, "with other words"), ({"format": 2}, "format 2")):
-        write(tmp_path, pack(PLAIN, body, {"a": np.arange(3)}))
+        write(tmp_path, serialize(PLAIN, body, {"a": np.arange(3)}))
         with pytest.raises(ModelError, match=f"another version of dlqueue, {said}"):
             read(PLAIN, tmp_path)
 
 
 def test_without_a_checksum_only_where_the_first_releases_wrote_none(tmp_path: Path) -> None:
     """A kind that always had one is not believed without."""
-    body = json.loads(pack(PLAIN, {})["a.json"])
+    body = json.loads(serialize(PLAIN, {})["a.json"])
     del body["sha256"]
-    write(tmp_path, {**pack(PLAIN, {}), "a.json": json.dumps(body).encode()})
+    write(tmp_path, {**serialize(PLAIN, {}), "a.json": json.dumps(body).encode()})
     assert read(PLAIN, tmp_path)[1] == {}
     with pytest.raises(ModelError, match="checksum"):
         read(ArtifactSpec(about="a.json", arrays="a.npz", terms=PLAIN.terms), tmp_path)
@@ -161,7 +161,7 @@ def test_what_does_not_fit_is_said_in_words(tmp_path: Path) -> None:
     """Whatever a kind's own reader stumbled over, a person reads the file and the reason."""
     told = []
     for wrong in (KeyError("met"), ValueError("odd"), ModelError("inside")):
-        with pytest.raises(ModelError) as caught, naming(tmp_path / "m.json"):
+        with pytest.raises(ModelError) as caught, naming_file(tmp_path / "m.json"):
             raise wrong
         told.append(str(caught.value).removeprefix(f"{tmp_path}/"))
     assert told == [

@@ -6,7 +6,7 @@ import pytest
 
 from slurm_ext.core.records import Level, LoaderRun, Shape
 from slurm_ext.model.scaling.model import ScalingMeasurement, ScalingModel, TrainingConfig, fit
-from slurm_ext.model.scaling.multi_gpu_estimate import RankEstimate, RankGroup, join
+from slurm_ext.model.scaling.multi_gpu_estimate import RankEstimate, RankGroup, estimate_rank
 from slurm_ext.model.throughput.estimate import Estimate, estimate, predict
 
 RUN = LoaderRun(
@@ -39,7 +39,7 @@ def scaling(share_at_four: float) -> ScalingModel:
 
 def joined(share_at_four: float, storage: float | None = None, on_node: int = 4) -> RankEstimate:
     """Four ranks, of which the runs were alone on their node."""
-    return join(
+    return estimate_rank(
         believed(storage),
         scaling(share_at_four),
         FOUR_GPUS,
@@ -77,7 +77,7 @@ def test_a_nodes_storage_is_divided_among_its_ranks() -> None:
 def test_storage_stays_where_nobody_knows_who_shared_it() -> None:
     """A record that does not say how many ranks a node had changes no ceiling."""
     ranks = RankGroup(of_job=4, on_node=4)
-    one = join(believed(200.0), scaling(0.95), FOUR_GPUS, ranks=ranks, seen_on_node=None)
+    one = estimate_rank(believed(200.0), scaling(0.95), FOUR_GPUS, ranks=ranks, seen_on_node=None)
     assert one.believed.storage_samples_per_s == 200.0
 
 

@@ -53,7 +53,7 @@ TEXTS = ("user", "job_name", "account", "partition")
 COUNTED = ("gpus", "time_limit_s")  # numbers that are names too: who asks alike runs alike
 
 
-def wanted(run: Mapping[str, Any]) -> DurationQuery | None:
+def query_of_run(run: Mapping[str, Any]) -> DurationQuery | None:
     """Of a row of history's `runs`; None where the moment of its submission is not recorded."""
     submit_s = run.get("submit_s")
     if submit_s is None or not isfinite(submit_s):
@@ -62,7 +62,7 @@ def wanted(run: Mapping[str, Any]) -> DurationQuery | None:
     return DurationQuery(submit_s=float(submit_s), **told)
 
 
-def lasted_s(run: Mapping[str, Any]) -> float | None:
+def runtime_s(run: Mapping[str, Any]) -> float | None:
     """How long it ran; None where that is not recorded, or cannot be (it ended before it came)."""
     end_s, start_s, lasted = run.get("end_s"), run.get("start_s"), run.get("elapsed_s")
     submit_s = run.get("submit_s")

@@ -4,7 +4,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slurm_ext.model.scaling.prior import TermPrior
-from slurm_ext.model.scaling.similarity import BATCH_HALF, LAYOUT_HALF, ResidualPrior, straying
+from slurm_ext.model.scaling.similarity import (
+    BATCH_HALF,
+    LAYOUT_HALF,
+    ResidualPrior,
+    residual_prior,
+)
 from slurm_ext.model.scaling.terms import log_step, slopes
 
 if TYPE_CHECKING:
@@ -27,7 +32,7 @@ class StepObservations:
     at: "Array"
     steps: "Array"  # less what the kin let expect
     log_batch0: float
-    straying: ResidualPrior
+    residuals: ResidualPrior
     trust: "Array"  # inverse covariance of the terms
 
 
@@ -35,7 +40,7 @@ class StepObservations:
 class LaplaceFit:
     """A belief with its own straying scaled, fitted to the evidence."""
 
-    evidence: StepObservations
+    observations: StepObservations
     scale: "Array"
     terms: "Array"
     spread: "Array"
@@ -45,35 +50,35 @@ class LaplaceFit:
     surprise: float  # factor on all sds: how far measurements stray, against what was believed
 
 
-def evidence(belief: TermPrior, at: "Array", steps: "Array") -> StepObservations:
+def observe(belief: TermPrior, at: "Array", steps: "Array") -> StepObservations:
     """What the measurements say under `belief`, before any fit."""
     import numpy as np
 
-    found = straying(belief.own, belief.kin, at, at)
+    found = residual_prior(belief.own, belief.kin, at, at)
     batch0 = float(at[:, 0].min()) if belief.log_batch0 is None else belief.log_batch0
     return StepObservations(
         belief=belief,
         at=at,
         steps=steps - found.expected,
         log_batch0=batch0,
-        straying=found,
+        residuals=found,
         trust=np.asarray(np.linalg.inv(belief.covariance), dtype=np.float64),
     )
 
 
-def member(given: StepObservations, scale: "Array", start: "Array") -> LaplaceFit:
-    """The most probable terms from `start` on."""
+def laplace_fit(given: StepObservations, scale: "Array", initial_terms: "Array") -> LaplaceFit:
+    """The most probable terms from `initial_terms` on."""
     import numpy as np
 
     noise = (scale[2] * given.belief.noise_sd) ** 2
-    solved = np.linalg.inv(given.straying.covariance(scale) + noise * np.eye(len(given.at)))
-    terms = _most_probable(given, solved, start)
+    solved = np.linalg.inv(given.residuals.covariance(scale) + noise * np.eye(len(given.at)))
+    terms = _most_probable(given, solved, initial_terms)
     here = slopes(terms, given.at, given.log_batch0)
     off = given.steps - log_step(terms, given.at, given.log_batch0)
     pull = (terms - given.belief.means)[1:]  # how long a step is surprises nobody
     missed = float(off @ solved @ off + pull @ given.trust[1:, 1:] @ pull)
     return LaplaceFit(
-        evidence=given,
+        observations=given,
         scale=scale,
         terms=terms,
         spread=np.asarray(np.linalg.inv(here.T @ solved @ here + given.trust), dtype=np.float64),
@@ -84,7 +89,7 @@ def member(given: StepObservations, scale: "Array", start: "Array") -> LaplaceFi
     )
 
 
-def start(given: StepObservations) -> "Array":
+def initial_terms(given: StepObservations) -> "Array":
     """The believed terms, at the measured length of a step."""
     import numpy as np
 
@@ -93,7 +98,7 @@ def start(given: StepObservations) -> "Array":
     return terms
 
 
-def log_chances(given: StepObservations, terms: "Array", scales: "Array") -> "Array":
+def log_marginals(given: StepObservations, terms: "Array", scales: "Array") -> "Array":
     """Log likelihood of the measurements under each scale, the model made linear at `terms`."""
     import numpy as np
 
@@ -102,18 +107,20 @@ def log_chances(given: StepObservations, terms: "Array", scales: "Array") -> "Ar
     off = off + here @ (terms - given.belief.means)
     fixed = here @ given.belief.covariance @ here.T
     noise = given.belief.noise_sd**2 * np.eye(len(off))
-    every = np.stack([given.straying.covariance(scale) + scale[2] ** 2 * noise for scale in scales])
+    every = np.stack(
+        [given.residuals.covariance(scale) + scale[2] ** 2 * noise for scale in scales]
+    )
     values, vectors = np.linalg.eigh(every + fixed)
     values = np.maximum(values, 1e-9)
     turned = np.einsum("sij,i->sj", vectors, off)
     return np.asarray(-0.5 * (turned**2 / values + np.log(values)).sum(1), dtype=np.float64)
 
 
-def foretell(one: LaplaceFit, at: "Array", found: ResidualPrior) -> tuple["Array", "Array"]:
+def predict(one: LaplaceFit, at: "Array", found: ResidualPrior) -> tuple["Array", "Array"]:
     """Mean and variance of the log step at each row; `found` lies between them and the evidence."""
     import numpy as np
 
-    given, belief = one.evidence, one.evidence.belief
+    given, belief = one.observations, one.observations.belief
     cross = found.covariance(one.scale)
     lever = slopes(one.terms, at, given.log_batch0) - cross @ one.solved @ one.slopes
     halves = one.scale[:2] ** 2 @ _own(belief)

@@ -6,7 +6,7 @@ import pytest
 
 from slurm_ext.core.gpu_sharing import CorunMeasurement, RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.model.slowdown.composition import compose
-from slurm_ext.model.slowdown.model import SlowdownModel, slowdowns
+from slurm_ext.model.slowdown.model import SlowdownModel, slowdown_model
 
 A, B, C, D = (SoloProfile(key=name) for name in "abcd")
 
@@ -34,7 +34,7 @@ def test_without_evidence_the_bound_is_low() -> None:
 
 def test_the_strongest_evidence_answers() -> None:
     """The pair, then the table that both are in, then jobs in general."""
-    known = slowdowns(SOME)
+    known = slowdown_model(SOME)
     assert known.speed(A, [B]).evidence is SpeedBasis.PAIR
     assert known.speed(B, [C]).evidence is SpeedBasis.COMPLETED
     assert known.speed(A, [D]).evidence is SpeedBasis.PRIOR
@@ -45,7 +45,7 @@ def test_the_strongest_evidence_answers() -> None:
 def test_counters_answer_for_jobs_never_met() -> None:
     """And where they are lacking, jobs in general; what was met counts more than either."""
     counted = RelativeSpeed(mean=0.7, low=0.6, high=0.8, evidence=SpeedBasis.COUNTERS)
-    known = slowdowns(SOME, foretell=lambda job, *_: counted if job.key == "a" else None)
+    known = slowdown_model(SOME, foretell=lambda job, *_: counted if job.key == "a" else None)
     assert known.speed(A, [D]) == counted
     assert known.speed(D, [A]).evidence is SpeedBasis.PRIOR
     assert known.speed(B, [C]).evidence is SpeedBasis.COMPLETED
@@ -54,7 +54,7 @@ def test_counters_answer_for_jobs_never_met() -> None:
 
 def test_runs_make_surer() -> None:
     """The more a pair's runs agree, the nearer the bound comes to what they measured."""
-    lows = [slowdowns([met("a", "b", 0.9)] * runs).speed(A, [B]).low for runs in (1, 3, 10)]
+    lows = [slowdown_model([met("a", "b", 0.9)] * runs).speed(A, [B]).low for runs in (1, 3, 10)]
     assert lows == sorted(lows)
     assert 0.8 < lows[-1] < 0.9
 
@@ -62,7 +62,7 @@ def test_runs_make_surer() -> None:
 def test_seconds_make_surer() -> None:
     """A glance of five seconds moves the belief less than an hour."""
     short, long = (
-        slowdowns([met("a", "b", 0.5, seconds=seconds)]).speed(A, [B]) for seconds in (5, 3600)
+        slowdown_model([met("a", "b", 0.5, seconds=seconds)]).speed(A, [B]) for seconds in (5, 3600)
     )
     assert abs(long.mean - 0.5) < abs(short.mean - 0.5)
     assert long.high - long.low < short.high - short.low
@@ -71,26 +71,26 @@ def test_seconds_make_surer() -> None:
 @pytest.mark.parametrize("history", [[0.95, 0.4], [0.9, 0.9, 0.9, 0.3], [1.0, 0.5, 1.0, 0.5]])
 def test_a_history_that_contradicts_itself_is_not_shared(history: list[float]) -> None:
     """Its bound falls well below what its better runs showed."""
-    told = slowdowns([met("a", "b", speed) for speed in history]).speed(A, [B])
+    told = slowdown_model([met("a", "b", speed) for speed in history]).speed(A, [B])
     assert told.low < 0.55
-    assert told.low < slowdowns([met("a", "b", told.mean)]).speed(A, [B]).low
+    assert told.low < slowdown_model([met("a", "b", told.mean)]).speed(A, [B]).low
 
 
 @pytest.mark.parametrize("speed", [nan, -0.5, 0.0, 1e9])
 def test_what_is_no_measurement_is_counted_and_not_used(speed: float) -> None:
     """Broken clocks and counters teach nothing."""
-    known = slowdowns([met("a", "b", speed), met("a", "b", 0.9, seconds=nan)])
+    known = slowdown_model([met("a", "b", speed), met("a", "b", 0.9, seconds=nan)])
     assert known.refused == 2
     assert known.speed(A, [B]) == SlowdownModel().speed(A, [B])
 
 
 def test_more_partners_are_never_safer() -> None:
     """The bound beside two is below that beside either; measured together, that counts."""
-    known = slowdowns(SOME)
+    known = slowdown_model(SOME)
     both = known.speed(A, [B, C])
     assert both.low < min(known.speed(A, [B]).low, known.speed(A, [C]).low)
     three = CorunMeasurement(job="a", partners=("c", "b"), speed=0.3, seconds=3600.0)
-    seen = slowdowns([*SOME, three]).speed(A, [B, C])
+    seen = slowdown_model([*SOME, three]).speed(A, [B, C])
     assert seen.evidence is SpeedBasis.PAIR
     assert abs(seen.mean - 0.3) < abs(both.mean - 0.3)
 
@@ -122,5 +122,5 @@ def test_nobody_gains_from_company() -> None:
 
 def test_the_weakest_pair_is_the_evidence() -> None:
     """A chain holds what its weakest link holds."""
-    known = slowdowns(SOME)
+    known = slowdown_model(SOME)
     assert known.speed(A, [B, D]).evidence is SpeedBasis.PRIOR

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.core.records import Level, LoaderRun
-from slurm_ext.model.throughput.estimate import Estimate, estimate, predicting_cores
+from slurm_ext.model.throughput.estimate import Estimate, core_predictor, estimate
 from slurm_ext.model.throughput.estimate_codec import MAX_CHARS, read, write
 
 RUN = LoaderRun(
@@ -38,7 +38,7 @@ def test_a_curve_arrives_as_it_was_believed() -> None:
     """Predictions from the line and from the estimate differ by rounding only."""
     there = read(write(known()))
     assert there is not None
-    sent, got = predicting_cores(known()), predicting_cores(there)
+    sent, got = core_predictor(known()), core_predictor(there)
     for cores in (0.25, 1.0, 2.0, 6.0):
         for workers in (0, 1, 4, 16):
             assert got(cores, workers).samples_per_s == pytest.approx(

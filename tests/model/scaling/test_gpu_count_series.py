@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from slurm_ext.model.scaling.gpu_count_series import GpuCountSeries, series
+from slurm_ext.model.scaling.gpu_count_series import GpuCountSeries, gpu_count_series
 from slurm_ext.model.scaling.model import ScalingMeasurement, TrainingConfig
 
 
@@ -21,7 +21,7 @@ APART = [measured(gpus, 64, 0.4 + 0.4 * (gpus - 1) / gpus, nodes=gpus) for gpus 
 
 def asked(points: Sequence[ScalingMeasurement], gpus: int, nodes: int = 1) -> GpuCountSeries | None:
     """What goes on to so many GPUs."""
-    return series(points, TrainingConfig(gpus=gpus, nodes=nodes, local_batch=64))
+    return gpu_count_series(points, TrainingConfig(gpus=gpus, nodes=nodes, local_batch=64))
 
 
 def test_a_fixed_global_batch_goes_on_divided() -> None:

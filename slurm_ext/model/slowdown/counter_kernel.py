@@ -63,15 +63,17 @@ class KernelBlocks:
         return np.asarray(LEVEL_VAR + same + turned + self.both**2 * met)
 
 
-def alike(likeness: CounterKernel, one: Positions, other: Positions, own: "Array") -> KernelBlocks:
+def kernel_blocks(
+    likeness: CounterKernel, one: Positions, other: Positions, own: "Array"
+) -> KernelBlocks:
     """`own` (one x other) is 1 where both are runs of the same job."""
-    bend, line = bends(likeness, one, other), one.at @ other.at.T / max(1, one.at.shape[1])
+    bend, line = radial_kernel(likeness, one, other), one.at @ other.at.T / max(1, one.at.shape[1])
     load = likeness.load**2 * bend + likeness.load_line**2 * line + likeness.own_load**2 * own
     held = likeness.slice**2 * bend + likeness.slice_line**2 * line + likeness.own_slice**2 * own
     return KernelBlocks(load + held, load - held, bend, likeness.both)
 
 
-def bends(likeness: CounterKernel, one: Positions, other: Positions) -> "Array":
+def radial_kernel(likeness: CounterKernel, one: Positions, other: Positions) -> "Array":
     """The expected radial kernel between uncertain places; 1 for two equal and certain ones."""
     width = likeness.length**2 * max(1, one.at.shape[1])
     apart = (one.at[:, None, :] - other.at[None, :, :]) ** 2
@@ -79,7 +81,9 @@ def bends(likeness: CounterKernel, one: Positions, other: Positions) -> "Array":
     return np.asarray(np.exp((-0.5 * apart / wide - 0.5 * np.log(wide / width)).sum(axis=2)))
 
 
-def variances(likeness: CounterKernel, jobs: Positions, rows: tuple["Rows", "Rows"]) -> "Array":
+def prior_variances(
+    likeness: CounterKernel, jobs: Positions, rows: tuple["Rows", "Rows"]
+) -> "Array":
     """Of each (job, companion) before anything was seen."""
     line = (jobs.at**2 + jobs.variance).sum(axis=1) / max(1, jobs.at.shape[1])
     load = likeness.load**2 + likeness.load_line**2 * line + likeness.own_load**2
