@@ -111,3 +111,16 @@ def circles(graph: dict[str, frozenset[str]]) -> list[list[str]]:
 
     whole = nx.DiGraph(graph)
     return [sorted(found) for found in nx.strongly_connected_components(whole) if len(found) > 1]
+
+
+def table() -> str:
+    """The table as CONTRIBUTING.md shows it: a row a room, lowest first."""
+    rows = [
+        "| room | its sub-rooms, lowest first (`.`: its own files) | may import |",
+        "|---|---|---|",
+    ]
+    for room, others in MAY_IMPORT.items():
+        subs = ", ".join(name.replace(".", "/") or "." for name in SUB_ROOMS.get(room, ("",)))
+        below = "every room" if room == "cli" else ", ".join(sorted(others)) or "\u2013"
+        rows.append(f"| `{room}` | {subs} | {below} |")
+    return "\n".join(rows)

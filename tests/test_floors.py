@@ -19,6 +19,7 @@ from tests.house import (
     imports,
     modules,
     place_of,
+    table,
 )
 
 STANDARD_LIBRARY_ONLY = {"core", "node", "probe"}
@@ -111,3 +112,8 @@ def test_product_code_does_not_assert(module: str) -> None:
     """A check that `python -O` removes is no check."""
     tree = ast.parse(modules()[module].read_bytes())
     assert not any(isinstance(node, ast.Assert) for node in ast.walk(tree))
+
+
+def test_contributing_shows_the_table() -> None:
+    """A newcomer reads the same table that these tests check: print(tests.house.table())."""
+    assert table() in (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
