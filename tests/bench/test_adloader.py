@@ -3,12 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-import adloader_curves  # type: ignore[import-not-found]  # on the path by conftest.py
-import adloader_metrics  # type: ignore[import-not-found]
-import adloader_mix  # type: ignore[import-not-found]
-import adloader_policies  # type: ignore[import-not-found]
-import adloader_report  # type: ignore[import-not-found]
 import pytest
+
+from contrib.bench.adloader import curves, metrics, policies, report, workload
 
 
 def steady(samples_per_s: float, begin_s: float, end_s: float, kind: str = "jpeg") -> Any:
@@ -16,7 +13,7 @@ def steady(samples_per_s: float, begin_s: float, end_s: float, kind: str = "jpeg
     count = round((end_s - begin_s) * samples_per_s / 10)
     moments = [begin_s + n * (end_s - begin_s) / count for n in range(count + 1)]
     batches = [(at_s, 10 * (n + 1)) for n, at_s in enumerate(moments)]
-    return adloader_metrics.Trained(kind=kind, submit_s=0.0, batches=batches)
+    return metrics.Trained(kind=kind, submit_s=0.0, batches=batches)
 
 
 def machine() -> Any:
@@ -26,18 +23,18 @@ def machine() -> Any:
         "records": lambda _, workers: 60.0 * workers,
         "compute": lambda *_: 100.0,
     }
-    grid = [(s, w) for s in adloader_curves.SHARES for w in adloader_curves.WORKERS]
+    grid = [(s, w) for s in curves.SHARES for w in curves.WORKERS]
     tables = {
-        kind: adloader_curves.Table({point: shape(*point) for point in grid})
+        kind: curves.Table({point: shape(*point) for point in grid})
         for kind, shape in shapes.items()
     }
-    return adloader_policies.Machine(2, tables)
+    return policies.Machine(2, tables)
 
 
-@pytest.mark.parametrize("name", adloader_mix.MIXES)
+@pytest.mark.parametrize("name", workload.MIXES)
 def test_same_seed_same_jobs(name: str) -> None:
     """A mix is a function of its seed; every job arrives no earlier than the one before."""
-    mix = adloader_mix.MIXES[name]
+    mix = workload.MIXES[name]
     assert mix(3) == mix(3)
     arrivals = [job.submit_s for job in mix(3)]
     assert arrivals == sorted(arrivals)
@@ -45,7 +42,7 @@ def test_same_seed_same_jobs(name: str) -> None:
 
 def test_seeds_differ_in_order_not_in_kinds() -> None:
     """Another seed has the same kinds of jobs in another order."""
-    orders = {tuple(job.kind for job in adloader_mix.mixed(seed)) for seed in range(6)}
+    orders = {tuple(job.kind for job in workload.mixed(seed)) for seed in range(6)}
     assert len(orders) > 1
     assert len({tuple(sorted(order)) for order in orders}) == 1
 
@@ -58,17 +55,17 @@ def test_rate_is_between_first_and_last_batch() -> None:
 def test_window_is_while_three_train() -> None:
     """The aggregate counts only what was trained while the node was loaded."""
     jobs = [steady(100, 0, 10), steady(10, 2, 20), steady(20, 4, 12), steady(40, 11, 30)]
-    assert adloader_metrics.window(jobs) == (4, 12)
+    assert metrics.window(jobs) == (4, 12)
     begun = steady(100, 0, 10).samples_in(4, 12)
     assert begun == pytest.approx(600, abs=10)
-    assert adloader_metrics.aggregate(jobs) == pytest.approx((600 + 80 + 160 + 40) / 8, rel=0.1)
+    assert metrics.aggregate(jobs) == pytest.approx((600 + 80 + 160 + 40) / 8, rel=0.1)
 
 
 def test_worst_job_is_told_by_its_ratio_to_even() -> None:
     """Twice as fast in the mean may still be worse for one: that one is the figure."""
     even = [steady(50, 0, 20), steady(50, 0, 20), steady(50, 0, 20)]
     other = [steady(150, 0, 10), steady(100, 0, 10), steady(45, 0, 20)]
-    told = adloader_metrics.figures(other, [even])
+    told = metrics.figures(other, [even])
     assert told["worst_job_ratio"] == pytest.approx(0.9, rel=0.01)
     assert told["mean_job_ratio"] == pytest.approx((3 + 2 + 0.9) / 3, rel=0.01)
     assert told["makespan_s"] == 20
@@ -85,20 +82,20 @@ def test_tables_are_read_between_shares_but_never_above_measured_workers() -> No
 def test_whole_rounds_are_timed() -> None:
     """Four workers deliver four batches at once: half a burst does not change the rate."""
     burst = [(float(n // 4), 8 * n) for n in range(27)]
-    assert adloader_curves.steady_rate(burst, 4) == pytest.approx(32)
+    assert curves.steady_rate(burst, 4) == pytest.approx(32)
 
 
 def test_every_division_deals_all_units() -> None:
     """The search leaves none out: as many as there are ways to cut a line of eight units."""
-    every = list(adloader_policies.divisions(8, 4))
+    every = list(policies.divisions(8, 4))
     assert len(every) == len(set(every)) == 35
     assert all(sum(division) == 8 and min(division) >= 1 for division in every)
 
 
-@pytest.mark.parametrize("name", adloader_policies.POLICIES)
+@pytest.mark.parametrize("name", policies.POLICIES)
 def test_no_policy_deals_more_cores_than_there_are(name: str) -> None:
     """Whatever runs, the grants fit the machine, and each job has one."""
-    rule = adloader_policies.POLICIES[name](machine())
+    rule = policies.POLICIES[name](machine())
     for kinds in (("jpeg",), ("jpeg", "records"), ("compute", "jpeg", "jpeg", "records")):
         grants = rule(kinds)
         assert len(grants) == len(kinds)
@@ -110,14 +107,14 @@ def test_no_policy_deals_more_cores_than_there_are(name: str) -> None:
 def test_search_gives_cores_to_who_needs_them(name: str) -> None:
     """The decoding job gets what the others cannot use; nobody is below his even share."""
     kinds = ("compute", "jpeg", "records")
-    compute, jpeg, records = adloader_policies.POLICIES[name](machine())(kinds)
+    compute, jpeg, records = policies.POLICIES[name](machine())(kinds)
     assert (compute.cores, jpeg.cores, records.cores) == (0.25, 1.5, 0.25)
-    assert records.workers == max(adloader_curves.WORKERS)
+    assert records.workers == max(curves.WORKERS)
 
 
 def test_even_split_is_even() -> None:
     """Equal cores and workers, divided anew among those that run."""
-    rule = adloader_policies.POLICIES["even"](machine())
+    rule = policies.POLICIES["even"](machine())
     assert {(grant.cores, grant.workers) for grant in rule(("jpeg",) * 4)} == {(0.5, 2)}
     assert {(grant.cores, grant.workers) for grant in rule(("jpeg", "compute"))} == {(1.0, 4)}
 
@@ -131,7 +128,7 @@ def test_report_has_every_policy_and_tells_what_was_missed() -> None:
         return {"mix": "mixed", "seed": 1, "policy": policy, "jobs": jobs, "emulated": True}
 
     rows = [row("even", 50, 21), row("dlqueue_warm", 100, 11), row("dlqueue_cold", 55, 20)]
-    told = adloader_report.result(rows)
+    told = report.result(rows)
     for policy in ("even", "dlqueue_warm", "dlqueue_cold"):
         keys = {"samples_per_s", "makespan_s", "worst_job_ratio", "repeats", "spread"}
         assert keys <= set(told["figures"][policy])

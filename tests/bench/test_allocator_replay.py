@@ -2,25 +2,18 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
-import allocator_replay  # type: ignore[import-not-found]  # on the path by conftest.py
 import pytest
-from allocator_dynamic import dynamic  # type: ignore[import-not-found]
-from allocator_static import static  # type: ignore[import-not-found]
-from allocator_tables import (  # type: ignore[import-not-found]
-    SHARE,
-    by_row,
-    class_of,
-    mixes,
-    read,
-)
 
+from contrib.bench.allocator import __main__ as allocator_replay
+from contrib.bench.allocator.dynamic import dynamic
+from contrib.bench.allocator.static import static
+from contrib.bench.allocator.tables import SHARE, by_row, class_of, mixes, read
 from slurm_ext.core.errors import InputError
+from tests.bench.program import run_bench
 
 TESTS = Path(__file__).parents[1]
-PROGRAM = TESTS.parent / "contrib" / "bench" / "allocator_replay.py"
 FLAWED = sorted((TESTS / "bad_input" / "synergy").iterdir())
 UNUSABLE = sorted((TESTS / "bad_input" / "synergy_unusable").iterdir())
 RATES = {"alexnet": (0.3, 1.0, 2.9), "bert": (1.0, 1.0, 1.0), "deepspeech": (0.3, 1.0, 1.0)}
@@ -40,9 +33,7 @@ def table(tmp_path: Path) -> Path:
 
 def run(*args: str | Path) -> "subprocess.CompletedProcess[str]":
     """The benchmark as people start it."""
-    return subprocess.run(
-        [sys.executable, PROGRAM, *args], capture_output=True, text=True, cwd=TESTS.parent
-    )
+    return run_bench("allocator", *args)
 
 
 @pytest.mark.parametrize("path", FLAWED, ids=lambda path: path.stem)
@@ -106,7 +97,7 @@ def test_every_division_of_the_replay_is_optimal_and_fair(
     """Integer programming finds nothing better; nobody is below his share, in sum or alone."""
     monkeypatch.setattr(allocator_replay, "QUICK", (12, 12, 2))
     monkeypatch.setattr(allocator_replay, "costs", lambda repeats: {})
-    monkeypatch.setattr("sys.argv", ["allocator_replay.py", "--data", str(table), "--quick"])
+    monkeypatch.setattr("sys.argv", ["allocator", "--data", str(table), "--quick"])
     allocator_replay.main()
     line = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert line["bench"] == "allocator_replay"

@@ -3,17 +3,18 @@
 import gzip
 from pathlib import Path
 
-import colocation_completion as completion  # type: ignore[import-not-found]  # on the path by conftest.py
-import colocation_gavel as gavel  # type: ignore[import-not-found]
-import colocation_new_gpu as new_gpu  # type: ignore[import-not-found]
-import colocation_ntua as ntua  # type: ignore[import-not-found]
-import colocation_ntua_model as ntua_model  # type: ignore[import-not-found]
-import colocation_ntua_names as ntua_names  # type: ignore[import-not-found]
-import colocation_ntua_process as ntua_process  # type: ignore[import-not-found]
-import colocation_ntua_table as ntua_table  # type: ignore[import-not-found]
 import numpy as np
 import pytest
 
+from contrib.bench.colocation import gavel_completion as completion
+from contrib.bench.colocation import gavel_tables as gavel
+from contrib.bench.colocation import new_gpu_features as new_gpu
+from contrib.bench.colocation.completion_model import completed
+from contrib.bench.colocation.ntua import gaussian_process as ntua_process
+from contrib.bench.colocation.ntua import model as ntua_model
+from contrib.bench.colocation.ntua import protocol as ntua
+from contrib.bench.colocation.ntua import scenario_names as ntua_names
+from contrib.bench.colocation.ntua import tables as ntua_table
 from slurm_ext.core.errors import InputError
 
 JOBS = [(f"m{number // 2}", 16 * (1 + number % 2)) for number in range(8)]
@@ -73,7 +74,7 @@ def test_a_gpu_like_another_borrows_from_it(tmp_path: Path) -> None:
     """With few pairs revealed, what another GPU shows of the rest counts as far as it fits."""
     one, other = (gavel.table(pairs(tmp_path, gpu))[0] for gpu in ("k80", "p100"))
     drawn = completion._draw(one, (other,), 0.4, 0)
-    mean, low, high = completion.completed(drawn)
+    mean, low, high = completed(drawn)
     measured = np.array([one.speeds[pair] for pair in drawn.asked])
     assert np.abs(mean - measured).mean() < 0.02
     assert (low < mean).all()

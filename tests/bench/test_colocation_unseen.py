@@ -4,20 +4,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-import colocation  # type: ignore[import-not-found]  # on the path by conftest.py
-import colocation_baselines  # type: ignore[import-not-found]
-import colocation_lucid  # type: ignore[import-not-found]
-import colocation_metrics  # type: ignore[import-not-found]
-import colocation_tables  # type: ignore[import-not-found]
-import colocation_tf  # type: ignore[import-not-found]
 import numpy as np
 import pytest
 
+from contrib.bench.colocation import __main__ as colocation
+from contrib.bench.colocation import baselines, gavel_tensorflow, scores, tables
+from contrib.bench.colocation import lucid as colocation_lucid
 from slurm_ext.core.errors import InputError
 from slurm_ext.training.slowdown import fit_counter_model
 
 PAIR_HEAD = "gpu,date,app_a,family_a,app_b,family_b,solo_a,solo_b,co_a,co_b,rel_a,rel_b,infeasible"
-PROFILE_HEAD = ",".join(("gpu", "date", "app", "family", *colocation_tf.COUNTERS))
+PROFILE_HEAD = ",".join(("gpu", "date", "app", "family", *gavel_tensorflow.COUNTERS))
 LUCID_HEAD = ",".join(
     f"{name}{side}" for side in "12" for name in ("model", "dataset", "batchsize", "amp", "speed")
 )
@@ -30,7 +27,7 @@ def _few_choices(monkeypatch: pytest.MonkeyPatch) -> None:
     """One likeness and small forests: what is tried here is the road, not the figures."""
     monkeypatch.setattr(fit_counter_model, "LENGTHS", (1.0,))
     monkeypatch.setattr(fit_counter_model, "OWNS", (0.1,))
-    monkeypatch.setattr(colocation_baselines, "TREES", 10)
+    monkeypatch.setattr(baselines, "TREES", 10)
 
 
 def write(folder: Path, name: str, head: str, lines: list[str]) -> Path:
@@ -55,13 +52,13 @@ def tf(folder: Path, families: str, *, gpu: str = "v100", others: str = "") -> P
         for b, fb, y in asked[at:]
         if fa in families or fb in families
     ]
-    write(folder, colocation_tf.PAIRS, PAIR_HEAD, pairs)
+    write(folder, gavel_tensorflow.PAIRS, PAIR_HEAD, pairs)
     profiles = [
         f"{gpu},2019,{app},{name}," + ",".join(str(k * (n + 1.0)) for n in range(12))
         for app, name, k in apps
         if name in families
     ]
-    return write(folder, colocation_tf.PROFILES, PROFILE_HEAD, profiles)
+    return write(folder, gavel_tensorflow.PROFILES, PROFILE_HEAD, profiles)
 
 
 def lucid(folder: Path, models: str) -> Path:
@@ -80,7 +77,7 @@ def lucid(folder: Path, models: str) -> Path:
 def test_the_development_protocol_leaves_each_family_out(tmp_path: Path) -> None:
     """One folder twice: ours beats the mean, all baselines stand beside it, each side is told."""
     folder = tf(tmp_path, "abcd")
-    told = colocation_tf.protocol(folder, folder, quick=True)
+    told = gavel_tensorflow.protocol(folder, folder, quick=True)
     figures = told.figures["gavel_tf"]
     assert figures["ours"]["mae"] < figures["baselines"]["mean"]["mae"]
     assert {"mean", "ridge", "random_forest", "additive_utilisation"} == set(figures["baselines"])
@@ -92,12 +89,12 @@ def test_unseen_families_and_gpus_of_another_folder(tmp_path: Path) -> None:
     """A GPU without profiles, and one with half of them, are foretold and told apart."""
     train = tf(tmp_path / "train", "abcd")
     test = tf(tmp_path / "test", "e", others="abcd")
-    with (test / "gpu_coloc" / colocation_tf.PAIRS).open("a") as file:
+    with (test / "gpu_coloc" / gavel_tensorflow.PAIRS).open("a") as file:
         file.write("k80,2018,a_1,a,new_1,new,60,1,1,1,0.5,0.6,0\n")
         file.write("p100,2018,a_1,a,b_1,b,60,1,1,1,0.5,0.6,0\n")
-    with (test / "gpu_coloc" / colocation_tf.PROFILES).open("a") as file:
+    with (test / "gpu_coloc" / gavel_tensorflow.PROFILES).open("a") as file:
         file.write("p100,2018,a_1,a," + "2.0," * 5 + "," * 6 + "\n")
-    told = colocation_tf.protocol(train, test, quick=True)
+    told = gavel_tensorflow.protocol(train, test, quick=True)
     ours, other = told.figures["gavel_tf"], told.figures["gavel_tf_other_gpus"]
     assert ours["ours"]["mae"] < ours["baselines"]["mean"]["mae"]
     assert other["n"] == 4
@@ -109,14 +106,14 @@ def test_unseen_families_and_gpus_of_another_folder(tmp_path: Path) -> None:
 def test_traps_of_the_tables(tmp_path: Path) -> None:
     """The broken alexnet's rows, infeasible pairs and bad cells are left out and named."""
     folder = tf(tmp_path, "ab")
-    path = folder / "gpu_coloc" / colocation_tf.PAIRS
-    before, _ = colocation_tf._pairs(folder)
+    path = folder / "gpu_coloc" / gavel_tensorflow.PAIRS
+    before, _ = gavel_tensorflow._pairs(folder)
     with path.open("a") as file:
         file.write("v100,2018-12-27,alexnet,a,b_1,b,1,1,1,1,1.6,0.5,0\n")
         file.write("v100,2019,a_1,a,b_1,b,1,1,,,,,-1\n")
         file.write("v100,2019,a_1,a,b_1,b,1,1,1,1,0,0.5,0\n")
         file.write("v100,2019,a_1\n")
-    after, skipped = colocation_tf._pairs(folder)
+    after, skipped = gavel_tensorflow._pairs(folder)
     assert len(after) == len(before) + 1
     assert after[-1][0].at[2] == "b_1"
     assert ["rel_a" in skipped[0], "cells" in skipped[1]] == [True, True]
@@ -131,9 +128,9 @@ def test_what_lacks_comes_from_elsewhere_with_longer_kernels() -> None:
     """Own counters first; another GPU's fill in, their times stretched by the solo speeds."""
     there, here = ("v100", "2019", "app"), ("k80", "2018", "app")
     profiles = {there: {"mean_kernel_us": 10.0, "ipc": 2.0}, here: {"ipc": 1.0}}
-    found = colocation_tf._counters(here, profiles, {there: 100.0, here: 25.0})
+    found = gavel_tensorflow._counters(here, profiles, {there: 100.0, here: 25.0})
     assert found == {"mean_kernel_us": 40.0, "ipc": 1.0}
-    assert colocation_tf._counters(("k80", "2018", "none"), profiles, {}) == {}
+    assert gavel_tensorflow._counters(("k80", "2018", "none"), profiles, {}) == {}
 
 
 def test_lucid_reads_nothing_of_the_pairing_and_names_jobs_without_a_solo(tmp_path: Path) -> None:
@@ -153,14 +150,14 @@ def test_lucid_reads_nothing_of_the_pairing_and_names_jobs_without_a_solo(tmp_pa
 def test_figures_are_the_definitions() -> None:
     """By hand: errors, coverage, a harmful accept among those accepted by the bound, AUC."""
     measured = np.array([0.5, 0.7, 0.9, 1.0])
-    told = colocation_metrics.Told(
+    told = scores.Told(
         measured,
         mean=np.array([0.6, 0.85, 0.8, 0.9]),
         low=np.array([0.5, 0.81, 0.7, 0.85]),
         high=np.array([0.7, 0.9, 0.85, 1.0]),
         baselines={"mean": np.full(4, 0.775)},
     )
-    found = colocation_metrics.scores(told)
+    found = scores.scores(told)
     ours: dict[str, Any] = found["ours"]
     assert ours["mae"] == pytest.approx(0.1125)
     assert ours["coverage90"] == pytest.approx(0.5)
@@ -168,7 +165,7 @@ def test_figures_are_the_definitions() -> None:
     assert ours["accepted_of_good"] == pytest.approx(0.5)
     assert ours["auc"] == pytest.approx(0.75)
     assert found["baselines"]["mean"]["auc"] == pytest.approx(0.5)
-    none = colocation_metrics.errors(measured[:0], measured[:0])
+    none = scores.errors(measured[:0], measured[:0])
     assert none["mae"] is None
 
 
@@ -176,14 +173,14 @@ def test_a_bad_file_is_refused_by_name(tmp_path: Path) -> None:
     """Absent, without its columns, or not gzip where its name says so."""
     path = tmp_path / "table.csv.gz"
     with pytest.raises(InputError, match="is not there"):
-        colocation_tables.read(path, ["a"], dict)
+        tables.read(path, ["a"], dict)
     path.write_bytes(b"not gzip")
     with pytest.raises(InputError, match="cannot be read"):
-        colocation_tables.read(path, ["a"], dict)
+        tables.read(path, ["a"], dict)
     plain = tmp_path / "table.csv"
     plain.write_text("b\n1\n")
     with pytest.raises(InputError, match="lacks columns a"):
-        colocation_tables.read(plain, ["a"], dict)
+        tables.read(plain, ["a"], dict)
 
 
 def test_the_program_skips_and_names_what_the_test_folder_lacks(
@@ -191,12 +188,12 @@ def test_the_program_skips_and_names_what_the_test_folder_lacks(
 ) -> None:
     """Its last line is one JSON object; a folder without any table is an error in one line."""
     folder = lucid(tmp_path / "tables", "abcd")
-    argv = ["colocation.py", "--train", str(folder), "--test", str(folder), "--json", "--quick"]
+    argv = ["colocation", "--train", str(folder), "--test", str(folder), "--json", "--quick"]
     monkeypatch.setattr("sys.argv", argv)
     colocation.main()
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert set(told) == {"bench", "figures", "wanted"}
-    assert any(colocation_tf.PAIRS in line for line in told["figures"]["skipped"])
+    assert any(gavel_tensorflow.PAIRS in line for line in told["figures"]["skipped"])
     assert "lucid" in told["figures"]
     (tmp_path / "empty").mkdir()
     monkeypatch.setattr("sys.argv", [*argv[:4], str(tmp_path / "empty"), "--json"])

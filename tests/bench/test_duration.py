@@ -3,15 +3,14 @@
 import gzip
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-pytest.importorskip("lightgbm")
+from tests.bench.program import run_bench
 
-BENCH = Path(__file__).parents[2] / "contrib" / "bench" / "duration.py"
+pytest.importorskip("lightgbm")
 
 
 def table(folder: Path, first: int, jobs: int, last_line: str = "") -> Path:
@@ -31,8 +30,7 @@ def table(folder: Path, first: int, jobs: int, last_line: str = "") -> Path:
 def bench(train: Path, test: Path) -> subprocess.CompletedProcess[str]:
     """One quick run."""
     args = ("--train", str(train), "--test", str(test), "--quick", "--json")
-    command = [sys.executable, str(BENCH), *args]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run_bench("duration", *args)
 
 
 def test_a_later_folder_is_foretold(tmp_path: Path) -> None:

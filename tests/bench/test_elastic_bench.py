@@ -2,25 +2,22 @@
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import elastic_replay  # type: ignore[import-not-found]
-import elastic_tables  # type: ignore[import-not-found]
 import pytest
-from elastic_ours import KINDS, Elastic  # type: ignore[import-not-found]
-from elastic_rules import Tiresias  # type: ignore[import-not-found]
 
+from contrib.bench.elastic import replay, tables
+from contrib.bench.elastic.baselines import Tiresias
+from contrib.bench.elastic.policies import KINDS, Elastic
 from slurm_ext.control.elastic.elastic_loop import ElasticLoop
 from slurm_ext.control.loops.loop_memory import LoopFolder
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm.in_memory import MemoryClient
 from slurm_ext.slurm.records import JobInfo, NodeInfo
+from tests.bench.program import run_bench
 
-BENCH = Path(__file__).parents[2] / "contrib" / "bench"
 EPOCHS, PER_EPOCH = 4, 100
 
 
@@ -53,14 +50,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def replayed(folder: Path, rule: Any) -> Any:
     """The workload under a rule."""
-    apps = elastic_tables.applications(folder / "traces")
-    jobs = elastic_tables.workload(folder / "workloads/workload-1.csv")
-    return elastic_replay.replay(jobs, apps, rule, nodes=2)
+    apps = tables.applications(folder / "traces")
+    jobs = tables.workload(folder / "workloads/workload-1.csv")
+    return replay.replay(jobs, apps, rule, nodes=2)
 
 
 def test_tables_are_read_between_what_was_measured(folder: Path) -> None:
     """Linear in the batch, equal under rotation, over sizes where a placement was not measured."""
-    app = elastic_tables.applications(folder / "traces")["app"]
+    app = tables.applications(folder / "traces")["app"]
     assert app.step((1,), 55) == pytest.approx((0.55, 0.0))
     assert app.step((3, 3), 10) == pytest.approx((0.2, 0.1))
     assert app.step((4, 4, 4, 4, 4), 10) == pytest.approx((0.2, 0.1))
@@ -83,7 +80,7 @@ def test_a_learned_rule_grows_from_one_gpu_and_ends_sooner(folder: Path) -> None
     """It measures on one GPU first; every placement that it gives is there (the replay checks)."""
     sizes: list[int] = []
 
-    class Watched(Elastic):  # type: ignore[misc]  # beside this file
+    class Watched(Elastic):
         def place(self, now_s: float, jobs: Any) -> Any:
             placed = super().place(now_s, jobs)
             sizes.extend(sum(there.values()) for there in placed.values())
@@ -97,20 +94,20 @@ def test_a_learned_rule_grows_from_one_gpu_and_ends_sooner(folder: Path) -> None
 def test_a_learned_rule_never_asks_the_tables(folder: Path, monkeypatch: Any) -> None:
     """Only the replay's own step reads them: a rule that does so in deciding fails here."""
     inside: list[bool] = []
-    real_step = elastic_tables.Application.step
+    real_step = tables.Application.step
 
     def guarded(self: Any, *args: Any) -> Any:
         assert not inside
         return real_step(self, *args)
 
-    class Watched(Elastic):  # type: ignore[misc]  # beside this file
+    class Watched(Elastic):
         def place(self, now_s: float, jobs: Any) -> Any:
             inside.append(True)
             placed = super().place(now_s, jobs)
             inside.clear()
             return placed
 
-    monkeypatch.setattr(elastic_tables.Application, "step", guarded)
+    monkeypatch.setattr(tables.Application, "step", guarded)
     assert len(replayed(folder, Watched(KINDS["ours"], nodes=2)).jct_s) == 2
     with pytest.raises(AssertionError):
         replayed(folder, Watched(KINDS["oracle"], nodes=2))
@@ -118,14 +115,14 @@ def test_a_learned_rule_never_asks_the_tables(folder: Path, monkeypatch: Any) ->
 
 def test_replay_and_live_decide_alike(folder: Path, tmp_path: Path) -> None:
     """One state, as the replay has it and as Slurm and the jobs' reports tell it: same sizes."""
-    app = elastic_tables.applications(folder / "traces")["app"]
+    app = tables.applications(folder / "traces")["app"]
     jobs, infos = [], []
     for number, gpus in ((1, 1), (2, 2), (3, 0)):
-        asked = elastic_tables.Asked(
+        asked = tables.Asked(
             name=str(number), arrival_s=float(number), application="app", gpus=1, batch=20
         )
         nodes = {number - 1: gpus} if gpus else {}
-        one = elastic_replay.Job(asked=asked, application=app, nodes=nodes)
+        one = replay.Job(asked=asked, application=app, nodes=nodes)
         if gpus:
             one.measured = {(gpus, 1, gpus, 20): (0.2, 0.05 * (gpus > 1))}
             one.gradients, one.progress = (1.0, 9.0 * number), 100.0 * number
@@ -191,13 +188,12 @@ def test_a_bad_workload_names_its_line(tmp_path: Path, text: str, said: str) -> 
     path = tmp_path / "workload-1.csv"
     path.write_text(text)
     with pytest.raises(InputError, match=said):
-        elastic_tables.workload(path)
+        tables.workload(path)
 
 
 def test_a_folder_without_workloads_is_one_line(tmp_path: Path) -> None:
     """Status 1, and the folder is named."""
-    words = [sys.executable, str(BENCH / "elastic.py"), "--workloads", str(tmp_path), "--traces"]
-    said = subprocess.run([*words, str(tmp_path)], capture_output=True, text=True)
+    said = run_bench("elastic", "--workloads", tmp_path, "--traces", tmp_path)
     assert said.returncode == 1
     assert str(tmp_path) in said.stderr
     assert "Traceback" not in said.stderr

@@ -3,15 +3,15 @@
 import gzip
 import json
 import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from tests.bench.program import run_bench
+
 pytest.importorskip("lightgbm")
 
-BENCH = Path(__file__).parents[2] / "contrib" / "bench" / "energy.py"
 START = datetime(2017, 10, 3, tzinfo=UTC)
 
 
@@ -32,8 +32,7 @@ def table(folder: Path, first: int, slots: int, *more: str, without: int = -1) -
 def bench(train: Path, test: Path) -> subprocess.CompletedProcess[str]:
     """One quick run."""
     args = ("--train", str(train), "--test", str(test), "--quick", "--json")
-    command = [sys.executable, str(BENCH), *args]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run_bench("energy", *args)
 
 
 def test_later_weeks_are_replayed_beside_the_baselines(tmp_path: Path) -> None:

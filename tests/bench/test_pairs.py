@@ -2,24 +2,21 @@
 
 import json
 import random
-import subprocess
-import sys
 from pathlib import Path
 
-import pairs_played  # type: ignore[import-not-found]  # tests/bench/conftest.py puts it on the path
-import pairs_policies  # type: ignore[import-not-found]
-import pairs_tables  # type: ignore[import-not-found]
 import pytest
-from pairs_kernels import FILE_MIB, KERNELS, KINDS, MIB, READERS, make  # type: ignore[import-not-found]
-from pairs_least import least_s  # type: ignore[import-not-found]
-from pairs_live import Ran, idle_s, makespan_s  # type: ignore[import-not-found]
-from pairs_matrix import Matrix  # type: ignore[import-not-found]
-from pairs_replay import Job, replay  # type: ignore[import-not-found]
 
+from contrib.bench.coscheduling import live_runs, policies
+from contrib.bench.coscheduling.kernels import FILE_MIB, KERNELS, KINDS, MIB, READERS, make
+from contrib.bench.coscheduling.live import Ran, idle_s, makespan_s
+from contrib.bench.coscheduling.lower_bound import least_s
+from contrib.bench.coscheduling.matrix import Matrix
+from contrib.bench.coscheduling.published_pairs import __main__ as pairs_tables
+from contrib.bench.coscheduling.replay import Job, replay
 from slurm_ext.core.errors import InputError
+from tests.bench.program import run_bench
 
 SPEED = {("d", "d"): 0.4, ("d", "c"): 1.0, ("c", "d"): 1.0, ("c", "c"): 1.0}
-BENCH = Path(__file__).parents[2] / "contrib" / "bench"
 
 
 def jobs(kinds: str) -> list[Job]:
@@ -30,7 +27,7 @@ def jobs(kinds: str) -> list[Job]:
 def test_a_replayed_job_runs_at_the_speed_of_its_company() -> None:
     """Two that hurt each other end late, and what they did together is kept as a segment."""
     order = jobs("ddc")
-    assert replay(order, pairs_policies.fifo, SPEED, floor=0.85) == pytest.approx(350)
+    assert replay(order, policies.fifo, SPEED, floor=0.85) == pytest.approx(350)
     assert order[0].segments == [("d", 0.4, 250.0)]
     assert order[0].ratio == pytest.approx(0.4)
     assert order[0].below_s == pytest.approx(250)
@@ -38,12 +35,12 @@ def test_a_replayed_job_runs_at_the_speed_of_its_company() -> None:
 
 def test_the_policy_that_knows_parts_what_hurts() -> None:
     """Knowing the speeds, each reader has a computing job beside it."""
-    known = pairs_policies.Measured(SPEED)
+    known = policies.Measured(SPEED)
     made = {}
     for name, choose in {
-        "fifo": pairs_policies.fifo,
-        "alone": pairs_policies.alone,
-        "oracle": pairs_policies.steered(known),
+        "fifo": policies.fifo,
+        "alone": policies.alone,
+        "oracle": policies.steered(known),
     }.items():
         made[name] = replay(jobs("ddcc"), choose, SPEED, floor=0.85)
     assert made == {"fifo": 350.0, "alone": 400.0, "oracle": 200.0}
@@ -63,11 +60,11 @@ def test_earlier_orders_teach_what_hurts() -> None:
     for seed in range(6):
         order = jobs("ddcc")
         random.Random(seed).shuffle(order)
-        replay(order, pairs_policies.fifo, SPEED, floor=0.85)
+        replay(order, policies.fifo, SPEED, floor=0.85)
         earlier.append(order)
-    known = pairs_policies.learned(earlier, random.Random(1))
+    known = policies.learned(earlier, random.Random(1))
     order = jobs("ddcc")
-    replay(order, pairs_policies.steered(known), SPEED, floor=0.85)
+    replay(order, policies.steered(known), SPEED, floor=0.85)
     assert min(job.ratio for job in order) == pytest.approx(1.0)
 
 
@@ -116,8 +113,7 @@ def test_a_table_is_matched(tmp_path: Path) -> None:
 
 def test_an_absent_table_is_named() -> None:
     """Exit 1, one line, the file's name."""
-    argv = [sys.executable, str(BENCH / "pairs_tables.py"), "--tables", "/nowhere"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    done = run_bench("coscheduling.published_pairs", "--tables", "/nowhere")
     assert done.returncode == 1
     assert "gavel_pytorch_pairs_v100.csv" in done.stderr
 
@@ -134,40 +130,40 @@ MATRIX = Matrix(dict.fromkeys("ab", 10.0), {(x, y): 1.0 for x in "ab" for y in "
 def test_live_runs_are_played_in_pieces(tmp_path: Path) -> None:
     """What is in the file is not played again; speeds and makespans are told over all of it."""
     path = tmp_path / "runs.json"
-    assert pairs_played.load(path, MATRIX, 16.0) == {}
+    assert live_runs.load(path, MATRIX, 16.0) == {}
     runs = {
         ("fifo", 0): [ran("a", 0.0, 20.0), ran("b", 10.0, 30.0)],
         ("warm", 0): [ran("a", 0.0, 20.0), ran("b", 0.0, 15.0)],
         ("fifo", 1): [ran("a", 0.0, 90.0)],
     }
-    pairs_played.keep(path, MATRIX, 16.0, runs)
-    found = pairs_played.load(path, MATRIX, 16.0)
-    todo = [one for one in pairs_played.plan(["fifo", "warm", "cold"], [0, 1]) if one not in found]
+    live_runs.keep(path, MATRIX, 16.0, runs)
+    found = live_runs.load(path, MATRIX, 16.0)
+    todo = [one for one in live_runs.plan(["fifo", "warm", "cold"], [0, 1]) if one not in found]
     assert todo == [("warm", 1), ("cold", 1)]
-    told = pairs_played.told(found, MATRIX)["live"]
+    told = live_runs.told(found, MATRIX)["live"]
     assert told["fifo"]["makespans_s"] == {"0": 30.0, "1": 90.0}
-    assert pairs_played.ratio(told, "fifo") == pytest.approx(20 / 30)
-    assert pairs_played.ratio(told, "oracle") is None
+    assert live_runs.ratio(told, "fifo") == pytest.approx(20 / 30)
+    assert live_runs.ratio(told, "oracle") is None
 
 
 def test_a_few_live_orders_stand_for_all() -> None:
     """The middles of equal parts by what they cost FIFO; as many as there are: all."""
     cost = {0: 5.0, 1: 1.0, 2: 9.0, 3: 2.0, 4: 3.0, 5: 4.0}
-    assert pairs_played.spread(cost, 3) == [3, 5, 2]
-    assert sorted(pairs_played.spread(cost, 6)) == list(cost)
+    assert live_runs.spread(cost, 3) == [3, 5, 2]
+    assert sorted(live_runs.spread(cost, 6)) == list(cost)
 
 
 def test_runs_of_another_matrix_are_refused(tmp_path: Path) -> None:
     """Their jobs had other lengths; the file is named."""
     path = tmp_path / "runs.json"
-    pairs_played.keep(path, MATRIX, 16.0, {})
+    live_runs.keep(path, MATRIX, 16.0, {})
     with pytest.raises(InputError, match=r"runs\.json"):
-        pairs_played.load(path, Matrix({"a": 1.0}, {}), 16.0)
+        live_runs.load(path, Matrix({"a": 1.0}, {}), 16.0)
     with pytest.raises(InputError, match="lengths"):
-        pairs_played.load(path, MATRIX, 5.0)
+        live_runs.load(path, MATRIX, 5.0)
     path.write_text("{")
     with pytest.raises(InputError, match="remove it"):
-        pairs_played.load(path, MATRIX, 16.0)
+        live_runs.load(path, MATRIX, 16.0)
 
 
 def test_idle_slots_are_counted_until_the_last_start() -> None:

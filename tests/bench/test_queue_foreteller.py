@@ -8,11 +8,10 @@ import pytest
 
 pytest.importorskip("lightgbm")
 
-from duration_tables import PHILLY, Job  # type: ignore[import-not-found]  # on conftest's path
-from duration_walk import Trace  # type: ignore[import-not-found]
-from queue_foreteller import Inside, learn  # type: ignore[import-not-found]
-from queue_replays import shrunk, trace_of  # type: ignore[import-not-found]
-
+from contrib.bench.duration.replay import Trace
+from contrib.bench.duration.tables import PHILLY, Job
+from contrib.bench.queue.replays import shrunk, trace_of
+from contrib.bench.queue.runtime_predictor import Inside, learn
 from slurm_ext.core.errors import InputError
 from slurm_ext.model.duration.state import JobFeatures
 from slurm_ext.policy.queue.order import rule_of

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-import report  # type: ignore[import-not-found]
-import report_history  # type: ignore[import-not-found]
+from contrib.bench.report import __main__ as report
+from contrib.bench.report import history
 
 
 def test_time_memory_and_size_are_measured(tmp_path: Path) -> None:
     """A history is written once, and what a report of it takes is told."""
-    report_history.fill(tmp_path / "history.db", 200)
+    history.fill(tmp_path / "history.db", 200)
     assert report.made(tmp_path, 200) < 1e9
     told = report.measured(tmp_path, "json")
     assert told["seconds"] > 0

@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import throughput  # type: ignore[import-not-found]  # on the path by conftest.py
-import throughput_metrics  # type: ignore[import-not-found]
-import throughput_points  # type: ignore[import-not-found]
-import throughput_rules  # type: ignore[import-not-found]
-import throughput_tables  # type: ignore[import-not-found]
 
+from contrib.bench.throughput import __main__ as throughput
+from contrib.bench.throughput import baselines, few_points, scores, tables
 from slurm_ext.core.errors import InputError
 from slurm_ext.model.scaling.terms import TrainingConfig, columns
 from slurm_ext.training.scaling import fit as scaling_fit
@@ -28,7 +25,7 @@ def table(folder: Path, lines: list[str], head: str = HEAD) -> Path:
     """A folder with the table."""
     folder.mkdir(exist_ok=True)
     text = "\n".join([head, *lines]) + "\n"
-    (folder / throughput_tables.NAME).write_bytes(gzip.compress(text.encode()))
+    (folder / tables.NAME).write_bytes(gzip.compress(text.encode()))
     return folder
 
 
@@ -68,27 +65,27 @@ GOOD = "bert,aws,placements,12,2,3,4,0.5,0.1,24"
 )
 def test_a_bad_row_is_left_out_and_named(tmp_path: Path, line: str, why: str) -> None:
     """One bad cell costs its row, is told by file and line, and nothing else."""
-    found = throughput_tables.read(table(tmp_path, [GOOD, line, GOOD]))
+    found = tables.read(table(tmp_path, [GOOD, line, GOOD]))
     assert len(found.rows) == 2
     assert len(found.skipped) == 1
-    assert f"{throughput_tables.NAME}:3: left out" in found.skipped[0]
+    assert f"{tables.NAME}:3: left out" in found.skipped[0]
     assert why in found.skipped[0]
 
 
 def test_a_bad_file_is_refused(tmp_path: Path) -> None:
     """Absent, empty, not compressed, torn, or with other columns: named, with what it lacks."""
-    path = tmp_path / throughput_tables.NAME
+    path = tmp_path / tables.NAME
     with pytest.raises(InputError, match="cannot be read"):
-        throughput_tables.read(tmp_path)
-    whole = (table(tmp_path, [GOOD]) / throughput_tables.NAME).read_bytes()
+        tables.read(tmp_path)
+    whole = (table(tmp_path, [GOOD]) / tables.NAME).read_bytes()
     for data in (b"not gzip", whole[:-12]):
         path.write_bytes(data)
         with pytest.raises(InputError, match="cannot be read"):
-            throughput_tables.read(tmp_path)
+            tables.read(tmp_path)
     with pytest.raises(InputError, match="no usable row"):
-        throughput_tables.read(table(tmp_path, []))
+        tables.read(table(tmp_path, []))
     with pytest.raises(InputError, match="lacks columns local_bsz"):
-        throughput_tables.read(table(tmp_path, [GOOD], HEAD.replace("local_bsz", "batch")))
+        tables.read(table(tmp_path, [GOOD], HEAD.replace("local_bsz", "batch")))
 
 
 def test_a_known_training_is_foretold_without_its_model_and_without_its_cluster() -> None:
@@ -97,7 +94,7 @@ def test_a_known_training_is_foretold_without_its_model_and_without_its_cluster(
         ScalingRow(model=model, cluster=cluster, measured=None)  # type: ignore[arg-type]  # never read
         for model, cluster in (("bert", "dgx"), ("bert", "aws"), ("ncf", "dgx"))
     ]
-    work = list(throughput_points._work([("bert", "dgx-ext"), ("gpt", "dgx")], rows))
+    work = list(few_points._work([("bert", "dgx-ext"), ("gpt", "dgx")], rows))
     assert {(one.model, one.cluster, pair) for one, pair in work} == {
         ("bert", None, ("bert", "dgx-ext")),
         (None, "dgx", ("bert", "dgx-ext")),
@@ -105,18 +102,18 @@ def test_a_known_training_is_foretold_without_its_model_and_without_its_cluster(
     }
     for without, (model, cluster) in work:
         left = [row for row in rows if without.keeps(row)]
-        assert (model, throughput_tables.site(cluster)) not in by_pair(left)
+        assert (model, tables.site(cluster)) not in by_pair(left)
 
 
 def test_reveals_of_all_protocols_are_different_configs() -> None:
     """Each protocol shows as many different configs as its name says."""
-    points = throughput_tables._row  # the reader's own parser makes the points
+    points = tables._row  # the reader's own parser makes the points
     cells = [
         dict(zip(HEAD.split(","), line.split(","), strict=True))
         for line in lines("bert", "aws", 0.1)
     ]
     mine = [points(one).measured for one in cells]
-    for reveal in throughput_points.reveals(("bert", "aws"), mine, (1, 2)):
+    for reveal in few_points.reveals(("bert", "aws"), mine, (1, 2)):
         assert len({mine[place].config for place in reveal.known}) == int(
             reveal.protocol.rsplit("_", maxsplit=1)[1]
         )
@@ -138,44 +135,44 @@ def test_baselines_follow_a_surface_they_can_express(name: str, most: float) -> 
     at = columns(configs)
     logs = np.array([surface(one.gpus, one.local_batch) for one in configs])
     known = [place for place, one in enumerate(configs) if one.gpus in (1, 2, 4)]
-    told = throughput_rules.LAWS[name](at[known], logs[known], at)
+    told = baselines.LAWS[name](at[known], logs[known], at)
     assert np.median(np.abs(told - logs)) < most
 
 
 def test_linear_scaling_knows_no_loss() -> None:
     """The trivial baseline multiplies one GPU's rate."""
     at = columns([TrainingConfig(gpus=gpus, nodes=1, local_batch=8.0) for gpus in (1, 4)])
-    told = throughput_rules.linear(at[:1], np.array([log(10.0)]), at)
+    told = baselines.linear(at[:1], np.array([log(10.0)]), at)
     assert np.exp(told) == pytest.approx([10, 40])
 
 
 def test_figures_are_the_definitions() -> None:
     """Errors by hand: 10 % and 50 % off; all in order; nothing defined of one value."""
     measured = np.array([10.0, 20.0, 40.0])
-    found = throughput_metrics.errors(np.array([11.0, 22.0, 60.0]), measured)
+    found = scores.errors(np.array([11.0, 22.0, 60.0]), measured)
     assert found["mae"] == pytest.approx(23 / 3)
     assert found["medape"] == pytest.approx(10)
     assert found["mape"] == pytest.approx(70 / 3)
     assert found["spearman"] == pytest.approx(1)
-    assert throughput_metrics.errors(measured[:1], measured[:1])["r2"] is None
+    assert scores.errors(measured[:1], measured[:1])["r2"] is None
 
 
 def test_the_least_error_is_the_noise_s() -> None:
     """Half of what is never wrong is within 0.6745 sds; no noise known, no figure."""
-    assert throughput_metrics.least_error(np.full(9, 0.02)) == pytest.approx(1.349, abs=0.001)
-    assert throughput_metrics.least_error(np.zeros(3)) is None
+    assert scores.least_error(np.full(9, 0.02)) == pytest.approx(1.349, abs=0.001)
+    assert scores.least_error(np.zeros(3)) is None
 
 
 def test_chance_alone_moves_a_coverage() -> None:
     """Of 26 rows right intervals may hold 21 or all."""
-    assert throughput_metrics.by_chance(26) == pytest.approx([21 / 26, 1.0])
+    assert scores.by_chance(26) == pytest.approx([21 / 26, 1.0])
 
 
 def test_the_whole_run_on_small_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unseen training: every protocol has ours and all baselines, ours is right within 10 %."""
     monkeypatch.setattr(scaling_fit, "ROUNDS", 8)  # near enough, and quick
     monkeypatch.setattr(scaling_fit, "ROWS_A_PAIR", 20)
-    monkeypatch.setattr(throughput_points, "LESSON_SEEDS", (101,))
+    monkeypatch.setattr(few_points, "LESSON_SEEDS", (101,))
     known = [
         line
         for model, cluster, step in (
@@ -186,7 +183,7 @@ def test_the_whole_run_on_small_tables(tmp_path: Path, monkeypatch: pytest.Monke
     train = table(tmp_path / "train", known)
     test = table(tmp_path / "test", lines("c", "x", 0.3))
     told: list[float] = []
-    figures = throughput_points.run(train, test, quick=True, told=told.append)
+    figures = few_points.run(train, test, quick=True, told=told.append)
     protocols = {"structured_3", "structured_6", "structured_12", "random_10", "random_20"}
     assert protocols | {"skipped"} == set(figures)
     for name in protocols:
@@ -197,7 +194,7 @@ def test_the_whole_run_on_small_tables(tmp_path: Path, monkeypatch: pytest.Monke
         )
         assert part["baselines"]["linear"]["medape"] > part["ours"]["medape"]
         assert "model_unseen" in part
-    assert [row["what"] for row in throughput_points.wanted(figures)]
+    assert [row["what"] for row in few_points.wanted(figures)]
     assert told
 
 
@@ -205,8 +202,8 @@ def test_a_folder_without_tables_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The program says which files are lacking, and exits 1 without a traceback."""
-    argv = ["throughput.py", "--train", str(tmp_path), "--test", str(tmp_path), "--json"]
+    argv = ["throughput", "--train", str(tmp_path), "--test", str(tmp_path), "--json"]
     monkeypatch.setattr("sys.argv", argv)
     with pytest.raises(SystemExit, match="1"):
         throughput.main()
-    assert throughput_tables.NAME in capsys.readouterr().err
+    assert tables.NAME in capsys.readouterr().err

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import throughput_scale  # type: ignore[import-not-found]  # on the path by conftest.py
 
+from contrib.bench.throughput.scale import __main__ as throughput_scale
 from slurm_ext.model.scaling import sampling
 from slurm_ext.training.scaling import speedup
 
@@ -133,7 +133,7 @@ def run(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[int, str, str]:
     """The benchmark as people start it: exit status, and what it prints."""
-    argv = ["throughput_scale.py", "--train", str(folder), "--test", str(folder), "--quick"]
+    argv = ["throughput/scale", "--train", str(folder), "--test", str(folder), "--quick"]
     monkeypatch.setattr("sys.argv", argv)
     try:
         throughput_scale.main()

@@ -1,6 +1,6 @@
 """The rules that the allocator is compared with are those that people use."""
 
-from contrib.bench.adloader_rules import (
+from contrib.bench.allocator.baselines import (
     even_split,
     greedy,
     lightning,

@@ -9,7 +9,7 @@ import pytest
 from slurm_ext.history.store.store import open_history
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "contrib" / "bench"))
-import report_history  # type: ignore[import-not-found]
+from contrib.bench.report import history as report_history
 
 Settle = Callable[..., Path]
 RUNS = 600

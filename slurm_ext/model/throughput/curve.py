@@ -29,7 +29,7 @@ computed, and cores are as free within it as its whole ones are.
 from dataclasses import dataclass
 from math import ceil, inf
 
-# From contrib/bench/curve.py (decoding, latency, both, large batches; 0.25 to 2 cores; torch 2.13):
+# From contrib/bench/curve (decoding, latency, both, large batches; 0.25 to 2 cores; torch 2.13):
 # its error hardly moves for 8 to 24 and 2 to 4, and is smallest near these two.
 SHARPNESS = 12.0  # prefetched batches hide nearly all of what varies from one to the next
 SLEEPY_SHARPNESS = 2.0  # of workers that use next to no CPU

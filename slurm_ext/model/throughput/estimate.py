@@ -22,7 +22,7 @@ ENOUGH_RUNS = 4  # on one level: farther ones are not asked
 WIDEST_LOG_SD = 0.7  # wider than a factor of three either way is "I do not know"
 TWO_SIDED_90 = 1.645  # standard normal quantile at 95 %
 
-# Log widths fitted with contrib/bench/curve.py on a quiet machine, so that nine in ten of its
+# Log widths fitted with contrib/bench/curve on a quiet machine, so that nine in ten of its
 # predictions from one run fall inside; what a cluster adds is calibration.py's to measure.
 EFFICIENCY = LogNormal(-0.03, 0.02)
 STEPS_SPREAD = 0.01  # the same script takes the same steps; its CPUs differ from run to run

@@ -15,7 +15,7 @@ NEWER = 0.9  # weight of a run against the next newer one
 PRIOR_RUNS = 2.0  # how many runs the spreads below count for; what is seen takes over from there
 
 # Log spread among the runs of one group before any is seen, that the group's own spread corrects as
-# runs arrive. The nearest is what contrib/bench/accuracy.py shows from run to run; the others are
+# runs arrive. The nearest is what contrib/bench/accuracy shows from run to run; the others are
 # assumptions, wide on purpose.
 SPREAD = {
     Level.SCRIPT_ARGS: 0.04,

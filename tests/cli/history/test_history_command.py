@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from contrib.bench import synthetic_history
+from contrib.bench.common import synthetic_history
 from slurm_ext.cli import main
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.store import open_history

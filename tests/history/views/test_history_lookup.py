@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from contrib.bench import synthetic_history
+from contrib.bench.common import synthetic_history
 from slurm_ext.core.errors import HistoryError
 from slurm_ext.core.job_keys import keys_of
 from slurm_ext.core.records import Level, LoaderRun

@@ -103,7 +103,7 @@ def test_a_kernel_that_lets_woken_processes_run_at_once_is_believed() -> None:
     assert slices == [pytest.approx(0.003, rel=0.1), 0.0]
 
 
-# Measured on one core by contrib/bench/curve_runs.py: batches of 8, fetched in next to no time, an
+# Measured on one core by contrib/bench/curve: batches of 8, fetched in next to no time, an
 # accelerator of 125 samples/s; alone, and among six busy processes of others.
 COMPUTE = LoaderRun(
     samples_per_s=118.9,

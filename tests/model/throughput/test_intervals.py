@@ -90,7 +90,7 @@ def outcomes(runs: int) -> tuple[float, float]:
 
 @pytest.mark.parametrize("runs", [1, 2, 4, 8])
 def test_nine_in_ten_outcomes_fall_inside(runs: int) -> None:
-    """Neither boastful nor timid; of real errors, contrib/bench/curve.py is the judge."""
+    """Neither boastful nor timid; of real errors, contrib/bench/curve is the judge."""
     inside, _ = outcomes(runs)
     assert 0.88 <= inside <= 0.975
 

@@ -1,0 +1,1 @@
+"""Does moving cores and loader workers among live trainings raise their throughput?"""

@@ -1,0 +1,1 @@
+"""What does the node allocator gain over an even split, on Synergy's measured tables?"""

@@ -1,0 +1,220 @@
+"""Jobs that arrive at a node and end: work done and makespan under different divisions of cores.
+
+Event-based. One GPU a job, first come first served; a job's work is counted in seconds at the
+rate of its even share. Whoever changes a running job's cores is charged SWITCH_S seconds of it.
+`unbound` is no policy but a mark for ours: the exact division anew at every event, for nothing.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import mean
+from typing import Any
+
+from contrib.bench.allocator.baselines import rates
+from contrib.bench.allocator.tables import (
+    CORES,
+    GPUS,
+    MIXES,
+    SHARE,
+    Curve,
+    Tables,
+    as_offers,
+    mixes,
+    spread,
+)
+from slurm_ext.policy.allocator.allocate import allocate
+from slurm_ext.policy.allocator.hysteresis import retune
+from slurm_ext.policy.allocator.job_demands import JobDemand
+from slurm_ext.policy.allocator.shares import proportional
+
+SWITCH_S = 10.0
+LOOK_EVERY_S = 30.0
+DONE = 1e-9
+JOBS = 40
+GAP_S = 60.0  # between arrivals, on average: the node stays full
+WORK_S = (300.0, 1800.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """One job of a series."""
+
+    name: str
+    model: str
+    at_s: float
+    work_s: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Running:
+    """A job on the node."""
+
+    job: Arrival
+    left: float  # seconds of work at its even share
+    cores: int | None = None  # None: it has just started
+    rate: float = 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """What a division sees of the node."""
+
+    curves: Mapping[str, Curve]
+    switch_s: float = SWITCH_S  # of a job's work, where its cores change
+    now_s: float = 0.0
+    running: list[Running] = field(default_factory=list)
+    changed_s: float | None = None
+    ended: bool = False
+    ended_work: float = 0.0  # of jobs that have left
+    work_at_last_arrival: float = 0.0
+    changes: int = 0
+
+    @property
+    def work(self) -> float:
+        """Done so far, what changes cost subtracted."""
+        return self.ended_work + sum(one.job.work_s - one.left for one in self.running)
+
+    def give(self, cores: Sequence[int]) -> None:
+        """Cores in order of the running jobs; who had others before pays."""
+        curves = [self.curves[one.job.model] for one in self.running]
+        for one, count, rate in zip(self.running, cores, rates(curves, cores), strict=True):
+            if one.cores is not None and one.cores != count:
+                one.left += self.switch_s * one.rate
+                self.changes += 1
+            one.cores, one.rate = count, rate / self.curves[one.job.model][SHARE]
+
+    def go_on(self, until_s: float) -> None:
+        """Work until then; who is done leaves."""
+        for one in self.running:
+            one.left -= one.rate * (until_s - self.now_s)
+        self.now_s = until_s
+        gone = [one for one in self.running if one.left <= DONE]
+        self.ended_work += sum(one.job.work_s for one in gone)
+        self.ended = self.ended or bool(gone)
+        self.running = [one for one in self.running if one.left > DONE]
+
+
+Division = Callable[[Node], Sequence[int]]
+"""Cores of each running job."""
+
+
+def fixed(node: Node) -> list[int]:
+    """What Slurm gives with a GPU."""
+    return [SHARE] * len(node.running)
+
+
+def even(node: Node) -> list[int]:
+    """All cores, in equal parts, over the jobs that run."""
+    jobs = len(node.running)
+    return [CORES // jobs + (place < CORES % jobs) for place in range(jobs)]
+
+
+def ours(node: Node) -> list[int]:
+    """The policy that runs on the nodes."""
+    told = retune(
+        _tenants(node),
+        CORES,
+        now_s=node.now_s,
+        changed_s=node.changed_s,
+        switch_cost_s=node.switch_s,
+        ended=node.ended,
+    )
+    node.changed_s = node.now_s if told.change else node.changed_s
+    return [told.allocation.points[one.job.name].units for one in node.running]
+
+
+def unbound(node: Node) -> list[int]:
+    """The exact division at every event, without hysteresis; to be played without a charge."""
+    told = allocate(_tenants(node), CORES)
+    return [told.points[one.job.name].units for one in node.running]
+
+
+def _tenants(node: Node) -> list[JobDemand]:
+    shares = proportional({one.job.name: SHARE for one in node.running}, CORES)
+    return [_tenant(one, node.curves, shares[one.job.name]) for one in node.running]
+
+
+def _tenant(one: Running, curves: Mapping[str, Curve], share: int) -> JobDemand:
+    points = as_offers(curves[one.job.model])
+    has = [point for point in points if point.units == one.cores]
+    return JobDemand(
+        job=one.job.name, points=points, share_units=share, now=has[0] if has else None
+    )
+
+
+def arrivals(models: Iterable[str], seed: int) -> list[Arrival]:
+    """A series of jobs of these models."""
+    draw = random.Random(seed)
+    told: list[Arrival] = []
+    at_s = 0.0
+    for number, model in enumerate(models):
+        work_s = draw.uniform(*WORK_S)
+        told.append(Arrival(name=f"{number:03d}", model=model, at_s=at_s, work_s=work_s))
+        at_s += draw.expovariate(1 / GAP_S)
+    return told
+
+
+def play(jobs: Sequence[Arrival], curves: Mapping[str, Curve], divide: Division) -> Node:
+    """The node when the last job has ended: `now_s` is the makespan."""
+    node = Node(curves=curves, switch_s=0.0 if divide is unbound else SWITCH_S)
+    queue = list(jobs)
+    while queue or node.running:
+        while queue and queue[0].at_s <= node.now_s and len(node.running) < GPUS:
+            job = queue.pop(0)
+            node.running.append(Running(job=job, left=job.work_s))
+        if node.running:
+            node.give(divide(node))
+        node.ended = False
+        node.go_on(_next_s(node, queue))
+        if node.now_s <= jobs[-1].at_s:
+            node.work_at_last_arrival = node.work
+    return node
+
+
+def _next_s(node: Node, queue: Sequence[Arrival]) -> float:
+    """When something happens next, or is looked at again."""
+    moments = [node.now_s + one.left / one.rate for one in node.running]
+    moments += [node.now_s + LOOK_EVERY_S] if node.running else []
+    moments += [job.at_s for job in queue[:1] if job.at_s > node.now_s]
+    return min(moments)
+
+
+def dynamic(tables: Tables, reading: Callable[[Curve], Curve], seeds: int) -> dict[str, Any]:
+    """Series of jobs, each under every policy."""
+    curves = {model: reading(curve) for model, curve in tables.curves.items()}
+    told: dict[str, Any] = {}
+    for name, weights in MIXES.items():
+        drawn = mixes(tables.by_class(), weights, count=seeds, jobs=JOBS, seed=11)
+        series = [arrivals(models, seed) for seed, models in enumerate(drawn)]
+        nodes = {
+            rule: [play(jobs, curves, rule) for jobs in series]
+            for rule in (ours, even, fixed, unbound)
+        }
+        told[name] = {
+            f"over_{rule.__name__}": {
+                "throughput": spread(_ratios(nodes[ours], nodes[rule], _throughput)),
+                "makespan": spread(_ratios(nodes[ours], nodes[rule], _makespan_s)),
+                "unbound_throughput": mean(_ratios(nodes[unbound], nodes[rule], _throughput)),
+                "unbound_makespan": mean(_ratios(nodes[unbound], nodes[rule], _makespan_s)),
+            }
+            for rule in (even, fixed)
+        }
+        told[name]["changes_a_series"] = mean(node.changes for node in nodes[ours])
+    return told
+
+
+def _throughput(node: Node) -> float:
+    """Work done until the last job arrived: the same time for every policy."""
+    return node.work_at_last_arrival
+
+
+def _makespan_s(node: Node) -> float:
+    return node.now_s
+
+
+def _ratios(
+    mine: Sequence[Node], theirs: Sequence[Node], figure: Callable[[Node], float]
+) -> list[float]:
+    """Per cent of ours over theirs."""
+    return [100 * (figure(a) / figure(b) - 1) for a, b in zip(mine, theirs, strict=True)]

@@ -1,0 +1,1 @@
+"""How well is the speed of a job beside another predicted, on published tables?"""

@@ -1,0 +1,152 @@
+"""Pairs on a new GPU of which a part was measured: Gavel's PyTorch tables (Narayanan, OSDI 2020).
+
+Every gavel_pytorch_pairs_*.csv of the test folder is a new GPU in turn; learnt from are the other
+GPUs' tables of the training folder. Of its pairs 0, 10, 20 or 50 % are revealed by chance, the rest
+is foretold and scored, both directions; pairs that do not fit in memory are revealed or left out
+but never scored. Every seed draws another part: `mae_by_seed` has the mean and the spread. What a
+job does alone on the new GPU (its rate) is known, as a solo run tells it.
+
+Ours: colocation/completion_model.py; with nothing revealed, colocation/new_gpu_features.py.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from contrib.bench.colocation import baselines as standard
+from contrib.bench.colocation.completion_model import Drawn, completed
+from contrib.bench.colocation.gavel_tables import Table, gpus, table
+from contrib.bench.colocation.new_gpu_features import columns, unseen
+from contrib.bench.colocation.scores import Array, Result, Told, joined, row, scores, wanted
+from slurm_ext.core.errors import InputError
+
+SHARES = (0.0, 0.1, 0.2, 0.5)
+SEEDS, QUICK_SEEDS = 8, 2
+TARGETS = {"p100": 0.038, "v100": None}  # V100: none, it was seen while building
+TARGET = 0.033  # on a GPU never seen
+SCORED_SHARE = 0.2
+ALS_RANK, ALS_ROUNDS, ALS_PULL = 3, 30, 0.1
+
+
+def protocol(train: Path, test: Path, *, quick: bool) -> Result:
+    """Every GPU of the test folder. Raises InputError where it has none, or no other to learn."""
+    figures: dict[str, Any] = {}
+    rows: list[dict[str, Any]] = []
+    skipped: list[str] = []
+    for path in gpus(test):
+        new, bad = table(path)
+        skipped += bad
+        others = tuple(table(one)[0] for one in gpus(train) if one.name != path.name)
+        if not others:
+            skipped.append(f"{path}: {train} has no other GPU's table to learn from")
+            continue
+        for share in SHARES[:: 2 if quick else 1]:
+            name = f"gavel_pytorch_{new.gpu}_{share:.0%}".replace("%", "")
+            figures[name] = _scored(new, others, share, quick=quick)
+            rows += _wanted(name, new.gpu, share, figures[name])
+    if not figures:
+        raise InputError(str(test / "gpu_coloc"), "; ".join(skipped) or "has no PyTorch pairs")
+    return Result(figures, rows, skipped)
+
+
+def _scored(new: Table, others: tuple[Table, ...], share: float, *, quick: bool) -> dict[str, Any]:
+    """All seeds' rows scored at once, and the error by seed."""
+    seeds = 1 if not share else QUICK_SEEDS if quick else SEEDS
+    told = [_told(_draw(new, others, share, seed), quick=quick) for seed in range(seeds)]
+    found: dict[str, Any] = scores(joined(told))
+    by_seed = [float(np.abs(t.mean - t.measured).mean()) for t in told]
+    found["mae_by_seed"] = {
+        "mean": float(np.mean(by_seed)),
+        "sd": float(np.std(by_seed)),
+        "seeds": seeds,
+    }
+    return found
+
+
+def _draw(new: Table, others: tuple[Table, ...], share: float, seed: int) -> Drawn:
+    order = np.random.default_rng(seed).permutation(len(new.pairs))
+    revealed = set(order[: round(share * len(order))])
+    known = [p for at, p in enumerate(new.pairs) if at in revealed]
+    asked = [p for at, p in enumerate(new.pairs) if at not in revealed]
+    return Drawn(new, others, _directed(new, known), _directed(new, asked))
+
+
+def _directed(new: Table, pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    both = dict.fromkeys(each for a, b in pairs for each in ((a, b), (b, a)))
+    return tuple(each for each in both if each in new.speeds)
+
+
+def _told(drawn: Drawn, *, quick: bool) -> Told:
+    measured = np.array([drawn.new.speeds[pair] for pair in drawn.asked])
+    mean, low, high = (
+        completed(drawn) if drawn.known else unseen(drawn.new, drawn.others, drawn.asked)
+    )
+    return Told(measured, mean, low, high, _baselines(drawn, quick=quick))
+
+
+def _baselines(drawn: Drawn, *, quick: bool) -> dict[str, Array]:
+    """With nothing revealed, what the other GPUs' tables say of their own pairs."""
+    first = drawn.others[0]
+    everyone = np.array([v for other in drawn.others for v in other.speeds.values()])
+    of_first = float(np.mean(list(first.speeds.values())))
+    copied = np.array([first.speeds.get(pair, of_first) for pair in drawn.asked])
+    found = {f"copy_of_{first.gpu}": copied, f"mean_of_{first.gpu}": np.full(len(copied), of_first)}
+    asked = _features(drawn, drawn.asked)
+    if not drawn.known:
+        return {"mean": np.full(len(copied), float(everyone.mean())), **found}
+    speeds = np.array([drawn.new.speeds[pair] for pair in drawn.known])
+    found |= standard.every(_features(drawn, drawn.known), speeds, asked, quick=quick)
+    return {**found, f"als_rank{ALS_RANK}": _als(drawn)}
+
+
+def _features(drawn: Drawn, pairs: Sequence[tuple[str, str]]) -> Array:
+    """Both jobs' model, batch and ratio to other GPUs, and the other GPUs' speeds of the pair."""
+    models = sorted(set(drawn.new.models.values()))
+    ratios = columns(drawn.new, drawn.others)
+    rows = []
+    for a, b in pairs:
+        each = [float(drawn.new.models[job] == model) for job in (a, b) for model in models]
+        each += [drawn.new.sizes[a], drawn.new.sizes[b], *ratios[a], *ratios[b]]
+        for other in drawn.others:
+            each += [other.speeds.get(pair, np.nan) for pair in ((a, b), (b, a))]
+        rows.append(each)
+    return np.array(rows, dtype=np.float64)
+
+
+def _als(drawn: Drawn) -> Array:
+    """Alternating least squares on the table of (job, partner), off its mean, as Gavel does."""
+    jobs = {job: at for at, job in enumerate(drawn.new.solo)}
+    mean = float(np.mean([drawn.new.speeds[pair] for pair in drawn.known]))
+    values, mask = np.zeros((len(jobs),) * 2), np.zeros((len(jobs),) * 2)
+    for a, b in drawn.known:
+        values[jobs[a], jobs[b]], mask[jobs[a], jobs[b]] = drawn.new.speeds[a, b] - mean, 1.0
+    right = np.random.default_rng(0).normal(size=(len(jobs), ALS_RANK)) * 0.1
+    for _ in range(ALS_ROUNDS):
+        left = _solved(values, mask, right)
+        right = _solved(values.T, mask.T, left)
+    filled = mean + left @ right.T
+    return np.array([filled[jobs[a], jobs[b]] for a, b in drawn.asked])
+
+
+def _solved(values: Array, mask: Array, factors: Array) -> Array:
+    pull = ALS_PULL * np.eye(ALS_RANK)
+    return np.array([
+        np.linalg.solve((factors * m[:, None]).T @ factors + pull, factors.T @ (m * v))
+        for v, m in zip(values, mask, strict=True)
+    ])  # fmt: skip
+
+
+def _wanted(name: str, gpu: str, share: float, found: dict[str, Any]) -> list[dict[str, Any]]:
+    target = TARGETS.get(gpu, TARGET)
+    if target and share == SCORED_SHARE:
+        made: list[dict[str, Any]] = wanted(name, found["ours"], mae=target, accepts=True)
+        return made
+    if share:
+        return []
+    best = min(
+        value["mae"] for key, value in found["baselines"].items() if key.startswith("mean_of")
+    )
+    got = found["ours"]["mae"]
+    return [row(f"{name}: MAE below the other GPU's mean", best, got, met=got < best)]

@@ -1,0 +1,233 @@
+"""Gavel's TensorFlow pairs: a job beside another of a family never met, from solo profiles.
+
+Tables: gpu_coloc/gavel_tf_pairs.csv, gpu_coloc/gavel_tf_nvprof.csv. A profile of either folder may
+be used (it is of a job alone); measured pairs only of the training folder. Where a GPU has no or
+only part of a profile of an app, what is lacking comes from the app's profile on another GPU, its
+kernels longer by as much as the app is slower; then from another date; else it is absent.
+Left out: infeasible pairs, and rows of the 2018 alexnet, whose solo is broken (README of the
+tables). `gavel_tf` is scored on the GPUs that pairs were learnt from, `gavel_tf_other_gpus` on the
+others.
+
+Shaped on the training folder's table, leaving one family out: which counters are looked at, the
+offset of 100 us under the logarithm of a kernel's time (short kernels are alike, for the long ones
+decide who waits; any from 80 to 400 us scores alike), and the default spreads of
+model/slowdown/kernel.py.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from contrib.bench.colocation.scores import Result, scores, wanted
+from contrib.bench.colocation.tables import Cells, known, positive, read, same
+from contrib.bench.colocation.unseen_families import Row, leave_one_out, sides, tell
+from slurm_ext.core.errors import InputError
+from slurm_ext.core.gpu_sharing import SoloProfile
+from slurm_ext.model.slowdown.features import CounterColumn
+from slurm_ext.training.slowdown.fit_counter_model import CounterPlan
+from slurm_ext.training.slowdown.paired import PairExample
+
+PAIRS, PROFILES = "gavel_tf_pairs.csv", "gavel_tf_nvprof.csv"
+MAE = 0.055
+BROKEN = {("v100", "2018-12-27", "alexnet"), ("p100", "2018-12-27", "alexnet")}
+COUNTERS = (
+    "dram_read_throughput", "dram_write_throughput", "eligible_warps_per_cycle", "ipc",
+    "l2_read_throughput", "l2_write_throughput", "sm_efficiency", "warp_execution_efficiency",
+    "mean_kernel_us", "sp_tflops_on_gpu_time", "gpu_kernel_time_ms", "gpu_memcpy_time_ms",
+)  # fmt: skip
+BASELINE = (*COUNTERS, "copy_share")
+COLUMNS = (
+    CounterColumn("kernel_us", 100.0),
+    CounterColumn("copy_share", 0.0),
+    CounterColumn("dram_gb_s", 0.0),
+    CounterColumn("l2_gb_s", 0.0),
+    CounterColumn("ipc", 0.0),
+    CounterColumn("tflops", 0.0),
+)
+VIEWS = (
+    ("kernel_us", "copy_share"),
+    ("kernel_us", "copy_share", "dram_gb_s"),
+    ("kernel_us", "copy_share", "dram_gb_s", "l2_gb_s", "ipc", "tflops"),
+)
+At = tuple[str, str, str]  # gpu, date, app
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One job of a pair, and its speed beside the other."""
+
+    at: At
+    family: str
+    solo: float
+    speed: float
+
+
+def protocol(train: Path, test: Path, *, quick: bool) -> Result:
+    """Raises InputError where a table is lacking or holds nothing."""
+    learnt, skipped = _pairs(train)
+    asked_pairs, more = ([], []) if same(train, test) else _pairs(test)
+    profiles = _profiles(train, skipped)
+    if asked_pairs:
+        profiles |= _profiles(test, skipped, needed=False)
+    skipped += more
+    solos = _solo_speeds([*learnt, *asked_pairs])
+    rows, asked = ([_row(pair, profiles, solos) for pair in each] for each in (learnt, asked_pairs))
+    plan = CounterPlan(device=_home(rows), columns=COLUMNS, views=VIEWS)
+    unseen: Sequence[str] | set[str]
+    if same(train, test):
+        told, asked, unseen = leave_one_out(rows, plan, quick=quick)
+    else:
+        told, unseen = tell(rows, asked, plan, quick=quick), _unseen(rows, asked)
+    return _result(told, asked, unseen, {row.device for row in rows}, skipped)
+
+
+def _result(
+    told: Any, asked: Sequence[Row], unseen: Any, homes: set[str], skipped: list[str]
+) -> Result:
+    at_home = np.array([row.device in homes for row in asked], bool)
+    figures, rows = {}, []
+    if at_home.any():
+        figures["gavel_tf"] = scores(told, at_home)
+        for side, marks in sides(asked, unseen).items():
+            if (marks & at_home).any():
+                figures["gavel_tf"][side] = scores(told, marks & at_home)["ours"]
+        rows = wanted("gavel_tf", figures["gavel_tf"]["ours"], mae=MAE, accepts=True)
+    if not at_home.all():
+        figures["gavel_tf_other_gpus"] = scores(told, ~at_home)
+        for device in sorted({row.device for row in asked} - homes):
+            marks = np.array([row.device == device for row in asked], bool)
+            figures["gavel_tf_other_gpus"][device] = scores(told, marks)["ours"]
+    return Result(figures, rows, skipped)
+
+
+def _pairs(folder: Path) -> tuple[list[tuple[Side, Side]], list[str]]:
+    """Both directions of every feasible pair, and what was left out."""
+    columns = [f"{name}_{side}" for name in ("app", "family", "solo", "rel") for side in "ab"]
+    path = folder / "gpu_coloc" / PAIRS
+    infeasible = 0
+
+    def sides(cells: Cells) -> tuple[Side, Side] | None:
+        nonlocal infeasible
+        if cells["infeasible"].strip() in {"", "0"}:
+            return _sides(cells)
+        infeasible += 1
+        return None
+
+    rows, skipped = read(path, ["gpu", "date", "infeasible", *columns], sides)
+    both = [direction for a, b in rows for direction in ((a, b), (b, a))]
+    kept = [pair for pair in both if pair[0].at not in BROKEN]
+    if not kept:
+        raise InputError(str(path), "holds no feasible pair")
+    counts = {"infeasible pairs": infeasible, "speeds of a broken solo": len(both) - len(kept)}
+    return kept, [*skipped, *(f"{path}: left out: {n} {what}" for what, n in counts.items() if n)]
+
+
+def _sides(cells: Cells) -> tuple[Side, Side]:
+    a, b = (
+        Side(
+            (cells["gpu"], cells["date"], cells[f"app_{side}"]),
+            cells[f"family_{side}"],
+            positive(cells, f"solo_{side}"),
+            positive(cells, f"rel_{side}"),
+        )
+        for side in "ab"
+    )
+    return a, b
+
+
+def _profiles(
+    folder: Path, skipped: list[str], *, needed: bool = True
+) -> dict[At, dict[str, float]]:
+    """The counters of every profiled app; a test folder may do without the table."""
+
+    def row(cells: Cells) -> tuple[At, dict[str, float]]:
+        return (cells["gpu"], cells["date"], cells["app"]), known(cells, COUNTERS)
+
+    try:
+        rows, bad = read(folder / "gpu_coloc" / PROFILES, ["gpu", "date", "app"], row)
+    except InputError as error:
+        if needed:
+            raise
+        skipped.append(str(error))
+        return {}
+    skipped += bad
+    return dict(rows)
+
+
+def _row(
+    pair: tuple[Side, Side], profiles: Mapping[At, dict[str, float]], solos: Mapping[At, float]
+) -> Row:
+    own, other = pair
+    counters = [_counters(side.at, profiles, solos) for side in pair]
+    a, b = (
+        SoloProfile(key=side.at[2], features=_features(found))
+        for side, found in zip(pair, counters, strict=True)
+    )
+    met = PairExample(
+        job=a, beside=b, speed=own.speed, family=own.family, beside_family=other.family
+    )
+    raw = tuple(
+        {**found, "copy_share": _copy_share(found)}.get(name, np.nan)
+        for found in counters
+        for name in BASELINE
+    )
+    load, beside = (found.get("sm_efficiency", np.nan) / 100 for found in counters)
+    return Row(met, raw, load, beside, own.at[0])
+
+
+def _counters(
+    at: At, profiles: Mapping[At, dict[str, float]], solos: Mapping[At, float]
+) -> dict[str, float]:
+    """What was profiled there; what lacks, from another date, then from another GPU."""
+    gpu, _, app = at
+    others = sorted(where for where in profiles if where[2] == app and where != at)
+    found = dict(profiles.get(at, {}))
+    for where in sorted(others, key=lambda where: where[0] != gpu):
+        moved = dict(profiles[where])
+        if where[0] != gpu and where in solos and at in solos:
+            for name in ("mean_kernel_us", "gpu_kernel_time_ms"):
+                if name in moved:
+                    moved[name] *= solos[where] / solos[at]
+        found = moved | found
+    return found
+
+
+def _features(found: Mapping[str, float]) -> dict[str, float]:
+    """By names that are not one profiler's."""
+    sums = {"dram_gb_s": "dram", "l2_gb_s": "l2"}
+    features = {
+        name: found[f"{part}_read_throughput"] + found[f"{part}_write_throughput"]
+        for name, part in sums.items()
+        if {f"{part}_read_throughput", f"{part}_write_throughput"} <= set(found)
+    }
+    names = {"mean_kernel_us": "kernel_us", "ipc": "ipc", "sp_tflops_on_gpu_time": "tflops"}
+    features |= {new: found[old] for old, new in names.items() if old in found}
+    share = _copy_share(found)
+    return features if np.isnan(share) else {**features, "copy_share": share}
+
+
+def _copy_share(found: Mapping[str, float]) -> float:
+    """Time of copies over time of kernels; NaN where one is not known."""
+    kernels = found.get("gpu_kernel_time_ms", 0.0)
+    return found.get("gpu_memcpy_time_ms", np.nan) / kernels if kernels > 0 else float("nan")
+
+
+def _solo_speeds(pairs: Sequence[tuple[Side, Side]]) -> dict[At, float]:
+    return {side.at: side.solo for pair in pairs for side in pair}
+
+
+def _unseen(rows: Sequence[Row], asked: Sequence[Row]) -> set[str]:
+    def families(of: Sequence[Row]) -> set[str]:
+        return {name for row in of for name in (row.met.family, row.met.beside_family)}
+
+    return families(asked) - families(rows)
+
+
+def _home(rows: Sequence[Row]) -> str:
+    """The GPU of most of what is learnt from."""
+    devices: Counter[str] = Counter(row.device for row in rows)
+    return devices.most_common(1)[0][0]

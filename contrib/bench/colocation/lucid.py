@@ -1,0 +1,125 @@
+"""Lucid's pairs: a job beside another of a model never met, from NVML's figures of each alone.
+
+Tables: gpu_coloc/lucid_pairs.csv, gpu_coloc/lucid_solo.csv. Used of a job: its GPU utilisation
+alone, batch size and mixed precision. What was measured during the pairing (pair_*) is the answer's
+neighbour and is not read. A model's name only says what to leave out; it is no feature.
+
+Shaped on the training folder's table, leaving one model out: which columns are looked at, and the
+correction of wrong solo speeds (training/slowdown/reference_speed.py).
+"""
+
+from collections.abc import Mapping, Sequence
+from math import log2
+from pathlib import Path
+
+import numpy as np
+
+from contrib.bench.colocation.scores import Result, scores, wanted
+from contrib.bench.colocation.tables import Cells, known, positive, read, same
+from contrib.bench.colocation.unseen_families import Row, leave_one_out, sides, tell
+from slurm_ext.core.errors import InputError
+from slurm_ext.core.gpu_sharing import SoloProfile
+from slurm_ext.model.slowdown.features import CounterColumn
+from slurm_ext.training.slowdown.fit_counter_model import CounterPlan
+from slurm_ext.training.slowdown.paired import PairExample
+
+PAIRS, SOLOS = "lucid_pairs.csv", "lucid_solo.csv"
+MAE = 0.055
+DEVICE = "gpu"
+IDENTITY = ("model", "dataset", "batchsize", "amp")
+BASELINE = ("gpu_util", "gmem_util", "gmem_mib", "amp", "batchsize")
+PLAN = CounterPlan(
+    device=DEVICE,
+    columns=(CounterColumn("gpu_util"), CounterColumn("amp"), CounterColumn("log2_batch")),
+    views=(("gpu_util",), ("gpu_util", "amp", "log2_batch")),
+)
+Name = tuple[str, ...]
+Pair = tuple[tuple[Name, float], tuple[Name, float]]
+
+
+def protocol(train: Path, test: Path, *, quick: bool) -> Result:
+    """Raises InputError where a table is lacking or holds nothing."""
+    solos, skipped = _solos(train)
+    pairs, bad = _pairs(train)
+    asked_pairs: list[Pair] = []
+    if not same(train, test):
+        more, missed = _solos(test)
+        asked_pairs, worse = _pairs(test)
+        solos = {**more, **solos}
+        bad += [*missed, *worse]
+    rows, asked = (_rows(each, solos) for each in (pairs, asked_pairs))
+    skipped += [*bad, *_lacking([*pairs, *asked_pairs], solos)]
+    if not rows or not (asked or same(train, test)):
+        raise InputError(str(test / "gpu_coloc" / PAIRS), "no pair's jobs are in the solo table")
+    if same(train, test):
+        told, asked, left = leave_one_out(rows, PLAN, quick=quick)
+        marks = sides(asked, left)
+    else:
+        told = tell(rows, asked, PLAN, quick=quick)
+        models = {name for row in rows for name in (row.met.family, row.met.beside_family)}
+        asked_models = {n for row in asked for n in (row.met.family, row.met.beside_family)}
+        marks = sides(asked, asked_models - models)
+    figures = scores(told)
+    figures |= {side: scores(told, at)["ours"] for side, at in marks.items() if at.any()}
+    return Result({"lucid": figures}, wanted("lucid", figures["ours"], mae=MAE), skipped)
+
+
+def _solos(folder: Path) -> tuple[dict[Name, dict[str, float]], list[str]]:
+    """Solo figures by configuration."""
+
+    def row(cells: Cells) -> tuple[Name, dict[str, float]]:
+        return tuple(cells[name] for name in IDENTITY), known(cells, BASELINE)
+
+    rows, skipped = read(folder / "gpu_coloc" / SOLOS, IDENTITY, row)
+    return dict(rows), skipped
+
+
+def _pairs(folder: Path) -> tuple[list[Pair], list[str]]:
+    columns = [f"{name}{side}" for name in (*IDENTITY, "speed") for side in "12"]
+
+    def row(cells: Cells) -> Pair:
+        one, other = (
+            (tuple(cells[f"{name}{side}"] for name in IDENTITY), positive(cells, f"speed{side}"))
+            for side in "12"
+        )
+        return one, other
+
+    rows, skipped = read(folder / "gpu_coloc" / PAIRS, columns, row)
+    return rows, skipped
+
+
+def _rows(pairs: Sequence[Pair], solos: Mapping[Name, dict[str, float]]) -> list[Row]:
+    """Both directions of the pairs whose jobs were measured alone."""
+    out = []
+    for one, other in pairs:
+        if one[0] in solos and other[0] in solos:
+            out += [_row(one, other, solos), _row(other, one, solos)]
+    return out
+
+
+def _row(
+    own: tuple[Name, float], other: tuple[Name, float], solos: Mapping[Name, dict[str, float]]
+) -> Row:
+    a, b = own[0], other[0]
+    met = PairExample(
+        job=_solo(a, solos[a]),
+        beside=_solo(b, solos[b]),
+        speed=own[1],
+        family=a[0],
+        beside_family=b[0],
+    )
+    raw = tuple(solos[job].get(name, np.nan) for job in (a, b) for name in BASELINE)
+    load, beside = (solos[job].get("gpu_util", np.nan) / 100 for job in (a, b))
+    return Row(met, raw, load, beside, DEVICE)
+
+
+def _solo(name: Name, found: Mapping[str, float]) -> SoloProfile:
+    features = {key: found[key] for key in ("gpu_util", "amp") if key in found}
+    if found.get("batchsize", 0) > 0:
+        features["log2_batch"] = log2(found["batchsize"])
+    return SoloProfile(key="|".join(name), features=features)
+
+
+def _lacking(pairs: Sequence[Pair], solos: Mapping[Name, dict[str, float]]) -> list[str]:
+    jobs = {side[0] for pair in pairs for side in pair} - set(solos)
+    return [f"{SOLOS}: no solo row of {' '.join(job)}; its pairs are left out" for job in jobs]

@@ -1,0 +1,209 @@
+"""How nginx fares beside noisy neighbours, from counters of the run and from who is there.
+
+Averaged in logs: a Gaussian process (gaussian_process.py; it goes on beyond what was met, so it
+counts twice), trees over counters core by core with who is beside, and trees over what those
+counters say of the prior's miss. The prior is the product of what each kind of neighbour does
+alone, learnt from runs of one kind: model/slowdown/composition.py's idea, for a percentile. Who is
+beside is
+not known: a process and trees over counters relative to the campaign's own quiet runs.
+Which ones: by families, campaigns and counts left out of the development table.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrib.bench.colocation.ntua.gaussian_process import process
+from contrib.bench.colocation.ntua.scenario_names import KINDS
+from contrib.bench.colocation.ntua.tables import Runs, relative
+from contrib.bench.colocation.scores import Array
+
+RATE_WIDTH = 0.35  # of the log of the request rate: runs at a near rate count more
+FAR = 0.01  # and those at any other a little
+OWN_CAMPAIGN, OTHER_FAMILY = 2.0, 0.2  # campaigns of one family share their set-up
+TREES, LEAF, COLUMNS = 80, 2, 0.4
+LOWEST = 0.01
+INSIDE = 0.9  # of misses; both ways alike, for what is far may be off either way
+LEAST_WIDTH, LEAST_SPAN = 0.01, 0.03
+Rows = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Foretold:
+    """Speeds, and how far off the process believes their logs to be (a standard deviation)."""
+
+    mean: Array
+    sd: Array
+
+    @property
+    def scale(self) -> Array:
+        """How far a speed is off in general: the more the farther it is from anything met.
+
+        Least near 0 and near 1, beyond which hardly any speed is.
+        """
+        middle = np.clip(self.mean, 0.0, 1.05)
+        return np.asarray(LEAST_WIDTH + (LEAST_SPAN + middle * (1.1 - middle)) * self.sd)
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """Misses of rows that were foretold without their like, in widths of `Foretold.scale`."""
+
+    misses: Array
+
+    def ends(self, told: Foretold) -> tuple[Array, Array]:
+        """The 90 % interval."""
+        half = np.quantile(np.abs(self.misses), INSIDE) * told.scale
+        return np.maximum(told.mean - half, LOWEST), told.mean + half
+
+
+def foretell(train: Runs, asked: Runs, *, seed: int = 0, trees: int = TREES) -> Foretold:
+    """Speeds of `asked`; those without a neighbour are at their own."""
+    logs, sds = np.zeros(len(asked)), np.zeros(len(asked))
+    named = np.isfinite(asked.beside).all(axis=1)
+    for rows, way in ((named, _named), (~named, _unnamed)):
+        if (rows & ~asked.alone).any():
+            part = rows | asked.alone  # they show how quiet it is there
+            logs[part], sds[part] = way(train, asked.take(part), seed, trees)
+    return Foretold(np.where(asked.alone, 1.0, np.exp(logs)), np.where(asked.alone, 0.0, sds))
+
+
+def _named(train: Runs, asked: Runs, seed: int, trees: int) -> tuple[Array, Array]:
+    """Logs and their standard deviations where the neighbours are known."""
+    train = train.take(np.asarray(np.isfinite(train.beside).all(axis=1), bool))
+    own, other = product(train, train, apart=True), product(train, asked)
+    plain = [np.column_stack([one.context, one.beside, one.plain]) for one in (train, asked)]
+    with_prior = [
+        np.column_stack([one.context, one.beside.sum(axis=1), np.log(prior), one.plain])
+        for one, prior in ((train, own), (asked, other))
+    ]
+    missed = _logs(train.speed) - np.log(own)
+    middle, sds = process(train, asked)
+    made = [
+        middle, middle,
+        _logs(_forest(plain, train.speed, seed, trees, columns=1.0)),
+        np.log(other) + _forest(with_prior, missed, seed + 1, trees),
+    ]  # fmt: skip
+    return np.mean(made, axis=0), sds
+
+
+def _unnamed(train: Runs, asked: Runs, seed: int, trees: int) -> tuple[Array, Array]:
+    """The same where counters alone have to tell."""
+    middle, sds = process(train, asked, named=False)
+    counters = [_counters(one, (train, asked)) for one in (train, asked)]
+    made = [middle, _forest(counters, _logs(train.speed), seed, trees)]
+    return np.mean(made, axis=0), sds
+
+
+def _logs(speeds: Array) -> Array:
+    return np.asarray(np.log(np.maximum(speeds, LOWEST)))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run was: what runs alike in it count more for its prior."""
+
+    rate: float
+    campaign: str
+    family: str
+
+    def weights(self, runs: Runs) -> Array:
+        """How much each of these runs tells of here."""
+        apart = (np.log(runs.context[:, 0]) - np.log(self.rate)) / RATE_WIDTH
+        near = np.exp(-0.5 * apart**2) + FAR
+        near *= np.where(runs.family == self.family, 1.0, OTHER_FAMILY)
+        return np.asarray(near * np.where(runs.campaign == self.campaign, OWN_CAMPAIGN, 1.0))
+
+
+def product(train: Runs, asked: Runs, *, apart: bool = False) -> Array:
+    """The product of each kind's effect alone; `apart`: no run's own campaign is looked at.
+
+    A number of neighbours that was not met alone is the product of its halves.
+    """
+    logs = np.zeros(len(asked))
+    for row in range(len(asked)):
+        here = Place(asked.context[row, 0], str(asked.campaign[row]), str(asked.family[row]))
+        for kind, many in enumerate(np.nan_to_num(asked.beside[row])):
+            logs[row] += _alone(train, kind, int(many), here, apart=apart)
+    return np.maximum(np.exp(logs), LOWEST)
+
+
+def _alone(train: Runs, kind: int, many: int, here: Place, *, apart: bool) -> float:
+    """Mean log speed beside so many of one kind."""
+    if not many:
+        return 0.0
+    rows = (train.beside[:, kind] == many) & (train.beside.sum(axis=1) == many)
+    if apart:
+        rows &= train.campaign != here.campaign
+    if not rows.any():
+        half = many // 2
+        parts = (half, many - half) if half else ()
+        return sum(_alone(train, kind, part, here, apart=apart) for part in parts)
+    weights = here.weights(train.take(rows))
+    return float(weights @ _logs(train.speed[rows]) / weights.sum())
+
+
+def folds(runs: Runs) -> dict[str, list[tuple[str, Rows, Rows]]]:
+    """Ways to leave rows out: name, what is learnt from, what is foretold.
+
+    `counts`: one number of one kind was never met, as a mix was not. `families`: campaigns named
+    alike go together (harder than `campaigns`: a sister campaign shares its set-up).
+    """
+    made: dict[str, list[tuple[str, Rows, Rows]]] = {"counts": [], "campaigns": [], "families": []}
+    for kind, name in enumerate(KINDS):
+        met = runs.beside[np.isfinite(runs.beside[:, kind]), kind]
+        for many in sorted(set(met) - {0.0, 1.0}):
+            rows = runs.beside[:, kind] == many
+            made["counts"].append((f"{int(many)} {name}", ~rows, rows))
+    for way, names in (("campaigns", runs.campaign), ("families", runs.family)):
+        for name in sorted(set(names)):
+            made[way].append((str(name), names != name, names == name))
+    return made
+
+
+def missed(runs: Runs, ways: list[tuple[str, Rows, Rows]], *, trees: int) -> Miss:
+    """What is missed of rows beside somebody, each foretold by the others of its way."""
+    found = []
+    for _, learn, ask in ways:
+        asked = runs.take(ask)
+        told = foretell(runs.take(learn), asked, trees=trees)
+        found.append(misses(told, asked.speed)[~asked.alone])
+    return Miss(np.concatenate(found))
+
+
+def misses(told: Foretold, measured: Array) -> Array:
+    """In widths of its scale."""
+    return np.asarray((measured - told.mean) / told.scale)
+
+
+def blind(asked: Runs) -> Runs:
+    """As if nobody had told who is beside: counters alone."""
+    return replace(asked, beside=np.where(asked.alone[:, None], asked.beside, np.nan))
+
+
+def _counters(asked: Runs, everyone: tuple[Runs, ...]) -> Array:
+    return np.column_stack([asked.context, relative(asked, everyone), asked.raw])
+
+
+def _forest(
+    rows: list[Array], target: Array, seed: int, trees: int, *, columns: float = COLUMNS
+) -> Array:
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    model = ExtraTreesRegressor(
+        trees, min_samples_leaf=LEAF, max_features=columns, random_state=seed, n_jobs=1
+    )
+    learn, ask = filled(*rows)
+    return np.asarray(model.fit(learn, target).predict(ask), dtype=np.float64)
+
+
+def filled(learn: Array, ask: Array) -> tuple[Array, Array]:
+    """What was not measured is at the median of what is learnt from."""
+    known = ~np.isnan(learn).all(axis=0)
+    middle = np.nanmedian(learn[:, known], axis=0)
+    fill: Callable[[Array], Array] = lambda rows: np.where(  # noqa: E731 (used twice, here)
+        np.isnan(rows[:, known]), middle, rows[:, known]
+    )
+    return fill(learn), fill(ask)

@@ -1,0 +1,126 @@
+"""nginx beside noisy neighbours, with counters taken during the run: NTUA's campaigns.
+
+A test folder of its own: its campaigns and mixes are foretold from the training folder's runs, of
+one kind of neighbour each. The same folder twice (development): runs are left out by count of one
+kind (as new as a mix), by campaign, and by family of campaigns.
+
+Runs without a neighbour are 1 by construction; everybody is told so, and `..._beside` leaves them
+out. Noise: repeats in another campaign differ by 0.11 (README of the public tables).
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from contrib.bench.colocation import baselines as standard
+from contrib.bench.colocation.ntua.composition import composed
+from contrib.bench.colocation.ntua.model import (
+    Miss,
+    Rows,
+    blind,
+    filled,
+    folds,
+    foretell,
+    missed,
+    misses,
+    product,
+)
+from contrib.bench.colocation.ntua.tables import Runs, runs
+from contrib.bench.colocation.scores import Array, Result, Told, joined, scores, wanted
+from contrib.bench.colocation.tables import same
+
+TARGET = 0.115
+QUICK_TREES = 20
+METHODS = ("mean", "ridge", "random_forest", "extra_trees", "lightgbm")  # 80 columns: no process
+QUICK_METHODS = ("mean", "ridge")
+QUICK_FOLDS = 3
+MISS_TREES = 50  # of forests that only tell how wide to be
+
+
+def protocol(train: Path, test: Path, *, quick: bool) -> Result:
+    """Raises InputError where a folder lacks the table."""
+    asked, skipped = runs(test)
+    if same(train, test):
+        return _development(asked, skipped, quick=quick)
+    known, bad = runs(train)
+    told = _whole(known, asked, quick=quick)
+    new = ~np.isin(asked.campaign, known.campaign)
+    mixed = (np.nan_to_num(asked.beside) > 0).sum(axis=1) != 1
+    figures = {
+        "ntua": scores(told),
+        "ntua_beside": scores(told, ~asked.alone),
+        "ntua_new_campaigns": scores(told, new & ~(mixed & ~asked.alone)),
+        "ntua_new_mixes": scores(told, mixed & ~asked.alone),
+    }
+    return Result(figures, wanted("ntua", figures["ntua"]["ours"], mae=TARGET), [*bad, *skipped])
+
+
+def _whole(known: Runs, asked: Runs, *, quick: bool) -> Told:
+    """Intervals by what was missed, among the known runs, of those that were as new."""
+    trees = {"trees": QUICK_TREES} if quick else {}
+    ways = {name: way[: QUICK_FOLDS if quick else None] for name, way in folds(known).items()}
+    told = foretell(known, asked, **trees)
+    low, high = np.empty_like(told.mean), np.empty_like(told.mean)
+    for name, rows in _novelty(known, asked).items():
+        if rows.any():
+            ends = missed(known, ways[name], trees=MISS_TREES).ends(told)
+            low[rows], high[rows] = (end[rows] for end in ends)
+    return _told(asked, told.mean, low, high, _baselines(known, asked, quick=quick))
+
+
+def _novelty(known: Runs, asked: Runs) -> dict[str, Rows]:
+    """Which way of leaving out a row is like: another family of campaigns, another one, a mix."""
+    family = np.isin(asked.family, known.family, invert=True)
+    campaign = np.isin(asked.campaign, known.campaign, invert=True)
+    mixed = (asked.beside > 0).sum(axis=1) != 1
+    new = campaign & ~family & ~mixed
+    return {"families": family, "campaigns": new, "counts": ~family & ~new}
+
+
+def _development(every: Runs, skipped: list[str], *, quick: bool) -> Result:
+    figures: dict[str, Any] = {"ntua_composition": composed(every)}
+    rows: list[dict[str, Any]] = []
+    for name, way in folds(every).items():
+        told = _left_out(every, way[: QUICK_FOLDS if quick else None], quick=quick)
+        figures[f"ntua_{name}"] = scores(told)
+        figures[f"ntua_{name}_beside"] = scores(told, told.measured != 1.0)
+        if name != "families":
+            rows += wanted(f"ntua_{name}", figures[f"ntua_{name}"]["ours"], mae=TARGET)
+    return Result(figures, rows, skipped)
+
+
+def _left_out(every: Runs, way: list[Any], *, quick: bool) -> Told:
+    """Each part by the others; its interval by what the other parts were missed by."""
+    parts = [(every.take(learn), every.take(ask)) for _, learn, ask in way]
+    trees = {"trees": QUICK_TREES} if quick else {}
+    each = [foretell(learn, ask, **trees) for learn, ask in parts]
+    off = [misses(one, ask.speed)[~ask.alone] for one, (_, ask) in zip(each, parts, strict=True)]
+    told = []
+    for at, (one, (learn, ask)) in enumerate(zip(each, parts, strict=True)):
+        miss = Miss(np.concatenate([rest for place, rest in enumerate(off) if place != at]))
+        low, high = miss.ends(one)
+        told.append(_told(ask, one.mean, low, high, _baselines(learn, ask, quick=quick)))
+    return joined(told)
+
+
+def _told(asked: Runs, mean: Array, low: Array, high: Array, others: dict[str, Array]) -> Told:
+    alone = asked.alone
+    return Told(
+        asked.speed, mean, np.where(alone, 1.0, low), np.where(alone, 1.0, high),
+        {name: np.where(alone, 1.0, each) for name, each in others.items()},
+    )  # fmt: skip
+
+
+def _baselines(known: Runs, asked: Runs, *, quick: bool) -> dict[str, Array]:
+    """Standard methods on the same counters and neighbours; who has none is at 1 for all."""
+    columns = [np.column_stack([one.context, one.beside, one.plain]) for one in (known, asked)]
+    learn, ask = filled(*columns)
+    found = {
+        name: standard.METHODS[name](learn, known.speed, ask)
+        for name in (QUICK_METHODS if quick else METHODS)
+    }
+    found["product_of_singles"] = product(known, asked)
+    trees = {"trees": QUICK_TREES} if quick else {}
+    found["ours_not_told_who"] = foretell(known, blind(asked), **trees).mean
+    return found

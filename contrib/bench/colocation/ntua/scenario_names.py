@@ -1,0 +1,68 @@
+"""Who is beside nginx, read from the name that a run's scenario has.
+
+Names say numbers before kinds (2_iBench_CPU_pods_1_stress-ng_l3_pod) or behind them (CPU2_L3_1); a
+kind without a number is there once. A number that no known kind goes with is somebody else: then
+who is there is not known, which is not nobody.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from contrib.bench.colocation.tables import Cells
+
+KINDS = ("cpu", "l3", "mem")
+_WORD = re.compile(r"(cpu|l3|mem)[a-z]*(\d+)?|(?<![a-z\d])(\d+)")
+Word = tuple[str, str, str]  # kind, the number written to it, a number apart
+Party = list[tuple[str, str]]  # kinds and their numbers, empty where none is written
+
+
+def neighbours(row: Cells) -> list[float]:
+    """How many of each of KINDS; NaN where neither name nor label tells."""
+    if row["Interference_Category"].lower() == "baseline":
+        return [0.0] * len(KINDS)
+    texts = row["Interference_Name"].lower(), (row.get("Scenario_Label") or "").lower()
+    told = [party for text in texts if (party := _party(text))]
+    if not told:
+        return [np.nan] * len(KINDS)
+    party = max(told, key=lambda each: all(many for _, many in each))  # the first one that counts
+    total: Counter[str] = Counter()
+    for kind, many in party:
+        total[kind] += int(many or 1)
+    return [float(total[kind]) for kind in KINDS]
+
+
+def _party(text: str) -> Party | None:
+    """None where nobody, or somebody else as well, is named."""
+    words: list[Word] = _WORD.findall(text)
+    if not words:
+        return None
+    return _counted_before(words) if words[0][2] else _counted_behind(words)
+
+
+def _counted_before(words: Sequence[Word]) -> Party | None:
+    found: Party = []
+    waiting = ""
+    for kind, joined, apart in words:
+        if not kind and waiting:
+            return None
+        if kind:
+            found.append((kind, waiting or joined))
+            waiting = joined if waiting else ""
+        else:
+            waiting = apart
+    return None if waiting else found
+
+
+def _counted_behind(words: Sequence[Word]) -> Party | None:
+    found: Party = []
+    for kind, joined, apart in words:
+        if kind:
+            found.append((kind, joined))
+        elif found[-1][1]:
+            return None
+        else:
+            found[-1] = found[-1][0], apart
+    return found

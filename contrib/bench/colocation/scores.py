@@ -1,0 +1,164 @@
+"""What a protocol of the co-location benchmark answers, and how foretold speeds are scored.
+
+A protocol is a module with
+
+    def protocol(train: Path, test: Path, *, quick: bool) -> Result
+
+that raises InputError naming the table where one that it needs is not in `test` (it is then
+skipped and named). `colocation` lists the modules.
+
+Speeds are relative to the job alone. Accept is "at least FLOOR of its speed alone". The mean
+decides for the baselines and in `auc`, `accuracy` and `mean_harmful`; ours also has an interval,
+and dlqueue accepts by its lower end: `harmful_accepts` is the share of those accepted that fell
+below the floor, `accepted_of_good` the share of the truly good that were accepted.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+FLOOR = 0.8
+COVERAGE = (0.88, 0.92)
+AUC, HARMFUL = 0.98, 0.03
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Told:
+    """Predictions of the same rows: ours with its 90 % interval, every baseline's mean."""
+
+    measured: Array
+    mean: Array
+    low: Array
+    high: Array
+    baselines: Mapping[str, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One protocol's figures by name, what was aimed at, and what was left out (with the file)."""
+
+    figures: dict[str, Any]
+    wanted: list[dict[str, Any]]
+    skipped: list[str] = field(default_factory=list)
+
+
+def scores(told: Told, where: NDArray[np.bool_] | None = None) -> dict[str, Any]:
+    """Figures of ours and of every baseline over all rows, or over the rows marked in `where`."""
+    rows = np.ones(len(told.measured), bool) if where is None else np.asarray(where, bool)
+    measured, mean, low, high = (
+        array[rows] for array in (told.measured, told.mean, told.low, told.high)
+    )
+    return {
+        "n": len(measured),
+        "ours": {**errors(mean, measured), **bounds(low, high, measured)},
+        "baselines": {
+            name: errors(array[rows], measured) for name, array in told.baselines.items()
+        },
+    }
+
+
+def errors(predicted: Array, measured: Array) -> dict[str, float | None]:
+    """Figures of a mean; null where one is not defined (no row, one class, all equal)."""
+    if not len(measured):
+        return dict.fromkeys(("mae", "medape", "r2", "spearman", "auc", "accuracy"))
+    good, accepted = measured >= FLOOR, predicted >= FLOOR
+    off = np.abs(predicted - measured)
+    return {
+        "mae": float(off.mean()),
+        "medape": float(np.median(off / np.maximum(measured, 1e-9))) * 100,
+        "r2": _r2(predicted, measured),
+        "spearman": _spearman(predicted, measured),
+        "auc": _auc(predicted, good),
+        "accuracy": float((good == accepted).mean()),
+        "mean_harmful": _share(~good, accepted),
+    }
+
+
+def bounds(low: Array, high: Array, measured: Array) -> dict[str, float | None]:
+    """How often the 90 % interval held, how wide it is, and what accepting by `low` does."""
+    if not len(measured):
+        return {}
+    good, accepted = measured >= FLOOR, low >= FLOOR
+    return {
+        "coverage90": float(((low <= measured) & (measured <= high)).mean()),
+        "below_low": float((measured < low).mean()),
+        "median_width": float(np.median(high - low)),
+        "accepted": int(accepted.sum()),
+        "harmful_accepts": _share(~good, accepted),
+        "harmful_of_all": float((accepted & ~good).mean()),
+        "accepted_of_good": _share(accepted, good),
+    }
+
+
+def row(what: str, target: Any, got: float | None, *, met: bool) -> dict[str, Any]:
+    """One wanted thing."""
+    return {"what": what, "target": target, "got": got, "met": met}
+
+
+def wanted(
+    name: str, ours: Mapping[str, Any], *, mae: float, accepts: bool = False
+) -> list[dict[str, Any]]:
+    """The rows every protocol has: error, coverage, and where asked accepting at the floor."""
+    inside, auc, harmful = ours["coverage90"], ours["auc"], ours["harmful_accepts"]
+    low, high = COVERAGE
+    rows = [
+        row(f"{name}: MAE at most", mae, ours["mae"], met=ours["mae"] <= mae),
+        row(
+            f"{name}: share inside the 90 % interval",
+            list(COVERAGE),
+            inside,
+            met=low <= inside <= high,
+        ),
+    ]
+    if accepts:
+        what = f"{name}: accept/reject AUC at floor {FLOOR}, at least"
+        rows.append(row(what, AUC, auc, met=auc is not None and auc >= AUC))
+        what = f"{name}: accepted by the lower bound but below floor {FLOOR}, share at most"
+        rows.append(row(what, HARMFUL, harmful, met=harmful is not None and harmful <= HARMFUL))
+    return rows
+
+
+def _share(part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> float | None:
+    return float(part[whole].mean()) if whole.any() else None
+
+
+def _r2(predicted: Array, measured: Array) -> float | None:
+    total = float(((measured - measured.mean()) ** 2).sum())
+    return 1 - float(((predicted - measured) ** 2).sum()) / total if total else None
+
+
+def _spearman(left: Array, right: Array) -> float | None:
+    from scipy.stats import rankdata
+
+    a, b = rankdata(left), rankdata(right)
+    return float(np.corrcoef(a, b)[0, 1]) if a.std() and b.std() else None
+
+
+def _auc(told: Array, good: NDArray[np.bool_]) -> float | None:
+    """Chance that a good row is told a higher speed than a bad one (ties count half)."""
+    from scipy.stats import rankdata
+
+    n_good, n_bad = int(good.sum()), int((~good).sum())
+    if not n_good or not n_bad:
+        return None
+    above = float(rankdata(told)[good].sum()) - n_good * (n_good + 1) / 2
+    return above / (n_good * n_bad)
+
+
+def joined(parts: Sequence[Told]) -> Told:
+    """The rows of all folds behind each other."""
+
+    def together(name: str) -> Array:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    baselines = {
+        name: np.concatenate([part.baselines[name] for part in parts])
+        for name in parts[0].baselines
+    }
+    measured, mean, low, high = map(together, ("measured", "mean", "low", "high"))
+    return Told(measured, mean, low, high, baselines)

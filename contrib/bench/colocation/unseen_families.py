@@ -1,0 +1,95 @@
+"""Jobs of families never met, foretold from counters of each job alone: what two tables share.
+
+Two folders: the model learns from every row of the training folder and foretells the test folder's.
+One folder (development): each family is foretold by what was learnt from pairs without it. What the
+model chooses for itself (lengths, interval) it chooses inside the rows it learns from, by leaving
+families out of those (training/slowdown/fit_counter_model.py), so that the family foretold has no
+say.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrib.bench.colocation import baselines as colocation_baselines
+from contrib.bench.colocation.scores import Told, joined
+from slurm_ext.training.slowdown.fit_counter_model import CounterPlan, fit
+from slurm_ext.training.slowdown.paired import PairExample
+
+Array = NDArray[np.float64]
+QUICK_FOLDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One direction of a pair; `raw` are the baselines' columns of both jobs, NaN where absent."""
+
+    met: PairExample
+    raw: tuple[float, ...]
+    load: float  # of the device, 0..1, for additive utilisation
+    beside_load: float
+    device: str
+
+    def touches(self, family: str) -> bool:
+        """Whether a job of that family is in the pair."""
+        return family in {self.met.family, self.met.beside_family}
+
+
+def tell(known: Sequence[Row], asked: Sequence[Row], plan: CounterPlan, *, quick: bool) -> Told:
+    """Ours and the baselines', learnt from `known`, for `asked`."""
+    model = fit([row.met for row in known], plan)
+    answers = np.empty((3, len(asked)))
+    for device in sorted({row.device for row in asked}):
+        at = [place for place, row in enumerate(asked) if row.device == device]
+        told = model.speeds([(asked[p].met.job, asked[p].met.beside) for p in at], device)
+        answers[:, at] = told.mean, told.low, told.high
+    speeds, raw = _speeds(known), np.array([row.raw for row in known])
+    baselines = colocation_baselines.every(
+        raw, speeds, np.array([row.raw for row in asked]), quick=quick
+    )
+    loads, besides = (
+        np.array([getattr(row, name) for row in asked]) for name in ("load", "beside_load")
+    )
+    baselines["additive_utilisation"] = colocation_baselines.additive(loads, besides)
+    mean, low, high = answers
+    return Told(_speeds(asked), mean, low, high, baselines)
+
+
+def leave_one_out(
+    rows: Sequence[Row], plan: CounterPlan, *, quick: bool
+) -> tuple[Told, list[Row], list[str]]:
+    """Every family in turn: what was told, of which rows, and which family was unseen for each."""
+    parts, asked, unseen = [], [], []
+    for family, known, left in _folds(rows):
+        parts.append(tell(known, left, plan, quick=quick))
+        asked += left
+        unseen += [family] * len(left)
+        if quick and len(parts) == QUICK_FOLDS:
+            break
+    return joined(parts), asked, unseen
+
+
+def sides(asked: Sequence[Row], families: set[str] | Sequence[str]) -> dict[str, NDArray[np.bool_]]:
+    """Marks of rows by which side is of a family not learnt from; a list names it row by row."""
+    own, other = [], []
+    for place, row in enumerate(asked):
+        unseen = families if isinstance(families, set) else {families[place]}
+        own.append(row.met.family in unseen)
+        other.append(row.met.beside_family in unseen)
+    a, b = np.array(own, bool), np.array(other, bool)
+    return {"job_unseen": a & ~b, "companion_unseen": b & ~a, "both_unseen": a & b}
+
+
+def _folds(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row], list[Row]]]:
+    families = {name for row in rows for name in (row.met.family, row.met.beside_family)}
+    for family in sorted(families):
+        left = [row for row in rows if row.touches(family)]
+        known = [row for row in rows if not row.touches(family)]
+        if known and left:
+            yield family, known, left
+
+
+def _speeds(rows: Sequence[Row]) -> Array:
+    return np.array([row.met.speed for row in rows])

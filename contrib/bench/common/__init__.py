@@ -1,0 +1,1 @@
+"""Options, rows, metrics and measuring helpers that several benchmarks share."""

@@ -1,0 +1,1 @@
+"""How many GPUs does matching of jobs save, on Gavel's published pairs?"""

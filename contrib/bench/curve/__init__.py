@@ -1,0 +1,1 @@
+"""How well does one run predict the throughput at other worker and core counts?"""

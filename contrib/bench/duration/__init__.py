@@ -1,0 +1,1 @@
+"""How well is a job's duration predicted at its submission, on published traces?"""

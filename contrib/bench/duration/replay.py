@@ -1,0 +1,172 @@
+"""One table, lived through: every later job is foretold from what had ended at its submission.
+
+The model is trained at the cut and again every `retrain_s`, on jobs that had ended by then.
+
+The tables have no start times, so a job is taken to end at submission + duration: exact for NASA
+(submission is the start there), too early by the waiting time for Philly and LCG (all rules alike).
+What still ran when the training table was cut (`censored`) counts as running from its submission;
+it is forgotten, teaching nothing, once it has run twice its age at the cut.
+"""
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrib.bench.duration import baselines, scores
+from contrib.bench.duration.tables import Job, Table, read
+from slurm_ext.model.duration.adaptive_bounds import AdaptiveBounds
+from slurm_ext.model.duration.model import DurationModel, DurationQuantiles
+from slurm_ext.training.duration.fit import FinishedJob, features, fit
+
+Array = NDArray[np.float64]
+LATER = 0.25  # of the jobs: the test where one folder is both
+EARLIER = 1 / 3  # of the others: where settings are chosen
+CALIBRATION = 0.2  # of the jobs before the cut: the newest, not learnt from, set the first bounds
+QUICK_ROUNDS, ROUNDS = 60, 200
+QUICK_JOBS = (20000, 10000)  # the last before the cut, the first after it
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Trace:
+    """Jobs by submission; from `cut_s` on they are foretold."""
+
+    jobs: Sequence[Job]
+    cut_s: float
+    submit_s: Array
+    end_s: Array  # infinite where censored
+    log_s: Array
+    skipped: Sequence[str]
+
+    @property
+    def asked(self) -> NDArray[np.bool_]:
+        """Which jobs are scored."""
+        return (self.submit_s >= self.cut_s) & np.isfinite(self.end_s)
+
+
+def trace(
+    table: Table, train: Path, test: Path, *, quick: bool = False, earlier: bool = False
+) -> Trace:
+    """Raises InputError where a folder's table cannot be used.
+
+    `earlier`: only what a folder taken twice learns from, the last third of it as the later jobs:
+    a place to choose on what is not scored.
+    """
+    learnt = read(train, table)
+    later = learnt if train.resolve() == test.resolve() else read(test, table)
+    if later is learnt:
+        jobs, skipped = learnt.jobs, learnt.skipped
+        if earlier:
+            jobs = jobs[: int(len(jobs) * (1 - LATER))]
+        cut_s = jobs[int(len(jobs) * (1 - (EARLIER if earlier else LATER)))].asked.submit_s
+    else:
+        cut_s = later.jobs[0].asked.submit_s
+        known = [job for job in learnt.jobs if job.asked.submit_s < cut_s]
+        jobs, skipped = [*known, *later.jobs], [*learnt.skipped, *later.skipped]
+    if quick:
+        first = sum(job.asked.submit_s < cut_s for job in jobs)
+        jobs = jobs[max(0, first - QUICK_JOBS[0]) : first + QUICK_JOBS[1]]
+    submit_s = np.array([job.asked.submit_s for job in jobs])
+    ends = np.array([np.inf if job.censored else job.end_s for job in jobs])
+    logs = np.log(np.maximum([job.duration_s for job in jobs], 1.0))
+    return Trace(jobs, cut_s, submit_s, ends, logs, skipped)
+
+
+def lived(table: Table, train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
+    """Figures of ours and of every baseline on the later jobs."""
+    past, cuts, told = foretold(table, train, test, quick=quick)
+    asked, real = past.asked, np.exp(past.log_s[past.asked])
+    inside = (told["low"] <= past.log_s) & (past.log_s <= told["high"])
+    others = baselines.every(table, past.jobs, cuts)
+    held = scores.coverage(inside[asked], past.submit_s[asked])
+    width = float(np.median(np.exp((told["high"] - told["low"])[asked])))
+    above = float((past.log_s <= told["high"])[asked].mean())
+    ours = {**scores.errors(np.exp(told["mean"][asked]), real), **held}
+    return {
+        "n": int(asked.sum()),
+        "learnt_from": int((past.end_s <= past.cut_s).sum()),
+        "trainings": len(cuts),
+        "ours": {**ours, "below_upper": above, "median_high_over_low": width},
+        "baselines": {name: scores.errors(one[asked], real) for name, one in others.items()},
+        "skipped": list(past.skipped),
+    }
+
+
+def foretold(
+    table: Table, train: Path, test: Path, *, quick: bool, earlier: bool = False
+) -> tuple[Trace, list[float], dict[str, Array]]:
+    """The trace, when models were trained, and logs of seconds as `_ours` tells them."""
+    past = trace(table, train, test, quick=quick, earlier=earlier)
+    every_s = np.inf if quick else table.retrain_s
+    last = float(past.submit_s.max())
+    cuts = [past.cut_s]
+    while cuts[-1] + every_s <= last:
+        cuts.append(cuts[-1] + every_s)
+    rows = features(table.plan, [_past(job) for job in past.jobs])
+    return past, cuts, _ours(table, past, rows, cuts, QUICK_ROUNDS if quick else ROUNDS)
+
+
+def _past(job: Job) -> FinishedJob:
+    if job.censored:
+        return FinishedJob(job.asked, job.asked.submit_s + 2 * job.duration_s, None)
+    return FinishedJob(job.asked, job.end_s, job.duration_s)
+
+
+def _ours(
+    table: Table, past: Trace, rows: Array, cuts: Sequence[float], rounds: int
+) -> dict[str, Array]:
+    """Logs of seconds by `mean`, `low` and `high`; NaN before the cut."""
+    bounds = AdaptiveBounds()
+    told = {name: np.full(len(rows), np.nan) for name in ("mean", "low", "high")}
+
+    def learn(by: float) -> DurationModel:
+        known = past.end_s <= by
+        return fit(table.plan, rows[known], past.log_s[known], rounds=rounds)
+
+    _calibrate(bounds, past, rows, learn)
+    waiting: list[tuple[float, int]] = []
+    for cut, until in zip(cuts, (*cuts[1:], np.inf), strict=True):
+        which = np.flatnonzero((past.submit_s >= cut) & (past.submit_s < until))
+        if not len(which):
+            continue
+        foretold = learn(cut).foretell(rows[which])
+        told["mean"][which] = foretold.log_mean
+        _adapt(bounds, past, which, foretold, told, waiting)
+    return told
+
+
+def _calibrate(
+    bounds: AdaptiveBounds, past: Trace, rows: Array, learn: Callable[[float], DurationModel]
+) -> None:
+    """First bounds, from the newest jobs before the cut, by a model that has not seen them."""
+    before = past.submit_s[past.submit_s < past.cut_s]
+    since = float(before[int(len(before) * (1 - CALIBRATION))])
+    which = (past.submit_s >= since) & (past.end_s <= past.cut_s)
+    foretold, real = learn(since).foretell(rows[which]), past.log_s[which]
+    bounds.start(foretold.known.tolist(), foretold.log_low - real, real - foretold.log_high)
+
+
+def _adapt(
+    bounds: AdaptiveBounds,
+    past: Trace,
+    which: NDArray[np.int64],
+    foretold: DurationQuantiles,
+    told: dict[str, Array],
+    waiting: list[tuple[float, int]],
+) -> None:
+    """Bounds move with every job that ended, or outlived one, before the next is submitted."""
+    for at, job in enumerate(which.tolist()):
+        now_s = float(past.submit_s[job])
+        while waiting and waiting[0][0] <= now_s:
+            end_s, gone = heapq.heappop(waiting)
+            bounds.ended(gone, end_s)
+        low, high = float(foretold.log_low[at]), float(foretold.log_high[at])
+        told["low"][job], told["high"][job] = bounds.tell(
+            job, now_s, int(foretold.known[at]), low, high
+        )
+        if np.isfinite(past.end_s[job]):
+            heapq.heappush(waiting, (float(past.end_s[job]), job))

@@ -1,0 +1,107 @@
+"""Figures of the elastic benchmark, from what its replays told."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contrib.bench.elastic.policies import KINDS
+
+OURS, CHECKED = "ours", "Tiresias, re-run"
+WINDOW_S = 8 * 3600.0
+RULES = {
+    "0.5": (OURS,),
+    "1.0": (*KINDS, CHECKED),
+    "1.5": (OURS,),
+    "2.0": (OURS, "ours, length unknown", "tuned batch, short first", "oracle", CHECKED),
+}
+SEED = ("ours", "throughput, sum", "initial batch, sum", "Tiresias, initial batch")
+TARGETS = {"1.0": 2751.0, "2.0": 5289.0}  # mean over the workloads: published Pollux
+SIXTH = ("workload-6", 2446.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One replay."""
+
+    rule: str
+    load: str
+    path: Path
+    traces: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What came out of one."""
+
+    mean_s: float
+    restarts: float
+    in_window: int
+    jobs: int
+
+
+def load_figures(
+    load: str, told: Mapping[Task, Told], known: Mapping[tuple[str, str, str], float]
+) -> dict[str, Any]:
+    """By rule and workload, the published ones beside."""
+    by: dict[str, dict[str, float]] = {}
+    for task, one in told.items():
+        if task.load == load and task.rule in RULES[load]:
+            by.setdefault(task.rule, {})[task.path.stem] = round(one.mean_s, 1)
+    names = sorted({name for one in by.values() for name in one})
+    for policy in ("pollux", "tiresias", "optimus"):
+        there = {name: known[policy, load, name] for name in names if (policy, load, name) in known}
+        if there:
+            by[f"{policy}, published"] = there
+    restarts = {r: _mean([o.restarts for t, o in told.items() if (t.load, t.rule) == (load, r)])
+                for r in RULES[load] if r in by}  # fmt: skip
+    out = {"mean_s": {rule: _mean(one.values()) for rule, one in by.items()},
+           "restarts_a_job": restarts, "by_workload_s": by}  # fmt: skip
+    return out | _truth(by)
+
+
+def _truth(by: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    """How far our re-run of Tiresias is from the published one, by workload."""
+    ours, theirs = by.get(CHECKED, {}), by.get("tiresias, published", {})
+    off = [ours[name] / theirs[name] - 1 for name in ours if name in theirs]
+    if not off:
+        return {}
+    return {"tiresias_off": {"mean": round(_mean(off, 4), 4), "worst": max(off, key=abs)}}
+
+
+def _mean(values: Any, digits: int = 1) -> float:
+    found = list(values)
+    return round(sum(found) / len(found), digits) if found else 0.0
+
+
+def seed_figures(told: Mapping[Task, Told]) -> dict[str, Any]:
+    """Jobs that ended in the window, and mean completion of all, at load 2.0."""
+    out = {}
+    for rule in SEED:
+        mine = [one for task, one in told.items() if (task.load, task.rule) == ("2.0", rule)]
+        if mine:
+            out[rule] = {
+                "jobs_in_8_h": _mean(one.in_window for one in mine),
+                "of": mine[0].jobs,
+                "mean_completion_s": _mean(one.mean_s for one in mine),
+            }
+    return out
+
+
+def wanted(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows of the targets that these workloads can be held against."""
+    rows = []
+    name, target = SIXTH
+    sixth = figures.get("1.0", {}).get("by_workload_s", {}).get(OURS, {}).get(name)
+    if sixth is not None:
+        rows.append(_row(f"{OURS}: mean completion (s) on {name}, 1.0x, at most", target, sixth))
+    for load, most in TARGETS.items():
+        found = figures.get(load, {}).get("by_workload_s", {}).get(OURS)
+        if found:
+            what = f"{OURS}: mean completion (s) over {len(found)} workloads, {load}x, at most"
+            rows.append(_row(what, most, _mean(found.values())))
+    return rows
+
+
+def _row(what: str, target: float, got: float) -> dict[str, Any]:
+    return {"what": what, "target": target, "got": got, "met": got <= target}

@@ -1,0 +1,1 @@
+"""How fast are records ingested, and how fast does `dlqueue predict` answer?"""

@@ -1,0 +1,163 @@
+"""Ingest and predict at scale: records/s, size of history.db, and `predict` from start to answer.
+
+Records are ingested from files into a history that holds `--runs` runs already; an empty history
+takes the same records as its baseline. `predict` runs without an advisor, so that it reads
+history.db itself, at 1,000 runs and at `--runs`, interleaved with a bare `python3 -c pass`.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from contrib.bench.common import synthetic_history
+from contrib.bench.common.program import at_least, at_most, options, run
+from slurm_ext.history.ingest.spool_folder import ingest_folder
+from slurm_ext.history.store.store import open_history
+
+SMALL_RUNS = 1_000
+WANTED_RECORDS_PER_S = 2000
+WANTED_FLAT = 1.1  # predict at the large history over the small one
+WANTED_OVER_BARE = 5.0
+
+
+def main() -> None:
+    """Print the figures, the last line as one JSON object."""
+    parser = options(__doc__, quick="small figures, to see that it works")
+    parser.add_argument("--runs", type=int, help="runs in the large history (1,000,000)")
+    run(parser, result, lambda _: None)
+
+
+def result(args: argparse.Namespace) -> dict[str, Any]:
+    """What is printed; figures are told one by one while they are measured."""
+    runs = args.runs or (20_000 if args.quick else 1_000_000)
+    records, repeats = (1_000, 5) if args.quick else (10_000, 31)
+    with tempfile.TemporaryDirectory(prefix="dlqueue-bench-") as folder:
+        figures = measure(Path(folder), runs, records, repeats, say=not args.json)
+    return {"bench": "ingest", "figures": figures, "wanted": wanted(figures)}
+
+
+def measure(root: Path, runs: int, records: int, repeats: int, *, say: bool) -> dict[str, Any]:
+    """All figures, in a folder of their own."""
+    small, large = prepared(root / "small", SMALL_RUNS), prepared(root / "large", runs)
+    prefilled_mib = size_mib(large)
+    tell(say, f"histories of {SMALL_RUNS} and {runs} runs: {prefilled_mib:.0f} MiB")
+    empty_per_s, per_s = ingested_per_s(root / "empty", large, records)
+    tell(say, f"ingest: {per_s:.0f} records/s, {empty_per_s:.0f} into an empty history")
+    per_run = size_mib(root / "empty" / "history.db") / (3 * records)
+    times = predict_ms(root, (small, large), repeats)
+    return {
+        "runs": runs,
+        "records_per_s": round(per_s),
+        "records_per_s_empty": round(empty_per_s),
+        "db_mib": round(prefilled_mib),
+        "db_mib_whole_records_extrapolated": round(per_run * runs),
+        "predict_ms_1e3": times["small"][0],
+        "predict_ms_1e6": times["large"][0],
+        "bare_python_ms": times["bare"][0],
+        "repeats": repeats,
+        "spread_ms": {name: quartiles for name, (_, quartiles) in times.items()},
+    }
+
+
+def prepared(state: Path, runs: int) -> Path:
+    """A state folder's history with so many runs."""
+    state.mkdir(parents=True)
+    synthetic_history.fill(state / "history.db", runs)
+    (state / "dlqueue.toml").write_text(
+        f'[paths]\nstate_dir = "{state}"\nsocket = "{state}/none.sock"\n'
+    )
+    return state / "history.db"
+
+
+def ingested_per_s(empty: Path, large: Path, records: int) -> tuple[float, float]:
+    """Median records/s of three rounds, the empty history and the large one by turns."""
+    empty.mkdir()
+    found: dict[Path, list[float]] = {empty / "history.db": [], large: []}
+    for turn in range(3):
+        for database, rates in found.items():
+            spool = database.parent / "spool"
+            synthetic_history.write_records(spool, 10_000_000 + turn * records, records)
+            rates.append(records / seconds_of_ingest(database, spool, records))
+    return median(found[empty / "history.db"]), median(found[large])
+
+
+def seconds_of_ingest(database: Path, spool: Path, records: int) -> float:
+    """From the first file's reading to the last one's deletion."""
+    with open_history(database) as history:
+        started = time.perf_counter()
+        report = ingest_folder(history, spool, now_s=time.time())
+        spent = time.perf_counter() - started
+    if report.taken != records:
+        raise SystemExit(f"expected {records} records to be taken: {report}")
+    return spent
+
+
+def predict_ms(
+    root: Path, histories: tuple[Path, Path], repeats: int
+) -> dict[str, tuple[float, list[float]]]:
+    """Median and quartiles of start-to-answer, interleaved with a bare interpreter."""
+    job = root / "train.sh"
+    job.write_text(synthetic_history.script(7))
+    predict = [str(Path(sys.executable).with_name("dlqueue")), "predict", str(job), "--json"]
+    commands = {
+        "bare": [sys.executable, "-c", "pass"],
+        "small": [*predict, "--config", str(histories[0].with_name("dlqueue.toml"))],
+        "large": [*predict, "--config", str(histories[1].with_name("dlqueue.toml"))],
+    }
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    for turn in range(repeats + 1):
+        for name, words in commands.items():
+            spent = milliseconds(words)
+            if turn:  # the first round warms the page cache
+                times[name].append(spent)
+    return {name: (round(median(found), 2), spread(found)) for name, found in times.items()}
+
+
+def milliseconds(words: list[str]) -> float:
+    """Wall time of one command; a failing one ends the benchmark with what it said."""
+    started = time.perf_counter()
+    done = subprocess.run(words, check=False, capture_output=True, text=True)
+    spent = (time.perf_counter() - started) * 1000
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)} failed:\n{done.stdout}{done.stderr}")
+    return spent
+
+
+def spread(values: list[float]) -> list[float]:
+    """Lower and upper quartile."""
+    ordered = sorted(values)
+    return [round(ordered[len(ordered) * part // 4], 2) for part in (1, 3)]
+
+
+def size_mib(database: Path) -> float:
+    """The file without its write-ahead log, which is folded in first."""
+    with open_history(database) as history:
+        history.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return database.stat().st_size / (1 << 20)
+
+
+def wanted(figures: dict[str, Any]) -> list[dict[str, Any]]:
+    """The targets, met or not."""
+    flat = figures["predict_ms_1e6"] / figures["predict_ms_1e3"]
+    over_bare = figures["predict_ms_1e6"] / figures["bare_python_ms"]
+    per_s = figures["records_per_s"]
+    return [
+        at_least("records/s", WANTED_RECORDS_PER_S, round(per_s, 2)),
+        at_most("predict at 1e6 / 1e3 runs", WANTED_FLAT, round(flat, 2)),
+        at_most("predict / bare python", WANTED_OVER_BARE, round(over_bare, 2)),
+    ]
+
+
+def tell(say: bool, line: str) -> None:
+    """A line for people."""
+    if say:
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

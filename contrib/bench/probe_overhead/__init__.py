@@ -1,0 +1,1 @@
+"""How much does the probe slow down a training?"""

@@ -1,0 +1,1 @@
+"""Which ageing should the queue use?"""

@@ -1,0 +1,142 @@
+"""Replays of Philly's virtual clusters for queue: clusters, estimates, figures by policy."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from contrib.bench.duration import replay as duration_walk
+from contrib.bench.duration.tables import PHILLY
+from contrib.bench.queue.runtime_predictor import Inside, Learnt, learn
+from slurm_ext.core.errors import InputError
+from slurm_ext.policy.queue.order import rules_of
+from slurm_ext.simulate.queue.cluster import Cluster, fitted
+from slurm_ext.simulate.queue.engine import replay
+from slurm_ext.simulate.queue.online_replay import replay_online
+from slurm_ext.simulate.queue.replay_result import ReplayResult
+from slurm_ext.simulate.trace.columns import Column, Trace
+
+LOADS = (0.75, 0.85, 0.95)
+KNOWN = "fifo,fifo+backfill,fewest,shortest,shortest+backfill"  # need no estimates, or have all
+FORETOLD = "qssf+backfill,qssf+backfill+ageing"
+OURS = "qssf+backfill+ageing"
+SHRUNK, PER_NODE = 0.25, 8
+BETTER_R2 = (0.6, 0.7, 0.8, 0.9, 1.0)
+Figures = dict[str, dict[str, float]]
+
+
+def learnt(train: Path, test: Path, *, quick: bool, earlier: bool = False) -> Learnt:
+    """From what had ended before the later jobs; `earlier`: as duration_walk.trace."""
+    past = duration_walk.trace(PHILLY, train, test, quick=quick, earlier=earlier)
+    rounds = duration_walk.QUICK_ROUNDS if quick else duration_walk.ROUNDS
+    return learn(PHILLY, past, rounds)
+
+
+def trace_of(known: Learnt, source: str) -> Trace:
+    """The later jobs; their estimates are those made before the replay."""
+    names = [job.asked.names for job in known.jobs]
+    vcs = tuple(sorted({name["vc"] for name in names}))
+    count = len(known.jobs)
+    submit_s = np.array([job.asked.submit_s for job in known.jobs])
+    return Trace(
+        source=source,
+        job=tuple(job.job for job in known.jobs),
+        submit_s=submit_s - submit_s[0],
+        duration_s=np.maximum([job.duration_s for job in known.jobs], 1.0),
+        gpus=np.array([int(name["num_gpus"]) for name in names]),
+        cpus=np.zeros(count, dtype=np.int64),
+        user=np.zeros(count, dtype=np.int64),
+        vc=np.array([vcs.index(name["vc"]) for name in names]),
+        limit_s=np.full(count, np.nan),
+        estimate_s=known.before_s,
+        vcs=vcs,
+    )
+
+
+def shrunk(path: Path) -> Cluster:
+    """Every virtual cluster with a quarter of its nodes."""
+    try:
+        with path.open(newline="") as file:
+            rows = [row for row in csv.DictReader(file) if row.get("nodes_8gpu")]
+            nodes = {row["vc"]: max(1, round(float(row["nodes_8gpu"]) * SHRUNK)) for row in rows}
+    except (OSError, KeyError, ValueError) as error:
+        raise InputError(str(path), f"expected a CSV with vc and nodes_8gpu: {error}") from None
+    return Cluster(nodes=sum(nodes.values()), gpus_per_node=PER_NODE, vcs=nodes)
+
+
+def loaded(trace: Trace, load: float) -> Cluster:
+    """Virtual clusters of the nodes that give each about this load."""
+    there_s = float(trace.submit_s[-1]) * PER_NODE
+    asked = np.bincount(trace.vc, trace.gpus * trace.duration_s, len(trace.vcs))
+    counts = [max(1, round(float(work) / (load * there_s))) for work in asked]
+    nodes = dict(zip(trace.vcs, counts, strict=True))
+    return Cluster(nodes=sum(nodes.values()), gpus_per_node=PER_NODE, vcs=nodes)
+
+
+def replayed(known: Learnt, trace: Trace, cluster: Cluster) -> dict[str, Any]:
+    """Every policy on one cluster."""
+    left = fitted(replace(trace, repairs={}), cluster, leave_out=True)
+    asked = float(np.sum(left.gpus * left.duration_s))
+    inside, r2 = _inside(known, left, cluster, FORETOLD)
+    return {
+        "jobs": len(left),
+        "left_out": len(trace) - len(left),
+        "gpus": cluster.gpus,
+        "load": round(asked / (cluster.gpus * float(left.submit_s[-1])), 3),
+        "policies": {**_static(left, cluster, KNOWN), **inside},
+        "told_before": _static(left, cluster, FORETOLD),
+        "r2_of_logs": {**r2, "told_before": _r2(left.estimate_s, left.duration_s)},
+    }
+
+
+def once(known: Learnt, trace: Trace, cluster: Cluster) -> dict[str, Any]:
+    """What it gains where siblings are not asked: foretold at submission, inside the replay."""
+    left = fitted(replace(trace, repairs={}), cluster, leave_out=True)
+    figures, r2 = _inside(known, left, cluster, "qssf+backfill", siblings=False)
+    return {"policies": figures, "r2_of_logs": r2["at_submission"]}
+
+
+def by_r2(trace: Trace, cluster: Cluster, backfilled_s: float) -> dict[str, Any]:
+    """Mean completion of FIFO with backfill over QSSF's, by R2 of logs of estimates made before."""
+    left = fitted(replace(trace, repairs={}), cluster, leave_out=True)
+    error = np.log(left.estimate_s) - np.log(left.duration_s)
+    r2 = _r2(left.estimate_s, left.duration_s)
+    told: dict[str, Any] = {"r2_of_ours": r2}
+    for better in BETTER_R2:
+        if better > r2:
+            told_s = left.duration_s * np.exp(error * np.sqrt((1 - better) / (1 - r2)))
+            found = replay(replace(left, estimate_s=told_s), cluster, rules_of("qssf+backfill")[0])
+            told[str(better)] = round(backfilled_s / found.figures()["jct_mean_s"], 3)
+    return told
+
+
+def _static(trace: Trace, cluster: Cluster, names: str) -> Figures:
+    return {rule.name: _row(replay(trace, cluster, rule)) for rule in rules_of(names)}
+
+
+def _inside(
+    known: Learnt, trace: Trace, cluster: Cluster, names: str, *, siblings: bool = True
+) -> tuple[Figures, dict[str, float]]:
+    """Each in a replay of its own; R2 of the last one's."""
+    figures, r2 = {}, {}
+    for rule in rules_of(names):
+        told = Inside(known, trace.job, siblings=siblings)
+        figures[rule.name] = _row(replay_online(trace, cluster, rule, told))
+        r2 = {
+            "at_submission": _r2(told.told_s, trace.duration_s),
+            "at_start": _r2(told.last_s, trace.duration_s),
+        }
+    return figures, r2
+
+
+def _row(outcome: ReplayResult) -> dict[str, float]:
+    figures = outcome.figures()
+    kept = (name for name in figures if name.startswith(("jct_", "queue_")))
+    return {name: round(figures[name], 1) for name in kept}
+
+
+def _r2(told_s: Column, real_s: Column) -> float:
+    real = np.log(real_s)
+    return round(1 - float(((np.log(told_s) - real) ** 2).mean() / real.var()), 3)

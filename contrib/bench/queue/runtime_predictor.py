@@ -1,0 +1,106 @@
+"""Run times as they are foretold inside a replay: known is what has ended in that very replay.
+
+The model is trained once, on jobs that had ended before the first that is replayed; the trace has
+no start times, so those of the past are taken to end their run time after their submission. From
+then on the history that it looks at grows by what ends in the replay, and jobs that wait are
+foretold anew by their siblings (model/duration/submission_batch.py), both as in the live queue.
+"""
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrib.bench.duration.replay import Trace as Walked
+from contrib.bench.duration.tables import Job, Table
+from slurm_ext.model.duration.model import DurationModel
+from slurm_ext.model.duration.state import DurationState
+from slurm_ext.model.duration.submission_batch import SubmissionBatches
+from slurm_ext.training.duration.fit import FinishedJob, features, fit
+
+LOOK_S = 900.0  # between two looks at the ages of running siblings
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Learnt:
+    """What is known when the first job of a replay comes; `before_s`: estimates made without it."""
+
+    table: Table
+    model: DurationModel
+    state: DurationState
+    jobs: Sequence[Job]  # those to be replayed
+    before_s: NDArray[np.float64]  # of each, by what ended in the trace by its submission
+
+
+def learn(table: Table, past: Walked, rounds: int) -> Learnt:
+    """Raises ModelError where too few jobs had ended."""
+    rows = features(table.plan, [_past(job) for job in past.jobs], ended_only=True)
+    known, later = past.end_s <= past.cut_s, past.submit_s >= past.cut_s
+    model = fit(table.plan, rows[known], past.log_s[known], rounds=rounds)
+    state = DurationState(table.plan)
+    for place in sorted(np.flatnonzero(known).tolist(), key=lambda place: past.end_s[place]):
+        job = past.jobs[place]
+        state.lived(job.asked, job.end_s, job.duration_s)
+    jobs = [past.jobs[place] for place in np.flatnonzero(later).tolist()]
+    return Learnt(table, model, state, jobs, np.exp(model.middle(rows[later])))
+
+
+def _past(job: Job) -> FinishedJob:
+    return FinishedJob(job.asked, None if job.censored else job.end_s, job.duration_s)
+
+
+class Inside:
+    """The predictor of one replay (simulate/queue/online_replay.py); `kept`: the jobs in it."""
+
+    def __init__(self, learnt: Learnt, kept: Sequence[str], *, siblings: bool = True) -> None:
+        """`siblings`: False: what was foretold at submission stays."""
+        names = set(kept)
+        self._learnt, self._siblings = learnt, SubmissionBatches() if siblings else None
+        self._state = copy.deepcopy(learnt.state)
+        self._jobs = [job for job in learnt.jobs if job.job in names]
+        self._from_s = self._jobs[0].asked.submit_s
+        self._looked_s = -LOOK_S
+        self.told_s = np.full(len(self._jobs), np.nan)  # at submission
+        self.last_s = np.full(len(self._jobs), np.nan)  # at the start
+
+    def submitted(self, jobs: Sequence[int], now_s: float) -> Sequence[float]:
+        """As in `Foreteller`."""
+        rows = np.array([self._state.row(self._jobs[place].asked) for place in jobs])
+        self.told_s[jobs] = self.last_s[jobs] = np.exp(self._learnt.model.middle(rows))
+        if self._siblings is None:
+            return [float(self.told_s[place]) for place in jobs]
+        for place in jobs:
+            self._siblings.submitted(place, self._key(place), now_s, float(self.told_s[place]))
+        return [self._siblings.of(place, now_s)[0] for place in jobs]
+
+    def started(self, job: int, now_s: float) -> None:
+        """As in `Foreteller`."""
+        if self._siblings is not None:
+            self.last_s[job] = self._siblings.of(job, now_s)[0]
+            self._siblings.started(job, self._key(job), self._submit_s(job), now_s)
+
+    def ended(self, job: int, now_s: float) -> None:
+        """As in `Foreteller`."""
+        told = self._jobs[job]
+        self._state.lived(told.asked, self._from_s + now_s, told.duration_s)
+        if self._siblings is not None:
+            self._siblings.ended(job, self._key(job), self._submit_s(job), told.duration_s)
+
+    def revised(self, now_s: float) -> Iterator[tuple[int, float]]:
+        """As in `Foreteller`."""
+        if self._siblings is None:
+            return
+        ages = now_s - self._looked_s >= LOOK_S
+        self._looked_s = now_s if ages else self._looked_s
+        for job, told_s in self._siblings.anew(now_s, ages=ages):
+            yield cast("int", job), told_s
+
+    def _submit_s(self, job: int) -> float:
+        return float(self._jobs[job].asked.submit_s - self._from_s)
+
+    def _key(self, job: int) -> tuple[str, ...]:
+        names = self._jobs[job].asked.names
+        return tuple(names[name] for name in self._learnt.table.plan.levels[0])

@@ -1,0 +1,1 @@
+"""How much time does dlqueue add to a submission?"""

@@ -1,0 +1,1 @@
+"""How well is a training's throughput predicted from a few measurements, on published tables?"""

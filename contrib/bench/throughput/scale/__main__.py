@@ -1,0 +1,233 @@
+"""How well a few measured counts tell the rate at larger ones: 8 to 64 GPUs, and 8 threads.
+
+Rule by which points are chosen, the same for every series: what was measured at 1, 2 and 4 units is
+known (fewer where the table has fewer), every count from 8 on is to be predicted. A series is one
+model, batch, GPU type and placement (`elasticflow_a100.csv`, `gavel_scaling.csv`), or one pipeline,
+strategy and epoch (`presto_thread_scaling.csv`: medians of the repetitions, one thread is 1).
+
+Nothing is learnt from the job that is predicted: where the training folder has the same model on
+the same GPU type (or the same pipeline), all its series are left out. Every job is thus predicted
+from others, whether both folders are the same (leave one job out) or not. `gavel_scaling.csv` knows
+two models only: what is learnt for it also learns from `pollux_sia_steptime.csv.gz`.
+`nothing_learnt` is our curve without other jobs: what `dlqueue predict` asks for more GPUs.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from contrib.bench.common import program
+from contrib.bench.throughput.scale.baselines import LAWS, Transfer
+from contrib.bench.throughput.scale.series import (
+    WANTED_FROM,
+    Series,
+    Table,
+    elasticflow,
+    gavel,
+    presto,
+)
+from contrib.bench.throughput.scale.steptime import steptime
+from contrib.bench.throughput.scores import by_chance, errors, least_error
+from slurm_ext.core.errors import InputError
+from slurm_ext.model.scaling.speedup import fit
+from slurm_ext.model.scaling.speedup_prior import GPUS_EACH, GPUS_SPLIT, THREADS, SpeedupPrior
+from slurm_ext.training.scaling.speedup import calibrated
+
+SOURCES: dict[str, Callable[[Path], Table]] = {
+    "elasticflow": elasticflow,
+    "gavel": gavel,
+    "presto": presto,
+    "steptime": steptime,
+}
+LEARNT_FROM = {"gavel": ("gavel", "steptime")}  # others: their own table alone
+STARTS = {
+    "gpus_split": GPUS_SPLIT,
+    "gpus_each_spread": GPUS_EACH,
+    "gpus_each_consolidated": GPUS_EACH,
+    "threads": THREADS,
+}
+PROTOCOLS = {"gpus_8_to_64": ("elasticflow", "gavel"), "threads_8_from_2_and_4": ("presto",)}
+TARGETS = {"gpus_8_to_64": 12.0, "threads_8_from_2_and_4": 2.0}
+COVERAGE = (0.88, 0.92)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What was predicted of one count of one series by every method, and what it was."""
+
+    series: Series
+    measured: float
+    noise_log_sds: tuple[float, float]  # of this rate and of the last known one; 0: not known
+    intervals: dict[str, tuple[float, float]]  # by method that has one; "ours" among them
+    rates: dict[str, float]  # by method
+
+
+def run(train: Path, test: Path, quick: bool) -> dict[str, Any]:
+    """Figures of both protocols; `quick`: without the baselines that are learnt.
+
+    Raises InputError where a folder has none of the tables.
+    """
+    skipped: list[str] = []
+    known = _read(train, skipped)
+    asked = known if train.resolve() == test.resolve() else _read(test, skipped)
+    figures: dict[str, Any] = {}
+    for protocol, sources in PROTOCOLS.items():
+        told = [
+            one
+            for source in sources
+            for one in _predictions(_to_learn(known, source), asked.get(source, []), quick)
+        ]
+        if told:
+            figures[protocol] = _scores(told)
+            for source in sources if len(sources) > 1 else ():
+                part = [one for one in told if one.series.source == source]
+                figures[f"{protocol}.{source}"] = _scores(part) if part else None
+    return {**figures, "skipped": skipped}
+
+
+def _to_learn(known: dict[str, list[Series]], source: str) -> list[Series]:
+    return [one for table in LEARNT_FROM.get(source, (source,)) for one in known.get(table, [])]
+
+
+def wanted(figures: dict[str, Any]) -> list[dict[str, Any]]:
+    """What was aimed at, and whether it was reached."""
+    rows = []
+    for protocol, target in TARGETS.items():
+        ours = (figures.get(protocol) or {}).get("ours")
+        if ours is None:
+            continue
+        error, inside = ours["medape"], ours["coverage90"]
+        rows += [
+            (f"{protocol}: medAPE at most, per cent", target, error, error <= target),
+            (
+                f"{protocol}: share inside the 90 % interval",
+                list(COVERAGE),
+                inside,
+                COVERAGE[0] <= inside <= COVERAGE[1],
+            ),
+        ]
+    return [dict(zip(("what", "target", "got", "met"), row, strict=True)) for row in rows]
+
+
+def _read(folder: Path, skipped: list[str]) -> dict[str, list[Series]]:
+    """The usable series by source; whatever is left out is told in `skipped`."""
+    out = {}
+    for source, read in SOURCES.items():
+        try:
+            table = read(folder)
+        except InputError as error:
+            skipped.append(str(error))
+            continue
+        skipped += table.skipped
+        asked = [one for one in table.series if one.wanted]
+        skipped += [] if asked else [f"{source}: no series has a count from {WANTED_FROM} on"]
+        skipped += [f"{one.job}, {one.label}: {one.lacks}" for one in asked if one.lacks]
+        out[source] = [one for one in table.series if not one.lacks]
+    if not out:
+        raise InputError(str(folder), "has none of the tables: " + "; ".join(skipped))
+    return out
+
+
+def _predictions(train: list[Series], test: list[Series], quick: bool) -> Iterator[Told]:
+    prior_of = cache(lambda kind, left_out: _prior(_others(train, left_out), kind))
+    transfer_of = cache(lambda left_out: Transfer(_others(train, left_out)))
+    trained = {one.job for one in train}
+    for series in (one for one in test if one.wanted):
+        left_out = series.job if series.job in trained else None
+        fitted = {
+            "ours": fit(series.known, prior_of(series.kind, left_out)),
+            "nothing_learnt": fit(series.known, STARTS[series.kind]),
+        }
+        methods = {
+            name: [law(series.known, one.count) for one in series.wanted]
+            for name, law in LAWS.items()
+        }
+        if not quick:
+            methods |= transfer_of(left_out).rates(series)
+        for place, one in enumerate(series.wanted):
+            told = {name: curve.rate(one.count) for name, curve in fitted.items()}
+            curves = {name: rate for name, (rate, _) in told.items()}
+            yield Told(
+                series=series,
+                measured=one.rate,
+                noise_log_sds=(one.log_sd, series.known[-1].log_sd),
+                intervals={name: (each.low, each.high) for name, (_, each) in told.items()},
+                rates=curves | {name: rates[place] for name, rates in methods.items()},
+            )
+
+
+def _others(train: Sequence[Series], job: str | None) -> list[Series]:
+    return [one for one in train if one.job != job]
+
+
+def _prior(train: Sequence[Series], kind: str) -> SpeedupPrior:
+    jobs: dict[str, list[Any]] = {}
+    for series in train:
+        if series.kind == kind:
+            jobs.setdefault(series.job, []).append(series.points)
+    return calibrated(jobs, STARTS[kind], seen=4)
+
+
+def _scores(told: Sequence[Told]) -> dict[str, Any]:
+    measured = np.array([one.measured for one in told])
+    methods = {
+        name: errors(np.array([one.rates[name] for one in told]), measured)
+        for name in told[0].rates
+    }
+    for name in told[0].intervals:
+        methods[name] |= _interval(told, name)
+    wanted, known = np.array([one.noise_log_sds for one in told]).T
+    return {
+        "n": len(told),
+        "series": len({(one.series.job, one.series.label) for one in told}),
+        "least_medape": least_error(wanted),
+        "least_medape_from_last_known": least_error(np.hypot(wanted, known)),
+        "coverage90_by_chance": by_chance(len(told)),
+        "ours": methods.pop("ours"),
+        "baselines": methods,
+    }
+
+
+def _interval(told: Sequence[Told], method: str) -> dict[str, float]:
+    low, high = np.array([one.intervals[method] for one in told]).T
+    measured = np.array([one.measured for one in told])
+    inside = (low <= measured) & (measured <= high)
+    return {
+        "coverage90": float(inside.mean()),
+        "median_high_over_low": float(np.median(high / low)),
+    }
+
+
+def main() -> None:
+    """Score and print; 1 where a folder cannot be used."""
+    parser = program.options(__doc__, quick="without the learnt baselines")
+    program.folders(parser, train="folder of tables to learn from", test="folder to foretell")
+    program.run(parser, _result, _print)
+
+
+def _result(args: argparse.Namespace) -> dict[str, Any]:
+    figures = run(args.train, args.test, args.quick)
+    return {"bench": "throughput_scale", "figures": figures, "wanted": wanted(figures)}
+
+
+def _print(told: dict[str, Any]) -> None:
+    """Errors of every method, for people."""
+    figures = told["figures"]
+    for line in figures["skipped"]:
+        print("skipped", line)
+    for protocol, part in figures.items():
+        if protocol == "skipped" or part is None:
+            continue
+        print(f"{protocol}: {part['n']} counts of {part['series']} series")
+        for name, row in (("ours", part["ours"]), *part["baselines"].items()):
+            cells = (f"{key} {value:8.3g}" for key, value in row.items() if value is not None)
+            print(f"  {name:<24}{'  '.join(cells)}")
+
+
+if __name__ == "__main__":
+    main()
