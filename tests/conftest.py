@@ -14,7 +14,7 @@ from slurm_ext.sandbox import Sandbox, SandboxSpec
 from slurm_ext.sandbox.machine import search_path
 from tests.whole import stay_recorded
 
-pytest_plugins = ["tests.again"]
+pytest_plugins = ["tests.again", "tests.skips"]
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # the cores are shared out already
 MakeSandbox = Callable[..., Sandbox]

@@ -24,6 +24,7 @@ mariadbd mariadb-server-core
 mariadb mariadb-client-core
 ip iproute2
 lua5.1 lua5.1
+lua5.3 lua5.3
 lua5.4 lua5.4
 prometheus prometheus
 promtool prometheus
@@ -32,6 +33,8 @@ fish fish
 zsh zsh
 erb ruby
 chromium chromium
+perf linux-perf
+cc gcc
 "
 case $purpose in
     demo) extras=train ;;
@@ -56,6 +59,8 @@ missing_packages() {
     any_of /usr/lib*/slurm*/job_submit_lua.so /usr/lib/*/slurm*/job_submit_lua.so || echo slurm-wlm-basic-plugins
     any_of /usr/lib*/lua/5.1/socket/core.so /usr/lib/*/lua/5.1/socket/core.so \
         /usr/local/lib/lua/5.1/socket/core.so || echo lua-socket
+    # gcc alone brings no headers
+    [ "$purpose" != test ] || any_of /usr/include/stdio.h || echo libc6-dev
     # LightGBM's wheel leans on the system's OpenMP
     any_of /usr/lib*/libgomp.so.1 /usr/lib/*/libgomp.so.1 || echo libgomp1
     "$python" -c 'import venv, ensurepip' 2>/dev/null || echo python3-venv

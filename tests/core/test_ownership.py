@@ -9,7 +9,7 @@ import pytest
 from slurm_ext.core.ownership import appendable, chown_to_parent, make_folder
 
 SLURM = 64_030
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: gives files to another user")
 
 
 @pytest.fixture

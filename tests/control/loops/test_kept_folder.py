@@ -55,7 +55,7 @@ def test_nothing_was_kept_or_told_yet(tmp_path: Path) -> None:
         folder.told()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: gives files to another user")
 def test_what_a_loop_of_roots_writes_is_the_state_folders_owners(tmp_path: Path) -> None:
     """The advisor, which is not root, trains on the demand that the energy loop recorded."""
     state = tmp_path / "state"

@@ -271,7 +271,7 @@ def test_a_disk_too_small_for_the_schema(tmp_path: Path) -> None:
         subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="gives the file to another user")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: gives files to another user")
 def test_a_history_that_root_begins_is_the_state_folders_owners(tmp_path: Path) -> None:
     """An administrator imports old jobs before the advisor, which is not root, first starts."""
     os.chown(tmp_path, NOBODY, NOBODY)

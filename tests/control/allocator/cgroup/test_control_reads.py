@@ -136,7 +136,7 @@ def counted(group: Path, device: str) -> int:
 def on_disk(tmp_path: Path) -> tuple[Path, str]:
     """A file of four MiB that is on a disk and not in the page cache, and the disk."""
     if not (BLKIO / V1).exists() or not os.access(BLKIO, os.W_OK):
-        pytest.skip("needs root and cgroup version 1 with a blkio controller")
+        pytest.skip("needs cgroup version 1 and root, with a blkio controller")
     device = device_of(str(tmp_path))
     if device is None:
         pytest.skip("the tests' folder is on no disk: the kernel counts no reads of it")
