@@ -54,7 +54,7 @@ _FOREIGN = frozenset(
 _TELLING = ("_version", "bit_generator", "getstate", "get_state")
 
 
-class Portrait:
+class DatasetInspection:
     """What one walk saw. `unfit` is a clause for the summary, None where nothing speaks against."""
 
     def __init__(self, dataset: Any) -> None:

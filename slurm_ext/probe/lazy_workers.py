@@ -18,7 +18,7 @@ import weakref
 from typing import Any, Callable, Iterator
 
 from . import fetching, gated
-from .dataset_inspection import Portrait
+from .dataset_inspection import DatasetInspection
 from .gate import Gate
 
 TRIAL_BATCHES = 2
@@ -31,13 +31,15 @@ class StalledError(RuntimeError):
     """The workers deliver nothing though they should."""
 
 
-class Opening:
+class LazyWorkers:
     """Feeds one single-process iterator from workers; `seeded` ones may draw no random numbers."""
 
-    def __init__(self, face: Any, loader: Any, gate: Gate, seeded: bool, on_trial: bool) -> None:
-        self.face = weakref.ref(face)
-        self.own_next = type(face)._next_data
-        self.rest = face._sampler_iter
+    def __init__(
+        self, user_iterator: Any, loader: Any, gate: Gate, seeded: bool, on_trial: bool
+    ) -> None:
+        self.user_iterator = weakref.ref(user_iterator)
+        self.own_next = type(user_iterator)._next_data
+        self.rest = user_iterator._sampler_iter
         self.loader, self.gate, self.seeded = loader, gate, seeded
         self.pending: collections.deque[Any] = collections.deque()
         self.workers: Any = None
@@ -48,18 +50,18 @@ class Opening:
         self.on_start: Callable[[Any, float], None]
         self.on_leave: Callable[[str], None]
         self.on_fall: Callable[[str], None]
-        face.__dict__["_next_data"] = self.next_data
+        user_iterator.__dict__["_next_data"] = self.next_data
 
     def next_data(self) -> Any:
         """The next batch, from wherever it is to come."""
-        face = self.face()
+        user_iterator = self.user_iterator()
         if not self.claimed and not self._claim():
-            return self.own_next(face)
+            return self.own_next(user_iterator)
         if self.trial_left:
-            return self._trial(face)
+            return self._trial(user_iterator)
         try:
             if self.workers is None:
-                self._start(face)
+                self._start(user_iterator)
             data = self.workers._next_data()
             self.pending.popleft()
             return data
@@ -70,7 +72,7 @@ class Opening:
         except Exception as error:  # whatever it is, the user's own setting goes on
             reason = _clause(error)
         return self._fall(
-            face, reason
+            user_iterator, reason
         )  # outside: an error of the user's own has no history of ours
 
     def due_to_start(self) -> bool:
@@ -84,34 +86,34 @@ class Opening:
             self.claimed = self.gate.limit > 0
         return self.claimed
 
-    def _trial(self, face: Any) -> Any:
+    def _trial(self, user_iterator: Any) -> Any:
         """One batch at home, and after the last one the verdict on the dataset."""
         last = self.trial_left == 1
         index = next(self.rest)  # first: a sampler may draw random numbers, too
-        before = _looked(self._look, face._dataset, last)
-        data = self._at_home(face, index)
-        after = _looked(self._look, face._dataset, last)
+        before = _looked(self._look, user_iterator._dataset, last)
+        data = self._at_home(user_iterator, index)
+        after = _looked(self._look, user_iterator._dataset, last)
         self.trial_left -= 1
         reason = _verdict(before, after)
         if reason:
-            self._leave(face, reason)
+            self._leave(user_iterator, reason)
         return data
 
-    def _look(self, dataset: Any, closely: bool) -> tuple[Any, Portrait | None]:
+    def _look(self, dataset: Any, closely: bool) -> tuple[Any, DatasetInspection | None]:
         random = fetching.random_state() if self.seeded else None
-        return random, Portrait(dataset) if closely else None
+        return random, DatasetInspection(dataset) if closely else None
 
-    def _at_home(self, face: Any, index: Any) -> Any:
+    def _at_home(self, user_iterator: Any, index: Any) -> Any:
         """One batch, made by torch's own code in this process."""
-        face._sampler_iter = iter((index,))
+        user_iterator._sampler_iter = iter((index,))
         began = time.perf_counter()
         try:
-            return self.own_next(face)
+            return self.own_next(user_iterator)
         finally:
-            face._sampler_iter = self.rest
+            user_iterator._sampler_iter = self.rest
             self.home_batch_s = max(self.home_batch_s, time.perf_counter() - began)
 
-    def _start(self, face: Any) -> None:
+    def _start(self, user_iterator: Any) -> None:
         began = time.perf_counter()
         torch = sys.modules["torch"]
         feed = _Feed(self.rest, self.pending)
@@ -120,10 +122,12 @@ class Opening:
             num_workers=self.gate.limit,
             prefetch_factor=2,
             persistent_workers=False,
-            pin_memory=face._pin_memory,  # False where torch found no accelerator to pin for
-            generator=torch.Generator().manual_seed(face._base_seed),  # the user's own stays still
+            pin_memory=user_iterator._pin_memory,  # False if torch found no accelerator
+            generator=torch.Generator().manual_seed(
+                user_iterator._base_seed
+            ),  # the user's own stays still
             _DataLoader__multiprocessing_context=multiprocessing.get_context("fork"),
-            **{"batch_sampler" if face._auto_collation else "sampler": feed},
+            **{"batch_sampler" if user_iterator._auto_collation else "sampler": feed},
         )
         fetching.guard = fetching.Guard(self.seeded)
         try:
@@ -142,19 +146,19 @@ class Opening:
         patience = _PATIENCE_S + _PATIENCE_FETCHES * self.home_batch_s * max(1.0, share)
         workers._get_data = _Patient(workers, patience)
 
-    def _fall(self, face: Any, reason: str) -> Any:
+    def _fall(self, user_iterator: Any, reason: str) -> Any:
         self.on_fall(reason)
-        self._home(face)
-        return self.own_next(face)
+        self._home(user_iterator)
+        return self.own_next(user_iterator)
 
-    def _leave(self, face: Any, reason: str) -> None:
+    def _leave(self, user_iterator: Any, reason: str) -> None:
         self.on_leave(reason)
-        self._home(face)
+        self._home(user_iterator)
 
-    def _home(self, face: Any) -> None:
+    def _home(self, user_iterator: Any) -> None:
         """Hands what is left of the pass to torch's own code, in order."""
-        face._sampler_iter = itertools.chain(tuple(self.pending), self.rest)
-        face.__dict__.pop("_next_data", None)
+        user_iterator._sampler_iter = itertools.chain(tuple(self.pending), self.rest)
+        user_iterator.__dict__.pop("_next_data", None)
         if self.workers is not None:
             with contextlib.suppress(Exception):
                 for worker in self.workers._workers:

@@ -11,7 +11,7 @@ from typing import Any, Callable, cast
 from . import gated, machine, rules, summary
 from .directive import Directive
 from .gate import Gate
-from .lazy_workers import Opening
+from .lazy_workers import LazyWorkers
 from .phases import LoaderMeter, Pass
 
 _WRITE_AFTER_S = (1.0, 2.0)  # then every
@@ -33,7 +33,7 @@ class Session:
         self.faults: list[str] = []
         self.meters: list[LoaderMeter] = []
         self._of: dict[int, tuple[weakref.ref[Any], LoaderMeter]] = {}
-        self._openings: weakref.WeakSet[Opening] = weakref.WeakSet()
+        self._lazy_workers: weakref.WeakSet[LazyWorkers] = weakref.WeakSet()
         self._iterators: weakref.WeakSet[Any] = weakref.WeakSet()  # the gated ones
         self._wrote = 0.0
         # With a controller at work, differences of two summaries are its measurement.
@@ -112,7 +112,7 @@ class Session:
 
     def _taken(self) -> int:
         """Workers of the directive that live, or are promised to a pass that has begun."""
-        promised = sum(one.gate.limit for one in self._openings if one.due_to_start())
+        promised = sum(one.gate.limit for one in self._lazy_workers if one.due_to_start())
         return promised + sum(gated.holds(iterator) for iterator in self._iterators)
 
     def _refusal(self, loader: Any) -> str | None:
@@ -157,9 +157,9 @@ class Session:
     def _open(self, loader: Any, iterator: Any, one: Pass, gate: Gate) -> None:
         meter = one.meter
         seeded = rules.pinned_seed(loader) and not self.directive.seeds_may_change
-        opening = Opening(iterator, loader, gate, seeded, not meter.trusts(loader))
+        lazy = LazyWorkers(iterator, loader, gate, seeded, not meter.trusts(loader))
 
-        self._openings.add(opening)
+        self._lazy_workers.add(lazy)
 
         def started(workers: Any, seconds: float) -> None:
             meter.started(seconds, gate.limit)
@@ -177,9 +177,9 @@ class Session:
             one.workers_now = lambda: 0
             meter.fallback, meter.gate_open, meter.most_workers = reason, 0, None
 
-        opening.on_start, opening.on_leave, opening.on_fall = started, left, fell
-        opening.left = lambda: self._left(0)
-        if not opening.claimed:
+        lazy.on_start, lazy.on_leave, lazy.on_fall = started, left, fell
+        lazy.left = lambda: self._left(0)
+        if not lazy.claimed:
             meter.gate_open = 0
 
     def _follow(self, one: Pass, workers: Any) -> None:

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from slurm_ext.ranks.layout import layout
+from slurm_ext.ranks.layout import rank_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("args", nargs=argparse.REMAINDER)
     told = parser.parse_args(argv)
     try:
-        node = layout(told.ranks_per_gpu, os.environ, _free_port())
+        node = rank_layout(told.ranks_per_gpu, os.environ, _free_port())
     except ValueError as error:
         parser.error(str(error))
     command = [sys.executable, told.script, *told.args]

@@ -12,7 +12,7 @@ FIRST_PORT, PORTS = 20000, 20000
 
 
 @dataclass(frozen=True)
-class Layout:
+class RankLayout:
     """One node's part of the job."""
 
     ranks_per_gpu: int
@@ -44,7 +44,7 @@ class Layout:
             yield {**told, "CUDA_VISIBLE_DEVICES": gpu} if gpu else told
 
 
-def layout(ranks_per_gpu: int, env: Mapping[str, str], free_port: int) -> Layout:
+def rank_layout(ranks_per_gpu: int, env: Mapping[str, str], free_port: int) -> RankLayout:
     """This node's part, from what Slurm tells. Raises ValueError with what is wrong.
 
     With several nodes start it once a node: `srun --ntasks-per-node=1`.
@@ -56,7 +56,7 @@ def layout(ranks_per_gpu: int, env: Mapping[str, str], free_port: int) -> Layout
     alone = nodes == 1
     if not alone and "SLURM_LAUNCH_NODE_IPADDR" not in env:
         raise ValueError(f"{nodes} nodes: start it once on each, by srun --ntasks-per-node=1")
-    return Layout(
+    return RankLayout(
         ranks_per_gpu=ranks_per_gpu,
         gpus=tuple(env.get("CUDA_VISIBLE_DEVICES", "").split(",")),
         nodes=nodes,

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from mpi4py.MPI import Intracomm
 
 
-class TwoLevel:
+class MpiTwoLevelReduction:
     """Communicators of one layout: ranks g*R to g*R + R - 1 share GPU g, and g*R leads them.
 
     Collective: every rank of `comm` makes it. Raises ValueError where the ranks do not fill the

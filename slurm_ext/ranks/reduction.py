@@ -1,6 +1,6 @@
 """Gradients of several ranks a GPU over torch.distributed: leaders reduce, the others share memory.
 
-two = TwoLevel(ranks_per_gpu)                    # after init_process_group("gloo"), on every rank
+two = TwoLevelReduction(ranks_per_gpu)       # after init_process_group("gloo"), on every rank
 model.register_comm_hook(two, mean_hook)         # model: DistributedDataParallel over that group
 """
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 
-class TwoLevel:
+class TwoLevelReduction:
     """The groups of one layout: ranks g*R to g*R + R - 1 share GPU g, and g*R leads them.
 
     Every rank makes it at the same point, as `torch.distributed.new_group` wants. Raises ValueError
@@ -53,7 +53,7 @@ class TwoLevel:
         return self.sum_(values.div_(self.world))
 
 
-def mean_hook(two: TwoLevel, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+def mean_hook(two: TwoLevelReduction, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     """A communication hook of DistributedDataParallel: the bucket's mean over all ranks."""
     import torch
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.node.counters.perf import events as perf_events
-from slurm_ext.node.counters.perf.syscall import Kernel
+from slurm_ext.node.counters.perf.syscall import PerfKernel
 from slurm_ext.node.record.reader import read_record
 from slurm_ext.sandbox import Sandbox
 from tests.conftest import MakeSandbox
@@ -45,7 +45,7 @@ def _seen(slurm: Sandbox, job_id: int, counter: str) -> bool:
 
 def test_two_jobs_beside_each_other_are_counted_and_know_of_each_other(slurm: Sandbox) -> None:
     """Each has its own instructions where this machine counts any, and null where it does not."""
-    events, _ = perf_events.usable(Kernel(), perf_events.candidates(perf_events.vendor()))
+    events, _ = perf_events.usable(PerfKernel(), perf_events.candidates(perf_events.vendor()))
     counted = "perf_instructions" in events
     told = slurm.path("enough")
     jobs = [slurm.sbatch("-c2", script=WORK.format(told))[0] for _ in range(2)]

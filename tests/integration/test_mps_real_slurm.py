@@ -61,7 +61,7 @@ def nodes_stay_up(slurm: Sandbox) -> Iterator[None]:
 
 def _ours(slurm: Sandbox) -> list[int]:
     root = str(slurm.path("nodes"))
-    return [each.pid for each in mps_processes.below(root, mps_processes.all_of_them())]
+    return [each.pid for each in mps_processes.below(root, mps_processes.running_processes())]
 
 
 def _submit(slurm: Sandbox, go: Path, *words: str) -> int:

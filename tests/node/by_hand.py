@@ -12,7 +12,7 @@ from typing import Any
 
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.settings.render import render_node_config
-from slurm_ext.node.common.config import Config, load
+from slurm_ext.node.common.config import NodeConfig, load
 from slurm_ext.node.common.spool_layout import Spool
 from slurm_ext.node.record.squeue import _FIELDS
 
@@ -48,7 +48,7 @@ class Node:
         self.children: list[subprocess.Popen[bytes]] = []
 
     @property
-    def config(self) -> Config:
+    def config(self) -> NodeConfig:
         """The configuration as the hooks load it."""
         return load(str(self.json))
 

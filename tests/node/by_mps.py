@@ -11,9 +11,9 @@ from typing import Any
 from slurm_ext.node.common.spool_layout import make_run_dir
 from slurm_ext.node.common.state import save
 from slurm_ext.node.mps import processes as mps_processes
-from slurm_ext.node.mps.acquire import join
-from slurm_ext.node.mps.notes import noted
-from slurm_ext.node.mps.release import leave, sweep
+from slurm_ext.node.mps.acquire import acquire
+from slurm_ext.node.mps.notes import read_notes
+from slurm_ext.node.mps.release import release, sweep
 from slurm_ext.node.mps.task import export_lines
 from tests import mps_program, mps_standin
 from tests.node.by_hand import Node, wait_for
@@ -58,21 +58,21 @@ class MpsNode(Node):
             save(spool, key, "json", {}, durable=False)
         make_run_dir(spool, key, os.getuid())
         given = self.env(job, **{**HALF, **env})
-        join(self.config, spool, key, given, time.monotonic() + budget_s)
+        acquire(self.config, spool, key, given, time.monotonic() + budget_s)
         return _named(export_lines(f"{spool.run_dir(key)}/mps", HALF))
 
     def end(self, job: int) -> list[str]:
         """The epilog's part that concerns MPS; what the record will say."""
         spool, key = self.spool, f"{job}.0"
-        leave(self.config, spool, key)
-        said = noted(spool, key)[1]
+        release(self.config, spool, key)
+        said = read_notes(spool, key)[1]
         Path(spool.state_file(key, "end")).touch()
         sweep(self.config, spool, time.monotonic() + self.config.epilog_budget_s, wait_s=10.0)
         return said
 
-    def ours(self) -> list[mps_processes.Process]:
+    def ours(self) -> list[mps_processes.MpsProcess]:
         """Daemons and servers of this node."""
-        return mps_processes.below(str(self.mps), mps_processes.all_of_them())
+        return mps_processes.below(str(self.mps), mps_processes.running_processes())
 
     def daemons(self) -> list[int]:
         """Pids of its control daemons."""

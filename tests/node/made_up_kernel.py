@@ -1,18 +1,18 @@
 """A kernel whose counters read what a test says."""
 
-from slurm_ext.node.counters.perf.job_counters import Perf
-from slurm_ext.node.counters.perf.syscall import Event, Kernel
-from slurm_ext.node.kernel.processes import Processes
+from slurm_ext.node.counters.perf.job_counters import JobPerf
+from slurm_ext.node.counters.perf.syscall import PerfEvent, PerfKernel
+from slurm_ext.node.kernel.processes import JobProcesses
 
 
-class MadeUp(Kernel):
+class MadeUp(PerfKernel):
     """A kernel whose readings the test writes: by event, value, enabled and running time."""
 
     def __init__(self, readings: dict[str, tuple[int, int, int]]) -> None:
         super().__init__()
         self.readings, self.opened, self.closed = readings, dict[int, str](), list[int]()
 
-    def open(self, event: Event, *, pid: int = -1, cpu: int = -1) -> int:
+    def open(self, event: PerfEvent, *, pid: int = -1, cpu: int = -1) -> int:
         """Only what has a reading can be opened."""
         if event.label not in self.readings:
             raise OSError(2, "No such file or directory")
@@ -31,7 +31,7 @@ class MadeUp(Kernel):
         self.closed.append(fd)
 
 
-def counted(perf: Perf, me: Processes) -> dict[str, float]:
+def counted(perf: JobPerf, me: JobProcesses) -> dict[str, float]:
     """Values by counter after one more sample."""
     perf.sample(me.members, None)
     return {name: value for name, (_, value) in perf.totals().items()}

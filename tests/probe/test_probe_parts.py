@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.probe import fetching, gate, machine
-from slurm_ext.probe.dataset_inspection import Portrait
+from slurm_ext.probe.dataset_inspection import DatasetInspection
 from slurm_ext.probe.directive import Directive
 
 MIB = 1 << 20
@@ -196,10 +196,10 @@ def test_handles_are_found_wherever_they_are(tmp_path: Path) -> None:
                 Data(a=[{"b": (Data(c=item),)}]),
                 Data(a=lambda index, kept=item: (index, kept)),
             ):
-                assert Portrait(dataset).unfit is not None, type(item)
+                assert DatasetInspection(dataset).unfit is not None, type(item)
         base_close = base.close
     base_close()
-    assert Portrait(Data(a=[1, "x", np.zeros(3)], f=os.path.join, m=os)).unfit is None
+    assert DatasetInspection(Data(a=[1, "x", np.zeros(3)], f=os.path.join, m=os)).unfit is None
 
 
 def test_a_portrait_tells_what_was_written() -> None:
@@ -213,17 +213,17 @@ def test_a_portrait_tells_what_was_written() -> None:
         data.np.random,
     ]
     for act in acts:
-        before = Portrait(data).signature
-        assert Portrait(data).signature == before
+        before = DatasetInspection(data).signature
+        assert DatasetInspection(data).signature == before
         act()
-        assert Portrait(data).signature != before
+        assert DatasetInspection(data).signature != before
 
 
 def test_the_walk_is_bounded() -> None:
     """A dataset of a million things costs no more than a bounded look."""
     data = Data(rows=[[i] for i in range(10**6)])
     data.next = data
-    assert len(Portrait(data).signature) < 5001
+    assert len(DatasetInspection(data).signature) < 5001
 
 
 def test_totals_outlive_their_process(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def test_torch_free_parts_run_everywhere(
         "from probe.directive import Directive\n"
         "assert machine.cores() > 0 and machine.private_bytes() > 0 and machine.bytes_read() > 0\n"
         "assert next(gate.OpenWorkers(gate.Gate('/nowhere', 2))) == 0\n"
-        "assert dataset_inspection.Portrait([1]).unfit is None\n"
+        "assert dataset_inspection.DatasetInspection([1]).unfit is None\n"
         "assert Directive({'DLQUEUE_NUM_WORKERS': '8'}).num_workers == 8; print('ok')"
     )
     done = python(["-c", code, str(SITE.parents[1])], environment(None), any_python)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.ranks.layout import layout
+from slurm_ext.ranks.layout import rank_layout
 
 LAUNCHER = [sys.executable, "-m", "slurm_ext.ranks", "--ranks-per-gpu"]
 SAY = 'import os; os.write(1, f\'{os.environ["RANK"]} {os.environ["WORLD_SIZE"]}\\n\'.encode())\n'
@@ -53,7 +53,7 @@ def test_ranks_of_two_nodes_with_two_gpus_each() -> None:
         "SLURM_NNODES": "2", "SLURM_NODEID": "1", "SLURM_JOB_ID": "41",
         "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.1", "CUDA_VISIBLE_DEVICES": "0,3",
     }  # fmt: skip
-    ranks = list(layout(2, env, free_port=1).environments())
+    ranks = list(rank_layout(2, env, free_port=1).environments())
     told = [(rank["RANK"], rank["CUDA_VISIBLE_DEVICES"]) for rank in ranks]
     assert told == [("4", "0"), ("5", "0"), ("6", "3"), ("7", "3")]
     first = ranks[0]
@@ -72,4 +72,4 @@ def test_ranks_of_two_nodes_with_two_gpus_each() -> None:
 def test_a_place_that_cannot_be_is_told(env: dict[str, str], said: str) -> None:
     """What is wrong, and what to do."""
     with pytest.raises(ValueError, match=said):
-        layout(1, env, free_port=1)
+        rank_layout(1, env, free_port=1)

@@ -14,11 +14,11 @@ def by_torch() -> float:
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
 
-    from slurm_ext.ranks.reduction import TwoLevel, mean_hook
+    from slurm_ext.ranks.reduction import TwoLevelReduction, mean_hook
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    two = TwoLevel(RANKS_PER_GPU)
+    two = TwoLevelReduction(RANKS_PER_GPU)
     found = []
     for hook in (None, mean_hook):
         torch.manual_seed(7)
@@ -42,13 +42,13 @@ def by_mpi() -> float:
     """The mean of random arrays, against a flat Allreduce."""
     from mpi4py import MPI
 
-    from slurm_ext.ranks.mpi import TwoLevel
+    from slurm_ext.ranks.mpi import MpiTwoLevelReduction
 
     comm = MPI.COMM_WORLD
     values = np.random.default_rng(comm.rank).normal(size=10_001).astype(np.float32)
     flat = np.empty_like(values)
     comm.Allreduce(values, flat)
-    mean = TwoLevel(comm, RANKS_PER_GPU).mean_(values)
+    mean = MpiTwoLevelReduction(comm, RANKS_PER_GPU).mean_(values)
     return float(comm.allreduce(np.abs(mean - flat / comm.size).max(), MPI.MAX))
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding, judged, output, present
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.node.mps.daemon import SMI_FIELDS, read_card
-from slurm_ext.node.mps.processes import Process, all_of_them
+from slurm_ext.node.mps.daemon import SMI_FIELDS, parse_gpu
+from slurm_ext.node.mps.processes import MpsProcess, running_processes
 from slurm_ext.node.mps.registry import FOLDER
 from slurm_ext.node.mps.rules import LONGEST_NAME, LONGEST_SOCKET
 
-LONGEST_PLACE = "/012345678901-4294967295/999/pipe"  # a GPU and user, see `node.mps_places`
+LONGEST_PLACE = "/012345678901-4294967295/999/pipe"  # a GPU and user, see `node.mps.registry`
 
 
 def mps(settings: Settings) -> Iterator[Finding]:
@@ -25,7 +25,7 @@ def mps(settings: Settings) -> Iterator[Finding]:
     yield from _cards(control.with_name("nvidia-smi"))
     root = f"{settings['node.spool_dir']}/{FOLDER}"
     yield _room(root)
-    yield _others(root, all_of_them())
+    yield _others(root, running_processes())
 
 
 def _cards(smi: Path) -> Iterator[Finding]:
@@ -35,7 +35,7 @@ def _cards(smi: Path) -> Iterator[Finding]:
         advice = "without it no UUID is known, and only a node's GPU 0 can have MPS"
         yield Finding("mps.gpus", WARN, f"{smi} does not answer", advice)
         return
-    for index, card in enumerate(map(read_card, said.splitlines())):
+    for index, card in enumerate(map(parse_gpu, said.splitlines())):
         seen = f"{card.uuid}, compute mode {card.mode}" + (", MIG on" if card.mig else "")
         usable = not card.mig and card.mode.lower() != "prohibited"
         advice = "no MPS on it: turn MIG off, or `nvidia-smi --compute-mode=DEFAULT`"
@@ -49,7 +49,7 @@ def _room(root: str) -> Finding:
     return judged("mps.sockets", longest <= LONGEST_SOCKET, seen, advice, FAIL)
 
 
-def _others(root: str, running: list[Process]) -> Finding:
+def _others(root: str, running: list[MpsProcess]) -> Finding:
     """A daemon on all GPUs, say, that a boot script or an older prolog starts."""
     ours = [each for each in running if each.pipe and each.pipe.startswith(root + "/")]
     foreign = [each for each in running if each not in ours and not each.server]

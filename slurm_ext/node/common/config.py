@@ -46,7 +46,7 @@ class ConfigError(Exception):
     """node.json cannot be used; the hook reports it and does nothing."""
 
 
-class Config:
+class NodeConfig:
     """The hooks' settings, by the last part of their name in dlqueue.toml, and as mps_*."""
 
     cluster: str
@@ -83,7 +83,7 @@ class Config:
             setattr(self, name, value)
 
 
-def load(path: str) -> Config:
+def load(path: str) -> NodeConfig:
     """The configuration in `path`. Raises ConfigError or OSError."""
     try:
         values = jsontext.loads(read_bounded(path, MAX_BYTES).decode())
@@ -91,4 +91,4 @@ def load(path: str) -> Config:
         raise ConfigError(f"{path} is not usable: {error}") from None
     if not isinstance(values, dict):
         raise ConfigError(f"{path} is not a JSON object")
-    return Config(values)
+    return NodeConfig(values)

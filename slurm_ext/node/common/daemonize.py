@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MAX_OUTPUT = 64 * 1024
 
 
-def leave_behind(name: str, work: Callable[[], None], wait_s: float) -> int | None:
+def daemonize(name: str, work: Callable[[], None], wait_s: float) -> int | None:
     """Start `work` in the background as a process called `name`; its pid once it stands alone.
 
     None where it did not report within `wait_s`.
@@ -48,7 +48,7 @@ def _stand_alone(name: str, report_fd: int, work: Callable[[], None]) -> NoRetur
     except BaseException as error:
         from slurm_ext.node.common import log
 
-        log.line(f"{name}: {type(error).__name__}: {error}")
+        log.report(f"{name}: {type(error).__name__}: {error}")
     finally:
         os._exit(0)
 
@@ -64,7 +64,7 @@ def _drop_descriptors(kept: int) -> None:
             pass  # the listing's own descriptor is already closed
 
 
-def ask(argv: list[str], env: dict[str, str], wait_s: float) -> bytes | None:
+def output_of(argv: list[str], env: dict[str, str], wait_s: float) -> bytes | None:
     """What a command prints, if it ends well within `wait_s`; None otherwise.
 
     A fraction of subprocess's import time, which matters to a hook.

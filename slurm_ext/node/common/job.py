@@ -48,7 +48,7 @@ def opted_out(env: Mapping[str, str]) -> bool:
     return "dlqueue=off" in _words(env)
 
 
-def lends(env: Mapping[str, str]) -> bool:
+def lends_share(env: Mapping[str, str]) -> bool:
     """Whether the job's comment allows others to have of its share what they make more of."""
     return "dlqueue=lend" in _words(env)
 

@@ -12,7 +12,7 @@ _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 folder = ""  # where hooks.log is: the spool, once the configuration is read
 
 
-def line(text: str) -> None:
+def report(text: str) -> None:
     """Report `text`, and add it to hooks.log, which starts anew when it has grown."""
     text = printable(text)
     try:

@@ -2,7 +2,7 @@
 
     run/<key>/            the job's own folder (DLQUEUE_RUN_DIR), owned by its user
     state/<key>.json      the sampler's counters so far; exists while the job is unfinished
-    state/<key>.mps       what the record is to say of MPS (see `mps_places`)
+    state/<key>.mps       what the record is to say of MPS (see `mps.registry`)
     state/<key>.reserve   room kept free for this job's record on a disk that fills up
     state/<key>.end       what the epilog was told; the job has ended
     state/<key>.record    the finished record, not yet handed to transport
@@ -24,7 +24,7 @@ REFUSED = ".refused"  # ends the name of a record that the advisor will never ta
 _PUNCTUATION = "_.+-"  # in a record's name
 
 
-class UnsafePlaceError(Exception):
+class UnsafeFolderError(Exception):
     """A folder of the spool is not what dlqueue made."""
 
 
@@ -98,7 +98,7 @@ def _in_a_name(char: str) -> bool:
 
 
 def make_run_dir(spool: Spool, key: str, uid: int) -> None:
-    """Create the job's own folder. Raises UnsafePlaceError where something else is in its place."""
+    """Create the job's own folder. Raises UnsafeFolderError if something else is there."""
     parent = os.open(spool.run, FOLDER)
     try:
         try:
@@ -107,7 +107,7 @@ def make_run_dir(spool: Spool, key: str, uid: int) -> None:
             pass
         _give(parent, key, uid)
     except NotADirectoryError:
-        raise UnsafePlaceError(f"run/{key} is not a folder") from None
+        raise UnsafeFolderError(f"run/{key} is not a folder") from None
     finally:
         os.close(parent)
 
@@ -117,7 +117,7 @@ def _give(parent: int, key: str, uid: int) -> None:
     try:
         found = os.fstat(folder)
         if found.st_uid not in (uid, os.geteuid()):
-            raise UnsafePlaceError(f"run/{key} belongs to uid {found.st_uid}, not {uid}")
+            raise UnsafeFolderError(f"run/{key} belongs to uid {found.st_uid}, not {uid}")
         if found.st_uid != uid:
             os.fchown(folder, uid, -1)
         if stat.S_IMODE(found.st_mode) != 0o700:

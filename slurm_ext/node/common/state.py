@@ -85,7 +85,7 @@ def _name(found: os.stat_result) -> tuple[int, int, int]:
     return os.getpid(), found.st_dev, found.st_ino
 
 
-def holder(path: str) -> int | None:
+def signed_pid(path: str) -> int | None:
     """The pid that signed the lock at `path`; meaningful only while the lock is held."""
     try:
         signed = read_bounded(path, 32)

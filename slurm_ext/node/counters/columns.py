@@ -63,11 +63,11 @@ CONTENTION_UNITS = {
     "contention_sensitivity": "1",
     "contention_cost": "s",
 }
-MOST = 250  # of one record: its reader takes spool.MAX_COUNTERS
+MAX_WRITTEN = 250  # of one record; record.reader takes up to MAX_COUNTERS
 LARGEST = 1e18  # from here on the reader refuses the record (bounds.MAX_NUMBER)
 
 
-def as_counters(
+def counter_rows(
     totals: Mapping[str, Sequence[Any]], *, gpus: bool = False
 ) -> list[dict[str, object]]:
     """The record's `counters`; what has no source ("none") on this node is null, never zero.
@@ -77,7 +77,7 @@ def as_counters(
     """
     found = [_counter(name, unit, totals.get(name)) for name, unit in UNITS.items()]
     extra = [_counter(n, u, totals[n]) for n, u in CONTENTION_UNITS.items() if n in totals]
-    return [*found, *extra, *_of_gpus(totals, gpus)][:MOST]
+    return [*found, *extra, *_of_gpus(totals, gpus)][:MAX_WRITTEN]
 
 
 def _of_gpus(totals: Mapping[str, Sequence[Any]], gpus: bool) -> Iterator[dict[str, object]]:

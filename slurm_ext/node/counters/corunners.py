@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slurm_ext.node.common import state
 from slurm_ext.node.common.spool_layout import split_key
-from slurm_ext.node.kernel.cpu_topology import common
+from slurm_ext.node.kernel.cpu_topology import shared_resources
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     from slurm_ext.node.common.spool_layout import Spool
 
-MOST = 256  # that a record names
-MOST_COMPARED = 16  # whose files are read for one look
+MAX_JOBS = 256  # that a record names
+MAX_COMPARED = 16  # whose files are read for one look
 
 
-class Neighbours:
+class CoRunners:
     """Of the job `key`: seconds of overlap and what was shared, by job id."""
 
     def __init__(self, spool: Spool, key: str, known: Mapping[str, Any], now: float) -> None:
@@ -29,7 +29,7 @@ class Neighbours:
         """Every other unfinished job of this node shared it since the last look."""
         for key in self._present():
             job = str(split_key(key)[0])
-            if job in self.overlap_s or len(self.overlap_s) < MOST:
+            if job in self.overlap_s or len(self.overlap_s) < MAX_JOBS:
                 self.overlap_s[job] = self.overlap_s.get(job, 0.0) + now - self._looked_s
         self._looked_s = now
 
@@ -38,10 +38,10 @@ class Neighbours:
         if not place.get("cpus"):
             return
         new = [key for key in self._present() if str(split_key(key)[0]) not in self.shared]
-        for key in new[:MOST_COMPARED]:
+        for key in new[:MAX_COMPARED]:
             job, other = str(split_key(key)[0]), self._place(key)
             if job in self.overlap_s and other.get("cpus"):
-                self.shared[job] = common(place, other)
+                self.shared[job] = shared_resources(place, other)
 
     def cpus(self) -> list[str | None]:
         """CPUs of each other job that is here now, as the kernel lists them; None: not known."""

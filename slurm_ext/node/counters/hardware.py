@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from slurm_ext.node.kernel.cgroup import Cgroup
-    from slurm_ext.node.kernel.processes import Process
+    from slurm_ext.node.kernel.processes import JobProcess
 
 MAX_FAULTS = 16
 
 
-class Hardware:
+class HardwareCounters:
     """Perf events, the uncore, power meters and GPUs of one job; `totals` as the meter's."""
 
     def __init__(self, gpus: Sequence[str], kept: Mapping[str, Any]) -> None:
@@ -38,7 +38,7 @@ class Hardware:
         self._look_s = 0.0
 
     def sample(
-        self, members: Mapping[int, Process], group: Cgroup | None, *, last: bool = False
+        self, members: Mapping[int, JobProcess], group: Cgroup | None, *, last: bool = False
     ) -> None:
         """Read everything once; sources are looked for when the job has its first process."""
         if members and not self.looked:
@@ -111,18 +111,18 @@ class Hardware:
 
     def _makers(self) -> dict[str, Callable[[], Any]]:
         """Imported here: each only where the sampler comes to it."""
-        from slurm_ext.node.counters.gpu.job_gpus import Gpus
-        from slurm_ext.node.counters.perf.job_counters import Perf
-        from slurm_ext.node.counters.perf.syscall import Kernel
+        from slurm_ext.node.counters.gpu.job_gpus import JobGpus
+        from slurm_ext.node.counters.perf.job_counters import JobPerf
+        from slurm_ext.node.counters.perf.syscall import PerfKernel
         from slurm_ext.node.counters.perf.uncore import Uncore
-        from slurm_ext.node.counters.power import Power
+        from slurm_ext.node.counters.power import PowerMeter
 
         base = {name: pair[1] for name, pair in self._before.items()}
         return {
-            "perf": lambda: Perf(base),
-            "uncore": lambda: Uncore(Kernel(), base.get("perf_mem_bytes", 0.0)),
-            "power": lambda: Power(base),
-            "gpus": lambda: Gpus(self._names, self._kept.get("gpus") or {}),
+            "perf": lambda: JobPerf(base),
+            "uncore": lambda: Uncore(PerfKernel(), base.get("perf_mem_bytes", 0.0)),
+            "power": lambda: PowerMeter(base),
+            "gpus": lambda: JobGpus(self._names, self._kept.get("gpus") or {}),
         }
 
     def _add(self, name: str, make: Callable[[], Any]) -> None:

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-TIME = "sample_s"  # its own counter: seconds from the job's start to this sample
+SAMPLE_TIME = "sample_s"  # its own counter: seconds from the job's start to this sample
 _CLOCK = "clock"
 
 
@@ -29,7 +29,7 @@ def live_counters(spool_dir: str, key: str) -> dict[str, tuple[str, float]]:
     if not isinstance(at_s, (int, float)):
         return {}
     found = {name: (str(pair[0]), float(pair[1])) for name, pair in totals.items()}
-    return {**found, TIME: (_CLOCK, float(at_s))}
+    return {**found, SAMPLE_TIME: (_CLOCK, float(at_s))}
 
 
 def rates(
@@ -40,12 +40,16 @@ def rates(
     Pure. Empty where `now` is no later; without what changed its source or went backwards (a
     sampler that started anew): that is no rate.
     """
-    if TIME not in before or TIME not in now or now[TIME][1] <= before[TIME][1]:
+    if (
+        SAMPLE_TIME not in before
+        or SAMPLE_TIME not in now
+        or now[SAMPLE_TIME][1] <= before[SAMPLE_TIME][1]
+    ):
         return {}
-    lasted_s = now[TIME][1] - before[TIME][1]
+    lasted_s = now[SAMPLE_TIME][1] - before[SAMPLE_TIME][1]
     return {
         name: (value - before[name][1]) / lasted_s
         for name, (source, value) in now.items()
-        if name != TIME and name in before and before[name][0] == source
+        if name != SAMPLE_TIME and name in before and before[name][0] == source
         if value >= before[name][1]
     }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from slurm_ext.node.counters.hardware import Hardware
+from slurm_ext.node.counters.hardware import HardwareCounters
 from slurm_ext.node.kernel import cgroup
 from slurm_ext.node.kernel.cpu_topology import allowed_cpus
-from slurm_ext.node.kernel.processes import NAMES, PROC, Processes
+from slurm_ext.node.kernel.processes import NAMES, PROC, JobProcesses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ SWITCHES_EVERY = 5  # samples: reading every thread is the dearest part
 _PRESSURES = ("cpu", "memory", "io")
 
 
-class Meter:
+class JobMeter:
     """Reads one job; `totals` maps a counter to its source and value, and never goes down."""
 
     def __init__(
@@ -31,14 +31,14 @@ class Meter:
         self._job_id = int(identity["job_id"])
         self._uid, self._node = int(identity["uid"]), str(identity["node"])
         self._proc, self._mount = proc, mount
-        self.processes = Processes(self._job_id, self._uid, self._node, proc)
+        self.processes = JobProcesses(self._job_id, self._uid, self._node, proc)
         self.totals: dict[str, tuple[str, float]] = {}
         self._host_base: dict[str, float] = {}
         self._group: cgroup.Cgroup | None = None
         self._samples = 0
         self.mem_now: float | None = None
         self.cpus: str | None = None  # that the job may run on, as the kernel lists them
-        self.hardware = Hardware(gpus, kept.get("hardware") or {})
+        self.hardware = HardwareCounters(gpus, kept.get("hardware") or {})
         self._resume(kept)
 
     def sample(self, *, last: bool = False) -> bool:

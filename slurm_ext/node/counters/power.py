@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import os
 
-from slurm_ext.node.kernel.readings import Gain
+from slurm_ext.node.kernel.readings import CounterGain
 
 POWERCAP = "/sys/class/powercap"
 _NAMES = {"package": "node_energy_cpu", "psys": "node_energy_all", "dram": "node_energy_dram"}
 _SOURCE = "rapl/node"
 
 
-class Power:
+class PowerMeter:
     """Adds up joules of all packages since the first look."""
 
     def __init__(self, kept: dict[str, float], root: str = POWERCAP) -> None:
         self._base = kept
-        self._zones = [(zone, Gain(wraps_at)) for zone, wraps_at in _zones(root)]
+        self._zones = [(zone, CounterGain(wraps_at)) for zone, wraps_at in _zones(root)]
 
     def sample(self) -> None:
         """Read every meter."""

@@ -15,11 +15,11 @@ if __name__ == "__main__":  # started by its path, as the hooks are
     sys.path[:] = [path for path in sys.path if path != here]  # its neighbours are no top modules
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(here))))
 
-from slurm_ext.node.counters.gpu.nvml import Nvml
+from slurm_ext.node.counters.gpu.nvml import NvmlClient
 from slurm_ext.node.counters.perf import events as perf_events
-from slurm_ext.node.counters.perf.syscall import SOFTWARE, Kernel
+from slurm_ext.node.counters.perf.syscall import SOFTWARE, PerfKernel
 from slurm_ext.node.counters.perf.uncore import Uncore
-from slurm_ext.node.counters.power import POWERCAP, Power
+from slurm_ext.node.counters.power import POWERCAP, PowerMeter
 from slurm_ext.node.kernel import cgroup
 
 TYPE_CHECKING = False
@@ -53,7 +53,7 @@ def _looked(look: Callable[[], Found]) -> Found:
 
 def _perf() -> Found:
     wanted = perf_events.candidates(perf_events.vendor())
-    events, refused = perf_events.usable(Kernel(), wanted, perf_events.most_at_once())
+    events, refused = perf_events.usable(PerfKernel(), wanted, perf_events.most_at_once())
     hardware = [name for name, event in events.items() if event.kind != SOFTWARE]
     if not hardware:
         why = next(iter(refused.values()), "") + f"; {_paranoid()}"
@@ -79,7 +79,7 @@ def _paranoid() -> str:
 
 
 def _uncore() -> Found:
-    uncore = Uncore(Kernel())
+    uncore = Uncore(PerfKernel())
     counts = ", ".join(uncore.sources)
     uncore.close()
     return [
@@ -88,7 +88,7 @@ def _uncore() -> Found:
 
 
 def _nvml() -> Found:
-    nvml = Nvml(hung_s=NVML_WAIT_S)
+    nvml = NvmlClient(hung_s=NVML_WAIT_S)
     nvml.ask({"list": True})
     said = nvml.answer(NVML_WAIT_S)
     why = nvml.why or "it did not answer"
@@ -103,7 +103,7 @@ def _nvml() -> Found:
 
 
 def _rapl() -> Found:
-    power = Power({})
+    power = PowerMeter({})
     power.sample()
     counts = ", ".join(power.totals())
     return [("RAPL", counts, "" if counts else f"no energy meter to be read in {POWERCAP}")]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
-    from slurm_ext.node.common.config import Config
+    from slurm_ext.node.common.config import NodeConfig
 
 HOOKS = ("prolog", "task_prolog", "epilog", "sampler", "ship")
 
@@ -30,11 +30,11 @@ def main(arguments: Sequence[str]) -> NoReturn:
             _work(hook, config, arguments[2:])
     # A hook that raised would hold the node or the job: report and go on, whatever it was.
     except BaseException as error:
-        log.line(f"{hook}: {type(error).__name__}: {error}")
+        log.report(f"{hook}: {type(error).__name__}: {error}")
     _leave()
 
 
-def _work(hook: str, config: Config, rest: Sequence[str]) -> None:
+def _work(hook: str, config: NodeConfig, rest: Sequence[str]) -> None:
     """Import only what this hook needs: most of a hook's time is importing."""
     if hook == "task_prolog":
         from slurm_ext.node.hooks.task_prolog import task_prolog
@@ -49,9 +49,9 @@ def _work(hook: str, config: Config, rest: Sequence[str]) -> None:
 
         epilog(config, os.environ)
     elif hook == "ship":
-        from slurm_ext.node.transport.worker import ship
+        from slurm_ext.node.transport.worker import deliver_records
 
-        ship(config)
+        deliver_records(config)
     else:
         from slurm_ext.node.sampling.sampler import sample_job
 

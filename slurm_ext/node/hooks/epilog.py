@@ -13,12 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from slurm_ext.node.common.config import Config
+    from slurm_ext.node.common.config import NodeConfig
 
 _FLUSH_SHARE = 0.3  # of the budget, for the sampler's last words
 
 
-def epilog(config: Config, env: Mapping[str, str]) -> None:
+def epilog(config: NodeConfig, env: Mapping[str, str]) -> None:
     """Finish one job; a second call for the same job finds nothing to do.
 
     Raises OSError and the like: what is on the disk by then lets a later hook finish the job.
@@ -29,24 +29,24 @@ def epilog(config: Config, env: Mapping[str, str]) -> None:
         return
     spool = Spool(config.spool_dir)
     spool.prepare()
-    key = run_of(spool, job.job_id(env), job.restart_count(env))
+    key = ended_run_key(spool, job.job_id(env), job.restart_count(env))
     with_mps = os.path.isdir(os.path.join(spool.root, "mps"))
     if with_mps:
-        from slurm_ext.node.mps.release import leave, sweep
+        from slurm_ext.node.mps.release import release, sweep
 
-        leave(config, spool, key)
+        release(config, spool, key)
     try:
         if not os.path.exists(spool.state_file(key, "done")):
             _close(config, spool, key, env, deadline)
     finally:
         if with_mps:
             sweep(config, spool, deadline, wait_s=1.0)
-        from slurm_ext.node.transport.worker import start_shipper
+        from slurm_ext.node.transport.worker import start_transport_worker
 
-        start_shipper(config, deadline)
+        start_transport_worker(config, deadline)
 
 
-def run_of(spool: Spool, job_id: int, told: int) -> str:
+def ended_run_key(spool: Spool, job_id: int, told: int) -> str:
     """The run that ends. For a requeued job slurmd already tells the next run's count (22.05).
 
     A run that starts within a second of its requeue has no prolog: it follows the last one done.
@@ -62,20 +62,22 @@ def _restarts(spool: Spool, job_id: int, kind: str, most: int) -> list[int]:
     return [restart for number, restart in keys if number == job_id and restart <= most]
 
 
-def _close(config: Config, spool: Spool, key: str, env: Mapping[str, str], deadline: float) -> None:
+def _close(
+    config: NodeConfig, spool: Spool, key: str, env: Mapping[str, str], deadline: float
+) -> None:
     unlink_quietly(spool.state_file(key, "reserve"))  # the room for what is now written
     state.save(spool, key, "end", end_facts(config, env, split_key(key)[1]), durable=False)
     with_lock = stop_sampler(spool, key, config.epilog_budget_s * _FLUSH_SHARE)
     if with_lock is None:
-        log.line(f"{key}: its sampler does not end; left for a later hook")
+        log.report(f"{key}: its sampler does not end; left for a later hook")
         return
     with with_lock:
-        from slurm_ext.node.record.compose import finish
+        from slurm_ext.node.record.compose import compose_record
 
-        finish(config, spool, key, deadline)
+        compose_record(config, spool, key, deadline)
 
 
-def end_facts(config: Config, env: Mapping[str, str], restart: int) -> dict[str, object]:
+def end_facts(config: NodeConfig, env: Mapping[str, str], restart: int) -> dict[str, object]:
     """What slurmd tells about the end, and the job's name tag should its state be lost."""
     return {
         "identity": job.identity(env, config.cluster, restart),
@@ -105,7 +107,7 @@ def stop_sampler(spool: Spool, key: str, wait_s: float) -> state.Lock | None:
 
 def _signal(path: str, number: int) -> None:
     """Send a signal to whoever signed the lock at `path`."""
-    pid = state.holder(path)
+    pid = state.signed_pid(path)
     try:
         if pid is not None:
             os.kill(pid, number)

@@ -13,12 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from slurm_ext.node.common.config import Config
+    from slurm_ext.node.common.config import NodeConfig
 
 _NVIDIA = "/proc/driver/nvidia/gpus"
 
 
-def prolog(config: Config, env: Mapping[str, str]) -> None:
+def prolog(config: NodeConfig, env: Mapping[str, str]) -> None:
     """Prepare one job; a second call for the same job finds everything in place.
 
     A job whose comment says dlqueue=off leaves no trace. Raises OSError and the like: the caller
@@ -34,16 +34,16 @@ def prolog(config: Config, env: Mapping[str, str]) -> None:
     _note(config, spool, key, env)
     make_run_dir(spool, key, job.number(env, "SLURM_JOB_UID", os.geteuid()) or 0)
     start_sampler(config, key, deadline)
-    from slurm_ext.node.transport.worker import start_shipper
+    from slurm_ext.node.transport.worker import start_transport_worker
 
-    start_shipper(config, deadline)
+    start_transport_worker(config, deadline)
     if config.mps_mode == "act":
-        from slurm_ext.node.mps.acquire import join
+        from slurm_ext.node.mps.acquire import acquire
 
-        join(config, spool, key, env, deadline)
+        acquire(config, spool, key, env, deadline)
 
 
-def _note(config: Config, spool: Spool, key: str, env: Mapping[str, str]) -> None:
+def _note(config: NodeConfig, spool: Spool, key: str, env: Mapping[str, str]) -> None:
     """Write who the job is, unless an earlier call did."""
     done = spool.state_file(key, "done")
     if os.path.exists(done):  # Slurm began to count its jobs anew
@@ -54,21 +54,21 @@ def _note(config: Config, spool: Spool, key: str, env: Mapping[str, str]) -> Non
     state.reserve(spool, key)
 
 
-def first_state(config: Config, env: Mapping[str, str]) -> dict[str, object]:
+def first_state(config: NodeConfig, env: Mapping[str, str]) -> dict[str, object]:
     """What is known of a job before it runs."""
     return {
         "identity": job.identity(env, config.cluster, job.restart_count(env)),
         "allocation": job.allocation(env),
-        "host": host(),
+        "host": host_facts(),
         "head": job.is_head_node(env),
-        "lends": job.lends(env),
+        "lends": job.lends_share(env),
         "boot_id": state.boot_id(),
         "started_s": round(time.time(), 3),
         "started_uptime_s": state.uptime_s(),
     }
 
 
-def host() -> dict[str, object]:
+def host_facts() -> dict[str, object]:
     """The machine as the record tells it."""
     pages, page_bytes = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     return {

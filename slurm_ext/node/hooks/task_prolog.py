@@ -17,14 +17,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from slurm_ext.node.common.config import Config
+    from slurm_ext.node.common.config import NodeConfig
 
 MAX_CURVE = 256  # characters; the longest value that the submission may set
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SITE = os.path.join(_PACKAGE, "probe", "site")
 
 
-def task_prolog(config: Config, env: Mapping[str, str]) -> None:
+def task_prolog(config: NodeConfig, env: Mapping[str, str]) -> None:
     """Print the exports of this task, and note the submission's token in the run folder."""
     if env.get("DLQUEUE") == "off":
         return
@@ -54,12 +54,12 @@ def _mps(run_dir: str, env: Mapping[str, str]) -> list[str]:
     return export_lines(path, env)
 
 
-def _headroom(config: Config) -> list[str]:
+def _headroom(config: NodeConfig) -> list[str]:
     """How many workers the probe may start ahead; nothing where nobody would move them."""
     return [f"export DLQUEUE_MAX_WORKERS={config.max_workers}"] if config.max_workers else []
 
 
-def _python_path(config: Config, env: Mapping[str, str]) -> list[str]:
+def _python_path(config: NodeConfig, env: Mapping[str, str]) -> list[str]:
     """The probe's folder first on PYTHONPATH; nothing where it is there, or cannot be said."""
     before = env.get("PYTHONPATH", "")
     if not config.probe or not os.path.isdir(SITE) or any(ord(char) < 32 for char in before):

@@ -39,7 +39,7 @@ def allowed_cpus(pid: int, proc: str = "/proc") -> str | None:
     return found[0] if found and cpu_numbers(found[0]) else None
 
 
-def common(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def shared_resources(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """What two places have in common: `{cpus, sockets, gpus}`; None for what one does not tell.
 
     A place is `{"cpus": "0-3", "gpus": [UUID, ...], "gpu_names": [...]}`. `cpus` and `sockets` are

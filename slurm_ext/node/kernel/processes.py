@@ -26,7 +26,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 NAMES = ("cpu_user", "cpu_system", "major_faults", "io_read", "io_write")
 
 
-class Process:
+class JobProcess:
     """One process at one moment; `values` in the order of NAMES, waited-for children included."""
 
     __slots__ = ("parent", "rss_bytes", "session", "started", "switches", "values")
@@ -44,7 +44,7 @@ class Process:
         ]
 
 
-class Processes:
+class JobProcesses:
     """Follows the processes of one job from sample to sample."""
 
     def __init__(self, job_id: int, uid: int, node: str, proc: str = PROC) -> None:
@@ -53,7 +53,7 @@ class Processes:
         self._node = os.fsencode(node)
         self._foreign: set[int] = set()
         self._scans = 0
-        self.members: dict[int, Process] = {}
+        self.members: dict[int, JobProcess] = {}
         self.departed: list[float | None] = [None] * len(NAMES)
         self.departed_switches = 0.0
         self.threads_bearable = True
@@ -121,11 +121,11 @@ class Processes:
         named = env.partition(node)[2].partition(b"\0")[0]
         return job in env and named in (b"", self._node) and not any(h in env for h in _HOOKS)
 
-    def _read(self, pid: int) -> Process | None:
+    def _read(self, pid: int) -> JobProcess | None:
         fields = _stat_fields(self.proc, pid)
-        return Process(fields, _io(self.proc, pid)) if fields is not None else None
+        return JobProcess(fields, _io(self.proc, pid)) if fields is not None else None
 
-    def _bury(self, gone: Process, now: dict[int, Process]) -> None:
+    def _bury(self, gone: JobProcess, now: dict[int, JobProcess]) -> None:
         """Keep a gone process's counters, unless a living ancestor in the job inherited them."""
         self.departed_switches += gone.switches or 0.0
         parent = gone.parent
@@ -137,7 +137,7 @@ class Processes:
             parent = self.members[parent].parent
         self.departed = [_plus(a, b) for a, b in zip(self.departed, gone.values)]
 
-    def _read_switches(self, now: dict[int, Process]) -> None:
+    def _read_switches(self, now: dict[int, JobProcess]) -> None:
         left = MAX_THREADS
         for pid, process in now.items():
             switches, threads = _switches(self.proc, pid, left)

@@ -33,7 +33,7 @@ def scaled(value: float, enabled: float, running: float) -> float | None:
     return value * (enabled / running)
 
 
-class Estimate:
+class MultiplexedCount:
     """A count of all the time that there was something to count, from the part that was counted.
 
     Each step's rate stands for that step alone, so that a change shows. Never goes down.
@@ -57,7 +57,7 @@ class Estimate:
             self._last = (value, counted, whole)
 
 
-class Gain:
+class CounterGain:
     """Adds up what a counter gained; steps that cannot be known are left out and counted."""
 
     def __init__(self, wraps_at: float | None = None, total: float | None = None) -> None:

@@ -2,7 +2,7 @@
 
 One control daemon a GPU and user, as that user. Whatever fails here, the job runs with plain time
 slicing and its record says why. A job counts as a client from its reference's first to its last
-rename (see `mps_places`), whichever hook is killed when.
+rename (see `mps.registry`), whichever hook is killed when.
 """
 
 from __future__ import annotations
@@ -11,19 +11,18 @@ import os
 import time
 
 from slurm_ext.node.common import job, state
-from slurm_ext.node.mps import notes, processes, rules
-from slurm_ext.node.mps import registry as kept
+from slurm_ext.node.mps import notes, processes, registry, rules
 from slurm_ext.node.mps.child import NOBODY, Owner
-from slurm_ext.node.mps.daemon import Daemon, card
+from slurm_ext.node.mps.daemon import MpsDaemon, query_gpu
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from slurm_ext.node.common.config import Config
+    from slurm_ext.node.common.config import NodeConfig
     from slurm_ext.node.common.spool_layout import Spool
-    from slurm_ext.node.mps.registry import Place
+    from slurm_ext.node.mps.registry import MpsSlot
 
 MOMENT_S = 0.05
 RESERVE_S = 0.2  # of the prolog's time
@@ -33,7 +32,9 @@ class NoMpsError(Exception):
     """This job gets no MPS; the message, a clause, says why."""
 
 
-def join(config: Config, spool: Spool, key: str, env: Mapping[str, str], deadline: float) -> None:
+def acquire(
+    config: NodeConfig, spool: Spool, key: str, env: Mapping[str, str], deadline: float
+) -> None:
     """Have a daemon for the job's GPU, where it shares one, and tell its task prolog."""
     gpu = rules.shared_gpu(env, config.mps_jobs)
     if gpu is None:
@@ -43,44 +44,49 @@ def join(config: Config, spool: Spool, key: str, env: Mapping[str, str], deadlin
     # A hook's fault is never the job's: it runs with plain time slicing.
     except Exception as error:
         why = str(error) if isinstance(error, NoMpsError) else f"{type(error).__name__}: {error}"
-        notes.say(spool, key, f"MPS: none on GPU {gpu}: {why}; plain time slicing")
+        notes.report(spool, key, f"MPS: none on GPU {gpu}: {why}; plain time slicing")
 
 
 def _join(
-    config: Config, spool: Spool, key: str, env: Mapping[str, str], gpu: str, deadline: float
+    config: NodeConfig, spool: Spool, key: str, env: Mapping[str, str], gpu: str, deadline: float
 ) -> None:
     owner = _owner(env)
     found = _card(config, spool, gpu, owner, _part(deadline, 0.4))
-    place = kept.place_of(spool, found.uuid or gpu, owner.uid)
-    _check(config, spool, place, gpu, found)
-    kept.make(spool, place)
-    held = state.lock(place.lock, _part(deadline, 0.5) - time.monotonic())
+    slot = registry.slot_of(spool, found.uuid or gpu, owner.uid)
+    _check(config, spool, slot, gpu, found)
+    registry.make(spool, slot)
+    held = state.lock(slot.lock, _part(deadline, 0.5) - time.monotonic())
     if held is None:
         raise NoMpsError("another hook is still busy with its daemon")
     with held:
-        kept.make(spool, place)  # the holder before us may have removed it
-        number = _have_daemon(config, spool, place, owner, found.uuid or gpu, key, deadline)
+        registry.make(spool, slot)  # the holder before us may have removed it
+        number = _have_daemon(config, spool, slot, owner, found.uuid or gpu, key, deadline)
     given = rules.limits(env, found, config.mps_most_percent, config.mps_memory_share)
     given["gpu"] = found.uuid or gpu
-    told = {**given, "pipe": place.pipe(number), "log": place.log(number)}
+    told = {**given, "pipe": slot.pipe(number), "log": slot.log(number)}
     try:
-        notes.tell_job(spool, key, told)
+        notes.write_for_task(spool, key, told)
     except BaseException:
-        kept.forget(place, key)
+        registry.forget(slot, key)
         raise
-    notes.note(spool, key, "given", given)
+    notes.append_note(spool, key, "given", given)
 
 
-def _card(config: Config, spool: Spool, gpu: str, owner: Owner, deadline: float) -> rules.Card:
+def _card(
+    config: NodeConfig, spool: Spool, gpu: str, owner: Owner, deadline: float
+) -> rules.SmiGpu:
     """The GPU by what nvidia-smi tells, or told since the boot: one GPU has one name."""
     if not gpu.isdecimal():
-        return rules.Card()
-    found, known = card(config.mps_control, gpu, owner, deadline), kept.load_card(spool, gpu)
+        return rules.SmiGpu()
+    found, known = (
+        query_gpu(config.mps_control, gpu, owner, deadline),
+        registry.load_card(spool, gpu),
+    )
     if found.uuid is None:
-        return rules.Card(*known) if known else found
+        return rules.SmiGpu(*known) if known else found
     told = [found.uuid, found.mib, found.mig, found.mode]
     if told != known:
-        kept.save_card(spool, gpu, told)
+        registry.save_card(spool, gpu, told)
     return found
 
 
@@ -94,79 +100,85 @@ def _owner(env: Mapping[str, str]) -> Owner:
     return owner
 
 
-def _check(config: Config, spool: Spool, place: Place, gpu: str, found: rules.Card) -> None:
+def _check(config: NodeConfig, spool: Spool, slot: MpsSlot, gpu: str, found: rules.SmiGpu) -> None:
     """Raise NoMpsError where something speaks against a daemon of ours on this GPU."""
     if not os.access(config.mps_control, os.X_OK):
         raise NoMpsError(f"{config.mps_control} is not there")
-    running, root = processes.all_of_them(), kept.mps_root(spool)
+    running, root = processes.running_processes(), registry.mps_root(spool)
     others = processes.foreign(root, gpu, found.uuid, running)
     if others:  # one that is only just ending or starting is not there a moment later
         time.sleep(MOMENT_S)
-        running = processes.all_of_them()
+        running = processes.running_processes()
         others = [pid for pid in processes.foreign(root, gpu, found.uuid, running) if pid in others]
-    why = rules.refusal(gpu, found, place.pipe(999), others)
+    why = rules.refusal(gpu, found, slot.pipe(999), others)
     if why is None and found.mode.lower() == "exclusive_process":
         beside = [each for each in processes.below(root, running) if each.devices == found.uuid]
-        if any(not (each.pipe or "").startswith(place.folder + "/") for each in beside):
+        if any(not (each.pipe or "").startswith(slot.folder + "/") for each in beside):
             why = "another user's MPS has it, in compute mode Exclusive_Process"
     if why is not None:
         raise NoMpsError(why)
 
 
 def _have_daemon(
-    config: Config, spool: Spool, place: Place, owner: Owner, device: str, key: str, deadline: float
+    config: NodeConfig,
+    spool: Spool,
+    slot: MpsSlot,
+    owner: Owner,
+    device: str,
+    key: str,
+    deadline: float,
 ) -> int:
     """Number of the daemon that the job may use: the one that runs, or a new one."""
-    if key in place.users():  # a second prolog of the same job
-        return int(kept.reference(place, key)["number"])
-    number = max(place.numbers(), default=0)
-    daemon = Daemon(place, number, owner, config.mps_control)
+    if key in slot.users():  # a second prolog of the same job
+        return int(registry.reference(slot, key)["number"])
+    number = max(slot.numbers(), default=0)
+    daemon = MpsDaemon(slot, number, owner, config.mps_control)
     if number and daemon.process() is not None:
-        kept.add(place, key, number)
+        registry.add(slot, key, number)
         try:
             return _adopt(daemon, device, deadline)
         except BaseException:
-            kept.forget(place, key)
+            registry.forget(slot, key)
             raise
-    for other in place.users():
-        notes.say(spool, other, notes.GONE.format(device))
-    return _start(Daemon(place, number + 1, owner, config.mps_control), device, key, deadline)
+    for other in slot.users():
+        notes.report(spool, other, notes.DAEMON_GONE.format(device))
+    return _start(MpsDaemon(slot, number + 1, owner, config.mps_control), device, key, deadline)
 
 
-def _adopt(daemon: Daemon, device: str, deadline: float) -> int:
+def _adopt(daemon: MpsDaemon, device: str, deadline: float) -> int:
     """A daemon found at work, by whichever hook it was started. Raises NoMpsError."""
     if daemon.ask("get_server_list", _part(deadline, 0.5)) is None:
         raise NoMpsError("its control daemon does not answer")
     if daemon.in_fault(deadline):
         raise NoMpsError("its server waits for the clients of a faulty one to end")
-    if kept.load_daemon(daemon.place) is None:
+    if registry.load_daemon(daemon.slot) is None:
         _save(daemon, device)
     return daemon.number
 
 
-def _start(daemon: Daemon, device: str, key: str, deadline: float) -> int:
-    place, owner = daemon.place, daemon.owner
-    kept.make_numbered(place, daemon.number, owner.uid, owner.gid)
-    kept.add(place, key, daemon.number)  # before it starts: nobody ends it under us
+def _start(daemon: MpsDaemon, device: str, key: str, deadline: float) -> int:
+    slot, owner = daemon.slot, daemon.owner
+    registry.make_numbered(slot, daemon.number, owner.uid, owner.gid)
+    registry.add(slot, key, daemon.number)  # before it starts: nobody ends it under us
     try:
         if daemon.start("0" if device.isdecimal() else device, _part(deadline, 0.85)) is None:
             raise NoMpsError("its control daemon did not start in time")
         _save(daemon, device)
     except BaseException:
-        kept.forget(place, key)
+        registry.forget(slot, key)
         daemon.end(0.0, deadline)
         raise
     return daemon.number
 
 
-def _save(daemon: Daemon, device: str) -> None:
+def _save(daemon: MpsDaemon, device: str) -> None:
     found = daemon.process()
     if found is None:
         raise NoMpsError("its control daemon ended at once")
     owner = daemon.owner
     known: dict[str, Any] = {"pid": found.pid, "start": found.start, "number": daemon.number}
     known.update(gpu=device, uid=owner.uid, gid=owner.gid, user=owner.user)
-    kept.save_daemon(daemon.place, known)
+    registry.save_daemon(daemon.slot, known)
 
 
 def _part(deadline: float, share: float) -> float:

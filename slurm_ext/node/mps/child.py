@@ -9,7 +9,7 @@ import os
 import select
 import time
 
-from slurm_ext.node.mps.processes import lives
+from slurm_ext.node.mps.processes import is_alive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def signal(owner: Owner, pid: int, start: int, number: int, deadline: float) -> 
 
     def send() -> None:
         owner.become()
-        if lives(pid, start):
+        if is_alive(pid, start):
             os.kill(pid, number)
 
     child = os.fork()

@@ -11,11 +11,11 @@ import time
 
 from slurm_ext.node.mps import processes as mps_processes
 from slurm_ext.node.mps.child import Owner, run, signal
-from slurm_ext.node.mps.rules import DEVICES, LOG, PIPE, Card
+from slurm_ext.node.mps.rules import DEVICES, LOG, PIPE, SmiGpu
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from slurm_ext.node.mps.registry import Place
+    from slurm_ext.node.mps.registry import MpsSlot
 
 POLL_S = 0.005
 MAX_SERVERS = 4  # a daemon of one user has one, seldom a second that is just ending
@@ -24,23 +24,23 @@ TALK_S = 2.0  # for one command: the real daemon answers in milliseconds, a busy
 SMI_FIELDS = "uuid,memory.total,mig.mode.current,compute_mode"
 
 
-class Daemon:
-    """What is needed to deal with the `number`th daemon of a place."""
+class MpsDaemon:
+    """What is needed to deal with the `number`th daemon of a slot."""
 
-    def __init__(self, place: Place, number: int, owner: Owner, control: str) -> None:
-        self.place, self.number, self.owner, self.control = place, number, owner, control
+    def __init__(self, slot: MpsSlot, number: int, owner: Owner, control: str) -> None:
+        self.slot, self.number, self.owner, self.control = slot, number, owner, control
 
     def env(self) -> dict[str, str]:
         """For the control program: which daemon is meant."""
-        pipe, log = self.place.pipe(self.number), self.place.log(self.number)
+        pipe, log = self.slot.pipe(self.number), self.slot.log(self.number)
         return {PIPE: pipe, LOG: log, "PATH": "/usr/bin:/bin", "HOME": "/"}
 
-    def start(self, device: str, deadline: float) -> mps_processes.Process | None:
+    def start(self, device: str, deadline: float) -> mps_processes.MpsProcess | None:
         """Start it for one GPU; the process once it answers, None where it does not in time."""
         env = {**self.env(), DEVICES: device, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
         if run([self.control, "-d"], env, self.owner, deadline, groups=True) is None:
             return None
-        socket = f"{self.place.pipe(self.number)}/control"
+        socket = f"{self.slot.pipe(self.number)}/control"
         while time.monotonic() < deadline:
             # The socket may be there a moment before anybody listens.
             if os.path.exists(socket) and self.ask("get_server_list", deadline) is not None:
@@ -48,14 +48,14 @@ class Daemon:
             time.sleep(POLL_S)
         return None
 
-    def process(self) -> mps_processes.Process | None:
+    def process(self) -> mps_processes.MpsProcess | None:
         """The control daemon itself, while it lives."""
         return next((each for each in self.processes() if not each.server), None)
 
-    def processes(self) -> list[mps_processes.Process]:
+    def processes(self) -> list[mps_processes.MpsProcess]:
         """It and its servers: the user's processes with its pipe folder in their environment."""
-        found = mps_processes.all_of_them()
-        return mps_processes.family(self.place.pipe(self.number), self.owner.uid, found)
+        found = mps_processes.running_processes()
+        return mps_processes.daemon_and_servers(self.slot.pipe(self.number), self.owner.uid, found)
 
     def ask(self, command: str, deadline: float) -> str | None:
         """The daemon's answer to one command; None where it gives none in time."""
@@ -102,29 +102,29 @@ class Daemon:
 
     def _gone_by(self, deadline: float) -> bool:
         for each in self.processes():
-            while mps_processes.lives(each.pid, each.start):
+            while mps_processes.is_alive(each.pid, each.start):
                 if time.monotonic() >= deadline:
                     return False
                 time.sleep(POLL_S)
         return not self.processes()  # nor one that was born meanwhile
 
 
-def card(control: str, gpu: str, owner: Owner, deadline: float) -> Card:
+def query_gpu(control: str, gpu: str, owner: Owner, deadline: float) -> SmiGpu:
     """What nvidia-smi, which stands beside the control program, tells of a GPU by Slurm's index."""
     smi = os.path.join(os.path.dirname(control), "nvidia-smi")
     if not os.access(smi, os.X_OK):
-        return Card()
+        return SmiGpu()
     query = [smi, f"--id={gpu}", f"--query-gpu={SMI_FIELDS}", "--format=csv,noheader,nounits"]
     said = run(query, {"PATH": "/usr/bin:/bin"}, owner, deadline)
-    return read_card(said or "")
+    return parse_gpu(said or "")
 
 
-def read_card(said: str) -> Card:
+def parse_gpu(said: str) -> SmiGpu:
     """One line of nvidia-smi's CSV as a Card; fields that it cannot tell are left out."""
     fields = [each.strip() for each in said.strip().split(",")]
     if len(fields) != 4 or not fields[0].startswith("GPU-") or len(fields[0]) > 64:
-        return Card()
+        return SmiGpu()
     uuid, mib, mig, mode = fields
     if not uuid.replace("-", "").isalnum():
-        return Card()
-    return Card(uuid, int(mib) if mib.isdecimal() else None, mig.lower() == "enabled", mode)
+        return SmiGpu()
+    return SmiGpu(uuid, int(mib) if mib.isdecimal() else None, mig.lower() == "enabled", mode)

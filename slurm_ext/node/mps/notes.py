@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from typing import Any
 
     from slurm_ext.node.common.spool_layout import Spool
-    from slurm_ext.node.mps.registry import Place
+    from slurm_ext.node.mps.registry import MpsSlot
 
-TOLD = "mps"  # the file in the job's run folder, for its task prolog
+TASK_FILE = "mps"  # the file in the job's run folder, for its task prolog
 LOG_BYTES = 256 * 1024
 MAX_SAID = 16
-GONE = "MPS: the daemon of GPU {} was gone before the job ended"
+DAEMON_GONE = "MPS: the daemon of GPU {} was gone before the job ended"
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-def log_since(place: Place, mine: dict[str, Any], owner: int) -> str:
+def log_since(slot: MpsSlot, mine: dict[str, Any], owner: int) -> str:
     """What both logs say since a job joined; the user's own files, so bounded and checked."""
     told = []
     for name in LOGS:
-        path = os.path.join(place.log(mine.get("number", 0)), name)
+        path = os.path.join(slot.log(mine.get("number", 0)), name)
         try:
             raw = _tail(path, int((mine.get("logs") or {}).get(name, 0)), owner)
         except (OSError, ValueError):
@@ -51,13 +51,13 @@ def _tail(path: str, start: int, owner: int) -> bytes:
         os.close(fd)
 
 
-def say(spool: Spool, key: str, text: str) -> None:
+def report(spool: Spool, key: str, text: str) -> None:
     """To the log, and to the job's record."""
-    log.line(f"{key}: {text}")
-    note(spool, key, "said", text)
+    log.report(f"{key}: {text}")
+    append_note(spool, key, "said", text)
 
 
-def note(spool: Spool, key: str, kind: str, content: object) -> None:
+def append_note(spool: Spool, key: str, kind: str, content: object) -> None:
     """A line for the job's record, if there is room: `said`, a text, or `given`, its daemon."""
     try:
         fd = os.open(spool.state_file(key, "mps"), _APPEND, 0o600)
@@ -66,10 +66,10 @@ def note(spool: Spool, key: str, kind: str, content: object) -> None:
         finally:
             os.close(fd)
     except OSError as error:
-        log.line(f"{key}: MPS: {error}")
+        log.report(f"{key}: MPS: {error}")
 
 
-def noted(spool: Spool, key: str) -> tuple[dict[str, Any] | None, list[str]]:
+def read_notes(spool: Spool, key: str) -> tuple[dict[str, Any] | None, list[str]]:
     """The daemon that the job was given, and all texts once; what is torn is left out."""
     given: dict[str, Any] | None = None
     said: list[str] = []
@@ -87,11 +87,11 @@ def noted(spool: Spool, key: str) -> tuple[dict[str, Any] | None, list[str]]:
     return given, list(dict.fromkeys(said))[:MAX_SAID]
 
 
-def tell_job(spool: Spool, key: str, given: dict[str, Any]) -> None:
+def write_for_task(spool: Spool, key: str, given: dict[str, Any]) -> None:
     """Put into the job's own folder what its task prolog, the user's, is to read. OSError."""
     folder = os.open(spool.run_dir(key), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    temporary = f".{TOLD}.{os.getpid()}"
+    temporary = f".{TASK_FILE}.{os.getpid()}"
     try:
         fd = os.open(temporary, flags, 0o600, dir_fd=folder)
         try:
@@ -99,6 +99,6 @@ def tell_job(spool: Spool, key: str, given: dict[str, Any]) -> None:
             os.fchmod(fd, 0o644)  # the folder is closed to others
         finally:
             os.close(fd)
-        os.rename(temporary, TOLD, src_dir_fd=folder, dst_dir_fd=folder)
+        os.rename(temporary, TASK_FILE, src_dir_fd=folder, dst_dir_fd=folder)
     finally:
         os.close(folder)

@@ -19,7 +19,7 @@ _TRIES, _MOMENT_S = 5, 0.002
 _EXITING = 0x4  # PF_EXITING, proc(5)
 
 
-class Process:
+class MpsProcess:
     """One control daemon or server; `start` (ticks since boot) and pid together name it for ever.
 
     `pipe` is None where its environment cannot be read: somebody else's.
@@ -33,19 +33,19 @@ class Process:
         self.parent = 0
 
 
-def all_of_them() -> list[Process]:
+def running_processes() -> list[MpsProcess]:
     """Every MPS process that lives, whoever started it."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     found = [_process(pid) for pid in pids if pid != os.getpid() and _called_so(pid)]
     return [process for process in found if process is not None]
 
 
-def below(root: str, processes: Iterable[Process]) -> list[Process]:
+def below(root: str, processes: Iterable[MpsProcess]) -> list[MpsProcess]:
     """Those whose pipe folder lies under `root`."""
     return [each for each in processes if each.pipe and each.pipe.startswith(root + "/")]
 
 
-def foreign(root: str, gpu: str, uuid: str | None, processes: Iterable[Process]) -> list[int]:
+def foreign(root: str, gpu: str, uuid: str | None, processes: Iterable[MpsProcess]) -> list[int]:
     """Pids of control daemons on this GPU (Slurm's index, UUID) that we did not start."""
     return [
         each.pid
@@ -56,14 +56,14 @@ def foreign(root: str, gpu: str, uuid: str | None, processes: Iterable[Process])
     ]
 
 
-def family(pipe: str, uid: int, processes: Iterable[Process]) -> list[Process]:
+def daemon_and_servers(pipe: str, uid: int, processes: Iterable[MpsProcess]) -> list[MpsProcess]:
     """A user's daemon with this pipe folder, and its servers, also without that in their own."""
     known = [each for each in processes if each.uid == uid]
     heads = {each.pid for each in known if each.pipe == pipe}
     return [each for each in known if each.pid in heads or (each.server and each.parent in heads)]
 
 
-def lives(pid: int, start: int) -> bool:
+def is_alive(pid: int, start: int) -> bool:
     """Whether this very process still runs: a pid alone may be another's by now."""
     stat = _stat(pid)
     return stat is not None and stat[0] == start
@@ -84,7 +84,7 @@ def _called_so(pid: int) -> bool:
         return False
 
 
-def _process(pid: int) -> Process | None:
+def _process(pid: int) -> MpsProcess | None:
     stat = _stat(pid)
     try:
         uid = os.stat(f"/proc/{pid}").st_uid
@@ -92,7 +92,7 @@ def _process(pid: int) -> Process | None:
         return None
     if stat is None:
         return None
-    process = Process(pid, stat[0], uid)
+    process = MpsProcess(pid, stat[0], uid)
     process.parent = stat[1]
     try:
         argv = read_bounded(f"/proc/{pid}/cmdline", _MAX_BYTES)

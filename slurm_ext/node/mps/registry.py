@@ -34,7 +34,7 @@ LOGS = ("control.log", "server.log")
 _NAME = re.compile(r"[0-9A-Za-z]{1,12}-[0-9]{1,10}")
 
 
-class Place:
+class MpsSlot:
     """One GPU and user."""
 
     def __init__(self, root: str, name: str) -> None:
@@ -66,16 +66,16 @@ def mps_root(spool: Spool) -> str:
     return os.path.join(spool.root, FOLDER)
 
 
-def place_of(spool: Spool, gpu: str, uid: int) -> Place:
+def slot_of(spool: Spool, gpu: str, uid: int) -> MpsSlot:
     """The folder of a GPU (UUID, else index) and a user; a UUID is cut, for sockets' sake."""
     short = gpu.replace("GPU-", "", 1).replace("-", "")[:12]
-    return Place(mps_root(spool), f"{short}-{uid}")
+    return MpsSlot(mps_root(spool), f"{short}-{uid}")
 
 
-def places(spool: Spool) -> list[Place]:
+def slots(spool: Spool) -> list[MpsSlot]:
     """Every folder that there is."""
     root = mps_root(spool)
-    return [Place(root, name) for name in sorted(names(root)) if _NAME.fullmatch(name)]
+    return [MpsSlot(root, name) for name in sorted(names(root)) if _NAME.fullmatch(name)]
 
 
 def names(folder: str) -> list[str]:
@@ -86,18 +86,18 @@ def names(folder: str) -> list[str]:
         return []
 
 
-def make(spool: Spool, place: Place) -> None:
+def make(spool: Spool, slot: MpsSlot) -> None:
     """The folder and those in it that are root's. Raises OSError."""
-    for path in (mps_root(spool), place.folder):
+    for path in (mps_root(spool), slot.folder):
         _mkdir(path, 0o711)
-    for path in (place.jobs, place.left):
+    for path in (slot.jobs, slot.left):
         _mkdir(path, 0o700)
 
 
-def make_numbered(place: Place, number: int, uid: int, gid: int) -> None:
+def make_numbered(slot: MpsSlot, number: int, uid: int, gid: int) -> None:
     """Pipe and log folder of a new daemon, the user's alone. Raises OSError."""
-    _mkdir(os.path.join(place.folder, str(number)), 0o711)
-    for path in (place.pipe(number), place.log(number)):
+    _mkdir(os.path.join(slot.folder, str(number)), 0o711)
+    for path in (slot.pipe(number), slot.log(number)):
         _mkdir(path, 0o700)
         if os.geteuid() == 0:
             os.chown(path, uid, gid, follow_symlinks=False)
@@ -111,10 +111,10 @@ def _mkdir(path: str, mode: int) -> None:
     os.chmod(path, mode)
 
 
-def remove(spool: Spool, place: Place, deadline: float) -> None:
+def remove(spool: Spool, slot: MpsSlot, deadline: float) -> None:
     """All but the lock, which the caller holds."""
-    unlink_quietly(place.daemon)  # first: what is left is no daemon's
-    remove_tree(os.path.basename(place.folder), mps_root(spool), deadline)
+    unlink_quietly(slot.daemon)  # first: what is left is no daemon's
+    remove_tree(os.path.basename(slot.folder), mps_root(spool), deadline)
 
 
 def save_card(spool: Spool, gpu: str, told: list[Any]) -> None:
@@ -133,47 +133,47 @@ def load_card(spool: Spool, gpu: str) -> list[Any] | None:
 # -- who uses it ------------------------------------------------------------------------------
 
 
-def add(place: Place, key: str, number: int) -> None:
+def add(slot: MpsSlot, key: str, number: int) -> None:
     """Note that a job uses the folder's `number`th daemon, from its log's end on. OSError."""
-    sizes = {name: size_of(os.path.join(place.log(number), name)) for name in LOGS}
+    sizes = {name: size_of(os.path.join(slot.log(number), name)) for name in LOGS}
     known = {"number": number, "joined_s": round(time.time(), 3), "logs": sizes}
-    write_whole(os.path.join(place.jobs, key), json.dumps(known).encode(), durable=False)
+    write_whole(os.path.join(slot.jobs, key), json.dumps(known).encode(), durable=False)
 
 
-def reference(place: Place, key: str) -> dict[str, Any]:
+def reference(slot: MpsSlot, key: str) -> dict[str, Any]:
     """What was noted of a job; nothing where that is lost."""
-    return _load(os.path.join(place.jobs, key)) or _load(os.path.join(place.left, key)) or {}
+    return _load(os.path.join(slot.jobs, key)) or _load(os.path.join(slot.left, key)) or {}
 
 
-def drop(place: Place, key: str) -> None:
+def drop(slot: MpsSlot, key: str) -> None:
     """The job does not use it any more; remembered for its neighbours' sake."""
-    path = os.path.join(place.jobs, key)
+    path = os.path.join(slot.jobs, key)
     try:
         os.utime(path)  # when it left
-        os.rename(path, os.path.join(place.left, key))
+        os.rename(path, os.path.join(slot.left, key))
     except OSError:
         unlink_quietly(path)  # a full disk: the count matters more than the memory
 
 
-def forget(place: Place, key: str) -> None:
+def forget(slot: MpsSlot, key: str) -> None:
     """The job never used it."""
-    unlink_quietly(os.path.join(place.jobs, key))
+    unlink_quietly(os.path.join(slot.jobs, key))
 
 
-def neighbours(place: Place, key: str) -> list[str]:
+def other_users(slot: MpsSlot, key: str) -> list[str]:
     """Ids of the other jobs that used the same daemon while this one did."""
-    mine = reference(place, key)
-    found = set(place.users())
-    for other in names(place.left):
-        if is_key(other) and _changed_s(place, other) > mine.get("joined_s", 0.0):
+    mine = reference(slot, key)
+    found = set(slot.users())
+    for other in names(slot.left):
+        if is_key(other) and _changed_s(slot, other) > mine.get("joined_s", 0.0):
             found.add(other)
-    same = {each for each in found if reference(place, each).get("number") == mine.get("number")}
+    same = {each for each in found if reference(slot, each).get("number") == mine.get("number")}
     return sorted(each.partition(".")[0] for each in same - {key})
 
 
-def _changed_s(place: Place, key: str) -> float:
+def _changed_s(slot: MpsSlot, key: str) -> float:
     try:
-        return os.stat(os.path.join(place.left, key)).st_mtime
+        return os.stat(os.path.join(slot.left, key)).st_mtime
     except OSError:
         return 0.0
 
@@ -181,15 +181,15 @@ def _changed_s(place: Place, key: str) -> float:
 # -- which process it is ----------------------------------------------------------------------
 
 
-def save_daemon(place: Place, known: dict[str, Any]) -> None:
+def save_daemon(slot: MpsSlot, known: dict[str, Any]) -> None:
     """Write which daemon it is, so that any hook of this boot finds it again. Raises OSError."""
     known = {**known, "boot_id": state.boot_id()}
-    write_whole(place.daemon, json.dumps(known).encode(), durable=False)
+    write_whole(slot.daemon, json.dumps(known).encode(), durable=False)
 
 
-def load_daemon(place: Place) -> dict[str, Any] | None:
+def load_daemon(slot: MpsSlot) -> dict[str, Any] | None:
     """The daemon's facts, written in this boot; None where there are none."""
-    known = _load(place.daemon)
+    known = _load(slot.daemon)
     return known if known and known.get("boot_id") == state.boot_id() else None
 
 

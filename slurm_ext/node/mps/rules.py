@@ -31,7 +31,7 @@ _FAULT = re.compile(
 )
 
 
-class Card:
+class SmiGpu:
     """What nvidia-smi tells of one GPU; None and "" where it tells nothing."""
 
     def __init__(
@@ -61,7 +61,7 @@ def percent_of(env: Mapping[str, str]) -> float | None:
     return value if 0 < value <= 100 else None
 
 
-def refusal(gpu: str, card: Card, folder: str, foreign: Iterable[int]) -> str | None:
+def refusal(gpu: str, card: SmiGpu, folder: str, foreign: Iterable[int]) -> str | None:
     """Why this GPU gets no MPS of ours, in a clause; None where nothing speaks against it.
 
     `folder` is the pipe folder to be, `foreign` the pids of other tools' control daemons on it.
@@ -83,7 +83,7 @@ def refusal(gpu: str, card: Card, folder: str, foreign: Iterable[int]) -> str | 
 
 
 def limits(
-    env: Mapping[str, str], card: Card, most_percent: float, memory_share: float
+    env: Mapping[str, str], card: SmiGpu, most_percent: float, memory_share: float
 ) -> dict[str, Any]:
     """Thread percentage and pinned bytes of a job by its share; None: no limit.
 
@@ -130,7 +130,7 @@ def faults(text: str) -> list[tuple[str, str]]:
     return list(first.values())[:MAX_EVENTS]
 
 
-def fault_said(gpu: str, when: str, what: str, others: Iterable[str]) -> str:
+def fault_message(gpu: str, when: str, what: str, others: Iterable[str]) -> str:
     """A fault in the words of a record; nobody's log tells which client it was."""
     shared = ", ".join(sorted(others))
     whose = f"a fault of this job or of a neighbour's ({shared})" if shared else "a fault"

@@ -12,7 +12,7 @@ import time
 from slurm_ext.node.common import log, state
 from slurm_ext.node.common.files import remove_tree, sync_folder, unlink_quietly
 from slurm_ext.node.common.spool_layout import record_id, split_key
-from slurm_ext.node.counters.columns import TIMELINE, as_counters
+from slurm_ext.node.counters.columns import TIMELINE, counter_rows
 from slurm_ext.node.record import squeue
 from slurm_ext.node.record.outcome import outcome
 from slurm_ext.node.record.summaries import collect
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from slurm_ext.node.common.config import Config
+    from slurm_ext.node.common.config import NodeConfig
     from slurm_ext.node.common.spool_layout import Spool
 
 _FILLED_IN = ("job_name", "array_job_id", "array_task_id")
 _ALLOCATED = ("cpus", "num_nodes", "num_tasks", "cpus_per_task", "mem_bytes", "time_limit_s")
 
 
-def finish(config: Config, spool: Spool, key: str, deadline: float) -> None:
+def compose_record(config: NodeConfig, spool: Spool, key: str, deadline: float) -> None:
     """Bring the job to its end: its record in `out/`, nothing else left. Raises OSError.
 
     `deadline` (monotonic) bounds what may be asked of others; writing is not cut short.
@@ -51,7 +51,7 @@ def _write(spool: Spool, key: str, record: dict[str, Any]) -> None:
     try:
         state.save(spool, key, "record", record, durable=True)
     except OSError as error:
-        log.line(f"{key}: {error}; trying without time line")
+        log.report(f"{key}: {error}; trying without time line")
         record["timeline"] = None
         record["probe"]["faults"].append("the node's disk was full: the time line is missing")
         state.save(spool, key, "record", record, durable=True)
@@ -77,7 +77,7 @@ def _clear(spool: Spool, key: str, deadline: float) -> None:
         remove_tree(key, spool.run, deadline)
 
 
-def _compose(config: Config, spool: Spool, key: str, deadline: float) -> dict[str, Any]:
+def _compose(config: NodeConfig, spool: Spool, key: str, deadline: float) -> dict[str, Any]:
     known = state.load(spool, key, "json") or {}
     end = state.load(spool, key, "end")
     job_id, restart = split_key(key)
@@ -102,7 +102,7 @@ def _compose(config: Config, spool: Spool, key: str, deadline: float) -> dict[st
         "times": _times(known, end, facts),
         "outcome": outcome(end, facts, restart=restart, rebooted=rebooted),
         "host": base.get("host") or {},
-        "counters": as_counters(
+        "counters": counter_rows(
             (known.get("meter") or {}).get("totals", {}),
             gpus=bool((base.get("allocation") or {}).get("gpus")),
         ),
@@ -131,12 +131,12 @@ def _mps(spool: Spool, key: str) -> tuple[dict[str, Any] | None, list[str]]:
     """The MPS daemon that the job was given, and what is to be said of it."""
     if not os.path.exists(spool.state_file(key, "mps")):
         return None, []
-    from slurm_ext.node.mps.notes import noted
+    from slurm_ext.node.mps.notes import read_notes
 
-    return noted(spool, key)
+    return read_notes(spool, key)
 
 
-def _nameless(config: Config, job_id: int, restart: int) -> dict[str, Any]:
+def _nameless(config: NodeConfig, job_id: int, restart: int) -> dict[str, Any]:
     """All that a key tells, where both state files are torn."""
     node = os.uname().nodename.partition(".")[0]
     return {"cluster": config.cluster, "job_id": job_id, "restart": restart, "node": node} | (

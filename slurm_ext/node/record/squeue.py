@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 
-from slurm_ext.node.common.daemonize import ask
+from slurm_ext.node.common.daemonize import output_of
 from slurm_ext.node.common.job import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from slurm_ext.node.common.config import Config
+    from slurm_ext.node.common.config import NodeConfig
 
 _FIELDS = (
     ("job_id", "JobID", 20),
@@ -42,7 +42,7 @@ RUNNING = frozenset(
 )
 
 
-def query_job(config: Config, job_id: int, wait_s: float) -> dict[str, Any] | None:
+def query_job(config: NodeConfig, job_id: int, wait_s: float) -> dict[str, Any] | None:
     """The job as the controller sees it, None where it does not answer or know the job."""
     command = _squeue(config.slurm_bin)
     if command is None or wait_s <= 0:
@@ -51,7 +51,7 @@ def query_job(config: Config, job_id: int, wait_s: float) -> dict[str, Any] | No
     conf = config.slurm_conf or os.environ.get("SLURM_CONF")
     env |= {"SLURM_CONF": conf} if conf else {}
     wanted = ",".join(f"{name}:{width}" for _, name, width in _FIELDS)
-    said = ask([command, "-h", "-t", "all", "-j", str(job_id), "-O", wanted], env, wait_s)
+    said = output_of([command, "-h", "-t", "all", "-j", str(job_id), "-O", wanted], env, wait_s)
     return parse_squeue(said.decode("utf-8", "replace"), job_id) if said else None
 
 

@@ -18,15 +18,15 @@ except ImportError:
 
 from slurm_ext.node.common import log, state
 from slurm_ext.node.common.spool_layout import Spool, split_key
-from slurm_ext.node.counters.corunners import Neighbours
-from slurm_ext.node.counters.meter import Meter
+from slurm_ext.node.counters.corunners import CoRunners
+from slurm_ext.node.counters.meter import JobMeter
 from slurm_ext.node.counters.timeline import Timeline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from slurm_ext.node.common.config import Config
+    from slurm_ext.node.common.config import NodeConfig
     from slurm_ext.node.counters.contention import Contention
 
 NAME = "dlqueue-sampler"  # as ps and top show it
@@ -39,7 +39,7 @@ GRACE_S = 600.0
 LONGEST_UNANSWERED = 4
 
 
-def sample_job(config: Config, key: str, grace_s: float = GRACE_S) -> None:
+def sample_job(config: NodeConfig, key: str, grace_s: float = GRACE_S) -> None:
     """Sample the job `key` until it ends; does nothing where another sampler already does."""
     spool = Spool(config.spool_dir)
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
@@ -55,18 +55,18 @@ def sample_job(config: Config, key: str, grace_s: float = GRACE_S) -> None:
 
 class _Sampler:
     def __init__(
-        self, config: Config, spool: Spool, key: str, known: dict[str, Any], held: state.Lock
+        self, config: NodeConfig, spool: Spool, key: str, known: dict[str, Any], held: state.Lock
     ) -> None:
         self.config, self.spool, self.key, self.known = config, spool, key, known
         self.held = held
         gpus = (known.get("allocation") or {}).get("gpus") or ()
-        self.meter = Meter(known["identity"], known.get("meter") or {}, gpus=gpus)
+        self.meter = JobMeter(known["identity"], known.get("meter") or {}, gpus=gpus)
         kept = known.get("timeline") or {}
         self.timeline = Timeline(kept.get("rows", ()), kept.get("stride", 1))
         self.contention = self._contention()
         self.boot_id = state.boot_id()
         self.flushed_s = self.alive_s = state.uptime_s()
-        self.neighbours = Neighbours(spool, key, known, self.alive_s)
+        self.corunners = CoRunners(spool, key, known, self.alive_s)
         self.unanswered = 0
         self.probe_said: list[str] = []
 
@@ -96,7 +96,7 @@ class _Sampler:
         now = state.uptime_s()
         if self.meter.sample(last=last):
             self.alive_s = now
-        self.neighbours.meet(now)
+        self.corunners.meet(now)
         if self.contention:
             self._probe(self.contention, now)
         self.timeline.add(self._row(now))
@@ -120,17 +120,17 @@ class _Sampler:
         if not self.held.stands():
             return
         self.known["place"] = self._place()
-        self.neighbours.compare(self.known["place"])
-        self.known["shared"] = self.neighbours.shared
+        self.corunners.compare(self.known["place"])
+        self.known["shared"] = self.corunners.shared
         self.known["faults"] = [*self.meter.hardware.faults(), *self.probe_said]
         self.known["meter"] = self.meter.kept()
         self.known["timeline"] = {"rows": self.timeline.rows, "stride": self.timeline.stride}
-        self.known["corunners"] = self.neighbours.overlap_s
+        self.known["corunners"] = self.corunners.overlap_s
         self.known["seen_s"] = round(self._elapsed_s(now), 3)
         try:
             state.save(self.spool, self.key, "json", self.known, durable=False)
         except OSError as error:
-            log.line(f"sampler {self.key}: {error}")
+            log.report(f"sampler {self.key}: {error}")
 
     def _contention(self) -> Contention | None:
         """The probe that a site asked for; its first look is before the job's processes are."""
@@ -148,7 +148,7 @@ class _Sampler:
             mine = self.meter.look_around()["cpus"]
             self.meter.hardware.hold(True)
             look = self.meter.hardware.progress
-            probe.step(self._elapsed_s(now), mine, self.neighbours.cpus(), look)
+            probe.step(self._elapsed_s(now), mine, self.corunners.cpus(), look)
             self.meter.hardware.hold(False)
         # Whatever it was: the probe is given up, the record is not.
         except Exception as error:
@@ -182,7 +182,7 @@ class _Sampler:
         return bool(running)
 
     def _finish(self) -> None:
-        from slurm_ext.node.record.compose import finish
+        from slurm_ext.node.record.compose import compose_record
 
         self._flush(state.uptime_s())
-        finish(self.config, self.spool, self.key, time.monotonic() + 30.0)
+        compose_record(self.config, self.spool, self.key, time.monotonic() + 30.0)

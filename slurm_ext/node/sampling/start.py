@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 
 from slurm_ext.node.common import log
-from slurm_ext.node.common.daemonize import leave_behind
+from slurm_ext.node.common.daemonize import daemonize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from slurm_ext.node.common.config import Config
+    from slurm_ext.node.common.config import NodeConfig
 
 
-def start_sampler(config: Config, key: str, deadline: float) -> None:
+def start_sampler(config: NodeConfig, key: str, deadline: float) -> None:
     """Leave a sampler behind; where one already works on this job, the new one ends at once."""
 
     def work() -> None:
@@ -21,5 +21,5 @@ def start_sampler(config: Config, key: str, deadline: float) -> None:
         sample_job(config, key)
 
     left_s = max(0.05, deadline - time.monotonic())
-    if leave_behind("dlqueue-sampler", work, left_s) is None:
-        log.line(f"{key}: the sampler did not report within {left_s:.1f} s")
+    if daemonize("dlqueue-sampler", work, left_s) is None:
+        log.report(f"{key}: the sampler did not report within {left_s:.1f} s")

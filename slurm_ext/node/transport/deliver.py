@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 
-from slurm_ext.node.common.daemonize import ask
+from slurm_ext.node.common.daemonize import output_of
 from slurm_ext.node.common.files import read_bounded, write_whole
 from slurm_ext.node.record.reader import MAX_BYTES
 
@@ -18,54 +18,54 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from slurm_ext.node.common.config import Config
+    from slurm_ext.node.common.config import NodeConfig
 
 TIMEOUT_S = 10.0
 MAX_REPLY_BYTES = 4096
 _MUNGE = ("/usr/bin/munge", "/usr/local/bin/munge", "/opt/munge/bin/munge")
 
 
-class Undelivered(Exception):  # noqa: N818 - a state of the record, not a fault of ours
+class UndeliveredError(Exception):
     """The other side is not there or has not confirmed: keep the record and try again."""
 
 
-class Refused(Undelivered):
+class RecordRefusedError(UndeliveredError):
     """The other side does not want this one record; others may pass."""
 
 
-class Unwanted(Refused):
+class RecordRejectedError(RecordRefusedError):
     """The other side will never want this record: it is not what it says it is."""
 
 
-def carrier(config: Config) -> AbstractContextManager[Callable[[str], None]]:
-    """The configured way, as a context that yields `carry(path)`. `carry` raises Undelivered."""
+def open_channel(config: NodeConfig) -> AbstractContextManager[Callable[[str], None]]:
+    """The configured way, as a context that yields `send(path)`. `send` raises UndeliveredError."""
     return _Stream(config) if config.transport == "stream" else _Folder(config)
 
 
 class _Folder:
     """Into `node.folder`, which must exist: a shared folder that is not mounted is not filled."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: NodeConfig) -> None:
         self.folder = config.folder
 
     def __enter__(self) -> Callable[[str], None]:
-        return self.carry
+        return self.send
 
     def __exit__(self, *_: object) -> None:
         pass
 
-    def carry(self, path: str) -> None:
+    def send(self, path: str) -> None:
         target = os.path.join(self.folder, os.path.basename(path))
         try:
             write_whole(target, read_bounded(path, MAX_BYTES), mode=0o640)
         except (OSError, ValueError) as error:
-            raise Undelivered(f"{target}: {error}") from None
+            raise UndeliveredError(f"{target}: {error}") from None
 
 
 class _Stream:
     """Over TCP to `node.address`: a header line, the record, and one line that confirms it."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: NodeConfig) -> None:
         import socket
 
         host, _, port = config.address.rpartition(":")
@@ -74,30 +74,30 @@ class _Stream:
             address = (host.strip("[]"), int(port))
             self.socket = socket.create_connection(address, timeout=TIMEOUT_S)
         except (OSError, ValueError, OverflowError) as error:
-            raise Undelivered(f"{config.address!r}: {error}") from None
+            raise UndeliveredError(f"{config.address!r}: {error}") from None
         self.replies = self.socket.makefile("rb")
 
     def __enter__(self) -> Callable[[str], None]:
-        return self.carry
+        return self.send
 
     def __exit__(self, *_: object) -> None:
         self.replies.close()
         self.socket.close()
 
-    def carry(self, path: str) -> None:
+    def send(self, path: str) -> None:
         try:
             record = read_bounded(path, MAX_BYTES)
             name = os.path.basename(path)[: -len(".json")]
             self.socket.sendall(self._header(name, record) + record)
             reply = self.replies.readline(MAX_REPLY_BYTES)
         except (OSError, ValueError) as error:
-            raise Undelivered(f"{path}: {error}") from None
+            raise UndeliveredError(f"{path}: {error}") from None
         answer = _answer(reply)
         if "error" in answer:
-            fate = Unwanted if answer.get("final") is True else Refused
+            fate = RecordRejectedError if answer.get("final") is True else RecordRefusedError
             raise fate(f"{name} was refused: {answer['error']!s:.200}")
         if answer.get("v") != 1 or answer.get("ack") != name:
-            raise Undelivered(f"{name} was not confirmed: {reply[:200]!r}")
+            raise UndeliveredError(f"{name} was not confirmed: {reply[:200]!r}")
 
     def _header(self, name: str, record: bytes) -> bytes:
         from hashlib import sha256
@@ -115,14 +115,14 @@ class _Stream:
 
 
 def credential(text: str, munge_socket: str) -> str:
-    """A munge credential of this process's user for `text`. Raises Undelivered."""
+    """A munge credential of this process's user for `text`. Raises UndeliveredError."""
     command = next((path for path in _MUNGE if os.access(path, os.X_OK)), None)
     if command is None:
-        raise Undelivered(f"there is no munge command at {', '.join(_MUNGE)}")
+        raise UndeliveredError(f"there is no munge command at {', '.join(_MUNGE)}")
     socket = [f"--socket={munge_socket}"] if munge_socket else []
-    said = ask([command, f"--string={text}", *socket], {"PATH": "/usr/bin:/bin"}, TIMEOUT_S)
+    said = output_of([command, f"--string={text}", *socket], {"PATH": "/usr/bin:/bin"}, TIMEOUT_S)
     if not said:
-        raise Undelivered("munge gives no credential: is munged running?")
+        raise UndeliveredError("munge gives no credential: is munged running?")
     return said.decode("ascii", "replace").strip()
 
 

@@ -9,14 +9,14 @@ import time
 from slurm_ext.node.common import log, state
 from slurm_ext.node.common.files import read_bounded, remove_tree, unlink_quietly, write_whole
 from slurm_ext.node.common.spool_layout import REFUSED, is_key
-from slurm_ext.node.record.compose import finish
+from slurm_ext.node.record.compose import compose_record
 from slurm_ext.node.record.reader import MAX_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from slurm_ext.node.common.config import Config
+    from slurm_ext.node.common.config import NodeConfig
     from slurm_ext.node.common.spool_layout import Spool
 
 FINISH_S = 30.0
@@ -26,13 +26,13 @@ STALE_S = 3600.0
 MIB = 1024 * 1024
 
 
-def tend(config: Config, spool: Spool) -> None:
+def housekeep(config: NodeConfig, spool: Spool) -> None:
     """One round over the whole spool; a job that its sampler or an epilog holds is left alone."""
     for key in spool.unfinished():
         try:
             _take_up(config, spool, key)
         except OSError as error:
-            log.line(f"{key}: {error}")
+            log.report(f"{key}: {error}")
     if os.path.isdir(os.path.join(spool.root, "mps")):
         from slurm_ext.node.mps.release import sweep
 
@@ -41,13 +41,13 @@ def tend(config: Config, spool: Spool) -> None:
     keep_within(spool, config.spool_max_mib * MIB)
 
 
-def _take_up(config: Config, spool: Spool, key: str) -> None:
+def _take_up(config: NodeConfig, spool: Spool, key: str) -> None:
     held = state.lock(spool.state_file(key, "lock"))
     if held is None:
         return
     with held:
         if not _goes_on(spool, key):
-            finish(config, spool, key, time.monotonic() + FINISH_S)
+            compose_record(config, spool, key, time.monotonic() + FINISH_S)
             return
     from slurm_ext.node.sampling.start import start_sampler
 
@@ -146,4 +146,4 @@ def _count(spool: Spool, what: str) -> None:
     try:
         write_whole(path, json.dumps(counts).encode())
     except OSError as error:
-        log.line(f"dropped one of {what}, and cannot count it: {error}")
+        log.report(f"dropped one of {what}, and cannot count it: {error}")

@@ -10,12 +10,12 @@ import os
 import time
 
 from slurm_ext.node.common import log, state
-from slurm_ext.node.common.daemonize import leave_behind
+from slurm_ext.node.common.daemonize import daemonize
 from slurm_ext.node.common.spool_layout import REFUSED, Spool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from slurm_ext.node.common.config import Config
+    from slurm_ext.node.common.config import NodeConfig
 
 NAME = "dlqueue-ship"
 LIFE_S = 24 * 3600.0
@@ -23,13 +23,16 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
 RECORD_PAUSE_S = 0.005  # at most 200 records/s: a node that returns must not drown the advisor
 
 
-def start_shipper(config: Config, deadline: float) -> None:
+def start_transport_worker(config: NodeConfig, deadline: float) -> None:
     """Leave the worker behind, unless this node has one."""
-    if leave_behind(NAME, lambda: ship(config), max(0.05, deadline - time.monotonic())) is None:
-        log.line("the transport did not start in time")
+    if (
+        daemonize(NAME, lambda: deliver_records(config), max(0.05, deadline - time.monotonic()))
+        is None
+    ):
+        log.report("the transport did not start in time")
 
 
-def ship(config: Config, life_s: float = LIFE_S) -> None:
+def deliver_records(config: NodeConfig, life_s: float = LIFE_S) -> None:
     """Work until nothing is left to do; does nothing where another worker is at it."""
     spool = Spool(config.spool_dir)
     end_s = state.uptime_s() + life_s
@@ -45,53 +48,57 @@ def ship(config: Config, life_s: float = LIFE_S) -> None:
             return
 
 
-def _work(config: Config, spool: Spool, end_s: float) -> None:
-    from slurm_ext.node.transport.deliver import Undelivered
-    from slurm_ext.node.transport.housekeeping import tend
+def _work(config: NodeConfig, spool: Spool, end_s: float) -> None:
+    from slurm_ext.node.transport.deliver import UndeliveredError
+    from slurm_ext.node.transport.housekeeping import housekeep
 
     pause_s = FIRST_PAUSE_S
     while state.uptime_s() < end_s and not os.path.exists(config.kill_file):
-        tend(config, spool)
+        housekeep(config, spool)
         if not _left_to_do(config, spool):
             return
         names = _waiting(spool)
         try:
             if _deliver(config, spool, names):
                 pause_s = FIRST_PAUSE_S
-        except Undelivered as error:
-            log.line(f"transport: {error}; next try in {pause_s:.1f} s")
+        except UndeliveredError as error:
+            log.report(f"transport: {error}; next try in {pause_s:.1f} s")
         if _left_to_do(config, spool):
             time.sleep(pause_s)
             pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
 
 
-def _deliver(config: Config, spool: Spool, names: list[str]) -> int:
+def _deliver(config: NodeConfig, spool: Spool, names: list[str]) -> int:
     """How many records went; one that is refused does not hold up those behind it.
 
     One that is refused for good is put aside, where it counts against the spool's size. Raises
-    Undelivered where the other side is not there.
+    UndeliveredError where the other side is not there.
     """
-    from slurm_ext.node.transport.deliver import Refused, Unwanted, carrier
+    from slurm_ext.node.transport.deliver import (
+        RecordRefusedError,
+        RecordRejectedError,
+        open_channel,
+    )
 
     waiting, delivered = list(names), 0
     while waiting:
         try:
-            with carrier(config) as carry:
+            with open_channel(config) as send:
                 while waiting:
                     path = os.path.join(spool.out, waiting.pop(0))
-                    carry(path)
+                    send(path)
                     os.unlink(path)
                     delivered += 1
                     time.sleep(RECORD_PAUSE_S)
-        except Unwanted as error:
-            log.line(f"transport: {error}; it is kept as {path}{REFUSED}")
+        except RecordRejectedError as error:
+            log.report(f"transport: {error}; it is kept as {path}{REFUSED}")
             os.replace(path, path + REFUSED)
-        except Refused as error:
-            log.line(f"transport: {error}")
+        except RecordRefusedError as error:
+            log.report(f"transport: {error}")
     return delivered
 
 
-def _left_to_do(config: Config, spool: Spool) -> bool:
+def _left_to_do(config: NodeConfig, spool: Spool) -> bool:
     """Records to deliver, or ended jobs whose record is not made yet (an epilog may be at it)."""
     if os.path.exists(config.kill_file):
         return False

@@ -30,7 +30,7 @@ CHILDREN = {
     "a stressor": "contention.TURN_S = 300.0\npid = contention._stressor(0)",
     "a reader of GPUs that hangs at once": (
         "nvml._become_reader = lambda *_: time.sleep(600)\n"
-        "gpus = nvml.Nvml()\ngpus._start()\npid = gpus._pid"
+        "gpus = nvml.NvmlClient()\ngpus._start()\npid = gpus._pid"
     ),
 }
 
@@ -60,7 +60,7 @@ def test_a_killed_holder_holds_nothing_whatever_its_children_do(
 ) -> None:
     """As soon as it has gone, the next hook has the job: it waits for no child of the sampler's."""
     assert state.lock(path, 0.05) is None
-    assert state.holder(path) == family.pid
+    assert state.signed_pid(path) == family.pid
     family.kill()
     family.wait()
     held = state.lock(path)

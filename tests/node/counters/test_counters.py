@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.node.counters.columns import UNITS, as_counters
-from slurm_ext.node.counters.meter import Meter
+from slurm_ext.node.counters.columns import UNITS, counter_rows
+from slurm_ext.node.counters.meter import JobMeter
 from slurm_ext.node.counters.timeline import MAX_ROWS, Timeline
 from slurm_ext.node.kernel import cgroup
-from slurm_ext.node.kernel.processes import Process, Processes
+from slurm_ext.node.kernel.processes import JobProcess, JobProcesses
 
 IDENTITY = {"job_id": 7, "uid": 1000, "node": "n1"}
 
@@ -121,9 +121,9 @@ def test_a_group_in_an_unusual_place_is_found_through_a_process(v2: Path) -> Non
 def test_the_best_source_counts(kind: str, request: pytest.FixtureRequest) -> None:
     """A control group outranks /proc; what only /proc counts says so."""
     mount = request.getfixturevalue(kind)
-    meter = Meter(IDENTITY, {}, mount=str(mount))
+    meter = JobMeter(IDENTITY, {}, mount=str(mount))
     assert meter.sample(last=True)
-    found = {each["name"]: each for each in as_counters(meter.totals)}
+    found = {each["name"]: each for each in counter_rows(meter.totals)}
     assert set(found) == set(UNITS)
     assert (found["cpu_user"]["source"], found["cpu_user"]["value"]) == (f"cgroup/{kind}", 2.5)
     assert found["context_switches"]["source"] == "proc"
@@ -132,18 +132,18 @@ def test_the_best_source_counts(kind: str, request: pytest.FixtureRequest) -> No
 
 def test_totals_survive_the_group_and_a_successor(v2: Path) -> None:
     """When the group is gone totals stay, and a restarted sampler goes on from them."""
-    first = Meter(IDENTITY, {}, mount=str(v2))
+    first = JobMeter(IDENTITY, {}, mount=str(v2))
     first.sample()
     (v2 / "system.slice/slurmstepd.scope/job_7/cpu.stat").write_text("user_usec 1\n")
     first.sample()
-    second = Meter(IDENTITY, first.kept(), mount=str(v2 / "nowhere"))
+    second = JobMeter(IDENTITY, first.kept(), mount=str(v2 / "nowhere"))
     second.sample()
     assert second.totals["cpu_user"] == ("cgroup/v2", 2.5)
 
 
 def test_what_nobody_measured_is_null() -> None:
     """Every counter of the contract is listed; without a source it has neither value nor source."""
-    assert {(c["source"], c["value"]) for c in as_counters({})} == {("none", None)}
+    assert {(c["source"], c["value"]) for c in counter_rows({})} == {("none", None)}
 
 
 # -- /proc ----------------------------------------------------------------------------------------
@@ -167,14 +167,14 @@ def _tree(proc: Path, processes: dict[int, str]) -> None:
         _write(proc, {f"{pid}/stat": text, f"{pid}/environ": environ})
 
 
-def _cpu(processes: Processes) -> float | None:
+def _cpu(processes: JobProcesses) -> float | None:
     processes.update(processes.find(), switches=False)
     return processes.totals()["cpu_user"]
 
 
 def test_a_child_that_was_waited_for_counts_once(tmp_path: Path) -> None:
     """While it lives as itself, afterwards through its parent."""
-    processes = Processes(7, os.getuid(), "n1", str(tmp_path))
+    processes = JobProcesses(7, os.getuid(), "n1", str(tmp_path))
     _tree(tmp_path, {10: _stat(10, 1, user=100), 11: _stat(11, 10, user=200)})
     assert _cpu(processes) == 3.0
     _tree(tmp_path, {10: _stat(10, 1, user=100, waited=200)})
@@ -183,7 +183,7 @@ def test_a_child_that_was_waited_for_counts_once(tmp_path: Path) -> None:
 
 def test_processes_that_leave_together_keep_their_counts(tmp_path: Path) -> None:
     """Parent and child gone between two samples: both of their last figures stay."""
-    processes = Processes(7, os.getuid(), "n1", str(tmp_path))
+    processes = JobProcesses(7, os.getuid(), "n1", str(tmp_path))
     _tree(tmp_path, {10: _stat(10, 1, user=100), 11: _stat(11, 10, user=200)})
     _cpu(processes)
     _tree(tmp_path, {})
@@ -192,7 +192,7 @@ def test_processes_that_leave_together_keep_their_counts(tmp_path: Path) -> None
 
 def test_a_pid_used_again_is_another_process(tmp_path: Path) -> None:
     """The start time tells them apart: the first one's seconds are kept."""
-    processes = Processes(7, os.getuid(), "n1", str(tmp_path))
+    processes = JobProcesses(7, os.getuid(), "n1", str(tmp_path))
     _tree(tmp_path, {10: _stat(10, 1, user=100)})
     _cpu(processes)
     _tree(tmp_path, {10: _stat(10, 1, user=50, started=99)})
@@ -201,7 +201,7 @@ def test_a_pid_used_again_is_another_process(tmp_path: Path) -> None:
 
 def test_an_orphan_stays_in_the_job(tmp_path: Path) -> None:
     """A daemonised child whose environment is gone is still counted."""
-    processes = Processes(7, os.getuid(), "n1", str(tmp_path))
+    processes = JobProcesses(7, os.getuid(), "n1", str(tmp_path))
     _tree(tmp_path, {10: _stat(10, 1), 11: _stat(11, 10, user=100)})
     _cpu(processes)
     _tree(tmp_path, {11: _stat(11, 1, user=200)})
@@ -229,8 +229,8 @@ def test_real_processes_are_told_by_their_environment(environ: dict[str, str], o
     try:
         assert child.stdout is not None
         child.stdout.read(1)
-        assert (child.pid in Processes(4711, os.getuid(), "n1").find()) == ours
-        assert child.pid not in Processes(4711, os.getuid() + 1, "n1").find()
+        assert (child.pid in JobProcesses(4711, os.getuid(), "n1").find()) == ours
+        assert child.pid not in JobProcesses(4711, os.getuid() + 1, "n1").find()
     finally:
         child.kill()
         child.communicate()
@@ -244,7 +244,7 @@ def test_real_threads_switches_are_counted() -> None:
 
 
 def _own_switches() -> float:
-    processes = Processes(1, os.getuid(), "n1")
+    processes = JobProcesses(1, os.getuid(), "n1")
     processes.update([os.getpid()], switches=True)
     found = processes.totals()["context_switches"]
     assert found is not None
@@ -254,7 +254,7 @@ def _own_switches() -> float:
 def test_a_process_name_cannot_pose_as_fields() -> None:
     """A name such as `x) R 1` does not shift the fields."""
     fields = _stat(5, 3, user=7).rpartition(")")[2].split()
-    assert Process(fields, (None, None)).parent == 3
+    assert JobProcess(fields, (None, None)).parent == 3
 
 
 @given(st.integers(1, 5000))

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.node.counters.perf.syscall import Event, Kernel
+from slurm_ext.node.counters.perf.syscall import PerfEvent, PerfKernel
 from slurm_ext.node.counters.perf.uncore import Uncore, encoded
-from slurm_ext.node.counters.power import Power
+from slurm_ext.node.counters.power import PowerMeter
 
 
 def _write(root: Path, files: dict[str, str]) -> None:
@@ -34,7 +34,7 @@ def powercap(tmp_path: Path) -> Path:
 
 def test_joules_are_added_over_packages_and_past_the_wrap(powercap: Path) -> None:
     """950 J of a range of 1000, then 50: 100 J more, and no package twice."""
-    power = Power({}, str(powercap))
+    power = PowerMeter({}, str(powercap))
     power.sample()
     for joules in (400, 800, 200):
         (powercap / "intel-rapl:0" / "energy_uj").write_text(f"{joules}000000\n")
@@ -43,16 +43,16 @@ def test_joules_are_added_over_packages_and_past_the_wrap(powercap: Path) -> Non
         "node_energy_cpu": ("rapl/node", pytest.approx(1100.0)),
         "node_energy_dram": ("rapl/node", 0.0),
     }
-    assert Power({"node_energy_cpu": 7.0}, str(powercap)).totals() == {}  # no reading yet
+    assert PowerMeter({"node_energy_cpu": 7.0}, str(powercap)).totals() == {}  # no reading yet
 
 
 def test_a_meter_that_vanishes_or_is_not_there_is_missing(powercap: Path, tmp_path: Path) -> None:
     """One that was never read gives no sum of the others; none at all gives nothing."""
-    power = Power({}, str(powercap))
+    power = PowerMeter({}, str(powercap))
     (powercap / "intel-rapl:1" / "energy_uj").unlink()
     power.sample()
     assert set(power.totals()) == {"node_energy_dram"}
-    assert Power({}, str(tmp_path / "none")).totals() == {}
+    assert PowerMeter({}, str(tmp_path / "none")).totals() == {}
 
 
 def test_terms_of_sysfs_become_a_config() -> None:
@@ -67,14 +67,14 @@ def test_terms_of_sysfs_become_a_config() -> None:
         encoded("edge=1", plain)
 
 
-class _Controllers(Kernel):
+class _Controllers(PerfKernel):
     """Every counter reads 1000, half of its time without a place."""
 
     def __init__(self) -> None:
         super().__init__()
         self.opened: list[tuple[int, int]] = []
 
-    def open(self, event: Event, *, pid: int = -1, cpu: int = -1) -> int:
+    def open(self, event: PerfEvent, *, pid: int = -1, cpu: int = -1) -> int:
         self.opened.append((event.config, cpu))
         return 100 + len(self.opened)
 

@@ -10,7 +10,7 @@ import pytest
 from slurm_ext.cli.doctor import sources as doctor_sources
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.node.counters import sources as module
-from slurm_ext.node.counters.perf.syscall import Event, Kernel
+from slurm_ext.node.counters.perf.syscall import PerfEvent, PerfKernel
 
 NAMES = {"perf events", "memory traffic", "NVML", "RAPL", "control groups", "pressure"}
 
@@ -24,16 +24,16 @@ def test_every_source_counts_something_or_says_why_not() -> None:
     assert all(each["counts"] or each["why"] for each in found.values())
 
 
-class _Forbidding(Kernel):
+class _Forbidding(PerfKernel):
     """A kernel that lets nobody count."""
 
-    def open(self, event: Event, *, pid: int = -1, cpu: int = -1) -> int:
+    def open(self, event: PerfEvent, *, pid: int = -1, cpu: int = -1) -> int:
         raise PermissionError(13, "Permission denied")
 
 
 def test_a_kernel_that_forbids_counting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """perf_event_paranoid is what an administrator has to change."""
-    monkeypatch.setattr(module, "Kernel", _Forbidding)
+    monkeypatch.setattr(module, "PerfKernel", _Forbidding)
     found = {each["name"]: each for each in module.sources()}
     assert found["perf events"]["counts"] == ""
     assert "Permission denied" in found["perf events"]["why"]
@@ -42,7 +42,7 @@ def test_a_kernel_that_forbids_counting_is_named(monkeypatch: pytest.MonkeyPatch
 
 def test_a_source_that_breaks_does_not_break_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is listed as one that does not count."""
-    monkeypatch.setattr(module, "Power", None)
+    monkeypatch.setattr(module, "PowerMeter", None)
     found = {each["name"]: each for each in module.sources()}
     assert found["rapl"]["why"].startswith("TypeError")
     assert "pressure" in found

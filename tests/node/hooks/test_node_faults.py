@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.node.common import files, state
-from slurm_ext.node.common.spool_layout import UnsafePlaceError, make_run_dir
+from slurm_ext.node.common.spool_layout import UnsafeFolderError, make_run_dir
 from slurm_ext.node.hooks import prolog
 from slurm_ext.node.record import compose
 from tests.node.by_hand import BURN, TOKEN, Node, cpu_s, wait_for
@@ -128,12 +128,12 @@ def test_a_link_in_place_of_the_run_folder_is_refused(node: Node) -> None:
     """The prolog never hands somebody else's folder to the job's user."""
     node.spool.prepare()
     Path(node.spool.run_dir("55.0")).symlink_to("/etc")
-    with pytest.raises(UnsafePlaceError):
+    with pytest.raises(UnsafeFolderError):
         make_run_dir(node.spool, "55.0", 65534)
     node.prolog(55)
     assert Path("/etc").stat().st_uid == 0
     log = Path(node.spool.root, "hooks.log").read_text()
-    assert "prolog: UnsafePlaceError: run/55.0 is not a folder" in log
+    assert "prolog: UnsafeFolderError: run/55.0 is not a folder" in log
 
 
 def test_a_job_whose_folder_vanished_still_has_its_record(node: Node) -> None:
@@ -219,7 +219,7 @@ def _finish_dying_at(node: Node, key: str, step: int) -> bool:
         try:
             held = state.lock(node.spool.state_file(key, "lock"), 5.0)
             if held is not None:
-                compose.finish(node.config, node.spool, key, time.monotonic() + 5)
+                compose.compose_record(node.config, node.spool, key, time.monotonic() + 5)
         finally:
             os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

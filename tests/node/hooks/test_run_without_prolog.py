@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.node.common.spool_layout import Spool
-from slurm_ext.node.hooks.epilog import run_of
+from slurm_ext.node.hooks.epilog import ended_run_key
 
 
 @pytest.mark.parametrize(
@@ -29,4 +29,4 @@ def test_the_run_that_ends_is_told_from_those_that_ended(
     spool.prepare()
     for name in files:
         Path(spool.state, name).touch()
-    assert run_of(spool, 7, told) == run
+    assert ended_run_key(spool, 7, told) == run

@@ -13,7 +13,7 @@ import pytest
 from slurm_ext.node.mps import acquire, release
 from slurm_ext.node.mps import notes as mps_notes
 from slurm_ext.node.mps import registry as mps_registry
-from slurm_ext.node.mps.daemon import Daemon
+from slurm_ext.node.mps.daemon import MpsDaemon
 from slurm_ext.node.mps.rules import PIPE
 from tests.mps_standin import Client
 from tests.node.by_mps import MpsNode
@@ -24,15 +24,15 @@ PROLOG = [
     (mps_registry, "make"),
     (mps_registry, "make_numbered"),
     (mps_registry, "add"),
-    (Daemon, "start"),
+    (MpsDaemon, "start"),
     (mps_registry, "save_daemon"),
-    (mps_notes, "tell_job"),
+    (mps_notes, "write_for_task"),
 ]
 EPILOG = [
     (release, "_befell"),
     (mps_registry, "drop"),
     (release, "_end"),
-    (Daemon, "end"),
+    (MpsDaemon, "end"),
     (mps_registry, "remove"),
 ]
 
@@ -126,7 +126,7 @@ def test_a_prolog_killed_just_after_the_start(make_mps: MakeMps) -> None:
     node = make_mps(**{"mps.drain_s": 5.0})
 
     def die() -> None:
-        Daemon.start = _killed_after(Daemon, "start")  # type: ignore[method-assign]
+        MpsDaemon.start = _killed_after(MpsDaemon, "start")  # type: ignore[method-assign]
         node.start(1)
 
     assert os.waitpid(_apart(die), 0)[1] == signal.SIGKILL

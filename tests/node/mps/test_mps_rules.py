@@ -5,17 +5,17 @@ import subprocess
 import pytest
 
 from slurm_ext.node.mps import processes as mps_processes
-from slurm_ext.node.mps.daemon import read_card
-from slurm_ext.node.mps.processes import Process, family, foreign
+from slurm_ext.node.mps.daemon import parse_gpu
+from slurm_ext.node.mps.processes import MpsProcess, daemon_and_servers, foreign
 from slurm_ext.node.mps.rules import (
     DEVICES,
     LOG,
     MEMORY,
     PERCENT,
     PIPE,
-    Card,
+    SmiGpu,
     exports,
-    fault_said,
+    fault_message,
     faults,
     limits,
     refusal,
@@ -23,7 +23,7 @@ from slurm_ext.node.mps.rules import (
 )
 
 UUID = "GPU-8f6d2a1b-7777-4444-9999-0123456789ab"
-CARD = Card(UUID, 80_000, False, "Default")
+CARD = SmiGpu(UUID, 80_000, False, "Default")
 HALF = {DEVICES: "1", PERCENT: "50"}
 GIVEN = {"pipe": "/p", "log": "/l", "gpu": UUID, "percent": 50.0, "mem_bytes": 8 * 1024**3}
 
@@ -49,14 +49,14 @@ def test_whom_it_concerns(env: dict[str, str], jobs: str, gpu: str | None) -> No
 @pytest.mark.parametrize(
     ("gpu", "card", "foreigners", "word"),
     [
-        ("MIG-12", Card(), [], "MIG"),
-        ("0", Card(UUID, 1, True, ""), [], "MIG"),
+        ("MIG-12", SmiGpu(), [], "MIG"),
+        ("0", SmiGpu(UUID, 1, True, ""), [], "MIG"),
         ("0", CARD, [7, 3], "pid 3, 7"),
-        ("0", Card(UUID, 1, False, "Prohibited"), [], "Prohibited"),
-        ("1", Card(), [], "UUID"),
+        ("0", SmiGpu(UUID, 1, False, "Prohibited"), [], "Prohibited"),
+        ("1", SmiGpu(), [], "UUID"),
     ],
 )
-def test_when_there_is_none(gpu: str, card: Card, foreigners: list[int], word: str) -> None:
+def test_when_there_is_none(gpu: str, card: SmiGpu, foreigners: list[int], word: str) -> None:
     """The reason is named; the first one that holds."""
     assert word in (refusal(gpu, card, "/spool/mps/x/1/pipe", foreigners) or "")
 
@@ -64,7 +64,7 @@ def test_when_there_is_none(gpu: str, card: Card, foreigners: list[int], word: s
 def test_when_there_is_one() -> None:
     """Known by UUID, or the only index at which nothing can be mistaken."""
     assert refusal("1", CARD, "/spool", []) is None
-    assert refusal("0", Card(), "/spool", []) is None
+    assert refusal("0", SmiGpu(), "/spool", []) is None
     assert "too long" in (refusal("0", CARD, "/s" * 50, []) or "")
 
 
@@ -79,7 +79,7 @@ def test_a_share_limits_threads_and_memory() -> None:
 def test_without_a_share_there_is_no_limit(env: dict[str, str]) -> None:
     """A whole GPU, or nobody said how much of it."""
     assert limits(env, CARD, 100, 0.95) == {"percent": None, "mem_bytes": None}
-    assert limits(HALF, Card(), 100, 0.95)["mem_bytes"] is None  # its memory is not known
+    assert limits(HALF, SmiGpu(), 100, 0.95)["mem_bytes"] is None  # its memory is not known
 
 
 def test_the_job_is_told_all_of_it() -> None:
@@ -126,8 +126,8 @@ garbage \x1b[2J fatal
 
 def test_nobody_is_accused_without_proof() -> None:
     """The logs do not tell whose kernel it was."""
-    assert "of this job or of a neighbour's (7, 8)" in fault_said("0", "t", "x", ["8", "7"])
-    assert "neighbour" not in fault_said("0", "t", "x", [])
+    assert "of this job or of a neighbour's (7, 8)" in fault_message("0", "t", "x", ["8", "7"])
+    assert "neighbour" not in fault_message("0", "t", "x", [])
 
 
 @pytest.mark.parametrize(
@@ -143,12 +143,12 @@ def test_nobody_is_accused_without_proof() -> None:
 )
 def test_what_nvidia_smi_prints(said: str, known: tuple[object, ...]) -> None:
     """A field that it cannot tell is left out; anything else than a card is no card."""
-    card = read_card(said)
+    card = parse_gpu(said)
     assert (card.uuid, card.mib, card.mig, card.mode) == known
 
 
-def _process(pid: int, pipe: str | None, devices: str | None = None, parent: int = 1) -> Process:
-    process = Process(pid, 5, 1000)
+def _process(pid: int, pipe: str | None, devices: str | None = None, parent: int = 1) -> MpsProcess:
+    process = MpsProcess(pid, 5, 1000)
     process.pipe, process.devices, process.parent = pipe, devices, parent
     return process
 
@@ -173,12 +173,12 @@ def test_a_process_that_is_gone_is_nobodys() -> None:
     child = subprocess.Popen(["/bin/true"])
     child.wait()
     assert mps_processes._process(child.pid) is None
-    assert not mps_processes.lives(child.pid, 1)
+    assert not mps_processes.is_alive(child.pid, 1)
 
 
 def test_a_servers_parent_tells_whose_it_is() -> None:
     """Also where it has an environment of its own."""
     daemon, server, stranger = _process(1, "/p"), _process(2, None, parent=1), _process(3, "/q")
     server.server = True
-    assert family("/p", 1000, [daemon, server, stranger]) == [daemon, server]
-    assert family("/p", 1001, [daemon, server, stranger]) == []
+    assert daemon_and_servers("/p", 1000, [daemon, server, stranger]) == [daemon, server]
+    assert daemon_and_servers("/p", 1001, [daemon, server, stranger]) == []

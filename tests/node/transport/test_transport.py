@@ -14,8 +14,8 @@ import pytest
 from slurm_ext.node.common import log, state
 from slurm_ext.node.hooks import prolog
 from slurm_ext.node.transport import deliver, housekeeping
-from slurm_ext.node.transport import worker as ship
-from slurm_ext.node.transport.deliver import Undelivered, carrier
+from slurm_ext.node.transport import worker as transport_worker
+from slurm_ext.node.transport.deliver import UndeliveredError, open_channel
 from tests.node.by_hand import Node, wait_for
 
 V1 = Path(__file__).parents[2] / "golden" / "spool" / "v1.json"
@@ -83,7 +83,7 @@ def test_a_stream_is_signed_and_removed_once_acknowledged(
     advisor = make_advisor(_acknowledge)
     node = make_node(**{"node.transport": "stream", "node.address": advisor.address})
     _put(node, "a", "b")
-    ship.ship(node.config)
+    transport_worker.deliver_records(node.config)
     assert node.waiting() == []
     assert [header["record_id"] for header, _ in advisor.got] == ["a", "b"]
     for header, record in advisor.got:
@@ -104,8 +104,8 @@ def test_a_record_without_acknowledgement_stays(
     advisor = make_advisor(lambda *_: said)
     node = make_node(**{"node.transport": "stream", "node.address": advisor.address})
     _put(node, "a")
-    with pytest.raises(Undelivered), carrier(node.config) as carry:
-        carry(node.spool.out_file("a"))
+    with pytest.raises(UndeliveredError), open_channel(node.config) as send:
+        send(node.spool.out_file("a"))
     assert node.waiting() == ["a.json"]
 
 
@@ -125,7 +125,7 @@ def test_a_refused_record_holds_up_no_other(
     node = make_node(**{"node.transport": "stream", "node.address": advisor.address})
     _put(node, "a", "b", "c")
     monkeypatch.setattr(log, "folder", node.spool.root)
-    ship.ship(node.config, life_s=0.1)
+    transport_worker.deliver_records(node.config, life_s=0.1)
     assert node.waiting() == ["a.json"]
     assert "not yours" in (node.root / "spool/hooks.log").read_text()
 
@@ -141,7 +141,7 @@ def test_a_record_refused_for_good_is_not_sent_again(
     _put(node, "a")
     monkeypatch.setattr(log, "folder", node.spool.root)
     out = Path(node.spool.out)
-    ship.ship(node.config, life_s=0.5)
+    transport_worker.deliver_records(node.config, life_s=0.5)
     assert [path.name for path in out.iterdir()] == ["a.json.refused"]
     assert "not yours" in (node.root / "spool/hooks.log").read_text()
     housekeeping.keep_within(node.spool, 0)
@@ -155,7 +155,7 @@ def test_an_advisor_that_is_not_there_is_tried_again_later(
     """No address or nobody listening: the record stays and the worker ends in time."""
     node = make_node(**{"node.transport": "stream", "node.address": address})
     _put(node, "a")
-    ship.ship(node.config, life_s=0.2)
+    transport_worker.deliver_records(node.config, life_s=0.2)
     assert node.waiting() == ["a.json"]
 
 
@@ -163,7 +163,7 @@ def test_a_folder_that_is_not_mounted_is_not_made(node: Node) -> None:
     """The record waits, and is delivered when the folder is there."""
     node.folder.rmdir()
     _put(node, "a")
-    ship.ship(node.config, life_s=0.2)
+    transport_worker.deliver_records(node.config, life_s=0.2)
     assert node.waiting() == ["a.json"]
     assert not node.folder.exists()
     node.folder.mkdir()
@@ -174,8 +174,8 @@ def test_a_folder_that_is_not_mounted_is_not_made(node: Node) -> None:
 def test_a_record_delivered_twice_is_one_file(node: Node) -> None:
     """A worker killed between delivery and removal repeats itself under the same name."""
     _put(node, "a")
-    with carrier(node.config) as carry:
-        carry(node.spool.out_file("a"))
+    with open_channel(node.config) as send:
+        send(node.spool.out_file("a"))
     node.ship()
     assert [path.name for path in node.folder.iterdir()] == ["a.json"]
     assert node.waiting() == []
@@ -185,11 +185,11 @@ def test_one_worker_a_node(node: Node) -> None:
     """While one works, another ends at once; a record that came meanwhile is not left lying."""
     node.folder.rmdir()
     _put(node, "a")
-    first = threading.Thread(target=ship.ship, args=(node.config, 20.0))
+    first = threading.Thread(target=transport_worker.deliver_records, args=(node.config, 20.0))
     first.start()
     lock = node.root / "spool/ship.lock"
     wait_for(lambda: lock.exists() and lock.read_bytes())
-    ship.ship(node.config)
+    transport_worker.deliver_records(node.config)
     assert node.waiting() == ["a.json"]
     _put(node, "b")
     node.folder.mkdir()
@@ -245,11 +245,13 @@ def test_a_job_that_ended_while_the_worker_was_at_it_is_not_forgotten(node: Node
     state.save(node.spool, "90.0", "json", first, durable=False)
     state.save(node.spool, "90.0", "end", end, durable=False)
     busy = state.lock(node.spool.state_file("90.0", "lock"))  # an epilog that is going to die
-    worker = threading.Thread(target=ship.ship, args=(node.config, 20.0))
+    worker = threading.Thread(target=transport_worker.deliver_records, args=(node.config, 20.0))
     worker.start()
     lock = node.root / "spool/ship.lock"
     wait_for(lambda: lock.exists() and lock.stat().st_size)  # who opens a lock loses it
-    ship.ship(node.config)  # the next hook's worker finds one at work and ends
+    transport_worker.deliver_records(
+        node.config
+    )  # the next hook's worker finds one at work and ends
     assert busy is not None
     with busy:
         pass

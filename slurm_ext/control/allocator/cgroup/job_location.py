@@ -5,7 +5,7 @@ from pathlib import Path
 
 from slurm_ext.node.kernel import cgroup
 from slurm_ext.node.kernel.cgroup import Cgroup
-from slurm_ext.node.kernel.processes import PROC, Processes
+from slurm_ext.node.kernel.processes import PROC, JobProcesses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class JobLocation:
     node: str
     mount: str = cgroup.MOUNT
     proc: str = PROC
-    _processes: list[Processes] = field(default_factory=list, repr=False, compare=False)
+    _processes: list[JobProcesses] = field(default_factory=list, repr=False, compare=False)
 
     def group(self) -> Cgroup | None:
         """Slurm's control group of the job; None where it makes none."""
@@ -29,7 +29,7 @@ class JobLocation:
         if group is not None and (found := group.pids()):
             return found
         if not self._processes:  # it remembers from look to look who is not of the job
-            self._processes.append(Processes(self.job_id, self.uid, self.node, self.proc))
+            self._processes.append(JobProcesses(self.job_id, self.uid, self.node, self.proc))
         known = self._processes[0]
         found = known.find()
         known.update(found, switches=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slurm_ext.node.common import state
-from slurm_ext.node.counters.gpu.nvml import Nvml
+from slurm_ext.node.counters.gpu.nvml import NvmlClient
 from slurm_ext.node.counters.gpu.totals import GpuTotals, resolved
 
 TYPE_CHECKING = False
@@ -15,16 +15,16 @@ MAX_GPUS = 12  # of one node: a record's counters have an end (spool.MAX_COUNTER
 LAST_WAIT_S = 0.2
 
 
-class Gpus:
+class JobGpus:
     """Follows the GPUs that Slurm gave the job, by UUID."""
 
     def __init__(
-        self, names: Sequence[str], kept: Mapping[str, Any], nvml: Nvml | None = None
+        self, names: Sequence[str], kept: Mapping[str, Any], nvml: NvmlClient | None = None
     ) -> None:
         self.names = list(names)
         self.uuids: dict[str, str] | None = kept.get("uuids")
         self._totals = {u: GpuTotals(k) for u, k in (kept.get("totals") or {}).items()}
-        self._nvml = nvml or Nvml()
+        self._nvml = nvml or NvmlClient()
         self._seen_s: float | None = None
         self._faults: list[str] = []
 

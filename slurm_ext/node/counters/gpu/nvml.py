@@ -23,7 +23,7 @@ _PR_SET_PDEATHSIG = 1
 _NAME = "dlqueue-nvml"
 
 
-class Nvml:
+class NvmlClient:
     """At most one question under way; `why` says why there are no answers (any more)."""
 
     def __init__(self, hung_s: float = HUNG_S) -> None:

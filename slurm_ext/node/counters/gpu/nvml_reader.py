@@ -26,7 +26,7 @@ _NOT_FOUND = 6  # of a handle: gone; of a figure: there is none now
 _LOST = (15, 28)  # GPU_IS_LOST, GPU_NOT_FOUND
 
 
-class Reader:
+class NvmlReader:
     """Holds the library open; `read` answers for the GPUs that it is asked for."""
 
     def __init__(self) -> None:
@@ -201,7 +201,7 @@ def serve(asking: int, answering: int) -> None:
 
     with os.fdopen(asking, "rb") as questions, os.fdopen(answering, "wb") as answers:
         try:
-            reader: Reader | None = Reader()
+            reader: NvmlReader | None = NvmlReader()
             said: dict[str, Any] = {"ready": True}
         # Whatever is wrong with the driver or its library: the answer is that there is none.
         except Exception as error:

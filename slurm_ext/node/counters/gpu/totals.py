@@ -6,7 +6,7 @@ What is the job's own, by its processes, is `nvml/<UUID>/processes`.
 
 from __future__ import annotations
 
-from slurm_ext.node.kernel.readings import Gain
+from slurm_ext.node.kernel.readings import CounterGain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class GpuTotals:
         self._means: dict[str, list[float]] = {n: list(v) for n, v in kept.get("means", {}).items()}
         self._peaks: dict[str, float] = dict(kept.get("peaks", {}))
         gains = kept.get("gains", {})
-        self._gains = {name: Gain(total=gains.get(name)) for _, name, _ in _GAINS}
+        self._gains = {name: CounterGain(total=gains.get(name)) for _, name, _ in _GAINS}
 
     def kept(self) -> dict[str, Any]:
         """What a successor goes on from."""

@@ -16,19 +16,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from slurm_ext.node.kernel.processes import Process
+    from slurm_ext.node.kernel.processes import JobProcess
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 ORPHAN = 0  # the root of a process whose parents are gone: one of ours, nobody knows which
 
 
-class Cover:
+class Coverage:
     """Follows one job's processes; `under` maps each to its start, its root, and since when."""
 
     def __init__(self) -> None:
         self.under: dict[int, tuple[int, int, float]] = {}
 
-    def fresh(self, members: Mapping[int, Process], now_s: float) -> list[int]:
+    def fresh(self, members: Mapping[int, JobProcess], now_s: float) -> list[int]:
         """Processes to attach to now (`now_s`: seconds since boot), oldest first."""
         known = {
             pid: entry
@@ -53,7 +53,7 @@ class Cover:
     def _born(
         self,
         pid: int,
-        members: Mapping[int, Process],
+        members: Mapping[int, JobProcess],
         known: Mapping[int, tuple[int, int, float]],
         before: Mapping[int, tuple[int, int, float]],
     ) -> tuple[int, int, float] | None:

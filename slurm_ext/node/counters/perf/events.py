@@ -9,33 +9,43 @@ from __future__ import annotations
 
 import os
 
-from slurm_ext.node.counters.perf.syscall import CACHE, HARDWARE, RAW, SOFTWARE, TASK_CLOCK, Event
+from slurm_ext.node.counters.perf.syscall import (
+    CACHE,
+    HARDWARE,
+    RAW,
+    SOFTWARE,
+    TASK_CLOCK,
+    PerfEvent,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from slurm_ext.node.counters.perf.syscall import Kernel
+    from slurm_ext.node.counters.perf.syscall import PerfKernel
 
 CPUINFO = "/proc/cpuinfo"
 _AMD = ("AuthenticAMD", "HygonGenuine")
 _INTEL = "GenuineIntel"
 _LAST_LEVEL, _READ, _MISS = 2, 0 << 8, 1 << 16
-_MISSES, _REFERENCES = Event("cache-misses", HARDWARE, 3), Event("cache-references", HARDWARE, 2)
-_LLC_LOAD_MISSES = Event("LLC-load-misses", CACHE, _LAST_LEVEL | _READ | _MISS)
-_LLC_LOADS = Event("LLC-loads", CACHE, _LAST_LEVEL | _READ)
-_L2_RQSTS_MISS = Event("r3f24", RAW, 0x3F24)  # Intel SDM, Skylake and later: L2_RQSTS.MISS
-_L2D_REFILL = Event("r17", RAW, 0x17)  # Arm ARM: L2D_CACHE_REFILL
+_MISSES, _REFERENCES = (
+    PerfEvent("cache-misses", HARDWARE, 3),
+    PerfEvent("cache-references", HARDWARE, 2),
+)
+_LLC_LOAD_MISSES = PerfEvent("LLC-load-misses", CACHE, _LAST_LEVEL | _READ | _MISS)
+_LLC_LOADS = PerfEvent("LLC-loads", CACHE, _LAST_LEVEL | _READ)
+_L2_RQSTS_MISS = PerfEvent("r3f24", RAW, 0x3F24)  # Intel SDM, Skylake and later: L2_RQSTS.MISS
+_L2D_REFILL = PerfEvent("r17", RAW, 0x17)  # Arm ARM: L2D_CACHE_REFILL
 _FIRST = {
-    "perf_task_clock": (Event("task-clock", SOFTWARE, TASK_CLOCK),),
-    "perf_instructions": (Event("instructions", HARDWARE, 1),),
-    "perf_cycles": (Event("cycles", HARDWARE, 0),),
+    "perf_task_clock": (PerfEvent("task-clock", SOFTWARE, TASK_CLOCK),),
+    "perf_instructions": (PerfEvent("instructions", HARDWARE, 1),),
+    "perf_cycles": (PerfEvent("cycles", HARDWARE, 0),),
 }
 _LAST = {
-    "perf_branch_misses": (Event("branch-misses", HARDWARE, 5),),
+    "perf_branch_misses": (PerfEvent("branch-misses", HARDWARE, 5),),
     "perf_stalled_cycles": (
-        Event("stalled-cycles-backend", HARDWARE, 8),
-        Event("stalled-cycles-frontend", HARDWARE, 7),
+        PerfEvent("stalled-cycles-backend", HARDWARE, 8),
+        PerfEvent("stalled-cycles-frontend", HARDWARE, 7),
     ),
 }
 # A hypervisor lends its own counters and keeps some; a guest that takes more gets zeros and halves
@@ -46,12 +56,12 @@ GUEST_DUTY = 0.02  # so that a job that only switches loses no more than this
 _TOO_MANY = "left out: a virtual machine counts four events right, more of them wrong"
 
 
-def candidates(vendor: str) -> dict[str, tuple[Event, ...]]:
+def candidates(vendor: str) -> dict[str, tuple[PerfEvent, ...]]:
     """The events to try for each counter, best first; the counters by what they matter.
 
     `vendor` is as /proc/cpuinfo has it, empty where it has none.
     """
-    second: tuple[Event, ...] = ()
+    second: tuple[PerfEvent, ...] = ()
     if vendor in _AMD:
         return {
             **_FIRST,
@@ -76,13 +86,13 @@ def candidates(vendor: str) -> dict[str, tuple[Event, ...]]:
 
 
 def usable(
-    kernel: Kernel, wanted: Mapping[str, Sequence[Event]], most: int = 64
-) -> tuple[dict[str, Event], dict[str, str]]:
+    kernel: PerfKernel, wanted: Mapping[str, Sequence[PerfEvent]], most: int = 64
+) -> tuple[dict[str, PerfEvent], dict[str, str]]:
     """The first event of each counter that this kernel opens, and why not for the others.
 
     At most `most` of the processor's own: those of `wanted` that come first.
     """
-    found: dict[str, Event] = {}
+    found: dict[str, PerfEvent] = {}
     refused = {}
     for name, events in wanted.items():
         counted = sum(event.kind != SOFTWARE for event in found.values())
@@ -94,7 +104,7 @@ def usable(
     return found, refused
 
 
-def _first(kernel: Kernel, events: Sequence[Event]) -> tuple[Event | None, str]:
+def _first(kernel: PerfKernel, events: Sequence[PerfEvent]) -> tuple[PerfEvent | None, str]:
     why = "no event of this processor is known for it"
     for event in (each for plain in events for each in (plain, plain.only_user())):
         try:

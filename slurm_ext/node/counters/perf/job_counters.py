@@ -11,17 +11,17 @@ import time
 
 from slurm_ext.node.common import state
 from slurm_ext.node.counters.perf import events as perf_events
-from slurm_ext.node.counters.perf.cover import Cover
-from slurm_ext.node.counters.perf.syscall import SOFTWARE, Kernel
-from slurm_ext.node.kernel.readings import Estimate
+from slurm_ext.node.counters.perf.cover import Coverage
+from slurm_ext.node.counters.perf.syscall import SOFTWARE, PerfKernel
+from slurm_ext.node.kernel.readings import MultiplexedCount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from slurm_ext.node.counters.perf.syscall import Event
+    from slurm_ext.node.counters.perf.syscall import PerfEvent
     from slurm_ext.node.kernel.cgroup import Cgroup
-    from slurm_ext.node.kernel.processes import Process
+    from slurm_ext.node.kernel.processes import JobProcess
 
     Reading = tuple[float, float, float]  # value, enabled, running: nanoseconds
 
@@ -32,27 +32,27 @@ SILENT_CYCLES = 1e8  # an event that says 0 beside so many cycles is one that no
 _TIMES = "perf_running_share"
 
 
-class Perf:
+class JobPerf:
     """Counts one job; `totals` never go down, also across a sampler that started anew."""
 
     def __init__(
         self,
         kept: Mapping[str, float],
-        kernel: Kernel | None = None,
+        kernel: PerfKernel | None = None,
         proc: str = "/proc",
         duty: float | None = None,
     ) -> None:
-        self._kernel, self._proc = kernel or Kernel(), proc
+        self._kernel, self._proc = kernel or PerfKernel(), proc
         info = f"{proc}/cpuinfo"
         wanted = perf_events.candidates(perf_events.vendor(info))
         most = perf_events.most_at_once(info)
         self.events, self.refused = perf_events.usable(self._kernel, wanted, most)
-        self.cover = Cover()
+        self.cover = Coverage()
         self.full = False  # more processes than descriptors: the rest goes uncounted
         self._base = dict(kept)
         self._fds: dict[int, list[tuple[str, int]]] = {}  # by root: counter, descriptor
         self._buried: dict[str, list[float]] = {}
-        self._estimates: dict[str, Estimate] = {}
+        self._estimates: dict[str, MultiplexedCount] = {}
         self._mode = ""
         self._duty = perf_events.duty(info) if duty is None else duty
         self._members: list[int] = []
@@ -61,7 +61,7 @@ class Perf:
         self._lasting = list(self.events) if self._duty == 1.0 else software
         self._counted_s: float | None = None
 
-    def sample(self, members: Mapping[int, Process], group: Cgroup | None) -> None:
+    def sample(self, members: Mapping[int, JobProcess], group: Cgroup | None) -> None:
         """Attach to what is new of the job."""
         if not self.events or not members:
             return
@@ -101,7 +101,7 @@ class Perf:
         for name, (value, enabled, running) in sums.items():
             if not self._silent(name, value, sums):
                 whole = max(enabled, 0.0 if self._is_software(name) else on_cpu)
-                self._estimates.setdefault(name, Estimate()).see(value, running, whole)
+                self._estimates.setdefault(name, MultiplexedCount()).see(value, running, whole)
         found = {}
         for name, estimate in self._estimates.items():
             if estimate.total is not None:
@@ -151,7 +151,7 @@ class Perf:
             os.close(opened)
         return 0 in self._fds
 
-    def _open(self, root: int, events: Iterable[tuple[Event, str]], pid: int) -> None:
+    def _open(self, root: int, events: Iterable[tuple[PerfEvent, str]], pid: int) -> None:
         for event, name in events:
             try:
                 fd = self._kernel.open(event, pid=pid)

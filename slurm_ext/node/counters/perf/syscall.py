@@ -20,7 +20,7 @@ _IN_CGROUP, _CLOSE_ON_EXEC = 1 << 2, 1 << 3
 _READING = struct.Struct("=QQQ")
 
 
-class Event:
+class PerfEvent:
     """What to count: the kernel's type and config, and what perf(1) calls it."""
 
     __slots__ = ("config", "kind", "label", "user_only")
@@ -29,24 +29,24 @@ class Event:
         self.label, self.kind, self.config = label, kind, config
         self.user_only = user_only
 
-    def only_user(self) -> Event:
+    def only_user(self) -> PerfEvent:
         """The same, less what the kernel does for the task: all that an ordinary user may count."""
-        return Event(f"{self.label}:u", self.kind, self.config, user_only=True)
+        return PerfEvent(f"{self.label}:u", self.kind, self.config, user_only=True)
 
 
-class Kernel:
+class PerfKernel:
     """Opens and reads counters; tests put another one in its place."""
 
     def __init__(self) -> None:
         self._call: Any = None
         self._number = _CALLS.get(os.uname().machine)
 
-    def open(self, event: Event, *, pid: int = -1, cpu: int = -1) -> int:
+    def open(self, event: PerfEvent, *, pid: int = -1, cpu: int = -1) -> int:
         """A counter of one thread and the children it will have, or of one CPU. Raises OSError."""
         flags = _INHERIT if cpu < 0 else 0
         return self._open(event, pid, cpu, flags, _CLOSE_ON_EXEC)
 
-    def open_in(self, event: Event, folder: int, cpu: int) -> int:
+    def open_in(self, event: PerfEvent, folder: int, cpu: int) -> int:
         """A counter of one control group (an open folder) on one CPU. Raises OSError."""
         return self._open(event, folder, cpu, 0, _CLOSE_ON_EXEC | _IN_CGROUP)
 
@@ -62,7 +62,7 @@ class Kernel:
         """Give the counter back."""
         os.close(fd)
 
-    def _open(self, event: Event, pid: int, cpu: int, flags: int, how: int) -> int:
+    def _open(self, event: PerfEvent, pid: int, cpu: int, flags: int, how: int) -> int:
         if self._number is None:
             raise OSError(38, f"no perf_event_open known for {os.uname().machine}")
         if event.user_only:

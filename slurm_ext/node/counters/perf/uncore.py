@@ -11,7 +11,7 @@ import os
 import re
 
 from slurm_ext.node.counters.perf import events
-from slurm_ext.node.counters.perf.syscall import Event
+from slurm_ext.node.counters.perf.syscall import PerfEvent
 from slurm_ext.node.kernel.cpu_topology import cpu_numbers
 from slurm_ext.node.kernel.readings import scaled
 
@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from slurm_ext.node.counters.perf.syscall import Kernel
+    from slurm_ext.node.counters.perf.syscall import PerfKernel
 
 DEVICES = "/sys/bus/event_source/devices"
 NAME = "perf_mem_bytes"
@@ -36,7 +36,7 @@ class Uncore:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: PerfKernel,
         base: float = 0.0,
         devices: str = DEVICES,
         cpuinfo: str = events.CPUINFO,
@@ -71,7 +71,7 @@ class Uncore:
             self._kernel.close(fd)
         self._fds, self.sources = [], []
 
-    def _open(self, device: str, cpus: set[int], event: Event, factor: float) -> None:
+    def _open(self, device: str, cpus: set[int], event: PerfEvent, factor: float) -> None:
         for cpu in sorted(cpus):
             if len(self._fds) >= MAX_FDS:
                 raise OSError(24, f"more than {MAX_FDS} memory controllers")
@@ -103,7 +103,7 @@ def encoded(terms: str, formats: Mapping[str, str]) -> int:
     return config
 
 
-def _wanted(devices: str, cpuinfo: str) -> Iterator[tuple[str, set[int], Event, float]]:
+def _wanted(devices: str, cpuinfo: str) -> Iterator[tuple[str, set[int], PerfEvent, float]]:
     """Device, the CPUs to count it on, event, and bytes a count."""
     free_running = [d for d in _listed(devices) if "free_running" in d]
     for device in _listed(devices):
@@ -117,7 +117,7 @@ def _wanted(devices: str, cpuinfo: str) -> Iterator[tuple[str, set[int], Event, 
                 yield "amd_df", _cpus(folder), event, _AMD_LINES
 
 
-def _intel(device: str, folder: str) -> Iterator[tuple[str, set[int], Event, float]]:
+def _intel(device: str, folder: str) -> Iterator[tuple[str, set[int], PerfEvent, float]]:
     for name in _INTEL_EVENTS:
         path = os.path.join(folder, "events", name)
         event = _event(folder, _text(path)) if os.path.exists(path) else None
@@ -126,11 +126,11 @@ def _intel(device: str, folder: str) -> Iterator[tuple[str, set[int], Event, flo
             yield device, _cpus(folder), event, float(scale) * _UNITS[unit]
 
 
-def _event(folder: str, terms: str) -> Event | None:
+def _event(folder: str, terms: str) -> PerfEvent | None:
     formats = {name: _text(os.path.join(folder, "format", name)) for name in ("event", "umask")}
     try:
         kind = int(_text(os.path.join(folder, "type")))
-        return Event(os.path.basename(folder), kind, encoded(terms, formats))
+        return PerfEvent(os.path.basename(folder), kind, encoded(terms, formats))
     except ValueError:
         return None
 

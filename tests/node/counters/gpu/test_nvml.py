@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator
 
 import pytest
 
-from slurm_ext.node.counters.columns import GPU_UNITS, MOST, as_counters
+from slurm_ext.node.counters.columns import GPU_UNITS, MAX_WRITTEN, counter_rows
 from slurm_ext.node.counters.gpu import nvml_reader
-from slurm_ext.node.counters.gpu.job_gpus import Gpus
-from slurm_ext.node.counters.gpu.nvml import Nvml
+from slurm_ext.node.counters.gpu.job_gpus import JobGpus
+from slurm_ext.node.counters.gpu.nvml import NvmlClient
 from slurm_ext.node.counters.gpu.totals import GpuTotals, resolved
 from slurm_ext.node.record.reader import MAX_COUNTERS
 from tests.node.by_hand import Node, wait_for
@@ -32,21 +32,21 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
 
 
 @pytest.fixture
-def gpus(library: StandIn) -> Iterator[Gpus]:
+def gpus(library: StandIn) -> Iterator[JobGpus]:
     """What a job has that Slurm gave its GPU number 1."""
-    found = Gpus(["1"], {}, Nvml(hung_s=0.2))
+    found = JobGpus(["1"], {}, NvmlClient(hung_s=0.2))
     yield found
     found.close()
 
 
-def _counted(gpus: Gpus, name: str, pids: Collection[int] = ()) -> float | None:
+def _counted(gpus: JobGpus, name: str, pids: Collection[int] = ()) -> float | None:
     """One counter after one more sample."""
     gpus.sample(pids)
     return gpus.totals().get(name, ("", None))[1]
 
 
 def test_a_gpu_is_counted_by_its_uuid_and_attributed_by_process(
-    library: StandIn, gpus: Gpus
+    library: StandIn, gpus: JobGpus
 ) -> None:
     """Slurm's number 1 is minor 1, whatever NVML's order; a neighbour's part is not the job's."""
     mine = Gpu(uuid=A, minor=1, pci="2", pid=4, pid_mem=600, pid_sm=30)
@@ -68,7 +68,7 @@ def test_a_gpu_is_counted_by_its_uuid_and_attributed_by_process(
     assert gpus.place() == [A]
 
 
-def test_an_older_gpu_tells_less_and_nothing_wrong(library: StandIn, gpus: Gpus) -> None:
+def test_an_older_gpu_tells_less_and_nothing_wrong(library: StandIn, gpus: JobGpus) -> None:
     """Neither energy nor GPM: those are absent, the others are there."""
     library.say(Gpu(uuid=A, minor=1, state="old"))
     wait_for(lambda: _counted(gpus, f"gpu_util@{A}"))
@@ -76,7 +76,7 @@ def test_an_older_gpu_tells_less_and_nothing_wrong(library: StandIn, gpus: Gpus)
     assert gpus.faults() == []
 
 
-def test_mig_is_said_and_nothing_is_attributed(library: StandIn, gpus: Gpus) -> None:
+def test_mig_is_said_and_nothing_is_attributed(library: StandIn, gpus: JobGpus) -> None:
     """A divided GPU's figures are nobody's."""
     library.say(Gpu(uuid=A, minor=1, mig=1))
     wait_for(lambda: _counted(gpus, "") or gpus.faults())
@@ -84,7 +84,7 @@ def test_mig_is_said_and_nothing_is_attributed(library: StandIn, gpus: Gpus) -> 
     assert gpus.faults() == [f"{A}: MIG is on: nothing is attributed"]
 
 
-def test_a_call_that_hangs_is_left_behind(library: StandIn, gpus: Gpus) -> None:
+def test_a_call_that_hangs_is_left_behind(library: StandIn, gpus: JobGpus) -> None:
     """No sample waits for it; what was known stays, and why there is no more is told."""
     library.say(Gpu(uuid=A, minor=1))
     wait_for(lambda: _counted(gpus, f"gpu_util@{A}"))
@@ -121,7 +121,7 @@ def test_after_two_hangs_nobody_asks_again() -> None:
     assert "did not answer" in (nvml.why or "")
 
 
-class _Silent(Nvml):
+class _Silent(NvmlClient):
     """Its reader says nothing."""
 
     def _start(self) -> None:
@@ -132,7 +132,7 @@ class _Silent(Nvml):
 def test_without_the_library_the_job_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """No driver, no nvidia-ml-py: no figure, no failure, and the reason by name."""
     monkeypatch.setattr(nvml_reader, "_library", _absent)
-    gpus = Gpus(["0"], {})
+    gpus = JobGpus(["0"], {})
     wait_for(lambda: _counted(gpus, "") or gpus.faults())
     assert gpus.faults() == ["NVML: ImportError: No module named 'pynvml'"]
     assert gpus.place() is None
@@ -185,6 +185,6 @@ def test_a_node_of_many_gpus_fits_a_record() -> None:
     """However many: a record that its reader would refuse is never written."""
     uuids = {str(n): f"GPU-{n}" for n in range(40)}
     totals = {f"{name}@{u}": (f"nvml/{u}", 1.0) for u in uuids.values() for name in GPU_UNITS}
-    assert len(as_counters(totals, gpus=True)) <= MOST < MAX_COUNTERS
-    gpus = Gpus(list(uuids), {"uuids": uuids, "totals": {u: {} for u in uuids.values()}})
+    assert len(counter_rows(totals, gpus=True)) <= MAX_WRITTEN < MAX_COUNTERS
+    gpus = JobGpus(list(uuids), {"uuids": uuids, "totals": {u: {} for u in uuids.values()}})
     assert any("has room" in line for line in gpus.faults())

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.node.counters.perf.job_counters import Perf
-from slurm_ext.node.kernel.processes import Processes
+from slurm_ext.node.counters.perf.job_counters import JobPerf
+from slurm_ext.node.kernel.processes import JobProcesses
 from slurm_ext.node.kernel.readings import scaled
 from tests.node.made_up_kernel import MadeUp, counted
 
@@ -19,11 +19,11 @@ CAPTURED = sorted((Path(__file__).parents[2] / "data" / "perf").glob("*.json"))
 def test_real_readings_give_totals_that_only_rise(path: Path, which: str) -> None:
     """Alone on their counters as multiplexed; the share of the time counted says which it was."""
     captured = json.loads(path.read_text())[which]
-    me = Processes(1, os.getuid(), "n1")
+    me = JobProcesses(1, os.getuid(), "n1")
     me.update([os.getpid()], switches=False)
     readings = {each["label"]: each["readings"] for each in captured.values()}
     kernel = MadeUp(dict.fromkeys(readings, (0, 0, 0)))
-    perf, before = Perf({}, kernel, duty=1.0), dict[str, float]()
+    perf, before = JobPerf({}, kernel, duty=1.0), dict[str, float]()
     for step in range(len(next(iter(readings.values())))):
         kernel.readings.update({label: tuple(each[step]) for label, each in readings.items()})
         now = counted(perf, me)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.node.counters.perf import events
-from slurm_ext.node.counters.perf.job_counters import MAX_FDS, Perf
-from slurm_ext.node.counters.perf.syscall import HARDWARE, Event, Kernel
+from slurm_ext.node.counters.perf.job_counters import MAX_FDS, JobPerf
+from slurm_ext.node.counters.perf.syscall import HARDWARE, PerfEvent, PerfKernel
 from slurm_ext.node.kernel.cgroup import Cgroup
-from slurm_ext.node.kernel.processes import Processes
+from slurm_ext.node.kernel.processes import JobProcesses
 from tests.node.by_hand import wait_for
 from tests.node.made_up_kernel import MadeUp, counted
 
@@ -21,56 +21,56 @@ UNIFIED = [Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup")]
 
 
 @pytest.fixture
-def me() -> Processes:
+def me() -> JobProcesses:
     """This very process as a job."""
-    processes = Processes(1, os.getuid(), "n1")
+    processes = JobProcesses(1, os.getuid(), "n1")
     processes.update([os.getpid()], switches=False)
     return processes
 
 
-def test_what_the_kernel_refuses_is_missing_and_says_why(me: Processes) -> None:
+def test_what_the_kernel_refuses_is_missing_and_says_why(me: JobProcesses) -> None:
     """One event supported, another not: the first is counted, the second never 0."""
-    perf = Perf({}, MadeUp({"instructions": (500, 10, 10)}), duty=1.0)
+    perf = JobPerf({}, MadeUp({"instructions": (500, 10, 10)}), duty=1.0)
     threads = len(list(Path(f"/proc/{os.getpid()}/task").iterdir()))
     assert counted(perf, me) == {"perf_instructions": 500 * threads, "perf_running_share": 1.0}
     assert "No such file" in perf.refused["perf_cycles"]
 
 
-def test_an_event_that_nobody_counts_is_missing(me: Processes) -> None:
+def test_an_event_that_nobody_counts_is_missing(me: JobProcesses) -> None:
     """A hypervisor that has no counter left answers 0 beside a billion cycles."""
     kernel = MadeUp({"cycles": (10**9, 10, 10), "branch-misses": (0, 10, 10)})
-    found = counted(Perf({}, kernel, duty=1.0), me)
+    found = counted(JobPerf({}, kernel, duty=1.0), me)
     assert "perf_cycles" in found
     assert "perf_branch_misses" not in found
 
 
-def test_totals_never_go_down_and_outlive_a_sampler(me: Processes) -> None:
+def test_totals_never_go_down_and_outlive_a_sampler(me: JobProcesses) -> None:
     """A multiplexed estimate may fall, a descriptor may go bad, a sampler may start anew."""
     kernel = MadeUp({"instructions": (500, 100, 50)})
-    perf = Perf({}, kernel, duty=1.0)
+    perf = JobPerf({}, kernel, duty=1.0)
     first = counted(perf, me)["perf_instructions"]
     kernel.readings["instructions"] = (500, 100, 100)
     assert counted(perf, me)["perf_instructions"] == first
     kernel.readings["instructions"] = (-1, -1, -1)
     perf.sample(me.members, None)
     assert perf.totals()["perf_instructions"][1] == first
-    again = Perf({"perf_instructions": first}, MadeUp({"instructions": (7, 1, 1)}), duty=1.0)
+    again = JobPerf({"perf_instructions": first}, MadeUp({"instructions": (7, 1, 1)}), duty=1.0)
     assert counted(again, me)["perf_instructions"] > first
 
 
-def test_an_events_share_of_the_processor_is_told(me: Processes) -> None:
+def test_an_events_share_of_the_processor_is_told(me: JobProcesses) -> None:
     """Half the time multiplexed away: the figures are estimates, and the record shows it."""
-    perf = Perf(
+    perf = JobPerf(
         {}, MadeUp({"instructions": (100, 100, 50), "task-clock": (100, 100, 100)}), duty=1.0
     )
     assert counted(perf, me)["perf_running_share"] == 0.5
 
 
-def test_descriptors_are_bounded(monkeypatch: pytest.MonkeyPatch, me: Processes) -> None:
+def test_descriptors_are_bounded(monkeypatch: pytest.MonkeyPatch, me: JobProcesses) -> None:
     """A job of many threads is counted as far as there is room, and nothing fails."""
     monkeypatch.setattr(os, "listdir", lambda _: [str(n) for n in range(MAX_FDS)])
     kernel = MadeUp({"instructions": (1, 1, 1), "cycles": (1, 1, 1)})
-    perf = Perf({}, kernel, duty=1.0)
+    perf = JobPerf({}, kernel, duty=1.0)
     before = len(kernel.opened)
     perf.sample(me.members, None)
     assert perf.full
@@ -101,9 +101,9 @@ def test_a_guest_counts_no_more_than_it_counts_right(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def pmu() -> dict[str, Event]:
+def pmu() -> dict[str, PerfEvent]:
     """The real events of this machine; skips where it has none."""
-    found, refused = events.usable(Kernel(), events.candidates(events.vendor()))
+    found, refused = events.usable(PerfKernel(), events.candidates(events.vendor()))
     if "perf_instructions" not in found:
         pytest.skip(f"no hardware counters here: {refused['perf_instructions']}")
     return found
@@ -121,7 +121,7 @@ def _perf_stat(*words: str) -> list[str]:
     return head
 
 
-def test_instructions_agree_with_perf_stat(pmu: dict[str, Event], tmp_path: Path) -> None:
+def test_instructions_agree_with_perf_stat(pmu: dict[str, PerfEvent], tmp_path: Path) -> None:
     """The same run counted by both: within 5 % (perf counts the start of the program as well)."""
     said = tmp_path / "said"
     head = _perf_stat(str(said))
@@ -131,9 +131,9 @@ def test_instructions_agree_with_perf_stat(pmu: dict[str, Event], tmp_path: Path
     wait_for(lambda: kids.read_text().split())
     (pid,) = (int(word) for word in kids.read_text().split())
     wait_for(lambda: Path(f"/proc/{pid}/wchan").exists() and _reads_stdin(pid))
-    fd = Kernel().open(Event("instructions:u", HARDWARE, 1, user_only=True), pid=pid)
+    fd = PerfKernel().open(PerfEvent("instructions:u", HARDWARE, 1, user_only=True), pid=pid)
     child.communicate(b"go\n")
-    ours, enabled, running = Kernel().read(fd)
+    ours, enabled, running = PerfKernel().read(fd)
     os.close(fd)
     theirs = next(line for line in said.read_text().splitlines() if "instructions" in line)
     if enabled != running:
@@ -146,7 +146,7 @@ def _reads_stdin(pid: int) -> bool:
     return text[:2] == ["0", "0x0"]  # read(0, ...) on x86
 
 
-def test_children_and_grandchildren_arecounted(pmu: dict[str, Event]) -> None:
+def test_children_and_grandchildren_arecounted(pmu: dict[str, PerfEvent]) -> None:
     """What a shell starts after we attached counts as the shell's, also when it has ended."""
     code = "import os, sys\nsys.stdin.readline()\nfor _ in range(2):\n if os.fork() == 0:\n"
     code += "  for _ in range(10**6): pass\n  os._exit(0)\n os.wait()\nprint(1, flush=True)\n"
@@ -156,9 +156,9 @@ def test_children_and_grandchildren_arecounted(pmu: dict[str, Event]) -> None:
     )
     assert child.stdin is not None
     assert child.stdout is not None
-    processes = Processes(1, os.getuid(), "n1")
+    processes = JobProcesses(1, os.getuid(), "n1")
     processes.update([child.pid], switches=False)
-    perf = Perf({}, duty=1.0)
+    perf = JobPerf({}, duty=1.0)
     perf.sample(processes.members, None)
     child.stdin.write(b"go\n")
     child.stdin.flush()
@@ -184,13 +184,13 @@ def group() -> Iterator[Path]:
 
 
 @pytest.mark.root
-def test_a_control_group_is_counted_whole(pmu: dict[str, Event], group: Path) -> None:
+def test_a_control_group_is_counted_whole(pmu: dict[str, PerfEvent], group: Path) -> None:
     """Every process in it, one counter an event and CPU, and the source says so."""
     child = subprocess.Popen([sys.executable, "-S", "-c", WORK], stdin=subprocess.PIPE)
     (group / "cgroup.procs").write_text(str(child.pid))
-    processes = Processes(1, os.getuid(), "n1")
+    processes = JobProcesses(1, os.getuid(), "n1")
     processes.update([child.pid], switches=False)
-    perf = Perf({}, duty=1.0)
+    perf = JobPerf({}, duty=1.0)
     perf.sample(processes.members, Cgroup({"unified": str(group)}))
     child.communicate(b"go\n")
     found = perf.totals()
@@ -200,10 +200,10 @@ def test_a_control_group_is_counted_whole(pmu: dict[str, Event], group: Path) ->
     assert found["perf_instructions"][1] > 2 * 10**6
 
 
-def test_a_guest_counts_little_of_the_time_and_says_so(me: Processes) -> None:
+def test_a_guest_counts_little_of_the_time_and_says_so(me: JobProcesses) -> None:
     """Each counter makes a guest's task switches dear: none but in a window."""
     kernel = MadeUp({"instructions": (10**7, 10**8, 10**8), "task-clock": (10**9, 10**9, 10**9)})
-    perf = Perf({}, kernel, duty=0.02)
+    perf = JobPerf({}, kernel, duty=0.02)
     assert counted(perf, me)["perf_running_share"] == pytest.approx(0.1)
     still = [kernel.opened[fd] for fd in kernel.opened if fd not in kernel.closed]
     assert set(still) == {"task-clock"}
