@@ -63,7 +63,7 @@ def test_a_shipped_duration_model_answers_as_then() -> None:
     """Of a job of which nothing is known: logs of seconds, and bounds."""
     model = duration_artifact.load(GOLDEN / "duration-v1")
     width = len(model.durations.plan.features)
-    told = model.durations.foretell(np.full((1, width), np.nan))
+    told = model.durations.predict(np.full((1, width), np.nan))
     assert [told.log_low[0], told.log_mean[0], told.log_high[0]] == [4.0, 5.0, 6.0]
     assert model.bounds.low == [0.1, 0.2, 0.3]
 

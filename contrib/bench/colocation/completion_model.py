@@ -95,7 +95,7 @@ def _filled(drawn: Drawn, scale: Scale) -> tuple[Array, Array, list[PairSpeed]]:
     seen = _seen(drawn, scale, lent)
     kernel = likeliest(seen, scale.kernel, traits=traits)
     filled = complete(seen, kernel=kernel, traits=traits, jobs=list(drawn.new.solo))
-    off, sds = filled.all_told(drawn.asked, drawn.new.gpu)
+    off, sds = filled.predict_all(drawn.asked, drawn.new.gpu)
     mean = kernel.level + off + np.array([lent.get(pair, 0.0) for pair in drawn.asked])
     return scale.back(mean), np.sqrt(sds**2 + kernel.noise_var), seen
 
@@ -127,7 +127,7 @@ def _lendings(drawn: Drawn, scale: Scale) -> Iterator[dict[Pair, float]]:
 
 def _missed(filled: Completion) -> float:
     """Mean miss of pairs left out."""
-    return float(np.abs(filled.left_out()[0]).mean())
+    return float(np.abs(filled.leave_one_out()[0]).mean())
 
 
 def _traits(drawn: Drawn) -> dict[str, JobTraits]:

@@ -133,7 +133,7 @@ def _ours(
         which = np.flatnonzero((past.submit_s >= cut) & (past.submit_s < until))
         if not len(which):
             continue
-        foretold = learn(cut).foretell(rows[which])
+        foretold = learn(cut).predict(rows[which])
         told["mean"][which] = foretold.log_mean
         _adapt(bounds, past, which, foretold, told, waiting)
     return told
@@ -146,7 +146,7 @@ def _calibrate(
     before = past.submit_s[past.submit_s < past.cut_s]
     since = float(before[int(len(before) * (1 - CALIBRATION))])
     which = (past.submit_s >= since) & (past.end_s <= past.cut_s)
-    foretold, real = learn(since).foretell(rows[which]), past.log_s[which]
+    foretold, real = learn(since).predict(rows[which]), past.log_s[which]
     bounds.start(foretold.known.tolist(), foretold.log_low - real, real - foretold.log_high)
 
 
@@ -165,7 +165,7 @@ def _adapt(
             end_s, gone = heapq.heappop(waiting)
             bounds.ended(gone, end_s)
         low, high = float(foretold.log_low[at]), float(foretold.log_high[at])
-        told["low"][job], told["high"][job] = bounds.tell(
+        told["low"][job], told["high"][job] = bounds.watch(
             job, now_s, int(foretold.known[at]), low, high
         )
         if np.isfinite(past.end_s[job]):

@@ -74,12 +74,12 @@ class Inside:
             return [float(self.told_s[place]) for place in jobs]
         for place in jobs:
             self._siblings.submitted(place, self._key(place), now_s, float(self.told_s[place]))
-        return [self._siblings.of(place, now_s)[0] for place in jobs]
+        return [self._siblings.predict(place, now_s)[0] for place in jobs]
 
     def started(self, job: int, now_s: float) -> None:
         """As in `Foreteller`."""
         if self._siblings is not None:
-            self.last_s[job] = self._siblings.of(job, now_s)[0]
+            self.last_s[job] = self._siblings.predict(job, now_s)[0]
             self._siblings.started(job, self._key(job), self._submit_s(job), now_s)
 
     def ended(self, job: int, now_s: float) -> None:
@@ -95,7 +95,7 @@ class Inside:
             return
         ages = now_s - self._looked_s >= LOOK_S
         self._looked_s = now_s if ages else self._looked_s
-        for job, told_s in self._siblings.anew(now_s, ages=ages):
+        for job, told_s in self._siblings.changed(now_s, ages=ages):
             yield cast("int", job), told_s
 
     def _submit_s(self, job: int) -> float:

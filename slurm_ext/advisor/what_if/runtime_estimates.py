@@ -57,7 +57,7 @@ class RuntimeEstimator:
     ) -> "RuntimePrediction | None":
         """Of a job submitted now; None without a model. `partition`: where it names none."""
         lengths = self._lengths  # the refresher may replace it meanwhile
-        return None if lengths is None else lengths.of([wanted_of(job, now_s, partition)])[0]
+        return None if lengths is None else lengths.predict([wanted_of(job, now_s, partition)])[0]
 
 
 def _take(lengths: "DurationPredictor", path: Path, most: int) -> None:

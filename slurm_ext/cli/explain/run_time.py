@@ -49,7 +49,7 @@ def _told(history: "History", models: Path, asked: "DurationQuery") -> dict[str,
     if lengths is None:
         return None
     lengths.take(newest_finished(history, MOST_ENDED, before_s=asked.submit_s))
-    return runtime_json(lengths.of([asked])[0])
+    return runtime_json(lengths.predict([asked])[0])
 
 
 def _asked(

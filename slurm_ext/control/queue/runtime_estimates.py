@@ -50,7 +50,7 @@ class RuntimeEstimates:
         self._refresh()
         if self._lengths is None:
             return [self._means.of(job) or _limit(job) for job in jobs]
-        told = self._lengths.of([duration_query(job, now_s) for job in jobs])
+        told = self._lengths.predict([duration_query(job, now_s) for job in jobs])
         return [
             RuntimeEstimate(seconds=one.mean_s, by="model", low_s=one.low_s, high_s=one.high_s)
             for one in told
@@ -137,7 +137,7 @@ class StickyEstimates:
 
     def _since(self, job: JobInfo, now_s: float) -> RuntimeEstimate:
         """Never beyond its limit."""
-        seconds, known = self._times.siblings.of(unit_of(job), now_s)
+        seconds, known = self._times.siblings.predict(unit_of(job), now_s)
         if not known:
             return self._told[unit_of(job)]
         return RuntimeEstimate(seconds=min(seconds, _limit_s(job)), by="siblings")

@@ -41,11 +41,11 @@ class AdaptiveBounds:
     _due: list[tuple[float, int, Hashable, str]] = field(default_factory=list)
     _told: int = 0
 
-    def tell(
+    def watch(
         self, job: Hashable, now_s: float, known: int, low: float, high: float
     ) -> tuple[float, float]:
         """The moved bounds of a job that is submitted now; they never cross. It is watched."""
-        self.until(now_s)
+        self.advance(now_s)
         low, high = low - self.low[known], high + self.high[known]
         middle = (low + high) / 2
         told = {"low": min(low, middle), "high": max(high, middle)}
@@ -56,7 +56,7 @@ class AdaptiveBounds:
             heapq.heappush(self._due, (due_s, self._told, job, side))
         return told["low"], told["high"]
 
-    def until(self, now_s: float) -> None:
+    def advance(self, now_s: float) -> None:
         """Jobs that run still have outlived what was due before now."""
         while self._due and self._due[0][0] < now_s:
             _, _, job, side = heapq.heappop(self._due)
@@ -64,12 +64,12 @@ class AdaptiveBounds:
 
     def ended(self, job: Hashable, end_s: float) -> None:
         """What it has not outlived by now was above it. A job that was not told is nobody's."""
-        self.until(end_s)
+        self.advance(end_s)
         for side in ("low", "high"):
             self._learn(job, side, missed=side == "low")
-        self.gone(job)
+        self.forget(job)
 
-    def gone(self, job: Hashable) -> None:
+    def forget(self, job: Hashable) -> None:
         """Nobody knows when it ended: it teaches nothing more."""
         self._open.pop(job, None)
         if len(self._due) > SPARE + 4 * len(self._open):  # mostly of jobs that ended long before
@@ -84,12 +84,12 @@ class AdaptiveBounds:
                 self.low[at] = float(np.quantile(below[ours], 1 - MISSED))
                 self.high[at] = float(np.quantile(above[ours], 1 - MISSED))
 
-    def seen(self, known: int, below: float, above: float) -> None:
+    def update(self, known: int, below: float, above: float) -> None:
         """A job ended that nobody was told of; how far outside of the unmoved bounds it fell."""
         for moves, outside in ((self.low, below), (self.high, above)):
             moves[known] += self.step * ((outside > moves[known]) - MISSED)
 
-    def again(self) -> "AdaptiveBounds":
+    def copy(self) -> "AdaptiveBounds":
         """The same, watching nobody."""
         return AdaptiveBounds([*self.low], [*self.high], self.step)
 

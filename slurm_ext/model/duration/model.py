@@ -53,7 +53,7 @@ class DurationModel:
     low: Forest
     high: Forest
 
-    def foretell(self, rows: "Array") -> DurationQuantiles:
+    def predict(self, rows: "Array") -> DurationQuantiles:
         """Of rows of `State.row`; bounds as trees have them, `Bounds` moves them."""
         base, seen = relative(self.plan, rows, self.start)
         middle = self._middle(rows, base, seen)

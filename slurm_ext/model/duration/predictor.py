@@ -1,8 +1,8 @@
 """How long jobs will run, asked live: a promoted model, and what history remembers of its users.
 
-    lengths = serving(state_dir / "models", None)      # None: nothing was promoted
+    lengths = load_predictor(state_dir / "models", None)      # None: nothing was promoted
     lengths.take(rows)                                 # ended jobs, in the order they came in
-    lengths.of([Wanted(submit_s=now, user="ann", job_name="train", gpus=2, time_limit_s=3600.0)])
+    lengths.predict([DurationQuery(submit_s=now, user="ann", job_name="train", gpus=2)])
 
 Causal: only jobs that ended are taken. Of those that run still nothing is known, here as in
 training (`ended_only`), so that both see the same. May be asked while another thread takes.
@@ -67,7 +67,7 @@ class DurationPredictor:
         self.name = name
         self.past = past
         self._artifact = artifact
-        self._bounds = artifact.bounds.again()
+        self._bounds = artifact.bounds.copy()
         window = artifact.about.get("window_s")
         self._learnt_until_s = window[1] if window else inf
 
@@ -84,13 +84,13 @@ class DurationPredictor:
                 new = [told for told in map(self._take, some) if told is not None]
                 self._judge(new)
 
-    def of(self, jobs: Sequence[DurationQuery]) -> list[RuntimePrediction]:
+    def predict(self, jobs: Sequence[DurationQuery]) -> list[RuntimePrediction]:
         """One for each. Nobody knows anything at first: then they are very wide."""
         if not jobs:
             return []
         with self.past.lock:
             rows = np.array([self.past.state.row(job.submission()) for job in jobs])
-        told = self._artifact.durations.foretell(rows)
+        told = self._artifact.durations.predict(rows)
         shifts = np.array([self._bounds.low, self._bounds.high])[:, told.known]
         low, high = told.log_low - shifts[0], told.log_high + shifts[1]
         return [
@@ -116,10 +116,10 @@ class DurationPredictor:
         """
         if not new:
             return
-        told = self._artifact.durations.foretell(np.array([row for row, _ in new]))
+        told = self._artifact.durations.predict(np.array([row for row, _ in new]))
         for at, (_, log_s) in enumerate(new):
             below, above = told.log_low[at] - log_s, log_s - told.log_high[at]
-            self._bounds.seen(int(told.known[at]), float(below), float(above))
+            self._bounds.update(int(told.known[at]), float(below), float(above))
 
     def _length(
         self, job: DurationQuery, row: Any, middle: float, low: float, high: float

@@ -113,14 +113,14 @@ class SubmissionBatches:
             batch.running.pop(job, None)
             self._told.pop(job, None)
 
-    def of(self, job: Hashable, now_s: float) -> tuple[float, bool]:
+    def predict(self, job: Hashable, now_s: float) -> tuple[float, bool]:
         """Seconds that a waiting job is thought to run, and whether its siblings say so."""
         batch = self._of[job]
         mean, weight, known = batch.apart(now_s)
         self._moved(job, mean + weight * batch.waiting[job])
         return self._seconds(job), known
 
-    def anew(self, now_s: float, *, ages: bool) -> Iterator[tuple[Hashable, float]]:
+    def changed(self, now_s: float, *, ages: bool) -> Iterator[tuple[Hashable, float]]:
         """Waiting jobs of whom something else is thought since the last call, and the seconds.
 
         `ages`: look at all that have running siblings, not only at those of whom one has ended.

@@ -71,13 +71,13 @@ def load(folder: Path) -> SlowdownArtifact:
         named = {kind: on_cpu for on_cpu, kind in _KINDS.items()}
         kernels = {named[kind]: _kernel(one) for kind, one in body["kernels"].items()}
         models = {named[kind]: from_json(one) for kind, one in body["counters"].items()}
-        known = replace(known, foretell=CounterModels(models) if models else None)
+        known = replace(known, by_counters=CounterModels(models) if models else None)
         whole = with_tables(known, kernels)
     return SlowdownArtifact(folder.resolve().name, about, whole, {**KERNELS, **kernels})
 
 
 def _models(known: SlowdownModel) -> Mapping[bool, CounterModel]:
-    return known.foretell.models if isinstance(known.foretell, CounterModels) else {}
+    return known.by_counters.models if isinstance(known.by_counters, CounterModels) else {}
 
 
 def _window(ends: Any) -> None:

@@ -60,31 +60,31 @@ class Completion:
         """What the table was made with."""
         return self.matrices.kernel
 
-    def knows(self, job: str, device: str) -> bool:
+    def has_job(self, job: str, device: str) -> bool:
         """Whether the job was seen beside anybody on that device."""
         return (self.jobs.get(job, -1), self.devices.get(device, -1)) in self.met
 
-    def holds(self, job: str, partner: str, device: str) -> bool:
+    def has_pair(self, job: str, partner: str, device: str) -> bool:
         """Whether this very pair was seen."""
         names = (self.jobs.get(job, -1), self.jobs.get(partner, -1), self.devices.get(device, -1))
         return names in self.pairs
 
-    def told(self, job: str, partner: str, device: str) -> tuple[float, float]:
+    def predict(self, job: str, partner: str, device: str) -> tuple[float, float]:
         """The mean log speed and its standard deviation without noise.
 
         Both jobs have to be in the table, KeyError otherwise; the device may be a new one.
         """
         asked = (job, partner, device)
         if asked not in self.kept:
-            means, sds = self.all_told([(job, partner)], device)
+            means, sds = self.predict_all([(job, partner)], device)
             if len(self.kept) >= MOST_KEPT:
                 self.kept.clear()
             self.kept[asked] = float(means[0]), float(sds[0])
         off, sd = self.kept[asked]
         return self.kernel.level + off, sd
 
-    def all_told(self, pairs: Sequence[tuple[str, str]], device: str) -> tuple["Array", "Array"]:
-        """As `told`, for many pairs, but how far each is from the kernel's level."""
+    def predict_all(self, pairs: Sequence[tuple[str, str]], device: str) -> tuple["Array", "Array"]:
+        """As `predict`, for many pairs, but how far each is from the kernel's level."""
         on = self.devices.get(device, len(self.devices))
         ask = np.array([(self.jobs[a], self.jobs[b], on) for a, b in pairs], dtype=np.int64)
         ask = ask.reshape(-1, 3).T
@@ -92,7 +92,7 @@ class Completion:
         left = self.matrices.variance(ask) - ((across @ self.inverse) * across).sum(axis=1)
         return across @ self.weights, np.sqrt(np.maximum(left, JITTER))
 
-    def left_out(self) -> tuple["Array", "Array"]:
+    def leave_one_out(self) -> tuple["Array", "Array"]:
         """For each pair seen: its miss by all others, and that miss's believed sd, noise included.
 
         Closed form of leaving out (Rasmussen and Williams 2006, 5.4.2); both directions of a pair

@@ -97,13 +97,13 @@ class CounterModel:
     widths: tuple[float, float] = (NOMINAL, NOMINAL)  # standard deviations below, above
     other_device: float = 1.5  # times as wide there
 
-    def foretell(self, job: SoloProfile, beside: SoloProfile, device: str) -> RelativeSpeed | None:
+    def predict(self, job: SoloProfile, beside: SoloProfile, device: str) -> RelativeSpeed | None:
         """For model.slowdown: None where the device is of another kind, or counters are lacking."""
-        if (device == "cpu") != (self.device == "cpu") or not self.tells(job, beside):
+        if (device == "cpu") != (self.device == "cpu") or not self.can_predict(job, beside):
             return None
         return self.speed(job, beside, device)
 
-    def tells(self, *jobs: SoloProfile) -> bool:
+    def can_predict(self, *jobs: SoloProfile) -> bool:
         """Whether enough of every job's counters is known."""
         fewest = LEAST_KNOWN * len(self.scale.columns)
         return all(

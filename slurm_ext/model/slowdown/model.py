@@ -58,7 +58,7 @@ class CounterModels:
     def __call__(self, job: SoloProfile, beside: SoloProfile, device: str) -> RelativeSpeed | None:
         """None where no model is about that kind of device, or what it needs was not measured."""
         model = self.models.get(device == CPU)
-        return None if model is None else model.foretell(job, beside, device)
+        return None if model is None else model.predict(job, beside, device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class SlowdownModel:
 
     met: Mapping[PairKey, PairStats] = field(default_factory=dict)
     tables: Mapping[bool, Completion] = field(default_factory=dict)  # of CPUs: True; GPUs: False
-    foretell: CounterPredictor | None = None
+    by_counters: CounterPredictor | None = None
     widths: Mapping[SpeedBasis, float] = field(default_factory=dict)
     solos: Mapping[str, SoloProfile] = field(
         default_factory=dict
@@ -99,7 +99,7 @@ class SlowdownModel:
                 return self._in_general(job, other, device)
             noise = sqrt(self.tables[device == CPU].kernel.noise_var)
             return self._told(*believed, noise, SpeedBasis.COMPLETED, 0)
-        if believed and self.tables[device == CPU].holds(job.key, other.key, device):
+        if believed and self.tables[device == CPU].has_pair(job.key, other.key, device):
             return self._told(*believed, met.spread, SpeedBasis.PAIR, met.runs)
         believed = believed or _logs(self._in_general(job, other, device))
         return self._told(*_shrunk(believed, met), SpeedBasis.PAIR, met.runs)
@@ -109,12 +109,14 @@ class SlowdownModel:
     ) -> tuple[float, float] | None:
         """Mean log speed and its sd out of the table; None where one of them is not in it."""
         table = self.tables.get(device == CPU)
-        if table is None or not (table.knows(job.key, device) and table.knows(other.key, device)):
+        if table is None or not (
+            table.has_job(job.key, device) and table.has_job(other.key, device)
+        ):
             return None
-        return table.told(job.key, other.key, device)
+        return table.predict(job.key, other.key, device)
 
     def _in_general(self, job: SoloProfile, other: SoloProfile, device: str) -> RelativeSpeed:
-        told = self.foretell(job, other, device) if self.foretell else None
+        told = self.by_counters(job, other, device) if self.by_counters else None
         if told is not None:
             return told
         return self._told(*IN_GENERAL.get(device, ON_A_GPU), 0.0, SpeedBasis.PRIOR, 0)
@@ -133,7 +135,7 @@ def slowdown_model(
     solos: Mapping[str, SoloProfile] | None = None,
     *,
     traits: Mapping[str, JobTraits] | None = None,
-    foretell: CounterPredictor | None = None,
+    by_counters: CounterPredictor | None = None,
     widths: Mapping[SpeedBasis, float] | None = None,
     kernels: Mapping[bool, CompletionKernel] | None = None,
 ) -> SlowdownModel:
@@ -143,7 +145,7 @@ def slowdown_model(
     """
     known = SlowdownModel(
         met=all_pair_stats(pairs),
-        foretell=foretell,
+        by_counters=by_counters,
         widths=widths or {},
         solos=solos or {},
         traits=traits or {},

@@ -109,7 +109,7 @@ def _learnt(every: _Jobs, older: NDArray[np.bool_], since_s: float) -> DurationA
     first = every.end_s <= since_s
     before = fit(SITE, every.rows[first], every.log_s[first])
     newest = older & (every.submit_s >= since_s)
-    bounds = _bounds(before.foretell(every.rows[newest]), every.log_s[newest])
+    bounds = _bounds(before.predict(every.rows[newest]), every.log_s[newest])
     return DurationArtifact(fit(SITE, every.rows[older], every.log_s[older]), bounds)
 
 
@@ -132,7 +132,7 @@ def _scores(
     known = every.log_s[every.end_s <= cut_s]
     history = rows[:, SITE.features.index("history")]
     history = np.where(np.isnan(history), known.mean(), history)
-    told = ours.durations.foretell(rows)
+    told = ours.durations.predict(rows)
     times = every.submit_s[later], every.end_s[later]
     scores = {
         "ours": score(ours, rows, log_s, times),
@@ -154,12 +154,12 @@ def score(
 
     `times`: submissions, in order, and ends.
     """
-    told = artifact.durations.foretell(rows)
+    told = artifact.durations.predict(rows)
     spread = float(((log_s - log_s.mean()) ** 2).sum())
     return {
         "mae": float(np.abs(told.log_mean - log_s).mean()),
         "log_r2": 1 - float(((told.log_mean - log_s) ** 2).sum()) / max(spread, 1e-12),
-        "coverage90": _held(artifact.bounds.again(), told, log_s, times),
+        "coverage90": _held(artifact.bounds.copy(), told, log_s, times),
     }
 
 
@@ -173,7 +173,7 @@ def _held(
     for at, (submit_s, end_s) in enumerate(zip(*times, strict=True)):
         while running and running[0][0] <= submit_s:
             _, ended = heapq.heappop(running)
-            bounds.seen(int(told.known[ended]), below[ended], above[ended])
+            bounds.update(int(told.known[ended]), below[ended], above[ended])
         known = int(told.known[at])
         inside += below[at] <= bounds.low[known] and above[at] <= bounds.high[known]
         heapq.heappush(running, (end_s, at))

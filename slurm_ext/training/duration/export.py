@@ -21,7 +21,7 @@ def check(artifact: DurationArtifact, folder: Path, rows: Array) -> None:
 def difference(one: DurationArtifact, other: DurationArtifact, rows: Array) -> float:
     """Largest difference of log means and bounds, jobs of which nothing is known included."""
     asked = np.vstack([rows, np.full((1, rows.shape[1]), np.nan)])
-    told, again = (artifact.durations.foretell(asked) for artifact in (one, other))
+    told, again = (artifact.durations.predict(asked) for artifact in (one, other))
     ends = ("log_mean", "log_low", "log_high")
     off = max(float(np.abs(getattr(told, end) - getattr(again, end)).max()) for end in ends)
     moved = np.abs(

@@ -45,7 +45,7 @@ def fitted(
 ) -> tuple[SlowdownModel, dict[bool, CompletionKernel]]:
     """What `pairs`, oldest first, teach, and the kernels of its tables."""
     alike = traits(solos)
-    known = slowdown_model(pairs, solos, traits=alike, foretell=fit_counter_models(pairs, solos))
+    known = slowdown_model(pairs, solos, traits=alike, by_counters=fit_counter_models(pairs, solos))
     kernels, missed = dict(KERNELS), np.zeros(0)
     for on_cpu in known.tables:
         met = measured_pairs(known, on_cpu)

@@ -97,7 +97,7 @@ def misses(
             rest, kernel=kernel, traits=traits, jobs=[x for s in asked for x in (s.job, s.partner)]
         )
         for one in asked:
-            mean, sd = table.told(one.job, one.partner, one.device)
+            mean, sd = table.predict(one.job, one.partner, one.device)
             found.append((one.log_speed - mean) / np.sqrt(sd**2 + one.log_sd**2 + kernel.noise_var))
     return np.array(found)
 

@@ -244,7 +244,7 @@ class Both:
             self.states[number] = "PENDING"
             submit_s, user, limit, _ = self.rows[number]
             self.siblings.submitted(number, user, submit_s, limit * 60.0)
-        return [min(self.siblings.of(one, now_s)[0], self._limit_s(one)) for one in jobs]
+        return [min(self.siblings.predict(one, now_s)[0], self._limit_s(one)) for one in jobs]
 
     def started(self, number: int, now_s: float) -> None:
         """As the loop said."""
@@ -267,7 +267,7 @@ class Both:
         waiting = [Waiting(job_id=one.job_id, info=one) for one in jobs if one.state == "PENDING"]
         order = in_order(waiting, "qssf+ageing", self.live, now_s)
         self.first = order[0].waiting.job_id if order else None
-        anew = ((int(str(one)), told_s) for one, told_s in self.siblings.anew(now_s, ages=True))
+        anew = ((int(str(one)), told_s) for one, told_s in self.siblings.changed(now_s, ages=True))
         return [(one, min(told_s, self._limit_s(one))) for one, told_s in anew]
 
     def _limit_s(self, number: int) -> float:

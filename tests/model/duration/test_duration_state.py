@@ -95,7 +95,7 @@ def test_bounds_learn_to_hold_as_often_as_they_say() -> None:
     noise = np.random.default_rng(0).normal(size=6000)
     bounds, inside, now_s = AdaptiveBounds(step=0.05), 0, 0.0
     for at, log_s in enumerate(noise.tolist()):
-        low, high = bounds.tell(at, now_s, 1, 0.0, 0.0)
+        low, high = bounds.watch(at, now_s, 1, 0.0, 0.0)
         inside += at >= 3000 and low <= log_s <= high
         bounds.ended(at, now_s + exp(log_s))
         now_s += 1000.0
@@ -106,10 +106,10 @@ def test_bounds_learn_to_hold_as_often_as_they_say() -> None:
 def test_a_running_job_has_outlived_its_bound() -> None:
     """A bound is missed from the moment the job is older, and its end then tells nothing more."""
     bounds = AdaptiveBounds(step=1.0)
-    bounds.tell("long", 0.0, 1, log(10), log(100))
-    bounds.until(50.0)
+    bounds.watch("long", 0.0, 1, log(10), log(100))
+    bounds.advance(50.0)
     assert (bounds.low[1], bounds.high[1]) == pytest.approx((-0.05, 0.0))
-    bounds.until(101.0)
+    bounds.advance(101.0)
     known = (bounds.low[1], bounds.high[1])
     assert known == pytest.approx((-0.05, 0.95))
     bounds.ended("long", 9999.0)
@@ -120,7 +120,7 @@ def test_bounds_forget_who_ended() -> None:
     """A cluster that runs one job at a time is watched in the room of one."""
     bounds = AdaptiveBounds()
     for job in range(5000):
-        bounds.tell(job, float(job), 1, 0.0, 30.0)
+        bounds.watch(job, float(job), 1, 0.0, 30.0)
         bounds.ended(job, job + 0.5)
     assert not bounds._open
     assert len(bounds._due) <= SPARE + 1
@@ -129,8 +129,8 @@ def test_bounds_forget_who_ended() -> None:
 def test_who_was_never_told_teaches_no_bound() -> None:
     """Unknown jobs, and those whose end nobody saw, leave bounds as they are."""
     bounds = AdaptiveBounds()
-    bounds.tell("lost", 0.0, 1, 0.0, 5.0)
-    bounds.gone("lost")
+    bounds.watch("lost", 0.0, 1, 0.0, 5.0)
+    bounds.forget("lost")
     bounds.ended("lost", 2.0)
     bounds.ended("other", 3.0)
     assert bounds.low == bounds.high == [0.0, 0.0, 0.0]

@@ -24,7 +24,7 @@ def test_of_whom_nothing_is_known_is_told_what_was_foretold() -> None:
     siblings = batch(2)
     siblings.submitted(2, KEY, 2.0, 50.0)
     for job, foretold_s in ((0, 1000.0), (2, 50.0)):
-        told_s, known = siblings.of(job, 10.0)
+        told_s, known = siblings.predict(job, 10.0)
         assert told_s == pytest.approx(foretold_s)
         assert not known
 
@@ -35,7 +35,7 @@ def test_who_ended_moves_the_others_the_more_the_more_there_are() -> None:
     for job in range(3):
         siblings.started(job, KEY, float(job), 100.0)
         siblings.ended(job, KEY, float(job), 10.0)
-        told.append(siblings.of(4, 200.0))
+        told.append(siblings.predict(4, 200.0))
     assert [known for _, known in told] == [True] * 3
     seconds = [told_s for told_s, _ in told]
     assert 1000.0 > seconds[0] >= seconds[1] >= seconds[2]
@@ -46,8 +46,8 @@ def test_one_that_runs_long_makes_its_siblings_long() -> None:
     """And a young one tells nothing yet."""
     siblings = batch(2)
     siblings.started(0, KEY, 0.0, 0.0)
-    assert siblings.of(1, 5.0)[0] == pytest.approx(1000.0, rel=0.01)
-    assert siblings.of(1, 20_000.0)[0] > 5_000.0
+    assert siblings.predict(1, 5.0)[0] == pytest.approx(1000.0, rel=0.01)
+    assert siblings.predict(1, 20_000.0)[0] > 5_000.0
 
 
 def test_short_ones_that_end_first_do_not_make_a_batch_short() -> None:
@@ -57,7 +57,7 @@ def test_short_ones_that_end_first_do_not_make_a_batch_short() -> None:
         siblings.ended(0, KEY, 0.0, 100.0)
     for job in range(1, 8):
         both.started(job, KEY, float(job), 0.0)
-    assert both.of(8, 30_000.0)[0] > 3 * ends_only.of(8, 30_000.0)[0]
+    assert both.predict(8, 30_000.0)[0] > 3 * ends_only.of(8, 30_000.0)[0]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_others_and_those_of_another_time_are_no_siblings(
     """Whose end tells nothing."""
     siblings = batch(1)
     siblings.ended(9, key, submit_s, 5.0)
-    told_s, known = siblings.of(0, 1.0)
+    told_s, known = siblings.predict(0, 1.0)
     assert told_s == pytest.approx(1000.0)
     assert not known
 
@@ -80,20 +80,20 @@ def test_it_does_not_matter_in_which_order_one_hears() -> None:
     before.ended(0, KEY, 0.0, 30.0)
     before.submitted(1, KEY, 1.0, 1000.0)
     after.ended(0, KEY, 0.0, 30.0)
-    assert before.of(1, 9.0)[0] == pytest.approx(after.of(1, 9.0)[0])
+    assert before.predict(1, 9.0)[0] == pytest.approx(after.of(1, 9.0)[0])
 
 
 def test_little_news_changes_nothing() -> None:
     """A queue is not shuffled for a few per cent; what moved is told once."""
     siblings = batch(4)
-    before = [siblings.of(job, 0.0) for job in range(4)]
+    before = [siblings.predict(job, 0.0) for job in range(4)]
     for job, lasted_s in enumerate((1000.0 * (1 + MOVES / 2), 10.0)):
         siblings.started(job, KEY, float(job), 0.0)
         siblings.ended(job, KEY, float(job), lasted_s)
-        anew = dict(siblings.anew(0.0, ages=False))
+        anew = dict(siblings.changed(0.0, ages=False))
         assert set(anew) == ({2, 3} if job else set())
     assert anew[3] < before[3][0]
-    assert not dict(siblings.anew(0.0, ages=True))
+    assert not dict(siblings.changed(0.0, ages=True))
 
 
 def test_who_is_gone_teaches_nothing() -> None:
@@ -101,10 +101,10 @@ def test_who_is_gone_teaches_nothing() -> None:
     siblings = batch(3)
     siblings.started(0, KEY, 0.0, 0.0)
     siblings.forget({1, 2})
-    alone = siblings.of(1, 1e6)
+    alone = siblings.predict(1, 1e6)
     siblings.started(1, KEY, 1.0, 0.0)
     siblings.submitted(1, KEY, 1.0, 1000.0)
-    for told_s, known in (alone, siblings.of(1, 1e6)):
+    for told_s, known in (alone, siblings.predict(1, 1e6)):
         assert told_s == pytest.approx(1000.0)
         assert not known
 
@@ -124,7 +124,7 @@ def test_any_numbers_give_a_number(
         siblings.ended(job, KEY, 0.0, lasted_s)
     for job, start_s in enumerate(since, 100):
         siblings.started(job, KEY, 0.0, start_s)
-    told_s, known = siblings.of("me", 0.0)
+    told_s, known = siblings.predict("me", 0.0)
     assert isfinite(told_s)
     assert known == bool(lasted or since)
     if not since:

@@ -96,9 +96,9 @@ def test_a_lacking_counter_widens(model: CounterModel) -> None:
     widths = [speed.high - speed.low for speed in speeds]
     assert widths == sorted(widths)
     nothing = SoloProfile(key="new")
-    assert model.foretell(nothing, solo(1), "v100") is None
-    assert model.foretell(solo(1), solo(2), "cpu") is None
-    assert model.foretell(solo(1), solo(2), "v100") == model.speed(solo(1), solo(2), "v100")
+    assert model.predict(nothing, solo(1), "v100") is None
+    assert model.predict(solo(1), solo(2), "cpu") is None
+    assert model.predict(solo(1), solo(2), "v100") == model.speed(solo(1), solo(2), "v100")
 
 
 def test_bounds_that_whole_profiles_earned_are_not_for_jobs_without(model: CounterModel) -> None:

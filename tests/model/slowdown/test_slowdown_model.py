@@ -45,7 +45,7 @@ def test_the_strongest_evidence_answers() -> None:
 def test_counters_answer_for_jobs_never_met() -> None:
     """And where they are lacking, jobs in general; what was met counts more than either."""
     counted = RelativeSpeed(mean=0.7, low=0.6, high=0.8, evidence=SpeedBasis.COUNTERS)
-    known = slowdown_model(SOME, foretell=lambda job, *_: counted if job.key == "a" else None)
+    known = slowdown_model(SOME, by_counters=lambda job, *_: counted if job.key == "a" else None)
     assert known.speed(A, [D]) == counted
     assert known.speed(D, [A]).evidence is SpeedBasis.PRIOR
     assert known.speed(B, [C]).evidence is SpeedBasis.COMPLETED

@@ -145,12 +145,12 @@ def test_asked_live_it_answers_as_it_was_scored(models: Path, tmp_path: Path) ->
         lengths.take(newest_finished(history, 10_000))
     job = query_of_run(asked)
     assert job is not None
-    (told,) = lengths.of([job])
+    (told,) = lengths.predict([job])
     known = [
         FinishedJob(one.asked, one.end_s, one.duration_s) for one in finished_jobs(every[:701])
     ]
     row = features(SITE, known, ended_only=True)[700:701]
-    mean_s = np.exp(load(models / "duration" / "current").durations.foretell(row).log_mean[0])
+    mean_s = np.exp(load(models / "duration" / "current").durations.predict(row).log_mean[0])
     assert told.mean_s == pytest.approx(float(mean_s))
     assert told.like == ("user", "job_name", "gpus")
     assert told.low_s < told.mean_s < told.high_s
@@ -168,7 +168,7 @@ def test_a_job_of_two_nodes_is_taken_once(models: Path, tmp_path: Path) -> None:
         lengths.take(finished_since(history, lengths.last_id))
         assert list(finished_since(history, lengths.last_id)) == []
     assert lengths.last_id == 3
-    (told,) = lengths.of([DurationQuery(**{**_asked(job), **_names(rows(1)[0])})])
+    (told,) = lengths.predict([DurationQuery(**{**_asked(job), **_names(rows(1)[0])})])
     assert told.runs == 2
 
 
@@ -184,12 +184,12 @@ def test_nobody_known_is_told_widely(models: Path) -> None:
     """Without any history a model answers, by no runs; a limit is never told to be passed."""
     lengths = load_predictor(models, None)
     assert lengths is not None
-    free, limited = lengths.of(
+    free, limited = lengths.predict(
         [DurationQuery(submit_s=START_S), DurationQuery(submit_s=START_S, time_limit_s=60.0)]
     )
     assert (free.runs, free.like) == (0, ())
     assert limited.high_s == 60.0
-    assert lengths.of([]) == []
+    assert lengths.predict([]) == []
 
 
 def test_impossible_rows_are_left_out(models: Path) -> None:
@@ -199,7 +199,7 @@ def test_impossible_rows_are_left_out(models: Path) -> None:
     nothing = dict.fromkeys(COLUMNS)
     lengths.take([nothing, {**rows(1)[0], "end_s": 1.0}, {**rows(1)[0], "elapsed_s": -1.0}])
     lengths.take([{**rows(1)[0], "gpus": float("inf"), "elapsed_s": float("nan")}])
-    (told,) = lengths.of([DurationQuery(submit_s=START_S)])
+    (told,) = lengths.predict([DurationQuery(submit_s=START_S)])
     assert told.runs == 0
 
 
@@ -232,5 +232,5 @@ def test_bounds_follow_what_ends(models: Path) -> None:
 
 
 def _inside(lengths: DurationPredictor, asked: list[DurationQuery], runs: list[Row]) -> int:
-    told = zip(lengths.of(asked), runs, strict=True)
+    told = zip(lengths.predict(asked), runs, strict=True)
     return sum(one.low_s <= run["elapsed_s"] <= one.high_s for one, run in told)

@@ -45,7 +45,7 @@ def mse(told: Array) -> float:
 
 def test_trees_correct_the_history() -> None:
     """What the submission tells (here its size) is used beside the user's mean; bounds hold."""
-    told = MODEL.foretell(ROWS[1000:])
+    told = MODEL.predict(ROWS[1000:])
     assert mse(told.log_mean) < 0.5 * mse(ROWS[1000:, -1])
     inside = (told.log_low <= LOGS[1000:]) & (LOGS[1000:] <= told.log_high)
     assert 0.8 < inside.mean() < 0.97
@@ -57,7 +57,7 @@ def test_one_row_is_answered_as_many_are() -> None:
     for trees in (MODEL.mean, MODEL.low):
         one_by_one = np.concatenate([trees(row[None]) for row in rows])
         np.testing.assert_array_equal(trees(rows), one_by_one)
-    np.testing.assert_array_equal(MODEL.middle(rows), MODEL.foretell(rows).log_mean)
+    np.testing.assert_array_equal(MODEL.middle(rows), MODEL.predict(rows).log_mean)
 
 
 def test_features_are_what_a_live_state_gives() -> None:

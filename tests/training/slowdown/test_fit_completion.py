@@ -43,8 +43,8 @@ def table(share: float = 0.3) -> Completion:
 def test_what_was_not_seen_is_filled_in() -> None:
     """From a third of the pairs the rest is known to a few per cent, and so is how well."""
     filled = table()
-    asked = [pair for pair in product(JOBS, JOBS) if not filled.holds(*pair, "x")]
-    off, sds = filled.all_told(asked, "x")
+    asked = [pair for pair in product(JOBS, JOBS) if not filled.has_pair(*pair, "x")]
+    off, sds = filled.predict_all(asked, "x")
     wrong = np.abs(filled.kernel.level + off - [truth(*pair) for pair in asked])
     assert wrong.mean() < 0.03
     wide = 1.645 * np.sqrt(sds**2 + filled.kernel.noise_var)
@@ -56,7 +56,7 @@ def test_pairs_left_out_tell_how_wide_to_be() -> None:
     spread = misses(seen(0.4), CompletionKernel(), traits=TRAITS)
     assert 0.4 < np.quantile(np.abs(spread), 0.9) < 3.0
     filled = table(0.4)
-    missed, sds = filled.left_out()
+    missed, sds = filled.leave_one_out()
     assert len(missed) == len(sds) == filled.at.shape[1]
     assert (sds > 0).all()
 
@@ -67,10 +67,10 @@ def test_leaving_out_in_closed_form_is_leaving_out() -> None:
     one = next(m for m in met if m.job != m.partner)
     rest = [m for m in met if {m.job, m.partner} != {one.job, one.partner}]
     kernel = CompletionKernel()
-    mean, sd = complete(rest, kernel=kernel, traits=TRAITS, jobs=JOBS).told(
+    mean, sd = complete(rest, kernel=kernel, traits=TRAITS, jobs=JOBS).predict(
         one.job, one.partner, "x"
     )
-    missed, sds = complete(met, kernel=kernel, traits=TRAITS).left_out()
+    missed, sds = complete(met, kernel=kernel, traits=TRAITS).leave_one_out()
     at = met.index(one)
     assert missed[at] == pytest.approx(one.log_speed - mean, abs=1e-4)
     assert sds[at] == pytest.approx(np.sqrt(sd**2 + kernel.noise_var), rel=1e-2)
@@ -80,11 +80,11 @@ def test_another_device_tells_a_part() -> None:
     """What was seen on one GPU moves the belief on another, less than on its own."""
     kernel = CompletionKernel(device_share=0.5)
     filled = complete(seen(0.5), kernel=kernel, traits=TRAITS)
-    (own, sure), (other, vague) = (filled.told(JOBS[0], JOBS[-1], on) for on in ("x", "y"))
+    (own, sure), (other, vague) = (filled.predict(JOBS[0], JOBS[-1], on) for on in ("x", "y"))
     assert abs(other - kernel.level) < abs(own - kernel.level)
     assert vague > sure
-    assert filled.knows(JOBS[0], "x")
-    assert not filled.knows(JOBS[0], "y")
+    assert filled.has_job(JOBS[0], "x")
+    assert not filled.has_job(JOBS[0], "y")
 
 
 def test_the_slope_of_the_likelihood_is_right() -> None:
@@ -107,7 +107,7 @@ def test_the_slope_of_the_likelihood_is_right() -> None:
 
 def test_no_pair_is_no_evidence() -> None:
     """What a table without pairs tells is its level, with all its variance."""
-    mean, sd = complete([], kernel=CompletionKernel(), jobs=["a", "b"]).told("a", "b", "x")
+    mean, sd = complete([], kernel=CompletionKernel(), jobs=["a", "b"]).predict("a", "b", "x")
     assert mean == CompletionKernel().level
     assert sd > 0.25
     assert likeliest([], CompletionKernel()) == CompletionKernel()
