@@ -6,7 +6,7 @@ sorted arrays (a dict of a million keys would cost 100 MiB), later ones in a dic
 One thread appends; others may read at the same time, because a head is published last.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from math import nan
 from typing import Any
@@ -26,13 +26,15 @@ NEWEST = 16  # runs that the evidence of one level consists of
 NO_KEY = 0  # a key that is not known; blake2b gives a real key this value once in 2^64
 _BULK = 4096  # rows from which sorted heads are cheaper than the dict
 _GROWTH = 1.25
-_REMEMBERED = 1024  # answers of `newest` kept as Python objects
-_INTEGERS = frozenset(
-    {
+_MOST_CACHED = 16_384  # rows kept as Python objects: some 10 MiB
+_INTEGERS = tuple(
+    COLUMNS.index(name)
+    for name in (
         *("workers", "worker_rss_bytes", "node_cores", "gpus", "user_workers", "ranks", "nodes"),
         "doubt",
-    }
+    )
 )
+_EMULATED = COLUMNS.index("emulated")
 _TEXT = "gpu_model"  # the last column: a number in the table's list of names
 _MOST_TEXTS = 1000  # GPU models that a cluster can have seen; jobs name them
 
@@ -47,7 +49,7 @@ class RunTable:
         none: tuple[Keys, Rows] = (np.empty(0, np.int64), np.empty(0, np.int32))
         self._sorted = [none] * len(LEVELS)
         self._heads: list[dict[int, int]] = [{} for _ in LEVELS]
-        self._cache: dict[tuple[Level, int], tuple[int, list[LoaderRun]]] = {}
+        self._cache: dict[int, LoaderRun] = {}  # by row; rows never change
         self._codes: dict[str, int] = {}
         self._texts: list[str] = []
 
@@ -74,24 +76,25 @@ class RunTable:
         for level in range(len(LEVELS)):
             link(level, keys, first)
 
-    def newest(self, keys: Mapping[Level, int]) -> dict[Level, list[LoaderRun]]:
+    def newest(self, keys: Mapping[Level, int]) -> "NewestRuns":
         """The newest runs of each level's key, newest first; a level without any is left out."""
-        found = ((level, self._newest(level, key)) for level, key in keys.items())
-        return {level: runs for level, runs in found if runs}
+        heads = ((level, self._head(LEVELS.index(level), key)) for level, key in keys.items())
+        return NewestRuns(self, {level: head for level, head in heads if head >= 0})
 
-    def _newest(self, level: Level, key: int) -> list[LoaderRun]:
-        head = self._head(LEVELS.index(level), key)
-        if head < 0:
-            return []
-        cached = self._cache.get((level, key))
-        if cached is not None and cached[0] == head:
-            return cached[1]
-        rows = self._values[self._chain(LEVELS.index(level), head)].tolist()
-        runs = [_run(row, self._texts) for row in rows]
-        if len(self._cache) >= _REMEMBERED:
-            self._cache.clear()
-        self._cache[level, key] = (head, runs)
-        return runs
+    def chain(self, level: Level, head: int) -> list[LoaderRun]:
+        """At most NEWEST runs of a key from its row `head` on, newest first."""
+        rows = self._chain(LEVELS.index(level), head)
+        cache = self._cache
+        missing = [row for row in rows if row not in cache]
+        if len(cache) + len(missing) > _MOST_CACHED:
+            cache.clear()
+            missing = rows
+        if missing:
+            values = self._values[missing].tolist()
+            cache.update(
+                (row, _run(v, self._texts)) for row, v in zip(missing, values, strict=True)
+            )
+        return [cache[row] for row in rows]
 
     def _chain(self, level: int, head: int) -> list[int]:
         rows: list[int] = []
@@ -140,6 +143,27 @@ class RunTable:
         self._size = size
 
 
+class NewestRuns(Mapping[Level, Sequence[LoaderRun]]):
+    """The newest runs of some keys; a level's runs are made when they are first read."""
+
+    __slots__ = ("_runs", "_table", "heads")
+
+    def __init__(self, table: RunTable, heads: Mapping[Level, int]) -> None:
+        self._table, self.heads = table, heads  # heads: the newest row of each level
+        self._runs: dict[Level, list[LoaderRun]] = {}
+
+    def __getitem__(self, level: Level) -> list[LoaderRun]:
+        if level not in self._runs:
+            self._runs[level] = self._table.chain(level, self.heads[level])
+        return self._runs[level]
+
+    def __iter__(self) -> Iterator[Level]:
+        return iter(self.heads)
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+
 def _wider(old: Values, new: Values, room: int) -> Values:
     """`old` and `new` in one array with room to spare; the first rows are taken as they are."""
     if not len(old):
@@ -159,17 +183,13 @@ def _longer(prev: Rows, size: int) -> Rows:
 
 
 def _run(row: list[float], texts: Sequence[str]) -> LoaderRun:
-    values = {name: _value(name, x) for name, x in zip(COLUMNS, row, strict=True)}
-    code = values[_TEXT]
-    return LoaderRun(**{**values, _TEXT: None if code is None else texts[int(code)]})
-
-
-def _value(name: str, number: float) -> Any:
-    if number != number:  # NaN
-        return None
-    if name in _INTEGERS:
-        return int(number)
-    return bool(number) if name == "emulated" else number
+    values: list[Any] = [None if number != number else number for number in row]  # NaN: unknown
+    for column in _INTEGERS:
+        if values[column] is not None:
+            values[column] = int(values[column])
+    values[_EMULATED] = bool(values[_EMULATED])
+    values[-1] = None if values[-1] is None else texts[int(values[-1])]
+    return LoaderRun(**dict(zip(COLUMNS, values, strict=True)))
 
 
 if COLUMNS[-1] != _TEXT:

@@ -24,7 +24,7 @@ JOB = Submission(
     script="#!/bin/bash\n" + "srun python3 train.py --epochs 3\n" * 100,
     argv=("job.sh",),
 )
-_RUN = LoaderRun(
+RUN = LoaderRun(
     samples_per_s=12.0,
     workers=1,
     cores=1.0,
@@ -65,7 +65,7 @@ def warm_up(advisor: Advisor) -> bytes:
 
 def _one_run(keys: Mapping[Level, int]) -> RunTable:
     """A table with one run of that user and name: scripts differ, and each is thought about."""
-    known = (getattr(_RUN, name) for name in COLUMNS)
+    known = (getattr(RUN, name) for name in COLUMNS)
     values = np.array([[np.nan if value is None else value for value in known]], np.float32)
     table = RunTable()
     table.extend(values, [np.array([keys.get(level, NO_KEY)], np.int64) for level in LEVELS])

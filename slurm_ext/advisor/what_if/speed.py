@@ -132,7 +132,8 @@ class LayoutSpeed:
             if layout.gpu_type is not None:
                 return f"no runs like this one on {layout.gpu_type}"
             return why_no_estimate(self._known.evidence)
-        placed = [run for run in _nearest(usable_runs(evidence)) if gpus_and_nodes(run) is not None]
+        sound = {level: usable_runs(runs) for level, runs in evidence.items()}
+        placed = [run for run in _nearest(sound) if gpus_and_nodes(run) is not None]
         share, doublings = None, 0.0
         if any(gpus_and_nodes(run) != (layout.gpus, layout.nodes) for run in placed):
             joint = _joined(believed, placed, layout, self._known.family)

@@ -74,7 +74,7 @@ def draft(
     if request is None and (axes.gpus or axes.gpu_types):
         raise UsageError("the script asks for GPUs in a way that cannot be varied: try --gpus=N")
     near = [level for level in Level if level is not Level.CLUSTER]
-    evidence = usable_runs(known.evidence)
+    evidence = {level: usable_runs(runs) for level, runs in known.evidence.items()}
     runs = [run for level in near for run in evidence.get(level, ())]
     written = written_layout(job, request, usual_workers(known.evidence), runs)
     thought = decide(job, known)

@@ -3,8 +3,8 @@
 Pure, standard library only: the submit path and `dlqueue predict` pass here.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import ceil, exp, inf, log2, sqrt
 
@@ -79,15 +79,13 @@ def estimate(
     """
     if unusable_run_count(evidence) is not None:
         return None
-    evidence = usable_runs(evidence)
-    levels = list(_asked(evidence))
+    levels, count = _asked(evidence)
     if prior is not None:  # it has learnt from the whole cluster already
         levels = [(level, runs) for level, runs in levels if level is not Level.CLUSTER]
     elif not levels or levels[0][0] is Level.CLUSTER:
         return None
-    level, near = levels[0] if levels else (Level.CLUSTER, [])
-    known = _pool(levels, prior, knee(ceiling(near), near))
-    known = replace(known, runs=len(evidence[level]) if near else 0)
+    near = levels[0][1] if levels else []
+    known = _pool(levels, prior, knee(ceiling(near), near), count if levels else 0)
     if max(known.accel.log_sd, known.wall.log_sd) > WIDEST_LOG_SD:
         return None
     return known
@@ -146,20 +144,31 @@ def _predict(
 
 def _asked(
     evidence: Mapping[Level, Sequence[LoaderRun]],
-) -> Iterator[tuple[Level, list[LoaderRun]]]:
-    """Levels with runs that no nearer level has, nearest first, as long as more are needed."""
+) -> tuple[list[tuple[Level, list[LoaderRun]]], int]:
+    """Levels with runs that no nearer level has, nearest first, as long as more are needed.
+
+    And how many usable runs the nearest of them has.
+    """
+    levels: list[tuple[Level, list[LoaderRun]]] = []
     taken: set[LoaderRun] = set()
+    count = 0
     for level in NEAREST_FIRST:
-        runs = [run for run in evidence.get(level, ())[:MOST_RUNS] if run not in taken]
+        sound = usable_runs(evidence.get(level, ()))
+        runs = [run for run in sound[:MOST_RUNS] if not taken or run not in taken]
         if runs:
-            yield level, runs
+            count = count or len(sound)
+            levels.append((level, runs))
         if len(runs) >= ENOUGH_RUNS:
-            return
+            break
         taken.update(runs)
+    return levels, count
 
 
 def _pool(
-    levels: Sequence[tuple[Level, list[LoaderRun]]], prior: Prior | None, most_workers: float
+    levels: Sequence[tuple[Level, list[LoaderRun]]],
+    prior: Prior | None,
+    most_workers: float,
+    count: int,
 ) -> Estimate:
     """Pool from the farthest level to the nearest; runs with more workers tell nothing of f."""
     beliefs = (prior.accel, prior.wall, prior.cpu) if prior else (NOTHING, NOTHING, NOTHING)
@@ -182,7 +191,7 @@ def _pool(
         sample_bytes=(runs[0].sample_bytes if runs else None) or 0.0,
         storage_samples_per_s=ceiling(runs),
         level=level,
-        runs=len(runs),
+        runs=count,
         seen=tuple({(run.workers, run.cores) for run in runs}),
         worker_rss_bytes=max((run.worker_rss_bytes or 0 for run in runs), default=0) or None,
         emulated=any(run.emulated for run in runs),

@@ -1,7 +1,7 @@
 """Runs that cannot be what they say, and why nothing is known of a job. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from math import inf, isfinite
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 
 from slurm_ext.core.records import Level, LoaderRun
 from slurm_ext.core.unsupported_loader import CLAUSES
@@ -16,8 +16,13 @@ Evidence = Mapping[Level, Sequence[LoaderRun]]
 
 def inconsistency(run: LoaderRun) -> str | None:
     """Why a run's numbers cannot all be true, in one clause; None: they can."""
-    numbers = (run.samples_per_s, run.accel_samples_per_s, run.fetch_wall_s, run.batch_size)
-    if not all(isfinite(number) and number > 0 for number in (*numbers, run.cores)):
+    if not (
+        0 < run.samples_per_s < inf
+        and 0 < run.accel_samples_per_s < inf
+        and 0 < run.fetch_wall_s < inf
+        and 0 < run.batch_size < inf
+        and 0 < run.cores < inf
+    ):
         return "it counted nothing"
     if run.workers < 0 or not 0 <= run.fetch_cpu_s < inf:
         return "it has less than nothing"
@@ -37,12 +42,9 @@ def _fetched(run: LoaderRun) -> float:
     return max(1, run.workers) / run.fetch_wall_s
 
 
-def usable_runs(evidence: Evidence) -> dict[Level, list[LoaderRun]]:
+def usable_runs(runs: Iterable[LoaderRun]) -> list[LoaderRun]:
     """The runs that a curve can be made of."""
-    return {
-        level: [run for run in runs if run.doubt is None and inconsistency(run) is None]
-        for level, runs in evidence.items()
-    }
+    return [run for run in runs if run.doubt is None and inconsistency(run) is None]
 
 
 def unusable_run_count(evidence: Evidence) -> int | None:
