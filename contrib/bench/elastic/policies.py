@@ -36,7 +36,7 @@ class Kind:
     oracle: bool = False
     declared: bool = True  # whether a job's epochs are known; else it lasts as long again as it has
     terms: gpu_division.DivisionTerms = field(default_factory=gpu_division.DivisionTerms)
-    optimiser: str = "dp"  # or ilp: sizes of evolution are not those that are placed here
+    optimiser: str = "dp"  # sizes of evolution are not those that are placed here
 
 
 class Elastic:

@@ -11,15 +11,9 @@ if TYPE_CHECKING:
 
 
 def make(settings: "Settings", client: "SlurmClient", folder: "LoopFolder") -> "ControlLoop":
-    """The loop. Raises InputError where its memory is damaged, MissingError without a solver."""
-    from importlib.util import find_spec
-
+    """The loop. Raises InputError where its memory is damaged."""
     from slurm_ext.control.elastic.elastic_loop import ElasticLoop
-    from slurm_ext.core.errors import MissingError
 
-    if settings["elastic.optimiser"] == "ilp" and find_spec("scipy") is None:
-        how = "pip install 'dlqueue[train]', or set it to dp"
-        raise MissingError("elastic.optimiser is ilp, which needs scipy", how)
     return ElasticLoop(settings, client, folder)
 
 

@@ -116,6 +116,8 @@ def _checked(source: str, key: str, value: Any) -> Any:
         raise SettingsError(source, key, value, f"a known key: {_nearest(key)}")
     if isinstance(setting.default, float) and type(value) is int:
         value = float(value)
+    if isinstance(value, str):
+        value = setting.retired.get(value, value)
     if type(value) is not type(setting.default) or not setting.ok(value):
         raise SettingsError(source, key, value, setting.valid)
     if isinstance(value, list) and not all(map(setting.item, value)):

@@ -32,9 +32,10 @@ LOOPS: tuple[Setting, ...] = (
     choice(
         "elastic.optimiser",
         "dp",
-        ("dp", "ilp", "evolution"),
-        "Who divides: the dynamic programme, the same as an integer programme (scipy), or a search"
-        " over placements, which knows more sizes",
+        ("dp", "evolution"),
+        "How GPUs are divided: by the dynamic programme, or by a search over placements, which"
+        " knows more sizes",
+        retired={"ilp": "dp"},  # it solved the same problem
     ),
     number("elastic.least_s", 600.0, 0.0, 86400.0, "Seconds that a job keeps a size at least"),
     *job_filters("elastic", "whose jobs may be resized"),

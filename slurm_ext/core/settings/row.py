@@ -1,7 +1,8 @@
 """One row of the table of settings, and the kinds of rows that there are."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 
@@ -15,6 +16,7 @@ class Setting:
     valid: str
     ok: Callable[[Any], bool] = field(default=lambda _: True, repr=False)
     item: Callable[[Any], bool] = field(default=lambda _: True, repr=False)  # of a list
+    retired: Mapping[str, str] = field(default_factory=dict)  # valid once -> what it is read as
 
 
 def text(key: str, default: str, doc: str) -> Setting:
@@ -34,9 +36,17 @@ def number(key: str, default: float, low: float, high: float, doc: str) -> Setti
     return Setting(key, default, doc, f"{kind} from {low} to {high}", lambda v: low <= v <= high)
 
 
-def choice(key: str, default: str, choices: tuple[str, ...], doc: str) -> Setting:
-    """One of a few words."""
-    return Setting(key, default, doc, f"one of {', '.join(choices)}", lambda v: v in choices)
+def choice(
+    key: str,
+    default: str,
+    choices: tuple[str, ...],
+    doc: str,
+    *,
+    retired: Mapping[str, str] = MappingProxyType({}),
+) -> Setting:
+    """One of a few words; a word of an earlier release is read as the one that `retired` names."""
+    valid = f"one of {', '.join(choices)}"
+    return Setting(key, default, doc, valid, lambda v: v in choices, retired=retired)
 
 
 def loop_mode(key: str, doc: str) -> Setting:

@@ -2,14 +2,13 @@
 
 | name      | what it is                                                                         |
 |-----------|------------------------------------------------------------------------------------|
-| dp        | elastic.allot: exact over sizes that always find a place                           |
-| ilp       | the same sizes and objective as an integer programme (elastic_types.py; scipy)     |
-| evolution | a search over placements from dp's answer on (evolution.py): every size that is    |
-|           | alike on as few nodes as it needs, such as 3, or 6 on two nodes of 4               |
+| dp        | gpu_division.allot: exact over sizes that always find a place                      |
+| evolution | a search over placements from dp's answer on (genetic_search.py): every size that  |
+|           | is alike on as few nodes as it needs, such as 3, or 6 on two nodes of 4            |
 
-Who is admitted is the same for all three. Slurm places by itself: what is used of a placement is
-each job's size. Two jobs of several nodes never share one then, so that evolution's interference
-between such jobs, for which it is there in replays, cannot occur.
+Both admit the same jobs. Slurm places by itself: of a placement only each job's size is used. Two
+jobs of several nodes never share one then, so that the search's interference between such jobs
+counts in replays alone.
 """
 
 from collections.abc import Sequence
@@ -28,10 +27,9 @@ from slurm_ext.policy.elastic.gpu_division import (
     sizes_of,
     utilities,
 )
-from slurm_ext.policy.elastic.integer_programme import Kind, assign
 
 Floats = NDArray[np.float64]
-OPTIMISERS = ("dp", "ilp", "evolution")
+OPTIMISERS = ("dp", "evolution")
 SEED, MOST, LEAST = 0, 100, 5  # generations; no clock: the same state gives the same division
 WORK = 500_000  # jobs x nodes of all generations: seconds on one core
 
@@ -65,30 +63,15 @@ def divided(
     board: GpuBudget,
     terms: DivisionTerms,
 ) -> dict[str, int]:
-    """GPUs for each job that gets some. `wishes` are over `sizes` (sizes_for).
-
-    Raises MissingError where ilp has no solver.
-    """
+    """GPUs for each job that gets some. `wishes` are over `sizes` (sizes_for)."""
     if optimiser == "dp":
         return allot(wishes, sizes, board.gpus, terms)
     kept = admitted(wishes, sizes, board.gpus, terms)
     if not kept:
         return {}
     utility = utilities(kept, sizes, terms)
-    by = _by_ilp if optimiser == "ilp" else _by_evolution
-    return {wish.name: size for wish, size in zip(kept, by(utility, sizes, board), strict=True)}
-
-
-def _by_ilp(utility: Floats, sizes: Sequence[int], board: GpuBudget) -> list[int]:
-    """One type of GPUs; left out costs more than all others could gain: everybody gets some."""
-    finite = np.where(np.isfinite(utility), utility, np.nan)
-    spread = np.nansum(np.nanmax(finite, axis=1) - np.nanmin(finite, axis=1))
-    left_out = float(np.nanmin(finite) - spread - 1.0)
-    kind = Kind(name="gpu", gpus=board.gpus, sizes=sizes, utility=utility)
-    given = assign([kind], left_out)
-    if any(one is None for one in given):  # the solver's time was up
-        return _by_programme(utility, sizes, board)
-    return [one.gpus for one in given if one is not None]
+    sizes_given = _by_evolution(utility, sizes, board)
+    return {wish.name: size for wish, size in zip(kept, sizes_given, strict=True)}
 
 
 def _by_programme(utility: Floats, sizes: Sequence[int], board: GpuBudget) -> list[int]:

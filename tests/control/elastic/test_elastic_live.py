@@ -155,8 +155,6 @@ def test_a_running_job_keeps_its_size_for_a_while(tmp_path: Path) -> None:
 @pytest.mark.parametrize("optimiser", OPTIMISERS)
 def test_a_replay_of_the_same_state_decides_alike(tmp_path: Path, optimiser: str) -> None:
     """Whoever divides: the same function, given what the loop saw, gives what the loop wants."""
-    if optimiser == "ilp":
-        pytest.importorskip("scipy", reason="the solver comes with scipy")
     jobs = [running(1, 1, tmp_path), running(2, 2, tmp_path), job(3, 4, tmp_path)]
     cluster = Cluster(tmp_path, *jobs, optimiser=optimiser)
     cluster.loop.plan(1e6)

@@ -127,3 +127,10 @@ def test_a_list_of_names_holds_names() -> None:
     for bad in ("[1]", '[""]', '"gpu"', '["gpu", 2]'):
         with pytest.raises(SettingsError, match=r"sharing\.partitions"):
             parse(f"sharing.partitions = {bad}", "f")
+
+
+def test_a_retired_word_is_read_as_what_serves_in_its_place() -> None:
+    """A site that upgrades keeps its file: no loop ends over a word that was valid before."""
+    assert parse('[elastic]\noptimiser = "ilp"\n', "old.toml")["elastic.optimiser"] == "dp"
+    with pytest.raises(SettingsError, match="one of dp, evolution"):
+        parse('[elastic]\noptimiser = "lp"\n', "new.toml")
