@@ -57,7 +57,7 @@ def test_short_ones_that_end_first_do_not_make_a_batch_short() -> None:
         siblings.ended(0, KEY, 0.0, 100.0)
     for job in range(1, 8):
         both.started(job, KEY, float(job), 0.0)
-    assert both.predict(8, 30_000.0)[0] > 3 * ends_only.of(8, 30_000.0)[0]
+    assert both.predict(8, 30_000.0)[0] > 3 * ends_only.predict(8, 30_000.0)[0]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_it_does_not_matter_in_which_order_one_hears() -> None:
     before.ended(0, KEY, 0.0, 30.0)
     before.submitted(1, KEY, 1.0, 1000.0)
     after.ended(0, KEY, 0.0, 30.0)
-    assert before.predict(1, 9.0)[0] == pytest.approx(after.of(1, 9.0)[0])
+    assert before.predict(1, 9.0)[0] == pytest.approx(after.predict(1, 9.0)[0])
 
 
 def test_little_news_changes_nothing() -> None:
