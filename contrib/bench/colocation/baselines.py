@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from contrib.bench.common.arrays import Array
+
 Method = Callable[[Array, Array, Array], Array]
 
 TREES = 300

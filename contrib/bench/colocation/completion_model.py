@@ -15,7 +15,7 @@ import numpy as np
 
 from contrib.bench.colocation.gavel_tables import Table
 from contrib.bench.colocation.new_gpu_features import columns
-from contrib.bench.colocation.scores import Array
+from contrib.bench.common.arrays import Array
 from slurm_ext.model.slowdown.completion import Completion, PairSpeed, complete
 from slurm_ext.model.slowdown.completion_kernel import CompletionKernel, JobTraits, Role
 from slurm_ext.model.slowdown.model import HIGH_SDS, LOW_SDS, NORMAL_90

@@ -19,7 +19,8 @@ from contrib.bench.colocation import baselines as standard
 from contrib.bench.colocation.completion_model import Drawn, completed
 from contrib.bench.colocation.gavel_tables import Table, gpus, table
 from contrib.bench.colocation.new_gpu_features import columns, unseen
-from contrib.bench.colocation.scores import Array, Result, Told, joined, row, scores, wanted
+from contrib.bench.colocation.scores import Result, Told, joined, row, scores, wanted
+from contrib.bench.common.arrays import Array
 from slurm_ext.core.errors import InputError
 
 SHARES = (0.0, 0.1, 0.2, 0.5)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from contrib.bench.colocation.gavel_tables import Table
-from contrib.bench.colocation.scores import Array
+from contrib.bench.common.arrays import Array
 
 SAME_KIND, OTHER_KIND = 0.65, 0.16
 BOUND = 0.1

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from contrib.bench.common import metrics
+from contrib.bench.common.arrays import Array, Marks
 
 FLOOR = 0.8
 COVERAGE = (0.88, 0.92)
@@ -47,7 +47,7 @@ class Result:
     skipped: list[str] = field(default_factory=list)
 
 
-def scores(told: Told, where: NDArray[np.bool_] | None = None) -> dict[str, Any]:
+def scores(told: Told, where: Marks | None = None) -> dict[str, Any]:
     """Figures of ours and of every baseline over all rows, or over the rows marked in `where`."""
     rows = np.ones(len(told.measured), bool) if where is None else np.asarray(where, bool)
     measured, mean, low, high = (
@@ -63,35 +63,29 @@ def scores(told: Told, where: NDArray[np.bool_] | None = None) -> dict[str, Any]
 
 
 def errors(predicted: Array, measured: Array) -> dict[str, float | None]:
-    """Figures of a mean; null where one is not defined (no row, one class, all equal)."""
-    if not len(measured):
-        return dict.fromkeys(("mae", "medape", "r2", "spearman", "auc", "accuracy"))
+    """Scores of predicted speeds, and of accepting by them."""
     good, accepted = measured >= FLOOR, predicted >= FLOOR
-    off = np.abs(predicted - measured)
     return {
-        "mae": float(off.mean()),
-        "medape": float(np.median(off / np.maximum(measured, 1e-9))) * 100,
-        "r2": _r2(predicted, measured),
-        "spearman": _spearman(predicted, measured),
-        "auc": _auc(predicted, good),
-        "accuracy": float((good == accepted).mean()),
-        "mean_harmful": _share(~good, accepted),
+        **metrics.errors(predicted, measured),
+        "auc": metrics.auc(predicted, good),
+        "accuracy": metrics.share(good == accepted),
+        "mean_harmful": metrics.share(~good, accepted),
     }
 
 
 def bounds(low: Array, high: Array, measured: Array) -> dict[str, float | None]:
-    """How often the 90 % interval held, how wide it is, and what accepting by `low` does."""
+    """Coverage and width of the 90 % interval, and the outcome of accepting by `low`."""
     if not len(measured):
         return {}
     good, accepted = measured >= FLOOR, low >= FLOOR
     return {
-        "coverage90": float(((low <= measured) & (measured <= high)).mean()),
-        "below_low": float((measured < low).mean()),
+        "coverage90": metrics.coverage(low, high, measured),
+        "below_low": metrics.share(measured < low),
         "median_width": float(np.median(high - low)),
         "accepted": int(accepted.sum()),
-        "harmful_accepts": _share(~good, accepted),
-        "harmful_of_all": float((accepted & ~good).mean()),
-        "accepted_of_good": _share(accepted, good),
+        "harmful_accepts": metrics.share(~good, accepted),
+        "harmful_of_all": metrics.share(accepted & ~good),
+        "accepted_of_good": metrics.share(accepted, good),
     }
 
 
@@ -121,33 +115,6 @@ def wanted(
         what = f"{name}: accepted by the lower bound but below floor {FLOOR}, share at most"
         rows.append(row(what, HARMFUL, harmful, met=harmful is not None and harmful <= HARMFUL))
     return rows
-
-
-def _share(part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> float | None:
-    return float(part[whole].mean()) if whole.any() else None
-
-
-def _r2(predicted: Array, measured: Array) -> float | None:
-    total = float(((measured - measured.mean()) ** 2).sum())
-    return 1 - float(((predicted - measured) ** 2).sum()) / total if total else None
-
-
-def _spearman(left: Array, right: Array) -> float | None:
-    from scipy.stats import rankdata
-
-    a, b = rankdata(left), rankdata(right)
-    return float(np.corrcoef(a, b)[0, 1]) if a.std() and b.std() else None
-
-
-def _auc(told: Array, good: NDArray[np.bool_]) -> float | None:
-    """Chance that a good row is told a higher speed than a bad one (ties count half)."""
-    from scipy.stats import rankdata
-
-    n_good, n_bad = int(good.sum()), int((~good).sum())
-    if not n_good or not n_bad:
-        return None
-    above = float(rankdata(told)[good].sum()) - n_good * (n_good + 1) / 2
-    return above / (n_good * n_bad)
 
 
 def joined(parts: Sequence[Told]) -> Told:

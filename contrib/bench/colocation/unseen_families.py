@@ -11,14 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from contrib.bench.colocation import baselines as colocation_baselines
 from contrib.bench.colocation.scores import Told, joined
+from contrib.bench.common.arrays import Array, Marks
 from slurm_ext.training.slowdown.fit_counter_model import CounterPlan, fit
 from slurm_ext.training.slowdown.paired import PairExample
 
-Array = NDArray[np.float64]
 QUICK_FOLDS = 2
 
 
@@ -71,7 +70,7 @@ def leave_one_out(
     return joined(parts), asked, unseen
 
 
-def sides(asked: Sequence[Row], families: set[str] | Sequence[str]) -> dict[str, NDArray[np.bool_]]:
+def sides(asked: Sequence[Row], families: set[str] | Sequence[str]) -> dict[str, Marks]:
     """Marks of rows by which side is of a family not learnt from; a list names it row by row."""
     own, other = [], []
     for place, row in enumerate(asked):

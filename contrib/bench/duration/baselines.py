@@ -16,11 +16,10 @@ from math import exp, log
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from contrib.bench.common.arrays import Array
 from contrib.bench.duration.tables import Job, Table
 
-Array = NDArray[np.float64]
 QSSF_WEIGHT = 0.1
 LAST = 15
 ROLLING = ("history_mean", "history_log", "last15", "median")

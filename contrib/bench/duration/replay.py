@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from contrib.bench.common.arrays import Array, Marks
 from contrib.bench.duration import baselines, scores
 from contrib.bench.duration.tables import Job, Table, read
 from slurm_ext.model.duration.adaptive_bounds import AdaptiveBounds
 from slurm_ext.model.duration.model import DurationModel, DurationQuantiles
 from slurm_ext.training.duration.fit import FinishedJob, features, fit
 
-Array = NDArray[np.float64]
 LATER = 0.25  # of the jobs: the test where one folder is both
 EARLIER = 1 / 3  # of the others: where settings are chosen
 CALIBRATION = 0.2  # of the jobs before the cut: the newest, not learnt from, set the first bounds
@@ -43,7 +43,7 @@ class Trace:
     skipped: Sequence[str]
 
     @property
-    def asked(self) -> NDArray[np.bool_]:
+    def asked(self) -> Marks:
         """Which jobs are scored."""
         return (self.submit_s >= self.cut_s) & np.isfinite(self.end_s)
 

@@ -1,32 +1,28 @@
-"""Figures of foretold against real durations.
+"""Scores of predicted durations.
 
-`log_r2` is R2 of natural logs, durations below 1 s taken as 1 s; `mae` in s, `medape` in per cent.
-Coverage is of the 90 % interval: overall, by week of submission and by day, both counted from the
-first. Weeks are judged; one with fewer than FEWEST jobs is only listed.
+Durations below 1 s count as 1 s; `mae` is in s, `medape` in per cent. Coverage of the 90 % interval
+is given overall, by week of submission and by day, both counted from the first. Weeks are judged; a
+week with fewer than FEWEST jobs is only listed.
 """
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from contrib.bench.common import metrics
+from contrib.bench.common.arrays import Array, Marks
+
 FEWEST = 500
 DAY_S = 86400.0
 
 
-def errors(told_s: Array, real_s: Array) -> dict[str, float | None]:
-    """Of a rule's seconds; null where a figure is not defined."""
-    real, told = np.maximum(real_s, 1.0), np.maximum(told_s, 1.0)
-    return {
-        "log_r2": _r2(np.log(told), np.log(real)),
-        "spearman": _spearman(told, real),
-        "mae": float(np.abs(told - real).mean()),
-        "medape": float(np.median(np.abs(told / real - 1))) * 100,
-    }
+def errors(predicted_s: Array, real_s: Array) -> dict[str, float | None]:
+    """Scores of predicted seconds."""
+    predicted, real = np.maximum(predicted_s, 1.0), np.maximum(real_s, 1.0)
+    return {**metrics.errors(predicted, real), "log_r2": metrics.log_r2(predicted, real)}
 
 
-def coverage(inside: NDArray[np.bool_], submit_s: Array) -> dict[str, Any]:
+def coverage(inside: Marks, submit_s: Array) -> dict[str, Any]:
     """Of the interval; `worst_weeks` are the lowest and the highest, None where none is judged."""
     weeks = _by(inside, submit_s, 7 * DAY_S)
     judged = [week["coverage90"] for week in weeks if week["n"] >= FEWEST]
@@ -38,19 +34,7 @@ def coverage(inside: NDArray[np.bool_], submit_s: Array) -> dict[str, Any]:
     }
 
 
-def _by(inside: NDArray[np.bool_], submit_s: Array, period_s: float) -> list[dict[str, Any]]:
+def _by(inside: Marks, submit_s: Array, period_s: float) -> list[dict[str, Any]]:
     period = ((submit_s - submit_s.min()) // period_s).astype(int)
     parts = [inside[period == at] for at in range(period.max() + 1)]
     return [{"n": len(part), "coverage90": float(part.mean())} for part in parts if len(part)]
-
-
-def _r2(told: Array, real: Array) -> float | None:
-    total = float(((real - real.mean()) ** 2).sum())
-    return 1 - float(((told - real) ** 2).sum()) / total if total else None
-
-
-def _spearman(left: Array, right: Array) -> float | None:
-    from scipy.stats import rankdata
-
-    a, b = rankdata(left), rankdata(right)
-    return float(np.corrcoef(a, b)[0, 1]) if a.std() and b.std() else None

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from contrib.bench.common.arrays import Array
 from contrib.bench.elastic import tables
 from slurm_ext.model.scaling.goodput import GradientNoise
 from slurm_ext.model.scaling.goodput_speed import StepMeasurement, StepTimeModel, fit
 from slurm_ext.policy.elastic import genetic_search, gpu_division, placement
 
-Floats = NDArray[np.float64]
 NODES, PER_NODE = 16, 4
 GPUS = NODES * PER_NODE
 JOBS = (12, 20, 28, 40)
@@ -34,7 +34,7 @@ LARGE = (400, 2048)  # jobs, GPUs
 MOST_MS, LEAST_SAME, LEAST_MORE = 100.0, 0.99, 0.03
 
 
-def speedups(app: tables.Application, epoch: int) -> Floats:
+def speedups(app: tables.Application, epoch: int) -> Array:
     """(GPUs + 1) x (nodes + 1), against one GPU; 0 where it cannot run."""
     out = np.zeros((GPUS + 1, NODES + 1))
     grid = [(k, n) for k in range(1, GPUS + 1) for n in range(-(-k // PER_NODE), min(k, NODES) + 1)]
@@ -49,7 +49,7 @@ def speedups(app: tables.Application, epoch: int) -> Floats:
     rate = np.where(allowed, gain / (compute + sync), 0).reshape(len(grid), -1).max(axis=1)
     for (k, n), one in zip(grid, rate, strict=True):
         out[k, n] = one
-    relative: Floats = out / out[1, 1]
+    relative: Array = out / out[1, 1]
     return relative
 
 
@@ -136,7 +136,7 @@ def separable(apps: Mapping[str, tables.Application], jobs: int, seed: int) -> d
     return out
 
 
-def _anywhere(speedup: Floats) -> Floats:
+def _anywhere(speedup: Array) -> Array:
     """Speed that depends on the size alone."""
     fewest = -(-np.arange(GPUS + 1) // PER_NODE)
     alone = speedup[:, np.arange(GPUS + 1), fewest]

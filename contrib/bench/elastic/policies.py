@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from contrib.bench.common.arrays import Array
 from contrib.bench.elastic.baselines import split, split_over
 from contrib.bench.elastic.replay import Batch, Job
 from slurm_ext.model.scaling import goodput
@@ -23,7 +23,6 @@ from slurm_ext.model.scaling.goodput_speed import StepMeasurement, fit
 from slurm_ext.policy.elastic import gpu_division, placement
 from slurm_ext.policy.elastic.optimiser import GpuBudget, divided
 
-Floats = NDArray[np.float64]
 GROWS = 4
 MOST_GPUS = 64  # of one job, as published
 
@@ -138,9 +137,7 @@ class TrueSpeed:
     def __init__(self, job: Job) -> None:
         self.application = job.application
 
-    def steps(
-        self, gpus: Floats, nodes: Floats, most: Floats, local: Floats
-    ) -> tuple[Floats, Floats]:
+    def steps(self, gpus: Array, nodes: Array, most: Array, local: Array) -> tuple[Array, Array]:
         """Seconds of computing and of synchronising."""
         del gpus
         places = zip(nodes, most, local, strict=True)

@@ -15,12 +15,11 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import LinearNDInterpolator, NearestNDInterpolator
 
+from contrib.bench.common.arrays import Array
 from slurm_ext.core.errors import InputError
 
-Floats = NDArray[np.float64]
 MOST_LOCAL = {"yolov3": 8}  # of the published simulation, below what was measured
 EPOCHS = {"bert": 2, "cifar10": 100, "ncf": 10, "imagenet": 90, "deepspeech2": 80, "yolov3": 50}
 
@@ -32,10 +31,10 @@ class Application:
     name: str
     batches: tuple[int, ...]  # global, ascending; the first is the initial one
     local: tuple[int, int]  # smallest and largest batch of a GPU
-    ends: Floats  # progress at the end of each epoch, iterations at the initial batch
-    squares: Floats  # of the gradient, by (batch, epoch)
-    variances: Floats  # of the gradient at the initial batch, by (batch, epoch)
-    placed: dict[tuple[int, ...], Floats]  # rows of local batch, step (s), synchronising (s)
+    ends: Array  # progress at the end of each epoch, iterations at the initial batch
+    squares: Array  # of the gradient, by (batch, epoch)
+    variances: Array  # of the gradient at the initial batch, by (batch, epoch)
+    placed: dict[tuple[int, ...], Array]  # rows of local batch, step (s), synchronising (s)
     between: LinearNDInterpolator
     nearest: NearestNDInterpolator
     known: dict[tuple[tuple[int, ...], int], tuple[float, float]] = field(default_factory=dict)
@@ -66,7 +65,7 @@ class Application:
         return at[0], at[1]
 
     @property
-    def _both(self) -> tuple[Floats, Floats]:
+    def _both(self) -> tuple[Array, Array]:
         return self.squares, self.variances
 
 
@@ -109,7 +108,7 @@ def _application(folder: Path) -> Application:
     )
 
 
-def _placements(folder: Path) -> tuple[dict[tuple[int, ...], Floats], Floats]:
+def _placements(folder: Path) -> tuple[dict[tuple[int, ...], Array], Array]:
     """Steps by placement, and all points (nodes, GPUs, batch, step, synchronising)."""
     by: dict[tuple[int, ...], list[tuple[float, float, float]]] = defaultdict(list)
     same: dict[tuple[float, ...], list[tuple[float, float]]] = defaultdict(list)

@@ -15,8 +15,8 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from contrib.bench.common.arrays import Array
 from contrib.bench.common.program import folders, options, row, run
 from contrib.bench.energy.baselines import AHEAD, PUBLISHED, ces
 from contrib.bench.energy.tables import TABLES, Demand
@@ -40,7 +40,6 @@ from slurm_ext.simulate.energy.replay import (
 )
 from slurm_ext.training.demand.fit import WARM_UP, challenge
 
-Array = NDArray[np.float64]
 RULES = EnergyRules()
 UTILISATION, WAKES, SHORT = 91.0, 1.0, 0.1
 

@@ -9,11 +9,10 @@ what is not known is as the furthest that is.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from contrib.bench.common.arrays import Array
 from slurm_ext.simulate.energy.replay import DemandSeries, EnergyReplayResult
 
-Array = NDArray[np.float64]
 AHEAD = 18  # slots
 
 

@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from contrib.bench.common.arrays import Array
 from slurm_ext.core.errors import InputError
 from slurm_ext.model.demand.model import SLOT_S
 
-Array = NDArray[np.float64]
 VENUS_NODES, VENUS_GPUS = 133, 8
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from contrib.bench.common import metrics
 from contrib.bench.duration import replay as duration_walk
 from contrib.bench.duration.tables import PHILLY
 from contrib.bench.queue.runtime_predictor import Inside, Learnt, learn
@@ -137,6 +138,5 @@ def _row(outcome: ReplayResult) -> dict[str, float]:
     return {name: round(figures[name], 1) for name in kept}
 
 
-def _r2(told_s: Column, real_s: Column) -> float:
-    real = np.log(real_s)
-    return round(1 - float(((np.log(told_s) - real) ** 2).mean() / real.var()), 3)
+def _r2(predicted_s: Column, real_s: Column) -> float:
+    return round(metrics.log_r2(predicted_s, real_s) or 0.0, 3)

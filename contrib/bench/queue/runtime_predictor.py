@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from contrib.bench.common.arrays import Array
 from contrib.bench.duration.replay import Trace as Walked
 from contrib.bench.duration.tables import Job, Table
 from slurm_ext.model.duration.model import DurationModel
@@ -32,7 +32,7 @@ class Learnt:
     model: DurationModel
     state: DurationState
     jobs: Sequence[Job]  # those to be replayed
-    before_s: NDArray[np.float64]  # of each, by what ended in the trace by its submission
+    before_s: Array  # of each, by what ended in the trace by its submission
 
 
 def learn(table: Table, past: Walked, rounds: int) -> Learnt:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-Array = NDArray[np.float64]
+from contrib.bench.common.arrays import Array
+
 Law = Callable[[Array, Array, Array], Array]  # known rows, their log rates, asked rows
 
 UNSEEN_PULL = 0.01  # keeps terms that no point shows where they began

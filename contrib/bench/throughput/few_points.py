@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from contrib.bench.common.arrays import Array
 from contrib.bench.throughput.baselines import (
     LAWS,
     Law,
@@ -39,7 +39,6 @@ from slurm_ext.model.scaling.terms import columns
 from slurm_ext.training.scaling.interval_calibration import trained
 from slurm_ext.training.scaling.rows import ScalingRow, by_pair, drawn, others, structured
 
-Array = NDArray[np.float64]
 Pair = tuple[str, str]
 
 STRUCTURED = (3, 6, 12)

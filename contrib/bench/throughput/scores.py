@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from contrib.bench.common import metrics
+from contrib.bench.common.arrays import Array
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -32,7 +32,7 @@ def scores(told: Sequence[Told]) -> dict[str, Any]:
     }
     low, high = (np.concatenate([getattr(one, end) for one in told]) for end in ("low", "high"))
     interval = {
-        "coverage90": float(((low <= measured) & (measured <= high)).mean()),
+        "coverage90": metrics.coverage(low, high, measured),
         "median_high_over_low": float(np.median(high / low)),
     }
     return {
@@ -44,15 +44,11 @@ def scores(told: Sequence[Told]) -> dict[str, Any]:
 
 
 def errors(predicted: Array, measured: Array) -> dict[str, float | None]:
-    """Null where a figure is not defined: one row, or all rows equal."""
-    off = np.abs(predicted / measured - 1)
+    """Scores of predicted rates."""
     return {
-        "mae": float(np.abs(predicted - measured).mean()),
-        "medape": float(np.median(off)) * 100,
-        "mape": float(off.mean()) * 100,
-        "r2": _r2(predicted, measured),
-        "log_r2": _r2(np.log(predicted), np.log(measured)),
-        "spearman": _spearman(predicted, measured),
+        **metrics.errors(predicted, measured),
+        "mape": metrics.mape(predicted, measured),
+        "log_r2": metrics.log_r2(predicted, measured),
     }
 
 
@@ -78,15 +74,3 @@ def by_chance(rows: int) -> list[float]:
     from scipy.stats import binom
 
     return [float(binom.ppf(level, rows, 0.9)) / rows for level in (0.05, 0.95)]
-
-
-def _r2(predicted: Array, measured: Array) -> float | None:
-    total = float(((measured - measured.mean()) ** 2).sum())
-    return 1 - float(((predicted - measured) ** 2).sum()) / total if total else None
-
-
-def _spearman(left: Array, right: Array) -> float | None:
-    from scipy.stats import rankdata
-
-    a, b = rankdata(left), rankdata(right)
-    return float(np.corrcoef(a, b)[0, 1]) if a.std() and b.std() else None

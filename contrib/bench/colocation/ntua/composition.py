@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from contrib.bench.colocation.ntua.tables import Runs
+from contrib.bench.common import metrics
 from slurm_ext.model.slowdown.composition import added
 
 Rule = Callable[[list[float]], float]
@@ -22,7 +23,7 @@ RULES: dict[str, Rule] = {
 }
 
 
-def composed(runs: Runs) -> dict[str, dict[str, float]]:
+def composed(runs: Runs) -> dict[str, dict[str, float | None]]:
     """By rule: error and share below from one neighbour alone, and from two parts."""
     singly, halves = list(_cases(runs, halves=False)), list(_cases(runs, halves=True))
     found = {}
@@ -52,13 +53,13 @@ def _cases(runs: Runs, *, halves: bool) -> Iterator[tuple[list[float], float]]:
             yield [min(1.0, float(part)) for part in parts if part is not None], float(speed)
 
 
-def _errors(cases: list[tuple[list[float], float]], rule: Rule) -> dict[str, float]:
+def _errors(cases: list[tuple[list[float], float]], rule: Rule) -> dict[str, float | None]:
     if not cases:
         return {}
     told = np.array([rule(parts) for parts, _ in cases])
     truth = np.array([speed for _, speed in cases])
     return {
         "n": len(cases),
-        "mae": float(np.abs(told - truth).mean()),
-        "worse_than_told": float((truth < told).mean()),
+        "mae": metrics.mae(told, truth),
+        "worse_than_told": metrics.share(truth < told),
     }

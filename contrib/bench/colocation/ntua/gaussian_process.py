@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrib.bench.colocation.ntua.tables import CORES, NAMES, Runs, relative
-from contrib.bench.colocation.scores import Array
+from contrib.bench.common.arrays import Array
 
 SYSTEM = ("Sys_IPC", "Sys_L2MISS", "Sys_L3MISS", "Sys_READ", "Sys_WRITE", "SysCore_C0respct",
           "Sys_PhysIPC")  # fmt: skip

@@ -13,12 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from contrib.bench.colocation.ntua.gaussian_process import process
 from contrib.bench.colocation.ntua.scenario_names import KINDS
 from contrib.bench.colocation.ntua.tables import Runs, relative
-from contrib.bench.colocation.scores import Array
+from contrib.bench.common.arrays import Array, Marks
 
 RATE_WIDTH = 0.35  # of the log of the request rate: runs at a near rate count more
 FAR = 0.01  # and those at any other a little
@@ -27,7 +26,7 @@ TREES, LEAF, COLUMNS = 80, 2, 0.4
 LOWEST = 0.01
 INSIDE = 0.9  # of misses; both ways alike, for what is far may be off either way
 LEAST_WIDTH, LEAST_SPAN = 0.01, 0.03
-Rows = NDArray[np.bool_]
+Rows = Marks
 
 
 @dataclass(frozen=True, slots=True)

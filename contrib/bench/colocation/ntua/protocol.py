@@ -27,8 +27,9 @@ from contrib.bench.colocation.ntua.model import (
     product,
 )
 from contrib.bench.colocation.ntua.tables import Runs, runs
-from contrib.bench.colocation.scores import Array, Result, Told, joined, scores, wanted
+from contrib.bench.colocation.scores import Result, Told, joined, scores, wanted
 from contrib.bench.colocation.tables import same
+from contrib.bench.common.arrays import Array
 
 TARGET = 0.115
 QUICK_TREES = 20

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrib.bench.colocation.ntua.scenario_names import neighbours
-from contrib.bench.colocation.scores import Array
 from contrib.bench.colocation.tables import Cells, known, number, positive, read
+from contrib.bench.common.arrays import Array, Marks
 
 FILE = "ntua_nginx_pcm.csv.gz"
 COLUMNS = ("FolderID", "Replicas", "Interference_Name", "Interference_Category", "offered_rps",
@@ -49,11 +49,11 @@ class Runs:
         return len(self.speed)
 
     @property
-    def alone(self) -> NDArray[np.bool_]:
+    def alone(self) -> Marks:
         """Nobody beside."""
         return np.asarray(self.beside.sum(axis=1) == 0)
 
-    def take(self, rows: NDArray[np.bool_]) -> "Runs":
+    def take(self, rows: Marks) -> "Runs":
         """Only these rows."""
         return Runs(*(getattr(self, name)[rows] for name in self.__slots__))
 

@@ -11,12 +11,11 @@ from math import exp, log
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from contrib.bench.common.arrays import Array
 from contrib.bench.throughput.scale.series import Series
 from slurm_ext.model.scaling.speedup import CountMeasurement
 
-Array = NDArray[np.float64]
 Known = Sequence[CountMeasurement]
 
 
