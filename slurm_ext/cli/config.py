@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,23 +58,23 @@ def run(args: argparse.Namespace) -> int:
 def write(settings: "Settings", folder: Path) -> list[Path]:
     """Write every rendered file, each whole or not at all; the paths. Raises InputError."""
     from slurm_ext.core.errors import InputError
+    from slurm_ext.core.files import replace_file
     from slurm_ext.core.settings.render import render_folder
 
     written = []
     for name, text, mode in render_folder(settings, folder):
         path = folder / name
-        part = path.with_name(f".{path.name}.new")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(text, encoding="utf-8")
-            part.chmod(mode)
-            os.replace(part, path)  # noqa: PTH105 (os.replace names the promise: atomic)
+            replace_file(path, text.encode(), prepare=partial(_exact_mode, mode))
         except OSError as error:
-            with suppress(OSError):
-                part.unlink()
             raise InputError(str(path), f"cannot be written: {error.strerror}") from None
         written.append(path)
     return written
+
+
+def _exact_mode(mode: int, file: int) -> None:
+    os.fchmod(file, mode)
 
 
 def _print_sample(text: str, as_json: bool) -> None:

@@ -7,12 +7,12 @@ the submission, notes it in the ledger, and the keeper, who knows which job that
 """
 
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from slurm_ext.core.errors import InputError
+from slurm_ext.core.files import replace_file
 
 VARIABLE = "DLQUEUE_ELASTIC"
 NAME, VERSION = "elastic.json", 1
@@ -42,10 +42,8 @@ def parse_bounds(asked: str | None) -> tuple[int, int] | None:
 
 def write(folder: Path, jobs: Mapping[int, str]) -> None:
     """Replace the file, whole at once. Raises OSError."""
-    hidden = folder / f".{NAME}"
     body = {"v": VERSION, "jobs": {str(job): said for job, said in sorted(jobs.items())}}
-    hidden.write_text(json.dumps(body), encoding="utf-8")
-    os.replace(hidden, folder / NAME)  # noqa: PTH105 (its Path twin is the same call)
+    replace_file(folder / NAME, json.dumps(body).encode(), durable=False)
 
 
 def read(folder: Path) -> dict[int, str]:

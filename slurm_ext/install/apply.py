@@ -1,14 +1,15 @@
 """Carries a plan out: all of it or nothing, and what was there is kept before anything changes."""
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from slurm_ext.core.errors import InputError
+from slurm_ext.core.files import replace_file, sync_folder, try_lock
 from slurm_ext.install import backups as keeping
 from slurm_ext.install.backups import InstallRecord
 from slurm_ext.install.plan import FileChange, InstallPlan
@@ -121,32 +122,19 @@ def _unchanged(plan: InstallPlan, place: InstallRoot) -> None:
 def _put(place: InstallRoot, path: Path, content: FileContent | None) -> None:
     """Have a file be so, whole at every moment; its folder exists."""
     real = place.real(path)
-    if content is None:
-        real.unlink(missing_ok=True)
-    else:
+    if content is not None:
         part = real.with_name(f".{real.name}{_PART}")
-        try:
-            _write(part, content)
-            part.replace(real)
-        finally:
-            part.unlink(missing_ok=True)
-    folder = os.open(real.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        replace_file(real, content.data, part=part, prepare=partial(_as_owned, content))
+        return
+    real.unlink(missing_ok=True)
+    sync_folder(real.parent)
 
 
-def _write(part: Path, content: FileContent) -> None:
-    file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(file, "wb") as stream:
-        stream.write(content.data)
-        owner = os.fstat(file)
-        if content.uid >= 0 and (owner.st_uid, owner.st_gid) != (content.uid, content.gid):
-            os.fchown(file, content.uid, content.gid)
-        os.fchmod(file, content.mode)
-        stream.flush()
-        os.fsync(file)
+def _as_owned(content: FileContent, file: int) -> None:
+    owner = os.fstat(file)
+    if content.uid >= 0 and (owner.st_uid, owner.st_gid) != (content.uid, content.gid):
+        os.fchown(file, content.uid, content.gid)
+    os.fchmod(file, content.mode)
 
 
 def _folder(place: InstallRoot, path: Path, mode: int, user: str, done: _Progress) -> None:
@@ -191,9 +179,8 @@ def _alone(place: InstallRoot) -> Iterator[None]:
     except OSError as error:
         raise InputError(str(folder), f"cannot be used: {error.strerror}") from None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not try_lock(lock):
+            raise InputError(str(folder), "another `dlqueue install` is at work")
         yield
-    except BlockingIOError:
-        raise InputError(str(folder), "another `dlqueue install` is at work") from None
     finally:
         os.close(lock)

@@ -11,6 +11,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from slurm_ext.core.errors import ModelError
+from slurm_ext.core.files import replace_file, sync_folder
 from slurm_ext.core.ownership import chown_to_parent, make_folder
 
 BETTER = 0.99  # of the incumbent's error: a smaller gain is chance
@@ -76,7 +77,7 @@ def install(
         if not _whole(models / name, check):
             _write(models / name, files, check)
         point(models / "current", name)
-        _sync(models)
+        sync_folder(models)
     except OSError as error:
         raise ModelError(f"{models}: cannot be written: {error.strerror}") from None
 
@@ -96,16 +97,13 @@ def _write(folder: Path, files: Mapping[str, bytes], check: Check) -> None:
     draft = Path(mkdtemp(prefix=_DRAFT, dir=folder.parent))
     try:
         for name, data in files.items():
-            with (draft / name).open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+            replace_file(draft / name, data)
             (draft / name).chmod(0o644)  # weights are no secret, and who trains is not who serves
         draft.chmod(0o755)
         for path in (draft, *draft.iterdir()):
             chown_to_parent(path)
         check(draft)
-        _sync(draft)
+        sync_folder(draft)
         draft.rename(folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
@@ -133,12 +131,3 @@ def _age_s(folder: Path) -> float:
         return folder.stat().st_mtime
     except OSError:
         return 0.0  # another training has just removed it
-
-
-def _sync(folder: Path) -> None:
-    """Wait until the folder's entries are on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

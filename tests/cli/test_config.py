@@ -67,14 +67,14 @@ def test_a_folder_that_cannot_be_written(
     said = capsys.readouterr().err
     assert str(tmp_path / "hooks") in said
     assert len(said.splitlines()) == 1
-    assert not list(tmp_path.rglob(".*.new"))
+    assert not list(tmp_path.rglob(".*.part"))
 
 
 def test_what_stands_in_the_way_leaves_no_draft(tmp_path: Path) -> None:
     """A folder of a file's name: said, and nothing half-written beside it."""
     (tmp_path / "node.json").mkdir()
     assert main(["config", "--write", str(tmp_path)]) == 1
-    assert not list(tmp_path.glob(".*.new"))
+    assert not list(tmp_path.glob(".*.part"))
 
 
 def test_wrong_settings_are_not_rendered(

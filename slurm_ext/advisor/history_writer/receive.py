@@ -10,7 +10,6 @@ same whenever the record is sent again. A record is acknowledged once it lies in
 
 import json
 import logging
-import os
 import re
 import socket
 import socketserver
@@ -19,13 +18,13 @@ import threading
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from secrets import token_hex
 from typing import Any, BinaryIO, cast
 
 from slurm_ext.advisor.history_writer.munge import MAX_CREDENTIAL, signed_by
 from slurm_ext.advisor.history_writer.owners import ForeignRecordError, JobOwners
 from slurm_ext.advisor.limits.rules import client_of
 from slurm_ext.core.errors import DlqueueError, InputError, RecordError
+from slurm_ext.core.files import replace_file
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm import SlurmClient
 
@@ -97,20 +96,7 @@ def record_id(*, cluster: str, job_id: str, restart: str, node: str) -> str:
 def put(spool: Path, name: str, raw: bytes) -> None:
     """The record as `name`.json in the spool, safe on disk when this returns. Raises OSError."""
     spool.mkdir(parents=True, exist_ok=True)
-    hidden = spool / f".{token_hex(8)}.tmp"
-    try:
-        with hidden.open("xb") as file:
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-        hidden.replace(spool / f"{name}.json")
-    finally:
-        hidden.unlink(missing_ok=True)
-    folder = os.open(spool, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    replace_file(spool / f"{name}.json", raw)
 
 
 def start_receiver(settings: Settings, client: SlurmClient | None = None) -> "Receiver | None":

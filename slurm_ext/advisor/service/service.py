@@ -1,6 +1,5 @@
 """`dlqueue serve`: puts advisor, socket, refresher and keeper together, and takes them apart."""
 
-import fcntl
 import gc
 import logging
 import os
@@ -21,6 +20,7 @@ from slurm_ext.advisor.service.server import Server
 from slurm_ext.advisor.service.unix_socket import listener, remove
 from slurm_ext.advisor.service.warm_up import warm_up
 from slurm_ext.core.errors import AdvisorError
+from slurm_ext.core.files import try_lock
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.signals import signals
 
@@ -117,9 +117,8 @@ def _alone(state_dir: Path) -> Iterator[None]:
     except OSError as error:
         raise AdvisorError(f"{state_dir} cannot be used: {error.strerror}") from None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not try_lock(lock):
+            raise AdvisorError(f"another advisor uses {state_dir}; stop it first")
         yield
-    except BlockingIOError:
-        raise AdvisorError(f"another advisor uses {state_dir}; stop it first") from None
     finally:
         os.close(lock)

@@ -7,12 +7,12 @@ once; the advisor reads it when it has changed. Schema (version 1): {"v", "at_s"
 """
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from slurm_ext.core.errors import InputError
+from slurm_ext.core.files import replace_file
 from slurm_ext.core.gpu_request import SHARED_KINDS, parse_gres
 from slurm_ext.slurm import JobInfo
 
@@ -50,9 +50,7 @@ def shared_gpu_jobs(jobs: Iterable[JobInfo]) -> list[SharedGpuJob]:
 def write(folder: Path, queue: SharedGpuQueue) -> None:
     """Replace the file, whole at once. Raises OSError."""
     body = {"v": VERSION, "at_s": queue.at_s, "jobs": [asdict(one) for one in queue.jobs]}
-    hidden = folder / f".{NAME}"
-    hidden.write_text(json.dumps(body, separators=(",", ":")), encoding="utf-8")
-    os.replace(hidden, folder / NAME)  # noqa: PTH105 (its Path twin is the same call)
+    replace_file(folder / NAME, json.dumps(body, separators=(",", ":")).encode(), durable=False)
 
 
 def read(folder: Path) -> SharedGpuQueue:

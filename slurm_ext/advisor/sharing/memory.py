@@ -15,6 +15,7 @@ from slurm_ext.advisor.sharing.gpu_sharers import SharedGpuQueue
 from slurm_ext.advisor.sharing.pair_blocklist import PairBlocklist
 from slurm_ext.advisor.sharing.serving_slowdown import SlowdownSnapshot, serving
 from slurm_ext.advisor.sharing.terms import SharingDecision
+from slurm_ext.core.files import file_version
 from slurm_ext.core.records import Edits, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.colocation.colocation_monitor import kept_apart
@@ -33,7 +34,7 @@ class SharingMemory:
         self.taught: SlowdownSnapshot | None = None
         self.cooldowns = PairBlocklist()
         self._recent: deque[tuple[float, gpu_sharers.SharedGpuJob]] = deque(maxlen=MOST_RECENT)
-        self._file: tuple[int, int] | None = None
+        self._version: tuple[int, int, int] | None = None
 
     def think(
         self,
@@ -83,14 +84,14 @@ class SharingMemory:
 
     def _look_at_queue(self, folder: Path) -> None:
         try:
-            found = (folder / gpu_sharers.NAME).stat()
-        except OSError:
-            self._file, self.queue = None, SharedGpuQueue()
-            return
-        mark = (found.st_mtime_ns, found.st_ino)
-        if mark != self._file:
+            version = file_version(folder / gpu_sharers.NAME)
+        except OSError:  # as good as none: the next look may find it
+            version = None
+        if version is None:
+            self.queue = SharedGpuQueue()
+        elif version != self._version:
             self.queue = gpu_sharers.read(folder)
-            self._file = mark
+        self._version = version
 
     def _forget(self, settings: Settings, now_s: float) -> None:
         """Drop what a listing shows by now, and what became no job at all."""

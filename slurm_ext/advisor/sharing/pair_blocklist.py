@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 
 from slurm_ext.core.errors import InputError
+from slurm_ext.core.files import file_version
 from slurm_ext.policy.colocation.colocation_monitor import PairCooldown, cooldowns_from_json
 
 FILE = Path("pairing") / "kept.json"
@@ -21,19 +22,18 @@ class PairBlocklist:
 
     def __init__(self) -> None:
         self.known: dict[frozenset[str], PairCooldown] = {}
-        self._mark: tuple[int, int] | None = None
+        self._version: tuple[int, int, int] | None = None
 
     def look(self, state_dir: Path) -> None:
         """Raises InputError where the file cannot be used; what was known before stays."""
         path = state_dir / FILE
         try:
-            found = path.stat()
-            mark = (found.st_mtime_ns, found.st_ino)
-            if mark != self._mark:
-                self._mark = mark
-                self.known = _read(path, found.st_size)
-        except (FileNotFoundError, NotADirectoryError):  # nobody pairs here
-            self._mark, self.known = None, {}
+            version = file_version(path)
+            if version != self._version:
+                self._version = version
+                self.known = {} if version is None else _read(path, version[2])
+        except FileNotFoundError:  # it was removed meanwhile
+            self._version, self.known = None, {}
         except OSError as error:
             raise InputError(str(path), f"cannot be read: {error.strerror}") from None
 

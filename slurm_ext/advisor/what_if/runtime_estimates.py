@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slurm_ext.advisor.limits.bounds import cpus_of
+from slurm_ext.core.files import file_id
 from slurm_ext.core.gpu_request import devices_per_node, nodes_of, tasks_of
 from slurm_ext.core.records import Interval, Submission
 from slurm_ext.model.artifact_store import current
@@ -44,8 +45,7 @@ class RuntimeEstimator:
         )
 
         path = state_dir / "history.db"
-        found = path.stat() if path.exists() else None
-        file = None if found is None else (found.st_dev, found.st_ino)
+        file = file_id(path)
         known = self._lengths if file == self._file else None  # another history: from the start
         lengths = load_predictor(state_dir / "models", known)
         if lengths is not None and file is not None:

@@ -6,7 +6,6 @@ ledger: what cannot be written is kept, tried again with the next moves, and sai
 """
 
 import errno
-import fcntl
 import logging
 import os
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from slurm_ext.core.actions import KINDS, Action, encode_action
 from slurm_ext.core.errors import RecordError
+from slurm_ext.core.files import try_lock
 from slurm_ext.core.ownership import appendable, make_folder, newline_if_torn
 
 MOST_KEPT = 10_000  # lines in memory while the disk is full
@@ -91,10 +91,7 @@ def _lock(file: int) -> None:
     Raises OSError where another writer stands still with it.
     """
     for _ in range(LOCK_TRIES):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(LOCK_WAIT_S)
-        else:
+        if try_lock(file):
             return
+        time.sleep(LOCK_WAIT_S)
     raise BlockingIOError(errno.EAGAIN, "another loop holds the file")

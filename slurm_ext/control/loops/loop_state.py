@@ -3,7 +3,6 @@
 `kept.json` is what the loop needs to undo its changes, `status.json` what `status` shows.
 """
 
-import fcntl
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -12,8 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from slurm_ext.core.errors import InputError
+from slurm_ext.core.files import replace_file, try_lock
 from slurm_ext.core.ownership import chown_to_parent, make_folder
-from slurm_ext.node.common.files import read_bounded, write_whole
+from slurm_ext.node.common.files import read_bounded
 
 MAX_BYTES = 1 << 26
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -33,11 +33,9 @@ class KeptFolder:
         self._prepare()
         self._give(self.path)
         held = os.open(self.path / "lock", _LOCK, 0o600)
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(held):
             os.close(held)
-            raise InputError(str(self.path), f"another `{self._command}` works") from None
+            raise InputError(str(self.path), f"another `{self._command}` works")
         self._give(self.path / "lock")
         return held
 
@@ -65,7 +63,7 @@ class KeptFolder:
         return self._read("kept.json", build, nothing)
 
     def _write(self, name: str, body: Mapping[str, Any], *, durable: bool) -> None:
-        write_whole(str(self.path / name), json.dumps(body).encode(), durable=durable)
+        replace_file(self.path / name, json.dumps(body).encode(), mode=0o600, durable=durable)
         self._give(self.path / name)
 
     def _give(self, path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from slurm_ext.control.queue.jobs import unit_of
 from slurm_ext.core.errors import HistoryError, ModelError
+from slurm_ext.core.files import file_id
 from slurm_ext.history.store.store import History, open_history
 from slurm_ext.history.views.finished_jobs import finished_since, newest_finished
 from slurm_ext.model.duration.predictor import MOST_RUNS, DurationPredictor, load_predictor
@@ -59,8 +60,7 @@ class RuntimeEstimates:
     def _refresh(self) -> None:
         """A new model, and runs that have ended since; what fails is said once, and survived."""
         path = self._state_dir / "history.db"
-        found = path.stat() if path.exists() else None
-        file = None if found is None else (found.st_dev, found.st_ino)
+        file = file_id(path)
         if file != self._file:  # another history: what was remembered of the old one is no more
             self._lengths, self._means, self._file = None, _Means(), file
             self.siblings, self._heard_of = SubmissionBatches(), 0

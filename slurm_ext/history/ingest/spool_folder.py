@@ -13,6 +13,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from slurm_ext.core.errors import HistoryError, RecordError
+from slurm_ext.core.files import file_version
 from slurm_ext.history.ingest.insert import IngestResult, Inserter, RecordRows, rows_of
 from slurm_ext.history.ingest.quarantine import quarantine
 from slurm_ext.history.ingest.record_reader import parse, read
@@ -38,7 +39,7 @@ class _Arrival:
     """A file of the spool with its checked record."""
 
     path: Path
-    identity: tuple[int, int]
+    version: tuple[int, int, int] | None
     size_bytes: int
     rows: RecordRows
 
@@ -116,9 +117,9 @@ def _arrivals(history: History, folder: Path, tally: _Tally, now_s: float) -> It
     for path in _listed(folder):
         digest = None
         try:
-            identity, raw = _identity(path), read(path)
+            version, raw = file_version(path, follow=False), read(path)
             digest = sha256(raw).hexdigest()
-            yield _Arrival(path, identity, len(raw), rows_of(parse(raw)))
+            yield _Arrival(path, version, len(raw), rows_of(parse(raw)))
         except FileNotFoundError:
             continue  # another ingester was quicker
         except RecordError as error:
@@ -136,12 +137,6 @@ def _put_aside(
         tally.quarantined += 1
     except OSError:
         tally.left += 1
-
-
-def _identity(path: Path) -> tuple[int, int]:
-    """Tells this file from another of its name; an inode's number alone may come again."""
-    found = path.lstat()
-    return found.st_ino, found.st_mtime_ns
 
 
 def _listed(folder: Path) -> Iterator[Path]:
@@ -165,5 +160,5 @@ def _delete(arrival: _Arrival) -> None:
     with suppress(FileNotFoundError):
         mine = arrival.path.with_name(f"taken-{token_hex(8)}.json")
         arrival.path.rename(mine)
-        if _identity(mine) == arrival.identity:
+        if file_version(mine, follow=False) == arrival.version:
             mine.unlink()
