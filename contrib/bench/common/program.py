@@ -15,7 +15,7 @@ from typing import Any
 
 from slurm_ext.core.errors import DlqueueError
 
-Told = dict[str, Any]
+Result = dict[str, Any]
 """{"bench": its name, "figures": all that was measured, "wanted": rows}."""
 
 
@@ -37,8 +37,8 @@ def folders(parser: argparse.ArgumentParser, *, train: str, test: str) -> None:
 
 def run(
     parser: argparse.ArgumentParser,
-    result: Callable[[argparse.Namespace], Told],
-    show: Callable[[Told], None],
+    result: Callable[[argparse.Namespace], Result],
+    show: Callable[[Result], None],
 ) -> None:
     """Measure, show it to people unless --json, print the object; exit 1 where input is no use."""
     args = parser.parse_args()
@@ -52,16 +52,16 @@ def run(
     print(json.dumps(told))
 
 
-def row(what: str, target: object, got: object, *, met: bool) -> Told:
+def row(what: str, target: object, got: object, *, met: bool) -> Result:
     """One line of `wanted`; a target that is missed stays in it."""
     return {"what": what, "target": target, "got": got, "met": bool(met)}
 
 
-def at_most(what: str, most: float, got: float) -> Told:
+def at_most(what: str, most: float, got: float) -> Result:
     """`got` is wanted no larger than `most`, in the same unit."""
     return row(what, f"<= {most:g}", got, met=got <= most)
 
 
-def at_least(what: str, least: float, got: float) -> Told:
+def at_least(what: str, least: float, got: float) -> Result:
     """`got` is wanted no smaller than `least`, in the same unit."""
     return row(what, f">= {least:g}", got, met=got >= least)

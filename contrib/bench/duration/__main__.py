@@ -21,7 +21,7 @@ from typing import Any
 
 from rich.console import Console
 
-from contrib.bench.common.program import Told, folders, options, row, run
+from contrib.bench.common.program import Result, folders, options, row, run
 from contrib.bench.duration import replay
 from contrib.bench.duration.tables import TABLES
 from slurm_ext.core.errors import InputError
@@ -53,7 +53,7 @@ def result(train: Path, test: Path, names: Set[str], *, quick: bool) -> dict[str
     return {"bench": "duration", "figures": figures, "wanted": wanted}
 
 
-def _wanted(name: str, ours: dict[str, Any]) -> list[Told]:
+def _wanted(name: str, ours: dict[str, Any]) -> list[Result]:
     got, target = ours["log_r2"], TARGETS[name]
     met = got is not None and got >= target
     rows = [row(f"{name}: R2 of log durations", f">= {target}", got, met=met)]
@@ -70,7 +70,7 @@ def main() -> None:
     folders(parser, train="folder of traces to learn from", test="folder of later traces")
     parser.add_argument("--only", default=",".join(TARGETS), help="traces: philly,nasa,lcg")
 
-    def scored(args: Namespace) -> Told:
+    def scored(args: Namespace) -> Result:
         names = set(args.only.split(","))
         if not names <= set(TARGETS):
             parser.error(f"--only {args.only}: expected {','.join(TARGETS)}, or some of them")

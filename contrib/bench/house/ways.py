@@ -1,12 +1,15 @@
-"""Files, functions and rooms that one real call passes in `slurm_ext`, counted with sys.setprofile.
+"""Files, functions and rooms that one real call passes in `slurm_ext`, counted by sys.setprofile.
 
-`python contrib/bench/house/ways.py` prints one JSON object: {"submission": {...}, ...}.
-Each function that is entered counts once; lambdas, comprehensions and generated code (a dataclass's
-`__init__`) do not count. In the order in which functions are first entered, each change of room is
-a switch.
+`python -m contrib.bench.house.ways submission` (or ingest, predict) prints one JSON object with the
+counts and the functions' names. A function counts once; lambdas, comprehensions and generated code
+(a dataclass's `__init__`) count only as calls. Functions are listed in the order in which they are
+first entered; a room switch is a change of room in this list.
 """
 
+import contextlib
+import io
 import json
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -31,10 +34,12 @@ class Way:
     """Functions that were entered, in this order, with the number of their calls."""
 
     functions: dict[CodeType, int] = field(default_factory=dict)
+    calls: int = 0  # of all that is written in Python: libraries, comprehensions, generated code
 
     def enter(self, frame: FrameType, event: str, _: Any) -> None:
         """A profiler for sys.setprofile."""
         code = frame.f_code
+        self.calls += event == "call"
         if event == "call" and code.co_filename.startswith(PACKAGE) and code.co_name[0] != "<":
             self.functions[code] = self.functions.get(code, 0) + 1
 
@@ -48,14 +53,15 @@ class Way:
         return {
             "files": len({place.partition(":")[0] for place in places}),
             "functions": len(places),
-            "calls": sum(self.functions.values()),
+            "own_calls": sum(self.functions.values()),
+            "calls": self.calls,
             "room_switches": sum(one != other for one, other in pairwise(rooms)),
             "names": places,
         }
 
 
 def way_of(call: Callable[[], object]) -> dict[str, Any]:
-    """What `call` passes."""
+    """Counts of what `call` passes."""
     way = Way()
     sys.setprofile(way.enter)
     try:
@@ -100,15 +106,47 @@ def _advisor(folder: Path) -> tuple["Advisor", "Submission"]:
     return advisor, JOB
 
 
-def main() -> None:
-    """Print every way's counts; `names` of one way are listed by `ways.py WAY`."""
-    ways = {"submission": submission}
-    if sys.argv[1:]:
-        print(json.dumps(ways[sys.argv[1]](), indent=1))
-        return
-    counts = {name: way() for name, way in ways.items()}
-    print(json.dumps({way: {**count, "names": None} for way, count in counts.items()}))
+def ingest() -> dict[str, Any]:
+    """One record into a history that has taken one before."""
+    import time
+
+    from contrib.bench.common.synthetic_history import write_records
+    from slurm_ext.history.ingest.spool_folder import ingest_folder
+    from slurm_ext.history.store.store import open_history
+
+    with tempfile.TemporaryDirectory() as folder:
+        spool = Path(folder) / "spool"
+        with open_history(Path(folder) / "history.db") as history:
+            write_records(spool, 1, 1)
+            ingest_folder(history, spool, now_s=time.time())
+            write_records(spool, 2, 1)
+            return way_of(lambda: ingest_folder(history, spool, now_s=time.time()))
+
+
+def predict() -> dict[str, Any]:
+    """`dlqueue predict` with neither advisor nor history."""
+    from contrib.bench.common.synthetic_history import script
+    from slurm_ext.cli import main as dlqueue
+
+    with tempfile.TemporaryDirectory() as folder:
+        job, settings = Path(folder) / "job.sh", Path(folder) / "dlqueue.toml"
+        job.write_text(script(1))
+        paths = f'[paths]\nstate_dir = "{folder}/state"\nsocket = "{folder}/none.sock"\n'
+        settings.write_text(paths)
+        with contextlib.redirect_stdout(io.StringIO()):
+            return way_of(lambda: dlqueue(["predict", str(job), "--config", str(settings)]))
+
+
+WAYS = {"submission": submission, "ingest": ingest, "predict": predict}
+
+
+def counted(name: str) -> dict[str, Any]:
+    """Counts of one way in a process of its own, where nothing was imported or cached before."""
+    command = [sys.executable, "-m", __spec__.name, name]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    counts: dict[str, Any] = json.loads(done.stdout)
+    return counts
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(WAYS[sys.argv[1]](), indent=1))

@@ -26,7 +26,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from contrib.bench.common.program import Told, folders, options, row, run
+from contrib.bench.common.program import Result, folders, options, row, run
 from contrib.bench.queue.replays import (
     LOADS,
     OURS,
@@ -46,7 +46,7 @@ MOST_QUEUE_S = 15_359.0  # the LightGBM QSSF of a baseline without ageing, on th
 LEAST_GAINS = {"fifo": 6.5, "fifo+backfill": 1.75}  # of completion time, at load 0.85
 
 
-def result(args: Namespace) -> Told:
+def result(args: Namespace) -> Result:
     """What is printed. Raises InputError where a table cannot be used."""
     began = monotonic()
     beside = args.train.parent / "scheduling" / "helios_artifact_philly_published.csv"
@@ -72,7 +72,7 @@ def _at_once(known: Learnt, trace: Trace, clusters: dict[str, Cluster]) -> dict[
         return {name: told.result() for name, told in begun.items()}
 
 
-def _wanted(figures: dict[str, Any]) -> Iterator[Told]:
+def _wanted(figures: dict[str, Any]) -> Iterator[Result]:
     got = figures["quarter"]["policies"][OURS]["queue_mean_s"]
     what = f"{OURS}: mean queue (s) on a quarter of the nodes, below"
     yield row(what, MOST_QUEUE_S, got, met=got < MOST_QUEUE_S)
@@ -96,7 +96,7 @@ def main() -> None:
     run(parser, result, _print)
 
 
-def _print(told: Told) -> None:
+def _print(told: Result) -> None:
     """A table for people."""
     for name, part in told["figures"].items():
         if not isinstance(part, dict):

@@ -6,7 +6,7 @@
 DIR holds philly_jobs.csv.gz beside ../scheduling (queue). The third quarter of the
 jobs is foretold inside the replay (queue/runtime_predictor.py) by a model of the half before it, on
 queue's four clusters, as thinned copies: each leaves out another tenth of the jobs, because in
-one replay a few long jobs decide, and a figure jumps by a tenth for nothing. Told of each lead
+one replay a few long jobs decide, and a figure jumps by a tenth for nothing. Result of each lead
 (most days, and between which GPU-seconds it grows: policy/queue/order.py): the gain in mean
 completion
 over FIFO with backfill, the mean queue and the 99.9th percentile of waiting over its, as geometric
@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from contrib.bench.common.program import Told, options, run
+from contrib.bench.common.program import Result, options, run
 from contrib.bench.queue.replays import LOADS, learnt, loaded, shrunk, trace_of
 from contrib.bench.queue.runtime_predictor import Inside, Learnt
 from slurm_ext.core.errors import InputError
@@ -71,7 +71,7 @@ def judged(known: Learnt, tried: list[Replay], rule: str) -> dict[str, Any]:
     return {**{key: round(one, 3) for key, one in told.items()}, "worse_tails": worse}
 
 
-def result(args: Namespace) -> Told:
+def result(args: Namespace) -> Result:
     """What is printed. Raises InputError where a table or a lead cannot be used."""
     leads = [_lead(text) for text in args.leads.split(",")]
     vcs = args.data.parent / "scheduling" / "helios_artifact_philly_published.csv"
@@ -109,7 +109,7 @@ def _lead(text: str) -> Lead:
     return days, least, most
 
 
-def _print(told: Told) -> None:
+def _print(told: Result) -> None:
     for name, row in told["figures"].items():
         print(name, row)
 
