@@ -13,7 +13,7 @@ from typing import Any
 
 from slurm_ext.core.errors import InputError, SettingsError
 from slurm_ext.core.records import Mode
-from slurm_ext.core.settings.table import MODES, TABLE
+from slurm_ext.core.settings.table import MODES, RETIRED, TABLE
 
 __all__ = ["DEFAULT_PATH", "TABLE", "Settings", "load", "parse", "sample"]
 
@@ -78,6 +78,8 @@ def parse(text: str, source: str) -> Settings:
         group = next((name for name in _OVERRIDES if key.startswith(name + ".")), None)
         if group is not None:
             modes[group][key[len(group) + 1 :]] = _mode(source, key, value)
+        elif key in RETIRED:
+            _warn_retired(source, key)
         else:
             values[key] = _checked(source, key, value)
     return Settings(source, values, *(modes[name] for name in _OVERRIDES))
@@ -108,6 +110,14 @@ def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield from _flatten(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
+
+
+def _warn_retired(source: str, key: str) -> None:
+    """Log that a site's file holds a key of an earlier version, which is ignored."""
+    import logging
+
+    log = logging.getLogger(__name__)
+    log.warning("%s: %s is not used any more (%s): remove it", source, key, RETIRED[key])
 
 
 def _checked(source: str, key: str, value: Any) -> Any:

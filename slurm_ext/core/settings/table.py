@@ -10,6 +10,9 @@ __all__ = ["MODES", "TABLE", "Setting"]
 
 MODES = tuple(mode.value for mode in Mode)
 
+# Keys of earlier versions that nothing reads any more: a site's file may still hold them.
+RETIRED = {"node.contention_probe": "the memory probe beside a job was removed"}
+
 TABLE: tuple[Setting, ...] = (
     choice("site.mode", "shadow", MODES, "How far dlqueue goes with every job of the site"),
     text("site.cluster", "cluster", "The cluster's name in records"),
@@ -52,12 +55,6 @@ TABLE: tuple[Setting, ...] = (
     path("node.python", "/usr/bin/python3", "The interpreter of the node's hooks"),
     flag("node.probe", False, "Whether the probe enters the job's Python processes"),
     number("node.sample_s", 1.0, 0.05, 60.0, "Seconds between two samples of a job"),
-    choice(
-        "node.contention_probe",
-        "off",
-        ("off", "passive", "active"),
-        "A short memory probe beside a job, on idle processors that no job may use",
-    ),
     number("node.prolog_budget_s", 3.0, 0.5, 60.0, "Longest that the prolog may take"),
     number("node.epilog_budget_s", 5.0, 0.5, 60.0, "Longest that the epilog may take"),
     number("node.spool_max_mib", 256, 1, 65536, "Room for undelivered records on a node"),

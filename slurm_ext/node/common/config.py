@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from slurm_ext.node.common import jsontext
+import json
+
 from slurm_ext.node.common.files import read_bounded
 
 MAX_BYTES = 64 * 1024
@@ -14,7 +15,6 @@ _TYPES = {
     "node.spool_dir": str,
     "node.probe": bool,
     "node.sample_s": float,
-    "node.contention_probe": str,
     "node.prolog_budget_s": float,
     "node.epilog_budget_s": float,
     "node.spool_max_mib": int,
@@ -32,7 +32,6 @@ _TYPES = {
 }
 _LATER: dict[str, object] = {  # a node.json of before has none of these
     "control.max_workers": 0,
-    "node.contention_probe": "off",
     "mps.mode": "off",
     "mps.control": "/usr/bin/nvidia-cuda-mps-control",
     "mps.jobs": "mps",
@@ -56,7 +55,6 @@ class NodeConfig:
     spool_dir: str
     probe: bool
     sample_s: float
-    contention_probe: str  # off, passive or active
     prolog_budget_s: float
     epilog_budget_s: float
     spool_max_mib: int
@@ -86,7 +84,7 @@ class NodeConfig:
 def load(path: str) -> NodeConfig:
     """The configuration in `path`. Raises ConfigError or OSError."""
     try:
-        values = jsontext.loads(read_bounded(path, MAX_BYTES).decode())
+        values = json.loads(read_bounded(path, MAX_BYTES).decode())
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not usable: {error}") from None
     if not isinstance(values, dict):

@@ -9,10 +9,10 @@ when its process closes any other descriptor of the file; so nobody opens a lock
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import time
 
-from slurm_ext.node.common import jsontext
 from slurm_ext.node.common.files import read_bounded, write_whole
 
 TYPE_CHECKING = False
@@ -96,13 +96,14 @@ def signed_pid(path: str) -> int | None:
 
 def save(spool: Spool, key: str, kind: str, content: object, *, durable: bool) -> None:
     """Write one of the job's state files as a whole. Raises OSError."""
-    write_whole(spool.state_file(key, kind), jsontext.dumps(content).encode(), durable=durable)
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+    write_whole(spool.state_file(key, kind), text.encode(), durable=durable)
 
 
 def load(spool: Spool, key: str, kind: str) -> dict[str, Any] | None:
     """One of the job's state files; None where it is absent or torn."""
     try:
-        content = jsontext.loads(read_bounded(spool.state_file(key, kind), MAX_BYTES).decode())
+        content = json.loads(read_bounded(spool.state_file(key, kind), MAX_BYTES).decode())
     except (OSError, ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None

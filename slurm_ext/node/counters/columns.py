@@ -56,13 +56,6 @@ GPU_UNITS = {
     "gpu_job_util": "1",
     "gpu_job_mem_peak": "B",
 }
-# Only where a site turned its probe on (contention.py).
-CONTENTION_UNITS = {
-    "contention_pressure": "1",
-    "contention_copy": "B/s",
-    "contention_sensitivity": "1",
-    "contention_cost": "s",
-}
 MAX_WRITTEN = 250  # of one record; record.reader takes up to MAX_COUNTERS
 LARGEST = 1e18  # from here on the reader refuses the record (bounds.MAX_NUMBER)
 
@@ -76,8 +69,7 @@ def counter_rows(
     has the UUID in its source. With `gpus`, those are listed also where nobody counted them.
     """
     found = [_counter(name, unit, totals.get(name)) for name, unit in UNITS.items()]
-    extra = [_counter(n, u, totals[n]) for n, u in CONTENTION_UNITS.items() if n in totals]
-    return [*found, *extra, *_of_gpus(totals, gpus)][:MAX_WRITTEN]
+    return [*found, *_of_gpus(totals, gpus)][:MAX_WRITTEN]
 
 
 def _of_gpus(totals: Mapping[str, Sequence[Any]], gpus: bool) -> Iterator[dict[str, object]]:

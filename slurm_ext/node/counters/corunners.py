@@ -43,10 +43,6 @@ class CoRunners:
             if job in self.overlap_s and other.get("cpus"):
                 self.shared[job] = shared_resources(place, other)
 
-    def cpus(self) -> list[str | None]:
-        """CPUs of each other job that is here now, as the kernel lists them; None: not known."""
-        return [self._place(key).get("cpus") for key in self._present()]
-
     def _present(self) -> list[str]:
         ended = {self._key, *self._spool.keys("end", "record", "done")}
         return [key for key in self._spool.keys("json") if key not in ended]

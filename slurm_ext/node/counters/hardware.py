@@ -61,18 +61,6 @@ class HardwareCounters:
         """Counter to source and value; what counted before and does not any more, as it was."""
         return {**self._before, **self._now}
 
-    def progress(self) -> tuple[float, float] | None:
-        """Instructions and seconds on a processor so far, read now; None where nobody counts."""
-        perf = self._parts.get("perf")
-        found: tuple[float, float] | None = perf.progress() if perf else None
-        return found
-
-    def hold(self, on: bool) -> None:
-        """Count all the time from now on, or as little again as this machine bears."""
-        perf = self._parts.get("perf")
-        if perf:
-            self._guarded("perf", perf.hold, on)
-
     def faults(self) -> list[str]:
         """What could not be measured, and why, a line each."""
         gpus = self._parts.get("gpus")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slurm_ext.node.common import jsontext
+import json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class OutOfBoundsError(ValueError):
 def parse(raw: bytes) -> dict[str, object]:
     """The JSON object in `raw`, every value within bounds. Raises OutOfBoundsError."""
     try:
-        document = jsontext.loads(raw.decode("utf-8"), _refuse)
+        document = json.loads(raw.decode("utf-8"), parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise OutOfBoundsError(f"is not JSON: {str(error)[:200]}") from None
     if not isinstance(document, dict):

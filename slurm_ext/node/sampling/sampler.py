@@ -8,13 +8,8 @@ bounded: one hundredth of a core, and a slower pace for a longer job.
 from __future__ import annotations
 
 import os
+import signal
 import time
-
-try:
-    # Without enumerations, whose import takes as long as all the rest: the epilog waits for us.
-    import _signal as signal  # type: ignore[import-not-found]  # typeshed leaves it out
-except ImportError:
-    import signal
 
 from slurm_ext.node.common import log, state
 from slurm_ext.node.common.spool_layout import Spool, split_key
@@ -27,7 +22,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from slurm_ext.node.common.config import NodeConfig
-    from slurm_ext.node.counters.contention import Contention
 
 NAME = "dlqueue-sampler"  # as ps and top show it
 COST_SHARE = 0.01  # of a core, over the job's life
@@ -63,12 +57,10 @@ class _Sampler:
         self.meter = JobMeter(known["identity"], known.get("meter") or {}, gpus=gpus)
         kept = known.get("timeline") or {}
         self.timeline = Timeline(kept.get("rows", ()), kept.get("stride", 1))
-        self.contention = self._contention()
         self.boot_id = state.boot_id()
         self.flushed_s = self.alive_s = state.uptime_s()
         self.corunners = CoRunners(spool, key, known, self.alive_s)
         self.unanswered = 0
-        self.probe_said: list[str] = []
 
     def run(self, grace_s: float) -> None:
         """Sample, flush and wait, until there is a reason to end."""
@@ -97,8 +89,6 @@ class _Sampler:
         if self.meter.sample(last=last):
             self.alive_s = now
         self.corunners.meet(now)
-        if self.contention:
-            self._probe(self.contention, now)
         self.timeline.add(self._row(now))
         due_s = min(FLUSH_S[1], max(FLUSH_S[0], self._elapsed_s(now) / 20))
         if last or now - self.flushed_s >= due_s or len(self.timeline.rows) == 1:
@@ -122,7 +112,7 @@ class _Sampler:
         self.known["place"] = self._place()
         self.corunners.compare(self.known["place"])
         self.known["shared"] = self.corunners.shared
-        self.known["faults"] = [*self.meter.hardware.faults(), *self.probe_said]
+        self.known["faults"] = self.meter.hardware.faults()
         self.known["meter"] = self.meter.kept()
         self.known["timeline"] = {"rows": self.timeline.rows, "stride": self.timeline.stride}
         self.known["corunners"] = self.corunners.overlap_s
@@ -131,30 +121,6 @@ class _Sampler:
             state.save(self.spool, self.key, "json", self.known, durable=False)
         except OSError as error:
             log.report(f"sampler {self.key}: {error}")
-
-    def _contention(self) -> Contention | None:
-        """The probe that a site asked for; its first look is before the job's processes are."""
-        if self.config.contention_probe == "off":
-            return None
-        from slurm_ext.node.counters.contention import Contention
-
-        return Contention(self.config.contention_probe)
-
-    def _probe(self, probe: Contention, now: float) -> None:
-        try:
-            if not self.meter.processes.members:
-                probe.before()
-                return
-            mine = self.meter.look_around()["cpus"]
-            self.meter.hardware.hold(True)
-            look = self.meter.hardware.progress
-            probe.step(self._elapsed_s(now), mine, self.corunners.cpus(), look)
-            self.meter.hardware.hold(False)
-        # Whatever it was: the probe is given up, the record is not.
-        except Exception as error:
-            self.contention, probe.why = None, f"{type(error).__name__}: {error}"
-        self.meter.totals.update(probe.totals())
-        self.probe_said = [f"contention probe: {probe.why}"] if probe.why else []
 
     def _place(self) -> dict[str, Any]:
         """Where the job may run, for itself and for its neighbours' samplers."""

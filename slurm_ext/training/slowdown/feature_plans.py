@@ -22,8 +22,6 @@ CPU = (
     CounterColumn("perf_mem_bytes", 1e7),
     CounterColumn("io_read", 1e5),
     CounterColumn("io_write", 1e5),
-    CounterColumn("contention_sensitivity"),
-    CounterColumn("contention_pressure"),
 )
 GPU = (
     CounterColumn("gpu_job_util"),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from slurm_ext.core.errors import InputError, SettingsError
 from slurm_ext.core.records import Mode
 from slurm_ext.core.settings.document import TABLE, Settings, load, parse, sample
+from slurm_ext.core.settings.table import RETIRED
 
 
 def test_the_sample_is_accepted_and_says_nothing_new() -> None:
@@ -134,3 +135,17 @@ def test_a_retired_word_is_read_as_what_serves_in_its_place() -> None:
     assert parse('[elastic]\noptimiser = "ilp"\n', "old.toml")["elastic.optimiser"] == "dp"
     with pytest.raises(SettingsError, match="one of dp, evolution"):
         parse('[elastic]\noptimiser = "lp"\n', "new.toml")
+
+
+def test_a_key_of_an_earlier_version_is_ignored_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A site's file of before still loads, whatever the retired key's value; the log names it."""
+    text = '[node]\ncontention_probe = "active"\nsample_s = 2.0\n'
+    assert parse(text, "site.toml")["node.sample_s"] == 2.0
+    assert "site.toml: node.contention_probe is not used any more" in caplog.text
+
+
+def test_no_key_is_retired_and_in_use() -> None:
+    """A retired key must not come back with another meaning."""
+    assert not RETIRED.keys() & {setting.key for setting in TABLE}

@@ -17,7 +17,6 @@ from tests.node.by_hand import Node, wait_for
 HOLD = """
 import os, sys, time
 from slurm_ext.node.common import state
-from slurm_ext.node.counters import contention
 from slurm_ext.node.counters.gpu import nvml
 held = state.lock(sys.argv[1])
 held.sign()
@@ -27,7 +26,6 @@ time.sleep(600)
 """
 CHILDREN = {
     "any": "pid = os.fork()\nif pid == 0:\n    time.sleep(600)",
-    "a stressor": "contention.TURN_S = 300.0\npid = contention._stressor(0)",
     "a reader of GPUs that hangs at once": (
         "nvml._become_reader = lambda *_: time.sleep(600)\n"
         "gpus = nvml.NvmlClient()\ngpus._start()\npid = gpus._pid"

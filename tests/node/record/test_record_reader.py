@@ -43,6 +43,15 @@ def test_unknown_keys_are_kept() -> None:
     assert validate(json.dumps(record).encode(), "x")["later"] == {"more": [1, 2]}
 
 
+def test_counters_that_no_node_writes_any_more_are_read() -> None:
+    """Such as those of the memory probe that earlier versions had."""
+    record = json.loads(V1)
+    for name, unit in (("contention_pressure", "1"), ("contention_cost", "s")):
+        row = {"name": name, "unit": unit, "source": "contention/passive", "value": 0.25}
+        record["counters"].append(row)
+    assert validate(json.dumps(record).encode(), "x") == record
+
+
 def test_control_characters_are_data() -> None:
     """Names with escapes, NUL and markup survive the reader unchanged."""
     record = json.loads(V1)

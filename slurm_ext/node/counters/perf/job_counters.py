@@ -77,19 +77,6 @@ class JobPerf:
         if self._duty < 1.0:
             self._count_for_a_while(time.monotonic())
 
-    def hold(self, on: bool) -> None:
-        """Count all the time from now on, or as little again as this machine bears."""
-        if self._duty < 1.0 and on:
-            for pid in self._members:
-                self._attach(pid, self._hardware, WINDOW)
-        elif self._duty < 1.0:
-            self._keep(WINDOW)
-
-    def progress(self) -> tuple[float, float] | None:
-        """Instructions and the seconds for which they were counted; None where nobody counts."""
-        sums = self._sums().get("perf_instructions")
-        return (sums[0], sums[2] * 1e-9) if sums else None
-
     def totals(self) -> dict[str, tuple[str, float]]:
         """Counter to its source and value: counts, and seconds of `perf_task_clock`.
 
@@ -199,9 +186,10 @@ class JobPerf:
         window_s = min(WINDOW_S[1], since_s * self._duty)
         if window_s < WINDOW_S[0]:
             return
-        self.hold(True)
+        for pid in self._members:
+            self._attach(pid, self._hardware, WINDOW)
         time.sleep(window_s)
-        self.hold(False)
+        self._keep(WINDOW)
         self._counted_s = now
 
     def _running_share(self, sums: Mapping[str, list[float]], on_cpu: float) -> float | None:
