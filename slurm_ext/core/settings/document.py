@@ -13,7 +13,7 @@ from typing import Any
 
 from slurm_ext.core.errors import InputError, SettingsError
 from slurm_ext.core.records import Mode
-from slurm_ext.core.settings.table import MODES, RETIRED, TABLE
+from slurm_ext.core.settings.table import MODES, RETIRED_KEYS, TABLE
 
 __all__ = ["DEFAULT_PATH", "TABLE", "Settings", "load", "parse", "sample"]
 
@@ -78,7 +78,7 @@ def parse(text: str, source: str) -> Settings:
         group = next((name for name in _OVERRIDES if key.startswith(name + ".")), None)
         if group is not None:
             modes[group][key[len(group) + 1 :]] = _mode(source, key, value)
-        elif key in RETIRED:
+        elif key in RETIRED_KEYS:
             _warn_retired(source, key)
         else:
             values[key] = _checked(source, key, value)
@@ -117,7 +117,7 @@ def _warn_retired(source: str, key: str) -> None:
     import logging
 
     log = logging.getLogger(__name__)
-    log.warning("%s: %s is not used any more (%s): remove it", source, key, RETIRED[key])
+    log.warning("%s: %s is not used any more (%s): remove it", source, key, RETIRED_KEYS[key])
 
 
 def _checked(source: str, key: str, value: Any) -> Any:

@@ -11,7 +11,7 @@ __all__ = ["MODES", "TABLE", "Setting"]
 MODES = tuple(mode.value for mode in Mode)
 
 # Keys of earlier versions that nothing reads any more: a site's file may still hold them.
-RETIRED = {"node.contention_probe": "the memory probe beside a job was removed"}
+RETIRED_KEYS = {"node.contention_probe": "the memory probe beside a job was removed"}
 
 TABLE: tuple[Setting, ...] = (
     choice("site.mode", "shadow", MODES, "How far dlqueue goes with every job of the site"),

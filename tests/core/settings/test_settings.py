@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from slurm_ext.core.errors import InputError, SettingsError
 from slurm_ext.core.records import Mode
 from slurm_ext.core.settings.document import TABLE, Settings, load, parse, sample
-from slurm_ext.core.settings.table import RETIRED
+from slurm_ext.core.settings.table import RETIRED_KEYS
 
 
 def test_the_sample_is_accepted_and_says_nothing_new() -> None:
@@ -148,4 +148,4 @@ def test_a_key_of_an_earlier_version_is_ignored_with_a_warning(
 
 def test_no_key_is_retired_and_in_use() -> None:
     """A retired key must not come back with another meaning."""
-    assert not RETIRED.keys() & {setting.key for setting in TABLE}
+    assert not RETIRED_KEYS.keys() & {setting.key for setting in TABLE}
