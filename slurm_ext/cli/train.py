@@ -2,20 +2,27 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slurm_ext.core.errors import MissingError
 
 if TYPE_CHECKING:
-    from slurm_ext.training.demand.challenge import DemandReport
-    from slurm_ext.training.duration.challenge import DurationReport
-    from slurm_ext.training.scaling.challenge import ScalingReport
-    from slurm_ext.training.slowdown.challenge import SharingReport
-    from slurm_ext.training.throughput.challenge import PriorReport
+    from slurm_ext.training.challenger import TrainingVerdict
 
 HELP = "Fit the shared priors from history; promote what is better, say why the rest is not."
+
+
+class Verdicts(NamedTuple):
+    """Verdict of each kind of model; of demand, one a pool."""
+
+    prior: "TrainingVerdict"
+    scaling: "TrainingVerdict"
+    sharing: "TrainingVerdict"
+    durations: "TrainingVerdict"
+    demand: "Sequence[TrainingVerdict]"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,33 +37,44 @@ def run(args: argparse.Namespace) -> int:
     for module, name in (("torch", "PyTorch"), ("lightgbm", "LightGBM")):
         if find_spec(module) is None:
             raise MissingError(f"{name} is not installed", "pip install 'dlqueue[train]'")
+    verdicts = _train(load(args.config).state_dir, args.seed)
+    if args.json:
+        import json
+
+        print(json.dumps(_json(verdicts)))
+    else:
+        print("\n".join(_lines(verdicts)))
+    return 0
+
+
+def _train(state: Path, seed: int) -> Verdicts:
     from slurm_ext.history.store.store import open_history
     from slurm_ext.history.views.columns import TRAINING_COLUMNS, training_rows
     from slurm_ext.history.views.finished_jobs import newest_finished
     from slurm_ext.model.duration.predictor import MOST_RUNS
-    from slurm_ext.training.demand.challenge import teach
+    from slurm_ext.training.demand.challenge import challenge_pools
     from slurm_ext.training.duration.challenge import challenge as challenge_durations
     from slurm_ext.training.duration.history_jobs import finished_jobs
-    from slurm_ext.training.scaling.challenge import challenge
+    from slurm_ext.training.scaling.challenge import challenge as challenge_scaling
     from slurm_ext.training.scaling.history_runs import rows
-    from slurm_ext.training.slowdown.challenge import challenge as challenge_sharing
+    from slurm_ext.training.slowdown.challenge import challenge as challenge_slowdowns
     from slurm_ext.training.slowdown.history_runs import sharing_history
-    from slurm_ext.training.throughput.challenge import train
+    from slurm_ext.training.throughput.challenge import challenge as challenge_prior
     from slurm_ext.training.throughput.dataset import examples
 
-    state = load(args.config).state_dir
     with open_history(state / "history.db", read_only=True) as history:
-        every = examples(training_rows(history), TRAINING_COLUMNS)
-        growing = rows(training_rows(history), TRAINING_COLUMNS)
+        runs = examples(training_rows(history), TRAINING_COLUMNS)
+        scaling_rows = rows(training_rows(history), TRAINING_COLUMNS)
         sharing = sharing_history(history)
-        ended = finished_jobs(newest_finished(history, MOST_RUNS))
-    report = train(every, state / "models", seed=args.seed, told=_progress)
-    grown = challenge(growing, state / "models")
-    shared = challenge_sharing(sharing, state / "models")
-    lasted = challenge_durations(ended, state / "models")
-    needed = teach(state)
-    _print(report, grown, shared, lasted, needed, as_json=args.json)
-    return 0
+        jobs = finished_jobs(newest_finished(history, MOST_RUNS))
+    models = state / "models"
+    return Verdicts(
+        prior=challenge_prior(runs, models, seed=seed, progress=_progress),
+        scaling=challenge_scaling(scaling_rows, models),
+        sharing=challenge_slowdowns(sharing, models),
+        durations=challenge_durations(jobs, models),
+        demand=challenge_pools(state),
+    )
 
 
 def _progress(step: int, loss: float) -> None:
@@ -64,50 +82,68 @@ def _progress(step: int, loss: float) -> None:
         print(f"step {step}: loss {loss:.3f}", file=sys.stderr)
 
 
-def _print(
-    report: "PriorReport",
-    scaling: "ScalingReport",
-    sharing: "SharingReport",
-    durations: "DurationReport",
-    demands: "list[DemandReport]",
-    *,
-    as_json: bool,
-) -> None:
-    if as_json:
-        import json
-        from dataclasses import asdict
-
-        others = {"scaling": asdict(scaling), "sharing": asdict(sharing)}
-        others["durations"] = asdict(durations)
-        pools = [asdict(one) for one in demands]
-        print(json.dumps({**asdict(report), **others, "demand": pools}))
-        return
-    pairs = f"{sharing.runs} runs of {sharing.pairs} pairs"
-    print("\n".join([
-        f"{_verdict(report)} ({report.runs} runs)",
-        *_errors(report, "(mean absolute log)"),
-        f"growth with GPUs: {_verdict(scaling)}",
-        f"sharing: {_verdict(sharing)} ({pairs})",
-        *_errors(sharing, "of a job's speed alone"),
-        f"run times: {_verdict(durations)} ({durations.runs} jobs)",
-        *_errors(durations, "(mean absolute log)"),
-        *(_pool(one) for one in demands),
-    ]))  # fmt: skip
+def _json(verdicts: Verdicts) -> dict[str, Any]:
+    return {
+        **_fields(verdicts.prior),
+        "scaling": _scaling_json(verdicts.scaling),
+        "sharing": _fields(verdicts.sharing),
+        "durations": _fields(verdicts.durations),
+        "demand": [_pool_json(pool) for pool in verdicts.demand],
+    }
 
 
-def _verdict(one: "PriorReport | ScalingReport | SharingReport | DurationReport") -> str:
-    return f"{f'promoted {one.model}' if one.promoted else 'not promoted'}: {one.why}"
+def _fields(verdict: "TrainingVerdict") -> dict[str, Any]:
+    names = ("promoted", "why", "runs", "model", "window_s", "scores")
+    return {name: getattr(verdict, name) for name in names} | dict(verdict.details)
 
 
-def _errors(one: "PriorReport | SharingReport | DurationReport", unit: str) -> Iterator[str]:
-    """A line for ours and whatever it was held against."""
-    for name, score in (one.scores or {}).items():
+def _scaling_json(verdict: "TrainingVerdict") -> dict[str, Any]:
+    fields = {name: getattr(verdict, name) for name in ("promoted", "why", "model")}
+    ours, physics = _both(verdict, "physics", "median_error")
+    return {**fields, "trainings": verdict.runs, "error": ours, "error_without": physics}
+
+
+def _pool_json(verdict: "TrainingVerdict") -> dict[str, Any]:
+    fields = {name: getattr(verdict, name) for name in ("promoted", "why", "model")}
+    ours, persistence = _both(verdict, "persistence", "mae")
+    errors = {"learned_mae": ours, "persistence_mae": persistence}
+    return {**verdict.details, **fields, "slots": verdict.runs, **errors}
+
+
+def _both(verdict: "TrainingVerdict", baseline: str, metric: str) -> tuple[Any, Any]:
+    scores = verdict.scores or {}
+    ours, theirs = (scores.get(name, {}).get(metric) for name in ("ours", baseline))
+    return ours, theirs
+
+
+def _lines(verdicts: Verdicts) -> Iterator[str]:
+    prior, scaling, sharing, durations, demand = verdicts
+    yield f"{_verdict(prior)} ({prior.runs} runs)"
+    yield from _errors(prior, "(mean absolute log)")
+    yield f"growth with GPUs: {_verdict(scaling)}"
+    pairs = f"{sharing.runs} runs of {sharing.details['pairs']} pairs"
+    yield f"sharing: {_verdict(sharing)} ({pairs})"
+    yield from _errors(sharing, "of a job's speed alone")
+    yield f"run times: {_verdict(durations)} ({durations.runs} jobs)"
+    yield from _errors(durations, "(mean absolute log)")
+    yield from map(_pool, demand)
+
+
+def _verdict(verdict: "TrainingVerdict") -> str:
+    result = f"promoted {verdict.model}" if verdict.promoted else "not promoted"
+    return f"{result}: {verdict.why}"
+
+
+def _errors(verdict: "TrainingVerdict", unit: str) -> Iterator[str]:
+    """One line for our score and one for each that it was compared with."""
+    for name, score in (verdict.scores or {}).items():
         if score:
-            held = score.get("coverage90")
-            inside = "" if held is None else f", 90 % interval holds {held:.0%}"
+            coverage = score.get("coverage90")
+            inside = "" if coverage is None else f", 90 % interval holds {coverage:.0%}"
             yield f"  {name:<9} error {score['mae']:.3f} {unit}{inside}"
 
 
-def _pool(one: "DemandReport") -> str:
-    needed = f"promoted {one.model}" if one.promoted else "persistence serves"
-    return f"nodes needed, {one.pool}: {needed}: {one.why} ({one.slots} slots of ten minutes)"
+def _pool(verdict: "TrainingVerdict") -> str:
+    result = f"promoted {verdict.model}" if verdict.promoted else "persistence serves"
+    slots = f"{verdict.runs} slots of ten minutes"
+    return f"nodes needed, {verdict.details['pool']}: {result}: {verdict.why} ({slots})"

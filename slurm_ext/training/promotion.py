@@ -1,62 +1,44 @@
-"""The verdict on a challenger, and how it comes to serve."""
+"""Writes a model to its folder, whole or not at all, and points `current` to it."""
 
 import hashlib
 import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import TypeVar
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.core.files import replace_file, sync_folder
 from slurm_ext.core.ownership import chown_to_parent, make_folder
+from slurm_ext.model.artifact_store import current
 
-BETTER = 0.99  # of the incumbent's error: a smaller gain is chance
-COVERAGE = (0.8, 1.0)
-KEPT = 5  # earlier models: whoever found one serving has long read it when the sixth is there
-STALE_S = 86400.0  # after which a draft is what a training left that was killed
+KEPT = 5  # earlier models; a reader of the oldest has finished long before it is removed
+STALE_S = 86400.0  # older drafts were left by a training that was killed
 _DRAFT = ".draft-"
 
 Check = Callable[[Path], object]
-"""Reads a folder; raises ModelError where it is not what was meant."""
+"""Reads a folder; raises ModelError if it does not hold the intended model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingVerdict:
-    """What came of one training: what serves from now on, or why nothing does.
-
-    `runs` it learnt from, `window_s` the time that they span (Unix), `scores` by who was scored.
-    """
-
-    promoted: bool
-    why: str
-    runs: int
-    model: str | None = None
-    window_s: tuple[float, float] | None = None
-    scores: dict[str, Any] | None = None
+Loaded = TypeVar("Loaded")
 
 
-def promotion_veto(
-    ours: Mapping[str, Any], naive: Mapping[str, Any], incumbent: Mapping[str, Any] | None
-) -> str | None:
-    """Why the challenger should not serve; None: it should."""
-    if ours["mae"] >= naive["mae"]:
-        return f"its error {ours['mae']:.3f} is not below the naive median's {naive['mae']:.3f}"
-    if not COVERAGE[0] <= ours["coverage90"] <= COVERAGE[1]:
-        return f"its 90 % interval holds {ours['coverage90']:.0%} of later runs"
-    if incumbent is not None and ours["mae"] > BETTER * incumbent["mae"]:
-        return f"its error {ours['mae']:.3f} is not below the serving {incumbent['mae']:.3f}"
-    return None
+def serving_model(models: Path, load: Callable[[Path], Loaded]) -> Loaded | None:
+    """Load the model that serves from `models`; None if there is none or it is damaged."""
+    folder = current(models)
+    try:
+        return None if folder is None else load(folder)
+    except ModelError:
+        return None  # a damaged model serves nobody: any model that beats the baselines replaces it
 
 
 def promote(models: Path, kind: str, files: Mapping[str, bytes], check: Check) -> str:
-    """Let `files` serve from `models/current`; the model's name, which is its content's.
+    """Let `files` serve from `models/current`. Returns the model's name, a hash of its content.
 
-    Raises ModelError where `check` finds that what was written is not what was meant, or it cannot
-    be written: then whatever served before serves on. The newest KEPT others stay beside it.
+    Raises ModelError if `check` refuses what was written, or it cannot be written: the earlier
+    model then goes on serving. The newest KEPT earlier models stay beside it.
     """
     digest = hashlib.sha256(b"".join(data for _, data in sorted(files.items())))
     name = f"{kind}-{digest.hexdigest()[:12]}"
@@ -68,9 +50,9 @@ def promote(models: Path, kind: str, files: Mapping[str, bytes], check: Check) -
 def install(
     models: Path, name: str, files: Mapping[str, bytes], check: Check = lambda _: None
 ) -> None:
-    """Write `models/NAME` whole or not at all, and let `models/current` point to it.
+    """Write `models/NAME` whole or not at all, and point `models/current` to it.
 
-    A model is never overwritten; one that is there and damaged is none. Raises ModelError.
+    A model is never overwritten, except a damaged one. Raises ModelError.
     """
     try:
         make_folder(models, mode=0o755)
@@ -83,7 +65,7 @@ def install(
 
 
 def _whole(folder: Path, check: Check) -> bool:
-    """Whether the model is there; a damaged one is gone afterwards."""
+    """True if the model is there; removes a damaged one."""
     try:
         if folder.is_dir():
             check(folder)
@@ -98,7 +80,7 @@ def _write(folder: Path, files: Mapping[str, bytes], check: Check) -> None:
     try:
         for name, data in files.items():
             replace_file(draft / name, data)
-            (draft / name).chmod(0o644)  # weights are no secret, and who trains is not who serves
+            (draft / name).chmod(0o644)  # the advisor is another user; weights are public
         draft.chmod(0o755)
         for path in (draft, *draft.iterdir()):
             chown_to_parent(path)
@@ -110,7 +92,7 @@ def _write(folder: Path, files: Mapping[str, bytes], check: Check) -> None:
 
 
 def point(link: Path, name: str) -> None:
-    """Whoever looks sees the old folder or the new one, never none."""
+    """Point `link` to `name` in one step: readers see the old folder or the new one, never none."""
     fresh = link.with_name(f".{link.name}-{os.getpid()}")
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(name)
@@ -119,14 +101,15 @@ def point(link: Path, name: str) -> None:
 
 
 def _forget(models: Path, kind: str, serving: str) -> None:
-    """Remove all but the newest earlier models, and drafts that nobody writes any more."""
-    earlier = [one for one in models.glob(f"{kind}-*") if one.name != serving]
-    stale = [one for one in models.glob(f"{_DRAFT}*") if time.time() - _age_s(one) > STALE_S]
-    for folder in sorted(earlier, key=_age_s)[:-KEPT] + stale:
+    """Remove all but the newest earlier models, and drafts of trainings that were killed."""
+    earlier = [path for path in models.glob(f"{kind}-*") if path.name != serving]
+    drafts = models.glob(f"{_DRAFT}*")
+    stale = [path for path in drafts if time.time() - _modified_s(path) > STALE_S]
+    for folder in sorted(earlier, key=_modified_s)[:-KEPT] + stale:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _age_s(folder: Path) -> float:
+def _modified_s(folder: Path) -> float:
     try:
         return folder.stat().st_mtime
     except OSError:

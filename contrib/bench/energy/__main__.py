@@ -11,6 +11,7 @@ energy/tables.py says what the tables tell, energy/baselines.py what the publish
 
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any
 
@@ -21,6 +22,7 @@ from contrib.bench.common.program import folders, options, row, run
 from contrib.bench.energy.baselines import AHEAD, PUBLISHED, ces
 from contrib.bench.energy.tables import TABLES, Demand
 from slurm_ext.core.errors import InputError
+from slurm_ext.model.demand.artifact import load
 from slurm_ext.model.demand.model import (
     HORIZONS,
     LEVELS,
@@ -38,7 +40,8 @@ from slurm_ext.simulate.energy.replay import (
     outline,
     replay_energy,
 )
-from slurm_ext.training.demand.fit import WARM_UP, challenge
+from slurm_ext.training.demand.challenge import challenge
+from slurm_ext.training.demand.fit import WARM_UP
 
 RULES = EnergyRules()
 UTILISATION, WAKES, SHORT = 91.0, 1.0, 0.1
@@ -49,20 +52,24 @@ def cluster(table: Demand) -> dict[str, Any]:
     began = monotonic()
     rows = features(table.demand, table.first_slot)
     known = slice(0, table.split)
-    verdict = challenge(table.demand[known], table.first_slot)
-    fitted_s = monotonic() - began
     persistence = persistence_of(table.demand[known])
+    serves: DemandPredictor = persistence
+    with TemporaryDirectory() as folder:
+        verdict = challenge(table.demand[known], table.first_slot, Path(folder))
+        if verdict.promoted:
+            serves = load(Path(folder) / "current")
+    fitted_s = monotonic() - began
     return {
         "slots": len(table.demand) - table.split,
         "learnt_from_slots": table.split,
-        "serves": verdict.serves.name,
-        "why": verdict.reason,
-        "forecast": _forecasts(table, rows, verdict.serves),
+        "serves": serves.name,
+        "why": verdict.why,
+        "forecast": _forecasts(table, rows, serves),
         "bounds": {
             name: _held(table, rows, outlook)
-            for name, outlook in (("ours", verdict.serves), ("persistence", persistence))
+            for name, outlook in (("ours", serves), ("persistence", persistence))
         },
-        "policy": _policies(table, rows, verdict.serves, persistence),
+        "policy": _policies(table, rows, serves, persistence),
         "seconds": {"fit": round(fitted_s, 1), "all": round(monotonic() - began, 1)},
         "told": table.told,
     }

@@ -1,70 +1,90 @@
-"""Teaches the energy loop from the demand that it recorded: a pool each, persistence challenged."""
+"""Fits the demand of each pool that the energy loop recorded, and promotes it over persistence.
 
-from dataclasses import dataclass, replace
+The challenger is fitted to the earlier part of the series and scored on the later one, three hours
+ahead. If it is not better than persistence, persistence serves. The later part also shows how often
+the bounds hold, which shifts them. A promoted model is then fitted to the whole series.
+"""
+
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.model.demand.artifact import load, serialize
-from slurm_ext.model.demand.model import HORIZONS, LEVELS, Array, DemandModel, features
+from slurm_ext.model.demand.model import DAY, HORIZONS, LEVELS, WEEK, Array, DemandModel, features
 from slurm_ext.model.demand.series import FOLDER, PREFIX, read
-from slurm_ext.training.demand.fit import challenge
-from slurm_ext.training.promotion import promote
+from slurm_ext.training.challenger import Challenger, Export, Scores, TrainingVerdict
+from slurm_ext.training.demand.fit import changes, fit, shortfalls
 
-CLOSE = 1e-9  # nodes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemandReport:
-    """What came of one pool; errors in nodes, three hours ahead, on the later part."""
-
-    pool: str
-    promoted: bool
-    why: str
-    slots: int
-    model: str | None = None
-    learned_mae: float | None = None
-    persistence_mae: float | None = None
+EARLIER = 0.7  # of the series; the rest judges
+FEWEST_SLOTS = 3 * WEEK
+LEAST_GAIN = 0.005  # of the mean absolute error, by which persistence has to be beaten
+COMPARED = 1000  # newest slots whose forecasts are compared after reading back
+ERRORS = "{ours:.2f} off three hours ahead, persistence {theirs:.2f}"
 
 
-def teach(state_dir: Path) -> list[DemandReport]:
-    """Every recorded pool. Raises ModelError where a model cannot be written."""
-    series = sorted((state_dir / FOLDER).glob(f"{PREFIX}*.csv"))
-    return [_teach(path, state_dir / "models" / "demand") for path in series]
+def challenge_pools(state_dir: Path) -> list[TrainingVerdict]:
+    """Challenge persistence in every recorded pool; `details` has the pool's name.
+
+    Raises ModelError if a series cannot be read or a model cannot be written.
+    """
+    paths = sorted((state_dir / FOLDER).glob(f"{PREFIX}*.csv"))
+    return [_challenge_pool(path, state_dir / "models" / "demand") for path in paths]
 
 
-def _teach(path: Path, models: Path) -> DemandReport:
+def _challenge_pool(path: Path, models: Path) -> TrainingVerdict:
     pool = path.stem.removeprefix(PREFIX)
     try:
-        first, need, _ = read(path)
+        first_slot, need, _ = read(path)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
-    verdict = challenge(need, first)
-    told = DemandReport(
-        pool=pool,
-        promoted=isinstance(verdict.serves, DemandModel),
-        why=verdict.reason,
-        slots=len(need),
-        learned_mae=verdict.learned_mae,
-        persistence_mae=verdict.persistence_mae,
-    )
-    if not isinstance(verdict.serves, DemandModel):
+    verdict = challenge(need, first_slot, models / pool)
+    if not verdict.promoted:
         (models / pool / "current").unlink(missing_ok=True)
-        return told
-    return replace(told, model=_serve(verdict.serves, models / pool, need))
+    return replace(verdict, details={"pool": pool})
 
 
-def _serve(model: DemandModel, models: Path, need: Array) -> str:
-    """Its name, once what is written answers as the model does."""
-    rows = features(need[-1000:], 0)
-    return promote(
-        models, "demand", serialize(model), lambda folder: _check(model, load(folder), rows)
-    )
+def challenge(need: Array, first_slot: int, folder: Path) -> TrainingVerdict:
+    """Fit, score, and let the model serve from `folder`/current if it beats persistence.
+
+    `need` in nodes, one value per slot, without gaps. Errors are in nodes, three hours ahead.
+    """
+    days = f"{len(need) / DAY:.1f} days of demand are known, {FEWEST_SLOTS / DAY:.0f} needed"
+    verdict = TrainingVerdict(why=f"persistence: {days} to learn from", runs=len(need))
+    if len(need) < FEWEST_SLOTS:
+        return verdict
+    rows = features(need, first_slot)
+    split, furthest = int(EARLIER * len(need)), HORIZONS[-1]
+
+    def score(early: DemandModel) -> Scores:
+        later = slice(split, len(need) - furthest)
+        change = changes(need, furthest)[later]
+        ours = np.abs(early.change(rows[later], furthest) - change)
+        return {
+            "ours": {"mae": float(ours.mean())},
+            "persistence": {"mae": float(np.abs(change).mean())},
+        }
+
+    def export(early: DemandModel, _: Scores) -> Export:
+        model = replace(fit(need, rows), shifts=shortfalls(early, need, rows, split))
+        newest = features(need[-COMPARED:], 0)
+        return Export(serialize(model), lambda path: difference(model, load(path), newest))
+
+    return Challenger(
+        kind="demand",
+        folder=folder,
+        fit=lambda: fit(need[:split], rows[:split]),
+        score=score,
+        baselines={"persistence": f"persistence: the learned was {ERRORS}"},
+        export=export,
+        success=f"learned: {ERRORS}",
+        gain=1 - LEAST_GAIN,
+    ).challenge(verdict)
 
 
-def _check(model: DemandModel, again: DemandModel, rows: Array) -> None:
-    off = [np.abs(model.change(rows, h) - again.change(rows, h)).max() for h in HORIZONS]
-    off += [np.abs(model.peak(rows, level) - again.peak(rows, level)).max() for level in LEVELS]
-    if not max(off) <= CLOSE:
-        raise ModelError(f"read back, it answers {max(off):.1g} nodes away; not served")
+def difference(one: DemandModel, other: DemandModel, rows: Array) -> float:
+    """Largest difference of changes and peaks in nodes."""
+    off = [np.abs(one.change(rows, h) - other.change(rows, h)).max() for h in HORIZONS]
+    off += [np.abs(one.peak(rows, level) - other.peak(rows, level)).max() for level in LEVELS]
+    return float(max(off))

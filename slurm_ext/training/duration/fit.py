@@ -18,22 +18,15 @@ from slurm_ext.core.errors import ModelError
 from slurm_ext.model.boosted_trees import Forest
 from slurm_ext.model.duration.model import MISSED, DurationModel, relative
 from slurm_ext.model.duration.state import DurationState, FeaturePlan, JobFeatures
+from slurm_ext.training.forests import fit_forest
 
 Array = NDArray[np.float64]
 FEWEST = 200  # ended jobs: fewer give leaves that are single users' days
 TREES: dict[str, Any] = {
-    "learning_rate": 0.03,
     "num_leaves": 15,
     "feature_fraction": 0.3,
     "bagging_fraction": 0.7,
-    "bagging_freq": 1,
-    "extra_trees": True,
-    "lambda_l2": 5.0,
     "max_bin": 63,
-    "seed": 0,
-    "deterministic": True,
-    "force_row_wise": True,
-    "verbosity": -1,
 }
 ROUNDS = 200
 LEAF = 200  # jobs; a twentieth of all where that is fewer
@@ -89,55 +82,6 @@ def fit(plan: FeaturePlan, rows: Array, log_s: Array, *, rounds: int = ROUNDS) -
     )
 
 
-def _boosted(rows: Array, target: Array, asked: dict[str, Any], rounds: int) -> Forest:
-    import lightgbm
-
-    asked = {**TREES, "min_data_in_leaf": min(LEAF, len(rows) // 20), **asked}
-    data = lightgbm.Dataset(rows, target, params={"verbosity": -1})
-    booster = lightgbm.train(asked, data, rounds)
-    forest = planted(booster.dump_model())
-    some = rows[:: max(1, len(rows) // 500)]
-    off = float(np.abs(booster.predict(some) - forest(some)).max())
-    if not off <= 1e-6:
-        raise ModelError(f"trees from arrays answer {off:.1g} (log) away from LightGBM's")
-    return forest
-
-
-def planted(dump: dict[str, Any]) -> Forest:
-    """A LightGBM model (`dump_model`) as arrays."""
-    nodes: list[tuple[int, float, int, int, int, float]] = []
-    depths: list[int] = []
-    roots = [_node(tree["tree_structure"], nodes, depths, 0) for tree in dump["tree_info"]]
-    columns = list(zip(*nodes, strict=True))
-    whole = [np.array(columns[at], dtype=np.int64) for at in (0, 2, 3, 4)]
-    return Forest(
-        roots=np.array(roots, dtype=np.int64),
-        depth=max(depths),
-        feature=whole[0],
-        threshold=np.array(columns[1]),
-        nan_left=whole[1],
-        left=whole[2],
-        right=whole[3],
-        value=np.array(columns[5]),
-    )
-
-
-def _node(
-    node: dict[str, Any],
-    nodes: list[tuple[int, float, int, int, int, float]],
-    depths: list[int],
-    depth: int,
-) -> int:
-    at = len(nodes)
-    if "leaf_value" in node:
-        nodes.append((-1, 0.0, 0, at, at, float(node["leaf_value"])))
-        depths.append(depth)
-        return at
-    nodes.append((-1, 0.0, 0, at, at, 0.0))
-    left = _node(node["left_child"], nodes, depths, depth + 1)
-    right = _node(node["right_child"], nodes, depths, depth + 1)
-    threshold = float(node["threshold"])
-    # Where training saw no NaN, LightGBM takes one for 0 (missing_type None).
-    nan_left = node["default_left"] if node["missing_type"] == "NaN" else threshold >= 0
-    nodes[at] = (int(node["split_feature"]), threshold, int(nan_left), left, right, 0.0)
-    return at
+def _boosted(rows: Array, target: Array, params: dict[str, Any], rounds: int) -> Forest:
+    leaf = {"min_data_in_leaf": min(LEAF, len(rows) // 20)}
+    return fit_forest(rows, target, {**TREES, **leaf, **params}, rounds)

@@ -1,86 +1,100 @@
-"""Whether what a site's trainings taught about growing with GPUs foretells those it has not seen.
+"""Fits how a site's trainings scale over GPUs, and promotes it if it predicts unseen trainings.
 
-Each training is foretold from its smallest number of GPUs alone, once by the family without this
-training and once by physics alone (no family): by unseen trainings, never by row.
+Each training is predicted from its smallest number of GPUs alone: once by the family without this
+training, and once by the default prior. Whole trainings are held out, never single rows.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
-from slurm_ext.model.scaling.artifact import FOLDER, serialize
+from slurm_ext.model.scaling.artifact import FOLDER, load, serialize
 from slurm_ext.model.scaling.family import Family
-from slurm_ext.model.scaling.model import ScalingMeasurement, fit
+from slurm_ext.model.scaling.model import ScalingMeasurement, TrainingConfig, fit
 from slurm_ext.model.scaling.prior import ScalingPrior
-from slurm_ext.training.promotion import BETTER, promote
-from slurm_ext.training.scaling.export import check
+from slurm_ext.training.challenger import BETTER, Challenger, Export, Scores, TrainingVerdict
 from slurm_ext.training.scaling.fit import without
 from slurm_ext.training.scaling.interval_calibration import trained
 from slurm_ext.training.scaling.rows import ScalingRow, by_pair
 
 FEWEST = 4  # trainings: with fewer, one decides
+PHYSICS = "its error {ours:.3f} is not below {theirs:.3f}, which physics alone has"
+COMPARED = tuple(
+    TrainingConfig(gpus=gpus, nodes=nodes, local_batch=batch)
+    for gpus, nodes in ((1, 1), (4, 1), (4, 2), (32, 8))
+    for batch in (8.0, 64.0, 1024.0)
+)
+
+Pairs = Mapping[tuple[str, str], Sequence[ScalingMeasurement]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScalingReport:
-    """What came of it; errors are medians of absolute logs."""
+def challenge(rows: Sequence[ScalingRow], models: Path) -> TrainingVerdict:
+    """Fit, score, and let the family serve from `models/scaling/current` if it predicts better.
 
-    promoted: bool
-    why: str
-    trainings: int
-    model: str | None = None
-    error: float | None = None
-    error_without: float | None = None  # of physics alone
-
-
-def challenge(rows: Sequence[ScalingRow], models: Path) -> ScalingReport:
-    """Learn from `rows`; serve it from `models/scaling/current` where it foretells better.
-
-    Raises ModelError where it cannot be written, or does not read back as it is.
+    `runs` of the verdict are trainings; errors are medians of absolute logs. Raises ModelError if
+    the family cannot be written, or does not read back as it is.
     """
     pairs = by_pair(rows)
+    why = f"{len(pairs)} trainings over several numbers of GPUs are too few, {FEWEST} needed"
+    verdict = TrainingVerdict(why=why, runs=len(pairs))
     if len({model for model, _ in pairs}) < FEWEST:
-        why = f"{len(pairs)} trainings over several numbers of GPUs are too few, {FEWEST} needed"
-        return ScalingReport(promoted=False, why=why, trainings=len(pairs))
-    family = trained(rows)
-    ours, alone = (median(each) for each in zip(*_errors(family, pairs), strict=True))
-    better = ours < BETTER * alone
-    return ScalingReport(
-        promoted=better,
-        why="its error on trainings it had not seen is smaller than without it"
-        if better
-        else f"its error {ours:.3f} is not below {alone:.3f}, which physics alone has",
-        trainings=len(pairs),
-        model=_serve(family, models / FOLDER) if better else None,
-        error=ours,
-        error_without=alone,
-    )
+        return verdict
+    return Challenger(
+        kind="scaling",
+        folder=models / FOLDER,
+        fit=lambda: trained(rows),
+        score=lambda family: _scores(family, pairs),
+        baselines={
+            "physics": "its error {ours:.3f} is not below {theirs:.3f}, which physics alone has"
+        },
+        export=lambda family, _: Export(
+            serialize(family), lambda folder: difference(family, load(folder))
+        ),
+        success="its error on trainings it had not seen is smaller than without it",
+        metric="median_error",
+        gain=BETTER,
+    ).challenge(verdict)
 
 
-def _errors(
-    family: Family, pairs: dict[tuple[str, str], list[ScalingMeasurement]]
-) -> Iterator[tuple[float, float]]:
+def _scores(family: Family, pairs: Pairs) -> Scores:
+    ours, physics = zip(*_errors(family, pairs), strict=True)
+    return {
+        "ours": {"median_error": median(ours)},
+        "physics": {"median_error": median(physics)},
+    }
+
+
+def _errors(family: Family, pairs: Pairs) -> Iterator[tuple[float, float]]:
     """For each larger config of each training: the error with and without the family."""
     for (model, cluster), points in pairs.items():
-        fewest = min(one.config.gpus for one in points)
-        seen = [one for one in points if one.config.gpus == fewest]
-        rest = [one for one in points if one.config.gpus > fewest]
+        fewest = min(point.config.gpus for point in points)
+        seen = [point for point in points if point.config.gpus == fewest]
+        rest = [point for point in points if point.config.gpus > fewest]
         prior = without(family, model=model).prior(model=model, cluster=cluster)
-        yield from zip(_off(seen, rest, prior), _off(seen, rest, None), strict=True)
+        yield from zip(_misses(seen, rest, prior), _misses(seen, rest, None), strict=True)
 
 
-def _off(
+def _misses(
     seen: Sequence[ScalingMeasurement],
     rest: Sequence[ScalingMeasurement],
     prior: ScalingPrior | None,
 ) -> list[float]:
-    rates, _, _ = fit(seen, prior).rates([one.config for one in rest])
-    truth = np.array([one.samples_per_s for one in rest])
-    return [float(off) for off in np.abs(np.log(rates / truth))]
+    rates, _, _ = fit(seen, prior).rates([point.config for point in rest])
+    truth = np.array([point.samples_per_s for point in rest])
+    return [float(miss) for miss in np.abs(np.log(rates / truth))]
 
 
-def _serve(family: Family, models: Path) -> str:
-    return promote(models, "scaling", serialize(family), lambda folder: check(family, folder))
+def difference(one: Family, other: Family) -> float:
+    """Largest difference of log rates and interval ends, for known and unknown trainings."""
+    points = [ScalingMeasurement(config=COMPARED[0], samples_per_s=100.0)]
+    off = 0.0
+    for model in (one.models[0], "unseen"):
+        for cluster in (one.clusters[0], "unseen"):
+            ours, theirs = (
+                fit(points, family.prior(model=model, cluster=cluster)).rates(COMPARED)
+                for family in (one, other)
+            )
+            off = max(off, float(np.abs(np.log(ours) - np.log(theirs)).max()))
+    return off

@@ -1,86 +1,94 @@
-"""Whether what a site's shared runs taught foretells those that came later; promoted if it does.
+"""Fits what slows jobs that share, and promotes it if it predicts the newest shared runs best.
 
-Learnt from the older part, scored on the later one, and there on pairs that the older part has not
-seen where enough of them came; against the serving model, the mean of the older part, and no
-knowledge at all. A serving model is held against us only by runs that it has not learnt from: the
-newer half of those since. What is promoted is then learnt from everything.
+It is fitted to the older runs and scored on the later ones: on pairs that the older part does not
+have, where there are enough of them. The baselines are the mean of the older part and no knowledge
+at all. Only runs that the serving model has not learned from are used to compare with it: the newer
+half of those since. A promoted model is then fitted to all runs.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from slurm_ext.core.errors import ModelError
 from slurm_ext.core.gpu_sharing import CorunMeasurement, RelativeSpeed, SoloProfile
-from slurm_ext.model.artifact_store import current
-from slurm_ext.model.slowdown.artifact import FOLDER, SlowdownArtifact, load, serialize
-from slurm_ext.model.slowdown.completion_kernel import CompletionKernel
+from slurm_ext.model.slowdown.artifact import FOLDER, load, serialize
 from slurm_ext.model.slowdown.model import KERNELS, SlowdownModel
 from slurm_ext.model.slowdown.pair_measurement import key
-from slurm_ext.training.promotion import TrainingVerdict, promote, promotion_veto
+from slurm_ext.training.challenger import Challenger, Export, Scores, TrainingVerdict
+from slurm_ext.training.promotion import serving_model
 from slurm_ext.training.slowdown.fit import fitted
 from slurm_ext.training.slowdown.history_runs import SharedRun, SharingHistory
 
-FEWEST = 30  # runs together: a fifth of them is then enough to tell a good model from luck
+FEWEST = 30  # shared runs: a fifth of them is then enough to tell a good model from luck
 LATER = 0.3  # of the runs
-FEWEST_LATER = 8  # runs to score; with fewer of pairs not seen before, all later ones are scored
-SAME = 1e-9  # largest difference that reading back may make
+FEWEST_LATER = 8  # runs to score; with fewer of unseen pairs, all later ones are scored
+MOST_COMPARED = 100  # pairs whose answers are compared after reading back
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharingReport(TrainingVerdict):
-    """`scores` by ours, mean, nothing and incumbent (MAE of relative speeds)."""
+def challenge(history: SharingHistory, models: Path) -> TrainingVerdict:
+    """Fit, score, and let the model serve from `models/slowdown/current` if it predicts better.
 
-    pairs: int = 0
-    refused: int = 0
-    scored: str | None = None  # on which later runs
-
-
-def challenge(learnt: SharingHistory, models: Path) -> SharingReport:
-    """Learn, score, and serve it from `models/slowdown/current` where it foretells better.
-
-    Raises ModelError where it cannot be written, or does not read back as it is.
+    Raises ModelError if it cannot be written, or does not read back as it is.
     """
-    rows = learnt.rows
-    told = SharingReport(
-        promoted=False,
-        why=f"{len(rows)} runs beside others are too few, {FEWEST} are needed",
-        runs=len(rows),
-        pairs=len({_pair(row.together) for row in rows}),
-        refused=learnt.refused,
+    runs = history.rows
+    pairs = len({_pair(run.together) for run in runs})
+    verdict = TrainingVerdict(
+        why=f"{len(runs)} runs beside others are too few, {FEWEST} are needed",
+        runs=len(runs),
+        details={"pairs": pairs, "refused": history.refused, "scored": None},
     )
-    if len(rows) < FEWEST:
-        return told
-    serving = _serving(models)
-    older, later, what = split(rows, None if serving is None else serving.about["window_s"][1])
+    if len(runs) < FEWEST:
+        return verdict
+    serving = serving_model(models / FOLDER, load)
+    older, later, scored = split(runs, None if serving is None else serving.about["window_s"][1])
     if len(later) < FEWEST_LATER:
-        return replace(told, why=f"{len(later)} runs since the serving model are too few to judge")
-    scores = _scores(older, later, learnt, None if serving is None else serving.slowdowns)
-    why_not = promotion_veto(scores["ours"], scores["mean"], scores["incumbent"])
-    if why_not is None and scores["ours"]["mae"] >= scores["nothing"]["mae"]:
-        why_not = "no knowledge at all foretells them as well"
-    window = (rows[0].end_s, rows[-1].end_s)
-    told = replace(told, window_s=window, scored=what, scores=scores)
-    if why_not is not None:
-        return replace(told, why=why_not)
-    about = {"window_s": window, "runs": len(rows), "scored": what, "scores": scores}
-    name = _serve(*fitted([row.together for row in rows], learnt.solos), about, models)
-    why = "its error on later runs is the smallest"
-    return replace(told, promoted=True, why=why, model=name)
+        why = f"{len(later)} runs since the serving model are too few to judge"
+        return replace(verdict, why=why)
+    window = (runs[0].end_s, runs[-1].end_s)
+
+    def scores(model: SlowdownModel) -> Scores:
+        mean = float(np.exp(np.mean([np.log(one.speed) for one in older])))
+        measured = np.array([one.speed for one in later])
+        return {
+            "ours": score(model, later, history),
+            "mean": {"mae": float(np.abs(measured - mean).mean())},
+            "nothing": score(SlowdownModel(), later, history),
+            "incumbent": None if serving is None else score(serving.slowdowns, later, history),
+        }
+
+    def export(_: SlowdownModel, scores: Scores) -> Export:
+        about = {"window_s": window, "runs": len(runs), "scored": scored, "scores": scores}
+        model, kernels = fitted([run.together for run in runs], history.solos)
+        files = serialize(model, {**KERNELS, **kernels}, about)
+        return Export(files, lambda folder: difference(model, load(folder).slowdowns))
+
+    return Challenger(
+        kind="slowdown",
+        folder=models / FOLDER,
+        fit=lambda: fitted(older, history.solos)[0],
+        score=scores,
+        baselines={
+            "mean": "its error {ours:.3f} is not below the naive mean's {theirs:.3f}",
+            "nothing": "no knowledge at all predicts them as well",
+        },
+        export=export,
+    ).challenge(replace(verdict, window_s=window, details={**verdict.details, "scored": scored}))
 
 
 def split(
-    rows: Sequence[SharedRun], since_s: float | None
+    runs: Sequence[SharedRun], since_s: float | None
 ) -> tuple[list[CorunMeasurement], list[CorunMeasurement], str]:
-    """The older part, the later one, and what that consists of; `since_s`: when serving ends."""
-    fresh = sum(since_s is None or row.end_s > since_s for row in rows)
-    later_rows = round(LATER * len(rows)) if since_s is None else fresh // 2
-    cut = len(rows) - min(later_rows, round(LATER * len(rows)))
-    older = [row.together for row in rows[:cut]]
-    later = [row.together for row in rows[cut:]]
+    """Return the older part, the runs to score, and words for what those are.
+
+    `since_s`: end of the runs that the serving model has learned from.
+    """
+    fresh = sum(since_s is None or run.end_s > since_s for run in runs)
+    most = round(LATER * len(runs))
+    cut = len(runs) - (most if since_s is None else min(fresh // 2, most))
+    older = [run.together for run in runs[:cut]]
+    later = [run.together for run in runs[cut:]]
     known = {_pair(one) for one in older}
     unseen = [one for one in later if _pair(one) not in known]
     if since_s is None and len(unseen) >= FEWEST_LATER:
@@ -92,30 +100,15 @@ def _pair(one: CorunMeasurement) -> object:
     return key(one.job, one.partners, one.device)
 
 
-def _scores(
-    older: Sequence[CorunMeasurement],
-    later: Sequence[CorunMeasurement],
-    learnt: SharingHistory,
-    serving: SlowdownModel | None,
-) -> dict[str, Any]:
-    ours, _ = fitted(older, learnt.solos)
-    mean = float(np.exp(np.mean([np.log(one.speed) for one in older])))
-    measured = np.array([one.speed for one in later])
-    return {
-        "ours": score(ours, later, learnt),
-        "mean": {"mae": float(np.abs(measured - mean).mean())},
-        "nothing": score(SlowdownModel(), later, learnt),
-        "incumbent": None if serving is None else score(serving, later, learnt),
-    }
-
-
 def score(
-    known: SlowdownModel, later: Sequence[CorunMeasurement], learnt: SharingHistory
+    model: SlowdownModel, later: Sequence[CorunMeasurement], history: SharingHistory
 ) -> dict[str, float]:
-    """Mean absolute error, the share inside the 90 % interval, and below its lower end."""
-    told = [_told(known, one, learnt) for one in later]
+    """Mean absolute error, the share in the 90 % interval, and the share below its lower end."""
+    speeds = [_predict(model, one, history) for one in later]
     measured = np.array([one.speed for one in later])
-    low, mean, high = (np.array([getattr(t, end) for t in told]) for end in ("low", "mean", "high"))
+    low, mean, high = (
+        np.array([getattr(speed, end) for speed in speeds]) for end in ("low", "mean", "high")
+    )
     return {
         "mae": float(np.abs(measured - mean).mean()),
         "coverage90": float(((low <= measured) & (measured <= high)).mean()),
@@ -123,30 +116,20 @@ def score(
     }
 
 
-def _told(known: SlowdownModel, one: CorunMeasurement, learnt: SharingHistory) -> RelativeSpeed:
-    alone = [learnt.solos.get(name, SoloProfile(key=name)) for name in (one.job, *one.partners)]
-    return known.speed(alone[0], alone[1:], one.device)
+def _predict(model: SlowdownModel, one: CorunMeasurement, history: SharingHistory) -> RelativeSpeed:
+    job, *partners = (
+        history.solos.get(name, SoloProfile(key=name)) for name in (one.job, *one.partners)
+    )
+    return model.speed(job, partners, one.device)
 
 
-def _serving(models: Path) -> SlowdownArtifact | None:
-    folder = current(models / FOLDER)
-    try:
-        return None if folder is None else load(folder)
-    except ModelError:
-        return None  # a damaged model serves nobody
-
-
-def _serve(
-    known: SlowdownModel, kernels: dict[bool, CompletionKernel], about: dict[str, Any], models: Path
-) -> str:
-    files = serialize(known, {**KERNELS, **kernels}, about)
-    return promote(models / FOLDER, "slowdown", files, lambda folder: _check(known, folder))
-
-
-def _check(known: SlowdownModel, folder: Path) -> None:
-    """Raises ModelError where what was written answers otherwise than what was fitted."""
-    read = load(folder).slowdowns
-    for device, job, partners in list(known.met)[:100]:
-        asked = SoloProfile(key=job), [SoloProfile(key=name) for name in partners], device
-        if abs(known.speed(*asked).low - read.speed(*asked).low) > SAME:
-            raise ModelError(f"read back, the model answers otherwise for {job} on {device}")
+def difference(one: SlowdownModel, other: SlowdownModel) -> float:
+    """Largest difference of lower ends, over the pairs that were measured."""
+    return max(
+        (
+            abs(one.speed(*query).low - other.speed(*query).low)
+            for device, job, names in list(one.met)[:MOST_COMPARED]
+            for query in [(SoloProfile(key=job), [SoloProfile(key=n) for n in names], device)]
+        ),
+        default=0.0,
+    )

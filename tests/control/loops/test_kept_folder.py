@@ -12,7 +12,7 @@ from slurm_ext.control.loops.loop_state import KeptFolder
 from slurm_ext.core.errors import InputError
 from slurm_ext.model.demand.model import SLOT_S
 from slurm_ext.model.demand.series import read, series_path
-from slurm_ext.training.demand.challenge import teach
+from slurm_ext.training.demand.challenge import challenge_pools
 
 SLURM = 64_030
 KINDS = [LoopFolder, lambda state, _: PairingFolder(state)]
@@ -70,7 +70,7 @@ def test_what_a_loop_of_roots_writes_is_the_state_folders_owners(tmp_path: Path)
         series = DemandRecorder(folder.path, "gpu", None, writes=True)
         for slot in range(3):
             series.see(slot * SLOT_S, 2, 4)
-        assert [one.slots for one in teach(state)] == [2]
+        assert [one.runs for one in challenge_pools(state)] == [2]
     finally:
         os.umask(before)
     written = [*state.rglob("*")]

@@ -8,7 +8,7 @@ import pytest
 from slurm_ext.control.energy.demand_forecast import forecast, serving
 from slurm_ext.model.demand.model import DAY, SLOT_S, WEEK
 from slurm_ext.model.demand.series import FOLDER, read
-from slurm_ext.training.demand.challenge import teach
+from slurm_ext.training.demand.challenge import challenge_pools
 
 pytest.importorskip("lightgbm")
 
@@ -25,9 +25,9 @@ def test_a_rhythm_is_promoted_and_served_and_given_up_when_it_ends(tmp_path: Pat
     """`models/demand/gpu/current` serves the loop; where persistence wins later it is gone."""
     noise = np.random.default_rng(0).integers(0, 3, 4 * WEEK)
     path = record(tmp_path, [30 + 20 * (at % DAY > 72) + int(n) for at, n in enumerate(noise)])
-    (told,) = teach(tmp_path)
+    (told,) = challenge_pools(tmp_path)
     assert told.promoted, told.why
-    assert told.pool == "gpu"
+    assert told.details == {"pool": "gpu"}
     first, needed, _ = read(path)
     model = serving(tmp_path, "gpu")
     morning = len(needed) // DAY * DAY - DAY + 70  # twenty minutes before the rise
@@ -36,11 +36,11 @@ def test_a_rhythm_is_promoted_and_served_and_given_up_when_it_ends(tmp_path: Pat
     assert 50 <= seen.peak < 60
     walk = np.cumsum(np.random.default_rng(3).normal(0, 1, 3 * WEEK))
     record(tmp_path, [int(200 + step) for step in walk])
-    (told,) = teach(tmp_path)
+    (told,) = challenge_pools(tmp_path)
     assert not told.promoted
     assert serving(tmp_path, "gpu") is None
 
 
 def test_no_record_teaches_nothing(tmp_path: Path) -> None:
     """A site without the loop."""
-    assert teach(tmp_path) == []
+    assert challenge_pools(tmp_path) == []

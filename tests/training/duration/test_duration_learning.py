@@ -13,7 +13,8 @@ from slurm_ext.core.errors import ModelError
 from slurm_ext.model.duration.adaptive_bounds import AdaptiveBounds
 from slurm_ext.model.duration.artifact import ABOUT, ARRAYS, DurationArtifact, load, serialize
 from slurm_ext.model.duration.state import DurationState, FeaturePlan, JobFeatures
-from slurm_ext.training.duration.export import check, difference
+from slurm_ext.training.challenger import reproduces
+from slurm_ext.training.duration.challenge import difference
 from slurm_ext.training.duration.fit import Array, FinishedJob, features, fit
 from slurm_ext.training.promotion import promote
 
@@ -106,12 +107,15 @@ def test_what_is_exported_is_read_back(tmp_path: Path) -> None:
     bounds = AdaptiveBounds()
     bounds.start([1] * 40, np.full(40, 0.5), np.full(40, -0.2))
     one = DurationArtifact(MODEL, bounds)
-    name = promote(tmp_path, "duration", serialize(one), lambda folder: check(one, folder, ROWS))
+    check = reproduces(lambda folder: difference(one, load(folder), ROWS))
+    name = promote(tmp_path, "duration", serialize(one), check)
     served = load(tmp_path / name)
     assert difference(served, DurationArtifact(MODEL, bounds), ROWS) == 0
     assert served.bounds.low == [0.0, 0.5, 0.0]
+    other = DurationArtifact(MODEL, AdaptiveBounds())
+    refuse = reproduces(lambda folder: difference(other, load(folder), ROWS))
     with pytest.raises(ModelError, match="not promoted"):
-        check(DurationArtifact(MODEL, AdaptiveBounds()), tmp_path / name, ROWS)
+        refuse(tmp_path / name)
 
 
 def test_a_damaged_model_is_named(tmp_path: Path) -> None:

@@ -92,9 +92,9 @@ def test_a_network_that_all_feel_is_foretold_to_the_next(tmp_path: Path) -> None
     """What several trainings lost over nodes is known of one that ran on a single GPU only."""
     report = challenge(rows(history(FEWEST + 1), TRAINING_COLUMNS), tmp_path)
     assert report.promoted, report.why
-    assert report.error is not None
-    assert report.error_without is not None
-    assert report.error < 0.75 * report.error_without
+    assert report.scores is not None
+    ours, physics = (report.scores[name]["median_error"] for name in ("ours", "physics"))
+    assert ours < 0.75 * physics
     folder = current(tmp_path / "scaling")
     assert folder is not None
     assert folder.name == report.model

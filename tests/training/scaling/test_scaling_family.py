@@ -14,8 +14,9 @@ from slurm_ext.model.scaling.artifact import ABOUT, ARRAYS, load, serialize
 from slurm_ext.model.scaling.family import Family
 from slurm_ext.model.scaling.model import ScalingMeasurement, TrainingConfig, fit
 from slurm_ext.model.scaling.terms import columns, log_step
+from slurm_ext.training.challenger import reproduces
 from slurm_ext.training.promotion import install, promote
-from slurm_ext.training.scaling.export import check, difference
+from slurm_ext.training.scaling.challenge import difference
 from slurm_ext.training.scaling.fit import learn, without
 from slurm_ext.training.scaling.interval_calibration import trained
 from slurm_ext.training.scaling.rows import ScalingRow, by_pair, drawn, others, structured
@@ -149,9 +150,12 @@ def test_pairs_keep_their_rows() -> None:
     assert sum(len(mine) for mine in by_pair(rows()).values()) == len(rows())
 
 
+CHECK = reproduces(lambda folder: difference(load(folder), family()))
+
+
 def test_an_exported_family_answers_the_same(tmp_path: Path) -> None:
     """What is read back foretells what was learnt."""
-    name = promote(tmp_path, "scaling", serialize(family()), lambda folder: check(family(), folder))
+    name = promote(tmp_path, "scaling", serialize(family()), CHECK)
     assert difference(load(tmp_path / name), family()) < 1e-9
 
 
@@ -159,7 +163,7 @@ def test_a_family_that_does_not_read_back_serves_nobody(tmp_path: Path) -> None:
     """One that model/ would not reproduce is not promoted."""
     other = replace(family(), noise_sd=2 * family().noise_sd)
     with pytest.raises(ModelError, match="not promoted"):
-        promote(tmp_path, "scaling", serialize(other), lambda folder: check(family(), folder))
+        promote(tmp_path, "scaling", serialize(other), CHECK)
     assert list(tmp_path.iterdir()) == []
 
 

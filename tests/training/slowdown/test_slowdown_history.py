@@ -16,7 +16,8 @@ from slurm_ext.history.store.store import open_history
 from slurm_ext.history.views.shared_runs import RUN_COLUMNS
 from slurm_ext.model.artifact_store import current
 from slurm_ext.model.slowdown.artifact import FILE, FOLDER, load
-from slurm_ext.training.slowdown.challenge import FEWEST, SharingReport, challenge, split
+from slurm_ext.training.challenger import TrainingVerdict
+from slurm_ext.training.slowdown.challenge import FEWEST, challenge, split
 from slurm_ext.training.slowdown.history_runs import SharingHistory, sharing_history
 from slurm_ext.training.slowdown.job_embedding import traits
 from slurm_ext.training.slowdown.rows import run_of
@@ -43,7 +44,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def served(whole: Path) -> tuple[SharingReport, Path]:
+def served(whole: Path) -> tuple[TrainingVerdict, Path]:
     """What training said of it, and the folder of models."""
     models = whole.parent / "models"
     return challenge(learn(whole), models), models
@@ -133,7 +134,7 @@ def test_what_is_no_one_measurement_is_left_out(tmp_path: Path) -> None:
     assert found.refused == 1
 
 
-def test_pairs_not_seen_before_are_foretold(served: tuple[SharingReport, Path]) -> None:
+def test_pairs_not_seen_before_are_foretold(served: tuple[TrainingVerdict, Path]) -> None:
     """It beats the mean and no knowledge on later pairs, and is served from then on."""
     told, models = served
     assert told.promoted, told.why
@@ -180,7 +181,7 @@ def test_jobs_of_like_counters_have_like_traits() -> None:
 
 
 def test_a_job_that_nobody_met_is_told_by_its_counters(
-    served: tuple[SharingReport, Path],
+    served: tuple[TrainingVerdict, Path],
 ) -> None:
     """Also once the model was written and read; one without counters is told in general."""
     folder = current(served[1] / FOLDER)
@@ -207,7 +208,7 @@ def test_few_runs_promote_nothing(tmp_path: Path) -> None:
 
 
 def test_a_serving_model_is_judged_by_what_came_since(
-    whole: Path, served: tuple[SharingReport, Path]
+    whole: Path, served: tuple[TrainingVerdict, Path]
 ) -> None:
     """Trained again on the same runs nothing changes: no later run says which is better."""
     serving = current(served[1] / FOLDER)
@@ -227,7 +228,7 @@ def test_a_split_is_by_time(whole: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["{", '{"format": 1}', "torn"])
 def test_a_damaged_model_is_refused_by_name(
-    served: tuple[SharingReport, Path], tmp_path: Path, damage: str
+    served: tuple[TrainingVerdict, Path], tmp_path: Path, damage: str
 ) -> None:
     """Whoever loads it is told which file to train again."""
     folder = current(served[1] / FOLDER)
@@ -239,7 +240,7 @@ def test_a_damaged_model_is_refused_by_name(
 
 
 def test_training_replaces_a_damaged_model(
-    whole: Path, served: tuple[SharingReport, Path], tmp_path: Path
+    whole: Path, served: tuple[TrainingVerdict, Path], tmp_path: Path
 ) -> None:
     """It serves nobody, so whatever is better than the mean takes its place."""
     copytree(served[1], tmp_path / "models", symlinks=True)
