@@ -7,8 +7,9 @@ kind of number and favours neither group: the draw decides who is changed, not t
 from collections import defaultdict
 from math import exp, log
 
+from slurm_ext.core.stats import FEWEST, LogGroup, Ratio, share, welch_ratio
 from slurm_ext.report.context import ReportContext, Row
-from slurm_ext.report.figures import FEWEST, Group, Ratio, quantile, share, welch_ratio
+from slurm_ext.report.figures import quantile
 from slurm_ext.report.formatting import change, percent
 from slurm_ext.report.tables import Chart, ChartSeries, Column, ReportTable, Section
 
@@ -63,9 +64,9 @@ def section(context: ReportContext) -> Section:
     )
 
 
-def _group(counted: list[Row], held: int) -> Group:
+def _group(counted: list[Row], held: int) -> LogGroup:
     rows = [row for row in counted if row[0] == held]
-    return Group(*(sum(row[place] for row in rows) for place in (2, 3, 4)))
+    return LogGroup(*(sum(row[place] for row in rows) for place in (2, 3, 4)))
 
 
 def _answer(found: Ratio | None) -> str:
@@ -74,7 +75,7 @@ def _answer(found: Ratio | None) -> str:
     return f"{change(found.value)} samples/s ({change(found.low)} to {change(found.high)})"
 
 
-def _lead(found: Ratio | None, groups: list[Group], counted: list[Row]) -> list[str]:
+def _lead(found: Ratio | None, groups: list[LogGroup], counted: list[Row]) -> list[str]:
     changed, control = (group.n for group in groups)
     if found is None:
         return [
@@ -119,7 +120,7 @@ def _claim(found: Ratio | None, wish: float) -> ReportTable:
 
 
 def _table(
-    groups: list[Group], counted: list[Row], ends: dict[int, tuple[int, int]]
+    groups: list[LogGroup], counted: list[Row], ends: dict[int, tuple[int, int]]
 ) -> ReportTable:
     columns = (
         *(Column("group", "jobs"), Column("decisions", "measured decisions", "count")),
@@ -149,7 +150,7 @@ def _table(
     )
 
 
-def _spread(counted: list[Row], groups: list[Group]) -> ReportTable:
+def _spread(counted: list[Row], groups: list[LogGroup]) -> ReportTable:
     """The distribution behind the mean: who gained much, and who lost."""
     cells: dict[float, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for held, number, many, *_ in counted:

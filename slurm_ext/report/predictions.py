@@ -1,10 +1,10 @@
 """Predictions against outcomes: whether intervals hold what they promise, and still do."""
 
 from math import exp, log
-from statistics import NormalDist
 
+from slurm_ext.core.stats import normal_reach, share
 from slurm_ext.report.context import ReportContext, Row
-from slurm_ext.report.figures import coarser, quantile, share
+from slurm_ext.report.figures import coarser, quantile
 from slurm_ext.report.formatting import change, counted, percent
 from slurm_ext.report.tables import Chart, ChartSeries, Column, ReportTable, Section
 
@@ -115,11 +115,10 @@ def _errors(errors: list[Row]) -> ReportTable:
 
 def _calibration(reaches: list[Row], runs: int) -> ReportTable:
     """What an interval of each level would have held, by the normal's quantiles."""
-    normal = NormalDist()
-    wide = normal.inv_cdf((1 + PROMISED) / 2)
+    wide = normal_reach(PROMISED)
     rows = []
     for level in LEVELS:
-        limit = FINE * normal.inv_cdf((1 + level) / 2) / wide
+        limit = FINE * normal_reach(level) / wide
         inside = sum(many * min(1.0, max(0.0, limit - at)) for at, many in reaches)
         found = share(inside, runs)
         if found is not None:

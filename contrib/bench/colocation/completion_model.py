@@ -16,9 +16,10 @@ import numpy as np
 from contrib.bench.colocation.gavel_tables import Table
 from contrib.bench.colocation.new_gpu_features import columns
 from contrib.bench.common.arrays import Array
+from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.slowdown.completion import Completion, PairSpeed, complete
 from slurm_ext.model.slowdown.completion_kernel import CompletionKernel, JobTraits, Role
-from slurm_ext.model.slowdown.model import HIGH_SDS, LOW_SDS, NORMAL_90
+from slurm_ext.model.slowdown.model import HIGH_SDS, LOW_SDS
 from slurm_ext.training.slowdown.fit_completion import likeliest, misses
 
 LENT = (0.25, 0.5, 0.75, 1.0)  # shares of another GPU's deviations that are tried

@@ -6,10 +6,10 @@ from math import exp, hypot, log
 from statistics import median, pstdev
 
 from slurm_ext.core.records import Interval, Level, LoaderRun
+from slurm_ext.core.stats import NORMAL_90
 
 SAME_WORK = 1.5  # runs of one script whose work differs by more were told to do different things
 LEVELS = (Level.SCRIPT_ARGS, Level.SCRIPT)  # farther ones are other work
-TWO_SIDED_90 = 1.645  # standard normal quantile at 95 %
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class TrainingWork:
     def run_s(self, samples_per_s: float, rate: Interval) -> tuple[float, Interval]:
         """Seconds of a run at a rate, and their bounds."""
         loop_s = self.samples / samples_per_s
-        doubt = TWO_SIDED_90 * self.log_sd
+        doubt = NORMAL_90 * self.log_sd
         faster = exp(-hypot(doubt, log(rate.high / samples_per_s)))
         slower = exp(hypot(doubt, log(samples_per_s / rate.low)))
         low, high = self.outside_s.low, self.outside_s.high

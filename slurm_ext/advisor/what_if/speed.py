@@ -17,10 +17,11 @@ from slurm_ext.advisor.sharing.gpu_names import is_model
 from slurm_ext.advisor.what_if.layout import JobLayout
 from slurm_ext.core.errors import DlqueueError
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape, ShapeLimits
+from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.scaling.run_placement import gpus_and_nodes, measurement_of
 from slurm_ext.model.throughput.bottleneck import Advice, BottleneckSigns
 from slurm_ext.model.throughput.diagnosis import diagnose
-from slurm_ext.model.throughput.estimate import TWO_SIDED_90, Estimate, core_predictor, estimate
+from slurm_ext.model.throughput.estimate import Estimate, core_predictor, estimate
 from slurm_ext.model.throughput.evidence_checks import usable_runs, why_no_estimate
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class LayoutSpeed:
         if isinstance(rank, str):
             return rank
         told = rank.predict(self._cores(layout), layout.num_workers)
-        wider = exp(TWO_SIDED_90 * DOUBLING_SD * rank.doublings)
+        wider = exp(NORMAL_90 * DOUBLING_SD * rank.doublings)
         low, high = told.interval.low / wider, told.interval.high * wider
         if not high <= WIDEST_RATIO * low:
             return "its interval would be wider than a factor of three either way"

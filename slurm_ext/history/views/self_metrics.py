@@ -8,8 +8,9 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import NormalDist, fmean, median, variance
+from statistics import fmean, median, variance
 
+from slurm_ext.core.stats import normal_reach
 from slurm_ext.history.store.sqlite_errors import explaining
 from slurm_ext.history.views.lookup import Residual, outcomes_of
 
@@ -17,7 +18,6 @@ NEWEST_BELIEFS = 200
 NEWEST_GAINS = 5000
 FEWEST = 8  # of a group: below, nothing is told of it (as the report has it)
 _QUARTER = 4
-_Z = NormalDist().inv_cdf(0.975)
 
 _GAINS = """
 SELECT d.holdout, l.samples_per_s / d.before_samples_per_s
@@ -99,6 +99,8 @@ def estimate_gain(rows: Sequence[tuple[int, float]]) -> GainEstimate:
             changed=len(changed), control=len(control), ratio=None, low=None, high=None
         )
     gain = fmean(changed) - fmean(control)
-    spread = _Z * math.sqrt(variance(changed) / len(changed) + variance(control) / len(control))
+    spread = normal_reach(0.95) * math.sqrt(
+        variance(changed) / len(changed) + variance(control) / len(control)
+    )
     low, mean, high = (math.exp(gain + step) for step in (-spread, 0, spread))
     return GainEstimate(changed=len(changed), control=len(control), ratio=mean, low=low, high=high)

@@ -11,8 +11,9 @@ from math import log
 from typing import Protocol
 
 from slurm_ext.core.records import Interval
+from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.scaling.model import Shares, TrainingConfig
-from slurm_ext.model.throughput.estimate import TWO_SIDED_90, Estimate
+from slurm_ext.model.throughput.estimate import Estimate
 from slurm_ext.model.throughput.inversion import LogNormal
 
 
@@ -56,7 +57,7 @@ def estimate_rank(
     storage stays theirs. Raises InputError.
     """
     rate, interval = scaling.rate(config)
-    log_sd = log(interval.high / interval.low) / (2 * TWO_SIDED_90)
+    log_sd = log(interval.high / interval.low) / (2 * NORMAL_90)
     return RankEstimate(
         believed=replace(
             believed,

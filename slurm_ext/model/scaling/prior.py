@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-TWO_SIDED_90 = 1.645  # standard normal quantile at 95 %
 INSIDE, BEYOND = 0, 1  # strata of the interval: not more GPUs and nodes than measured, or more
 
 # (mean, sd) of each term where nothing was learnt: wide, around what data-parallel training does.

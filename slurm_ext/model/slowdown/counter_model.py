@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
+from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.slowdown.counter_kernel import CounterKernel, kernel_blocks, prior_variances
 from slurm_ext.model.slowdown.features import Positions, Scale
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 SLOWEST = 0.03  # a measured speed below it says no more
 NEAR_TOP = 0.97
-NOMINAL = 1.645  # standard deviations to each end of a 90 % interval
 LEAST_KNOWN = 0.3  # of a view's columns: below it a job is not told from its counters
 Pair = tuple[SoloProfile, SoloProfile]
 
@@ -94,7 +94,7 @@ class CounterModel:
     views: tuple[CounterView, ...]
     top: float  # no job is faster beside another than this
     references: Mapping[str, float] = field(default_factory=dict)  # by key: true solo over recorded
-    widths: tuple[float, float] = (NOMINAL, NOMINAL)  # standard deviations below, above
+    widths: tuple[float, float] = (NORMAL_90, NORMAL_90)  # standard deviations below, above
     other_device: float = 1.5  # times as wide there
 
     def predict(self, job: SoloProfile, beside: SoloProfile, device: str) -> RelativeSpeed | None:
@@ -149,7 +149,7 @@ class CounterModel:
         middle, spread = odds
         sd = np.sqrt(spread + noise_var(self.likeness, speed_of(middle, self.top), self.top))
         wide = sd * (1.0 if device in {None, self.device} else self.other_device)
-        below, above = (width + np.maximum(NOMINAL - width, 0.0) * gap for width in self.widths)
+        below, above = (width + np.maximum(NORMAL_90 - width, 0.0) * gap for width in self.widths)
         reference = np.array([self.references.get(job.key, 1.0) for job, _ in pairs])
         mean, low, high = (
             reference * speed_of(at, self.top)

@@ -25,7 +25,6 @@ from slurm_ext.model.slowdown.pair_measurement import (
 CounterPredictor = Callable[[SoloProfile, SoloProfile, str], RelativeSpeed | None]
 """(job, beside, device) to its speed from counters; None where what it needs was not measured."""
 
-NORMAL_90 = 1.645
 LOW_SDS, HIGH_SDS = 1.96, 1.44  # 90 % between them: 2.5 % below, for the lower end protects the job
 LEAST_SD = 0.05  # nothing is believed more surely than this before the job itself has shown it
 MOST_SEEN = 1200  # pairs in one table: its cost grows with the cube

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, inf, log
+from math import inf, log
+
+from slurm_ext.core.stats import conformal_rank
 
 LEVEL = 0.9
 FEWEST = 20  # outcomes; below them the quantile is an extreme and not a measurement
@@ -22,13 +24,12 @@ class CalibrationPoint:
 def interval_factor(outcomes: Sequence[CalibrationPoint]) -> float:
     """The factor that would have covered nine in ten of `outcomes`; 1 where they are too few.
 
-    The ceil((n + 1) * 0.9)-th smallest of |log(measured / predicted)| over the half width.
+    The miss of conformal rank among |log(measured / predicted)| over the half width.
     """
     misses = sorted(_in_half_widths(one) for one in outcomes)
     if len(misses) < FEWEST:
         return 1.0
-    rank = min(len(misses), ceil((len(misses) + 1) * LEVEL))
-    return min(WIDEST, max(NARROWEST, misses[rank - 1]))
+    return min(WIDEST, max(NARROWEST, misses[conformal_rank(len(misses), LEVEL) - 1]))
 
 
 def _in_half_widths(one: CalibrationPoint) -> float:

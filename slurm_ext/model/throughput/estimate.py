@@ -9,6 +9,7 @@ from functools import partial
 from math import ceil, exp, inf, log2, sqrt
 
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape
+from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.throughput.bottleneck import limit_name
 from slurm_ext.model.throughput.curve import SLICE_S, Curve, Point, at
 from slurm_ext.model.throughput.evidence_checks import unusable_run_count, usable_runs
@@ -20,7 +21,6 @@ NEAREST_FIRST = tuple(Level)
 MOST_RUNS = 8  # of one level; the weights of older ones would hardly count
 ENOUGH_RUNS = 4  # on one level: farther ones are not asked
 WIDEST_LOG_SD = 0.7  # wider than a factor of three either way is "I do not know"
-TWO_SIDED_90 = 1.645  # standard normal quantile at 95 %
 
 # Log widths fitted with contrib/bench/curve on a quiet machine, so that nine in ten of its
 # predictions from one run fall inside; what a cluster adds is calibration.py's to measure.
@@ -130,7 +130,7 @@ def _predict(
 ) -> Prediction:
     cores = shape.cpus_per_task if node_cores is None else min(shape.cpus_per_task, node_cores)
     point = at(curve, shape.num_workers, cores)
-    spread = TWO_SIDED_90 * factor * _log_sd(known, point, shape.num_workers, cores)
+    spread = NORMAL_90 * factor * _log_sd(known, point, shape.num_workers, cores)
     rate = point.samples_per_s
     return Prediction(
         shape=shape,

@@ -8,11 +8,11 @@ was there before counts as much as SCEPTICS jobs: with few jobs little is learnt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, log, sqrt
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slurm_ext.core.stats import normal_reach
 from slurm_ext.model.scaling.speedup import CountMeasurement, SpeedupCurve, curve_likelihood, fit
 from slurm_ext.model.scaling.speedup_prior import SpeedupPrior
 
@@ -27,9 +27,8 @@ LEVEL = 0.9
 NARROWEST, WIDEST = 0.4, 5.0
 # Misses, in half widths, of a prior that is right: what SCEPTICS jobs are taken to have shown.
 _SHARES = (np.arange(40) + 0.5) / 40
-_STANDARD = NormalDist()
-EXPECTED = np.array([_STANDARD.inv_cdf((1 + share) / 2) for share in _SHARES])
-EXPECTED /= _STANDARD.inv_cdf((1 + LEVEL) / 2)
+EXPECTED = np.array([normal_reach(share) for share in _SHARES])
+EXPECTED /= normal_reach(LEVEL)
 
 
 @dataclass(frozen=True, slots=True)

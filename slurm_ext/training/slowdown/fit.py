@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import ceil, log, sqrt
+from math import log, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile, SpeedBasis
+from slurm_ext.core.stats import NORMAL_90, conformal_rank
 from slurm_ext.model.slowdown.completion import PairSpeed
 from slurm_ext.model.slowdown.completion_kernel import CompletionKernel
 from slurm_ext.model.slowdown.model import (
     KERNELS,
     LOW_SDS,
-    NORMAL_90,
     SlowdownModel,
     measured_pairs,
     slowdown_model,
@@ -71,7 +71,7 @@ def _width(missed: "Array") -> float:
     """How much wider than believed: split conformal over misses in standard deviations."""
     if len(missed) < FEWEST:
         return 1.0
-    rank = min(len(missed), ceil((len(missed) + 1) * LEVEL))
+    rank = conformal_rank(len(missed), LEVEL)
     found = float(np.sort(np.abs(missed))[rank - 1]) / NORMAL_90
     return min(WIDEST, max(NARROWEST, found))
 

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slurm_ext.core.errors import ModelError
+from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.slowdown.counter_kernel import CounterKernel
 from slurm_ext.model.slowdown.counter_model import (
-    NOMINAL,
     CounterModel,
     PairObservations,
     SpeedPredictions,
@@ -131,12 +131,12 @@ def _widths(
     """
     families = len(_families(rows))
     if families < 2:
-        return NOMINAL, NOMINAL
+        return NORMAL_90, NORMAL_90
     off: list[float] = []
     for told, speeds in left_out(rows, plan, model.likeness):
         off.extend(told.missed(speeds))
     if len(off) < FEWEST_LEFT_OUT:
-        return NOMINAL, NOMINAL
+        return NORMAL_90, NORMAL_90
     tail = (1.0 - LEVEL) / 2.0
     below, above = np.quantile(off, [1.0 - tail, tail]) * np.sqrt(1.0 + 1.0 / families)
     return max(float(below), 0.1), max(-float(above), 0.1)

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slurm_ext.core.stats import NORMAL_90, conformal_rank
 from slurm_ext.model.throughput.artifact import TARGETS, forward
 from slurm_ext.training.throughput.dataset import Example
 from slurm_ext.training.throughput.fit import matrix
 
 Array = NDArray[np.float64]
-TWO_SIDED_90 = 1.645
 LEVEL = 0.9
 
 
@@ -20,7 +20,7 @@ def score(weights: dict[str, Array], test: Sequence[Example]) -> dict[str, Any]:
     """Mean absolute log error of each target and of all, and how many fell into the interval."""
     means, sds = forward(weights, matrix(test))
     misses = np.abs(_targets(test) - means)
-    return {**_errors(misses), "coverage90": float((misses <= TWO_SIDED_90 * sds).mean())}
+    return {**_errors(misses), "coverage90": float((misses <= NORMAL_90 * sds).mean())}
 
 
 def naive(train: Sequence[Example], test: Sequence[Example]) -> dict[str, Any]:
@@ -37,12 +37,12 @@ def naive(train: Sequence[Example], test: Sequence[Example]) -> dict[str, Any]:
 def widened(weights: dict[str, Array], calibrate: Sequence[Example]) -> dict[str, Array]:
     """The same prior, its spreads scaled so that nine in ten of `calibrate` fall inside.
 
-    Split conformal: the ceil((n + 1) * 0.9)-th smallest normalised miss of each target.
+    Split conformal: the normalised miss of conformal rank, of each target.
     """
     means, sds = forward(weights, matrix(calibrate))
     ratios = np.sort(np.abs(_targets(calibrate) - means) / sds, axis=0)
-    rank = min(len(ratios), int(np.ceil((len(ratios) + 1) * LEVEL)))
-    return {**weights, "widen": weights["widen"] * ratios[rank - 1] / TWO_SIDED_90}
+    rank = conformal_rank(len(ratios), LEVEL)
+    return {**weights, "widen": weights["widen"] * ratios[rank - 1] / NORMAL_90}
 
 
 def _targets(every: Sequence[Example]) -> Array:

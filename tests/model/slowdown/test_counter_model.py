@@ -9,10 +9,10 @@ import pytest
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.core.gpu_sharing import SoloProfile, SpeedBasis
+from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.slowdown.counter_artifact import from_json, to_json
 from slurm_ext.model.slowdown.counter_kernel import CounterKernel, kernel_blocks, prior_variances
 from slurm_ext.model.slowdown.counter_model import (
-    NOMINAL,
     CounterModel,
     PairObservations,
     log_odds,
@@ -103,7 +103,7 @@ def test_a_lacking_counter_widens(model: CounterModel) -> None:
 
 def test_bounds_that_whole_profiles_earned_are_not_for_jobs_without(model: CounterModel) -> None:
     """Nothing known: the process's own 90 %; everything known: what was calibrated."""
-    narrow, nominal = (replace(model, widths=(width, width)) for width in (0.4, NOMINAL))
+    narrow, nominal = (replace(model, widths=(width, width)) for width in (0.4, NORMAL_90))
     unknown, known = SoloProfile(key="new"), SoloProfile(key="new", features=solo(3).features)
     assert narrow.speed(unknown, solo(1)) == nominal.speed(unknown, solo(1))
     assert narrow.speed(known, solo(1)).low > nominal.speed(known, solo(1)).low

@@ -1,0 +1,98 @@
+"""Statistics that several rooms conclude with: intervals of ratios and shares, conformal ranks.
+
+Pure, from counts and sums, by the standard library alone.
+"""
+
+from dataclasses import dataclass
+from math import ceil, exp, sqrt
+
+LEVEL = 0.95  # of the intervals of a ratio and a share
+NORMAL_90 = 1.645  # standard deviations to each end of a normal's 90 % interval
+FEWEST = 8  # of each group: below, a difference is not told
+
+
+def normal_reach(level: float) -> float:
+    """Standard deviations to each end of a normal's interval of this level."""
+    from statistics import NormalDist  # 5 ms, which `predict` does not wait for
+
+    return NormalDist().inv_cdf((1 + level) / 2)
+
+
+def conformal_rank(count: int, level: float = 0.9) -> int:
+    """Rank, from 1, of the miss among `count` that bounds the next one with odds of `level`.
+
+    Split conformal prediction: ceil((n + 1) * level), the largest where that is beyond n (Vovk,
+    Gammerman and Shafer, 2005).
+    """
+    return min(count, ceil((count + 1) * level))
+
+
+@dataclass(frozen=True, slots=True)
+class LogGroup:
+    """Logarithms of one group: how many, their sum and the sum of their squares."""
+
+    n: int
+    total: float
+    squares: float
+
+    @property
+    def mean(self) -> float:
+        """Mean of the logarithms; 0 of none."""
+        return self.total / self.n if self.n else 0.0
+
+    @property
+    def variance(self) -> float:
+        """Unbiased variance; 0 of fewer than two."""
+        return max(0.0, self.squares - self.n * self.mean**2) / (self.n - 1) if self.n > 1 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A ratio with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def welch_ratio(treated: LogGroup, control: LogGroup) -> Ratio | None:
+    """Geometric mean of the treated over the control group's, with Welch's interval.
+
+    None where either group is too small. Welch, Biometrika 34 (1947).
+    """
+    if min(treated.n, control.n) < FEWEST:
+        return None
+    parts = [group.variance / group.n for group in (treated, control)]
+    error = sqrt(sum(parts))
+    if error == 0:
+        return Ratio(*(exp(treated.mean - control.mean),) * 3)
+    freedom = sum(parts) ** 2 / sum(
+        part**2 / (group.n - 1) for part, group in zip(parts, (treated, control), strict=True)
+    )
+    middle, reach = treated.mean - control.mean, student(freedom) * error
+    return Ratio(exp(middle), exp(middle - reach), exp(middle + reach))
+
+
+def student(freedom: float, level: float = LEVEL) -> float:
+    """Two-sided quantile of Student's t, by Cornish and Fisher's expansion (NIST 26.7.5).
+
+    Within 1 % from 4 degrees of freedom on.
+    """
+    z, n = normal_reach(level), max(freedom, 3.0)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+    )
+    return z + sum(term / n ** (power + 1) for power, term in enumerate(terms))
+
+
+def share(hits: float, of: float) -> Ratio | None:
+    """A share with Wilson's interval; None of nothing."""
+    if of <= 0:
+        return None
+    z = normal_reach(LEVEL)
+    rate, spread = hits / of, 1 + z * z / of
+    middle = (rate + z * z / (2 * of)) / spread
+    reach = z / spread * sqrt(rate * (1 - rate) / of + z * z / (4 * of * of))
+    return Ratio(rate, max(0.0, middle - reach), min(1.0, middle + reach))
