@@ -23,6 +23,7 @@ import numpy as np
 
 from contrib.bench.common import program
 from contrib.bench.throughput.scale.baselines import LAWS, Transfer
+from contrib.bench.throughput.scale.fit_prior import THREADS, calibrated
 from contrib.bench.throughput.scale.series import (
     WANTED_FROM,
     Series,
@@ -35,8 +36,7 @@ from contrib.bench.throughput.scale.steptime import steptime
 from contrib.bench.throughput.scores import by_chance, errors, least_error
 from slurm_ext.core.errors import InputError
 from slurm_ext.model.scaling.speedup import fit
-from slurm_ext.model.scaling.speedup_prior import GPUS_EACH, GPUS_SPLIT, THREADS, SpeedupPrior
-from slurm_ext.training.scaling.speedup import calibrated
+from slurm_ext.model.scaling.speedup_prior import GPUS_EACH, GPUS_SPLIT, SpeedupPrior
 
 SOURCES: dict[str, Callable[[Path], Table]] = {
     "elasticflow": elasticflow,

@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 
 from slurm_ext.core.stats import normal_reach
 from slurm_ext.model.scaling.speedup import CountMeasurement, SpeedupCurve, curve_likelihood, fit
-from slurm_ext.model.scaling.speedup_prior import SpeedupPrior
+from slurm_ext.model.scaling.speedup_prior import SpeedupPrior, independent_prior
 
 Array = NDArray[np.float64]
 Series = Sequence[CountMeasurement]
 Jobs = Mapping[str, Sequence[Series]]  # by job: model or pipeline, on one kind of hardware
+
+# Threads slow each other down gradually; how much they wait for a lock or a disk can be anything.
+THREADS = independent_prior(splits=True, centres=(0.0, -0.7, -5.0, -4.0), sds=(2.0, 0.7, 2.0, 2.0))
 
 SCEPTICS = 2.0  # jobs' worth of trust in the prior that was there before
 ROUNDS = 5
@@ -48,7 +51,7 @@ def learn(jobs: Jobs, start: SpeedupPrior) -> SpeedupPrior:
         return prior
     for _ in range(ROUNDS):
         prior = _common(list(_lessons(jobs, prior)), start, prior, len(jobs))
-    return replace(prior, learnt_from=len(jobs))
+    return prior
 
 
 def calibrated(jobs: Jobs, start: SpeedupPrior, *, seen: float) -> SpeedupPrior:
