@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from contrib.bench.throughput.scale import __main__ as throughput_scale
+from contrib.bench.throughput.scale import fit_prior
 from slurm_ext.model.scaling import sampling
-from slurm_ext.training.scaling import speedup
 
 FLOORS = {"bert": 0.3, "resnet50": 0.15, "lstm": 0.05}
 GPUS = "elasticflow_a100.csv"
@@ -42,7 +42,7 @@ def few_draws() -> Iterator[None]:
     """Curves by fewer draws and rounds: near enough for tables without noise, and quick."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sampling, "DRAWS", 300)
-        patch.setattr(speedup, "ROUNDS", 1)
+        patch.setattr(fit_prior, "ROUNDS", 1)
         yield
 
 
