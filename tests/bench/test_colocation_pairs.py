@@ -154,7 +154,7 @@ def test_unseen_campaigns_are_foretold(tmp_path: Path) -> None:
     every = runs(tmp_path)
     for _, learn, ask in ntua_model.folds(every)["campaigns"]:
         asked = every.take(ask)
-        told = ntua_model.foretell(every.take(learn), asked, trees=10).mean
+        told = ntua_model.predict(every.take(learn), asked, trees=10).mean
         assert (told[asked.alone] == 1.0).all()
         assert np.abs(told - asked.speed).mean() < 0.08
 
@@ -182,7 +182,7 @@ def test_who_is_not_named_is_told_by_counters(tmp_path: Path) -> None:
     every = runs(tmp_path)
     _, learn, ask = ntua_model.folds(every)["campaigns"][0]
     asked = ntua_model.blind(every.take(ask))
-    told = ntua_model.foretell(every.take(learn), asked, trees=10)
+    told = ntua_model.predict(every.take(learn), asked, trees=10)
     assert np.abs(told.mean - asked.speed).mean() < every.speed.std() / 2
     assert np.isfinite(told.scale).all()
 
@@ -199,8 +199,8 @@ def test_the_process_goes_on_beyond_what_was_met(tmp_path: Path) -> None:
 
 def test_what_was_missed_makes_the_interval() -> None:
     """Nine of ten misses fit into it, and it is the wider the less is known."""
-    told = ntua_model.Foretold(np.full(2, 0.5), np.array([0.2, 0.6]))
-    low, high = ntua_model.Miss(np.linspace(-1, 1, 101)).ends(told)
+    told = ntua_model.SpeedPrediction(np.full(2, 0.5), np.array([0.2, 0.6]))
+    low, high = ntua_model.Residuals(np.linspace(-1, 1, 101)).ends(told)
     assert high - told.mean == pytest.approx(0.9 * told.scale)
     assert low == pytest.approx(2 * told.mean - high)
     assert told.scale[1] > 2 * told.scale[0]

@@ -150,7 +150,7 @@ def test_lucid_reads_nothing_of_the_pairing_and_names_jobs_without_a_solo(tmp_pa
 def test_figures_are_the_definitions() -> None:
     """By hand: errors, coverage, a harmful accept among those accepted by the bound, AUC."""
     measured = np.array([0.5, 0.7, 0.9, 1.0])
-    told = scores.Told(
+    told = scores.Predictions(
         measured,
         mean=np.array([0.6, 0.85, 0.8, 0.9]),
         low=np.array([0.5, 0.81, 0.7, 0.85]),

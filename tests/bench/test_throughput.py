@@ -183,7 +183,7 @@ def test_the_whole_run_on_small_tables(tmp_path: Path, monkeypatch: pytest.Monke
     train = table(tmp_path / "train", known)
     test = table(tmp_path / "test", lines("c", "x", 0.3))
     told: list[float] = []
-    figures = few_points.run(train, test, quick=True, told=told.append)
+    figures = few_points.run(train, test, quick=True, progress=told.append)
     protocols = {"structured_3", "structured_6", "structured_12", "random_10", "random_20"}
     assert protocols | {"skipped"} == set(figures)
     for name in protocols:

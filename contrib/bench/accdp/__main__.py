@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def result(args: argparse.Namespace) -> dict[str, Any]:
-    """What is printed; cases are told one by one while they are measured."""
+    """The benchmark's last line; without --json, each case is printed as soon as it is measured."""
     steps, repeats = (8, 1) if args.quick else (30, 3)
     cases = {
         name: _case(name, profile, room, steps, repeats, args.json)

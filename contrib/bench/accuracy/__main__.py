@@ -86,8 +86,8 @@ TRAININGS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """One shape: what was predicted of it, and what it then did; samples/s."""
+class ShapeResult:
+    """Predicted and achieved rate of one shape, in samples/s."""
 
     training: str
     at: At
@@ -97,12 +97,12 @@ class Told:
 
     @property
     def error_percent(self) -> float:
-        """Absolute, of what was achieved."""
+        """Absolute error in per cent of the achieved rate."""
         return abs(self.predicted.samples_per_s / self.achieved - 1) * 100
 
     @property
     def inside(self) -> bool:
-        """Whether the interval held it."""
+        """True if the interval contains the achieved rate."""
         interval = self.predicted.interval
         return interval.low <= self.achieved <= interval.high
 
@@ -152,7 +152,7 @@ def record(summaries: list[dict[str, Any]], cores: float) -> dict[str, Any]:
     }
 
 
-def check(training: Training) -> list[Told]:
+def check(training: Training) -> list[ShapeResult]:
     """The known shapes first, then each new one: predicted, and only then run."""
     known = [run(training, at) for at in training.known]
     belief = estimate({Level.SCRIPT_ARGS: known[::-1]})
@@ -164,7 +164,7 @@ def check(training: Training) -> list[Told]:
             continue
         predicted = core_predictor(belief)(cores, workers)
         found.append(
-            Told(
+            ShapeResult(
                 training=training.name,
                 at=(workers, cores),
                 predicted=predicted,
@@ -176,7 +176,7 @@ def check(training: Training) -> list[Told]:
     return found
 
 
-def _line(told: Told) -> str:
+def _line(told: ShapeResult) -> str:
     interval = told.predicted.interval
     return (
         f"{told.training:<16} {told.at[0]} workers {told.at[1]:>4} cores:"
@@ -185,7 +185,7 @@ def _line(told: Told) -> str:
     )
 
 
-def result(every: list[Told]) -> dict[str, Any]:
+def result(every: list[ShapeResult]) -> dict[str, Any]:
     """The benchmark's one JSON object."""
     error = median(one.error_percent for one in every)
     linear = [
@@ -214,7 +214,7 @@ def result(every: list[Told]) -> dict[str, Any]:
     return {"bench": "accuracy", "figures": figures, "wanted": [wanted]}
 
 
-def _errors(rates: Sequence[float], every: Sequence[Told]) -> list[float]:
+def _errors(rates: Sequence[float], every: Sequence[ShapeResult]) -> list[float]:
     return [abs(r / one.achieved - 1) * 100 for r, one in zip(rates, every, strict=True)]
 
 

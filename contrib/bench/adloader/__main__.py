@@ -82,7 +82,7 @@ class Bench:
             self.rows = [json.loads(line) for line in results.read_text().splitlines()]
 
     def has(self, part: Part) -> bool:
-        """Whether this part was measured already."""
+        """True if the part has been measured."""
         return any(row["part"] == part.name for row in self.rows)
 
     def measure(self, part: Part) -> None:

@@ -14,7 +14,7 @@ LOOK_EVERY_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a job may use."""
+    """Cores and workers that a job may use."""
 
     cores: float
     workers: int
@@ -60,13 +60,13 @@ class Group:
         (self.folder / "cpu.cfs_quota_us").write_text(str(max(1000, round(cores * PERIOD_US))))
 
     def lives(self) -> bool:
-        """Whether a process is in it."""
+        """True if a process is in it."""
         with suppress(OSError):
             return bool((self.folder / "cgroup.procs").read_text())
         return False
 
     def remove(self) -> None:
-        """Once it is empty."""
+        """Remove the cgroup once it is empty."""
         with suppress(OSError):
             self.folder.rmdir()
 
@@ -87,7 +87,7 @@ class Actuator:
         self.seen: list[tuple[Watched, str]] = []
 
     def look(self) -> None:
-        """Apply the rule anew where a job began, started to train or ended."""
+        """Apply the rule again if a job began, started to train or ended."""
         running = [(job, job.kind_now) for job in self.jobs if job.group.lives()]
         if running != self.seen:
             self.seen = running
@@ -99,12 +99,12 @@ class Actuator:
 
 
 def sleep_until(moment_s: float, meanwhile: Callable[[], None]) -> None:
-    """Until the monotonic clock says so, looking now and then."""
+    """Sleep until `moment_s` of the monotonic clock; call `meanwhile` every LOOK_EVERY_S."""
     while (left_s := moment_s - time.monotonic()) > 0:
         meanwhile()
         time.sleep(min(LOOK_EVERY_S, left_s))
 
 
 def may_hold() -> bool:
-    """Whether this process may make CPU cgroups here."""
+    """True if this process may create CPU cgroups here."""
     return os.access(CPU / "cgroup.procs", os.W_OK)

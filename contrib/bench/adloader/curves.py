@@ -48,7 +48,7 @@ class Table:
 
     @classmethod
     def from_json(cls, rows: list[list[float]]) -> "Table":
-        """What `as_json` gave."""
+        """Read what `as_json` wrote."""
         return cls({(share, int(workers)): rate for share, workers, rate in rows})
 
 
@@ -138,5 +138,5 @@ def sweep(kind: str, data: Path) -> Table:
 
 
 def _level(row: list[float]) -> bool:
-    """Whether the last two shares brought nothing."""
+    """True if the last two larger shares did not raise the rate."""
     return len(row) > 2 and row[-1] < LEVEL * row[-2] and row[-2] < LEVEL * row[-3]

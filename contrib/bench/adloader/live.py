@@ -165,7 +165,7 @@ class _Run:
 
 
 def _ended(log: Path) -> bool:
-    """Whether the log has its last line."""
+    """True if the log has its last line."""
     try:
         with log.open("rb") as file:
             file.seek(-min(200, log.stat().st_size), os.SEEK_END)

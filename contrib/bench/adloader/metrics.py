@@ -1,4 +1,4 @@
-"""What a run of a mix came to. Pure: from the batches' logs to figures.
+"""Figures of a run of a mix, from its batches' logs. Pure.
 
 - a job's rate: its samples over the time from its first batch to its last;
 - samples_per_s, the aggregate: samples of all jobs during the loaded window, from the moment when
@@ -55,7 +55,7 @@ def window(jobs: Sequence[Trained], loaded: int = LOADED) -> tuple[float, float]
 
 
 def stretches(jobs: Sequence[Trained], loaded: int = LOADED) -> list[tuple[float, float]]:
-    """When `loaded` jobs train at once; one stretch, all of the time, if never."""
+    """Stretches of time in which `loaded` jobs train at once; the whole time if there is none."""
     moments = sorted({moment for job in jobs for moment in job.span_s})
     busy = [
         (begin_s, end_s)

@@ -15,14 +15,14 @@ NOT_BELOW = 0.98  # of the even split: what the search must leave to everybody
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the policies may divide, and the kinds' measured tables."""
+    """Cores to divide, and the measured table of each kind of job."""
 
     cores: int
     measured: Mapping[str, Table]
 
     @property
     def tables(self) -> Mapping[str, Table]:
-        """What was measured; a job that still imports turns a core into START_RATE samples/s."""
+        """Measured tables; a job that still imports turns a core into START_RATE samples/s."""
         start = {(share, w): START_RATE * min(share, 1.0) for share in SHARES for w in WORKERS}
         return {**self.measured, STARTING: Table(start)}
 

@@ -79,7 +79,7 @@ class Storage:
         return os.pread(self.records, RECORD_BYTES, number % RECORDS * RECORD_BYTES)
 
     def _turn(self) -> float:
-        """When the bucket has given this read's bytes; a lock keeps the processes in order."""
+        """Moment at which the bucket has tokens for this read; a lock orders the processes."""
         fcntl.lockf(self.bucket, fcntl.LOCK_EX)
         try:
             due = max(time.monotonic(), _DUE.unpack(os.pread(self.bucket, 8, 0))[0])

@@ -1,4 +1,4 @@
-"""Which jobs arrive when: the same for every policy of one seed. Pure."""
+"""Arrivals of jobs, the same for every policy of one seed. Pure."""
 
 import random
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class Job:
 
     @property
     def user_workers(self) -> int:
-        """What its script asks for."""
+        """Loader workers that its script asks for."""
         return int(KINDS[self.kind].user_workers)
 
 

@@ -43,7 +43,7 @@ def result(tables: Tables, *, quick: bool) -> dict[str, Any]:
 
 
 def wanted(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What was aimed at, and whether it was reached."""
+    """Targets, each with the measured value."""
     rows: list[tuple[str, float, float, bool]] = []
     for reading in READINGS:
         for mix in MIXES:

@@ -1,4 +1,4 @@
-"""The rules that dlqueue's allocator is held against, as pure functions.
+"""Rules that dlqueue's allocator is compared with, as pure functions.
 
 A rule of thumb gives every job of a node alike (cores, workers); rules that know the jobs' curves
 give units of CPU. A curve is the rate at each number of units, in ascending order of units.
@@ -65,7 +65,7 @@ def synergy_tune(curves: Sequence[Curve], units: int, share: int) -> list[int]:
 
 
 def greedy(curves: Sequence[Curve], units: int, share: int) -> list[int]:
-    """Unit after unit to whoever gains most from the next one.
+    """Give unit after unit to the job that gains most from the next one.
 
     Begins with the fewest units at which each has the rate of its share; ends where nobody gains
     from one more.
@@ -81,7 +81,7 @@ def greedy(curves: Sequence[Curve], units: int, share: int) -> list[int]:
 
 
 def rates(curves: Sequence[Curve], given: Sequence[int]) -> list[float]:
-    """What the jobs make of what they were given."""
+    """Rate of each job with its units."""
     return [_rate(*pair) for pair in zip(curves, given, strict=True)]
 
 

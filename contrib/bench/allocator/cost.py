@@ -1,4 +1,4 @@
-"""How long one division takes, on curves with steps and without any promise that shortens them."""
+"""Time of one division, on curves with steps and without a floor that shortens them."""
 
 import random
 import time

@@ -58,7 +58,7 @@ class Running:
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """What a division sees of the node."""
+    """State of the node, as a division sees it."""
 
     curves: Mapping[str, Curve]
     switch_s: float = SWITCH_S  # of a job's work, where its cores change
@@ -100,7 +100,7 @@ Division = Callable[[Node], Sequence[int]]
 
 
 def fixed(node: Node) -> list[int]:
-    """What Slurm gives with a GPU."""
+    """Cores that Slurm gives with a GPU."""
     return [SHARE] * len(node.running)
 
 
@@ -173,7 +173,7 @@ def play(jobs: Sequence[Arrival], curves: Mapping[str, Curve], divide: Division)
 
 
 def _next_s(node: Node, queue: Sequence[Arrival]) -> float:
-    """When something happens next, or is looked at again."""
+    """Time of the next event, or of the next look at the node."""
     moments = [node.now_s + one.left / one.rate for one in node.running]
     moments += [node.now_s + LOOK_EVERY_S] if node.running else []
     moments += [job.at_s for job in queue[:1] if job.at_s > node.now_s]

@@ -1,4 +1,4 @@
-"""How well the speed of a job beside another is foretold, on published tables.
+"""Errors of the predicted speed of a job beside another, on published tables.
 
     python -m contrib.bench.colocation --train DIR --test DIR [--json] [--quick]
 
@@ -24,11 +24,11 @@ from typing import Any
 
 from contrib.bench.colocation import gavel_completion, gavel_tensorflow, lucid
 from contrib.bench.colocation.ntua import protocol as ntua
-from contrib.bench.colocation.scores import Result
+from contrib.bench.colocation.scores import ProtocolResult
 from contrib.bench.common.program import folders, options, run
 from slurm_ext.core.errors import DlqueueError, InputError
 
-PROTOCOLS: dict[str, Callable[..., Result]] = {
+PROTOCOLS: dict[str, Callable[..., ProtocolResult]] = {
     "colocation_tf": gavel_tensorflow.protocol,
     "colocation_lucid": lucid.protocol,
     "colocation_completion": gavel_completion.protocol,
@@ -37,7 +37,7 @@ PROTOCOLS: dict[str, Callable[..., Result]] = {
 
 
 def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
-    """What is printed. Raises InputError where no protocol finds its tables."""
+    """The benchmark's last line. Raises InputError if no protocol finds its tables."""
     began = monotonic()
     figures: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""What ours is measured against: standard methods on the same columns, untuned, seeds fixed.
+"""Standard methods as baselines: the same columns, untuned, fixed seeds.
 
 Every method answers the speeds of `asked` rows from `known` rows and their speeds. A counter that
 was not measured is NaN; it is filled with the column's median of the known rows.

@@ -40,7 +40,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How a speed is looked at, and the kernel to begin from there."""
+    """Transform of speeds, its inverse, and the first kernel on that scale."""
 
     there: Callable[[Array], Array]
     back: Callable[[Array], Array]

@@ -19,7 +19,7 @@ from contrib.bench.colocation import baselines as standard
 from contrib.bench.colocation.completion_model import Drawn, completed
 from contrib.bench.colocation.gavel_tables import Table, gpus, table
 from contrib.bench.colocation.new_gpu_features import columns, unseen
-from contrib.bench.colocation.scores import Result, Told, joined, row, scores, wanted
+from contrib.bench.colocation.scores import Predictions, ProtocolResult, joined, row, scores, wanted
 from contrib.bench.common.arrays import Array
 from slurm_ext.core.errors import InputError
 
@@ -31,7 +31,7 @@ SCORED_SHARE = 0.2
 ALS_RANK, ALS_ROUNDS, ALS_PULL = 3, 30, 0.1
 
 
-def protocol(train: Path, test: Path, *, quick: bool) -> Result:
+def protocol(train: Path, test: Path, *, quick: bool) -> ProtocolResult:
     """Every GPU of the test folder. Raises InputError where it has none, or no other to learn."""
     figures: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
@@ -49,7 +49,7 @@ def protocol(train: Path, test: Path, *, quick: bool) -> Result:
             rows += _wanted(name, new.gpu, share, figures[name])
     if not figures:
         raise InputError(str(test / "gpu_coloc"), "; ".join(skipped) or "has no PyTorch pairs")
-    return Result(figures, rows, skipped)
+    return ProtocolResult(figures, rows, skipped)
 
 
 def _scored(new: Table, others: tuple[Table, ...], share: float, *, quick: bool) -> dict[str, Any]:
@@ -79,12 +79,12 @@ def _directed(new: Table, pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, 
     return tuple(each for each in both if each in new.speeds)
 
 
-def _told(drawn: Drawn, *, quick: bool) -> Told:
+def _told(drawn: Drawn, *, quick: bool) -> Predictions:
     measured = np.array([drawn.new.speeds[pair] for pair in drawn.asked])
     mean, low, high = (
         completed(drawn) if drawn.known else unseen(drawn.new, drawn.others, drawn.asked)
     )
-    return Told(measured, mean, low, high, _baselines(drawn, quick=quick))
+    return Predictions(measured, mean, low, high, _baselines(drawn, quick=quick))
 
 
 def _baselines(drawn: Drawn, *, quick: bool) -> dict[str, Array]:

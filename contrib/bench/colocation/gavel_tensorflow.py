@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from contrib.bench.colocation.scores import Result, scores, wanted
+from contrib.bench.colocation.scores import ProtocolResult, scores, wanted
 from contrib.bench.colocation.tables import Cells, known, positive, read, same
 from contrib.bench.colocation.unseen_families import Row, leave_one_out, sides, tell
 from slurm_ext.core.errors import InputError
@@ -66,7 +66,7 @@ class Side:
     speed: float
 
 
-def protocol(train: Path, test: Path, *, quick: bool) -> Result:
+def protocol(train: Path, test: Path, *, quick: bool) -> ProtocolResult:
     """Raises InputError where a table is lacking or holds nothing."""
     learnt, skipped = _pairs(train)
     asked_pairs, more = ([], []) if same(train, test) else _pairs(test)
@@ -87,7 +87,7 @@ def protocol(train: Path, test: Path, *, quick: bool) -> Result:
 
 def _result(
     told: Any, asked: Sequence[Row], unseen: Any, homes: set[str], skipped: list[str]
-) -> Result:
+) -> ProtocolResult:
     at_home = np.array([row.device in homes for row in asked], bool)
     figures, rows = {}, []
     if at_home.any():
@@ -101,7 +101,7 @@ def _result(
         for device in sorted({row.device for row in asked} - homes):
             marks = np.array([row.device == device for row in asked], bool)
             figures["gavel_tf_other_gpus"][device] = scores(told, marks)["ours"]
-    return Result(figures, rows, skipped)
+    return ProtocolResult(figures, rows, skipped)
 
 
 def _pairs(folder: Path) -> tuple[list[tuple[Side, Side]], list[str]]:
@@ -182,7 +182,7 @@ def _row(
 def _counters(
     at: At, profiles: Mapping[At, dict[str, float]], solos: Mapping[At, float]
 ) -> dict[str, float]:
-    """What was profiled there; what lacks, from another date, then from another GPU."""
+    """Counters profiled there; a missing one comes from another date, then from another GPU."""
     gpu, _, app = at
     others = sorted(where for where in profiles if where[2] == app and where != at)
     found = dict(profiles.get(at, {}))

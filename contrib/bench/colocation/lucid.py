@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from contrib.bench.colocation.scores import Result, scores, wanted
+from contrib.bench.colocation.scores import ProtocolResult, scores, wanted
 from contrib.bench.colocation.tables import Cells, known, positive, read, same
 from contrib.bench.colocation.unseen_families import Row, leave_one_out, sides, tell
 from slurm_ext.core.errors import InputError
@@ -37,7 +37,7 @@ Name = tuple[str, ...]
 Pair = tuple[tuple[Name, float], tuple[Name, float]]
 
 
-def protocol(train: Path, test: Path, *, quick: bool) -> Result:
+def protocol(train: Path, test: Path, *, quick: bool) -> ProtocolResult:
     """Raises InputError where a table is lacking or holds nothing."""
     solos, skipped = _solos(train)
     pairs, bad = _pairs(train)
@@ -61,7 +61,7 @@ def protocol(train: Path, test: Path, *, quick: bool) -> Result:
         marks = sides(asked, asked_models - models)
     figures = scores(told)
     figures |= {side: scores(told, at)["ours"] for side, at in marks.items() if at.any()}
-    return Result({"lucid": figures}, wanted("lucid", figures["ours"], mae=MAE), skipped)
+    return ProtocolResult({"lucid": figures}, wanted("lucid", figures["ours"], mae=MAE), skipped)
 
 
 def _solos(folder: Path) -> tuple[dict[Name, dict[str, float]], list[str]]:

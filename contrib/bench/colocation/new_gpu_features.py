@@ -72,7 +72,7 @@ def unseen(
 
 
 def sliced(gpu: str) -> bool:
-    """Whether it is of Kepler, Maxwell or Pascal: processes take turns on it."""
+    """True if the GPU is a Kepler, Maxwell or Pascal: processes take turns on it."""
     return gpu[:1].lower() in {"k", "m", "p"} and gpu[1:2].isdigit()
 
 

@@ -1,8 +1,8 @@
-"""What a protocol of the co-location benchmark answers, and how foretold speeds are scored.
+"""ProtocolResult of a protocol of the co-location benchmark, and scores of predicted speeds.
 
 A protocol is a module with
 
-    def protocol(train: Path, test: Path, *, quick: bool) -> Result
+    def protocol(train: Path, test: Path, *, quick: bool) -> ProtocolResult
 
 that raises InputError naming the table where one that it needs is not in `test` (it is then
 skipped and named). `colocation` lists the modules.
@@ -28,7 +28,7 @@ AUC, HARMFUL = 0.98, 0.03
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Told:
+class Predictions:
     """Predictions of the same rows: ours with its 90 % interval, every baseline's mean."""
 
     measured: Array
@@ -39,7 +39,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ProtocolResult:
     """One protocol's figures by name, what was aimed at, and what was left out (with the file)."""
 
     figures: dict[str, Any]
@@ -47,7 +47,7 @@ class Result:
     skipped: list[str] = field(default_factory=list)
 
 
-def scores(told: Told, where: Marks | None = None) -> dict[str, Any]:
+def scores(told: Predictions, where: Marks | None = None) -> dict[str, Any]:
     """Figures of ours and of every baseline over all rows, or over the rows marked in `where`."""
     rows = np.ones(len(told.measured), bool) if where is None else np.asarray(where, bool)
     measured, mean, low, high = (
@@ -117,7 +117,7 @@ def wanted(
     return rows
 
 
-def joined(parts: Sequence[Told]) -> Told:
+def joined(parts: Sequence[Predictions]) -> Predictions:
     """The rows of all folds behind each other."""
 
     def together(name: str) -> Array:
@@ -128,4 +128,4 @@ def joined(parts: Sequence[Told]) -> Told:
         for name in parts[0].baselines
     }
     measured, mean, low, high = map(together, ("measured", "mean", "low", "high"))
-    return Told(measured, mean, low, high, baselines)
+    return Predictions(measured, mean, low, high, baselines)

@@ -26,7 +26,7 @@ def same(train: Path, test: Path) -> bool:
 def read(
     path: Path, columns: Sequence[str], row: Callable[[Cells], Row | None]
 ) -> tuple[list[Row], list[str]]:
-    """What `row` makes of every line (None: left out without a word), and what was left out.
+    """Rows that `row` makes of the lines (None: left out silently), and the lines left out.
 
     `row` raises ValueError or InputError for a line that cannot be used.
     """

@@ -1,4 +1,4 @@
-"""Jobs of families never met, foretold from counters of each job alone: what two tables share.
+"""Speeds of jobs of unseen families, from counters of each job alone; two protocols share it.
 
 Two folders: the model learns from every row of the training folder and foretells the test folder's.
 One folder (development): each family is foretold by what was learnt from pairs without it. What the
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from contrib.bench.colocation import baselines as colocation_baselines
-from contrib.bench.colocation.scores import Told, joined
+from contrib.bench.colocation.scores import Predictions, joined
 from contrib.bench.common.arrays import Array, Marks
 from slurm_ext.training.slowdown.fit_counter_model import CounterPlan, fit
 from slurm_ext.training.slowdown.paired import PairExample
@@ -32,11 +32,13 @@ class Row:
     device: str
 
     def touches(self, family: str) -> bool:
-        """Whether a job of that family is in the pair."""
+        """True if a job of that family is in the pair."""
         return family in {self.met.family, self.met.beside_family}
 
 
-def tell(known: Sequence[Row], asked: Sequence[Row], plan: CounterPlan, *, quick: bool) -> Told:
+def tell(
+    known: Sequence[Row], asked: Sequence[Row], plan: CounterPlan, *, quick: bool
+) -> Predictions:
     """Ours and the baselines', learnt from `known`, for `asked`."""
     model = fit([row.met for row in known], plan)
     answers = np.empty((3, len(asked)))
@@ -53,13 +55,13 @@ def tell(known: Sequence[Row], asked: Sequence[Row], plan: CounterPlan, *, quick
     )
     baselines["additive_utilisation"] = colocation_baselines.additive(loads, besides)
     mean, low, high = answers
-    return Told(_speeds(asked), mean, low, high, baselines)
+    return Predictions(_speeds(asked), mean, low, high, baselines)
 
 
 def leave_one_out(
     rows: Sequence[Row], plan: CounterPlan, *, quick: bool
-) -> tuple[Told, list[Row], list[str]]:
-    """Every family in turn: what was told, of which rows, and which family was unseen for each."""
+) -> tuple[Predictions, list[Row], list[str]]:
+    """Each family left out in turn: predictions, their rows, and the unseen family of each row."""
     parts, asked, unseen = [], [], []
     for family, known, left in _folds(rows):
         parts.append(tell(known, left, plan, quick=quick))

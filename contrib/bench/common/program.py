@@ -1,4 +1,4 @@
-"""What the benchmarks beside this file share: options, rows of `wanted`, and the last line.
+"""Options, rows of `wanted`, and the last line of every benchmark.
 
 def main() -> int:
 parser = options(__doc__, quick="one table")
@@ -16,11 +16,11 @@ from typing import Any
 from slurm_ext.core.errors import DlqueueError
 
 Result = dict[str, Any]
-"""{"bench": its name, "figures": all that was measured, "wanted": rows}."""
+"""{"bench": name, "figures": everything measured, "wanted": rows}."""
 
 
 def options(doc: str | None, *, quick: str) -> argparse.ArgumentParser:
-    """With what every benchmark has; `quick` says what that leaves out."""
+    """Parser with the options of every benchmark; `quick` is the help of --quick."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -30,7 +30,7 @@ def options(doc: str | None, *, quick: str) -> argparse.ArgumentParser:
 
 
 def folders(parser: argparse.ArgumentParser, *, train: str, test: str) -> None:
-    """What a model is learnt from, and what it is scored on."""
+    """Add the options of the folder to learn from and the folder to score on."""
     parser.add_argument("--train", type=Path, required=True, help=train)
     parser.add_argument("--test", type=Path, required=True, help=test)
 

@@ -1,4 +1,4 @@
-"""Who should run beside whom: ten real jobs of one core on a node with room for two.
+"""Makespan of ten real jobs of one core on a node with room for two, by policy.
 
     python -m contrib.bench.coscheduling [--json] [--quick] [--matrix FILE] [--live N]
         [--results FILE] [--most N] [--work DIR]
@@ -77,7 +77,7 @@ QUICK_S = 5.0  # with --quick
 
 
 def result(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """What is printed."""
+    """The benchmark's last line."""
     matrix = _matrix(args, folder)
     speed = {names: min(1.0, value) for names, value in matrix.speed.items()}
     warm = learned(_earlier(matrix, speed), random.Random(1))
@@ -141,7 +141,7 @@ def _replayed(
                 bounds[job] = min(low, bounds.get(job, 1.0))
 
             plain = {"fifo": fifo, "random": at_random(seed), "never": alone}
-            choose: Chooser = plain[name] if known is None else steered(known, told=told)
+            choose: Chooser = plain[name] if known is None else steered(known, on_bound=told)
             jobs = _jobs(matrix, seed)
             rows.setdefault(name, []).append(
                 (replay(jobs, choose, speed, floor=FLOOR), jobs, bounds)

@@ -192,7 +192,7 @@ def idle_s(ran: Sequence[Ran], slots: int = 2) -> float:
 
 
 def together(ran: Sequence[Ran]) -> list[CorunMeasurement]:
-    """What an order showed of every two that overlapped."""
+    """Measured speeds of every two jobs of an order that overlapped."""
     found = []
     for one in ran:
         for other in ran:

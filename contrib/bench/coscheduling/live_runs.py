@@ -1,4 +1,4 @@
-"""Which live orders are played by which policies, what is kept of them, and what they told.
+"""Live runs of orders by policies: their choice, their file and their figures.
 
 A run is one order by one policy. Runs are kept in a file as they end, so that a proof that takes
 longer than a machine stays quiet is played in pieces, and reported as one.
@@ -129,7 +129,7 @@ def _of_policy(orders: Mapping[int, Sequence[Ran]]) -> dict[str, Any]:
 
 
 def _by_matrix(matrix: Matrix, runs: Runs) -> dict[str, Any]:
-    """How far speeds seen live are from those that the replay uses."""
+    """Difference between speeds seen live and those that the replay uses."""
     seen = [row for ran in runs.values() for row in together(ran)]
     off = [min(1.2, one.speed) - matrix.speed[one.job, one.partners[0]] for one in seen]
     if not off:

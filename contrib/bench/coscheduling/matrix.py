@@ -36,7 +36,7 @@ class Matrix:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> "Matrix":
-        """What as_json wrote."""
+        """Read what `as_json` wrote."""
         speed = {tuple(name.split("+")): value for name, value in body["speed"].items()}
         return cls(body["solo"], speed, body["queued_share"])
 

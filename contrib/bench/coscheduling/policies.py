@@ -34,7 +34,7 @@ class Measured:
 
 
 def fifo(waiting: Sequence[Job], running: Sequence[Job]) -> Sequence[Job]:
-    """What Slurm does: the first in the queue takes the slot."""
+    """Slurm's rule: the first in the queue takes the slot."""
     return waiting[: SLOTS - len(running)]
 
 
@@ -54,9 +54,12 @@ def at_random(seed: int) -> Chooser:
 
 
 def steered(
-    known: SpeedPredictor, *, floor: float = FLOOR, told: Callable[[str, float], None] | None = None
+    known: SpeedPredictor,
+    *,
+    floor: float = FLOOR,
+    on_bound: Callable[[str, float], None] | None = None,
 ) -> Chooser:
-    """Dlqueue's own policy; `told` hears the lower bound of whoever starts beside another."""
+    """Dlqueue's own policy; `on_bound` is called with the lower bound of each job that shares."""
     rules = SharingRules(floor=floor, anyway=True)
 
     def choose(waiting: Sequence[Job], running: Sequence[Job]) -> Sequence[Job]:
@@ -65,10 +68,10 @@ def steered(
         places = [NodeSlot(name=PLACE, free_cpus=SLOTS - len(running))]
         steps = place_waiting(queue, here, places, known, rules=rules)
         for step in steps:
-            if step.start and step.pair and told:
+            if step.start and step.pair and on_bound:
                 for name, speed in step.pair.speeds.items():
                     if speed.evidence is not SpeedBasis.PRIOR:
-                        told(name, speed.low)
+                        on_bound(name, speed.low)
         free = {step.job for step in steps if step.free}  # Slurm takes the first of them
         return [job for job in waiting if job.name in free][: SLOTS - len(running)]
 

@@ -1,4 +1,4 @@
-"""How well one run tells the throughput at other worker and core counts, on real DataLoaders.
+"""Errors of throughput predicted from one run at other shapes, on real DataLoaders.
 
 Every setting (workload, accelerator, cores, workers) is run on this machine, measured by the probe,
 with an emulated accelerator (a timed wait per batch). Then every setting is predicted from every
@@ -86,7 +86,7 @@ def pairs(known: list[Measured], wanted: list[Measured], data_bound: bool = Fals
 
 
 def several(runs: list[Measured], count: int) -> list[Pair]:
-    """Each run, to be told from `count` others of the same training at other shapes."""
+    """Each run, to be predicted from `count` others of the same training at other shapes."""
     chance = random.Random(11)
     found: list[Pair] = []
     for b in runs:
@@ -187,7 +187,7 @@ def result(every: list[Measured]) -> dict[str, Any]:
 
 
 def wanted(figures: dict[str, Any]) -> list[dict[str, Any]]:
-    """What was aimed at, and whether it was reached."""
+    """Targets, each with the measured value."""
     error_all, inside = figures["ours"]["medape"], figures["ours"]["coverage90"]
     waited, crowded = figures["data_bound"], figures["from_crowded_cores"]["ours"]["medape"]
     half = min(one["medape"] for one in waited["baselines"].values()) / 2
@@ -249,7 +249,7 @@ def _print_part(title: str, part: dict[str, Any]) -> None:
 
 
 def measured(quick: bool, repeats: int) -> list[Measured]:
-    """Every setting's runs, the progress of which is told on stderr."""
+    """Runs of every setting; progress goes to stderr."""
     # torch warns of more workers than cores: here that is what is measured.
     warnings.filterwarnings("ignore", "This DataLoader will create")
     every = settings(quick) * repeats

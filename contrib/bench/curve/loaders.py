@@ -32,7 +32,7 @@ _ADDITIVE = (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What fetching a sample takes: decodes a picture or not, seconds asleep, side in pixels."""
+    """Cost of fetching a sample: decoding or not, seconds asleep, side in pixels."""
 
     decodes: bool
     sleep_s: float
@@ -58,7 +58,7 @@ class Setting:
     burners: int = 0  # busy processes of others on the same cores
 
     def training(self) -> tuple[str, str]:
-        """What is the same at every shape."""
+        """Kind and step: what is the same at every shape."""
         return self.kind, self.step
 
 
@@ -201,7 +201,7 @@ def confined(cores: float) -> Iterator[None]:
 
 
 def can_confine() -> bool:
-    """Whether fractions of a core can be had here."""
+    """True if a process can be confined to a fraction of a core here."""
     return os.access(_QUOTA.parent / "cpu.cfs_quota_us", os.W_OK) or (
         os.geteuid() == 0 and (_QUOTA.parent / "cgroup.procs").exists()
     )

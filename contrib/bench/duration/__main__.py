@@ -1,4 +1,4 @@
-"""How well a job's duration is foretold at submission, on published traces.
+"""Errors of job durations predicted at submission, on published traces.
 
     python -m contrib.bench.duration --train DIR --test DIR [--only NAME,...] [--json] [--quick]
 
@@ -31,7 +31,7 @@ HELD = (0.88, 0.92)
 
 
 def result(train: Path, test: Path, names: Set[str], *, quick: bool) -> dict[str, Any]:
-    """What is printed. Raises InputError where no trace can be used."""
+    """The benchmark's last line. Raises InputError if no trace can be used."""
     began = monotonic()
     figures: dict[str, Any] = {}
     wanted: list[dict[str, Any]] = []

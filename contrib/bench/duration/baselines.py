@@ -1,4 +1,4 @@
-"""Standard ways to foretell a duration, all causal: a job teaches once it ended.
+"""Standard predictors of a duration, all causal: they learn from a job once it has ended.
 
 median: of all that ended. requested_time: the wall time that its user asked for. last15: median of
 the last 15 of the narrowest key that has any (QSSF's levels). history_mean: mean of the first level
@@ -28,7 +28,7 @@ PLAIN_ROUNDS = 100
 
 
 def every(table: Table, jobs: Sequence[Job], cuts: Sequence[float]) -> dict[str, Array]:
-    """Seconds that each rule foretold for every job; NaN before the first of `cuts`.
+    """Seconds that each rule predicts for every job; NaN before the first of `cuts`.
 
     `cuts` are the moments of training, in s; from each on, the model trained there is asked.
     """

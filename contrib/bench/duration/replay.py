@@ -1,4 +1,4 @@
-"""One table, lived through: every later job is foretold from what had ended at its submission.
+"""Replay of one table: each later job is predicted from the jobs ended at its submission.
 
 The model is trained at the cut and again every `retrain_s`, on jobs that had ended by then.
 
@@ -33,7 +33,7 @@ QUICK_JOBS = (20000, 10000)  # the last before the cut, the first after it
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Trace:
-    """Jobs by submission; from `cut_s` on they are foretold."""
+    """Jobs by submission; from `cut_s` on they are predicted."""
 
     jobs: Sequence[Job]
     cut_s: float

@@ -121,7 +121,7 @@ def _job(table: Table, cells: Mapping[str, str]) -> Job:
 
 
 def _log(cell: str) -> float | None:
-    """A published -1 or 0 is a field that was not told."""
+    """Logarithm of a cell; a published -1 or 0 is a missing value."""
     value = float(cell)
     return log(value) if isfinite(value) and value > 0 else None
 

@@ -1,4 +1,4 @@
-"""Figures of the elastic benchmark, from what its replays told."""
+"""Figures of the elastic benchmark, from the results of its replays."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What came out of one."""
+    """Result of one replay."""
 
     mean_s: float
     restarts: float
@@ -61,7 +61,7 @@ def load_figures(
 
 
 def _truth(by: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
-    """How far our re-run of Tiresias is from the published one, by workload."""
+    """Deviation of our re-run of Tiresias from the published one, by workload."""
     ours, theirs = by.get(CHECKED, {}), by.get("tiresias, published", {})
     off = [ours[name] / theirs[name] - 1 for name in ours if name in theirs]
     if not off:

@@ -1,4 +1,4 @@
-"""How fast the dynamic programme is, and what evolution finds where it applies and where not.
+"""Time of the dynamic programme, and results of evolution with and without interference.
 
 Speedups are of trainings of the tables in a random epoch, by the product's own speed model fitted
 on the six sizes 1, 2, 4, 8, 16, 32; 16 nodes of 4 GPUs, 12 to 40 jobs. Score: the sum of 1/speedup,
@@ -123,7 +123,7 @@ def for_a_second() -> Callable[[int, float], bool]:
 
 
 def separable(apps: Mapping[str, tables.Application], jobs: int, seed: int) -> dict[str, float]:
-    """How near evolution comes to the exact optimum, in a second."""
+    """Score of the exact optimum over that of evolution after a second."""
     given = problem(apps, jobs, seed, 0.0)
     best = divided(given, tuple(range(1, GPUS + 1)))[1]
     given = replace(given, speedup=_anywhere(given.speedup))

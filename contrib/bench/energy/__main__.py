@@ -1,4 +1,4 @@
-"""Nodes put to sleep by what demand foretells, on Philly's nodes and Venus's GPUs.
+"""Nodes put to sleep by predicted demand, on Philly's nodes and Venus's GPUs.
 
     python -m contrib.bench.energy --train DIR --test DIR [--json] [--quick]
 
@@ -114,7 +114,7 @@ def _ridge(table: Demand, rows: Array, horizon: int) -> Callable[[Array], Array]
 
 
 def _held(table: Demand, rows: Array, outlook: DemandPredictor) -> dict[str, float]:
-    """How often the highest demand of six hours stays within each level's bound."""
+    """Share of slots whose highest demand of six hours stays within each level's bound."""
     test = slice(table.split, len(table.demand) - PEAK_SLOTS)
     added = highest_ahead(table.demand)[test]
     return {
@@ -163,7 +163,7 @@ def _row(outcome: EnergyReplayResult) -> dict[str, float]:
 
 
 def wanted(name: str, told: dict[str, Any]) -> list[dict[str, Any]]:
-    """What was asked of each cluster."""
+    """Targets of one cluster, each with the measured value."""
     ours, ahead = told["policy"]["ours"], told["forecast"]["3h"]
     best = {key: ahead["ours"][key] for key in ("smape", "r2")}
     other = {key: ahead["persistence"][key] for key in ("smape", "r2")}
@@ -182,7 +182,7 @@ def wanted(name: str, told: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
-    """What is printed. Raises InputError where no table can be used."""
+    """The benchmark's last line. Raises InputError if no table can be used."""
     figures: dict[str, Any] = {"rules": {n: getattr(RULES, n) for n in RULES.__slots__}}
     rows: list[dict[str, Any]] = []
     skipped: list[str] = []

@@ -1,6 +1,6 @@
 """The published wake and sleep rule (CES, Hu et al., SC '21), and forecasts to hold ours against.
 
-    h past slots, f slots ahead; nodes sleep where demand falls, past and foretold by th_h and th_f
+    h past slots, f slots ahead; nodes sleep where demand falls, past and predicted by th_h and th_f
 
 The published features of slots more than three hours ahead are made of demand not known then; here
 what is not known is as the furthest that is.
@@ -33,9 +33,12 @@ PUBLISHED = {"philly": Ces(2, 30, 0.1, 0, 1, 20, 10), "venus": Ces(3, 18, 0.5, 1
 
 
 def ces(
-    series: DemandSeries, rule: Ces, foretold: Array, *, perfect: bool = False
+    series: DemandSeries, rule: Ces, predicted: Array, *, perfect: bool = False
 ) -> EnergyReplayResult:
-    """`foretold`: for every slot its demand AHEAD slots later. All nodes are awake at first."""
+    """Replay the published rule; `predicted` has for every slot the demand AHEAD slots later.
+
+    All nodes are awake at first.
+    """
     outcome, awake, stable = EnergyReplayResult(), int(series.total[0]), 0
     need = series.need.astype(np.float64)
     for slot, total in enumerate(series.total):
@@ -45,7 +48,7 @@ def ces(
             awake, stable = int(min(total, need[slot] + rule.buffer)), slot + rule.keep
             woken = awake - before or None
         near, far = (
-            _ahead(need, foretold, slot, rule.f * times, perfect=perfect) for times in (1, 2)
+            _ahead(need, predicted, slot, rule.f * times, perfect=perfect) for times in (1, 2)
         )
         past = need[max(0, slot - rule.h) : slot]
         falls = len(past) > 0 and past.mean() - need[slot] >= rule.th_h
@@ -59,9 +62,9 @@ def ces(
     return outcome
 
 
-def _ahead(need: Array, foretold: Array, slot: int, count: int, *, perfect: bool) -> float:
-    """The mean demand of the next slots, by what was foretold AHEAD slots before each."""
+def _ahead(need: Array, predicted: Array, slot: int, count: int, *, perfect: bool) -> float:
+    """Mean demand of the next slots, as predicted AHEAD slots before each."""
     if perfect:
         return float(need[slot : slot + count].mean())
     made = np.minimum(np.arange(slot, slot + count) - AHEAD, slot)
-    return float(foretold[np.maximum(made, 0)].mean())
+    return float(predicted[np.maximum(made, 0)].mean())

@@ -1,4 +1,4 @@
-"""Reads demand tables as series of ten-minute slots without gaps; repairs are told.
+"""Reads demand tables as series of ten-minute slots without gaps; repairs are listed.
 
 Philly: nodes in use and nodes there, by minute; a slot is the highest of its minutes, one without a
 row is as the slot before. Venus: GPUs that started and ended, by slot; the level is the first

@@ -1,4 +1,4 @@
-"""What the node's hooks cost: time from start to exit beside a bare Python's, and memory.
+"""Time of the node's hooks from start to exit, beside a bare Python's, and their memory.
 
     python -m contrib.bench.hooks [--json] [--quick] [--mps CONTROL]
 
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def result(args: argparse.Namespace) -> dict[str, Any]:
-    """What is printed."""
+    """The benchmark's last line."""
     repeats, seconds = (15, 4.0) if args.quick else (100, 20.0)
     with _node() as (root, node_json):
         figures = measure_hooks(node_json, repeats) | measure_sampler(root, node_json, seconds)

@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def result(args: argparse.Namespace) -> dict[str, Any]:
-    """What is printed; figures are told one by one while they are measured."""
+    """The benchmark's last line; without --json, figures are printed as they are measured."""
     runs = args.runs or (20_000 if args.quick else 1_000_000)
     records, repeats = (1_000, 5) if args.quick else (10_000, 31)
     with tempfile.TemporaryDirectory(prefix="dlqueue-bench-") as folder:

@@ -1,4 +1,4 @@
-"""What the probe costs: the same trainings with and without it, interleaved.
+"""Cost of the probe: the same trainings with and without it, interleaved.
 
 Two trainings. `typical`: 16 KiB samples in batches of 32 with a step of 5 ms. `tiny`: nothing but
 loading, in the smallest batches there are (16 rows sliced off a tensor, no step at all): tens of
@@ -106,7 +106,7 @@ def main() -> None:
 
 
 def result(args: argparse.Namespace) -> dict[str, Any]:
-    """What is printed."""
+    """The benchmark's last line."""
     pairs = 6 if args.quick else 25
     trainings = [("typical", 2), ("typical", 0), ("tiny", 0), ("tiny", 1)]
     measured = {

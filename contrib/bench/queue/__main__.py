@@ -1,4 +1,4 @@
-"""What QSSF with real predictions gains on Philly's virtual clusters, made small for their load.
+"""Gain of QSSF with real predictions on Philly's virtual clusters, shrunk to be loaded.
 
     python -m contrib.bench.queue --train DIR --test DIR [--vcs FILE] [--json] [--quick]
 
@@ -47,7 +47,7 @@ LEAST_GAINS = {"fifo": 6.5, "fifo+backfill": 1.75}  # of completion time, at loa
 
 
 def result(args: Namespace) -> Result:
-    """What is printed. Raises InputError where a table cannot be used."""
+    """The benchmark's last line. Raises InputError if a table cannot be used."""
     began = monotonic()
     beside = args.train.parent / "scheduling" / "helios_artifact_philly_published.csv"
     clusters = {"quarter": shrunk(args.vcs or beside)}

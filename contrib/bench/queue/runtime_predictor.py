@@ -1,4 +1,4 @@
-"""Run times as they are foretold inside a replay: known is what has ended in that very replay.
+"""Run times predicted inside a replay, from jobs that have ended in that same replay.
 
 The model is trained once, on jobs that had ended before the first that is replayed; the trace has
 no start times, so those of the past are taken to end their run time after their submission. From
@@ -26,7 +26,7 @@ LOOK_S = 900.0  # between two looks at the ages of running siblings
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Learnt:
-    """What is known when the first job of a replay comes; `before_s`: estimates made without it."""
+    """Model and history before the first job of a replay; `before_s`: estimates made outside it."""
 
     table: Table
     model: DurationModel
@@ -56,7 +56,7 @@ class Inside:
     """The predictor of one replay (simulate/queue/online_replay.py); `kept`: the jobs in it."""
 
     def __init__(self, learnt: Learnt, kept: Sequence[str], *, siblings: bool = True) -> None:
-        """`siblings`: False: what was foretold at submission stays."""
+        """With `siblings` False, the prediction made at submission stays."""
         names = set(kept)
         self._learnt, self._siblings = learnt, SubmissionBatches() if siblings else None
         self._state = copy.deepcopy(learnt.state)
@@ -67,7 +67,7 @@ class Inside:
         self.last_s = np.full(len(self._jobs), np.nan)  # at the start
 
     def submitted(self, jobs: Sequence[int], now_s: float) -> Sequence[float]:
-        """As in `Foreteller`."""
+        """Predict the run times of jobs that are submitted now, in seconds."""
         rows = np.array([self._state.row(self._jobs[place].asked) for place in jobs])
         self.told_s[jobs] = self.last_s[jobs] = np.exp(self._learnt.model.middle(rows))
         if self._siblings is None:
@@ -77,20 +77,20 @@ class Inside:
         return [self._siblings.predict(place, now_s)[0] for place in jobs]
 
     def started(self, job: int, now_s: float) -> None:
-        """As in `Foreteller`."""
+        """Keep the prediction at the job's start; its batch may use its age from now on."""
         if self._siblings is not None:
             self.last_s[job] = self._siblings.predict(job, now_s)[0]
             self._siblings.started(job, self._key(job), self._submit_s(job), now_s)
 
     def ended(self, job: int, now_s: float) -> None:
-        """As in `Foreteller`."""
+        """Learn from the ended job."""
         told = self._jobs[job]
         self._state.lived(told.asked, self._from_s + now_s, told.duration_s)
         if self._siblings is not None:
             self._siblings.ended(job, self._key(job), self._submit_s(job), told.duration_s)
 
     def revised(self, now_s: float) -> Iterator[tuple[int, float]]:
-        """As in `Foreteller`."""
+        """Yield (job, seconds) of waiting jobs whose prediction has changed."""
         if self._siblings is None:
             return
         ages = now_s - self._looked_s >= LOOK_S

@@ -1,4 +1,4 @@
-"""How long a report of a long history takes, and how much memory.
+"""Time and memory of a report on a long history.
 
     python -m contrib.bench.report [--runs N] [--folder DIR] [--json] [--quick]
 
@@ -54,7 +54,7 @@ def measured(folder: Path, form: str) -> dict[str, float]:
 
 
 def result(folder: Path, runs: int, repeats: int) -> dict[str, Any]:
-    """What is printed."""
+    """The benchmark's last line."""
     figures: dict[str, Any] = {"runs": runs, "history_s": round(made(folder, runs), 1)}
     figures["history_mib"] = (folder / "history.db").stat().st_size >> 20
     figures["html"] = [measured(folder, "html") for _ in range(repeats)]

@@ -1,4 +1,4 @@
-"""How long a replay of a million jobs takes, and how much memory: the command itself, file to JSON.
+"""Time and memory of a replay of a million jobs: the whole command, from file to JSON.
 
     python -m contrib.bench.simulate [--jobs N] [--load L] [--json] [--quick]
 
@@ -71,7 +71,7 @@ def timed(path: Path, policy: str) -> dict[str, Any]:
 
 
 def result(jobs: int, load: float, policies: tuple[str, ...]) -> dict[str, Any]:
-    """What is printed."""
+    """The benchmark's last line."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.csv.gz"
         made(path, jobs, load)

@@ -1,4 +1,4 @@
-"""What dlqueue costs a submission, on real slurmctlds that differ in the submit plugin alone.
+"""Time that dlqueue adds to a submission, on real slurmctlds that differ in the plugin alone.
 
 Four private Slurms with their state in memory take the same held jobs in interleaved rounds:
 without plugin, and with ours while the advisor answers from a full history, is down, or hangs.
@@ -172,7 +172,7 @@ def main() -> None:
 
 
 def result(args: argparse.Namespace) -> dict[str, Any]:
-    """What is printed."""
+    """The benchmark's last line."""
     submissions, runs = (200, 10_000) if args.quick else (2000, 1_000_000)
     root = Path(tempfile.mkdtemp(prefix="dlq-bench-"))
     root.chmod(0o755)

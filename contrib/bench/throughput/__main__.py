@@ -1,4 +1,4 @@
-"""How well a training's throughput is foretold from few measurements, on published tables.
+"""Errors of throughput predicted from few measurements, on published tables.
 
     python -m contrib.bench.throughput --train DIR --test DIR [--json] [--quick]
 
@@ -21,7 +21,7 @@ from slurm_ext.core.errors import InputError
 
 
 def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
-    """What is printed. Raises InputError where neither folder can be used for any protocol."""
+    """The benchmark's last line. Raises InputError if neither folder suits any protocol."""
     began = monotonic()
     figures: dict[str, Any] = {}
     rows: list[dict[str, Any]] = []
@@ -53,7 +53,7 @@ def _points(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task("trainings", total=1.0)
         found: dict[str, Any] = few_points.run(
-            train, test, quick=quick, told=lambda share: progress.update(task, completed=share)
+            train, test, quick=quick, progress=lambda share: progress.update(task, completed=share)
         )
     return found
 

@@ -1,4 +1,4 @@
-"""What ours is measured against: laws fitted to the same points, and what trees learn from others.
+"""Baselines: laws fitted to the same points, and trees trained on other trainings.
 
 Every law answers log samples/s at rows of model.scaling_terms.columns() (log batch, GPUs, nodes,
 most and fewest GPUs on a node).
@@ -125,11 +125,11 @@ def gp_on_pollux(known: Array, logs: Array, asked: Array, asked_pollux: Array) -
         return np.asarray(asked_pollux + process.predict(sides(asked)), dtype=np.float64)
 
 
-def learnt(lessons: Sequence[Lesson], told: Sequence[Array], law: Law) -> Law:
-    """`law`, times what LightGBM learnt of its errors; `told` is what it said in the lessons."""
+def corrected_law(lessons: Sequence[Lesson], predicted: Sequence[Array], law: Law) -> Law:
+    """`law` times LightGBM's prediction of its error; `predicted` are its logs there."""
     import lightgbm
 
-    both = list(zip(lessons, told, strict=True))
+    both = list(zip(lessons, predicted, strict=True))
     rows = np.concatenate([_sides(one.known, one.known_logs, one.asked, t) for one, t in both])
     off = np.concatenate([one.asked_logs - t for one, t in both])
     trees = lightgbm.train(TREES, lightgbm.Dataset(rows, np.clip(off, -3, 3)), BOOSTS)
@@ -150,7 +150,7 @@ LAWS: Mapping[str, Law] = {
 
 
 def _sides(known: Array, logs: Array, asked: Array, told: Array) -> Array:
-    """What trees see of a row: where it is, how far from what is known, and how that scaled."""
+    """Features of a row for the trees: place, distance to the known points, their scaling."""
     each = logs - np.log(known[:, 1])
     alone, wide = known[:, 2] == 1, known[:, 2] > 1
     whole = (

@@ -26,12 +26,12 @@ from contrib.bench.throughput.baselines import (
     LAWS,
     Law,
     Lesson,
+    corrected_law,
     gp_on_pollux,
-    learnt,
     linear,
     pollux,
 )
-from contrib.bench.throughput.scores import Told, scores
+from contrib.bench.throughput.scores import RatePredictions, scores
 from contrib.bench.throughput.tables import read, site
 from slurm_ext.model.scaling.family import Family
 from slurm_ext.model.scaling.model import ScalingMeasurement, fit
@@ -63,18 +63,20 @@ class Reveal:
 
 @dataclass(frozen=True, slots=True)
 class Without:
-    """What must not be learnt from: a model's rows, a cluster's (site), or neither's."""
+    """Rows to leave out of training: a model's, a cluster's (site), or none."""
 
     model: str | None = None
     cluster: str | None = None
 
     def keeps(self, row: ScalingRow) -> bool:
-        """Whether the row may be learnt from."""
+        """True if the row may be used for training."""
         return row.model != self.model and row.cluster != self.cluster
 
 
-def run(train: Path, test: Path, *, quick: bool, told: Callable[[float], None]) -> dict[str, Any]:
-    """Figures by protocol; `told` hears the share that is done. Raises InputError."""
+def run(
+    train: Path, test: Path, *, quick: bool, progress: Callable[[float], None]
+) -> dict[str, Any]:
+    """Figures by protocol; `progress` is called with the share that is done. Raises InputError."""
     known, asked = read(train), read(test)
     learn_from = [
         ScalingRow(model=r.model, cluster=site(r.cluster), measured=r.measured) for r in known.rows
@@ -83,18 +85,18 @@ def run(train: Path, test: Path, *, quick: bool, told: Callable[[float], None]) 
     if quick:
         fewest = sorted(pairs, key=lambda pair: len(pairs[pair]))[:QUICK_PAIRS]
         pairs = {pair: pairs[pair] for pair in fewest}
-    every: list[Told] = []
+    every: list[RatePredictions] = []
     work = list(_work(pairs, learn_from))
     bench = _Bench(learn_from, pairs)
     for done, (without, pair) in enumerate(work):
-        told(done / len(work))
+        progress(done / len(work))
         every += bench.predictions(without, pair, SEEDS[:1] if quick else SEEDS)
     figures = {name: _figures(every, name) for name in dict.fromkeys(one.protocol for one in every)}
     return {**figures, "skipped": sorted({*known.skipped, *asked.skipped})}
 
 
 def wanted(figures: dict[str, Any]) -> list[dict[str, Any]]:
-    """What was aimed at, and whether it was reached."""
+    """Targets, each with the measured value."""
     rows: list[dict[str, Any]] = []
     for protocol, target in TARGETS.items():
         if protocol not in figures:  # every training has too few configs
@@ -134,7 +136,7 @@ def reveals(
 
 
 class _Bench:
-    """Everything learnt, kept as long as it is asked for again."""
+    """Everything corrected_law, kept as long as it is asked for again."""
 
     def __init__(
         self, rows: Sequence[ScalingRow], pairs: dict[Pair, list[ScalingMeasurement]]
@@ -146,8 +148,10 @@ class _Bench:
         self.laws = lru_cache(maxsize=None)(self._laws)
         self.lessons = lru_cache(maxsize=None)(self._lessons)
 
-    def predictions(self, without: Without, pair: Pair, seeds: Sequence[int]) -> Iterator[Told]:
-        """What ours and every baseline say of one training."""
+    def predictions(
+        self, without: Without, pair: Pair, seeds: Sequence[int]
+    ) -> Iterator[RatePredictions]:
+        """Predictions of one training by ours and every baseline."""
         model, cluster = pair
         family, points = self.family(without), self.pairs[pair]
         prior = family.prior(model=model, cluster=site(cluster))
@@ -161,7 +165,7 @@ class _Bench:
             rates = {"ours": rate, **self.laws(reveal), **self._corrected(without, reveal)}
             measured = np.array([points[i].samples_per_s for i in left])
             unseen = _unseen(family, model, site(cluster))
-            yield Told(reveal.protocol, pair, unseen, measured, low, high, rates)
+            yield RatePredictions(reveal.protocol, pair, unseen, measured, low, high, rates)
 
     def _family(self, without: Without) -> Family:
         return trained(row for row in self.rows if without.keeps(row))
@@ -192,10 +196,10 @@ class _Bench:
             for lesson, said in self.lessons(pair, protocol)
         ]
         lessons, told = zip(*both, strict=True)
-        return learnt(lessons, told, CORRECTED[law])
+        return corrected_law(lessons, told, CORRECTED[law])
 
     def _lessons(self, pair: Pair, protocol: str) -> list[tuple[Lesson, dict[str, Array]]]:
-        """What each law to be corrected said of reveals of a training that may be learnt from."""
+        """Predictions of each law to be corrected, for reveals of a training that may be used."""
         points = self.train_pairs[pair]
         mine = (one for one in reveals(pair, points, LESSON_SEEDS) if one.protocol == protocol)
         every = [_lesson(points, one.known, most=LESSON_ROWS) for one in mine]
@@ -218,12 +222,12 @@ def _lesson(
 
 
 def _unseen(family: Family, model: str, cluster: str) -> str:
-    """What of the training was never seen; a known pair is never predicted."""
+    """Unseen part of the training: model, cluster or both; a known pair is never predicted."""
     new = [model not in family.models, cluster not in family.clusters]
     return "both_unseen" if all(new) else "model_unseen" if new[0] else "cluster_unseen"
 
 
-def _figures(every: Sequence[Told], protocol: str) -> dict[str, Any]:
+def _figures(every: Sequence[RatePredictions], protocol: str) -> dict[str, Any]:
     """Pooled over rows, by what was unseen, and ours by training."""
     mine = [one for one in every if one.protocol == protocol]
     by_unseen = {

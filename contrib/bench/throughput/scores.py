@@ -11,7 +11,7 @@ from contrib.bench.common.arrays import Array
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Told:
+class RatePredictions:
     """Predictions of one reveal's other configs; rates in samples/s, "ours" among the methods."""
 
     protocol: str
@@ -23,7 +23,7 @@ class Told:
     rates: Mapping[str, Array]
 
 
-def scores(told: Sequence[Told]) -> dict[str, Any]:
+def scores(told: Sequence[RatePredictions]) -> dict[str, Any]:
     """Figures of ours and of every baseline; errors in per cent, `mae` in samples/s."""
     measured = np.concatenate([one.measured for one in told])
     methods = {

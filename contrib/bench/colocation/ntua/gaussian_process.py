@@ -66,19 +66,19 @@ SHAPE = Shape()
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """Runs and how their counters moved; whether it is told who is beside."""
+class ProcessRows:
+    """Runs, how their counters moved, and whether their neighbours are named."""
 
     runs: Runs
     moved: Array
     named: bool
 
-    def covariance(self, other: "Known") -> Array:
+    def covariance(self, other: "ProcessRows") -> Array:
         """Of log speeds, noise apart: rows of this one x rows of the other one."""
         found = self._counters(other)
         return found + self._beside(other) if self.named else found
 
-    def _beside(self, other: "Known") -> Array:
+    def _beside(self, other: "ProcessRows") -> Array:
         one, two = self.runs, other.runs
         apart = np.log(one.context[:, :1]) - np.log(two.context[:, 0])
         near = np.exp(-0.5 * (apart / SHAPE.rate_length) ** 2)
@@ -88,7 +88,7 @@ class Known:
         both = SHAPE.together * (1 + _same(one.family, two.family)) / 2
         return np.asarray(near * (own * kinds + both * together))
 
-    def _counters(self, other: "Known") -> Array:
+    def _counters(self, other: "ProcessRows") -> Array:
         lines = np.zeros((len(self.moved), len(other.moved)))
         apart = np.zeros_like(lines)
         for group in SHAPE.groups:
@@ -111,11 +111,13 @@ def process(train: Runs, asked: Runs, *, named: bool = True) -> tuple[Array, Arr
     logs = [
         np.log(np.maximum(relative(one, (train, asked)), LEAST_RATIO)) for one in (learn, asked)
     ]
-    one, other = (Known(*each, named) for each in zip((learn, asked), _scaled(*logs), strict=True))
+    one, other = (
+        ProcessRows(*each, named) for each in zip((learn, asked), _scaled(*logs), strict=True)
+    )
     return _answers(one, other)
 
 
-def _answers(learn: Known, asked: Known) -> tuple[Array, Array]:
+def _answers(learn: ProcessRows, asked: ProcessRows) -> tuple[Array, Array]:
     noise = np.where(learn.runs.alone, QUIET_VAR, SHAPE.noise)
     root = np.linalg.cholesky(learn.covariance(learn) + np.diag(noise))
     across = np.linalg.solve(root, learn.covariance(asked))

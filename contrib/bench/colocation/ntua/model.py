@@ -1,4 +1,4 @@
-"""How nginx fares beside noisy neighbours, from counters of the run and from who is there.
+"""Speed of nginx beside noisy neighbours, from counters of the run and the neighbours' names.
 
 Averaged in logs: a Gaussian process (gaussian_process.py; it goes on beyond what was met, so it
 counts twice), trees over counters core by core with who is beside, and trees over what those
@@ -24,13 +24,13 @@ FAR = 0.01  # and those at any other a little
 OWN_CAMPAIGN, OTHER_FAMILY = 2.0, 0.2  # campaigns of one family share their set-up
 TREES, LEAF, COLUMNS = 80, 2, 0.4
 LOWEST = 0.01
-INSIDE = 0.9  # of misses; both ways alike, for what is far may be off either way
+INSIDE = 0.9  # of residuals; both ways alike, for what is far may be off either way
 LEAST_WIDTH, LEAST_SPAN = 0.01, 0.03
 Rows = Marks
 
 
 @dataclass(frozen=True, slots=True)
-class Foretold:
+class SpeedPrediction:
     """Speeds, and how far off the process believes their logs to be (a standard deviation)."""
 
     mean: Array
@@ -38,7 +38,7 @@ class Foretold:
 
     @property
     def scale(self) -> Array:
-        """How far a speed is off in general: the more the farther it is from anything met.
+        """Expected error of a speed; it grows with the distance to the training runs.
 
         Least near 0 and near 1, beyond which hardly any speed is.
         """
@@ -47,18 +47,18 @@ class Foretold:
 
 
 @dataclass(frozen=True, slots=True)
-class Miss:
-    """Misses of rows that were foretold without their like, in widths of `Foretold.scale`."""
+class Residuals:
+    """Residuals of rows predicted without similar ones, in units of `SpeedPrediction.scale`."""
 
-    misses: Array
+    residuals: Array
 
-    def ends(self, told: Foretold) -> tuple[Array, Array]:
+    def ends(self, told: SpeedPrediction) -> tuple[Array, Array]:
         """The 90 % interval."""
-        half = np.quantile(np.abs(self.misses), INSIDE) * told.scale
+        half = np.quantile(np.abs(self.residuals), INSIDE) * told.scale
         return np.maximum(told.mean - half, LOWEST), told.mean + half
 
 
-def foretell(train: Runs, asked: Runs, *, seed: int = 0, trees: int = TREES) -> Foretold:
+def predict(train: Runs, asked: Runs, *, seed: int = 0, trees: int = TREES) -> SpeedPrediction:
     """Speeds of `asked`; those without a neighbour are at their own."""
     logs, sds = np.zeros(len(asked)), np.zeros(len(asked))
     named = np.isfinite(asked.beside).all(axis=1)
@@ -66,7 +66,9 @@ def foretell(train: Runs, asked: Runs, *, seed: int = 0, trees: int = TREES) -> 
         if (rows & ~asked.alone).any():
             part = rows | asked.alone  # they show how quiet it is there
             logs[part], sds[part] = way(train, asked.take(part), seed, trees)
-    return Foretold(np.where(asked.alone, 1.0, np.exp(logs)), np.where(asked.alone, 0.0, sds))
+    return SpeedPrediction(
+        np.where(asked.alone, 1.0, np.exp(logs)), np.where(asked.alone, 0.0, sds)
+    )
 
 
 def _named(train: Runs, asked: Runs, seed: int, trees: int) -> tuple[Array, Array]:
@@ -78,12 +80,12 @@ def _named(train: Runs, asked: Runs, seed: int, trees: int) -> tuple[Array, Arra
         np.column_stack([one.context, one.beside.sum(axis=1), np.log(prior), one.plain])
         for one, prior in ((train, own), (asked, other))
     ]
-    missed = _logs(train.speed) - np.log(own)
+    held_out_residuals = _logs(train.speed) - np.log(own)
     middle, sds = process(train, asked)
     made = [
         middle, middle,
         _logs(_forest(plain, train.speed, seed, trees, columns=1.0)),
-        np.log(other) + _forest(with_prior, missed, seed + 1, trees),
+        np.log(other) + _forest(with_prior, held_out_residuals, seed + 1, trees),
     ]  # fmt: skip
     return np.mean(made, axis=0), sds
 
@@ -101,15 +103,15 @@ def _logs(speeds: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a run was: what runs alike in it count more for its prior."""
+class RunContext:
+    """Request rate, campaign and family of a run; runs that share them weigh more in its prior."""
 
     rate: float
     campaign: str
     family: str
 
     def weights(self, runs: Runs) -> Array:
-        """How much each of these runs tells of here."""
+        """Weight of each of these runs here."""
         apart = (np.log(runs.context[:, 0]) - np.log(self.rate)) / RATE_WIDTH
         near = np.exp(-0.5 * apart**2) + FAR
         near *= np.where(runs.family == self.family, 1.0, OTHER_FAMILY)
@@ -123,13 +125,13 @@ def product(train: Runs, asked: Runs, *, apart: bool = False) -> Array:
     """
     logs = np.zeros(len(asked))
     for row in range(len(asked)):
-        here = Place(asked.context[row, 0], str(asked.campaign[row]), str(asked.family[row]))
+        here = RunContext(asked.context[row, 0], str(asked.campaign[row]), str(asked.family[row]))
         for kind, many in enumerate(np.nan_to_num(asked.beside[row])):
             logs[row] += _alone(train, kind, int(many), here, apart=apart)
     return np.maximum(np.exp(logs), LOWEST)
 
 
-def _alone(train: Runs, kind: int, many: int, here: Place, *, apart: bool) -> float:
+def _alone(train: Runs, kind: int, many: int, here: RunContext, *, apart: bool) -> float:
     """Mean log speed beside so many of one kind."""
     if not many:
         return 0.0
@@ -145,7 +147,7 @@ def _alone(train: Runs, kind: int, many: int, here: Place, *, apart: bool) -> fl
 
 
 def folds(runs: Runs) -> dict[str, list[tuple[str, Rows, Rows]]]:
-    """Ways to leave rows out: name, what is learnt from, what is foretold.
+    """Ways to leave rows out, each as (name, rows to learn from, rows to predict).
 
     `counts`: one number of one kind was never met, as a mix was not. `families`: campaigns named
     alike go together (harder than `campaigns`: a sister campaign shares its set-up).
@@ -162,23 +164,23 @@ def folds(runs: Runs) -> dict[str, list[tuple[str, Rows, Rows]]]:
     return made
 
 
-def missed(runs: Runs, ways: list[tuple[str, Rows, Rows]], *, trees: int) -> Miss:
-    """What is missed of rows beside somebody, each foretold by the others of its way."""
+def held_out_residuals(runs: Runs, ways: list[tuple[str, Rows, Rows]], *, trees: int) -> Residuals:
+    """Residuals of rows with neighbours, each predicted from the other parts of its fold."""
     found = []
     for _, learn, ask in ways:
         asked = runs.take(ask)
-        told = foretell(runs.take(learn), asked, trees=trees)
-        found.append(misses(told, asked.speed)[~asked.alone])
-    return Miss(np.concatenate(found))
+        told = predict(runs.take(learn), asked, trees=trees)
+        found.append(residuals(told, asked.speed)[~asked.alone])
+    return Residuals(np.concatenate(found))
 
 
-def misses(told: Foretold, measured: Array) -> Array:
+def residuals(told: SpeedPrediction, measured: Array) -> Array:
     """In widths of its scale."""
     return np.asarray((measured - told.mean) / told.scale)
 
 
 def blind(asked: Runs) -> Runs:
-    """As if nobody had told who is beside: counters alone."""
+    """The runs without their neighbours' names: counters alone."""
     return replace(asked, beside=np.where(asked.alone[:, None], asked.beside, np.nan))
 
 
@@ -199,7 +201,7 @@ def _forest(
 
 
 def filled(learn: Array, ask: Array) -> tuple[Array, Array]:
-    """What was not measured is at the median of what is learnt from."""
+    """Both tables with missing cells at the median of `learn`; columns without any value go."""
     known = ~np.isnan(learn).all(axis=0)
     middle = np.nanmedian(learn[:, known], axis=0)
     fill: Callable[[Array], Array] = lambda rows: np.where(  # noqa: E731 (used twice, here)

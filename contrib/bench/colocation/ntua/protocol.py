@@ -16,18 +16,18 @@ import numpy as np
 from contrib.bench.colocation import baselines as standard
 from contrib.bench.colocation.ntua.composition import composed
 from contrib.bench.colocation.ntua.model import (
-    Miss,
+    Residuals,
     Rows,
     blind,
     filled,
     folds,
-    foretell,
-    missed,
-    misses,
+    held_out_residuals,
+    predict,
     product,
+    residuals,
 )
 from contrib.bench.colocation.ntua.tables import Runs, runs
-from contrib.bench.colocation.scores import Result, Told, joined, scores, wanted
+from contrib.bench.colocation.scores import Predictions, ProtocolResult, joined, scores, wanted
 from contrib.bench.colocation.tables import same
 from contrib.bench.common.arrays import Array
 
@@ -39,7 +39,7 @@ QUICK_FOLDS = 3
 MISS_TREES = 50  # of forests that only tell how wide to be
 
 
-def protocol(train: Path, test: Path, *, quick: bool) -> Result:
+def protocol(train: Path, test: Path, *, quick: bool) -> ProtocolResult:
     """Raises InputError where a folder lacks the table."""
     asked, skipped = runs(test)
     if same(train, test):
@@ -54,18 +54,20 @@ def protocol(train: Path, test: Path, *, quick: bool) -> Result:
         "ntua_new_campaigns": scores(told, new & ~(mixed & ~asked.alone)),
         "ntua_new_mixes": scores(told, mixed & ~asked.alone),
     }
-    return Result(figures, wanted("ntua", figures["ntua"]["ours"], mae=TARGET), [*bad, *skipped])
+    return ProtocolResult(
+        figures, wanted("ntua", figures["ntua"]["ours"], mae=TARGET), [*bad, *skipped]
+    )
 
 
-def _whole(known: Runs, asked: Runs, *, quick: bool) -> Told:
-    """Intervals by what was missed, among the known runs, of those that were as new."""
+def _whole(known: Runs, asked: Runs, *, quick: bool) -> Predictions:
+    """Intervals by what was held_out_residuals, among the known runs, of those that were as new."""
     trees = {"trees": QUICK_TREES} if quick else {}
     ways = {name: way[: QUICK_FOLDS if quick else None] for name, way in folds(known).items()}
-    told = foretell(known, asked, **trees)
+    told = predict(known, asked, **trees)
     low, high = np.empty_like(told.mean), np.empty_like(told.mean)
     for name, rows in _novelty(known, asked).items():
         if rows.any():
-            ends = missed(known, ways[name], trees=MISS_TREES).ends(told)
+            ends = held_out_residuals(known, ways[name], trees=MISS_TREES).ends(told)
             low[rows], high[rows] = (end[rows] for end in ends)
     return _told(asked, told.mean, low, high, _baselines(known, asked, quick=quick))
 
@@ -79,7 +81,7 @@ def _novelty(known: Runs, asked: Runs) -> dict[str, Rows]:
     return {"families": family, "campaigns": new, "counts": ~family & ~new}
 
 
-def _development(every: Runs, skipped: list[str], *, quick: bool) -> Result:
+def _development(every: Runs, skipped: list[str], *, quick: bool) -> ProtocolResult:
     figures: dict[str, Any] = {"ntua_composition": composed(every)}
     rows: list[dict[str, Any]] = []
     for name, way in folds(every).items():
@@ -88,26 +90,28 @@ def _development(every: Runs, skipped: list[str], *, quick: bool) -> Result:
         figures[f"ntua_{name}_beside"] = scores(told, told.measured != 1.0)
         if name != "families":
             rows += wanted(f"ntua_{name}", figures[f"ntua_{name}"]["ours"], mae=TARGET)
-    return Result(figures, rows, skipped)
+    return ProtocolResult(figures, rows, skipped)
 
 
-def _left_out(every: Runs, way: list[Any], *, quick: bool) -> Told:
-    """Each part by the others; its interval by what the other parts were missed by."""
+def _left_out(every: Runs, way: list[Any], *, quick: bool) -> Predictions:
+    """Each part by the others; its interval by what the other parts were held_out_residuals by."""
     parts = [(every.take(learn), every.take(ask)) for _, learn, ask in way]
     trees = {"trees": QUICK_TREES} if quick else {}
-    each = [foretell(learn, ask, **trees) for learn, ask in parts]
-    off = [misses(one, ask.speed)[~ask.alone] for one, (_, ask) in zip(each, parts, strict=True)]
+    each = [predict(learn, ask, **trees) for learn, ask in parts]
+    off = [residuals(one, ask.speed)[~ask.alone] for one, (_, ask) in zip(each, parts, strict=True)]
     told = []
     for at, (one, (learn, ask)) in enumerate(zip(each, parts, strict=True)):
-        miss = Miss(np.concatenate([rest for place, rest in enumerate(off) if place != at]))
+        miss = Residuals(np.concatenate([rest for place, rest in enumerate(off) if place != at]))
         low, high = miss.ends(one)
         told.append(_told(ask, one.mean, low, high, _baselines(learn, ask, quick=quick)))
     return joined(told)
 
 
-def _told(asked: Runs, mean: Array, low: Array, high: Array, others: dict[str, Array]) -> Told:
+def _told(
+    asked: Runs, mean: Array, low: Array, high: Array, others: dict[str, Array]
+) -> Predictions:
     alone = asked.alone
-    return Told(
+    return Predictions(
         asked.speed, mean, np.where(alone, 1.0, low), np.where(alone, 1.0, high),
         {name: np.where(alone, 1.0, each) for name, each in others.items()},
     )  # fmt: skip
@@ -123,5 +127,5 @@ def _baselines(known: Runs, asked: Runs, *, quick: bool) -> dict[str, Array]:
     }
     found["product_of_singles"] = product(known, asked)
     trees = {"trees": QUICK_TREES} if quick else {}
-    found["ours_not_told_who"] = foretell(known, blind(asked), **trees).mean
+    found["ours_not_told_who"] = predict(known, blind(asked), **trees).mean
     return found

@@ -1,4 +1,4 @@
-"""Who is beside nginx, read from the name that a run's scenario has.
+"""Neighbours of nginx, read from the name of a run's scenario.
 
 Names say numbers before kinds (2_iBench_CPU_pods_1_stress-ng_l3_pod) or behind them (CPU2_L3_1); a
 kind without a number is there once. A number that no known kind goes with is somebody else: then
@@ -20,7 +20,7 @@ Party = list[tuple[str, str]]  # kinds and their numbers, empty where none is wr
 
 
 def neighbours(row: Cells) -> list[float]:
-    """How many of each of KINDS; NaN where neither name nor label tells."""
+    """Number of each of KINDS; NaN if neither name nor label gives it."""
     if row["Interference_Category"].lower() == "baseline":
         return [0.0] * len(KINDS)
     texts = row["Interference_Name"].lower(), (row.get("Scenario_Label") or "").lower()

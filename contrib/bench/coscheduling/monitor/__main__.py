@@ -1,4 +1,4 @@
-"""The watch, live: a job that a newcomer hurts is found by its counters, and the two are parted.
+"""Live test of the monitor: it finds a slowed job by its counters and separates the two.
 
     python -m contrib.bench.coscheduling.monitor [--json] [--quick] [--work FOLDER]
 
@@ -70,13 +70,13 @@ class Site:
         return time.monotonic() - began
 
     def speed_of(self, job: int) -> float | None:
-        """As the status has it."""
+        """Speed of the job in the loop's status."""
         told = (self.kept.told() or {}).get("running", [])
         return next((one["speed"] for one in told if one["job"] == f"{job}.0"), None)
 
 
 def play(folder: Path) -> dict[str, Any]:
-    """What happened."""
+    """Run the two jobs; return what was measured."""
     spec = SandboxSpec(nodes=1, cpus=2, hooks=True, settings={"node.sample_s": 0.5})
     with Sandbox(folder / "slurm", spec, temporary=True) as slurm:
         site = Site(slurm, folder)

@@ -1,4 +1,4 @@
-"""What dlqueue's matching makes of GPUs, on Gavel's published pairs (V100, P100).
+"""GPU throughput under dlqueue's matching, on Gavel's published pairs (V100, P100).
 
     python -m contrib.bench.coscheduling.published_pairs --tables DIR [--json] [--quick]
 

@@ -1,4 +1,4 @@
-"""How well a few measured counts tell the rate at larger ones: 8 to 64 GPUs, and 8 threads.
+"""Errors of the rate predicted at larger counts: 8 to 64 GPUs, and 8 threads.
 
 Rule by which points are chosen, the same for every series: what was measured at 1, 2 and 4 units is
 known (fewer where the table has fewer), every count from 8 on is to be predicted. A series is one
@@ -57,8 +57,8 @@ COVERAGE = (0.88, 0.92)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What was predicted of one count of one series by every method, and what it was."""
+class CountPrediction:
+    """Predictions of one count of one series by every method, and the measured rate."""
 
     series: Series
     measured: float
@@ -95,7 +95,7 @@ def _to_learn(known: dict[str, list[Series]], source: str) -> list[Series]:
 
 
 def wanted(figures: dict[str, Any]) -> list[dict[str, Any]]:
-    """What was aimed at, and whether it was reached."""
+    """Targets, each with the measured value."""
     rows = []
     for protocol, target in TARGETS.items():
         ours = (figures.get(protocol) or {}).get("ours")
@@ -115,7 +115,7 @@ def wanted(figures: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _read(folder: Path, skipped: list[str]) -> dict[str, list[Series]]:
-    """The usable series by source; whatever is left out is told in `skipped`."""
+    """Usable series by source; what is left out is added to `skipped`."""
     out = {}
     for source, read in SOURCES.items():
         try:
@@ -133,7 +133,7 @@ def _read(folder: Path, skipped: list[str]) -> dict[str, list[Series]]:
     return out
 
 
-def _predictions(train: list[Series], test: list[Series], quick: bool) -> Iterator[Told]:
+def _predictions(train: list[Series], test: list[Series], quick: bool) -> Iterator[CountPrediction]:
     prior_of = cache(lambda kind, left_out: _prior(_others(train, left_out), kind))
     transfer_of = cache(lambda left_out: Transfer(_others(train, left_out)))
     trained = {one.job for one in train}
@@ -152,7 +152,7 @@ def _predictions(train: list[Series], test: list[Series], quick: bool) -> Iterat
         for place, one in enumerate(series.wanted):
             told = {name: curve.rate(one.count) for name, curve in fitted.items()}
             curves = {name: rate for name, (rate, _) in told.items()}
-            yield Told(
+            yield CountPrediction(
                 series=series,
                 measured=one.rate,
                 noise_log_sds=(one.log_sd, series.known[-1].log_sd),
@@ -173,7 +173,7 @@ def _prior(train: Sequence[Series], kind: str) -> SpeedupPrior:
     return calibrated(jobs, STARTS[kind], seen=4)
 
 
-def _scores(told: Sequence[Told]) -> dict[str, Any]:
+def _scores(told: Sequence[CountPrediction]) -> dict[str, Any]:
     measured = np.array([one.measured for one in told])
     methods = {
         name: errors(np.array([one.rates[name] for one in told]), measured)
@@ -193,7 +193,7 @@ def _scores(told: Sequence[Told]) -> dict[str, Any]:
     }
 
 
-def _interval(told: Sequence[Told], method: str) -> dict[str, float]:
+def _interval(told: Sequence[CountPrediction], method: str) -> dict[str, float]:
     low, high = np.array([one.intervals[method] for one in told]).T
     measured = np.array([one.measured for one in told])
     inside = (low <= measured) & (measured <= high)

@@ -1,4 +1,4 @@
-"""What extrapolation of a count is held against: laws fitted to the job, and learners on others.
+"""Baselines of extrapolation: laws fitted to the job, and learners trained on other jobs.
 
 The laws see the job's own known counts. The learners see, of every other job, the same known counts
 and what the wanted ones gave; they predict the log rate over that at the largest known count.
@@ -76,7 +76,7 @@ LAWS: dict[str, Callable[[Known, float], float]] = {
 
 
 def features(series: Series, count: float) -> list[float]:
-    """What a learner is told: slopes and levels of the known counts, batch, kind, wanted count."""
+    """Features of a learner: slopes and levels of the known counts, batch, kind, wanted count."""
     known = series.known
     slopes = [log(b.rate / a.rate) / log(b.count / a.count) for a, b in pairwise(known)]
     last = slopes[-1] if slopes else 1.0

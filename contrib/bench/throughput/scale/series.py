@@ -41,12 +41,12 @@ class Series:
 
     @property
     def known(self) -> list[CountMeasurement]:
-        """What a predictor is shown: the counts of KNOWN_COUNTS that are there."""
+        """Points that a predictor may use: the counts of KNOWN_COUNTS that are there."""
         return [one for one in self.points if one.count in KNOWN_COUNTS]
 
     @property
     def lacks(self) -> str | None:
-        """Why nothing can be predicted of it, or None."""
+        """Reason why nothing can be predicted of it, or None."""
         seen = {one.count for one in self.known}
         if self.kind == "threads" and not {2, 4} <= seen:
             return "2 and 4 threads were not both measured"
@@ -54,7 +54,7 @@ class Series:
 
     @property
     def wanted(self) -> list[CountMeasurement]:
-        """What it has to predict."""
+        """Points to be predicted."""
         return [one for one in self.points if one.count >= WANTED_FROM]
 
 
@@ -98,7 +98,7 @@ def _from_one_thread(series: Series) -> Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """What a row is about, and its rate."""
+    """Identity of a row, and its rate."""
 
     source: str
     kind: str
