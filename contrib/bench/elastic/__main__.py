@@ -7,7 +7,7 @@
 the folder of all of these. --traces holds the applications' tables. --published: mean completion
 by policy, load and workload (found beside the workloads' folder).
 
-replay.py is the published simulator's clock, baselines.py re-runs Tiresias on it (its
+slurm_ext/simulate/elastic is the published simulator's clock and re-runs Tiresias on it (its
 figures against the published ones say how true the replay is), policies.py is ours and what it
 is compared with, optimisers.py the optimisers' time and the evolution. 16 nodes of 4 GPUs.
 
@@ -33,11 +33,16 @@ from rich.progress import track
 
 from contrib.bench.common.program import options, run
 from contrib.bench.elastic import figures as elastic_figures
-from contrib.bench.elastic import optimisers, replay, tables
-from contrib.bench.elastic.baselines import Tiresias
+from contrib.bench.elastic import optimisers
 from contrib.bench.elastic.figures import CHECKED, OURS, RULES, SEED, WINDOW_S, Task, Told
-from contrib.bench.elastic.policies import KINDS, Elastic
+from contrib.bench.elastic.policies import KINDS, policy_of
 from slurm_ext.core.errors import InputError
+from slurm_ext.simulate.elastic.applications import applications
+from slurm_ext.simulate.elastic.fixed_sizes import Tiresias
+from slurm_ext.simulate.elastic.replay import ElasticCluster, ElasticPolicy, replay_elastic
+from slurm_ext.simulate.elastic.workload import read_workload
+
+CLUSTER = ElasticCluster(nodes=16, per_node=4)
 
 
 def folders(given: Path) -> dict[str, Path]:
@@ -65,25 +70,24 @@ def tasks_of(loads: Mapping[str, Path], traces: Path, *, quick: bool) -> list[Ta
 
 def done(task: Task) -> Told:
     """One replay, in a process of its own."""
-    apps = tables.applications(task.traces)
-    jobs = tables.workload(task.path)
+    apps = applications(task.traces)
+    jobs = read_workload(task.path)
     unknown = {job.application for job in jobs} - set(apps)
     if unknown:
         raise InputError(str(task.path), f"no tables of {', '.join(sorted(unknown))}")
-    outcome = replay.replay(jobs, apps, _rule(task.rule))
-    ends = {job.name: job.arrival_s + outcome.jct_s[job.name] for job in jobs}
+    outcome = replay_elastic(jobs, apps, _policy(task.rule), CLUSTER)
     return Told(
-        mean_s=outcome.mean_s,
-        restarts=outcome.restarts,
-        in_window=sum(end <= WINDOW_S for end in ends.values()),
+        mean_s=float(outcome.jct_s.mean()),
+        restarts=sum(outcome.restarts.values()) / len(jobs),
+        in_window=int((outcome.end_s + jobs[0].arrival_s <= WINDOW_S).sum()),
         jobs=len(jobs),
     )
 
 
-def _rule(name: str) -> replay.Rule:
+def _policy(name: str) -> ElasticPolicy:
     if name.startswith("Tiresias"):
-        return Tiresias(tuned=name == CHECKED)
-    return Elastic(KINDS[name])
+        return Tiresias(CLUSTER, tuned=name == CHECKED)
+    return policy_of(KINDS[name], CLUSTER)
 
 
 def published(path: Path) -> dict[tuple[str, str, str], float]:
@@ -101,7 +105,7 @@ def result(args: argparse.Namespace) -> dict[str, Any]:
     """What is printed. Raises InputError where tables cannot be used."""
     began = monotonic()
     loads = folders(args.workloads)
-    tables.applications(args.traces)
+    applications(args.traces)
     tasks = tasks_of(loads, args.traces, quick=args.quick)
     with ProcessPoolExecutor(args.workers) as pool:
         told = dict(zip(tasks, _shown(pool.map(done, tasks), len(tasks), args.json), strict=True))
@@ -112,7 +116,7 @@ def result(args: argparse.Namespace) -> dict[str, Any]:
     }
     figures = {load: figure for load, figure in figures.items() if figure["mean_s"]}
     figures["seed"] = elastic_figures.seed_figures(told)
-    apps = tables.applications(args.traces)
+    apps = applications(args.traces)
     figures["optimisers"] = optimisers.run(apps, quick=args.quick)
     rows = [*elastic_figures.wanted(figures), *optimisers.wanted(figures["optimisers"])]
     figures |= {"quick": args.quick, "seconds": round(monotonic() - began, 1)}

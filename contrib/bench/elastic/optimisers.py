@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrib.bench.common.arrays import Array
-from contrib.bench.elastic import tables
 from slurm_ext.model.scaling.goodput import GradientNoise
 from slurm_ext.model.scaling.goodput_speed import StepMeasurement, StepTimeModel, fit
 from slurm_ext.policy.elastic import genetic_search, gpu_division, placement
+from slurm_ext.simulate.elastic.applications import Application
 
 NODES, PER_NODE = 16, 4
 GPUS = NODES * PER_NODE
@@ -34,7 +34,7 @@ LARGE = (400, 2048)  # jobs, GPUs
 MOST_MS, LEAST_SAME, LEAST_MORE = 100.0, 0.99, 0.03
 
 
-def speedups(app: tables.Application, epoch: int) -> Array:
+def speedups(app: Application, epoch: int) -> Array:
     """(GPUs + 1) x (nodes + 1), against one GPU; 0 where it cannot run."""
     out = np.zeros((GPUS + 1, NODES + 1))
     grid = [(k, n) for k in range(1, GPUS + 1) for n in range(-(-k // PER_NODE), min(k, NODES) + 1)]
@@ -53,7 +53,7 @@ def speedups(app: tables.Application, epoch: int) -> Array:
     return relative
 
 
-def _speed(app: tables.Application) -> StepTimeModel:
+def _speed(app: Application) -> StepTimeModel:
     """Fitted on its least batch and its largest that the tables have everywhere."""
     steps = []
     for gpus in MEASURED:
@@ -67,7 +67,7 @@ def _speed(app: tables.Application) -> StepTimeModel:
 
 
 def problem(
-    apps: Mapping[str, tables.Application], jobs: int, seed: int, interference: float
+    apps: Mapping[str, Application], jobs: int, seed: int, interference: float
 ) -> genetic_search.Problem:
     """A snapshot of a cluster: trainings whose initial batch fits one GPU."""
     rng = np.random.default_rng(seed)
@@ -122,7 +122,7 @@ def for_a_second() -> Callable[[int, float], bool]:
     return lambda *_: perf_counter() >= end
 
 
-def separable(apps: Mapping[str, tables.Application], jobs: int, seed: int) -> dict[str, float]:
+def separable(apps: Mapping[str, Application], jobs: int, seed: int) -> dict[str, float]:
     """Score of the exact optimum over that of evolution after a second."""
     given = problem(apps, jobs, seed, 0.0)
     best = divided(given, tuple(range(1, GPUS + 1)))[1]
@@ -143,7 +143,7 @@ def _anywhere(speedup: Array) -> Array:
     return np.repeat(alone[:, :, None], NODES + 1, axis=2)
 
 
-def interfering(apps: Mapping[str, tables.Application], jobs: int, seed: int) -> dict[str, float]:
+def interfering(apps: Mapping[str, Application], jobs: int, seed: int) -> dict[str, float]:
     """Scores where jobs of several nodes disturb each other on a node."""
     given = problem(apps, jobs, seed, 0.5)
     every = placed(divided(given, tuple(range(1, GPUS + 1)))[0])
@@ -154,7 +154,7 @@ def interfering(apps: Mapping[str, tables.Application], jobs: int, seed: int) ->
     return {"programme": -float(at[0]), "whole_nodes": -float(at[1]), "evolution": -score}
 
 
-def run(apps: Mapping[str, tables.Application], *, quick: bool) -> dict[str, Any]:
+def run(apps: Mapping[str, Application], *, quick: bool) -> dict[str, Any]:
     """All figures."""
     cases = [(jobs, seed) for jobs in JOBS for seed in range(1 if quick else 3)]
     same = [separable(apps, *case) for case in cases]

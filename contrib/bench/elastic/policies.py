@@ -1,30 +1,29 @@
 """Elastic rules on the product's policies: ours with learned models, and what it is compared with.
 
-What a learned rule sees of a job: its owner's limits, how many epochs it was declared to be and how
-far it is, and what this very run has measured: seconds computing and synchronising at each config
-so far, the gradient's square and variance now. No table, no other job. A job that has measured
-nothing gets one GPU, first of all; it may grow to GROWS times the GPUs that it has measured.
-
+A learned rule sees what slurm_ext/simulate/elastic/learned_sizes.py says: no table, no other job.
 Fixed batches (as tuned by the workload, or the untuned initial one) and throughput (a sample is
 worth one at any batch) run on the same speed model and the same division. Saxena et al.'s objective
 is the sum of speedups. An oracle reads the tables: the bound of what learning can give.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from contrib.bench.common.arrays import Array
-from contrib.bench.elastic.baselines import split, split_over
-from contrib.bench.elastic.replay import Batch, Job
 from slurm_ext.model.scaling import goodput
-from slurm_ext.model.scaling.goodput_speed import StepMeasurement, fit
-from slurm_ext.policy.elastic import gpu_division, placement
-from slurm_ext.policy.elastic.optimiser import GpuBudget, divided
-
-GROWS = 4
-MOST_GPUS = 64  # of one job, as published
+from slurm_ext.model.scaling.goodput_speed import fit
+from slurm_ext.policy.elastic.gpu_division import DivisionTerms, Utility
+from slurm_ext.policy.elastic.utility import GROWS, GoodputReport
+from slurm_ext.simulate.elastic.fixed_sizes import split_batch
+from slurm_ext.simulate.elastic.learned_sizes import (
+    MOST_GPUS,
+    GoodputPolicy,
+    limits_of,
+    steps_of,
+)
+from slurm_ext.simulate.elastic.replay import Batch, ElasticCluster, ReplayedJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,107 +33,100 @@ class Kind:
     objective: str = "goodput"  # goodput | throughput | tuned batch | initial batch
     oracle: bool = False
     declared: bool = True  # whether a job's epochs are known; else it lasts as long again as it has
-    terms: gpu_division.DivisionTerms = field(default_factory=gpu_division.DivisionTerms)
-    optimiser: str = "dp"  # sizes of evolution are not those that are placed here
+    terms: DivisionTerms = field(default_factory=DivisionTerms)
 
 
-class Elastic:
-    """One rule; it keeps only what it has fitted."""
+def policy_of(kind: Kind, cluster: ElasticCluster) -> GoodputPolicy:
+    """The policy of a kind."""
+    if kind.oracle or kind.objective.endswith("batch"):
+        return Restricted(kind, cluster)
+    return Learned(kind, cluster)
 
-    def __init__(self, kind: Kind, nodes: int = 16, per_node: int = 4) -> None:
-        self.kind, self.nodes, self.per_node = kind, nodes, per_node
-        self.sizes = gpu_division.sizes_of(nodes * per_node, per_node, MOST_GPUS)
-        self.told: dict[str, tuple[int, goodput.IterationTimes]] = {}
-        self.answers: dict[str, tuple[object, goodput.BestBatches]] = {}
 
-    def place(self, now_s: float, jobs: Sequence[Job]) -> dict[str, dict[int, int]]:
-        """The division, placed."""
-        del now_s
-        wishes = [self.wish(job) for job in jobs]
-        gpus = self.nodes * self.per_node
-        board = GpuBudget(gpus=gpus, per_node=self.per_node)
-        sizes = divided(self.kind.optimiser, wishes, self.sizes, board, self.kind.terms)
-        held = {job.name: job.nodes for job in jobs if job.nodes}
-        return placement.place(sizes, held, self.nodes, self.per_node)
+class Learned(GoodputPolicy):
+    """The product's policy; what it is told may be less."""
 
-    def wish(self, job: Job) -> gpu_division.Utility:
+    def __init__(self, kind: Kind, cluster: ElasticCluster) -> None:
+        super().__init__(cluster, kind.terms)
+        self.kind = kind
+
+    def report(self, job: ReplayedJob) -> GoodputReport | None:
+        """The job's report; its length and its gradients only where the kind knows them."""
+        report = super().report(job)
+        if report is not None and not self.kind.declared:
+            report = replace(report, left=float(job.progress))
+        if report is not None and self.kind.objective == "throughput":
+            report = replace(report, noise=goodput.GradientNoise(square=0.0, variance=1.0))
+        return report
+
+
+class Restricted(Learned):
+    """A fixed batch, or the tables themselves in place of measurements."""
+
+    def __init__(self, kind: Kind, cluster: ElasticCluster) -> None:
+        super().__init__(kind, cluster)
+        self.times: dict[str, tuple[int, goodput.IterationTimes]] = {}
+
+    def utility(self, job: ReplayedJob) -> Utility:
         """What the job would make of each size, as far as it may grow."""
-        most = (
-            MOST_GPUS if self.kind.oracle else GROWS * max((k[0] for k in job.measured), default=0)
-        )
-        goodput_ = np.where(np.array(self.sizes) <= max(1, most), self.best(job).goodput, 0.0)
-        return gpu_division.Utility(
+        grown = GROWS * max((gpus for gpus, *_ in job.measured), default=0)
+        most = MOST_GPUS if self.kind.oracle else max(1, grown)
+        best = self.best(job)
+        values = np.eye(1, len(self.sizes))[0] if best is None else best.goodput
+        left = float(job.application.ends[-1] - job.progress) if best is not None else 0.0
+        return Utility(
             name=job.name,
-            goodput=goodput_,
+            goodput=np.where(np.array(self.sizes) <= most, values, 0.0),
             held=job.gpus,
-            left=self._left(job),
-            arrival_s=job.asked.arrival_s,
+            left=left,
+            arrival_s=job.submitted.arrival_s,
         )
 
-    def _left(self, job: Job) -> float:
-        if not (job.measured or self.kind.oracle):
-            return 0.0
-        if not self.kind.declared:
-            return float(job.progress)
-        return float(job.application.ends[-1] - job.progress)
-
-    def best(self, job: Job) -> goodput.BestBatches:
-        """The best batch at each size; kept until something new is measured."""
-        key = (len(job.measured), job.epoch, job.gradients)
-        if job.name not in self.answers or self.answers[job.name][0] != key:
-            self.answers[job.name] = (key, self._best(job))
-        return self.answers[job.name][1]
-
-    def _best(self, job: Job) -> goodput.BestBatches:
+    def best(self, job: ReplayedJob) -> goodput.BestBatches | None:
+        """The best batch at each size; None: nothing is measured."""
         if not job.measured and not self.kind.oracle:
-            return _unknown(len(self.sizes))
-        return self._foretold(job).best(self._noise(job))
+            return None
+        first = job.application.gradients(job.application.batches[0], 0)
+        square, variance = job.gradients or first
+        return self._times(job).best(goodput.GradientNoise(square=square, variance=variance))
 
-    def _noise(self, job: Job) -> goodput.GradientNoise:
-        if self.kind.objective == "throughput":
-            return goodput.GradientNoise(square=0.0, variance=1.0)
-        square, variance = job.gradients or job.application.gradients(job.application.batches[0], 0)
-        return goodput.GradientNoise(square=square, variance=variance)
+    def batch(self, job: ReplayedJob) -> Batch:
+        """The fixed batch, if it is one."""
+        batch = self._fixed(job)
+        return (
+            super().batch(job) if batch is None else split_batch(job.application, job.gpus, batch)
+        )
 
-    def _foretold(self, job: Job) -> goodput.IterationTimes:
+    def _times(self, job: ReplayedJob) -> goodput.IterationTimes:
         """Fitted again where a new config was measured."""
         count = 0 if self.kind.oracle else len(job.measured)
-        if job.name not in self.told or self.told[job.name][0] != count:
-            speed = TrueSpeed(job) if self.kind.oracle else fit(_steps(job))
+        if job.name not in self.times or self.times[job.name][0] != count:
+            speed = TrueSpeed(job) if self.kind.oracle else fit(steps_of(job))
             limits, batch = limits_of(job), self._fixed(job)
-            configs = goodput.configs(limits, self.sizes, self.per_node)
+            configs = goodput.configs(limits, self.sizes, self.cluster.per_node)
             if batch is not None:
                 configs = self._only(job, batch)
-            told = goodput.iteration_times(speed, limits, configs, len(self.sizes))
-            self.told[job.name] = (count, told)
-        return self.told[job.name][1]
+            times = goodput.iteration_times(speed, limits, configs, len(self.sizes))
+            self.times[job.name] = (count, times)
+        return self.times[job.name][1]
 
-    def _fixed(self, job: Job) -> int | None:
-        batches = {"tuned batch": job.asked.batch, "initial batch": job.application.batches[0]}
+    def _fixed(self, job: ReplayedJob) -> int | None:
+        batches = {"tuned batch": job.submitted.batch, "initial batch": job.application.batches[0]}
         return batches.get(self.kind.objective)
 
-    def _only(self, job: Job, batch: int) -> goodput.Configs:
+    def _only(self, job: ReplayedJob, batch: int) -> goodput.Configs:
         """One config a size, where each GPU has its least batch."""
-        fits = [
-            gpus for gpus in self.sizes if gpus == 1 or gpus * job.application.local[0] <= batch
-        ]
-        split_ = [(gpus, *split_over(job.application, gpus, batch)) for gpus in fits]
-        rows = [(gpus, local, accumulated + 1) for gpus, local, accumulated in split_]
-        return goodput.config_table(rows, self.sizes, self.per_node)
-
-    def batch(self, job: Job) -> Batch:
-        """The best where it is."""
-        batch = self._fixed(job)
-        if batch is not None or not (job.measured or self.kind.oracle):
-            return split(job, batch or job.application.batches[0])
-        best, at = self.best(job), self.sizes.index(job.gpus)
-        return int(best.local[at]), int(best.accumulated[at])
+        least = job.application.local[0]
+        fits = [gpus for gpus in self.sizes if gpus == 1 or gpus * least <= batch]
+        splits = [(gpus, *split_batch(job.application, gpus, batch)) for gpus in fits]
+        rows = [(gpus, local, accumulated + 1) for gpus, local, accumulated in splits]
+        return goodput.config_table(rows, self.sizes, self.cluster.per_node)
 
 
 class TrueSpeed:
     """The tables themselves: only for rules that are named oracles."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ReplayedJob) -> None:
         self.application = job.application
 
     def steps(self, gpus: Array, nodes: Array, most: Array, local: Array) -> tuple[Array, Array]:
@@ -146,33 +138,9 @@ class TrueSpeed:
         return step - sync, sync
 
 
-def limits_of(job: Job) -> goodput.BatchLimits:
-    """What the owner allows."""
-    app = job.application
-    return goodput.BatchLimits(
-        initial=app.batches[0],
-        most=app.batches[-1],
-        local_least=app.local[0],
-        local_most=app.local[1],
-    )
-
-
-def _steps(job: Job) -> list[StepMeasurement]:
-    return [
-        StepMeasurement(gpus=k, nodes=n, most=g, local=m, compute_s=compute, sync_s=sync)
-        for (k, n, g, m), (compute, sync) in job.measured.items()
-    ]
-
-
-def _unknown(count: int) -> goodput.BestBatches:
-    """Nothing measured: it can only start, on the smallest size."""
-    zeros = np.zeros(count, dtype=np.int64)
-    return goodput.BestBatches(goodput=np.eye(1, count)[0], local=zeros, accumulated=zeros)
-
-
-ALL_ALIKE = gpu_division.DivisionTerms(favour=0.0)
-ALL_IN = gpu_division.DivisionTerms(favour=0.0, gpus_a_job=1.0)
-ADDS_UP = gpu_division.DivisionTerms(adds_up=True, gpus_a_job=0.0)
+ALL_ALIKE = DivisionTerms(favour=0.0)
+ALL_IN = DivisionTerms(favour=0.0, gpus_a_job=1.0)
+ADDS_UP = DivisionTerms(adds_up=True, gpus_a_job=0.0)
 KINDS: Mapping[str, Kind] = {
     "ours": Kind(),
     "ours, length unknown": Kind(declared=False, terms=ALL_IN),

@@ -16,7 +16,7 @@ from slurm_ext.policy.queue.order import rules_of
 from slurm_ext.simulate.queue.cluster import Cluster, fitted
 from slurm_ext.simulate.queue.engine import replay
 from slurm_ext.simulate.queue.online_replay import replay_online
-from slurm_ext.simulate.queue.replay_result import ReplayResult
+from slurm_ext.simulate.replay_result import ReplayResult
 from slurm_ext.simulate.trace.columns import Column, Trace
 
 LOADS = (0.75, 0.85, 0.95)

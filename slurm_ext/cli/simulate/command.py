@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from slurm_ext.simulate.queue.cluster import Cluster
-    from slurm_ext.simulate.queue.replay_result import ReplayResult
+    from slurm_ext.simulate.replay_result import ReplayResult
     from slurm_ext.simulate.trace.columns import Trace
 
 HELP = "Replay a trace under several queue policies and compare waiting, completion and use."

@@ -16,7 +16,7 @@ from slurm_ext.report.render import render
 from slurm_ext.report.tables import Chart
 
 if TYPE_CHECKING:
-    from slurm_ext.simulate.queue.replay_result import ReplayResult
+    from slurm_ext.simulate.replay_result import ReplayResult
 
 WIDTH = 140  # where nobody's terminal says another
 SLICES = 240  # of a curve
@@ -79,7 +79,7 @@ def _charts(outcomes: Sequence["ReplayResult"]) -> Iterator[tuple[str, Chart]]:
 
 def _distribution(seconds: Any) -> Points:
     """(seconds, share of jobs that took no longer)."""
-    from slurm_ext.simulate.queue.replay_result import distribution
+    from slurm_ext.simulate.replay_result import distribution
 
     return _pairs(*distribution(seconds, SLICES))
 

@@ -131,13 +131,13 @@ def utilities(wishes: Sequence[Utility], sizes: Sequence[int], terms: DivisionTe
     changes = (held > 0) & (np.array(sizes)[None, :] != held)
     kept = np.where(changes, lasts / (lasts + terms.restart_s), 1.0)
     speedup = goodput * kept / base[:, None]
-    weight = _weights(wishes, sizes, terms)[:, None]
+    weight = weights_of(wishes, sizes, terms)[:, None]
     with np.errstate(divide="ignore"):
         value = speedup if terms.adds_up else -weight / speedup
     return np.where(goodput > 0, value, -np.inf)
 
 
-def _weights(wishes: Sequence[Utility], sizes: Sequence[int], terms: DivisionTerms) -> Floats:
+def weights_of(wishes: Sequence[Utility], sizes: Sequence[int], terms: DivisionTerms) -> Floats:
     """Shorter jobs weigh more, by rank.
 
     With speedup k^p, mean completion is least where job i from the longest has GPUs in proportion

@@ -9,11 +9,11 @@ import numpy as np
 from slurm_ext.core.errors import InputError
 from slurm_ext.policy.queue.order import QueuedJobs, Rule
 from slurm_ext.simulate.queue.cluster import Cluster, fitted
-from slurm_ext.simulate.queue.job_columns import JobColumns
+from slurm_ext.simulate.queue.job_columns import JobColumns, result_of
 from slurm_ext.simulate.queue.nodes import Nodes
 from slurm_ext.simulate.queue.pool import NonPreemptingPool
 from slurm_ext.simulate.queue.pool_preempting import PreemptingPool
-from slurm_ext.simulate.queue.replay_result import ReplayResult, result_of
+from slurm_ext.simulate.replay_result import ReplayResult
 from slurm_ext.simulate.trace.columns import Column, Trace
 
 DEPTH = 500  # waiting jobs that backfill looks at: bf_max_job_test's default, slurm.conf(5)

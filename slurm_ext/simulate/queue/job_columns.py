@@ -6,6 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slurm_ext.simulate.queue.cluster import Cluster
+from slurm_ext.simulate.replay_result import ReplayResult
+from slurm_ext.simulate.trace.columns import Column, Trace
+
 NEVER = float("nan")
 Counts = list[int] | dict[int, int]  # dicts where ranks are given as jobs come (anew.py)
 Seconds = list[float] | dict[int, float]
@@ -49,3 +53,22 @@ class JobColumns:
             steps = np.concatenate([gpus, -gpus])
         order = np.lexsort((steps, times))  # what is given back at a time comes first
         return times[order], np.cumsum(steps[order])
+
+
+def result_of(
+    trace: Trace, cluster: Cluster, policy: str, work: JobColumns, rank: Column
+) -> ReplayResult:
+    """The work's columns, by rank, in the trace's order."""
+    changed_s, used = work.used()
+    number = {int(place): index for index, place in enumerate(rank)} if work.restarts else {}
+    return ReplayResult(
+        policy=policy,
+        submit_s=trace.submit_s,
+        duration_s=trace.duration_s,
+        start_s=np.array(work.start_s)[rank],
+        end_s=np.array(work.end_s)[rank],
+        gpus_in_all=cluster.gpus,
+        changed_s=changed_s,
+        used=used,
+        restarts={trace.job[number[place]]: times for place, times in work.restarts.items()},
+    )

@@ -20,10 +20,10 @@ import numpy as np
 from slurm_ext.policy.queue.order import QueuedJobs, Rule
 from slurm_ext.simulate.queue.cluster import Cluster, fitted
 from slurm_ext.simulate.queue.engine import DEPTH
-from slurm_ext.simulate.queue.job_columns import JobColumns
+from slurm_ext.simulate.queue.job_columns import JobColumns, result_of
 from slurm_ext.simulate.queue.nodes import Nodes
 from slurm_ext.simulate.queue.pool import NonPreemptingPool
-from slurm_ext.simulate.queue.replay_result import ReplayResult, result_of
+from slurm_ext.simulate.replay_result import ReplayResult
 from slurm_ext.simulate.trace.columns import Column, Trace
 
 PLACES = 32  # bits of a rank that hold the place in the trace

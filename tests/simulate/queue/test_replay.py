@@ -12,7 +12,7 @@ from slurm_ext.core.errors import InputError
 from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.queue.cluster import Cluster, fitted
 from slurm_ext.simulate.queue.engine import DEPTH, replay
-from slurm_ext.simulate.queue.replay_result import ReplayResult
+from slurm_ext.simulate.replay_result import ReplayResult
 from tests.simulate.queue import slow_simulator
 from tests.simulate.traces import Job, jobs, trace_of
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from slurm_ext.simulate.queue.cluster import Cluster
-from slurm_ext.simulate.queue.job_columns import JobColumns
-from slurm_ext.simulate.trace.columns import Column, Trace
+Column = NDArray[Any]
 
 QUANTILES = {"median": 50.0, "p90": 90.0, "p99": 99.0, "p999": 99.9}
 
@@ -75,25 +75,6 @@ def summary(name: str, seconds: Column) -> dict[str, float]:
     for word, quantile in QUANTILES.items():
         found[f"{name}_{word}_s"] = float(np.percentile(seconds, quantile))
     return found
-
-
-def result_of(
-    trace: Trace, cluster: Cluster, policy: str, work: JobColumns, rank: Column
-) -> ReplayResult:
-    """The work's columns, by rank, in the trace's order."""
-    changed_s, used = work.used()
-    number = {int(place): index for index, place in enumerate(rank)} if work.restarts else {}
-    return ReplayResult(
-        policy=policy,
-        submit_s=trace.submit_s,
-        duration_s=trace.duration_s,
-        start_s=np.array(work.start_s)[rank],
-        end_s=np.array(work.end_s)[rank],
-        gpus_in_all=cluster.gpus,
-        changed_s=changed_s,
-        used=used,
-        restarts={trace.job[number[place]]: times for place, times in work.restarts.items()},
-    )
 
 
 def distribution(seconds: Column, points: int) -> tuple[Column, Column]:

@@ -1,0 +1,1 @@
+"""Replays of elastic jobs, whose GPUs change while they run, from measured tables. No Slurm."""
