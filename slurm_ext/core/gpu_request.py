@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from slurm_ext.core.records import Submission
-from slurm_ext.core.units import parse_tres
+from slurm_ext.core.units import parse_tres, power_of_1024
 
 UNITS = ("node", "job", "task", "socket")
 OPTIONS: Mapping[str, str] = {
@@ -24,7 +24,6 @@ OPTIONS: Mapping[str, str] = {
 SHARED_KINDS = ("mps", "shard")  # parts of one GPU
 _SOCKETS = re.compile(r"\([^()]*\)")
 _COUNT = re.compile(r"([0-9]{1,12})([KMGT]?)", re.ASCII | re.IGNORECASE)
-_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ def parse_gres(text: str | None) -> Iterator[Gres]:
         if plain:
             kind, *rest = plain.split(":")
             number = _COUNT.fullmatch(rest[-1]) if rest else None
-            count = int(number[1]) * 1024 ** _POWERS[number[2].upper()] if number else 1
+            count = int(number[1]) * power_of_1024(number[2]) if number else 1
             yield Gres(kind, ":".join(rest[:-1] if number else rest), count)
 
 

@@ -5,10 +5,9 @@ Limits of all a user's or a group's running jobs count too: a job above them alo
 
 from collections.abc import Iterable, Mapping
 
-from slurm_ext.core.units import parse_memory, parse_tres
+from slurm_ext.core.units import MIB, parse_memory, parse_tres
 from slurm_ext.slurm.records import Accounting, Association, JobAllowance
 
-MIB = 1024 * 1024
 _ASSOCIATION = ("Account", "User", "Partition", "ParentName", "DefaultQOS", "QOS")
 _ANY_JOB = ("MaxTRESPerJob", "MaxTRESPerNode", "GrpTRES")
 _ANY_MINUTES = ("MaxTRESMinsPerJob", "GrpTRESMins", "GrpTRESRunMins")

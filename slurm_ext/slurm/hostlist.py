@@ -28,7 +28,7 @@ def expand(text: str) -> tuple[str, ...]:
 
 
 def first(text: str) -> str:
-    """The first name, however many there are; what is no list of hosts comes back as it is."""
+    """The first name, without expanding the others; text that is no list comes back as it is."""
     name, rest = "", text
     while rest:
         plain, bracket, rest = rest.partition("[")

@@ -16,8 +16,7 @@ import os
 from typing import Any
 
 from slurm_ext.core.gpu_request import UNITS, count_gpus
-from slurm_ext.core.units import parse_memory, parse_tres
-from slurm_ext.slurm.accounting import MIB
+from slurm_ext.core.units import MIB, parse_memory, parse_tres
 from slurm_ext.slurm.records import JobInfo
 
 Json = dict[str, Any]

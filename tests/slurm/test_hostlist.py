@@ -4,7 +4,8 @@ from datetime import datetime
 
 import pytest
 
-from slurm_ext.slurm.hostlist import expand, first
+from slurm_ext.node.common.job import first_host
+from slurm_ext.slurm.hostlist import MOST, expand, first
 from slurm_ext.slurm.listing import read_reservations
 
 
@@ -18,12 +19,29 @@ from slurm_ext.slurm.listing import read_reservations
         ("n[08-10,3],m2", ("n08", "n09", "n10", "n3", "m2")),
         ("r[1-2]n[1-2]", ("r1n1", "r1n2", "r2n1", "r2n2")),
         ("n[1,2]-ib", ("n1-ib", "n2-ib")),
+        ("n[1-4]-ib,m1", ("n1-ib", "n2-ib", "n3-ib", "n4-ib", "m1")),
+        ("gpu[3,5]", ("gpu3", "gpu5")),
+        ("a,b", ("a", "b")),
+        ("m2,n[1-2]", ("m2", "n1", "n2")),
+        ("n[9-11]", ("n9", "n10", "n11")),
+        ("n[5-5]", ("n5",)),
     ],
 )
 def test_a_list_is_its_names_in_order(text: str, names: tuple[str, ...]) -> None:
-    """Zeros that fill are kept; the first is also found without the others."""
+    """Zeros that fill are kept; the first is also found without the others, on nodes as well."""
     assert expand(text) == names
-    assert first(text) == (names[0] if names else text)
+    assert first(text) == first_host(text) == (names[0] if names else text)
+
+
+@pytest.mark.parametrize(("count", "fits"), [(MOST, True), (MOST + 1, False)])
+def test_a_list_has_an_end(count: int, fits: bool) -> None:
+    """A hundred thousand hosts are the most that a list may name."""
+    text = f"n[1-{count}]"
+    if fits:
+        assert len(expand(text)) == count
+    else:
+        with pytest.raises(ValueError, match="names more than"):
+            expand(text)
 
 
 @pytest.mark.parametrize("text", ["n[1-", "n[a-b]", "n[]", "n]1", "n1,,n2", "n[0-999999999]"])
@@ -31,7 +49,7 @@ def test_an_odd_list_is_an_error(text: str) -> None:
     """Nothing is guessed, and nothing endless is made."""
     with pytest.raises(ValueError, match="host"):
         expand(text)
-    assert isinstance(first(text), str)
+    assert first(text) == first_host(text)
 
 
 def test_reservations_are_read_as_slurm_prints_them() -> None:

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 
 from slurm_ext.core.gpu_request import gpus_of
 from slurm_ext.core.records import ShapeLimits, Submission
+from slurm_ext.core.units import MIB
 
 if TYPE_CHECKING:
     from slurm_ext.slurm.records import JobAllowance
-
-MIB = 1024 * 1024
 
 
 def _no_limits() -> "JobAllowance":

@@ -13,10 +13,9 @@ from typing import Any
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.gpu_request import OPTIONS, gres_of_option
 from slurm_ext.core.records import Submission
-from slurm_ext.core.units import parse_memory, parse_minutes
+from slurm_ext.core.units import MIB, parse_memory, parse_minutes
 
 PREFIX = "#SBATCH"
-_MIB = 1024 * 1024
 _EXCLUSIVE = {"": 0, "user": 2, "mcs": 3}
 _SHORT = {
     "A": "account",
@@ -143,7 +142,7 @@ def _count(text: str) -> int:
 
 
 def _mib(text: str) -> int:
-    return ceil(parse_memory(text) / _MIB)
+    return ceil(parse_memory(text) / MIB)
 
 
 def _minutes(text: str) -> int | None:

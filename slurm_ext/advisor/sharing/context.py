@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from slurm_ext.advisor.limits.bounds import MIB
 from slurm_ext.advisor.limits.gpu_pools import GpuPool
 from slurm_ext.advisor.sharing.gpu_sharers import SharedGpuJob, SharedGpuQueue
 from slurm_ext.advisor.sharing.serving_slowdown import SlowdownSnapshot
 from slurm_ext.core.records import Edits, Mode, Submission
 from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.units import MIB
 from slurm_ext.policy.colocation.choose_pairs import SharingRules
 from slurm_ext.slurm import JobAllowance
 

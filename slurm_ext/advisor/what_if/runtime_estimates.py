@@ -13,6 +13,7 @@ from slurm_ext.advisor.limits.bounds import cpus_of
 from slurm_ext.core.files import file_id
 from slurm_ext.core.gpu_request import devices_per_node, nodes_of, tasks_of
 from slurm_ext.core.records import Interval, Submission
+from slurm_ext.core.units import MIB
 from slurm_ext.model.artifact_store import current
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 BUSY_MS = 500
 MOST_ENDED = 20_000  # jobs read at first: a second or two, in which answers share the interpreter
-MINUTE_S, MIB = 60.0, 1 << 20
+MINUTE_S = 60.0
 
 
 class RuntimeEstimator:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from math import exp, log2
 from typing import TYPE_CHECKING
 
-from slurm_ext.advisor.limits.bounds import MIB
 from slurm_ext.advisor.pipeline.decide import DecisionContext, node_cores_of
 from slurm_ext.advisor.sharing.gpu_names import is_model
 from slurm_ext.advisor.what_if.layout import JobLayout
 from slurm_ext.core.errors import DlqueueError
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape, ShapeLimits
 from slurm_ext.core.stats import NORMAL_90
+from slurm_ext.core.units import MIB
 from slurm_ext.model.scaling.run_placement import gpus_and_nodes, measurement_of
 from slurm_ext.model.throughput.bottleneck import Advice, BottleneckSigns
 from slurm_ext.model.throughput.diagnosis import diagnose

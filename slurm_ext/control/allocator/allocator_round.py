@@ -17,13 +17,13 @@ from slurm_ext.control.allocator.slurm import SlurmNodeQuery, SlurmNodeView
 from slurm_ext.control.allocator.status import changes, ledger, rows
 from slurm_ext.control.allocator.undo_log import Folder
 from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.units import MIB
 from slurm_ext.policy.allocator.hysteresis import Retune, retune
 from slurm_ext.policy.allocator.max_min_share import capped
 from slurm_ext.policy.allocator.operating_points import OperatingPoint
 from slurm_ext.policy.allocator.shares import proportional
 
 MOST_FAILURES = 3
-MIB = 2**20
 log = logging.getLogger("dlqueue.control")
 
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from slurm_ext.control.coscheduling.jobs import SharingJobs
+from slurm_ext.core.units import MIB
 from slurm_ext.policy.colocation.choose_pairs import Candidate
 from slurm_ext.slurm.records import JobInfo, NodeInfo
 
-MIB = 2.0**20
 NOT_TOLD_MIB = 1  # Slurm's RealMemory where slurm.conf has none
 HeldMemory = Callable[
     [str], float

@@ -126,7 +126,7 @@ def is_head_node(env: Mapping[str, str]) -> bool:
 
 
 def first_host(listed: str) -> str:
-    """The first name of a host list such as `n[01-04,7],m2` or `rack[1-2]n[1-4]`."""
+    """The first name of a host list. Twin of slurm/hostlist.first, which no hook can import."""
     name, rest = "", listed
     while rest:
         plain, bracket, rest = rest.partition("[")

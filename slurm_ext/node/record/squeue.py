@@ -104,15 +104,16 @@ def memory_bytes(tres: str) -> int | None:
 
 
 def seconds(limit: str) -> int | None:
-    """Seconds of `[days-]hours:minutes:seconds` or `minutes:seconds`; None for no limit."""
+    """Seconds of a time limit as Slurm writes it; None for no limit. core/units.py's twin."""
     days, dash, clock = limit.rpartition("-")
     parts = clock.split(":")
-    if not all(part.isdecimal() for part in [*parts, *([days] if dash else [])]):
+    if len(parts) > 3 or not all(part.isdecimal() for part in [*parts, *([days] if dash else [])]):
         return None
-    total = 0
-    for part in parts:
-        total = total * 60 + int(part)
-    return total + int(days or 0) * 86400
+    numbers = [int(part) for part in parts]
+    if len(numbers) < 3:
+        numbers = [*numbers, 0, 0] if dash else [0, *numbers, 0]
+    hours, minutes, rest = numbers[:3]
+    return int(days or 0) * 86400 + hours * 3600 + minutes * 60 + rest
 
 
 def _squeue(folder: str) -> str | None:

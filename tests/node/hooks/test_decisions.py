@@ -128,24 +128,6 @@ def test_memory_of_a_tres_list(tres: str, size: int | None) -> None:
     assert memory_bytes(tres) == size
 
 
-@pytest.mark.parametrize(
-    ("listed", "first"),
-    [
-        ("n1", "n1"),
-        ("n[01-04,7],m2", "n01"),
-        ("a,b", "a"),
-        ("gpu[3,5]", "gpu3"),
-        ("", ""),
-        ("rack[1-2]n[3-4]", "rack1n3"),
-        ("n[1-4]-ib,m[1-2]", "n1-ib"),
-        ("m2,n[1-4]", "m2"),
-    ],
-)
-def test_the_head_node(listed: str, first: str) -> None:
-    """The first name of a host list: only this node asks the controller."""
-    assert job.first_host(listed) == first
-
-
 @given(st.dictionaries(st.text(min_size=1), st.text()))
 def test_no_environment_breaks_the_identity(env: dict[str, str]) -> None:
     """Any texts give an identity that JSON and UTF-8 can carry."""
