@@ -70,7 +70,7 @@ def format_memory(size_bytes: int) -> str:
 def parse_tres(text: str) -> dict[str, str]:
     """Name → count of a TRES list such as `cpu=4,mem=1G,gres/gpu:a100=2`. Raises ValueError."""
     pairs = [item.partition("=") for item in text.split(",") if item.strip()]
-    for name, equals, count in pairs:
-        if not (name and equals and count):
-            raise ValueError(f"{text!r} is not a TRES list (try cpu=4,mem=1G,gres/gpu=1)")
-    return {name.strip(): count.strip() for name, _, count in pairs}
+    tres = {name.strip(): count.strip() for name, _, count in pairs}
+    if not (all(tres) and all(tres.values())):
+        raise ValueError(f"{text[:200]!r} is not a TRES list (try cpu=4,mem=1G,gres/gpu=1)")
+    return tres

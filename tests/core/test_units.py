@@ -70,7 +70,7 @@ def test_every_form_of_the_manual_is_read(text: str, minutes: float | None) -> N
 
 @pytest.mark.parametrize("text", NO_TIMES)
 def test_what_is_no_time_is_refused(text: str) -> None:
-    """A time that Slurm would not take is an error and never 0 or "no limit"; nodes leave it out."""
+    """A time that Slurm would not take is an error, never 0 or no limit; nodes leave it out."""
     with pytest.raises(ValueError, match="is not a Slurm time"):
         parse_minutes(text)
     assert seconds(text) is None
@@ -217,7 +217,7 @@ def test_a_mebibyte() -> None:
     assert parse_memory("1") == MIB == 1 << 20
 
 
-@pytest.mark.parametrize("text", ["cpu", "cpu=", "=4", "cpu=4,gres/gpu"])
+@pytest.mark.parametrize("text", ["cpu", "cpu=", "cpu= ", "=4", " =4", "cpu=4,gres/gpu"])
 def test_half_a_tres_is_refused(text: str) -> None:
     """A name without a count is an error."""
     with pytest.raises(ValueError, match="TRES"):
