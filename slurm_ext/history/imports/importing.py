@@ -13,9 +13,11 @@ from itertools import islice
 
 from slurm_ext.core.errors import InputError, RecordError
 from slurm_ext.history.imports import sacct as imports_sacct
-from slurm_ext.history.ingest.insert import SAME_END_S, IngestResult, Inserter, RecordRows, rows_of
+from slurm_ext.history.ingest.insert import SAME_END_S, IngestResult, Inserter
+from slurm_ext.history.ingest.rows import RecordRows, rows_of
 from slurm_ext.history.store.names import SACCT
 from slurm_ext.history.store.store import History
+from slurm_ext.node.record.reader import check_body
 
 BATCH = 1000
 MOST_TOLD = 20  # lines that are told one by one
@@ -103,13 +105,15 @@ def _jobs(
         if len(fields) != len(columns):
             tally.refuse(number, f"{len(fields)} fields where the header has {len(columns)}")
             continue
-        line = dict(zip(columns, fields, strict=True))
+        line = dict(zip(columns, map(_readable, fields), strict=True))
         try:
             records, note = imports_sacct.records_of(
                 line, cluster=site.cluster, zone=site.zone, names=site.names
             )
+            for record in records:
+                check_body(record)
             runs = [rows_of(record) for record in records]
-            if runs[0]["end_s"] < site.oldest_s:
+            if runs[0].run.end_s < site.oldest_s:
                 raise imports_sacct.NotTakenError(TOO_OLD)
         except imports_sacct.NotTakenError as reason:
             tally.skipped[str(reason)] += 1
@@ -120,11 +124,16 @@ def _jobs(
             yield runs
 
 
+def _readable(text: str) -> str:
+    """Bytes that are not UTF-8 as escapes: SQLite takes no half characters."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _put(
     history: History, inserter: Inserter, runs: list[RecordRows], tally: ImportCounts, now_s: float
 ) -> None:
-    first = runs[0]
-    same = (first["job_id"], first["cluster"], SACCT, first["end_s"], SAME_END_S)
+    first = runs[0].run
+    same = (first.job_id, first.cluster, SACCT, first.end_s, SAME_END_S)
     if history.conn.execute(_OWN, same).fetchone():
         tally.skipped[BY_DLQUEUE] += 1
         return

@@ -61,6 +61,9 @@ def records_of(
         "times": times,
         "allocation": allocation,
         "outcome": {"state": _outcome(state), "source": SACCT, **_exit(line.get("ExitCode", ""))},
+        "host": {},
+        "probe": {},
+        "corunners": [],
     }
     used = _cpu_time(line.get("TotalCPU", ""), len(nodes))
     energy = sacct_energy.counters_of(line, len(nodes))
@@ -154,7 +157,7 @@ def _whole(text: str, name: str) -> int:
 
 def _outcome(state: str) -> str:
     known = _ENDS.get(state, state)
-    return known if known in Outcome.__members__ else Outcome.UNKNOWN
+    return known if known in Outcome.__members__ else Outcome.UNKNOWN.value
 
 
 def _exit(text: str) -> Record:

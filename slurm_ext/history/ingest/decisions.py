@@ -8,13 +8,14 @@ import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Protocol
+from math import isfinite
+from typing import Any
 
 from slurm_ext.core.errors import RecordError
 from slurm_ext.core.job_keys import job_signature
 from slurm_ext.core.records import Level, Prediction
 from slurm_ext.history.ingest.proposals import Proposal
-from slurm_ext.history.ingest.rows import key_values
+from slurm_ext.history.ingest.rows import LEVELS, RunRecord, key_values
 from slurm_ext.history.store.names import KEY_COLUMNS
 from slurm_ext.history.store.sqlite_errors import explaining
 from slurm_ext.history.store.store import History
@@ -34,12 +35,6 @@ _INSERT = (
     f" VALUES ({', '.join('?' * len(_COLUMNS))})"
 )
 _OF_RUN = "coalesce(r.array_job_id, r.job_id)"  # an array is one submission: its first id stands
-
-
-class RunRow(Protocol):
-    """A run by column name."""
-
-    def __getitem__(self, column: str) -> Any: ...
 
 
 def record_proposals(
@@ -126,28 +121,30 @@ WHERE job_id = ? OR job_id IN (SELECT array_job_id FROM runs WHERE job_id = ?)
 ORDER BY id DESC LIMIT 1"""
 
 
-def claim_for_run(conn: sqlite3.Connection, run: RunRow, now_s: float) -> None:
-    """A run's record names its token: that ties the proposal to the job."""
-    if run["decision"] is not None:
-        _claim(conn, run["decision"], run["array_job_id"] or run["job_id"], now_s)
+def claim_for_run(conn: sqlite3.Connection, run: RunRecord, now_s: float) -> None:
+    """Tie the proposal that a run's record names to the run's job."""
+    if run.decision is not None:
+        conn.execute(_CLAIM, (run.array_job_id or run.job_id, now_s, run.decision))
 
 
-def keys_for_run(conn: sqlite3.Connection, run: RunRow) -> Mapping[Level, int]:
-    """The keys of the submission that became this run; none where it is not known."""
-    row = conn.execute(
-        f"SELECT {', '.join(KEY_COLUMNS)} FROM decisions WHERE token = ? AND job_id = ?",
-        (run["decision"], run["array_job_id"] or run["job_id"]),
-    ).fetchone()
-    found = zip(Level, row, strict=True) if row else ()
-    return {level: key for level, key in found if key is not None}
+def keys_for_run(conn: sqlite3.Connection, run: RunRecord) -> Mapping[Level, int]:
+    """Keys of the submission that became this run; none where it is not known."""
+    if run.decision is None:
+        return {}
+    row = conn.execute(_KEYS, (run.decision, run.array_job_id or run.job_id)).fetchone()
+    pairs = zip(LEVELS, row, strict=True) if row else ()
+    return {level: key for level, key in pairs if key is not None}
+
+
+_CLAIM = (
+    "UPDATE decisions SET state = 'claimed', job_id = ?, claimed_s = ?"
+    " WHERE token = ? AND state = 'proposed'"
+)
+_KEYS = f"SELECT {', '.join(KEY_COLUMNS)} FROM decisions WHERE token = ? AND job_id = ?"
 
 
 def _claim(conn: sqlite3.Connection, token: str, job_id: int, now_s: float) -> bool:
-    conn.execute(
-        "UPDATE decisions SET state = 'claimed', job_id = ?, claimed_s = ?"
-        " WHERE token = ? AND state = 'proposed'",
-        (job_id, now_s, token),
-    )
+    conn.execute(_CLAIM, (job_id, now_s, token))
     mine = conn.execute(
         "SELECT 1 FROM decisions WHERE token = ? AND job_id = ?", (token, job_id)
     ).fetchone()
@@ -177,7 +174,8 @@ def row_of(proposal: Proposal) -> tuple[Any, ...]:
     values = _values(proposal)
     for name, value in zip(_COLUMNS, values, strict=True):
         whole = isinstance(value, int) and -(1 << 63) <= value < 1 << 63
-        if not (value is None or whole or isinstance(value, (str, float))):
+        finite = isinstance(value, float) and isfinite(value)
+        if not (value is None or whole or finite or isinstance(value, str)):
             raise RecordError("journal", f"{name} = {value!r:.80} is no value of the ledger")
     return values
 
@@ -186,15 +184,8 @@ def _values(p: Proposal) -> tuple[Any, ...]:
     chosen, before, after = p.decision, p.decision.predicted_before, p.decision.predicted_after
     basis = after or before
     return (
-        *(
-            p.token,
-            "proposed",
-            p.decided_s,
-            p.mode.value,
-            p.holdout,
-            chosen.action,
-            _clean(chosen.reason),
-        ),
+        *(p.token, "proposed", p.decided_s, p.mode.value, p.holdout),
+        *(chosen.action, _clean(chosen.reason)),
         *(_clean(p.user), p.uid, _clean(p.job_name), _clean(p.account), _clean(p.partition)),
         *(chosen.before.cpus_per_task, chosen.before.num_workers),
         *(chosen.after.cpus_per_task, chosen.after.num_workers),

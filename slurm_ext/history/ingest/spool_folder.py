@@ -5,6 +5,8 @@ the commit leaves files and no rows; one after it leaves files whose record_id i
 """
 
 import os
+import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,18 +16,24 @@ from secrets import token_hex
 
 from slurm_ext.core.errors import HistoryError, RecordError
 from slurm_ext.core.files import file_version
-from slurm_ext.history.ingest.insert import IngestResult, Inserter, RecordRows, rows_of
+from slurm_ext.history.ingest.insert import IngestResult, Inserter
 from slurm_ext.history.ingest.quarantine import quarantine
-from slurm_ext.history.ingest.record_reader import parse, read
+from slurm_ext.history.ingest.rows import RecordRows, rows_of
 from slurm_ext.history.store.store import History
+from slurm_ext.node.record.reader import UnusableRecordError, read_raw, validate
 
 BATCH_RECORDS = 500
 BATCH_BYTES = 16 << 20
+# SQLite's refusals of a value, not of its file: the record's fault.
+_REFUSED = (
+    *(sqlite3.ProgrammingError, sqlite3.InterfaceError, sqlite3.IntegrityError),
+    *(sqlite3.DataError, OverflowError, UnicodeError),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestReport:
-    """Records by what became of them; `left` stay for the next time (unreadable now)."""
+    """Counts of records by result; `left` stay for the next time (unreadable now)."""
 
     taken: int = 0
     replaced: int = 0
@@ -41,12 +49,13 @@ class _Arrival:
     path: Path
     version: tuple[int, int, int] | None
     size_bytes: int
+    sha256: str
     rows: RecordRows
 
 
 @dataclass(slots=True)
-class _Tally:
-    fates: dict[IngestResult, int] = field(default_factory=lambda: dict.fromkeys(IngestResult, 0))
+class _Counts:
+    results: Counter[IngestResult] = field(default_factory=Counter)
     quarantined: int = 0
     left: int = 0
 
@@ -56,47 +65,90 @@ def ingest_folder(
 ) -> IngestReport:
     """Take in every `*.json` of `folder`; files whose name begins with a dot are still written.
 
-    `step` is told each step as it is reached (tests stop the process there). Raises HistoryError
+    `step` is called with the name of each step (tests stop the process there). Raises HistoryError
     with the spool untouched from that batch on, and HistoryError where the folder is unreadable.
     """
-    tally = _Tally()
-    inserter = Inserter(history.conn)
-    for batch in _batches(_arrivals(history, folder, tally, now_s)):
+    spool = _Spool(history, now_s, step)
+    for batch in _batches(spool.arrivals(folder)):
         step("read")
-        _commit(history, inserter, batch, tally, now_s, step)
-        for arrival in batch:
-            step("delete")
-            _delete(arrival)
-    fates = tally.fates
+        spool.commit(batch)
+    counts = spool.counts
     return IngestReport(
-        taken=fates[IngestResult.TAKEN],
-        replaced=fates[IngestResult.REPLACED],
-        duplicates=fates[IngestResult.DUPLICATE],
-        quarantined=tally.quarantined,
-        left=tally.left,
+        taken=counts.results[IngestResult.TAKEN],
+        replaced=counts.results[IngestResult.REPLACED],
+        duplicates=counts.results[IngestResult.DUPLICATE],
+        quarantined=counts.quarantined,
+        left=counts.left,
     )
 
 
-def _commit(
-    history: History,
-    inserter: Inserter,
-    batch: list[_Arrival],
-    tally: _Tally,
-    now_s: float,
-    step: Callable[[str], None],
-) -> None:
-    try:
-        with history.transaction():
-            fates = []
-            for arrival in batch:
-                step("insert")
-                fates.append(inserter.put(arrival.rows, now_s))
-    except BaseException:
-        inserter.forget_names()
-        raise
-    step("committed")
-    for fate in fates:
-        tally.fates[fate] += 1
+class _Spool:
+    """One pass over the spool: reads, commits, deletes, counts."""
+
+    def __init__(self, history: History, now_s: float, step: Callable[[str], None]) -> None:
+        self._history, self._now_s, self._step = history, now_s, step
+        self._inserter = Inserter(history.conn)
+        self.counts = _Counts()
+
+    def arrivals(self, folder: Path) -> Iterator[_Arrival]:
+        """Checked records; a file that holds none is quarantined on the way."""
+        for path in _json_files(folder):
+            digest = None
+            try:
+                version, raw = file_version(path, follow=False), read_raw(path)
+                digest = sha256(raw).hexdigest()
+                rows = rows_of(validate(raw, path.name))
+                yield _Arrival(path, version, len(raw), digest, rows)
+            except FileNotFoundError:
+                continue  # another ingester was quicker
+            except UnusableRecordError as error:
+                self._quarantine(path, error.why, digest)
+            except OSError:
+                self.counts.left += 1  # a disk or a server that does not answer now: it stays
+
+    def commit(self, batch: list[_Arrival]) -> None:
+        """One transaction, then the files go. A batch that fails is taken record by record."""
+        try:
+            results = self._insert(batch)
+        except RecordError as error:
+            if len(batch) > 1:
+                for arrival in batch:
+                    self.commit([arrival])
+            else:
+                self._quarantine(batch[0].path, error.why, batch[0].sha256)
+            return
+        self._step("committed")
+        self.counts.results.update(results)
+        for arrival in batch:
+            self._step("delete")
+            _delete(arrival)
+
+    def _insert(self, batch: list[_Arrival]) -> list[IngestResult]:
+        """Raises RecordError where SQLite refuses a record's values; nothing is written then."""
+        results = []
+        try:
+            with self._history.transaction():
+                for arrival in batch:
+                    self._step("insert")
+                    results.append(self._put(arrival))
+        except BaseException:
+            self._inserter.forget_names()
+            raise
+        return results
+
+    def _put(self, arrival: _Arrival) -> IngestResult:
+        try:
+            return self._inserter.put(arrival.rows, self._now_s)
+        except _REFUSED as error:
+            raise RecordError(arrival.path.name, f"SQLite refuses it: {error}") from error
+
+    def _quarantine(self, path: Path, why: str, digest: str | None) -> None:
+        """One file that cannot be moved must not hold up the others: it stays, too."""
+        try:
+            quarantine(self._history, path, why, digest, now_s=self._now_s)
+            self.counts.quarantined += 1
+        except OSError:
+            self.counts.left += 1
 
 
 def _batches(arrivals: Iterator[_Arrival]) -> Iterator[list[_Arrival]]:
@@ -113,33 +165,7 @@ def _batches(arrivals: Iterator[_Arrival]) -> Iterator[list[_Arrival]]:
         yield batch
 
 
-def _arrivals(history: History, folder: Path, tally: _Tally, now_s: float) -> Iterator[_Arrival]:
-    for path in _listed(folder):
-        digest = None
-        try:
-            version, raw = file_version(path, follow=False), read(path)
-            digest = sha256(raw).hexdigest()
-            yield _Arrival(path, version, len(raw), rows_of(parse(raw)))
-        except FileNotFoundError:
-            continue  # another ingester was quicker
-        except RecordError as error:
-            _put_aside(history, path, error.why, digest, tally, now_s)
-        except OSError:
-            tally.left += 1  # a disk or a server that does not answer now: the file stays
-
-
-def _put_aside(
-    history: History, path: Path, why: str, digest: str | None, tally: _Tally, now_s: float
-) -> None:
-    """One file that cannot be moved must not hold up the others: it stays, too."""
-    try:
-        quarantine(history, path, why, digest, now_s=now_s)
-        tally.quarantined += 1
-    except OSError:
-        tally.left += 1
-
-
-def _listed(folder: Path) -> Iterator[Path]:
+def _json_files(folder: Path) -> Iterator[Path]:
     """Names of finished records; listed whole, because the folder changes under us."""
     try:
         names = os.listdir(folder)  # noqa: PTH208 (a Path for each of a million names is too much)

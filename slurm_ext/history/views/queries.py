@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slurm_ext.history.ingest.decisions import decision
-from slurm_ext.history.ingest.rows import CORUNNER_COLUMNS, shared, unpacked
+from slurm_ext.history.ingest.rows import CORUNNER_COLUMNS, inflated, shared_resources
 from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS
 from slurm_ext.history.store.sqlite_errors import explaining
 from slurm_ext.history.store.store import History
@@ -100,14 +100,14 @@ def _corunners(history: History, run: int) -> list[dict[str, Any]]:
     names = ", ".join(CORUNNER_COLUMNS)
     sql = f"SELECT {names} FROM corunners WHERE run = ? ORDER BY job_id"
     return [
-        {"job_id": job_id, "overlap_s": overlap_s, "shared": shared(*what)}
+        {"job_id": job_id, "overlap_s": overlap_s, "shared": shared_resources(*what)}
         for job_id, overlap_s, *what in history.conn.execute(sql, (run,))
     ]
 
 
 def _packed(history: History, sql: str, run: int) -> Any:
     row = history.conn.execute(sql, (run,)).fetchone()
-    return unpacked(row[0]) if row else None
+    return inflated(row[0]) if row else None
 
 
 def column_kinds(history: History) -> dict[str, str]:

@@ -6,7 +6,7 @@ import json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from typing import Any
 
 MAX_NUMBER = 1e18
 MAX_STRING = 4096
@@ -18,15 +18,19 @@ class OutOfBoundsError(ValueError):
     """The text is not JSON, or holds something that no honest writer writes."""
 
 
-def parse(raw: bytes) -> dict[str, object]:
-    """The JSON object in `raw`, every value within bounds. Raises OutOfBoundsError."""
+def parse(raw: bytes, least: float = -MAX_NUMBER) -> dict[str, Any]:
+    """The JSON object in `raw`, its numbers between `least` and MAX_NUMBER, its texts short.
+
+    Raises OutOfBoundsError.
+    """
     try:
         document = json.loads(raw.decode("utf-8"), parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise OutOfBoundsError(f"is not JSON: {str(error)[:200]}") from None
     if not isinstance(document, dict):
         raise OutOfBoundsError("is not a JSON object")
-    _check(document)
+    # UTF-8 has no half characters: only an escape can hold one.
+    _check(document, least, escaped=b"\\u" in raw)
     return document
 
 
@@ -34,41 +38,37 @@ def _refuse(constant: str) -> object:
     raise OutOfBoundsError(f"holds {constant}")
 
 
-def refuse_negative(document: object) -> None:
-    """Raise OutOfBoundsError where a number is below zero: counts and durations never are."""
-    for value, _ in _values(document):
-        if isinstance(value, (int, float)) and value < 0:
-            raise OutOfBoundsError("holds a negative number")
+def _check(document: dict[str, Any], least: float, *, escaped: bool) -> None:
+    """Check every key and value, depth by depth: few calls, because a record has many values."""
+    level: list[Any] = [document]
+    count = 0
+    for _ in range(MAX_DEPTH + 1):
+        values: list[Any] = []
+        for container in level:
+            values += container  # of a dict its keys
+            values += container.values() if type(container) is dict else ()
+        count += len(values)
+        if count > MAX_ITEMS:
+            break
+        _check_scalars(values, least, escaped=escaped)
+        level = [value for value in values if type(value) is dict or type(value) is list]
+        if not level:
+            return
+    raise OutOfBoundsError(f"is deeper than {MAX_DEPTH} or longer than {MAX_ITEMS} values")
 
 
-def _check(document: object) -> None:
-    for count, (value, depth) in enumerate(_values(document)):
-        if depth > MAX_DEPTH or count > MAX_ITEMS:
-            raise OutOfBoundsError(f"is deeper than {MAX_DEPTH} or longer than {MAX_ITEMS} values")
-        _check_scalar(value)
-
-
-def _values(document: object) -> Iterator[tuple[object, int]]:
-    """Every key and value with its depth; no recursion, so that depth is a figure, not a crash."""
-    waiting: list[tuple[object, int]] = [(document, 0)]
-    while waiting:
-        value, depth = waiting.pop()
-        yield value, depth
-        if isinstance(value, dict):
-            waiting += [(key, depth) for key in value]
-            waiting += [(item, depth + 1) for item in value.values()]
-        elif isinstance(value, list):
-            waiting += [(item, depth + 1) for item in value]
-
-
-def _check_scalar(value: object) -> None:
-    if isinstance(value, str):
-        if len(value) > MAX_STRING:
-            raise OutOfBoundsError(f"holds a text of {len(value)} characters")
-        if not value.isascii():
-            _check_encodable(value)
-    elif isinstance(value, (int, float)) and not -MAX_NUMBER < value < MAX_NUMBER:
-        raise OutOfBoundsError(f"holds a number beyond {MAX_NUMBER:g}")
+def _check_scalars(values: list[Any], least: float, *, escaped: bool) -> None:
+    for value in values:
+        kind = type(value)
+        if kind is str:
+            if len(value) > MAX_STRING:
+                raise OutOfBoundsError(f"holds a text of {len(value)} characters")
+            if escaped:
+                _check_encodable(value)
+        elif (kind is int or kind is float) and not least <= value < MAX_NUMBER:
+            small = abs(value) < MAX_NUMBER
+            wrong = "a negative number" if small else f"a number beyond {MAX_NUMBER:g}"
+            raise OutOfBoundsError(f"holds {wrong}")
 
 
 def _check_encodable(value: str) -> None:

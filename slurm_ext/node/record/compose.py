@@ -1,7 +1,8 @@
-"""From what is on the disk to one record in `out/`: by the epilog, or by whoever comes after.
+"""Compose a job's one record in `out/` from what is on the disk.
 
-The caller holds the job's lock. Each step leaves the job either as it was or one step further, so
-that a crash anywhere ends in exactly one record (see `places`).
+The epilog does it, or any later hook where none came. The caller holds the job's lock. Each step
+leaves the job either as it was or one step further, so that a crash anywhere ends in exactly one
+record (see `spool_layout`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from slurm_ext.node.common import log, state
 from slurm_ext.node.common.files import remove_tree, sync_folder, unlink_quietly
 from slurm_ext.node.common.spool_layout import record_id, split_key
 from slurm_ext.node.counters.columns import TIMELINE, counter_rows
-from slurm_ext.node.record import squeue
+from slurm_ext.node.record import fields, squeue
 from slurm_ext.node.record.outcome import outcome
 from slurm_ext.node.record.summaries import collect
 
@@ -32,7 +33,7 @@ _ALLOCATED = ("cpus", "num_nodes", "num_tasks", "cpus_per_task", "mem_bytes", "t
 def compose_record(config: NodeConfig, spool: Spool, key: str, deadline: float) -> None:
     """Bring the job to its end: its record in `out/`, nothing else left. Raises OSError.
 
-    `deadline` (monotonic) bounds what may be asked of others; writing is not cut short.
+    `deadline` (monotonic) bounds the calls to other programs; writing is not cut short.
     """
     if os.path.exists(spool.state_file(key, "done")):
         _clear(spool, key, deadline)
@@ -83,25 +84,24 @@ def _compose(config: NodeConfig, spool: Spool, key: str, deadline: float) -> dic
     job_id, restart = split_key(key)
     base = {**(end or {}), **known}
     identity = base.get("identity") or _nameless(config, job_id, restart)
-    found = collect(spool.run_dir(key), int(identity["uid"] or 0), deadline)
-    mps, mps_said = _mps(spool, key)
+    left = collect(spool.run_dir(key), int(identity["uid"] or 0), deadline)
+    mps, mps_faults = _mps(spool, key)
     facts = None
     if base.get("head", True):
         facts = squeue.query_job(config, job_id, wait_s=(deadline - time.monotonic()) / 2)
     rebooted = base.get("boot_id") not in (None, state.boot_id())
+    place = known.get("place") or {}
+    allocation = _allocated(base.get("allocation") or {}, facts)
+    allocation |= {"cpu_list": place.get("cpus"), "gpu_uuids": place.get("gpus")}
     return {
-        "v": 1,
-        "kind": "run",
+        "v": fields.VERSION,
+        "kind": fields.KIND,
         "record_id": record_id(config.cluster, job_id, restart, str(identity["node"])),
-        "identity": _filled(identity, facts, _FILLED_IN),
-        "allocation": {
-            **_allocated(base.get("allocation") or {}, facts),
-            "cpu_list": (known.get("place") or {}).get("cpus"),
-            "gpu_uuids": (known.get("place") or {}).get("gpus"),
-        },
-        "times": _times(known, end, facts),
-        "outcome": outcome(end, facts, restart=restart, rebooted=rebooted),
-        "host": base.get("host") or {},
+        "identity": fields.pick("identity", _filled(identity, facts, _FILLED_IN)),
+        "allocation": fields.pick("allocation", allocation),
+        "times": fields.pick("times", _times(known, end, facts)),
+        "outcome": fields.pick("outcome", outcome(end, facts, restart=restart, rebooted=rebooted)),
+        "host": fields.pick("host", base.get("host") or {}),
         "counters": counter_rows(
             (known.get("meter") or {}).get("totals", {}),
             gpus=bool((base.get("allocation") or {}).get("gpus")),
@@ -118,17 +118,17 @@ def _compose(config: NodeConfig, spool: Spool, key: str, deadline: float) -> dic
             }
             for job, overlap_s in (known.get("corunners") or {}).items()
         ],
-        "decision": found.decision,
+        "decision": left.decision,
         "mps": mps,
         "probe": {
-            "summaries": found.summaries,
-            "faults": [*found.faults, *mps_said, *(known.get("faults") or ())],
+            "summaries": left.summaries,
+            "faults": [*left.faults, *mps_faults, *(known.get("faults") or ())],
         },
     }
 
 
 def _mps(spool: Spool, key: str) -> tuple[dict[str, Any] | None, list[str]]:
-    """The MPS daemon that the job was given, and what is to be said of it."""
+    """The job's MPS daemon, and sentences on its faults."""
     if not os.path.exists(spool.state_file(key, "mps")):
         return None, []
     from slurm_ext.node.mps.notes import read_notes
@@ -137,15 +137,14 @@ def _mps(spool: Spool, key: str) -> tuple[dict[str, Any] | None, list[str]]:
 
 
 def _nameless(config: NodeConfig, job_id: int, restart: int) -> dict[str, Any]:
-    """All that a key tells, where both state files are torn."""
+    """Identity by the key alone, where both state files are torn."""
     node = os.uname().nodename.partition(".")[0]
-    return {"cluster": config.cluster, "job_id": job_id, "restart": restart, "node": node} | (
-        {"uid": None}
-    )
+    names = {"cluster": config.cluster, "job_id": job_id, "restart": restart, "node": node}
+    return fields.pick("identity", names)
 
 
 def _allocated(own: Mapping[str, Any], facts: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The controller's word, but for the nodes: of a job that ends it tells those still ending."""
+    """The controller's allocation; its node count is of those still ending, so ours comes first."""
     nodes = own.get("num_nodes")
     filled = _filled(own, facts, _ALLOCATED)
     return filled if nodes is None else {**filled, "num_nodes": nodes}
@@ -154,15 +153,15 @@ def _allocated(own: Mapping[str, Any], facts: Mapping[str, Any] | None) -> dict[
 def _filled(
     own: Mapping[str, Any], facts: Mapping[str, Any] | None, names: tuple[str, ...]
 ) -> dict[str, Any]:
-    """`own`, with what the controller knows in its place where it answered."""
-    told = {name: facts[name] for name in names if facts[name] is not None} if facts else {}
-    return {**{name: own.get(name) for name in names}, **own, **told}
+    """`own`, overwritten by the controller's values where it answered."""
+    newer = {name: facts[name] for name in names if facts[name] is not None} if facts else {}
+    return {**own, **newer}
 
 
 def _times(
     known: Mapping[str, Any], end: Mapping[str, Any] | None, facts: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Wall times are told, the elapsed time is measured by a clock that nobody sets."""
+    """Wall times as Slurm has them; the elapsed time is by a clock that nobody sets."""
     elapsed_s = known.get("seen_s")
     if end and known.get("boot_id") == end["boot_id"]:
         elapsed_s = round(max(0.0, end["uptime_s"] - known["started_uptime_s"]), 3)

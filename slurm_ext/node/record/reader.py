@@ -1,17 +1,13 @@
-"""The spool record's reader, for whoever takes records in; the form is tests/golden/spool/.
+"""Read a spool record that nobody vouches for; its fields are those of `fields`.
 
 A record comes over a network or a shared folder: it may be torn, doubled, giant or hostile.
 Unknown keys are kept, so that a newer node can talk to an older reader.
 
-Its counters are named in `columns`: units there, source beside each value, null where it was not
-counted. `perf_*` are hardware events, by control group or by process as the source says, and
+Counters are named in `counters.columns`: units there, source beside each value, null where it was
+not counted. `perf_*` are hardware events, by control group or by process as the source says, and
 estimates where `perf_running_share` is below 1. `gpu_*` come once for each GPU, whose UUID is in
-the source `nvml/<UUID>`: the whole GPU's, whoever worked on it; `nvml/<UUID>/processes` is the
-job's own part. `node_energy_*` and `perf_mem_bytes` are the whole node's.
-
-Later additions, absent in older records: `allocation.cpu_list` (CPUs it could use, as the kernel
-lists them) and `allocation.gpu_uuids`; `corunners[].shared`, null where nobody looked:
-`{cpus, sockets, gpus}`, how many CPUs and sockets both could use, and GPUs of both by UUID.
+the source `nvml/<UUID>`: the whole GPU's, whoever used it; `nvml/<UUID>/processes` is the job's
+own part. `node_energy_*` and `perf_mem_bytes` are the whole node's.
 """
 
 from __future__ import annotations
@@ -19,53 +15,33 @@ from __future__ import annotations
 import re
 
 from slurm_ext.node.common.files import UnusableFileError, read_bounded
-from slurm_ext.node.record import bounds
+from slurm_ext.node.record import bounds, fields
+from slurm_ext.node.record.bounds import OutOfBoundsError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from os import PathLike
     from typing import Any
 
-VERSION = 1
-KIND = "run"
 MAX_BYTES = 4 * 1024 * 1024
 RECORD_ID = re.compile(r"[A-Za-z0-9_.+-]{1,220}")
-STATES = (
-    "COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "CANCELLED", "NODE_FAIL", "REQUEUED",
-    "UNKNOWN",
-)  # fmt: skip
-MAX_COUNTERS = 256
-MAX_ROWS = 1000
-MAX_CORUNNERS = 1024
-MAX_SHARED_GPUS = 16
-_NUMBER = (int, float)
-
-_IDENTITY = {
-    "cluster": str, "job_id": int, "restart": int, "node": str, "user": str, "uid": int,
-    "account": str, "partition": str, "job_name": str, "work_dir": str, "array_job_id": int,
-    "array_task_id": int,
-}  # fmt: skip
-_REQUIRED = {
-    "identity": ("cluster", "job_id", "restart", "node"),
-    "outcome": ("state", "source"),
-    "counters": ("name", "unit"),
-    "corunners": ("job_id", "overlap_s"),
+_TYPES = {
+    fields.TEXT: (str,),
+    fields.WHOLE: (int,),
+    fields.NUMBER: (int, float),
+    fields.LIST: (list,),
+    fields.TEXTS: (list,),
+    fields.COUNTED: (list, int),
 }
-_SECTIONS: dict[str, dict[str, type | tuple[type, ...]]] = {
-    "identity": dict(_IDENTITY),
-    "allocation": {
-        "cpus": int, "cpus_per_task": int, "num_tasks": int, "num_nodes": int, "mem_bytes": int,
-        "gpus": list, "time_limit_s": _NUMBER, "cpu_list": str, "gpu_uuids": list,
-    },
-    "times": {"submit_s": _NUMBER, "start_s": _NUMBER, "end_s": _NUMBER, "elapsed_s": _NUMBER},
-    "outcome": {"state": str, "exit_code": int, "signal": int, "source": str},
-    "host": {"cores": int, "mem_bytes": int, "boot_id": str, "kernel": str, "gpus": list},
-    "probe": {"summaries": list, "faults": list},
-}  # fmt: skip
 
 
 class UnusableRecordError(ValueError):
-    """A record that cannot be taken in; the message says which and why."""
+    """A record that cannot be taken in: `source` is its file, `why` the reason."""
+
+    def __init__(self, source: str, why: str) -> None:
+        self.source, self.why = source, why
+        super().__init__(f"{source}: {why}")
 
 
 def read_record(path: str | PathLike[str]) -> dict[str, Any]:
@@ -81,97 +57,103 @@ def read_raw(path: str | PathLike[str]) -> bytes:
     try:
         return read_bounded(str(path), MAX_BYTES)
     except UnusableFileError as error:
-        raise UnusableRecordError(f"{path}: {error}") from None
+        raise UnusableRecordError(str(path), str(error)) from None
 
 
 def validate(raw: bytes, source: str) -> dict[str, Any]:
     """The record in `raw`, which came from `source`. Raises UnusableRecordError.
 
-    Every section is there, with its known keys of the right type or null. Texts are data: they may
-    hold quotes, newlines and terminal escapes.
+    Every section is there, each known field of its type and within its bounds, or null. Texts are
+    data: they may hold quotes, newlines and terminal escapes.
     """
     try:
         if len(raw) > MAX_BYTES:
-            raise bounds.OutOfBoundsError(f"has {len(raw)} bytes, at most {MAX_BYTES}")
+            raise OutOfBoundsError(f"has {len(raw)} bytes, at most {MAX_BYTES}")
         record = bounds.parse(raw)
         _check_head(record)
-        for section, keys in _SECTIONS.items():
-            _check_section(section, record.get(section), keys)
-        _check_lists(record)
-    except bounds.OutOfBoundsError as error:
-        raise UnusableRecordError(f"{source}: {error}") from None
+        check_body(record)
+    except OutOfBoundsError as error:
+        raise UnusableRecordError(source, str(error)) from None
     return record
 
 
+def check_body(record: dict[str, Any]) -> None:
+    """Compare a record with the table of fields. Raises OutOfBoundsError at the first fault."""
+    for section, columns in fields.SECTIONS.items():
+        _check_fields(section, record.get(section), columns)
+    if record["outcome"]["state"] not in fields.STATES:
+        raise OutOfBoundsError("outcome.state is unknown")
+    for item in _items(record, "counters", fields.MAX_COUNTERS):
+        _check_fields("counters[]", item, fields.COUNTER)
+    for item in _items(record, "corunners", fields.MAX_CORUNNERS):
+        _check_fields("corunners[]", item, fields.CORUNNER)
+        if item.get("shared") is not None:
+            _check_fields("corunners[].shared", item["shared"], fields.SHARED)
+    for summary in record["probe"].get("summaries") or ():
+        if type(summary) is not dict:
+            raise OutOfBoundsError("probe.summaries holds something else")
+
+
+def has_evidence(record: dict[str, Any]) -> bool:
+    """True if the record has summaries of its probe and each is what a probe writes.
+
+    The user's own process wrote them: one that is malformed costs the run's evidence, not the run.
+    """
+    summaries = record["probe"].get("summaries")
+    try:
+        for summary in summaries or ():
+            _check_fields("probe.summaries[]", summary, fields.SUMMARY)
+            for loader in summary.get("loaders") or ():
+                _check_fields("loaders[]", loader, fields.LOADER)
+                for phase in loader["phases"]:
+                    _check_fields("phases[]", phase, fields.PHASE)
+    except OutOfBoundsError:
+        return False
+    return bool(summaries)
+
+
 def _check_head(record: dict[str, Any]) -> None:
-    if record.get("v") != VERSION or record.get("kind") != KIND:
-        raise bounds.OutOfBoundsError(
+    if record.get("v") != fields.VERSION or record.get("kind") != fields.KIND:
+        raise OutOfBoundsError(
             f"is version {record.get('v')!r} of kind {str(record.get('kind'))[:40]!r}, "
-            f"expected {VERSION} of {KIND!r}"
+            f"expected {fields.VERSION} of {fields.KIND!r}"
         )
     name = record.get("record_id")
     if not isinstance(name, str) or not RECORD_ID.fullmatch(name):
-        raise bounds.OutOfBoundsError("has no usable record_id")
+        raise OutOfBoundsError("has no usable record_id")
     if not isinstance(record.get("mps"), (dict, type(None))):
-        raise bounds.OutOfBoundsError("mps is not an object")
+        raise OutOfBoundsError("mps is not an object")
     token = record.get("decision")
     if token is not None and not isinstance(token, str):
-        raise bounds.OutOfBoundsError("decision is not a text")
-
-
-def _check_section(section: str, found: object, keys: dict[str, Any]) -> None:
-    if not isinstance(found, dict):
-        raise bounds.OutOfBoundsError(f"has no section {section!r}")
-    for name, kind in keys.items():
-        value = found.get(name)
-        if value is None:
-            if name in _REQUIRED.get(section, ()):
-                raise bounds.OutOfBoundsError(f"has no {section}.{name}")
-        elif not isinstance(value, kind) or isinstance(value, bool):
-            raise bounds.OutOfBoundsError(f"{section}.{name} is {type(value).__name__}")
-        elif isinstance(value, _NUMBER) and value < 0:
-            raise bounds.OutOfBoundsError(f"{section}.{name} is negative")
-    if section == "outcome" and found.get("state") not in STATES:
-        raise bounds.OutOfBoundsError("outcome.state is unknown")
-
-
-def _check_lists(record: dict[str, Any]) -> None:
+        raise OutOfBoundsError("decision is not a text")
     timeline = record.get("timeline")
     rows = timeline.get("rows") if isinstance(timeline, dict) else None
-    if timeline is not None and (not isinstance(rows, list) or len(rows) > MAX_ROWS):
-        raise bounds.OutOfBoundsError("timeline.rows is no list of bearable length")
-    _each(record, "counters", MAX_COUNTERS, {"name": str, "unit": str, "value": _NUMBER})
-    _each(record, "corunners", MAX_CORUNNERS, {"job_id": int, "overlap_s": _NUMBER})
-    for corunner in record["corunners"]:
-        _check_shared(corunner.get("shared"))
-    if not all(isinstance(each, dict) for each in record["probe"].get("summaries") or []):
-        raise bounds.OutOfBoundsError("probe.summaries holds something else")
+    if timeline is not None and (not isinstance(rows, list) or len(rows) > fields.MAX_ROWS):
+        raise OutOfBoundsError("timeline.rows is no list of bearable length")
 
 
-def _check_shared(shared: object) -> None:
-    if shared is None:
-        return
-    if not isinstance(shared, dict):
-        raise bounds.OutOfBoundsError("corunners.shared is no object")
-    for name in ("cpus", "sockets"):
-        count = shared.get(name)
-        if count is not None and (type(count) is not int or count < 0):
-            raise bounds.OutOfBoundsError(f"corunners.shared.{name} is no count")
-    gpus = shared.get("gpus")
-    usable = isinstance(gpus, list) and all(isinstance(gpu, str) for gpu in gpus)
-    if gpus is not None and not (usable and len(gpus) <= MAX_SHARED_GPUS):
-        raise bounds.OutOfBoundsError("corunners.shared.gpus is no short list of names")
-
-
-def _each(record: dict[str, Any], name: str, most: int, keys: dict[str, Any]) -> None:
+def _items(record: dict[str, Any], name: str, most: int) -> list[Any]:
     items = record.get(name)
-    if not isinstance(items, list) or len(items) > most:
-        raise bounds.OutOfBoundsError(f"{name} is no list of at most {most}")
-    for item in items:
-        if not isinstance(item, dict):
-            raise bounds.OutOfBoundsError(f"{name} holds something else")
-        for key, kind in keys.items():
-            value = item.get(key)
-            optional = value is None and key not in _REQUIRED[name]
-            if isinstance(value, bool) or not (optional or isinstance(value, kind)):
-                raise bounds.OutOfBoundsError(f"{name}.{key} is {type(value).__name__}")
+    if type(items) is not list or len(items) > most:
+        raise OutOfBoundsError(f"{name} is no list of at most {most}")
+    return items
+
+
+def _check_fields(section: str, values: Any, columns: Sequence[fields.Field]) -> None:
+    """One object against its fields: a single loop, because a record has hundreds of values."""
+    if type(values) is not dict:
+        raise OutOfBoundsError(f"has no section {section!r}")
+    for name, kind, _, least, most, required, _, _ in columns:
+        value = values.get(name)
+        if value is None:
+            if required:
+                raise OutOfBoundsError(f"has no {section}.{name}")
+        elif type(value) not in _TYPES[kind]:
+            raise OutOfBoundsError(f"{section}.{name} is {type(value).__name__}")
+        elif type(value) in (int, float):
+            if not least <= value <= most:
+                raise OutOfBoundsError(f"{section}.{name} is not within {least:g} and {most:g}")
+        elif len(value) > most:
+            raise OutOfBoundsError(f"{section}.{name} is longer than {most}")
+        elif kind == fields.TEXTS and not set(map(type, value)) <= {str}:
+            raise OutOfBoundsError(f"{section}.{name} holds something else than texts")

@@ -19,7 +19,8 @@ from slurm_ext.history.imports.importing import (
     import_lines,
 )
 from slurm_ext.history.imports.sacct import COLUMNS
-from slurm_ext.history.ingest.insert import Inserter, rows_of
+from slurm_ext.history.ingest.insert import Inserter
+from slurm_ext.history.ingest.rows import rows_of
 from slurm_ext.history.store.store import History, open_history
 from slurm_ext.slurm.hostlist import expand
 
@@ -209,7 +210,7 @@ def test_what_is_no_ended_run_is_counted_with_its_reason(
         ({"AllocTRES": "cpu"}, "is not a TRES list"),
         ({"AllocTRES": "mem=many"}, "many"),
         ({"NodeList": "n[1-"}, "no list of hosts"),
-        ({"JobIDRaw": "9" * 30}, "64-bit"),
+        ({"JobIDRaw": "9" * 30}, "job_id is not within"),
         ({"Timelimit": "soon"}, "soon"),
     ],
 )
@@ -242,6 +243,11 @@ def test_a_record_that_comes_after_the_import_takes_its_place(history: History) 
         "identity": {"cluster": "here", "job_id": 101, "restart": 0, "node": "n1"},
         "times": {"end_s": end_s},
         "outcome": {"state": "COMPLETED", "source": "epilog"},
+        "allocation": {},
+        "host": {},
+        "probe": {},
+        "counters": [],
+        "corunners": [],
     }
     with history.transaction() as conn:
         Inserter(conn).put(rows_of(own), 2e9)

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurm_ext.core.errors import HistoryError, RecordError
+from slurm_ext.core.errors import HistoryError
 from slurm_ext.history.ingest import rows
 from slurm_ext.history.ingest.spool_folder import IngestReport, ingest_folder
 from slurm_ext.history.store.store import open_history
 from slurm_ext.history.views import queries
+from slurm_ext.node.record.reader import UnusableRecordError, validate
 from tests.history.conftest import COUNTERS, GOLDEN, Spool
 
 BAD = sorted((Path(__file__).parents[2] / "bad_input" / "spool").iterdir())
@@ -181,21 +182,30 @@ def test_an_absent_spool_is_empty_and_a_file_in_its_place_an_error(database: Pat
 
 _LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 _ANY = st.recursive(_LEAVES, lambda more: st.lists(more) | st.dictionaries(st.text(), more))
-_SECTIONS = ("identity", "allocation", "times", "outcome", "host", "counters", "corunners")
+_SECTIONS = (
+    "identity",
+    "allocation",
+    "times",
+    "outcome",
+    "host",
+    "probe",
+    "mps",
+    "counters",
+    "corunners",
+)
 
 
 @settings(deadline=None)  # a busy machine is no failure
 @given(st.dictionaries(st.sampled_from((*_SECTIONS, "record_id", "decision")), _ANY))
 def test_rows_are_made_or_refused(sections: dict[str, Any]) -> None:
-    """No record, whatever is in it, raises anything but RecordError; what passes fits SQLite."""
+    """The door refuses a record with its own error; what passes it fits SQLite."""
     record = {**json.loads(GOLDEN.read_text()), **sections}
     try:
-        row = rows.run_row(record)
-        rows.counter_rows(record)
-        rows.corunner_rows(record)
-    except RecordError:
+        made = rows.rows_of(validate(json.dumps(record).encode(), "x"))
+    except UnusableRecordError:
         return
-    for value in row:
+    loader = () if made.loader is None else rows.loader_values(made.loader)
+    for value in (*rows.run_values(made.run), *loader, *(v for row in made.corunners for v in row)):
         assert value is None or isinstance(value, (str, float)) or abs(value) <= 1 << 63
 
 

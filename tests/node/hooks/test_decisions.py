@@ -10,8 +10,9 @@ from slurm_ext.core.records import Outcome
 from slurm_ext.core.units import format_minutes
 from slurm_ext.node.common import job
 from slurm_ext.node.common.spool_layout import record_id
+from slurm_ext.node.record.fields import STATES
 from slurm_ext.node.record.outcome import outcome
-from slurm_ext.node.record.reader import RECORD_ID, STATES
+from slurm_ext.node.record.reader import RECORD_ID
 from slurm_ext.node.record.squeue import _FIELDS, memory_bytes, parse_squeue, seconds
 
 

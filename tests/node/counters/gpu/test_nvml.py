@@ -13,7 +13,7 @@ from slurm_ext.node.counters.gpu import nvml_reader
 from slurm_ext.node.counters.gpu.job_gpus import JobGpus
 from slurm_ext.node.counters.gpu.nvml import NvmlClient
 from slurm_ext.node.counters.gpu.totals import GpuTotals, resolved
-from slurm_ext.node.record.reader import MAX_COUNTERS
+from slurm_ext.node.record.fields import MAX_COUNTERS
 from tests.node.by_hand import Node, wait_for
 from tests.nvml_standin import Gpu, StandIn
 

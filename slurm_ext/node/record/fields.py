@@ -1,0 +1,192 @@
+"""The run record, field by field: the one table behind composer, reader, history and manual.
+
+A field is a tuple: name, type, unit, smallest, largest, required, column, sentence. The two bounds
+are those of a number; of a text or a list `largest` is the most characters or items. A field that
+is not required may be absent, which means the same as null: not set or not measured. `column` is
+the field's column in `runs` of history.db, or "". Plain tuples, because node hooks read this file
+and dataclasses are slow to import.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    Field = tuple[str, str, str, float, float, bool, str, str]
+
+VERSION = 1
+KIND = "run"
+STATES = (
+    *("COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "CANCELLED", "NODE_FAIL", "REQUEUED"),
+    "UNKNOWN",
+)
+LARGEST = 10**18 - 1  # of any number: SQLite's integers end at 9.2e18
+LONGEST = 4096  # characters of any text
+MAX_COUNTERS, MAX_CORUNNERS, MAX_ROWS = 256, 1024, 1000
+MAX_SHARED_GPUS, MAX_GPUS = 16, 4096
+MAX_PARTS = 65_536  # of a list inside a probe's summary
+
+TEXT, WHOLE, NUMBER, LIST, TEXTS, COUNTED = "text", "integer", "number", "list", "texts", "count"
+"""Types. `texts` is a list of texts; `count` is a list, or the number of its items."""
+
+
+def text(
+    name: str, about: str, *, column: str = "", required: bool = False, longest: int = LONGEST
+) -> Field:
+    """A field that is a text."""
+    return (name, TEXT, "", 0, longest, required, column, about)
+
+
+def whole(name: str, unit: str, about: str, *, column: str = "", required: bool = False) -> Field:
+    """A field that is an integer, never negative."""
+    return (name, WHOLE, unit, 0, LARGEST, required, column, about)
+
+
+def number(
+    name: str,
+    unit: str,
+    about: str,
+    *,
+    column: str = "",
+    required: bool = False,
+    signed: bool = False,
+) -> Field:
+    """A field that is a number; below zero only where it is signed."""
+    return (name, NUMBER, unit, -LARGEST if signed else 0, LARGEST, required, column, about)
+
+
+def several(
+    name: str, kind: str, most: int, about: str, *, column: str = "", required: bool = False
+) -> Field:
+    """A field that is a list."""
+    return (name, kind, "", 0, most, required, column, about)
+
+
+IDENTITY = (
+    text("cluster", "Name of the cluster.", column="cluster", required=True),
+    whole("job_id", "", "Slurm's job id.", column="job_id", required=True),
+    whole("restart", "", "Times the job was requeued before.", column="restart", required=True),
+    text("node", "Name of the node that ran it.", column="node", required=True),
+    text("user", "User name.", column="user"),
+    whole("uid", "", "User id.", column="uid"),
+    text("account", "Slurm account.", column="account"),
+    text("partition", "Slurm partition.", column="partition"),
+    text("job_name", "Job name.", column="job_name"),
+    text("work_dir", "Working directory.", column="work_dir"),
+    whole("array_job_id", "", "Id of the job array.", column="array_job_id"),
+    whole("array_task_id", "", "Index in the job array.", column="array_task_id"),
+)
+ALLOCATION = (
+    whole("cpus", "", "CPUs of the job on this node.", column="cpus"),
+    whole("cpus_per_task", "", "CPUs of one task.", column="cpus_per_task"),
+    whole("num_tasks", "", "Tasks of the whole job.", column="num_tasks"),
+    whole("num_nodes", "", "Nodes of the whole job.", column="num_nodes"),
+    whole("mem_bytes", "bytes", "Memory on this node.", column="mem_bytes"),
+    several("gpus", COUNTED, MAX_GPUS, "GPUs on this node, by index or UUID.", column="gpus"),
+    number("time_limit_s", "s", "Time limit.", column="time_limit_s"),
+    text("cpu_list", "CPUs that it could use, as the kernel lists them."),
+    several("gpu_uuids", LIST, MAX_GPUS, "UUIDs of its GPUs."),
+)
+TIMES = (
+    number("submit_s", "s", "Submission, since the epoch.", column="submit_s"),
+    number("start_s", "s", "Start, since the epoch.", column="start_s"),
+    number("end_s", "s", "End, since the epoch.", column="end_s"),
+    number("elapsed_s", "s", "Run time by a clock that nobody sets.", column="elapsed_s"),
+)
+OUTCOME = (
+    text("state", f"End of the run: {', '.join(STATES)}.", column="state", required=True),
+    whole("exit_code", "", "Exit code.", column="exit_code"),
+    whole("signal", "", "Signal that ended it.", column="signal"),
+    text("source", "Witness: epilog, node, reconcile, sacct.", column="source", required=True),
+)
+HOST = (
+    whole("cores", "", "CPUs of the node.", column="node_cores"),
+    whole("mem_bytes", "bytes", "Memory of the node.", column="node_mem_bytes"),
+    several("gpus", TEXTS, MAX_GPUS, "Models of the node's GPUs.", column="node_gpus"),
+    text("boot_id", "The kernel's boot id.", column="boot_id"),
+    text("kernel", "Release of the kernel.", column="kernel"),
+)
+PROBE = (
+    several("summaries", LIST, MAX_PARTS, "One summary for each process with a loader."),
+    several("faults", LIST, MAX_PARTS, "Sentences on what could not be measured."),
+)
+COUNTER = (
+    text("name", "Name of the counter.", required=True),
+    text("unit", "Unit: s, B, J, W, 1.", required=True),
+    text("source", "Where it was counted.", required=True),
+    number("value", "", "Value; null where it was not counted.", signed=True),
+)
+CORUNNER = (
+    whole("job_id", "", "Another job that was on the node.", required=True),
+    number("overlap_s", "s", "Time that both were there.", signed=True),
+)
+SHARED = (
+    whole("cpus", "", "CPUs that both jobs could use."),
+    whole("sockets", "", "Sockets that both could use."),
+    several("gpus", TEXTS, MAX_SHARED_GPUS, "GPUs of both, by UUID."),
+)
+SUMMARY = (
+    whole("rank", "", "Rank of the training process."),
+    number("world_size", "", "Training processes of the job."),
+    number("cores", "", "CPUs that the process could use."),
+    number("node_cores", "", "CPUs of the node."),
+    number("started_s", "s", "Start of the process, since the epoch."),
+    number("ended_s", "s", "Time of the last line, since the epoch."),
+    text("accelerator", "Name of the GPU in use; null: none."),
+    several("loaders", LIST, MAX_PARTS, "One entry for each DataLoader."),
+)
+LOADER = (
+    text("dataset", "Class of the dataset."),
+    text("style", "map or iterable."),
+    number("batch_size", "samples", "Samples in a batch."),
+    number("length", "samples", "Samples in the dataset."),
+    number("user_num_workers", "", "Workers that the script asks for."),
+    number("worker_rss_bytes", "bytes", "Largest private memory of a worker."),
+    several("phases", LIST, MAX_PARTS, "Sums over epochs: first, later.", required=True),
+)
+PHASE = (
+    text("phase", "first_epoch or later.", required=True),
+    number("epochs", "", "Epochs that began."),
+    number("samples", "samples", "Samples delivered.", required=True),
+    number("batches", "", "Batches delivered."),
+    number("wall_s", "s", "Wall time of the loop."),
+    number("wait_s", "s", "Part of it that waited for data."),
+    number("step_s", "s", "Part of it between two batches."),
+    number("workers", "", "Mean workers.", required=True),
+    number("fetch_samples", "samples", "Samples whose loading was timed."),
+    number("fetch_wall_s", "s", "Their loading, wall time."),
+    number("fetch_cpu_s", "s", "Their loading, CPU time."),
+    number("bytes_read", "bytes", "Bytes read while loading."),
+    number("main_cpu_s", "s", "CPU time of the training process."),
+    number("fetch_queued_s", "s", "Part of the loading that waited for a core."),
+    number("step_queued_s", "s", "Part of the steps that waited for a core."),
+    number("wait_queued_s", "s", "Part of the waits that waited for a core."),
+    number("delivered_bytes", "bytes", "Bytes of the batches."),
+)
+
+SECTIONS: dict[str, tuple[Field, ...]] = {
+    "identity": IDENTITY,
+    "allocation": ALLOCATION,
+    "times": TIMES,
+    "outcome": OUTCOME,
+    "host": HOST,
+    "probe": PROBE,
+}
+"""Objects of a record that are always there, in the record's order."""
+
+PARTS: dict[str, tuple[Field, ...]] = {
+    "counters[]": COUNTER,
+    "corunners[]": CORUNNER,
+    "corunners[].shared": SHARED,
+    "probe.summaries[]": SUMMARY,
+    "probe.summaries[].loaders[]": LOADER,
+    "probe.summaries[].loaders[].phases[]": PHASE,
+}
+"""Items of a record's lists."""
+
+
+def pick(section: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """A section of a record with the table's keys, null where `values` has none."""
+    return {field[0]: values.get(field[0]) for field in SECTIONS[section]}
