@@ -1,4 +1,4 @@
-"""A model as a folder: a JSON file that says what it is and, where it has some, arrays (no pickle).
+"""A model as a folder: a JSON file and, for some kinds, arrays (no pickle).
 
 Every kind of model is written by `serialize` and read by `read`. The JSON holds the version of its
 kind, the terms that its numbers are about, and the checksums of the arrays and of itself. numpy is
@@ -29,10 +29,10 @@ AGAIN = "train again"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactSpec:
-    """How one kind of model lies in its folder.
+    """Layout of one kind of model in its folder.
 
-    `terms` stand in the JSON as they are here: a model over other terms would answer nonsense.
-    `signed` is False where the first releases wrote the JSON without its own checksum.
+    `terms` must be the same in the JSON: a model over other terms would answer nonsense.
+    `signed` is False for kinds whose first releases wrote the JSON without its own checksum.
     """
 
     about: str
@@ -45,33 +45,35 @@ class ArtifactSpec:
 
 
 def serialize(
-    form: ArtifactSpec, body: Mapping[str, Any], arrays: "Mapping[str, NDArray[Any]] | None" = None
+    spec: ArtifactSpec,
+    body: Mapping[str, Any],
+    arrays: "Mapping[str, NDArray[Any]] | None" = None,
 ) -> dict[str, bytes]:
-    """The files, by name; the same numbers always give the same bytes. Keys of `body` are text."""
-    whole = {"format": form.version, **form.terms, **body}
+    """Return the files by name; the same numbers always give the same bytes."""
+    whole = {"format": spec.version, **spec.terms, **body}
     files = {}
-    if form.arrays is not None:
-        files[form.arrays] = _zipped(arrays or {})
-        whole[form.arrays_sum] = hashlib.sha256(files[form.arrays]).hexdigest()
+    if spec.arrays is not None:
+        files[spec.arrays] = _zipped(arrays or {})
+        whole[spec.arrays_sum] = hashlib.sha256(files[spec.arrays]).hexdigest()
     whole["sha256"] = _checksum(whole)
-    return {form.about: json.dumps(whole, indent=1).encode(), **files}
+    return {spec.about: json.dumps(whole, indent=1).encode(), **files}
 
 
-def read(form: ArtifactSpec, folder: Path) -> tuple[dict[str, Any], "Arrays"]:
-    """JSON and arrays, whole and of this version. Raises ModelError naming the file at fault."""
-    body = _body(form, folder / form.about)
-    if form.arrays is None:
+def read(spec: ArtifactSpec, folder: Path) -> tuple[dict[str, Any], "Arrays"]:
+    """Read JSON and arrays and check both. Raises ModelError naming the file at fault."""
+    body = _body(spec, folder / spec.about)
+    if spec.arrays is None:
         return body, {}
-    path = folder / form.arrays
-    data = _bytes(path, form.most_bytes)
-    if hashlib.sha256(data).hexdigest() != body.get(form.arrays_sum):
+    path = folder / spec.arrays
+    data = _bytes(path, spec.most_bytes)
+    if hashlib.sha256(data).hexdigest() != body.get(spec.arrays_sum):
         raise ModelError(f"{path}: does not match its checksum; {AGAIN}")
     return body, _arrays(path, data)
 
 
 @contextmanager
 def naming_file(path: Path) -> Iterator[None]:
-    """While a model is built of what was read: what does not fit is a ModelError about `path`."""
+    """Turn errors of building a model from a file into a ModelError that names `path`."""
     try:
         yield
     except ModelError as error:
@@ -83,37 +85,37 @@ def naming_file(path: Path) -> Iterator[None]:
 
 
 def positive(value: Any) -> float:
-    """A finite number above 0. Raises ValueError, or TypeError where it is no number."""
+    """Return a finite number above 0. Raises ValueError, or TypeError if it is no number."""
     if not 0 < float(value) < inf:
         raise ValueError(f"{value!r}: expected a number above 0")
     return float(value)
 
 
 def current(models: Path) -> Path | None:
-    """The folder of the model that serves, of those in `models`; None where none was promoted.
+    """Folder of the serving model among `models`; None if none was promoted.
 
-    Raises ModelError where the folder may not be entered.
+    Raises ModelError if the folder may not be entered.
     """
     link = models / "current"
     try:
         return link.resolve(strict=True)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, RuntimeError) as error:  # not ours to enter, or links in a circle
+    except (OSError, RuntimeError) as error:  # no permission, or links in a circle
         raise ModelError(f"{link}: cannot be read: {error}") from None
 
 
-def _body(form: ArtifactSpec, path: Path) -> dict[str, Any]:
+def _body(spec: ArtifactSpec, path: Path) -> dict[str, Any]:
     try:
-        body = json.loads(_bytes(path, form.most_bytes))
+        body = json.loads(_bytes(path, spec.most_bytes))
         if not isinstance(body, dict):
             raise ValueError("is no model")
-        if body.get("format") != form.version:
+        if body.get("format") != spec.version:
             raise ValueError(f"is of another version of dlqueue, format {body.get('format')!r}")
         signature = body.pop("sha256", None)
-        if signature != _checksum(body) and (form.signed or signature is not None):
+        if signature != _checksum(body) and (spec.signed or signature is not None):
             raise ValueError("does not match its checksum")
-        if strange := [name for name, terms in form.terms.items() if body.get(name) != terms]:
+        if strange := [name for name, terms in spec.terms.items() if body.get(name) != terms]:
             raise ValueError(f"is of another version of dlqueue, with other {', '.join(strange)}")
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path}: {error}; {AGAIN}") from None

@@ -30,23 +30,23 @@ def forest_from_arrays(
     Raises KeyError where an array is missing, ValueError where one does not fit: every index is
     checked, because a torn array must not read beyond another.
     """
-    told: dict[str, Any] = {
+    columns: dict[str, Any] = {
         column: arrays[f"{name}_{column}"].astype(np.int64 if column in WHOLE else np.float64)
         for column in COLUMNS
     }
-    nodes = len(told["value"])
-    same = {told[column].shape for column in COLUMNS if column != "roots"} == {(nodes,)}
-    if not (same and _inside(told, nodes, width) and 0 <= depth < nodes):
+    nodes = len(columns["value"])
+    same = {columns[column].shape for column in COLUMNS if column != "roots"} == {(nodes,)}
+    if not (same and _inside(columns, nodes, width) and 0 <= depth < nodes):
         raise ValueError(f"trees {name!r} do not fit together")
-    if not np.isfinite(told["value"]).all():
+    if not np.isfinite(columns["value"]).all():
         raise ValueError(f"trees {name!r} hold numbers that are not finite")
-    return Forest(depth=depth, **told)
+    return Forest(depth=depth, **columns)
 
 
-def _inside(told: Mapping[str, NDArray[Any]], nodes: int, width: int) -> bool:
-    """Whether there is a tree, and all its ways lead to nodes and all its features exist."""
-    ways = np.concatenate([told["roots"], told["left"], told["right"]])
-    if nodes == 0 or len(told["roots"]) == 0:
+def _inside(columns: Mapping[str, NDArray[Any]], nodes: int, width: int) -> bool:
+    """True if there is a tree, and all its branches and features exist."""
+    ways = np.concatenate([columns["roots"], columns["left"], columns["right"]])
+    if nodes == 0 or len(columns["roots"]) == 0:
         return False
-    known = told["feature"].min() >= -1 and told["feature"].max() < width
+    known = columns["feature"].min() >= -1 and columns["feature"].max() < width
     return bool(known and ways.min() >= 0 and ways.max() < nodes)

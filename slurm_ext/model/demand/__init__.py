@@ -1,1 +1,1 @@
-"""How many nodes a partition will need in the next hours. numpy only."""
+"""Forecasts of the nodes that a partition needs in the next hours. numpy only."""

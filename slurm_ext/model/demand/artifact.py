@@ -21,7 +21,7 @@ from slurm_ext.model.demand.model import (
 from slurm_ext.model.forest_arrays import forest_from_arrays, forests_to_arrays
 
 ABOUT, ARRAYS = "demand.json", "demand.npz"
-FORM = artifact_store.ArtifactSpec(
+SPEC = artifact_store.ArtifactSpec(
     about=ABOUT,
     arrays=ARRAYS,
     terms={"features": list(FEATURES), "horizons": list(HORIZONS), "peak_slots": PEAK_SLOTS},
@@ -45,12 +45,12 @@ def serialize(model: DemandModel) -> dict[str, bytes]:
         "shifts": {str(level): shift for level, shift in model.shifts.items()},
         "depths": {name: one.depth for name, one in forests.items()},
     }
-    return artifact_store.serialize(FORM, body, {**forests_to_arrays(forests), **lines})
+    return artifact_store.serialize(SPEC, body, {**forests_to_arrays(forests), **lines})
 
 
 def load(folder: Path) -> DemandModel:
     """The model in `folder`. Raises ModelError naming the file and what is wrong with it."""
-    body, arrays = artifact_store.read(FORM, folder)
+    body, arrays = artifact_store.read(SPEC, folder)
     with artifact_store.naming_file(folder / ABOUT):
         return _model(body, arrays)
 

@@ -1,12 +1,12 @@
-"""How many nodes will be needed: from a series of ten-minute slots, some hours ahead.
+"""Forecasts the nodes needed some hours ahead, from a series of ten-minute slots.
 
 A forecast is the demand now plus a change. The change is the mean of a ridge regression and of
-boosted trees, both fitted to the middle of what may come and not to its extremes (outages teach a
-squared error more than all quiet weeks). Bounds are of the *highest* demand within PEAK_SLOTS: a
-node that sleeps has to be spared all that time. What is not fitted is persistence: as much as now.
+boosted trees. Both are fitted to the middle of what may come: outages would move a squared error
+more than all quiet weeks. Bounds are of the *highest* demand within PEAK_SLOTS: a
+node that sleeps must not be needed all that time. Without a fit, the forecast is persistence.
 
 Features are differences to now: the past hours, the same time a day and a week before (of now, and
-of the hour foretold), means over windows, time of day and of week (UTC). Holidays are not known.
+of the hour predicted), means over windows, time of day and of week (UTC). Holidays are not known.
 Nothing looks ahead: row i is made of slots 0 to i.
 """
 
@@ -36,11 +36,11 @@ STANDARD = 4.0  # a feature further from its mean than so many deviations is cut
 
 
 class DemandPredictor(Protocol):
-    """Foretells from demand now (nodes) and the rows of `features`; one number a row."""
+    """Predicts from the demand now (nodes) and the rows of `features`; one number a row."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the predictor."""
         ...
 
     def change(self, rows: Array, horizon: int) -> Array:
@@ -69,19 +69,19 @@ def features(need: Array, first_slot: int) -> Array:
 
 
 def _lagged(need: Array, lag: int) -> Array:
-    """The series so many slots before; before its beginning it was as at the beginning of now."""
+    """The series `lag` slots earlier; the first `lag` values repeat its own beginning."""
     return np.concatenate((need[:lag], need[:-lag]))[: len(need)]
 
 
 @dataclass(frozen=True, slots=True)
 class Persistence:
-    """As much as now; `peaks` are quantiles, by level, of what six hours added in the past."""
+    """Demand stays as it is; `peaks`: by level, quantiles of what six hours added in the past."""
 
     peaks: Mapping[float, float] = field(default_factory=dict)
     name: str = "persistence"
 
     def change(self, rows: Array, horizon: int) -> Array:  # noqa: ARG002 - none, however far
-        """None."""
+        """No change."""
         return np.zeros(len(rows))
 
     def peak(self, rows: Array, level: float) -> Array:
@@ -101,13 +101,13 @@ class RidgeLine:
     def __call__(self, rows: Array) -> Array:
         """One number a row."""
         standard = np.clip((rows - self.centre) / self.scale, -STANDARD, STANDARD)
-        told: Array = standard @ self.weights + self.start
-        return told
+        change: Array = standard @ self.weights + self.start
+        return change
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DemandModel:
-    """A fitted outlook; `shifts` make each level's bound hold as often as it says."""
+    """A fitted predictor; `shifts` make each level's bound hold as often as it says."""
 
     lines: Mapping[int, RidgeLine]
     trees: Mapping[int, Forest]
@@ -117,22 +117,22 @@ class DemandModel:
 
     def change(self, rows: Array, horizon: int) -> Array:
         """The mean of line and trees."""
-        told: Array = (self.lines[horizon](rows) + self.trees[horizon](rows)) / 2
-        return told
+        change: Array = (self.lines[horizon](rows) + self.trees[horizon](rows)) / 2
+        return change
 
     def peak(self, rows: Array, level: float) -> Array:
         """The level's trees, shifted."""
-        told: Array = self.peaks[level](rows) + self.shifts[level]
-        return told
+        peak: Array = self.peaks[level](rows) + self.shifts[level]
+        return peak
 
 
 def highest_ahead(need: Array) -> Array:
-    """For every slot the highest of the PEAK_SLOTS after it, less now; NaN where they are not."""
-    told = np.full(len(need), np.nan)
+    """Highest need of the PEAK_SLOTS after each slot, less its own; NaN at the series' end."""
+    highest = np.full(len(need), np.nan)
     if len(need) > PEAK_SLOTS:
         ahead = np.lib.stride_tricks.sliding_window_view(need[1:], PEAK_SLOTS).max(axis=1)
-        told[: len(ahead)] = ahead - need[: len(ahead)]
-    return told
+        highest[: len(ahead)] = ahead - need[: len(ahead)]
+    return highest
 
 
 def persistence_of(need: Array) -> Persistence:

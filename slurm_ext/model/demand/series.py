@@ -1,7 +1,7 @@
 """A recorded demand series: `demand-<pool>.csv`, a line a slot of ten minutes that ended.
 
-Unix time of the slot's start, the highest need in it, nodes there. A slot without a line is as the
-one before, for at most a day; what is before a longer gap is not of this series.
+Unix time of the slot's start, the highest need in it, nodes there. A slot without a line repeats
+the one before, for at most a day; a longer gap starts a new series.
 """
 
 import os
@@ -18,19 +18,19 @@ FOLDER, PREFIX = Path("control") / "energy", "demand-"  # below state_dir
 
 
 def pool_file_name(pool: str) -> str:
-    """A pool's name in names of files and folders; "*" is all."""
+    """A pool's name as part of a file name; "*" becomes "all"."""
     return "all" if pool == "*" else pool.replace("/", "_")
 
 
 def series_path(folder: Path, pool: str) -> Path:
-    """Where a pool's series is."""
+    """Path of a pool's series."""
     return folder / f"{PREFIX}{pool_file_name(pool)}.csv"
 
 
 def read(path: Path, most_bytes: int = TAIL_BYTES) -> tuple[int, Array, Array]:
-    """First slot, need and total by slot, gaps filled; of the last piece without a long gap.
+    """Return first slot, need and total by slot, after the last long gap; short gaps are filled.
 
-    Torn or odd lines are passed over. Raises OSError.
+    Skips malformed lines. Raises OSError.
     """
     rows: dict[int, tuple[float, float]] = {}
     for line in _lines(path, most_bytes):
@@ -42,21 +42,21 @@ def read(path: Path, most_bytes: int = TAIL_BYTES) -> tuple[int, Array, Array]:
 
 
 def filled(rows: Mapping[int, tuple[float, float]]) -> tuple[int, Array, Array]:
-    """First slot, need and total by slot, from those that are known."""
+    """Return the first slot, need and total by slot, with short gaps filled."""
     if not rows:
         return 0, np.zeros(0), np.zeros(0)
-    told: list[tuple[float, float]] = []
+    values: list[tuple[float, float]] = []
     last = first = min(rows)
     for slot in sorted(rows):
-        if told and slot - last > LONGEST_GAP:
-            told, first = [], slot
-        elif told:
-            told += [told[-1]] * (slot - last - 1)
+        if values and slot - last > LONGEST_GAP:
+            values, first = [], slot
+        elif values:
+            values += [values[-1]] * (slot - last - 1)
         else:
             first = slot
-        told.append(rows[slot])
+        values.append(rows[slot])
         last = slot
-    both = np.array(told)
+    both = np.array(values)
     return first, both[:, 0], both[:, 1]
 
 

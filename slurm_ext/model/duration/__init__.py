@@ -1,1 +1,1 @@
-"""How long jobs run: a model, what it remembers of users, and its intervals. numpy only."""
+"""Run times of jobs: a model, the history that it keeps of users, and its intervals. numpy only."""

@@ -15,7 +15,7 @@ from slurm_ext.model.forest_arrays import forest_from_arrays, forests_to_arrays
 
 FOLDER = "duration"  # of the state folder's models
 ABOUT, ARRAYS = "duration.json", "duration.npz"
-FORM = artifact_store.ArtifactSpec(
+SPEC = artifact_store.ArtifactSpec(
     about=ABOUT, arrays=ARRAYS, terms={"what": list(STATISTICS)}, signed=False
 )
 FORESTS = ("mean", "plain", "low", "high")
@@ -23,9 +23,9 @@ FORESTS = ("mean", "plain", "low", "high")
 
 @dataclass(frozen=True, slots=True)
 class DurationArtifact:
-    """What is served: the model, where its bounds start, and what training said of it.
+    """A served model, the bounds that it starts with, and training's figures.
 
-    `about` may hold `window_s`: the first submission and the last end that it learnt from.
+    `about` may hold `window_s`: the first submission and the last end that it learned from.
     """
 
     durations: DurationModel
@@ -45,12 +45,12 @@ def serialize(artifact: DurationArtifact) -> dict[str, bytes]:
         "depths": {name: one.depth for name, one in forests.items()},
         "bounds": {"low": artifact.bounds.low, "high": artifact.bounds.high},
     }
-    return artifact_store.serialize(FORM, body, forests_to_arrays(forests))
+    return artifact_store.serialize(SPEC, body, forests_to_arrays(forests))
 
 
 def load(folder: Path) -> DurationArtifact:
     """The model in `folder`. Raises ModelError naming the file and what is wrong with it."""
-    body, arrays = artifact_store.read(FORM, folder)
+    body, arrays = artifact_store.read(SPEC, folder)
     with artifact_store.naming_file(folder / ABOUT):
         return _artifact(body, arrays)
 

@@ -1,7 +1,7 @@
-"""What one key (a user, a user's script, a queue, ...) is remembered by: its runs' log durations.
+"""Statistics of the log durations of one key's jobs: a user, a user's script, a queue ...
 
-Everything is known at the moment of asking: a job counts once it ended; one that still runs counts
-by its age alone. Logs are natural, of seconds, durations below 1 s count as 1 s.
+Only what is known at that moment counts: a job once it ended, a running one by its age alone.
+ Logs are natural, of seconds, durations below 1 s count as 1 s.
 """
 
 from collections import deque
@@ -35,7 +35,7 @@ NOTHING = (0.0, *(nan,) * 10, 0.0, nan, nan, nan, nan, 0.0)
 
 
 class RememberedRun:
-    """One job while it is remembered; `log_s` is None until it ended."""
+    """One job of a key; `log_s` is None until it ended."""
 
     __slots__ = ("log_s", "submit_s")
 
@@ -45,7 +45,7 @@ class RememberedRun:
 
 
 class KeyStatistics:
-    """Changes with every submission and end; each costs the same, however long the history."""
+    """Updated with every submission and end, at a cost that does not grow with the history."""
 
     __slots__ = (
         "_burst", "_ended_s", "_last", "_means", "_n", "_recent", "_running", "_seconds",
@@ -64,7 +64,7 @@ class KeyStatistics:
         self._burst = 0
 
     def submitted(self, job: Hashable, run: RememberedRun) -> None:
-        """A job of this key is there."""
+        """Add a submitted job of this key."""
         together = run.submit_s - self._submitted_s <= GAP_S
         self._burst = self._burst + 1 if together else 0
         self._submitted_s = max(self._submitted_s, run.submit_s)
@@ -72,7 +72,7 @@ class KeyStatistics:
         self._recent.append(run)
 
     def gone(self, job: Hashable, end_s: float, log_s: float | None) -> None:
-        """It ended; `log_s` None where nobody knows after how long: it is only forgotten."""
+        """Remove a job that ended; with `log_s` None (unknown duration) it is only forgotten."""
         run = self._running.pop(job, None)
         if run is None or log_s is None:
             return
@@ -86,7 +86,7 @@ class KeyStatistics:
         self._last.append(log_s)
 
     def row(self, now_s: float) -> tuple[float, ...]:
-        """WHAT in numbers; NaN where nothing is known yet."""
+        """Return the values of STATISTICS; NaN where nothing is known yet."""
         running = self._running
         n, last = self._n, self._last
         ages = (nan, nan)

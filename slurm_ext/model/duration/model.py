@@ -1,12 +1,12 @@
-"""How long a submitted job will run: the history's mean, corrected by trees, with bounds.
+"""Predicts the run time of a submitted job: history's mean, corrected by trees, with bounds.
 
     log duration = half (backed-off mean of the history + trees(features, seen from that mean))
                  + half trees(features as they are)
 
-The mean is `duration_state.backed_off`; what the first trees see of other levels is their distance
-from it, so that a user whose jobs are all ten times longer is foretold as well as before. Bounds
-are trees of the 5 % and 95 % quantile, seen from that mean too, moved by `Bounds` so that each
-holds as often as it says (`duration_bounds.py`).
+The mean is `state.backed_off`; the first trees see other levels as distances from it, so that a
+user whose jobs are all ten times longer is predicted as well as before. Bounds are trees of the 5 %
+and 95 % quantile, seen from that mean too; `AdaptiveBounds` moves them so that each holds as often
+as it says.
 """
 
 from dataclasses import dataclass
@@ -24,9 +24,18 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 LOGS = frozenset(
-    ("last", "before_last", "third_last", "fast", "middling", "slow", "median", "log_mean",
-     "recent")
-)  # fmt: skip
+    [
+        "last",
+        "before_last",
+        "third_last",
+        "fast",
+        "middling",
+        "slow",
+        "median",
+        "log_mean",
+        "recent",
+    ]
+)
 LEAST_LOG, MOST_LOG = 0.0, 18.0  # 1 s to two years
 KNOWN_FROM = (1, 5)  # ended runs of the narrowest key: none, some, many (CQR by Mondrian bins)
 MISSED = 0.05  # on each side: 90 % inside
@@ -44,7 +53,7 @@ class DurationQuantiles:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DurationModel:
-    """A fitted model; `start` is the mean log duration of everybody it learnt from."""
+    """A fitted model; `start` is the mean log duration of all jobs that it learned from."""
 
     plan: FeaturePlan
     start: float
@@ -54,7 +63,7 @@ class DurationModel:
     high: Forest
 
     def predict(self, rows: "Array") -> DurationQuantiles:
-        """Of rows of `State.row`; bounds as trees have them, `Bounds` moves them."""
+        """Predict rows of `DurationState.row`; the bounds are not moved yet."""
         base, seen = relative(self.plan, rows, self.start)
         middle = self._middle(rows, base, seen)
         low, high = base + self.low(seen), base + self.high(seen)
@@ -67,12 +76,12 @@ class DurationModel:
         return self._middle(rows, *relative(self.plan, rows, self.start))
 
     def _middle(self, rows: "Array", base: "Array", seen: "Array") -> "Array":
-        told = (base + self.mean(seen) + self.start + self.plain(rows)) / 2
-        return np.clip(told, LEAST_LOG, MOST_LOG)
+        middle = (base + self.mean(seen) + self.start + self.plain(rows)) / 2
+        return np.clip(middle, LEAST_LOG, MOST_LOG)
 
 
 def relative(plan: FeaturePlan, rows: "Array", start: float) -> "tuple[Array, Array]":
-    """The history's mean, and the rows as trees see them: log durations from that mean."""
+    """Return history's mean, and the rows with log durations relative to it."""
     base = rows[:, plan.features.index("history")]
     base = np.where(np.isnan(base), start, base)
     logs = [at for at, name in enumerate(plan.features) if name.split(":")[-1] in LOGS]

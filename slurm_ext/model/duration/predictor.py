@@ -1,11 +1,11 @@
-"""How long jobs will run, asked live: a promoted model, and what history remembers of its users.
+"""Run times of jobs in service: a promoted model, and history's statistics of its users.
 
     lengths = load_predictor(state_dir / "models", None)      # None: nothing was promoted
     lengths.take(rows)                                 # ended jobs, in the order they came in
     lengths.predict([DurationQuery(submit_s=now, user="ann", job_name="train", gpus=2)])
 
-Causal: only jobs that ended are taken. Of those that run still nothing is known, here as in
-training (`ended_only`), so that both see the same. May be asked while another thread takes.
+Only jobs that ended are added: running jobs are ignored here as in training (`ended_only`), so that
+both see the same. Thread-safe: one thread may add rows while another predicts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,14 +25,14 @@ from slurm_ext.model.duration.model import MOST_LOG
 from slurm_ext.model.duration.query import DurationQuery, query_of_run, runtime_s
 from slurm_ext.model.duration.state import DurationState
 
-MOST_KEYS = 2048  # remembered of a level: at most some 20 MiB in all
-MOST_RUNS = 100_000  # the newest: what a memory is first filled from, and training's most
-_AT_ONCE = 200  # rows between which others may ask: some 10 ms
+MOST_KEYS = 2048  # kept of a level: at most some 20 MiB in all
+MOST_RUNS = 100_000  # the newest: a predictor is first filled with them, and training reads as many
+_AT_ONCE = 200  # rows added under one lock: some 10 ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimePrediction:
-    """How long a job will run, in s; low and high hold nine in ten. Not beyond its time limit.
+    """Predicted run time of a job in s, at most its time limit; 90 % end between low and high.
 
     `mean_s` is of logs: half of such jobs end before it. `runs` ended ones are known of its
     `like` (user, job_name, gpus: the names that they share with it; empty: all jobs).
@@ -46,21 +46,21 @@ class RuntimePrediction:
 
 
 class DurationHistory:
-    """What ended jobs left behind; models of one plan hand it on to each other."""
+    """Statistics of ended jobs; models with the same plan hand them on to each other."""
 
     def __init__(self, state: DurationState) -> None:
         self.state = state
-        self.last_id = 0  # of history's runs, the newest that was taken
+        self.last_id = 0  # of history's runs, the newest that was added
         self.lock = Lock()
 
 
 class DurationPredictor:
-    """A model with its memory."""
+    """A promoted model and the history that it predicts from."""
 
     def __init__(
         self, artifact: DurationArtifact, name: str, past: DurationHistory | None = None
     ) -> None:
-        """`past`: another model's, used where this one understands it."""
+        """Start a model; `past` is another model's history, reused if the plans are equal."""
         plan = artifact.durations.plan
         if past is None or past.state.plan != plan:
             past = DurationHistory(DurationState(plan, MOST_KEYS))
@@ -69,59 +69,59 @@ class DurationPredictor:
         self._artifact = artifact
         self._bounds = artifact.bounds.copy()
         window = artifact.about.get("window_s")
-        self._learnt_until_s = window[1] if window else inf
+        self._learned_until_s = window[1] if window else inf
 
     @property
     def last_id(self) -> int:
-        """Of history's runs, the newest that was taken; 0: none yet."""
+        """Newest run of history that was added; 0: none yet."""
         return self.past.last_id
 
     def take(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Ended jobs as rows of `history.ended`; what cannot be is left out."""
+        """Add ended jobs, rows of `history.views.finished_jobs`; impossible rows are skipped."""
         left = iter(rows)
         while some := list(islice(left, _AT_ONCE)):
             with self.past.lock:
-                new = [told for told in map(self._take, some) if told is not None]
+                new = [example for example in map(self._take, some) if example is not None]
                 self._judge(new)
 
     def predict(self, jobs: Sequence[DurationQuery]) -> list[RuntimePrediction]:
-        """One for each. Nobody knows anything at first: then they are very wide."""
+        """Predict each job. Without history the intervals are very wide."""
         if not jobs:
             return []
         with self.past.lock:
             rows = np.array([self.past.state.row(job.submission()) for job in jobs])
-        told = self._artifact.durations.predict(rows)
-        shifts = np.array([self._bounds.low, self._bounds.high])[:, told.known]
-        low, high = told.log_low - shifts[0], told.log_high + shifts[1]
+        logs = self._artifact.durations.predict(rows)
+        shifts = np.array([self._bounds.low, self._bounds.high])[:, logs.known]
+        low, high = logs.log_low - shifts[0], logs.log_high + shifts[1]
         return [
-            self._length(job, row, *logs)
-            for job, row, *logs in zip(jobs, rows, told.log_mean, low, high, strict=True)
+            self._prediction(job, row, *ends)
+            for job, row, *ends in zip(jobs, rows, logs.log_mean, low, high, strict=True)
         ]
 
     def _take(self, row: Mapping[str, Any]) -> tuple[list[float], float] | None:
-        """Remember it; what was known of a job that the model has not learnt, and its log."""
+        """Add a job. Returns its features and log if the model has not learned from it."""
         self.past.last_id = max(self.past.last_id, row.get("id") or 0)
-        asked, lasted = query_of_run(row), runtime_s(row)
-        if asked is None or lasted is None:
+        query, elapsed_s = query_of_run(row), runtime_s(row)
+        if query is None or elapsed_s is None:
             return None
-        job, later = asked.submission(), asked.submit_s > self._learnt_until_s
+        job, later = query.submission(), query.submit_s > self._learned_until_s
         known = self.past.state.row(job) if later else None
-        self.past.state.lived(job, float(row["end_s"]), lasted)
-        return None if known is None else (known, log(max(1.0, lasted)))
+        self.past.state.lived(job, float(row["end_s"]), elapsed_s)
+        return None if known is None else (known, log(max(1.0, elapsed_s)))
 
     def _judge(self, new: list[tuple[list[float], float]]) -> None:
-        """Bounds move with every job that ended since training, so that nine in ten stay inside.
+        """Move the bounds by each job that ended since training, so that nine in ten stay inside.
 
-        By what is known at its end, not at its submission: nobody keeps that.
+        The features are those at its end, because those at its submission are not kept.
         """
         if not new:
             return
-        told = self._artifact.durations.predict(np.array([row for row, _ in new]))
+        logs = self._artifact.durations.predict(np.array([row for row, _ in new]))
         for at, (_, log_s) in enumerate(new):
-            below, above = told.log_low[at] - log_s, log_s - told.log_high[at]
-            self._bounds.update(int(told.known[at]), float(below), float(above))
+            below, above = logs.log_low[at] - log_s, log_s - logs.log_high[at]
+            self._bounds.update(int(logs.known[at]), float(below), float(above))
 
-    def _length(
+    def _prediction(
         self, job: DurationQuery, row: Any, middle: float, low: float, high: float
     ) -> RuntimePrediction:
         plan = self._artifact.durations.plan
@@ -138,7 +138,7 @@ class DurationPredictor:
 
 
 def load_predictor(models: Path, now: DurationPredictor | None) -> DurationPredictor | None:
-    """`now` where it is still the promoted model, else the promoted one. Raises ModelError."""
+    """Return `now` if it is still the promoted model, else the promoted one. Raises ModelError."""
     folder = current(models / FOLDER)
     if folder is None:
         return None

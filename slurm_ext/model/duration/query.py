@@ -1,6 +1,6 @@
-"""What is known of a job when it is submitted, as durations are learnt from it and foretold by it.
+"""Facts of a job at its submission, from which its duration is learned and predicted.
 
-Asked alike by training, the advisor and the cluster loop: the same job has the same names in all.
+Training, the advisor and the cluster loop share it: a job has the same names in all of them.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ SITE = FeaturePlan(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DurationQuery:
-    """A job as submitted; None is not told. CPUs and bytes are the whole job's, GPUs one node's."""
+    """A job as submitted; None is unknown. CPUs and bytes are the whole job's, GPUs one node's."""
 
     submit_s: float  # since the epoch
     user: str | None = None
@@ -42,7 +42,7 @@ class DurationQuery:
     time_limit_s: float | None = None
 
     def submission(self) -> JobFeatures:
-        """Its names and numbers."""
+        """Return its names and numbers."""
         names = {name: getattr(self, name) or "" for name in TEXTS}
         names |= {name: _named(getattr(self, name)) for name in COUNTED}
         numbers = {f"log_{name}": _log(getattr(self, name)) for name in NUMBERS}
@@ -50,27 +50,29 @@ class DurationQuery:
 
 
 TEXTS = ("user", "job_name", "account", "partition")
-COUNTED = ("gpus", "time_limit_s")  # numbers that are names too: who asks alike runs alike
+COUNTED = ("gpus", "time_limit_s")  # numbers that are keys too: like requests run alike
 
 
 def query_of_run(run: Mapping[str, Any]) -> DurationQuery | None:
-    """Of a row of history's `runs`; None where the moment of its submission is not recorded."""
+    """Query for a row of history's `runs`; None if its time of submission is not recorded."""
     submit_s = run.get("submit_s")
     if submit_s is None or not isfinite(submit_s):
         return None
-    told = {name: run.get(name) for name in (*TEXTS, *NUMBERS)}
-    return DurationQuery(submit_s=float(submit_s), **told)
+    facts = {name: run.get(name) for name in (*TEXTS, *NUMBERS)}
+    return DurationQuery(submit_s=float(submit_s), **facts)
 
 
 def runtime_s(run: Mapping[str, Any]) -> float | None:
-    """How long it ran; None where that is not recorded, or cannot be (it ended before it came)."""
-    end_s, start_s, lasted = run.get("end_s"), run.get("start_s"), run.get("elapsed_s")
+    """Run time of a row in s; None if not recorded, or the run ended before its submission."""
+    end_s, start_s, elapsed_s = run.get("end_s"), run.get("start_s"), run.get("elapsed_s")
     submit_s = run.get("submit_s")
     if end_s is None or (submit_s is not None and end_s < submit_s):
         return None
-    if lasted is None and start_s is not None:
-        lasted = end_s - start_s
-    return float(lasted) if lasted is not None and isfinite(lasted) and lasted >= 0 else None
+    if elapsed_s is None and start_s is not None:
+        elapsed_s = end_s - start_s
+    if elapsed_s is None or not isfinite(elapsed_s) or elapsed_s < 0:
+        return None
+    return float(elapsed_s)
 
 
 def _named(number: float | None) -> str:

@@ -1,8 +1,8 @@
-"""What a cluster remembers of its jobs' durations, by keys from the narrowest to everybody.
+"""Statistics of a cluster's job durations, by keys from the narrowest to all jobs.
 
-Fed in the order of time with submissions and ends, it gives the features of a submission as they
-were known at that moment (QSSF's back-off over names and users: Helios, SC'21, as many levels as
-the Plan has). `duration_trees.py` makes a prediction of them.
+Fed with submissions and ends in the order of time, it gives the features of a submission as they
+were known at that moment (QSSF's back-off over names and users: Helios, SC'21, with as many levels
+as the plan has). `duration/model.py` predicts from them.
 """
 
 from collections import OrderedDict
@@ -23,7 +23,7 @@ SURE_AFTER = 2.0  # ended runs at which a level's mean weighs as much as all wid
 
 @dataclass(frozen=True, slots=True)
 class JobFeatures:
-    """What is known at submission: time in s since the epoch, names, numbers (None: not told)."""
+    """A job at its submission: time in s since the epoch, names, numbers (None: unknown)."""
 
     submit_s: float
     names: Mapping[str, str]
@@ -32,25 +32,25 @@ class JobFeatures:
 
 @dataclass(frozen=True, slots=True)
 class FeaturePlan:
-    """Which names make a key, narrowest level first, and which numbers are looked at."""
+    """Names that make a key, narrowest level first, and numbers that are features."""
 
     levels: tuple[tuple[str, ...], ...]
     numbers: tuple[str, ...]
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Names of what `DurationState.row` gives, in order."""
-        told = [
-            f"{'+'.join(level) or 'all'}:{what}" for level in self.levels for what in STATISTICS
+        """Names of the values of `DurationState.row`, in order."""
+        names = [
+            f"{'+'.join(level) or 'all'}:{name}" for level in self.levels for name in STATISTICS
         ]
-        return (*told, *self.numbers, "hour", "weekday", "known_level", "history")
+        return (*names, *self.numbers, "hour", "weekday", "known_level", "history")
 
 
 @dataclass(slots=True)
 class DurationState:
-    """The memories of all keys; two fed alike answer alike.
+    """Statistics of all keys. Deterministic: the same events give the same features.
 
-    `most_keys` of a level are remembered, about 2 kB each: those that were last heard of.
+    Of each level the `most_keys` last used are kept, about 2 kB each.
     """
 
     plan: FeaturePlan
@@ -61,11 +61,11 @@ class DurationState:
     )
 
     def __post_init__(self) -> None:
-        """No level knows anybody."""
+        """Start without keys on any level."""
         self._memories = [OrderedDict() for _ in self.plan.levels]
 
     def row(self, asked: JobFeatures) -> list[float]:
-        """Plan.features of a job that is submitted now, NaN where unknown."""
+        """Features of a job that is submitted now; NaN where unknown."""
         now_s = asked.submit_s
         rows: list[tuple[float, ...]] = []
         for level, memories in zip(self.plan.levels, self._memories, strict=True):
@@ -83,7 +83,7 @@ class DurationState:
         ]
 
     def submitted(self, job: Hashable, asked: JobFeatures) -> None:
-        """The job is there from now on; one that is there already stays as it is."""
+        """Add a submitted job; one that is there already stays as it is."""
         if job in self._jobs:
             return
         run = RememberedRun(asked.submit_s)
@@ -94,7 +94,7 @@ class DurationState:
         self._jobs[job] = run, memories
 
     def ended(self, job: Hashable, end_s: float, duration_s: float | None) -> None:
-        """It is gone; None where its duration is not known. A job never seen is nobody's."""
+        """Remove a job that ended (duration None: unknown). Unknown jobs are ignored."""
         run, memories = self._jobs.pop(job, (None, []))
         log_s = None if duration_s is None else log(max(1.0, duration_s))
         for memory in memories:
@@ -103,7 +103,7 @@ class DurationState:
             run.log_s = log_s
 
     def lived(self, asked: JobFeatures, end_s: float, duration_s: float | None) -> None:
-        """A job of which nothing was known before it ended: history tells of no others."""
+        """Add a job that ended and was not seen before, as every job of history."""
         job = object()
         self.submitted(job, asked)
         self.ended(job, end_s, duration_s)
@@ -124,12 +124,12 @@ def backed_off(rows: list[tuple[float, ...]]) -> float:
     from math import expm1
 
     at = STATISTICS.index("middling")
-    told = nan
+    mean = nan
     for row in reversed(rows):
         if row[0] > 0:
             n = min(expm1(row[0]), 10.0)
-            told = row[at] if told != told else (n * row[at] + SURE_AFTER * told) / (n + SURE_AFTER)
-    return told
+            mean = row[at] if mean != mean else (n * row[at] + SURE_AFTER * mean) / (n + SURE_AFTER)
+    return mean
 
 
 def _key(level: tuple[str, ...], asked: JobFeatures) -> Hashable:

@@ -1,1 +1,1 @@
-"""How a training scales over GPUs, nodes and batch size, and its goodput. numpy only."""
+"""Scaling of a training over GPUs, nodes and batch size, and its goodput. numpy only."""

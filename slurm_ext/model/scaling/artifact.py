@@ -1,4 +1,4 @@
-"""A learnt family as a folder: `scaling.json` (names and widths) and `scaling.npz` (no pickle)."""
+"""A fitted family as a folder: `scaling.json` (names and widths) and `scaling.npz` (no pickle)."""
 
 from collections.abc import Mapping
 from math import inf
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FOLDER = "scaling"  # of the state folder's models
 ABOUT, ARRAYS = "scaling.json", "scaling.npz"
-FORM = artifact_store.ArtifactSpec(
+SPEC = artifact_store.ArtifactSpec(
     about=ABOUT,
     arrays=ARRAYS,
     terms={"terms": list(TERMS), "parts": list(PARTS), "levels": list(LEVELS)},
@@ -37,12 +37,12 @@ def serialize(family: Family) -> dict[str, bytes]:
     arrays |= {"term_variances": family.terms, "part_variances": family.parts}
     arrays["widths"] = np.array([(most, *both) for most, both in family.widths])
     body = {"models": family.models, "clusters": family.clusters, "noise_sd": family.noise_sd}
-    return artifact_store.serialize(FORM, body, arrays)
+    return artifact_store.serialize(SPEC, body, arrays)
 
 
 def load(folder: Path) -> Family:
     """The family in `folder`. Raises ModelError naming the file and what is wrong with it."""
-    body, arrays = artifact_store.read(FORM, folder)
+    body, arrays = artifact_store.read(SPEC, folder)
     with artifact_store.naming_file(folder / ARRAYS):
         _check(arrays)
     with artifact_store.naming_file(folder / ABOUT):

@@ -1,9 +1,8 @@
-"""What many trainings on several clusters teach about the next one: hierarchical, normal, in logs.
+"""Hierarchical normal model (in logs) of many trainings: the prior of the next one.
 
-Each term of scaling_terms.py, and each part of the straying from them, is a sum of what all
-trainings have, what this model has wherever it runs, what this cluster does to whatever runs there,
-and the training's own. Rows of measured trainings, made linear around their own most probable
-terms, are conditioned on: what is left is the prior of the next training.
+Each term of terms.py, and each part of the residuals, is a sum of a share that all trainings have,
+one of the model wherever it runs, one of the cluster for all that runs there, and the training's
+own. Conditioned on rows of measured trainings, linearized around their own most probable terms.
 """
 
 from dataclasses import dataclass
@@ -61,19 +60,19 @@ class Family:
         return np.asarray(np.linalg.inv(whole), dtype=np.float64)
 
     def prior(self, *, model: str, cluster: str) -> ScalingPrior:
-        """What is believed of a training of `model` on `cluster`, either of which may be new.
+        """Prior of a training of `model` on `cluster`, either of which may be new.
 
-        Beside what the family says stands what is usual: a training may be unlike all its kin.
+        It mixes the family's prior with the default one: a training may be unlike all others.
         """
         return ScalingPrior(
-            beliefs=(self.belief(model=model, cluster=cluster), default_term_prior()),
+            components=(self.term_prior(model=model, cluster=cluster), default_term_prior()),
             scales=self.scales,
             chances=self.chances,
             widths=self.widths,
         )
 
-    def belief(self, *, model: str, cluster: str) -> TermPrior:
-        """The family's own part of the prior."""
+    def term_prior(self, *, model: str, cluster: str) -> TermPrior:
+        """The family's own part of the prior, without the default one."""
         import numpy as np
 
         levels = same_group(
@@ -104,7 +103,7 @@ class Family:
 def same_group(
     model: "Array", cluster: "Array", other_model: "Array", other_cluster: "Array"
 ) -> "Array":
-    """1 where two rows share a level, else 0: (levels, rows, others)."""
+    """Return 1 where two rows share a level, else 0: (levels, rows, others)."""
     import numpy as np
 
     same_model = model[:, None] == other_model[None]
@@ -114,5 +113,5 @@ def same_group(
 
 
 def _place(names: tuple[str, ...], name: str) -> int:
-    """Where the name stands; -1, like no row's, where it does not."""
+    """Index of the name; -1, which no row has, if it is not there."""
     return names.index(name) if name in names else -1

@@ -35,7 +35,7 @@ class BatchLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientNoise:
-    """What the job's gradients say at M0 samples; square 0: a sample is worth one at any batch."""
+    """Noise of the job's gradients at M0 samples; with square 0 no batch is too large."""
 
     square: float
     variance: float
@@ -92,7 +92,7 @@ class IterationTimes:
 
 
 class StepTimePredictor(Protocol):
-    """What knows a step's seconds anywhere: goodput_speed.Speed, or a table in a replay."""
+    """Predictor of a step's seconds: goodput_speed.StepTimeModel, or a table in a replay."""
 
     def steps(
         self, gpus: Floats, nodes: Floats, most: Floats, local: Floats

@@ -1,16 +1,16 @@
-"""How long a training's steps take at other sizes, from what the running job has measured itself.
+"""Predicts a training's step times at other sizes, from measurements of the running job itself.
 
 A job that changes its size measures each config twice: computing, and waiting for the gradients of
-others. Both are regressions in logs under a normal prior, with a Gaussian process for what strays:
+others. Both are regressions in logs under a normal prior, with a Gaussian process for residuals:
 
     compute = t0 * (s + (1 - s) * m/m0) * g^kappa      m samples a GPU, g GPUs on the fullest node
     sync    = 0 on one GPU                              K GPUs, N nodes
               t0 * r * (K - 1)^rho * (m/m0)^beta            one node
               t0 * n * (N - 1)^nu * g^eta * (m/m0)^beta     several
 
-The terms and the means of the prior are scaling_terms.py's and scaling_prior.py's, where nothing
-was learnt; here both parts are measured, so that an answer is closed form and takes microseconds.
-What was never tried is taken as somewhat better than expected (`hope`), or nobody would try it.
+The terms and the means of the prior are those of terms.py and prior.py without a fitted family;
+here both parts are measured, so that a prediction is closed form and takes microseconds. `hope`
+makes an untried config look somewhat better than expected, so that it is tried.
 """
 
 from collections.abc import Sequence
@@ -24,10 +24,12 @@ from slurm_ext.model.scaling.prior import DEFAULT_TERMS
 
 Floats = NDArray[np.float64]
 FIXED = 1 / (1 + np.exp(-np.linspace(-3, 3, 9)))  # s, the share of a step that batch never moves
-STRAYS, ALIKE, NOISE = 0.08, 1.0, 0.03  # sd of what strays, its length in logs, sd of a measurement
-SYNC_STRAYS = 0.2  # of the far smaller part of a step
+RESIDUAL_SD, LENGTH, NOISE = 0.08, 1.0, 0.03  # sd and length (logs) of residuals, sd of noise
+SYNC_RESIDUAL_SD = 0.2  # of the far smaller part of a step
 SAME = 0.6  # correlation of synchronising in a node and between nodes: the same gradients
-COMPUTING = np.diag([1.0, DEFAULT_TERMS["kappa"][1] ** 2, 0.0])  # the batch only says who is alike
+COMPUTING = np.diag(
+    [1.0, DEFAULT_TERMS["kappa"][1] ** 2, 0.0]
+)  # the batch only says which are similar
 BATCH_SD = 0.3  # of beta: overlap hides more of a longer step
 HOPE = 0.0
 MOST_POINTS = 32  # the latest measured; more add microseconds and nothing else
@@ -79,10 +81,10 @@ def regress(
 
 
 def _alike(one: Floats, other: Floats, strays: float) -> Floats:
-    """What configs stray together: features are logs, so distance is in ratios."""
+    """Similarity of configs: features are logs, so distance is in ratios."""
     apart = (one**2).sum(axis=1)[:, None] + (other**2).sum(axis=1) - 2 * one @ other.T
-    alike: Floats = strays**2 * np.exp(-apart / (2 * ALIKE**2))
-    return alike
+    near: Floats = strays**2 * np.exp(-apart / (2 * LENGTH**2))
+    return near
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -110,7 +112,7 @@ class StepTimeModel:
 
 
 def fit(steps: Sequence[StepMeasurement], hope: float = HOPE) -> StepTimeModel:
-    """What the measurements make likely; at least one. Raises InputError."""
+    """Fit the model to at least one measurement. Raises InputError."""
     if not steps:
         raise InputError("steps", "none: at least one config has to be measured")
     latest = list(steps)[-MOST_POINTS:]
@@ -140,7 +142,7 @@ def _computed(rows: Floats, local0: float) -> tuple[float, Regression]:
     for fixed in FIXED:
         values = logs - np.log(fixed + (1 - fixed) * batch)
         terms = np.array([values.mean(), DEFAULT_TERMS["kappa"][0], 0.0])
-        one, chance = regress(at, values, terms, COMPUTING, STRAYS)
+        one, chance = regress(at, values, terms, COMPUTING, RESIDUAL_SD)
         found.append((chance + _fixed_chance(float(fixed)), float(fixed), one))
     _, fixed, one = max(found, key=lambda each: each[0])
     return fixed, one
@@ -182,4 +184,6 @@ def _sent(rows: Floats, local0: float, log_t0: float) -> Regression:
     covariance[0, 2] = covariance[2, 0] = SAME * sds[0] * sds[2]
     many = rows[rows[:, 0] > 1]
     at = _sending(many[:, 0], many[:, 1], many[:, 2], many[:, 3] / local0)
-    return regress(at, np.log(np.maximum(many[:, 5], LEAST_S)), means, covariance, SYNC_STRAYS)[0]
+    return regress(
+        at, np.log(np.maximum(many[:, 5], LEAST_S)), means, covariance, SYNC_RESIDUAL_SD
+    )[0]

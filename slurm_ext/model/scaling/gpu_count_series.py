@@ -1,4 +1,4 @@
-"""When runs are a series of GPU counts and nothing else, their speed-up says how it goes on.
+"""Scaling of runs that differ in their number of GPUs only, by their speed-up curve.
 
 Beyond the largest of three counts or more, speedup.py is nearer than the general scaling.py, which
 also has to allow for other batches and layouts: on published step times, from 1, 2 and 4 GPUs and
@@ -50,7 +50,7 @@ def gpu_count_series(
 
 
 def _kind(configs: Sequence[TrainingConfig]) -> SpeedupPrior | None:
-    """Whether the global batch stayed, or each GPU's; None: neither."""
+    """Prior for a constant global batch, or a constant batch per GPU; None if neither is."""
     if _same(configs, lambda one: one.gpus * one.local_batch):
         return GPUS_SPLIT
     return GPUS_EACH if _same(configs, lambda one: one.local_batch) else None

@@ -1,4 +1,4 @@
-"""One belief, fitted: the most probable terms, and a normal approximation around them (Laplace)."""
+"""Fits one prior: the most probable terms, and a normal approximation around them (Laplace)."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ DOUBT = 6.0  # measurements' worth of trust in the belief's own idea of how far 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class StepObservations:
-    """Measured log steps at rows of columns(), under one belief."""
+    """Log steps measured at rows of columns(), under one prior."""
 
     belief: TermPrior
     at: "Array"
@@ -38,7 +38,7 @@ class StepObservations:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class LaplaceFit:
-    """A belief with its own straying scaled, fitted to the evidence."""
+    """A prior with scaled residuals, fitted to observations."""
 
     observations: StepObservations
     scale: "Array"
@@ -51,7 +51,7 @@ class LaplaceFit:
 
 
 def observe(belief: TermPrior, at: "Array", steps: "Array") -> StepObservations:
-    """What the measurements say under `belief`, before any fit."""
+    """Combine measurements with `belief`, before any fit."""
     import numpy as np
 
     found = residual_prior(belief.own, belief.kin, at, at)
@@ -90,7 +90,7 @@ def laplace_fit(given: StepObservations, scale: "Array", initial_terms: "Array")
 
 
 def initial_terms(given: StepObservations) -> "Array":
-    """The believed terms, at the measured length of a step."""
+    """The prior's means, at the measured length of a step."""
     import numpy as np
 
     terms = given.belief.means.copy()

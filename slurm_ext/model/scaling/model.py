@@ -3,7 +3,7 @@
 The terms of scaling_terms.py are fitted under a prior (normal, in logs), and what the measurements
 stray from them is carried to configs alike by a Gaussian process (scaling_likeness.py). One
 measurement is enough to answer, and each further one narrows the interval. Where the prior holds
-several beliefs, they are weighted by how well each foretold the measurements.
+several components, they are weighted by how well each predicted the measurements.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ __all__ = ["ScalingMeasurement", "ScalingModel", "Shares", "TrainingConfig", "fi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingMeasurement:
-    """What one config gave; samples/s of the whole job."""
+    """Throughput measured at one config, in samples/s of the whole job."""
 
     config: TrainingConfig
     samples_per_s: float
@@ -96,7 +96,7 @@ class ScalingModel:
         return means, np.sqrt(weights @ np.array(spread))
 
     def shares(self, config: TrainingConfig) -> Shares:
-        """How much of a step at `config` is the network's, beyond what computing hides."""
+        """Share of a step at `config` that is network time not hidden by computing."""
         import numpy as np
 
         at, network = columns([_checked(config)]), 0.0
@@ -116,7 +116,7 @@ def fit(points: Sequence[ScalingMeasurement], prior: ScalingPrior | None = None)
     prior = default_prior() if prior is None else prior
     at = columns([_measured(one).config for one in points])
     steps = np.log(at[:, 1]) + at[:, 0] - np.log([one.samples_per_s for one in points])
-    every = [_weighed(observe(belief, at, steps), prior) for belief in prior.beliefs]
+    every = [_weighed(observe(belief, at, steps), prior) for belief in prior.components]
     best = sorted((one for some in every for one in some), key=lambda one: -one[0])[:MOST_MEMBERS]
     total = np.exp([log - best[0][0] for log, *_ in best]).sum()
     members = tuple(
@@ -129,10 +129,10 @@ def fit(points: Sequence[ScalingMeasurement], prior: ScalingPrior | None = None)
 def _weighed(
     given: StepObservations, prior: ScalingPrior
 ) -> list[tuple[float, StepObservations, "Array", "Array"]]:
-    """Each scale under one belief: its log weight, and the terms to start from."""
+    """Log weight of each scale under one prior, and the terms to start from."""
     import numpy as np
 
-    if len(prior.beliefs) == len(prior.scales) == 1:
+    if len(prior.components) == len(prior.scales) == 1:
         return [(0.0, given, prior.scales[0], initial_terms(given))]
     middle = laplace_fit(given, np.ones(3), initial_terms(given)).terms
     logs = log_marginals(given, middle, prior.scales) + np.log(prior.chances)

@@ -18,7 +18,7 @@ from slurm_ext.model.throughput.inversion import LogNormal
 
 
 class ScalingPredictor(Protocol):
-    """What says how accelerators scale: a Scaling, or a Series of counts."""
+    """Predictor of multi-GPU rates: a ScalingModel, or a GpuCountSeries."""
 
     def rate(self, config: TrainingConfig) -> tuple[float, Interval]:
         """Samples/s of all accelerators together, fed without waiting, and the interval."""
@@ -37,7 +37,7 @@ class RankGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankEstimate:
-    """Beliefs about one of the ranks, and how much of its undisturbed step is the network's."""
+    """Estimate of one rank, and the network's share of its undisturbed step."""
 
     believed: Estimate
     network_share: float
@@ -51,7 +51,7 @@ def estimate_rank(
     ranks: RankGroup,
     seen_on_node: float | None,
 ) -> RankEstimate:
-    """What one of `ranks` on `config` is believed to do.
+    """Estimate one of `ranks` on `config`.
 
     `seen_on_node`: ranks on a node in the runs behind `believed`; None where nobody knows, and
     storage stays theirs. Raises InputError.

@@ -1,4 +1,4 @@
-"""What is believed of a training's scaling before it has run."""
+"""Prior of a training's scaling, before it has run."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -32,16 +32,16 @@ DEFAULT_TERMS = {
     "beta": (0.0, 0.15),
     "log_overlap": (-0.5, 1.0),
 }
-USUAL_STRAYING = (0.03, 0.02, 0.08, 0.03, 0.04)  # log sds of scaling_likeness.PARTS
+DEFAULT_RESIDUALS = (0.03, 0.02, 0.08, 0.03, 0.04)  # log sds of similarity.PARTS
 USUAL_NOISE = 0.03  # log sd of a measurement's own
 USUAL_WIDTHS = ((inf, (1.9, 1.9)),)  # Gauss's 1.645 covers 84 to 90 % of measured tables
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class TermPrior:
-    """Normal beliefs about the terms, and about what steps stray from them.
+    """Normal prior of the terms, and of the residuals of steps.
 
-    `own` is the variance of each of scaling_likeness.PARTS; `log_batch0` the reference batch's
+    `own` is the variance of each of similarity.PARTS; `log_batch0` the reference batch's
     logarithm, None: the smallest batch measured.
     """
 
@@ -55,13 +55,13 @@ class TermPrior:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class ScalingPrior:
-    """Beliefs of which one is right, and how much a training may stray against the usual.
+    """Mixture of priors, and the scales that a training's residuals may have.
 
     Each row of `scales` multiplies sds: (batch, layout, noise); `chances` are theirs. `widths` are
     half widths of the 90 % interval in sds, by (up to so many points, (INSIDE, BEYOND)).
     """
 
-    beliefs: tuple[TermPrior, ...]
+    components: tuple[TermPrior, ...]
     scales: "Array"
     chances: "Array"
     widths: tuple[tuple[float, tuple[float, float]], ...]
@@ -74,14 +74,14 @@ class ScalingPrior:
 
 @cache
 def default_term_prior() -> TermPrior:
-    """What is believed where nothing was learnt."""
+    """Prior without a fitted family."""
     import numpy as np
 
     means, sds = np.array([DEFAULT_TERMS[term] for term in TERMS]).T
     return TermPrior(
         means=means,
         covariance=np.diag(sds**2),
-        own=np.array(USUAL_STRAYING) ** 2,
+        own=np.array(DEFAULT_RESIDUALS) ** 2,
         noise_sd=USUAL_NOISE,
     )
 
@@ -92,7 +92,7 @@ def default_prior() -> ScalingPrior:
     import numpy as np
 
     return ScalingPrior(
-        beliefs=(default_term_prior(),),
+        components=(default_term_prior(),),
         scales=np.ones((1, 3)),
         chances=np.ones(1),
         widths=USUAL_WIDTHS,

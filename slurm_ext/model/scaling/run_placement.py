@@ -1,4 +1,4 @@
-"""Where a run ran and its ceiling there, as model/scaling/model.py takes measurements."""
+"""GPUs, nodes and accelerator rate of a run, as a measurement for model/scaling/model.py."""
 
 from math import exp
 

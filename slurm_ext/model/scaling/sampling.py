@@ -1,4 +1,4 @@
-"""What is believed after looking: draws from a normal prior, weighted by how well they explain.
+"""Importance sampling of a posterior: draws from a normal prior, weighted by their likelihood.
 
 Adaptive importance sampling: each round proposes from a Student's t around what the rounds before
 found, and every draw is weighted by the mixture of all proposals, so that none is wasted.

@@ -1,6 +1,6 @@
-"""How alike two configs are in what their steps stray from the terms: covariances, in logs.
+"""Similarity of two configs in the residuals of their steps: covariances, in logs.
 
-Five parts of a straying, each alike for configs near each other in its own sense:
+Five parts of a residual, each similar for configs near each other in its own sense:
 
     batch        smooth in the batch
     same_batch   shared by all configs of exactly this batch (kernels' tiling, an input's shape)
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PARTS = ("batch", "same_batch", "layout", "same_layout", "both")
 BATCH_REACH = 1.5  # natural logs: how far apart batches still stray alike
 LAYOUT_REACH = 1.0
-BATCH_HALF = (1.0, 1.0, 0.0, 0.0, 0.5)  # of each part, what is scaled with the batch's straying
+BATCH_HALF = (1.0, 1.0, 0.0, 0.0, 0.5)  # of each part, what is scaled with the batch's residual
 LAYOUT_HALF = (0.0, 0.0, 1.0, 1.0, 0.5)
 
 
@@ -44,7 +44,7 @@ def similarity(left: "Array", right: "Array") -> "Array":
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class SharedResiduals:
-    """Other trainings' strayings, and what of them a training shares.
+    """Residuals of other trainings, and the part of them that a training shares.
 
     `at`: their columns(); `shared`: variance shared with each of them, by (PARTS, kin);
     `common`: variance of each of PARTS that kin may share; `solved` and `weights`: the inverse
@@ -68,7 +68,7 @@ class SharedResiduals:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class ResidualPrior:
-    """What rows are expected to stray, given the kin, and how it varies together.
+    """Expected residuals of rows given those of other trainings, and their covariance.
 
     `expected` and `alone` (variances of the shared part) by row of the left; `shared`, `batch` and
     `layout` are covariances with the rows of the right.

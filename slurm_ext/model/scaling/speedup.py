@@ -1,4 +1,4 @@
-"""How a rate grows with a count of GPUs, threads or cores, from very few measured counts.
+"""Fits the growth of a rate with a count of GPUs, threads or cores, from very few measured counts.
 
 The curve of speedup_terms.py is drawn many times from a prior, and each draw weighs as much as it
 explains of the measurements. How far those stray is not the same for every job: a job's own noise
@@ -33,7 +33,7 @@ __all__ = ["CountMeasurement", "CurveLikelihood", "SpeedupCurve", "curve_likelih
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountMeasurement:
-    """What a count of units gave, in any unit of rate.
+    """Rate measured at a count of units, in any unit of rate.
 
     `log_sd`: the standard error of log rate from its own repetitions; 0: not known.
     """
@@ -63,7 +63,7 @@ class CurveLikelihood:
         return np.asarray(-self.freedom / 2 * np.log1p(self.squares.sum(1) / STEADY))
 
     def noise_factor(self) -> "Array":
-        """How noisy the job is over the prior's noise (1: as it says), believing each draw."""
+        """Ratio of the job's noise to the prior's (1: equal), under each draw."""
         import numpy as np
 
         return np.asarray(np.sqrt((STEADY + self.squares.sum(1)) / self.freedom))
@@ -106,7 +106,7 @@ class SpeedupCurve:
         return exp(log_rate), Interval(low, high)
 
     def shares(self, count: float) -> Shares:
-        """How much of a step at `count` units they work, and wait for each other."""
+        """Shares of a step at `count` units for work, and for waiting for each other."""
         wait = waiting(self.draws.rows, _counts(count), splits=self.prior.splits)
         network = float(self.draws.weights @ wait[:, 0])
         return Shares(compute=1 - network, network=network)
@@ -119,7 +119,7 @@ class SpeedupCurve:
         return self.draws.quantile(self._log_rates(counts), 0.5)
 
     def _reach(self, counts: "Array") -> tuple[float, float]:
-        """How far the interval reaches below and above, in logs."""
+        """Reach of the interval below and above, in logs."""
         import numpy as np
 
         doublings = float(np.log2(counts[0] / self.largest))
@@ -140,7 +140,7 @@ class SpeedupCurve:
 
 
 def fit(points: Sequence[CountMeasurement], prior: SpeedupPrior) -> SpeedupCurve:
-    """The curve believed after `points`, at least one. Raises InputError."""
+    """Fit the curve to `points`, at least one. Raises InputError."""
     import numpy as np
 
     _check(points)

@@ -41,7 +41,7 @@ STEEPEST_OVERLAP = 2.2  # log (gamma - 1): gamma is at most 10, as in Pollux
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingConfig:
-    """Where a data-parallel training runs: GPUs, the nodes they are on, samples a GPU and step.
+    """Layout of a data-parallel training: GPUs, their nodes, samples per GPU and step.
 
     `placement` is the GPUs on each node where that is known; else they are taken as spread evenly.
     """

@@ -20,7 +20,7 @@ from slurm_ext.model.slowdown.pair_measurement import PairKey, PairStats, key
 
 FOLDER = "slowdown"  # of the state folder's models
 FILE = "slowdown.json"
-FORM = artifact_store.ArtifactSpec(about=FILE)
+SPEC = artifact_store.ArtifactSpec(about=FILE)
 _KINDS = {True: "cpu", False: "gpu"}
 
 
@@ -50,12 +50,12 @@ def serialize(
         "counters": {_KINDS[on_cpu]: to_json(one) for on_cpu, one in _models(known).items()},
         "traits": {name: asdict(one) for name, one in sorted(known.traits.items())},
     }
-    return artifact_store.serialize(FORM, body)
+    return artifact_store.serialize(SPEC, body)
 
 
 def load(folder: Path) -> SlowdownArtifact:
     """The model in `folder`. Raises ModelError naming the file and what is wrong with it."""
-    body, _ = artifact_store.read(FORM, folder)
+    body, _ = artifact_store.read(SPEC, folder)
     with artifact_store.naming_file(folder / FILE):
         known = SlowdownModel(
             met=dict(_met(row) for row in body["met"]),

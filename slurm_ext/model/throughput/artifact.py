@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TARGETS = ("log_accel_samples_per_s", "log_fetch_wall_s", "log_fetch_cpu_s")
 LOG_SD_RANGE = (-4.0, 3.0)  # of a standardised target: nothing is surer or vaguer than this
-FORM = ArtifactSpec(
+SPEC = ArtifactSpec(
     about="model.json",
     arrays="weights.npz",
     arrays_sum="weights_sha256",
@@ -79,12 +79,12 @@ def shapes(hidden: int) -> dict[str, tuple[int, ...]]:
 
 def serialize(about: Mapping[str, Any], weights: Mapping[str, "Array"]) -> dict[str, bytes]:
     """The files of an artifact, by name; the same numbers always give the same bytes."""
-    return packed(FORM, about, weights)
+    return packed(SPEC, about, weights)
 
 
 def load(folder: Path) -> PriorArtifact:
     """The artifact in `folder`. Raises ModelError naming the file and what is wrong with it."""
-    about, arrays = read(FORM, folder)
+    about, arrays = read(SPEC, folder)
     return PriorArtifact(folder.resolve().name, about, _weights(folder / "weights.npz", arrays))
 
 

@@ -15,8 +15,8 @@ from slurm_ext.core.errors import InputError
 from slurm_ext.model.scaling.family import LEVELS, OWN, Family, same_group
 from slurm_ext.model.scaling.model import ScalingMeasurement, fit
 from slurm_ext.model.scaling.prior import (
+    DEFAULT_RESIDUALS,
     USUAL_NOISE,
-    USUAL_STRAYING,
     USUAL_WIDTHS,
     ScalingPrior,
     default_term_prior,
@@ -134,7 +134,7 @@ def _linear(
     """One training's rows: made linear around the terms that most of its measurements have."""
     most = [points[place] for place in drawn(points, ROWS_OF_TERMS, seed)]
     here = ScalingPrior(
-        beliefs=(replace(default_term_prior(), log_batch0=float(batch0[model])),),
+        components=(replace(default_term_prior(), log_batch0=float(batch0[model])),),
         scales=np.ones((1, 3)),
         chances=np.ones(1),
         widths=USUAL_WIDTHS,
@@ -158,7 +158,7 @@ def _variances(known: LinearizedRows) -> tuple[Array, Array, float]:
     usual_terms = (
         np.diag(default_term_prior().covariance)[1:, None] / len(LEVELS) * np.ones(len(LEVELS))
     )
-    usual_parts = (np.array(USUAL_STRAYING) ** 2 / SHARED.sum(1))[:, None] * SHARED
+    usual_parts = (np.array(DEFAULT_RESIDUALS) ** 2 / SHARED.sum(1))[:, None] * SHARED
     shared = usual_parts > 0
     first = np.concatenate((usual_terms.ravel(), usual_parts[shared], [USUAL_NOISE**2]))
     logs = _most_probable(np.log(first), _stacked(known, shared), _length(known), known.logs)

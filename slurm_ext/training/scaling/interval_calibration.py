@@ -64,7 +64,7 @@ def _chances(family: Family, pairs: Pairs) -> Array:
     """How often each scale is the training's: expectation and maximisation."""
     logs = []
     for (model, cluster), points in pairs.items():
-        belief = without(family, model=model).belief(model=model, cluster=cluster)
+        belief = without(family, model=model).term_prior(model=model, cluster=cluster)
         for seed in SEEDS:
             seen = [points[place] for place in drawn(points, ROWS_OF_SCALES, seed)]
             given = observe(belief, *_steps(seen))

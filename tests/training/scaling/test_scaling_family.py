@@ -98,7 +98,7 @@ def test_what_is_left_out_is_not_known() -> None:
     """Without a model, nothing of its rows is left and its name is a stranger's."""
     less = without(family(), model="alpha")
     assert len(less.at) < len(family().at)
-    alpha, stranger = (less.belief(model=name, cluster="fast") for name in ("alpha", "new"))
+    alpha, stranger = (less.term_prior(model=name, cluster="fast") for name in ("alpha", "new"))
     assert alpha.means == pytest.approx(stranger.means)
     assert alpha.log_batch0 is stranger.log_batch0 is None
 
