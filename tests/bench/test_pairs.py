@@ -140,7 +140,7 @@ def test_live_runs_are_played_in_pieces(tmp_path: Path) -> None:
     found = live_runs.load(path, MATRIX, 16.0)
     todo = [one for one in live_runs.plan(["fifo", "warm", "cold"], [0, 1]) if one not in found]
     assert todo == [("warm", 1), ("cold", 1)]
-    told = live_runs.told(found, MATRIX)["live"]
+    told = live_runs.figures_of(found, MATRIX)["live"]
     assert told["fifo"]["makespans_s"] == {"0": 30.0, "1": 90.0}
     assert live_runs.ratio(told, "fifo") == pytest.approx(20 / 30)
     assert live_runs.ratio(told, "oracle") is None

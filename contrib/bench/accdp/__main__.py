@@ -88,10 +88,12 @@ def _case(
         tried.insert(0, picked)
     rates: dict[Packing, list[float]] = {one: [] for one in (alone, *tried)}
     for _ in range(repeats):
-        for one, found in rates.items():
-            found.append(_measured(profile, room, one, steps))
+        for one, measured in rates.items():
+            measured.append(_measured(profile, room, one, steps))
             if not silent:
-                print(f"{name}: {one.ranks_per_gpu} ranks: {found[-1]:.0f} samples/s", flush=True)
+                print(
+                    f"{name}: {one.ranks_per_gpu} ranks: {measured[-1]:.0f} samples/s", flush=True
+                )
     before = statistics.median(rates[alone])
     best = max(rates, key=lambda one: statistics.median(rates[one]))
     kept = best if trial_confirms(statistics.median(rates[best]), before) else alone
@@ -102,12 +104,12 @@ def _case(
         "ideal": 1 / profile.busy,
         "samples_per_s": {
             f"{one.ranks_per_gpu}x{one.batch}": {
-                "median": statistics.median(found),
-                "lowest": min(found),
-                "highest": max(found),
+                "median": statistics.median(measured),
+                "lowest": min(measured),
+                "highest": max(measured),
                 "foretold": one.samples_per_s,
             }
-            for one, found in rates.items()
+            for one, measured in rates.items()
         },
     }
 

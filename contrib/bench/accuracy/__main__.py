@@ -158,12 +158,12 @@ def check(training: Training) -> list[ShapeResult]:
     belief = estimate({Level.SCRIPT_ARGS: known[::-1]})
     if belief is None:
         raise SystemExit(f"{training.name}: its own runs tell nothing")
-    found = []
+    shapes = []
     for workers, cores in training.wanted:
         if cores != int(cores) and not can_confine():
             continue
         predicted = core_predictor(belief)(cores, workers)
-        found.append(
+        shapes.append(
             ShapeResult(
                 training=training.name,
                 at=(workers, cores),
@@ -172,16 +172,16 @@ def check(training: Training) -> list[ShapeResult]:
                 nearest=min(known, key=lambda one: abs(one.workers - workers)),
             )
         )
-        print(_line(found[-1]), file=sys.stderr)
-    return found
+        print(_line(shapes[-1]), file=sys.stderr)
+    return shapes
 
 
-def _line(told: ShapeResult) -> str:
-    interval = told.predicted.interval
+def _line(shape: ShapeResult) -> str:
+    interval = shape.predicted.interval
     return (
-        f"{told.training:<16} {told.at[0]} workers {told.at[1]:>4} cores:"
-        f" predicted {told.predicted.samples_per_s:6.1f} ({interval.low:.1f} to"
-        f" {interval.high:.1f}), achieved {told.achieved:6.1f}, error {told.error_percent:4.1f} %"
+        f"{shape.training:<16} {shape.at[0]} workers {shape.at[1]:>4} cores:"
+        f" predicted {shape.predicted.samples_per_s:6.1f} ({interval.low:.1f} to"
+        f" {interval.high:.1f}), achieved {shape.achieved:6.1f}, error {shape.error_percent:4.1f} %"
     )
 
 
@@ -227,7 +227,7 @@ def main() -> None:
 
 def _result(args: argparse.Namespace) -> dict[str, Any]:
     chosen = TRAININGS[:2] if args.quick else TRAININGS
-    return result([told for training in chosen for told in check(training)])
+    return result([shape for training in chosen for shape in check(training)])
 
 
 if __name__ == "__main__":

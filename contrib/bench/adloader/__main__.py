@@ -113,8 +113,8 @@ class Bench:
         return [_row(part, "dlqueue_cold", cold), _row(part, "dlqueue_warm", warm)]
 
     def _machine(self) -> Machine:
-        told: dict[str, Any] = next((row["tables"] for row in self.rows if "tables" in row), {})
-        tables = {kind: Table.from_json(rows) for kind, rows in told.items()}
+        by_kind: dict[str, Any] = next((row["tables"] for row in self.rows if "tables" in row), {})
+        tables = {kind: Table.from_json(rows) for kind, rows in by_kind.items()}
         return Machine(len(os.sched_getaffinity(0)), tables)
 
     def _keep(self, row: dict[str, Any]) -> None:
@@ -127,8 +127,8 @@ class Bench:
 def _row(part: Part, policy: str, played: Played) -> dict[str, Any]:
     jobs = [asdict(job) for job in played.jobs]
     where = {"mix": part.mix, "seed": part.seed, "policy": policy}
-    told = {"emulated": played.emulated, "decisions": played.decisions}
-    return {**where, "jobs": jobs, **told}
+    details = {"emulated": played.emulated, "decisions": played.decisions}
+    return {**where, "jobs": jobs, **details}
 
 
 def measure_all(bench: Bench, wanted: list[Part], for_s: float) -> list[Part]:
@@ -170,16 +170,16 @@ def main() -> None:
 
 
 def _tell(bench: Bench, synergy: list[Path] | None, only_json: bool) -> None:
-    told = result(bench.rows)
+    report = result(bench.rows)
     if synergy:
         from contrib.bench.adloader import synergy_replay
 
         replayed = synergy_replay.replay(synergy)
-        told["figures"]["replay_gain_percent"] = replayed
-        told["wanted"] += synergy_replay.wanted(replayed)
+        report["figures"]["replay_gain_percent"] = replayed
+        report["wanted"] += synergy_replay.wanted(replayed)
     if not only_json:
-        print(table(told["figures"]))
-    print(json.dumps(told))
+        print(table(report["figures"]))
+    print(json.dumps(report))
 
 
 if __name__ == "__main__":

@@ -101,8 +101,8 @@ class _Run:
                 sleep_until(self.began_s + job.submit_s, self._look)
                 self._submit(job)
             self._await(jobs)
-            told = [self._trained(job) for job in jobs]
-            return Played([job for job, _ in told], any(emulated for _, emulated in told))
+            trained = [self._trained(job) for job in jobs]
+            return Played([job for job, _ in trained], any(emulated for _, emulated in trained))
         finally:
             self._clean()
 
@@ -136,13 +136,13 @@ class _Run:
         waiting = [self.logs / f"{job.number}.log" for job in jobs]
         while waiting:
             if time.monotonic() > deadline:
-                raise RunFailedError(self._told(int(waiting[0].stem)))
+                raise RunFailedError(self._failure(int(waiting[0].stem)))
             sleep_until(time.monotonic() + 0.1, self._look)
             waiting = [path for path in waiting if not _ended(path)]
         for job_id in self.job_ids:
             self.site.sandbox.wait(job_id)
 
-    def _told(self, number: int) -> str:
+    def _failure(self, number: int) -> str:
         job_id = self.job_ids[number]
         state = self.site.sandbox.job(job_id).get("JobState")
         return (
@@ -151,12 +151,12 @@ class _Run:
 
     def _trained(self, job: Job) -> tuple[Trained, bool]:
         *rows, last = (self.logs / f"{job.number}.log").read_text().splitlines()
-        told: dict[str, Any] = json.loads(last)
+        summary: dict[str, Any] = json.loads(last)
         pairs = [row.split() for row in rows]
         batches = [(round(float(at) - self.began_s, 4), int(count)) for at, count in pairs]
-        if not told["each_once"] or batches[-1][1] != job.samples:
+        if not summary["each_once"] or batches[-1][1] != job.samples:
             raise RunFailedError(f"job {job.number} ({job.kind}) lost or doubled samples")
-        return Trained(kind=job.kind, submit_s=job.submit_s, batches=batches), told["emulated"]
+        return Trained(kind=job.kind, submit_s=job.submit_s, batches=batches), summary["emulated"]
 
     def _clean(self) -> None:
         for group in self.groups:

@@ -101,7 +101,7 @@ def figures(jobs: Sequence[Trained], even: Sequence[Sequence[Trained]]) -> dict[
 def over_seeds(runs: Sequence[Mapping[str, float]]) -> dict[str, object]:
     """Means over the runs, the worst of all for the worst job; least and most of each as spread."""
     keys = [key for key in runs[0] if key != "seed"]
-    told: dict[str, object] = {
+    figures: dict[str, object] = {
         key: round((min if key == "worst_job_ratio" else mean)([run[key] for run in runs]), 4)
         for key in keys
     }
@@ -109,4 +109,4 @@ def over_seeds(runs: Sequence[Mapping[str, float]]) -> dict[str, object]:
         key: [round(min(run[key] for run in runs), 4), round(max(run[key] for run in runs), 4)]
         for key in keys
     }
-    return told | {"repeats": len(runs), "spread": spread}
+    return figures | {"repeats": len(runs), "spread": spread}

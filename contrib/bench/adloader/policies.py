@@ -80,8 +80,8 @@ def synergy(machine: Machine) -> Rule:
         curves = [
             {n: machine.best(kind, n)[0] for n in range(1, machine.units + 1)} for kind in kinds
         ]
-        given = rules.synergy_tune(curves, machine.units, machine.units // len(kinds))
-        return machine.grants(kinds, given)
+        units = rules.synergy_tune(curves, machine.units, machine.units // len(kinds))
+        return machine.grants(kinds, units)
 
     return rule
 

@@ -16,12 +16,12 @@ def result(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The benchmark's one JSON object."""
     runs = by_mix(rows)
     main = runs.get("mixed") or runs.get("small") or {}
-    told: dict[str, Any] = {policy: over_seeds(each) for policy, each in main.items()}
+    figures: dict[str, Any] = {policy: over_seeds(each) for policy, each in main.items()}
     if "homogeneous" in runs:
-        told["homogeneous"] = {p: over_seeds(each) for p, each in runs["homogeneous"].items()}
-    told["to_even"] = {policy: to(each, main["even"]) for policy, each in main.items()}
-    told["emulated_accelerator"] = any(row.get("emulated") for row in rows)
-    return {"bench": "adloader", "figures": told, "wanted": list(wanted(runs))}
+        figures["homogeneous"] = {p: over_seeds(each) for p, each in runs["homogeneous"].items()}
+    figures["to_even"] = {policy: to(each, main["even"]) for policy, each in main.items()}
+    figures["emulated_accelerator"] = any(row.get("emulated") for row in rows)
+    return {"bench": "adloader", "figures": figures, "wanted": list(wanted(runs))}
 
 
 def by_mix(rows: Sequence[Mapping[str, Any]]) -> Runs:
@@ -93,11 +93,11 @@ def _at_most(what: str, target: float, got: float) -> dict[str, Any]:
     return {"what": f"{what}, at most", "target": target, "got": got, "met": got <= target}
 
 
-def table(told: Mapping[str, Any]) -> str:
+def table(figures: Mapping[str, Any]) -> str:
     """For people."""
     lines = [f"{'policy':<16} samples/s  makespan s  worst job  mean job  to even"]
-    for policy, ratio in told["to_even"].items():
-        one = told[policy]
+    for policy, ratio in figures["to_even"].items():
+        one = figures[policy]
         lines.append(
             f"{policy:<16} {one['samples_per_s']:9.1f} {one['makespan_s']:11.1f}"
             f" {one['worst_job_ratio']:10.3f} {one['mean_job_ratio']:9.3f}"

@@ -19,22 +19,22 @@ def replay(data: Sequence[Path]) -> dict[str, dict[str, Any]]:
     InputError where a table cannot be read.
     """
     tables = read(data)
-    told: dict[str, dict[str, Any]] = {}
+    gains: dict[str, dict[str, Any]] = {}
     for name, reading in READINGS.items():
         curves = {model: reading(curve) for model, curve in tables.curves.items()}
-        told[name] = {}
+        gains[name] = {}
         for mix, weights in MIXES.items():
             drawn = mixes(tables.by_class(), weights, count=DRAWN, jobs=GPUS, seed=7)
             jobs = [[curves[model] for model in models] for models in drawn]
-            told[name][mix] = spread([gain(each, divided(each, fair=True)) for each in jobs])
-    return told
+            gains[name][mix] = spread([gain(each, divided(each, fair=True)) for each in jobs])
+    return gains
 
 
-def wanted(told: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+def wanted(gains: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """The issue's two targets for each mix."""
     rows = [
         (f"replay, {reading}, {mix}: {what} gain in per cent, at least", target, scores[key])
-        for reading, by_mix in told.items()
+        for reading, by_mix in gains.items()
         for mix, scores in by_mix.items()
         for what, key, target in (("mean", "mean", LEAST_MEAN), ("least", "min", 0.0))
     ]

@@ -74,17 +74,17 @@ def _wanted_dynamic(where: str, scores: Mapping[str, Any]) -> list[tuple[str, fl
     for rule, throughput, makespan in (("even", 8.0, 7.0), ("fixed", 10.0, 9.0)):
         one = scores[f"over_{rule}"]
         more, less = one["throughput"]["mean"], -one["makespan"]["mean"]
-        told = f"{where}, {JOBS} jobs, against {rule}"
+        title = f"{where}, {JOBS} jobs, against {rule}"
         most, least = one["unbound_throughput"], -one["unbound_makespan"]
         rows += [
             (
-                f"{told}: throughput higher by, per cent (free of charge: {most:.1f})",
+                f"{title}: throughput higher by, per cent (free of charge: {most:.1f})",
                 throughput,
                 more,
                 more >= throughput,
             ),
             (
-                f"{told}: makespan shorter by, per cent (free of charge: {least:.1f})",
+                f"{title}: makespan shorter by, per cent (free of charge: {least:.1f})",
                 makespan,
                 less,
                 less >= makespan,
@@ -102,9 +102,9 @@ def main() -> None:
     run(parser, lambda args: result(read(args.data), quick=args.quick), print_table)
 
 
-def print_table(told: Mapping[str, Any]) -> None:
+def print_table(result: Mapping[str, Any]) -> None:
     """Gains over even split, for people."""
-    figures = told["figures"]
+    figures = result["figures"]
     print(f"models: {figures['models']}")
     for line in figures["skipped"]:
         print(f"left out: {line}")

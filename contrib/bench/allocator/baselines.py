@@ -54,14 +54,14 @@ def synergy_tune(curves: Sequence[Curve], units: int, share: int) -> list[int]:
     free, else its share, for which those who have more than theirs are cut back to it.
     """
     demands = [min(curve, key=lambda n: (-curve[n], n)) for curve in curves]
-    given = [0] * len(curves)
+    granted = [0] * len(curves)
     for job in sorted(range(len(curves)), key=lambda one: (-demands[one], one)):
-        free = units - sum(given)
-        given[job] = demands[job] if demands[job] <= free else min(demands[job], share)
-        for peer in sorted(range(len(curves)), key=lambda one: (-given[one], one)):
-            if sum(given) > units and peer != job:
-                given[peer] = min(given[peer], share)
-    return given
+        free = units - sum(granted)
+        granted[job] = demands[job] if demands[job] <= free else min(demands[job], share)
+        for peer in sorted(range(len(curves)), key=lambda one: (-granted[one], one)):
+            if sum(granted) > units and peer != job:
+                granted[peer] = min(granted[peer], share)
+    return granted
 
 
 def greedy(curves: Sequence[Curve], units: int, share: int) -> list[int]:
@@ -70,19 +70,19 @@ def greedy(curves: Sequence[Curve], units: int, share: int) -> list[int]:
     Begins with the fewest units at which each has the rate of its share; ends where nobody gains
     from one more.
     """
-    given = [_fewest(curve, share) for curve in curves]
-    while sum(given) < units:
-        gains = [_rate(c, n + 1) - _rate(c, n) for c, n in zip(curves, given, strict=True)]
+    granted = [_fewest(curve, share) for curve in curves]
+    while sum(granted) < units:
+        gains = [_rate(c, n + 1) - _rate(c, n) for c, n in zip(curves, granted, strict=True)]
         job = max(range(len(gains)), key=gains.__getitem__, default=0)
         if not gains or gains[job] <= 0:
             break
-        given[job] += 1
-    return given
+        granted[job] += 1
+    return granted
 
 
-def rates(curves: Sequence[Curve], given: Sequence[int]) -> list[float]:
+def rates(curves: Sequence[Curve], units: Sequence[int]) -> list[float]:
     """Rate of each job with its units."""
-    return [_rate(*pair) for pair in zip(curves, given, strict=True)]
+    return [_rate(*pair) for pair in zip(curves, units, strict=True)]
 
 
 def _rate(curve: Curve, units: int) -> float:

@@ -20,12 +20,12 @@ def _cost(jobs: int, units: int, repeats: int) -> dict[str, float]:
     draw = random.Random(1)
     demands = [_tenant(f"{number}", units, units // jobs, draw) for number in range(jobs)]
     allocate(demands, units)  # the first one imports numpy
-    told = []
+    times_ms = []
     for _ in range(repeats):
         began_s = time.perf_counter()
         allocate(demands, units)
-        told.append(1000 * (time.perf_counter() - began_s))
-    return dict(spread(told))
+        times_ms.append(1000 * (time.perf_counter() - began_s))
+    return dict(spread(times_ms))
 
 
 def _tenant(job: str, units: int, share: int, draw: random.Random) -> JobDemand:

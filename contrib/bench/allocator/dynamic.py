@@ -112,7 +112,7 @@ def even(node: Node) -> list[int]:
 
 def ours(node: Node) -> list[int]:
     """The policy that runs on the nodes."""
-    told = retune(
+    retuned = retune(
         _tenants(node),
         CORES,
         now_s=node.now_s,
@@ -120,14 +120,14 @@ def ours(node: Node) -> list[int]:
         switch_cost_s=node.switch_s,
         ended=node.ended,
     )
-    node.changed_s = node.now_s if told.change else node.changed_s
-    return [told.allocation.points[one.job.name].units for one in node.running]
+    node.changed_s = node.now_s if retuned.change else node.changed_s
+    return [retuned.allocation.points[one.job.name].units for one in node.running]
 
 
 def unbound(node: Node) -> list[int]:
     """The exact division at every event, without hysteresis; to be played without a charge."""
-    told = allocate(_tenants(node), CORES)
-    return [told.points[one.job.name].units for one in node.running]
+    allocation = allocate(_tenants(node), CORES)
+    return [allocation.points[one.job.name].units for one in node.running]
 
 
 def _tenants(node: Node) -> list[JobDemand]:
@@ -146,13 +146,13 @@ def _tenant(one: Running, curves: Mapping[str, Curve], share: int) -> JobDemand:
 def arrivals(models: Iterable[str], seed: int) -> list[Arrival]:
     """A series of jobs of these models."""
     draw = random.Random(seed)
-    told: list[Arrival] = []
+    jobs: list[Arrival] = []
     at_s = 0.0
     for number, model in enumerate(models):
         work_s = draw.uniform(*WORK_S)
-        told.append(Arrival(name=f"{number:03d}", model=model, at_s=at_s, work_s=work_s))
+        jobs.append(Arrival(name=f"{number:03d}", model=model, at_s=at_s, work_s=work_s))
         at_s += draw.expovariate(1 / GAP_S)
-    return told
+    return jobs
 
 
 def play(jobs: Sequence[Arrival], curves: Mapping[str, Curve], divide: Division) -> Node:
@@ -183,7 +183,7 @@ def _next_s(node: Node, queue: Sequence[Arrival]) -> float:
 def dynamic(tables: Tables, reading: Callable[[Curve], Curve], seeds: int) -> dict[str, Any]:
     """Series of jobs, each under every policy."""
     curves = {model: reading(curve) for model, curve in tables.curves.items()}
-    told: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for name, weights in MIXES.items():
         drawn = mixes(tables.by_class(), weights, count=seeds, jobs=JOBS, seed=11)
         series = [arrivals(models, seed) for seed, models in enumerate(drawn)]
@@ -191,7 +191,7 @@ def dynamic(tables: Tables, reading: Callable[[Curve], Curve], seeds: int) -> di
             rule: [play(jobs, curves, rule) for jobs in series]
             for rule in (ours, even, fixed, unbound)
         }
-        told[name] = {
+        figures[name] = {
             f"over_{rule.__name__}": {
                 "throughput": spread(_ratios(nodes[ours], nodes[rule], _throughput)),
                 "makespan": spread(_ratios(nodes[ours], nodes[rule], _makespan_s)),
@@ -200,8 +200,8 @@ def dynamic(tables: Tables, reading: Callable[[Curve], Curve], seeds: int) -> di
             }
             for rule in (even, fixed)
         }
-        told[name]["changes_a_series"] = mean(node.changes for node in nodes[ours])
-    return told
+        figures[name]["changes_a_series"] = mean(node.changes for node in nodes[ours])
+    return figures
 
 
 def _throughput(node: Node) -> float:

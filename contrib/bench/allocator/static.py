@@ -22,7 +22,7 @@ from slurm_ext.policy.allocator.job_demands import JobDemand
 
 def divided(curves: Sequence[Curve], *, fair: bool) -> list[int]:
     """Cores of each job, by the allocator."""
-    told = allocate(
+    allocation = allocate(
         [
             JobDemand(
                 job=f"{place:02d}",
@@ -35,7 +35,7 @@ def divided(curves: Sequence[Curve], *, fair: bool) -> list[int]:
         ],
         CORES,
     )
-    return [told.points[job].units for job in sorted(told.points)]
+    return [allocation.points[job].units for job in sorted(allocation.points)]
 
 
 def optimum(curves: Sequence[Curve], *, fair: bool) -> float:
@@ -50,7 +50,7 @@ def optimum(curves: Sequence[Curve], *, fair: bool) -> float:
         if not fair or rate >= curve[SHARE]
     ]
     one_each = [[float(job == place) for job, _, _ in options] for place in range(len(curves))]
-    told = milp(
+    solution = milp(
         c=[-worth for _, _, worth in options],
         integrality=np.ones(len(options)),
         bounds=Bounds(0, 1),
@@ -59,7 +59,7 @@ def optimum(curves: Sequence[Curve], *, fair: bool) -> float:
             LinearConstraint(one_each, lb=1, ub=1),
         ],
     )
-    return -float(told.fun)
+    return -float(solution.fun)
 
 
 def relative(curves: Sequence[Curve], cores: Sequence[int]) -> list[float]:
@@ -76,11 +76,11 @@ def gain(curves: Sequence[Curve], cores: Sequence[int]) -> float:
 def static(tables: Tables, reading: Callable[[Curve], Curve], count: int, proved: int) -> Any:
     """Every policy on the same random mixes."""
     curves = {model: reading(curve) for model, curve in tables.curves.items()}
-    told: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for name, weights in MIXES.items():
         drawn = mixes(tables.by_class(), weights, count=count, jobs=GPUS, seed=7)
         jobs = [[curves[model] for model in models] for models in drawn]
-        told[name] = {
+        figures[name] = {
             "fair": _scored(jobs, proved, fair=True),
             "free": _scored(jobs, proved, fair=False),
             "baselines": {
@@ -91,7 +91,7 @@ def static(tables: Tables, reading: Callable[[Curve], Curve], count: int, proved
                 ),
             },
         }
-    return told
+    return figures
 
 
 def _scored(jobs: Sequence[Sequence[Curve]], proved: int, *, fair: bool) -> dict[str, Any]:

@@ -45,10 +45,10 @@ class Tables:
 
     def by_class(self) -> dict[str, list[str]]:
         """Models of each class; one that no class names is put where its curve belongs."""
-        told: dict[str, list[str]] = {}
+        models: dict[str, list[str]] = {}
         for model in sorted(self.curves):
-            told.setdefault(class_of(model, self.curves[model]), []).append(model)
-        return told
+            models.setdefault(class_of(model, self.curves[model]), []).append(model)
+        return models
 
 
 def class_of(model: str, curve: Curve) -> str:

@@ -45,13 +45,13 @@ def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
     for name, protocol in PROTOCOLS.items():
         print(f"{name}: learning and foretelling", file=sys.stderr)
         try:
-            told = protocol(train, test, quick=quick)
+            scored = protocol(train, test, quick=quick)
         except DlqueueError as error:
             skipped.append(f"{name}: {error}")
             continue
-        figures |= told.figures
-        rows += told.wanted
-        skipped += told.skipped
+        figures |= scored.figures
+        rows += scored.wanted
+        skipped += scored.skipped
     if not figures:
         raise InputError(str(test), "; ".join(skipped))
     figures |= {"skipped": skipped, "quick": quick, "seconds": round(monotonic() - began, 1)}
@@ -66,9 +66,9 @@ def main() -> None:
     run(parser, lambda args: result(args.train, args.test, quick=args.quick), _print)
 
 
-def _print(told: dict[str, Any]) -> None:
+def _print(result: dict[str, Any]) -> None:
     """Errors of every method, for people."""
-    figures = told["figures"]
+    figures = result["figures"]
     for line in figures["skipped"]:
         print("left out:", line)
     for protocol, part in figures.items():

@@ -72,9 +72,15 @@ def lightgbm(known: Array, speeds: Array, asked: Array) -> Array:
     from lightgbm import LGBMRegressor
 
     model = LGBMRegressor(
-        n_estimators=300, learning_rate=0.05, num_leaves=15, min_child_samples=5,
-        random_state=0, n_jobs=1, deterministic=True, verbosity=-1,
-    )  # fmt: skip
+        n_estimators=300,
+        learning_rate=0.05,
+        num_leaves=15,
+        min_child_samples=5,
+        random_state=0,
+        n_jobs=1,
+        deterministic=True,
+        verbosity=-1,
+    )
     return _fitted(model, known, speeds, asked)
 
 

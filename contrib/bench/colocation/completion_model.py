@@ -64,10 +64,15 @@ def _stretched(kernel: CompletionKernel, level: float, by: float) -> CompletionK
             role, family=role.family * by, own=role.own * by, vector=role.vector * by
         )
     return replace(
-        kernel, level=level, level_var=kernel.level_var * by, theirs_var=kernel.theirs_var * by,
-        both_var=kernel.both_var * by, self_var=kernel.self_var * by,
-        noise_var=kernel.noise_var * by, **roles,
-    )  # fmt: skip
+        kernel,
+        level=level,
+        level_var=kernel.level_var * by,
+        theirs_var=kernel.theirs_var * by,
+        both_var=kernel.both_var * by,
+        self_var=kernel.self_var * by,
+        noise_var=kernel.noise_var * by,
+        **roles,
+    )
 
 
 LOGS = Scale(np.log, np.exp, CompletionKernel())
@@ -77,10 +82,10 @@ ODDS = Scale(_odds, _of_odds, _stretched(CompletionKernel(), 0.3, 6.0))
 
 def completed(drawn: Drawn) -> tuple[Array, Array, Array]:
     """Mean and 90 % interval of the asked pairs."""
-    mean, sds, seen = _filled(drawn, LOGS)
+    mean, sds, revealed = _filled(drawn, LOGS)
     other, _, _ = _filled(drawn, ODDS)
     both = np.maximum((mean + other) / 2, SLOWEST)
-    missed = np.sort(np.abs(misses(seen, CompletionKernel(), traits=_traits(drawn))))
+    missed = np.sort(np.abs(misses(revealed, CompletionKernel(), traits=_traits(drawn))))
     wide = missed[min(len(missed) - 1, int(np.ceil(0.9 * (len(missed) + 1))) - 1)]
     return both, both * np.exp(-DOWN * wide * sds), both * np.exp(UP * wide * sds)
 
@@ -93,12 +98,12 @@ def _filled(drawn: Drawn, scale: Scale) -> tuple[Array, Array, list[PairSpeed]]:
         _lendings(drawn, scale),
         key=lambda each: _missed(complete(_seen(drawn, scale, each), kernel=kernel, traits=traits)),
     )
-    seen = _seen(drawn, scale, lent)
-    kernel = likeliest(seen, scale.kernel, traits=traits)
-    filled = complete(seen, kernel=kernel, traits=traits, jobs=list(drawn.new.solo))
+    revealed = _seen(drawn, scale, lent)
+    kernel = likeliest(revealed, scale.kernel, traits=traits)
+    filled = complete(revealed, kernel=kernel, traits=traits, jobs=list(drawn.new.solo))
     off, sds = filled.predict_all(drawn.asked, drawn.new.gpu)
     mean = kernel.level + off + np.array([lent.get(pair, 0.0) for pair in drawn.asked])
-    return scale.back(mean), np.sqrt(sds**2 + kernel.noise_var), seen
+    return scale.back(mean), np.sqrt(sds**2 + kernel.noise_var), revealed
 
 
 def _seen(drawn: Drawn, scale: Scale, lent: Mapping[Pair, float]) -> list[PairSpeed]:

@@ -55,15 +55,15 @@ def protocol(train: Path, test: Path, *, quick: bool) -> ProtocolResult:
 def _scored(new: Table, others: tuple[Table, ...], share: float, *, quick: bool) -> dict[str, Any]:
     """All seeds' rows scored at once, and the error by seed."""
     seeds = 1 if not share else QUICK_SEEDS if quick else SEEDS
-    told = [_told(_draw(new, others, share, seed), quick=quick) for seed in range(seeds)]
-    found: dict[str, Any] = scores(joined(told))
-    by_seed = [float(np.abs(t.mean - t.measured).mean()) for t in told]
-    found["mae_by_seed"] = {
+    parts = [_predictions(_draw(new, others, share, seed), quick=quick) for seed in range(seeds)]
+    figures: dict[str, Any] = scores(joined(parts))
+    by_seed = [float(np.abs(t.mean - t.measured).mean()) for t in parts]
+    figures["mae_by_seed"] = {
         "mean": float(np.mean(by_seed)),
         "sd": float(np.std(by_seed)),
         "seeds": seeds,
     }
-    return found
+    return figures
 
 
 def _draw(new: Table, others: tuple[Table, ...], share: float, seed: int) -> Drawn:
@@ -79,7 +79,7 @@ def _directed(new: Table, pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, 
     return tuple(each for each in both if each in new.speeds)
 
 
-def _told(drawn: Drawn, *, quick: bool) -> Predictions:
+def _predictions(drawn: Drawn, *, quick: bool) -> Predictions:
     measured = np.array([drawn.new.speeds[pair] for pair in drawn.asked])
     mean, low, high = (
         completed(drawn) if drawn.known else unseen(drawn.new, drawn.others, drawn.asked)
@@ -93,13 +93,16 @@ def _baselines(drawn: Drawn, *, quick: bool) -> dict[str, Array]:
     everyone = np.array([v for other in drawn.others for v in other.speeds.values()])
     of_first = float(np.mean(list(first.speeds.values())))
     copied = np.array([first.speeds.get(pair, of_first) for pair in drawn.asked])
-    found = {f"copy_of_{first.gpu}": copied, f"mean_of_{first.gpu}": np.full(len(copied), of_first)}
+    predictions = {
+        f"copy_of_{first.gpu}": copied,
+        f"mean_of_{first.gpu}": np.full(len(copied), of_first),
+    }
     asked = _features(drawn, drawn.asked)
     if not drawn.known:
-        return {"mean": np.full(len(copied), float(everyone.mean())), **found}
+        return {"mean": np.full(len(copied), float(everyone.mean())), **predictions}
     speeds = np.array([drawn.new.speeds[pair] for pair in drawn.known])
-    found |= standard.every(_features(drawn, drawn.known), speeds, asked, quick=quick)
-    return {**found, f"als_rank{ALS_RANK}": _als(drawn)}
+    predictions |= standard.every(_features(drawn, drawn.known), speeds, asked, quick=quick)
+    return {**predictions, f"als_rank{ALS_RANK}": _als(drawn)}
 
 
 def _features(drawn: Drawn, pairs: Sequence[tuple[str, str]]) -> Array:
@@ -133,21 +136,23 @@ def _als(drawn: Drawn) -> Array:
 
 def _solved(values: Array, mask: Array, factors: Array) -> Array:
     pull = ALS_PULL * np.eye(ALS_RANK)
-    return np.array([
-        np.linalg.solve((factors * m[:, None]).T @ factors + pull, factors.T @ (m * v))
-        for v, m in zip(values, mask, strict=True)
-    ])  # fmt: skip
+    return np.array(
+        [
+            np.linalg.solve((factors * m[:, None]).T @ factors + pull, factors.T @ (m * v))
+            for v, m in zip(values, mask, strict=True)
+        ]
+    )
 
 
-def _wanted(name: str, gpu: str, share: float, found: dict[str, Any]) -> list[dict[str, Any]]:
+def _wanted(name: str, gpu: str, share: float, figures: dict[str, Any]) -> list[dict[str, Any]]:
     target = TARGETS.get(gpu, TARGET)
     if target and share == SCORED_SHARE:
-        made: list[dict[str, Any]] = wanted(name, found["ours"], mae=target, accepts=True)
+        made: list[dict[str, Any]] = wanted(name, figures["ours"], mae=target, accepts=True)
         return made
     if share:
         return []
     best = min(
-        value["mae"] for key, value in found["baselines"].items() if key.startswith("mean_of")
+        value["mae"] for key, value in figures["baselines"].items() if key.startswith("mean_of")
     )
-    got = found["ours"]["mae"]
+    got = figures["ours"]["mae"]
     return [row(f"{name}: MAE below the other GPU's mean", best, got, met=got < best)]

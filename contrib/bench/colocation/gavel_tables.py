@@ -7,8 +7,20 @@ from pathlib import Path
 
 from contrib.bench.colocation.tables import Cells, positive, read
 
-COLUMNS = ("gpu", "job_a", "model_a", "bs_a", "job_b", "model_b", "bs_b", "solo_a", "solo_b",
-           "rel_a", "rel_b", "infeasible")  # fmt: skip
+COLUMNS = (
+    "gpu",
+    "job_a",
+    "model_a",
+    "bs_a",
+    "job_b",
+    "model_b",
+    "bs_b",
+    "solo_a",
+    "solo_b",
+    "rel_a",
+    "rel_b",
+    "infeasible",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ import numpy as np
 
 from contrib.bench.colocation.scores import ProtocolResult, scores, wanted
 from contrib.bench.colocation.tables import Cells, known, positive, read, same
-from contrib.bench.colocation.unseen_families import Row, leave_one_out, sides, tell
+from contrib.bench.colocation.unseen_families import Row, leave_one_out, predict, sides
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.gpu_sharing import SoloProfile
 from slurm_ext.model.slowdown.features import CounterColumn
@@ -35,10 +35,19 @@ PAIRS, PROFILES = "gavel_tf_pairs.csv", "gavel_tf_nvprof.csv"
 MAE = 0.055
 BROKEN = {("v100", "2018-12-27", "alexnet"), ("p100", "2018-12-27", "alexnet")}
 COUNTERS = (
-    "dram_read_throughput", "dram_write_throughput", "eligible_warps_per_cycle", "ipc",
-    "l2_read_throughput", "l2_write_throughput", "sm_efficiency", "warp_execution_efficiency",
-    "mean_kernel_us", "sp_tflops_on_gpu_time", "gpu_kernel_time_ms", "gpu_memcpy_time_ms",
-)  # fmt: skip
+    "dram_read_throughput",
+    "dram_write_throughput",
+    "eligible_warps_per_cycle",
+    "ipc",
+    "l2_read_throughput",
+    "l2_write_throughput",
+    "sm_efficiency",
+    "warp_execution_efficiency",
+    "mean_kernel_us",
+    "sp_tflops_on_gpu_time",
+    "gpu_kernel_time_ms",
+    "gpu_memcpy_time_ms",
+)
 BASELINE = (*COUNTERS, "copy_share")
 COLUMNS = (
     CounterColumn("kernel_us", 100.0),
@@ -79,28 +88,28 @@ def protocol(train: Path, test: Path, *, quick: bool) -> ProtocolResult:
     plan = CounterPlan(device=_home(rows), columns=COLUMNS, views=VIEWS)
     unseen: Sequence[str] | set[str]
     if same(train, test):
-        told, asked, unseen = leave_one_out(rows, plan, quick=quick)
+        predictions, asked, unseen = leave_one_out(rows, plan, quick=quick)
     else:
-        told, unseen = tell(rows, asked, plan, quick=quick), _unseen(rows, asked)
-    return _result(told, asked, unseen, {row.device for row in rows}, skipped)
+        predictions, unseen = predict(rows, asked, plan, quick=quick), _unseen(rows, asked)
+    return _result(predictions, asked, unseen, {row.device for row in rows}, skipped)
 
 
 def _result(
-    told: Any, asked: Sequence[Row], unseen: Any, homes: set[str], skipped: list[str]
+    predictions: Any, asked: Sequence[Row], unseen: Any, homes: set[str], skipped: list[str]
 ) -> ProtocolResult:
     at_home = np.array([row.device in homes for row in asked], bool)
     figures, rows = {}, []
     if at_home.any():
-        figures["gavel_tf"] = scores(told, at_home)
+        figures["gavel_tf"] = scores(predictions, at_home)
         for side, marks in sides(asked, unseen).items():
             if (marks & at_home).any():
-                figures["gavel_tf"][side] = scores(told, marks & at_home)["ours"]
+                figures["gavel_tf"][side] = scores(predictions, marks & at_home)["ours"]
         rows = wanted("gavel_tf", figures["gavel_tf"]["ours"], mae=MAE, accepts=True)
     if not at_home.all():
-        figures["gavel_tf_other_gpus"] = scores(told, ~at_home)
+        figures["gavel_tf_other_gpus"] = scores(predictions, ~at_home)
         for device in sorted({row.device for row in asked} - homes):
             marks = np.array([row.device == device for row in asked], bool)
-            figures["gavel_tf_other_gpus"][device] = scores(told, marks)["ours"]
+            figures["gavel_tf_other_gpus"][device] = scores(predictions, marks)["ours"]
     return ProtocolResult(figures, rows, skipped)
 
 
@@ -164,18 +173,18 @@ def _row(
     own, other = pair
     counters = [_counters(side.at, profiles, solos) for side in pair]
     a, b = (
-        SoloProfile(key=side.at[2], features=_features(found))
-        for side, found in zip(pair, counters, strict=True)
+        SoloProfile(key=side.at[2], features=_features(profile))
+        for side, profile in zip(pair, counters, strict=True)
     )
     met = PairExample(
         job=a, beside=b, speed=own.speed, family=own.family, beside_family=other.family
     )
     raw = tuple(
-        {**found, "copy_share": _copy_share(found)}.get(name, np.nan)
-        for found in counters
+        {**profile, "copy_share": _copy_share(profile)}.get(name, np.nan)
+        for profile in counters
         for name in BASELINE
     )
-    load, beside = (found.get("sm_efficiency", np.nan) / 100 for found in counters)
+    load, beside = (profile.get("sm_efficiency", np.nan) / 100 for profile in counters)
     return Row(met, raw, load, beside, own.at[0])
 
 
@@ -185,35 +194,35 @@ def _counters(
     """Counters profiled there; a missing one comes from another date, then from another GPU."""
     gpu, _, app = at
     others = sorted(where for where in profiles if where[2] == app and where != at)
-    found = dict(profiles.get(at, {}))
+    counters = dict(profiles.get(at, {}))
     for where in sorted(others, key=lambda where: where[0] != gpu):
         moved = dict(profiles[where])
         if where[0] != gpu and where in solos and at in solos:
             for name in ("mean_kernel_us", "gpu_kernel_time_ms"):
                 if name in moved:
                     moved[name] *= solos[where] / solos[at]
-        found = moved | found
-    return found
+        counters = moved | counters
+    return counters
 
 
-def _features(found: Mapping[str, float]) -> dict[str, float]:
+def _features(counters: Mapping[str, float]) -> dict[str, float]:
     """By names that are not one profiler's."""
     sums = {"dram_gb_s": "dram", "l2_gb_s": "l2"}
     features = {
-        name: found[f"{part}_read_throughput"] + found[f"{part}_write_throughput"]
+        name: counters[f"{part}_read_throughput"] + counters[f"{part}_write_throughput"]
         for name, part in sums.items()
-        if {f"{part}_read_throughput", f"{part}_write_throughput"} <= set(found)
+        if {f"{part}_read_throughput", f"{part}_write_throughput"} <= set(counters)
     }
     names = {"mean_kernel_us": "kernel_us", "ipc": "ipc", "sp_tflops_on_gpu_time": "tflops"}
-    features |= {new: found[old] for old, new in names.items() if old in found}
-    share = _copy_share(found)
+    features |= {new: counters[old] for old, new in names.items() if old in counters}
+    share = _copy_share(counters)
     return features if np.isnan(share) else {**features, "copy_share": share}
 
 
-def _copy_share(found: Mapping[str, float]) -> float:
+def _copy_share(counters: Mapping[str, float]) -> float:
     """Time of copies over time of kernels; NaN where one is not known."""
-    kernels = found.get("gpu_kernel_time_ms", 0.0)
-    return found.get("gpu_memcpy_time_ms", np.nan) / kernels if kernels > 0 else float("nan")
+    kernels = counters.get("gpu_kernel_time_ms", 0.0)
+    return counters.get("gpu_memcpy_time_ms", np.nan) / kernels if kernels > 0 else float("nan")
 
 
 def _solo_speeds(pairs: Sequence[tuple[Side, Side]]) -> dict[At, float]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from contrib.bench.colocation.scores import ProtocolResult, scores, wanted
 from contrib.bench.colocation.tables import Cells, known, positive, read, same
-from contrib.bench.colocation.unseen_families import Row, leave_one_out, sides, tell
+from contrib.bench.colocation.unseen_families import Row, leave_one_out, predict, sides
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.gpu_sharing import SoloProfile
 from slurm_ext.model.slowdown.features import CounterColumn
@@ -52,15 +52,15 @@ def protocol(train: Path, test: Path, *, quick: bool) -> ProtocolResult:
     if not rows or not (asked or same(train, test)):
         raise InputError(str(test / "gpu_coloc" / PAIRS), "no pair's jobs are in the solo table")
     if same(train, test):
-        told, asked, left = leave_one_out(rows, PLAN, quick=quick)
+        predictions, asked, left = leave_one_out(rows, PLAN, quick=quick)
         marks = sides(asked, left)
     else:
-        told = tell(rows, asked, PLAN, quick=quick)
+        predictions = predict(rows, asked, PLAN, quick=quick)
         models = {name for row in rows for name in (row.met.family, row.met.beside_family)}
         asked_models = {n for row in asked for n in (row.met.family, row.met.beside_family)}
         marks = sides(asked, asked_models - models)
-    figures = scores(told)
-    figures |= {side: scores(told, at)["ours"] for side, at in marks.items() if at.any()}
+    figures = scores(predictions)
+    figures |= {side: scores(predictions, at)["ours"] for side, at in marks.items() if at.any()}
     return ProtocolResult({"lucid": figures}, wanted("lucid", figures["ours"], mae=MAE), skipped)
 
 
@@ -113,10 +113,10 @@ def _row(
     return Row(met, raw, load, beside, DEVICE)
 
 
-def _solo(name: Name, found: Mapping[str, float]) -> SoloProfile:
-    features = {key: found[key] for key in ("gpu_util", "amp") if key in found}
-    if found.get("batchsize", 0) > 0:
-        features["log2_batch"] = log2(found["batchsize"])
+def _solo(name: Name, counters: Mapping[str, float]) -> SoloProfile:
+    features = {key: counters[key] for key in ("gpu_util", "amp") if key in counters}
+    if counters.get("batchsize", 0) > 0:
+        features["log2_batch"] = log2(counters["batchsize"])
     return SoloProfile(key="|".join(name), features=features)
 
 

@@ -58,12 +58,14 @@ def unseen(
     sources = _nearest([_source(new, other) for other in others])
     ratios = columns(new, [one.table for one in sources])
     share, level = sources[0].share, float(np.mean([one.level for one in sources]))
-    logs = np.array([
-        level
-        + share * np.mean([one.off.get(pair, 0.0) for one in sources])
-        + BOUND * (1.0 - share) * ratios[pair[1]].mean()
-        for pair in asked
-    ])  # fmt: skip
+    logs = np.array(
+        [
+            level
+            + share * np.mean([one.off.get(pair, 0.0) for one in sources])
+            + BOUND * (1.0 - share) * ratios[pair[1]].mean()
+            for pair in asked
+        ]
+    )
     spread = float(np.mean([one.sd for one in sources]))
     if sliced(new.gpu):
         spread = min(spread, SLICED_SD)

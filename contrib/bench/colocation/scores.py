@@ -47,17 +47,18 @@ class ProtocolResult:
     skipped: list[str] = field(default_factory=list)
 
 
-def scores(told: Predictions, where: Marks | None = None) -> dict[str, Any]:
+def scores(predictions: Predictions, where: Marks | None = None) -> dict[str, Any]:
     """Figures of ours and of every baseline over all rows, or over the rows marked in `where`."""
-    rows = np.ones(len(told.measured), bool) if where is None else np.asarray(where, bool)
+    rows = np.ones(len(predictions.measured), bool) if where is None else np.asarray(where, bool)
     measured, mean, low, high = (
-        array[rows] for array in (told.measured, told.mean, told.low, told.high)
+        array[rows]
+        for array in (predictions.measured, predictions.mean, predictions.low, predictions.high)
     )
     return {
         "n": len(measured),
         "ours": {**errors(mean, measured), **bounds(low, high, measured)},
         "baselines": {
-            name: errors(array[rows], measured) for name, array in told.baselines.items()
+            name: errors(array[rows], measured) for name, array in predictions.baselines.items()
         },
     }
 

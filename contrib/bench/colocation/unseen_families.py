@@ -36,7 +36,7 @@ class Row:
         return family in {self.met.family, self.met.beside_family}
 
 
-def tell(
+def predict(
     known: Sequence[Row], asked: Sequence[Row], plan: CounterPlan, *, quick: bool
 ) -> Predictions:
     """Ours and the baselines', learnt from `known`, for `asked`."""
@@ -44,8 +44,8 @@ def tell(
     answers = np.empty((3, len(asked)))
     for device in sorted({row.device for row in asked}):
         at = [place for place, row in enumerate(asked) if row.device == device]
-        told = model.speeds([(asked[p].met.job, asked[p].met.beside) for p in at], device)
-        answers[:, at] = told.mean, told.low, told.high
+        speeds_there = model.speeds([(asked[p].met.job, asked[p].met.beside) for p in at], device)
+        answers[:, at] = speeds_there.mean, speeds_there.low, speeds_there.high
     speeds, raw = _speeds(known), np.array([row.raw for row in known])
     baselines = colocation_baselines.every(
         raw, speeds, np.array([row.raw for row in asked]), quick=quick
@@ -64,7 +64,7 @@ def leave_one_out(
     """Each family left out in turn: predictions, their rows, and the unseen family of each row."""
     parts, asked, unseen = [], [], []
     for family, known, left in _folds(rows):
-        parts.append(tell(known, left, plan, quick=quick))
+        parts.append(predict(known, left, plan, quick=quick))
         asked += left
         unseen += [family] * len(left)
         if quick and len(parts) == QUICK_FOLDS:

@@ -43,13 +43,13 @@ def run(
     """Measure, show it to people unless --json, print the object; exit 1 where input is no use."""
     args = parser.parse_args()
     try:
-        told = result(args)
+        measured = result(args)
     except DlqueueError as error:
         print(error, file=sys.stderr)
         raise SystemExit(1) from None
     if not args.json:
-        show(told)
-    print(json.dumps(told))
+        show(measured)
+    print(json.dumps(measured))
 
 
 def row(what: str, target: object, got: object, *, met: bool) -> Result:

@@ -50,7 +50,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from contrib.bench.common import program
-from contrib.bench.coscheduling import live_runs as played
+from contrib.bench.coscheduling import live_runs
 from contrib.bench.coscheduling.kernels import make_files
 from contrib.bench.coscheduling.live import Site, up
 from contrib.bench.coscheduling.lower_bound import least_s
@@ -99,7 +99,7 @@ def _matrix(args: argparse.Namespace, folder: Path) -> Matrix:
             folder,
             seconds=0.4 if args.quick else 0.7,
             repeats=1 if args.quick else 3,
-            told=lambda share: progress.update(task, completed=share),
+            progress=lambda share: progress.update(task, completed=share),
         )
     if args.matrix:
         args.matrix.write_text(json.dumps(matrix.as_json()))
@@ -121,12 +121,12 @@ def _jobs(matrix: Matrix, seed: int) -> list[Job]:
 
 
 def _earlier(matrix: Matrix, speed: Mapping[tuple[str, str], float]) -> list[list[Job]]:
-    found = []
+    orders = []
     for seed in range(1000, 1000 + EARLIER):
         jobs = _jobs(matrix, seed)
         replay(jobs, fifo, speed, floor=FLOOR)
-        found.append(jobs)
-    return found
+        orders.append(jobs)
+    return orders
 
 
 def _replayed(
@@ -137,16 +137,16 @@ def _replayed(
         for name, known in _knowing(speed, warm).items():
             bounds: dict[str, float] = {}
 
-            def told(job: str, low: float, bounds: dict[str, float] = bounds) -> None:
+            def keep_lowest(job: str, low: float, bounds: dict[str, float] = bounds) -> None:
                 bounds[job] = min(low, bounds.get(job, 1.0))
 
             plain = {"fifo": fifo, "random": at_random(seed), "never": alone}
-            choose: Chooser = plain[name] if known is None else steered(known, on_bound=told)
+            choose: Chooser = plain[name] if known is None else steered(known, on_bound=keep_lowest)
             jobs = _jobs(matrix, seed)
             rows.setdefault(name, []).append(
                 (replay(jobs, choose, speed, floor=FLOOR), jobs, bounds)
             )
-    return {name: _told_of(orders) for name, orders in rows.items()}
+    return {name: _order_figures(orders) for name, orders in rows.items()}
 
 
 def _knowing(
@@ -156,7 +156,7 @@ def _knowing(
     return {**plain, "oracle": Measured(speed), "cold": SlowdownModel(), "warm": warm}
 
 
-def _told_of(orders: Sequence[tuple[float, list[Job], dict[str, float]]]) -> dict[str, Any]:
+def _order_figures(orders: Sequence[tuple[float, list[Job], dict[str, float]]]) -> dict[str, Any]:
     jobs = [(job, bounds.get(job.name)) for _, order, bounds in orders for job in order]
     kept = [job.ratio >= bound for job, bound in jobs if bound is not None]
     return {
@@ -178,17 +178,17 @@ def _live(
     speed = {names: min(1.0, value) for names, value in matrix.speed.items()}
     policies = {"fifo": None, "warm": warm, "cold": SlowdownModel(), "oracle": Measured(speed)}
     seconds = QUICK_S if args.quick else LIVE_S
-    runs = played.load(args.results, matrix, seconds)
-    chosen = played.spread(_by_fifo(matrix, speed), args.live)
-    todo = [one for one in played.plan(list(policies), chosen) if one not in runs]
+    runs = live_runs.load(args.results, matrix, seconds)
+    chosen = live_runs.spread(_by_fifo(matrix, speed), args.live)
+    todo = [one for one in live_runs.plan(list(policies), chosen) if one not in runs]
     if todo[: args.most]:
         orders = {number: _order(matrix, number) for _, number in todo}
         with up(folder / "slurm") as sandbox:
             site = Site(sandbox, folder / "data", matrix, seconds)
-            for done in played.play(site, runs, todo[: args.most], policies, orders):
-                played.keep(args.results, matrix, seconds, done)
-    found: dict[str, Any] = played.told(runs, matrix)
-    return found
+            for done in live_runs.play(site, runs, todo[: args.most], policies, orders):
+                live_runs.keep(args.results, matrix, seconds, done)
+    figures: dict[str, Any] = live_runs.figures_of(runs, matrix)
+    return figures
 
 
 def _by_fifo(matrix: Matrix, speed: Mapping[tuple[str, str], float]) -> dict[int, float]:
@@ -204,12 +204,12 @@ def _wanted(replayed: Mapping[str, Any], live: Mapping[str, Any]) -> list[dict[s
     return _rows("replay", replayed) + (_rows("live", live) if "warm" in live else [])
 
 
-def _rows(how: str, told: Mapping[str, Any]) -> list[dict[str, Any]]:
-    warm = told["warm"]
+def _rows(how: str, by_policy: Mapping[str, Any]) -> list[dict[str, Any]]:
+    warm = by_policy["warm"]
     bound, longest = warm["share_at_bound"], warm["longest_below_floor_s"]
     return [
-        _most(f"{how}: makespan by FIFO pairing's", told, "fifo", 0.89),
-        _most(f"{how}: makespan by the oracle's", told, "oracle", 1.05),
+        _most(f"{how}: makespan by FIFO pairing's", by_policy, "fifo", 0.89),
+        _most(f"{how}: makespan by the oracle's", by_policy, "oracle", 1.05),
         program.row(
             f"{how}: share at or above its bound, at least", 0.95, bound, met=(bound or 0) >= 0.95
         ),
@@ -219,11 +219,11 @@ def _rows(how: str, told: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _most(what: str, told: Mapping[str, Any], base: str, target: float) -> dict[str, Any]:
-    if "makespans_s" in told["warm"]:
-        got = played.ratio(told, base)
+def _most(what: str, by_policy: Mapping[str, Any], base: str, target: float) -> dict[str, Any]:
+    if "makespans_s" in by_policy["warm"]:
+        got = live_runs.ratio(by_policy, base)
     else:
-        got = told["warm"]["makespan_s"] / told[base]["makespan_s"]
+        got = by_policy["warm"]["makespan_s"] / by_policy[base]["makespan_s"]
     got = None if got is None else round(got, 3)
     met = got is not None and got <= target
     row: dict[str, Any] = program.row(what, target, got, met=met)
@@ -236,8 +236,8 @@ def _print(figures: Mapping[str, Any]) -> None:
         names = ("makespan_s", "worst_ratio_to_solo", "share_below_floor", "longest_below_floor_s")
         for name in (*names, "share_at_bound"):
             table.add_column(name, justify="right")
-        for policy, told in figures.get(how, {}).items():
-            cells = [told[name] for name in (*names, "share_at_bound")]
+        for policy, row in figures.get(how, {}).items():
+            cells = [row[name] for name in (*names, "share_at_bound")]
             table.add_row(policy, *("-" if cell is None else str(cell) for cell in cells))
         Console().print(table)
 
@@ -256,7 +256,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, help="keep live runs there, and take them")
     parser.add_argument("--most", type=int, help="live runs to play in this call; default: all")
     parser.add_argument("--work", type=Path, help="folder on the disk to measure")
-    program.run(parser, _in_a_folder, lambda told: _print(told["figures"]))
+    program.run(parser, _in_a_folder, lambda result: _print(result["figures"]))
 
 
 def _in_a_folder(args: argparse.Namespace) -> dict[str, Any]:

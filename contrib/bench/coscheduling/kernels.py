@@ -158,9 +158,12 @@ def mlp(_data: Path, dice: np.random.Generator) -> Step:
     torch = _torch()
     layers = torch.nn
     net = layers.Sequential(
-        layers.Linear(256, 256), layers.ReLU(), layers.Linear(256, 256), layers.ReLU(),
+        layers.Linear(256, 256),
+        layers.ReLU(),
+        layers.Linear(256, 256),
+        layers.ReLU(),
         layers.Linear(256, 10),
-    )  # fmt: skip
+    )
     x = torch.tensor(dice.random((64, 256)), dtype=torch.float32)
     return _step(net, lambda: net(x), torch.tensor(dice.integers(0, 10, 64)))
 
@@ -170,9 +173,12 @@ def conv(data: Path, dice: np.random.Generator) -> Step:
     torch = _torch()
     layers = torch.nn
     net = layers.Sequential(
-        layers.Conv2d(3, 8, 3), layers.ReLU(), layers.MaxPool2d(4), layers.Flatten(),
+        layers.Conv2d(3, 8, 3),
+        layers.ReLU(),
+        layers.MaxPool2d(4),
+        layers.Flatten(),
         layers.Linear(8 * 7 * 7, 10),
-    )  # fmt: skip
+    )
     sample = _here_and_there(data / "conv", SAMPLE, dice)
 
     def image() -> Any:
@@ -264,8 +270,8 @@ def serve(step: Step) -> None:
         while time.perf_counter() - began < float(seconds):
             step()
             steps += 1
-        told = {"steps": steps, "wall_s": time.perf_counter() - began}
-        print(json.dumps({**told, "queued_s": queued_s() - before}), flush=True)
+        spent = {"steps": steps, "wall_s": time.perf_counter() - began}
+        print(json.dumps({**spent, "queued_s": queued_s() - before}), flush=True)
 
 
 def work(step: Step, steps: int, log: Path, began_s: float) -> None:

@@ -100,9 +100,13 @@ class Site:
         ids = {}
         for kind in order:
             ids[kind], _ = self._slurm.sbatch(
-                "-c1", "--mem=2000", "--comment=dlqueue=share", "--time=10",
-                script=self.script(kind), env={"LOGS": str(logs)},
-            )  # fmt: skip
+                "-c1",
+                "--mem=2000",
+                "--comment=dlqueue=share",
+                "--time=10",
+                script=self.script(kind),
+                env={"LOGS": str(logs)},
+            )
         pairing = self._pairing(known) if known else None
         step = pairing.round if pairing else lambda: ()
         step()
@@ -148,17 +152,17 @@ class Site:
             move: dict[str, Any] = json.loads(line)
             if move["after"].get("free") and move["after"]["at_least"]:
                 last[move["subject"]] = move["after"]["at_least"]
-        found: dict[str, float] = {}
+        bounds: dict[str, float] = {}
         for lows in last.values():
             for job, low in lows.items():
-                found[kinds[job]] = min(low, found.get(kinds[job], 1.0))
-        return found
+                bounds[kinds[job]] = min(low, bounds.get(kinds[job], 1.0))
+        return bounds
 
     def _ran(self, kind: str, logs: Path, bound: float | None) -> Ran:
-        told = json.loads((logs / f"{kind}.json").read_text())
-        rows = [(float(t), int(n), float(q)) for t, n, q in told["rows"]]
+        log = json.loads((logs / f"{kind}.json").read_text())
+        rows = [(float(t), int(n), float(q)) for t, n, q in log["rows"]]
         solo = self._matrix.solo[kind]
-        return Ran(kind=kind, began_s=told["began_s"], rows=rows, solo=solo, bound=bound)
+        return Ran(kind=kind, began_s=log["began_s"], rows=rows, solo=solo, bound=bound)
 
 
 class _Named:
@@ -193,7 +197,7 @@ def idle_s(ran: Sequence[Ran], slots: int = 2) -> float:
 
 def together(ran: Sequence[Ran]) -> list[CorunMeasurement]:
     """Measured speeds of every two jobs of an order that overlapped."""
-    found = []
+    measurements = []
     for one in ran:
         for other in ran:
             from_s, to_s = max(one.rows[0][0], other.rows[0][0]), min(one.ended_s, other.ended_s)
@@ -203,5 +207,5 @@ def together(ran: Sequence[Ran]) -> list[CorunMeasurement]:
                 row = CorunMeasurement(
                     job=one.kind, partners=(other.kind,), speed=speed, seconds=seconds
                 )
-                found.append(row)
-    return found
+                measurements.append(row)
+    return measurements

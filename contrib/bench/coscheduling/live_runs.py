@@ -85,12 +85,12 @@ def play(
     for name, number in todo:
         ran = site.play(orders[number], known[name])
         runs[name, number] = ran
-        told = f"{makespan_s(ran):.1f} s, {idle_s(ran):.1f} slot-seconds idle"
-        console.print(f"live {number} {name}: {told}")
+        text = f"{makespan_s(ran):.1f} s, {idle_s(ran):.1f} slot-seconds idle"
+        console.print(f"live {number} {name}: {text}")
         yield runs
 
 
-def told(runs: Runs, matrix: Matrix) -> dict[str, Any]:
+def figures_of(runs: Runs, matrix: Matrix) -> dict[str, Any]:
     """By policy; and how far these speeds are from those that the replay uses."""
     policies = dict.fromkeys(name for name, _ in runs)
     rows = {
@@ -130,8 +130,8 @@ def _of_policy(orders: Mapping[int, Sequence[Ran]]) -> dict[str, Any]:
 
 def _by_matrix(matrix: Matrix, runs: Runs) -> dict[str, Any]:
     """Difference between speeds seen live and those that the replay uses."""
-    seen = [row for ran in runs.values() for row in together(ran)]
-    off = [min(1.2, one.speed) - matrix.speed[one.job, one.partners[0]] for one in seen]
+    measured = [row for ran in runs.values() for row in together(ran)]
+    off = [min(1.2, one.speed) - matrix.speed[one.job, one.partners[0]] for one in measured]
     if not off:
         return {"pairs": 0}
     return {"pairs": len(off), "mae": round(mean(map(abs, off)), 3), "bias": round(mean(off), 3)}

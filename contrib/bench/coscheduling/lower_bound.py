@@ -19,8 +19,8 @@ def least_s(kinds: Sequence[str], speed: Speeds, *, floor: float, work_s: float)
     """Seconds for one job of each kind, `work_s` of work alone each, two slots."""
     together = [(one,) for one in kinds] + _allowed(kinds, speed, floor)
     done = np.array([[_rate(kind, those, speed) for those in together] for kind in kinds])
-    found = linprog(np.ones(len(together)), A_ub=-done, b_ub=np.full(len(kinds), -work_s))
-    return float(found.fun)
+    solution = linprog(np.ones(len(together)), A_ub=-done, b_ub=np.full(len(kinds), -work_s))
+    return float(solution.fun)
 
 
 def _allowed(kinds: Sequence[str], speed: Speeds, floor: float) -> list[tuple[str, ...]]:

@@ -46,7 +46,7 @@ def measure(
     *,
     seconds: float,
     repeats: int,
-    told: Callable[[float], None] = lambda _: None,
+    progress: Callable[[float], None] = lambda _: None,
     kinds: Sequence[str] = KINDS,
 ) -> Matrix:
     """Run all pairs `repeats` times, alone before and in the middle of each time; medians.
@@ -63,10 +63,10 @@ def measure(
             asked = _asked(kinds)
             for number, names in enumerate(asked):
                 procs = [first[names[0]], *([second[names[1]]] if len(names) > 1 else [])]
-                found = _together(procs, seconds)
-                rates.setdefault(names, []).append(tuple(rate for rate, _ in found))
-                queued += [share for _, share in found]
-                told((turn * len(asked) + number + 1) / (repeats * len(asked)))
+                replies = _together(procs, seconds)
+                rates.setdefault(names, []).append(tuple(rate for rate, _ in replies))
+                queued += [share for _, share in replies]
+                progress((turn * len(asked) + number + 1) / (repeats * len(asked)))
     return _matrix(rates, queued, kinds)
 
 
@@ -102,13 +102,13 @@ def _together(procs: Sequence[Worker], seconds: float) -> list[tuple[float, floa
         assert proc.stdin is not None
         proc.stdin.write(f"{seconds} {core}\n")
         proc.stdin.flush()
-    found = []
+    rates = []
     for proc in procs:
         assert proc.stdout is not None
-        told = json.loads(proc.stdout.readline())
-        had_core_s = max(0.05 * told["wall_s"], told["wall_s"] - told["queued_s"])
-        found.append((told["steps"] / had_core_s, told["queued_s"] / told["wall_s"]))
-    return found
+        reply = json.loads(proc.stdout.readline())
+        had_core_s = max(0.05 * reply["wall_s"], reply["wall_s"] - reply["queued_s"])
+        rates.append((reply["steps"] / had_core_s, reply["queued_s"] / reply["wall_s"]))
+    return rates
 
 
 @contextmanager

@@ -88,13 +88,13 @@ def pairs(known: list[Measured], wanted: list[Measured], data_bound: bool = Fals
 def several(runs: list[Measured], count: int) -> list[Pair]:
     """Each run, to be predicted from `count` others of the same training at other shapes."""
     chance = random.Random(11)
-    found: list[Pair] = []
+    chosen_pairs: list[Pair] = []
     for b in runs:
         others = [([*one], run) for one, run in pairs(runs, [b])]
         if len(others) >= count:
             chosen = chance.sample(others, count)
-            found.append(([one[0] for one, _ in chosen], b.run))
-    return found
+            chosen_pairs.append(([one[0] for one, _ in chosen], b.run))
+    return chosen_pairs
 
 
 def score(every: list[Pair]) -> dict[str, Any]:
@@ -104,10 +104,10 @@ def score(every: list[Pair]) -> dict[str, Any]:
         belief = estimate({Level.SCRIPT_ARGS: known})
         if belief is None:
             continue
-        told = core_predictor(belief)(wanted.cores, wanted.workers)
-        ours.append(error(told.samples_per_s, wanted.samples_per_s))
-        inside.append(told.interval.low <= wanted.samples_per_s <= told.interval.high)
-        widths.append(told.interval.high / told.interval.low)
+        prediction = core_predictor(belief)(wanted.cores, wanted.workers)
+        ours.append(error(prediction.samples_per_s, wanted.samples_per_s))
+        inside.append(prediction.interval.low <= wanted.samples_per_s <= prediction.interval.high)
+        widths.append(prediction.interval.high / prediction.interval.low)
     if not ours:
         raise SystemExit("too few runs that other processes did not disturb: nothing to score")
     return {
@@ -181,7 +181,11 @@ def result(every: list[Measured]) -> dict[str, Any]:
         "without_to_with_workers": score(
             [pair for pair in pairs(quiet, quiet) if not pair[0][0].workers and pair[1].workers]
         ),
-        "from_runs": {str(n): score(told)["ours"] for n in SEVERAL if (told := several(quiet, n))},
+        "from_runs": {
+            str(n): score(pairs_of_several)["ours"]
+            for n in SEVERAL
+            if (pairs_of_several := several(quiet, n))
+        },
     }
     return {"bench": "curve", "figures": figures, "wanted": wanted(figures)}
 
@@ -232,9 +236,9 @@ def _result(args: argparse.Namespace) -> dict[str, Any]:
     return result(runs)
 
 
-def print_table(told: dict[str, Any]) -> None:
+def print_table(result: dict[str, Any]) -> None:
     """Median and 90th percentile of the errors, for people."""
-    figures = told["figures"]
+    figures = result["figures"]
     print(f"{figures['runs']} runs, {figures['disturbed_runs_left_out']} of them disturbed")
     for title in ("data_bound", "from_crowded_cores", "without_to_with_workers"):
         _print_part(title, figures[title])

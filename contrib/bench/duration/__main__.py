@@ -40,13 +40,13 @@ def result(train: Path, test: Path, names: Set[str], *, quick: bool) -> dict[str
     for table in (table for table in TABLES if table.name in names):
         console.print(f"{table.name} ...")
         try:
-            found = replay.lived(table, train, test, quick=quick)
+            part = replay.scored(table, train, test, quick=quick)
         except InputError as error:
             skipped.append(str(error))
             continue
-        skipped += found.pop("skipped")
-        figures[table.name] = found
-        wanted += _wanted(table.name, found["ours"])
+        skipped += part.pop("skipped")
+        figures[table.name] = part
+        wanted += _wanted(table.name, part["ours"])
     if not figures:
         raise InputError(str(test), "; ".join(skipped))
     figures |= {"skipped": skipped, "quick": quick, "seconds": round(monotonic() - began, 1)}
@@ -76,7 +76,7 @@ def main() -> None:
             parser.error(f"--only {args.only}: expected {','.join(TARGETS)}, or some of them")
         return result(args.train, args.test, names, quick=args.quick)
 
-    run(parser, scored, lambda told: _print(told["figures"]))
+    run(parser, scored, lambda result: _print(result["figures"]))
 
 
 def _print(figures: dict[str, Any]) -> None:
@@ -91,8 +91,8 @@ def _print(figures: dict[str, Any]) -> None:
             shown = {key: one.get(key) for key in ("log_r2", "spearman", "mae", "medape")}
             cells = (f"{key} {value:8.4g}" for key, value in shown.items() if value is not None)
             print(f"  {rule:<16}" + "  ".join(cells))
-        held = " ".join(f"{one['coverage90']:.3f}" for one in part["ours"]["by_week"])
-        print(f"  90 % interval holds {part['ours']['coverage90']:.3f}; by week {held}")
+        weeks = " ".join(f"{one['coverage90']:.3f}" for one in part["ours"]["by_week"])
+        print(f"  90 % interval holds {part['ours']['coverage90']:.3f}; by week {weeks}")
 
 
 if __name__ == "__main__":

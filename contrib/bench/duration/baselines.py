@@ -32,16 +32,16 @@ def every(table: Table, jobs: Sequence[Job], cuts: Sequence[float]) -> dict[str,
 
     `cuts` are the moments of training, in s; from each on, the model trained there is asked.
     """
-    told = _rolling(table, jobs)
+    seconds = _rolling(table, jobs)
     plain = _plain(table, jobs, cuts)
-    told |= {"lightgbm": plain}
-    told["qssf_merge"] = QSSF_WEIGHT * told["history_mean"] + (1 - QSSF_WEIGHT) * plain
-    told["qssf_merge_log"] = np.sqrt(told["history_log"] * plain)
+    seconds |= {"lightgbm": plain}
+    seconds["qssf_merge"] = QSSF_WEIGHT * seconds["history_mean"] + (1 - QSSF_WEIGHT) * plain
+    seconds["qssf_merge_log"] = np.sqrt(seconds["history_log"] * plain)
     if table.requested:
         logs = [job.asked.numbers[table.requested] for job in jobs]
         asked = np.array([np.nan if log is None else log for log in logs], dtype=float)
-        told["requested_time"] = np.where(np.isnan(asked), told["median"], np.exp(asked))
-    return told
+        seconds["requested_time"] = np.where(np.isnan(asked), seconds["median"], np.exp(asked))
+    return seconds
 
 
 class _Level:
@@ -61,7 +61,7 @@ def _rolling(table: Table, jobs: Sequence[Job]) -> dict[str, Array]:
     levels: list[dict[Hashable, _Level]] = [defaultdict(_Level) for _ in table.qssf]
     running: list[tuple[float, int]] = []
     everything: list[float] = []
-    told = {name: np.full(len(jobs), np.nan) for name in ROLLING}
+    seconds = {name: np.full(len(jobs), np.nan) for name in ROLLING}
     for at, job in enumerate(jobs):
         while running and running[0][0] <= job.asked.submit_s:
             _, ended = heapq.heappop(running)
@@ -71,13 +71,13 @@ def _rolling(table: Table, jobs: Sequence[Job]) -> dict[str, Array]:
         known = zip(levels, _keys(table, job), strict=True)
         best = next((level[key] for level, key in known if key in level), None)
         if best is not None:
-            told["history_mean"][at] = best.total / best.n
-            told["history_log"][at] = exp(best.logs / best.n)
-            told["last15"][at] = float(np.median(best.last))
-            told["median"][at] = everything[len(everything) // 2]
+            seconds["history_mean"][at] = best.total / best.n
+            seconds["history_log"][at] = exp(best.logs / best.n)
+            seconds["last15"][at] = float(np.median(best.last))
+            seconds["median"][at] = everything[len(everything) // 2]
         if not job.censored:
             heapq.heappush(running, (job.end_s, at))
-    return told
+    return seconds
 
 
 def _keys(table: Table, job: Job) -> list[Hashable]:
@@ -91,7 +91,7 @@ def _plain(table: Table, jobs: Sequence[Job], cuts: Sequence[float]) -> Array:
     submitted = np.array([job.asked.submit_s for job in jobs])
     ends = np.array([np.inf if job.censored else job.end_s for job in jobs])
     logs = np.log(np.maximum([job.duration_s for job in jobs], 1.0))
-    told = np.full(len(jobs), np.nan)
+    seconds = np.full(len(jobs), np.nan)
     named: dict[str, Any] = {"categorical_feature": list(range(len(table.names)))}
     for cut, until in zip(cuts, (*cuts[1:], np.inf), strict=True):
         asked = (submitted >= cut) & (submitted < until)
@@ -99,8 +99,8 @@ def _plain(table: Table, jobs: Sequence[Job], cuts: Sequence[float]) -> Array:
             continue
         known = ends <= cut
         data = lightgbm.Dataset(rows[known], logs[known], params={"verbosity": -1}, **named)
-        told[asked] = np.exp(lightgbm.train(PLAIN, data, PLAIN_ROUNDS).predict(rows[asked]))
-    return told
+        seconds[asked] = np.exp(lightgbm.train(PLAIN, data, PLAIN_ROUNDS).predict(rows[asked]))
+    return seconds
 
 
 def _plain_rows(table: Table, jobs: Sequence[Job]) -> Array:

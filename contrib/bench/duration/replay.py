@@ -76,16 +76,16 @@ def trace(
     return Trace(jobs, cut_s, submit_s, ends, logs, skipped)
 
 
-def lived(table: Table, train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
+def scored(table: Table, train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
     """Figures of ours and of every baseline on the later jobs."""
-    past, cuts, told = foretold(table, train, test, quick=quick)
+    past, cuts, logs = predicted(table, train, test, quick=quick)
     asked, real = past.asked, np.exp(past.log_s[past.asked])
-    inside = (told["low"] <= past.log_s) & (past.log_s <= told["high"])
+    inside = (logs["low"] <= past.log_s) & (past.log_s <= logs["high"])
     others = baselines.every(table, past.jobs, cuts)
-    held = scores.coverage(inside[asked], past.submit_s[asked])
-    width = float(np.median(np.exp((told["high"] - told["low"])[asked])))
-    above = float((past.log_s <= told["high"])[asked].mean())
-    ours = {**scores.errors(np.exp(told["mean"][asked]), real), **held}
+    coverage = scores.coverage(inside[asked], past.submit_s[asked])
+    width = float(np.median(np.exp((logs["high"] - logs["low"])[asked])))
+    above = float((past.log_s <= logs["high"])[asked].mean())
+    ours = {**scores.errors(np.exp(logs["mean"][asked]), real), **coverage}
     return {
         "n": int(asked.sum()),
         "learnt_from": int((past.end_s <= past.cut_s).sum()),
@@ -96,7 +96,7 @@ def lived(table: Table, train: Path, test: Path, *, quick: bool) -> dict[str, An
     }
 
 
-def foretold(
+def predicted(
     table: Table, train: Path, test: Path, *, quick: bool, earlier: bool = False
 ) -> tuple[Trace, list[float], dict[str, Array]]:
     """The trace, when models were trained, and logs of seconds as `_ours` tells them."""
@@ -121,7 +121,7 @@ def _ours(
 ) -> dict[str, Array]:
     """Logs of seconds by `mean`, `low` and `high`; NaN before the cut."""
     bounds = AdaptiveBounds()
-    told = {name: np.full(len(rows), np.nan) for name in ("mean", "low", "high")}
+    logs = {name: np.full(len(rows), np.nan) for name in ("mean", "low", "high")}
 
     def learn(by: float) -> DurationModel:
         known = past.end_s <= by
@@ -134,9 +134,9 @@ def _ours(
         if not len(which):
             continue
         foretold = learn(cut).predict(rows[which])
-        told["mean"][which] = foretold.log_mean
-        _adapt(bounds, past, which, foretold, told, waiting)
-    return told
+        logs["mean"][which] = foretold.log_mean
+        _adapt(bounds, past, which, foretold, logs, waiting)
+    return logs
 
 
 def _calibrate(
@@ -155,7 +155,7 @@ def _adapt(
     past: Trace,
     which: NDArray[np.int64],
     foretold: DurationQuantiles,
-    told: dict[str, Array],
+    logs: dict[str, Array],
     waiting: list[tuple[float, int]],
 ) -> None:
     """Bounds move with every job that ended, or outlived one, before the next is submitted."""
@@ -165,7 +165,7 @@ def _adapt(
             end_s, gone = heapq.heappop(waiting)
             bounds.ended(gone, end_s)
         low, high = float(foretold.log_low[at]), float(foretold.log_high[at])
-        told["low"][job], told["high"][job] = bounds.watch(
+        logs["low"][job], logs["high"][job] = bounds.watch(
             job, now_s, int(foretold.known[at]), low, high
         )
         if np.isfinite(past.end_s[job]):

@@ -53,22 +53,37 @@ def _plan(levels: str, *numbers: str) -> FeaturePlan:
 
 
 PHILLY = Table(
-    "philly", "philly_jobs.csv.gz", "submit_time", ("vc", "num_gpus"), ("num_gpus",),
+    "philly",
+    "philly_jobs.csv.gz",
+    "submit_time",
+    ("vc", "num_gpus"),
+    ("num_gpus",),
     _plan("vc num_gpus,vc,num_gpus,", "num_gpus"),
     (("vc", "num_gpus"), ("vc",), ()),
-)  # fmt: skip
+)
 NASA = Table(
-    "nasa", "nasa_ipsc.csv.gz", "submit_s", ("user", "group", "exe", "procs"), ("procs",),
+    "nasa",
+    "nasa_ipsc.csv.gz",
+    "submit_s",
+    ("user", "group", "exe", "procs"),
+    ("procs",),
     _plan("user exe procs,user exe,exe procs,exe,user procs,user,group,procs,", "procs"),
     (("user", "exe", "procs"), ("user", "exe"), ("exe",), ("user",), ()),
-)  # fmt: skip
+)
 LCG = Table(
-    "lcg", "lcg.csv.gz", "submit_s", ("user", "group", "partition", "req_time_s"), ("req_time_s",),
-    _plan("user req_time_s partition,user req_time_s,user partition,user,group,req_time_s,",
-          "req_time_s"),
+    "lcg",
+    "lcg.csv.gz",
+    "submit_s",
+    ("user", "group", "partition", "req_time_s"),
+    ("req_time_s",),
+    _plan(
+        "user req_time_s partition,user req_time_s,user partition,user,group,req_time_s,",
+        "req_time_s",
+    ),
     (("user", "req_time_s"), ("user",), ()),
-    requested="req_time_s", retrain_s=2 * 86400.0,
-)  # fmt: skip
+    requested="req_time_s",
+    retrain_s=2 * 86400.0,
+)
 TABLES = (PHILLY, NASA, LCG)
 
 

@@ -53,10 +53,16 @@ def load_figures(
         there = {name: known[policy, load, name] for name in names if (policy, load, name) in known}
         if there:
             by[f"{policy}, published"] = there
-    restarts = {r: _mean([o.restarts for t, o in told.items() if (t.load, t.rule) == (load, r)])
-                for r in RULES[load] if r in by}  # fmt: skip
-    out = {"mean_s": {rule: _mean(one.values()) for rule, one in by.items()},
-           "restarts_a_job": restarts, "by_workload_s": by}  # fmt: skip
+    restarts = {
+        r: _mean([o.restarts for t, o in told.items() if (t.load, t.rule) == (load, r)])
+        for r in RULES[load]
+        if r in by
+    }
+    out = {
+        "mean_s": {rule: _mean(one.values()) for rule, one in by.items()},
+        "restarts_a_job": restarts,
+        "by_workload_s": by,
+    }
     return out | _truth(by)
 
 
@@ -70,8 +76,8 @@ def _truth(by: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
 
 
 def _mean(values: Any, digits: int = 1) -> float:
-    found = list(values)
-    return round(sum(found) / len(found), digits) if found else 0.0
+    numbers = list(values)
+    return round(sum(numbers) / len(numbers), digits) if numbers else 0.0
 
 
 def seed_figures(told: Mapping[Task, Told]) -> dict[str, Any]:
@@ -96,10 +102,12 @@ def wanted(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
     if sixth is not None:
         rows.append(_row(f"{OURS}: mean completion (s) on {name}, 1.0x, at most", target, sixth))
     for load, most in TARGETS.items():
-        found = figures.get(load, {}).get("by_workload_s", {}).get(OURS)
-        if found:
-            what = f"{OURS}: mean completion (s) over {len(found)} workloads, {load}x, at most"
-            rows.append(_row(what, most, _mean(found.values())))
+        by_workload = figures.get(load, {}).get("by_workload_s", {}).get(OURS)
+        if by_workload:
+            what = (
+                f"{OURS}: mean completion (s) over {len(by_workload)} workloads, {load}x, at most"
+            )
+            rows.append(_row(what, most, _mean(by_workload.values())))
     return rows
 
 

@@ -77,16 +77,16 @@ def cluster(table: Demand) -> dict[str, Any]:
 
 def _forecasts(table: Demand, rows: Array, ours: DemandPredictor) -> dict[str, Any]:
     """By hours ahead, for every slot of the test: SMAPE (percent), R2, under-provision."""
-    told: dict[str, Any] = {}
+    scores: dict[str, Any] = {}
     for horizon in HORIZONS:
         made = slice(table.split - horizon, len(table.demand) - horizon)
         now, then = table.demand[made], table.demand[table.split :]
         ridge = _ridge(table, rows, horizon)(rows[made])
         changes = {"ours": ours.change(rows[made], horizon), "ridge": ridge, "persistence": 0 * now}
-        told[f"{horizon // 6}h"] = {
+        scores[f"{horizon // 6}h"] = {
             name: _scores(now + change, then, table.unit) for name, change in changes.items()
         }
-    return told
+    return scores
 
 
 def _scores(foretold: Array, then: Array, unit: int) -> dict[str, float]:
@@ -135,7 +135,7 @@ def _policies(
 
     learned = series(ours.peak(rows[test], RULES.level))
     steady = series(persistence.peak(rows[test], RULES.level))
-    seen = np.nan_to_num(highest_ahead(table.demand)[test])
+    highest = np.nan_to_num(highest_ahead(table.demand)[test])
     rule = PUBLISHED[table.name]
     ahead = (now + ours.change(rows[test], AHEAD)) / table.unit
     outcomes = {
@@ -143,7 +143,7 @@ def _policies(
         "ours, numbers of nodes only": outline(learned, RULES),
         "ours, persistence": replay_energy(steady, RULES),
         "ours, no bound": replay_energy(series(0 * now), RULES),
-        "ours, perfect bound": replay_energy(series(seen), RULES),
+        "ours, perfect bound": replay_energy(series(highest), RULES),
         "CES, our forecast": ces(learned, rule, ahead),
         "CES, persistence": ces(learned, rule, nodes),
         "CES, perfect forecast": ces(learned, rule, nodes, perfect=True),
@@ -162,22 +162,34 @@ def _row(outcome: EnergyReplayResult) -> dict[str, float]:
     }
 
 
-def wanted(name: str, told: dict[str, Any]) -> list[dict[str, Any]]:
+def wanted(name: str, figures: dict[str, Any]) -> list[dict[str, Any]]:
     """Targets of one cluster, each with the measured value."""
-    ours, ahead = told["policy"]["ours"], told["forecast"]["3h"]
+    ours, ahead = figures["policy"]["ours"], figures["forecast"]["3h"]
     best = {key: ahead["ours"][key] for key in ("smape", "r2")}
     other = {key: ahead["persistence"][key] for key in ("smape", "r2")}
-    serves = told["serves"]
+    serves = figures["serves"]
     beats = best["smape"] < other["smape"]
     rows = [
-        ("utilisation of powered nodes, percent", f">= {UTILISATION}", ours["utilisation"],
-         ours["utilisation"] >= UTILISATION),
+        (
+            "utilisation of powered nodes, percent",
+            f">= {UTILISATION}",
+            ours["utilisation"],
+            ours["utilisation"] >= UTILISATION,
+        ),
         ("wake-ups a day", f"< {WAKES}", ours["wakes_a_day"], ours["wakes_a_day"] < WAKES),
-        ("node-slots short, percent", f"< {SHORT}", ours["short_percent"],
-         ours["short_percent"] < SHORT),
-        ("3 h SMAPE below persistence's, or persistence serves", f"< {other['smape']}",
-         f"{serves}: {best['smape']}", beats or serves == "persistence"),
-    ]  # fmt: skip
+        (
+            "node-slots short, percent",
+            f"< {SHORT}",
+            ours["short_percent"],
+            ours["short_percent"] < SHORT,
+        ),
+        (
+            "3 h SMAPE below persistence's, or persistence serves",
+            f"< {other['smape']}",
+            f"{serves}: {best['smape']}",
+            beats or serves == "persistence",
+        ),
+    ]
     return [row(f"{name}: {what}", target, got, met=met) for what, target, got, met in rows]
 
 
@@ -192,8 +204,8 @@ def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
         except InputError as error:
             skipped.append(str(error))
             continue
-        figures[table.name] = told = cluster(table)
-        rows += wanted(table.name, told)
+        figures[table.name] = part = cluster(table)
+        rows += wanted(table.name, part)
     if not rows:
         raise InputError(str(test), "; ".join(skipped))
     return {
@@ -210,9 +222,9 @@ def main() -> None:
     run(parser, lambda args: result(args.train, args.test, quick=args.quick), _print)
 
 
-def _print(told: dict[str, Any]) -> None:
+def _print(result: dict[str, Any]) -> None:
     """Figures for people."""
-    for name, part in told["figures"].items():
+    for name, part in result["figures"].items():
         if not isinstance(part, dict) or "policy" not in part:
             continue
         print(f"{name}: {part['slots']} slots; {part['why']}; {'; '.join(part['told'])}")

@@ -69,8 +69,8 @@ def _row(cells: dict[str, str], columns: tuple[str, ...], path: Path, line: int)
         when = when if when.tzinfo else when.replace(tzinfo=UTC)
         numbers = tuple(float(cells[name]) for name in columns)
     except (ValueError, TypeError):
-        said = f"expected a time and numbers in {', '.join(columns)}"
-        raise InputError(str(path), said, line=line) from None
+        problem = f"expected a time and numbers in {', '.join(columns)}"
+        raise InputError(str(path), problem, line=line) from None
     if not all(isfinite(number) and number >= 0 for number in numbers):
         raise InputError(str(path), f"expected 0 or above in {', '.join(columns)}", line=line)
     return int(when.timestamp()) // SLOT_S, numbers, f"{path}:{line}"
@@ -81,16 +81,16 @@ def philly(train: Path, test: Path) -> Demand:
     file, columns = "philly_active_nodes_1min.csv.gz", ("active_nodes", "total_nodes")
     rows, split = _joined(train / file, test / file, columns, days=14)
     first = rows[0][0]
-    told = np.full((rows[-1][0] - first + 1, 2), -1.0)
+    slots = np.full((rows[-1][0] - first + 1, 2), -1.0)
     for slot, numbers, _ in rows:
-        told[slot - first] = np.maximum(told[slot - first], numbers)
-    said = _fill(told, "philly")
-    above = int((told[:, 0] > told[:, 1]).sum())
+        slots[slot - first] = np.maximum(slots[slot - first], numbers)
+    repairs = _fill(slots, "philly")
+    above = int((slots[:, 0] > slots[:, 1]).sum())
     if above:
-        said.append(f"philly: {above} slots with more active than there are: cut")
-    total = told[:, 1].astype(np.int64)
-    demand = np.minimum(told[:, 0], told[:, 1])
-    return Demand("philly", first, split - first, demand, 1, total, said)
+        repairs.append(f"philly: {above} slots with more active than there are: cut")
+    total = slots[:, 1].astype(np.int64)
+    demand = np.minimum(slots[:, 0], slots[:, 1])
+    return Demand("philly", first, split - first, demand, 1, total, repairs)
 
 
 def venus(train: Path, test: Path) -> Demand:
@@ -105,13 +105,15 @@ def venus(train: Path, test: Path) -> Demand:
     for slot, (_, starts, ends), _ in rows[1:]:
         running += starts - ends
         level[slot - first] = running
-    said = _fill(level[:, :1], "venus")
+    repairs = _fill(level[:, :1], "venus")
     last = rows[-1][1][0]
     if abs(running - last) > 0.5:
-        said.append(f"venus: the level is carried on, {running - last:+.0f} GPUs from the table's")
+        repairs.append(
+            f"venus: the level is carried on, {running - last:+.0f} GPUs from the table's"
+        )
     demand = np.maximum(level[:, 0], 0.0)
     total = np.full(len(demand), VENUS_NODES, dtype=np.int64)
-    return Demand("venus", first, split - first, demand, VENUS_GPUS, total, said)
+    return Demand("venus", first, split - first, demand, VENUS_GPUS, total, repairs)
 
 
 TABLES: tuple[Callable[[Path, Path], Demand], ...] = (philly, venus)

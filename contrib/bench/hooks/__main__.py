@@ -54,8 +54,8 @@ def result(args: argparse.Namespace) -> dict[str, Any]:
     return {"bench": "hooks", "figures": figures, "wanted": wanted(figures)}
 
 
-def _print(told: Mapping[str, Any]) -> None:
-    for name, value in told["figures"].items():
+def _print(result: Mapping[str, Any]) -> None:
+    for name, value in result["figures"].items():
         print(f"{name:28} {value}")
 
 
@@ -190,8 +190,8 @@ def _peak_kib(argv: list[str], env: dict[str, str]) -> int:
         "print('\\n%d' % os.wait4(pid, 0)[2].ru_maxrss)"
     )
     between = [PYTHON, "-I", "-S", "-c", code, *argv]
-    said = subprocess.run(between, env=env, check=True, capture_output=True, text=True).stdout
-    return int(said.split()[-1])
+    output = subprocess.run(between, env=env, check=True, capture_output=True, text=True).stdout
+    return int(output.split()[-1])
 
 
 def _quantile(values: Sequence[float], share: float) -> float:
@@ -217,14 +217,14 @@ def _record(root: Path, job: int) -> dict[str, Any]:
 
 def _holders(root: Path) -> list[int]:
     """Processes that this benchmark's hooks left behind and that still live."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             if str(root).encode() in path.read_bytes():
-                found.append(int(path.parent.name))
+                pids.append(int(path.parent.name))
         except OSError:
             continue
-    return found
+    return pids
 
 
 def _until(happened: Callable[[], object]) -> None:

@@ -64,10 +64,10 @@ def _state_folders(trees: dict[Path, ast.Module]) -> set[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
     }
-    found = {name for name, (file, _) in classes.items() if file == "loop_state"}
+    names = {name for name, (file, _) in classes.items() if file == "loop_state"}
     for _ in classes:
-        found |= {name for name, (_, bases) in classes.items() if bases & found}
-    return found
+        names |= {name for name, (_, bases) in classes.items() if bases & names}
+    return names
 
 
 def _most_files(folder: Path) -> int:

@@ -77,13 +77,13 @@ def prepared(state: Path, runs: int) -> Path:
 def ingested_per_s(empty: Path, large: Path, records: int) -> tuple[float, float]:
     """Median records/s of three rounds, the empty history and the large one by turns."""
     empty.mkdir()
-    found: dict[Path, list[float]] = {empty / "history.db": [], large: []}
+    by_database: dict[Path, list[float]] = {empty / "history.db": [], large: []}
     for turn in range(3):
-        for database, rates in found.items():
+        for database, rates in by_database.items():
             spool = database.parent / "spool"
             synthetic_history.write_records(spool, 10_000_000 + turn * records, records)
             rates.append(records / seconds_of_ingest(database, spool, records))
-    return median(found[empty / "history.db"]), median(found[large])
+    return median(by_database[empty / "history.db"]), median(by_database[large])
 
 
 def seconds_of_ingest(database: Path, spool: Path, records: int) -> float:
@@ -115,7 +115,9 @@ def predict_ms(
             spent = milliseconds(words)
             if turn:  # the first round warms the page cache
                 times[name].append(spent)
-    return {name: (round(median(found), 2), spread(found)) for name, found in times.items()}
+    return {
+        name: (round(median(times_ms), 2), spread(times_ms)) for name, times_ms in times.items()
+    }
 
 
 def milliseconds(words: list[str]) -> float:

@@ -128,8 +128,8 @@ def result(args: argparse.Namespace) -> dict[str, Any]:
     return {"bench": "probe_overhead", "figures": figures, "wanted": wanted}
 
 
-def _print(told: dict[str, Any]) -> None:
-    for one in told["wanted"]:
+def _print(result: dict[str, Any]) -> None:
+    for one in result["wanted"]:
         print(f"{one['what']}: {one['got']} (wanted: at most {one['target']})")
 
 

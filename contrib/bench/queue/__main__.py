@@ -69,7 +69,7 @@ def _at_once(known: Learnt, trace: Trace, clusters: dict[str, Cluster]) -> dict[
         begun = {
             name: pool.submit(replayed, known, trace, cluster) for name, cluster in clusters.items()
         }
-        return {name: told.result() for name, told in begun.items()}
+        return {name: replay.result() for name, replay in begun.items()}
 
 
 def _wanted(figures: dict[str, Any]) -> Iterator[Result]:
@@ -82,7 +82,7 @@ def _wanted(figures: dict[str, Any]) -> Iterator[Result]:
         what = f"{OURS}: mean completion against {other} at load 0.85, at least"
         yield row(what, least, gain, met=gain >= least)
     for name, part in figures.items():
-        tails = {policy: told["queue_p999_s"] for policy, told in part["policies"].items()}
+        tails = {policy: scores["queue_p999_s"] for policy, scores in part["policies"].items()}
         ratio = round(tails[OURS] / tails["fifo+backfill"], 3)
         what = f"{OURS}: 99.9th percentile of waiting over fifo+backfill's, {name}, at most"
         yield row(what, 1.0, ratio, met=ratio <= 1.0)
@@ -96,17 +96,17 @@ def main() -> None:
     run(parser, result, _print)
 
 
-def _print(told: Result) -> None:
+def _print(result: Result) -> None:
     """A table for people."""
-    for name, part in told["figures"].items():
+    for name, part in result["figures"].items():
         if not isinstance(part, dict):
             continue
         print(f"{name}: {part['jobs']} jobs on {part['gpus']} GPUs, load {part['load']}")
         for kind in ("policies", "told_before"):
             for policy, figures in part[kind].items():
                 cells = (figures[key] for key in ("jct_mean_s", "queue_mean_s", "queue_p999_s"))
-                said = policy if kind == "policies" else f"{policy}, told before"
-                print(f"  {said:<36}" + "".join(f"{cell:>12,.0f}" for cell in cells))
+                title = policy if kind == "policies" else f"{policy}, told before"
+                print(f"  {title:<36}" + "".join(f"{cell:>12,.0f}" for cell in cells))
 
 
 if __name__ == "__main__":

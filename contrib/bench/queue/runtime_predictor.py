@@ -84,10 +84,10 @@ class Inside:
 
     def ended(self, job: int, now_s: float) -> None:
         """Learn from the ended job."""
-        told = self._jobs[job]
-        self._state.lived(told.asked, self._from_s + now_s, told.duration_s)
+        finished = self._jobs[job]
+        self._state.lived(finished.asked, self._from_s + now_s, finished.duration_s)
         if self._siblings is not None:
-            self._siblings.ended(job, self._key(job), self._submit_s(job), told.duration_s)
+            self._siblings.ended(job, self._key(job), self._submit_s(job), finished.duration_s)
 
     def revised(self, now_s: float) -> Iterator[tuple[int, float]]:
         """Yield (job, seconds) of waiting jobs whose prediction has changed."""

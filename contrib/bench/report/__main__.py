@@ -78,7 +78,7 @@ def main() -> None:
     parser = options(__doc__, quick=f"{QUICK} runs, one page")
     parser.add_argument("--runs", type=int, help=f"{RUNS} by default")
     parser.add_argument("--folder", type=Path, help="for the history; kept, and used again")
-    run(parser, _result, lambda told: Console().print_json(data=told["figures"]))
+    run(parser, _result, lambda result: Console().print_json(data=result["figures"]))
 
 
 def _result(args: argparse.Namespace) -> dict[str, Any]:

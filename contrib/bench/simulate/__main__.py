@@ -55,7 +55,7 @@ def made(path: Path, jobs: int, load: float) -> None:
 def timed(path: Path, policy: str) -> dict[str, Any]:
     """One policy: seconds of the command, and its own figures."""
     began = monotonic()
-    said = subprocess.run(
+    done = subprocess.run(
         [
             *(sys.executable, "-m", "slurm_ext.cli", "simulate", str(path), "--json"),
             *("--nodes", str(NODES), "--gpus-per-node", str(PER_NODE), "--policy", policy),
@@ -65,7 +65,7 @@ def timed(path: Path, policy: str) -> dict[str, Any]:
         text=True,
     )
     seconds = monotonic() - began
-    figures = json.loads(said.stdout)["policies"][0]
+    figures = json.loads(done.stdout)["policies"][0]
     kept = ("jct_mean_s", "queue_mean_s", "queue_p999_s", "utilisation")
     return {"seconds": round(seconds, 1), **{name: round(figures[name], 3) for name in kept}}
 
@@ -114,10 +114,10 @@ def _result(args: argparse.Namespace) -> dict[str, Any]:
     return result(QUICK if args.quick else args.jobs, args.load, tuple(args.policy.split(",")))
 
 
-def _print(told: dict[str, Any]) -> None:
-    for policy, one in told["figures"]["policies"].items():
+def _print(result: dict[str, Any]) -> None:
+    for policy, one in result["figures"]["policies"].items():
         print(f"{policy:<24}" + "  ".join(f"{name} {value:g}" for name, value in one.items()))
-    print(f"at most {told['figures']['most_gib']} GiB")
+    print(f"at most {result['figures']['most_gib']} GiB")
 
 
 if __name__ == "__main__":

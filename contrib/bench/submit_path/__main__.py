@@ -97,10 +97,10 @@ def figures(slurm: Sandbox, rates: list[float], plain: list[float]) -> dict[str,
     """Figures of one mode: the plugin's time, sdiag's mean, rates beside those without plugin."""
     ranked = sorted(rates)
     shares = sorted(rate / base for rate, base in zip(rates, plain, strict=True))
-    said = slurm.run(["sdiag"]).stdout
-    submits = re.search(r"REQUEST_SUBMIT_BATCH_JOB.*count:(\d+)\s+ave_time:(\d+)", said)
+    output = slurm.run(["sdiag"]).stdout
+    submits = re.search(r"REQUEST_SUBMIT_BATCH_JOB.*count:(\d+)\s+ave_time:(\d+)", output)
     if submits is None:
-        raise SystemExit(f"sdiag does not show submissions:\n{said}")
+        raise SystemExit(f"sdiag does not show submissions:\n{output}")
     path = slurm.path("times")
     times = [int(line) for line in path.read_text().split()] if slurm.spec.lua else [0, 0]
     if slurm.spec.lua and len(times) != int(submits[1]):
@@ -140,23 +140,23 @@ def measure(root: Path, submissions: int, runs: int) -> dict[str, Any]:
                 rates[mode].append(submit(slurms[mode], root, submissions // ROUNDS))
             print(f"round {number + 1} of {ROUNDS}", file=sys.stderr)
         plain = rates["no_plugin"]
-        found: dict[str, Any] = {m: figures(slurms[m], rates[m], plain) for m in MODES}
+        by_mode: dict[str, Any] = {m: figures(slurms[m], rates[m], plain) for m in MODES}
     seconds, load = round(time.monotonic() - started), os.getloadavg()[0]
-    told = {"rounds": ROUNDS, "runs_in_history": runs, "seconds": seconds}
-    return {**found, **told, "load_1min_at_end": load, "cores": os.cpu_count()}
+    conditions = {"rounds": ROUNDS, "runs_in_history": runs, "seconds": seconds}
+    return {**by_mode, **conditions, "load_1min_at_end": load, "cores": os.cpu_count()}
 
 
-def wanted(found: dict[str, Any]) -> list[dict[str, Any]]:
+def wanted(figures: dict[str, Any]) -> list[dict[str, Any]]:
     """The targets and whether they are met."""
-    up, down, hang = (found[mode] for mode in MODES[1:])
-    tries = 1 + found["seconds"] // BREAKER_S
+    up, down, hang = (figures[mode] for mode in MODES[1:])
+    tries = 1 + figures["seconds"] // BREAKER_S
     at_most = [
         ("added p99 with the advisor up, us", 1000, up["p99_us"]),
         ("added p99 with the advisor down, us", 100, down["p99_us"]),
         ("added p99 with the advisor hung, us", 100, hang["p99_us"]),
         ("deadlines paid to a hung advisor", tries, hang["deadlines_paid"]),
     ]
-    shares = [(mode, found[mode]["share_of_no_plugin"]) for mode in MODES[1:]]
+    shares = [(mode, figures[mode]["share_of_no_plugin"]) for mode in MODES[1:]]
     return [
         *(row(what, most, got, met=got <= most) for what, most, got in at_most),
         *(
@@ -177,15 +177,15 @@ def result(args: argparse.Namespace) -> dict[str, Any]:
     root = Path(tempfile.mkdtemp(prefix="dlq-bench-"))
     root.chmod(0o755)
     try:
-        found = measure(root, submissions, runs)
+        measured = measure(root, submissions, runs)
     finally:
         shutil.rmtree(root)
-    return {"bench": "submit_path", "figures": found, "wanted": wanted(found)}
+    return {"bench": "submit_path", "figures": measured, "wanted": wanted(measured)}
 
 
-def _print(told: dict[str, Any]) -> None:
+def _print(result: dict[str, Any]) -> None:
     for mode in MODES:
-        print(mode, told["figures"][mode])
+        print(mode, result["figures"][mode])
 
 
 if __name__ == "__main__":

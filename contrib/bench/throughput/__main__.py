@@ -29,13 +29,13 @@ def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
     parts = ((few_points, _points), (throughput_scale, throughput_scale.run))
     for module, protocol in parts:
         try:
-            found = protocol(train, test, quick=quick)
+            part = protocol(train, test, quick=quick)
         except InputError as error:
             skipped.append(str(error))
             continue
-        skipped += found.pop("skipped")
-        figures |= found
-        rows += module.wanted(found)
+        skipped += part.pop("skipped")
+        figures |= part
+        rows += module.wanted(part)
     if not figures:
         raise InputError(str(test), "; ".join(skipped))
     figures |= {"skipped": skipped, "quick": quick, "seconds": round(monotonic() - began, 1)}
@@ -52,15 +52,15 @@ def main() -> None:
 def _points(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task("trainings", total=1.0)
-        found: dict[str, Any] = few_points.run(
+        figures: dict[str, Any] = few_points.run(
             train, test, quick=quick, progress=lambda share: progress.update(task, completed=share)
         )
-    return found
+    return figures
 
 
-def _print(told: dict[str, Any]) -> None:
+def _print(result: dict[str, Any]) -> None:
     """Errors of every method, for people."""
-    figures = told["figures"]
+    figures = result["figures"]
     for line in figures["skipped"]:
         print("left out:", line)
     for protocol, part in figures.items():

@@ -149,7 +149,7 @@ LAWS: Mapping[str, Law] = {
 }
 
 
-def _sides(known: Array, logs: Array, asked: Array, told: Array) -> Array:
+def _sides(known: Array, logs: Array, asked: Array, predicted: Array) -> Array:
     """Features of a row for the trees: place, distance to the known points, their scaling."""
     each = logs - np.log(known[:, 1])
     alone, wide = known[:, 2] == 1, known[:, 2] > 1
@@ -164,7 +164,7 @@ def _sides(known: Array, logs: Array, asked: Array, told: Array) -> Array:
             np.log(asked[:, 1:5]),
             asked[:, 0] - known[:, 0].min(),
             asked[:, 0] - known[:, 0].max(),
-            told - np.log(asked[:, 1]) - each.max(),
+            predicted - np.log(asked[:, 1]) - each.max(),
             np.tile(whole, (len(asked), 1)),
         )
     )
@@ -184,8 +184,8 @@ def _fitted(
         off = (law(terms, known) - logs) / np.sqrt(len(logs))
         return off if pulls is None else np.concatenate((off, pulls(terms)))
 
-    found = [
+    fits = [
         least_squares(misses, np.clip(start, *bounds), bounds=bounds, max_nfev=60)
         for start in starts
     ]
-    return np.asarray(min(found, key=lambda one: one.cost).x, dtype=np.float64)
+    return np.asarray(min(fits, key=lambda one: one.cost).x, dtype=np.float64)

@@ -182,21 +182,21 @@ class _Bench:
 
     def _corrected(self, without: Without, reveal: Reveal) -> dict[str, Array]:
         lesson = _lesson(self.pairs[reveal.pair], reveal.known)
-        found = {}
+        rates = {}
         for name in CORRECTED:
             trees = self.trees(without, reveal.protocol, name)
-            found[name] = np.exp(trees(lesson.known, lesson.known_logs, lesson.asked))
-        return found
+            rates[name] = np.exp(trees(lesson.known, lesson.known_logs, lesson.asked))
+        return rates
 
     def _trees(self, without: Without, protocol: str, law: str) -> Law:
         both = [
-            (lesson, said[law])
+            (lesson, logs[law])
             for pair in self.train_pairs
             if pair[0] != without.model and pair[1] != without.cluster
-            for lesson, said in self.lessons(pair, protocol)
+            for lesson, logs in self.lessons(pair, protocol)
         ]
-        lessons, told = zip(*both, strict=True)
-        return corrected_law(lessons, told, CORRECTED[law])
+        lessons, predicted = zip(*both, strict=True)
+        return corrected_law(lessons, predicted, CORRECTED[law])
 
     def _lessons(self, pair: Pair, protocol: str) -> list[tuple[Lesson, dict[str, Array]]]:
         """Predictions of each law to be corrected, for reveals of a training that may be used."""
@@ -217,8 +217,8 @@ def _lesson(
         left = np.random.default_rng(len(left)).permutation(left)[:most]
     at = columns([one.config for one in points])
     logs = np.log([one.samples_per_s for one in points])
-    seen = list(known)
-    return Lesson(at[seen], logs[seen], at[left], logs[left])
+    at_known = list(known)
+    return Lesson(at[at_known], logs[at_known], at[left], logs[left])
 
 
 def _unseen(family: Family, model: str, cluster: str) -> str:

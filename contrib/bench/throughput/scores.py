@@ -23,21 +23,23 @@ class RatePredictions:
     rates: Mapping[str, Array]
 
 
-def scores(told: Sequence[RatePredictions]) -> dict[str, Any]:
+def scores(predictions: Sequence[RatePredictions]) -> dict[str, Any]:
     """Figures of ours and of every baseline; errors in per cent, `mae` in samples/s."""
-    measured = np.concatenate([one.measured for one in told])
+    measured = np.concatenate([one.measured for one in predictions])
     methods = {
-        name: errors(np.concatenate([one.rates[name] for one in told]), measured)
-        for name in told[0].rates
+        name: errors(np.concatenate([one.rates[name] for one in predictions]), measured)
+        for name in predictions[0].rates
     }
-    low, high = (np.concatenate([getattr(one, end) for one in told]) for end in ("low", "high"))
+    low, high = (
+        np.concatenate([getattr(one, end) for one in predictions]) for end in ("low", "high")
+    )
     interval = {
         "coverage90": metrics.coverage(low, high, measured),
         "median_high_over_low": float(np.median(high / low)),
     }
     return {
         "n": len(measured),
-        "trainings": len({one.pair for one in told}),
+        "trainings": len({one.pair for one in predictions}),
         "ours": {**methods.pop("ours"), **interval},
         "baselines": methods,
     }

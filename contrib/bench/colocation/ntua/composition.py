@@ -26,14 +26,14 @@ RULES: dict[str, Rule] = {
 def composed(runs: Runs) -> dict[str, dict[str, float | None]]:
     """By rule: error and share below from one neighbour alone, and from two parts."""
     singly, halves = list(_cases(runs, halves=False)), list(_cases(runs, halves=True))
-    found = {}
+    by_rule = {}
     for name, rule in RULES.items():
-        found[name] = {
+        by_rule[name] = {
             f"{what}_{key}": value
             for what, cases in (("from_one", singly), ("from_parts", halves))
             for key, value in _errors(cases, rule).items()
         }
-    return found
+    return by_rule
 
 
 def _cases(runs: Runs, *, halves: bool) -> Iterator[tuple[list[float], float]]:
@@ -41,9 +41,10 @@ def _cases(runs: Runs, *, halves: bool) -> Iterator[tuple[list[float], float]]:
     met = {
         (runs.campaign[row], runs.context[row, 0], int(np.argmax(runs.beside[row])), many): speed
         for row, speed in enumerate(runs.speed)
-        if np.isfinite(runs.beside[row]).all() and (many := int(runs.beside[row].sum()))
+        if np.isfinite(runs.beside[row]).all()
+        and (many := int(runs.beside[row].sum()))
         and (runs.beside[row] > 0).sum() == 1
-    }  # fmt: skip
+    }
     for (*where, many), speed in met.items():
         if many < (3 if halves else 2):
             continue
@@ -56,10 +57,10 @@ def _cases(runs: Runs, *, halves: bool) -> Iterator[tuple[list[float], float]]:
 def _errors(cases: list[tuple[list[float], float]], rule: Rule) -> dict[str, float | None]:
     if not cases:
         return {}
-    told = np.array([rule(parts) for parts, _ in cases])
+    predicted = np.array([rule(parts) for parts, _ in cases])
     truth = np.array([speed for _, speed in cases])
     return {
         "n": len(cases),
-        "mae": metrics.mae(told, truth),
-        "worse_than_told": metrics.share(truth < told),
+        "mae": metrics.mae(predicted, truth),
+        "worse_than_told": metrics.share(truth < predicted),
     }

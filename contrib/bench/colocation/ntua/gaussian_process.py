@@ -21,8 +21,15 @@ from numpy.typing import NDArray
 from contrib.bench.colocation.ntua.tables import CORES, NAMES, Runs, relative
 from contrib.bench.common.arrays import Array
 
-SYSTEM = ("Sys_IPC", "Sys_L2MISS", "Sys_L3MISS", "Sys_READ", "Sys_WRITE", "SysCore_C0respct",
-          "Sys_PhysIPC")  # fmt: skip
+SYSTEM = (
+    "Sys_IPC",
+    "Sys_L2MISS",
+    "Sys_L3MISS",
+    "Sys_READ",
+    "Sys_WRITE",
+    "SysCore_C0respct",
+    "Sys_PhysIPC",
+)
 LEAST_RATIO, LEAST_SPREAD, LEAST_SPEED = 0.02, 0.05, 0.03
 QUIET_VAR = 1e-3
 
@@ -75,8 +82,8 @@ class ProcessRows:
 
     def covariance(self, other: "ProcessRows") -> Array:
         """Of log speeds, noise apart: rows of this one x rows of the other one."""
-        found = self._counters(other)
-        return found + self._beside(other) if self.named else found
+        covariance = self._counters(other)
+        return covariance + self._beside(other) if self.named else covariance
 
     def _beside(self, other: "ProcessRows") -> Array:
         one, two = self.runs, other.runs
@@ -92,8 +99,10 @@ class ProcessRows:
         lines = np.zeros((len(self.moved), len(other.moved)))
         apart = np.zeros_like(lines)
         for group in SHAPE.groups:
-            one, two = (each[:, group.columns] / np.sqrt(len(group.columns))
-                        for each in (self.moved, other.moved))  # fmt: skip
+            one, two = (
+                each[:, group.columns] / np.sqrt(len(group.columns))
+                for each in (self.moved, other.moved)
+            )
             lines += group.line * one @ two.T
             squares = (one**2).sum(axis=1)[:, None] + (two**2).sum(axis=1) - 2 * one @ two.T
             apart += np.maximum(squares, 0.0) / group.length**2
@@ -106,8 +115,8 @@ def process(train: Runs, asked: Runs, *, named: bool = True) -> tuple[Array, Arr
 
     `named`: who is beside counts, and has to be known of every row that is asked.
     """
-    told = np.asarray(np.isfinite(train.beside).all(axis=1) | (not named), bool)
-    learn = _joined(train.take(told), asked.take(asked.alone))
+    usable = np.asarray(np.isfinite(train.beside).all(axis=1) | (not named), bool)
+    learn = _joined(train.take(usable), asked.take(asked.alone))
     logs = [
         np.log(np.maximum(relative(one, (train, asked)), LEAST_RATIO)) for one in (learn, asked)
     ]

@@ -52,10 +52,10 @@ class Residuals:
 
     residuals: Array
 
-    def ends(self, told: SpeedPrediction) -> tuple[Array, Array]:
+    def ends(self, prediction: SpeedPrediction) -> tuple[Array, Array]:
         """The 90 % interval."""
-        half = np.quantile(np.abs(self.residuals), INSIDE) * told.scale
-        return np.maximum(told.mean - half, LOWEST), told.mean + half
+        half = np.quantile(np.abs(self.residuals), INSIDE) * prediction.scale
+        return np.maximum(prediction.mean - half, LOWEST), prediction.mean + half
 
 
 def predict(train: Runs, asked: Runs, *, seed: int = 0, trees: int = TREES) -> SpeedPrediction:
@@ -83,10 +83,11 @@ def _named(train: Runs, asked: Runs, seed: int, trees: int) -> tuple[Array, Arra
     held_out_residuals = _logs(train.speed) - np.log(own)
     middle, sds = process(train, asked)
     made = [
-        middle, middle,
+        middle,
+        middle,
         _logs(_forest(plain, train.speed, seed, trees, columns=1.0)),
         np.log(other) + _forest(with_prior, held_out_residuals, seed + 1, trees),
-    ]  # fmt: skip
+    ]
     return np.mean(made, axis=0), sds
 
 
@@ -166,17 +167,17 @@ def folds(runs: Runs) -> dict[str, list[tuple[str, Rows, Rows]]]:
 
 def held_out_residuals(runs: Runs, ways: list[tuple[str, Rows, Rows]], *, trees: int) -> Residuals:
     """Residuals of rows with neighbours, each predicted from the other parts of its fold."""
-    found = []
+    parts = []
     for _, learn, ask in ways:
         asked = runs.take(ask)
-        told = predict(runs.take(learn), asked, trees=trees)
-        found.append(residuals(told, asked.speed)[~asked.alone])
-    return Residuals(np.concatenate(found))
+        prediction = predict(runs.take(learn), asked, trees=trees)
+        parts.append(residuals(prediction, asked.speed)[~asked.alone])
+    return Residuals(np.concatenate(parts))
 
 
-def residuals(told: SpeedPrediction, measured: Array) -> Array:
+def residuals(prediction: SpeedPrediction, measured: Array) -> Array:
     """In widths of its scale."""
-    return np.asarray((measured - told.mean) / told.scale)
+    return np.asarray((measured - prediction.mean) / prediction.scale)
 
 
 def blind(asked: Runs) -> Runs:

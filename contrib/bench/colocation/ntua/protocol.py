@@ -45,14 +45,14 @@ def protocol(train: Path, test: Path, *, quick: bool) -> ProtocolResult:
     if same(train, test):
         return _development(asked, skipped, quick=quick)
     known, bad = runs(train)
-    told = _whole(known, asked, quick=quick)
+    predictions = _whole(known, asked, quick=quick)
     new = ~np.isin(asked.campaign, known.campaign)
     mixed = (np.nan_to_num(asked.beside) > 0).sum(axis=1) != 1
     figures = {
-        "ntua": scores(told),
-        "ntua_beside": scores(told, ~asked.alone),
-        "ntua_new_campaigns": scores(told, new & ~(mixed & ~asked.alone)),
-        "ntua_new_mixes": scores(told, mixed & ~asked.alone),
+        "ntua": scores(predictions),
+        "ntua_beside": scores(predictions, ~asked.alone),
+        "ntua_new_campaigns": scores(predictions, new & ~(mixed & ~asked.alone)),
+        "ntua_new_mixes": scores(predictions, mixed & ~asked.alone),
     }
     return ProtocolResult(
         figures, wanted("ntua", figures["ntua"]["ours"], mae=TARGET), [*bad, *skipped]
@@ -63,13 +63,13 @@ def _whole(known: Runs, asked: Runs, *, quick: bool) -> Predictions:
     """Intervals by what was held_out_residuals, among the known runs, of those that were as new."""
     trees = {"trees": QUICK_TREES} if quick else {}
     ways = {name: way[: QUICK_FOLDS if quick else None] for name, way in folds(known).items()}
-    told = predict(known, asked, **trees)
-    low, high = np.empty_like(told.mean), np.empty_like(told.mean)
+    prediction = predict(known, asked, **trees)
+    low, high = np.empty_like(prediction.mean), np.empty_like(prediction.mean)
     for name, rows in _novelty(known, asked).items():
         if rows.any():
-            ends = held_out_residuals(known, ways[name], trees=MISS_TREES).ends(told)
+            ends = held_out_residuals(known, ways[name], trees=MISS_TREES).ends(prediction)
             low[rows], high[rows] = (end[rows] for end in ends)
-    return _told(asked, told.mean, low, high, _baselines(known, asked, quick=quick))
+    return _predictions(asked, prediction.mean, low, high, _baselines(known, asked, quick=quick))
 
 
 def _novelty(known: Runs, asked: Runs) -> dict[str, Rows]:
@@ -85,9 +85,9 @@ def _development(every: Runs, skipped: list[str], *, quick: bool) -> ProtocolRes
     figures: dict[str, Any] = {"ntua_composition": composed(every)}
     rows: list[dict[str, Any]] = []
     for name, way in folds(every).items():
-        told = _left_out(every, way[: QUICK_FOLDS if quick else None], quick=quick)
-        figures[f"ntua_{name}"] = scores(told)
-        figures[f"ntua_{name}_beside"] = scores(told, told.measured != 1.0)
+        predictions = _left_out(every, way[: QUICK_FOLDS if quick else None], quick=quick)
+        figures[f"ntua_{name}"] = scores(predictions)
+        figures[f"ntua_{name}_beside"] = scores(predictions, predictions.measured != 1.0)
         if name != "families":
             rows += wanted(f"ntua_{name}", figures[f"ntua_{name}"]["ours"], mae=TARGET)
     return ProtocolResult(figures, rows, skipped)
@@ -99,33 +99,36 @@ def _left_out(every: Runs, way: list[Any], *, quick: bool) -> Predictions:
     trees = {"trees": QUICK_TREES} if quick else {}
     each = [predict(learn, ask, **trees) for learn, ask in parts]
     off = [residuals(one, ask.speed)[~ask.alone] for one, (_, ask) in zip(each, parts, strict=True)]
-    told = []
+    folds = []
     for at, (one, (learn, ask)) in enumerate(zip(each, parts, strict=True)):
         miss = Residuals(np.concatenate([rest for place, rest in enumerate(off) if place != at]))
         low, high = miss.ends(one)
-        told.append(_told(ask, one.mean, low, high, _baselines(learn, ask, quick=quick)))
-    return joined(told)
+        folds.append(_predictions(ask, one.mean, low, high, _baselines(learn, ask, quick=quick)))
+    return joined(folds)
 
 
-def _told(
+def _predictions(
     asked: Runs, mean: Array, low: Array, high: Array, others: dict[str, Array]
 ) -> Predictions:
     alone = asked.alone
     return Predictions(
-        asked.speed, mean, np.where(alone, 1.0, low), np.where(alone, 1.0, high),
+        asked.speed,
+        mean,
+        np.where(alone, 1.0, low),
+        np.where(alone, 1.0, high),
         {name: np.where(alone, 1.0, each) for name, each in others.items()},
-    )  # fmt: skip
+    )
 
 
 def _baselines(known: Runs, asked: Runs, *, quick: bool) -> dict[str, Array]:
     """Standard methods on the same counters and neighbours; who has none is at 1 for all."""
     columns = [np.column_stack([one.context, one.beside, one.plain]) for one in (known, asked)]
     learn, ask = filled(*columns)
-    found = {
+    predictions = {
         name: standard.METHODS[name](learn, known.speed, ask)
         for name in (QUICK_METHODS if quick else METHODS)
     }
-    found["product_of_singles"] = product(known, asked)
+    predictions["product_of_singles"] = product(known, asked)
     trees = {"trees": QUICK_TREES} if quick else {}
-    found["ours_not_told_who"] = predict(known, blind(asked), **trees).mean
-    return found
+    predictions["ours_not_told_who"] = predict(known, blind(asked), **trees).mean
+    return predictions

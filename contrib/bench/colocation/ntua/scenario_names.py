@@ -24,10 +24,12 @@ def neighbours(row: Cells) -> list[float]:
     if row["Interference_Category"].lower() == "baseline":
         return [0.0] * len(KINDS)
     texts = row["Interference_Name"].lower(), (row.get("Scenario_Label") or "").lower()
-    told = [party for text in texts if (party := _party(text))]
-    if not told:
+    parties = [party for text in texts if (party := _party(text))]
+    if not parties:
         return [np.nan] * len(KINDS)
-    party = max(told, key=lambda each: all(many for _, many in each))  # the first one that counts
+    party = max(
+        parties, key=lambda each: all(many for _, many in each)
+    )  # the first one that counts
     total: Counter[str] = Counter()
     for kind, many in party:
         total[kind] += int(many or 1)
@@ -43,26 +45,26 @@ def _party(text: str) -> Party | None:
 
 
 def _counted_before(words: Sequence[Word]) -> Party | None:
-    found: Party = []
+    party: Party = []
     waiting = ""
     for kind, joined, apart in words:
         if not kind and waiting:
             return None
         if kind:
-            found.append((kind, waiting or joined))
+            party.append((kind, waiting or joined))
             waiting = joined if waiting else ""
         else:
             waiting = apart
-    return None if waiting else found
+    return None if waiting else party
 
 
 def _counted_behind(words: Sequence[Word]) -> Party | None:
-    found: Party = []
+    party: Party = []
     for kind, joined, apart in words:
         if kind:
-            found.append((kind, joined))
-        elif found[-1][1]:
+            party.append((kind, joined))
+        elif party[-1][1]:
             return None
         else:
-            found[-1] = found[-1][0], apart
-    return found
+            party[-1] = party[-1][0], apart
+    return party

@@ -18,15 +18,33 @@ from contrib.bench.colocation.tables import Cells, known, number, positive, read
 from contrib.bench.common.arrays import Array, Marks
 
 FILE = "ntua_nginx_pcm.csv.gz"
-COLUMNS = ("FolderID", "Replicas", "Interference_Name", "Interference_Category", "offered_rps",
-           "norm_perf_p99")  # fmt: skip
+COLUMNS = (
+    "FolderID",
+    "Replicas",
+    "Interference_Name",
+    "Interference_Category",
+    "offered_rps",
+    "norm_perf_p99",
+)
 CORES, MOST_RATIO = 8, 50.0
 _CORE = ("C0respct", "C6respct", "IPC", "L3MISS", "PhysIPC", "PhysIPCpct")
 _SYSTEM = (
-    "Pack_C0respct", "Pack_C6respct", "Skt0_C0respct", "Skt0_C1respct", "Skt0_C6respct",
-    "SysCore_C0respct", "SysCore_C1respct", "SysCore_C6respct", "Sys_IPC", "Sys_L2MISS",
-    "Sys_L3MISS", "Sys_PhysIPC", "Sys_PhysIPCpct", "Sys_READ", "Sys_WRITE",
-)  # fmt: skip
+    "Pack_C0respct",
+    "Pack_C6respct",
+    "Skt0_C0respct",
+    "Skt0_C1respct",
+    "Skt0_C6respct",
+    "SysCore_C0respct",
+    "SysCore_C1respct",
+    "SysCore_C6respct",
+    "Sys_IPC",
+    "Sys_L2MISS",
+    "Sys_L3MISS",
+    "Sys_PhysIPC",
+    "Sys_PhysIPCpct",
+    "Sys_READ",
+    "Sys_WRITE",
+)
 NAMES = (
     *(f"mean_{name}" for name in _SYSTEM),
     *(f"mean_Core{core}_{name}" for name in _CORE for core in range(CORES)),
@@ -82,7 +100,7 @@ def relative(asked: Runs, everyone: Sequence[Runs]) -> Array:
     raw = np.concatenate([one.raw for one in quiet])
     campaign = np.concatenate([one.campaign for one in quiet])
     rate = np.concatenate([one.context[:, 0] for one in quiet])
-    found = np.full_like(asked.raw, np.nan)
+    ratios = np.full_like(asked.raw, np.nan)
     for row, (name, offered) in enumerate(zip(asked.campaign, asked.context[:, 0], strict=True)):
         near = (campaign == name) & (rate == offered)
         near = near if near.any() else campaign == name
@@ -90,8 +108,8 @@ def relative(asked: Runs, everyone: Sequence[Runs]) -> Array:
         if near.any():
             base = _mean(raw[near])
             base = np.where(np.abs(base) > 1e-9, base, np.nan)
-            found[row] = np.clip(asked.raw[row] / base, 0.0, MOST_RATIO)
-    return found
+            ratios[row] = np.clip(asked.raw[row] / base, 0.0, MOST_RATIO)
+    return ratios
 
 
 def _checked(cells: Cells) -> Cells:

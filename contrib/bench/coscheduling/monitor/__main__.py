@@ -71,8 +71,8 @@ class Site:
 
     def speed_of(self, job: int) -> float | None:
         """Speed of the job in the loop's status."""
-        told = (self.kept.told() or {}).get("running", [])
-        return next((one["speed"] for one in told if one["job"] == f"{job}.0"), None)
+        running = (self.kept.told() or {}).get("running", [])
+        return next((one["speed"] for one in running if one["job"] == f"{job}.0"), None)
 
 
 def play(folder: Path) -> dict[str, Any]:
@@ -94,8 +94,10 @@ def play(folder: Path) -> dict[str, Any]:
 
         lasted_s = site.rounds(LONGEST_S, parted)
         restarts = int(slurm.job(second).get("Restarts", 0))
-        states = {name: slurm.job(job).get("JobState") for name, job in
-                  (("chase", first), ("stream", second))}  # fmt: skip
+        states = {
+            name: slurm.job(job).get("JobState")
+            for name, job in (("chase", first), ("stream", second))
+        }
         slurm.run(["scancel", str(first), str(second)])
     return {
         "measured": True,
@@ -108,8 +110,8 @@ def play(folder: Path) -> dict[str, Any]:
     }
 
 
-def _wanted(told: dict[str, Any]) -> list[dict[str, Any]]:
-    lasted_s = told.get("lasted_s") if told.get("parted") else None
+def _wanted(figures: dict[str, Any]) -> list[dict[str, Any]]:
+    lasted_s = figures.get("lasted_s") if figures.get("parted") else None
     most_s = PATIENCE_S + LATE_S
     met = lasted_s is not None and lasted_s <= most_s
     return [{"what": "parted within, s", "target": most_s, "got": lasted_s, "met": met}]
@@ -124,10 +126,10 @@ def main() -> int:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="watch", dir=args.work) as folder:
         Path(folder).chmod(0o755)  # munge demands it of the sandbox's folder
-        told = play(Path(folder))
+        figures = play(Path(folder))
     if not args.json:
-        print(json.dumps(told, indent=1))
-    print(json.dumps({"bench": "pairs_watch", "figures": told, "wanted": _wanted(told)}))
+        print(json.dumps(figures, indent=1))
+    print(json.dumps({"bench": "pairs_watch", "figures": figures, "wanted": _wanted(figures)}))
     return 0
 
 

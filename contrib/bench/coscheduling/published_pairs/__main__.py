@@ -43,10 +43,10 @@ def read(path: Path) -> dict[tuple[str, str], float]:
         return cells["job_a"], cells["job_b"], a, b
 
     rows, _ = tables.read(path, COLUMNS, row)
-    found = {}
+    speeds = {}
     for one, other, a, b in rows:
-        found[one, other], found[other, one] = a, b
-    return found
+        speeds[one, other], speeds[other, one] = a, b
+    return speeds
 
 
 def figures(speeds: Speeds, device: str, seeds: int) -> dict[str, Any]:
@@ -54,31 +54,31 @@ def figures(speeds: Speeds, device: str, seeds: int) -> dict[str, Any]:
     jobs = sorted({job for job, _ in speeds})
     dice = random.Random(3)
     drawn = [_random(jobs, dice) for _ in range(50 * seeds)]
-    told: dict[str, Any] = {
+    throughputs: dict[str, Any] = {
         "random": mean(_throughput(each, speeds, jobs, turns=False) for each in drawn),
         "random_with_turns": mean(_throughput(each, speeds, jobs) for each in drawn),
     }
     for floor in FLOORS:
-        told[f"perfect_{floor:g}"] = _throughput(_perfect(speeds, floor), speeds, jobs)
+        throughputs[f"perfect_{floor:g}"] = _throughput(_perfect(speeds, floor), speeds, jobs)
     for share in SHARES:
         for floor in FLOORS:
             runs = [_ours(speeds, jobs, device, share, floor, seed) for seed in range(seeds)]
-            told[f"ours_{share:g}_{floor:g}"] = {
+            throughputs[f"ours_{share:g}_{floor:g}"] = {
                 "throughput": mean(run["throughput"] for run in runs),
                 "above_floor": mean(run["above_floor"] for run in runs),
                 "matched": mean(run["matched"] for run in runs),
             }
-    return told
+    return throughputs
 
 
 def _ours(
     speeds: Speeds, jobs: Sequence[str], device: str, share: float, floor: float, seed: int
 ) -> dict[str, float]:
     both = sorted({tuple(sorted(pair)) for pair in speeds})
-    seen = random.Random(seed).sample(both, round(share * len(both)))
+    revealed = random.Random(seed).sample(both, round(share * len(both)))
     rows = [
         CorunMeasurement(job=a, partners=(b,), speed=speeds[a, b], seconds=HOUR_S, device=device)
-        for one, other in seen
+        for one, other in revealed
         for a, b in dict.fromkeys(((one, other), (other, one)))
     ]
     queue = [
@@ -117,14 +117,14 @@ def _random(jobs: Sequence[str], dice: random.Random) -> list[tuple[str, str]]:
 def _perfect(speeds: Speeds, floor: float) -> Sequence[tuple[str, str]]:
     allowed = [(a, b) for a, b in speeds if a < b and min(speeds[a, b], speeds[b, a]) >= floor]
     weights = {(a, b): speeds[a, b] + speeds[b, a] - 1 for a, b in allowed}
-    found: Sequence[tuple[str, str]] = best_matching({e: w for e, w in weights.items() if w > 0})
-    return found
+    matched: Sequence[tuple[str, str]] = best_matching({e: w for e, w in weights.items() if w > 0})
+    return matched
 
 
-def _wanted(told: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _wanted(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
     gains = {
         f"{gpu} {name}": one["throughput"] / rows["random_with_turns"]
-        for gpu, rows in told.items()
+        for gpu, rows in figures.items()
         for name, one in rows.items()
         if name.startswith("ours_0.5") and name.endswith("_0.1")
     }
@@ -146,12 +146,12 @@ def main() -> None:
 def _result(args: argparse.Namespace) -> dict[str, Any]:
     draws = 1 if args.quick else 5
     tables_of = {gpu: read(args.tables / f"gavel_pytorch_pairs_{gpu}.csv") for gpu in GPUS}
-    told = {gpu: figures(speeds, gpu, draws) for gpu, speeds in tables_of.items()}
-    return {"bench": "pairs_tables", "figures": told, "wanted": _wanted(told)}
+    by_gpu = {gpu: figures(speeds, gpu, draws) for gpu, speeds in tables_of.items()}
+    return {"bench": "pairs_tables", "figures": by_gpu, "wanted": _wanted(by_gpu)}
 
 
-def _print(told: Mapping[str, Any]) -> None:
-    for gpu, rows in told["figures"].items():
+def _print(result: Mapping[str, Any]) -> None:
+    for gpu, rows in result["figures"].items():
         for name, one in rows.items():
             print(gpu, name, json.dumps(one))
 

@@ -77,15 +77,15 @@ def run(train: Path, test: Path, quick: bool) -> dict[str, Any]:
     asked = known if train.resolve() == test.resolve() else _read(test, skipped)
     figures: dict[str, Any] = {}
     for protocol, sources in PROTOCOLS.items():
-        told = [
+        predictions = [
             one
             for source in sources
             for one in _predictions(_to_learn(known, source), asked.get(source, []), quick)
         ]
-        if told:
-            figures[protocol] = _scores(told)
+        if predictions:
+            figures[protocol] = _scores(predictions)
             for source in sources if len(sources) > 1 else ():
-                part = [one for one in told if one.series.source == source]
+                part = [one for one in predictions if one.series.source == source]
                 figures[f"{protocol}.{source}"] = _scores(part) if part else None
     return {**figures, "skipped": skipped}
 
@@ -150,13 +150,13 @@ def _predictions(train: list[Series], test: list[Series], quick: bool) -> Iterat
         if not quick:
             methods |= transfer_of(left_out).rates(series)
         for place, one in enumerate(series.wanted):
-            told = {name: curve.rate(one.count) for name, curve in fitted.items()}
-            curves = {name: rate for name, (rate, _) in told.items()}
+            curves_of = {name: curve.rate(one.count) for name, curve in fitted.items()}
+            curves = {name: rate for name, (rate, _) in curves_of.items()}
             yield CountPrediction(
                 series=series,
                 measured=one.rate,
                 noise_log_sds=(one.log_sd, series.known[-1].log_sd),
-                intervals={name: (each.low, each.high) for name, (_, each) in told.items()},
+                intervals={name: (each.low, each.high) for name, (_, each) in curves_of.items()},
                 rates=curves | {name: rates[place] for name, rates in methods.items()},
             )
 
@@ -173,29 +173,29 @@ def _prior(train: Sequence[Series], kind: str) -> SpeedupPrior:
     return calibrated(jobs, STARTS[kind], seen=4)
 
 
-def _scores(told: Sequence[CountPrediction]) -> dict[str, Any]:
-    measured = np.array([one.measured for one in told])
+def _scores(predictions: Sequence[CountPrediction]) -> dict[str, Any]:
+    measured = np.array([one.measured for one in predictions])
     methods = {
-        name: errors(np.array([one.rates[name] for one in told]), measured)
-        for name in told[0].rates
+        name: errors(np.array([one.rates[name] for one in predictions]), measured)
+        for name in predictions[0].rates
     }
-    for name in told[0].intervals:
-        methods[name] |= _interval(told, name)
-    wanted, known = np.array([one.noise_log_sds for one in told]).T
+    for name in predictions[0].intervals:
+        methods[name] |= _interval(predictions, name)
+    wanted, known = np.array([one.noise_log_sds for one in predictions]).T
     return {
-        "n": len(told),
-        "series": len({(one.series.job, one.series.label) for one in told}),
+        "n": len(predictions),
+        "series": len({(one.series.job, one.series.label) for one in predictions}),
         "least_medape": least_error(wanted),
         "least_medape_from_last_known": least_error(np.hypot(wanted, known)),
-        "coverage90_by_chance": by_chance(len(told)),
+        "coverage90_by_chance": by_chance(len(predictions)),
         "ours": methods.pop("ours"),
         "baselines": methods,
     }
 
 
-def _interval(told: Sequence[CountPrediction], method: str) -> dict[str, float]:
-    low, high = np.array([one.intervals[method] for one in told]).T
-    measured = np.array([one.measured for one in told])
+def _interval(predictions: Sequence[CountPrediction], method: str) -> dict[str, float]:
+    low, high = np.array([one.intervals[method] for one in predictions]).T
+    measured = np.array([one.measured for one in predictions])
     inside = (low <= measured) & (measured <= high)
     return {
         "coverage90": float(inside.mean()),
@@ -215,9 +215,9 @@ def _result(args: argparse.Namespace) -> dict[str, Any]:
     return {"bench": "throughput_scale", "figures": figures, "wanted": wanted(figures)}
 
 
-def _print(told: dict[str, Any]) -> None:
+def _print(result: dict[str, Any]) -> None:
     """Errors of every method, for people."""
-    figures = told["figures"]
+    figures = result["figures"]
     for line in figures["skipped"]:
         print("skipped", line)
     for protocol, part in figures.items():

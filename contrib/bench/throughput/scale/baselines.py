@@ -130,8 +130,8 @@ class Transfer:
             warnings.simplefilter("ignore")
             return {
                 name: [
-                    base * exp(told)
-                    for base, told in zip(bases[name], one.predict(asked), strict=True)
+                    base * exp(log_gain)
+                    for base, log_gain in zip(bases[name], one.predict(asked), strict=True)
                 ]
                 for name, one in learnt.items()
             }
