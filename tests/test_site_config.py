@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from slurm_ext.cli.common.parsers import module_of
-from slurm_ext.cli.control.cluster import LOOPS
+from slurm_ext.cli.control.loops import LOOPS
 from slurm_ext.core.settings.document import TABLE, parse, sample
 
 SITE = Path(__file__).parent.parent / "site_config"
@@ -35,14 +35,20 @@ def test_what_the_units_start_is_a_command() -> None:
                 module_of(name).configure(parser)
                 assert parser.parse_args(words) is not None
                 found += 1
-    assert found == 10
+    assert found == 11
 
 
-def test_each_loop_of_the_cluster_has_a_unit_that_rests_while_it_is_off() -> None:
-    """Off is exit status 2: no unit of theirs is started again and again for that."""
-    for name in ("pairs", *LOOPS):
+def test_each_loop_has_a_unit_that_rests_while_it_is_off() -> None:
+    """Off is exit status 2: systemd does not start a unit again and again for that.
+
+    Each loop reads its settings again by a reload, and its changes are put back whatever ended it.
+    """
+    for name in ("control", "pairs", *LOOPS):
+        command = "dlqueue control" if name == "control" else f"dlqueue control --{name}"
         unit = (SITE / "systemd" / f"dlqueue-{name}.service").read_text()
-        assert f"ExecStart=/opt/dlqueue/bin/dlqueue control --{name}\n" in unit
+        assert f"ExecStart=/opt/dlqueue/bin/{command}\n" in unit
+        assert "ExecReload=/bin/kill -HUP $MAINPID\n" in unit
+        assert f"ExecStopPost=/opt/dlqueue/bin/{command} --restore\n" in unit
         assert "RestartPreventExitStatus=2\n" in unit
 
 

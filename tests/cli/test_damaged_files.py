@@ -41,6 +41,7 @@ READ = {  # file below the folder: commands that read it
     "state/control/energy/status.json": ("control --energy status",),
     "spool/control/status.json": ("control status",),
     "spool/control/kept.json": ("control --restore",),
+    "spool/control/undo.json": ("control --restore",),
     "dlqueue.toml": ("config",),
     "job.sh": ("predict job.sh", "predict job.sh --what-if"),
     "trace.csv": ("simulate trace.csv --nodes 1",),

@@ -11,8 +11,9 @@ import pytest
 
 from slurm_ext.control.coscheduling.co_scheduling_loop import CoScheduler
 from slurm_ext.control.coscheduling.jobs import key_of
-from slurm_ext.control.coscheduling.pair_memory import PairingFolder, PairMemory
+from slurm_ext.control.coscheduling.pair_memory import PairMemory, pair_state
 from slurm_ext.control.coscheduling.speed_monitor import SpeedMonitor
+from slurm_ext.control.loops.action_log import ActionLog
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.colocation.colocation_monitor import PairCooldown
@@ -78,14 +79,14 @@ def reader_key(client: CommandClient, reader: int) -> str:
 
 def remember(state_dir: Path, key: str) -> None:
     """Two of these were found below their floor together just now."""
-    folder = PairingFolder(state_dir)
+    folder = pair_state(state_dir)
     folder.path.mkdir(mode=0o700)
-    folder.keep(PairMemory(cooldowns={frozenset({key}): PairCooldown(time.time())}))
+    folder.keep(PairMemory(cooldowns={frozenset({key}): PairCooldown(time.time())}).as_json())
 
 
 def pairing_of(client: CommandClient, state_dir: Path, reader: int) -> CoScheduler:
     """The controller, knowing that jobs like `reader` hurt each other."""
-    folder = PairingFolder(state_dir)
+    folder = pair_state(state_dir)
     folder.lock()
     key = reader_key(client, reader)
     values = {"sharing.pairing": "act", "sharing.lease_s": 60}
@@ -93,9 +94,10 @@ def pairing_of(client: CommandClient, state_dir: Path, reader: int) -> CoSchedul
         Settings(values=values),
         client,
         folder,
-        folder.load(),
-        known=lambda: Disk(key),
-        watch=SpeedMonitor(lambda _: {}, {}, 60.0),
+        folder.load(PairMemory.from_json),
+        slowdowns=lambda: Disk(key),
+        monitor=SpeedMonitor(lambda _: {}, {}, 60.0),
+        action_log=ActionLog(state_dir, "pair"),
     )
 
 
@@ -133,7 +135,7 @@ def test_the_one_that_fits_starts_and_the_other_waits_for_its_turn(
     (ledger,) = (tmp_path / "pairs/moves").iterdir()
     told = [json.loads(line) for line in ledger.read_text().splitlines()]
     assert any(one["job_id"] == computing and one["after"]["start"] for one in told)
-    assert controller.restore() >= 1
+    assert controller.undo() >= 1
     until(lambda: freed(slurm, reader), "the reader is still put off")
     for gate in gates:
         gate.touch()

@@ -18,8 +18,9 @@ from typing import Any
 from contrib.bench.coscheduling.matrix import KERNEL_FILE, Matrix
 from slurm_ext.control.coscheduling.co_scheduling_loop import CoScheduler
 from slurm_ext.control.coscheduling.jobs import key_of
-from slurm_ext.control.coscheduling.pair_memory import PairingFolder, PairMemory
+from slurm_ext.control.coscheduling.pair_memory import PairMemory, pair_state
 from slurm_ext.control.coscheduling.speed_monitor import SpeedMonitor
+from slurm_ext.control.loops.action_log import ActionLog
 from slurm_ext.core.errors import DlqueueError
 from slurm_ext.core.gpu_sharing import CorunMeasurement, RelativeSpeed, SoloProfile
 from slurm_ext.core.settings.document import Settings
@@ -113,7 +114,7 @@ class Site:
         go.touch()
         self._until(lambda: all((logs / f"{kind}.json").exists() for kind in order), step)
         if pairing:
-            pairing.restore()
+            pairing.undo()
         for job_id in ids.values():
             self._slurm.wait(job_id)
         bounds = self._bounds(ids) if pairing else {}
@@ -130,14 +131,22 @@ class Site:
     def _pairing(self, known: SpeedPredictor) -> CoScheduler:
         """The product's controller, with knowledge of kinds instead of a trained model."""
         state = self._slurm.path(f"pairing{self._played}")
-        folder = PairingFolder(state)
+        folder = pair_state(state)
         folder.path.mkdir(parents=True)
         values = {"sharing.pairing": "act", "sharing.lease_s": 60, "paths.state_dir": str(state)}
         client = CommandClient(slurm_conf=str(self._slurm.layout.slurm_conf))
         named = _Named({self.key(kind): kind for kind in self._matrix.solo}, known)
         watch = SpeedMonitor(lambda _: {}, {}, 60.0)  # no hooks here: nobody counts
         settings = Settings(values=values)
-        return CoScheduler(settings, client, folder, PairMemory(), known=lambda: named, watch=watch)
+        return CoScheduler(
+            settings,
+            client,
+            folder,
+            PairMemory(),
+            slowdowns=lambda: named,
+            monitor=watch,
+            action_log=ActionLog(state, "pair"),
+        )
 
     def key(self, kind: str) -> str:
         """The solo key that the product finds for the kind's script."""

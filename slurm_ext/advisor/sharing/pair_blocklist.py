@@ -1,8 +1,7 @@
-"""Pairs that the pairing found to go badly: submissions are not put together with them either.
+"""Pairs that co-scheduling found too slow together: submissions do not share with them either.
 
-Read from `<state_dir>/pairing/kept.json` (version 1; control/coscheduling/pair_memory.py writes
-it): `cooldowns`
-as policy/colocation/colocation_monitor.py has them.
+Read from the undo file of the co-scheduling loop (control/coscheduling/pair_memory.py writes it):
+`grudges` holds the cooldowns as policy/colocation/colocation_monitor.py writes them.
 """
 
 import json
@@ -12,22 +11,24 @@ from slurm_ext.core.errors import InputError
 from slurm_ext.core.files import file_version
 from slurm_ext.policy.colocation.colocation_monitor import PairCooldown, cooldowns_from_json
 
-FILE = Path("pairing") / "kept.json"
+FOLDER = "pairing"
+FILES = ("kept.json", "undo.json")  # kept.json: up to 0.1.0; the loop removes it when it writes
 VERSION = 1
 MAX_BYTES = 1 << 24
 
 
 class PairBlocklist:
-    """What the pairing remembers, read again when its file is another one."""
+    """Cooldowns of the co-scheduling loop, read again when its file changes."""
 
     def __init__(self) -> None:
         self.known: dict[frozenset[str], PairCooldown] = {}
         self._version: tuple[int, int, int] | None = None
 
     def look(self, state_dir: Path) -> None:
-        """Raises InputError where the file cannot be used; what was known before stays."""
-        path = state_dir / FILE
+        """Read the file if it changed. InputError if it is damaged: the cooldowns stay."""
+        old, path = (state_dir / FOLDER / name for name in FILES)
         try:
+            path = old if old.exists() else path
             version = file_version(path)
             if version != self._version:
                 self._version = version
@@ -45,6 +46,6 @@ def _read(path: Path, size: int) -> dict[frozenset[str], PairCooldown]:
         body = json.loads(path.read_bytes())
         if body["v"] != VERSION:
             raise ValueError("another version")
-        return cooldowns_from_json(body["grudges"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        return cooldowns_from_json(body.get("kept", body)["grudges"])
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise InputError(str(path), f"is not the pairing's memory: {error!r:.200}") from None

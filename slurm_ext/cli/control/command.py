@@ -1,83 +1,75 @@
 """`dlqueue control`: a node's live allocator, and the loops that work for the whole cluster."""
 
 import argparse
+import importlib
 import json
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from slurm_ext.cli.control.loops import ALLOCATOR, LOOPS, PAIRS, PAIRS_HELP, kind_of
+
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from slurm_ext.control.loops.control_loop import LoopKind
     from slurm_ext.core.settings.document import Settings
-    from slurm_ext.slurm import CommandClient
+    from slurm_ext.slurm import SlurmClient
 
-SLURM_ANSWERS_S = 2.0  # or the round goes on without
+SLURM_ANSWERS_S = 2.0  # a node's allocator goes on without an answer
 HELP = (
-    "Move CPUs and workers among the jobs that run on this node (as root, one a node), or do one "
-    "of the works for the whole cluster (as root or SlurmUser, one process each)."
+    "Move CPUs and workers among the jobs that run on this node (as root, one process a node), or "
+    "run one of the loops for the whole cluster (as root or SlurmUser, one process a loop)."
 )
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """What to do instead of running until told to end."""
-    from slurm_ext.cli.control import cluster as control_cluster
-
-    parser.add_argument("verb", nargs="?", choices=("run", "status"), default="run",
-                        help="run (default), or show what a running one does")  # fmt: skip
-    control_cluster.configure(parser)
+    """Add the options: which loop, and one round or one look instead of running on."""
+    parser.add_argument(
+        "verb",
+        nargs="?",
+        choices=("run", "status"),
+        default="run",
+        help="run (default), or show what the running loop does",
+    )
+    which = parser.add_mutually_exclusive_group()
+    parser.set_defaults(loop=ALLOCATOR)
+    for name, text in {PAIRS: PAIRS_HELP, **LOOPS}.items():
+        which.add_argument(f"--{name}", action="store_const", dest="loop", const=name, help=text)
     only = parser.add_mutually_exclusive_group()
-    for_one_round = "say what would be done now, and why; with a cluster's work: one round of it"
-    only.add_argument("--once", action="store_true", help=for_one_round)
-    for_a_look = "say what would be done now; nothing is changed or written"
-    only.add_argument("--dry-run", action="store_true", help=for_a_look)
-    only.add_argument("--restore", action="store_true", help="undo what a killed one left behind")
+    for option, text in (
+        ("--once", "run one round in the mode that is set, for a timer; its changes stay"),
+        ("--dry-run", "show what would be done now; nothing is changed or written"),
+        ("--restore", "put back what a killed process changed"),
+    ):
+        only.add_argument(option, action="store_true", help=text)
 
 
 def run(args: argparse.Namespace) -> int:
-    """The exit status. Raises MissingError, InputError or UsageError."""
+    """Return the exit status. Raises MissingError, InputError, SlurmError or UsageError."""
+    from slurm_ext.control.loops import runner
     from slurm_ext.core.settings.document import load
 
-    settings = load(args.config)
-    args.once = args.once or args.dry_run
-    if args.loop:
-        from slurm_ext.cli.control import cluster as control_cluster
-
-        return control_cluster.run(args, settings)
-    if args.pairs:
-        from slurm_ext.cli.control import pairs as control_pairs
-
-        return control_pairs.run(args, settings)
+    settings, kind = load(args.config), kind_of(args.loop)
     if args.verb == "status":
-        return _show(_status(settings), args.json)
+        return _show(args, _status(kind, settings))
+    client = _client(args.loop, settings)
+    if args.dry_run:
+        return _show(args, runner.dry_run(kind, settings, client))
     if args.restore:
-        return _restore(settings, args.json)
-    return _show(_once(settings), args.json) if args.once else _run(settings, args.config)
-
-
-def _run(settings: "Settings", config: "Path | None") -> int:
-    import logging
-    from functools import partial
-
-    from slurm_ext.control.allocator.daemon import control
-    from slurm_ext.core.errors import UsageError
-    from slurm_ext.core.settings.document import load
-
-    if settings["control.mode"] == "off":
-        raise UsageError("control.mode is off: set it to shadow or act (INSTALL.md)")
-    logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
-    control(settings, _client(settings), partial(load, config))
+        count = runner.restore(kind, settings, client)
+        print(json.dumps({"restored": count}) if args.json else f"put back: {count}")
+        return 0
+    _start(kind, settings)
+    if args.once:
+        return _show(args, runner.once(kind, settings, client))
+    runner.serve(kind, settings, client, lambda: load(args.config))
     return 0
 
 
-def _once(settings: "Settings") -> dict[str, Any]:
-    from slurm_ext.control.allocator.daemon import once
+def _client(loop: str, settings: "Settings") -> "SlurmClient":
+    from slurm_ext.slurm import CommandClient, open_client
 
-    return once(settings, _client(settings))
-
-
-def _client(settings: "Settings") -> "CommandClient":
-    from slurm_ext.slurm import CommandClient
-
+    if loop != ALLOCATOR:
+        return open_client(settings)
     return CommandClient(
         bin_dir=settings["paths.slurm_bin"],
         slurm_conf=settings["paths.slurm_conf"],
@@ -85,57 +77,39 @@ def _client(settings: "Settings") -> "CommandClient":
     )
 
 
-def _restore(settings: "Settings", as_json: bool) -> int:
-    from slurm_ext.control.allocator.daemon import restore
+def _start(kind: "LoopKind", settings: "Settings") -> None:
+    """Log to stderr. Raises UsageError if the loop is off."""
+    import logging
 
-    count = restore(settings)
-    print(json.dumps({"restored": count}) if as_json else f"put back: {count}")
-    return 0
+    from slurm_ext.core.errors import UsageError
+
+    if settings[kind.mode] == "off":
+        text = f"{kind.mode} is off: set it to shadow or act (INSTALL.md); --dry-run works anyway"
+        raise UsageError(text)
+    logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
 
 
-def _status(settings: "Settings") -> dict[str, Any]:
-    from slurm_ext.control.allocator.undo_log import Folder
+def _status(kind: "LoopKind", settings: "Settings") -> dict[str, Any]:
     from slurm_ext.core.errors import MissingError
-    from slurm_ext.node.common.spool_layout import Spool
 
-    found = Folder(Spool(settings["node.spool_dir"])).told(
-        "mode", "reason", "grain_cores", "jobs", "left_alone"
-    )
-    if found is None:
-        raise MissingError("no `dlqueue control` runs on this node", "start it as root")
-    return found
+    state = kind.state(settings, False)
+    status = state.read_status(*kind.status_keys)
+    if status is None:
+        raise MissingError(f"no `{state.command}` runs here", "start it as root or SlurmUser")
+    return status
 
 
-def _show(status: dict[str, Any], as_json: bool) -> int:
-    if as_json:
+def _show(args: argparse.Namespace, status: Mapping[str, Any]) -> int:
+    if args.json:
         print(json.dumps(status))
-    else:
-        _print(status)
-    return 0
-
-
-def _print(status: dict[str, Any]) -> None:
+        return 0
     from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
 
-    grain = status["grain_cores"]
-    table = Table("job", "share", "has", "wanted", "workers", "wanted", box=None)
-    table.add_column("samples/s predicted", justify="right")
-    table.add_column("measured", justify="right")
-    table.add_column("why")
-    for row in status["jobs"]:
-        cores = (row["share_units"], row["units"], row["wanted_units"])
-        cells = ["-" if units is None else f"{units * grain:g} cores" for units in cores]
-        workers = [_figure(row["workers"]), _figure(row["wanted_workers"])]
-        rates = [_figure(row["predicted_samples_per_s"]), _figure(row["measured_samples_per_s"])]
-        table.add_row(row["job"], *cells, *workers, *rates, escape(row["reason"]))
-    for job, why in sorted(status["left_alone"].items()):
-        table.add_row(job, *["-"] * 7, f"left alone: {escape(why)}")
-    console = Console()
-    console.print(f"mode {status['mode']}: {escape(status['reason'])}", highlight=False)
-    console.print(table)
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+    console = Console(highlight=False)
+    if not status:
+        console.print("the kill file is there: everything is put back, nothing is done")
+        return 0
+    view = importlib.import_module(f"slurm_ext.cli.control.{args.loop}")
+    for line in view.lines(status):
+        console.print(line)
+    return 0

@@ -1,29 +1,24 @@
-"""`dlqueue control --energy`: which nodes sleep, and which are woken."""
+"""Status of the energy loop: which nodes sleep, and which are woken."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from slurm_ext.cli.control.actions import action_lines
+
 if TYPE_CHECKING:
-    from slurm_ext.control.energy.energy_loop import EnergyLoop
-    from slurm_ext.control.loops.loop_memory import LoopFolder
-    from slurm_ext.core.settings.document import Settings
-    from slurm_ext.slurm import SlurmClient
+    from rich.console import RenderableType
 
 
-def make(settings: "Settings", client: "SlurmClient", folder: "LoopFolder") -> "EnergyLoop":
-    """The loop under these settings. Raises InputError where what it kept cannot be used."""
-    from slurm_ext.control.energy.energy_loop import EnergyLoop
-
-    return EnergyLoop(settings, client, folder)
+def lines(status: Mapping[str, Any]) -> "Iterator[RenderableType]":
+    """The actions, and each pool of nodes."""
+    yield from action_lines(status, _details(status["details"]))
 
 
-def details(status: Mapping[str, Any]) -> Iterator[str]:
-    """A line a pool, for people."""
-    seen = status["details"]
-    if seen["hindered"]:
-        yield f"nothing is done: {seen['hindered']}"
-    for pool, told in seen["pools"].items():
-        counts = ", ".join(f"{count} {power}" for power, count in told["nodes"].items() if count)
+def _details(details: Mapping[str, Any]) -> Iterator[str]:
+    if details["hindered"]:
+        yield f"nothing is done: {details['hindered']}"
+    for pool, row in details["pools"].items():
+        counts = ", ".join(f"{count} {power}" for power, count in row["nodes"].items() if count)
         name = "all nodes" if pool == "*" else f"partition {pool}"
-        yield f"{name}: {counts}; {told['needed']} needed, at most {told['peak']} ({told['by']})"
-        yield f"  {told['reason']}"
+        yield f"{name}: {counts}; {row['needed']} needed, at most {row['peak']} ({row['by']})"
+        yield f"  {row['reason']}"

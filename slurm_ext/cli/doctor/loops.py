@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Iterator
 
-from slurm_ext.cli.control.cluster import LOOPS
+from slurm_ext.cli.control.loops import LOOPS
 from slurm_ext.cli.doctor.finding import OK, WARN, Finding, judged
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.settings.document import Settings
@@ -21,13 +21,13 @@ def loops(settings: Settings) -> Iterator[Finding]:
 
 
 def _loop(kind: str, settings: Settings) -> Finding:
-    from slurm_ext.control.loops.loop_memory import LoopFolder
+    from slurm_ext.control.loops.loop_state import cluster_state
 
-    name, folder = f"{kind} loop", LoopFolder(settings.state_dir, kind)
-    if folder.path.exists() and not os.access(folder.path, os.R_OK | os.X_OK):
+    name, state = f"{kind} loop", cluster_state(settings.state_dir, kind, writes=False)
+    if state.path.exists() and not os.access(state.path, os.R_OK | os.X_OK):
         return Finding(name, OK, "only root and SlurmUser can see")
     try:
-        status = folder.told("at_s")
+        status = state.read_status("at_s")
         looked_s = float(status["at_s"]) if status else 0.0
     except (InputError, TypeError, ValueError) as error:
         return Finding(name, WARN, str(error), "see the message")

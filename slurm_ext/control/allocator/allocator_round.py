@@ -3,9 +3,11 @@
 import logging
 import os
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
 
+from slurm_ext.control.allocator import decision_log
 from slurm_ext.control.allocator.actuator import apply, limit_reads, limited_without_need
 from slurm_ext.control.allocator.cgroup.cpu import QUOTA, UNDO_ATTEMPTS, UNDO_WAIT_S
 from slurm_ext.control.allocator.cgroup.errors import JobGoneError
@@ -14,31 +16,33 @@ from slurm_ext.control.allocator.controlled_job import ControlledJob, WindowPace
 from slurm_ext.control.allocator.jobs import RunningJob, SpooledJobs
 from slurm_ext.control.allocator.node import Machine, slurm_cpus
 from slurm_ext.control.allocator.slurm import SlurmNodeQuery, SlurmNodeView
-from slurm_ext.control.allocator.status import changes, ledger, rows
-from slurm_ext.control.allocator.undo_log import Folder
+from slurm_ext.control.allocator.status import rows
+from slurm_ext.control.allocator.undo_log import allocator_state, keep_changes, undo_left
+from slurm_ext.control.loops.control_loop import ControlLoop, Events, LoopKind
+from slurm_ext.control.loops.loop_state import LoopState
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.units import MIB
+from slurm_ext.node.common.spool_layout import Spool
 from slurm_ext.policy.allocator.hysteresis import Retune, retune
 from slurm_ext.policy.allocator.max_min_share import capped
 from slurm_ext.policy.allocator.operating_points import OperatingPoint
 from slurm_ext.policy.allocator.shares import proportional
+from slurm_ext.slurm.client import SlurmClient
 
-MOST_FAILURES = 3
 log = logging.getLogger("dlqueue.control")
 
 
-class Allocator:
-    """The tenancies of one node."""
+class Allocator(ControlLoop):
+    """Divides the CPUs of one node among the jobs that it controls."""
 
     def __init__(
-        self, settings: Settings, jobs: SpooledJobs, folder: Folder, slurm: SlurmNodeQuery
+        self, settings: Settings, jobs: SpooledJobs, state: LoopState, slurm: SlurmNodeQuery
     ) -> None:
-        self.settings, self._jobs, self._folder, self._slurm = settings, jobs, folder, slurm
+        self.settings, self._jobs, self._state, self._slurm = settings, jobs, state, slurm
+        self.acts = settings["control.mode"] == "act"
         self.controlled: dict[str, ControlledJob] = {}
         self.left_alone: dict[str, str] = {}
-        self._leaving: dict[
-            str, ControlledJob
-        ] = {}  # gone, with something of ours still to be removed
+        self._leaving: dict[str, ControlledJob] = {}  # ended, and not all of it is undone yet
         self._refused: dict[str, str] = {}  # jobs that could not be changed, for good
         self._pace = WindowPace(
             window_s=settings["control.window_s"], settle_s=settings["control.settle_s"]
@@ -47,14 +51,8 @@ class Allocator:
         self._device = disk_of(settings["control.storage_path"])
         self._changed_s: float | None = None
         self._ended = False
-        self._failures = 0
-        self._said = ""
-        self.stopped = False
-
-    @property
-    def acts(self) -> bool:
-        """Whether anything is changed at all."""
-        return bool(self.settings["control.mode"] == "act") and not self.stopped
+        self._begun = False
+        self._logged = ""
 
     @property
     def _lends(self) -> bool:
@@ -62,57 +60,59 @@ class Allocator:
         settings = self.settings
         return bool(settings["control.lends_unused"] and settings["control.grain_cores"] < 1)
 
-    def job_keys(self) -> frozenset[str]:
-        """The jobs that run now, by name only."""
-        return self._jobs.keys()
-
-    def pids(self) -> list[int]:
-        """Training processes whose end frees a share."""
-        return [pid for one in self.controlled.values() for pid in one.pids]
-
-    def safe_round(self) -> None:
-        """A round; an error leaves the jobs as they are, and the third in a row gives all back."""
-        try:
-            self.round()
-            self._failures = 0
-        except Exception:  # whatever it is, the jobs must not feel it
-            self._failures += 1
-            log.exception("this round failed; the jobs stay as they are")
-            if self._failures >= MOST_FAILURES and not self.stopped:
-                self.stopped = True
-                log.error("three rounds failed: everything is given back, nothing is changed again")
-                self.restore()
-
     def round(self) -> Retune | None:
-        """Look and decide, and act where the mode says so; None: nothing to decide."""
-        running = self._jobs.look()
-        machine, view = self._machine(running)
-        demands = self._admit(running, machine)
-        self._dismiss(set(demands))
-        if not demands:
-            self._tell(None, machine)
-            return None
-        given = {key: machine.units(one.job.cpus) for key, one in demands.items()}
-        units = sum(given.values()) + machine.units(view.idle_cpus)
-        shares = proportional(given, units)
-        decided = self._decide(demands, shares, units, view)
-        if decided.change:
-            self._note(decided, units)
-        if self.acts and (decided.change or limited_without_need(demands)):
-            self._act(decided.allocation.points, machine, units)
-        self._share_reads(decided.allocation.points)
-        self._tell(decided, machine)
-        return decided
+        """Look and decide, and apply in mode act; None: there is nothing to decide."""
+        if self.acts and not self._begun:
+            undo_left(self._state)
+        self._begun = True
+        try:
+            return self._round()
+        finally:
+            self._keep_up()
 
-    def restore(self) -> None:
-        """Every share and gate as they were."""
+    def undo(self) -> int:
+        """Put back every share and gate, those of a killed process too; returns how many jobs."""
+        changed = sum(job.changed for job in (*self._leaving.values(), *self.controlled.values()))
         self._leaving |= self.controlled
         self.controlled = {}
         for _ in range(UNDO_ATTEMPTS):
             self._see_off()
             if not self._leaving:
-                return
+                return changed + undo_left(self._state)
             time.sleep(UNDO_WAIT_S)
+        return changed
+
+    def close(self) -> None:
+        """Put everything back: the next object knows no job's share."""
+        self.undo()
+
+    @contextmanager
+    def events(self) -> Iterator[Events]:
+        """A job comes or goes, or a training process ends: its share is free."""
+        before = self._jobs.keys()
+        pids = [pid for job in self.controlled.values() for pid in job.pids]
+        with _pidfds(pids) as descriptors:
+            yield Events(descriptors=descriptors, changed=lambda: self._jobs.keys() != before)
+
+    def _round(self) -> Retune | None:
+        running = self._jobs.look()
+        machine, view = self._machine(running)
+        demands = self._admit(running, machine)
+        self._dismiss(set(demands))
+        if not demands:
+            self._write_status(None, machine)
+            return None
+        given = {key: machine.units(job.job.cpus) for key, job in demands.items()}
+        units = sum(given.values()) + machine.units(view.idle_cpus)
+        shares = proportional(given, units)
+        decision = self._decide(demands, shares, units, view)
+        if decision.change:
+            self._record(decision, units)
+        if self.acts and (decision.change or limited_without_need(demands)):
+            self._apply(decision.allocation.points, machine, units)
+        self._limit_reads(decision.allocation.points)
+        self._write_status(decision, machine)
+        return decision
 
     # -- look --------------------------------------------------------------------------------
 
@@ -199,56 +199,92 @@ class Allocator:
         self._ended = False
         return decided
 
-    def _note(self, decided: Retune, units: int) -> None:
-        """Into the ledger and the log, where it is not what was said last."""
-        given = sorted(decided.allocation.points.items())
-        said = f"{decided.reason}: { {key: (one.units, one.workers) for key, one in given} }"
-        if said == self._said:
-            return
-        self._said = said
-        self._folder.note(
-            {"t_s": round(time.time(), 3), "acted": self.acts, "units": units, **ledger(decided)}
-        )
-        log.info("%s%s", "" if self.acts else "would: ", said)
+    def _record(self, decision: Retune, units: int) -> None:
+        """Append it to decisions.jsonl and the log, where it differs from the last one."""
+        points = sorted(decision.allocation.points.items())
+        division = {key: (point.units, point.workers) for key, point in points}
+        text = f"{decision.reason}: {division}"
+        if text != self._logged:
+            self._logged = text
+            self._append(self.acts, units=units, **decision_log.decision_json(decision))
+            log.info("%s%s", "" if self.acts else "would: ", text)
+
+    def _append(self, acted: bool, **entry: Any) -> None:
+        if self._state.writes:
+            decision_log.append(self._state.path / "decisions.jsonl", acted=acted, **entry)
 
     # -- act ---------------------------------------------------------------------------------
 
-    def _act(self, points: Mapping[str, OperatingPoint], machine: Machine, units: int) -> None:
+    def _apply(self, points: Mapping[str, OperatingPoint], machine: Machine, units: int) -> None:
         self._refused |= apply(self.controlled, points, machine, units)
         self._changed_s = time.monotonic()
 
-    def _share_reads(self, points: Mapping[str, OperatingPoint]) -> None:
-        """Nobody reads so much that others have less of the storage than was divided."""
+    def _limit_reads(self, points: Mapping[str, OperatingPoint]) -> None:
+        """Let no job read so much that others have less of the storage than was divided."""
         if not (self.acts and self._device and self._storage_bytes_per_s):
             return
         most = capped(points, self._storage_bytes_per_s)
         limits = limit_reads(self.controlled, most, self._device)
         if limits:
-            told = {key: round(bytes_per_s / MIB, 3) for key, bytes_per_s in limits.items()}
-            self._folder.note({"t_s": round(time.time(), 3), "acted": True, "read_mib_per_s": told})
-            log.info("reads, MiB/s, 0 for no limit: %s", told)
+            read_mib_per_s = {key: round(rate / MIB, 3) for key, rate in limits.items()}
+            self._append(True, read_mib_per_s=read_mib_per_s)
+            log.info("reads, MiB/s, 0 for no limit: %s", read_mib_per_s)
 
-    def keep_up(self) -> None:
-        """The same shares for processes that came since."""
+    def _keep_up(self) -> None:
+        """Apply the same shares to processes that came since."""
         if self.acts:
             for job in self.controlled.values():
                 with suppress(JobGoneError, OSError):
                     job.share.keep_up()
 
     def _keep(self) -> None:
-        self._folder.keep(changes({**self._leaving, **self.controlled}))
+        keep_changes(self._state, {**self._leaving, **self.controlled})
 
-    def _tell(self, decided: Retune | None, machine: Machine) -> None:
-        self._folder.tell(
+    def _write_status(self, decision: Retune | None, machine: Machine) -> None:
+        self._state.write_status(
             {
                 "t_s": round(time.time(), 3),
                 "pid": os.getpid(),
                 "mode": self.settings["control.mode"],
                 "acts": self.acts,
                 "grain_cores": machine.grain_cores,
-                "change": decided.change if decided else False,
-                "reason": decided.reason if decided else "no job here can be moved",
-                "jobs": rows(self.controlled, decided.allocation if decided else None),
+                "change": decision.change if decision else False,
+                "reason": decision.reason if decision else "no job here can be moved",
+                "jobs": rows(self.controlled, decision.allocation if decision else None),
                 "left_alone": dict(self.left_alone),
             }
         )
+
+
+@contextmanager
+def _pidfds(pids: Sequence[int]) -> Iterator[list[int]]:
+    """Descriptors that become readable when their process ends."""
+    descriptors: list[int] = []
+    try:
+        for pid in pids:
+            with suppress(OSError):
+                descriptors.append(os.pidfd_open(pid))
+        yield descriptors
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def make(settings: Settings, client: SlurmClient, state: LoopState) -> Allocator:
+    """The allocator of this node under these settings."""
+    jobs = SpooledJobs(Spool(settings["node.spool_dir"]))
+    slurm = SlurmNodeQuery(client, lends_idle=settings["control.may_use_idle_cpus"])
+    return Allocator(settings, jobs, state, slurm)
+
+
+KIND = LoopKind(
+    name="control",
+    mode="control.mode",
+    interval="control.interval_s",
+    prefix="control.",
+    state=lambda settings, writes: allocator_state(
+        Spool(settings["node.spool_dir"]), writes=writes
+    ),
+    make=make,
+    status_keys=("mode", "reason", "grain_cores", "jobs", "left_alone"),
+)

@@ -1,39 +1,10 @@
-"""What the controller leaves in its folder: ledger lines, status, and what is to be undone."""
+"""Status of the allocator: a row for each job that it controls. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from slurm_ext.control.allocator.controlled_job import ControlledJob
 from slurm_ext.policy.allocator.allocate import Allocation
-from slurm_ext.policy.allocator.hysteresis import Retune
-
-
-def ledger(decided: Retune) -> dict[str, Any]:
-    """A decision as its line of decisions.jsonl has it."""
-    return {
-        "reason": decided.reason,
-        "gain": decided.gain,
-        "offers": {key: asdict(point) for key, point in decided.allocation.points.items()},
-        "reasons": dict(decided.allocation.reason),
-    }
-
-
-def changes(controlled: Mapping[str, ControlledJob]) -> dict[str, dict[str, Any]]:
-    """What was changed of each job, enough to undo it without any of this process's memory."""
-    return {
-        key: {
-            "place": {
-                "job_id": one.job.place.job_id,
-                "uid": one.job.place.uid,
-                "node": one.job.place.node,
-            },
-            "run_dir": one.job.run_dir,
-            "share": one.share.kept,
-        }
-        for key, one in controlled.items()
-        if one.changed
-    }
 
 
 def rows(

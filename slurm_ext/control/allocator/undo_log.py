@@ -1,6 +1,6 @@
-"""What was changed and how to undo it, on the disk before it is done: for whoever comes after."""
+"""Undo log of the allocator: enough to put each changed job back without this process's memory."""
 
-import json
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -10,50 +10,50 @@ from slurm_ext.control.allocator import gate
 from slurm_ext.control.allocator.cgroup.cpu import undo
 from slurm_ext.control.allocator.cgroup.errors import JobGoneError, UntrustedJobDirError
 from slurm_ext.control.allocator.cgroup.job_location import JobLocation
-from slurm_ext.control.loops.loop_state import KeptFolder
-from slurm_ext.node.common import state
+from slurm_ext.control.allocator.controlled_job import ControlledJob
+from slurm_ext.control.loops.loop_state import LoopState
+from slurm_ext.node.common import state as node_state
 from slurm_ext.node.common.spool_layout import Spool
 
-MAX_LEDGER_BYTES = 1 << 20
+log = logging.getLogger("dlqueue.control")
 
 
-class Folder(KeptFolder):
-    """`<spool>/control`: root's own. Raises OSError."""
-
-    given = False
-
-    def __init__(self, spool: Spool) -> None:
-        super().__init__(Path(spool.root, "control"), "dlqueue control")
-        self._spool = spool
-
-    def _prepare(self) -> None:
-        self._spool.prepare()
-        super()._prepare()
-
-    def keep(self, jobs: Mapping[str, Any]) -> None:
-        """Note every job that was changed, or is about to be; no boot outlives it."""
-        self._write("kept.json", {"boot_id": state.boot_id(), "jobs": jobs}, durable=False)
-
-    def restore(self) -> int:
-        """Undo what another controller left; how many jobs were concerned. Raises InputError."""
-        jobs: dict[str, Any] = self._kept(_of_this_boot, dict)
-        for entry in jobs.values():
-            with suppress(JobGoneError, OSError):
-                undo(JobLocation(**entry["place"]), entry["share"])
-            with suppress(JobGoneError, UntrustedJobDirError):
-                gate.remove_gate(entry["run_dir"], uid=entry["place"]["uid"])
-        (self.path / "kept.json").unlink(missing_ok=True)
-        return len(jobs)
-
-    def note(self, entry: Mapping[str, Any]) -> None:
-        """One line more in the ledger of decisions, which begins anew when it has grown."""
-        path = self.path / "decisions.jsonl"
-        with suppress(FileNotFoundError):
-            if path.stat().st_size > MAX_LEDGER_BYTES:
-                path.replace(path.with_suffix(".jsonl.1"))
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
+def allocator_state(spool: Spool, *, writes: bool = True) -> LoopState:
+    """State of the node's allocator, `<spool>/control`: root's own, and no boot outlives it."""
+    return LoopState(
+        Path(spool.root, "control"),
+        "dlqueue control",
+        writes=writes,
+        durable=False,
+        shared=False,
+        prepare=spool.prepare,
+    )
 
 
-def _of_this_boot(kept: Any) -> dict[str, Any]:
-    return dict(kept["jobs"]) if kept["boot_id"] == state.boot_id() else {}
+def keep_changes(state: LoopState, controlled: Mapping[str, ControlledJob]) -> None:
+    """Note every job that was changed, or is about to be."""
+    jobs = {key: _change(job) for key, job in controlled.items() if job.changed}
+    state.keep({"boot_id": node_state.boot_id(), "jobs": jobs})
+
+
+def undo_left(state: LoopState) -> int:
+    """Undo what another process left; returns the number of jobs. Raises InputError, OSError."""
+    jobs = state.load(_of_this_boot)
+    for entry in jobs.values():
+        with suppress(JobGoneError, OSError):
+            undo(JobLocation(**entry["place"]), entry["share"])
+        with suppress(JobGoneError, UntrustedJobDirError):
+            gate.remove_gate(entry["run_dir"], uid=entry["place"]["uid"])
+    state.forget()
+    return len(jobs)
+
+
+def _change(controlled: ControlledJob) -> dict[str, Any]:
+    job = controlled.job
+    place = {"job_id": job.place.job_id, "uid": job.place.uid, "node": job.place.node}
+    return {"place": place, "run_dir": job.run_dir, "share": controlled.share.kept}
+
+
+def _of_this_boot(kept: dict[str, Any]) -> dict[str, Any]:
+    same = bool(kept) and kept["boot_id"] == node_state.boot_id()
+    return dict(kept["jobs"]) if same else {}

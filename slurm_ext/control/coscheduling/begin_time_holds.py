@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from slurm_ext.control.coscheduling.jobs import BeginTimeHold, id_of
-from slurm_ext.control.coscheduling.pair_memory import PairingFolder, PairMemory
+from slurm_ext.control.coscheduling.pair_memory import PairMemory
+from slurm_ext.control.loops.loop_state import LoopState
 from slurm_ext.core.errors import SlurmError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.colocation.co_scheduling import PlacementAction
@@ -25,26 +26,26 @@ class BeginTimeHolds:
     """Of all jobs; they are kept in `memory`."""
 
     def __init__(
-        self, settings: Settings, client: SlurmClient, folder: PairingFolder, memory: PairMemory
+        self, settings: Settings, client: SlurmClient, state: LoopState, memory: PairMemory
     ) -> None:
-        self._client, self._folder, self._memory = client, folder, memory
+        self._client, self._state, self._memory = client, state, memory
         self._lease_s = int(settings["sharing.lease_s"])
         self._most_wait_s = float(settings["sharing.most_wait_s"])
         self._last_s: float | None = None
 
     def overdue(self, job: str) -> bool:
         """Whether it has been put off for as long as the site allows."""
-        lease = self._memory.leases.get(job)
+        lease = self._memory.holds.get(job)
         return lease is not None and lease.put_off_s >= self._most_wait_s
 
     def charge(self, steps: Sequence[PlacementAction], now_s: float) -> None:
         """Time since the last round; waiting is on our account only while there was room."""
         passed_s, self._last_s = now_s - (self._last_s or now_s), now_s
         for step in steps:
-            lease = self._memory.leases.get(step.job)
+            lease = self._memory.holds.get(step.job)
             if lease is not None and not step.free and step.room:
                 put_off_s = lease.put_off_s + passed_s
-                self._memory.leases[step.job] = replace(lease, put_off_s=put_off_s)
+                self._memory.holds[step.job] = replace(lease, put_off_s=put_off_s)
 
     def carry_out(
         self, steps: Sequence[PlacementAction], now_s: float, *, bind: bool
@@ -59,10 +60,10 @@ class BeginTimeHolds:
             self._note(job, now_s + self._lease_s)
         wanted = {s.job: s.place if bind else None for s in steps if s.free}
         changed = {job: n for job, n in wanted.items() if self._changes(job, n, now_s)}
-        before = {job: self._memory.leases.get(job) for job in changed}
+        before = {job: self._memory.holds.get(job) for job in changed}
         for job, node in changed.items():
             self._note(job, now_s, node)
-        self._folder.keep(self._memory)
+        self._state.keep(self._memory.as_json())
         self._delay(due, bound)
         at_once = self._free_at_once([j for j, n in changed.items() if _only_held(before[j], n)])
         rest = {job: node for job, node in changed.items() if job not in at_once}
@@ -70,13 +71,14 @@ class BeginTimeHolds:
         return {s.job: (now_s, s.place) for s in steps if s.start and s.job not in refused}
 
     def end(self) -> int:
-        """All of them, now; how many there were. An error leaves it to Slurm's clock."""
-        leases = self._memory.leases
-        for job, lease in leases.items():
-            self.free(job, lease.node)
-        self._memory.leases = {}
-        self._folder.keep(self._memory)
-        return len(leases)
+        """End all holds now; returns how many. An error leaves it to Slurm's clock."""
+        holds = self._memory.holds
+        if holds:
+            for job, hold in holds.items():
+                self.free(job, hold.node)
+            self._memory.holds = {}
+            self._state.keep(self._memory.as_json())
+        return len(holds)
 
     def free(self, job: str, node: str | None) -> None:
         """The job is as its user wrote it; `node`: bound to."""
@@ -88,20 +90,20 @@ class BeginTimeHolds:
             log.info("job %s: %s", job, error)
 
     def _note(self, job: str, until_s: float, node: str | None = None) -> None:
-        old = self._memory.leases.get(job) or BeginTimeHold(until_s=until_s)
-        self._memory.leases[job] = replace(old, until_s=until_s, node=node)
+        old = self._memory.holds.get(job) or BeginTimeHold(until_s=until_s)
+        self._memory.holds[job] = replace(old, until_s=until_s, node=node)
 
     def _due(self, job: str, now_s: float) -> bool:
-        lease = self._memory.leases.get(job)
+        lease = self._memory.holds.get(job)
         return lease is None or lease.until_s - now_s < self._lease_s / 2
 
     def _node(self, job: str) -> str | None:
-        lease = self._memory.leases.get(job)
+        lease = self._memory.holds.get(job)
         return None if lease is None else lease.node
 
     def _changes(self, job: str, node: str | None, now_s: float) -> bool:
         """Whether Slurm has to be told that the job is free, there."""
-        lease = self._memory.leases.get(job)
+        lease = self._memory.holds.get(job)
         held = lease is not None and lease.until_s > now_s
         return held or node != self._node(job)
 
@@ -139,9 +141,9 @@ class BeginTimeHolds:
 
     def _put_back(self, job: str, before: BeginTimeHold | None) -> None:
         if before is None:
-            self._memory.leases.pop(job, None)
+            self._memory.holds.pop(job, None)
         else:
-            self._memory.leases[job] = before
+            self._memory.holds[job] = before
 
 
 def _only_held(before: BeginTimeHold | None, node: str | None) -> bool:

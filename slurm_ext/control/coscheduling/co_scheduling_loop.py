@@ -1,11 +1,11 @@
 """One round of pairing: look at the cluster, decide by the pure policy, act or only say.
 
-What is done to a waiting job, and why nobody stays held: pairing_leases.py.
+What is done to a waiting job, and why nobody stays held: begin_time_holds.py.
 """
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from slurm_ext.control.coscheduling.begin_time_holds import BeginTimeHolds
@@ -19,9 +19,10 @@ from slurm_ext.control.coscheduling.jobs import (
     opted_in,
     words,
 )
+from slurm_ext.control.coscheduling.known_slowdowns import ServedSlowdowns
 from slurm_ext.control.coscheduling.memory_needed import HeldMemory, room, with_needs
-from slurm_ext.control.coscheduling.pair_memory import PairingFolder, PairMemory
-from slurm_ext.control.coscheduling.speed_monitor import SpeedMonitor
+from slurm_ext.control.coscheduling.pair_memory import PairMemory, pair_state
+from slurm_ext.control.coscheduling.speed_monitor import SpeedMonitor, on_this_machine
 from slurm_ext.control.coscheduling.status import (
     UNTOUCHED,
     gist,
@@ -30,6 +31,10 @@ from slurm_ext.control.coscheduling.status import (
     running_rows,
     status,
 )
+from slurm_ext.control.loops.action_log import ActionLog
+from slurm_ext.control.loops.control_loop import ControlLoop, LoopKind
+from slurm_ext.control.loops.loop_state import LoopState
+from slurm_ext.core.actions import Action
 from slurm_ext.core.errors import SlurmError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.colocation.choose_pairs import Candidate, SharingRules, SpeedPredictor
@@ -50,39 +55,34 @@ _UP = ("IDLE", "MIXED", "ALLOCATED")
 log = logging.getLogger("dlqueue.pairing")
 
 
-class CoScheduler:
+class CoScheduler(ControlLoop):
     """The cluster's jobs that may share nodes."""
 
     def __init__(
         self,
         settings: Settings,
         client: SlurmClient,
-        folder: PairingFolder,
+        state: LoopState,
         memory: PairMemory,
         *,
-        known: Callable[[], SpeedPredictor],
-        watch: SpeedMonitor,
+        slowdowns: Callable[[], SpeedPredictor],
+        monitor: SpeedMonitor,
         held: HeldMemory = lambda _: 0.0,
+        action_log: ActionLog | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._settings, self._client, self._folder = settings, client, folder
-        self.memory, self._known, self._watch, self._clock = memory, known, watch, clock
+        self._settings, self._client, self._state = settings, client, state
+        self.memory, self._slowdowns, self._monitor = memory, slowdowns, monitor
+        self._clock, self._action_log = clock, action_log
+        self._mode = str(settings["sharing.pairing"])
+        self.acts = self._mode == "act"
         self._keys: dict[str, str] = {}
         self._released: dict[str, tuple[float, str | None]] = {}  # by job: when, where
         self._next: dict[str, str] = {}  # free before its slot is: where
         self._given_up: set[str] = set()
         self._said: dict[str, str] = {}
-        self._leases = BeginTimeHolds(settings, client, folder, memory)
+        self._holds = BeginTimeHolds(settings, client, state, memory)
         self._held = lambda key: max(held(key), memory.held_bytes.get(key, 0.0))
-
-    @property
-    def acts(self) -> bool:
-        """Whether anything is changed at all."""
-        return self._mode == "act"
-
-    @property
-    def _mode(self) -> str:
-        return str(self._settings["sharing.pairing"])
 
     def round(self) -> tuple[PlacementAction, ...]:
         """Look, decide, act; what becomes of each waiting job. Raises SlurmError."""
@@ -92,32 +92,32 @@ class CoScheduler:
         seen = with_needs(self._look(jobs, now_s), self._held)
         rules = self._rules(nodes, now_s)
         self._watched(seen, rules, now_s)
-        waiting, running, places = self._state(seen, jobs, nodes, now_s)
-        overdue = frozenset(one.job for one in waiting if self._leases.overdue(one.job))
+        waiting, running, places = self._candidates(seen, jobs, nodes, now_s)
+        overdue = frozenset(one.job for one in waiting if self._holds.overdue(one.job))
         steps = place_waiting(
             waiting,
             running,
             places,
-            self._known(),
+            self._slowdowns(),
             rules=rules,
             overdue=overdue,
             coming=self._released.keys(),
             bound=self._next,
         )
         if self.acts:
-            self._leases.charge(steps, now_s)
-            self._released |= self._leases.carry_out(steps, now_s, bind=len(places) > 1)
+            self._holds.charge(steps, now_s)
+            self._released |= self._holds.carry_out(steps, now_s, bind=len(places) > 1)
             self._next = {s.job: s.place for s in steps if s.free and s.place and not s.start}
         self._note(steps, now_s)
         apart = kept_apart(self.memory.cooldowns, now_s)
         left_alone = {**seen.left_alone, **dict.fromkeys(self._given_up, "left to Slurm")}
-        rows = running_rows(seen.running, self._watch.speeds())
-        self._folder.tell(status(now_s, self._mode, steps, rows, left_alone, apart))
+        rows = running_rows(seen.running, self._monitor.speeds())
+        self._state.write_status(status(now_s, self._mode, steps, rows, left_alone, apart))
         return steps
 
-    def restore(self) -> int:
-        """Every lease ends now; how many there were. An error leaves it to Slurm's clock."""
-        return self._leases.end()
+    def undo(self) -> int:
+        """End every hold; returns how many. An error leaves it to Slurm's clock."""
+        return self._holds.end()
 
     # -- look --------------------------------------------------------------------------------
 
@@ -128,10 +128,10 @@ class CoScheduler:
         new = [job for job in alive if name_of(job) not in self._keys]
         for job in [job for job in new if opted_in(job, self._settings)][:MOST_READ]:
             self._keys[name_of(job)] = key_of(job, self._client.script_of(job.job_id))
-        seen = look(alive, self._keys, self.memory.leases, self._settings, now_s)
+        seen = look(alive, self._keys, self.memory.holds, self._settings, now_s)
         wait = {one.job for one in seen.waiting}
         self._given_up &= wait
-        self.memory.leases = {j: one for j, one in self.memory.leases.items() if j in wait}
+        self.memory.holds = {j: one for j, one in self.memory.holds.items() if j in wait}
         self._released = {j: told for j, told in self._released.items() if j in wait}
         return seen
 
@@ -146,7 +146,7 @@ class CoScheduler:
             anyway=True,
         )
 
-    def _state(
+    def _candidates(
         self, seen: SharingJobs, jobs: Iterable[JobInfo], nodes: Iterable[NodeInfo], now_s: float
     ) -> tuple[list[Candidate], list[Candidate], list[NodeSlot]]:
         """Who waits, who runs or is about to, and what room that leaves."""
@@ -174,14 +174,14 @@ class CoScheduler:
                 del self._released[job]
                 self._given_up.add(job)
                 if node is not None and self.acts:
-                    self._leases.free(job, node)
-                    self.memory.leases.pop(job, None)
+                    self._holds.free(job, node)
+                    self.memory.holds.pop(job, None)
 
     # -- watch -------------------------------------------------------------------------------
 
     def _watched(self, seen: SharingJobs, rules: SharingRules, now_s: float) -> None:
         floors = {one.job: one.floor or rules.floor for one in seen.running}
-        found = self._watch.look(seen.running, floors)
+        found = self._monitor.look(seen.running, floors)
         by_job = {one.job: one for one in seen.running}
         for job, verdict in found.items():
             one = by_job[job]
@@ -209,12 +209,16 @@ class CoScheduler:
         anew = REQUEUE in words(info) and info.requeues
         done = "requeued" if anew else "kept apart the next time"
         names, again = [one.job for one in here], last.job if anew else None
-        self._folder.note(parted(hurt.job, again, verdict, names, now_s, self._mode))
+        self._record(parted(hurt.job, again, verdict, names, now_s, self._mode))
         log.warning("%s: job %s %s: %s", hurt.place, hurt.job, verdict.value, done)
         if self.acts:
-            self._folder.keep(self.memory)
+            self._state.keep(self.memory.as_json())
             if anew:
                 self._requeue(last.job)
+
+    def _record(self, actions: Sequence[Action]) -> None:
+        if self._action_log is not None:
+            self._action_log.write(actions)
 
     def _requeue(self, job: str) -> None:
         try:
@@ -229,5 +233,35 @@ class CoScheduler:
         said = {step.job: gist(step) for step in steps}
         new = [step for step in steps if self._said.get(step.job, UNTOUCHED) != said[step.job]]
         lease_s = self._settings["sharing.lease_s"]
-        self._folder.note([moved(step, now_s, self._mode, lease_s) for step in new])
+        self._record([moved(step, now_s, self._mode, lease_s) for step in new])
         self._said = said
+
+
+def make(settings: Settings, client: SlurmClient, state: LoopState) -> CoScheduler:
+    """The loop under these settings, with what it remembers. Raises InputError."""
+    memory = state.load(PairMemory.from_json)
+    live = on_this_machine(settings["node.spool_dir"])
+    slowdowns = ServedSlowdowns(settings.state_dir)
+    return CoScheduler(
+        settings,
+        client,
+        state,
+        memory,
+        slowdowns=slowdowns,
+        monitor=SpeedMonitor(
+            live, memory.solo_rates, settings["sharing.patience_s"], memory.held_bytes
+        ),
+        held=slowdowns.held,
+        action_log=ActionLog(settings.state_dir, "pair") if state.writes else None,
+    )
+
+
+KIND = LoopKind(
+    name="pairing",
+    mode="sharing.pairing",
+    interval="sharing.interval_s",
+    prefix="sharing.",
+    state=lambda settings, writes: pair_state(settings.state_dir, writes=writes),
+    make=make,
+    status_keys=("mode", "waiting", "running", "left_alone"),
+)

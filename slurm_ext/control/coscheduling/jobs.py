@@ -93,7 +93,7 @@ def why_left_alone(job: JobInfo, lease: BeginTimeHold | None, now_s: float) -> s
 def look(
     jobs: Iterable[JobInfo],
     keys: Mapping[str, str],
-    leases: Mapping[str, BeginTimeHold],
+    holds: Mapping[str, BeginTimeHold],
     settings: Settings,
     now_s: float,
 ) -> SharingJobs:
@@ -105,7 +105,7 @@ def look(
     for job in jobs:
         name = name_of(job)
         if job.state == "PENDING" and opted_in(job, settings):
-            why = why_left_alone(job, leases.get(name), now_s)
+            why = why_left_alone(job, holds.get(name), now_s)
             if why is not None:
                 left_alone[name] = why
                 continue

@@ -21,8 +21,8 @@ from slurm_ext.control.elastic.jobs import (
     requested_size,
     shape_of,
 )
-from slurm_ext.control.loops.cluster_loop import DONE, PlannedAction
-from slurm_ext.control.loops.loop_memory import LoopFolder
+from slurm_ext.control.loops.loop_state import LoopState
+from slurm_ext.control.loops.planned_loop import DONE, PlannedAction, planned_kind
 from slurm_ext.core import elastic_requests
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.settings.document import Settings
@@ -48,9 +48,9 @@ class Resize(PlannedAction):
 class ElasticLoop:
     """One cluster's elastic jobs."""
 
-    def __init__(self, settings: Settings, client: SlurmClient, folder: LoopFolder) -> None:
-        self._settings, self._client, self._folder = settings, client, folder
-        kept = folder.load()
+    def __init__(self, settings: Settings, client: SlurmClient, state: LoopState) -> None:
+        self._settings, self._client, self._state = settings, client, state
+        kept = state.load(dict)
         self._asked: dict[str, RequestedSize] = dict(
             kept.get("asked", {})
         )  # as their users wrote them
@@ -205,7 +205,7 @@ class ElasticLoop:
                     found.append(self._planned(one, asked, pool, "sizes are its user's again"))
         return found
 
-    def details(self) -> Mapping[str, Any]:
+    def status(self) -> Mapping[str, Any]:
         """`{pools, left_alone}` of the last look."""
         return self._seen
 
@@ -216,7 +216,7 @@ class ElasticLoop:
 
     def _keep(self) -> None:
         kept = {"asked": self._asked, "wanted": self._wanted, "changed_s": self._changed_s}
-        self._folder.keep(kept)
+        self._state.keep(kept)
 
 
 def _elastic(one: Resizable, reports: Mapping[str, GoodputReport | None]) -> ElasticJob:
@@ -236,3 +236,6 @@ def _why(one: Resizable, gpus: int) -> str:
         return f"it may have {one.least} to {one.most} GPUs: {gpus} now ends all jobs sooner"
     more = "more" if gpus > one.gpus else "fewer"
     return f"by what it measured, {more} GPUs end all elastic jobs sooner, its restart counted"
+
+
+KIND = planned_kind("elastic", ElasticLoop)

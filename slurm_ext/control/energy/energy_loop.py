@@ -15,8 +15,8 @@ from slurm_ext.control.energy.demand_forecast import DemandForecast, forecast, s
 from slurm_ext.control.energy.energy_state import EnergyState
 from slurm_ext.control.energy.nodes import NodeTimes, failed, need, nodes_of, pool_of, power_of
 from slurm_ext.control.energy.series import DemandRecorder
-from slurm_ext.control.loops.cluster_loop import DONE, ControlLoop, PlannedAction
-from slurm_ext.control.loops.loop_memory import LoopFolder, ReadOnly
+from slurm_ext.control.loops.loop_state import LoopState
+from slurm_ext.control.loops.planned_loop import DONE, PlannedAction, planned_kind
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.demand.model import SLOT_S
 from slurm_ext.policy.energy import (
@@ -49,19 +49,18 @@ def rules_of(settings: Settings) -> EnergyRules:
     )
 
 
-class EnergyLoop(ControlLoop):
+class EnergyLoop:
     """The loop; pools (partitions) are decided one by one, a node by the first that has it."""
 
-    def __init__(self, settings: Settings, client: SlurmClient, folder: LoopFolder) -> None:
-        self._settings, self._client, self._folder = settings, client, folder
+    def __init__(self, settings: Settings, client: SlurmClient, state: LoopState) -> None:
+        self._settings, self._client, self._state = settings, client, state
         self._rules = rules_of(settings)
-        kept = folder.load()
+        kept = state.load(dict)
         self._memory = EnergyState.from_json(kept)
-        writes = not isinstance(folder, ReadOnly)
         self._pools: list[str] = list(dict.fromkeys(settings["energy.partitions"]))
         running = {pool: tuple(slot) for pool, slot in kept.get("running", {}).items()}
         self._series = {
-            pool: DemandRecorder(folder.path, pool, running.get(pool), writes=writes)
+            pool: DemandRecorder(state.path, pool, running.get(pool), writes=state.writes)
             for pool in self._pools
         }
         self._hindered = ""
@@ -102,7 +101,7 @@ class EnergyLoop(ControlLoop):
             for name in sorted(asleep & self._memory.ours)
         ]
 
-    def details(self) -> Mapping[str, Any]:
+    def status(self) -> Mapping[str, Any]:
         """What each pool was like."""
         return {"hindered": self._hindered, "pools": self._told}
 
@@ -162,7 +161,7 @@ class EnergyLoop(ControlLoop):
 
     def _keep(self) -> None:
         running = {pool: one.running for pool, one in self._series.items() if one.running}
-        self._folder.keep(self._memory.as_json(running))
+        self._state.keep(self._memory.as_json(running))
 
     def _hindrance(self) -> str:
         """Why nothing can be done in act; empty: it can. Raises SlurmError."""
@@ -201,3 +200,6 @@ class EnergyLoop(ControlLoop):
 
 def _finite(number: float) -> float | None:
     return round(number, 1) if number != float("inf") else None
+
+
+KIND = planned_kind("energy", EnergyLoop)

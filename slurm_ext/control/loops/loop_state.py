@@ -1,6 +1,7 @@
-"""The folder of one loop: held by one process at a time, with what it puts back and what it tells.
+"""Folder of one loop: its lock, `undo.json` to put its changes back, and `status.json`.
 
-`kept.json` is what the loop needs to undo its changes, `status.json` what `status` shows.
+Up to version 0.1.0 `undo.json` was called `kept.json`. That file is still read, and it is removed
+when the loop writes its own.
 """
 
 import json
@@ -15,59 +16,89 @@ from slurm_ext.core.files import replace_file, try_lock
 from slurm_ext.core.ownership import chown_to_parent, make_folder
 from slurm_ext.node.common.files import read_bounded
 
+VERSION = 1
+UNDO, OLD_UNDO, STATUS = "undo.json", "kept.json", "status.json"
 MAX_BYTES = 1 << 26
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 T = TypeVar("T")
 
 
-class KeptFolder:
-    """At `path`; `command` is whose it is. All of it may raise OSError."""
+class LoopState:
+    """State of one loop at `path`, used by one process at a time. Each method may raise OSError.
 
-    given = True  # what root writes is the state folder's owner's
+    `command`: the loop's command, for messages. `writes`: False for a dry run, which leaves no
+    trace. `durable`: False where a reboot undoes the changes by itself. `shared`: files that root
+    writes belong to the owner of the state folder, so that the advisor can read them.
+    """
 
-    def __init__(self, path: Path, command: str) -> None:
-        self.path, self._command = path, command
+    def __init__(
+        self,
+        path: Path,
+        command: str,
+        *,
+        writes: bool = True,
+        durable: bool = True,
+        shared: bool = True,
+        prepare: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.path, self.command, self.writes = path, command, writes
+        self.status: dict[str, Any] = {}  # as written last by this process
+        self._durable, self._shared, self._prepare = durable, shared, prepare
 
     def lock(self) -> int:
-        """The right to be this loop, until the process ends. Raises InputError."""
+        """Return a descriptor that holds the lock until it is closed. Raises InputError."""
         self._prepare()
-        self._give(self.path)
-        held = os.open(self.path / "lock", _LOCK, 0o600)
-        if not try_lock(held):
-            os.close(held)
-            raise InputError(str(self.path), f"another `{self._command}` works")
-        self._give(self.path / "lock")
-        return held
-
-    def tell(self, status: Mapping[str, Any]) -> None:
-        """What `status` shows from now on."""
-        self._write("status.json", status, durable=False)
-
-    def told(self, *needed: str) -> dict[str, Any] | None:
-        """The last status, with these keys at least; None: nobody works. Raises InputError."""
-        return self._read("status.json", partial(_with, needed), lambda: None)
-
-    def silent(self) -> None:
-        """No status any more."""
-        (self.path / "status.json").unlink(missing_ok=True)
-
-    def _prepare(self) -> None:
         make_folder(self.path, mode=0o700)
+        self._share(self.path)
+        lock = os.open(self.path / "lock", _LOCK, 0o600)
+        if not try_lock(lock):
+            os.close(lock)
+            raise InputError(str(self.path), f"another `{self.command}` works")
+        self._share(self.path / "lock")
+        return lock
 
-    def _keep(self, body: Mapping[str, Any]) -> None:
-        """Replace it, whole, and on the disk before this returns: it is what is put back."""
-        self._write("kept.json", body, durable=True)
+    def keep(self, changes: Mapping[str, Any]) -> None:
+        """Replace what undoes the changes. Call it before a change is made."""
+        if self.writes:
+            self._write(UNDO, {"v": VERSION, "kept": changes}, durable=self._durable)
+            (self.path / OLD_UNDO).unlink(missing_ok=True)
 
-    def _kept(self, build: Callable[[Any], T], nothing: Callable[[], T]) -> T:
-        """`build` of what was kept last, `nothing` where nothing was. Raises InputError."""
-        return self._read("kept.json", build, nothing)
+    def load(self, build: Callable[[dict[str, Any]], T]) -> T:
+        """Return `build` of what `keep` was given last, of {} if there is nothing.
+
+        Raises InputError if the file is damaged: half an undo is worse than a message.
+        """
+        return self._read(self._undo_file(), lambda body: build(_kept(body)), lambda: build({}))
+
+    def forget(self) -> None:
+        """Remove what undoes the changes: everything is put back."""
+        for name in (UNDO, OLD_UNDO):
+            (self.path / name).unlink(missing_ok=True)
+
+    def write_status(self, status: Mapping[str, Any]) -> None:
+        """Replace what `dlqueue control status` shows."""
+        self.status = dict(status)
+        if self.writes:
+            self._write(STATUS, status, durable=False)
+
+    def read_status(self, *required: str) -> dict[str, Any] | None:
+        """Return the last status, with these keys at least; None if no loop runs. InputError."""
+        return self._read(STATUS, partial(_with, required), lambda: None)
+
+    def remove_status(self) -> None:
+        """Remove the status: no loop runs."""
+        (self.path / STATUS).unlink(missing_ok=True)
+
+    def _undo_file(self) -> str:
+        """`keep` removes the old file, so if it is there an older version wrote it last."""
+        return OLD_UNDO if (self.path / OLD_UNDO).exists() else UNDO
 
     def _write(self, name: str, body: Mapping[str, Any], *, durable: bool) -> None:
         replace_file(self.path / name, json.dumps(body).encode(), mode=0o600, durable=durable)
-        self._give(self.path / name)
+        self._share(self.path / name)
 
-    def _give(self, path: Path) -> None:
-        if self.given:
+    def _share(self, path: Path) -> None:
+        if self._shared:
             chown_to_parent(path)
 
     def _read(self, name: str, build: Callable[[Any], T], nothing: Callable[[], T]) -> T:
@@ -82,6 +113,19 @@ class KeptFolder:
             raise InputError(str(path), f"cannot be used: {error!r}; remove it") from None
 
 
-def _with(needed: Iterable[str], body: Any) -> dict[str, Any]:
+def cluster_state(state_dir: Path, kind: str, *, writes: bool = True) -> LoopState:
+    """State of the queue, elastic or energy loop: `<state_dir>/control/<kind>`."""
+    return LoopState(state_dir / "control" / kind, f"dlqueue control --{kind}", writes=writes)
+
+
+def _kept(body: Any) -> dict[str, Any]:
+    """The changes in the file; allocator and co-scheduling wrote theirs bare up to 0.1.0."""
+    if body.get("v", VERSION) != VERSION:
+        raise ValueError(f"version {body['v']!r}, expected {VERSION}")
+    bare = "leases" in body or "boot_id" in body
+    return dict(body if bare else body["kept"])
+
+
+def _with(required: Iterable[str], body: Any) -> dict[str, Any]:
     """The object; KeyError where it lacks one of these keys."""
-    return {name: body[name] for name in needed} | dict(body)
+    return {name: body[name] for name in required} | dict(body)

@@ -1,25 +1,24 @@
-"""What SIGHUP does to a loop: its own settings are read again, where the file is sound."""
+"""SIGHUP: a loop's own settings are read again, where the file is sound."""
 
-import logging
 from collections.abc import Callable
 
+from slurm_ext.control.loops.control_loop import LoopKind
 from slurm_ext.core.errors import DlqueueError
 from slurm_ext.core.settings.document import Settings
 
 
-def read_again(
-    settings: Settings, again: Callable[[], Settings], mine: tuple[str, ...], log: logging.Logger
-) -> Settings:
-    """Those that begin with one of `mine` as they are now, where the file is sound.
+def reload_settings(settings: Settings, load: Callable[[], Settings], kind: LoopKind) -> Settings:
+    """Return the settings with those of the loop, and paths.kill_file, as `load` reads them.
 
-    All others, of paths and Slurm, change only by a restart.
+    All others, of paths and Slurm, change only by a restart. Unsound settings change nothing.
     """
     try:
-        new = again()
+        new = load()
     except DlqueueError as error:
-        log.warning("settings stay as they were: %s", error)
+        kind.log.warning("settings stay as they were: %s", error)
         return settings
-    log.info("settings read again from %s", new.source)
-    taken = {key: value for key, value in new.values.items() if key.startswith(mine)}
-    others = {key: value for key, value in settings.values.items() if not key.startswith(mine)}
-    return Settings(source=new.source, values={**others, **taken})
+    kind.log.info("settings read again from %s", new.source)
+    own = (kind.prefix, "paths.kill_file")
+    changed = {key: value for key, value in new.values.items() if key.startswith(own)}
+    others = {key: value for key, value in settings.values.items() if not key.startswith(own)}
+    return Settings(source=new.source, values={**others, **changed})

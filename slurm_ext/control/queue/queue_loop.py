@@ -7,8 +7,8 @@ the site has it. What was set is on the disk before Slurm hears of it, and is pu
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-from slurm_ext.control.loops.cluster_loop import DONE, PlannedAction
-from slurm_ext.control.loops.loop_memory import LoopFolder
+from slurm_ext.control.loops.loop_state import LoopState
+from slurm_ext.control.loops.planned_loop import DONE, PlannedAction, planned_kind
 from slurm_ext.control.queue.jobs import Group, OwnNices, WaitingQueue, look, unit_of
 from slurm_ext.control.queue.order import QueueRank, in_order, row
 from slurm_ext.control.queue.runtime_estimates import RuntimeEstimates, StickyEstimates
@@ -23,9 +23,9 @@ NOT_HERE = f"Slurm's PriorityType is not {NEEDED}: there a nice would put a job 
 class QueueLoop:
     """One cluster's waiting jobs."""
 
-    def __init__(self, settings: Settings, client: SlurmClient, folder: LoopFolder) -> None:
-        self._settings, self._client, self._folder = settings, client, folder
-        self._ours = nices_from_json(folder.load())
+    def __init__(self, settings: Settings, client: SlurmClient, state: LoopState) -> None:
+        self._settings, self._client, self._state = settings, client, state
+        self._ours = state.load(nices_from_json)
         busy_ms = settings["history.busy_timeout_ms"]
         self._times = StickyEstimates(RuntimeEstimates(settings.state_dir, busy_timeout_ms=busy_ms))
         self._priority_type: str | None = None
@@ -90,7 +90,7 @@ class QueueLoop:
                 )
         return tuple(found.values())
 
-    def details(self) -> Mapping[str, Any]:
+    def status(self) -> Mapping[str, Any]:
         """`{reason, orders, left_alone}` of the last look (`_told`)."""
         return self._seen
 
@@ -109,7 +109,7 @@ class QueueLoop:
 
     def _keep(self) -> None:
         nices_now = {str(job): values for job, values in self._ours.nices.items()}
-        self._folder.keep({"nices": nices_now, "fixed": sorted(self._ours.fixed)})
+        self._state.keep({"nices": nices_now, "fixed": sorted(self._ours.fixed)})
 
 
 def nices_from_json(kept: Mapping[str, Any]) -> OwnNices:
@@ -163,3 +163,6 @@ def _told(
         rows = [row(one, found[group].get(one.waiting.subject)) for one in order]
         told.append({"partition": partition, "qos": qos, "gpus": gpus, "jobs": rows})
     return {"reason": None, "orders": told, "left_alone": dict(queue.left_alone)}
+
+
+KIND = planned_kind("queue", QueueLoop)

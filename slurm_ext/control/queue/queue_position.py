@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slurm_ext.control.loops.loop_memory import ReadOnly
+from slurm_ext.control.loops.loop_state import cluster_state
 from slurm_ext.control.queue.jobs import ITS_TURN, OwnNices, look, unit_of
 from slurm_ext.control.queue.order import in_order, row
 from slurm_ext.control.queue.queue_loop import nices_from_json
@@ -172,8 +172,8 @@ def _in_loop(
 
 
 def _ours(settings: Settings) -> OwnNices:
-    """What the loop keeps, where we may read it."""
+    """The nices that the loop has set; none where its state cannot be read."""
     try:
-        return nices_from_json(ReadOnly(settings.state_dir, "queue").load())
+        return cluster_state(settings.state_dir, "queue", writes=False).load(nices_from_json)
     except InputError:
         return OwnNices()

@@ -9,7 +9,7 @@ import pytest
 
 from slurm_ext.advisor.sharing.memory import SharingMemory
 from slurm_ext.advisor.sharing.pair_blocklist import PairBlocklist
-from slurm_ext.control.coscheduling.pair_memory import PairingFolder, PairMemory
+from slurm_ext.control.coscheduling.pair_memory import PairMemory, pair_state
 from slurm_ext.core.errors import InputError
 from slurm_ext.policy.colocation.colocation_monitor import KEEP_S, PairCooldown
 from tests.advisor.sharing.test_sharing import ADAS, NOW, memory, thought, why
@@ -19,9 +19,9 @@ BAD = frozenset({"mine", "kind"})
 
 def remembering(state_dir: Path, *pairs: frozenset[str], at_s: float = NOW - 60) -> SharingMemory:
     """The advisor's memory after a look at what the pairing keeps."""
-    folder = PairingFolder(state_dir)
+    folder = pair_state(state_dir)
     os.close(folder.lock())
-    folder.keep(PairMemory(cooldowns={pair: PairCooldown(at_s) for pair in pairs}))
+    folder.keep(PairMemory(cooldowns={pair: PairCooldown(at_s) for pair in pairs}).as_json())
     held = memory(ADAS)
     held.cooldowns.look(state_dir)
     return held
@@ -71,6 +71,6 @@ def test_the_advisor_may_read_what_root_remembers(
     os.chown(tmp_path, 65534, 65534)
     with caplog.at_level(logging.WARNING):
         remembering(tmp_path, BAD)
-    kept = tmp_path / "pairing" / "kept.json"
+    kept = tmp_path / "pairing" / "undo.json"
     assert {kept.stat().st_uid, kept.parent.stat().st_uid} == {65534}
-    assert json.loads(kept.read_text())["grudges"] == [[sorted(BAD), NOW - 60, 1]]
+    assert json.loads(kept.read_text())["kept"]["grudges"] == [[sorted(BAD), NOW - 60, 1]]

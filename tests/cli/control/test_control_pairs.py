@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.cli import main
-from slurm_ext.control.coscheduling.pair_memory import PairingFolder
+from slurm_ext.control.coscheduling.pair_memory import pair_state
 from slurm_ext.control.coscheduling.status import status
 
 
@@ -36,11 +36,11 @@ def test_the_status_is_told(
     config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Who waits, who runs how fast, who is left alone; the same as JSON."""
-    folder = PairingFolder(tmp_path)
+    folder = pair_state(tmp_path)
     folder.path.mkdir()
     running = [{"job": "7.0", "node": "n1", "speed": 0.93}]
     told = status(1.0, "act", [], running, {"8.0": "is an array"}, set())
-    folder.tell(told)
+    folder.write_status(told)
     assert main(["control", "--pairs", "status", "--config", config]) == 0
     said = capsys.readouterr().out
     assert "93% of its speed alone" in said

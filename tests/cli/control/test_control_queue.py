@@ -42,7 +42,7 @@ def test_a_dry_run_works_in_any_mode(config: str, capsys: pytest.CaptureFixture[
     """A table for people, or one document; nothing is written."""
     assert main(["control", "--queue", "--dry-run", "--config", config]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "mode shadow: 1 move" in said
+    assert "mode shadow: 1 action" in said
     assert "1. job 2 (ann's j2): 60 GPU-minutes (by limit)" in said
     assert "2. job 1 (ann's j1): 20 GPU-hours (by limit), nice 0 -> 10" in said
     assert main(["control", "--queue", "--dry-run", "--json", "--config", config]) == 0

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.cli.control.cluster import LOOPS
+from slurm_ext.cli.control.loops import LOOPS
 from slurm_ext.cli.doctor.loops import LATE_S, loops
-from slurm_ext.control.loops.loop_memory import LoopFolder
+from slurm_ext.control.loops.loop_state import cluster_state
 from slurm_ext.core.settings.document import Settings
 
 UNITS = Path(__file__).parents[3] / "site_config" / "systemd"
@@ -33,10 +33,10 @@ def test_a_loop_that_does_not_run_is_told_with_its_unit(tmp_path: Path, kind: st
     assert (found.name, found.status) == (f"{kind} loop", "warn")
     assert f"dlqueue-{kind}" in found.advice
     assert (UNITS / f"dlqueue-{kind}.service").exists()
-    folder = LoopFolder(tmp_path, kind)
+    folder = cluster_state(tmp_path, kind)
     folder.path.mkdir(parents=True)
     for ago_s, status in ((0.0, "ok"), (LATE_S + 60, "warn")):
-        folder.tell({"mode": "shadow", "at_s": time.time() - ago_s})
+        folder.write_status({"mode": "shadow", "at_s": time.time() - ago_s})
         assert [found.status for found in loops(told)] == [status]
     for body in ("{", "[]", '{"at_s": null}', '{"at_s": "x"}'):
         (folder.path / "status.json").write_text(body)

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from slurm_ext.control.allocator import gate
-from slurm_ext.control.allocator.allocator_round import MOST_FAILURES, Allocator
+from slurm_ext.control.allocator.allocator_round import KIND
 from slurm_ext.control.allocator.cgroup.errors import JobGoneError, UntrustedJobDirError
-from slurm_ext.control.allocator.daemon import once
 from slurm_ext.control.allocator.jobs import SpooledJobs
 from slurm_ext.control.allocator.measure import WorkerBounds, difference, run_between, worker_bounds
-from slurm_ext.control.allocator.slurm import SlurmNodeQuery
-from slurm_ext.control.allocator.undo_log import Folder
+from slurm_ext.control.allocator.undo_log import allocator_state, undo_left
+from slurm_ext.control.loops import runner
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.records import Level, LoaderRun
 from slurm_ext.core.settings.document import Settings
@@ -70,7 +69,7 @@ def job(spool: Spool, number: int, *summaries: Any, curve: str = "", cpus: int =
 def status(spool: Spool) -> dict[str, Any]:
     """What would be done on it: eight CPUs by Slurm's count."""
     settings = Settings(values={"node.spool_dir": spool.root, "control.mode": "act"})
-    return once(settings, MemoryClient())
+    return runner.dry_run(KIND, settings, MemoryClient())
 
 
 def controlled(spool: Spool) -> dict[str, dict[str, Any]]:
@@ -201,35 +200,22 @@ def test_the_knob() -> None:
     assert worker_bounds([waiting], 4) == WorkerBounds(now=0, least=0, most=4, baseline=2)
 
 
-def test_a_torn_or_old_note_of_changes(spool: Spool) -> None:
-    """Of another boot there is nothing to undo; a torn one is named, not guessed at."""
-    folder = Folder(spool)
+@pytest.mark.parametrize("name", ["undo.json", "kept.json"])
+def test_an_undo_log_of_another_boot_is_nothing_to_undo(spool: Spool, name: str) -> None:
+    """A reboot has undone it; a torn log is named, not guessed at."""
+    folder = allocator_state(spool)
     os.close(folder.lock())
-    folder.keep({"1.0": {"share": {}, "place": {}, "run_dir": "/nonexistent"}})
-    path = folder.path / "kept.json"
-    path.write_text(path.read_text().replace(state.boot_id(), "another"))
-    assert folder.restore() == 0
-    assert folder.restore() == 0
+    path = folder.path / name
+    jobs = {"1.0": {"share": {}, "place": {}, "run_dir": "/nonexistent"}}
+    body = {"boot_id": "another", "jobs": jobs}
+    path.write_text(json.dumps({"v": 1, "kept": body} if name == "undo.json" else body))
+    assert undo_left(folder) == 0
+    assert not path.exists()
+    assert undo_left(folder) == 0
     for torn in ("{", "[]", "{}"):
         path.write_text(torn)
-        with pytest.raises(InputError, match=r"kept\.json: cannot be used"):
-            folder.restore()
-
-
-def test_three_failing_rounds_stop_it(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error leaves the jobs as they are; the third in a row gives all back, for good."""
-    settings = Settings(values={"node.spool_dir": spool.root, "control.mode": "act"})
-    slurm = SlurmNodeQuery(MemoryClient(), lends_idle=False)
-    controller = Allocator(settings, SpooledJobs(spool), Folder(spool), slurm)
-
-    def broken() -> None:
-        raise RuntimeError("a fault of ours")
-
-    monkeypatch.setattr(controller, "round", broken)
-    for failed in range(1, MOST_FAILURES + 1):
-        assert controller.acts
-        controller.safe_round()
-        assert controller.acts is (failed < MOST_FAILURES)
+        with pytest.raises(InputError, match=rf"{name}: cannot be used"):
+            undo_left(folder)
 
 
 def test_who_agrees_to_lend(spool: Spool) -> None:

@@ -11,7 +11,7 @@ from slurm_ext.control.allocator.controlled_job import ControlledJob
 from slurm_ext.control.allocator.job_curve import points_of
 from slurm_ext.control.allocator.measure import WorkerBounds
 from slurm_ext.control.allocator.slurm import SlurmNodeView
-from slurm_ext.control.allocator.undo_log import Folder
+from slurm_ext.control.allocator.undo_log import allocator_state
 from slurm_ext.core.records import Level, LoaderRun
 from slurm_ext.core.settings.document import parse
 from slurm_ext.model.throughput.estimate import estimate
@@ -38,7 +38,10 @@ def decided(folder: Path, storage_mib_per_s: float) -> Retune:
     """What the controller would do with two readers on eight units."""
     text = f"[control]\nstorage_mib_per_s = {storage_mib_per_s}\n"
     controller = Allocator(
-        parse(text, "test"), cast("Any", None), Folder(Spool(str(folder))), cast("Any", None)
+        parse(text, "test"),
+        cast("Any", None),
+        allocator_state(Spool(str(folder))),
+        cast("Any", None),
     )
     readers = {job: reader(job, 4) for job in ("a", "b")}
     return controller._decide(readers, {"a": 2, "b": 2}, 8, SlurmNodeView())

@@ -8,6 +8,7 @@ import pytest
 from slurm_ext.control.coscheduling.co_scheduling_loop import CoScheduler
 from slurm_ext.control.coscheduling.jobs import key_of
 from slurm_ext.control.coscheduling.memory_needed import room
+from slurm_ext.control.coscheduling.pair_memory import PairMemory
 from slurm_ext.control.coscheduling.speed_monitor import SpeedMonitor, remember
 from slurm_ext.slurm import NodeInfo
 from tests.control.coscheduling.test_pairing_rounds import SCRIPTS, Disk, Here, job, runs
@@ -21,7 +22,7 @@ def here(tmp_path: Path, held_gib: float = 0.0, earlier_gib: float = 0.0) -> Her
     found = Here(tmp_path)
     found.client = replace(found.client, known_nodes=(NODE,))
     key = key_of(job(3), SCRIPTS[3])
-    memory = found.folder.load()
+    memory = found.folder.load(PairMemory.from_json)
     reading = {"sample_s": ("clock", 9.0), "mem_held_peak": ("cgroup/v2", held_gib * GIB)}
     watch = SpeedMonitor(
         lambda name: reading if held_gib and name == "3.0" else {},
@@ -34,8 +35,8 @@ def here(tmp_path: Path, held_gib: float = 0.0, earlier_gib: float = 0.0) -> Her
         found.client,
         found.folder,
         memory,
-        known=Disk,
-        watch=watch,
+        slowdowns=Disk,
+        monitor=watch,
         held=lambda asked: earlier_gib * GIB if asked == key else 0.0,
         clock=lambda: found.now_s,
     )
@@ -76,8 +77,8 @@ def test_what_was_held_is_remembered(tmp_path: Path) -> None:
     """The next controller knows it before any run has ended."""
     found = here(tmp_path, held_gib=10.0)
     reason(found, 100)
-    found.folder.keep(found.pairing.memory)
-    assert list(found.folder.load().held_bytes.values()) == [10 * GIB]
+    found.folder.keep(found.pairing.memory.as_json())
+    assert list(found.folder.load(PairMemory.from_json).held_bytes.values()) == [10 * GIB]
 
 
 def test_nodes_that_do_not_say_how_much_they_have_forbid_nothing() -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from slurm_ext.control.coscheduling.co_scheduling_loop import START_S, CoScheduler
 from slurm_ext.control.coscheduling.jobs import BeginTimeHold, key_of
-from slurm_ext.control.coscheduling.pair_memory import PairingFolder, PairMemory
+from slurm_ext.control.coscheduling.pair_memory import PairMemory, pair_state
 from slurm_ext.control.coscheduling.speed_monitor import SpeedMonitor
+from slurm_ext.control.loops.action_log import ActionLog
 from slurm_ext.core.actions import Action, parse_action
 from slurm_ext.core.errors import InputError, SlurmError
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
@@ -55,21 +56,22 @@ class Here:
             NodeInfo(name=f"n{n + 1}", cpus=2, mem_mib=1, state="IDLE") for n in range(nodes)
         )
         self.client = MemoryClient(known_nodes=infos, known_scripts=SCRIPTS)
-        self.folder = PairingFolder(tmp_path)
+        self.folder = pair_state(tmp_path)
         self.folder.path.mkdir()
         self.settings = Settings(values=settings)
         self.pairing = self.new()
 
     def new(self) -> CoScheduler:
         """A controller that starts with what is on the disk."""
-        memory = self.folder.load()
+        memory = self.folder.load(PairMemory.from_json)
         return CoScheduler(
             self.settings,
             self.client,
             self.folder,
             memory,
-            known=Disk,
-            watch=SpeedMonitor(self.live, memory.solo_rates, 20.0),
+            slowdowns=Disk,
+            monitor=SpeedMonitor(self.live, memory.solo_rates, 20.0),
+            action_log=ActionLog(self.folder.path.parent, "pair"),
             clock=lambda: self.now_s,
         )
 
@@ -113,7 +115,7 @@ def test_who_would_hurt_is_put_off_and_who_fits_starts(tmp_path: Path) -> None:
     here = Here(tmp_path)
     here.jobs(runs(1), job(2), job(3))
     assert here.asked() == [("delay", (2,), 100)]
-    assert here.folder.load().leases["2.0"] == BeginTimeHold(until_s=1100.0)
+    assert here.folder.load(PairMemory.from_json).holds["2.0"] == BeginTimeHold(until_s=1100.0)
 
 
 def test_where_nothing_is_at_stake_nobody_is_put_off(tmp_path: Path) -> None:
@@ -121,7 +123,7 @@ def test_where_nothing_is_at_stake_nobody_is_put_off(tmp_path: Path) -> None:
     here = Here(tmp_path)
     here.jobs(runs(3), runs(1), job(4), job(5), job(6))
     assert here.asked() == []
-    status = here.folder.told()
+    status = here.folder.read_status()
     assert status is not None
     assert [one["free"] for one in status["waiting"]] == [True] * 3
 
@@ -132,7 +134,7 @@ def test_who_comes_next_is_free_before_its_slot_is(tmp_path: Path) -> None:
     here.jobs(runs(1, **UNTIL[5000]), runs(4, **UNTIL[2000]), job(2), job(3))
     assert here.asked() == [("delay", (2,), 100)]
     assert here.asked() == []
-    status = here.folder.told()
+    status = here.folder.read_status()
     assert status is not None
     assert [(one["job"], one["free"]) for one in status["waiting"]] == [
         ("2.0", False),
@@ -170,7 +172,7 @@ def test_with_several_nodes_the_next_is_bound_to_its_own(tmp_path: Path) -> None
     here.jobs(*full, job(2, required_nodes="n2"), job(3, required_nodes="n1"))
     assert here.asked() == []
     here.client.asked.clear()
-    assert here.pairing.restore() == 2
+    assert here.pairing.undo() == 2
     assert ("bind", 3, None) in here.client.asked
 
 
@@ -186,7 +188,9 @@ def test_a_lease_is_renewed_only_when_half_of_it_is_over(tmp_path: Path) -> None
     assert here.asked() == []
     here.now_s = 1060.0
     assert here.asked() == [("delay", (2,), 100)]
-    assert here.folder.load().leases["2.0"] == BeginTimeHold(until_s=1160.0, put_off_s=60.0)
+    assert here.folder.load(PairMemory.from_json).holds["2.0"] == BeginTimeHold(
+        until_s=1160.0, put_off_s=60.0
+    )
 
 
 def test_nobody_waits_longer_than_the_site_allows(tmp_path: Path) -> None:
@@ -211,7 +215,7 @@ def test_a_user_may_still_choose_when_to_begin(tmp_path: Path) -> None:
     here.asked()
     here.jobs(runs(1), job(2, eligible_time_s=9000, reason="BeginTime"))
     assert here.asked() == []
-    assert here.pairing.restore() == 0
+    assert here.pairing.undo() == 0
 
 
 def test_shadow_changes_nothing_and_says_what_it_would(tmp_path: Path) -> None:
@@ -224,7 +228,7 @@ def test_shadow_changes_nothing_and_says_what_it_would(tmp_path: Path) -> None:
         (2, "shadow", "StartTime=now+100"),
         (3, "shadow", "StartTime=now on n1"),
     ]
-    status = here.folder.told()
+    status = here.folder.read_status()
     assert status is not None
     assert status["waiting"][1]["at_least"] == {"1.0": 0.95, "3.0": 0.95}
 
@@ -239,7 +243,7 @@ def test_with_several_nodes_a_job_is_bound_until_it_runs(tmp_path: Path) -> None
     assert here.asked() == [("bind", 3, None), ("delay", (3,), 0)]
     here.jobs(runs(1), runs(2, "n2"), job(3))
     assert here.asked() == []
-    status = here.folder.told()
+    status = here.folder.read_status()
     assert status is not None
     assert status["left_alone"] == {"3.0": "left to Slurm"}
 
@@ -274,7 +278,7 @@ def test_what_its_user_or_slurm_decided_is_left_alone(
     here = Here(tmp_path)
     here.jobs(runs(1), job(2, **changes))
     assert here.asked() == []
-    status = here.folder.told()
+    status = here.folder.read_status()
     assert status is not None
     assert why in status["left_alone"]["2.0"]
 
@@ -294,9 +298,9 @@ def test_the_end_and_a_new_start_free_every_job(tmp_path: Path) -> None:
     here.asked()
     here.pairing = here.new()  # the earlier one was killed
     here.client.asked.clear()
-    assert here.pairing.restore() == 1
+    assert here.pairing.undo() == 1
     assert here.client.asked == [("delay", (2,), 0)]
-    assert here.pairing.restore() == 0
+    assert here.pairing.undo() == 0
 
 
 def test_a_refused_command_hurts_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,7 +340,7 @@ def test_a_pair_below_the_floor_is_parted_and_remembered(
     assert told[0].why == "below its floor for a while beside job 3"
     assert (("requeue", 3, None) in here.client.asked) == (len(done) == 2)
     keys = {key_of(job(n), SCRIPTS[n]) for n in (1, 3)}
-    assert set(here.folder.load().cooldowns) == {frozenset(keys)}
+    assert set(here.folder.load(PairMemory.from_json).cooldowns) == {frozenset(keys)}
     here.jobs(runs(1), job(3))
     (step,) = here.pairing.round()
     assert "below the floor together" in step.reason
@@ -344,26 +348,26 @@ def test_a_pair_below_the_floor_is_parted_and_remembered(
 
 def test_a_damaged_memory_is_an_error_that_names_it(tmp_path: Path) -> None:
     """Nothing is guessed; the message says which file and what to do."""
-    folder = PairingFolder(tmp_path)
+    folder = pair_state(tmp_path)
     folder.path.mkdir()
     (folder.path / "kept.json").write_text('{"v": 9}')
     with pytest.raises(InputError, match=r"kept\.json.*remove it"):
-        folder.load()
+        folder.load(PairMemory.from_json)
 
 
 def test_the_memory_is_read_as_it_was_written(tmp_path: Path) -> None:
     """Leases, grudges and rates."""
-    folder = PairingFolder(tmp_path)
+    folder = pair_state(tmp_path)
     folder.path.mkdir()
     lease = BeginTimeHold(until_s=2.0, put_off_s=1.0, node="n1")
-    memory = PairMemory(leases={"1.0": lease}, solo_rates={"k": 2.5})
-    folder.keep(memory)
-    assert folder.load() == replace(memory)
+    memory = PairMemory(holds={"1.0": lease}, solo_rates={"k": 2.5})
+    folder.keep(memory.as_json())
+    assert folder.load(PairMemory.from_json) == replace(memory)
 
 
 def test_two_controllers_do_not_work_at_once(tmp_path: Path) -> None:
     """The second one is told."""
-    folder = PairingFolder(tmp_path)
+    folder = pair_state(tmp_path)
     folder.lock()
     with pytest.raises(InputError, match="another"):
-        PairingFolder(tmp_path).lock()
+        pair_state(tmp_path).lock()

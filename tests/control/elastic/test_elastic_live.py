@@ -11,8 +11,8 @@ import pytest
 from slurm_ext.control.elastic.elastic_loop import ElasticLoop
 from slurm_ext.control.elastic.job_report import report_of
 from slurm_ext.control.elastic.jobs import OPTED_OUT, bounds_of
-from slurm_ext.control.loops.cluster_loop import DONE
-from slurm_ext.control.loops.loop_memory import LoopFolder
+from slurm_ext.control.loops.loop_state import cluster_state
+from slurm_ext.control.loops.planned_loop import DONE
 from slurm_ext.core import elastic_requests
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.elastic.gpu_division import DivisionTerms
@@ -59,7 +59,7 @@ class Cluster:
         nodes = [NodeInfo(name=n, cpus=16, mem_mib=1, gres={"gpu": 4}, state="IDLE",
                           partitions=("p",)) for n in ("n1", "n2")]  # fmt: skip
         self.client = MemoryClient(known_jobs=jobs, known_nodes=tuple(nodes), obeys=True)
-        self.folder = LoopFolder(folder / "state", "elastic")
+        self.folder = cluster_state(folder / "state", "elastic")
         self.folder.path.mkdir(parents=True, exist_ok=True)
         values = {f"elastic.{key}": value for key, value in settings.items()}
         values["paths.state_dir"] = str(folder / "state")
@@ -158,7 +158,7 @@ def test_a_replay_of_the_same_state_decides_alike(tmp_path: Path, optimiser: str
     jobs = [running(1, 1, tmp_path), running(2, 2, tmp_path), job(3, 4, tmp_path)]
     cluster = Cluster(tmp_path, *jobs, optimiser=optimiser)
     cluster.loop.plan(1e6)
-    (pool,) = cluster.loop.details()["pools"]
+    (pool,) = cluster.loop.status()["pools"]
     board = GpuBudget(gpus=8, per_node=4)
     sizes = tuple(sorted({*sizes_for(optimiser, board, 8), 1, 2, 4}))
     wishes = [
@@ -220,7 +220,7 @@ def test_who_is_left_alone_and_why(tmp_path: Path, fields: dict[str, Any], why: 
         tmp_path, job(1, fields.pop("gpus", 4), tmp_path, **fields), accounts=["", "chemistry"]
     )
     assert cluster.round() == []
-    (said,) = cluster.loop.details()["left_alone"].values()
+    (said,) = cluster.loop.status()["left_alone"].values()
     assert why in said
 
 
@@ -233,11 +233,11 @@ def test_a_variable_of_the_environment_counts_as_a_comment_does(
     cluster = Cluster(tmp_path, *jobs)
     elastic_requests.write(tmp_path / "state", {1: "1-8", 2: "1-8", 3: "8", 5: "1-8", 99: "1-8"})
     assert cluster.round() == ["1: 4->1 GPUs", "2: 4->2 GPUs"]
-    assert cluster.loop.details()["left_alone"] == {"3": elastic_requests.BAD, "5": OPTED_OUT}
+    assert cluster.loop.status()["left_alone"] == {"3": elastic_requests.BAD, "5": OPTED_OUT}
     (tmp_path / "state" / elastic_requests.NAME).write_text("{")
     assert cluster.round(1e6 + 700) == []
     assert "comments alone count" in caplog.text
-    assert [row["job"] for row in cluster.loop.details()["pools"][0]["jobs"]] == [2]
+    assert [row["job"] for row in cluster.loop.status()["pools"][0]["jobs"]] == [2]
 
 
 def test_nobody_is_asked_who_did_not_opt_in(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_report_that_cannot_be_used_is_none(tmp_path: Path, body: str) -> None
     cluster = Cluster(tmp_path, running(1, 2, tmp_path))
     (tmp_path / "dlqueue-elastic-1.json").write_text(body)
     assert cluster.round() == []
-    assert "dlqueue-elastic-1.json" in cluster.loop.details()["left_alone"]["1"]
+    assert "dlqueue-elastic-1.json" in cluster.loop.status()["left_alone"]["1"]
 
 
 def test_links_and_pipes_are_not_read(tmp_path: Path) -> None:

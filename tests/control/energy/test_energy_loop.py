@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slurm_ext.control.energy.energy_loop import EnergyLoop, rules_of
+from slurm_ext.control.energy.energy_loop import KIND, EnergyLoop, rules_of
 from slurm_ext.control.energy.nodes import NodeTimes, need, nodes_of, power_of
-from slurm_ext.control.loops.cluster_loop import PlannedAction, Rounds
-from slurm_ext.control.loops.loop_memory import LoopFolder, ReadOnly
+from slurm_ext.control.loops.loop_state import cluster_state
+from slurm_ext.control.loops.planned_loop import PlannedAction, PlannedLoop
 from slurm_ext.core.settings.document import Settings, parse
 from slurm_ext.policy.energy import EnergyNode, NodeDemand, PowerState, decide
 from slurm_ext.simulate.energy.replay import DemandSeries, needs_at
@@ -49,11 +49,9 @@ def cluster(*states: str, partitions: tuple[str, ...] = ("main",)) -> tuple[Node
     )
 
 
-def loop_of(
-    client: SlurmClient, settings: Settings, folder: type[LoopFolder] = LoopFolder
-) -> EnergyLoop:
+def loop_of(client: SlurmClient, settings: Settings, *, writes: bool = True) -> EnergyLoop:
     """The loop, as the command makes it."""
-    place = folder(settings.state_dir, "energy")
+    place = cluster_state(settings.state_dir, "energy", writes=writes)
     place.path.mkdir(parents=True, exist_ok=True)
     return EnergyLoop(settings, client, place)
 
@@ -156,7 +154,7 @@ def test_a_node_that_did_not_wake_stops_all_sleeping(tmp_path: Path) -> None:
     nodes = cluster("DOWN+POWERED_DOWN+NOT_RESPONDING", *["IDLE"] * 9)
     loop = loop_of(MemoryClient(known_nodes=nodes, known_config=SAVING), settings_of(tmp_path))
     assert loop.plan(NOW_S) == []
-    assert "did not wake: n0" in loop.details()["pools"]["*"]["reason"]
+    assert "did not wake: n0" in loop.status()["pools"]["*"]["reason"]
 
 
 def test_nothing_sleeps_before_demand_is_known_for_long_enough(tmp_path: Path) -> None:
@@ -164,7 +162,7 @@ def test_nothing_sleeps_before_demand_is_known_for_long_enough(tmp_path: Path) -
     client = MemoryClient(known_nodes=cluster(*["IDLE"] * 9), known_config=SAVING)
     loop = loop_of(client, settings_of(tmp_path, energy__history_h=24.0))
     assert loop.plan(NOW_S) == []
-    assert "0.2 h of demand are known, 24 are needed" in loop.details()["pools"]["*"]["by"]
+    assert "0.2 h of demand are known, 24 are needed" in loop.status()["pools"]["*"]["by"]
     for hour in range(1, 26):
         planned = loop.plan(NOW_S + 3600 * hour)
     assert len(planned) == 8
@@ -184,7 +182,7 @@ def test_without_slurms_power_saving_nothing_is_asked_of_it(
     client = MemoryClient(known_nodes=cluster(*["IDLE"] * 9), known_config=config)
     loop = loop_of(client, settings_of(tmp_path))
     assert loop.plan(NOW_S) == ()
-    assert why in loop.details()["hindered"]
+    assert why in loop.status()["hindered"]
     assert len(loop_of(client, settings_of(tmp_path, "shadow")).plan(NOW_S)) == 8
 
 
@@ -198,7 +196,7 @@ def test_pools_are_partitions_and_a_node_belongs_to_the_first(tmp_path: Path) ->
     client = MemoryClient(known_nodes=nodes, known_config=SAVING)
     loop = loop_of(client, settings_of(tmp_path, energy__partitions=["gpu", "all"]))
     assert [name for name, _ in done(loop.plan(NOW_S))] == ["n0", "n1", "n2"]
-    assert loop.details()["pools"]["all"]["needed"] == 4
+    assert loop.status()["pools"]["all"]["needed"] == 4
 
 
 def test_a_lack_that_lasts_is_one_wake_and_settles_after_it(tmp_path: Path) -> None:
@@ -249,14 +247,14 @@ def test_shadow_writes_moves_and_changes_nothing(tmp_path: Path) -> None:
     client = MemoryClient(known_nodes=cluster(*["IDLE"] * 9))
     settings = settings_of(tmp_path, "shadow")
     loop = loop_of(client, settings)
-    folder = LoopFolder(tmp_path, "energy")
-    moves = Rounds(loop, "shadow", folder, None, lambda: NOW_S).round()
+    folder = cluster_state(tmp_path, "energy")
+    moves = PlannedLoop(loop, KIND, settings, folder, None, lambda: NOW_S).round()
     assert {(move.kind, move.mode, move.done) for move in moves} == {
         ("energy", "shadow", "POWER_DOWN")
     }
     assert client.asked == []
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    loop_of(client, settings, ReadOnly).plan(NOW_S + 5000)
+    loop_of(client, settings, writes=False).plan(NOW_S + 5000)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_ext.control.energy.energy_loop import EnergyLoop, rules_of
-from slurm_ext.control.loops.loop_memory import LoopFolder
+from slurm_ext.control.loops.loop_state import cluster_state
 from slurm_ext.core.settings.document import Settings, parse
 from slurm_ext.model.demand.model import PEAK_SLOTS, SLOT_S
 from slurm_ext.policy.energy import EnergyNode, PowerState, decide
@@ -75,7 +75,7 @@ def test_every_slot_of_a_day_is_decided_alike(needs: list[int]) -> None:
     wakes: list[float] = []
     with TemporaryDirectory() as folder:
         site, client = settings_of(folder), MemoryClient()
-        rules, place = rules_of(site), LoopFolder(Path(folder), "energy")
+        rules, place = rules_of(site), cluster_state(Path(folder), "energy")
         place.path.mkdir(parents=True)
         live = EnergyLoop(site, client, place)
         for slot, need in enumerate(needs):
@@ -86,7 +86,7 @@ def test_every_slot_of_a_day_is_decided_alike(needs: list[int]) -> None:
             planned = live.plan(now_s)
             asked = needs_at(series, slot, rules, tuple(wakes))
             aim, steps = decide(nodes, asked, now_s=now_s, rules=rules)
-            assert live.details()["pools"]["*"]["aim"] == aim.nodes
+            assert live.status()["pools"]["*"]["aim"] == aim.nodes
             slept = [one for one in planned if one.done == "POWER_DOWN"]
             assert len(slept) == sum(step.sleep for step in steps)
             woken = len(planned) - len(slept)

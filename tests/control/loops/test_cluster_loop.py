@@ -1,6 +1,5 @@
 """The frame of every cluster loop: what is told, what is survived, what is put back."""
 
-import logging
 import os
 import signal
 import threading
@@ -10,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from slurm_ext.control.allocator.allocator_round import KIND
 from slurm_ext.control.loops import runner
-from slurm_ext.control.loops.cluster_loop import DONE, PlannedAction
-from slurm_ext.control.loops.loop_memory import LoopFolder
-from slurm_ext.control.loops.reload import read_again
+from slurm_ext.control.loops.loop_state import LoopState, cluster_state
+from slurm_ext.control.loops.planned_loop import DONE, PlannedAction, planned_kind
+from slurm_ext.control.loops.reload import reload_settings
 from slurm_ext.core.actions import Action, parse_action
 from slurm_ext.core.errors import InputError, SettingsError, SlurmError
 from slurm_ext.core.settings.document import Settings
@@ -29,8 +29,9 @@ class Lamp:
     away = False
     plans = 0
 
-    def __init__(self, settings: Settings, client: SlurmClient, folder: LoopFolder) -> None:
-        self.folder, self.lit = folder, set(folder.load().get("lit", []))
+    def __init__(self, settings: Settings, client: SlurmClient, folder: LoopState) -> None:
+        self.folder = folder
+        self.lit: set[int] = set(folder.load(dict).get("lit", []))
         self.client = client
 
     def plan(self, now_s: float) -> Sequence[PlannedAction]:
@@ -53,7 +54,7 @@ class Lamp:
         """Whoever is lit."""
         return [_planned(job, "off") for job in sorted(self.lit)]
 
-    def details(self) -> Mapping[str, Any]:
+    def status(self) -> Mapping[str, Any]:
         """How many are lit."""
         return {"lit": len(self.lit)}
 
@@ -83,7 +84,7 @@ def moves(tmp_path: Path) -> list[Action]:
 
 def lit(tmp_path: Path) -> list[int]:
     """What is kept on the disk."""
-    found: list[int] = LoopFolder(tmp_path, "queue").load().get("lit", [])
+    found: list[int] = cluster_state(tmp_path, "queue").load(dict).get("lit", [])
     return found
 
 
@@ -107,7 +108,7 @@ def signalled(*steps: tuple[Callable[[], object], signal.Signals | None]) -> thr
 
 def serve(lamp: type[Lamp], settings: Settings, again: Settings | None = None) -> None:
     """The process, in this one."""
-    runner.serve("queue", lamp, settings, MemoryClient(), lambda: again or settings)
+    runner.serve(planned_kind("queue", lamp), settings, MemoryClient(), lambda: again or settings)
 
 
 def test_in_shadow_a_move_is_written_once_and_nothing_is_done(
@@ -131,7 +132,7 @@ def test_what_was_done_is_told_and_put_back_at_the_end(tmp_path: Path, lamp: typ
     told = [(move.mode, move.done, move.outcome) for move in moves(tmp_path)]
     assert told == [("act", "on", DONE), ("act", "off", DONE)]
     assert lit(tmp_path) == []
-    assert LoopFolder(tmp_path, "queue").told() is None
+    assert cluster_state(tmp_path, "queue").read_status() is None
 
 
 def test_a_mode_that_is_read_again_puts_back(tmp_path: Path, lamp: type[Lamp]) -> None:
@@ -188,7 +189,7 @@ def test_one_refused_move_stops_no_other(tmp_path: Path, lamp: type[Lamp]) -> No
     """Its outcome says why, once; the next is done all the same."""
     lamp.wanted, lamp.refused = (1, 2), (1,)
     for _ in range(2):
-        status = runner.once("queue", lamp, settings_of(tmp_path), MemoryClient())
+        status = runner.once(planned_kind("queue", lamp), settings_of(tmp_path), MemoryClient())
     assert lit(tmp_path) == [2]
     assert moves(tmp_path)[0].outcome == "failed: Job is no longer pending"
     assert [one["done"] for one in status["moves"]] == ["on"]
@@ -197,17 +198,19 @@ def test_one_refused_move_stops_no_other(tmp_path: Path, lamp: type[Lamp]) -> No
 def test_a_cluster_that_refuses_everything_is_left_alone(tmp_path: Path, lamp: type[Lamp]) -> None:
     """After three refusals in a row the round ends, and the next is later."""
     lamp.wanted = lamp.refused = tuple(range(1, 10))
-    with pytest.raises(SlurmError, match="3 moves in a row failed"):
-        runner.once("queue", lamp, settings_of(tmp_path), MemoryClient())
+    with pytest.raises(SlurmError, match="3 actions in a row failed"):
+        runner.once(planned_kind("queue", lamp), settings_of(tmp_path), MemoryClient())
     assert len(moves(tmp_path)) == 3
 
 
 def test_a_dry_run_leaves_no_trace(tmp_path: Path, lamp: type[Lamp]) -> None:
     """It shows what would be done, in any mode, beside a running one too."""
-    folder = LoopFolder(tmp_path, "queue")
+    folder = cluster_state(tmp_path, "queue")
     held = folder.lock()
     before = sorted(tmp_path.rglob("*"))
-    status = runner.dry_run("queue", lamp, settings_of(tmp_path, "off"), MemoryClient())
+    status = runner.dry_run(
+        planned_kind("queue", lamp), settings_of(tmp_path, "off"), MemoryClient()
+    )
     os.close(held)
     assert [one["done"] for one in status["moves"]] == ["on"]
     assert (status["mode"], status["details"]) == ("shadow", {"lit": 0})
@@ -216,7 +219,7 @@ def test_a_dry_run_leaves_no_trace(tmp_path: Path, lamp: type[Lamp]) -> None:
 
 def test_there_is_one_process_a_loop(tmp_path: Path, lamp: type[Lamp]) -> None:
     """The second is told so, and changes nothing."""
-    held = LoopFolder(tmp_path, "queue").lock()
+    held = cluster_state(tmp_path, "queue").lock()
     with pytest.raises(InputError, match="another `dlqueue control --queue` works"):
         serve(lamp, settings_of(tmp_path))
     os.close(held)
@@ -225,35 +228,34 @@ def test_there_is_one_process_a_loop(tmp_path: Path, lamp: type[Lamp]) -> None:
 
 def test_what_a_killed_one_left_is_put_back(tmp_path: Path, lamp: type[Lamp]) -> None:
     """By --restore, in any mode; a second time there is nothing."""
-    folder = LoopFolder(tmp_path, "queue")
+    folder = cluster_state(tmp_path, "queue")
     os.close(folder.lock())
     folder.keep({"lit": [4, 5]})
     settings = settings_of(tmp_path, "off")
-    assert runner.restore("queue", lamp, settings, MemoryClient()) == 2
-    assert runner.restore("queue", lamp, settings, MemoryClient()) == 0
+    assert runner.restore(planned_kind("queue", lamp), settings, MemoryClient()) == 2
+    assert runner.restore(planned_kind("queue", lamp), settings, MemoryClient()) == 0
     assert [move.subject for move in moves(tmp_path)] == ["4", "5"]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"v": 9, "kept": {}}', '{"v": 1}'])
 def test_a_damaged_memory_is_an_error_that_names_the_file(tmp_path: Path, text: str) -> None:
     """Nothing is guessed about what was done."""
-    folder = LoopFolder(tmp_path, "queue")
+    folder = cluster_state(tmp_path, "queue")
     os.close(folder.lock())
     (folder.path / "kept.json").write_text(text)
     with pytest.raises(InputError, match=r"kept\.json.*remove it"):
-        folder.load()
+        folder.load(dict)
 
 
 def test_settings_read_again_are_the_files(caplog: pytest.LogCaptureFixture) -> None:
     """Also one that the file did not have before, and one that it has no more; others wait."""
     before = Settings(values={"control.margin": 0.2, "paths.state_dir": "/old"})
     after = Settings(values={"control.grain_cores": 0.5, "paths.state_dir": "/new"})
-    log = logging.getLogger("dlqueue.control")
-    found = read_again(before, lambda: after, ("control.",), log)
+    found = reload_settings(before, lambda: after, KIND)
     assert found.values == {"control.grain_cores": 0.5, "paths.state_dir": "/old"}
 
     def wrong() -> Settings:
         raise SettingsError("dlqueue.toml", "control.margin", 7, "a number from 0.0 to 1.0")
 
-    assert read_again(before, wrong, ("control.",), log) is before
+    assert reload_settings(before, wrong, KIND) is before
     assert "settings stay as they were" in caplog.text

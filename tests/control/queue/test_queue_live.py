@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_ext.control.loops import runner
-from slurm_ext.control.loops.loop_memory import LoopFolder
+from slurm_ext.control.loops.loop_state import cluster_state
 from slurm_ext.control.queue.jobs import Waiting
 from slurm_ext.control.queue.order import in_order
-from slurm_ext.control.queue.queue_loop import QueueLoop
+from slurm_ext.control.queue.queue_loop import KIND
 from slurm_ext.control.queue.runtime_estimates import RuntimeEstimates, StickyEstimates
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.duration.submission_batch import SubmissionBatches
@@ -59,7 +59,7 @@ def settings_of(tmp_path: Path, mode: str = "act", **more: Any) -> Settings:
 
 def once(tmp_path: Path, client: MemoryClient, **more: Any) -> dict[str, Any]:
     """One round of the loop; its status."""
-    return runner.once("queue", QueueLoop, settings_of(tmp_path, **more), client)
+    return runner.once(KIND, settings_of(tmp_path, **more), client)
 
 
 def nices(client: MemoryClient) -> dict[int, int]:
@@ -96,7 +96,7 @@ def test_what_was_set_is_put_back(tmp_path: Path) -> None:
         replace(one, state="RUNNING") if one.job_id == 2 else one for one in client.known_jobs
     )
     second = nices(client)[2]
-    count = runner.restore("queue", QueueLoop, settings_of(tmp_path, "off"), client)
+    count = runner.restore(KIND, settings_of(tmp_path, "off"), client)
     assert count == 1
     assert nices(client) == {1: 77, 2: second}
 
@@ -175,7 +175,7 @@ def test_shadow_writes_and_changes_nothing(tmp_path: Path) -> None:
     client = cluster(job(1, 600), job(2, 10))
     status = once(tmp_path, client, **{"queue.mode": "shadow"})
     assert [one["done"] for one in status["moves"]] == ["nice=10"]
-    assert (client.asked, LoopFolder(tmp_path, "queue").load()) == ([], {})
+    assert (client.asked, cluster_state(tmp_path, "queue").load(dict)) == ([], {})
 
 
 def test_what_is_set_is_on_the_disk_before_slurm_hears_of_it(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_what_is_set_is_on_the_disk_before_slurm_hears_of_it(tmp_path: Path) -> 
     )
     with pytest.raises(KeyboardInterrupt):
         once(tmp_path, client)
-    assert LoopFolder(tmp_path, "queue").load()["nices"]["1"] == [0, 10]
+    assert cluster_state(tmp_path, "queue").load(dict)["nices"]["1"] == [0, 10]
 
 
 ROWS = st.lists(

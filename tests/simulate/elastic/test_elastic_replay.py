@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slurm_ext.control.elastic.elastic_loop import ElasticLoop
-from slurm_ext.control.loops.loop_memory import LoopFolder
+from slurm_ext.control.loops.loop_state import cluster_state
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.simulate.elastic.applications import Application, applications
@@ -191,10 +191,10 @@ def test_replay_and_live_decide_alike(app: Application, tmp_path: Path) -> None:
     loop = ElasticLoop(
         Settings(values={"elastic.restart_s": 30.0}),
         MemoryClient(known_jobs=tuple(infos), known_nodes=two_nodes()),
-        LoopFolder(tmp_path / "state", "elastic"),
+        cluster_state(tmp_path / "state", "elastic"),
     )
     loop.plan(1e6)
-    (pool,) = loop.details()["pools"]
+    (pool,) = loop.status()["pools"]
     assert {str(row["job"]): row["wanted"] for row in pool["jobs"]} == replayed_sizes
 
 

@@ -22,7 +22,7 @@ from contrib.bench.coscheduling.kernels import make_files
 from contrib.bench.coscheduling.matrix import KERNEL_FILE
 from slurm_ext.control.coscheduling.co_scheduling_loop import CoScheduler
 from slurm_ext.control.coscheduling.known_slowdowns import ServedSlowdowns
-from slurm_ext.control.coscheduling.pair_memory import PairingFolder, PairMemory
+from slurm_ext.control.coscheduling.pair_memory import PairMemory, pair_state
 from slurm_ext.control.coscheduling.speed_monitor import SpeedMonitor, on_this_machine
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.sandbox import Sandbox, SandboxSpec
@@ -41,7 +41,7 @@ class Site:
     def __init__(self, slurm: Sandbox, folder: Path) -> None:
         self.slurm, self._data = slurm, folder / "data"
         make_files(self._data)
-        kept = PairingFolder(folder)
+        kept = pair_state(folder)
         kept.path.mkdir()
         self.kept, self.memory = kept, PairMemory()
         spool = slurm.layout.node(slurm.nodes[0]) / "dlqueue"
@@ -50,8 +50,8 @@ class Site:
             CommandClient(slurm_conf=str(slurm.layout.slurm_conf)),
             kept,
             self.memory,
-            known=ServedSlowdowns(folder),
-            watch=SpeedMonitor(on_this_machine(str(spool)), self.memory.solo_rates, PATIENCE_S),
+            slowdowns=ServedSlowdowns(folder),
+            monitor=SpeedMonitor(on_this_machine(str(spool)), self.memory.solo_rates, PATIENCE_S),
         )
 
     def submit(self, kind: str, steps: int, comment: str) -> int:
@@ -71,7 +71,7 @@ class Site:
 
     def speed_of(self, job: int) -> float | None:
         """Speed of the job in the loop's status."""
-        running = (self.kept.told() or {}).get("running", [])
+        running = (self.kept.read_status() or {}).get("running", [])
         return next((one["speed"] for one in running if one["job"] == f"{job}.0"), None)
 
 

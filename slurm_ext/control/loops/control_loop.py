@@ -1,0 +1,61 @@
+"""The five control loops as the runner sees them: rounds, an undo, and what wakes them early."""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from slurm_ext.control.loops.loop_state import LoopState
+from slurm_ext.core.settings.document import Settings
+from slurm_ext.slurm.client import SlurmClient
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Events:
+    """Reasons to begin the next round before it is due."""
+
+    descriptors: Sequence[int] = ()  # readable: begin
+    changed: Callable[[], bool] | None = None  # polled; True: begin
+
+
+class ControlLoop(ABC):
+    """One loop under one set of settings. It is made again when the settings are read again."""
+
+    acts: bool  # True if it changes anything: its mode is act
+
+    @abstractmethod
+    def round(self) -> object:
+        """Look, decide, in mode act apply, and write the status. May raise anything."""
+
+    @abstractmethod
+    def undo(self) -> int:
+        """Put back all changes, those of a killed process too; returns how many.
+
+        Raises SlurmError or OSError where some could not be put back.
+        """
+
+    def close(self) -> None:  # noqa: B027 - most loops have all they need in their state
+        """Let the next loop object take over; changes that it could not go on with are undone."""
+
+    def events(self) -> AbstractContextManager[Events]:
+        """What ends the wait for the next round early."""
+        return nullcontext(Events())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopKind:
+    """What distinguishes a loop for the runner: names of its settings, its state and its maker."""
+
+    name: str  # for messages and the log: dlqueue.<name>
+    mode: str  # setting: off, shadow or act
+    interval: str  # setting: seconds between rounds
+    prefix: str  # of the settings that SIGHUP reads again, beside paths.kill_file
+    state: Callable[[Settings, bool], LoopState]  # the bool: it may write
+    make: Callable[[Settings, SlurmClient, LoopState], ControlLoop]
+    status_keys: tuple[str, ...]  # that `status` needs
+
+    @property
+    def log(self) -> logging.Logger:
+        """Log of this loop."""
+        return logging.getLogger(f"dlqueue.{self.name}")
