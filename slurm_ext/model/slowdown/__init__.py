@@ -1,1 +1,1 @@
-"""How much two co-located jobs slow each other down. numpy only."""
+"""Slowdown of co-located jobs. numpy only."""

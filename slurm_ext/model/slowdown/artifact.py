@@ -1,7 +1,7 @@
-"""What is known of sharing as a folder: one file, `slowdown.json`, with its own checksum.
+"""A slowdown model as a folder: one file, `slowdown.json`, with its own checksum.
 
-It holds what was met, the jobs alone, and the kernels and widths that training chose; tables are
-filled in again when it is loaded. No pickle, no arrays: numbers that a person can read.
+It holds the measured pairs, the jobs alone, and the kernels and widths that training chose; tables
+are computed again when it is loaded. No pickle, no arrays: numbers that a person can read.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _KINDS = {True: "cpu", False: "gpu"}
 
 @dataclass(frozen=True, slots=True)
 class SlowdownArtifact:
-    """A loaded model; `about` is what training said of it (window, scores, runs)."""
+    """A loaded model; `about` has training's figures (window, scores, runs)."""
 
     name: str
     about: Mapping[str, Any]
@@ -37,9 +37,9 @@ class SlowdownArtifact:
 def serialize(
     known: SlowdownModel, kernels: Mapping[bool, CompletionKernel], about: Mapping[str, Any]
 ) -> dict[str, bytes]:
-    """The files of a model, by name; the same model always gives the same bytes.
+    """Return the files of a model by name; the same model always gives the same bytes.
 
-    `about` has at least `window_s`, when the first and the last run that it learnt from ended.
+    `about` has at least `window_s`: ends of the first and the last run that it learned from.
     """
     body = {
         "about": dict(about),

@@ -1,7 +1,7 @@
-"""The table of who slows whom, filled in from the pairs that were seen: a Gaussian process, numpy.
+"""Completes the table of pairwise slowdowns from the measured pairs: a Gaussian process, numpy.
 
-What completion of Gavel's kind (OSDI 2020: latent features of jobs, by least squares) answers, with
-an uncertainty. Which pairs are alike: completion_kernel.py.
+It predicts what completion of Gavel's kind (OSDI 2020: latent features of jobs, by least squares)
+predicts, with an uncertainty. completion_kernel.py defines the similarity of pairs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
 
 JITTER = 1e-6
-MOST_KEPT = 50_000
+MOST_CACHED = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,21 +51,21 @@ class Completion:
     inverse: "Array"  # of the covariance of what was seen
     met: frozenset[tuple[int, int]] = field(default=frozenset())  # (job or partner, device)
     pairs: frozenset[tuple[int, ...]] = field(default=frozenset())
-    kept: dict[tuple[str, str, str], tuple[float, float]] = field(
+    cache: dict[tuple[str, str, str], tuple[float, float]] = field(
         default_factory=dict, compare=False, repr=False
-    )  # answers: whoever steers asks the same ones every few seconds
+    )  # predictions: the control loop needs the same ones every few seconds
 
     @property
     def kernel(self) -> CompletionKernel:
-        """What the table was made with."""
+        """Kernel of the table."""
         return self.matrices.kernel
 
     def has_job(self, job: str, device: str) -> bool:
-        """Whether the job was seen beside anybody on that device."""
+        """True if the job was measured beside any other on that device."""
         return (self.jobs.get(job, -1), self.devices.get(device, -1)) in self.met
 
     def has_pair(self, job: str, partner: str, device: str) -> bool:
-        """Whether this very pair was seen."""
+        """True if this pair was measured."""
         names = (self.jobs.get(job, -1), self.jobs.get(partner, -1), self.devices.get(device, -1))
         return names in self.pairs
 
@@ -74,17 +74,17 @@ class Completion:
 
         Both jobs have to be in the table, KeyError otherwise; the device may be a new one.
         """
-        asked = (job, partner, device)
-        if asked not in self.kept:
+        pair = (job, partner, device)
+        if pair not in self.cache:
             means, sds = self.predict_all([(job, partner)], device)
-            if len(self.kept) >= MOST_KEPT:
-                self.kept.clear()
-            self.kept[asked] = float(means[0]), float(sds[0])
-        off, sd = self.kept[asked]
+            if len(self.cache) >= MOST_CACHED:
+                self.cache.clear()
+            self.cache[pair] = float(means[0]), float(sds[0])
+        off, sd = self.cache[pair]
         return self.kernel.level + off, sd
 
     def predict_all(self, pairs: Sequence[tuple[str, str]], device: str) -> tuple["Array", "Array"]:
-        """As `predict`, for many pairs, but how far each is from the kernel's level."""
+        """Predict many pairs, as deviations from the kernel's level."""
         on = self.devices.get(device, len(self.devices))
         ask = np.array([(self.jobs[a], self.jobs[b], on) for a, b in pairs], dtype=np.int64)
         ask = ask.reshape(-1, 3).T
@@ -93,10 +93,10 @@ class Completion:
         return across @ self.weights, np.sqrt(np.maximum(left, JITTER))
 
     def leave_one_out(self) -> tuple["Array", "Array"]:
-        """For each pair seen: its miss by all others, and that miss's believed sd, noise included.
+        """Predict each measured pair from all others: the error, and its sd with noise.
 
-        Closed form of leaving out (Rasmussen and Williams 2006, 5.4.2); both directions of a pair
-        are left out together, for one tells much of the other.
+        Closed form (Rasmussen and Williams 2006, 5.4.2); both directions of a pair are left out
+        together, because one predicts the other well.
         """
         misses, sds = np.zeros(len(self.weights)), np.zeros(len(self.weights))
         for rows in self._both_ways():
@@ -119,7 +119,7 @@ def complete(
     traits: Mapping[str, JobTraits] | None = None,
     jobs: Iterable[str] = (),
 ) -> Completion:
-    """The table from the pairs in `seen`; `jobs`: names to be in it although nobody met them."""
+    """Fill the table from the pairs in `seen`; `jobs`: further names to have in it."""
     names = index_names([*(name for one in seen for name in (one.job, one.partner)), *jobs])
     devices = index_names(one.device for one in seen)
     over = kernel_matrices(kernel, job_similarity(list(names), traits or {}))
@@ -134,7 +134,7 @@ def complete(
 def pair_columns(
     seen: Sequence[PairSpeed], names: Mapping[str, int], devices: Mapping[str, int], level: float
 ) -> tuple["Rows", "Array", "Array"]:
-    """Where each pair stands, the variance of its measurement, and how far it is from `level`."""
+    """Index of each pair, the variance of its measurement, and its deviation from `level`."""
     at = np.array(
         [(names[one.job], names[one.partner], devices[one.device]) for one in seen], dtype=np.int64
     )
@@ -143,5 +143,5 @@ def pair_columns(
 
 
 def index_names(names: Iterable[str]) -> dict[str, int]:
-    """Each name once, with its place, in the order of coming."""
+    """Index of each name, in the order of its first appearance."""
     return {name: at for at, name in enumerate(dict.fromkeys(names))}

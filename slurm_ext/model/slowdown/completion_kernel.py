@@ -1,11 +1,11 @@
-"""How alike two pairs of jobs are: the covariance of the table of who slows whom.
+"""Similarity of two pairs of jobs: the covariance of the table of pairwise slowdowns.
 
     log speed of a beside b = level + sensitivity(a) + pressure(b) + theirs(a, b) + both's{a, b}
 
 Each part is a Gaussian process over jobs: jobs of one family (a model, a script) share it the more
 the nearer they are in size (log2 of the batch), and so do jobs with like traits (numbers of a solo
 run). `theirs` is a product over both jobs (Bonilla 2008, multi-task), `both's` the same in both
-directions: who fits together wins on both sides.
+directions: jobs that fit together win on both sides.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTraits:
-    """What is known of a job beside whom it met; `vector` is standardised, empty is not known."""
+    """Facts of a job that predict its slowdowns; `vector` is standardised, empty if unknown."""
 
     family: str | None = None  # None: like no other
     size: float = 0.0
@@ -46,9 +46,9 @@ _UNIT = Role(family=0.5, own=0.3, vector=0.3)  # parts of a product; its own var
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionKernel:
-    """Everything the covariance depends on. Defaults: what Gavel's published tables say."""
+    """Parameters of the covariance. Defaults: fitted to Gavel's published tables."""
 
-    level: float = -0.5  # mean log speed before anything was seen
+    level: float = -0.5  # mean log speed before any measurement
     level_var: float = 0.05  # of a device's own level
     device_share: float = 0.3  # what another device shows as well (V100 and P100: 0.3)
     sensitivity: Role = field(default_factory=Role)
@@ -93,9 +93,9 @@ class KernelMatrices:
         )
         return np.asarray(total * device_covariance(kernel, on, by))
 
-    def variance(self, asked: "Rows") -> "Array":
-        """Of each (job, partner, device) before anything was seen."""
-        kernel, (i, j, _) = self.kernel, asked
+    def variance(self, at: "Rows") -> "Array":
+        """Prior variance of each (job, partner, device)."""
+        kernel, (i, j, _) = self.kernel, at
         both = self.of_both
         return np.asarray(
             kernel.level_var
@@ -109,7 +109,7 @@ class KernelMatrices:
 
 @dataclass(frozen=True, slots=True)
 class JobSimilarity:
-    """Jobs compared: same family, squared distances in size and in each number of the vector."""
+    """Comparison of jobs: same family, squared distances in size and in each vector element."""
 
     same: "Array"
     size: "Array"
@@ -118,7 +118,7 @@ class JobSimilarity:
 
 
 def job_similarity(names: Sequence[str], traits: Mapping[str, JobTraits]) -> JobSimilarity:
-    """Of all jobs in `names`; one without a trait is like no other."""
+    """Compare all jobs in `names`; one without traits is similar to no other."""
     each = [traits.get(name, JobTraits()) for name in names]
     family = np.array(
         [name if t.family is None else f"\0{t.family}" for name, t in zip(names, each, strict=True)]
@@ -137,7 +137,7 @@ def job_similarity(names: Sequence[str], traits: Mapping[str, JobTraits]) -> Job
 
 
 def related(role: Role, jobs: JobSimilarity) -> tuple["Array", "Array"]:
-    """The parts of one role's matrix that families and that vectors give."""
+    """Parts of one role's matrix: by families, and by vectors."""
     family = role.family * jobs.same * np.exp(-0.5 * jobs.size / role.size_length**2)
     if not len(jobs.vector):
         return family, np.zeros_like(family)
@@ -147,7 +147,7 @@ def related(role: Role, jobs: JobSimilarity) -> tuple["Array", "Array"]:
 
 
 def kernel_matrices(kernel: CompletionKernel, jobs: JobSimilarity) -> KernelMatrices:
-    """The kernel over these jobs."""
+    """Evaluate the kernel over these jobs."""
     matrices = []
     for name in ROLES:
         role: Role = getattr(kernel, name)

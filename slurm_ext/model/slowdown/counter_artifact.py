@@ -1,4 +1,4 @@
-"""A CounterModel as plain values for a JSON file: what was met, not what was computed from it.
+"""A CounterModel as plain values for a JSON file: the measured pairs, not the weights.
 
 Weights are computed again when it is read (numpy, the cube of the pairs met), so that the file is
 small and holds nothing that a reader could not check.

@@ -1,10 +1,10 @@
-"""How alike two meetings of jobs are, judged by the jobs' counters: a covariance.
+"""Similarity of two pairs of jobs by their counters: a covariance.
 
     log(top / speed - 1) of a beside b
         = level + load(a) - slice(a) + load(b) + slice(b) + both(a, b)
 
 Time slicing without preemption (Gavel's V100 tables): a waits the longer, the more of the device
-both ask for (load) and the longer b holds it each time (slice: long kernels); a short slice of its
+both use (load) and the longer b holds it each time (slice: long kernels); a short slice of its
 own makes it wait more often. So one load and one slice a job make both directions of a pair. Each
 is a Gaussian process over standardised counters: a straight line, bends of `length`, and the job's
 own. The lines are wide: they are measured, not assumed to be flat, for far from all known jobs they
@@ -55,7 +55,7 @@ class KernelBlocks:
     both: float
 
     def between(self, one: tuple["Rows", "Rows"], other: tuple["Rows", "Rows"]) -> "Array":
-        """Covariance of (job, companion) rows into the first list with rows into the second."""
+        """Covariance of (job, companion) rows of the first list with rows of the second."""
         (a, b), (c, d) = one, other
         same = self.straight[np.ix_(a, c)] + self.straight[np.ix_(b, d)]
         turned = self.crossed[np.ix_(a, d)] + self.crossed[np.ix_(b, c)]
@@ -66,7 +66,7 @@ class KernelBlocks:
 def kernel_blocks(
     likeness: CounterKernel, one: Positions, other: Positions, own: "Array"
 ) -> KernelBlocks:
-    """`own` (one x other) is 1 where both are runs of the same job."""
+    """Evaluate the kernel; `own` (one x other) is 1 where both are runs of the same job."""
     bend, line = radial_kernel(likeness, one, other), one.at @ other.at.T / max(1, one.at.shape[1])
     load = likeness.load**2 * bend + likeness.load_line**2 * line + likeness.own_load**2 * own
     held = likeness.slice**2 * bend + likeness.slice_line**2 * line + likeness.own_slice**2 * own
@@ -84,7 +84,7 @@ def radial_kernel(likeness: CounterKernel, one: Positions, other: Positions) -> 
 def prior_variances(
     likeness: CounterKernel, jobs: Positions, rows: tuple["Rows", "Rows"]
 ) -> "Array":
-    """Of each (job, companion) before anything was seen."""
+    """Prior variance of each (job, companion)."""
     line = (jobs.at**2 + jobs.variance).sum(axis=1) / max(1, jobs.at.shape[1])
     load = likeness.load**2 + likeness.load_line**2 * line + likeness.own_load**2
     held = likeness.slice**2 + likeness.slice_line**2 * line + likeness.own_slice**2

@@ -1,10 +1,9 @@
-"""How fast a job runs beside another, told from counters of each alone: a Gaussian process, numpy.
+"""Predicts a job's speed beside another from counters of each alone: a Gaussian process, numpy.
 
-Learnt from pairs of other jobs (training/slowdown/fit_counter_model.py), it answers jobs never
-met. Several
-views, each on its own columns, are averaged: no counter is trusted alone. Speeds are relative to
-the job alone; an interval is split-conformal, from families of jobs that were left out. What was
-calibrated on jobs with their counters says nothing of jobs without: the more lacks, the more of
+Fitted to pairs of other jobs (training/slowdown/fit_counter_model.py), it predicts unseen jobs.
+Several views, each on its own columns, are averaged: no counter is trusted alone. Speeds are
+relative to the job alone; an interval is split-conformal, from held-out families of jobs. A
+calibration on jobs with counters does not hold for jobs without: the more are missing, the more of
 the process's own spread counts instead.
 """
 
@@ -27,13 +26,13 @@ if TYPE_CHECKING:
 
 SLOWEST = 0.03  # a measured speed below it says no more
 NEAR_TOP = 0.97
-LEAST_KNOWN = 0.3  # of a view's columns: below it a job is not told from its counters
+LEAST_KNOWN = 0.3  # of a view's columns: with fewer, a job is not predicted
 Pair = tuple[SoloProfile, SoloProfile]
 
 
 @dataclass(frozen=True, slots=True)
 class CounterJobs:
-    """Jobs by row: the key of each, and where it stands in the columns."""
+    """Jobs by row: the key of each, and its position in the columns."""
 
     keys: tuple[str, ...]
     places: Positions
@@ -41,7 +40,7 @@ class CounterJobs:
 
 @dataclass(frozen=True, slots=True)
 class PairObservations:
-    """What was measured: rows into Jobs, log(top / speed - 1) and the variance of it."""
+    """Measured pairs: rows into CounterJobs, log(top / speed - 1) and its variance."""
 
     rows: tuple["Rows", "Rows"]
     log_odds: "Array"
@@ -55,7 +54,7 @@ class PairObservations:
 
 @dataclass(frozen=True, slots=True)
 class CounterView:
-    """One process over some columns: what was met, weighed by the inverse of its covariance."""
+    """One process over some columns: observations weighted by their inverse covariance."""
 
     columns: tuple[int, ...]
     weights: "Array"
@@ -78,13 +77,13 @@ class SpeedPredictions:
     top: float
 
     def missed(self, measured: "Array") -> "Array":
-        """How many standard deviations each measured speed lies below what was told."""
+        """Standard deviations by which each measured speed lies below its prediction."""
         return (log_odds(measured / self.reference, self.top) - self.log_odds) / self.log_odds_sd
 
 
 @dataclass(frozen=True, slots=True)
 class CounterModel:
-    """Fitted; immutable. `met` are rows into `jobs` of the (job, companion) that were measured."""
+    """Fitted and immutable. `met`: the measured pairs, as rows into `jobs`."""
 
     device: str  # that the pairs were measured on; another one widens the interval
     scale: Scale
@@ -98,13 +97,13 @@ class CounterModel:
     other_device: float = 1.5  # times as wide there
 
     def predict(self, job: SoloProfile, beside: SoloProfile, device: str) -> RelativeSpeed | None:
-        """For model.slowdown: None where the device is of another kind, or counters are lacking."""
+        """Predict a speed; None if the device is of another kind, or counters are missing."""
         if (device == "cpu") != (self.device == "cpu") or not self.can_predict(job, beside):
             return None
         return self.speed(job, beside, device)
 
     def can_predict(self, *jobs: SoloProfile) -> bool:
-        """Whether enough of every job's counters is known."""
+        """True if enough counters of every job are known."""
         fewest = LEAST_KNOWN * len(self.scale.columns)
         return all(
             sum(np.isfinite(one.of(job.features)) for one in self.scale.columns) >= max(1, fewest)
@@ -114,36 +113,36 @@ class CounterModel:
     def speed(
         self, job: SoloProfile, beside: SoloProfile, device: str | None = None
     ) -> RelativeSpeed:
-        """`job`'s speed beside one other on `device` (by default the one that was learnt on)."""
-        told = self.speeds([(job, beside)], device)
+        """Speed of `job` beside one other on `device` (by default the one of the fit)."""
+        speeds = self.speeds([(job, beside)], device)
         return RelativeSpeed(
-            mean=float(told.mean[0]),
-            low=float(told.low[0]),
-            high=float(told.high[0]),
+            mean=float(speeds.mean[0]),
+            low=float(speeds.low[0]),
+            high=float(speeds.high[0]),
             evidence=SpeedBasis.COUNTERS,
         )
 
     def speeds(self, pairs: Sequence[Pair], device: str | None = None) -> SpeedPredictions:
-        """All at once: the mean of `log(top / speed - 1)` over views, and its own spread."""
-        asked, rows = roster(self.scale, pairs)
-        shared = same(asked.keys, self.jobs.keys)
-        answers = [self._answer(view, asked, rows, shared) for view in self.views]
+        """Predict many pairs: the mean of `log(top / speed - 1)` over views, and its spread."""
+        queries, rows = collect_jobs(self.scale, pairs)
+        shared = same(queries.keys, self.jobs.keys)
+        answers = [self._view_mean(view, queries, rows, shared) for view in self.views]
         middle = np.mean([mean for mean, _ in answers], axis=0)
         spread = np.mean([var for _, var in answers], axis=0)
         spread += np.var([mean for mean, _ in answers], axis=0)
-        return self._told(pairs, (middle, spread), gaps(asked.places, rows), device)
+        return self._predictions(pairs, (middle, spread), gaps(queries.places, rows), device)
 
-    def _answer(
-        self, view: CounterView, asked: CounterJobs, rows: tuple["Rows", "Rows"], shared: "Array"
+    def _view_mean(
+        self, view: CounterView, queries: CounterJobs, rows: tuple["Rows", "Rows"], shared: "Array"
     ) -> tuple["Array", "Array"]:
         columns = list(view.columns)
-        here, known = asked.places[columns], self.jobs.places[columns]
+        here, known = queries.places[columns], self.jobs.places[columns]
         towards = kernel_blocks(self.likeness, here, known, shared).between(rows, self.met.rows)
         explained = (towards @ view.inverse * towards).sum(axis=1)
         left = np.maximum(prior_variances(self.likeness, here, rows) - explained, 0.0)
         return self.met.level + towards @ view.weights, left
 
-    def _told(
+    def _predictions(
         self, pairs: Sequence[Pair], odds: tuple["Array", "Array"], gap: "Array", device: str | None
     ) -> SpeedPredictions:
         middle, spread = odds
@@ -158,7 +157,7 @@ class CounterModel:
         return SpeedPredictions(mean, low, high, middle, sd, reference, self.top)
 
 
-def roster(scale: Scale, pairs: Sequence[Pair]) -> tuple[CounterJobs, tuple["Rows", "Rows"]]:
+def collect_jobs(scale: Scale, pairs: Sequence[Pair]) -> tuple[CounterJobs, tuple["Rows", "Rows"]]:
     """Every job of `pairs` once, and the rows of each pair."""
     at: dict[tuple[str, tuple[tuple[str, float], ...]], int] = {}
     solos: list[SoloProfile] = []
@@ -176,13 +175,13 @@ def roster(scale: Scale, pairs: Sequence[Pair]) -> tuple[CounterJobs, tuple["Row
 
 
 def gaps(places: Positions, rows: tuple["Rows", "Rows"]) -> "Array":
-    """By pair, how uncertain its least known counter is: 0 all known, 1 nothing tells of one."""
+    """Uncertainty of each pair's least known counter: 0 all known, 1 one is unknown."""
     each = places.variance.max(axis=1)
     return np.asarray(np.maximum(each[rows[0]], each[rows[1]]))
 
 
 def same(one: Sequence[str], other: Sequence[str]) -> "Array":
-    """1 where the keys are equal; an empty key is like no other."""
+    """Return 1 where the keys are equal; an empty key equals no other."""
     equal = np.array(one, dtype=object)[:, None] == np.array(other, dtype=object)[None, :]
     named = np.array([bool(key) for key in one], dtype=bool)
     return np.asarray(equal.astype(bool) & named[:, None], dtype=np.float64)
@@ -191,7 +190,7 @@ def same(one: Sequence[str], other: Sequence[str]) -> "Array":
 def view(
     likeness: CounterKernel, jobs: CounterJobs, met: PairObservations, columns: Sequence[int]
 ) -> CounterView:
-    """The process over `columns`. Raises ValueError where `met` says what no process can."""
+    """Fit the process over `columns`. Raises ValueError if the covariance of `met` is singular."""
     places = jobs.places[list(columns)]
     among = kernel_blocks(likeness, places, places, same(jobs.keys, jobs.keys))
     covariance = among.between(met.rows, met.rows) + np.diag(met.noise_var)

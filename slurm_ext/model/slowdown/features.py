@@ -1,7 +1,7 @@
-"""Counters of a job alone as standardised numbers, for a model of what sharing does to it.
+"""Counters of a job alone as standardised numbers, for the counter model.
 
-A counter that was not measured is not 0 and not the mean: it is what the others make likely, with
-the variance that is left (the conditional of a normal distribution over known jobs).
+A missing counter is not 0 and not the mean: it is predicted from the others, with the variance that
+is left (the conditional of a normal distribution over known jobs).
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ class CounterColumn:
     per: str | None = None
 
     def of(self, features: Mapping[str, float]) -> float:
-        """The number used; NaN where it was not measured or is none."""
+        """Value of the column for a job; NaN if it was not measured."""
         value = features.get(self.name)
         if value is not None and self.per is not None:
             whole = features.get(self.per)
@@ -48,7 +48,7 @@ class CounterColumn:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How columns are standardised, and how they go together (`correlation`, columns²)."""
+    """Standardisation of columns, and their correlation (columns²)."""
 
     columns: tuple[CounterColumn, ...]
     centre: "Array"
@@ -56,7 +56,7 @@ class Scale:
     correlation: "Array"
 
     def place(self, jobs: Sequence[Mapping[str, float]]) -> "Positions":
-        """Where each job stands in every column, and how uncertain that is."""
+        """Position of each job in every column, and its variance."""
         rows = [self._placed(job) for job in jobs]
         width = len(self.columns)
         at = np.array([row[0] for row in rows]).reshape(-1, width)

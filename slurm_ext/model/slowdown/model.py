@@ -1,8 +1,8 @@
-"""How fast a job runs beside others: the one door to all that is known of sharing.
+"""Predicts the speed of a job beside others, from all that is known of sharing.
 
-Strongest evidence first: the pair itself, shrunk to what the table of all pairs says until its own
-runs outweigh that; the table alone, where both jobs were seen beside others; their counters; and
-what sharing does to jobs in general. More than two are composed of pairs.
+Strongest evidence first: the pair itself, shrunk towards the completed table until its own runs
+outweigh that; the table alone, if both jobs were measured beside others; their counters; and the
+effect of sharing on jobs in general. More than two jobs are composed of pairs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,12 +23,12 @@ from slurm_ext.model.slowdown.pair_measurement import (
 )
 
 CounterPredictor = Callable[[SoloProfile, SoloProfile, str], RelativeSpeed | None]
-"""(job, beside, device) to its speed from counters; None where what it needs was not measured."""
+"""(job, beside, device) to its speed from counters; None if they were not measured."""
 
 LOW_SDS, HIGH_SDS = 1.96, 1.44  # 90 % between them: 2.5 % below, for the lower end protects the job
-LEAST_SD = 0.05  # nothing is believed more surely than this before the job itself has shown it
+LEAST_SD = 0.05  # of a log speed: no prediction is surer before the job's own runs
 MOST_SEEN = 1200  # pairs in one table: its cost grows with the cube
-FASTEST = log(1.5)  # sharing makes nobody faster than this: Lucid's largest noise is below it
+FASTEST = log(1.5)  # sharing makes no job faster than this: Lucid's largest noise is below it
 CPU = "cpu"
 # Jobs in general. GPU: median and spread of Gavel's pairs on a P100 (0.6, log sd 0.25), the spread
 # wider by what separates them from other GPUs. CPU: neighbours of NTUA's nginx reach 0.1.
@@ -45,24 +45,24 @@ KERNELS = {
     ),
     False: CompletionKernel(),
 }
-"""By whether it is a CPU: what a table is filled by before a site's own pairs have chosen."""
+"""Kernel of a table before a site's own pairs have chosen one: True for CPUs, False for GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
 class CounterModels:
-    """Models from counters, by whether they are about CPUs; itself a Foretell."""
+    """Counter models: True for CPUs, False for GPUs. Callable as a CounterPredictor."""
 
     models: Mapping[bool, CounterModel]
 
     def __call__(self, job: SoloProfile, beside: SoloProfile, device: str) -> RelativeSpeed | None:
-        """None where no model is about that kind of device, or what it needs was not measured."""
+        """Predict a speed; None without a model of that kind of device, or without counters."""
         model = self.models.get(device == CPU)
         return None if model is None else model.predict(job, beside, device)
 
 
 @dataclass(frozen=True, slots=True)
 class SlowdownModel:
-    """All that is known; immutable. `widths`: by evidence, how much wider than believed."""
+    """All knowledge of sharing; immutable. `widths`: factor on intervals, by evidence."""
 
     met: Mapping[PairKey, PairStats] = field(default_factory=dict)
     tables: Mapping[bool, Completion] = field(default_factory=dict)  # of CPUs: True; GPUs: False
@@ -76,37 +76,37 @@ class SlowdownModel:
 
     @property
     def devices(self) -> frozenset[str]:
-        """Where anybody was seen beside anybody."""
+        """Devices on which pairs were measured."""
         return frozenset(device for device, _, _ in self.met)
 
     def speed(
         self, job: SoloProfile, beside: Sequence[SoloProfile], device: str = CPU
     ) -> RelativeSpeed:
-        """`job`'s speed beside all of `beside` at once on `device`."""
+        """Speed of `job` beside all of `beside` at once on `device`."""
         pairs = [self._pair(job, other, device) for other in beside]
         composed = compose(pairs, on_cpu=device == CPU)
         met = self.met.get(key(job.key, (one.key for one in beside), device))
         if met is None or len(beside) < 2:
             return composed
-        return self._told(*_shrunk(_logs(composed), met), SpeedBasis.PAIR, met.runs)
+        return self._speed(*_shrunk(_logs(composed), met), SpeedBasis.PAIR, met.runs)
 
     def _pair(self, job: SoloProfile, other: SoloProfile, device: str) -> RelativeSpeed:
         met = self.met.get(key(job.key, (other.key,), device))
-        believed = self._completed(job, other, device)
+        prior = self._completed(job, other, device)
         if met is None:
-            if believed is None:
+            if prior is None:
                 return self._in_general(job, other, device)
             noise = sqrt(self.tables[device == CPU].kernel.noise_var)
-            return self._told(*believed, noise, SpeedBasis.COMPLETED, 0)
-        if believed and self.tables[device == CPU].has_pair(job.key, other.key, device):
-            return self._told(*believed, met.spread, SpeedBasis.PAIR, met.runs)
-        believed = believed or _logs(self._in_general(job, other, device))
-        return self._told(*_shrunk(believed, met), SpeedBasis.PAIR, met.runs)
+            return self._speed(*prior, noise, SpeedBasis.COMPLETED, 0)
+        if prior and self.tables[device == CPU].has_pair(job.key, other.key, device):
+            return self._speed(*prior, met.spread, SpeedBasis.PAIR, met.runs)
+        prior = prior or _logs(self._in_general(job, other, device))
+        return self._speed(*_shrunk(prior, met), SpeedBasis.PAIR, met.runs)
 
     def _completed(
         self, job: SoloProfile, other: SoloProfile, device: str
     ) -> tuple[float, float] | None:
-        """Mean log speed and its sd out of the table; None where one of them is not in it."""
+        """Mean log speed and its sd from the table; None if one of the jobs is not in it."""
         table = self.tables.get(device == CPU)
         if table is None or not (
             table.has_job(job.key, device) and table.has_job(other.key, device)
@@ -115,12 +115,12 @@ class SlowdownModel:
         return table.predict(job.key, other.key, device)
 
     def _in_general(self, job: SoloProfile, other: SoloProfile, device: str) -> RelativeSpeed:
-        told = self.by_counters(job, other, device) if self.by_counters else None
-        if told is not None:
-            return told
-        return self._told(*IN_GENERAL.get(device, ON_A_GPU), 0.0, SpeedBasis.PRIOR, 0)
+        speed = self.by_counters(job, other, device) if self.by_counters else None
+        if speed is not None:
+            return speed
+        return self._speed(*IN_GENERAL.get(device, ON_A_GPU), 0.0, SpeedBasis.PRIOR, 0)
 
-    def _told(
+    def _speed(
         self, mean: float, sd: float, spread: float, by: SpeedBasis, runs: int
     ) -> RelativeSpeed:
         wide = sqrt(sd**2 + spread**2) * self.widths.get(by, 1.0)
@@ -138,9 +138,9 @@ def slowdown_model(
     widths: Mapping[SpeedBasis, float] | None = None,
     kernels: Mapping[bool, CompletionKernel] | None = None,
 ) -> SlowdownModel:
-    """What `pairs` teach; `traits`: by a job's key, which others it is like.
+    """Build a model from `pairs`; `traits`: facts of each job, by key.
 
-    Rows that are no measurement (not finite, not positive, beside nobody) are counted, not used.
+    Rows that are no measurement (not finite, not positive, no partner) are counted, not used.
     """
     known = SlowdownModel(
         met=all_pair_stats(pairs),
@@ -154,7 +154,7 @@ def slowdown_model(
 
 
 def with_tables(known: SlowdownModel, kernels: Mapping[bool, CompletionKernel]) -> SlowdownModel:
-    """With the tables of what it has met, one of CPUs and one of GPUs."""
+    """Fill the tables from the measured pairs, one of CPUs and one of GPUs."""
     tables = {}
     for on_cpu in (True, False):
         pairs = measured_pairs(known, on_cpu)
@@ -182,13 +182,13 @@ def measured_pairs(known: SlowdownModel, on_cpu: bool) -> list[PairSpeed]:
     ]
 
 
-def _logs(told: RelativeSpeed) -> tuple[float, float]:
-    """Mean and standard deviation of the log of a told speed."""
-    return log(told.mean), max(LEAST_SD, log(told.mean / told.low) / LOW_SDS)
+def _logs(speed: RelativeSpeed) -> tuple[float, float]:
+    """Mean and standard deviation of the log of a predicted speed."""
+    return log(speed.mean), max(LEAST_SD, log(speed.mean / speed.low) / LOW_SDS)
 
 
-def _shrunk(believed: tuple[float, float], met: PairStats) -> tuple[float, float, float]:
-    """Mean, standard deviation and the next run's spread, of what was believed and the runs."""
-    (mean, sd), own = believed, met.log_sd
+def _shrunk(prior: tuple[float, float], met: PairStats) -> tuple[float, float, float]:
+    """Combine a prior (mean, sd) with the runs: mean, sd and the next run's spread."""
+    (mean, sd), own = prior, met.log_sd
     share = sd**2 / (sd**2 + own**2)
     return mean + share * (met.log_speed - mean), sd * sqrt(1.0 - share), met.spread

@@ -1,4 +1,4 @@
-"""What the runs of one job beside the same partners showed, and how far they agree."""
+"""Statistics of the runs of one job beside the same partners."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from slurm_ext.core.gpu_sharing import CorunMeasurement
 RUN_LOG_SD = 0.05  # between two runs of one pair, where nothing was seen of it (Gavel TF: 0.014
 # median, 0.076 in one of ten; README of the public tables)
 MINUTE_LOG_SD = 0.15  # of one minute's measurement; falls with the root of the time
-SURE = 3.0  # runs' worth of belief in RUN_LOG_SD
+SURE = 3.0  # runs that the prior RUN_LOG_SD counts for
 LEAST, MOST = 0.001, 10.0  # speeds beyond are broken measurements
 
 
@@ -29,7 +29,7 @@ PairKey = tuple[str, str, tuple[str, ...]]
 
 
 def is_usable(one: CorunMeasurement) -> bool:
-    """Whether a row can be a measurement: finite, positive, beside somebody, for some time."""
+    """True if a row can be a measurement: finite, positive, with partners, for some time."""
     return (
         bool(one.partners)
         and isfinite(one.speed)
@@ -41,14 +41,14 @@ def is_usable(one: CorunMeasurement) -> bool:
 
 def all_pair_stats(rows: Iterable[CorunMeasurement]) -> dict[PairKey, PairStats]:
     """The usable rows, by device, job and partners."""
-    found: dict[PairKey, list[CorunMeasurement]] = {}
+    groups: dict[PairKey, list[CorunMeasurement]] = {}
     for one in filter(is_usable, rows):
-        found.setdefault(key(one.job, one.partners, one.device), []).append(one)
-    return {name: pair_stats(each) for name, each in found.items()}
+        groups.setdefault(key(one.job, one.partners, one.device), []).append(one)
+    return {name: pair_stats(runs) for name, runs in groups.items()}
 
 
 def key(job: str, partners: Iterable[str], device: str) -> PairKey:
-    """The name of a meeting; the order of partners is of no consequence."""
+    """Key of a pair's statistics; the order of partners does not matter."""
     return device, job, tuple(sorted(partners))
 
 

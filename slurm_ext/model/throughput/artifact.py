@@ -2,8 +2,7 @@
 
     features → tanh layer → mean and log sd of log G, log f, log u, in the targets' own scale
 
-numpy is imported when the first number is asked for: whoever only asks whether there is a model
-does not pay for it.
+numpy is imported with the first prediction: a check for a model does not pay for it.
 """
 
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 TARGETS = ("log_accel_samples_per_s", "log_fetch_wall_s", "log_fetch_cpu_s")
-LOG_SD_RANGE = (-4.0, 3.0)  # of a standardised target: nothing is surer or vaguer than this
+LOG_SD_RANGE = (-4.0, 3.0)  # of a standardised target: no prediction is surer or vaguer
 SPEC = ArtifactSpec(
     about="model.json",
     arrays="weights.npz",
@@ -44,7 +43,7 @@ class PriorArtifact:
     weights: Mapping[str, "Array"]
 
     def prior(self, known: PriorInput) -> Prior:
-        """Beliefs about a job of which only these facts are known."""
+        """Predict a job of which only these facts are known."""
         import numpy as np
 
         row = np.zeros((1, WIDTH))
@@ -78,18 +77,18 @@ def shapes(hidden: int) -> dict[str, tuple[int, ...]]:
 
 
 def serialize(about: Mapping[str, Any], weights: Mapping[str, "Array"]) -> dict[str, bytes]:
-    """The files of an artifact, by name; the same numbers always give the same bytes."""
+    """Return the files by name; the same numbers always give the same bytes."""
     return packed(SPEC, about, weights)
 
 
 def load(folder: Path) -> PriorArtifact:
-    """The artifact in `folder`. Raises ModelError naming the file and what is wrong with it."""
+    """Load the artifact in `folder`. Raises ModelError naming the file and the fault."""
     about, arrays = read(SPEC, folder)
     return PriorArtifact(folder.resolve().name, about, _weights(folder / "weights.npz", arrays))
 
 
 def _weights(path: Path, arrays: Mapping[str, "Array"]) -> Mapping[str, "Array"]:
-    """As they were read, if they are those of a prior. Raises ModelError."""
+    """Return the arrays if they are those of a prior. Raises ModelError."""
     import numpy as np
 
     hidden = arrays.get("b1")

@@ -18,7 +18,7 @@ BUSY = 0.60  # of an accelerator's time: below it a larger step costs nothing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BottleneckSigns:
-    """What is known of a training at one shape beside its point on the curve; None: unknown."""
+    """Facts of a training at one shape beside its point on the curve; None: unknown."""
 
     loads_itself: bool = False  # no workers
     most_workers: bool = False  # its memory holds no more of them
@@ -30,7 +30,7 @@ class BottleneckSigns:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The word, and one clause for the researcher."""
+    """Name of the bottleneck, and one clause for the user."""
 
     word: str
     next: str
@@ -50,14 +50,14 @@ LIMITS: Mapping[str, str] = MappingProxyType(
 
 
 def limit_name(point: Point) -> str:
-    """Which ceiling of the curve binds: accelerator, storage or data."""
+    """Return the ceiling of the curve that binds: accelerator, storage or data."""
     if point.stalled < STALLED:
         return "accelerator"
     return "storage" if point.storage > point.wall + point.cpu else "data"
 
 
 def advise(point: Point, signs: BottleneckSigns) -> Advice:
-    """The first thing that is worth doing: what costs most comes first."""
+    """Return the most expensive bottleneck and what to do about it."""
     network = signs.network_share or 0.0
     if network > EXPOSED and network * (1 - point.stalled) > point.stalled:
         return _network(signs)

@@ -1,4 +1,4 @@
-"""How much wider than believed the intervals have to be: split conformal, from past outcomes."""
+"""Calibrates the width of intervals by past outcomes: split conformal prediction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ NARROWEST, WIDEST = 0.5, 5.0
 
 @dataclass(frozen=True, slots=True)
 class CalibrationPoint:
-    """What was predicted of one run, without any factor, and what it then did; samples/s."""
+    """Prediction for one run without any factor, and its measured rate; samples/s."""
 
     predicted: float
     low: float
@@ -22,7 +22,7 @@ class CalibrationPoint:
 
 
 def interval_factor(outcomes: Sequence[CalibrationPoint]) -> float:
-    """The factor that would have covered nine in ten of `outcomes`; 1 where they are too few.
+    """Factor that would have covered nine in ten of `outcomes`; 1 if they are too few.
 
     The miss of conformal rank among |log(measured / predicted)| over the half width.
     """

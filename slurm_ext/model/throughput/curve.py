@@ -109,7 +109,7 @@ def at(curve: Curve, workers: float, cores: float) -> Point:
 
 
 def _supply(curve: Curve, workers: float, cores: float) -> tuple[float, list[float]]:
-    """What the workers deliver, and the shares of their number and of the cores in it."""
+    """Samples/s that the workers deliver, and the shares of their number and the cores in it."""
     wall_s, cpu_s = worker_s(curve)
     all_cpu_s = cpu_s + curve.main_cpu_s
     by_wall, by_cpu = workers / wall_s, cores / all_cpu_s if all_cpu_s > 0 else inf

@@ -1,4 +1,4 @@
-"""What earlier runs say about the next one: beliefs about its curve, and predictions from them.
+"""Estimates a training's curve from earlier runs, and predicts its throughput at any shape.
 
 Pure, standard library only: the submit path and `dlqueue predict` pass here.
 """
@@ -12,14 +12,14 @@ from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape
 from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.throughput.bottleneck import limit_name
 from slurm_ext.model.throughput.curve import SLICE_S, Curve, Point, at
-from slurm_ext.model.throughput.evidence_checks import unusable_run_count, usable_runs
+from slurm_ext.model.throughput.evidence_checks import evidence_flag, usable_runs
 from slurm_ext.model.throughput.inversion import InvertedRun, LogNormal, invert
 from slurm_ext.model.throughput.pooling import NOTHING, pooled
 from slurm_ext.model.throughput.storage import ceiling, knee
 
 NEAREST_FIRST = tuple(Level)
 MOST_RUNS = 8  # of one level; the weights of older ones would hardly count
-ENOUGH_RUNS = 4  # on one level: farther ones are not asked
+ENOUGH_RUNS = 4  # on one level: farther ones are not used
 WIDEST_LOG_SD = 0.7  # wider than a factor of three either way is "I do not know"
 
 # Log widths fitted with contrib/bench/curve on a quiet machine, so that nine in ten of its
@@ -46,7 +46,7 @@ class Prior:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Beliefs about one training's curve, and the runs that they rest on."""
+    """Estimated parameters of one training's curve, and the runs that they rest on."""
 
     accel: LogNormal  # samples/s with no waiting
     wall: LogNormal  # one worker's seconds per sample, alone on a core
@@ -70,17 +70,15 @@ class Estimate:
 def estimate(
     evidence: Mapping[Level, Sequence[LoaderRun]], prior: Prior | None = None
 ) -> Estimate | None:
-    """Beliefs from runs alike on each level (newest first); None is "I do not know".
+    """Estimate from similar runs on each level (newest first); None is "I do not know".
 
-    What cannot be true is left out (model/throughput/evidence_checks.py, which also says why there
-    is no answer).
-
-    Runs that are only of the same cluster answer nothing by themselves; a prior may.
+    Inconsistent runs are left out (evidence_checks.py, which also says why there is no estimate).
+    Runs that share the cluster only are not enough by themselves; a prior is.
     """
-    if unusable_run_count(evidence) is not None:
+    if evidence_flag(evidence) is not None:
         return None
-    levels, count = _asked(evidence)
-    if prior is not None:  # it has learnt from the whole cluster already
+    levels, count = _needed(evidence)
+    if prior is not None:  # it has learned from the whole cluster already
         levels = [(level, runs) for level, runs in levels if level is not Level.CLUSTER]
     elif not levels or levels[0][0] is Level.CLUSTER:
         return None
@@ -105,23 +103,23 @@ def predict(
 def shape_predictor(
     known: Estimate, *, node_cores: int | None = None, factor: float = 1.0
 ) -> Callable[[Shape], Prediction]:
-    """`predict` for many shapes: the curve is made once."""
+    """Return `predict` for many shapes; the curve is computed once."""
     return partial(_predict, known, _curve(known), node_cores, factor)
 
 
 def core_predictor(known: Estimate, *, factor: float = 1.0) -> Callable[[float, int], Prediction]:
-    """`predict` for cores, fractions of one included, and workers: what a running job may get."""
+    """Return `predict` for any cores, fractions included, and workers: for a running job."""
     curve = _curve(known)
 
-    def told(cores: float, workers: int) -> Prediction:
+    def at_cores(cores: float, workers: int) -> Prediction:
         shape = Shape(cpus_per_task=max(1, ceil(cores)), num_workers=workers)
         return _predict(known, curve, cores, factor, shape)
 
-    return told
+    return at_cores
 
 
 def point_at(known: Estimate, workers: int, cores: float) -> Point:
-    """The point of the believed curve."""
+    """Return the point of the estimated curve."""
     return at(_curve(known), workers, cores)
 
 
@@ -142,12 +140,12 @@ def _predict(
     )
 
 
-def _asked(
+def _needed(
     evidence: Mapping[Level, Sequence[LoaderRun]],
 ) -> tuple[list[tuple[Level, list[LoaderRun]]], int]:
-    """Levels with runs that no nearer level has, nearest first, as long as more are needed.
+    """Return levels with runs that no nearer level has, nearest first, while more are needed.
 
-    And how many usable runs the nearest of them has.
+    And the number of usable runs of the nearest of them.
     """
     levels: list[tuple[Level, list[LoaderRun]]] = []
     taken: set[LoaderRun] = set()
@@ -170,7 +168,7 @@ def _pool(
     most_workers: float,
     count: int,
 ) -> Estimate:
-    """Pool from the farthest level to the nearest; runs with more workers tell nothing of f."""
+    """Pool from the farthest level to the nearest; runs with more workers show nothing of f."""
     beliefs = (prior.accel, prior.wall, prior.cpu) if prior else (NOTHING, NOTHING, NOTHING)
     efficiency, lessons = EFFICIENCY, list[InvertedRun]()
     for level, runs in reversed(levels):
@@ -236,7 +234,7 @@ def _curve(known: Estimate) -> Curve:
 
 
 def _log_sd(known: Estimate, point: Point, workers: int, cores: float) -> float:
-    """The rate's log sd: each belief counts as far as its ceiling binds, plus the distance."""
+    """Log sd of the rate: each parameter's as far as its ceiling binds, plus the distance."""
     data = 1 - point.accelerator
     supply_sd = _distance_sd(known, workers, cores)
     return sqrt(
@@ -252,7 +250,7 @@ def _log_sd(known: Estimate, point: Point, workers: int, cores: float) -> float:
 
 
 def _distance_sd(known: Estimate, workers: int, cores: float) -> float:
-    """How far from the nearest run the shape is, as a log sd of what the loader can supply."""
+    """Distance of the shape from the nearest run, as a log sd of the loader's supply."""
     return min((_away_sd(workers, cores, *where) for where in known.seen), default=0.0)
 
 

@@ -1,4 +1,4 @@
-"""Runs that cannot be what they say, and why nothing is known of a job. Pure."""
+"""Finds runs with inconsistent numbers, and words for why a job has no estimate. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
@@ -15,7 +15,7 @@ Evidence = Mapping[Level, Sequence[LoaderRun]]
 
 
 def inconsistency(run: LoaderRun) -> str | None:
-    """Why a run's numbers cannot all be true, in one clause; None: they can."""
+    """Return the contradiction in a run's numbers in one clause; None if there is none."""
     if not (
         0 < run.samples_per_s < inf
         and 0 < run.accel_samples_per_s < inf
@@ -43,22 +43,22 @@ def _fetched(run: LoaderRun) -> float:
 
 
 def usable_runs(runs: Iterable[LoaderRun]) -> list[LoaderRun]:
-    """The runs that a curve can be made of."""
+    """Return the runs that a curve can be estimated from."""
     return [run for run in runs if run.doubt is None and inconsistency(run) is None]
 
 
-def unusable_run_count(evidence: Evidence) -> int | None:
-    """The Doubt of the newest of the nearest runs; None: there is none."""
+def evidence_flag(evidence: Evidence) -> int | None:
+    """Return the UnsupportedLoader flag of the newest of the nearest runs; None if it has none."""
     newest = next((runs[0] for runs in _own(evidence) if runs), None)
     return None if newest is None else newest.doubt
 
 
 def why_no_estimate(evidence: Evidence) -> str:
-    """Why `estimate` has no answer, in one clause for the user."""
+    """Return the reason for having no estimate, in one clause for the user."""
     nearest = next((runs for runs in _own(evidence) if runs), None)
     if nearest is None:
         return f"I do not know yet: {NONE_ALIKE}"
-    doubt = unusable_run_count(evidence)
+    doubt = evidence_flag(evidence)
     if doubt is not None:
         return CLAUSES.get(doubt, "its loader is of a kind that I do not know")
     faults = [why for run in nearest if (why := inconsistency(run)) is not None]
@@ -70,7 +70,7 @@ def why_no_estimate(evidence: Evidence) -> str:
 
 
 def _own(evidence: Evidence) -> Iterator[Sequence[LoaderRun]]:
-    """The levels that may answer by themselves, nearest first."""
+    """Levels that are enough by themselves, nearest first."""
     return (evidence.get(level, ()) for level in Level if level is not Level.CLUSTER)
 
 

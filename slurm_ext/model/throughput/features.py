@@ -1,4 +1,4 @@
-"""What is known of a job when it is submitted, as numbers: the prior's input.
+"""Facts of a job at its submission, as numbers: the prior's input.
 
 Names are hashed into a fixed number of signed slots (feature hashing): any user, partition or
 program has a place without a dictionary that would have to travel with the model.
@@ -20,7 +20,7 @@ _KEYS = (Level.SCRIPT, Level.USER_NAME, Level.KIND)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorInput:
-    """The facts themselves, as a submission and a row of history both have them."""
+    """Facts that a submission and a row of history both have."""
 
     user: str | None = None
     partition: str | None = None
@@ -29,7 +29,7 @@ class PriorInput:
 
 
 def features(known: PriorInput) -> dict[int, float]:
-    """Slot → value of one job, the others being zero."""
+    """Return slot → value of one job; other slots are zero."""
     values: dict[int, float] = {SLOTS: log1p(max(0, known.gpus))}
     for word in _words(known):
         digest = int.from_bytes(blake2b(word.encode("utf-8", "replace"), digest_size=8).digest())

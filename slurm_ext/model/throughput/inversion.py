@@ -1,4 +1,4 @@
-"""What a single run teaches about its curve: costs freed of contention, with their doubts."""
+"""Inverts one run into the parameters of its curve, without contention, with uncertainties."""
 
 from dataclasses import dataclass, replace
 from math import exp, hypot, inf, log, sqrt
@@ -34,7 +34,7 @@ MOST_RECEIVE_S = 10 * RECEIVE_S  # longer waits for a batch that is ready are of
 
 @dataclass(frozen=True, slots=True)
 class LogNormal:
-    """A positive quantity, known as a normal distribution of its logarithm."""
+    """A positive quantity as a normal distribution of its logarithm."""
 
     log_mean: float
     log_sd: float
@@ -126,10 +126,10 @@ def _accel(run: LoaderRun) -> LogNormal:
 
 
 def _received_s(run: LoaderRun, ideal: Curve) -> float:
-    """What receiving one batch took: all of the waiting where the workers had time to spare.
+    """Seconds to receive one batch: all of the waiting if the workers had time to spare.
 
     Among others on its cores, a batch is also waited for because its worker waits for a core, and
-    no kernel tells of that: then it took what it takes anywhere, or less.
+    no kernel counts that: then it took as long as anywhere, or less.
     """
     if run.workers == 0:
         return RECEIVE_S
@@ -144,10 +144,10 @@ def _received_s(run: LoaderRun, ideal: Curve) -> float:
 
 
 def _slice_s(run: LoaderRun, ideal: Curve) -> float | None:
-    """How long this machine keeps a woken process waiting for a busy core.
+    """Seconds that this machine keeps a woken process waiting for a busy core.
 
-    Seen where the loop had to wait for nothing else; it did not wait longer than it waited. Waiting
-    that is not its own workers' doing says nothing: its next run may have its cores to itself.
+    It shows where the loop had to wait for nothing else, and is at most the loop's own wait. A wait
+    that its own workers did not cause says nothing: its next run may have its cores to itself.
     """
     expected_s = contention_s(ideal, run.samples_per_s, run.workers, run.cores)
     if expected_s < SHOWN * SLICE_S or _at_work(run) >= SLACK or _among_others(run, ideal):
@@ -161,9 +161,9 @@ def _slice_s(run: LoaderRun, ideal: Curve) -> float | None:
 
 
 def _among_others(run: LoaderRun, ideal: Curve) -> bool:
-    """Whether the training process waited for cores for longer than its own workers can hold them.
+    """True if the training process waited for cores longer than its own workers can hold them.
 
-    Without workers it waits for nobody; so what others made it wait must not count for workers.
+    Without workers it would not wait; so waits for others must not count as waits for workers.
     """
     own_s = contention_s(ideal, run.samples_per_s, run.workers, run.cores)
     most_s = LONGEST * max(own_s, SHOWN * SLICE_S)
@@ -178,7 +178,7 @@ def _at_work(run: LoaderRun) -> float:
 def _wall_alone(run: LoaderRun, cpu_s: float, main_cpu_s: float) -> LogNormal:
     """Wall seconds per sample of a worker that shares its core with nobody.
 
-    Where the kernel tells how long it waited for a core, that is taken off.
+    A wait for a core that the kernel measured is subtracted.
     """
     if run.fetch_queued_s is None:
         return _guessed_alone(run, cpu_s, main_cpu_s)
@@ -187,13 +187,13 @@ def _wall_alone(run: LoaderRun, cpu_s: float, main_cpu_s: float) -> LogNormal:
 
 
 def _crowded_sd(run: LoaderRun) -> float:
-    """The doubt of a cost whose core was shared: caches were, too."""
+    """Log sd of a cost whose core was shared: caches were, too."""
     queued_s = min(run.fetch_queued_s or 0.0, (1 - LEAST_LEFT) * run.fetch_wall_s)
     return hypot(MEASURED_SD, QUEUED_DOUBT * log(run.fetch_wall_s / (run.fetch_wall_s - queued_s)))
 
 
 def _guessed_alone(run: LoaderRun, cpu_s: float, main_cpu_s: float) -> LogNormal:
-    """The same where nobody measured the waiting.
+    """The same for runs without a measured wait.
 
     Workers that queue for cores take longer: at saturation w * u / c, however long they also wait
     for storage. So any CPU share between u over the measured wall, and 1, would fit: the middle is
@@ -230,7 +230,7 @@ def _efficiency(run: LoaderRun, ideal: Curve) -> LogNormal | None:
 
 
 def _ideal_supply(run: LoaderRun, ideal: Curve) -> float:
-    """What workers deliver that do nothing but fetch, as long as each fetch took in this run."""
+    """Samples/s of workers that only fetch, each fetch taking as long as in this run."""
     if run.fetch_queued_s is None:
         return at(ideal, run.workers, run.cores).supply_samples_per_s
     alone_s = _less(run.fetch_wall_s, run.fetch_queued_s)

@@ -1,4 +1,4 @@
-"""Partial pooling: what near runs say, steadied by what farther ones and the prior say.
+"""Partial pooling: near runs, shrunk towards farther ones and the prior.
 
 Each level's runs are draws around that group's own mean. The groups' means are draws from what
 the next farther level predicts. So one near run already outweighs many far ones, and with no near
@@ -31,7 +31,7 @@ NOTHING = LogNormal(0.0, inf)
 def pooled(
     farther: LogNormal, seen: Sequence[LogNormal], level: Level, widest: float = inf
 ) -> LogNormal:
-    """What the next run of this group will show, from its runs `seen` (newest first).
+    """Predict the next run of this group from its runs `seen` (newest first).
 
     `farther` is the same for the group around it, or NOTHING. `widest` bounds the spread assumed
     before any run: of a quantity that hardly differs from job to job.

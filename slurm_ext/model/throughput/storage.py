@@ -1,4 +1,4 @@
-"""Whether runs show a ceiling of storage: more workers that bring no more samples.
+"""Finds a ceiling of storage in runs: more workers that bring no more samples.
 
 One run cannot tell slow storage from long reads; two at different worker counts can.
 """

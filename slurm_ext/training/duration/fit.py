@@ -1,4 +1,4 @@
-"""Fits how long jobs run from jobs that ended, as each was seen when it was submitted.
+"""Fits the run time of jobs to jobs that ended, with the features of their submission.
 
 Trees learn the log duration, from zero and from the history's mean: squared error for the mean,
 pinball loss for the 5 % and 95 % bounds. A job that has not ended teaches nothing but that it runs

@@ -180,7 +180,7 @@ def _length(known: LinearizedRows) -> Array:
 
 
 def _stacked(known: LinearizedRows, shared: NDArray[np.bool_]) -> Array:
-    """What one unit of each learnt variance adds to the rows' covariance: (variance, row, row)."""
+    """Covariance that one unit of each learned variance adds to the rows: (variance, row, row)."""
     levels = same_group(known.model, known.cluster, known.model, known.cluster)
     near = similarity(known.at, known.at)
     every = [np.outer(lean, lean) * level for lean in known.slopes.T[1:] for level in levels]

@@ -1,6 +1,6 @@
-"""How far trainings stray, and how wide intervals must be: from trainings that were held out.
+"""Calibrates residual scales and interval widths on held-out trainings.
 
-Each training is foretold by the family without its model, without its cluster, and without both,
+Each training is predicted by the family without its model, without its cluster, and without both,
 from as many measurements as the intervals will later rest on. Every held-out training counts the
 same, however many rows it has.
 """
@@ -24,8 +24,8 @@ Array = NDArray[np.float64]
 
 LEVEL = 0.9
 NARROWEST, WIDEST = 1.0, 6.0  # half widths in sds
-FEWEST = 60  # rows foretold; below them a stratum is answered by all of its number of points
-MOST_ROWS = 150  # foretold of one training at a time
+FEWEST = 60  # rows predicted; with fewer, all strata of this number of points count together
+MOST_ROWS = 150  # predicted of one training at a time
 ROWS_OF_SCALES = 30
 SEEDS = (1, 2)
 EVEN = 4.0  # trainings' worth of trust in all scales being as likely
@@ -43,7 +43,7 @@ def trained(rows: Iterable[ScalingRow], *, seed: int = 0) -> Family:
     rows = list(rows)
     family, pairs = learn(rows, seed=seed), by_pair(rows)
     if len({model for model, _ in pairs}) < 2:
-        return family  # nobody can be held out: the usual chances and widths stay
+        return family  # none can be held out: the usual chances and widths stay
     family = replace(family, chances=_chances(family, pairs))
     return replace(family, widths=_widths(family, pairs))
 
@@ -61,7 +61,7 @@ def _held_out(family: Family, pairs: Pairs) -> Iterator[HeldOut]:
 
 
 def _chances(family: Family, pairs: Pairs) -> Array:
-    """How often each scale is the training's: expectation and maximisation."""
+    """Frequency of each scale among trainings: expectation and maximisation."""
     logs = []
     for (model, cluster), points in pairs.items():
         belief = without(family, model=model).term_prior(model=model, cluster=cluster)

@@ -32,7 +32,7 @@ ORDER: tuple[tuple[tuple[int, ...], float], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingRow:
-    """One measurement: whose, where, and what it gave."""
+    """One measurement of a model on a cluster."""
 
     model: str
     cluster: str
@@ -94,5 +94,5 @@ def _apart(layout: tuple[int, ...], wanted: tuple[int, ...]) -> float:
 
 
 def _same(config: TrainingConfig) -> tuple[tuple[int, ...], float]:
-    """What makes two measurements ones of the same config, whether or not its nodes are known."""
+    """Key that is equal for measurements of the same config, with or without known nodes."""
     return config.layout, config.local_batch

@@ -1,4 +1,4 @@
-"""Which live counters a model of sharing looks at: those that most of the jobs have.
+"""Chooses the counters of a slowdown model: those that most of the jobs have.
 
 Names and units: node/record/reader.py; sums are a second of the run, levels as they are
 (training/slowdown/history_runs.py). Offsets keep a logarithm from making much of next to nothing.
@@ -38,7 +38,7 @@ BUSY = {True: ("cpu_user", "perf_mem_bytes"), False: ("gpu_util", "gpu_sm_active
 
 
 def plan(jobs: Sequence[Mapping[str, float]], device: str) -> CounterPlan | None:
-    """What to look at on `device` ("cpu" or a GPU's model); None where too little was counted."""
+    """Choose columns and views for `device` ("cpu" or a GPU's model); None if too few counters."""
     on_cpu = device == "cpu"
     columns = tuple(one for one in (CPU if on_cpu else GPU) if _counted(one, jobs))
     if not columns:

@@ -43,7 +43,7 @@ NARROWEST, WIDEST = 0.7, 4.0
 def fitted(
     pairs: Sequence[CorunMeasurement], solos: Mapping[str, SoloProfile]
 ) -> tuple[SlowdownModel, dict[bool, CompletionKernel]]:
-    """What `pairs`, oldest first, teach, and the kernels of its tables."""
+    """Fit a model to `pairs`, oldest first. Returns it and the kernels of its tables."""
     alike = traits(solos)
     known = slowdown_model(pairs, solos, traits=alike, by_counters=fit_counter_models(pairs, solos))
     kernels, missed = dict(KERNELS), np.zeros(0)
@@ -68,7 +68,7 @@ def _some(met: Sequence[PairSpeed]) -> list[PairSpeed]:
 
 
 def _width(missed: "Array") -> float:
-    """How much wider than believed: split conformal over misses in standard deviations."""
+    """Factor on intervals: split conformal over misses in standard deviations."""
     if len(missed) < FEWEST:
         return 1.0
     rank = conformal_rank(len(missed), LEVEL)

@@ -1,7 +1,7 @@
 """Fit model/slowdown/counter_model.py to measured pairs: similarity, reference and width.
 
 What is chosen is chosen by families of jobs left out, never by rows: pairs of one family with
-itself and with everything else are foretold without any pair that it was in.
+itself and with everything else are predicted without any pair that it was in.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,9 +18,9 @@ from slurm_ext.model.slowdown.counter_model import (
     CounterModel,
     PairObservations,
     SpeedPredictions,
+    collect_jobs,
     log_odds,
     noise_var,
-    roster,
     view,
 )
 from slurm_ext.model.slowdown.features import CounterColumn, Scale, fit_scale
@@ -41,7 +41,7 @@ LENGTHS, OWNS = (1.0, 1.5), (0.1, 0.3)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterPlan:
-    """What a model looks at: all columns, and the views (names of some of them) it averages."""
+    """Columns of a model, and the views (names of some columns) that it averages."""
 
     device: str
     columns: tuple[CounterColumn, ...]
@@ -57,14 +57,14 @@ def fit(rows: Sequence[PairExample], plan: CounterPlan, *, seed: int = 0) -> Cou
 
 
 def fitted(rows: Sequence[PairExample], plan: CounterPlan, likeness: CounterKernel) -> CounterModel:
-    """The process over `rows` with this likeness; its interval is not calibrated yet."""
+    """Fit the process to `rows` with this kernel; its interval is not calibrated yet."""
     if not rows:
         raise ModelError("no pair was measured: nothing to learn from")
     pairs = [(row.job, row.beside) for row in rows]
     among = fit_scale(plan.columns, _different(rows))
     if not among.columns:
         raise ModelError("no counter of the jobs differs between them: nothing to learn from")
-    jobs, at = roster(among, pairs)
+    jobs, at = collect_jobs(among, pairs)
     truer = references(rows)
     speeds = np.array([row.speed / truer.get(row.job.key, 1.0) for row in rows])
     top = float(np.clip(1.05 * np.quantile(speeds, 0.98), *TOP_RANGE))

@@ -45,7 +45,7 @@ class SharedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharingHistory:
-    """What a history holds of sharing. `refused`: runs together that are no measurement."""
+    """Shared runs of a history. `refused`: runs together that are no measurement."""
 
     rows: tuple[SharedRun, ...]  # oldest first
     solos: Mapping[str, SoloProfile]

@@ -50,7 +50,7 @@ def _logs(rows: list[Mapping[str, float]]) -> "Array":
 
 
 def _standard(logs: "Array") -> "Array":
-    """What differs between jobs, in standard deviations; what is not known is at the mean."""
+    """Counters that differ between jobs, in standard deviations; unknown ones are at the mean."""
     middle, spread = np.nanmean(logs, axis=0), np.nanstd(logs, axis=0)
     differs = spread > FLAT
     scaled = (logs[:, differs] - middle[differs]) / spread[differs]

@@ -1,4 +1,4 @@
-"""How far a job's recorded solo speed is off, told by its runs beside the gentlest companions.
+"""Corrects a job's recorded solo speed by its runs beside the gentlest companions.
 
 A solo speed is one measurement; where a job is faster beside light jobs than "alone", the recorded
 solo was slow (Lucid's table: 21 % of speeds above 1, one model by 15 %). Left in, that error would
@@ -36,7 +36,7 @@ def references(rows: Sequence[PairExample]) -> Mapping[str, float]:
 
 
 def _gentleness(rows: Sequence[PairExample]) -> dict[str, float]:
-    """1 for the companion that slows others least, less for harsher ones (two-way means)."""
+    """Gentleness of companions by two-way means: 1 for the one that slows others least."""
     jobs = sorted({row.job.key for row in rows})
     besides = sorted({row.beside.key for row in rows})
     job_at, beside_at = ({key: n for n, key in enumerate(keys)} for keys in (jobs, besides))

@@ -19,7 +19,7 @@ SHRINK = 1e-3  # weight decay: most scripts are seen once, and the names are man
 
 
 class Network(torch.nn.Module):
-    """What `model.artifact.forward` computes, in torch."""
+    """The same network as `model.throughput.artifact.forward`, in torch."""
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()
@@ -37,16 +37,16 @@ class Network(torch.nn.Module):
 
 
 def fit(
-    train: Sequence[Example], seed: int, told: Callable[[int, float], None]
+    train: Sequence[Example], seed: int, progress: Callable[[int, float], None]
 ) -> tuple[dict[str, Array], Network]:
-    """Weights of the prior, and the network they came from; `told` hears (step, loss)."""
+    """Fit the prior: its weights, and the network. `progress` is called with (step, loss)."""
     torch.set_num_threads(1)  # it runs beside the controller, and more would not be faster
     targets = np.array([one.targets for one in train])
     shift, scale = targets.mean(0), np.maximum(targets.std(0), 0.05)
     rows = torch.from_numpy(matrix(train))
     wanted = torch.from_numpy((targets - shift) / scale)
     network = Network(torch.Generator().manual_seed(seed))
-    _descend(network, rows, wanted, told)
+    _descend(network, rows, wanted, progress)
     arrays = {name: value.detach().numpy().copy() for name, value in network.named_parameters()}
     return {**arrays, "shift": shift, "scale": scale, "widen": np.ones(len(TARGETS))}, network
 
@@ -74,7 +74,10 @@ def matrix(every: Sequence[Example]) -> Array:
 
 
 def _descend(
-    network: Network, rows: torch.Tensor, wanted: torch.Tensor, told: Callable[[int, float], None]
+    network: Network,
+    rows: torch.Tensor,
+    wanted: torch.Tensor,
+    progress: Callable[[int, float], None],
 ) -> None:
     """Full-batch Adam on the Gaussian negative log likelihood: no draw but the first weights."""
     optimizer = torch.optim.AdamW(network.parameters(), lr=LEARNING_RATE, weight_decay=SHRINK)
@@ -84,7 +87,7 @@ def _descend(
         loss: Any = (log_sds + 0.5 * ((wanted - means) / log_sds.exp()) ** 2).mean()
         loss.backward()
         optimizer.step()
-        told(step, float(loss.detach()))
+        progress(step, float(loss.detach()))
 
 
 def _weights(inputs: int, outputs: int, generator: torch.Generator) -> torch.nn.Parameter:

@@ -1,4 +1,4 @@
-"""How far a prior's answers are from what later runs showed, and what they are held against."""
+"""Scores a prior on later runs, and the naive baseline that it has to beat."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -24,7 +24,7 @@ def score(weights: dict[str, Array], test: Sequence[Example]) -> dict[str, Any]:
 
 
 def naive(train: Sequence[Example], test: Sequence[Example]) -> dict[str, Any]:
-    """The user's median of what was seen, else everybody's."""
+    """Score the user's median of earlier runs, or the median of all for a new user."""
     by_user: dict[str | None, list[Example]] = {}
     for one in train:
         by_user.setdefault(one.known.user, []).append(one)

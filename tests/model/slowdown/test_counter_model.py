@@ -15,9 +15,9 @@ from slurm_ext.model.slowdown.counter_kernel import CounterKernel, kernel_blocks
 from slurm_ext.model.slowdown.counter_model import (
     CounterModel,
     PairObservations,
+    collect_jobs,
     log_odds,
     noise_var,
-    roster,
     speed_of,
     view,
 )
@@ -47,7 +47,7 @@ def model() -> CounterModel:
     """Six jobs, every pair of them measured."""
     pairs = [(solo(a), solo(b)) for a in range(1, 7) for b in range(1, 7)]
     among = fit_scale(COLUMNS, [solo(n).features for n in range(1, 7)])
-    jobs, rows = roster(among, pairs)
+    jobs, rows = collect_jobs(among, pairs)
     speeds = np.array([speed(int(a.key[3:]), int(b.key[3:])) for a, b in pairs])
     likeness = CounterKernel()
     met = PairObservations(rows, log_odds(speeds, TOP), noise_var(likeness, speeds, TOP))
@@ -142,7 +142,7 @@ def test_the_covariance_is_one_also_with_gaps() -> None:
         for one in jobs
     ]
     among = fit_scale(COLUMNS, [solo(n).features for n in range(1, 7)])
-    every, rows = roster(among, [(a, b) for a in [*few, SoloProfile(key="")] for b in few])
+    every, rows = collect_jobs(among, [(a, b) for a in [*few, SoloProfile(key="")] for b in few])
     own = np.array([[float(a == b) for b in every.keys] for a in every.keys])
     parts = kernel_blocks(CounterKernel(), every.places, every.places, own)
     between = parts.between(rows, rows)
