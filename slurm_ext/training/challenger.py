@@ -65,7 +65,7 @@ class Challenger(Generic[Fitted]):
     gain: float = 1.0
 
     def challenge(self, verdict: TrainingVerdict) -> TrainingVerdict:
-        """Fit, score, and promote the model if nothing speaks against it.
+        """Fit, score, and promote the model unless there is a veto.
 
         Raises ModelError if it cannot be written, or does not read back as it is.
         """

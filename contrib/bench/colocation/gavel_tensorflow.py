@@ -29,7 +29,7 @@ from slurm_ext.core.errors import InputError
 from slurm_ext.core.gpu_sharing import SoloProfile
 from slurm_ext.model.slowdown.features import CounterColumn
 from slurm_ext.training.slowdown.fit_counter_model import CounterPlan
-from slurm_ext.training.slowdown.paired import PairExample
+from slurm_ext.training.slowdown.reference_speed import PairExample
 
 PAIRS, PROFILES = "gavel_tf_pairs.csv", "gavel_tf_nvprof.csv"
 MAE = 0.055

@@ -16,7 +16,7 @@ from contrib.bench.colocation import baselines as colocation_baselines
 from contrib.bench.colocation.scores import Predictions, joined
 from contrib.bench.common.arrays import Array, Marks
 from slurm_ext.training.slowdown.fit_counter_model import CounterPlan, fit
-from slurm_ext.training.slowdown.paired import PairExample
+from slurm_ext.training.slowdown.reference_speed import PairExample
 
 QUICK_FOLDS = 2
 

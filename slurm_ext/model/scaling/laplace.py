@@ -51,7 +51,7 @@ class LaplaceFit:
 
 
 def observe(belief: TermPrior, at: "Array", steps: "Array") -> StepObservations:
-    """Combine measurements with `belief`, before any fit."""
+    """Combine measurements with a prior, before any fit."""
     import numpy as np
 
     found = residual_prior(belief.own, belief.kin, at, at)

@@ -49,13 +49,13 @@ class CounterKernel:
 class KernelBlocks:
     """The parts between two lists of jobs (one x other)."""
 
-    straight: "Array"  # load + slice: job with job, companion with companion
-    crossed: "Array"  # load - slice: job with companion
+    straight: "Array"  # load + slice: job with job, partner with partner
+    crossed: "Array"  # load - slice: job with partner
     bend: "Array"
     both: float
 
     def between(self, one: tuple["Rows", "Rows"], other: tuple["Rows", "Rows"]) -> "Array":
-        """Covariance of (job, companion) rows of the first list with rows of the second."""
+        """Covariance of (job, partner) rows of the first list with rows of the second."""
         (a, b), (c, d) = one, other
         same = self.straight[np.ix_(a, c)] + self.straight[np.ix_(b, d)]
         turned = self.crossed[np.ix_(a, d)] + self.crossed[np.ix_(b, c)]
@@ -84,7 +84,7 @@ def radial_kernel(likeness: CounterKernel, one: Positions, other: Positions) -> 
 def prior_variances(
     likeness: CounterKernel, jobs: Positions, rows: tuple["Rows", "Rows"]
 ) -> "Array":
-    """Prior variance of each (job, companion)."""
+    """Prior variance of each (job, partner)."""
     line = (jobs.at**2 + jobs.variance).sum(axis=1) / max(1, jobs.at.shape[1])
     load = likeness.load**2 + likeness.load_line**2 * line + likeness.own_load**2
     held = likeness.slice**2 + likeness.slice_line**2 * line + likeness.own_slice**2

@@ -1,6 +1,6 @@
-"""What holds a training back, in one word, and the next thing to do about it. Pure rules.
+"""Names the bottleneck of a training, and the next thing to do about it. Pure rules.
 
-The words: data (its loader cannot keep up), storage, accelerator (as it should be), network
+The names: data (its loader cannot keep up), storage, accelerator (as it should be), network
 (ranks wait for each other), memory (more workers would help and do not fit), idle (nothing is
 busy). This is their only place.
 """

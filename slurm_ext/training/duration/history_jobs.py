@@ -1,4 +1,4 @@
-"""Runs of history.db as jobs whose durations are learnt: who, what, how much was asked for.
+"""Reads runs of history.db as jobs whose durations are learned.
 
 A run is one job and restart, whatever number of nodes recorded it. Cancelled jobs count too: how
 long a job holds its nodes is asked, not how long it would have liked to.

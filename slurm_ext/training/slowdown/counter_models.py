@@ -1,4 +1,4 @@
-"""From a site's pairs and the counters of its jobs alone: models for jobs that nobody has met."""
+"""Fits counter models from a site's pairs and the counters of its jobs alone."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from slurm_ext.model.slowdown.pair_measurement import is_usable
 from slurm_ext.training.slowdown.counter_export import export
 from slurm_ext.training.slowdown.feature_plans import plan
 from slurm_ext.training.slowdown.fit_counter_model import fit
-from slurm_ext.training.slowdown.paired import PairExample
+from slurm_ext.training.slowdown.reference_speed import PairExample
 
 FEWEST_PAIRS, FEWEST_JOBS = 30, 6
 MOST_PAIRS = 400  # the newest: choosing costs their cube, for every family left out
@@ -23,7 +23,7 @@ FAMILIES = 8  # jobs are dealt into so many; each is left out in turn
 def fit_counter_models(
     pairs: Sequence[CorunMeasurement], solos: Mapping[str, SoloProfile]
 ) -> CounterModels | None:
-    """A model for CPUs and one for the GPU that most pairs met on; None where neither can be."""
+    """Fit a model for CPUs and one for the GPU with most pairs; None if neither is possible."""
     models = {
         on_cpu: model
         for on_cpu in (True, False)
@@ -49,14 +49,14 @@ def _model(
     jobs = {solo.key: solo.features for row in rows for solo in (row.job, row.beside)}
     if len(rows) < FEWEST_PAIRS or len(jobs) < FEWEST_JOBS:
         return None
-    looked_at = plan(list(jobs.values()), pairs[0].device)
-    if looked_at is None:
+    counter_plan = plan(list(jobs.values()), pairs[0].device)
+    if counter_plan is None:
         return None
     try:
-        model = fit(rows, looked_at)
+        model = fit(rows, counter_plan)
         export(model)
     except ModelError:
-        return None  # counters that do not differ: jobs in general answer
+        return None  # counters do not differ: the prior of jobs in general serves
     return model
 
 

@@ -61,7 +61,7 @@ def fitted(
 
 
 def _some(met: Sequence[PairSpeed]) -> list[PairSpeed]:
-    """Enough pairs to tell a width by."""
+    """Enough pairs to measure a width."""
     most = 300
     rows = np.random.default_rng(0).permutation(len(met))[:most]
     return [met[row] for row in sorted(rows)]
@@ -77,7 +77,7 @@ def _width(missed: "Array") -> float:
 
 
 def _repeats(pairs: Sequence[CorunMeasurement]) -> "Array":
-    """The last run of each pair that was met before, by its earlier ones."""
+    """Misses of the last run of each repeated pair, predicted from its earlier runs."""
     runs: dict[PairKey, list[CorunMeasurement]] = {}
     for one in filter(is_usable, pairs):
         runs.setdefault(key(one.job, one.partners, one.device), []).append(one)
@@ -97,9 +97,9 @@ def _in_general(pairs: Sequence[CorunMeasurement]) -> "Array":
     found = []
     for one in filter(is_usable, pairs):
         if len(one.partners) == 1:
-            told = nothing.speed(
+            speed = nothing.speed(
                 SoloProfile(key=one.job), [SoloProfile(key=one.partners[0])], one.device
             )
-            sd = log(told.mean / told.low) / LOW_SDS
-            found.append((log(one.speed) - log(told.mean)) / sd)
+            sd = log(speed.mean / speed.low) / LOW_SDS
+            found.append((log(one.speed) - log(speed.mean)) / sd)
     return np.array(found)

@@ -1,7 +1,7 @@
-"""Which kernel explains the pairs that were seen: the likeliest, held near a first guess.
+"""Fits the kernel of the completed table: the likeliest, held near a first guess.
 
 Marginal likelihood with its gradient (Rasmussen and Williams 2006, 5.9), logs of all variances and
-lengths under a normal belief around the guess: with a hundred pairs most of them stay there.
+lengths under a normal prior around the guess: with a hundred pairs most of them stay there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SCALES = ("theirs_var", "both_var", "self_var", "noise_var")
 OF_ROLE = ("family", "own", "vector", "size_length")
-BELIEF_SD = 0.7  # of the log of a variance or length, and of the level
+PRIOR_SD = 0.7  # of the log of a variance or length, and of the level
 MOST_STEPS = 60
 HOPELESS = 1e12
 FOLDS, FOLD_STEPS = 4, 25
@@ -44,7 +44,7 @@ def likeliest(
     guess: CompletionKernel,
     *,
     traits: Mapping[str, JobTraits] | None = None,
-    belief_sd: float = BELIEF_SD,
+    prior_sd: float = PRIOR_SD,
     steps: int = MOST_STEPS,
 ) -> CompletionKernel:
     """The kernel of the pairs in `seen`, starting from and held near `guess`."""
@@ -64,10 +64,10 @@ def likeliest(
         kernel = _unpacked(values, guess)
         try:
             value, gradient = _cost(kernel, jobs, at, noise, off)
-        except np.linalg.LinAlgError:  # so far out that rounding decides: the search turns back
+        except np.linalg.LinAlgError:  # out of range: let the search turn back
             return HOPELESS, np.zeros_like(values)
-        apart = (values - start) / belief_sd
-        return value + 0.5 * float(apart @ apart), gradient + apart / belief_sd
+        apart = (values - start) / prior_sd
+        return value + 0.5 * float(apart @ apart), gradient + apart / prior_sd
 
     best = minimize(cost, start, jac=True, method="L-BFGS-B", options={"maxiter": steps},
                     bounds=[(one - 8.0, one + 8.0) for one in start])  # fmt: skip
@@ -81,7 +81,7 @@ def misses(
     traits: Mapping[str, JobTraits] | None = None,
     folds: int = FOLDS,
 ) -> "Array":
-    """Log speeds' misses over their believed sd, each pair told by a kernel that never saw it.
+    """Errors of log speeds over their predicted sd, each pair by a kernel that never saw it.
 
     Both directions of a pair are in one fold.
     """
@@ -92,11 +92,14 @@ def misses(
     for at in range(folds):
         rest = [one for one, its in zip(seen, fold, strict=True) if its != at]
         kernel = likeliest(rest, guess, traits=traits, steps=FOLD_STEPS)
-        asked = [one for one, its in zip(seen, fold, strict=True) if its == at]
+        held_out = [one for one, its in zip(seen, fold, strict=True) if its == at]
         table = complete(
-            rest, kernel=kernel, traits=traits, jobs=[x for s in asked for x in (s.job, s.partner)]
+            rest,
+            kernel=kernel,
+            traits=traits,
+            jobs=[x for s in held_out for x in (s.job, s.partner)],
         )
-        for one in asked:
+        for one in held_out:
             mean, sd = table.predict(one.job, one.partner, one.device)
             found.append((one.log_speed - mean) / np.sqrt(sd**2 + one.log_sd**2 + kernel.noise_var))
     return np.array(found)

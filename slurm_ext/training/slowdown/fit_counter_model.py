@@ -1,6 +1,6 @@
 """Fit model/slowdown/counter_model.py to measured pairs: similarity, reference and width.
 
-What is chosen is chosen by families of jobs left out, never by rows: pairs of one family with
+All choices are made on held-out families of jobs, never on rows: pairs of one family with
 itself and with everything else are predicted without any pair that it was in.
 """
 
@@ -25,13 +25,12 @@ from slurm_ext.model.slowdown.counter_model import (
 )
 from slurm_ext.model.slowdown.features import CounterColumn, Scale, fit_scale
 from slurm_ext.model.throughput.calibration import LEVEL
-from slurm_ext.training.slowdown.paired import PairExample
-from slurm_ext.training.slowdown.reference_speed import references
+from slurm_ext.training.slowdown.reference_speed import PairExample, references
 
 Array = NDArray[np.float64]
 
 MOST_ROWS = 1600  # a process costs the cube of its rows
-ROWS_TO_CHOOSE = 600  # the same rows for every likeness that is tried
+ROWS_TO_CHOOSE = 600  # the same rows for every kernel that is tried
 FEWEST_FAMILIES = 4  # with fewer, nothing is chosen
 MOST_PARTS = 8  # that families are left out in
 FEWEST_LEFT_OUT = 20  # outcomes, to calibrate by
@@ -49,7 +48,7 @@ class CounterPlan:
 
 
 def fit(rows: Sequence[PairExample], plan: CounterPlan, *, seed: int = 0) -> CounterModel:
-    """A calibrated model. Raises ModelError where `rows` hold no counter that differs."""
+    """Fit a calibrated model. Raises ModelError if no counter differs between the jobs."""
     rows = _some([row for row in rows if 0 < row.speed < np.inf], MOST_ROWS, seed)
     best = chosen(rows, plan, seed)
     model = fitted(rows, plan, best)
@@ -82,7 +81,7 @@ def fitted(rows: Sequence[PairExample], plan: CounterPlan, likeness: CounterKern
 
 
 def chosen(rows: Sequence[PairExample], plan: CounterPlan, seed: int = 0) -> CounterKernel:
-    """Of all likenesses, the one with the least error over families that were left out."""
+    """Return the kernel with the least error over held-out families."""
     if len(_families(rows)) < FEWEST_FAMILIES:
         return CounterKernel()
     few = _some(rows, ROWS_TO_CHOOSE, seed)
@@ -96,30 +95,30 @@ def chosen(rows: Sequence[PairExample], plan: CounterPlan, seed: int = 0) -> Cou
 
 def _error(rows: Sequence[PairExample], plan: CounterPlan, likeness: CounterKernel) -> float:
     """Mean over parts, so that a family with many pairs does not decide; infinite without any."""
-    each = [np.abs(told.mean - at).mean() for told, at in left_out(rows, plan, likeness)]
+    each = [np.abs(predicted.mean - at).mean() for predicted, at in left_out(rows, plan, likeness)]
     return float(np.mean(each)) if each else np.inf
 
 
 def left_out(
     rows: Sequence[PairExample], plan: CounterPlan, likeness: CounterKernel
 ) -> Iterator[tuple[SpeedPredictions, Array]]:
-    """Pairs as foretold without the families in them, and their measured speeds.
+    """Predict pairs without the families in them; also yield their measured speeds.
 
-    One family at a time, or several where there are many. What is left may be too little to learn
-    from; such a part says nothing.
+    One family at a time, or several where there are many. Parts that leave too little to fit are
+    skipped.
     """
     families = _families(rows)
     parts = min(MOST_PARTS, len(families))
     for part in range(parts):
         without = set(families[part::parts])
-        asked = [row for row in rows if {row.family, row.beside_family} & without]
+        held_out = [row for row in rows if {row.family, row.beside_family} & without]
         known = [row for row in rows if not {row.family, row.beside_family} & without]
         try:
             model = fitted(known, plan, likeness)
         except ModelError:
             continue
-        told = model.speeds([(row.job, row.beside) for row in asked])
-        yield told, np.array([row.speed for row in asked])
+        predicted = model.speeds([(row.job, row.beside) for row in held_out])
+        yield predicted, np.array([row.speed for row in held_out])
 
 
 def _widths(
@@ -127,14 +126,14 @@ def _widths(
 ) -> tuple[float, float]:
     """Split conformal: standard deviations below and above that held nine in ten left-out pairs.
 
-    A family never met is one more draw beside the n left out: wider by sqrt(1 + 1/n).
+    An unseen family is one more draw beside the n left out: wider by sqrt(1 + 1/n).
     """
     families = len(_families(rows))
     if families < 2:
         return NORMAL_90, NORMAL_90
     off: list[float] = []
-    for told, speeds in left_out(rows, plan, model.likeness):
-        off.extend(told.missed(speeds))
+    for predicted, speeds in left_out(rows, plan, model.likeness):
+        off.extend(predicted.missed(speeds))
     if len(off) < FEWEST_LEFT_OUT:
         return NORMAL_90, NORMAL_90
     tail = (1.0 - LEVEL) / 2.0

@@ -1,4 +1,4 @@
-"""Jobs alone and jobs together, out of history.db: what sharing is learnt from.
+"""Reads jobs alone and jobs together from history.db, to fit the slowdown of sharing.
 
 Bounded whatever the history holds: the newest MOST_TOGETHER runs beside others, and the newest few
 runs alone of each job that is in them and of MOST_OTHERS more.
@@ -23,21 +23,21 @@ from slurm_ext.history.views.shared_runs import (
     together_rows,
 )
 from slurm_ext.model.slowdown.pair_measurement import is_usable
-from slurm_ext.training.slowdown.rows import Beside, RunRow, beside, run_of, speed
+from slurm_ext.training.slowdown.rows import Beside, MeasuredRun, beside, run_of, speed
 
 MOST_TOGETHER = 20_000
-MOST_OTHERS = 4_000  # jobs that met nobody, known by their counters alone
+MOST_OTHERS = 4_000  # jobs that never shared, known by their counters alone
 MOST_ALONE = 16  # runs of one job in one shape
 MOST_OF_JOB = 256  # in all its shapes: a sweep has one for every run
 MOST_COUNTED = 4  # newest runs of a job whose counters are read
-# What a counter holds that is not a sum over the run.
+# Ends of the names of counters that are levels, not sums over the run.
 _LEVELS = ("_peak", "_mean", "_share", "_util", "_clock", "_active", "_occupancy")
 _NOT_OF_JOB = ("node_", "contention_cost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedRun:
-    """One run together, with when it ended: a split is by time."""
+    """One run together, and its end: the split is by time."""
 
     together: CorunMeasurement
     end_s: float
@@ -53,7 +53,7 @@ class SharingHistory:
 
 
 def sharing_history(history: History) -> SharingHistory:
-    """The newest runs together that have runs alone to be compared with, and those jobs alone."""
+    """Read the newest runs together that have comparable runs alone, and those jobs alone."""
     met = _met(together_rows(history))
     names = {name for one in met for name in (one.run.key, *one.partners)}
     alone = _alone(alone_rows(history), names)
@@ -90,9 +90,9 @@ def _by_run(table: Iterable[Sequence[Any]]) -> Iterator[list[dict[str, Any]]]:
 
 def _alone(
     table: Iterable[Sequence[Any]], met: AbstractSet[str]
-) -> dict[tuple[str, tuple[Any, ...]], list[RunRow]]:
+) -> dict[tuple[str, tuple[Any, ...]], list[MeasuredRun]]:
     """The newest runs by job and shape: of jobs in `met`, and of the newest others."""
-    found: dict[tuple[str, tuple[Any, ...]], list[RunRow]] = defaultdict(list)
+    found: dict[tuple[str, tuple[Any, ...]], list[MeasuredRun]] = defaultdict(list)
     kept: Counter[str] = Counter()
     others: set[str] = set()
     for row in table:
@@ -125,9 +125,9 @@ def _row(one: Beside, solo_rate: float) -> SharedRun | None:
 
 
 def _solos(
-    history: History, alone: Mapping[tuple[str, tuple[Any, ...]], Sequence[RunRow]]
+    history: History, alone: Mapping[tuple[str, tuple[Any, ...]], Sequence[MeasuredRun]]
 ) -> dict[str, SoloProfile]:
-    by_job: dict[str, list[RunRow]] = defaultdict(list)
+    by_job: dict[str, list[MeasuredRun]] = defaultdict(list)
     for (key, _), each in alone.items():
         by_job[key] += each
     runs = {
@@ -148,7 +148,7 @@ def _solos(
 def _solo(key: str, values: Mapping[str, Sequence[float]]) -> SoloProfile:
     """Medians over runs: levels as they are, sums a second of the run.
 
-    Its memory is the most that it held, whatever it asked for; the file cache is nobody's need.
+    Its memory is the most that it held, not its request; the file cache does not count.
     """
     features = {name: median(each) for name, each in values.items() if each}
     most = {name: max(each) for name, each in values.items() if each}

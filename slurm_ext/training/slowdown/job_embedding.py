@@ -1,4 +1,4 @@
-"""What jobs have in common beside their names: their counters alone, in a few numbers.
+"""Embeds jobs by their counters alone, in a few numbers: similarity beyond their names.
 
 Standardised logs of what most jobs have measured, turned into their main directions (principal
 components): the table of pairs then knows that two jobs which load a node alike slow others alike.
@@ -24,7 +24,7 @@ FLAT = 1e-6
 
 
 def traits(solos: Mapping[str, SoloProfile]) -> dict[str, JobTraits]:
-    """By key; empty where too few jobs have counters, and without those jobs that have none."""
+    """Traits of each job with counters, by key; empty if too few jobs have counters."""
     keys = [key for key, solo in solos.items() if solo.features]
     if len(keys) < FEWEST_JOBS:
         return {}

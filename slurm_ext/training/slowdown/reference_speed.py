@@ -1,26 +1,38 @@
-"""Corrects a job's recorded solo speed by its runs beside the gentlest companions.
+"""Corrects a job's recorded solo speed by its runs beside the gentlest partners.
 
 A solo speed is one measurement; where a job is faster beside light jobs than "alone", the recorded
 solo was slow (Lucid's table: 21 % of speeds above 1, one model by 15 %). Left in, that error would
-be learnt as a trait of the job's counters.
+be learned as an effect of the job's counters.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from slurm_ext.training.slowdown.paired import PairExample
+from slurm_ext.core.gpu_sharing import SoloProfile
 
-GENTLE = 0.1  # in speed: companions this much harsher than the gentlest count 1/e
+GENTLE = 0.1  # in speed: partners this much harsher than the gentlest count 1/e
 PRIOR_ROWS = 2.0  # weight of "the solo speed was right"
 FEWEST = 3  # families beside which a job was seen
-PULL = 1.0  # rows' worth, towards no effect, of each companion's pressure
+PULL = 1.0  # rows' worth, towards no effect, of each partner's pressure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairExample:
+    """`job` measured at `speed` of its own beside `beside`; families are held out as a whole."""
+
+    job: SoloProfile
+    beside: SoloProfile
+    speed: float
+    family: str
+    beside_family: str
 
 
 def references(rows: Sequence[PairExample]) -> Mapping[str, float]:
-    """By job key: the speed of its family beside gentle companions, never below 1.
+    """Speed of each job's family beside gentle partners, by job key; never below 1.
 
-    Slower than alone is what sharing does and says nothing of the solo; faster cannot be.
+    Slower than alone is an effect of sharing and says nothing of the solo run; faster cannot be.
     """
     gentle = _gentleness(rows)
     found: dict[str, float] = {}
@@ -36,7 +48,7 @@ def references(rows: Sequence[PairExample]) -> Mapping[str, float]:
 
 
 def _gentleness(rows: Sequence[PairExample]) -> dict[str, float]:
-    """Gentleness of companions by two-way means: 1 for the one that slows others least."""
+    """Gentleness of partners by two-way means: 1 for the one that slows others least."""
     jobs = sorted({row.job.key for row in rows})
     besides = sorted({row.beside.key for row in rows})
     job_at, beside_at = ({key: n for n, key in enumerate(keys)} for keys in (jobs, besides))

@@ -1,9 +1,9 @@
-"""A run of history as one measurement of how fast its job went: pure.
+"""A run of history as one measurement of its job's rate: pure.
 
 Rates are compared only between runs of one job in one shape (CPUs, GPUs, workers, batch), and only
 of one measure: samples/s of its training loop; else instructions/s; else, for runs of the same
-script and arguments that ended well, one whole run in its time. A job with GPUs shares with whom
-it has a GPU in common; a job without, with everybody on its node.
+script and arguments that ended well, one whole run in its time. A job with GPUs shares with
+jobs on the same GPU; a job without GPUs, with all jobs on its node.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,15 +18,15 @@ SHORTEST_S = 10.0  # a run below it is all start-up
 LEAST_OVERLAP = 0.3  # of a run's time, for its mean to tell of the time together
 WHOLE = 0.8  # of it, for several partners to have been there at once
 PASSING = 0.05  # of it: too short to matter
-_NO_NAMES = frozenset({"", "sbatch", "wrap"})  # what sbatch calls a job that nobody named
+_NO_NAMES = frozenset({"", "sbatch", "wrap"})  # sbatch's names for unnamed jobs
 CPU = "cpu"
 
 Shape = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRow:
-    """One run: the job's key, in which shape, and its rate by one measure."""
+class MeasuredRun:
+    """One run: the job's key, its shape, and its rate by one measure."""
 
     run: int
     key: str
@@ -39,34 +39,34 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """A run with its partners, and for how long they were there."""
+    """A run with its partners, and the time that they overlap."""
 
-    run: RunRow
+    run: MeasuredRun
     partners: tuple[str, ...]
     overlap_s: float
 
 
-def run_of(row: Mapping[str, Any]) -> RunRow | None:
-    """None for what tells no rate: too short, on several nodes, of nobody known, unmeasured."""
+def run_of(row: Mapping[str, Any]) -> MeasuredRun | None:
+    """Measure a run; None if it is too short, on several nodes, of an unknown job, or unmeasured."""
     elapsed, end = _positive(row["elapsed_s"]), _positive(row["end_s"])
     key = key_of(row)
     if key is None or elapsed is None or end is None or elapsed < SHORTEST_S:
         return None
     if (row["num_nodes"] or 1) > 1:
-        return None  # the slowest of its nodes holds the others up
+        return None  # the slowest of its nodes delays the others
     measured = _measure(row, elapsed)
     if measured is None:
         return None
     measure, rate = measured
     device = str(row["gpu_model"] or "gpu") if row["gpus"] else CPU
     shape = (*measure, row["cpus"], row["gpus"] or 0)
-    return RunRow(
+    return MeasuredRun(
         run=row["run"], key=key, shape=shape, rate=rate, elapsed_s=elapsed, end_s=end, device=device
     )
 
 
 def beside(rows: Sequence[Mapping[str, Any]]) -> Beside | None:
-    """Of one run's rows, one a partner: with whom it ran; None where that is not one answer."""
+    """Combine one run's rows, one a partner; None if its partners are not clear."""
     run = run_of(rows[0])
     if run is None or any(row["overlap_s"] is None for row in rows):
         return None
@@ -74,7 +74,7 @@ def beside(rows: Sequence[Mapping[str, Any]]) -> Beside | None:
     there = [(s, row) for s, row in there if s > PASSING * run.elapsed_s]
     if run.device != CPU:
         if any(row["shared_gpus"] is None for _, row in there):
-            return None  # nobody looked whose GPU it was
+            return None  # the sharing of GPUs was not recorded
         there = [(s, row) for s, row in there if row["shared_gpus"]]
     names = [key_of(row, "partner_") for _, row in there]
     least = LEAST_OVERLAP if len(there) == 1 else WHOLE
@@ -85,7 +85,7 @@ def beside(rows: Sequence[Mapping[str, Any]]) -> Beside | None:
 
 
 def speed(one: Beside, solo_rate: float) -> float:
-    """Relative speed in the time together: what the mean over the whole run leaves for it."""
+    """Relative speed while the partners were there, from the mean over the whole run."""
     share = one.overlap_s / one.run.elapsed_s
     return 1.0 - (1.0 - one.run.rate / solo_rate) / share
 

@@ -14,8 +14,7 @@ from slurm_ext.training.slowdown import fit_counter_model
 from slurm_ext.training.slowdown.counter_export import difference, export
 from slurm_ext.training.slowdown.feature_plans import plan
 from slurm_ext.training.slowdown.fit_counter_model import CounterPlan, fit, fitted
-from slurm_ext.training.slowdown.paired import PairExample
-from slurm_ext.training.slowdown.reference_speed import references
+from slurm_ext.training.slowdown.reference_speed import PairExample, references
 
 PLAN = CounterPlan(
     device="v100",
