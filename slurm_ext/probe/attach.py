@@ -15,8 +15,6 @@ from typing import Any, Callable
 from . import fetching
 from .directive import Directive
 
-_LONG_S = 0.0002  # queueing in shorter times is counted with the next longer one
-
 
 class _Process:
     """What this process holds; a forked child starts anew."""
@@ -103,42 +101,41 @@ def _timed_next(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     @functools.wraps(original)
     def __next__(self: Any) -> Any:  # noqa: N807 - it takes that method's place
-        one = self.__dict__.get("_dlqueue")
-        if one is None:
+        current = self.__dict__.get("_dlqueue")
+        if current is None:
             return original(self)
         began = clock()
-        if one.last:
-            took = began - one.last
-            one.step_s += took
-            if took > _LONG_S:
-                one.step_queued_s += one.queued()
+        if current.last:
+            current.step_s += began - current.last
+            if current.closely:
+                current.step_queued_s += current.queued()
         try:
             data = original(self)
         except BaseException as error:
-            _interrupted(one, clock() - began, isinstance(error, StopIteration))
+            _interrupted(current, clock() - began, isinstance(error, StopIteration))
             raise
-        now = one.last = clock()
-        took = now - began
-        one.wait_s += took
-        if took > _LONG_S:
-            one.wait_queued_s += one.queued()
-        one.batches += 1
-        if now >= one.due and _Process.session:
-            _Process.session.safely(_Process.session.look, one, now)
-            _Process.session.safely(one.weigh, data)
-            one.last = clock()
+        now = current.last = clock()
+        current.wait_s += now - began
+        current.batches += 1
+        if current.closely:
+            current.closely -= 1
+            current.wait_queued_s += current.queued()
+        if now >= current.due and _Process.session:
+            _Process.session.safely(_Process.session.look, current, now)
+            _Process.session.safely(current.weigh, data)
+            current.last = clock()
         return data
 
     return __next__
 
 
-def _interrupted(one: Any, wait_s: float, at_end: bool) -> None:
-    """The pass is over, or the loader raised: either way no batch came of this."""
-    one.wait_s += wait_s
-    one.last = 0.0
+def _interrupted(current: Any, wait_s: float, at_end: bool) -> None:
+    """Add the last wait of a pass that is over, or whose loader raised: no batch came of it."""
+    current.wait_s += wait_s
+    current.last = 0.0
     session = _Process.session
     if at_end and session:
-        session.safely(session.ended, one)
+        session.safely(session.ended, current)
 
 
 def _measured_fetch(original: Callable[..., Any], worker: Any) -> Callable[..., Any]:

@@ -18,7 +18,8 @@ from typing import Any, Callable
 from . import machine
 
 _FORM = struct.Struct("=7d")
-_BYTES_EVERY_S = 0.1  # /proc/self/io costs some 10 microseconds
+_BYTES_EVERY_S = 0.3  # /proc/self/io costs up to 80 microseconds
+_QUEUED_EVERY_S = 0.1  # schedstat costs 4 microseconds, and 40 after a step that emptied the caches
 _MEMORY_EVERY_S = 5.0  # smaps_rollup costs milliseconds
 _SHORT_S = 0.0002  # shorter fetches are timed only now and then, once
 _SKIP_AFTER = 64  # so many were timed,
@@ -50,52 +51,65 @@ class FetchMeter:
         self.batches = 0
         self.wall_s = 0.0
         self.cpu_s = 0.0
-        self.queued_s = 0.0
-        self._short = False
+        self._queued_s = 0.0  # of the fetches around which the kernel was asked,
+        self._queued_wall_s = 0.0  # which took so long
+        self._next_queued = 0.0
         self._bytes = 0
         self._bytes_samples = 0
         self._next_bytes = 0.0
 
     def fetch(self, original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
         """One fetch, timed; what fails in timing it is not the job's affair."""
-        began = (time.perf_counter(), self.clock(), self._queued_now())
-        before = machine.bytes_read() if began[0] >= self._next_bytes else None
+        began = time.perf_counter()
+        read = machine.bytes_read() if began >= self._next_bytes else None
+        queued = machine.queued_s() if began >= self._next_queued else None
+        began, cpu = time.perf_counter(), self.clock()
         data = original(fetcher, index)
-        with contextlib.suppress(Exception):
-            self._add(*began, _rows(fetcher, index), before)
+        cpu, now = self.clock() - cpu, time.perf_counter()
+        try:  # contextlib.suppress takes longer than what it protects
+            self._add(now - began, cpu, len(index) if fetcher.auto_collation else 1)
+            if queued is not None:
+                self._add_queued(machine.queued_s() - queued, now - began, now)
+            if read is not None:
+                self._add_bytes(read, len(index) if fetcher.auto_collation else 1, now)
+        except Exception:  # noqa: S110 - the job's own batch is there
+            pass
         return data
 
-    def _add(
-        self, wall: float, cpu: float, queued: float, samples: int, before: int | None
-    ) -> None:
-        cpu = self.clock() - cpu
-        queued = self._queued_now() - queued
-        wall = time.perf_counter() - wall
-        if before is not None:
-            self._bytes += (machine.bytes_read() or before) - before
-            self._bytes_samples += samples
-            self._next_bytes = time.perf_counter() + _BYTES_EVERY_S
+    def _add(self, wall: float, cpu: float, samples: int) -> None:
         self.samples += samples
         self.batches += 1
         self.cpu_s += cpu
         self.wall_s += wall
-        self.queued_s += queued
-        self._short = wall < _SHORT_S
         if self.may_skip and wall < _SHORT_S and self.batches > _SKIP_AFTER:
             self.skip = _SKIP
             self._skipped += _SKIP
 
-    def _queued_now(self) -> float:
-        """What the kernel tells; not asked around fetches too short for a core to be waited for."""
-        return 0.0 if self._short else machine.queued_s()
+    def _add_queued(self, queued: float, wall: float, now: float) -> None:
+        self._queued_s += queued
+        self._queued_wall_s += wall
+        self._next_queued = now + _QUEUED_EVERY_S
+
+    def _add_bytes(self, before: int, samples: int, now: float) -> None:
+        self._bytes += (machine.bytes_read() or before) - before
+        self._bytes_samples += samples
+        self._next_bytes = now + _BYTES_EVERY_S
 
     def totals(self) -> tuple[float, ...]:
         """The totals so far, in `read_totals`' form; untimed fetches count like the timed."""
         batches = self.batches + self._skipped - self.skip
         scale = batches / self.batches if self.batches else 0.0
         each = self.samples / self._bytes_samples if self._bytes_samples else 0.0
-        timed = (self.samples, self.batches, self.wall_s, self.cpu_s, self._bytes * each)
-        return (*(total * scale for total in timed), 0.0, self.queued_s * scale)
+        asked = self.wall_s / self._queued_wall_s if self._queued_wall_s else 0.0
+        return (
+            self.samples * scale,
+            self.batches * scale,
+            self.wall_s * scale,
+            self.cpu_s * scale,
+            self._bytes * each * scale,
+            0.0,
+            self._queued_s * asked * scale,
+        )
 
 
 class WorkerMeter(FetchMeter):
@@ -120,22 +134,21 @@ class WorkerMeter(FetchMeter):
         data = super().fetch(original, fetcher, index)
         if self.guard:
             self.guard.after(state, data)
-        with contextlib.suppress(Exception):
+        try:  # noqa: SIM105 - as above
             self._publish()
+        except Exception:  # noqa: S110 - as above
+            pass
         return data
 
     def _publish(self) -> None:
         if self._map is None:
             return
-        if self.batches >= self.memory_after and time.perf_counter() >= self._next_memory:
+        now = time.perf_counter()
+        if now >= self._next_memory and self.batches >= self.memory_after:
             self.private = float(machine.private_bytes() or 0)
-            self._next_memory = time.perf_counter() + _MEMORY_EVERY_S
+            self._next_memory = now + _MEMORY_EVERY_S
         totals = self.totals()
         _FORM.pack_into(self._map, 0, *totals[:5], self.private, totals[6])
-
-
-def _rows(fetcher: Any, index: Any) -> int:
-    return len(index) if fetcher.auto_collation else 1
 
 
 class Guard:

@@ -114,23 +114,27 @@ def private_bytes(proc: str = "/proc/self") -> int | None:
     return sum(int(words[1]) * 1024 for words in lines if words[0] == "Private_Dirty:")
 
 
-class _Queue:
-    """This thread's scheduler statistics, kept open: a read costs a microsecond, an open ten."""
+class _ProcFile:
+    """A file of /proc about this thread, kept open: a read costs microseconds, an open ten."""
 
-    thread = 0
-    handle = -1
+    def __init__(self, name: str) -> None:
+        self.path = f"/proc/thread-self/{name}"
+        self.thread = 0
+        self.handle = -1
 
-    @classmethod
-    def text(cls) -> bytes:
-        """What /proc says of the thread that asks; a forked child and another thread open anew."""
+    def text(self) -> bytes:
+        """Return what /proc says of this thread; a forked child or another thread opens anew."""
         thread = threading.get_native_id()
-        if thread != cls.thread:
-            handle, cls.handle = cls.handle, -1
+        if thread != self.thread:
+            handle, self.handle = self.handle, -1
             if handle >= 0:
                 os.close(handle)
-            cls.handle = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
-            cls.thread = thread
-        return os.pread(cls.handle, 64, 0)
+            self.handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            self.thread = thread
+        return os.pread(self.handle, 64, 0)
+
+
+_SCHEDSTAT = _ProcFile("schedstat")
 
 
 def queued_s() -> float:
@@ -140,7 +144,7 @@ def queued_s() -> float:
     quota's throttling counts as waiting.
     """
     try:
-        _, waiting, slices = _Queue.text().split()
+        _, waiting, slices = _SCHEDSTAT.text().split()
         return int(waiting) / 1e9 if int(slices) else math.nan  # a thread that asks has had one
     except (OSError, ValueError):
         return math.nan

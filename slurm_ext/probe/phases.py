@@ -14,6 +14,7 @@ from .directive import MAX_WORKERS as MOST_WORKERS
 from .gate import Gate
 
 _LOOK_EVERY_S = 0.2
+_CLOSELY = 3  # batches after each look around which the kernel is asked: some 40 us each time
 _START_SHARE = 0.02  # of a pass, that starting workers which may never work can cost
 
 
@@ -29,8 +30,10 @@ class Pass:
         self.batches = 0
         self.wait_s = 0.0
         self.step_s = 0.0
-        self.wait_queued_s = 0.0  # of them, waiting for a core; NaN where the kernel is silent
+        self.closely = 0  # batches from now on around which the time in the queue is read
+        self.wait_queued_s = 0.0  # waiting for a core in those batches
         self.step_queued_s = 0.0
+        self._queued_total_s = 0.0  # waiting for a core in all; NaN where the kernel is silent
         self._queued_s = machine.queued_s()
         self._weighed = [0, 0]  # batches, and bytes in them
         self.last = 0.0  # when the latest batch was handed over
@@ -52,17 +55,29 @@ class Pass:
         return fetching.fetch_path(self.meter.run_dir, pid)
 
     def look(self, now: float) -> None:
-        """Now and then: how many workers work, for their mean."""
+        """Note how many workers work, for their mean, and look closely at the next batches."""
         self._workers_s += self.workers_now() * (now - self._looked)
         self._looked = now
         self.due = now + _LOOK_EVERY_S
         self._main_cpu_end_s = time.process_time()
+        self.queued()
+        self.closely = _CLOSELY
 
     def queued(self) -> float:
         """Seconds that this thread waited for a core since it was last asked."""
         before, self._queued_s = self._queued_s, machine.queued_s()
         lately = self._queued_s - before
-        return 0.0 if lately < 0 else lately  # below zero: the loop went over to another thread
+        lately = 0.0 if lately < 0 else lately  # below zero: the loop went over to another thread
+        self._queued_total_s += lately
+        return lately
+
+    def _queued_waiting_s(self) -> float:
+        """The part of the time in the queue that fell into waits: all of it, split as measured."""
+        close_s = self.wait_queued_s + self.step_queued_s
+        wait, both = (
+            (self.wait_queued_s, close_s) if close_s else (self.wait_s, self.wait_s + self.step_s)
+        )
+        return min(self._queued_total_s * wait / both, self.wait_s) if both else 0.0
 
     def weigh(self, batch: Any) -> None:
         """Now and then: what a batch weighs."""
@@ -81,6 +96,7 @@ class Pass:
             fetched = tuple(a + b - c for a, b, c in zip(fetched, now, before))
         elapsed = max(self._looked - self._began, 1e-9)
         wall = self.wait_s + self.step_s
+        wait_queued_s = self._queued_waiting_s()
         return {
             "epochs": 1 if self.batches else 0,
             "samples": self.meter.samples(self.batches, fetched),
@@ -95,8 +111,8 @@ class Pass:
             "bytes_read": fetched[4],
             "main_cpu_s": self._main_cpu_end_s - self._main_cpu_s,
             "fetch_queued_s": fetched[6],
-            "wait_queued_s": self.wait_queued_s,
-            "step_queued_s": self.step_queued_s,
+            "wait_queued_s": wait_queued_s,
+            "step_queued_s": self._queued_total_s - wait_queued_s,
             "delivered_bytes": self.batches * self._weighed[1] / max(1, self._weighed[0]),
         }
 

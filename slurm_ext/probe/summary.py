@@ -23,7 +23,8 @@ Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, size
     + step_s (between them); workers: mean number at work; fetch_samples, fetch_wall_s, fetch_cpu_s,
     bytes_read: what fetching took in whichever process did it (samples made may run ahead of
     samples used); main_cpu_s: CPU of this process during the phase; fetch_queued_s, wait_queued_s,
-    step_queued_s: the parts of those times in which the thread was ready and waited for a core;
+    step_queued_s: the parts of those times in which the thread was ready and waited for a core
+    (read around some batches; their sum is exact, its division an estimate);
     delivered_bytes: tensors handed to the training (estimated from a batch five times a second)
 """
 

@@ -1,4 +1,4 @@
-"""The probe's parts that need no torch: machine, gate, directive, portrait."""
+"""The probe's parts that need no torch: machine, gate, directive, inspection of datasets, times."""
 
 import math
 import os
@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from slurm_ext.probe import fetching, gate, machine
 from slurm_ext.probe.dataset_inspection import DatasetInspection
 from slurm_ext.probe.directive import Directive
+from slurm_ext.probe.phases import LoaderMeter, Pass
 
 MIB = 1 << 20
 
@@ -275,11 +276,70 @@ def test_each_thread_is_told_of_itself() -> None:
 
 def test_a_silent_kernel_is_not_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without scheduler statistics the answer is unknown, and a phase's figure is null."""
-    monkeypatch.setattr(machine._Queue, "text", lambda: b"0 0 0\n")
+    monkeypatch.setattr(machine._SCHEDSTAT, "text", lambda: b"0 0 0\n")
     assert math.isnan(machine.queued_s())
     meter = fetching.WorkerMeter(str(tmp_path), None)
     meter.fetch(lambda _fetcher, index: index, type("F", (), {"auto_collation": True})(), [0])
     assert math.isnan(meter.totals()[6])
+
+
+@pytest.fixture
+def passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pass:
+    """A pass of ten seconds, eight of them waits; 3 s in the queue, 1 s before each reading."""
+    readings = iter([0.0, 1.0, 2.0, 3.0])
+    monkeypatch.setattr(machine, "queued_s", lambda: next(readings))
+    iterator = Directive({})
+    facts = {"batch_size": 4, "persistent": False}
+    current = Pass(iterator, LoaderMeter(0, facts, str(tmp_path)), ())
+    current.batches, current.wait_s, current.step_s = 5, 8.0, 2.0
+    return current
+
+
+def test_all_time_in_the_queue_counts_split_as_in_the_batches_read_closely(passed: Pass) -> None:
+    """Few batches are read closely; what fell between them belongs to waits and steps alike."""
+    passed.step_queued_s += 0.25 * passed.queued()
+    passed.wait_queued_s += 0.75 * passed.queued()
+    passed.queued()
+    totals = passed.totals()
+    assert (totals["wait_queued_s"], totals["step_queued_s"]) == (2.25, 0.75)
+
+
+def test_time_in_the_queue_is_split_by_time_where_no_batch_was_read(passed: Pass) -> None:
+    """A pass that ends before its first close batch: eight tenths of it were waits."""
+    for _ in range(3):
+        passed.queued()
+    totals = passed.totals()
+    assert totals["wait_queued_s"] == pytest.approx(2.4)
+    assert totals["step_queued_s"] == pytest.approx(0.6)
+
+
+def test_waits_hold_no_more_queueing_than_they_lasted(passed: Pass) -> None:
+    """Whatever the close batches showed, a part is not larger than the whole."""
+    passed.wait_s = 1.0
+    passed.wait_queued_s += passed.queued() + passed.queued() + passed.queued()
+    totals = passed.totals()
+    assert (totals["wait_queued_s"], totals["step_queued_s"]) == (1.0, 2.0)
+
+
+def test_the_next_batches_after_a_look_are_read_closely(passed: Pass) -> None:
+    """A few, as each reading costs as much as all the rest of the probe."""
+    assert passed.closely == 0
+    passed.look(time.perf_counter())
+    assert 0 < passed.closely < 10
+
+
+def test_queueing_is_read_around_few_fetches_and_stands_for_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Fetches that follow within a tenth of a second are not read, and count by their time."""
+    readings = iter([1.0, 1.5])
+    monkeypatch.setattr(machine, "queued_s", lambda: next(readings))
+    meter, fetcher = fetching.FetchMeter(), type("F", (), {"auto_collation": True})()
+    meter.fetch(lambda *_: time.sleep(0.002), fetcher, [0])
+    first_s = meter.wall_s
+    for _ in range(3):
+        meter.fetch(lambda *_: time.sleep(0.002), fetcher, [0])
+    assert meter.totals()[6] == pytest.approx(0.5 * meter.wall_s / first_s)
 
 
 def test_a_batch_is_weighed_by_its_tensors() -> None:
