@@ -100,7 +100,7 @@ def test_every_division_of_the_replay_is_optimal_and_fair(
     monkeypatch.setattr("sys.argv", ["allocator", "--data", str(table), "--quick"])
     allocator_replay.main()
     line = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert line["bench"] == "allocator_replay"
+    assert line["bench"] == "allocator"
     for by_mix in line["figures"]["static"].values():
         for scores in by_mix.values():
             assert scores["fair"]["optimum"]["largest_loss"] < 1e-6

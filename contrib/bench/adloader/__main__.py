@@ -16,7 +16,6 @@ Keys by policy are defined in adloader/metrics.py. A part is one policy's run of
 warm are one part); with --results FILE what is measured is kept, and the next call goes on there.
 """
 
-import argparse
 import json
 import os
 import re
@@ -36,6 +35,7 @@ from contrib.bench.adloader.policies import POLICIES, Machine
 from contrib.bench.adloader.report import result, table
 from contrib.bench.adloader.training import KINDS, prepare
 from contrib.bench.adloader.workload import MIXES
+from contrib.bench.common.program import options
 from slurm_ext.sandbox import Sandbox, SandboxSpec
 
 NODE = SandboxSpec(cpus=NODE_CPUS, hooks=True, settings={"node.probe": True})
@@ -145,11 +145,7 @@ def measure_all(bench: Bench, wanted: list[Part], for_s: float) -> list[Part]:
 
 def main() -> None:
     """Measure what is missing, then say what it came to."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", action="store_true", help="print only the JSON object")
-    parser.add_argument("--quick", action="store_true", help="one seed, three policies, small jobs")
+    parser = options(__doc__, quick="one seed, three policies, small jobs")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--results", type=Path, help="file to keep results in, and go on from")
     parser.add_argument("--synergy", type=Path, nargs="+", help="Synergy's tables, for the replay")

@@ -68,7 +68,7 @@ def to(runs: Sequence[Mapping[str, float]], base: Sequence[Mapping[str, float]])
 
 
 def wanted(runs: Runs) -> Iterator[dict[str, Any]]:
-    """The issue's targets, for the warm and the cold controller."""
+    """Targets of the controller, with history (warm) and without (cold)."""
     main, same = runs.get("mixed", {}), runs.get("homogeneous", {})
     for ours in OURS:
         if ours in main:

@@ -31,7 +31,7 @@ def replay(data: Sequence[Path]) -> dict[str, dict[str, Any]]:
 
 
 def wanted(gains: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """The issue's two targets for each mix."""
+    """Two targets for each mix."""
     rows = [
         (f"replay, {reading}, {mix}: {what} gain in per cent, at least", target, scores[key])
         for reading, by_mix in gains.items()

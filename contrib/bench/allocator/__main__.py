@@ -39,7 +39,7 @@ def result(tables: Tables, *, quick: bool) -> dict[str, Any]:
         "dynamic": {name: dynamic(tables, one, seeds) for name, one in READINGS.items()},
         "solve_ms": costs(repeats=3 if quick else 15),
     }
-    return {"bench": "allocator_replay", "figures": figures, "wanted": wanted(figures)}
+    return {"bench": "allocator", "figures": figures, "wanted": wanted(figures)}
 
 
 def wanted(figures: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -87,7 +87,11 @@ def result(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     for name, floor in (("possible", 0.0), ("at_floor", FLOOR)):
         least = least_s(sorted(matrix.solo), speed, floor=floor, work_s=WORK_S)
         figures[f"replay_least_{name}_s"] = round(least, 1)
-    return {"bench": "pairs", "figures": figures, "wanted": _wanted(replayed, live.get("live", {}))}
+    return {
+        "bench": "coscheduling",
+        "figures": figures,
+        "wanted": _wanted(replayed, live.get("live", {})),
+    }
 
 
 def _matrix(args: argparse.Namespace, folder: Path) -> Matrix:

@@ -9,15 +9,16 @@ how long the pair lasted from the newcomer's submission, and what became of both
 counters: without them nothing is measured, and the bench says so.
 """
 
-import argparse
 import json
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from contrib.bench.common.program import Result, options, run
 from contrib.bench.coscheduling.kernels import make_files
 from contrib.bench.coscheduling.matrix import KERNEL_FILE
 from slurm_ext.control.coscheduling.co_scheduling_loop import CoScheduler
@@ -117,21 +118,20 @@ def _wanted(figures: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"what": "parted within, s", "target": most_s, "got": lasted_s, "met": met}]
 
 
-def main() -> int:
-    """Play and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print only the JSON object")
-    parser.add_argument("--quick", action="store_true", help="the same: it takes a minute")
+def main() -> None:
+    """Measure and print."""
+    parser = options(__doc__, quick="the same: it takes a minute")
     parser.add_argument("--work", type=Path, help="folder for the private Slurm")
-    args = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="watch", dir=args.work) as folder:
+    run(parser, result, lambda result: print(json.dumps(result["figures"], indent=1)))
+
+
+def result(args: Namespace) -> Result:
+    """The benchmark's last line."""
+    with tempfile.TemporaryDirectory(prefix="monitor", dir=args.work) as folder:
         Path(folder).chmod(0o755)  # munge demands it of the sandbox's folder
         figures = play(Path(folder))
-    if not args.json:
-        print(json.dumps(figures, indent=1))
-    print(json.dumps({"bench": "pairs_watch", "figures": figures, "wanted": _wanted(figures)}))
-    return 0
+    return {"bench": "coscheduling.monitor", "figures": figures, "wanted": _wanted(figures)}
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

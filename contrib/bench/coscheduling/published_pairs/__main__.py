@@ -147,7 +147,7 @@ def _result(args: argparse.Namespace) -> dict[str, Any]:
     draws = 1 if args.quick else 5
     tables_of = {gpu: read(args.tables / f"gavel_pytorch_pairs_{gpu}.csv") for gpu in GPUS}
     by_gpu = {gpu: figures(speeds, gpu, draws) for gpu, speeds in tables_of.items()}
-    return {"bench": "pairs_tables", "figures": by_gpu, "wanted": _wanted(by_gpu)}
+    return {"bench": "coscheduling.published_pairs", "figures": by_gpu, "wanted": _wanted(by_gpu)}
 
 
 def _print(result: Mapping[str, Any]) -> None:

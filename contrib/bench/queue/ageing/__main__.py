@@ -86,7 +86,7 @@ def result(args: Namespace) -> Result:
         name = f"{days:g} days, {sizes[0]:g} to {sizes[1]:g} GPU-seconds"
         told[name] = judged(known, tried, "qssf+backfill+ageing")
         Console(stderr=True).print(name, told[name])
-    return {"bench": "queue_ageing", "figures": told, "wanted": []}
+    return {"bench": "queue.ageing", "figures": told, "wanted": []}
 
 
 def _inside(known: Learnt, trace: Trace, cluster: Cluster, fifo: Any, rule: str) -> Any:

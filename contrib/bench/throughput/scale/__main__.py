@@ -212,7 +212,7 @@ def main() -> None:
 
 def _result(args: argparse.Namespace) -> dict[str, Any]:
     figures = run(args.train, args.test, args.quick)
-    return {"bench": "throughput_scale", "figures": figures, "wanted": wanted(figures)}
+    return {"bench": "throughput.scale", "figures": figures, "wanted": wanted(figures)}
 
 
 def _print(result: dict[str, Any]) -> None:
