@@ -1,4 +1,4 @@
-"""What a decision changes on the node: CPU shares, and gates of loaders."""
+"""Apply a decision on the node: CPU shares, and the number of workers that loaders use."""
 
 import logging
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ def apply(
     machine: Machine,
     units: int,
 ) -> dict[str, str]:
-    """Whoever gives comes before whoever gets; told are the jobs that cannot be changed, and why.
+    """Apply shrinking jobs before growing ones; {job: reason} for jobs that cannot be changed.
 
     Those are as they were again. `units`: that are there to divide.
     """
@@ -70,7 +70,7 @@ def limit_reads(
 
 
 def limited_without_need(controlled: Mapping[str, ControlledJob]) -> bool:
-    """Whether the only job that is left is still held to its share: nobody is there to guard."""
+    """True if only one job is left and it is still held to its share: nobody else needs that."""
     return len(controlled) == 1 and all(
         one.share.held_cores is not None and one.units == one.share_units
         for one in controlled.values()
@@ -80,7 +80,7 @@ def limited_without_need(controlled: Mapping[str, ControlledJob]) -> bool:
 def _alone_at_share(
     controlled: Mapping[str, ControlledJob], points: Mapping[str, OperatingPoint]
 ) -> bool:
-    """Whether nobody is there from whom, or for whom, a share would have to be kept."""
+    """True if only one job runs and it is to have its share: no limit is needed."""
     return len(points) == 1 and all(
         point.units == controlled[key].share_units for key, point in points.items()
     )
@@ -88,7 +88,7 @@ def _alone_at_share(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuGrant:
-    """What a job has where CPUs are given as time."""
+    """CPU time of one job, in cores."""
 
     cores: float  # that it is sure of
     mean_cores: float  # of all
@@ -133,7 +133,7 @@ def _grants(
 
 
 def _cores(job: ControlledJob, units: int, machine: Machine) -> float:
-    """What a job is sure of. Who needs less leaves it to the others by himself."""
+    """Cores that are guaranteed to a job; what it does not use is free for others anyway."""
     least = 0 if job.agreed else job.share_units
     return max(units, least) * machine.grain_cores
 

@@ -56,7 +56,7 @@ class Allocator(ControlLoop):
 
     @property
     def _lends(self) -> bool:
-        """Whether CPUs are given by weight; whole ones are given by number."""
+        """True if CPUs are given by weight; whole cores are given by number."""
         settings = self.settings
         return bool(settings["control.lends_unused"] and settings["control.grain_cores"] < 1)
 
@@ -150,7 +150,7 @@ class Allocator(ControlLoop):
         return ControlledJob(running.job, self._keep, self._pace, lends=self._lends)
 
     def _dismiss(self, staying: set[str]) -> None:
-        """Who has ended frees its share at once; the job itself is as it was."""
+        """Free the shares of jobs that have ended."""
         gone = [key for key in self.controlled if key not in staying]
         for key in gone:
             self._leaving[key] = self.controlled.pop(key)
@@ -160,7 +160,7 @@ class Allocator(ControlLoop):
         self._refused = {key: why for key, why in self._refused.items() if key in known}
 
     def _see_off(self) -> None:
-        """Take from whoever left what is ours; one that came back has it again."""
+        """Undo our changes to jobs that have ended; a job that came back keeps them."""
         if self._leaving:
             stay = {
                 key: one

@@ -25,14 +25,14 @@ PATIENCE = 4  # windows that one may stay open for lack of anything sure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowPace:
-    """How long is measured, and from when on."""
+    """Length of a measured window, and the pause before it."""
 
     window_s: float
     settle_s: float  # after a change, until the queues hold only what was made since
 
 
 class ControlledJob:
-    """What is known and done of one job; mutable, one a job."""
+    """Measurements, curve and changes of one job."""
 
     def __init__(
         self, job: SpooledJob, note: Callable[[], None], pace: WindowPace, *, lends: bool = False
@@ -57,12 +57,12 @@ class ControlledJob:
 
     @property
     def changed(self) -> bool:
-        """Whether there is anything to undo."""
+        """True if there is anything to undo."""
         return bool(self.share.kept) or self.workers is not None
 
     @property
     def bounds(self) -> tuple[object, ...]:
-        """What its measured rate depends on."""
+        """The limits that its measured rate depends on."""
         return (self.share.held_cores, self.share.pinned, self.workers)
 
     def look(self, running: RunningJob, most_workers: int) -> None:
@@ -100,7 +100,7 @@ class ControlledJob:
         )
 
     def _offers(self, units: int, grain_cores: float) -> tuple[OperatingPoint, ...]:
-        """Made anew only where what is believed or possible has changed."""
+        """Operating points, computed again only if the curve or the bounds changed."""
         key = (self.known, self.knob.least, self.knob.most, self.ranks, units)
         if self._made is None or self._made[0] != key:
             found = points_of(
@@ -148,7 +148,7 @@ class ControlledJob:
             gate.set_gate(self.job.run_dir, workers, uid=self.job.place.uid)
 
     def acted_on(self, *, changed: bool) -> None:
-        """It has what was decided; `changed`: measure anew, what it had is another."""
+        """Note that the decision is applied; `changed`: its limits differ, measure again."""
         self._acted_on = self.known is not None
         if changed:
             self._base = (time.monotonic() + self._pace.settle_s, ())

@@ -1,4 +1,4 @@
-"""What a running job would make of other shares: its travelled curve, and its own last windows."""
+"""Curve of a running job, from the curve that came with it and its own last windows."""
 
 from collections.abc import Sequence
 from math import exp
@@ -38,7 +38,7 @@ def utilisation(known: Estimate, cores: float, workers: int, *, ranks: int) -> f
 def baseline(
     known: Estimate | None, knob: WorkerBounds, share_units: int, *, grain_cores: float, ranks: int
 ) -> OperatingPoint | None:
-    """What it would make of its share with its script's own workers; None: nothing is known."""
+    """Operating point of its share with the script's own workers; None without a curve."""
     if known is None:
         return None
     rate = rate_at(known, share_units, knob.baseline, grain_cores=grain_cores, ranks=ranks)

@@ -21,7 +21,7 @@ ENDED = ("end", "record", "done")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpooledJob:
-    """What the prolog noted of a job."""
+    """A job as the prolog recorded it."""
 
     key: str
     run_dir: str
@@ -67,7 +67,7 @@ class SpooledJobs:
 
 
 def alive(pid: object) -> bool:
-    """Whether a process of that number lives, zombies aside."""
+    """True if the process lives and is no zombie."""
     if type(pid) is not int or not 0 < pid < 1 << 22:
         return False
     with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - a file of /proc
@@ -118,7 +118,7 @@ def _curve(job: SpooledJob) -> Estimate | None:
 
 
 def _noted(job: SpooledJob, name: str, most: int) -> bytes:
-    """What the task prolog, or the user, wrote into the job's folder; empty: nothing sound."""
+    """A file that the task prolog, or the user, wrote into the job's folder; empty if unsound."""
     try:
         folder = os.open(job.run_dir, FOLDER)
     except OSError:

@@ -23,7 +23,7 @@ class WorkerBounds:
 
     @property
     def movable(self) -> bool:
-        """Whether there is a choice."""
+        """True if more than one number of workers is possible."""
         return self.least < self.most
 
 
@@ -35,7 +35,7 @@ def run_between(
     gpus: int,
     cores: float | None,
 ) -> LoaderRun | None:
-    """What the trainings did between two looks, of one process; None: nothing that is sure.
+    """Run of one process between two looks; None if it is too little to be sure.
 
     `cores`: the share that the job was held to; None: as Slurm left it. No `before` is everything
     since its start.
@@ -77,7 +77,7 @@ def difference(before: Sequence[_Json], after: Sequence[_Json]) -> list[dict[str
 
 
 def worker_bounds(summaries: Sequence[_Json], most: int) -> WorkerBounds | None:
-    """How the busiest loader of the first process can be moved; None: there is none."""
+    """Bounds of the busiest loader of the first process; None without a loader."""
     loaders = [ld for s in summaries for ld in s["loaders"] if isinstance(ld, dict)]
     busiest = max(loaders, key=_samples, default=None)
     if busiest is None:

@@ -19,7 +19,7 @@ class Machine:
 
     @property
     def scale(self) -> float:
-        """Real cores in one of Slurm's CPUs: below 1 where Slurm was told of more than there is."""
+        """Real cores in one of Slurm's CPUs: below 1 where slurm.conf has more than there are."""
         return min(1.0, self.real_cores / self.slurm_cpus)
 
     def units(self, cpus: int) -> int:
@@ -27,7 +27,7 @@ class Machine:
         return int(cpus * self.scale / self.grain_cores + NEAR)
 
     def why_not(self, running: RunningJob) -> str | None:
-        """Why a job is left alone, in one clause; None: it may be controlled."""
+        """Reason in one clause why a job is left alone; None if it may be controlled."""
         job = running.job
         if job.why_not is not None:
             return job.why_not

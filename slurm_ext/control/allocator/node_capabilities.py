@@ -1,4 +1,4 @@
-"""What a node offers for moving CPUs, before any job runs on it."""
+"""Mechanisms to move CPUs that a node has, before any job runs on it."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What only Slurm knows of this node: its CPUs as Slurm counts them, who has them, until when."""
+"""Facts of this node from Slurm: its CPUs as Slurm counts them, idle ones, and jobs' ends."""
 
 import time
 from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""The loop that starts waiting CPU jobs beside good companions."""
+"""Loop that starts waiting CPU jobs beside jobs that they do not slow down."""

@@ -1,4 +1,4 @@
-"""How waiting jobs are put off and started: by their own StartTime, as a lease.
+"""Hold waiting jobs back by their StartTime, for a limited time, and start them.
 
 A job that should not start yet may start in `sharing.lease_s` seconds, and the lease is renewed
 while that is so. A controller that dies leaves no job held: Slurm itself lets each lease end. To
@@ -34,7 +34,7 @@ class BeginTimeHolds:
         self._last_s: float | None = None
 
     def overdue(self, job: str) -> bool:
-        """Whether it has been put off for as long as the site allows."""
+        """True if it was held back for as long as the site allows."""
         lease = self._memory.holds.get(job)
         return lease is not None and lease.put_off_s >= self._most_wait_s
 
@@ -102,7 +102,7 @@ class BeginTimeHolds:
         return None if lease is None else lease.node
 
     def _changes(self, job: str, node: str | None, now_s: float) -> bool:
-        """Whether Slurm has to be told that the job is free, there."""
+        """True if Slurm does not know yet that the job may start on that node."""
         lease = self._memory.holds.get(job)
         held = lease is not None and lease.until_s > now_s
         return held or node != self._node(job)
@@ -147,5 +147,5 @@ class BeginTimeHolds:
 
 
 def _only_held(before: BeginTimeHold | None, node: str | None) -> bool:
-    """Whether its time is all that changes."""
+    """True if only its StartTime changes, not its node."""
     return before is not None and before.node == node

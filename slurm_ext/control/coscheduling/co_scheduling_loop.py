@@ -149,7 +149,7 @@ class CoScheduler(ControlLoop):
     def _candidates(
         self, seen: SharingJobs, jobs: Iterable[JobInfo], nodes: Iterable[NodeInfo], now_s: float
     ) -> tuple[list[Candidate], list[Candidate], list[NodeSlot]]:
-        """Who waits, who runs or is about to, and what room that leaves."""
+        """Waiting jobs, jobs that run or are about to, and the room that they leave."""
         self._expire(now_s)
         used = [(job.nodes, job.cpus or 0) for job in jobs if job.state in ("RUNNING", "SUSPENDED")]
         coming = []
@@ -197,7 +197,7 @@ class CoScheduler(ControlLoop):
         seen: SharingJobs,
         now_s: float,
     ) -> None:
-        """Remembered for the next time; now only if the later one may be started anew.
+        """Keep the pair apart next time; now only if the later job agreed to a requeue.
 
         Its cores are its own already, and pinning moves neither cache nor disk; a suspended job
         keeps its memory and stands still, which is farther below its floor than any companion.

@@ -18,7 +18,7 @@ _READY = frozenset({"", "None", "Priority", "Resources", "BeginTime"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginTimeHold:
-    """What was asked of Slurm for a waiting job."""
+    """Hold of a waiting job as Slurm has it."""
 
     until_s: float  # Unix; Slurm starts it by itself from then on
     put_off_s: float = 0.0  # while a node had room for it
@@ -46,12 +46,12 @@ def id_of(name: str) -> int:
 
 
 def words(job: JobInfo) -> list[str]:
-    """What the user's comment says."""
+    """Words of the user's comment."""
     return job.comment.replace(",", " ").replace(";", " ").split()
 
 
 def opted_in(job: JobInfo, settings: Settings) -> bool:
-    """Whether the job, else its account or every partition of it, has agreed to share."""
+    """True if the job, else its account or every partition of it, has agreed to share."""
     said = words(job)
     if ALONE in said or OFF in said:
         return False
@@ -71,7 +71,7 @@ def key_of(job: JobInfo, script: str | None) -> str:
 
 
 def why_left_alone(job: JobInfo, lease: BeginTimeHold | None, now_s: float) -> str | None:
-    """Why a waiting job that agreed is not steered; None: it is."""
+    """Reason why a waiting job that agreed is left to Slurm; None if it is not."""
     if job.array_job_id is not None:
         return "is an array"
     if job.het_job_id is not None:
@@ -97,7 +97,7 @@ def look(
     settings: Settings,
     now_s: float,
 ) -> SharingJobs:
-    """The jobs that may be steered, and those that run where companions could come."""
+    """Sort out jobs that may be held back, and running jobs that others could join."""
     waiting: list[Candidate] = []
     running: list[Candidate] = []
     left_alone: dict[str, str] = {}

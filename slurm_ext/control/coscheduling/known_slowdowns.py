@@ -1,4 +1,4 @@
-"""What is known of slowdowns, as the training last promoted it."""
+"""The slowdown model that the training promoted last."""
 
 import logging
 from collections.abc import Sequence

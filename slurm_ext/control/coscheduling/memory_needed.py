@@ -1,4 +1,4 @@
-"""How much of a node's memory jobs need: what they asked for, or held where that is more. Pure."""
+"""Memory that jobs need on a node: requested, or used where that was more. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -15,7 +15,7 @@ HeldMemory = Callable[
 
 
 def with_needs(seen: SharingJobs, held: HeldMemory) -> SharingJobs:
-    """The jobs of one look with what each needs; a job that said too little is not believed."""
+    """Return the jobs with the memory that each needs, also where it requested less."""
     return replace(
         seen,
         waiting=tuple(_needing(one, seen.infos, held) for one in seen.waiting),

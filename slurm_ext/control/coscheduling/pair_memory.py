@@ -24,7 +24,10 @@ class PairMemory:
     held_bytes: dict[str, float] = field(default_factory=dict)  # by solo key: memory, at most
 
     def as_json(self) -> dict[str, Any]:
-        """Holds by job ("leases"), cooldowns as [keys, last_s, times] ("grudges"), rates by key."""
+        """Return JSON: holds by job, cooldowns as [keys, last_s, times], rates and memory by key.
+
+        The keys "leases" and "grudges" are those that earlier versions wrote.
+        """
         return {
             "leases": {job: asdict(hold) for job, hold in self.holds.items()},
             "grudges": cooldowns_as_json(self.cooldowns),

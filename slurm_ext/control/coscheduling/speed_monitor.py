@@ -1,4 +1,4 @@
-"""How fast jobs that share a node really are, by what they count live.
+"""Measured speeds of jobs that share a node, by their live counters.
 
 A job's speed is its instructions a second beside others, of those that it (or an earlier run of the
 same) had alone. Where no performance counter is at hand, or the node's spool cannot be read from
@@ -57,7 +57,7 @@ class SpeedMonitor:
     def look(
         self, running: Sequence[Candidate], floors: Mapping[str, float]
     ) -> dict[str, CoLocationState]:
-        """What each job that is beside others was found to be; said once a job and company."""
+        """Return jobs that are too slow or too large; each once beside the same others."""
         here: dict[str, list[Candidate]] = {}
         for one in running:
             here.setdefault(one.place or "", []).append(one)

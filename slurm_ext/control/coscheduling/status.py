@@ -1,4 +1,4 @@
-"""What the pairing says: rows for its status, and moves for the ledger. Pure."""
+"""Status rows and recorded actions of the co-scheduling loop. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -14,14 +14,14 @@ UNTOUCHED = "True None"
 
 
 def gist(step: PlacementAction) -> str:
-    """What is new when it changes; a pair's reason tells seconds, which always change."""
+    """Summary that changes when the action does; seconds in a pair's reason do not count."""
     if step.free and not step.start and step.place is None:
         return UNTOUCHED
     return f"{step.free} {step.place} {step.start} {'' if step.pair else step.reason}"
 
 
 def row(step: PlacementAction) -> dict[str, Any]:
-    """What becomes of a waiting job, why, and the speeds that are counted on."""
+    """Status row of a waiting job: its action, the reason, and the speeds it relies on."""
     lows = {job: round(s.low, 3) for job, s in step.pair.speeds.items()} if step.pair else {}
     told = {"job": step.job, "start": step.start, "free": step.free, "place": step.place}
     return {**told, "reason": step.reason, "at_least": lows}
@@ -44,7 +44,7 @@ def parted(
     now_s: float,
     mode: str,
 ) -> tuple[Action, ...]:
-    """A pair that was found to go badly: of whom it hurt, and of `again`, who starts anew for it.
+    """Actions for a pair that is too slow: one for the slowed job, one for a requeued `again`.
 
     `beside`: all jobs on the node.
     """

@@ -60,7 +60,7 @@ class ElasticLoop:
         self._seen: dict[str, Any] = {}
 
     def plan(self, now_s: float) -> Sequence[PlannedAction]:
-        """Whose size changes. Raises SlurmError."""
+        """Plan the resizes. Raises SlurmError."""
         self._now_s = now_s
         jobs = self._client.jobs()
         self._forget({str(job.job_id) for job in jobs if not job.ended})
@@ -83,7 +83,7 @@ class ElasticLoop:
     def _look(
         self, jobs: Sequence[JobInfo], ours: Sequence[int]
     ) -> tuple[list[ElasticPool], dict[str, str]]:
-        """With what environments said, as far as the keeper could tell."""
+        """Pools and jobs left alone, by comments and by the environments that the history has."""
         try:
             variables = elastic_requests.read(self._settings.state_dir)
         except InputError as error:
@@ -114,14 +114,14 @@ class ElasticLoop:
             jobs = [one for one in jobs if one not in stay]
 
     def _sizes(self, pool: ElasticPool) -> tuple[int, ...]:
-        """What jobs can have: what the optimiser chooses from, and what they hold."""
+        """Sizes that the optimiser chooses from, and those that jobs hold."""
         board = GpuBudget(gpus=max(pool.gpus, 1), per_node=pool.per_node)
         most = max(one.most for one in pool.jobs)
         able = sizes_for(self._settings["elastic.optimiser"], board, most)
         return tuple(sorted({*able, *(one.gpus for one in pool.jobs)}))
 
     def _moves(self, pool: ElasticPool, sizes: Mapping[str, int]) -> list[PlannedAction]:
-        """Who shrinks first; who was changed lately stays."""
+        """Plan shrinking jobs first; a job that was changed lately stays."""
         found: list[PlannedAction] = []
         for one in pool.jobs:
             name = str(one.info.job_id)

@@ -1,4 +1,4 @@
-"""What an elastic job says of itself: WORK_DIR/dlqueue-elastic-JOBID.json, written by the job.
+"""Report of an elastic job: WORK_DIR/dlqueue-elastic-JOBID.json, written by the job.
 
     {"v": 1, "left": iterations at the initial batch, "limits": {"initial", "most", "local_least",
      "local_most"}, "noise": {"square", "variance"}, "steps": [{"gpus", "nodes", "local",

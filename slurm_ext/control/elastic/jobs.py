@@ -1,4 +1,4 @@
-"""Whose size may change, how many GPUs there are for them, and who is left alone and why. Pure.
+"""Jobs whose size may change, the GPUs for them, and jobs left alone with the reason. Pure.
 
 Opted in: `DLQUEUE_ELASTIC=MIN-MAX` (GPUs) in the job's comment, else in its environment
 (core/elastic_requests.py). Jobs that did not opt in come first: what they hold, and what those wait
@@ -32,12 +32,12 @@ class Resizable:
 
     @property
     def gpus(self) -> int:
-        """What it has, or asks for."""
+        """GPUs that it has or requests."""
         return self.info.gpus or 0
 
     @property
     def runs(self) -> bool:
-        """Whether a change is a restart."""
+        """True if it runs: a change is a restart."""
         return self.info.state == "RUNNING"
 
 
@@ -114,7 +114,7 @@ def _usable(node: NodeInfo) -> bool:
 
 
 def gpus_of(node: NodeInfo) -> int:
-    """Of all types: `gpu`, or the sum of gpu:TYPE where only these are told."""
+    """GPUs of all types: `gpu`, or the sum of gpu:TYPE where there are only these."""
     if "gpu" in node.gres:
         return node.gres["gpu"]
     return sum(count for name, count in node.gres.items() if name.startswith("gpu:"))
@@ -135,7 +135,7 @@ def _pool(
 
 
 def _counts(job: JobInfo) -> bool:
-    """Whether its GPUs are not for others: it holds them, or could start any time."""
+    """True if its GPUs are not free for others: it holds them, or could start any time."""
     if job.state in HELD_STATES:
         return True
     return job.state == "PENDING" and bool(job.priority) and job.reason in ITS_TURN
@@ -147,7 +147,7 @@ RequestedSize = dict[
 
 
 def requested_size(job: JobInfo) -> RequestedSize:
-    """What is remembered of a job before its first change."""
+    """Size that a job requests before its first change."""
     tasks, cpus = job.tasks or 0, job.cpus or 0
     each = cpus // tasks if tasks and cpus % tasks == 0 else 0
     return {"gpus": job.gpus or 0, "nodes": job.node_count or 1, "tasks": tasks,

@@ -1,4 +1,4 @@
-"""What a pool will need at most in the next hours: by the promoted model, else by persistence."""
+"""Forecast of a pool's peak demand in the next hours: promoted model, else persistence."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ class DemandForecast:
 
 
 def folder_of(state_dir: Path, pool: str) -> Path:
-    """Where a pool's models are."""
+    """Folder of a pool's models."""
     return state_dir / "models" / "demand" / pool_file_name(pool)
 
 

@@ -102,7 +102,7 @@ class EnergyLoop:
         ]
 
     def status(self) -> Mapping[str, Any]:
-        """What each pool was like."""
+        """Status of each pool."""
         return {"hindered": self._hindered, "pools": self._told}
 
     def _plan(
@@ -164,7 +164,7 @@ class EnergyLoop:
         self._state.keep(self._memory.as_json(running))
 
     def _hindrance(self) -> str:
-        """Why nothing can be done in act; empty: it can. Raises SlurmError."""
+        """Reason why nothing can be done in act; empty if it can. Raises SlurmError."""
         if not self._pools:
             return "energy.partitions names none"
         if self._settings["energy.mode"] != "act":

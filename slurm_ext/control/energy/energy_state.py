@@ -1,4 +1,4 @@
-"""What the energy loop remembers between rounds: who sleeps and idles since when, and its wakes."""
+"""Memory of the energy loop: since when nodes sleep or idle, and past wakes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class EnergyState:
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> "EnergyState":
-        """What `as_json` wrote; nothing of what it lacks."""
+        """Read what `as_json` wrote; what it lacks is empty."""
         return cls(
             asleep=dict(kept.get("asleep", {})),
             idle=dict(kept.get("idle", {})),
@@ -44,7 +44,7 @@ class EnergyState:
         }
 
     def notice(self, nodes: Sequence[NodeInfo], now_s: float) -> None:
-        """Who sleeps and who is idle, since when."""
+        """Note since when nodes sleep or are idle."""
         asleep = {node.name for node in nodes if power_of(node) is PowerState.ASLEEP}
         idle = {node.name for node in nodes if not is_busy(node)} - asleep
         self.idle = {name: self.idle.get(name, now_s) for name in idle}

@@ -21,7 +21,7 @@ WAITING = frozenset({"Resources", "Priority"})  # for nodes, and for nothing els
 
 @dataclass(frozen=True, slots=True)
 class NodeTimes:
-    """What was known of nodes before: since when who sleeps and who is idle (Unix seconds)."""
+    """Since when nodes sleep and are idle (Unix seconds)."""
 
     asleep: Mapping[str, float]
     idle: Mapping[str, float]
@@ -88,7 +88,7 @@ def nodes_of(
 
 
 def is_busy(node: NodeInfo) -> bool:
-    """Whether jobs have any of it, or Slurm has planned one for it."""
+    """True if jobs have any of it, or Slurm has planned one for it."""
     said = states(node)
     return "IDLE" not in said or bool(said & {"COMPLETING", "PLANNED"})
 

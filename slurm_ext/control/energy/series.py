@@ -31,7 +31,7 @@ class DemandRecorder:
         self._ended = {first + at: both for at, both in enumerate(zip(needed, total, strict=True))}
 
     def see(self, now_s: float, need: int, total: int) -> None:
-        """What is needed now; a slot that ended is written."""
+        """Note what is needed now; a slot that ended is written."""
         slot = int(now_s // SLOT_S)
         before = self.running
         if before is not None and before[0] == slot:

@@ -1,1 +1,1 @@
-"""What all control loops share: the runner, the loop's state and the log of actions."""
+"""Runner, state folder and action log of all control loops."""

@@ -39,13 +39,13 @@ class ControlLoop(ABC):
         """Let the next loop object take over; changes that it could not go on with are undone."""
 
     def events(self) -> AbstractContextManager[Events]:
-        """What ends the wait for the next round early."""
+        """Watch for what ends the wait for the next round early."""
         return nullcontext(Events())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopKind:
-    """What distinguishes a loop for the runner: names of its settings, its state and its maker."""
+    """One of the five loops for the runner: its settings, its state, and how it is made."""
 
     name: str  # for messages and the log: dlqueue.<name>
     mode: str  # setting: off, shadow or act

@@ -1,4 +1,4 @@
-"""Who in Slurm's queue is put in order, with whom, and who is left alone and why. Pure.
+"""Waiting jobs that are put in order, by group, and jobs left alone with the reason. Pure.
 
 An array is one: its tasks that wait get the same nice, and go where its first one goes.
 """
@@ -48,7 +48,7 @@ class Waiting:
 
 @dataclass(slots=True)
 class OwnNices:
-    """What we did: the nice that a job may have from us, and jobs that are not ours to change."""
+    """Nice values that we set, by job, and jobs whose nice somebody else decided since."""
 
     nices: dict[int, list[int]] = field(default_factory=dict)  # by Waiting.job_id
     fixed: set[int] = field(default_factory=set)  # somebody else decided since
@@ -60,7 +60,7 @@ class OwnNices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingQueue:
-    """What one look found."""
+    """The waiting jobs of one look."""
 
     groups: Mapping[Group, Sequence[Waiting]]
     left_alone: Mapping[str, str]  # why, by job
@@ -99,14 +99,14 @@ def _units(jobs: Iterable[JobInfo]) -> dict[int, list[JobInfo]]:
 
 
 def _changed(unit: int, members: Sequence[JobInfo], ours: OwnNices) -> bool:
-    """Whether somebody has set another nice since we did, or Slurm did not take ours."""
+    """True if somebody has set another nice since we did, or Slurm did not take ours."""
     return unit in ours.nices and any(job.nice not in ours.nices[unit] for job in members)
 
 
 def _not_ours(
     unit: int, members: Sequence[JobInfo], ours: OwnNices, settings: Settings, now_s: float
 ) -> str | None:
-    """Why it is left alone; None: it is put in order."""
+    """Reason why it is left alone; None if it is put in order."""
     if unit in ours.fixed or _changed(unit, members, ours):
         return "its priority or nice was set by somebody since"
     if any(job.nice not in ours.of(unit) for job in members):
@@ -136,7 +136,7 @@ def _stays(job: JobInfo, settings: Settings) -> str | None:
 
 
 def _waits_for(members: Sequence[JobInfo], now_s: float) -> str | None:
-    """What else than its turn it waits for; None: one of its tasks at least could be next."""
+    """Reason other than its turn why it waits; None if one of its tasks could be next."""
     why = [_other_than_its_turn(job, now_s) for job in members]
     return None if None in why else why[0]
 

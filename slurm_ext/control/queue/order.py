@@ -1,4 +1,4 @@
-"""The policy's order of jobs that wait: the function that replays it, asked of a live queue."""
+"""Order of waiting jobs by the policy: the same function as in the replay."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class QueueRank:
 
     @property
     def need(self) -> float:
-        """GPU-seconds, or CPU-seconds, that it is thought to need."""
+        """GPU-seconds, or CPU-seconds, that it is predicted to need."""
         return self.length.seconds * self.waiting.size
 
     @property
@@ -38,7 +38,7 @@ class QueueRank:
 def in_order(
     jobs: Sequence[Waiting], rule: str, times: RuntimeEstimates | StickyEstimates, now_s: float
 ) -> list[QueueRank]:
-    """Who goes first first, by `rule` (policy/queue/order.py)."""
+    """Return the jobs in the order of `rule` (policy/queue/order.py)."""
     lengths = times.of([one.info for one in jobs], now_s)
     asked = QueuedJobs(
         submit_s=np.array([one.info.submit_time_s or 0 for one in jobs], dtype=float),

@@ -32,7 +32,7 @@ class QueueLoop:
         self._seen: dict[str, Any] = {}
 
     def plan(self, now_s: float) -> Sequence[PlannedAction]:
-        """Who gives way from now on, and who no more. Raises SlurmError."""
+        """Plan the nices. Raises SlurmError."""
         if not self._can():
             self._seen = {"reason": NOT_HERE, "orders": [], "left_alone": {}}
             return ()
@@ -72,7 +72,7 @@ class QueueLoop:
         return DONE
 
     def undo(self, now_s: float) -> Sequence[PlannedAction]:  # noqa: ARG002 (of every loop's shape)
-        """Whoever waits with a nice of ours, and nobody changed it since. Raises SlurmError."""
+        """Plan nice 0 for waiting jobs that still have our nice. Raises SlurmError."""
         if not self._ours.nices:
             return ()
         waiting = [job for job in self._client.jobs() if job.state == "PENDING"]
@@ -100,7 +100,7 @@ class QueueLoop:
         return self._priority_type == NEEDED
 
     def _forget(self, queue: WaitingQueue, alive: Set[int]) -> None:
-        """What others changed is theirs, and what has ended is nobody's."""
+        """Forget jobs that have ended, and those whose nice somebody else set."""
         ours = self._ours
         ours.fixed = (ours.fixed | queue.changed) & alive
         gone = [job_id for job_id in ours.nices if job_id in queue.changed or job_id not in alive]
@@ -113,7 +113,7 @@ class QueueLoop:
 
 
 def nices_from_json(kept: Mapping[str, Any]) -> OwnNices:
-    """What a loop's folder holds."""
+    """Read the nices from the loop's undo file."""
     nices_then = {
         int(job): [int(n) for n in values] for job, values in kept.get("nices", {}).items()
     }
@@ -156,7 +156,7 @@ def _told(
     orders: Mapping[Group, Sequence[QueueRank]],
     found: Mapping[Group, Mapping[str, int]],
 ) -> dict[str, Any]:
-    """For people: each group's order, what a job is thought to need, and who is left alone."""
+    """Status JSON: each group's order, predicted needs, and jobs that are left alone."""
     told = []
     for group, order in sorted(orders.items()):
         partition, qos, gpus = group

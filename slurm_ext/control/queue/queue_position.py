@@ -1,4 +1,4 @@
-"""Why one waiting job is where it is: its place in Slurm's order, who is before it, when it goes.
+"""Position of a waiting job in Slurm's order: jobs ahead of it, and its expected start.
 
 For `dlqueue explain`. It needs Slurm; history and model only make the times better.
 """
@@ -70,7 +70,7 @@ def _rank(job: JobInfo) -> tuple[int, int]:
 
 
 def _is_peer(one: JobInfo, job: JobInfo) -> bool:
-    """Whether it waits for its turn where the job waits."""
+    """True if it waits for its turn in a partition of the job."""
     same = set(one.partition.split(",")) & set(job.partition.split(","))
     return bool(same and one.state == "PENDING" and one.priority and one.reason in ITS_TURN)
 
@@ -101,7 +101,7 @@ def _expected(
     times: RuntimeEstimates,
     now_s: float,
 ) -> dict[str, Any] | None:
-    """Ours: those before it go first, for as long as they are foretold to run."""
+    """Our expected start: jobs ahead go first and run as long as predicted."""
     by_gpu = bool(job.gpus)
     names = set(job.partition.split(","))
     up = [n for n in nodes if names & set(n.partitions) and not n.state.startswith(_NO_ROOM)]
@@ -127,7 +127,7 @@ def _expected(
 
 
 def _tasks(job: JobInfo) -> int:
-    """How many of an array wait in one line: 0-3,7,10-20:5%2; else 1. Slurm may cut the list."""
+    """Count an array's waiting tasks: 0-3,7,10-20:5%2; else 1. Slurm may cut the list."""
     spans = _SPAN.findall(job.array_tasks.partition("%")[0])
     counts = [len(range(int(a), int(b or a) + 1, int(step or 1))) for a, b, step in spans]
     return min(MOST_TASKS, sum(counts)) or 1
@@ -143,7 +143,7 @@ def _bound(told: RuntimeEstimate, bound: str) -> float:
 
 
 def _left(job: JobInfo, told: RuntimeEstimate, bound: str, now_s: float) -> float:
-    """Of a running job; one that runs longer than foretold may end at any time until its limit."""
+    """Time left of a running job; past its prediction it may end at any time."""
     if told.by == "limit" and job.end_time_s is not None:
         return job.end_time_s - now_s
     return (job.start_time_s or now_s) + _bound(told, bound) - now_s

@@ -1,4 +1,4 @@
-"""How long waiting jobs will run: the promoted model, else the runs of their like, else the limit.
+"""Run times of waiting jobs: the promoted model, else similar runs, else the limit.
 
 The history is read anew each round, only what has come since; without one, limits remain. What
 jobs submitted together have shown since moves that, while their siblings wait.
@@ -84,7 +84,7 @@ class RuntimeEstimates:
                 self._means.take(row)
 
     def _heard(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-        """Rows as they come; siblings hear of each once, whoever else reads it again."""
+        """Yield the rows; each is passed to the siblings once, however often it is read."""
         newest = self._heard_of
         for row in rows:
             lasted, submit_s = runtime_s(row), row["submit_s"]
@@ -101,7 +101,7 @@ class RuntimeEstimates:
 
 
 class StickyEstimates:
-    """Run times as they were foretold when a job was first seen, and as its siblings tell since.
+    """Run times as first predicted for a job, changed only by its siblings.
 
     Asked anew they would drift: who is short ends first, so that what has ended looks shorter and
     shorter, and jobs change places for no reason of their own. Only a time limit makes room for
@@ -113,7 +113,7 @@ class StickyEstimates:
         self._told: dict[int, RuntimeEstimate] = {}
 
     def see(self, jobs: Iterable[JobInfo]) -> None:
-        """All that Slurm knows: who runs since when; whoever is not there any more is forgotten."""
+        """Note all jobs of Slurm: start times of running ones; forget those that are gone."""
         there = [job for job in jobs if not job.ended]
         units = {unit_of(job) for job in there}
         self._told = {unit: one for unit, one in self._told.items() if unit in units}
@@ -147,7 +147,7 @@ class StickyEstimates:
 
 
 class _Means:
-    """What history alone can tell: the mean of runs of one user, name and number of GPUs."""
+    """Mean run time by user, job name and number of GPUs."""
 
     def __init__(self) -> None:
         self.last_id = 0
@@ -170,7 +170,7 @@ class _Means:
 
 
 def _like(job: JobInfo) -> tuple[Any, ...]:
-    """Whom it is like; `_alike` of its record."""
+    """Key of similar runs, for a waiting job (`_alike` for a record)."""
     return (job.user_name, job.name, job.devices_per_node)
 
 
@@ -179,7 +179,7 @@ def _alike(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def duration_query(job: JobInfo, now_s: float) -> DurationQuery:
-    """The job as the model for durations asks for it; `now_s`: where its submission is not told."""
+    """Query of the duration model; `now_s` stands for an unknown submission time."""
     limit = job.time_limit_minutes
     return DurationQuery(
         submit_s=now_s if job.submit_time_s is None else job.submit_time_s,

@@ -1,1 +1,1 @@
-"""How a node's cores and storage bandwidth are divided among its jobs. Pure."""
+"""Divide a node's cores and storage bandwidth among its jobs. Pure."""

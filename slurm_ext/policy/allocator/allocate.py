@@ -1,4 +1,4 @@
-"""How a node's CPU units and storage bandwidth are divided among the jobs on it. Pure.
+"""Divide a node's CPU units and storage bandwidth among the jobs on it. Pure.
 
 Maximises the sum over jobs of weight x rate / rate at the proportional share (division.py), where
 - the sum of units is at most the node's,
@@ -34,7 +34,7 @@ KEPT = 0.995  # of the rate at a share is its rate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """What each job has, at the rate that it then reaches."""
+    """Operating point of each job."""
 
     points: Mapping[str, OperatingPoint]  # by job
     reason: Mapping[str, str]  # by job
@@ -45,7 +45,7 @@ class Allocation:
 def allocate(
     demands: Sequence[JobDemand], units: int, *, io_bytes_per_s: float | None = None
 ) -> Allocation:
-    """The best division of `units` among the tenants; the order of tenants does not matter.
+    """Return the best division of `units` among the jobs, in whatever order they come.
 
     `io_bytes_per_s`: what the node's storage gives in all; None: not limited. InputError where the
     shares do not fit the node or a tenant is described wrongly: then nothing should be changed.
@@ -65,7 +65,7 @@ def allocate(
 def at_shares(
     demands: Sequence[JobDemand], io_bytes_per_s: float | None = None
 ) -> list[OperatingPoint]:
-    """What each would have with its proportional share, storage shared with the others."""
+    """Return each job's point at its proportional share, with the storage shared."""
     return together([share_or_nothing(demand) for demand in demands], io_bytes_per_s)
 
 
@@ -106,7 +106,7 @@ def allocation(
 
 
 def share_or_nothing(demand: JobDemand) -> OperatingPoint:
-    """What it would make of its share alone on the storage; rate 0 where that is not known."""
+    """Point at its share, alone on the storage; rate 0 if that is not known."""
     point = None if unusable(demand) else promised_point(demand)
     return point or OperatingPoint(units=demand.share_units, workers=None, samples_per_s=0.0)
 
@@ -156,7 +156,7 @@ def _choice(demand: JobDemand, share: OperatingPoint, level: float, frugal: bool
 def _kept(
     demands: Sequence[JobDemand], points: Sequence[OperatingPoint], shares: Sequence[OperatingPoint]
 ) -> bool:
-    """Whether nobody is below his share without having agreed."""
+    """True if no job is below the rate of its share without having agreed."""
     return all(
         demand.agreed or point.samples_per_s >= KEPT * share.samples_per_s - ROUNDING
         for demand, point, share in zip(demands, points, shares, strict=True)

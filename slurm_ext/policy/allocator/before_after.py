@@ -19,7 +19,7 @@ HORIZON_S = 600.0  # as far as a gain is counted, and for jobs whose remaining t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDelta:
-    """One tenant: what it has, what it would have, and what it would have with its share."""
+    """One job's points: what it has, what it is to have, and its share."""
 
     demand: JobDemand
     have: OperatingPoint
@@ -28,7 +28,7 @@ class JobDelta:
 
     @property
     def moved(self) -> bool:
-        """Whether something on the node has to be changed for it."""
+        """True if something on the node has to be changed for it."""
         return self.demand.now is None or not same(self.demand.now, self.want)
 
     @property
@@ -48,7 +48,7 @@ class JobDelta:
         return HORIZON_S if left is None else min(HORIZON_S, max(0.0, left))
 
     def short(self, margin: float) -> bool:
-        """Whether it lacks what was promised, by more than what predictions are off by."""
+        """True if it has less than was promised, by more than `margin` of its rate."""
         demand = self.demand
         known = self.share.samples_per_s > 0
         least = min(demand.least_units, demand.share_units) if known else self.share.units
@@ -60,7 +60,7 @@ class JobDelta:
 def deltas(
     demands: Sequence[JobDemand], wanted: Allocation, io_bytes_per_s: float | None
 ) -> list[JobDelta]:
-    """Of every tenant, in order of jobs."""
+    """Return the delta of each job, in order of jobs."""
     ordered = sorted(demands, key=lambda demand: demand.job)
     shares = at_shares(ordered, io_bytes_per_s)
     have = together([_standing(demand) for demand in ordered], io_bytes_per_s)
@@ -71,7 +71,7 @@ def deltas(
 
 
 def _standing(demand: JobDemand) -> OperatingPoint:
-    """What it has, by the curve as it is believed in now; a job that starts has its share.
+    """Point that it has by its present curve; a job that starts has its share.
 
     Where the curve does not know its number of workers, `now` itself tells the rate.
     """

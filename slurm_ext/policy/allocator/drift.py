@@ -1,4 +1,4 @@
-"""Whether a job still runs as its curve says. Pure: measured windows in, a verdict out.
+"""Drift of a job away from its curve, by its measured windows. Pure.
 
 A job has drifted when the moving average of its rate has been more than OFF away from what is
 believed for WINDOWS windows on end, each of which was itself off to the same side: one slow window
@@ -19,7 +19,7 @@ Verdict = Literal["steady", "drifted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriftState:
-    """What is believed of one job, and how its last windows compared to that."""
+    """Expected rate of one job, and its last windows against it."""
 
     expected: float  # samples/s at what it has now; seconds per step do as well
     average: float | None = None
@@ -27,7 +27,7 @@ class DriftState:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the curve has to be estimated anew."""
+        """ "drifted" if the curve has to be estimated again."""
         return "drifted" if abs(self.windows_off) >= WINDOWS else "steady"
 
 

@@ -1,4 +1,4 @@
-"""Whether a better division of a node is worth changing to. Pure.
+"""Change to a better division of a node only if it is worth it. Pure.
 
 Every change costs each job that it touches `switch_cost_s` seconds of its work, and predictions
 are never exact. So the gain over the jobs' remaining time has to exceed that cost and a margin,
@@ -22,7 +22,7 @@ COOLDOWN_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retune:
-    """Whether to act, what each job has afterwards, and why."""
+    """Decision to change or not, the allocation afterwards, and the reason."""
 
     change: bool
     allocation: Allocation
@@ -77,7 +77,7 @@ def _verdict(
     switch_cost_s: float,
     margin: float,
 ) -> tuple[bool, str]:
-    """Whether to change, and the first reason that decides."""
+    """True to change, with the first reason that decides."""
     if not any(row.moved for row in rows):
         return False, "the division is the best one known already"
     if any(row.demand.now is None for row in rows):
@@ -117,7 +117,7 @@ def _standing_allocation(rows: Sequence[JobDelta], units: int) -> Allocation:
 
 
 def _as_is(demands: Sequence[JobDemand], units: int) -> Allocation:
-    """What cannot be divided: everybody counts as at his share."""
+    """Allocation as it is, where nothing can be divided: each job counts as at its share."""
     have = {
         demand.job: demand.now
         or OperatingPoint(units=demand.share_units, workers=None, samples_per_s=0.0)

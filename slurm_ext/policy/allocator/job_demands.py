@@ -61,7 +61,7 @@ def _check_one(demand: JobDemand, units: int) -> None:
 
 
 def unusable(demand: JobDemand) -> str | None:
-    """Why nothing can be decided for this job, so that it keeps its share; None: something can."""
+    """Reason why this job keeps its share; None if its curve can be used."""
     why = fault(demand.points)
     if why is not None:
         return why
@@ -74,12 +74,12 @@ def unusable(demand: JobDemand) -> str | None:
 
 
 def share_point(demand: JobDemand) -> OperatingPoint | None:
-    """What the job would make of its proportional share, its accelerators supplied."""
+    """Point at its proportional share, with enough units for its accelerators."""
     return within(_supplied(demand), demand.share_units)
 
 
 def promised_point(demand: JobDemand) -> OperatingPoint | None:
-    """What the job never falls below: its share as its user wrote the job.
+    """Point that the job never falls below: its share with the script's own workers.
 
     Workers that were added since are not the user's: what they bring may go to other jobs again.
     """

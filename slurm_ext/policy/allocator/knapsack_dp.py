@@ -1,4 +1,4 @@
-"""The exact dynamic programme: one offer for each tenant, within the units, of the highest value.
+"""Exact dynamic programme: one point for each job, within the units, of the highest value.
 
 Measured curves are not concave (a training may gain nothing from the next core and much from the
 one after), so that handing out units one by one to whoever gains most can be trapped. This looks
@@ -26,7 +26,7 @@ NEAR = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """One tenant's possibilities."""
+    """Points to choose from for one job."""
 
     options: tuple[OperatingPoint, ...]  # never empty
     level: float  # bytes/s of storage that it can have at most
@@ -70,7 +70,7 @@ def _retrace(
 
 
 def value(choice: JobOptions, point: OperatingPoint, units: int) -> float:
-    """What the offer is worth, as this file's docstring says."""
+    """Value of a point, as this file's docstring defines it."""
     rate = limited(point, choice.level).samples_per_s
     needed = min(rate, choice.enough_samples_per_s)
     worth = needed + LUXURY * (rate - needed)
@@ -86,5 +86,5 @@ def enough(rates: Sequence[float]) -> float:
 
 
 def same(now: OperatingPoint, wanted: OperatingPoint) -> bool:
-    """Whether nothing has to be changed on the node from what a job has to what it should have."""
+    """True if nothing on the node has to be changed to go from `now` to `wanted`."""
     return now.units == wanted.units and wanted.workers in {None, now.workers}

@@ -1,4 +1,4 @@
-"""Who gets how much of a storage bandwidth that is too small for all. Pure.
+"""Max-min fair shares of a storage bandwidth that is too small for all. Pure.
 
 Max-min fair, as storage that serves its readers in turn divides itself: nobody is given more than
 he asks for, and nobody who is given less than he asks for has less than anybody else.

@@ -1,4 +1,4 @@
-"""What one job makes of a CPU share, for every share it may get. Pure.
+"""Operating points of one job: its best rate for each CPU share. Pure.
 
 A unit of CPU is the caller's grain: a whole core, or a part of one.
 """
@@ -75,7 +75,7 @@ def workers_that_fit(
 
 
 def fault(curve: Sequence[OperatingPoint]) -> str | None:
-    """Why the offers cannot be used, in one clause; None: they can."""
+    """Reason in one clause why the points cannot be used; None if they can."""
     if not curve:
         return "nothing is known of its curve yet"
     counts = [point.units for point in curve]

@@ -27,7 +27,7 @@ def proportional(given: Mapping[str, int], units: int) -> dict[str, int]:
 
 
 def latency_weight(used: float) -> float:
-    """How many times its weight a job has that uses this part of its CPUs; 1: not ahead.
+    """Factor on the CPU weight of a job that uses this part of its CPUs; 1 for a busy one.
 
     Who needs less than his own waits for nobody's time slice whenever he wakes, the less the less
     he needs. He is held to his own meanwhile: were he to want more, nobody else would pay for it.

@@ -45,13 +45,13 @@ class _Look:
         self._once, self._rules = once, rules
 
     def known(self, one: Candidate, other: Candidate) -> bool:
-        """Whether anything is known of these two."""
+        """True if anything is known of these two together."""
         speeds = self._once.speeds([one, other]).values()
         told = any(speed.evidence is not SpeedBasis.PRIOR for speed in speeds)
         return told or self._apart(one, other)
 
     def hurt(self, one: Candidate, other: Candidate) -> bool:
-        """Whether one of them would lose by the other."""
+        """True if one of them would be slowed down by the other."""
         speeds = self._once.speeds([one, other])
         slow = any(self._slow(each, speeds[each.job]) for each in (one, other))
         return slow or self._apart(one, other)
@@ -61,7 +61,7 @@ class _Look:
         return not counted_on(speed, self._rules) >= least
 
     def _apart(self, one: Candidate, other: Candidate) -> bool:
-        """Whether they did badly lately, or need more memory than there is."""
+        """True if they were too slow together lately, or need more memory than there is."""
         together = [one, other]
         return bool(went_badly(together, self._rules) or lacking(together, self._rules))
 

@@ -58,7 +58,7 @@ def pairs(
     rules: SharingRules,
     fits: Fits | None = None,
 ) -> tuple[Pair, ...]:
-    """Who of the waiting should share with whom, waiting or running; best first.
+    """Choose pairs of waiting jobs with waiting or running ones; best first.
 
     The order of the arguments does not matter: the queue's is `rank`. A waiting job is in one
     pair at most, and a place takes one more job at most. Jobs beyond the window are matched
@@ -88,7 +88,7 @@ def fit_to_share(
     *,
     in_time: Callable[[], bool] = lambda: True,
 ) -> SharingVerdict:
-    """Whether this job may share with any of `others`, whichever it meets: nobody chooses for it.
+    """Decide if this job may share with whichever of `others` Slurm puts beside it.
 
     Those that it must not meet at all (other users, no consent) do not count. Where nobody is
     left, its own twin is asked for, which is the likeliest: a sweep. InputError as `pairs`.
@@ -118,7 +118,7 @@ def fit_to_share(
 def why_not(
     one: Candidate, here: Sequence[Candidate], slowdowns: SpeedPredictor, rules: SharingRules
 ) -> str | None:
-    """What keeps a job from joining those that run together, in one clause; None: nothing."""
+    """Reason in one clause why a job cannot join those that run together; None if it can."""
     together = [one, *here]
     return why_apart(together, PredictionCache(slowdowns).speeds(together), rules)
 
@@ -143,7 +143,7 @@ def _beside(
 
 
 def _matched(possible: Mapping[Edge, Pair], window: Sequence[Candidate]) -> list[Pair]:
-    """The best pairs; among equals those of whoever came first."""
+    """The best pairs; among equal ones those of the jobs that came first."""
     late = {one.job: 1 - EARLIER * at for at, one in enumerate(window)}
     weights = {
         (a, b): pair.weight * late.get(a, 1.0) * late.get(b, 1.0)
@@ -163,7 +163,7 @@ def _possible(
 
 
 class _Weighing:
-    """What one pair is worth."""
+    """Weights of pairs."""
 
     def __init__(
         self, once: "PredictionCache", rules: SharingRules, typical_s: float, fits: Fits
@@ -230,5 +230,5 @@ class PredictionCache:
 
 
 def _name(one: Candidate) -> str:
-    """What is the same for the next run of the job; a job without a key is only itself."""
+    """Key that is the same for the next run of the job; without a solo key the job's own."""
     return one.solo.key or f"job {one.job}"

@@ -1,4 +1,4 @@
-"""Which waiting job starts next, and where, so that good companions meet on a node. Pure.
+"""Choose which waiting job starts next, and where, so that jobs do not slow each other. Pure.
 
 Jobs of a node run on cores of their own; what they share is its caches, memory and storage. Slurm
 starts the first that fits. Here whoever passes the floor (sharing.py) beside those that run starts

@@ -25,7 +25,7 @@ FORGET_S = 365 * 86400.0  # who did badly once, and so long ago, is as new: memo
 
 
 class CoLocationState(StrEnum):
-    """What the watch says of a job."""
+    """State of a job beside others."""
 
     FINE = "at or above its floor"
     BELOW = "below its floor for a while"
@@ -34,7 +34,7 @@ class CoLocationState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """What was measured of a job since the last look; None: not measured."""
+    """Measurements of a job since the last look; None: not measured."""
 
     seconds: float
     speed: float | None = None  # of its solo speed
@@ -109,13 +109,13 @@ def _weighed(colocation: CoLocation, seconds: float, speed: float) -> CoLocation
 
 @dataclass(frozen=True, slots=True)
 class PairCooldown:
-    """When two were found below a floor together last, and how often."""
+    """Last time that two jobs were too slow together, and how often."""
 
     last_s: float  # Unix
     times: int = 1
 
     def holds(self, now_s: float) -> bool:
-        """Whether they are still kept apart."""
+        """True if they are still kept apart."""
         return now_s - self.last_s < min(KEEP_MOST_S, KEEP_S * 2.0 ** (self.times - 1))
 
 
@@ -130,14 +130,14 @@ def cooldowns_as_json(cooldowns: PairCooldowns) -> list[list[Any]]:
 
 
 def cooldowns_from_json(rows: Iterable[Any]) -> dict[frozenset[str], PairCooldown]:
-    """What cooldowns_as_json made. Raises ValueError or TypeError."""
+    """Read what cooldowns_as_json made. Raises ValueError or TypeError."""
     return {frozenset(keys): PairCooldown(float(last), int(times)) for keys, last, times in rows}
 
 
 def add_cooldown(
     cooldowns: PairCooldowns, together: Iterable[str], now_s: float
 ) -> dict[frozenset[str], PairCooldown]:
-    """The memory after these solo keys did badly together; whoever has no key is nobody's.
+    """Return the cooldowns with those of these solo keys, unless one of them is empty.
 
     What is older than FORGET_S is not in it any more.
     """

@@ -1,4 +1,4 @@
-"""Who comes next on a node, before its slot is free. Pure.
+"""Release the next job of each node before its slot is free. Pure.
 
 Between the end of one job and the start of the next lie, for whoever only reacts, a look at the
 queue and Slurm's next second. So the policy is asked what it would do if on every node the job that
@@ -53,7 +53,7 @@ def _later(
 
 
 def _surely_well(round_: PlacementRound, one: Candidate, fellows: Sequence[Candidate]) -> bool:
-    """Whether it goes well with all who may be there when Slurm finds room for it."""
+    """True if it may run beside all jobs that may be there when Slurm finds room for it."""
     here = [other for other in round_.running if other.place == one.place]
     remain = [[other for other in here if other is not gone] for gone in here]
     if round_.free[one.place or ""] >= one.cpus:

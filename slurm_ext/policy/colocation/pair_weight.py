@@ -1,4 +1,4 @@
-"""What a pair is worth: the time that its place is free earlier. Pure."""
+"""Weight of a pair: seconds that its node is free earlier. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -44,6 +44,6 @@ def _left_s(one: Candidate, typical_s: float) -> float:
 
 
 def typical(jobs: Sequence[Candidate]) -> float:
-    """What an unknown remaining time is taken for: the middle of the known ones."""
+    """Remaining time assumed where it is unknown: the median of the known ones."""
     known = sorted(one.remaining_s for one in jobs if one.remaining_s is not None)
     return known[len(known) // 2] if known else UNKNOWN_S

@@ -23,7 +23,7 @@ class NodeSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementAction:
-    """What becomes of one waiting job now."""
+    """Action for one waiting job."""
 
     job: str
     start: bool  # there is room for it
@@ -57,7 +57,7 @@ class PlacementRound:
         self.steps[job] = step
 
     def begin_bound(self, bound: Mapping[str, str]) -> None:
-        """Those that Slurm is about to start, where they still are good companions."""
+        """Start jobs that Slurm is about to start, where they still may run beside the others."""
         for one in self.left():
             place = bound.get(one.job)
             if place is not None and self.free.get(place, 0) >= one.cpus:
@@ -66,11 +66,11 @@ class PlacementRound:
                     self._begin(one, place, "its turn has come", None)
 
     def in_the_way(self, one: Candidate, here: Sequence[Candidate]) -> str | None:
-        """What keeps it from joining them; None: nothing."""
+        """Reason why it cannot join them; None if it can."""
         return why_not(one, here, self.slowdowns, self.rules) if here else None
 
     def begin_all(self) -> None:
-        """Whoever can start well now."""
+        """Start all jobs that can start now without slowing others or themselves."""
         made = self.matched(self.left())
         self.join(made)
         self.settle(made)
@@ -102,7 +102,7 @@ class PlacementRound:
                     self._begin(by_job[job], pair.place, pair.reason, pair)
 
     def settle(self, made: Iterable[Pair]) -> None:
-        """Pairs that wait, and whoever fits nobody, take idle nodes in the queue's order."""
+        """Give idle nodes, in the queue's order, to waiting pairs and jobs without a partner."""
         partner = {job: pair for pair in made if pair.place is None for job in pair.jobs}
         by_job = {one.job: one for one in self.left()}
         for one in self.left():

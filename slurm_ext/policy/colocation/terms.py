@@ -42,7 +42,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharingRules:
-    """What a site allows."""
+    """Rules of a site for sharing."""
 
     floor: float = FLOOR
     same_user: bool = True
@@ -56,7 +56,7 @@ class SharingRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Jobs that should share, the speed foretold of each, and why."""
+    """Jobs that should share, the predicted speed of each, and the reason."""
 
     jobs: tuple[str, ...]  # sorted
     speeds: Mapping[str, RelativeSpeed]  # by job
@@ -72,7 +72,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharingVerdict:
-    """Whether a job may share whatever it may meet, and the worst that it may come to."""
+    """Decision if a job may share, with the slowest speed that it may have."""
 
     share: bool
     worst: float | None  # lower bound of its speed beside the worst of them; None: not foretold

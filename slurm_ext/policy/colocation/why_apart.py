@@ -1,4 +1,4 @@
-"""What keeps jobs apart: consent, users, memory, what was seen before, and the floor. Pure."""
+"""Reasons to keep jobs apart: consent, users, memory, past slowdowns, the floor. Pure."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -43,21 +43,21 @@ def counted_on(speed: RelativeSpeed, rules: SharingRules) -> float:
 
 
 def unwilling(one: Candidate, rules: SharingRules) -> str | None:
-    """Why this job shares with nobody."""
+    """Reason why this job shares with nobody."""
     if not one.opted_in:
         return f"{one.job} has not agreed to share"
     return lacking([one], rules)
 
 
 def meets(one: Candidate, other: Candidate, rules: SharingRules) -> bool:
-    """Whether these two could come together at all, by consent, device and user."""
+    """True if these two could come together at all, by consent, device and user."""
     if not other.opted_in or other.device != one.device:
         return False
     return not rules.same_user or other.user == one.user
 
 
 def went_badly(together: Sequence[Candidate], rules: SharingRules) -> str | None:
-    """Whether two of them did lately; the twins of one key are a pair as well."""
+    """Reason if two of them were too slow together lately; runs of one key are a pair too."""
     for a, b in combinations(together, 2):
         if frozenset({a.solo.key, b.solo.key}) in rules.bad_pairs:
             return "they were below the floor together lately"
@@ -92,7 +92,7 @@ def _fits(needs: Sequence[float | None], room: float, what: str) -> str | None:
 def below(
     together: Sequence[Candidate], speeds: Mapping[str, RelativeSpeed], rules: SharingRules
 ) -> str | None:
-    """Who of them would be below its floor."""
+    """Reason if one of them would be below its floor."""
     for one in together:
         low, floor = counted_on(speeds[one.job], rules), floor_of(one, rules)
         if not low >= floor:  # nan is below as well

@@ -1,1 +1,1 @@
-"""How the allocator changes a job's cores and reads: cgroup v1, v2 and affinity."""
+"""Changes of a job's cores and reads by cgroup v1, cgroup v2 and CPU affinity."""

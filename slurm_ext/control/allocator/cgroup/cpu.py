@@ -53,13 +53,13 @@ class Share:
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
-        """What can be set for this job, of quota, cpuset, affinity."""
+        """Those of quota, cpuset and affinity that can be set for this job."""
         cpuset = (CPUSET,) if self._cpuset.cores else ()
         return (*((QUOTA,) if self._quota.usable else ()), *cpuset, AFFINITY)
 
     @property
     def lends(self) -> bool:
-        """Whether the job can be given a weight, so that nothing is left unused."""
+        """True if the job can have a CPU weight, so that it may use what others leave."""
         return self._weight.usable
 
     @property
@@ -74,7 +74,7 @@ class Share:
 
     @property
     def kept(self) -> dict[str, Any]:
-        """How to undo what was done, as JSON; empty where nothing was."""
+        """JSON that undoes our changes; empty if there are none."""
         kept: dict[str, Any] = {}
         if self.cores is not None:
             kept[QUOTA] = self._quota.kept
@@ -162,7 +162,7 @@ class Share:
 
 
 def undo(place: JobLocation, kept: Mapping[str, Any]) -> None:
-    """What another controller left: as it was before."""
+    """Undo what another process changed and left behind."""
     share = Share(place, kept)
     share.cores = 0.0 if QUOTA in kept else None
     share.weight = (0.0, 0.0) if WEIGHT in kept else None

@@ -1,4 +1,4 @@
-"""What a job can do to its controller: each of these leaves that one job as it is."""
+"""Errors that one job can cause: each leaves that job as it is."""
 
 
 class JobGoneError(Exception):

@@ -28,7 +28,7 @@ class CgroupLimit(ABC):
 
     @property
     def usable(self) -> bool:
-        """Whether this job can have it here."""
+        """True if this limit can be set for this job."""
         self.kept = self.kept or self._found()
         return bool(self.kept)
 
@@ -42,7 +42,7 @@ class CgroupLimit(ABC):
 
     @abstractmethod
     def _found(self) -> dict[str, Any]:
-        """What `kept` is at first: of Slurm's group, or of one of ours; empty: neither."""
+        """First value of `kept`, for Slurm's group or one of ours; empty if there is neither."""
 
 
 def slurms(folder: Path | None, name: str) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def leave(kept: Mapping[str, Any], name: str) -> bool:
 
 
 def is_v2(folder: Path) -> bool:
-    """Whether it is of version 2."""
+    """True for a cgroup of version 2."""
     return (folder / "cgroup.controllers").exists()
 
 
@@ -112,7 +112,7 @@ def write(folder: Path, name: str, text: str) -> None:
 
 
 def _home(place: JobLocation, controller: str, name: str) -> Path | None:
-    """Where the job's processes are in a version 1 hierarchy."""
+    """Group of the job's processes in a version 1 hierarchy."""
     root = Path(place.mount, controller)
     if not (root / name).exists() or not os.access(root, os.W_OK):
         return None

@@ -1,4 +1,4 @@
-"""Where a job's processes and control groups are: found anew at every look, never held open."""
+"""Processes and control groups of a job: looked up each time, never held open."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -65,7 +65,7 @@ def _text(folder: Path, cores: float) -> str:
 
 
 def _tune(folder: Path, name: str, value: int) -> None:
-    """What makes a quota gentler, where this kernel has it."""
+    """Set an option that makes a quota gentler, where this kernel has it."""
     with suppress(OSError):
         (folder / name).write_text(str(value))
 
