@@ -27,7 +27,7 @@ class DriftState:
 
     @property
     def verdict(self) -> Verdict:
-        """ "drifted" if the curve has to be estimated again."""
+        """Return "drifted" if the curve has to be estimated again, else "steady"."""
         return "drifted" if abs(self.windows_off) >= WINDOWS else "steady"
 
 
