@@ -1,1 +1,1 @@
-"""Words: what every room shares and no room owns. Standard library only."""
+"""Records, units, files, statistics and settings that every room shares. Standard library only."""

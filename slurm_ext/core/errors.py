@@ -1,4 +1,4 @@
-"""Every error that a room raises on purpose; each message says what to do next.
+"""Errors that dlqueue raises on purpose; each message says what to do next.
 
 DlqueueError
 ├── UsageError             the command line is wrong (exit 2)
@@ -14,12 +14,12 @@ DlqueueError
 ├── ModelError             a model artifact cannot be used
 └── SandboxError           a private Slurm did not come up
 
-This module imports nothing, so that anyone may import it.
+This module imports nothing, so that every module can import it.
 """
 
 
 class DlqueueError(Exception):
-    """Root of the tree; the command line prints it in one line and exits with `exit_code`."""
+    """Root of the tree. The command line prints it in one line and exits with `exit_code`."""
 
     exit_code = 1
 
@@ -48,7 +48,7 @@ class InputError(DlqueueError):
 
 
 def unreadable(source: str, error: Exception) -> InputError:
-    """What to raise where reading `source` failed: the system's words, without its name twice."""
+    """InputError for a failure to read `source`, with the system's reason and the name once."""
     if isinstance(error, UnicodeDecodeError):
         return InputError(source, "is not UTF-8 text")
     return InputError(source, f"cannot be read: {getattr(error, 'strerror', None) or error}")
@@ -75,12 +75,12 @@ class AdvisorError(DlqueueError):
 
 
 class SlurmError(DlqueueError):
-    """A Slurm command failed: what was run, its exit status and what it printed."""
+    """A Slurm command failed: the command, its exit status and its output."""
 
-    def __init__(self, command: str, status: int | None, said: str) -> None:
-        self.command, self.status, self.said = command, status, said
+    def __init__(self, command: str, status: int | None, output: str) -> None:
+        self.command, self.status, self.output = command, status, output
         ended = "" if status is None else f" (exit {status})"
-        super().__init__(f"{command}{ended}: {said.strip() or 'printed nothing'}")
+        super().__init__(f"{command}{ended}: {output.strip() or 'printed nothing'}")
 
 
 class HistoryError(DlqueueError):

@@ -1,6 +1,6 @@
-"""Files that other processes read while dlqueue writes them: whole, durable, and told apart.
+"""Durable writes, locks and versions of files that other processes read meanwhile.
 
-The node's hooks keep node/common/files.py: they start before this package could be imported.
+The node's hooks have node/common/files.py: they have no time to import this package.
 """
 
 import fcntl
@@ -71,15 +71,15 @@ def try_lock(file: int) -> bool:
 
 
 def file_id(path: Path) -> tuple[int, int] | None:
-    """Device and inode: the same while a file is written to. None where there is none."""
+    """Device and inode of a file, the same while it is written to; None without a file."""
     found = _stat(path)
     return None if found is None else (found.st_dev, found.st_ino)
 
 
 def file_version(path: Path, *, follow: bool = True) -> tuple[int, int, int] | None:
-    """Inode, time and size: they change once a file is replaced or written to. None without one.
+    """Inode, time and size, which change when a file is replaced or written to; None without one.
 
-    An inode's number alone may come again. Without `follow`, a link is told by itself.
+    An inode's number alone may come again. `follow` False: of a link, the link itself.
     """
     found = _stat(path, follow=follow)
     return None if found is None else (found.st_ino, found.st_mtime_ns, found.st_size)

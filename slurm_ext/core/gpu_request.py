@@ -1,4 +1,4 @@
-"""How many GPUs a job asks for: the only parser of Slurm's lists of generic resources (GRES).
+"""Counts of the GPUs that a job asks for: the only parser of Slurm's lists of GRES.
 
 Slurm writes one request in many ways: `gres:gpu:1` (22.05), `gres/gpu:a100:1` and `gres/gpu=1`
 (23.11 and later), `gpu:a100:2(S:0-1)` of a node. Linear in the text, and no text is an error.
@@ -31,12 +31,12 @@ class Gres:
     """One item of a list: `gres/gpu:a100:2` is gpu, a100 and 2."""
 
     kind: str
-    type: str  # empty: any
+    type: str  # empty: any type
     count: int
 
 
 def parse_gres(text: str | None) -> Iterator[Gres]:
-    """Every item of a list; a count that is left out is 1."""
+    """Yield each item of a list; a count that is left out is 1."""
     for item in _SOCKETS.sub("", text or "").split(","):
         plain = item.strip().partition("(")[0]
         plain = plain.removeprefix("gres:").removeprefix("gres/").replace("=", ":")
@@ -53,7 +53,7 @@ def gpus_in(text: str | None) -> int:
 
 
 def gres_of_option(option: str, value: str) -> str:
-    """The list that sbatch makes of `--OPTION=VALUE`: `--gpus=a100:2` is `gpu:a100:2`."""
+    """Return sbatch's list for `--OPTION=VALUE`: `--gpus=a100:2` is `gpu:a100:2`."""
     if option == "gres":
         return value
     return ",".join(f"gpu:{item}" for item in value.split(",") if item)
@@ -65,10 +65,10 @@ def gpus_named(option: str, word: str) -> bool:
 
 
 def count_gpus(tres_per: Mapping[str, str | None], *, nodes: int, tasks: int) -> int:
-    """GPUs of the whole job from its lists by unit (UNITS).
+    """GPUs of the whole job, from its lists by unit (UNITS).
 
-    --gpus is a total that the other options only spread; of those the largest product counts, as
-    each of them must hold. Slurm does not tell how many sockets there will be: one a node.
+    --gpus is a total, which the other options only spread. Without it, the largest product counts,
+    because each option must hold. The number of sockets is not known: one a node is assumed.
     """
     times = {"node": nodes, "task": tasks, "socket": nodes}
     spread = (count * gpus_in(tres_per.get(unit)) for unit, count in times.items())
@@ -79,7 +79,7 @@ def gpus_of(job: Submission) -> int:
     """GPUs of the whole job; 0 where it asks for none, or only for parts of one."""
     tres_per = _tres_per(job)
     if not any(tres_per.values()):
-        # --ntasks-per-gpu with --ntasks alone has sbatch work out the GPUs.
+        # With --ntasks-per-gpu and --ntasks alone, sbatch works out the GPUs.
         return -(-(job.num_tasks or 0) // job.ntasks_per_tres) if job.ntasks_per_tres else 0
     return count_gpus(tres_per, nodes=nodes_of(job), tasks=tasks_of(job))
 
@@ -90,7 +90,7 @@ def devices_per_node(job: Submission) -> int:
 
 
 def devices(gpus: int, nodes: int, lists: Iterable[str | None]) -> int:
-    """GPUs on the fullest of `nodes`; a part of one (mps, shard) is a device: hooks list it."""
+    """GPUs on the fullest of `nodes`. A part of one (mps, shard) is a device, which hooks list."""
     return -(-gpus // nodes) or int(any(_is_shared(text) for text in lists))
 
 

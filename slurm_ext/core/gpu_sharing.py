@@ -1,6 +1,6 @@
-"""The nouns of sharing one GPU or one node: a job alone, two jobs together, what is foretold.
+"""Records of jobs that share a GPU or a node: a job alone, jobs together, predicted speeds.
 
-Speed is always relative to the job alone: T_solo / T_shared, 1.0 is unhurt (slowdown = 1 / speed).
+Speed is relative to the job alone: T_solo / T_shared. 1.0 is no slowdown (slowdown = 1 / speed).
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class SpeedBasis(StrEnum):
-    """What a foretold speed rests on, strongest first."""
+    """Source of a predicted speed, strongest first."""
 
     PAIR = "these two were measured together"
     COMPLETED = "each was measured beside others"
@@ -19,31 +19,31 @@ class SpeedBasis(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoloProfile:
-    """One job by itself. `key` names what is the same in its next run (core/job_keys.py)."""
+    """One job alone on its GPU or node. Its next run has the same `key` (core/job_keys.py)."""
 
     key: str
-    features: Mapping[str, float] = field(default_factory=dict)  # absent is not measured, never 0
+    features: Mapping[str, float] = field(default_factory=dict)  # absent: not measured, never 0
     mem_bytes: float | None = None
     gpu_mem_bytes: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorunMeasurement:
-    """Measured: `job` ran at `speed` of its own while beside `partners`, for `seconds`."""
+    """Measured speed of `job` while it ran beside `partners` for `seconds`."""
 
     job: str
     partners: tuple[str, ...]
     speed: float
     seconds: float
-    device: str = "cpu"  # cpu, or the GPU's model: what is shared differs between them
+    device: str = "cpu"  # cpu, or the GPU's model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelativeSpeed:
-    """Foretold speed of one job beside others: the mean, and the bound that protects the job."""
+    """Predicted speed of one job beside others: its mean, and the bound that protects the job."""
 
     mean: float
-    low: float  # 95 of 100 outcomes lie above: the lower end of the 90 % interval
+    low: float  # lower end of the 90 % interval: 95 of 100 outcomes lie above
     high: float
     evidence: SpeedBasis
-    runs: int = 0  # measured pairs that it rests on
+    runs: int = 0  # measured pairs behind it

@@ -1,4 +1,4 @@
-"""Similarity as five 64-bit keys: two submissions are alike on a level when its keys are equal.
+"""Similarity of submissions as five 64-bit keys: equal keys of a level mean similar jobs.
 
 Pure string work in linear time, because it runs for every submission and over any user's text.
 """
@@ -11,14 +11,14 @@ from slurm_ext.core.records import Level, Submission
 
 _DIGITS = {ord(digit): "#" for digit in "0123456789"}
 _SIGNED = 1 << 63  # SQLite's integers are signed
-_NO_NAMES = frozenset({"", "sbatch", "wrap"})  # what sbatch calls a job that nobody named
+_NO_NAMES = frozenset({"", "sbatch", "wrap"})  # sbatch's names for a job without one
 
 
 def keys_of(job: Submission) -> Mapping[Level, int]:
-    """One key a level; levels whose evidence is absent (no script, no program) are left out.
+    """Return one key for each level, without levels that the job has nothing for (no script).
 
-    `python train.py` is another training in another user's or folder's hands: the nearest level
-    takes both into account, the next one the user; the same program alone is only KIND.
+    `python train.py` of another user or in another folder is another training: the nearest level
+    has both in its key, the next one the user. The same program alone is only KIND.
     """
     keys = {Level.CLUSTER: _key(Level.CLUSTER, ())}
     if job.name not in _NO_NAMES:
@@ -36,14 +36,14 @@ def keys_of(job: Submission) -> Mapping[Level, int]:
 
 
 def user_name_key(user: str, job_name: str) -> int:
-    """The key of one user's jobs of one name; numbers in the name do not tell jobs apart."""
+    """Key of one user's jobs of one name, whatever numbers are in the name."""
     return _key(Level.USER_NAME, [user, job_name.translate(_DIGITS)])
 
 
 def job_signature(keys: Mapping[Level, int]) -> str | None:
-    """What names a job in core/gpu_sharing.py: the script, numbers apart, else user and job name.
+    """Name of a job in core/gpu_sharing.py: its script without numbers, else user and job name.
 
-    A sweep over numbers is one job; None where neither is known, and nothing is foretold.
+    A sweep over numbers is one job. None where neither is known: nothing is predicted then.
     """
     for level in (Level.SCRIPT, Level.USER_NAME):
         if level in keys:
@@ -52,21 +52,21 @@ def job_signature(keys: Mapping[Level, int]) -> str | None:
 
 
 def _commands(script: str) -> list[str]:
-    """What the script runs: no comments (so no #SBATCH, which say how much and not what)."""
+    """Lines that the script runs. #SBATCH lines say how much it needs and not what it is."""
     lines = map(str.strip, script.splitlines())
     return [line for line in lines if line and line[0] != "#"]
 
 
 def _programs(commands: Iterable[str]) -> set[str]:
     """Base names of the Python files and modules that the commands mention."""
-    found: set[str] = set()
+    programs: set[str] = set()
     for command in commands:
         if ".py" in command or "-m" in command:  # most lines mention none
             words = command.split()
-            found.update([word.rpartition("/")[2] for word in words if word[-3:] == ".py"])
+            programs.update([word.rpartition("/")[2] for word in words if word[-3:] == ".py"])
             if "-m" in words:
-                found.update(_modules(words))
-    return found
+                programs.update(_modules(words))
+    return programs
 
 
 def _modules(words: Sequence[str]) -> Iterable[str]:

@@ -1,7 +1,7 @@
-"""From a spool record to the one line of evidence in it: `loader_run(record) -> LoaderRun`.
+"""Evidence of a run record's training loaders: `loader_run(record) -> LoaderRun`.
 
-Pure. The record is valid (its reader checked shape and types); here the numbers are judged:
-what is too little or impossible is no evidence, and the answer is None.
+Pure. The record's reader has checked its fields and types. Here the numbers are judged: too few or
+impossible ones are no evidence, and the result is None.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,10 +16,10 @@ from slurm_ext.core.unsupported_loader import unsupported_loader
 MIN_BATCHES = 4  # the first ones only empty the prefetch queue
 MIN_WALL_S = 1.0
 MAX_SAMPLES_PER_S = 1e9
-CLOCK_SLACK = 1.1  # waits and steps are timed apart from the whole
-MOST_OF_ANYTHING = 1e18  # seconds or samples that one job counts
-LEAST_OF_ANYTHING = 1e-12  # below it, quotients leave what a float can hold
-MAX_RANKS = 1_000_000  # a world beyond it is a lie of the job's own
+CLOCK_SLACK = 1.1  # waits and steps are timed separately from the total
+MOST_OF_ANYTHING = 1e18  # seconds or samples of one job
+LEAST_OF_ANYTHING = 1e-12  # below it, quotients leave the range of a float
+MAX_RANKS = 1_000_000  # a larger world_size is not believed
 MAX_MODEL_CHARS = 64
 
 _Json = Mapping[str, Any]
@@ -47,11 +47,11 @@ class _Totals:
 
 
 def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | None:
-    """What the record's training loaders taught, as of one training process; None: nothing sure.
+    """Return the evidence of one training process of the job, or None.
 
     Ranks of one job run in step with each other, so costs are means over ranks and the rate is
-    the median rank's. The first epoch counts only where no later one is long enough, which is
-    `min_wall_s` and MIN_BATCHES.
+    the median rank's. The first epoch counts only if the later ones are shorter than `min_wall_s`
+    or MIN_BATCHES.
     """
     ranks = _ranks(record)
     totals = [_totals(loader, min_wall_s) for _, loader in ranks]
@@ -89,44 +89,44 @@ def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | 
 
 
 def _whole(record: _Json, summaries: Sequence[_Json], loaders: Sequence[_Json]) -> dict[str, Any]:
-    """The whole job: where it ran, and how much it did where it came to its end."""
+    """Fields of the whole job: where it ran, and its samples if it was completed."""
     ranks = _world(summaries)
-    found = {
+    place = {
         "ranks": ranks,
         "nodes": record["allocation"]["num_nodes"],
         "gpu_model": _gpu_model(record, summaries),
     }
     elapsed_s = (record.get("times") or {}).get("elapsed_s")
     if record["outcome"]["state"] != Outcome.COMPLETED or not elapsed_s:
-        return found
+        return place
     loop_s = median(_sum(loader["phases"], "wall_s") for loader in loaders)
     samples = sum(_sum(loader["phases"], "samples") for loader in loaders) / len(loaders)
     if not (isfinite(samples) and loop_s <= elapsed_s * CLOCK_SLACK):
-        return found
+        return place
     outside_s = max(0.0, elapsed_s - loop_s)
-    return {**found, "run_samples": samples * ranks, "outside_s": outside_s}
+    return {**place, "run_samples": samples * ranks, "outside_s": outside_s}
 
 
 def _world(summaries: Sequence[_Json]) -> int:
-    """Training processes on all nodes; never fewer than are seen here."""
-    told = [s.get("world_size") for s in summaries]
-    sizes = [size for size in told if type(size) is int and size <= MAX_RANKS]
+    """Training processes on all nodes; never fewer than there are summaries."""
+    worlds = [s.get("world_size") for s in summaries]
+    sizes = [size for size in worlds if type(size) is int and size <= MAX_RANKS]
     return max([len(summaries), *sizes])
 
 
 def _gpu_model(record: _Json, summaries: Sequence[_Json]) -> str | None:
-    """The GPU as the training saw it, or the node's where all of them are alike."""
+    """GPU model as the training process named it, or the node's if all its GPUs are the same."""
     if not record["allocation"].get("gpus"):
         return None
-    seen = [s.get("accelerator") for s in summaries if s.get("accelerator") is not None]
-    models = [m if isinstance(m, str) else "" for m in seen or record["host"].get("gpus") or ()]
-    alike = bool(models) and all(model == models[0] for model in models)
-    usable = alike and models[0].isprintable() and 0 < len(models[0]) <= MAX_MODEL_CHARS
+    named = [s.get("accelerator") for s in summaries if s.get("accelerator") is not None]
+    models = [m if isinstance(m, str) else "" for m in named or record["host"].get("gpus") or ()]
+    same = bool(models) and all(model == models[0] for model in models)
+    usable = same and models[0].isprintable() and 0 < len(models[0]) <= MAX_MODEL_CHARS
     return models[0] if usable else None
 
 
 def _ranks(record: _Json) -> list[tuple[_Json, _Json]]:
-    """Each rank's process and training loader: those that delivered most samples."""
+    """Process summary and training loader of each rank: those that delivered most samples."""
     best: dict[int, tuple[float, _Json, _Json]] = {}
     for summary in (record.get("probe") or {}).get("summaries") or ():
         for loader in summary.get("loaders") or ():
@@ -138,7 +138,7 @@ def _ranks(record: _Json) -> list[tuple[_Json, _Json]]:
 
 
 def _totals(loader: _Json, min_wall_s: float) -> _Totals | None:
-    """The later epochs where they are long enough, else everything; None: still too little."""
+    """Totals of the later epochs if they are long enough, else of all; None: still too short."""
     later = [phase for phase in loader["phases"] if phase["phase"] == "later"]
     for phases in (later, loader["phases"]):
         long_enough = (
@@ -171,7 +171,7 @@ def _added(phases: Sequence[_Json]) -> _Totals:
 
 
 def _sound(t: _Totals) -> bool:
-    """Whether a machine could have measured this."""
+    """True if a machine could have measured these numbers."""
     numbers = (t.samples, t.batches, t.wall_s, t.step_s, t.fetch_samples, t.fetch_wall_s)
     if not all(LEAST_OF_ANYTHING < number < MOST_OF_ANYTHING for number in numbers):
         return False
@@ -182,21 +182,21 @@ def _sound(t: _Totals) -> bool:
 
 
 def _cores(record: _Json, summaries: Sequence[_Json], node_cores: float | None) -> float:
-    """Cores that one rank could use: what Slurm gave, its affinity, and what the machine has."""
+    """Cores that one rank could use: by the allocation, its affinity and the machine."""
     allocation = record["allocation"]
     ranks = len(summaries)
     tasks_here = max(1, -(-allocation["num_tasks"] // max(1, allocation["num_nodes"])))
-    given = allocation["cpus_per_task"] * tasks_here / max(ranks, tasks_here)
-    bounds = [given, *(s["cores"] for s in summaries if s.get("cores"))]
+    allocated = allocation["cpus_per_task"] * tasks_here / max(ranks, tasks_here)
+    bounds = [allocated, *(s["cores"] for s in summaries if s.get("cores"))]
     if node_cores:
         bounds.append(node_cores / ranks)
     return float(min(bounds))
 
 
 def _main_cpu_s(t: _Totals) -> float | None:
-    """CPU of the training process for one sample; unknown where it loads the data itself.
+    """CPU seconds of the training process for one sample; None if it loads the data itself.
 
-    There its libraries' threads help with the loading (and spin between two calls), so that the
+    Its libraries' threads then help with the loading (and spin between two calls), so that the
     process's CPU time less the loading thread's is no measure of the step.
     """
     if t.main_cpu_s is None or round(t.workers) == 0:
@@ -211,7 +211,7 @@ def _main_queued_s(t: _Totals) -> float | None:
 
 
 def _queued(total_s: float | None, whole_s: float, samples: float) -> float | None:
-    """Seconds of waiting for a core for one sample; no more than all there were."""
+    """Seconds of waiting for a core for one sample, at most all of them."""
     if total_s is None or not 0 <= total_s <= whole_s * CLOCK_SLACK:
         return None
     return min(total_s, whole_s) / samples

@@ -1,6 +1,7 @@
-"""What root makes among another user's files becomes that user's, who has to read and change it.
+"""Give files that root creates to the owner of their folder.
 
-The state folder is the advisor's, which is not root; a loop, an import or a training may be.
+The state folder belongs to the advisor's user. Loops, imports and trainings may run as root, and
+the advisor has to read and change what they write.
 """
 
 import errno
@@ -12,14 +13,14 @@ _APPEND = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def chown_to_parent(path: Path) -> None:
-    """Where this is root: to the owner of the folder it is in; of a link, the link. OSError."""
+    """Give `path` (of a link, the link) to the owner of its folder, if this is root. OSError."""
     if os.geteuid() == 0:
         owner = path.parent.stat()
         os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
 def appendable(path: Path, *, mode: int) -> int:
-    """The descriptor of a plain file, to read and append; a new one is given away. OSError."""
+    """Open a plain file to read and append; a new one goes to its folder's owner. OSError."""
     try:
         file = os.open(path, _APPEND | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
@@ -35,23 +36,23 @@ def appendable(path: Path, *, mode: int) -> int:
 
 
 def newline_if_torn(file: int) -> bytes:
-    """A newline, where an earlier writer was cut off within a line: it must not join the next."""
+    """Return a newline if the file's last line has none: a cut line must not join the next."""
     size = os.fstat(file).st_size
     return b"\n" if size and os.pread(file, 1, size - 1) != b"\n" else b""
 
 
 def make_folder(path: Path, *, mode: int = 0o750) -> None:
-    """A folder, and those above it that are not there; one that is there stays as it is. OSError.
+    """Make a folder and its missing parents; one that exists stays as it is. OSError.
 
-    `mode` is exact, whatever the umask, and also that of the new ones above.
+    `mode` is exact, whatever the umask, for the new parents as well.
     """
-    missing = [one for one in (path, *path.parents) if not one.exists()]
-    for one in reversed(missing):
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
         try:
-            one.mkdir()
+            folder.mkdir()
         except FileExistsError:
-            continue  # another process was faster; it gives it away as well
-        one.chmod(mode)
-        chown_to_parent(one)
+            continue  # another process was faster, and sets the owner as well
+        folder.chmod(mode)
+        chown_to_parent(folder)
     if not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))

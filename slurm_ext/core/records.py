@@ -1,4 +1,4 @@
-"""The nouns: frozen records that travel between rooms. Units stand in the field names.
+"""Frozen records that travel between rooms. Units stand in the field names.
 
 None means "not set" or "not measured"; it never means zero.
 """
@@ -9,16 +9,16 @@ from enum import StrEnum
 
 
 class Mode(StrEnum):
-    """How far dlqueue goes with a job (DESIGN section 4)."""
+    """Effect that dlqueue may have on a job (DESIGN section 4)."""
 
     OFF = "off"
-    SHADOW = "shadow"  # decide and record, tell nobody
+    SHADOW = "shadow"  # decide and record, show nothing
     ADVISE = "advise"  # tell the user, change nothing
     ACT = "act"
 
 
 class Outcome(StrEnum):
-    """How a run ended, in Slurm's words."""
+    """End of a run, in Slurm's words."""
 
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
@@ -31,7 +31,7 @@ class Outcome(StrEnum):
 
 
 class Level(StrEnum):
-    """Whose runs an answer rests on, nearest first (DESIGN section 5, idea 3)."""
+    """Similarity of the runs behind a prediction, nearest first (DESIGN section 5, idea 3)."""
 
     SCRIPT_ARGS = "same script and arguments"
     SCRIPT = "same script"
@@ -42,7 +42,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """One job as `sbatch` hands it over, before anyone changed it."""
+    """One job as `sbatch` hands it over, before any change."""
 
     name: str = ""
     user_id: int = -1
@@ -95,7 +95,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoaderRun:
-    """What one run's training loader taught: the measured inputs of the throughput curve.
+    """Measurements of one run's training loader: the inputs of the throughput curve.
 
     Rates are samples/s of one training process; costs are seconds per sample.
     """
@@ -113,23 +113,23 @@ class LoaderRun:
     node_cores: int | None = None
     emulated: bool = False  # no accelerator was in use
     gpus: int = 0
-    user_workers: int | None = None  # what the script itself asked for; `workers` is what ran
-    epoch_samples: float | None = None  # each epoch starts with empty queues; None: none began
+    user_workers: int | None = None  # that the script asked for; `workers` ran
+    epoch_samples: float | None = None  # an epoch starts with empty queues; None: none began
     fetch_queued_s: float | None = None  # the part of `fetch_wall_s` that was waiting for a core
-    step_queued_s: float | None = None  # what the training process waited for one in the step
+    step_queued_s: float | None = None  # wait of the training process for a core in the step
     main_queued_s: float | None = None  # the same in the whole loop, receiving batches included
     sample_bytes: float | None = None  # one sample as the loader hands it over
-    doubt: int | None = None  # a Doubt (doubt.py): why it tells nothing of other shapes
+    doubt: int | None = None  # an UnsupportedLoader: why its curve is ignored
     ranks: int | None = None  # training processes of the whole job
     nodes: int | None = None  # of the whole job; `gpus` are those of one of them
-    run_samples: float | None = None  # all that all ranks trained on; None: not run to its end
-    outside_s: float | None = None  # of such a run: start-up, validation, all but its training loop
-    gpu_model: str | None = None  # as its driver calls it
+    run_samples: float | None = None  # of all ranks; None: it did not run to its end
+    outside_s: float | None = None  # of such a run: start-up, validation, all but the loop
+    gpu_model: str | None = None  # by its driver's name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What a policy may choose: CPUs of one task and workers of its loader."""
+    """CPUs of one task and workers of its loader: the choice of a policy."""
 
     cpus_per_task: int
     num_workers: int
@@ -137,7 +137,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """Expected throughput of a shape, with what it rests on."""
+    """Expected throughput of a shape, with its evidence."""
 
     shape: Shape
     samples_per_s: float
@@ -149,7 +149,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeLimits:
-    """What a shape must stay within; None is no limit."""
+    """Limits that a shape must stay within; None is no limit."""
 
     max_cpus_per_task: int
     node_cores: int
@@ -159,7 +159,7 @@ class ShapeLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What the policy chose for one submission, and why; the ledger keeps it."""
+    """Choice of the policy for one submission, with its reason; the journal keeps it."""
 
     action: str  # change | leave
     reason: str  # one clause a researcher understands
@@ -171,7 +171,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edits:
-    """Fields of the job to set, as a whole or not at all; None leaves a field alone."""
+    """Fields of the job to set, all or none; None leaves a field alone."""
 
     cpus_per_task: int | None = None
     min_cpus: int | None = None

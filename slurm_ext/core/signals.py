@@ -1,4 +1,4 @@
-"""Signals as something that can be waited for: a daemon looks at them where it is ready to."""
+"""Signals as a descriptor to wait for: a daemon handles them between two steps of its work."""
 
 import os
 import signal
@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def signals(*others: signal.Signals) -> Iterator[int]:
-    """A descriptor that becomes readable when we are to end, or one of `others` came.
+    """Yield a descriptor that becomes readable on SIGTERM, SIGINT or one of `others`.
 
-    What is read from it are the signals' numbers, a byte each. In the main thread only.
+    It gives the signals' numbers, a byte each. In the main thread only.
     """
     reading, writing = os.pipe()
     os.set_blocking(reading, False)

@@ -1,4 +1,4 @@
-"""Why a run's curve says nothing of other shapes: loaders that dlqueue cannot reason about."""
+"""Data loaders whose throughput curve says nothing about other numbers of CPUs and workers."""
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
@@ -7,13 +7,13 @@ from typing import Any
 
 _Json = Mapping[str, Any]
 
-AS_LARGE = 0.5  # of the training loader's samples: a smaller loader beside it is a validation's
-A_PART = 0.1  # of them: what a change of the batch size in the last moments leaves behind
-AT_ONCE = 1.2  # loaders whose times add up to more than the process's were used together
+AS_LARGE = 0.5  # of the training loader's samples; a smaller loader is for validation
+A_PART = 0.1  # of its samples; fewer are left by a change in the last moments
+AT_ONCE = 1.2  # of the process's time: loaders that add up to more ran together
 
 
 class UnsupportedLoader(IntEnum):
-    """Kept with a run's evidence; the values are in histories."""
+    """Reason to ignore a run's curve; histories hold the values."""
 
     ITERABLE = 1
     TWO_LOADERS = 2
@@ -30,11 +30,11 @@ CLAUSES: Mapping[int, str] = MappingProxyType(
         "its runs have no one curve",
     }
 )
-"""Each doubt for the user, after `left as it is:`."""
+"""The reason as a user reads it, after `left as it is:`."""
 
 
 def unsupported_loader(summary: _Json, training: _Json) -> UnsupportedLoader | None:
-    """What speaks against the curve of a process's training loader; None: nothing."""
+    """Return the reason to ignore the curve of a process's training loader, or None."""
     if training.get("style") == "iterable":
         return UnsupportedLoader.ITERABLE
     others = [other for other in summary.get("loaders") or () if other is not training]
@@ -47,10 +47,10 @@ def unsupported_loader(summary: _Json, training: _Json) -> UnsupportedLoader | N
 
 
 def _same_data(other: _Json, training: _Json) -> bool:
-    """Whether one dataset was read in batches of two sizes."""
-    alike = all(other.get(name) == training.get(name) for name in ("dataset", "length", "style"))
+    """True if both loaders read one dataset, in batches of two sizes."""
+    same = all(other.get(name) == training.get(name) for name in ("dataset", "length", "style"))
     sizes = {other.get("batch_size"), training.get("batch_size")}
-    return alike and len(sizes) == 2 and _samples(other) >= A_PART * _samples(training)
+    return same and len(sizes) == 2 and _samples(other) >= A_PART * _samples(training)
 
 
 def _at_once(summary: _Json, loaders: Sequence[_Json]) -> bool:

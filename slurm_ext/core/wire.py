@@ -3,11 +3,11 @@ r"""The JSON line between `dlqueue.lua` and the advisor, version 1 (DESIGN secti
 Request  {"v":1,"kind":"submit","deadline_ms":50,"job":{...}}\n
 Reply    {"v":1,"decision":"<token>" | null,"edits":{...},"message":"..." | null}\n
 
-slurmctld adds "rests":N, how often its breaker has rested since it read dlqueue.lua.
+slurmctld adds "rests":N: the times that its breaker has opened since it read dlqueue.lua.
 
 `kind` is `submit` (from slurmctld), `predict` or `what_if` (from people: nothing is recorded), or
-`ping`.
-Field names of `job` are those of `Submission`; absent means unset. Golden lines: tests/golden/wire.
+`ping`. Field names of `job` are those of `Submission`; absent means unset. Golden lines:
+tests/golden/wire.
 """
 
 import json
@@ -29,14 +29,14 @@ ENV_NAMES = (
     *("SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK"),
     *("SLURM_TRES_BIND", "SLURM_TRES_PER_TASK", "DLQUEUE_SHARED", "DLQUEUE_ELASTIC"),
 )
-"""What of the job's environment the advisor is shown: enough to decide, nothing private."""
+"""Variables of the job's environment that the advisor sees: enough to decide, nothing private."""
 
 _RESTS = b'"rests":'
 _JOB_TYPES = MappingProxyType({f.name: f.type for f in fields(Submission)})
 
 
 def decode_request(line: bytes) -> tuple[str, Submission | None]:
-    """A request's kind and submission (None for `ping`). Raises WireError."""
+    """Return a request's kind and submission (None for `ping`). Raises WireError."""
     message = _object(line)
     kind = message.get("kind")
     if message.get("v") != VERSION:
@@ -47,9 +47,9 @@ def decode_request(line: bytes) -> tuple[str, Submission | None]:
 
 
 def rests_of(line: bytes) -> int | None:
-    """How often slurmctld's breaker rested; None where the line does not say.
+    """Times that slurmctld's breaker opened; None where the line has no number.
 
-    Looked for as bytes: inside a JSON text the quotes would have backslashes.
+    A search in bytes is enough: inside a JSON text the quotes would have backslashes.
     """
     _, found, after = line.rpartition(_RESTS)
     number = after[:10].split(b",", 1)[0].split(b"}", 1)[0]
@@ -57,7 +57,7 @@ def rests_of(line: bytes) -> int | None:
 
 
 def decode_job(job: object) -> Submission:
-    """A Submission from the request's `job` object. Raises WireError naming the field."""
+    """Return the Submission of a request's `job` object. Raises WireError naming the field."""
     if not isinstance(job, dict):
         raise WireError("the request has no job object")
     known = {name: _checked(name, value) for name, value in job.items() if name in _JOB_TYPES}
@@ -65,7 +65,7 @@ def decode_job(job: object) -> Submission:
 
 
 def encode_request(kind: str, job: Submission | None = None, deadline_ms: int = 1000) -> bytes:
-    """A request's line, for people's commands and tests; slurmctld's is written by Lua."""
+    """Return a request's line, for people's commands and tests; Lua writes slurmctld's."""
     body: dict[str, Any] = {"v": VERSION, "kind": kind, "deadline_ms": deadline_ms}
     if job is not None:
         body["job"] = {k: v for k, v in asdict(job).items() if v is not None}
@@ -73,7 +73,7 @@ def encode_request(kind: str, job: Submission | None = None, deadline_ms: int = 
 
 
 def encode_reply(decision: str | None, edits: Edits, message: str | None, **more: Any) -> bytes:
-    """A reply's line; `more` is for people's commands (Lua ignores what it does not know)."""
+    """Return a reply's line; `more` is for people's commands (Lua ignores unknown keys)."""
     fields_set = ((name, getattr(edits, name)) for name in Edits.__slots__)
     kept = {name: value for name, value in fields_set if value not in (None, {})}
     body = {"v": VERSION, "decision": decision, "edits": kept, "message": message, **more}
@@ -86,7 +86,7 @@ def _line(body: dict[str, Any]) -> bytes:
 
 def _object(line: bytes) -> dict[str, Any]:
     try:
-        # Scripts are bytes in any encoding; what is not UTF-8 is kept as surrogates, not refused.
+        # Scripts are bytes in any encoding: other bytes than UTF-8 become surrogates, no error.
         message = json.loads(line.decode("utf-8", "surrogateescape"))
     except (ValueError, RecursionError) as error:
         raise WireError(f"not a JSON line: {error}") from None
@@ -96,7 +96,7 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def _checked(name: str, value: object) -> Any:
-    """`value` where its type is the field's, argv and env in their frozen form."""
+    """Return `value` in its field's type, argv as a tuple. Raises WireError."""
     if value is None:
         return None
     if name == "argv" and isinstance(value, list) and all(isinstance(a, str) for a in value):

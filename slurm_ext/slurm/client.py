@@ -8,7 +8,7 @@ from slurm_ext.slurm.records import (
     JobInfo,
     NodeInfo,
     PartitionInfo,
-    PowerState,
+    PowerCommand,
     ReservationInfo,
     ResizeRequest,
     StartEstimate,
@@ -84,6 +84,6 @@ class SlurmClient(Protocol):
         """A waiting job asks for other resources; what is None stays."""
         ...
 
-    def power(self, nodes: Sequence[str], state: PowerState) -> None:
+    def power(self, nodes: Sequence[str], state: PowerCommand) -> None:
         """Slurm's power saving puts these nodes to sleep, or wakes them."""
         ...

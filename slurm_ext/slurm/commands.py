@@ -16,7 +16,7 @@ from slurm_ext.slurm.records import (
     JobInfo,
     NodeInfo,
     PartitionInfo,
-    PowerState,
+    PowerCommand,
     ReservationInfo,
     ResizeRequest,
     StartEstimate,
@@ -130,7 +130,7 @@ class CommandClient:
         if words := slurm_edits.words(shape):
             self._run("scontrol", "update", _named([job_id]), *words)
 
-    def power(self, nodes: Sequence[str], state: PowerState) -> None:
+    def power(self, nodes: Sequence[str], state: PowerCommand) -> None:
         """By State, in one command for all."""
         if nodes:
             names = f"NodeName={','.join(nodes)}"

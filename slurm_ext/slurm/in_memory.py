@@ -10,7 +10,7 @@ from slurm_ext.slurm.records import (
     JobInfo,
     NodeInfo,
     PartitionInfo,
-    PowerState,
+    PowerCommand,
     ReservationInfo,
     ResizeRequest,
     StartEstimate,
@@ -110,14 +110,14 @@ class MemoryClient:
         cpus = shape.cpus or job.cpus
         self._change(job_id, node_count=nodes, gpus=gpus, tasks=tasks, cpus=cpus)
 
-    def power(self, nodes: Sequence[str], state: PowerState) -> None:
+    def power(self, nodes: Sequence[str], state: PowerCommand) -> None:
         """Their state becomes what Slurm's would be while it lasts."""
         self.asked.append(("power", tuple(nodes), state))
         if not set(nodes) <= {node.name for node in self.known_nodes}:
             raise SlurmError("power", 1, "Invalid node name specified")
         if not self.obeys:
             return
-        word = "POWERING_UP" if state is PowerState.UP else "POWERING_DOWN"
+        word = "POWERING_UP" if state is PowerCommand.UP else "POWERING_DOWN"
         self.known_nodes = tuple(
             replace(node, state=f"{node.state.partition('+')[0]}+{word}")
             if node.name in nodes

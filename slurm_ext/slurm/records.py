@@ -94,7 +94,7 @@ class ResizeRequest:
         return self.tasks * self.cpus_per_task
 
 
-class PowerState(StrEnum):
+class PowerCommand(StrEnum):
     """What a node is told, in scontrol's words."""
 
     UP = "POWER_UP"

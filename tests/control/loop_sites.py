@@ -22,7 +22,7 @@ from slurm_ext.model.throughput.estimate import estimate
 from slurm_ext.model.throughput.estimate_codec import write
 from slurm_ext.node.common import state
 from slurm_ext.node.common.spool_layout import Spool, make_run_dir
-from slurm_ext.slurm import JobInfo, MemoryClient, NodeInfo, PowerState
+from slurm_ext.slurm import JobInfo, MemoryClient, NodeInfo, PowerCommand
 
 INTERVAL_S = 0.05
 PHASE: dict[str, Any] = {
@@ -130,9 +130,9 @@ def elastic(folder: Path) -> LoopSite:
 class SleepingClient(MemoryClient):
     """Nodes sleep and wake at once."""
 
-    def power(self, nodes: Sequence[str], state: PowerState) -> None:
+    def power(self, nodes: Sequence[str], state: PowerCommand) -> None:
         """Set the state that Slurm reports in the end."""
-        word = "IDLE+POWERED_DOWN" if state is PowerState.DOWN else "IDLE"
+        word = "IDLE+POWERED_DOWN" if state is PowerCommand.DOWN else "IDLE"
         self.known_nodes = tuple(
             replace(node, state=word) if node.name in nodes else node for node in self.known_nodes
         )

@@ -18,7 +18,7 @@ from slurm_ext.slurm import (
     MemoryClient,
     NodeInfo,
     PartitionInfo,
-    PowerState,
+    PowerCommand,
     ResizeRequest,
     SlurmClient,
 )
@@ -203,10 +203,10 @@ def test_an_unknown_job_is_an_error(world: World, change: Callable[[SlurmClient]
 
 def test_a_node_is_told_to_sleep(world: World) -> None:
     """Its state says so, and another's does not; last, for what it does to the node."""
-    world.client.power([world.node], PowerState.DOWN)
+    world.client.power([world.node], PowerCommand.DOWN)
     until(lambda: "POWER" in _states(world)[world.node], f"{_states(world)}")
     with pytest.raises(SlurmError, match=r"[Ii]nvalid node name"):
-        world.client.power(["nobody"], PowerState.DOWN)
+        world.client.power(["nobody"], PowerCommand.DOWN)
 
 
 def _states(world: World) -> dict[str, str]:

@@ -103,7 +103,7 @@ def machines_of(nodes: Sequence[NodeInfo], partition: str | None) -> ClusterNode
 def brief(error: SlurmError) -> str:
     """A failed command in one clause: its last line is the one that says what is wrong."""
     lines = [
-        "".join(c for c in line if c.isprintable()).strip() for line in error.said.splitlines()
+        "".join(c for c in line if c.isprintable()).strip() for line in error.output.splitlines()
     ]
     last = next((line for line in reversed(lines) if line), "")
     return last[:MAX_WHY] or f"{error.command.split()[0]} failed"

@@ -31,7 +31,7 @@ from slurm_ext.policy.energy import (
 )
 from slurm_ext.slurm.client import SlurmClient
 from slurm_ext.slurm.records import JobInfo, NodeInfo, ReservationInfo
-from slurm_ext.slurm.records import PowerState as Order
+from slurm_ext.slurm.records import PowerCommand as Order
 
 NEEDED = ("SuspendProgram", "ResumeProgram")
 

@@ -138,7 +138,7 @@ class PlannedLoop(ControlLoop):
             return self._planner.apply(planned)
         except SlurmError as error:
             self._kind.log.warning("%s: %s failed: %s", planned.subject, planned.done, error)
-            return f"failed: {' '.join(error.said.split())[:200] or 'Slurm gave no reason'}"
+            return f"failed: {' '.join(error.output.split())[:200] or 'Slurm gave no reason'}"
 
     def _action(
         self, planned: PlannedAction, now_s: float, outcome: str | None, *, acts: bool

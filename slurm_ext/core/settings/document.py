@@ -1,4 +1,4 @@
-"""dlqueue.toml as data, by one table of keys (settings_table.py).
+"""dlqueue.toml as data, by one table of keys (table.py).
 
 The sample file, the manual and `load` all come from TABLE. An unknown key, a wrong type or a value
 out of range is a SettingsError that names the file, the key, the value and what is valid.
@@ -38,18 +38,18 @@ class Settings:
 
     @property
     def state_dir(self) -> Path:
-        """Where history.db, models/ and spool/ live."""
+        """Folder of history.db, models/ and spool/."""
         return Path(self["paths.state_dir"])
 
     def mode_for(self, partition: str | None, account: str | None) -> Mode:
-        """The account's mode, else the partition's, else the site's; the kill file is apart."""
+        """Mode of the account, else of the partition, else of the site, whatever the kill file."""
         site = Mode(self["site.mode"])
         by_partition = self.partition_modes.get(partition or "", site)
         return self.account_modes.get(account or "", by_partition)
 
 
 def load(path: Path | None = None) -> Settings:
-    """Settings of `path`, or of $DLQUEUE_CONFIG, or of /etc, or the defaults where none exists.
+    """Read `path`, else $DLQUEUE_CONFIG, else the file in /etc, else take the defaults.
 
     Raises SettingsError, or InputError where the file cannot be read or is not TOML.
     """
@@ -67,7 +67,7 @@ def load(path: Path | None = None) -> Settings:
 
 
 def parse(text: str, source: str) -> Settings:
-    """Settings of a TOML text. Raises SettingsError or InputError."""
+    """Parse a TOML text. Raises SettingsError or InputError."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -86,7 +86,7 @@ def parse(text: str, source: str) -> Settings:
 
 
 def sample() -> str:
-    """The commented dlqueue.toml with every key at its default; `parse` accepts it as it is."""
+    """Return a commented dlqueue.toml with every key at its default; `parse` accepts it."""
     lines: list[str] = []
     section = ""
     for setting in TABLE:
@@ -94,7 +94,7 @@ def sample() -> str:
         if head != section:
             section = head
             lines += ["", f"[{head}]"] if lines else [f"[{head}]"]
-        lines += [f"# {setting.doc}: {setting.valid}", f"{name} = {_toml(setting.default)}"]
+        lines += [f"# {setting.doc} ({setting.valid})", f"{name} = {_toml(setting.default)}"]
     lines += [
         "",
         "# Modes of single partitions and accounts:",
@@ -142,7 +142,7 @@ def _mode(source: str, key: str, value: Any) -> Mode:
 
 
 def _nearest(key: str) -> str:
-    """The keys that were probably meant; all of them where nothing is near."""
+    """Keys that are similar to `key`; all keys where none is."""
     import difflib
 
     near = difflib.get_close_matches(key, _BY_KEY, n=3, cutoff=0.6)

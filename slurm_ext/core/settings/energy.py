@@ -5,34 +5,54 @@ from slurm_ext.core.settings.row import Setting, flag, loop_mode, names, number
 ENERGY: tuple[Setting, ...] = (
     loop_mode(
         "energy.mode",
-        "Whether `dlqueue control --energy` puts idle nodes to sleep, by Slurm's power saving",
+        "Let `dlqueue control --energy` put idle nodes to sleep, by Slurm's power saving",
     ),
-    number("energy.interval_s", 60.0, 0.2, 3600.0, "Seconds between two looks at the nodes"),
+    number("energy.interval_s", 60.0, 0.2, 3600.0, "Seconds between two rounds"),
     names(
         "energy.partitions", "Partitions whose nodes may sleep, each by its own demand; * is all"
     ),
     names("energy.exclude", "Nodes that never sleep"),
-    number("energy.buffer", 0.03, 0.0, 1.0, "Share of nodes kept awake beyond what is needed"),
+    number("energy.buffer", 0.03, 0.0, 1.0, "Share of nodes that stay awake beyond the need"),
     number(
-        "energy.spare", 0.04, 0.0, 1.0, "Share woken beyond what jobs need, when they need more"
+        "energy.spare", 0.04, 0.0, 1.0, "Share of nodes woken beyond the need, when jobs need more"
     ),
-    number("energy.least", 0.04, 0.0, 1.0, "Share of nodes below which nothing is put to sleep"),
+    number(
+        "energy.least", 0.04, 0.0, 1.0, "Fewest nodes to put to sleep at once, as a share of all"
+    ),
     Setting(
         "energy.level",
         0.8,
-        "Odds with which the bound of the next hours' demand holds",
+        "Probability that the next hours' demand stays within its bound",
         "0.7, 0.8 or 0.9",
         lambda v: v in (0.7, 0.8, 0.9),
     ),
-    number("energy.settle_s", 21600.0, 0.0, 604800.0, "Seconds after a wake without new sleepers"),
     number(
-        "energy.min_off_s", 3600.0, 0.0, 604800.0, "Least seconds of sleep, where no job needs it"
+        "energy.settle_s",
+        21600.0,
+        0.0,
+        604800.0,
+        "Seconds after a wake in which no node is put to sleep",
+    ),
+    number(
+        "energy.min_off_s",
+        3600.0,
+        0.0,
+        604800.0,
+        "Least seconds that a node sleeps, unless a job needs it",
     ),
     number(
         "energy.min_idle_s", 600.0, 0.0, 604800.0, "Seconds that a node is idle before it sleeps"
     ),
-    number("energy.history_h", 24.0, 0.0, 2160.0, "Hours of demand to know before anything sleeps"),
+    number(
+        "energy.history_h",
+        24.0,
+        0.0,
+        2160.0,
+        "Hours of demand to record before a node is put to sleep",
+    ),
     flag(
-        "energy.wake_at_end", False, "Whether sleepers are woken at the end; Slurm wakes them else"
+        "energy.wake_at_end",
+        False,
+        "Wake sleeping nodes when the loop ends; otherwise Slurm wakes them for jobs",
     ),
 )

@@ -1,4 +1,4 @@
-"""Settings of what a site's own monitoring sees: metrics and logs."""
+"""Settings of metrics and logs, for a site's own monitoring."""
 
 import re
 
@@ -13,7 +13,7 @@ def _listens(value: str) -> bool:
 
 
 def address_of(value: str) -> tuple[str, int]:
-    """Host and port of `metrics.listen`; this machine alone where it names no host."""
+    """Host and port of `metrics.listen`; without a host, 127.0.0.1."""
     host, _, port = value.rpartition(":")
     return host.strip("[]") or LOCAL, int(port)
 
@@ -22,7 +22,7 @@ SEEN: tuple[Setting, ...] = (
     Setting(
         "metrics.listen",
         "",
-        "Where Prometheus finds the advisor's /metrics; a port: for this machine; empty: nowhere",
+        "Address of the advisor's /metrics for Prometheus; a port: 127.0.0.1; empty: none",
         "empty, a port, or host:port",
         _listens,
     ),
@@ -30,6 +30,6 @@ SEEN: tuple[Setting, ...] = (
         "log.format",
         "text",
         ("text", "json"),
-        "The advisor's log: lines, or a JSON object a line, one for each decision among them",
+        "Format of the advisor's log: text, or a JSON object a line with each decision",
     ),
 )

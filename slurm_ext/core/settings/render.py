@@ -1,4 +1,4 @@
-"""What nodes and slurmctld read instead of dlqueue.toml: small files rendered from the settings."""
+"""Render the small files that nodes and slurmctld read instead of dlqueue.toml."""
 
 import json
 import shlex
@@ -14,8 +14,8 @@ _NODE_KEYS = ("site.cluster", "paths.kill_file", "paths.slurm_bin", "paths.slurm
 HOOKS = ("prolog", "task_prolog", "epilog")
 _SHIPPED_PATH = "/etc/dlqueue/lua/dlqueue.lua"  # as it stands in job_submit.lua
 
-# Slurm's words for the whole GPU, of which the job was given a part: its steps would ask for it
-# again (slurm-facts 0.6). The submission emptied them; this holds whatever happens to our Python.
+# These variables ask for the whole GPU, of which the job was given a part: its steps would ask
+# again. The submission emptied them; the shell unsets them even where our Python fails.
 _UNSET = """\
 for name in SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_TASK; do
   eval "[ -z \\"\\${$name-set}\\" ]" && echo "unset $name"
@@ -25,7 +25,7 @@ done
 
 
 def render_folder(settings: Settings, folder: Path) -> Iterator[tuple[str, str, int]]:
-    """Name below `folder` (/etc/dlqueue), text and permission bits of every rendered file."""
+    """Yield name below `folder` (/etc/dlqueue), text and permission bits of every file."""
     yield "node.json", render_node_config(settings), 0o644
     for hook in HOOKS:
         yield f"hooks/{hook}", render_hook(settings, hook, str(folder / "node.json")), 0o755
@@ -34,7 +34,7 @@ def render_folder(settings: Settings, folder: Path) -> Iterator[tuple[str, str, 
 
 
 def render_node_config(settings: Settings) -> str:
-    """node.json: what the hooks need, by the names of dlqueue.toml."""
+    """Return node.json: the settings of the hooks, by their keys in dlqueue.toml."""
     keys = [*_NODE_KEYS, *(s.key for s in TABLE if s.key.startswith(("node.", "mps.")))]
     headroom = 0 if settings["control.mode"] == "off" else settings["control.max_workers"]
     values = {**{key: settings[key] for key in keys}, "control.max_workers": headroom}
@@ -42,13 +42,13 @@ def render_node_config(settings: Settings) -> str:
 
 
 def render_lua_settings(settings: Settings) -> str:
-    """dlqueue_settings.lua, which stands beside dlqueue.lua."""
+    """Return dlqueue_settings.lua, which stands beside dlqueue.lua."""
     lines = [f"  {key.partition('.')[2]} = {lua_literal(settings[key])}," for key in _LUA_KEYS]
     return "\n".join(["-- Rendered from dlqueue.toml.", "return {", *lines, "}", ""])
 
 
 def render_lua_folder(settings: Settings, folder: Path) -> Mapping[str, str]:
-    """File name → text of everything that `folder` on the controller holds.
+    """Return file name → text of all files of `folder` on the controller.
 
     job_submit.lua among them belongs into Slurm's own folder; it names `folder` by its path.
     """
@@ -61,11 +61,12 @@ def render_lua_folder(settings: Settings, folder: Path) -> Mapping[str, str]:
 
 
 def render_hook(settings: Settings, hook: str, node_config: str) -> str:
-    """The launcher that slurm.conf names as Prolog, Epilog or TaskProlog (`hook` in lower case).
+    """Return the launcher that slurm.conf names as Prolog, Epilog or TaskProlog.
 
-    slurmd gives its scripts no PATH, and drains the node for any exit status but 0 (slurm.conf(5)).
-    `node_config` stands in double quotes: it may name $SLURMD_NODENAME. The hook itself always ends
-    with 0: any other status says that it never ran (no interpreter) or had to be stopped.
+    `hook` is its name in lower case. slurmd gives its scripts no PATH, and drains the node for any
+    exit status but 0 (slurm.conf(5)). `node_config` stands in double quotes: it may name
+    $SLURMD_NODENAME. The hook itself always ends with 0: any other status means that it never ran
+    (no interpreter) or was stopped at its time limit.
     """
     budget_s = settings["node.epilog_budget_s" if hook == "epilog" else "node.prolog_budget_s"]
     run = f"{shlex.quote(settings['node.python'])} -I -S {shlex.quote(str(_NODE))}"
@@ -79,7 +80,7 @@ def render_hook(settings: Settings, hook: str, node_config: str) -> str:
 
 
 def lua_literal(value: str | int) -> str:
-    """A Lua literal; whatever could end the string is written as a decimal escape."""
+    """Return a Lua literal; bytes that could end the string are decimal escapes."""
     if isinstance(value, int):
         return str(value)
     plain = (chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:03d}" for b in value.encode())

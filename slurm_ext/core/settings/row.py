@@ -1,4 +1,4 @@
-"""One row of the table of settings, and the kinds of rows that there are."""
+"""Rows of the table of settings, by kind: text, path, number, choice, flag, names."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,13 +25,13 @@ def text(key: str, default: str, doc: str) -> Setting:
 
 
 def path(key: str, default: str, doc: str, *, empty: bool = False) -> Setting:
-    """An absolute path; where `empty`, none as well."""
+    """An absolute path, or with `empty` none."""
     valid = "an absolute path" + (" or empty" if empty else "")
     return Setting(key, default, doc, valid, lambda v: v.startswith("/") or (empty and not v))
 
 
 def number(key: str, default: float, low: float, high: float, doc: str) -> Setting:
-    """A number within bounds, whole where the default is."""
+    """A number within bounds; whole if the default is."""
     kind = "an integer" if isinstance(default, int) else "a number"
     return Setting(key, default, doc, f"{kind} from {low} to {high}", lambda v: low <= v <= high)
 
@@ -50,7 +50,7 @@ def choice(
 
 
 def loop_mode(key: str, doc: str) -> Setting:
-    """How far a loop goes: not at all, as if, or for real. Off until a site turns it on."""
+    """Mode of a loop: off, shadow (decide and record) or act. Off until a site turns it on."""
     return choice(key, "off", ("off", "shadow", "act"), doc)
 
 
@@ -60,7 +60,7 @@ def flag(key: str, default: bool, doc: str) -> Setting:
 
 
 def job_filters(loop: str, whose: str) -> tuple[Setting, ...]:
-    """Whose jobs a loop looks at, by partition, account and user; all by default."""
+    """Filters of the jobs that a loop may change, by partition, account and user; all at first."""
     return tuple(
         names(f"{loop}.{kind}s", f"{kind.capitalize()}s {whose}", ["*"])
         for kind in ("partition", "account", "user")

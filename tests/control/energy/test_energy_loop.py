@@ -15,7 +15,7 @@ from slurm_ext.core.settings.document import Settings, parse
 from slurm_ext.policy.energy import EnergyNode, NodeDemand, PowerState, decide
 from slurm_ext.simulate.energy.replay import DemandSeries, needs_at
 from slurm_ext.slurm import JobInfo, MemoryClient, NodeInfo, ReservationInfo, SlurmClient
-from slurm_ext.slurm import PowerState as Order
+from slurm_ext.slurm import PowerCommand as Order
 
 NOW_S = 1_700_000_000.0
 SAVING = {"SuspendProgram": "/s", "ResumeProgram": "/r", "SuspendTime": "31536000 sec"}

@@ -24,7 +24,7 @@ def test_the_sample_explains_every_key() -> None:
     for setting in TABLE:
         name = setting.key.partition(".")[2]
         at = [i for i, line in enumerate(lines) if line.startswith(f"{name} = ")]
-        assert any(lines[i - 1] == f"# {setting.doc}: {setting.valid}" for i in at)
+        assert any(lines[i - 1] == f"# {setting.doc} ({setting.valid})" for i in at)
 
 
 def test_every_default_is_itself_valid() -> None:
