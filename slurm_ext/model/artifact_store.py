@@ -9,12 +9,12 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from slurm_ext.core.errors import ModelError
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Arrays = dict[str, NDArray[np.float64]]
 
 AGAIN = "train again"
+Model = TypeVar("Model")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,14 @@ class ArtifactSpec:
     signed: bool = True
     version: int = 1
     most_bytes: int = 64 << 20  # of each file
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A model read from its folder: the folder's name, and training's figures."""
+
+    name: str
+    about: Mapping[str, Any]
 
 
 def serialize(
@@ -69,6 +78,15 @@ def read(spec: ArtifactSpec, folder: Path) -> tuple[dict[str, Any], "Arrays"]:
     if hashlib.sha256(data).hexdigest() != body.get(spec.arrays_sum):
         raise ModelError(f"{path}: does not match its checksum; {AGAIN}")
     return body, _arrays(path, data)
+
+
+def load(
+    spec: ArtifactSpec, folder: Path, build: "Callable[[dict[str, Any], Arrays], Model]"
+) -> "Model":
+    """Read a folder and build its model. Raises ModelError naming the file and the fault."""
+    body, arrays = read(spec, folder)
+    with naming_file(folder / spec.about):
+        return build(body, arrays)
 
 
 @contextmanager

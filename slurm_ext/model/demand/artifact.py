@@ -32,7 +32,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def serialize(model: DemandModel) -> dict[str, bytes]:
-    """The files, by name; the same model always gives the same bytes."""
+    """Return the files by name; the same model always gives the same bytes."""
     forests = {f"trees{horizon}": one for horizon, one in model.trees.items()}
     forests |= {f"peak{level}": one for level, one in model.peaks.items()}
     lines = {
@@ -49,10 +49,8 @@ def serialize(model: DemandModel) -> dict[str, bytes]:
 
 
 def load(folder: Path) -> DemandModel:
-    """The model in `folder`. Raises ModelError naming the file and what is wrong with it."""
-    body, arrays = artifact_store.read(SPEC, folder)
-    with artifact_store.naming_file(folder / ABOUT):
-        return _model(body, arrays)
+    """Load the model in `folder`. Raises ModelError naming the file and the fault."""
+    return artifact_store.load(SPEC, folder, _model)
 
 
 def _model(body: Mapping[str, Any], arrays: Arrays) -> DemandModel:

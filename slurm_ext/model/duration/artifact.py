@@ -34,7 +34,7 @@ class DurationArtifact:
 
 
 def serialize(artifact: DurationArtifact) -> dict[str, bytes]:
-    """The files, by name; the same model always gives the same bytes."""
+    """Return the files by name; the same model always gives the same bytes."""
     model = artifact.durations
     forests = {name: getattr(model, name) for name in FORESTS}
     body = {
@@ -49,10 +49,8 @@ def serialize(artifact: DurationArtifact) -> dict[str, bytes]:
 
 
 def load(folder: Path) -> DurationArtifact:
-    """The model in `folder`. Raises ModelError naming the file and what is wrong with it."""
-    body, arrays = artifact_store.read(SPEC, folder)
-    with artifact_store.naming_file(folder / ABOUT):
-        return _artifact(body, arrays)
+    """Load the model in `folder`. Raises ModelError naming the file and the fault."""
+    return artifact_store.load(SPEC, folder, _artifact)
 
 
 def _artifact(body: dict[str, Any], arrays: "artifact_store.Arrays") -> DurationArtifact:

@@ -30,7 +30,7 @@ NAMES = (*BY_ROW, "log_batch0", "term_variances", "part_variances", "scales", "c
 
 
 def serialize(family: Family) -> dict[str, bytes]:
-    """The files of a family, by name; the same family always gives the same bytes."""
+    """Return the files of a family by name; the same family always gives the same bytes."""
     import numpy as np
 
     arrays = {name: getattr(family, name) for name in (*BY_ROW, "log_batch0", "scales", "chances")}
@@ -41,7 +41,7 @@ def serialize(family: Family) -> dict[str, bytes]:
 
 
 def load(folder: Path) -> Family:
-    """The family in `folder`. Raises ModelError naming the file and what is wrong with it."""
+    """Load the family in `folder`. Raises ModelError naming the file and the fault."""
     body, arrays = artifact_store.read(SPEC, folder)
     with artifact_store.naming_file(folder / ARRAYS):
         _check(arrays)

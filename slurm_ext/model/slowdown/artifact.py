@@ -25,11 +25,9 @@ _KINDS = {True: "cpu", False: "gpu"}
 
 
 @dataclass(frozen=True, slots=True)
-class SlowdownArtifact:
-    """A loaded model; `about` has training's figures (window, scores, runs)."""
+class SlowdownArtifact(artifact_store.Artifact):
+    """A loaded model with the kernels of its tables."""
 
-    name: str
-    about: Mapping[str, Any]
     slowdowns: SlowdownModel
     kernels: Mapping[bool, CompletionKernel]
 
@@ -54,26 +52,28 @@ def serialize(
 
 
 def load(folder: Path) -> SlowdownArtifact:
-    """The model in `folder`. Raises ModelError naming the file and what is wrong with it."""
-    body, _ = artifact_store.read(SPEC, folder)
-    with artifact_store.naming_file(folder / FILE):
-        known = SlowdownModel(
-            met=dict(_met(row) for row in body["met"]),
-            widths={
-                SpeedBasis[name]: artifact_store.positive(width)
-                for name, width in body["widths"].items()
-            },
-            solos={name: SoloProfile(key=name, **one) for name, one in body["solos"].items()},
-            traits={name: _trait(one) for name, one in body["traits"].items()},
-        )
-        about = body["about"]
-        _window(about["window_s"])
-        named = {kind: on_cpu for on_cpu, kind in _KINDS.items()}
-        kernels = {named[kind]: _kernel(one) for kind, one in body["kernels"].items()}
-        models = {named[kind]: from_json(one) for kind, one in body["counters"].items()}
-        known = replace(known, by_counters=CounterModels(models) if models else None)
-        whole = with_tables(known, kernels)
-    return SlowdownArtifact(folder.resolve().name, about, whole, {**KERNELS, **kernels})
+    """Load the model in `folder`. Raises ModelError naming the file and the fault."""
+    artifact = artifact_store.load(SPEC, folder, _artifact)
+    return replace(artifact, name=folder.resolve().name)
+
+
+def _artifact(body: Mapping[str, Any], _: object) -> SlowdownArtifact:
+    about = body["about"]
+    _window(about["window_s"])
+    named = {kind: on_cpu for on_cpu, kind in _KINDS.items()}
+    kernels = {named[kind]: _kernel(one) for kind, one in body["kernels"].items()}
+    models = {named[kind]: from_json(one) for kind, one in body["counters"].items()}
+    known = SlowdownModel(
+        met=dict(_met(row) for row in body["met"]),
+        widths={
+            SpeedBasis[name]: artifact_store.positive(width)
+            for name, width in body["widths"].items()
+        },
+        solos={name: SoloProfile(key=name, **one) for name, one in body["solos"].items()},
+        traits={name: _trait(one) for name, one in body["traits"].items()},
+        by_counters=CounterModels(models) if models else None,
+    )
+    return SlowdownArtifact("", about, with_tables(known, kernels), {**KERNELS, **kernels})
 
 
 def _models(known: SlowdownModel) -> Mapping[bool, CounterModel]:

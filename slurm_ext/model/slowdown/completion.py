@@ -92,25 +92,6 @@ class Completion:
         left = self.matrices.variance(ask) - ((across @ self.inverse) * across).sum(axis=1)
         return across @ self.weights, np.sqrt(np.maximum(left, JITTER))
 
-    def leave_one_out(self) -> tuple["Array", "Array"]:
-        """Predict each measured pair from all others: the error, and its sd with noise.
-
-        Closed form (Rasmussen and Williams 2006, 5.4.2); both directions of a pair are left out
-        together, because one predicts the other well.
-        """
-        misses, sds = np.zeros(len(self.weights)), np.zeros(len(self.weights))
-        for rows in self._both_ways():
-            block = np.linalg.inv(self.inverse[np.ix_(rows, rows)])
-            misses[rows] = block @ self.weights[rows]
-            sds[rows] = np.sqrt(np.diag(block))
-        return misses, sds
-
-    def _both_ways(self) -> list[list[int]]:
-        found: dict[tuple[int, ...], list[int]] = {}
-        for row, (job, partner, on) in enumerate(self.at.T):
-            found.setdefault((*sorted((int(job), int(partner))), int(on)), []).append(row)
-        return list(found.values())
-
 
 def complete(
     seen: Sequence[PairSpeed],

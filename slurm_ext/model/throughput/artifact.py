@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slurm_ext.core.errors import ModelError
-from slurm_ext.model.artifact_store import AGAIN, ArtifactSpec, read
+from slurm_ext.model.artifact_store import AGAIN, Artifact, ArtifactSpec, read
 from slurm_ext.model.artifact_store import serialize as packed
 from slurm_ext.model.throughput.estimate import Prior
 from slurm_ext.model.throughput.features import NAMES, WIDTH, PriorInput, features
@@ -35,11 +35,9 @@ SPEC = ArtifactSpec(
 
 
 @dataclass(frozen=True, slots=True)
-class PriorArtifact:
+class PriorArtifact(Artifact):
     """A loaded prior: `about` is model.json, `weights` the arrays by name."""
 
-    name: str
-    about: Mapping[str, Any]
     weights: Mapping[str, "Array"]
 
     def prior(self, known: PriorInput) -> Prior:

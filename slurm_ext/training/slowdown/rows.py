@@ -47,7 +47,7 @@ class Beside:
 
 
 def run_of(row: Mapping[str, Any]) -> MeasuredRun | None:
-    """Measure a run; None if it is too short, on several nodes, of an unknown job, or unmeasured."""
+    """Measure a run; None if too short, on several nodes, of an unknown job, or unmeasured."""
     elapsed, end = _positive(row["elapsed_s"]), _positive(row["end_s"])
     key = key_of(row)
     if key is None or elapsed is None or end is None or elapsed < SHORTEST_S:

@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from contrib.bench.colocation.completion_model import leave_one_out
 from slurm_ext.model.slowdown.completion import Completion, PairSpeed, complete, pair_columns
 from slurm_ext.model.slowdown.completion_kernel import CompletionKernel, JobTraits, job_similarity
 from slurm_ext.training.slowdown import fit_completion as search
@@ -56,7 +57,7 @@ def test_pairs_left_out_tell_how_wide_to_be() -> None:
     spread = misses(seen(0.4), CompletionKernel(), traits=TRAITS)
     assert 0.4 < np.quantile(np.abs(spread), 0.9) < 3.0
     filled = table(0.4)
-    missed, sds = filled.leave_one_out()
+    missed, sds = leave_one_out(filled)
     assert len(missed) == len(sds) == filled.at.shape[1]
     assert (sds > 0).all()
 
@@ -70,7 +71,7 @@ def test_leaving_out_in_closed_form_is_leaving_out() -> None:
     mean, sd = complete(rest, kernel=kernel, traits=TRAITS, jobs=JOBS).predict(
         one.job, one.partner, "x"
     )
-    missed, sds = complete(met, kernel=kernel, traits=TRAITS).leave_one_out()
+    missed, sds = leave_one_out(complete(met, kernel=kernel, traits=TRAITS))
     at = met.index(one)
     assert missed[at] == pytest.approx(one.log_speed - mean, abs=1e-4)
     assert sds[at] == pytest.approx(np.sqrt(sd**2 + kernel.noise_var), rel=1e-2)
