@@ -11,6 +11,7 @@ from slurm_ext.cli.demo.command import _print_table
 from slurm_ext.cli.demo.loop import DemoResult, TrainingRow
 from tests.cli.predict.test_predict_explain import script, taught
 from tests.manual import ROOT
+from tests.simulate.elastic.pollux_folder import write_folder
 
 __all__ = ["script", "taught"]  # fixtures
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -45,6 +46,8 @@ def folder(taught: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A history of one run of job.sh, the README's own files, and settings that name them."""
     (taught / "trace.csv").write_text(fenced("csv", "### Replay a trace"))
     (taught / "mine.py").write_text(fenced("python", "### Replay a trace"))
+    (taught / "demand-gpu.csv").write_text("".join(f"{600 * at},{at % 9},9\n" for at in range(99)))
+    write_folder(taught)
     (taught / "jobs.txt").write_text(SACCT)
     paths = f'state_dir = "{taught}/state"\nsocket = "{taught}/none"\nkill_file = "{taught}/off"\n'
     (taught / "dlqueue.toml").write_text(f"[paths]\n{paths}")

@@ -19,7 +19,7 @@ import numpy as np
 
 from contrib.bench.common.arrays import Array
 from contrib.bench.common.program import folders, options, row, run
-from contrib.bench.energy.baselines import AHEAD, PUBLISHED, ces
+from contrib.bench.energy.baselines import AHEAD, PUBLISHED, ces, outline
 from contrib.bench.energy.tables import TABLES, Demand
 from slurm_ext.core.errors import InputError
 from slurm_ext.model.demand.artifact import load
@@ -37,7 +37,6 @@ from slurm_ext.policy.energy import EnergyRules
 from slurm_ext.simulate.energy.replay import (
     DemandSeries,
     EnergyReplayResult,
-    outline,
     replay_energy,
 )
 from slurm_ext.training.demand.challenge import challenge

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from contrib.bench.common.arrays import Array
-from slurm_ext.simulate.energy.replay import DemandSeries, EnergyReplayResult
+from slurm_ext.model.demand.model import SLOT_S
+from slurm_ext.policy.energy import EnergyRules, awake_target
+from slurm_ext.simulate.energy.replay import DemandSeries, EnergyReplayResult, needs_at
 
 AHEAD = 18  # slots
 
@@ -68,3 +70,27 @@ def _ahead(need: Array, predicted: Array, slot: int, count: int, *, perfect: boo
         return float(need[slot : slot + count].mean())
     made = np.minimum(np.arange(slot, slot + count) - AHEAD, slot)
     return float(predicted[np.maximum(made, 0)].mean())
+
+
+def outline(series: DemandSeries, rules: EnergyRules) -> EnergyReplayResult:
+    """Replay ours by numbers of nodes only, much faster: no minimum off time is kept."""
+    result = EnergyReplayResult()
+    wakes: list[float] = []
+    awake = int(series.total[0])
+    for slot, (need, total) in enumerate(zip(series.need, series.total, strict=True)):
+        now_s = float(slot * SLOT_S)
+        before = awake = min(awake, int(total))
+        target = awake_target(
+            awake, int(total), needs_at(series, slot, rules, tuple(wakes[-8:])), now_s, rules
+        )
+        awake = target.nodes
+        if target.wake and awake > before:
+            wakes.append(now_s)
+        result.add(
+            total=int(total),
+            needed=int(need),
+            powered=awake,
+            short=max(0, int(need) - before),
+            woken=awake - before if target.wake and awake > before else None,
+        )
+    return result

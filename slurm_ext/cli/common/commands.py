@@ -7,7 +7,7 @@ COMMANDS = {
     "train": "fit priors, slowdowns and run times; promote what later runs bear out",
     "serve": "run the advisor that slurmctld asks",
     "report": "what was gained, wasted, predicted and decided: a page, or figures",
-    "simulate": "replay a trace under several queue policies, side by side",
+    "simulate": "replay a trace of queues, elastic jobs or node demand under several policies",
     "recommend": "how many ranks of a training should share a GPU, with which batch and workers",
     "control": "move CPUs and workers among the jobs that run on a node",
     "install": "write dlqueue's files and join it to slurm.conf, hooks and job_submit.lua",

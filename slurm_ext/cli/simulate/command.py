@@ -1,160 +1,165 @@
-"""`dlqueue simulate TRACE --policy A,B`: what queue policies would have made of a trace.
+"""`dlqueue simulate`: what policies would have made of a trace, side by side.
 
-Schema of --json: {v, source, jobs, gpus, nodes, repairs: {what: jobs}, policies: [{policy,
-jct_mean_s, ..., queue_mean_s, ..., makespan_s, utilisation (0 to 1), restarts}]}.
+    dlqueue simulate TRACE --policy A,B       queues: jobs of fixed size and length
+    dlqueue simulate TRACE --elastic A,B      jobs whose GPUs change while they run
+    dlqueue simulate --energy FILE            nodes that sleep while nobody needs them
+
+Schema of --json: contrib/schemas/simulate.json.
 """
 
 import argparse
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
-    from slurm_ext.simulate.queue.cluster import Cluster
-    from slurm_ext.simulate.replay_result import ReplayResult
-    from slurm_ext.simulate.trace.columns import Trace
-
-HELP = "Replay a trace under several queue policies and compare waiting, completion and use."
+HELP = (
+    "Replay a trace under several policies, side by side: of queues, of elastic jobs (--elastic),"
+    " or of nodes that sleep (--energy)."
+)
+# Kind of replay: the options that say something there.
+CLUSTER = ("trace", "nodes", "gpus_per_node", "leave_out_larger", "seed")
+OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "queue": (
+        *CLUSTER,
+        *("policy", "vc_nodes", "format", "timezone", "count", "estimates", "depth"),
+    ),
+    "elastic": (*CLUSTER, "elastic", "tables", "interference"),
+    "energy": ("energy", "policy", "learn", "suspend_s"),
+}
+COMMON = ("json", "config", "html", "command")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options; no default here, so that an option of another kind is noticed."""
     from slurm_ext.policy.queue.order import ADDED, ORDERS, USUAL
+    from slurm_ext.simulate.energy import policies as energy
 
-    policies = (
-        f"{', '.join(ORDERS)}, or FILE.py:FUNCTION of your own,"
-        f" with +{' or +'.join(ADDED)} after it (default: %(default)s)"
+    queues = f"{', '.join(ORDERS)}, or FILE.py:FUNCTION of your own, with +{' or +'.join(ADDED)}"
+    policies = f"of queues: {queues} after it (default: {USUAL}). With --energy:"
+    parser.add_argument(
+        "trace", type=Path, nargs="?", metavar="TRACE", help="file to replay, plain or .gz"
     )
-    parser.add_argument("trace", type=Path, metavar="TRACE", help="file to replay, plain or .gz")
-    parser.add_argument("--policy", default=USUAL, metavar="A,B", help=policies)
+    parser.add_argument(
+        "--policy",
+        metavar="A,B",
+        help=f"{policies} {', '.join(energy.POLICIES)} (default: {energy.USUAL})",
+    )
+    _cluster_options(parser)
+    _queue_options(parser)
+    _elastic_options(parser)
+    _energy_options(parser)
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with plots, too")
+
+
+def _cluster_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", type=int, metavar="N", help="nodes of the cluster")
+    parser.add_argument("--gpus-per-node", type=int, metavar="N", help="GPUs of each (8)")
     parser.add_argument(
-        "--gpus-per-node", type=int, default=8, metavar="N", help="GPUs of each (8)"
+        "--leave-out-larger",
+        action="store_true",
+        default=None,
+        help="leave out jobs that never fit",
     )
     parser.add_argument(
+        "--seed", type=int, help="queues: decides ties; 0: as in the file. Elastic: of the search"
+    )
+
+
+def _queue_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("queues")
+    group.add_argument(
         "--vc-nodes", type=Path, metavar="FILE", help="CSV vc,nodes: each has nodes of its own"
     )
-    parser.add_argument(
+    group.add_argument(
         "--format", help="table, sacct, swf, alibaba or pollux (recognised by the first line)"
     )
-    parser.add_argument(
-        "--timezone", default="UTC", metavar="ZONE", help="of dates that name none (UTC)"
+    group.add_argument("--timezone", metavar="ZONE", help="of dates that name none (UTC)")
+    group.add_argument("--count", choices=("gpus", "cpus"), help="what jobs hold (gpus)")
+    group.add_argument(
+        "--estimates", type=Path, metavar="FILE", help="CSV job,estimate_s: predicted run times"
     )
-    parser.add_argument("--count", choices=("gpus", "cpus"), default="gpus", help="what jobs hold")
-    parser.add_argument(
-        "--estimates", type=Path, metavar="FILE", help="CSV job,estimate_s: run times as foretold"
-    )
-    parser.add_argument(
-        "--leave-out-larger", action="store_true", help="leave out jobs that never fit"
-    )
-    parser.add_argument(
+    group.add_argument(
         "--depth", type=int, metavar="N", help="waiting jobs that backfill looks at (500)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="decides ties; 0: as in the file")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with plots, too")
+
+
+def _elastic_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("elastic jobs")
+    group.add_argument(
+        "--elastic",
+        metavar="A,B",
+        help="replay a Pollux workload under ours, genetic, static, tiresias",
+    )
+    group.add_argument(
+        "--tables",
+        type=Path,
+        metavar="DIR",
+        help="measured steps, a folder an application (traces/ beside the folder of TRACE)",
+    )
+    group.add_argument(
+        "--interference",
+        type=float,
+        metavar="SHARE",
+        help="of their speed that jobs of several nodes lose where they share one (0)",
+    )
+
+
+def _energy_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("energy")
+    group.add_argument(
+        "--energy",
+        type=Path,
+        metavar="FILE",
+        help="replay a demand series, as recorded in control/energy/demand-POOL.csv",
+    )
+    group.add_argument(
+        "--learn",
+        type=float,
+        metavar="SHARE",
+        help="of the series, from its start, that ours learns from; the rest is replayed (0.5)",
+    )
+    group.add_argument(
+        "--suspend-s", type=float, metavar="S", help="SuspendTime of vanilla, in seconds (600)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Replay and print. Raises UsageError and InputError."""
     from slurm_ext.cli.common.put_file import put_file
-    from slurm_ext.cli.simulate.text import page, show
-    from slurm_ext.simulate.queue.cluster import fitted
-    from slurm_ext.simulate.queue.custom_policy import rules_of
 
-    rules = rules_of(args.policy)
-    cluster = _cluster(args)
+    kind = kind_of(args)
+    module = import_module(f"slurm_ext.cli.simulate.{kind}")
     with _progress() as progress:
-        trace = fitted(_trace(args, progress), cluster, leave_out=args.leave_out_larger)
-        outcomes = [_replay(args, trace, cluster, rule, progress) for rule in rules]
-    document = _document(trace, cluster, outcomes)
+        replayed = module.replayed(args, progress)
     if args.html is not None:
-        put_file(args.html, page(document, outcomes))
+        put_file(args.html, replayed.page())
     if args.json:
         import json
 
-        print(json.dumps(document))
+        print(json.dumps(replayed.document))
     else:
-        show(document)
+        replayed.show()
     return 0
 
 
-def _cluster(args: argparse.Namespace) -> "Cluster":
-    from slurm_ext.core.errors import UsageError
-    from slurm_ext.simulate.queue.cluster import Cluster
-    from slurm_ext.simulate.trace.vc_nodes import MOST, read_vc_nodes
-
-    _within("--gpus-per-node", args.gpus_per_node, 1, 10**6)
-    _within("--depth", args.depth, 1, 10**9)
-    _within("--seed", args.seed, 0, 2**63)
-    _within("--nodes", args.nodes, 1, MOST)
-    if (args.nodes is None) == (args.vc_nodes is None):
-        raise UsageError("say how large the cluster is: --nodes N, or --vc-nodes FILE")
-    if args.vc_nodes is not None:
-        vcs = read_vc_nodes(args.vc_nodes)
-        return Cluster(nodes=sum(vcs.values()), gpus_per_node=args.gpus_per_node, vcs=vcs)
-    return Cluster(nodes=args.nodes, gpus_per_node=args.gpus_per_node)
-
-
-def _within(option: str, value: int | None, least: int, most: int) -> None:
+def kind_of(args: argparse.Namespace) -> str:
+    """The kind of replay. Raises UsageError where an option says nothing there."""
     from slurm_ext.core.errors import UsageError
 
-    if value is not None and not least <= value <= most:
-        raise UsageError(f"{option} {value}: a number from {least} to {most} is wanted")
+    kind = "energy" if args.energy is not None else "elastic" if args.elastic else "queue"
+    for name, value in vars(args).items():
+        if value is not None and name not in (*OPTIONS[kind], *COMMON):
+            option = name.upper() if name == "trace" else f"--{name.replace('_', '-')}"
+            flag = "" if kind == "queue" else f" with --{kind}"
+            takes = ", ".join(f"--{other.replace('_', '-')}" for other in OPTIONS[kind][1:])
+            raise UsageError(f"{option} says nothing{flag}: a replay of its kind takes {takes}")
+    if kind != "energy" and args.trace is None:
+        raise UsageError("name the TRACE to replay, or a demand series with --energy FILE")
+    return kind
 
 
-def _trace(args: argparse.Namespace, progress: "Progress") -> "Trace":
-    from slurm_ext.core.errors import UsageError
-    from slurm_ext.simulate.trace.estimates import with_estimates
-    from slurm_ext.simulate.trace.formats import FORMATS
-    from slurm_ext.simulate.trace.read import read
-    from slurm_ext.simulate.trace.times import zone_of
-
-    if args.format not in (None, *FORMATS):
-        raise UsageError(f"--format {args.format!r}: expected {', '.join(FORMATS)}")
-    task = progress.add_task(f"reading {args.trace.name}", total=None)
-    trace = read(
-        args.trace,
-        form=args.format,
-        zone=zone_of(args.timezone),
-        cpus=args.count == "cpus",
-        told=lambda lines: progress.update(task, completed=lines),
-    )
-    progress.update(task, completed=len(trace), total=len(trace))
-    return trace if args.estimates is None else with_estimates(trace, args.estimates)
-
-
-def _replay(
-    args: argparse.Namespace, trace: "Trace", cluster: "Cluster", rule: Any, progress: "Progress"
-) -> "ReplayResult":
-    from slurm_ext.simulate.queue.engine import DEPTH, replay
-
-    task = progress.add_task(rule.name, total=len(trace))
-    outcome = replay(
-        trace,
-        cluster,
-        rule,
-        seed=args.seed,
-        depth=args.depth or DEPTH,
-        told=lambda done: progress.update(task, completed=done),
-    )
-    progress.update(task, completed=len(trace))
-    return outcome
-
-
-def _document(trace: "Trace", cluster: "Cluster", outcomes: list["ReplayResult"]) -> dict[str, Any]:
-    return {
-        "v": 1,
-        "source": trace.source,
-        "jobs": len(trace),
-        "nodes": sum(cluster.pools()),
-        "gpus": cluster.gpus,
-        "repairs": dict(trace.repairs),
-        "policies": [{"policy": one.policy, **one.figures()} for one in outcomes],
-    }
-
-
-def _progress() -> "Progress":
+def _progress() -> Any:
     """Bars on stderr, where that is a terminal."""
     from rich.console import Console
     from rich.progress import Progress

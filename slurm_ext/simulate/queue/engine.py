@@ -17,8 +17,8 @@ from slurm_ext.simulate.replay_result import ReplayResult
 from slurm_ext.simulate.trace.columns import Column, Trace
 
 DEPTH = 500  # waiting jobs that backfill looks at: bf_max_job_test's default, slurm.conf(5)
-TELL_EVERY = 4096  # submissions
-Told = Callable[[int], None]
+PROGRESS_EVERY = 4096  # submissions
+Progress = Callable[[int], None]
 AnyPool = NonPreemptingPool | PreemptingPool
 
 
@@ -29,12 +29,12 @@ def replay(
     *,
     seed: int = 0,
     depth: int = DEPTH,
-    told: Told = lambda _done: None,
+    progress: Progress = lambda _jobs: None,
 ) -> ReplayResult:
     """What becomes of every job. `seed` decides ties of equal jobs; 0: as the file has them.
 
-    `told` hears now and then how many jobs have been submitted. Raises InputError where a job is
-    larger than its cluster, or the rule needs estimates that the trace lacks.
+    `progress` is called now and then with the number of submitted jobs. Raises InputError where a
+    job is larger than its cluster, or the rule needs estimates that the trace lacks.
     """
     fitted(trace, cluster)
     order = rule.order(_asked(trace, rule), _ties(len(trace), seed))
@@ -42,7 +42,7 @@ def replay(
     pools = [_pool(count, cluster.gpus_per_node, rule, work, depth) for count in cluster.pools()]
     rank = np.empty(len(trace), dtype=np.int64)
     rank[order] = np.arange(len(trace))
-    _run(work, pools, cluster.pool_of(trace)[order], trace.submit_s, rank, told)
+    _run(work, pools, cluster.pool_of(trace)[order], trace.submit_s, rank, progress)
     return result_of(trace, cluster, rule.name, work, rank)
 
 
@@ -52,7 +52,7 @@ def _run(
     pool_of: Column,
     submit_s: Column,
     rank: Column,
-    told: Told,
+    progress: Progress,
 ) -> None:
     """Handle all that happens at one time, then let the pools concerned start jobs."""
     of = [pools[number] for number in pool_of.tolist()]
@@ -69,8 +69,8 @@ def _run(
             of[jobs[done]].arrive(jobs[done])
             touched[of[jobs[done]]] = None
             done += 1
-            if done % TELL_EVERY == 0:
-                told(done)
+            if done % PROGRESS_EVERY == 0:
+                progress(done)
         for pool in touched:
             pool.settle(now_s)
 

@@ -19,8 +19,8 @@ from slurm_ext.simulate.trace.times import Clock
 
 INSTANT = "ran for 0 s: replayed as 1 s"
 UNSORTED = "not in order of submission: sorted"
-TELL_EVERY = 8192
-Told = Callable[[int], None]
+PROGRESS_EVERY = 8192
+Progress = Callable[[int], None]
 Lines = Iterator[tuple[int, Fields]]
 
 
@@ -30,17 +30,17 @@ def read(
     form: str | None = None,
     zone: tzinfo = UTC,
     cpus: bool = False,
-    told: Told = lambda _lines: None,
+    progress: Progress = lambda _lines: None,
 ) -> Trace:
     """The trace. `form`: a name of FORMATS; None: recognised by the first line.
 
-    `cpus`: replay CPUs instead of GPUs. `told` hears now and then how many lines were read.
-    Raises InputError, naming the line and what is expected.
+    `cpus`: replay CPUs instead of GPUs. `progress` is called now and then with the number of lines
+    read. Raises InputError, naming the line and what is expected.
     """
     source = str(path)
     try:
         with _opened(path) as file:
-            return _read(file, path, form, Clock(zone), cpus, told)
+            return _read(file, path, form, Clock(zone), cpus, progress)
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
         raise unreadable(source, error) from None
 
@@ -54,15 +54,15 @@ def _opened(path: Path) -> TextIO:
 
 
 def _read(
-    file: TextIO, path: Path, form: str | None, clock: Clock, cpus: bool, told: Told
+    file: TextIO, path: Path, form: str | None, clock: Clock, cpus: bool, progress: Progress
 ) -> Trace:
     first, source = file.readline(), str(path)
     found = FORMATS[form] if form else _recognised(first, source)
     lines = _swf(file, first, source) if found.name == "swf" else _csv(file, first, found, source)
     read_line, columns = found.reader(path), Columns(source, cpus)
     for line, fields in lines:
-        if line % TELL_EVERY == 0:
-            told(line)
+        if line % PROGRESS_EVERY == 0:
+            progress(line)
         try:
             columns.add(read_line(fields, clock))
         except ValueError as error:

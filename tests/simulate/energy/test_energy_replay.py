@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contrib.bench.energy.baselines import outline
 from slurm_ext.policy.energy import EnergyRules
-from slurm_ext.simulate.energy.replay import DemandSeries, outline, replay_energy
+from slurm_ext.simulate.energy.replay import DemandSeries, replay_energy
 
 RULES = EnergyRules(buffer=0.1, spare=0.1, least=0.1, settle_s=1200, hold_s=1200, min_off_s=0)
 

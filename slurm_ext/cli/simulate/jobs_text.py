@@ -1,0 +1,115 @@
+"""Replays of jobs for people and programs: a table, what was repaired, a page, a document."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slurm_ext.cli.simulate.page import Page, Plots, show
+from slurm_ext.report.charts import Points, shares_by_time, shares_over_time
+from slurm_ext.report.formatting import counted, seconds
+from slurm_ext.simulate.replay_result import ReplayResult, distribution
+
+SLICES = 240  # of a curve
+# Column of the table, key of the figures, how it is written.
+TIMES = {
+    "mean JCT": "jct_mean_s",
+    "median": "jct_median_s",
+    "p99": "jct_p99_s",
+    "mean queue": "queue_mean_s",
+    "median ": "queue_median_s",
+    "p99 ": "queue_p99_s",
+    "p99.9": "queue_p999_s",
+}
+HEADER = ("policy", *(name.strip() for name in TIMES), "in use", "restarts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsReplayed:
+    """A trace of jobs under several policies."""
+
+    kind: str
+    title: str
+    source: str
+    nodes: int
+    gpus: int
+    repairs: Mapping[str, int]
+    results: Sequence[ReplayResult]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What --json prints."""
+        return {
+            "v": 1,
+            "kind": self.kind,
+            "source": self.source,
+            "jobs": len(self.results[0].submit_s),
+            "nodes": self.nodes,
+            "gpus": self.gpus,
+            "repairs": dict(self.repairs),
+            "policies": [{"policy": result.policy, **result.figures()} for result in self.results],
+        }
+
+    def show(self) -> None:
+        """Print the table."""
+        show(self._page())
+
+    def page(self) -> str:
+        """One HTML page that needs nothing else."""
+        return self._page().html(dict(self._plots()))
+
+    def _page(self) -> Page:
+        jobs = len(self.results[0].submit_s)
+        nodes, gpus = counted(self.nodes, "node"), counted(self.gpus, "GPU")
+        return Page(
+            title=self.title,
+            source=self.source,
+            about=f"{counted(jobs, 'job')} on {nodes}, {gpus}",
+            caption="Times of jobs",
+            header=HEADER,
+            rows=[_row(result) for result in self.results],
+            remarks=list(self._remarks()),
+        )
+
+    def _remarks(self) -> Iterator[str]:
+        """What was changed in the file or left out of it, and the gain over the first policy."""
+        for why, jobs in self.repairs.items():
+            yield f"{counted(jobs, 'job')}: {why}"
+        first, *others = self.results
+        base = float(first.jct_s.mean())
+        for result in others:
+            mean = float(result.jct_s.mean())
+            if mean > 0:
+                gain = base / mean
+                ahead = f"{gain:.2f}x better" if gain >= 1 else f"{1 / gain:.2f}x worse"
+                yield f"{result.policy}: mean JCT {ahead} than {first.policy}"
+
+    def _plots(self) -> Plots:
+        jct = {result.policy: _distribution(result.jct_s) for result in self.results}
+        queue = {result.policy: _distribution(result.queue_s) for result in self.results}
+        used = {result.policy: _pairs(*result.utilisation(SLICES)) for result in self.results}
+        done = "Share of jobs that completed within a time of their submission; left is sooner."
+        waited = "Share of jobs that waited no longer than a time; further left is sooner."
+        busy = "Share of all GPUs that ran a job, from the first submission on."
+        yield "Completion", shares_by_time(done, "jobs completed", jct)
+        yield "Waiting", shares_by_time(waited, "jobs started", queue)
+        yield "GPUs in use", shares_over_time(busy, "GPUs in use", used)
+
+
+def _row(result: ReplayResult) -> list[str]:
+    figures = result.figures()
+    times = (seconds(figures[key]) for key in TIMES.values())
+    return [
+        result.policy,
+        *times,
+        f"{figures['utilisation']:.1%}",
+        f"{figures['restarts']:,.0f}",
+    ]
+
+
+def _distribution(column: Any) -> Points:
+    """(seconds, share of jobs that took no longer)."""
+    return _pairs(*distribution(column, SLICES))
+
+
+def _pairs(across: Any, up: Any) -> Points:
+    return list(zip(across.tolist(), up.tolist(), strict=True))

@@ -1,0 +1,87 @@
+"""Replays of a queue: jobs of fixed size and length."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from slurm_ext.cli.simulate.bounds import GPUS_PER_NODE, check, check_cluster
+from slurm_ext.cli.simulate.jobs_text import JobsReplayed
+from slurm_ext.core.errors import UsageError
+from slurm_ext.simulate.queue.cluster import Cluster, fitted
+from slurm_ext.simulate.queue.custom_policy import rules_of
+from slurm_ext.simulate.queue.engine import DEPTH, replay
+from slurm_ext.simulate.replay_result import ReplayResult
+from slurm_ext.simulate.trace.columns import Trace
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from slurm_ext.policy.queue.order import Rule
+
+
+def replayed(args: argparse.Namespace, progress: "Progress") -> JobsReplayed:
+    """Replay the trace under every policy. Raises UsageError and InputError."""
+    from slurm_ext.policy.queue.order import USUAL
+
+    rules = rules_of(USUAL if args.policy is None else args.policy)
+    cluster = _cluster(args)
+    trace = fitted(_trace(args, progress), cluster, leave_out=bool(args.leave_out_larger))
+    results = [_replay(args, trace, cluster, rule, progress) for rule in rules]
+    return JobsReplayed(
+        kind="queue",
+        title="Queue policies",
+        source=trace.source,
+        nodes=sum(cluster.pools()),
+        gpus=cluster.gpus,
+        repairs=dict(trace.repairs),
+        results=results,
+    )
+
+
+def _cluster(args: argparse.Namespace) -> Cluster:
+    from slurm_ext.simulate.trace.vc_nodes import read_vc_nodes
+
+    check_cluster(args)
+    check("--depth", args.depth, 1, 10**9)
+    if (args.nodes is None) == (args.vc_nodes is None):
+        raise UsageError("say how large the cluster is: --nodes N, or --vc-nodes FILE")
+    per_node = args.gpus_per_node or GPUS_PER_NODE
+    if args.vc_nodes is not None:
+        vcs = read_vc_nodes(args.vc_nodes)
+        return Cluster(nodes=sum(vcs.values()), gpus_per_node=per_node, vcs=vcs)
+    return Cluster(nodes=args.nodes, gpus_per_node=per_node)
+
+
+def _trace(args: argparse.Namespace, progress: "Progress") -> Trace:
+    from slurm_ext.simulate.trace.estimates import with_estimates
+    from slurm_ext.simulate.trace.formats import FORMATS
+    from slurm_ext.simulate.trace.read import read
+    from slurm_ext.simulate.trace.times import zone_of
+
+    if args.format not in (None, *FORMATS):
+        raise UsageError(f"--format {args.format!r}: expected {', '.join(FORMATS)}")
+    task = progress.add_task(f"reading {args.trace.name}", total=None)
+    trace = read(
+        args.trace,
+        form=args.format,
+        zone=zone_of(args.timezone or "UTC"),
+        cpus=args.count == "cpus",
+        progress=lambda lines: progress.update(task, completed=lines),
+    )
+    progress.update(task, completed=len(trace), total=len(trace))
+    return trace if args.estimates is None else with_estimates(trace, args.estimates)
+
+
+def _replay(
+    args: argparse.Namespace, trace: Trace, cluster: Cluster, rule: "Rule", progress: "Progress"
+) -> ReplayResult:
+    task = progress.add_task(rule.name, total=len(trace))
+    result = replay(
+        trace,
+        cluster,
+        rule,
+        seed=args.seed or 0,
+        depth=args.depth or DEPTH,
+        progress=lambda jobs: progress.update(task, completed=jobs),
+    )
+    progress.update(task, completed=len(trace))
+    return result
