@@ -40,6 +40,12 @@ def parse_bounds(text: str | None) -> tuple[int, int] | None:
     return int(match[1]), int(match[2])
 
 
+def fault_in(words: Sequence[str], variable: str | None) -> str | None:
+    """What is wrong with the request; None: nothing, or there is none."""
+    asked = requested_bounds(words, variable)
+    return None if asked is None or parse_bounds(asked) is not None else BAD
+
+
 def write(folder: Path, jobs: Mapping[int, str]) -> None:
     """Replace elastic.json. Raises OSError."""
     body = {"v": VERSION, "jobs": {str(job): text for job, text in sorted(jobs.items())}}

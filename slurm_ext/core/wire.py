@@ -31,6 +31,7 @@ ENV_NAMES = (
 )
 """Variables of the job's environment that the advisor sees: enough to decide, nothing private."""
 
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _RESTS = b'"rests":'
 _JOB_TYPES = MappingProxyType({f.name: f.type for f in fields(Submission)})
 
@@ -69,7 +70,7 @@ def encode_request(kind: str, job: Submission | None = None, deadline_ms: int = 
     body: dict[str, Any] = {"v": VERSION, "kind": kind, "deadline_ms": deadline_ms}
     if job is not None:
         body["job"] = {k: v for k, v in asdict(job).items() if v is not None}
-    return _line(body)
+    return _encode(body).encode() + b"\n"
 
 
 def encode_reply(decision: str | None, edits: Edits, message: str | None, **more: Any) -> bytes:
@@ -77,11 +78,7 @@ def encode_reply(decision: str | None, edits: Edits, message: str | None, **more
     fields_set = ((name, getattr(edits, name)) for name in Edits.__slots__)
     kept = {name: value for name, value in fields_set if value not in (None, {})}
     body = {"v": VERSION, "decision": decision, "edits": kept, "message": message, **more}
-    return _line(body)
-
-
-def _line(body: dict[str, Any]) -> bytes:
-    return json.dumps(body, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    return _encode(body).encode() + b"\n"
 
 
 def _object(line: bytes) -> dict[str, Any]:

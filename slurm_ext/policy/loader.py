@@ -1,4 +1,4 @@
-"""How many cores and workers a training's loader should have. Pure: predictions in, decision out.
+"""Choose the cores and workers of a training's loader. Pure: predictions in, decision out.
 
 Bounds decide (DESIGN section 5): a shape is good when its lower bound and its expectation reach
 `target` of those of the shape with the best lower bound. A job whose own shape is good keeps its
@@ -6,12 +6,12 @@ workers, and gives back CPUs where the site allows it. Any other job gets the go
 fewest cores, then the fewest workers, where that gains enough or frees CPUs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from slurm_ext.core.records import Decision, Prediction, Shape, ShapeLimits
 from slurm_ext.model.throughput.bottleneck import LIMITS
-from slurm_ext.policy.grid import core_counts, most_workers, worker_counts
+from slurm_ext.policy.grid import core_counts, worker_counts
 
 TARGET = 0.98
 MIN_GAIN = 0.05
@@ -37,13 +37,13 @@ def decide(
     """
     most = most_workers(limits, worker_rss_bytes)
     workers = worker_counts(most)
-    search = _Search(predict, workers, target, short=most < most_workers(limits, None))
+    search = _Search(predict, workers, target, short=most < limits.max_workers)
     cores = core_counts(before.cpus_per_task, limits, may_change_cpus)
-    written = search.told(before)
+    written = search.at(before)
     if not cores:
         return _leave(written, "no shape fits the limits of its partition and node")
     peaks = search.climb(cores)
-    best = max(peaks, key=lambda told: told.interval.low)
+    best = max(peaks, key=lambda peak: peak.interval.low)
     frugal = next(peak for peak in peaks if search.good(peak, best))
     chosen = search.fewest_workers(frugal.shape.cpus_per_task, best)
     within = before.cpus_per_task <= cores[-1] and before.num_workers <= workers[-1]
@@ -52,28 +52,35 @@ def decide(
     return _improve(search, written, chosen, min_gain)
 
 
+def most_workers(limits: ShapeLimits, worker_rss_bytes: int | None) -> int:
+    """As many workers as the limits and the job's memory hold."""
+    if limits.mem_bytes is None or not worker_rss_bytes:
+        return limits.max_workers
+    return min(limits.max_workers, limits.mem_bytes // worker_rss_bytes)
+
+
 @dataclass(slots=True)
 class _Search:
     """Predictions asked for at most once, over worker counts that the limits allow."""
 
     predict: Callable[[Shape], Prediction]
-    workers: list[int]
+    workers: Sequence[int]
     target: float
     short: bool  # of memory: it allows fewer workers than the CPUs do
-    known: dict[Shape, Prediction] = field(default_factory=dict)
+    predictions: dict[Shape, Prediction] = field(default_factory=dict)
 
-    def told(self, shape: Shape) -> Prediction:
-        if shape not in self.known:
-            self.known[shape] = self.predict(shape)
-        return self.known[shape]
+    def at(self, shape: Shape) -> Prediction:
+        if shape not in self.predictions:
+            self.predictions[shape] = self.predict(shape)
+        return self.predictions[shape]
 
-    def good(self, one: Prediction, best: Prediction) -> bool:
+    def good(self, prediction: Prediction, best: Prediction) -> bool:
         return (
-            one.interval.low >= self.target * best.interval.low
-            and one.samples_per_s >= self.target * best.samples_per_s
+            prediction.interval.low >= self.target * best.interval.low
+            and prediction.samples_per_s >= self.target * best.samples_per_s
         )
 
-    def climb(self, cores: list[int]) -> list[Prediction]:
+    def climb(self, cores: Sequence[int]) -> list[Prediction]:
         """Each core count's best worker count; it never falls as cores grow, so go on from it."""
         peaks: list[Prediction] = []
         start = flat = 0
@@ -88,22 +95,22 @@ class _Search:
 
     def _peak(self, cores: int, start: int) -> tuple[int, Prediction]:
         where, flat = start, 0
-        best = self.told(Shape(cpus_per_task=cores, num_workers=self.workers[start]))
+        best = self.at(Shape(cpus_per_task=cores, num_workers=self.workers[start]))
         for index in range(start + 1, len(self.workers)):
-            told = self.told(Shape(cpus_per_task=cores, num_workers=self.workers[index]))
-            better = told.interval.low > WORTH * best.interval.low
+            prediction = self.at(Shape(cpus_per_task=cores, num_workers=self.workers[index]))
+            better = prediction.interval.low > WORTH * best.interval.low
             flat = 0 if better else flat + 1
-            where, best = (index, told) if better else (where, best)
+            where, best = (index, prediction) if better else (where, best)
             if flat >= NO_HELP:
                 break
         return where, best
 
     def fewest_workers(self, cores: int, best: Prediction) -> Prediction:
         shapes = (Shape(cpus_per_task=cores, num_workers=count) for count in self.workers)
-        return next(told for told in map(self.told, shapes) if self.good(told, best))
+        return next(rate for rate in map(self.at, shapes) if self.good(rate, best))
 
     def fine(self, written: Prediction, best: Prediction) -> str:
-        """Why a job stays as it is; a loader that could use more workers may lack their memory."""
+        """The reason for a job to stay as it is; memory may be what keeps workers few."""
         share = min(1.0, written.samples_per_s / best.samples_per_s)
         full = self.short and best.shape.num_workers == self.workers[-1]
         limit = "memory" if full and written.bottleneck == "data" else written.bottleneck
@@ -115,7 +122,7 @@ def _give_back(
 ) -> Decision:
     """The job is fine: its workers stay if they can, CPUs that it cannot use go back."""
     fewer = chosen.shape.cpus_per_task
-    same = search.told(Shape(cpus_per_task=fewer, num_workers=written.shape.num_workers))
+    same = search.at(Shape(cpus_per_task=fewer, num_workers=written.shape.num_workers))
     after = same if search.good(same, best) else chosen
     free = written.shape.cpus_per_task - fewer
     if free <= 0 or after.samples_per_s < search.target * written.samples_per_s:
@@ -138,11 +145,9 @@ def _improve(search: _Search, written: Prediction, chosen: Prediction, min_gain:
 def _waiting(written: Prediction) -> str:
     if written.bottleneck == "storage":
         return "it waits for storage"
-    return f"it waits for data with {_workers(written.shape.num_workers)}"
-
-
-def _workers(count: int) -> str:
-    return "1 worker" if count == 1 else f"{count or 'no'} workers"
+    count = written.shape.num_workers
+    workers = "1 worker" if count == 1 else f"{count or 'no'} workers"
+    return f"it waits for data with {workers}"
 
 
 def _cpus(count: int) -> str:

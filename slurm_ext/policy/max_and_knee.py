@@ -1,10 +1,12 @@
-"""The most that a job can make of its limits, and the least that comes near it. Pure."""
+"""The fastest shape within a job's limits, and the smallest one that comes near it. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from slurm_ext.core.records import Prediction, Shape, ShapeLimits
-from slurm_ext.policy.grid import core_counts, most_workers, worker_counts
+from slurm_ext.policy.grid import core_counts, worker_counts
+from slurm_ext.policy.loader import most_workers
 
 NEAR = 0.95  # of the maximum: more than the knee buys little
 NO_BETTER = 1.001
@@ -13,7 +15,7 @@ FLAT = 3  # steps up without a gain before a climb ends
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peak:
-    """Both with their intervals; the smallest shapes that are as good (cores, then workers)."""
+    """Maximum and knee with their intervals; of equal shapes the smallest (cores, then workers)."""
 
     maximum: Prediction
     knee: Prediction
@@ -25,17 +27,17 @@ def peak(
     *,
     worker_rss_bytes: int | None = None,
 ) -> Peak:
-    """Maximum throughput over the shapes within `limits`, and the first one at NEAR of it."""
+    """Return the maximum throughput within `limits`, and the first shape at NEAR of it."""
     workers = worker_counts(most_workers(limits, worker_rss_bytes))
-    told = [_climb(predict, cores, workers) for cores in core_counts(1, limits, "any") or [1]]
-    best = max((one for row in told for one in row), key=lambda one: one.samples_per_s)
-    return Peak(maximum=_first(told, best, 1 / NO_BETTER), knee=_first(told, best, NEAR))
+    rows = [_climb(predict, cores, workers) for cores in core_counts(1, limits, "any") or (1,)]
+    best = max(chain.from_iterable(rows), key=lambda point: point.samples_per_s)
+    return Peak(maximum=_first(rows, best, 1 / NO_BETTER), knee=_first(rows, best, NEAR))
 
 
 def _climb(
-    predict: Callable[[Shape], Prediction], cores: int, workers: list[int]
+    predict: Callable[[Shape], Prediction], cores: int, workers: Sequence[int]
 ) -> list[Prediction]:
-    """Predictions at `cores`, up to where more workers bring nothing."""
+    """Predictions at `cores`, up to the count from which more workers bring nothing."""
     row: list[Prediction] = []
     best, flat = 0.0, 0
     for count in workers:
@@ -47,7 +49,9 @@ def _climb(
     return row
 
 
-def _first(told: list[list[Prediction]], best: Prediction, share: float) -> Prediction:
+def _first(rows: list[list[Prediction]], best: Prediction, share: float) -> Prediction:
     return next(
-        one for row in told for one in row if one.samples_per_s >= share * best.samples_per_s
+        point
+        for point in chain.from_iterable(rows)
+        if point.samples_per_s >= share * best.samples_per_s
     )

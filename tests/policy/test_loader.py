@@ -18,8 +18,8 @@ from slurm_ext.core.records import (
     ShapeLimits,
 )
 from slurm_ext.model.throughput.estimate import estimate, predict
-from slurm_ext.policy.grid import counts, most_workers
-from slurm_ext.policy.loader import MIN_GAIN, TARGET, decide
+from slurm_ext.policy.grid import counts
+from slurm_ext.policy.loader import MIN_GAIN, TARGET, decide, most_workers
 
 NODE = ShapeLimits(max_cpus_per_task=8, node_cores=8)
 Predict = Callable[[Shape], Prediction]
@@ -321,7 +321,7 @@ def test_every_decision_has_a_reason_of_one_clause(case: Case) -> None:
 @given(st.integers(0, 300), st.integers(0, 300))
 def test_the_grid_rises_from_low_to_high(low_count: int, high: int) -> None:
     """Counts are ascending, without doubles, and hold both ends."""
-    found = counts(low_count, high)
+    found = list(counts(low_count, high))
     assert found == sorted(set(found))
     if low_count <= high:
         assert found[-1] == high

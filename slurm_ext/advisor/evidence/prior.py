@@ -10,7 +10,7 @@ from slurm_ext.model.throughput.artifact import PriorArtifact, load
 from slurm_ext.model.throughput.estimate import Prior
 from slurm_ext.model.throughput.features import PriorInput
 
-_REMEMBERED = 4096
+_MOST_PRIORS = 4096
 
 
 class Priors:
@@ -18,25 +18,21 @@ class Priors:
 
     def __init__(self, artifact: PriorArtifact | None = None) -> None:
         self._artifact = artifact
-        self._told: dict[tuple[object, ...], Prior] = {}
-
-    @property
-    def name(self) -> str | None:
-        """The artifact's name, for the ledger."""
-        return None if self._artifact is None else self._artifact.name
+        self._priors: dict[tuple[object, ...], Prior] = {}
+        self.name = None if artifact is None else artifact.name  # for the ledger
 
     def prior_of(self, job: Submission, keys: Mapping[Level, int]) -> Prior | None:
-        """Beliefs from the submission alone; None without a model."""
+        """The model's estimate from the submission alone; None without a model."""
         if self._artifact is None:
             return None
         gpus = devices_per_node(job)
         mark = (job.user_name, job.partition, gpus, *keys.items())
-        prior = self._told.get(mark)
+        prior = self._priors.get(mark)
         if prior is None:
-            if len(self._told) >= _REMEMBERED:
-                self._told.clear()
+            if len(self._priors) >= _MOST_PRIORS:
+                self._priors.clear()
             known = PriorInput(user=job.user_name, partition=job.partition, gpus=gpus, keys=keys)
-            prior = self._told[mark] = self._artifact.prior(known)
+            prior = self._priors[mark] = self._artifact.prior(known)
         return prior
 
 

@@ -8,13 +8,16 @@ One thread appends; others may read at the same time, because a head is publishe
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from itertools import count
 from math import nan
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from slurm_ext.advisor.evidence.summary import EvidenceSummary, summarize
 from slurm_ext.core.records import Level, LoaderRun
+from slurm_ext.model.throughput.estimate import Prior
 
 Keys = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float32]
@@ -26,6 +29,8 @@ NEWEST = 16  # runs that the evidence of one level consists of
 NO_KEY = 0  # a key that is not known; blake2b gives a real key this value once in 2^64
 _BULK = 4096  # rows from which sorted heads are cheaper than the dict
 _GROWTH = 1.25
+_MOST_SUMMARIES = 4096
+_serials = count()
 _MOST_CACHED = 16_384  # rows kept as Python objects: some 10 MiB
 _INTEGERS = tuple(
     COLUMNS.index(name)
@@ -50,6 +55,8 @@ class RunTable:
         self._sorted = [none] * len(LEVELS)
         self._heads: list[dict[int, int]] = [{} for _ in LEVELS]
         self._cache: dict[int, LoaderRun] = {}  # by row; rows never change
+        self._summaries: dict[tuple[object, ...], EvidenceSummary] = {}
+        self._serial = next(_serials)
         self._codes: dict[str, int] = {}
         self._texts: list[str] = []
 
@@ -78,13 +85,29 @@ class RunTable:
 
     def newest(self, keys: Mapping[Level, int]) -> "NewestRuns":
         """The newest runs of each level's key, newest first; a level without any is left out."""
-        heads = ((level, self._head(LEVELS.index(level), key)) for level, key in keys.items())
-        return NewestRuns(self, {level: head for level, head in heads if head >= 0})
+        heads = [
+            self._head(number, keys[level]) if level in keys else -1
+            for number, level in enumerate(LEVELS)
+        ]
+        return NewestRuns(self, heads, (self._serial, *heads))
+
+    def summary(self, evidence: "NewestRuns", prior: Prior | None) -> EvidenceSummary:
+        """The summary of these runs; kept, as the scripts of a sweep rest on the same ones."""
+        mark = (evidence.version, prior)
+        summary = self._summaries.get(mark)
+        if summary is None:
+            if len(self._summaries) >= _MOST_SUMMARIES:
+                self._summaries.clear()
+            summary = self._summaries[mark] = summarize(evidence, prior)
+        return summary
 
     def chain(self, level: Level, head: int) -> list[LoaderRun]:
         """At most NEWEST runs of a key from its row `head` on, newest first."""
-        rows = self._chain(LEVELS.index(level), head)
-        cache = self._cache
+        rows: list[int] = []
+        prev, cache = self._prev[LEVELS.index(level)], self._cache
+        while head >= 0 and len(rows) < NEWEST:
+            rows.append(head)
+            head = int(prev[head])
         missing = [row for row in rows if row not in cache]
         if len(cache) + len(missing) > _MOST_CACHED:
             cache.clear()
@@ -95,14 +118,6 @@ class RunTable:
                 (row, _run(v, self._texts)) for row, v in zip(missing, values, strict=True)
             )
         return [cache[row] for row in rows]
-
-    def _chain(self, level: int, head: int) -> list[int]:
-        rows: list[int] = []
-        prev = self._prev[level]
-        while head >= 0 and len(rows) < NEWEST:
-            rows.append(head)
-            head = int(prev[head])
-        return rows
 
     def _head(self, level: int, key: int) -> int:
         """The newest row with `key`, or -1."""
@@ -146,22 +161,23 @@ class RunTable:
 class NewestRuns(Mapping[Level, Sequence[LoaderRun]]):
     """The newest runs of some keys; a level's runs are made when they are first read."""
 
-    __slots__ = ("_runs", "_table", "heads")
+    __slots__ = ("_heads", "_runs", "_table", "version")
 
-    def __init__(self, table: RunTable, heads: Mapping[Level, int]) -> None:
-        self._table, self.heads = table, heads  # heads: the newest row of each level
-        self._runs: dict[Level, list[LoaderRun]] = {}
+    def __init__(self, table: RunTable, heads: Sequence[int], version: tuple[int, ...]) -> None:
+        self._table, self._runs = table, dict[Level, list[LoaderRun]]()
+        self._heads = {level: head for level, head in zip(LEVELS, heads, strict=True) if head >= 0}
+        self.version = version  # equal as long as the runs are the same
 
     def __getitem__(self, level: Level) -> list[LoaderRun]:
         if level not in self._runs:
-            self._runs[level] = self._table.chain(level, self.heads[level])
+            self._runs[level] = self._table.chain(level, self._heads[level])
         return self._runs[level]
 
     def __iter__(self) -> Iterator[Level]:
-        return iter(self.heads)
+        return iter(self._heads)
 
     def __len__(self) -> int:
-        return len(self.heads)
+        return len(self._heads)
 
 
 def _wider(old: Values, new: Values, room: int) -> Values:

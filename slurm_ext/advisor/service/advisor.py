@@ -1,4 +1,4 @@
-"""What stands behind the socket: a request line in, a reply line out, everything from memory."""
+"""The advisor behind the socket: a request line in, a reply line out, everything from memory."""
 
 import logging
 import os
@@ -9,6 +9,8 @@ from hashlib import blake2b
 
 from slurm_ext.advisor.evidence.prior import Priors
 from slurm_ext.advisor.evidence.runs import RunTable
+from slurm_ext.advisor.limits.bounds import PartitionRules
+from slurm_ext.advisor.limits.eligible import words_of
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
 from slurm_ext.advisor.pipeline.decide import (
     DecisionContext,
@@ -18,7 +20,6 @@ from slurm_ext.advisor.pipeline.decide import (
     decide,
 )
 from slurm_ext.advisor.pipeline.journal import Journal
-from slurm_ext.advisor.pipeline.message import with_elastic
 from slurm_ext.advisor.service.context_json import context_json
 from slurm_ext.advisor.service.counters import AdvisorCounters
 from slurm_ext.advisor.service.recommendation_json import recommendation_json
@@ -26,7 +27,7 @@ from slurm_ext.advisor.sharing.gpu_request import WholeGpuRequest, whole_gpu_req
 from slurm_ext.advisor.sharing.memory import SharingMemory
 from slurm_ext.advisor.sharing.terms import SharingDecision
 from slurm_ext.advisor.what_if.runtime_estimates import RuntimeEstimator, runtime_json
-from slurm_ext.core.elastic_requests import VARIABLE, requested_bounds
+from slurm_ext.core.elastic_requests import VARIABLE, fault_in, requested_bounds
 from slurm_ext.core.errors import WireError
 from slurm_ext.core.job_keys import job_signature, keys_of
 from slurm_ext.core.logs import DECISIONS
@@ -35,28 +36,27 @@ from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.wire import decode_request, encode_reply, rests_of
 from slurm_ext.history.ingest.proposals import Proposal, line_of
 
-_REMEMBERED = 4096  # requests
-_REFUSED = Edits()
+_MOST_REQUESTS, _MOST_RULES = 4096, 4096  # kept in memory
+_NO_EDITS = Edits()
 decisions = logging.getLogger(DECISIONS)
 
 
 def refusal(why: str) -> bytes:
     """The reply to a line that cannot be answered: slurmctld takes it as "leave the job alone"."""
-    return encode_reply(None, _REFUSED, None, error=why[:500])
+    return encode_reply(None, _NO_EDITS, None, error=why[:500])
 
 
 @dataclass(slots=True)
 class CachedRequest:
-    """A request that was understood, and what was last thought of it."""
+    """A decoded request, and what was last recommended for it."""
 
     kind: str
     job: Submission  # without its script, which may be large
     keys: Mapping[Level, int]
-    whole: WholeGpuRequest | str | None = (
-        None  # how it asks for a GPU; a text: why it cannot share one
-    )
-    known: DecisionContext | None = None
-    thought: Recommendation | None = None
+    settings: Settings  # with which it was decoded
+    whole: WholeGpuRequest | str | None = None  # with sharing on; a text: why it cannot share
+    basis: tuple[object, ...] = ()  # what `recommendation` rests on
+    recommendation: Recommendation | None = None
 
 
 class Advisor:
@@ -70,186 +70,208 @@ class Advisor:
         self.priors = Priors()
         self.factor = 1.0
         self.sharing = SharingMemory()
-        self.tally = AdvisorCounters()
-        self.tells = True  # the log of each decision
-        self.run_times = RuntimeEstimator()
-        self._asked: dict[bytes, CachedRequest] = {}
+        self.counters = AdvisorCounters()
+        self.logs_decisions = True
+        self.runtimes = RuntimeEstimator()
+        self._requests: dict[bytes, CachedRequest] = {}
+        self._rules: dict[tuple[str | None, ...], PartitionRules | None] = {}
+        self._rules_of: ClusterRules = self.rules  # from which `_rules` was read
 
     def trusted_uids(self) -> frozenset[int]:
-        """Root, the advisor's own user and whom the settings name (SlurmUser)."""
+        """Root, the advisor's own user and those of the settings (SlurmUser)."""
         return frozenset({0, os.getuid(), *self.settings["advisor.trusted_uids"]})
 
     def reply(self, line: bytes, trusted: bool) -> tuple[bytes, bool]:
-        """The reply's line, and whether the connection stays open."""
+        """The reply's line, and True if the connection stays open."""
         began_s = time.perf_counter()
-        kind, recommendation_json, stays = self._told(line, trusted)
+        try:
+            kind, reply = self._answer(line, trusted)
+        except WireError as error:
+            kind, reply = "refused", refusal(str(error))
         settings, took_s = self.settings, time.perf_counter() - began_s
         deadline_s = settings["advisor.deadline_ms"] / 1000
-        self.tally.answered(kind, took_s, deadline_s, settings["advisor.breaker_s"])
+        self.counters.answered(kind, took_s, deadline_s, settings["advisor.breaker_s"])
         if kind == "submit" and (rests := rests_of(line)) is not None:
-            self.tally.told(rests)
-        return recommendation_json, stays
+            self.counters.breaker_rests(rests)
+        return reply, kind != "refused"
 
-    def _told(self, line: bytes, trusted: bool) -> tuple[str, bytes, bool]:
-        """The request's kind, the reply, and whether the connection stays open."""
-        try:
-            asked = self._understood(line)
-            if asked is None:
-                return "ping", self._pong(), True
-            if asked.kind == "submit" and not trusted:
+    def _answer(self, line: bytes, trusted: bool) -> tuple[str, bytes]:
+        """The request's kind, and the reply. Raises WireError."""
+        digest = blake2b(line, digest_size=16).digest()
+        request = self._requests.get(digest)
+        if request is None or request.settings is not self.settings:
+            request = self._decoded(line, digest)
+        if request is None:
+            about = {"runs": len(self.runs), "model": self.priors.name}
+            return "ping", encode_reply(None, _NO_EDITS, None, **about)
+        if request.kind == "submit":
+            if not trusted:
                 raise WireError("only slurmctld submits; ask with kind predict")
-        except WireError as error:
-            return "refused", refusal(str(error)), False
-        answer = {"submit": self._submit, "predict": self._predict, "what_if": self._what_if}
-        return asked.kind, answer[asked.kind](asked), True
+            return "submit", self._submit(request)
+        return request.kind, self._explain(request)
 
-    def _understood(self, line: bytes) -> CachedRequest | None:
-        """The request, None for a ping; remembered, as users submit the same job again and again.
+    def _decoded(self, line: bytes, digest: bytes) -> CachedRequest | None:
+        """The request, None for a ping; kept, as users submit the same job again and again.
 
         Raises WireError.
         """
-        mark = blake2b(line, digest_size=16).digest()
-        asked = self._asked.get(mark)
-        if asked is not None:
-            return asked
         kind, job = decode_request(line)
         if job is None:
             return None
-        slim = replace(job, script=None if job.script is None else "")
-        if len(self._asked) >= _REMEMBERED:
-            self._asked.clear()
-        asked = self._asked[mark] = CachedRequest(kind, slim, keys_of(job), whole_gpu_request(job))
-        return asked
+        shares = self.settings["sharing.mode"] != "off"
+        if len(self._requests) >= _MOST_REQUESTS:
+            self._requests.clear()
+        request = self._requests[digest] = CachedRequest(
+            kind=kind,
+            job=replace(job, script=None if job.script is None else ""),
+            keys=keys_of(job),
+            settings=self.settings,
+            whole=whole_gpu_request(job) if shares else None,
+        )
+        return request
 
-    def _pong(self) -> bytes:
-        return encode_reply(None, _REFUSED, None, runs=len(self.runs), model=self.priors.name)
-
-    def _submit(self, asked: CachedRequest) -> bytes:
+    def _submit(self, request: CachedRequest) -> bytes:
         if os.path.exists(self.settings["paths.kill_file"]):  # noqa: PTH110 (a microsecond counts)
-            self.tally.decided("none", "switched_off")
-            return encode_reply(None, _REFUSED, None)
-        settings = self.settings
+            self.counters.decisions["none", "switched_off"] += 1
+            return encode_reply(None, _NO_EDITS, None)
         token = f"d1-{os.urandom(8).hex()}"
-        known, thought = self._thought(asked)
-        given = apply_mode(thought, settings, token, self._shared(asked))
-        if given.decision is None:
-            self.tally.decided("none", "left_alone")
-            return encode_reply(None, _REFUSED, None)
+        response = self._respond(request, token)
+        decision = response.recommendation.decision
+        if decision is None:
+            self.counters.decisions["none", "left_alone"] += 1
+            return encode_reply(None, _NO_EDITS, None)
         try:
-            self.journal.append(line_of(self._proposal(asked, known, given, given.decision, token)))
+            self.journal.append(line_of(self._proposal(request, response, decision, token)))
         except (OSError, ValueError) as error:
             # What cannot be recorded is not done: its outcome could never be explained.
-            self._note(given, given.decision, "unrecorded", token, asked)
-            return encode_reply(None, _REFUSED, None, error=f"not recorded: {error}")
-        self._note(given, given.decision, outcome_of(given), token, asked)
-        key = job_signature(asked.keys)
-        self.sharing.remember(asked.job, key, token, given.edits, time.time())
-        runtime_json = with_elastic(given.message, asked.job, settings["elastic.mode"])
-        return encode_reply(token, given.edits, runtime_json)
+            self._note(request, response, decision, "unrecorded", token)
+            return encode_reply(None, _NO_EDITS, None, error=f"not recorded: {error}")
+        self._note(request, response, decision, outcome_of(response), token)
+        if response.edits.gres is not None:
+            signature = job_signature(request.keys)
+            self.sharing.remember(request.job, signature, token, response.edits, time.time())
+        return encode_reply(token, response.edits, response.message)
+
+    def _respond(self, request: CachedRequest, token: str) -> Response:
+        """The decision, with what sharing and elastic add where they are on; the message once."""
+        settings, job = request.settings, request.job
+        _, recommendation = self._recommend(request)
+        sharing = None if request.whole is None else self._share(request)
+        fault = None
+        if settings["elastic.mode"] == Mode.ACT:
+            fault = fault_in(words_of(job), job.env.get(VARIABLE))
+        return apply_mode(recommendation, settings, token, sharing, fault)
 
     def _note(
-        self, given: Response, decision: Decision, outcome: str, token: str, asked: CachedRequest
+        self,
+        request: CachedRequest,
+        response: Response,
+        decision: Decision,
+        outcome: str,
+        token: str,
     ) -> None:
-        """One decision for the counters, and for a log that wants them."""
-        shares = given.shared is not None and given.shared.share
+        """Count one decision, and log it where the log wants decisions."""
+        shares = response.sharing is not None and response.sharing.share
         action = "share" if shares else decision.action
-        self.tally.decided(action, outcome)
-        if self.tells and decisions.isEnabledFor(logging.INFO):
-            recommendation_json = {"decision": token, "action": action, "outcome": outcome}
-            job = {"partition": asked.job.partition, "mode": given.thought.mode.value}
-            decisions.info("%s", decision.reason, extra={**recommendation_json, **job})
+        self.counters.decisions[action, outcome] += 1
+        if self.logs_decisions and decisions.isEnabledFor(logging.INFO):
+            mode = response.recommendation.mode.value
+            job = {"partition": request.job.partition, "mode": mode}
+            extra = {"decision": token, "action": action, "outcome": outcome, **job}
+            decisions.info("%s", decision.reason, extra=extra)
 
-    def _predict(self, asked: CachedRequest) -> bytes:
-        known, thought = self._thought(asked)
-        shared = None if thought.decision is None else self._shared(asked)
-        length = self.run_times.of(asked.job, time.time(), self.rules.default)
-        return encode_reply(
-            None, _REFUSED, None, **recommendation_json(known, thought, shared, length)
+    def _explain(self, request: CachedRequest) -> bytes:
+        """What people asked: the recommendation, or the context that a what-if table is made of."""
+        runtime = self.runtimes.of(request.job, time.time(), self.rules.default)
+        if request.kind == "what_if":
+            body = {
+                "known": context_json(self._context(request)),
+                "run_time": runtime_json(runtime),
+            }
+            return encode_reply(None, _NO_EDITS, None, **body)
+        context, recommendation = self._recommend(request)
+        shares = request.whole is not None and recommendation.decision is not None
+        sharing = self._share(request) if shares else None
+        body = recommendation_json(context, recommendation, sharing, runtime)
+        return encode_reply(None, _NO_EDITS, None, **body)
+
+    def _recommend(self, request: CachedRequest) -> tuple[DecisionContext, Recommendation]:
+        """The recommendation: the last one as long as everything it rests on is the same."""
+        context = self._context(request)
+        basis = (context.summary, context.rules, context.factor)
+        if request.recommendation is None or request.basis != basis:
+            request.basis, request.recommendation = basis, decide(request.job, context)
+        return context, request.recommendation
+
+    def _context(self, request: CachedRequest) -> DecisionContext:
+        runs, priors = self.runs, self.priors
+        evidence = runs.newest(request.keys)
+        prior = None
+        if priors.name is not None:
+            prior = priors.prior_of(request.job, request.keys)
+        return DecisionContext(
+            settings=request.settings,
+            evidence=evidence,
+            prior=prior,
+            rules=self._rules_for(request.job),
+            factor=self.factor,
+            summary=runs.summary(evidence, prior),
         )
 
-    def _what_if(self, asked: CachedRequest) -> bytes:
-        """What is known; thinking about many shapes is the asker's own time."""
-        known = context_json(self._known(asked))
-        run_time = runtime_json(self.run_times.of(asked.job, time.time(), self.rules.default))
-        return encode_reply(None, _REFUSED, None, known=known, run_time=run_time)
+    def _rules_for(self, job: Submission) -> PartitionRules | None:
+        """The rules that hold for the job, read once for all jobs like it."""
+        if self._rules_of is not self.rules or len(self._rules) >= _MOST_RULES:
+            self._rules_of, self._rules = self.rules, {}
+        mark = (job.partition, job.account, job.user_name, job.qos)
+        if mark not in self._rules:
+            self._rules[mark] = self._rules_of.rules_for(job)
+        return self._rules[mark]
 
-    def _thought(self, asked: CachedRequest) -> tuple[DecisionContext, Recommendation]:
-        """Thought anew only where something that it rests on has changed."""
-        known = self._known(asked)
-        if asked.thought is None or asked.known is None or not _same(asked.known, known):
-            asked.known, asked.thought = known, decide(asked.job, known)
-        return asked.known, asked.thought
-
-    def _shared(self, asked: CachedRequest) -> SharingDecision | None:
-        """Thought anew each time: who shares changes with every submission."""
-        return self.sharing.think(
-            asked.job,
-            asked.whole,
-            job_signature(asked.keys),
-            settings=self.settings,
+    def _share(self, request: CachedRequest) -> SharingDecision | None:
+        """Decided for each submission: who shares changes with every one."""
+        return self.sharing.decide(
+            request.job,
+            request.whole,
+            job_signature(request.keys),
+            settings=request.settings,
             rules=self.rules,
             now_s=time.time(),
         )
 
-    def _known(self, asked: CachedRequest) -> DecisionContext:
-        return DecisionContext(
-            settings=self.settings,
-            evidence=self.runs.newest(asked.keys),
-            prior=self.priors.prior_of(asked.job, asked.keys),
-            rules=self.rules.rules_for(asked.job),
-            factor=self.factor,
-        )
-
     def _proposal(
-        self,
-        asked: CachedRequest,
-        known: DecisionContext,
-        given: Response,
-        decision: Decision,
-        token: str,
+        self, request: CachedRequest, response: Response, decision: Decision, token: str
     ) -> Proposal:
-        job, shared = asked.job, given.shared
-        done = given.edits.gres is not None
+        job, sharing = request.job, response.sharing
+        done = response.edits.gres is not None
+        elastic = VARIABLE in job.env
         return Proposal(
             token=token,
             decided_s=time.time(),
-            mode=given.thought.mode,
-            holdout=given.holdout,
+            mode=response.recommendation.mode,
+            holdout=response.holdout,
             user=job.user_name,
             uid=job.user_id,
             job_name=job.name,
             account=job.account,
             partition=job.partition,
             decision=decision,
-            edits=given.edits,
-            message=given.message,
-            keys=asked.keys,
-            factor=known.factor,
+            edits=response.edits,
+            message=response.message,
+            keys=request.keys,
+            factor=self.factor,
             model=self.priors.name,
-            sharing=None if shared is None else shared.as_json(done=done),
-            elastic=requested_bounds((), job.env.get(VARIABLE)),
+            sharing=None if sharing is None else sharing.as_json(done=done),
+            elastic=requested_bounds((), job.env[VARIABLE]) if elastic else None,
         )
 
 
-def outcome_of(given: Response) -> str:
+def outcome_of(response: Response) -> str:
     """What became of a recorded decision: held_out, kept (as written), done, told or shadow."""
-    shared = given.shared
-    shares = shared is not None and shared.share
-    if given.holdout:
+    sharing, recommendation = response.sharing, response.recommendation
+    shares = sharing is not None and sharing.share
+    if response.holdout:
         return "held_out"
-    if not shares and (given.decision is None or given.decision.action == "leave"):
+    if not shares and recommendation.decision and recommendation.decision.action == "leave":
         return "kept"
-    mode = shared.mode if shared is not None and shares else given.thought.mode
+    mode = sharing.mode if sharing is not None and shares else recommendation.mode
     return {Mode.ACT: "done", Mode.ADVISE: "told"}.get(mode, "shadow")
-
-
-def _same(one: DecisionContext, other: DecisionContext) -> bool:
-    """Whether nothing was replaced; of runs identity is enough, and quicker than to compare."""
-    return (
-        one.settings is other.settings
-        and one.prior is other.prior
-        and one.rules == other.rules
-        and one.factor == other.factor
-        and one.evidence.keys() == other.evidence.keys()
-        and all(one.evidence[level] is runs for level, runs in other.evidence.items())
-    )

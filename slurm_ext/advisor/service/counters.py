@@ -1,6 +1,6 @@
-"""What the advisor counts of itself: plain numbers, because slurmctld waits while they are made.
+"""Counters of the advisor itself: plain numbers, because slurmctld waits while they are counted.
 
-One thread counts, another reads: each number is replaced whole, and none is ever taken back.
+One thread counts, another reads: each number is replaced whole and never gets smaller.
 """
 
 from bisect import bisect_left
@@ -14,7 +14,7 @@ BOUNDS_S = (
 
 
 class LatencyHistogram:
-    """A histogram of seconds: one count more than bounds, the last for what is above them all."""
+    """A histogram of seconds: one count for each bound, and one for what is above them all."""
 
     __slots__ = ("counts", "total_s")
 
@@ -22,47 +22,39 @@ class LatencyHistogram:
         self.counts = [0] * (len(BOUNDS_S) + 1)
         self.total_s = 0.0
 
-    def add(self, seconds: float) -> None:
-        """One more answer."""
-        self.counts[bisect_left(BOUNDS_S, seconds)] += 1
-        self.total_s += seconds
-
 
 class AdvisorCounters:
-    """Answers by kind, decisions by action and outcome, and what is known of slurmctld's breaker.
+    """Answers by kind, decisions by action and outcome, and the state of slurmctld's breaker.
 
-    The breaker is Lua's, inside slurmctld: it tells how often it rested so far with each request
-    (`rests`), so a rest is seen when it is over. While one is likely (an answer of ours came too
-    late, and no submission came since) `resting` says so.
+    The breaker is Lua's, inside slurmctld: each request says how often it has rested so far
+    (`rests`), so a rest is counted when it is over. `resting` is true while a rest is likely: an
+    answer came too late, and no submission came since.
     """
 
     def __init__(self) -> None:
         self.answers: dict[str, LatencyHistogram] = {}
         self.decisions: Counter[tuple[str, str]] = Counter()
         self.rests = 0
-        self._rests_told: int | None = None
+        self._rests_reported: int | None = None
         self._rests_until_s = 0.0
 
     def answered(self, kind: str, seconds: float, deadline_s: float, breaker_s: float) -> None:
-        """One line was answered."""
+        """Count one answered line; after a late one slurmctld rests for `breaker_s`."""
         latency = self.answers.get(kind)
         if latency is None:
             latency = self.answers[kind] = LatencyHistogram()
-        latency.add(seconds)
+        latency.counts[bisect_left(BOUNDS_S, seconds)] += 1
+        latency.total_s += seconds
         if kind == "submit":
             self._rests_until_s = monotonic() + breaker_s if seconds > deadline_s else 0.0
 
-    def decided(self, action: str, outcome: str) -> None:
-        """One submission was decided on."""
-        self.decisions[action, outcome] += 1
-
-    def told(self, rests: int) -> None:
-        """What slurmctld says of its breaker; its count begins anew when slurmctld does."""
-        known, self._rests_told = self._rests_told, rests
-        if known is not None:
-            self.rests += rests - known if rests >= known else rests
+    def breaker_rests(self, rests: int) -> None:
+        """Take slurmctld's own count of rests, which starts at zero whenever slurmctld starts."""
+        before, self._rests_reported = self._rests_reported, rests
+        if before is not None:
+            self.rests += rests - before if rests >= before else rests
 
     @property
     def resting(self) -> bool:
-        """Whether slurmctld probably asks nobody just now."""
+        """True while slurmctld probably leaves the advisor alone after a late answer."""
         return monotonic() < self._rests_until_s

@@ -1,4 +1,4 @@
-"""What a scrape tells: the advisor's tally, what is in memory, and what the disk says.
+"""Metrics for a scrape: the advisor's counters, what is in memory, and what lies on the disk.
 
 No label names a job, a user or a script: the number of series is fixed. What cannot be had just now
 is left out, and counted.
@@ -56,26 +56,26 @@ class PrometheusCollector:
         yield CounterMetricFamily("dlqueue_looks_failed", what, value=self._failed)
 
     def _counted(self) -> Iterator[Metric]:
-        tally = self._advisor.tally
+        counters = self._advisor.counters
         decisions = CounterMetricFamily(
             "dlqueue_decisions", "Submissions decided on", labels=("action", "outcome")
         )
-        for (action, outcome), count in sorted(tally.decisions.copy().items()):
+        for (action, outcome), count in sorted(counters.decisions.copy().items()):
             decisions.add_metric([action, outcome], count)
         yield decisions
         answers = HistogramMetricFamily(
             "dlqueue_answer_seconds", "From a line to its answer", labels=("kind",)
         )
-        for kind, latency in sorted(tally.answers.copy().items()):
+        for kind, latency in sorted(counters.answers.copy().items()):
             answers.add_metric([kind], *_buckets(latency.counts, latency.total_s))
         yield answers
         yield CounterMetricFamily(
-            "dlqueue_breaker_trips", "Rests that slurmctld's Lua told of", value=tally.rests
+            "dlqueue_breaker_trips", "Rests that slurmctld's Lua told of", value=counters.rests
         )
         yield _gauge(
             "dlqueue_breaker_open",
             "Whether slurmctld probably rests after an answer that came too late",
-            tally.resting,
+            counters.resting,
         )
 
     def _in_memory(self) -> Iterator[Metric]:

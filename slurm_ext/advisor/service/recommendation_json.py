@@ -15,11 +15,11 @@ model).
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from slurm_ext.advisor.evidence.summary import node_cores_of
 from slurm_ext.advisor.limits.eligible import OPT_OUT
 from slurm_ext.advisor.pipeline.decide import (
     DecisionContext,
     Recommendation,
-    node_cores_of,
     predictor,
 )
 from slurm_ext.advisor.sharing.terms import SharingDecision

@@ -97,7 +97,7 @@ class Refresher(threading.Thread):
         advisor.priors = serving(advisor.settings.state_dir / "models", advisor.priors)
 
     def _run_times(self) -> None:
-        self._advisor.run_times.look(self._advisor.settings.state_dir)
+        self._advisor.runtimes.look(self._advisor.settings.state_dir)
 
     def _sharing(self) -> None:
         self._advisor.sharing.look(self._advisor.settings.state_dir)

@@ -53,7 +53,7 @@ def warm_up(advisor: Advisor) -> bytes:
     """
     keys = keys_of(JOB)
     twin = Advisor(_ACTING, _Nowhere())
-    twin.tells, twin.priors = False, advisor.priors
+    twin.logs_decisions, twin.priors = False, advisor.priors
     twin.rules = ClusterRules(partitions={"none": PartitionRules(cpus_per_node=8)})
     twin.runs = _one_run(keys)
     for number in range(TIMES):

@@ -36,7 +36,7 @@ class SharingMemory:
         self._recent: deque[tuple[float, gpu_sharers.SharedGpuJob]] = deque(maxlen=MOST_RECENT)
         self._version: tuple[int, int, int] | None = None
 
-    def think(
+    def decide(
         self,
         job: Submission,
         whole: WholeGpuRequest | str | None,

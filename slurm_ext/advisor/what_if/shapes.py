@@ -6,8 +6,9 @@ from functools import cached_property
 from itertools import product
 from math import ceil
 
+from slurm_ext.advisor.evidence.summary import node_cores_of
 from slurm_ext.advisor.limits.bounds import floor_for, limits_for
-from slurm_ext.advisor.pipeline.decide import DecisionContext, node_cores_of
+from slurm_ext.advisor.pipeline.decide import DecisionContext
 from slurm_ext.advisor.sharing.gpu_names import is_model
 from slurm_ext.advisor.what_if.layout import JobLayout, with_gpus
 from slurm_ext.advisor.what_if.speed import LayoutRate, LayoutSpeed

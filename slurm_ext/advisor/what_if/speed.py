@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from math import exp, log2
 from typing import TYPE_CHECKING
 
-from slurm_ext.advisor.pipeline.decide import DecisionContext, node_cores_of
+from slurm_ext.advisor.evidence.summary import node_cores_of
+from slurm_ext.advisor.pipeline.decide import DecisionContext
 from slurm_ext.advisor.sharing.gpu_names import is_model
 from slurm_ext.advisor.what_if.layout import JobLayout
 from slurm_ext.core.errors import DlqueueError

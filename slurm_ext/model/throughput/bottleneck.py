@@ -11,7 +11,6 @@ from types import MappingProxyType
 
 from slurm_ext.model.throughput.curve import Point
 
-STALLED = 0.10  # share of the time that the accelerator waits for data: worth an advice
 EXPOSED = 0.15  # share of a step that is communication which nothing hides
 BUSY = 0.60  # of an accelerator's time: below it a larger step costs nothing
 
@@ -49,19 +48,12 @@ LIMITS: Mapping[str, str] = MappingProxyType(
 """`... the limit`: said of a job that is as fast as it gets."""
 
 
-def limit_name(point: Point) -> str:
-    """Return the ceiling of the curve that binds: accelerator, storage or data."""
-    if point.stalled < STALLED:
-        return "accelerator"
-    return "storage" if point.storage > point.wall + point.cpu else "data"
-
-
 def advise(point: Point, signs: BottleneckSigns) -> Advice:
     """Return the most expensive bottleneck and what to do about it."""
     network = signs.network_share or 0.0
     if network > EXPOSED and network * (1 - point.stalled) > point.stalled:
         return _network(signs)
-    binds = limit_name(point)
+    binds = point.limit
     if binds == "storage":
         return Advice(binds, "fewer, larger files or a copy on the node: more readers do not help")
     if binds == "data":

@@ -31,6 +31,7 @@ from math import ceil, inf
 
 # From contrib/bench/curve (decoding, latency, both, large batches; 0.25 to 2 cores; torch 2.13):
 # its error hardly moves for 8 to 24 and 2 to 4, and is smallest near these two.
+STALLED = 0.10  # share of the time that the accelerator waits for data: worth an advice
 SHARPNESS = 12.0  # prefetched batches hide nearly all of what varies from one to the next
 SLEEPY_SHARPNESS = 2.0  # of workers that use next to no CPU
 # Seconds, seen there in every setting.
@@ -80,6 +81,13 @@ class Point:
     def stalled(self) -> float:
         """The share of the time in which the accelerator waits for data."""
         return 1 - self.accelerator ** (1 if self.in_turns else 1 / SHARPNESS)
+
+    @property
+    def limit(self) -> str:
+        """The ceiling that binds: accelerator, storage or data (see bottleneck.py)."""
+        if self.stalled < STALLED:
+            return "accelerator"
+        return "storage" if self.storage > self.wall + self.cpu else "data"
 
 
 def at(curve: Curve, workers: float, cores: float) -> Point:

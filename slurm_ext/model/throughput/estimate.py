@@ -10,7 +10,6 @@ from math import ceil, exp, inf, log2, sqrt
 
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape
 from slurm_ext.core.stats import NORMAL_90
-from slurm_ext.model.throughput.bottleneck import limit_name
 from slurm_ext.model.throughput.curve import SLICE_S, Curve, Point, at
 from slurm_ext.model.throughput.evidence_checks import evidence_flag, usable_runs
 from slurm_ext.model.throughput.inversion import InvertedRun, LogNormal, invert
@@ -134,7 +133,7 @@ def _predict(
         shape=shape,
         samples_per_s=rate,
         interval=Interval(rate * exp(-spread), rate * exp(spread)),
-        bottleneck=limit_name(point),
+        bottleneck=point.limit,
         level=known.level,
         runs=known.runs,
     )

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slurm_ext.advisor.evidence.summary import usual_workers
 from slurm_ext.advisor.limits.bounds import PartitionRules, cpus_of, tasks_of
 from slurm_ext.advisor.pipeline.decide import (
     DecisionContext,
@@ -14,7 +15,6 @@ from slurm_ext.advisor.pipeline.decide import (
     decide,
     held_out,
     respond,
-    usual_workers,
 )
 from slurm_ext.core.gpu_request import gpus_of
 from slurm_ext.core.records import Edits, Level, LoaderRun, Mode, Submission
@@ -103,8 +103,8 @@ def test_several_tasks_move_min_cpus_by_their_number() -> None:
 def test_a_job_that_is_fine_is_left_alone_and_told_why() -> None:
     """Good evidence that nothing helps is worth a line, and changes nothing but the token."""
     given_ = ask(job(), FINE, FINE)
-    assert given_.decision is not None
-    assert given_.decision.action == "leave"
+    assert given_.recommendation.decision is not None
+    assert given_.recommendation.decision.action == "leave"
     assert given_.edits == Edits(env={"DLQUEUE_DECISION": TOKEN})
     assert given_.message is not None
     assert "left as it is: already at" in given_.message
@@ -114,8 +114,8 @@ def test_a_job_that_is_fine_is_left_alone_and_told_why() -> None:
 def test_a_job_like_no_other_is_recorded_and_hears_nothing() -> None:
     """Without evidence: I do not know; the token alone is set, so that the run teaches."""
     given_ = ask(job())
-    assert given_.decision is not None
-    assert given_.decision.reason == "I do not know yet: no runs like this one"
+    assert given_.recommendation.decision is not None
+    assert given_.recommendation.decision.reason == "I do not know yet: no runs like this one"
     assert given_.edits == Edits(env={"DLQUEUE_DECISION": TOKEN})
     assert given_.message is None
 
@@ -123,9 +123,9 @@ def test_a_job_like_no_other_is_recorded_and_hears_nothing() -> None:
 def test_fewer_runs_than_the_site_wants_are_no_answer() -> None:
     """policy.min_runs is the fewest runs that a change may rest on."""
     given_ = ask(job(), STARVED, policy__min_runs=3)
-    assert given_.decision is not None
-    assert given_.decision.action == "leave"
-    assert "1 runs like this one, 3 are wanted" in given_.thought.why
+    assert given_.recommendation.decision is not None
+    assert given_.recommendation.decision.action == "leave"
+    assert "1 runs like this one, 3 are wanted" in given_.recommendation.why
     assert given_.message is None
 
 
@@ -145,14 +145,14 @@ def test_fewer_runs_than_the_site_wants_are_no_answer() -> None:
 def test_who_opted_out_or_cannot_be_edited_gets_nothing_at_all(fields: dict[str, Any]) -> None:
     """No token, no message, no entry in the ledger."""
     given_ = ask(job(**fields), STARVED)
-    assert given_.decision is None
+    assert given_.recommendation.decision is None
     assert given_.edits == Edits()
     assert given_.message is None
 
 
 def test_a_comment_that_only_looks_like_opting_out_is_none() -> None:
     """`dlqueue=offline` is not `dlqueue=off`."""
-    assert ask(job(comment="dlqueue=offline"), STARVED).decision is not None
+    assert ask(job(comment="dlqueue=offline"), STARVED).recommendation.decision is not None
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,8 @@ def test_jobs_whose_cpus_are_not_ours_to_set_are_learned_from_only(fields: dict[
     """They carry the token and are otherwise as written."""
     given_ = ask(job(**fields), STARVED)
     assert given_.edits == Edits(env={"DLQUEUE_DECISION": TOKEN})
-    assert given_.decision is not None
-    assert given_.decision.action == "leave"
+    assert given_.recommendation.decision is not None
+    assert given_.recommendation.decision.action == "leave"
     assert given_.message is None
 
 
@@ -180,10 +180,10 @@ def test_off_does_nothing_shadow_adds_a_token_advise_a_line() -> None:
     off, shadow, advise = (
         ask(job(), STARVED, site__mode=mode) for mode in ("off", "shadow", "advise")
     )
-    assert (off.decision, off.edits, off.message) == (None, Edits(), None)
+    assert (off.recommendation.decision, off.edits, off.message) == (None, Edits(), None)
     assert (shadow.edits, shadow.message) == (token_only, None)
-    assert shadow.decision is not None
-    assert shadow.decision.action == "change"
+    assert shadow.recommendation.decision is not None
+    assert shadow.recommendation.decision.action == "change"
     assert advise.edits == token_only
     assert advise.message is not None
     assert "Nothing was changed" in advise.message
@@ -197,7 +197,9 @@ def test_an_accounts_mode_goes_before_the_partitions() -> None:
         account_modes={"vision": Mode.ACT},
     )
     modes = [
-        respond(job(partition=p, account=a), DecisionContext(settings=chosen), TOKEN).thought.mode
+        respond(
+            job(partition=p, account=a), DecisionContext(settings=chosen), TOKEN
+        ).recommendation.mode
         for p, a in (("cpu", "x"), ("gpu", "x"), ("gpu", "vision"))
     ]
     assert modes == [Mode.OFF, Mode.SHADOW, Mode.ACT]
@@ -214,8 +216,8 @@ def test_the_control_group_is_recorded_untouched_and_told_nothing() -> None:
     )
     held = respond(job(), known, TOKEN)
     assert held.holdout
-    assert held.decision is not None
-    assert held.decision.action == "change"
+    assert held.recommendation.decision is not None
+    assert held.recommendation.decision.action == "change"
     assert held.edits == Edits(env={"DLQUEUE_DECISION": TOKEN})
     assert held.message is None
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from slurm_ext.advisor.service.counters import BOUNDS_S, AdvisorCounters, LatencyHistogram
+from slurm_ext.advisor.service.counters import BOUNDS_S, AdvisorCounters
 from slurm_ext.advisor.service.prometheus_collector import of_spool
 from slurm_ext.core.errors import SettingsError
 from slurm_ext.core.records import Level
@@ -164,22 +164,23 @@ def test_a_record_that_waits_is_seen(tmp_path: Path) -> None:
 
 def test_a_histogram_adds_up() -> None:
     """Every answer is in one bucket; one above all bounds in the last."""
-    latency = LatencyHistogram()
+    counters = AdvisorCounters()
     for seconds in (0.0, BOUNDS_S[0], 0.02, 99.0):
-        latency.add(seconds)
+        counters.answered("predict", seconds, deadline_s=0.05, breaker_s=30)
+    latency = counters.answers["predict"]
     assert (latency.counts[0], latency.counts[-1], sum(latency.counts)) == (2, 1, 4)
     assert latency.total_s == pytest.approx(99.0201)
 
 
 def test_a_late_answer_opens_the_breaker_until_somebody_asks() -> None:
     """It asks nobody while it rests: whoever asks does not."""
-    tally = AdvisorCounters()
-    tally.answered("submit", 0.2, deadline_s=0.05, breaker_s=3600)
-    assert tally.resting
-    tally.answered("predict", 0.0, deadline_s=0.05, breaker_s=3600)
-    assert tally.resting
-    tally.answered("submit", 0.01, deadline_s=0.05, breaker_s=3600)
-    assert not tally.resting
+    counters = AdvisorCounters()
+    counters.answered("submit", 0.2, deadline_s=0.05, breaker_s=3600)
+    assert counters.resting
+    counters.answered("predict", 0.0, deadline_s=0.05, breaker_s=3600)
+    assert counters.resting
+    counters.answered("submit", 0.01, deadline_s=0.05, breaker_s=3600)
+    assert not counters.resting
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_a_fault_of_ours_in_one_look_does_not_end_the_others(
         raise ZeroDivisionError("float division by zero")
 
     monkeypatch.setattr("slurm_ext.advisor.service.refresh.serving", odd)
-    monkeypatch.setattr(advisor.run_times, "look", looked.append)
+    monkeypatch.setattr(advisor.runtimes, "look", looked.append)
     refresher = Refresher(advisor, None)
     refresher.refresh()
     refresher.refresh()

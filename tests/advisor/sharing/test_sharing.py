@@ -89,7 +89,7 @@ def thought(
     """What is thought of ada's job."""
     one = job(**fields)
     chosen = settings(**(values or {}))
-    return (held or memory()).think(
+    return (held or memory()).decide(
         one, whole_gpu_request(one), key, settings=chosen, rules=rules, now_s=NOW
     )
 

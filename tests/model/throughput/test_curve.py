@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.core.records import LoaderRun
-from slurm_ext.model.throughput.bottleneck import limit_name
 from slurm_ext.model.throughput.curve import (
     FREE_S_PER_BYTE,
     RECEIVE_S,
@@ -110,7 +109,7 @@ def test_without_workers_loading_and_training_take_turns() -> None:
 )
 def test_the_bottleneck_is_named_after_what_binds(curve: Curve, binds: str) -> None:
     """People are told what to improve."""
-    assert limit_name(at(curve, 4, 4)) == binds
+    assert at(curve, 4, 4).limit == binds
 
 
 @given(CURVES, st.floats(1e-9, 1e9), WORKERS, CORES)
