@@ -34,7 +34,7 @@ from rich.progress import track
 from contrib.bench.common.program import options, run
 from contrib.bench.elastic import figures as elastic_figures
 from contrib.bench.elastic import optimisers
-from contrib.bench.elastic.figures import CHECKED, OURS, RULES, SEED, WINDOW_S, Task, Told
+from contrib.bench.elastic.figures import CHECKED, OURS, RULES, SEED, WINDOW_S, ReplaySummary, Task
 from contrib.bench.elastic.policies import KINDS, policy_of
 from slurm_ext.core.errors import InputError
 from slurm_ext.simulate.elastic.applications import applications
@@ -68,7 +68,7 @@ def tasks_of(loads: Mapping[str, Path], traces: Path, *, quick: bool) -> list[Ta
     return out
 
 
-def done(task: Task) -> Told:
+def done(task: Task) -> ReplaySummary:
     """One replay, in a process of its own."""
     apps = applications(task.traces)
     jobs = read_workload(task.path)
@@ -76,7 +76,7 @@ def done(task: Task) -> Told:
     if unknown:
         raise InputError(str(task.path), f"no tables of {', '.join(sorted(unknown))}")
     outcome = replay_elastic(jobs, apps, _policy(task.rule), CLUSTER)
-    return Told(
+    return ReplaySummary(
         mean_s=float(outcome.jct_s.mean()),
         restarts=sum(outcome.restarts.values()) / len(jobs),
         in_window=int((outcome.end_s + jobs[0].arrival_s <= WINDOW_S).sum()),
@@ -102,7 +102,7 @@ def published(path: Path) -> dict[tuple[str, str, str], float]:
 
 
 def result(args: argparse.Namespace) -> dict[str, Any]:
-    """What is printed. Raises InputError where tables cannot be used."""
+    """The benchmark's last line. Raises InputError if tables cannot be used."""
     began = monotonic()
     loads = folders(args.workloads)
     applications(args.traces)

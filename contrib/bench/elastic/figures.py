@@ -31,7 +31,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReplaySummary:
     """Result of one replay."""
 
     mean_s: float
@@ -41,7 +41,7 @@ class Told:
 
 
 def load_figures(
-    load: str, told: Mapping[Task, Told], known: Mapping[tuple[str, str, str], float]
+    load: str, told: Mapping[Task, ReplaySummary], known: Mapping[tuple[str, str, str], float]
 ) -> dict[str, Any]:
     """By rule and workload, the published ones beside."""
     by: dict[str, dict[str, float]] = {}
@@ -80,7 +80,7 @@ def _mean(values: Any, digits: int = 1) -> float:
     return round(sum(numbers) / len(numbers), digits) if numbers else 0.0
 
 
-def seed_figures(told: Mapping[Task, Told]) -> dict[str, Any]:
+def seed_figures(told: Mapping[Task, ReplaySummary]) -> dict[str, Any]:
     """Jobs that ended in the window, and mean completion of all, at load 2.0."""
     out = {}
     for rule in SEED:

@@ -44,7 +44,7 @@ def policy_of(kind: Kind, cluster: ElasticCluster) -> GoodputPolicy:
 
 
 class Learned(GoodputPolicy):
-    """The product's policy; what it is told may be less."""
+    """The product's policy, with less information if the rule says so."""
 
     def __init__(self, kind: Kind, cluster: ElasticCluster) -> None:
         super().__init__(cluster, kind.terms)
@@ -68,7 +68,7 @@ class Restricted(Learned):
         self.times: dict[str, tuple[int, goodput.IterationTimes]] = {}
 
     def utility(self, job: ReplayedJob) -> Utility:
-        """What the job would make of each size, as far as it may grow."""
+        """Utility of each size of the job, as far as it may grow."""
         grown = GROWS * max((gpus for gpus, *_ in job.measured), default=0)
         most = MOST_GPUS if self.kind.oracle else max(1, grown)
         best = self.best(job)

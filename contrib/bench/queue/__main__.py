@@ -31,14 +31,14 @@ from contrib.bench.queue.replays import (
     LOADS,
     OURS,
     by_r2,
-    learnt,
     loaded,
     once,
     replayed,
     shrunk,
     trace_of,
+    trained,
 )
-from contrib.bench.queue.runtime_predictor import Learnt
+from contrib.bench.queue.runtime_predictor import TrainedPredictor
 from slurm_ext.simulate.queue.cluster import Cluster
 from slurm_ext.simulate.trace.columns import Trace
 
@@ -51,7 +51,7 @@ def result(args: Namespace) -> Result:
     began = monotonic()
     beside = args.train.parent / "scheduling" / "helios_artifact_philly_published.csv"
     clusters = {"quarter": shrunk(args.vcs or beside)}
-    known = learnt(args.train, args.test, quick=args.quick)
+    known = trained(args.train, args.test, quick=args.quick)
     trace = trace_of(known, str(args.test))
     clusters |= {f"load {load}": loaded(trace, load) for load in LOADS}
     figures = _at_once(known, trace, clusters)
@@ -63,7 +63,7 @@ def result(args: Namespace) -> Result:
     return {"bench": "queue", "figures": figures, "wanted": wanted}
 
 
-def _at_once(known: Learnt, trace: Trace, clusters: dict[str, Cluster]) -> dict[str, Any]:
+def _at_once(known: TrainedPredictor, trace: Trace, clusters: dict[str, Cluster]) -> dict[str, Any]:
     """Each cluster's replays in a process of its own, as many at a time as there are cores."""
     with ProcessPoolExecutor(min(len(clusters), os.cpu_count() or 1)) as pool:
         begun = {

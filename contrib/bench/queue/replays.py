@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from contrib.bench.common import metrics
-from contrib.bench.duration import replay as duration_walk
+from contrib.bench.duration import replay as duration_replay
 from contrib.bench.duration.tables import PHILLY
-from contrib.bench.queue.runtime_predictor import Inside, Learnt, learn
+from contrib.bench.queue.runtime_predictor import ReplayPredictor, TrainedPredictor, learn
 from slurm_ext.core.errors import InputError
 from slurm_ext.policy.queue.order import rules_of
 from slurm_ext.simulate.queue.cluster import Cluster, fitted
@@ -21,21 +21,21 @@ from slurm_ext.simulate.trace.columns import Column, Trace
 
 LOADS = (0.75, 0.85, 0.95)
 KNOWN = "fifo,fifo+backfill,fewest,shortest,shortest+backfill"  # need no estimates, or have all
-FORETOLD = "qssf+backfill,qssf+backfill+ageing"
+PREDICTED = "qssf+backfill,qssf+backfill+ageing"
 OURS = "qssf+backfill+ageing"
 SHRUNK, PER_NODE = 0.25, 8
 BETTER_R2 = (0.6, 0.7, 0.8, 0.9, 1.0)
 Figures = dict[str, dict[str, float]]
 
 
-def learnt(train: Path, test: Path, *, quick: bool, earlier: bool = False) -> Learnt:
-    """From what had ended before the later jobs; `earlier`: as duration_walk.trace."""
-    past = duration_walk.trace(PHILLY, train, test, quick=quick, earlier=earlier)
-    rounds = duration_walk.QUICK_ROUNDS if quick else duration_walk.ROUNDS
+def trained(train: Path, test: Path, *, quick: bool, earlier: bool = False) -> TrainedPredictor:
+    """From what had ended before the later jobs; `earlier`: as duration_replay.trace."""
+    past = duration_replay.trace(PHILLY, train, test, quick=quick, earlier=earlier)
+    rounds = duration_replay.QUICK_ROUNDS if quick else duration_replay.ROUNDS
     return learn(PHILLY, past, rounds)
 
 
-def trace_of(known: Learnt, source: str) -> Trace:
+def trace_of(known: TrainedPredictor, source: str) -> Trace:
     """The later jobs; their estimates are those made before the replay."""
     names = [job.asked.names for job in known.jobs]
     vcs = tuple(sorted({name["vc"] for name in names}))
@@ -76,24 +76,24 @@ def loaded(trace: Trace, load: float) -> Cluster:
     return Cluster(nodes=sum(nodes.values()), gpus_per_node=PER_NODE, vcs=nodes)
 
 
-def replayed(known: Learnt, trace: Trace, cluster: Cluster) -> dict[str, Any]:
+def replayed(known: TrainedPredictor, trace: Trace, cluster: Cluster) -> dict[str, Any]:
     """Every policy on one cluster."""
     left = fitted(replace(trace, repairs={}), cluster, leave_out=True)
     asked = float(np.sum(left.gpus * left.duration_s))
-    inside, r2 = _inside(known, left, cluster, FORETOLD)
+    inside, r2 = _inside(known, left, cluster, PREDICTED)
     return {
         "jobs": len(left),
         "left_out": len(trace) - len(left),
         "gpus": cluster.gpus,
         "load": round(asked / (cluster.gpus * float(left.submit_s[-1])), 3),
         "policies": {**_static(left, cluster, KNOWN), **inside},
-        "told_before": _static(left, cluster, FORETOLD),
+        "told_before": _static(left, cluster, PREDICTED),
         "r2_of_logs": {**r2, "told_before": _r2(left.estimate_s, left.duration_s)},
     }
 
 
-def once(known: Learnt, trace: Trace, cluster: Cluster) -> dict[str, Any]:
-    """What it gains where siblings are not asked: foretold at submission, inside the replay."""
+def once(known: TrainedPredictor, trace: Trace, cluster: Cluster) -> dict[str, Any]:
+    """Figures without corrections by siblings: predicted at submission, inside the replay."""
     left = fitted(replace(trace, repairs={}), cluster, leave_out=True)
     figures, r2 = _inside(known, left, cluster, "qssf+backfill", siblings=False)
     return {"policies": figures, "r2_of_logs": r2["at_submission"]}
@@ -104,13 +104,15 @@ def by_r2(trace: Trace, cluster: Cluster, backfilled_s: float) -> dict[str, Any]
     left = fitted(replace(trace, repairs={}), cluster, leave_out=True)
     error = np.log(left.estimate_s) - np.log(left.duration_s)
     r2 = _r2(left.estimate_s, left.duration_s)
-    told: dict[str, Any] = {"r2_of_ours": r2}
+    gains: dict[str, Any] = {"r2_of_ours": r2}
     for better in BETTER_R2:
         if better > r2:
-            told_s = left.duration_s * np.exp(error * np.sqrt((1 - better) / (1 - r2)))
-            found = replay(replace(left, estimate_s=told_s), cluster, rules_of("qssf+backfill")[0])
-            told[str(better)] = round(backfilled_s / found.figures()["jct_mean_s"], 3)
-    return told
+            estimate_s = left.duration_s * np.exp(error * np.sqrt((1 - better) / (1 - r2)))
+            outcome = replay(
+                replace(left, estimate_s=estimate_s), cluster, rules_of("qssf+backfill")[0]
+            )
+            gains[str(better)] = round(backfilled_s / outcome.figures()["jct_mean_s"], 3)
+    return gains
 
 
 def _static(trace: Trace, cluster: Cluster, names: str) -> Figures:
@@ -118,16 +120,16 @@ def _static(trace: Trace, cluster: Cluster, names: str) -> Figures:
 
 
 def _inside(
-    known: Learnt, trace: Trace, cluster: Cluster, names: str, *, siblings: bool = True
+    known: TrainedPredictor, trace: Trace, cluster: Cluster, names: str, *, siblings: bool = True
 ) -> tuple[Figures, dict[str, float]]:
     """Each in a replay of its own; R2 of the last one's."""
     figures, r2 = {}, {}
     for rule in rules_of(names):
-        told = Inside(known, trace.job, siblings=siblings)
-        figures[rule.name] = _row(replay_online(trace, cluster, rule, told))
+        predictor = ReplayPredictor(known, trace.job, siblings=siblings)
+        figures[rule.name] = _row(replay_online(trace, cluster, rule, predictor))
         r2 = {
-            "at_submission": _r2(told.told_s, trace.duration_s),
-            "at_start": _r2(told.last_s, trace.duration_s),
+            "at_submission": _r2(predictor.submission_s, trace.duration_s),
+            "at_start": _r2(predictor.start_s, trace.duration_s),
         }
     return figures, r2
 

@@ -3,7 +3,7 @@
 The model is trained once, on jobs that had ended before the first that is replayed; the trace has
 no start times, so those of the past are taken to end their run time after their submission. From
 then on the history that it looks at grows by what ends in the replay, and jobs that wait are
-foretold anew by their siblings (model/duration/submission_batch.py), both as in the live queue.
+predicted again by their siblings (model/duration/submission_batch.py), both as in the live queue.
 """
 
 import copy
@@ -14,7 +14,7 @@ from typing import cast
 import numpy as np
 
 from contrib.bench.common.arrays import Array
-from contrib.bench.duration.replay import Trace as Walked
+from contrib.bench.duration.replay import Trace as DurationTrace
 from contrib.bench.duration.tables import Job, Table
 from slurm_ext.model.duration.model import DurationModel
 from slurm_ext.model.duration.state import DurationState
@@ -25,7 +25,7 @@ LOOK_S = 900.0  # between two looks at the ages of running siblings
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Learnt:
+class TrainedPredictor:
     """Model and history before the first job of a replay; `before_s`: estimates made outside it."""
 
     table: Table
@@ -35,7 +35,7 @@ class Learnt:
     before_s: Array  # of each, by what ended in the trace by its submission
 
 
-def learn(table: Table, past: Walked, rounds: int) -> Learnt:
+def learn(table: Table, past: DurationTrace, rounds: int) -> TrainedPredictor:
     """Raises ModelError where too few jobs had ended."""
     rows = features(table.plan, [_past(job) for job in past.jobs], ended_only=True)
     known, later = past.end_s <= past.cut_s, past.submit_s >= past.cut_s
@@ -45,41 +45,45 @@ def learn(table: Table, past: Walked, rounds: int) -> Learnt:
         job = past.jobs[place]
         state.lived(job.asked, job.end_s, job.duration_s)
     jobs = [past.jobs[place] for place in np.flatnonzero(later).tolist()]
-    return Learnt(table, model, state, jobs, np.exp(model.middle(rows[later])))
+    return TrainedPredictor(table, model, state, jobs, np.exp(model.middle(rows[later])))
 
 
 def _past(job: Job) -> FinishedJob:
     return FinishedJob(job.asked, None if job.censored else job.end_s, job.duration_s)
 
 
-class Inside:
+class ReplayPredictor:
     """The predictor of one replay (simulate/queue/online_replay.py); `kept`: the jobs in it."""
 
-    def __init__(self, learnt: Learnt, kept: Sequence[str], *, siblings: bool = True) -> None:
+    def __init__(
+        self, trained: TrainedPredictor, kept: Sequence[str], *, siblings: bool = True
+    ) -> None:
         """With `siblings` False, the prediction made at submission stays."""
         names = set(kept)
-        self._learnt, self._siblings = learnt, SubmissionBatches() if siblings else None
-        self._state = copy.deepcopy(learnt.state)
-        self._jobs = [job for job in learnt.jobs if job.job in names]
+        self._trained, self._siblings = trained, SubmissionBatches() if siblings else None
+        self._state = copy.deepcopy(trained.state)
+        self._jobs = [job for job in trained.jobs if job.job in names]
         self._from_s = self._jobs[0].asked.submit_s
         self._looked_s = -LOOK_S
-        self.told_s = np.full(len(self._jobs), np.nan)  # at submission
-        self.last_s = np.full(len(self._jobs), np.nan)  # at the start
+        self.submission_s = np.full(len(self._jobs), np.nan)  # at submission
+        self.start_s = np.full(len(self._jobs), np.nan)  # at the start
 
     def submitted(self, jobs: Sequence[int], now_s: float) -> Sequence[float]:
         """Predict the run times of jobs that are submitted now, in seconds."""
         rows = np.array([self._state.row(self._jobs[place].asked) for place in jobs])
-        self.told_s[jobs] = self.last_s[jobs] = np.exp(self._learnt.model.middle(rows))
+        self.submission_s[jobs] = self.start_s[jobs] = np.exp(self._trained.model.middle(rows))
         if self._siblings is None:
-            return [float(self.told_s[place]) for place in jobs]
+            return [float(self.submission_s[place]) for place in jobs]
         for place in jobs:
-            self._siblings.submitted(place, self._key(place), now_s, float(self.told_s[place]))
+            self._siblings.submitted(
+                place, self._key(place), now_s, float(self.submission_s[place])
+            )
         return [self._siblings.predict(place, now_s)[0] for place in jobs]
 
     def started(self, job: int, now_s: float) -> None:
         """Keep the prediction at the job's start; its batch may use its age from now on."""
         if self._siblings is not None:
-            self.last_s[job] = self._siblings.predict(job, now_s)[0]
+            self.start_s[job] = self._siblings.predict(job, now_s)[0]
             self._siblings.started(job, self._key(job), self._submit_s(job), now_s)
 
     def ended(self, job: int, now_s: float) -> None:
@@ -95,12 +99,12 @@ class Inside:
             return
         ages = now_s - self._looked_s >= LOOK_S
         self._looked_s = now_s if ages else self._looked_s
-        for job, told_s in self._siblings.changed(now_s, ages=ages):
-            yield cast("int", job), told_s
+        for job, submission_s in self._siblings.changed(now_s, ages=ages):
+            yield cast("int", job), submission_s
 
     def _submit_s(self, job: int) -> float:
         return float(self._jobs[job].asked.submit_s - self._from_s)
 
     def _key(self, job: int) -> tuple[str, ...]:
         names = self._jobs[job].asked.names
-        return tuple(names[name] for name in self._learnt.table.plan.levels[0])
+        return tuple(names[name] for name in self._trained.table.plan.levels[0])

@@ -1,4 +1,4 @@
-"""Which ageing to take: replays of the part of Philly that queue does not score.
+"""Gain and tail of ageing settings, on the part of Philly that `queue` does not score.
 
     python -m contrib.bench.queue.ageing --data DIR [--leads DAYS/LEAST/MOST,...]
         [--copies 2] [--json]
@@ -31,8 +31,8 @@ import numpy as np
 from rich.console import Console
 
 from contrib.bench.common.program import Result, options, run
-from contrib.bench.queue.replays import LOADS, learnt, loaded, shrunk, trace_of
-from contrib.bench.queue.runtime_predictor import Inside, Learnt
+from contrib.bench.queue.replays import LOADS, loaded, shrunk, trace_of, trained
+from contrib.bench.queue.runtime_predictor import ReplayPredictor, TrainedPredictor
 from slurm_ext.core.errors import InputError
 from slurm_ext.policy.queue import order as queue_order
 from slurm_ext.policy.queue.order import rule_of
@@ -62,7 +62,7 @@ def replays(trace: Trace, vcs: Path, copies: int) -> list[Replay]:
     return told
 
 
-def judged(known: Learnt, tried: list[Replay], rule: str) -> dict[str, Any]:
+def judged(known: TrainedPredictor, tried: list[Replay], rule: str) -> dict[str, Any]:
     """Geometric means over the replays."""
     ratios = np.array([_inside(known, *one, rule) for one in tried])
     jct, queued, tail = np.exp(np.log(ratios).mean(axis=0)).tolist()
@@ -72,10 +72,10 @@ def judged(known: Learnt, tried: list[Replay], rule: str) -> dict[str, Any]:
 
 
 def result(args: Namespace) -> Result:
-    """What is printed. Raises InputError where a table or a lead cannot be used."""
+    """The benchmark's last line. Raises InputError if a table or a lead cannot be used."""
     leads = [_lead(text) for text in args.leads.split(",")]
     vcs = args.data.parent / "scheduling" / "helios_artifact_philly_published.csv"
-    known = learnt(args.data, args.data, quick=args.quick, earlier=True)
+    known = trained(args.data, args.data, quick=args.quick, earlier=True)
     tried = replays(trace_of(known, str(args.data)), vcs, args.copies)
     told: dict[str, Any] = {"replays": len(tried), "qssf": judged(known, tried, "qssf+backfill")}
     for days, *sizes in leads:
@@ -89,8 +89,11 @@ def result(args: Namespace) -> Result:
     return {"bench": "queue.ageing", "figures": told, "wanted": []}
 
 
-def _inside(known: Learnt, trace: Trace, cluster: Cluster, fifo: Any, rule: str) -> Any:
-    return _figures(replay_online(trace, cluster, rule_of(rule), Inside(known, trace.job))) / fifo
+def _inside(known: TrainedPredictor, trace: Trace, cluster: Cluster, fifo: Any, rule: str) -> Any:
+    return (
+        _figures(replay_online(trace, cluster, rule_of(rule), ReplayPredictor(known, trace.job)))
+        / fifo
+    )
 
 
 def _figures(outcome: ReplayResult) -> Any:

@@ -35,8 +35,8 @@ EXPECTED /= normal_reach(LEVEL)
 
 
 @dataclass(frozen=True, slots=True)
-class _Lesson:
-    """What one series taught."""
+class _SeriesTerms:
+    """Terms that one series contributes to the prior."""
 
     weight: float
     mean: Array
@@ -50,7 +50,7 @@ def learn(jobs: Jobs, start: SpeedupPrior) -> SpeedupPrior:
     if not jobs:
         return prior
     for _ in range(ROUNDS):
-        prior = _common(list(_lessons(jobs, prior)), start, prior, len(jobs))
+        prior = _common(list(_terms(jobs, prior)), start, prior, len(jobs))
     return prior
 
 
@@ -79,26 +79,26 @@ def widening(misses: Sequence[float], jobs: int) -> float:
     return max(NARROWEST, float(np.interp(LEVEL, below, every[order])))
 
 
-def _lessons(jobs: Jobs, prior: SpeedupPrior) -> Iterator[_Lesson]:
+def _terms(jobs: Jobs, prior: SpeedupPrior) -> Iterator[_SeriesTerms]:
     for series in jobs.values():
         for points in series:
             draws = fit(points, prior).draws
-            found = curve_likelihood(points, prior, draws.rows)
-            strange = found.squares.sum(1) / found.noise_factor() ** 2
+            likelihood = curve_likelihood(points, prior, draws.rows)
+            strange = likelihood.squares.sum(1) / likelihood.noise_factor() ** 2
             surprise = float(draws.weights @ strange) / max(1, len(points) - 1)
-            yield _Lesson(1 / len(series), draws.mean(), draws.covariance(), surprise)
+            yield _SeriesTerms(1 / len(series), draws.mean(), draws.covariance(), surprise)
 
 
 def _common(
-    lessons: Sequence[_Lesson], start: SpeedupPrior, prior: SpeedupPrior, jobs: int
+    terms: Sequence[_SeriesTerms], start: SpeedupPrior, prior: SpeedupPrior, jobs: int
 ) -> SpeedupPrior:
-    """What `lessons` have in common, `start` being SCEPTICS jobs more."""
+    """Common prior of `terms`; `start` counts as SCEPTICS jobs more."""
     whole = SCEPTICS + jobs
     begun = np.array(start.means)
-    means = (SCEPTICS * begun + sum(one.weight * one.mean for one in lessons)) / whole
+    means = (SCEPTICS * begun + sum(one.weight * one.mean for one in terms)) / whole
     covariance = SCEPTICS * np.array(start.covariance)
     noise = SCEPTICS * start.noise_log_sd**2
-    for one in lessons:
+    for one in terms:
         away = one.mean - means
         covariance = covariance + one.weight * (one.covariance + np.outer(away, away))
         noise += one.weight * one.surprise * prior.noise_log_sd**2

@@ -11,7 +11,7 @@ pytest.importorskip("lightgbm")
 from contrib.bench.duration.replay import Trace
 from contrib.bench.duration.tables import PHILLY, Job
 from contrib.bench.queue.replays import shrunk, trace_of
-from contrib.bench.queue.runtime_predictor import Inside, learn
+from contrib.bench.queue.runtime_predictor import ReplayPredictor, learn
 from slurm_ext.core.errors import InputError
 from slurm_ext.model.duration.state import JobFeatures
 from slurm_ext.policy.queue.order import rule_of
@@ -47,7 +47,7 @@ def replayed(told: list[Job], *, siblings: bool = True) -> tuple[Any, Any]:
         PHILLY, Trace(told, float(submit_s[LEARNT * BATCH]), submit_s, ends, logs, ()), 20
     )
     trace = trace_of(known, "made up")
-    inside = Inside(known, trace.job, siblings=siblings)
+    inside = ReplayPredictor(known, trace.job, siblings=siblings)
     replay_online(trace, Cluster(nodes=1, gpus_per_node=2), rule_of("qssf+backfill"), inside)
     return trace, inside
 
@@ -56,7 +56,9 @@ def test_siblings_tell_what_submission_cannot() -> None:
     """At the start of a job its batch's length is known better than at its submission."""
     trace, inside = replayed(jobs())
     real = np.log(trace.duration_s)
-    first, last = (float(((np.log(s) - real) ** 2).mean()) for s in (inside.told_s, inside.last_s))
+    first, last = (
+        float(((np.log(s) - real) ** 2).mean()) for s in (inside.submission_s, inside.start_s)
+    )
     assert last < 0.6 * first
 
 
@@ -66,9 +68,9 @@ def test_nothing_of_the_future_is_known() -> None:
     Where siblings are not asked, what is foretold at submission stays.
     """
     plain, changed = (replayed(jobs(longer), siblings=False)[1] for longer in (1.0, 50.0))
-    assert plain.told_s[:-BATCH].tolist() == changed.told_s[:-BATCH].tolist()
-    assert plain.told_s[-BATCH] == changed.told_s[-BATCH]
-    assert plain.last_s.tolist() == plain.told_s.tolist()
+    assert plain.submission_s[:-BATCH].tolist() == changed.submission_s[:-BATCH].tolist()
+    assert plain.submission_s[-BATCH] == changed.submission_s[-BATCH]
+    assert plain.start_s.tolist() == plain.submission_s.tolist()
 
 
 def test_a_cluster_without_nodes_is_an_error_that_names_the_file(tmp_path: Path) -> None:
