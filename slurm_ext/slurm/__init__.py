@@ -1,4 +1,4 @@
-"""The one edge to Slurm: what the rest of dlqueue asks of a cluster, and who answers."""
+"""The only edge to Slurm: clients for its commands, pyslurm and tests, and its records."""
 
 from slurm_ext.slurm.choose import open_client
 from slurm_ext.slurm.client import SlurmClient

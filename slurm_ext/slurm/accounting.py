@@ -1,6 +1,6 @@
-"""What associations and QOS let one job use, from `sacctmgr --parsable2` (slurmdbd).
+"""Limits of associations and QOS on one job, from `sacctmgr --parsable2` (slurmdbd).
 
-Limits of all a user's or a group's running jobs count too: a job above them alone never starts.
+Limits on the sum of a user's or a group's jobs count as well: a job above one never starts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,14 +18,14 @@ QOS_COLUMNS = ("Name", "MinTRESPerJob", *_QOS_JOB, *_QOS_MINUTES)
 
 
 def enforced(config: Mapping[str, str]) -> bool:
-    """Whether slurmctld holds jobs to these limits: only with slurmdbd, and where it is told to."""
+    """True if slurmctld enforces these limits: with slurmdbd and AccountingStorageEnforce."""
     words = config.get("AccountingStorageEnforce", "").lower().split(",")
     by_slurmdbd = config.get("AccountingStorageType", "").endswith("slurmdbd")
     return by_slurmdbd and bool({"limits", "safe", "all"} & set(words))
 
 
 def read_accounting(associations: str, qos: str) -> Accounting:
-    """Both listings, with the columns above. Raises ValueError, KeyError."""
+    """Parse both listings, which have the columns above. Raises ValueError, KeyError."""
     rows = _rows(qos, QOS_COLUMNS)
     return Accounting(
         associations=tuple(_association(row) for row in _rows(associations, ASSOCIATION_COLUMNS)),
@@ -67,9 +67,9 @@ def _shares(
     job: Iterable[Mapping[str, str]],
     over_time: Iterable[Mapping[str, str]],
 ) -> int | None:
-    """The most of `kind` (mps, shard) that one job may ask for instead of its GPU.
+    """Most of `kind` (mps, shard) that one job may ask for instead of its GPU; None: no limit.
 
-    0 where a limit on GPUs has none on `kind` beside it: what is converted would escape it.
+    0 where GPUs are limited and `kind` is not: a converted job would escape the limit.
     """
     counts = [
         int(tres.get(f"gres/{kind}", 0)) for tres in job if f"gres/{kind}" in tres or _of_gpus(tres)
@@ -92,7 +92,7 @@ def _most(limits: Iterable[Mapping[str, str]]) -> int | None:
 
 
 def _amount(name: str, text: str) -> int:
-    """CPUs as they are, memory (MiB where it has no unit) in MiB."""
+    """Number of CPUs, or memory in MiB."""
     return parse_memory(text) // MIB if name == "mem" else int(text)
 
 

@@ -1,4 +1,4 @@
-"""The client that the settings name."""
+"""Opens the Slurm client that the settings name."""
 
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm.client import SlurmClient
@@ -6,7 +6,7 @@ from slurm_ext.slurm.commands import CommandClient
 
 
 def open_client(settings: Settings) -> SlurmClient:
-    """By site.slurm_client. Raises MissingError where it needs what is not installed."""
+    """Open the client of site.slurm_client. Raises MissingError if its library is missing."""
     where = {"bin_dir": settings["paths.slurm_bin"], "slurm_conf": settings["paths.slurm_conf"]}
     if settings["site.slurm_client"] == "pyslurm":
         from slurm_ext.slurm.pyslurm_client import open_pyslurm

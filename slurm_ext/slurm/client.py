@@ -1,4 +1,4 @@
-"""What dlqueue asks of Slurm, whoever answers."""
+"""Interface of all Slurm clients."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -16,74 +16,74 @@ from slurm_ext.slurm.records import (
 
 
 class SlurmClient(Protocol):
-    """A cluster. Every method raises SlurmError where Slurm does not answer in time, or wrongly."""
+    """A cluster. Every method raises SlurmError if Slurm fails or does not answer in time."""
 
     def jobs(self) -> tuple[JobInfo, ...]:
-        """Every job that slurmctld knows: pending, running, and ended within MinJobAge."""
+        """List the jobs that slurmctld knows: pending, running, and ended within MinJobAge."""
         ...
 
     def partitions(self) -> tuple[PartitionInfo, ...]:
-        """Every partition with its limits."""
+        """List the partitions with their limits."""
         ...
 
     def nodes(self) -> tuple[NodeInfo, ...]:
-        """Every node."""
+        """List the nodes."""
         ...
 
     def reservations(self) -> tuple[ReservationInfo, ...]:
-        """Every reservation, those to come included."""
+        """List the reservations, future ones included."""
         ...
 
     def config(self) -> Mapping[str, str]:
-        """slurm.conf as slurmctld reads it: DefMemPerCPU, SlurmUser, ..."""
+        """Return slurm.conf as slurmctld reads it: DefMemPerCPU, SlurmUser, ..."""
         ...
 
     def accounting(self) -> Accounting | None:
-        """Limits of associations and QOS; None where Slurm enforces none."""
+        """Return limits of associations and QOS; None if Slurm enforces none."""
         ...
 
     def start_of(self, submission: Sequence[str], *, timeout_s: float) -> StartEstimate:
-        """When `sbatch SUBMISSION` (options, script, arguments) would start; nothing is submitted.
+        """Estimate the start of `sbatch SUBMISSION` (options, script, arguments); submit nothing.
 
-        dlqueue itself leaves the question alone: it is answered as written, and nowhere recorded.
+        dlqueue's own job_submit plugin neither edits nor records it.
         """
         ...
 
     def script_of(self, job_id: int) -> str | None:
-        """The batch script of a job that did not end; None: it has none, or we may not read it."""
+        """Return the batch script of a job that has not ended; None if there is none to read."""
         ...
 
     def delay(self, job_ids: Sequence[int], seconds: int) -> None:
-        """Waiting jobs are not started for so long; 0: they may start now (users' --begin)."""
+        """Keep waiting jobs from starting for so long; 0: they may start now (users' --begin)."""
         ...
 
     def bind(self, job_id: int, node: str | None) -> None:
-        """A waiting job starts on this node only; None: anywhere again (users' --nodelist)."""
+        """Have a waiting job start on this node only; None: on any again (users' --nodelist)."""
         ...
 
     def requeue(self, job_id: int, *, held: bool = False) -> None:
-        """A running job ends and waits again; `held`: until it is released."""
+        """End a running job and let it wait again; with `held` until it is released."""
         ...
 
     def hold(self, job_id: int) -> None:
-        """A waiting job does not start."""
+        """Keep a waiting job from starting."""
         ...
 
     def release(self, job_id: int) -> None:
-        """A held job may start; its priority is as if it had never been held."""
+        """Let a held job start, with its usual priority."""
         ...
 
     def set_nice(self, job_id: int, nice: int) -> None:
-        """A waiting job gives way by so many points of priority; below 0 it is preferred.
+        """Lower a waiting job's priority by `nice` points; below 0 it rises.
 
-        Of an array's id: all of its tasks. Slurm keeps a priority that was set by hand.
+        An array's id stands for all of its tasks. Slurm keeps a priority that was set by hand.
         """
         ...
 
-    def resize(self, job_id: int, shape: ResizeRequest) -> None:
-        """A waiting job asks for other resources; what is None stays."""
+    def resize(self, job_id: int, request: ResizeRequest) -> None:
+        """Change the resources that a waiting job asks for; None leaves one as it is."""
         ...
 
     def power(self, nodes: Sequence[str], state: PowerCommand) -> None:
-        """Slurm's power saving puts these nodes to sleep, or wakes them."""
+        """Put nodes to sleep or wake them, by Slurm's power saving."""
         ...

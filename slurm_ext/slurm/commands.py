@@ -23,7 +23,7 @@ from slurm_ext.slurm.records import (
 )
 
 TIMEOUT_S = 15.0  # Slurm's own MessageTimeout is 10 s
-# Time as Unix seconds; whatever the script exports, job_submit.lua has to see the opt-out.
+# Times as Unix seconds. job_submit.lua must see the opt-out, whatever the script exports.
 _TRIAL = ("sbatch", "--test-only", "--export=ALL")
 _TRIAL_ENV = {"DLQUEUE": "off", "SLURM_TIME_FORMAT": "%s"}
 _SHOW = ("sacctmgr", "--noheader", "--parsable2", "show")
@@ -31,9 +31,9 @@ T = TypeVar("T")
 
 
 class CommandClient:
-    """Slurm's commands in `bin_dir` (or on PATH), speaking to `slurm_conf`'s cluster (or Slurm's).
+    """Client by the commands in `bin_dir` (or on PATH), for the cluster of `slurm_conf`.
 
-    Both take the settings paths.slurm_bin and paths.slurm_conf as they are; empty means default.
+    These are the settings paths.slurm_bin and paths.slurm_conf; empty means Slurm's default.
     """
 
     def __init__(
@@ -41,35 +41,35 @@ class CommandClient:
     ) -> None:
         self._bin_dir, self._timeout_s = bin_dir, timeout_s
         self._env = {**os.environ, **({"SLURM_CONF": slurm_conf} if slurm_conf else {})}
-        # A user's defaults (SQUEUE_STATES, SQUEUE_USERS, ...) must not narrow what we see.
+        # A user's defaults (SQUEUE_STATES, SQUEUE_USERS, ...) must not filter our listings.
         self._env = {k: v for k, v in self._env.items() if not k.startswith("SQUEUE_")}
         self._env["SLURM_TIME_FORMAT"] = "standard"
 
     def jobs(self) -> tuple[JobInfo, ...]:
-        """Every job, from `squeue --json`, which lists ended ones too."""
+        """List the jobs by `squeue --json`, ended ones included."""
         return self._read(job_json.read_jobs, "squeue", "--states=all", "--json")
 
     def partitions(self) -> tuple[PartitionInfo, ...]:
-        """Every partition, from scontrol's text: 22.05 has no JSON for them."""
+        """List the partitions by scontrol's text: 22.05 has no JSON for them."""
         config = self._run("scontrol", "show", "config")
         parse = partial(listing.read_partitions, config=config)
         return self._read(parse, "scontrol", "--oneliner", "show", "partition")
 
     def nodes(self) -> tuple[NodeInfo, ...]:
-        """Every node, from scontrol's text."""
+        """List the nodes by scontrol's text."""
         return self._read(listing.read_nodes, "scontrol", "--oneliner", "show", "node")
 
     def reservations(self) -> tuple[ReservationInfo, ...]:
-        """Every reservation, from scontrol's text."""
+        """List the reservations by scontrol's text."""
         argv = ("scontrol", "--oneliner", "show", "reservation")
         return self._read(listing.read_reservations, *argv)
 
     def config(self) -> dict[str, str]:
-        """The configuration of slurmctld, from scontrol's text."""
+        """Return slurmctld's configuration by scontrol's text."""
         return self._read(listing.read_config, "scontrol", "show", "config")
 
     def accounting(self) -> Accounting | None:
-        """Limits of associations and QOS, where slurmctld enforces any."""
+        """Return limits of associations and QOS, if slurmctld enforces any."""
         config = self.config()
         if not accounting.enforced(config):
             return None
@@ -80,70 +80,70 @@ class CommandClient:
         return self._read(parse, *_SHOW, "assoc", of_cluster, columns)
 
     def start_of(self, submission: Sequence[str], *, timeout_s: float) -> StartEstimate:
-        """From `sbatch --test-only`, which has no JSON. Raises SlurmError where none answers."""
+        """Estimate the start by `sbatch --test-only`. Raises SlurmError if slurmctld is away."""
         argv = (*_TRIAL, *submission)
         env = {**self._env, **_TRIAL_ENV}
         done = self._finished(argv, "sbatch --test-only", timeout_s, env)
-        said = done.stderr.decode(errors="replace")
+        output = done.stderr.decode(errors="replace")
         if done.returncode == 0:
-            return test_only.read_start(said, time.time())
-        refused = test_only.read_refusal(said)
-        if refused is None:
-            raise SlurmError("sbatch --test-only", done.returncode, said)
-        return refused
+            return test_only.read_start(output, time.time())
+        refusal = test_only.read_refusal(output)
+        if refusal is None:
+            raise SlurmError("sbatch --test-only", done.returncode, output)
+        return refusal
 
     def script_of(self, job_id: int) -> str | None:
-        """From `scontrol write batch_script`, which root, operators and the owner may."""
+        """Read it by `scontrol write batch_script`, which root, operators and the owner may."""
         try:
             return self._run("scontrol", "write", "batch_script", str(job_id), "-")
         except SlurmError:
             return None
 
     def delay(self, job_ids: Sequence[int], seconds: int) -> None:
-        """By StartTime, in one command for all; an error names those that could not be changed."""
+        """Set StartTime of all in one command; an error names the jobs that it refused."""
         if job_ids:
-            when = f"StartTime=now+{seconds}" if seconds > 0 else "StartTime=now"
-            self._run("scontrol", "update", _named(job_ids), when)
+            start = f"StartTime=now+{seconds}" if seconds > 0 else "StartTime=now"
+            self._run("scontrol", "update", _job_ids(job_ids), start)
 
     def bind(self, job_id: int, node: str | None) -> None:
-        """By ReqNodeList."""
-        self._run("scontrol", "update", _named([job_id]), f"ReqNodeList={node or ''}")
+        """Set ReqNodeList."""
+        self._run("scontrol", "update", _job_ids([job_id]), f"ReqNodeList={node or ''}")
 
     def requeue(self, job_id: int, *, held: bool = False) -> None:
-        """By `scontrol requeue` or `requeuehold`."""
+        """Run `scontrol requeue` or `requeuehold`."""
         self._run("scontrol", "requeuehold" if held else "requeue", str(job_id))
 
     def hold(self, job_id: int) -> None:
-        """By `scontrol hold`."""
+        """Run `scontrol hold`."""
         self._run("scontrol", "hold", str(job_id))
 
     def release(self, job_id: int) -> None:
-        """By `scontrol release`."""
+        """Run `scontrol release`."""
         self._run("scontrol", "release", str(job_id))
 
     def set_nice(self, job_id: int, nice: int) -> None:
-        """By Nice."""
-        self._run("scontrol", "update", _named([job_id]), f"Nice={nice}")
+        """Set Nice."""
+        self._run("scontrol", "update", _job_ids([job_id]), f"Nice={nice}")
 
-    def resize(self, job_id: int, shape: ResizeRequest) -> None:
-        """By NumNodes, Gres, NumTasks and CPUs/Task, in one command."""
-        if words := slurm_edits.words(shape):
-            self._run("scontrol", "update", _named([job_id]), *words)
+    def resize(self, job_id: int, request: ResizeRequest) -> None:
+        """Set NumNodes, Gres, NumTasks and CPUs/Task in one command."""
+        if words := slurm_edits.update_words(request):
+            self._run("scontrol", "update", _job_ids([job_id]), *words)
 
     def power(self, nodes: Sequence[str], state: PowerCommand) -> None:
-        """By State, in one command for all."""
+        """Set State of all in one command."""
         if nodes:
             names = f"NodeName={','.join(nodes)}"
             self._run("scontrol", "update", names, f"State={state.value}")
 
     def _read(self, parse: Callable[[str], T], *argv: str) -> T:
-        """What `parse` makes of the command's output."""
+        """Run the command and parse its output. Raises SlurmError where `parse` fails."""
         text = self._run(*argv)
         try:
             return parse(text)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            said = f"answered in a form that dlqueue does not know: {error!r}"
-            raise SlurmError(" ".join(argv), 0, said) from None
+            why = f"answered in a form that dlqueue does not know: {error!r}"
+            raise SlurmError(" ".join(argv), 0, why) from None
 
     def _run(self, *argv: str) -> str:
         command = " ".join(argv)
@@ -156,7 +156,7 @@ class CommandClient:
     def _finished(
         self, argv: Sequence[str], command: str, timeout_s: float, env: Mapping[str, str]
     ) -> subprocess.CompletedProcess[bytes]:
-        """The command's end, whatever it was. Raises SlurmError, naming it `command`."""
+        """Run it to its end, whatever its status. Raises SlurmError, which names it `command`."""
         program = str(Path(self._bin_dir) / argv[0]) if self._bin_dir else argv[0]
         try:
             return subprocess.run(
@@ -175,5 +175,5 @@ class CommandClient:
             raise SlurmError(command, None, str(error)) from None
 
 
-def _named(job_ids: Sequence[int]) -> str:
+def _job_ids(job_ids: Sequence[int]) -> str:
     return f"JobId={','.join(map(str, job_ids))}"

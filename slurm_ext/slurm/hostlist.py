@@ -8,7 +8,7 @@ MOST = 100_000  # names of one list; more is a mistake
 
 
 def expand(text: str) -> tuple[str, ...]:
-    """Every name, in order; `(null)` and nothing are none. Raises ValueError on anything odd.
+    """Return all names in order; `(null)` is an empty list. Raises ValueError on a wrong list.
 
     >>> expand("n[08-10,3],m2")
     ('n08', 'n09', 'n10', 'n3', 'm2')
@@ -40,7 +40,7 @@ def first(text: str) -> str:
 
 
 def _names(part: str) -> Iterator[str]:
-    """Of one name, with any number of brackets in it."""
+    """Names of one item, with any number of brackets in it."""
     before, bracket, rest = part.partition("[")
     if not bracket:
         yield part
@@ -53,7 +53,7 @@ def _names(part: str) -> Iterator[str]:
 
 
 def _numbers(span: str) -> Iterator[str]:
-    """08-10 is 08, 09, 10."""
+    """Numbers of a range: 08-10 is 08, 09, 10."""
     first, dash, last = span.partition("-")
     if not first.isdecimal() or (dash and not last.isdecimal()):
         raise ValueError(f"[{span}] is no range of hosts")

@@ -1,4 +1,4 @@
-"""A cluster that is nothing but records, for tests and replay."""
+"""A cluster of records in memory, for tests and replay."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ from slurm_ext.slurm.records import (
 
 @dataclass(slots=True)
 class MemoryClient:
-    """A SlurmClient that answers what its fields hold; one that `obeys` changes them."""
+    """A SlurmClient that answers with its fields; with `obeys`, it changes them as Slurm would."""
 
     known_jobs: tuple[JobInfo, ...] = ()
     known_partitions: tuple[PartitionInfo, ...] = ()
@@ -35,50 +35,50 @@ class MemoryClient:
     known_start: Callable[[tuple[str, ...]], StartEstimate] = lambda _: StartEstimate(start_s=0)
 
     def jobs(self) -> tuple[JobInfo, ...]:
-        """The jobs it was given."""
+        """Return `known_jobs`."""
         return self.known_jobs
 
     def partitions(self) -> tuple[PartitionInfo, ...]:
-        """The partitions it was given."""
+        """Return `known_partitions`."""
         return self.known_partitions
 
     def nodes(self) -> tuple[NodeInfo, ...]:
-        """The nodes it was given."""
+        """Return `known_nodes`."""
         return self.known_nodes
 
     def reservations(self) -> tuple[ReservationInfo, ...]:
-        """The reservations it was given."""
+        """Return `known_reservations`."""
         return self.known_reservations
 
     def config(self) -> Mapping[str, str]:
-        """The configuration it was given."""
+        """Return `known_config`."""
         return self.known_config
 
     def accounting(self) -> Accounting | None:
-        """The accounting that it was given."""
+        """Return `known_accounting`."""
         return self.known_accounting
 
     def start_of(self, submission: Sequence[str], *, timeout_s: float) -> StartEstimate:  # noqa: ARG002 (nothing here takes time)
-        """What its function says of the submission."""
+        """Return `known_start` of the submission."""
         return self.known_start(tuple(submission))
 
     def script_of(self, job_id: int) -> str | None:
-        """The script that it was given."""
+        """Return the job's entry of `known_scripts`."""
         return self.known_scripts.get(job_id)
 
     def delay(self, job_ids: Sequence[int], seconds: int) -> None:
-        """Noted; the jobs that it knows are put off."""
+        """Note the call, and put off the known jobs."""
         self.asked.append(("delay", tuple(job_ids), seconds))
         for job_id in job_ids:
             self._change(job_id, eligible_time_s=int(self.now_s) + seconds)
 
     def bind(self, job_id: int, node: str | None) -> None:
-        """Noted; the job that it knows is bound."""
+        """Note the call, and bind the known job."""
         self.asked.append(("bind", job_id, node))
         self._change(job_id, required_nodes=node or "")
 
     def requeue(self, job_id: int, *, held: bool = False) -> None:
-        """Noted; the job that it knows waits again."""
+        """Note the call, and let the known job wait again."""
         self.asked.append(("requeue", job_id, "held" if held else None))
         job = self._change(job_id, state="PENDING", nodes="", start_time_s=None)
         if job is not None:
@@ -86,32 +86,32 @@ class MemoryClient:
             self._held(job_id, held=held)
 
     def hold(self, job_id: int) -> None:
-        """Its priority is 0. Raises SlurmError, as all below, where the job is unknown."""
+        """Set its priority to 0. Raises SlurmError, as all below, if the job is unknown."""
         self._ask("hold", job_id, None)
         self._held(job_id, held=True)
 
     def release(self, job_id: int) -> None:
-        """Its priority is `usual_priority`, less its nice."""
+        """Set its priority to `usual_priority` less its nice."""
         self._ask("release", job_id, None)
         self._held(job_id, held=False)
 
     def set_nice(self, job_id: int, nice: int) -> None:
-        """Its priority changes by as much, and is never below 1."""
+        """Change its priority by as much; it is never below 1."""
         job = self._ask("nice", job_id, nice)
         priority = job.priority and max(1, job.priority + job.nice - nice)
         self._change(job_id, nice=nice, priority=priority)
 
-    def resize(self, job_id: int, shape: ResizeRequest) -> None:
-        """GPUs are of all nodes."""
-        job = self._ask("resize", job_id, shape)
-        nodes = shape.nodes or job.node_count or 1
-        gpus = job.gpus if shape.gpus_per_node is None else nodes * shape.gpus_per_node
-        tasks = shape.tasks or job.tasks
-        cpus = shape.cpus or job.cpus
+    def resize(self, job_id: int, request: ResizeRequest) -> None:
+        """Change its nodes, GPUs (of all nodes), tasks and CPUs."""
+        job = self._ask("resize", job_id, request)
+        nodes = request.nodes or job.node_count or 1
+        gpus = job.gpus if request.gpus_per_node is None else nodes * request.gpus_per_node
+        tasks = request.tasks or job.tasks
+        cpus = request.cpus or job.cpus
         self._change(job_id, node_count=nodes, gpus=gpus, tasks=tasks, cpus=cpus)
 
     def power(self, nodes: Sequence[str], state: PowerCommand) -> None:
-        """Their state becomes what Slurm's would be while it lasts."""
+        """Set the state that Slurm shows while nodes power up or down."""
         self.asked.append(("power", tuple(nodes), state))
         if not set(nodes) <= {node.name for node in self.known_nodes}:
             raise SlurmError("power", 1, "Invalid node name specified")
@@ -140,7 +140,7 @@ class MemoryClient:
                 self._change(job_id, priority=priority, reason=reason)
 
     def _change(self, job_id: int, **changes: Any) -> JobInfo | None:
-        """The job as it was; None: it is not known."""
+        """Change the job and return it as it was; None if it is not known."""
         if not self.obeys:
             return None
         before = next((job for job in self.known_jobs if job.job_id == job_id), None)

@@ -1,4 +1,4 @@
-"""`squeue --json` in both of its shapes.
+"""Parser of `squeue --json`, in both of its forms.
 
 | what           | 22.05                  | 23.11 and later                                        |
 |----------------|------------------------|--------------------------------------------------------|
@@ -8,7 +8,7 @@
 | text           | "" where unset         | the same                                               |
 | tres_per_task  | GPUs                   | CPUs too: "cpu=2" where --cpus-per-task was given      |
 
-Each reader below takes either.
+Each function below reads both.
 """
 
 import json
@@ -25,7 +25,7 @@ _FLAGS = ("COMPLETING", "CONFIGURING", "RESIZING")  # one word for both shapes: 
 
 
 def read_jobs(text: str) -> tuple[JobInfo, ...]:
-    """Every job of the document. Raises ValueError, KeyError, TypeError or AttributeError."""
+    """Parse all jobs. Raises ValueError, KeyError, TypeError or AttributeError."""
     return tuple(_job(job) for job in json.loads(text, strict=False)["jobs"])
 
 
@@ -74,13 +74,13 @@ def _job(job: Json) -> JobInfo:
 
 
 def _gres(job: Json) -> str:
-    """What is asked for beside CPUs, which are told elsewhere."""
+    """Requests beside CPUs, which have fields of their own."""
     items = (item for per in UNITS for item in _text(job, f"tres_per_{per}").split(","))
     return ",".join(item for item in items if item and not item.startswith(("cpu=", "cpu:")))
 
 
 def _signed(value: int | None) -> int:
-    """22.05 writes a nice below 0 as 32 bits without a sign, and 0 as null."""
+    """Nice as a signed number: 22.05 writes -1 as 2^32 - 1, and 0 as null."""
     number = value or 0
     return number - (1 << 32) if number >= 1 << 31 else number
 
@@ -90,7 +90,7 @@ def _task(job: Json) -> int | None:
 
 
 def _gpus(job: Json) -> int | None:
-    """The sum where the site counts GPUs (AccountingStorageTRES), else from what was asked."""
+    """GPUs as Slurm adds them up (AccountingStorageTRES), else as the request counts them."""
     summed = parse_tres(_text(job, "tres_req_str")).get("gres/gpu")
     if summed is not None:
         return int(summed) or None
@@ -109,7 +109,7 @@ def _text(job: Json, name: str) -> str:
 
 
 def _positive(job: Json, name: str) -> int | None:
-    """A number above zero: for times, ids and limits Slurm writes 0 where there is none."""
+    """A number above 0, or None: of times, ids and limits Slurm writes 0 for none."""
     return _number(job.get(name)) or None
 
 
@@ -121,7 +121,7 @@ def _number(value: Any) -> int | None:
 
 
 def _state(value: str | list[str]) -> str:
-    """The word that 22.05 says: a job that was requeued, or ended, is COMPLETING until it is."""
+    """State as 22.05 writes it: a requeued or ended job is COMPLETING until its processes end."""
     words = [value] if isinstance(value, str) else value
     return next((flag for flag in _FLAGS if flag in words), words[0])
 

@@ -1,4 +1,4 @@
-"""scontrol's one-line listings of partitions and nodes (`Name=Value Name=Value ...`)."""
+"""Parsers of scontrol's one-line listings (`Name=Value Name=Value ...`)."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -21,25 +21,25 @@ _NONE = frozenset({"", "(null)", "N/A", "NONE", "UNLIMITED", "INFINITE"})
 
 
 def read_partitions(text: str, config: str) -> tuple[PartitionInfo, ...]:
-    """Every partition of `scontrol --oneliner show partition`.
+    """Parse `scontrol --oneliner show partition`.
 
-    `config` is `scontrol show config`: its memory limits hold where a partition has none.
+    `config` is `scontrol show config`: its memory limits hold for partitions without their own.
     """
     site = _memory_limits(dict(_SETTING.findall(config)))
     return tuple(_partition(row, site) for row in _rows(text, "PartitionName"))
 
 
 def read_nodes(text: str) -> tuple[NodeInfo, ...]:
-    """Every node of `scontrol --oneliner show node`."""
+    """Parse `scontrol --oneliner show node`."""
     return tuple(_node(row) for row in _rows(text, "NodeName"))
 
 
 def read_reservations(text: str) -> tuple[ReservationInfo, ...]:
-    """Every reservation of `scontrol --oneliner show reservation`; times are local."""
+    """Parse `scontrol --oneliner show reservation`; its times are local."""
     return tuple(
         ReservationInfo(
             name=row["ReservationName"],
-            nodes=expand(_said(row, "Nodes")),
+            nodes=expand(_value(row, "Nodes")),
             start_s=datetime.fromisoformat(row["StartTime"]).timestamp(),
             end_s=datetime.fromisoformat(row["EndTime"]).timestamp(),
         )
@@ -48,14 +48,14 @@ def read_reservations(text: str) -> tuple[ReservationInfo, ...]:
 
 
 def read_config(text: str) -> dict[str, str]:
-    """Key to value of `scontrol show config`; what is not set is left out."""
+    """Parse `scontrol show config`; keys without a value are left out."""
     pairs = (line.partition("=") for line in text.splitlines())
-    found = {key.strip(): value.strip() for key, equals, value in pairs if equals}
-    return {key: value for key, value in found.items() if value not in _NONE}
+    config = {key.strip(): value.strip() for key, equals, value in pairs if equals}
+    return {key: value for key, value in config.items() if value not in _NONE}
 
 
 def read_gres(text: str) -> dict[str, int]:
-    """Counts of a Gres= value, by type and by kind: `gpu:a100:2(S:0)` is gpu 2 and gpu:a100 2."""
+    """Counts of a node's Gres=, by kind and by type: gpu:a100:2 is gpu 2 and gpu:a100 2."""
     counts: dict[str, int] = {}
     for item in parse_gres("" if text in _NONE else text):
         for key in {item.kind, f"{item.kind}:{item.type}".rstrip(":")}:
@@ -68,12 +68,12 @@ def _partition(row: Mapping[str, str], site: Mapping[str, int]) -> PartitionInfo
     return PartitionInfo(
         name=row["PartitionName"],
         default=row["Default"] == "YES",
-        nodes=_said(row, "Nodes"),
-        qos=_said(row, "QoS"),
+        nodes=_value(row, "Nodes"),
+        qos=_value(row, "QoS"),
         max_time_minutes=parse_minutes(row["MaxTime"]),
         max_cpus_per_node=_limit(row, "MaxCPUsPerNode"),
-        billing=_said(row, "TRESBillingWeights"),
-        job_defaults=_said(row, "JobDefaults"),
+        billing=_value(row, "TRESBillingWeights"),
+        job_defaults=_value(row, "JobDefaults"),
         **_joined(site, own),
     )
 
@@ -86,37 +86,37 @@ def _node(row: Mapping[str, str]) -> NodeInfo:
         gres=read_gres(row["Gres"]),
         state=row["State"].rstrip("*~#!%$@^-"),
         partitions=tuple(row["Partitions"].split(",")) if "Partitions" in row else (),
-        features=tuple(filter(None, _said(row, "ActiveFeatures").split(","))),
+        features=tuple(filter(None, _value(row, "ActiveFeatures").split(","))),
     )
 
 
 def _memory_limits(row: Mapping[str, str]) -> dict[str, int]:
-    """The memory limits that are set, by our names."""
+    """Memory limits that are set, by the fields of PartitionInfo."""
     limits = {ours: _limit(row, theirs) for theirs, ours in _MEMORY.items()}
     return {ours: limit for ours, limit in limits.items() if limit is not None}
 
 
 def _joined(site: Mapping[str, int], own: Mapping[str, int]) -> dict[str, int]:
-    """A partition's limit replaces the site's of the same kind, be it per node or per CPU."""
+    """Limits of a partition, with the site's where it has none of that kind (Max, Def)."""
     kinds = {name.partition("_")[0] for name in own}
     return {k: v for k, v in site.items() if k.partition("_")[0] not in kinds} | dict(own)
 
 
 def _limit(row: Mapping[str, str], name: str) -> int | None:
-    """A limit; memory is in MiB. Slurm prints per node or per CPU, and 0 for no limit."""
+    """A limit, memory in MiB; None where Slurm prints 0 or a word for no limit."""
     text = row.get(name, "")
     return None if text in _NONE else int(text) or None
 
 
-def _said(row: Mapping[str, str], name: str) -> str:
+def _value(row: Mapping[str, str], name: str) -> str:
     text = row.get(name, "")
     return "" if text in _NONE else text
 
 
 def _rows(text: str, first: str) -> Iterator[dict[str, str]]:
-    """One mapping a line; lines of anything else (`No nodes in the system`) are passed over.
+    """Yield one mapping a line; other lines (`No nodes in the system`) are skipped.
 
-    The first of a name counts: free text, such as a node's Reason, comes last.
+    The first pair of a name counts, because free text, such as a node's Reason, comes last.
     """
     for line in text.splitlines():
         if line.startswith(f"{first}="):

@@ -1,6 +1,6 @@
 """Jobs, partitions, nodes and accounts as Slurm describes them.
 
-None is "not set"; of a limit, "none".
+None means not set; of a limit, no limit.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ ENDED_STATES = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobInfo:
-    """One job that slurmctld still knows (an ended one for MinJobAge); times are Unix seconds."""
+    """One job that slurmctld knows (an ended one for MinJobAge); times are Unix seconds."""
 
     job_id: int
     user_name: str = ""
@@ -43,24 +43,24 @@ class JobInfo:
     het_job_id: int | None = None
     priority: int | None = None
     reason: str = ""  # why it waits, in Slurm's word
-    eligible_time_s: int | None = None  # of a pending job: not to be started before
+    eligible_time_s: int | None = None  # of a pending job: it does not start before
     node_count: int | None = None
     required_nodes: str = ""
     excluded_nodes: str = ""
-    requeues: bool = False  # whether its user lets Slurm start it anew
+    requeues: bool = False  # its user lets Slurm requeue it
     nice: int = 0
     qos: str = ""
     reservation: str = ""
-    dependency: str = ""  # what it still waits for, in Slurm's words
+    dependency: str = ""  # jobs that it waits for, in Slurm's words
     gpus: int | None = None  # of the whole job; None: it asks for none
     mem_mib: int | None = None  # of the whole job
     tasks: int | None = None
-    array_task_id: int | None = None  # of a task that stands alone
-    array_tasks: str = ""  # those that still wait in one line of squeue: 0-3%2
+    array_task_id: int | None = None  # of a task with a record of its own
+    array_tasks: str = ""  # tasks that wait under one id: 0-3%2
 
     @property
     def ended(self) -> bool:
-        """Whether the job is over and will not start again under this restart count."""
+        """True if the job is over and will not start again under this restart count."""
         return self.state in ENDED_STATES
 
     @property
@@ -70,7 +70,7 @@ class JobInfo:
 
     @property
     def named(self) -> str:
-        """As squeue names it: 1042, 1042_7, 1042_[0-3%2]."""
+        """Id as squeue writes it: 1042, 1042_7, 1042_[0-3%2]."""
         if self.array_job_id is None:
             return str(self.job_id)
         task = f"[{self.array_tasks}]" if self.array_task_id is None else self.array_task_id
@@ -79,7 +79,7 @@ class JobInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResizeRequest:
-    """What a waiting job is to ask for instead; None: as it is."""
+    """New resources of a waiting job; None leaves one as it is."""
 
     nodes: int | None = None
     gpus_per_node: int | None = None  # of jobs that asked by --gres or --gpus-per-node
@@ -88,19 +88,19 @@ class ResizeRequest:
 
     @property
     def cpus(self) -> int | None:
-        """Of the whole job; None: that depends on what stays."""
+        """CPUs of the whole job; None if that depends on fields that stay."""
         if self.tasks is None or self.cpus_per_task is None:
             return None
         return self.tasks * self.cpus_per_task
 
 
 class PowerCommand(StrEnum):
-    """What a node is told, in scontrol's words."""
+    """New power state of a node, in scontrol's words."""
 
     UP = "POWER_UP"
-    DOWN = "POWER_DOWN"  # when it is idle; till then jobs may still start there (22.05.8)
-    DOWN_ASAP = "POWER_DOWN_ASAP"  # the same, drained meanwhile
-    DOWN_FORCE = "POWER_DOWN_FORCE"  # at once, whoever runs there
+    DOWN = "POWER_DOWN"  # when it is idle; until then jobs may start there (22.05.8)
+    DOWN_ASAP = "POWER_DOWN_ASAP"  # the same, drained until then
+    DOWN_FORCE = "POWER_DOWN_FORCE"  # at once, even if jobs run there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class PartitionInfo:
     name: str
     default: bool = False
     nodes: str = ""
-    qos: str = ""  # whose limits hold for every job here
+    qos: str = ""  # its limits hold for every job here
     max_time_minutes: float | None = None
     max_cpus_per_node: int | None = None
     max_mem_per_cpu_mib: int | None = None
@@ -118,7 +118,7 @@ class PartitionInfo:
     def_mem_per_cpu_mib: int | None = None
     def_mem_per_node_mib: int | None = None
     billing: str = ""  # TRESBillingWeights
-    job_defaults: str = ""  # what a job gets for each of its GPUs
+    job_defaults: str = ""  # CPUs and memory of a job for each of its GPUs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ class NodeInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationInfo:
-    """Nodes that are set aside for a time (Unix seconds)."""
+    """Nodes that are reserved for a time (Unix seconds)."""
 
     name: str
     nodes: tuple[str, ...]
@@ -146,33 +146,33 @@ class ReservationInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobAllowance:
-    """What one job may use at most (or least) by an association or a QOS."""
+    """Limits of one job by an association or a QOS."""
 
     min_cpus: int | None = None
     max_cpus: int | None = None
     max_mem_mib: int | None = None
     max_cpu_minutes: int | None = None  # CPUs times the job's time limit
-    by_other_means: bool = False  # limits in units that we cannot compute, such as billing
-    max_mps: int | None = None  # of one job; 0: GPUs are limited where these would not count
+    by_other_means: bool = False  # limits in units that dlqueue cannot compute, such as billing
+    max_mps: int | None = None  # of one job; 0: GPUs are limited and these would not count
     max_shard: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Association:
-    """One account (no user), or a user in it, perhaps in one partition only."""
+    """One account (no user), or a user in it, maybe in one partition only."""
 
     account: str
     user: str = ""
     partition: str = ""
     parent: str = ""  # the account above an account
     default_qos: str = ""
-    qos: tuple[str, ...] = ()  # those that its jobs may use
+    qos: tuple[str, ...] = ()  # that its jobs may use
     allowance: JobAllowance = field(default_factory=JobAllowance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounting:
-    """The limits that slurmctld enforces beside those of partitions and nodes."""
+    """Limits that slurmctld enforces beside those of partitions and nodes."""
 
     associations: tuple[Association, ...] = ()
     qos: Mapping[str, JobAllowance] = field(default_factory=dict)
@@ -180,8 +180,8 @@ class Accounting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartEstimate:
-    """When Slurm would start a job that is not submitted: one of the three is known."""
+    """Start of a job that is not submitted; exactly one field is set."""
 
     start_s: int | None = None  # Unix seconds
-    refused: str | None = None  # why it would not be taken, in one clause
+    refused: str | None = None  # why Slurm would refuse it, in one clause
     why: str | None = None  # why the time is not known

@@ -1,4 +1,4 @@
-"""What `sbatch --test-only` says (stderr, 22.05 to 26.05; times as Unix seconds). Pure.
+"""Parser of `sbatch --test-only` (stderr, 22.05 to 26.05; times as Unix seconds). Pure.
 
     sbatch: Job 24 to start at 1795262408 using 2 processors on nodes n1 in partition main
     allocation failure: Requested node configuration is not available
@@ -10,9 +10,9 @@ import re
 
 from slurm_ext.slurm.records import StartEstimate
 
-FAR_S = 365 * 86400  # farther than any queue: Slurm's infinity in minutes
+FAR_S = 365 * 86400  # longer than any queue: Slurm's infinity in minutes
 _STARTS = re.compile(r"Job \d+ to start at (\S{1,20}) using")
-_WORDS = re.compile(r"^(?:allocation failure|sbatch: (?:error|fatal)): (.*)$", re.MULTILINE)
+_ERRORS = re.compile(r"^(?:allocation failure|sbatch: (?:error|fatal)): (.*)$", re.MULTILINE)
 _AWAY = (
     *("unable to contact", "timed out", "connection", "standby", "zero bytes", "munge"),
     *("authentication", "credential", "unable to open file", "unable to establish"),
@@ -26,21 +26,21 @@ _CLAUSES = {
 MAX_CLAUSE = 120
 
 
-def read_start(said: str, now_s: float) -> StartEstimate:
-    """The start that an accepted question was told; of a heterogeneous job its last part's."""
-    found = _STARTS.findall(said)
-    if not found or not all(text.isdecimal() for text in found):
+def read_start(output: str, now_s: float) -> StartEstimate:
+    """Start of an accepted job; of a heterogeneous one, its last component's."""
+    times = _STARTS.findall(output)
+    if not times or not all(text.isdecimal() for text in times):
         return StartEstimate(why="sbatch names no time")
-    start_s = max(map(int, found))
+    start_s = max(map(int, times))
     if start_s - now_s > FAR_S:
         return StartEstimate(why="a job before it has no time limit")
     return StartEstimate(start_s=start_s)
 
 
-def read_refusal(said: str) -> StartEstimate | None:
-    """Why Slurm would not take the job; None: it was not Slurm's judgement of the job."""
-    words = [" ".join(text.split()).rstrip(".") for text in _WORDS.findall(said)]
-    if not words or any(part in word.lower() for word in words for part in _AWAY):
+def read_refusal(output: str) -> StartEstimate | None:
+    """Reason for which Slurm would refuse the job; None if slurmctld did not decide at all."""
+    errors = [" ".join(text.split()).rstrip(".") for text in _ERRORS.findall(output)]
+    if not errors or any(part in error.lower() for error in errors for part in _AWAY):
         return None
-    last = "".join(c for c in words[-1] if c.isprintable())[:MAX_CLAUSE]
+    last = "".join(c for c in errors[-1] if c.isprintable())[:MAX_CLAUSE]
     return StartEstimate(refused=_CLAUSES.get(last.lower(), last[:1].lower() + last[1:]))
