@@ -96,11 +96,14 @@ def _known(
 def _family(settings: "Settings") -> "Family | None":
     """What this site's trainings taught about growing with GPUs; None: nothing that can be read."""
     from slurm_ext.model.artifact_store import current
-    from slurm_ext.model.scaling import artifact as scaling_artifact
 
     try:
-        folder = current(settings.state_dir / "models" / scaling_artifact.FOLDER)
-        return None if folder is None else scaling_artifact.load(folder)
+        folder = current(settings.state_dir / "models" / "scaling")
+        if folder is None:
+            return None
+        from slurm_ext.model.scaling.artifact import load  # numpy
+
+        return load(folder)
     except ModelError:
         return None  # a wider interval; `dlqueue train` replaces it
 

@@ -10,16 +10,13 @@ import heapq
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from math import exp
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slurm_ext.model.duration.model import KNOWN_FROM, MISSED
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 STEP = 0.02  # of log time: a miss moves its bound out by 0.95 of it, a hit back by 0.05
 SPARE = 1000
@@ -76,7 +73,7 @@ class AdaptiveBounds:
             self._due = [due for due in self._due if due[2] in self._open]
             heapq.heapify(self._due)
 
-    def start(self, known: Sequence[int], below: "Array", above: "Array") -> None:
+    def start(self, known: Sequence[int], below: Array, above: Array) -> None:
         """Set the shifts from held-out jobs: how far each fell outside (logs, negative inside)."""
         for at in range(len(self.low)):
             ours = np.asarray(known) == at

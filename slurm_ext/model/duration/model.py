@@ -10,18 +10,15 @@ as it says.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slurm_ext.model.boosted_trees import Forest
 from slurm_ext.model.duration.key_statistics import STATISTICS
 from slurm_ext.model.duration.state import FeaturePlan
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 LOGS = frozenset(
     [
@@ -45,10 +42,10 @@ MISSED = 0.05  # on each side: 90 % inside
 class DurationQuantiles:
     """Natural logs of seconds, one a row; `known` is the bin of `KNOWN_FROM`."""
 
-    log_mean: "Array"
-    log_low: "Array"
-    log_high: "Array"
-    known: "NDArray[np.int64]"
+    log_mean: Array
+    log_low: Array
+    log_high: Array
+    known: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -62,7 +59,7 @@ class DurationModel:
     low: Forest
     high: Forest
 
-    def predict(self, rows: "Array") -> DurationQuantiles:
+    def predict(self, rows: Array) -> DurationQuantiles:
         """Predict rows of `DurationState.row`; the bounds are not moved yet."""
         base, seen = relative(self.plan, rows, self.start)
         middle = self._middle(rows, base, seen)
@@ -71,16 +68,16 @@ class DurationModel:
         known = np.searchsorted(KNOWN_FROM, ended, side="right")
         return DurationQuantiles(middle, np.minimum(low, middle), np.maximum(high, middle), known)
 
-    def middle(self, rows: "Array") -> "Array":
+    def middle(self, rows: Array) -> Array:
         """`log_mean` alone, at half the cost."""
         return self._middle(rows, *relative(self.plan, rows, self.start))
 
-    def _middle(self, rows: "Array", base: "Array", seen: "Array") -> "Array":
+    def _middle(self, rows: Array, base: Array, seen: Array) -> Array:
         middle = (base + self.mean(seen) + self.start + self.plain(rows)) / 2
         return np.clip(middle, LEAST_LOG, MOST_LOG)
 
 
-def relative(plan: FeaturePlan, rows: "Array", start: float) -> "tuple[Array, Array]":
+def relative(plan: FeaturePlan, rows: Array, start: float) -> tuple[Array, Array]:
     """Return history's mean, and the rows with log durations relative to it."""
     base = rows[:, plan.features.index("history")]
     base = np.where(np.isnan(base), start, base)

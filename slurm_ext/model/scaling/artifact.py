@@ -3,18 +3,17 @@
 from collections.abc import Mapping
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from slurm_ext.model import artifact_store
 from slurm_ext.model.scaling.family import LEVELS, Family
 from slurm_ext.model.scaling.similarity import PARTS
 from slurm_ext.model.scaling.terms import TERMS
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 FOLDER = "scaling"  # of the state folder's models
 ABOUT, ARRAYS = "scaling.json", "scaling.npz"
@@ -31,8 +30,6 @@ NAMES = (*BY_ROW, "log_batch0", "term_variances", "part_variances", "scales", "c
 
 def serialize(family: Family) -> dict[str, bytes]:
     """Return the files of a family by name; the same family always gives the same bytes."""
-    import numpy as np
-
     arrays = {name: getattr(family, name) for name in (*BY_ROW, "log_batch0", "scales", "chances")}
     arrays |= {"term_variances": family.terms, "part_variances": family.parts}
     arrays["widths"] = np.array([(most, *both) for most, both in family.widths])
@@ -49,7 +46,7 @@ def load(folder: Path) -> Family:
         return _family(body, arrays)
 
 
-def _family(about: Mapping[str, Any], arrays: Mapping[str, "Array"]) -> Family:
+def _family(about: Mapping[str, Any], arrays: Mapping[str, Array]) -> Family:
     if not 0 < float(about["noise_sd"]) < inf:
         raise ValueError(f"noise_sd = {about['noise_sd']!r}")
     return Family(
@@ -63,10 +60,8 @@ def _family(about: Mapping[str, Any], arrays: Mapping[str, "Array"]) -> Family:
     )
 
 
-def _check(arrays: Mapping[str, "Array"]) -> None:
+def _check(arrays: Mapping[str, Array]) -> None:
     """Raises ValueError where these are not the finite arrays of one family."""
-    import numpy as np
-
     if set(arrays) != set(NAMES) or len({len(arrays[name]) for name in BY_ROW}) != 1:
         raise ValueError("holds other arrays than a family has")
     if not all(np.isfinite(array).all() for name, array in arrays.items() if name != "widths"):

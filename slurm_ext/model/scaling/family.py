@@ -7,16 +7,14 @@ own. Conditioned on rows of measured trainings, linearized around their own most
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from slurm_ext.model.scaling.prior import ScalingPrior, TermPrior, default_term_prior
 from slurm_ext.model.scaling.similarity import SharedResiduals, similarity
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 LEVELS = ("all", "model", "cluster", "own")
 OWN = LEVELS.index("own")
@@ -33,24 +31,22 @@ class Family:
 
     models: tuple[str, ...]
     clusters: tuple[str, ...]
-    log_batch0: "Array"
-    model: "Array"
-    cluster: "Array"
-    at: "Array"
-    logs: "Array"
-    slopes: "Array"
-    terms: "Array"
-    parts: "Array"
+    log_batch0: Array
+    model: Array
+    cluster: Array
+    at: Array
+    logs: Array
+    slopes: Array
+    terms: Array
+    parts: Array
     noise_sd: float
-    scales: "Array"
-    chances: "Array"
+    scales: Array
+    chances: Array
     widths: tuple[tuple[float, tuple[float, float]], ...]
 
     @cached_property
-    def solved(self) -> "Array":
+    def solved(self) -> Array:
         """Inverse covariance of all rows."""
-        import numpy as np
-
         levels = same_group(self.model, self.cluster, self.model, self.cluster)
         whole = self.noise_sd**2 * np.eye(len(self.at))
         for term, variances in zip(self.slopes.T, self.terms, strict=True):
@@ -73,8 +69,6 @@ class Family:
 
     def term_prior(self, *, model: str, cluster: str) -> TermPrior:
         """The family's own part of the prior, without the default one."""
-        import numpy as np
-
         levels = same_group(
             np.array([_place(self.models, model)]),
             np.array([_place(self.clusters, cluster)]),
@@ -100,12 +94,8 @@ class Family:
         )
 
 
-def same_group(
-    model: "Array", cluster: "Array", other_model: "Array", other_cluster: "Array"
-) -> "Array":
+def same_group(model: Array, cluster: Array, other_model: Array, other_cluster: Array) -> Array:
     """Return 1 where two rows share a level, else 0: (levels, rows, others)."""
-    import numpy as np
-
     same_model = model[:, None] == other_model[None]
     same_cluster = cluster[:, None] == other_cluster[None]
     everybody = np.ones(same_model.shape, dtype=bool)

@@ -1,7 +1,9 @@
 """Fits one prior: the most probable terms, and a normal approximation around them (Laplace)."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from slurm_ext.model.scaling.prior import TermPrior
 from slurm_ext.model.scaling.similarity import (
@@ -12,11 +14,7 @@ from slurm_ext.model.scaling.similarity import (
 )
 from slurm_ext.model.scaling.terms import log_step, slopes
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 ROUNDS = 60
 SETTLED = 1e-7  # of the objective, relative
@@ -29,11 +27,11 @@ class StepObservations:
     """Log steps measured at rows of columns(), under one prior."""
 
     belief: TermPrior
-    at: "Array"
-    steps: "Array"  # less what the kin let expect
+    at: Array
+    steps: Array  # less what the kin let expect
     log_batch0: float
     residuals: ResidualPrior
-    trust: "Array"  # inverse covariance of the terms
+    trust: Array  # inverse covariance of the terms
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -41,19 +39,17 @@ class LaplaceFit:
     """A prior with scaled residuals, fitted to observations."""
 
     observations: StepObservations
-    scale: "Array"
-    terms: "Array"
-    spread: "Array"
-    solved: "Array"  # inverse covariance of the measurements
-    weights: "Array"
-    slopes: "Array"
+    scale: Array
+    terms: Array
+    spread: Array
+    solved: Array  # inverse covariance of the measurements
+    weights: Array
+    slopes: Array
     surprise: float  # factor on all sds: how far measurements stray, against what was believed
 
 
-def observe(belief: TermPrior, at: "Array", steps: "Array") -> StepObservations:
+def observe(belief: TermPrior, at: Array, steps: Array) -> StepObservations:
     """Combine measurements with a prior, before any fit."""
-    import numpy as np
-
     found = residual_prior(belief.own, belief.kin, at, at)
     batch0 = float(at[:, 0].min()) if belief.log_batch0 is None else belief.log_batch0
     return StepObservations(
@@ -66,10 +62,8 @@ def observe(belief: TermPrior, at: "Array", steps: "Array") -> StepObservations:
     )
 
 
-def laplace_fit(given: StepObservations, scale: "Array", initial_terms: "Array") -> LaplaceFit:
+def laplace_fit(given: StepObservations, scale: Array, initial_terms: Array) -> LaplaceFit:
     """The most probable terms from `initial_terms` on."""
-    import numpy as np
-
     noise = (scale[2] * given.belief.noise_sd) ** 2
     solved = np.linalg.inv(given.residuals.covariance(scale) + noise * np.eye(len(given.at)))
     terms = _most_probable(given, solved, initial_terms)
@@ -89,19 +83,15 @@ def laplace_fit(given: StepObservations, scale: "Array", initial_terms: "Array")
     )
 
 
-def initial_terms(given: StepObservations) -> "Array":
+def initial_terms(given: StepObservations) -> Array:
     """The prior's means, at the measured length of a step."""
-    import numpy as np
-
     terms = given.belief.means.copy()
     terms[0] += np.median(given.steps - log_step(terms, given.at, given.log_batch0))
     return terms
 
 
-def log_marginals(given: StepObservations, terms: "Array", scales: "Array") -> "Array":
+def log_marginals(given: StepObservations, terms: Array, scales: Array) -> Array:
     """Log likelihood of the measurements under each scale, the model made linear at `terms`."""
-    import numpy as np
-
     here = slopes(terms, given.at, given.log_batch0)
     off = given.steps - log_step(terms, given.at, given.log_batch0)
     off = off + here @ (terms - given.belief.means)
@@ -116,10 +106,8 @@ def log_marginals(given: StepObservations, terms: "Array", scales: "Array") -> "
     return np.asarray(-0.5 * (turned**2 / values + np.log(values)).sum(1), dtype=np.float64)
 
 
-def predict(one: LaplaceFit, at: "Array", found: ResidualPrior) -> tuple["Array", "Array"]:
+def predict(one: LaplaceFit, at: Array, found: ResidualPrior) -> tuple[Array, Array]:
     """Mean and variance of the log step at each row; `found` lies between them and the evidence."""
-    import numpy as np
-
     given, belief = one.observations, one.observations.belief
     cross = found.covariance(one.scale)
     lever = slopes(one.terms, at, given.log_batch0) - cross @ one.solved @ one.slopes
@@ -131,16 +119,12 @@ def predict(one: LaplaceFit, at: "Array", found: ResidualPrior) -> tuple["Array"
     return mean, one.surprise**2 * variance
 
 
-def _own(belief: TermPrior) -> "Array":
-    import numpy as np
-
+def _own(belief: TermPrior) -> Array:
     return np.array([belief.own @ np.array(BATCH_HALF), belief.own @ np.array(LAYOUT_HALF)])
 
 
-def _most_probable(given: StepObservations, solved: "Array", terms: "Array") -> "Array":
+def _most_probable(given: StepObservations, solved: Array, terms: Array) -> Array:
     """Levenberg-Marquardt from `terms`."""
-    import numpy as np
-
     best, damping = _misfit(given, solved, terms), 1e-2
     for _ in range(ROUNDS):
         here = slopes(terms, given.at, given.log_batch0)
@@ -160,7 +144,7 @@ def _most_probable(given: StepObservations, solved: "Array", terms: "Array") -> 
     return terms
 
 
-def _misfit(given: StepObservations, solved: "Array", terms: "Array") -> float:
+def _misfit(given: StepObservations, solved: Array, terms: Array) -> float:
     off = given.steps - log_step(terms, given.at, given.log_batch0)
     pull = terms - given.belief.means
     return float(off @ solved @ off + pull @ given.trust @ pull)

@@ -9,7 +9,9 @@ several components, they are weighted by how well each predicted the measurement
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.records import Interval
@@ -26,11 +28,7 @@ from slurm_ext.model.scaling.prior import BEYOND, INSIDE, ScalingPrior, default_
 from slurm_ext.model.scaling.similarity import residual_prior
 from slurm_ext.model.scaling.terms import TrainingConfig, columns, log_step, parts
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 MOST_MEMBERS = 5  # the rest would hardly count
 
@@ -58,7 +56,7 @@ class ScalingModel:
     """A fitted training: ask it for the rate at any config."""
 
     prior: ScalingPrior
-    at: "Array"  # columns() of the measurements
+    at: Array  # columns() of the measurements
     members: tuple[tuple[float, LaplaceFit], ...]  # with their weights, which add up to 1
 
     def rate(self, config: TrainingConfig) -> tuple[float, Interval]:
@@ -66,25 +64,21 @@ class ScalingModel:
         rates, lows, highs = self.rates([config])
         return float(rates[0]), Interval(float(lows[0]), float(highs[0]))
 
-    def rates(self, configs: Sequence[TrainingConfig]) -> tuple["Array", "Array", "Array"]:
+    def rates(self, configs: Sequence[TrainingConfig]) -> tuple[Array, Array, Array]:
         """Samples/s, and the interval's ends, of many configs."""
-        import numpy as np
-
         at = columns([_checked(one) for one in configs])
         means, sds = self.log_steps(at)
         widths = [self.prior.width(len(self.at), stratum) for stratum in self.strata(at)]
         samples, half = np.log(at[:, 1]) + at[:, 0] - means, sds * np.array(widths)
         return np.exp(samples), np.exp(samples - half), np.exp(samples + half)
 
-    def strata(self, at: "Array") -> list[int]:
+    def strata(self, at: Array) -> list[int]:
         """BEYOND where a row has more GPUs or nodes than any that was measured."""
         gpus, nodes = self.at[:, 1].max(), self.at[:, 2].max()
         return [BEYOND if row[1] > gpus or row[2] > nodes else INSIDE for row in at]
 
-    def log_steps(self, at: "Array") -> tuple["Array", "Array"]:
+    def log_steps(self, at: Array) -> tuple[Array, Array]:
         """Mean and sd of the log seconds of a step, for each row of columns()."""
-        import numpy as np
-
         found = {
             id(given): residual_prior(given.belief.own, given.belief.kin, at, self.at)
             for given in (one.observations for _, one in self.members)
@@ -97,8 +91,6 @@ class ScalingModel:
 
     def shares(self, config: TrainingConfig) -> Shares:
         """Share of a step at `config` that is network time not hidden by computing."""
-        import numpy as np
-
         at, network = columns([_checked(config)]), 0.0
         for weight, one in self.members:
             compute, _, _ = parts(one.terms, at, one.observations.log_batch0)
@@ -109,8 +101,6 @@ class ScalingModel:
 
 def fit(points: Sequence[ScalingMeasurement], prior: ScalingPrior | None = None) -> ScalingModel:
     """The scaling that the measurements make likely, one or more of them. Raises InputError."""
-    import numpy as np
-
     if not points:
         raise InputError("measurements", "none: at least one config has to be measured")
     prior = default_prior() if prior is None else prior
@@ -128,10 +118,8 @@ def fit(points: Sequence[ScalingMeasurement], prior: ScalingPrior | None = None)
 
 def _weighed(
     given: StepObservations, prior: ScalingPrior
-) -> list[tuple[float, StepObservations, "Array", "Array"]]:
+) -> list[tuple[float, StepObservations, Array, Array]]:
     """Log weight of each scale under one prior, and the terms to start from."""
-    import numpy as np
-
     if len(prior.components) == len(prior.scales) == 1:
         return [(0.0, given, prior.scales[0], initial_terms(given))]
     middle = laplace_fit(given, np.ones(3), initial_terms(given)).terms

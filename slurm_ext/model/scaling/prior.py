@@ -3,16 +3,14 @@
 from dataclasses import dataclass
 from functools import cache
 from math import inf
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from slurm_ext.model.scaling.similarity import SharedResiduals
 from slurm_ext.model.scaling.terms import TERMS
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 INSIDE, BEYOND = 0, 1  # strata of the interval: not more GPUs and nodes than measured, or more
 
@@ -45,9 +43,9 @@ class TermPrior:
     logarithm, None: the smallest batch measured.
     """
 
-    means: "Array"
-    covariance: "Array"
-    own: "Array"
+    means: Array
+    covariance: Array
+    own: Array
     noise_sd: float
     kin: SharedResiduals | None = None
     log_batch0: float | None = None
@@ -62,8 +60,8 @@ class ScalingPrior:
     """
 
     components: tuple[TermPrior, ...]
-    scales: "Array"
-    chances: "Array"
+    scales: Array
+    chances: Array
     widths: tuple[tuple[float, tuple[float, float]], ...]
 
     def width(self, points: int, stratum: int) -> float:
@@ -75,8 +73,6 @@ class ScalingPrior:
 @cache
 def default_term_prior() -> TermPrior:
     """Prior without a fitted family."""
-    import numpy as np
-
     means, sds = np.array([DEFAULT_TERMS[term] for term in TERMS]).T
     return TermPrior(
         means=means,
@@ -89,8 +85,6 @@ def default_term_prior() -> TermPrior:
 @cache
 def default_prior() -> ScalingPrior:
     """The prior of who has learnt nothing."""
-    import numpy as np
-
     return ScalingPrior(
         components=(default_term_prior(),),
         scales=np.ones((1, 3)),

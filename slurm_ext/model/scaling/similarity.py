@@ -13,13 +13,11 @@ each for itself; what it shares with its kin (same model elsewhere, other models
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 PARTS = ("batch", "same_batch", "layout", "same_layout", "both")
 BATCH_REACH = 1.5  # natural logs: how far apart batches still stray alike
@@ -28,10 +26,8 @@ BATCH_HALF = (1.0, 1.0, 0.0, 0.0, 0.5)  # of each part, what is scaled with the 
 LAYOUT_HALF = (0.0, 0.0, 1.0, 1.0, 0.5)
 
 
-def similarity(left: "Array", right: "Array") -> "Array":
+def similarity(left: Array, right: Array) -> Array:
     """Correlation of each of PARTS between rows of columns(): (parts, left, right)."""
-    import numpy as np
-
     batch = left[:, None, 0] - right[None, :, 0]
     logs = np.log(left[:, 1:4])[:, None] - np.log(right[:, 1:4])[None]
     crossing = (left[:, None, 2] > 1) != (right[None, :, 2] > 1)
@@ -51,16 +47,14 @@ class SharedResiduals:
     covariance of all that they showed, and its product with it.
     """
 
-    at: "Array"
-    shared: "Array"
-    common: "Array"
-    solved: "Array"
-    weights: "Array"
+    at: Array
+    shared: Array
+    common: Array
+    solved: Array
+    weights: Array
 
-    def toward(self, at: "Array") -> "Array":
+    def toward(self, at: Array) -> Array:
         """Covariance of each row with each of the kin."""
-        import numpy as np
-
         return np.asarray(
             (similarity(at, self.at) * self.shared[:, None, :]).sum(0), dtype=np.float64
         )
@@ -74,24 +68,22 @@ class ResidualPrior:
     `layout` are covariances with the rows of the right.
     """
 
-    expected: "Array"
-    alone: "Array"
-    shared: "Array"
-    batch: "Array"
-    layout: "Array"
+    expected: Array
+    alone: Array
+    shared: Array
+    batch: Array
+    layout: Array
 
-    def covariance(self, scale: "Array") -> "Array":
+    def covariance(self, scale: Array) -> Array:
         """With the training's own sds times `scale`: (batch, layout, noise), noise left out."""
         batch, layout = float(scale[0]) ** 2, float(scale[1]) ** 2
         return self.shared + batch * self.batch + layout * self.layout
 
 
 def residual_prior(
-    own: "Array", kin: SharedResiduals | None, left: "Array", right: "Array"
+    own: Array, kin: SharedResiduals | None, left: Array, right: Array
 ) -> ResidualPrior:
     """Between rows of columns(); `own` is the variance of each of PARTS."""
-    import numpy as np
-
     near = similarity(left, right)
     batch = np.tensordot(own * np.array(BATCH_HALF), near, 1)
     layout = np.tensordot(own * np.array(LAYOUT_HALF), near, 1)

@@ -8,7 +8,9 @@ is the prior's times an unknown factor, so that one noisy job is believed less a
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, isfinite
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.records import Interval
@@ -17,11 +19,7 @@ from slurm_ext.model.scaling.sampling import SEED, Draws, draw
 from slurm_ext.model.scaling.speedup_prior import SpeedupPrior
 from slurm_ext.model.scaling.speedup_terms import log_rates, waiting
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 STEADY = 3.0  # measurements' worth of trust that a job is as noisy as the prior says
 MOST_UNITS = 1 << 20
@@ -51,30 +49,24 @@ class CurveLikelihood:
     (one column a measurement) that are left then.
     """
 
-    log_one: "Array"
+    log_one: Array
     log_one_sd: float
-    squares: "Array"
+    squares: Array
     freedom: float  # degrees of freedom of the job's noise
 
-    def log_likelihood(self) -> "Array":
+    def log_likelihood(self) -> Array:
         """Up to a constant; the job's own noise factor is averaged over."""
-        import numpy as np
-
         return np.asarray(-self.freedom / 2 * np.log1p(self.squares.sum(1) / STEADY))
 
-    def noise_factor(self) -> "Array":
+    def noise_factor(self) -> Array:
         """Ratio of the job's noise to the prior's (1: equal), under each draw."""
-        import numpy as np
-
         return np.asarray(np.sqrt((STEADY + self.squares.sum(1)) / self.freedom))
 
 
 def curve_likelihood(
-    points: Sequence[CountMeasurement], prior: SpeedupPrior, terms: "Array"
+    points: Sequence[CountMeasurement], prior: SpeedupPrior, terms: Array
 ) -> CurveLikelihood:
     """`points` against each row of `terms`."""
-    import numpy as np
-
     counts = np.array([one.count for one in points], dtype=np.float64)
     sds = np.array([one.log_sd for one in points])
     trust = 1 / (prior.noise_log_sd**2 + sds**2)
@@ -90,8 +82,8 @@ class SpeedupCurve:
 
     prior: SpeedupPrior
     draws: Draws
-    log_one: "Array"
-    straying: "Array"  # one draw of log noise for each draw of the curve
+    log_one: Array
+    straying: Array  # one draw of log noise for each draw of the curve
     largest: float  # count measured
 
     def rate(self, count: float) -> tuple[float, Interval]:
@@ -111,17 +103,15 @@ class SpeedupCurve:
         network = float(self.draws.weights @ wait[:, 0])
         return Shares(compute=1 - network, network=network)
 
-    def _log_rates(self, counts: "Array") -> "Array":
+    def _log_rates(self, counts: Array) -> Array:
         rows = log_rates(self.draws.rows, counts, splits=self.prior.splits)
         return rows[:, 0] + self.log_one
 
-    def _middle(self, counts: "Array") -> float:
+    def _middle(self, counts: Array) -> float:
         return self.draws.quantile(self._log_rates(counts), 0.5)
 
-    def _reach(self, counts: "Array") -> tuple[float, float]:
+    def _reach(self, counts: Array) -> tuple[float, float]:
         """Reach of the interval below and above, in logs."""
-        import numpy as np
-
         doublings = float(np.log2(counts[0] / self.largest))
         if doublings <= 0:
             return self._reach_here(counts)
@@ -132,7 +122,7 @@ class SpeedupCurve:
         at = doublings * STEPS_A_DOUBLING
         return float(np.interp(at, steps, widest[:, 0])), float(np.interp(at, steps, widest[:, 1]))
 
-    def _reach_here(self, counts: "Array") -> tuple[float, float]:
+    def _reach_here(self, counts: Array) -> tuple[float, float]:
         rows = self._log_rates(counts)
         middle = self.draws.quantile(rows, 0.5)
         low, high = (self.draws.quantile(rows + self.straying, at) for at in (TAIL, 1 - TAIL))
@@ -141,8 +131,6 @@ class SpeedupCurve:
 
 def fit(points: Sequence[CountMeasurement], prior: SpeedupPrior) -> SpeedupCurve:
     """Fit the curve to `points`, at least one. Raises InputError."""
-    import numpy as np
-
     _check(points)
     draws = draw(
         lambda rows: curve_likelihood(points, prior, rows).log_likelihood(),
@@ -171,9 +159,7 @@ def _check(points: Sequence[CountMeasurement]) -> None:
             )
 
 
-def _counts(count: float) -> "Array":
-    import numpy as np
-
+def _counts(count: float) -> Array:
     if not 1 <= count <= MOST_UNITS:
         raise InputError("count", f"{count!r}: expected 1 to {MOST_UNITS} units")
     return np.array([count], dtype=np.float64)

@@ -13,37 +13,28 @@ the count: the coherence of the universal scalability law, and Pollux's slope of
 Whatever the terms, d log rate / d log k is at most 1: no curve of this family is super-linear.
 """
 
-from typing import TYPE_CHECKING
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 TERMS = ("log_u", "log_g", "log_v", "log_b")
 
 
-def log_rates(terms: "Array", counts: "Array", *, splits: bool) -> "Array":
+def log_rates(terms: Array, counts: Array, *, splits: bool) -> Array:
     """Log rate over that of one unit: one row for each row of `terms`, one column a count."""
-    import numpy as np
-
     gain = 0.0 if splits else np.log(counts)
     return np.asarray(gain - np.logaddexp(*_parts(terms, counts, splits)), dtype=np.float64)
 
 
-def waiting(terms: "Array", counts: "Array", *, splits: bool) -> "Array":
+def waiting(terms: Array, counts: Array, *, splits: bool) -> Array:
     """The share of a step that units wait for each other, in the form of `log_rates`."""
-    import numpy as np
-
     work, wait = _parts(terms, counts, splits)
     return np.asarray(np.exp(-np.logaddexp(0.0, work - wait)), dtype=np.float64)
 
 
-def _parts(terms: "Array", counts: "Array", splits: bool) -> tuple["Array", "Array"]:
+def _parts(terms: Array, counts: Array, splits: bool) -> tuple[Array, Array]:
     """Log work and log wait (-inf: none)."""
-    import numpy as np
-
     log_u, log_g, log_v, log_b = (terms[:, slot, None] for slot in range(len(TERMS)))
     sharp = np.exp(log_g)
     each = -np.log(counts) if splits else np.zeros_like(counts)

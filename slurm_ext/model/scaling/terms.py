@@ -15,13 +15,11 @@ powers of K, N and g stand for its straight lines, because real networks saturat
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 TERMS = (
     "log_step_s",  # log t0
@@ -60,10 +58,8 @@ class TrainingConfig:
         return tuple(each + (node < over) for node in range(self.nodes))
 
 
-def columns(configs: Sequence[TrainingConfig]) -> "Array":
+def columns(configs: Sequence[TrainingConfig]) -> Array:
     """One row a config: log batch, GPUs, nodes, most and fewest GPUs on a node."""
-    import numpy as np
-
     rows = []
     for one in configs:
         layout = one.layout
@@ -71,10 +67,8 @@ def columns(configs: Sequence[TrainingConfig]) -> "Array":
     return np.array(rows, dtype=np.float64).reshape(len(rows), 5)
 
 
-def parts(terms: "Array", at: "Array", log_batch0: float) -> tuple["Array", "Array", float]:
+def parts(terms: Array, at: Array, log_batch0: float) -> tuple[Array, Array, float]:
     """Log compute seconds and log network seconds (-inf: none) for each row of `at`, and gamma."""
-    import numpy as np
-
     batch, gpus, nodes, most = at[:, 0] - log_batch0, at[:, 1], at[:, 2], at[:, 3]
     t0, fixed, kappa, one, rho, several, nu, eta, pair, beta, overlap = terms
     share = 1 / (1 + np.exp(-fixed))
@@ -89,18 +83,14 @@ def parts(terms: "Array", at: "Array", log_batch0: float) -> tuple["Array", "Arr
     return compute, np.where(gpus > 1, network, -np.inf), float(gamma)
 
 
-def log_step(terms: "Array", at: "Array", log_batch0: float) -> "Array":
+def log_step(terms: Array, at: Array, log_batch0: float) -> Array:
     """Log seconds of a step for each row of `at` (see `columns`)."""
-    import numpy as np
-
     compute, network, gamma = parts(terms, at, log_batch0)
     return np.logaddexp(gamma * compute, gamma * network) / gamma
 
 
-def slopes(terms: "Array", at: "Array", log_batch0: float) -> "Array":
+def slopes(terms: Array, at: Array, log_batch0: float) -> Array:
     """Change of log_step with each of TERMS, one row a config."""
-    import numpy as np
-
     compute, network, gamma = parts(terms, at, log_batch0)
     whole = np.logaddexp(gamma * compute, gamma * network) / gamma
     computing = np.exp(gamma * (compute - whole))  # the step's elasticity to its compute time

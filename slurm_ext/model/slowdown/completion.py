@@ -6,9 +6,9 @@ predicts, with an uncertainty. completion_kernel.py defines the similarity of pa
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slurm_ext.model.slowdown.completion_kernel import (
     CompletionKernel,
@@ -18,11 +18,8 @@ from slurm_ext.model.slowdown.completion_kernel import (
     kernel_matrices,
 )
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
 
 JITTER = 1e-6
 MOST_CACHED = 50_000
@@ -46,9 +43,9 @@ class Completion:
     matrices: KernelMatrices
     jobs: Mapping[str, int]
     devices: Mapping[str, int]
-    at: "Rows"
-    weights: "Array"
-    inverse: "Array"  # of the covariance of what was seen
+    at: Rows
+    weights: Array
+    inverse: Array  # of the covariance of what was seen
     met: frozenset[tuple[int, int]] = field(default=frozenset())  # (job or partner, device)
     pairs: frozenset[tuple[int, ...]] = field(default=frozenset())
     cache: dict[tuple[str, str, str], tuple[float, float]] = field(
@@ -83,7 +80,7 @@ class Completion:
         off, sd = self.cache[pair]
         return self.kernel.level + off, sd
 
-    def predict_all(self, pairs: Sequence[tuple[str, str]], device: str) -> tuple["Array", "Array"]:
+    def predict_all(self, pairs: Sequence[tuple[str, str]], device: str) -> tuple[Array, Array]:
         """Predict many pairs, as deviations from the kernel's level."""
         on = self.devices.get(device, len(self.devices))
         ask = np.array([(self.jobs[a], self.jobs[b], on) for a, b in pairs], dtype=np.int64)
@@ -114,7 +111,7 @@ def complete(
 
 def pair_columns(
     seen: Sequence[PairSpeed], names: Mapping[str, int], devices: Mapping[str, int], level: float
-) -> tuple["Rows", "Array", "Array"]:
+) -> tuple[Rows, Array, Array]:
     """Index of each pair, the variance of its measurement, and its deviation from `level`."""
     at = np.array(
         [(names[one.job], names[one.partner], devices[one.device]) for one in seen], dtype=np.int64

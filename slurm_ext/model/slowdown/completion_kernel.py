@@ -10,15 +10,12 @@ directions: jobs that fit together win on both sides.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +67,13 @@ class KernelMatrices:
     """A kernel over given jobs: one jobs x jobs matrix a role."""
 
     kernel: CompletionKernel
-    sensitivity: "Array"
-    pressure: "Array"
-    of_job: "Array"
-    of_partner: "Array"
-    of_both: "Array"
+    sensitivity: Array
+    pressure: Array
+    of_job: Array
+    of_partner: Array
+    of_both: Array
 
-    def covariance(self, one: "Rows", other: "Rows") -> "Array":
+    def covariance(self, one: Rows, other: Rows) -> Array:
         """Between two lists of (job, partner, device) columns."""
         kernel, (i, j, on), (k, m, by) = self.kernel, one, other
         theirs = self.of_job[np.ix_(i, k)] * self.of_partner[np.ix_(j, m)]
@@ -93,7 +90,7 @@ class KernelMatrices:
         )
         return np.asarray(total * device_covariance(kernel, on, by))
 
-    def variance(self, at: "Rows") -> "Array":
+    def variance(self, at: Rows) -> Array:
         """Prior variance of each (job, partner, device)."""
         kernel, (i, j, _) = self.kernel, at
         both = self.of_both
@@ -111,10 +108,10 @@ class KernelMatrices:
 class JobSimilarity:
     """Comparison of jobs: same family, squared distances in size and in each vector element."""
 
-    same: "Array"
-    size: "Array"
-    vector: "Array"  # numbers x jobs x jobs
-    known: "Array"  # 1 where both have a vector
+    same: Array
+    size: Array
+    vector: Array  # numbers x jobs x jobs
+    known: Array  # 1 where both have a vector
 
 
 def job_similarity(names: Sequence[str], traits: Mapping[str, JobTraits]) -> JobSimilarity:
@@ -136,7 +133,7 @@ def job_similarity(names: Sequence[str], traits: Mapping[str, JobTraits]) -> Job
     )
 
 
-def related(role: Role, jobs: JobSimilarity) -> tuple["Array", "Array"]:
+def related(role: Role, jobs: JobSimilarity) -> tuple[Array, Array]:
     """Parts of one role's matrix: by families, and by vectors."""
     family = role.family * jobs.same * np.exp(-0.5 * jobs.size / role.size_length**2)
     if not len(jobs.vector):
@@ -156,6 +153,6 @@ def kernel_matrices(kernel: CompletionKernel, jobs: JobSimilarity) -> KernelMatr
     return KernelMatrices(kernel, *matrices)
 
 
-def device_covariance(kernel: CompletionKernel, on: "Rows", by: "Rows") -> "Array":
+def device_covariance(kernel: CompletionKernel, on: Rows, by: Rows) -> Array:
     """1 between rows of one device, `device_share` between rows of two."""
     return np.where(on[:, None] == by[None, :], 1.0, kernel.device_share)

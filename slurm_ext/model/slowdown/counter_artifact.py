@@ -6,9 +6,10 @@ small and holds nothing that a reader could not check.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.model.artifact_store import positive
@@ -16,10 +17,7 @@ from slurm_ext.model.slowdown.counter_kernel import CounterKernel
 from slurm_ext.model.slowdown.counter_model import CounterJobs, CounterModel, PairObservations, view
 from slurm_ext.model.slowdown.features import CounterColumn, Positions, Scale
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 MOST_MET = 5000  # more is no model of ours: reading it would cost minutes
 _PLAIN = ("device", "top", "other_device")
@@ -105,14 +103,14 @@ def _view(columns: Sequence[int], width: int) -> tuple[int, ...]:
     return tuple(columns)
 
 
-def _numbers(value: Any, shape: tuple[int, ...], name: str) -> "Array":
+def _numbers(value: Any, shape: tuple[int, ...], name: str) -> Array:
     array = np.asarray(value, dtype=np.float64)
     if array.shape != shape or not np.isfinite(array).all():
         raise ValueError(f"{name}: expected {shape} finite numbers")
     return array
 
 
-def _above_0(array: "Array", name: str) -> "Array":
+def _above_0(array: Array, name: str) -> Array:
     if not (array > 0).all():
         raise ValueError(f"{name}: expected numbers above 0")
     return array

@@ -14,17 +14,14 @@ jobs in general.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slurm_ext.model.slowdown.features import Positions
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
 
 LEVEL_VAR = 1.0
 
@@ -49,12 +46,12 @@ class CounterKernel:
 class KernelBlocks:
     """The parts between two lists of jobs (one x other)."""
 
-    straight: "Array"  # load + slice: job with job, partner with partner
-    crossed: "Array"  # load - slice: job with partner
-    bend: "Array"
+    straight: Array  # load + slice: job with job, partner with partner
+    crossed: Array  # load - slice: job with partner
+    bend: Array
     both: float
 
-    def between(self, one: tuple["Rows", "Rows"], other: tuple["Rows", "Rows"]) -> "Array":
+    def between(self, one: tuple[Rows, Rows], other: tuple[Rows, Rows]) -> Array:
         """Covariance of (job, partner) rows of the first list with rows of the second."""
         (a, b), (c, d) = one, other
         same = self.straight[np.ix_(a, c)] + self.straight[np.ix_(b, d)]
@@ -64,7 +61,7 @@ class KernelBlocks:
 
 
 def kernel_blocks(
-    likeness: CounterKernel, one: Positions, other: Positions, own: "Array"
+    likeness: CounterKernel, one: Positions, other: Positions, own: Array
 ) -> KernelBlocks:
     """Evaluate the kernel; `own` (one x other) is 1 where both are runs of the same job."""
     bend, line = radial_kernel(likeness, one, other), one.at @ other.at.T / max(1, one.at.shape[1])
@@ -73,7 +70,7 @@ def kernel_blocks(
     return KernelBlocks(load + held, load - held, bend, likeness.both)
 
 
-def radial_kernel(likeness: CounterKernel, one: Positions, other: Positions) -> "Array":
+def radial_kernel(likeness: CounterKernel, one: Positions, other: Positions) -> Array:
     """The expected radial kernel between uncertain places; 1 for two equal and certain ones."""
     width = likeness.length**2 * max(1, one.at.shape[1])
     apart = (one.at[:, None, :] - other.at[None, :, :]) ** 2
@@ -81,9 +78,7 @@ def radial_kernel(likeness: CounterKernel, one: Positions, other: Positions) -> 
     return np.asarray(np.exp((-0.5 * apart / wide - 0.5 * np.log(wide / width)).sum(axis=2)))
 
 
-def prior_variances(
-    likeness: CounterKernel, jobs: Positions, rows: tuple["Rows", "Rows"]
-) -> "Array":
+def prior_variances(likeness: CounterKernel, jobs: Positions, rows: tuple[Rows, Rows]) -> Array:
     """Prior variance of each (job, partner)."""
     line = (jobs.at**2 + jobs.variance).sum(axis=1) / max(1, jobs.at.shape[1])
     load = likeness.load**2 + likeness.load_line**2 * line + likeness.own_load**2

@@ -9,20 +9,17 @@ the process's own spread counts instead.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.slowdown.counter_kernel import CounterKernel, kernel_blocks, prior_variances
 from slurm_ext.model.slowdown.features import Positions, Scale
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
 
 SLOWEST = 0.03  # a measured speed below it says no more
 NEAR_TOP = 0.97
@@ -42,9 +39,9 @@ class CounterJobs:
 class PairObservations:
     """Measured pairs: rows into CounterJobs, log(top / speed - 1) and its variance."""
 
-    rows: tuple["Rows", "Rows"]
-    log_odds: "Array"
-    noise_var: "Array"
+    rows: tuple[Rows, Rows]
+    log_odds: Array
+    noise_var: Array
 
     @property
     def level(self) -> float:
@@ -57,8 +54,8 @@ class CounterView:
     """One process over some columns: observations weighted by their inverse covariance."""
 
     columns: tuple[int, ...]
-    weights: "Array"
-    inverse: "Array"
+    weights: Array
+    inverse: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +65,15 @@ class SpeedPredictions:
     `log_odds` is of mean / reference, with `top`.
     """
 
-    mean: "Array"
-    low: "Array"
-    high: "Array"
-    log_odds: "Array"
-    log_odds_sd: "Array"
-    reference: "Array"
+    mean: Array
+    low: Array
+    high: Array
+    log_odds: Array
+    log_odds_sd: Array
+    reference: Array
     top: float
 
-    def missed(self, measured: "Array") -> "Array":
+    def missed(self, measured: Array) -> Array:
         """Standard deviations by which each measured speed lies below its prediction."""
         return (log_odds(measured / self.reference, self.top) - self.log_odds) / self.log_odds_sd
 
@@ -133,8 +130,8 @@ class CounterModel:
         return self._predictions(pairs, (middle, spread), gaps(queries.places, rows), device)
 
     def _view_mean(
-        self, view: CounterView, queries: CounterJobs, rows: tuple["Rows", "Rows"], shared: "Array"
-    ) -> tuple["Array", "Array"]:
+        self, view: CounterView, queries: CounterJobs, rows: tuple[Rows, Rows], shared: Array
+    ) -> tuple[Array, Array]:
         columns = list(view.columns)
         here, known = queries.places[columns], self.jobs.places[columns]
         towards = kernel_blocks(self.likeness, here, known, shared).between(rows, self.met.rows)
@@ -143,7 +140,7 @@ class CounterModel:
         return self.met.level + towards @ view.weights, left
 
     def _predictions(
-        self, pairs: Sequence[Pair], odds: tuple["Array", "Array"], gap: "Array", device: str | None
+        self, pairs: Sequence[Pair], odds: tuple[Array, Array], gap: Array, device: str | None
     ) -> SpeedPredictions:
         middle, spread = odds
         sd = np.sqrt(spread + noise_var(self.likeness, speed_of(middle, self.top), self.top))
@@ -157,7 +154,7 @@ class CounterModel:
         return SpeedPredictions(mean, low, high, middle, sd, reference, self.top)
 
 
-def collect_jobs(scale: Scale, pairs: Sequence[Pair]) -> tuple[CounterJobs, tuple["Rows", "Rows"]]:
+def collect_jobs(scale: Scale, pairs: Sequence[Pair]) -> tuple[CounterJobs, tuple[Rows, Rows]]:
     """Every job of `pairs` once, and the rows of each pair."""
     at: dict[tuple[str, tuple[tuple[str, float], ...]], int] = {}
     solos: list[SoloProfile] = []
@@ -174,13 +171,13 @@ def collect_jobs(scale: Scale, pairs: Sequence[Pair]) -> tuple[CounterJobs, tupl
     return jobs, (np.array(rows[0], dtype=np.int64), np.array(rows[1], dtype=np.int64))
 
 
-def gaps(places: Positions, rows: tuple["Rows", "Rows"]) -> "Array":
+def gaps(places: Positions, rows: tuple[Rows, Rows]) -> Array:
     """Uncertainty of each pair's least known counter: 0 all known, 1 one is unknown."""
     each = places.variance.max(axis=1)
     return np.asarray(np.maximum(each[rows[0]], each[rows[1]]))
 
 
-def same(one: Sequence[str], other: Sequence[str]) -> "Array":
+def same(one: Sequence[str], other: Sequence[str]) -> Array:
     """Return 1 where the keys are equal; an empty key equals no other."""
     equal = np.array(one, dtype=object)[:, None] == np.array(other, dtype=object)[None, :]
     named = np.array([bool(key) for key in one], dtype=bool)
@@ -198,17 +195,17 @@ def view(
     return CounterView(tuple(columns), inverse @ (met.log_odds - met.level), inverse)
 
 
-def log_odds(speed: "Array", top: float) -> "Array":
+def log_odds(speed: Array, top: float) -> Array:
     """log(top / speed - 1) of measured speeds, kept away from both ends."""
     return np.asarray(np.log(top / np.clip(speed, SLOWEST, NEAR_TOP * top) - 1.0))
 
 
-def speed_of(odds: "Array", top: float) -> "Array":
+def speed_of(odds: Array, top: float) -> Array:
     """Its inverse."""
     return np.asarray(top / (1.0 + np.exp(odds)))
 
 
-def noise_var(likeness: CounterKernel, speed: "Array", top: float) -> "Array":
+def noise_var(likeness: CounterKernel, speed: Array, top: float) -> Array:
     """Variance of one measurement, in log odds: a speed's own error counts more near the ends."""
     inside = np.clip(speed, SLOWEST, NEAR_TOP * top)
     slope = top / (inside * (top - inside))

@@ -7,14 +7,11 @@ is left (the conditional of a normal distribution over known jobs).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, log
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 FEWEST_JOBS = 3  # with a counter, for it to be a column
 SHRUNK = 0.3  # of a correlation between counters: jobs are few
@@ -51,9 +48,9 @@ class Scale:
     """Standardisation of columns, and their correlation (columns²)."""
 
     columns: tuple[CounterColumn, ...]
-    centre: "Array"
-    spread: "Array"
-    correlation: "Array"
+    centre: Array
+    spread: Array
+    correlation: Array
 
     def place(self, jobs: Sequence[Mapping[str, float]]) -> "Positions":
         """Position of each job in every column, and its variance."""
@@ -62,7 +59,7 @@ class Scale:
         at = np.array([row[0] for row in rows]).reshape(-1, width)
         return Positions(at, np.array([row[1] for row in rows]).reshape(-1, width))
 
-    def _placed(self, job: Mapping[str, float]) -> tuple["Array", "Array"]:
+    def _placed(self, job: Mapping[str, float]) -> tuple[Array, Array]:
         raw = np.array([column.of(job) for column in self.columns])
         at = np.clip((raw - self.centre) / self.spread, -MOST_SDS, MOST_SDS)
         known = np.isfinite(at)
@@ -80,8 +77,8 @@ class Scale:
 class Positions:
     """Jobs in standardised columns: means and variances (jobs x columns)."""
 
-    at: "Array"
-    variance: "Array"
+    at: Array
+    variance: Array
 
     def __getitem__(self, columns: list[int]) -> "Positions":
         return Positions(self.at[:, columns], self.variance[:, columns])
@@ -107,7 +104,7 @@ def fit_scale(columns: Sequence[CounterColumn], jobs: Sequence[Mapping[str, floa
     return Scale(tuple(columns[place] for place in kept), centre, spread, together)
 
 
-def _gain(correlation: "Array", known: "NDArray[np.bool_]") -> "Array":
+def _gain(correlation: Array, known: NDArray[np.bool_]) -> Array:
     """Regression of the columns that are not known on those that are."""
     if not known.any():
         return np.zeros((int((~known).sum()), 0))

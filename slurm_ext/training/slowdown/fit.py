@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import log, sqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile, SpeedBasis
 from slurm_ext.core.stats import NORMAL_90, conformal_rank
@@ -31,10 +31,7 @@ from slurm_ext.training.slowdown.counter_models import fit_counter_models
 from slurm_ext.training.slowdown.fit_completion import likeliest, misses
 from slurm_ext.training.slowdown.job_embedding import traits
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 FEWEST_PAIRS = 30  # of one kind of device, for its kernel to be chosen from them
 NARROWEST, WIDEST = 0.7, 4.0
@@ -67,7 +64,7 @@ def _some(met: Sequence[PairSpeed]) -> list[PairSpeed]:
     return [met[row] for row in sorted(rows)]
 
 
-def _width(missed: "Array") -> float:
+def _width(missed: Array) -> float:
     """Factor on intervals: split conformal over misses in standard deviations."""
     if len(missed) < FEWEST:
         return 1.0
@@ -76,7 +73,7 @@ def _width(missed: "Array") -> float:
     return min(WIDEST, max(NARROWEST, found))
 
 
-def _repeats(pairs: Sequence[CorunMeasurement]) -> "Array":
+def _repeats(pairs: Sequence[CorunMeasurement]) -> Array:
     """Misses of the last run of each repeated pair, predicted from its earlier runs."""
     runs: dict[PairKey, list[CorunMeasurement]] = {}
     for one in filter(is_usable, pairs):
@@ -92,7 +89,7 @@ def _repeats(pairs: Sequence[CorunMeasurement]) -> "Array":
     return np.array(found)
 
 
-def _in_general(pairs: Sequence[CorunMeasurement]) -> "Array":
+def _in_general(pairs: Sequence[CorunMeasurement]) -> Array:
     nothing = SlowdownModel()
     found = []
     for one in filter(is_usable, pairs):

@@ -6,9 +6,9 @@ lengths under a normal prior around the guess: with a hundred pairs most of them
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slurm_ext.model.slowdown.completion import PairSpeed, complete, index_names, pair_columns
 from slurm_ext.model.slowdown.completion_kernel import (
@@ -24,11 +24,8 @@ from slurm_ext.model.slowdown.completion_kernel import (
     related,
 )
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-    Rows = NDArray[np.int64]
+Array = NDArray[np.float64]
+Rows = NDArray[np.int64]
 
 SCALES = ("theirs_var", "both_var", "self_var", "noise_var")
 OF_ROLE = ("family", "own", "vector", "size_length")
@@ -60,7 +57,7 @@ def likeliest(
     at, noise, off = pair_columns(seen, names, devices, 0.0)
     start = _packed(guess)
 
-    def cost(values: "Array") -> tuple[float, "Array"]:
+    def cost(values: Array) -> tuple[float, Array]:
         kernel = _unpacked(values, guess)
         try:
             value, gradient = _cost(kernel, jobs, at, noise, off)
@@ -80,7 +77,7 @@ def misses(
     *,
     traits: Mapping[str, JobTraits] | None = None,
     folds: int = FOLDS,
-) -> "Array":
+) -> Array:
     """Errors of log speeds over their predicted sd, each pair by a kernel that never saw it.
 
     Both directions of a pair are in one fold.
@@ -106,8 +103,8 @@ def misses(
 
 
 def _cost(
-    kernel: CompletionKernel, jobs: JobSimilarity, at: "Rows", noise: "Array", off: "Array"
-) -> tuple[float, "Array"]:
+    kernel: CompletionKernel, jobs: JobSimilarity, at: Rows, noise: Array, off: Array
+) -> tuple[float, Array]:
     """Minus the log likelihood and its gradient, in the order of `_packed`."""
     over = kernel_matrices(kernel, jobs)
     cov = over.covariance(at, at) + np.diag(noise + kernel.noise_var)
@@ -124,9 +121,7 @@ def _cost(
     return value, np.array(gradient)
 
 
-def _slopes(
-    over: KernelMatrices, at: "Rows", pull: "Array"
-) -> tuple[dict[str, "Array"], list[float]]:
+def _slopes(over: KernelMatrices, at: Rows, pull: Array) -> tuple[dict[str, Array], list[float]]:
     """The cost's slope in each entry of each role's matrix, and in the log of each of SCALES."""
     kernel, (i, j, on) = over.kernel, at
     noise = float(np.trace(pull)) * kernel.noise_var
@@ -156,9 +151,7 @@ def _slopes(
     return slopes, scales
 
 
-def _summed(
-    pull: "Array", rows: "NDArray[np.int64]", across: "NDArray[np.int64]", size: int
-) -> "Array":
+def _summed(pull: Array, rows: NDArray[np.int64], across: NDArray[np.int64], size: int) -> Array:
     """Entries of pairs added up over the jobs that they are about."""
     left = np.zeros((size, len(pull)))
     left[rows, np.arange(len(pull))] = 1.0
@@ -167,7 +160,7 @@ def _summed(
     return left @ pull @ right.T
 
 
-def _of_role(role: Role, jobs: JobSimilarity, slope: "Array") -> list[float]:
+def _of_role(role: Role, jobs: JobSimilarity, slope: Array) -> list[float]:
     """Slopes in the logs of OF_ROLE and of the lengths."""
     family, vector = related(role, jobs)
     size = jobs.size / role.size_length**2
@@ -182,7 +175,7 @@ def _of_role(role: Role, jobs: JobSimilarity, slope: "Array") -> list[float]:
     return found + [float((pulled * apart).sum()) / length**2 for apart, length in lengths]
 
 
-def _packed(kernel: CompletionKernel) -> "Array":
+def _packed(kernel: CompletionKernel) -> Array:
     values = [kernel.level, *(np.log(getattr(kernel, name)) for name in SCALES)]
     for name in ROLES:
         role: Role = getattr(kernel, name)
@@ -190,7 +183,7 @@ def _packed(kernel: CompletionKernel) -> "Array":
     return np.array(values, dtype=np.float64)
 
 
-def _unpacked(values: "Array", like: CompletionKernel) -> CompletionKernel:
+def _unpacked(values: Array, like: CompletionKernel) -> CompletionKernel:
     logs = np.exp(values)
     found: dict[str, object] = {"level": float(values[0])}
     found |= {name: float(logs[1 + at]) for at, name in enumerate(SCALES)}

@@ -5,17 +5,14 @@ components): the table of pairs then knows that two jobs which load a node alike
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slurm_ext.core.gpu_sharing import SoloProfile
 from slurm_ext.model.slowdown.completion_kernel import JobTraits
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 DIRECTIONS = 3
 FEWEST_JOBS = 8  # below it directions are chance
@@ -41,7 +38,7 @@ def traits(solos: Mapping[str, SoloProfile]) -> dict[str, JobTraits]:
     }
 
 
-def _logs(rows: list[Mapping[str, float]]) -> "Array":
+def _logs(rows: list[Mapping[str, float]]) -> Array:
     """Logs of the counters that most jobs have; NaN where one has it not."""
     names = sorted({name for row in rows for name in row})
     many = [name for name in names if sum(name in row for row in rows) >= MEASURED * len(rows)]
@@ -49,7 +46,7 @@ def _logs(rows: list[Mapping[str, float]]) -> "Array":
     return np.asarray(np.log1p(np.array(values).reshape(len(rows), len(many))), dtype=np.float64)
 
 
-def _standard(logs: "Array") -> "Array":
+def _standard(logs: Array) -> Array:
     """Counters that differ between jobs, in standard deviations; unknown ones are at the mean."""
     middle, spread = np.nanmean(logs, axis=0), np.nanstd(logs, axis=0)
     differs = spread > FLAT
