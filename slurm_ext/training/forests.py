@@ -3,12 +3,11 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slurm_ext.core.errors import ModelError
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.boosted_trees import Forest
 
-Array = NDArray[np.float64]
 CLOSE = 1e-6
 COMMON: dict[str, Any] = {
     "learning_rate": 0.03,

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_ext.core.errors import ModelError
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.artifact_store import current
 from slurm_ext.model.demand.artifact import load
-from slurm_ext.model.demand.model import SLOT_S, Array, DemandPredictor, features, persistence_of
+from slurm_ext.model.demand.model import SLOT_S, DemandPredictor, features, persistence_of
 from slurm_ext.model.demand.series import pool_file_name
 
 

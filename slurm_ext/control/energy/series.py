@@ -5,7 +5,8 @@ import os
 from pathlib import Path
 
 from slurm_ext.core.ownership import appendable, make_folder, newline_if_torn
-from slurm_ext.model.demand.model import DAY, SLOT_S, WEEK, Array
+from slurm_ext.model.arrays import Array
+from slurm_ext.model.demand.model import DAY, SLOT_S, WEEK
 from slurm_ext.model.demand.series import filled, read, series_path
 
 KEPT_SLOTS = WEEK + DAY  # as far back as features look, and a day

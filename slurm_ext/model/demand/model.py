@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.boosted_trees import Forest
 
-Array = NDArray[np.float64]
 SLOT_S = 600
 DAY, WEEK = 144, 1008  # slots
 HORIZONS = (6, 18)  # slots ahead: an hour and three, as the published forecasts

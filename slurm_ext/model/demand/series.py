@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from slurm_ext.model.demand.model import DAY, SLOT_S, Array
+from slurm_ext.model.arrays import Array
+from slurm_ext.model.demand.model import DAY, SLOT_S
 
 LONGEST_GAP = DAY  # slots
 TAIL_BYTES = 1 << 22

@@ -12,11 +12,9 @@ from dataclasses import dataclass, field
 from math import exp
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.duration.model import KNOWN_FROM, MISSED
-
-Array = NDArray[np.float64]
 
 STEP = 0.02  # of log time: a miss moves its bound out by 0.95 of it, a hit back by 0.05
 SPARE = 1000

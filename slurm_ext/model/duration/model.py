@@ -14,11 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.boosted_trees import Forest
 from slurm_ext.model.duration.key_statistics import STATISTICS
 from slurm_ext.model.duration.state import FeaturePlan
-
-Array = NDArray[np.float64]
 
 LOGS = frozenset(
     [

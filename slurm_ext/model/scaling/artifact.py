@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slurm_ext.model import artifact_store
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.scaling.family import LEVELS, Family
 from slurm_ext.model.scaling.similarity import PARTS
 from slurm_ext.model.scaling.terms import TERMS
-
-Array = NDArray[np.float64]
 
 FOLDER = "scaling"  # of the state folder's models
 ABOUT, ARRAYS = "scaling.json", "scaling.npz"

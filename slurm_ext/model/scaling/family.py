@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.scaling.prior import ScalingPrior, TermPrior, default_term_prior
 from slurm_ext.model.scaling.similarity import SharedResiduals, similarity
-
-Array = NDArray[np.float64]
 
 LEVELS = ("all", "model", "cluster", "own")
 OWN = LEVELS.index("own")

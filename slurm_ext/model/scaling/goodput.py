@@ -18,7 +18,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from slurm_ext.model.arrays import Array
+
 LOCALS = 16  # batches of a GPU that are tried, in equal ratios
 PARTS = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # micro-steps that are tried with the largest ones
 
@@ -40,10 +41,10 @@ class GradientNoise:
     square: float
     variance: float
 
-    def gain(self, scale: Floats) -> Floats:
+    def gain(self, scale: Array) -> Array:
         """Iterations at M0 that one at scale*M0 is worth: between 1 and scale."""
         both = self.variance + self.square
-        gain: Floats = both / (self.variance / scale + self.square)
+        gain: Array = both / (self.variance / scale + self.square)
         return gain
 
 
@@ -51,7 +52,7 @@ class GradientNoise:
 class BestBatches:
     """The best batch at each size: columns of one length. No batch fits: goodput 0."""
 
-    goodput: Floats  # iterations at M0 a second
+    goodput: Array  # iterations at M0 a second
     local: NDArray[np.int64]
     accumulated: NDArray[np.int64]
 
@@ -61,7 +62,7 @@ class Configs:
     """Configs that are tried for a list of sizes."""
 
     size: NDArray[np.int64]  # index into the list
-    columns: Floats  # GPUs, nodes, GPUs of the fullest, samples a GPU, micro-steps
+    columns: Array  # GPUs, nodes, GPUs of the fullest, samples a GPU, micro-steps
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -69,8 +70,8 @@ class IterationTimes:
     """Seconds of an iteration at every config that may be tried; stands until more is measured."""
 
     tried: Configs
-    step_s: Floats
-    scale: Floats  # global batch over M0
+    step_s: Array
+    scale: Array  # global batch over M0
     sizes: int
 
     def best(self, noise: GradientNoise) -> BestBatches:
@@ -94,9 +95,7 @@ class IterationTimes:
 class StepTimePredictor(Protocol):
     """Predictor of a step's seconds: goodput_speed.StepTimeModel, or a table in a replay."""
 
-    def steps(
-        self, gpus: Floats, nodes: Floats, most: Floats, local: Floats
-    ) -> tuple[Floats, Floats]:
+    def steps(self, gpus: Array, nodes: Array, most: Array, local: Array) -> tuple[Array, Array]:
         """Computing and synchronising."""
 
 

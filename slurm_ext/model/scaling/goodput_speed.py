@@ -17,12 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slurm_ext.core.errors import InputError
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.scaling.prior import DEFAULT_TERMS
 
-Floats = NDArray[np.float64]
 FIXED = 1 / (1 + np.exp(-np.linspace(-3, 3, 9)))  # s, the share of a step that batch never moves
 RESIDUAL_SD, LENGTH, NOISE = 0.08, 1.0, 0.03  # sd and length (logs) of residuals, sd of noise
 SYNC_RESIDUAL_SD = 0.2  # of the far smaller part of a step
@@ -52,14 +51,14 @@ class StepMeasurement:
 class Regression:
     """A posterior: a linear mean, and a Gaussian process around it."""
 
-    at: Floats
-    terms: Floats
-    covariance: Floats
+    at: Array
+    terms: Array
+    covariance: Array
     strays: float
-    weights: Floats  # inverse of what is measured's covariance times what it surprised by
-    inverse: Floats
+    weights: Array  # inverse of what is measured's covariance times what it surprised by
+    inverse: Array
 
-    def answer(self, at: Floats) -> tuple[Floats, Floats]:
+    def answer(self, at: Array) -> tuple[Array, Array]:
         """Mean and sd for rows of features."""
         spread = at @ self.covariance
         known = spread @ self.at.T + _alike(at, self.at, self.strays)
@@ -69,21 +68,21 @@ class Regression:
 
 
 def regress(
-    at: Floats, values: Floats, terms: Floats, covariance: Floats, strays: float
+    at: Array, values: Array, terms: Array, covariance: Array, strays: float
 ) -> tuple[Regression, float]:
     """The posterior, and the log chance of what was measured (up to a constant)."""
     variance = at @ covariance @ at.T + _alike(at, at, strays) + NOISE**2 * np.eye(len(at))
-    inverse: Floats = np.linalg.inv(variance).astype(np.float64)
+    inverse: Array = np.linalg.inv(variance).astype(np.float64)
     missed = values - at @ terms
     weights = inverse @ missed
     chance = -0.5 * float(missed @ weights) - 0.5 * float(np.linalg.slogdet(variance)[1])
     return Regression(at, terms, covariance, strays, weights, inverse), chance
 
 
-def _alike(one: Floats, other: Floats, strays: float) -> Floats:
+def _alike(one: Array, other: Array, strays: float) -> Array:
     """Similarity of configs: features are logs, so distance is in ratios."""
     apart = (one**2).sum(axis=1)[:, None] + (other**2).sum(axis=1) - 2 * one @ other.T
-    near: Floats = strays**2 * np.exp(-apart / (2 * LENGTH**2))
+    near: Array = strays**2 * np.exp(-apart / (2 * LENGTH**2))
     return near
 
 
@@ -98,9 +97,7 @@ class StepTimeModel:
     hope: float  # sds that what was never tried is thought to take less than expected
     alone_s: float  # what one GPU's step waits besides computing
 
-    def steps(
-        self, gpus: Floats, nodes: Floats, most: Floats, local: Floats
-    ) -> tuple[Floats, Floats]:
+    def steps(self, gpus: Array, nodes: Array, most: Array, local: Array) -> tuple[Array, Array]:
         """Seconds of computing and of synchronising."""
         batch = local / self.local0
         mean, _ = self.compute.answer(_computing(most, batch))
@@ -134,7 +131,7 @@ def fit(steps: Sequence[StepMeasurement], hope: float = HOPE) -> StepTimeModel:
     )
 
 
-def _computed(rows: Floats, local0: float) -> tuple[float, Regression]:
+def _computed(rows: Array, local0: float) -> tuple[float, Regression]:
     """The likeliest fixed share, and the regression under it."""
     batch, logs = rows[:, 3] / local0, np.log(rows[:, 4])
     at = _computing(rows[:, 2], batch)
@@ -154,14 +151,14 @@ def _fixed_chance(fixed: float) -> float:
     return -0.5 * float((np.log(fixed / (1 - fixed)) - middle) / wide) ** 2
 
 
-def _computing(most: Floats, batch: Floats) -> Floats:
+def _computing(most: Array, batch: Array) -> Array:
     return np.stack([np.ones_like(batch), np.log(most), np.log(batch)], axis=1)
 
 
 SENDING = ("log_one_node", "rho", "log_several", "nu", "eta", "beta")
 
 
-def _sending(gpus: Floats, nodes: Floats, most: Floats, batch: Floats) -> Floats:
+def _sending(gpus: Array, nodes: Array, most: Array, batch: Array) -> Array:
     several = nodes > 1
     one = ~several
     columns = (
@@ -175,7 +172,7 @@ def _sending(gpus: Floats, nodes: Floats, most: Floats, batch: Floats) -> Floats
     return np.stack(columns, axis=1).astype(float)
 
 
-def _sent(rows: Floats, local0: float, log_t0: float) -> Regression:
+def _sent(rows: Array, local0: float, log_t0: float) -> Regression:
     """Synchronising, where more than one GPU was measured; else the prior."""
     means, sds = np.array([DEFAULT_TERMS[term] for term in SENDING]).T
     sds[5] = BATCH_SD

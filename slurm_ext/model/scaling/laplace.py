@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.scaling.prior import TermPrior
 from slurm_ext.model.scaling.similarity import (
     BATCH_HALF,
@@ -13,8 +13,6 @@ from slurm_ext.model.scaling.similarity import (
     residual_prior,
 )
 from slurm_ext.model.scaling.terms import log_step, slopes
-
-Array = NDArray[np.float64]
 
 ROUNDS = 60
 SETTLED = 1e-7  # of the objective, relative

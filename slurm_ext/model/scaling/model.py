@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from math import isfinite
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.records import Interval
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.scaling.laplace import (
     LaplaceFit,
     StepObservations,
@@ -27,8 +27,6 @@ from slurm_ext.model.scaling.laplace import (
 from slurm_ext.model.scaling.prior import BEYOND, INSIDE, ScalingPrior, default_prior
 from slurm_ext.model.scaling.similarity import residual_prior
 from slurm_ext.model.scaling.terms import TrainingConfig, columns, log_step, parts
-
-Array = NDArray[np.float64]
 
 MOST_MEMBERS = 5  # the rest would hardly count
 

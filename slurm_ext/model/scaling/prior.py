@@ -5,12 +5,10 @@ from functools import cache
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.scaling.similarity import SharedResiduals
 from slurm_ext.model.scaling.terms import TERMS
-
-Array = NDArray[np.float64]
 
 INSIDE, BEYOND = 0, 1  # strata of the interval: not more GPUs and nodes than measured, or more
 

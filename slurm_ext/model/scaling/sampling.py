@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from math import lgamma, log, pi
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from slurm_ext.model.arrays import Array
 
 ROUNDS = 3
 DRAWS = 1500  # a round

@@ -15,9 +15,8 @@ each for itself; what it shares with its kin (same model elsewhere, other models
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from slurm_ext.model.arrays import Array
 
 PARTS = ("batch", "same_batch", "layout", "same_layout", "both")
 BATCH_REACH = 1.5  # natural logs: how far apart batches still stray alike

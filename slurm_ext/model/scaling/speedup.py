@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from math import exp, isfinite
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.records import Interval
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.scaling.model import Shares
 from slurm_ext.model.scaling.sampling import SEED, Draws, draw
 from slurm_ext.model.scaling.speedup_prior import SpeedupPrior
 from slurm_ext.model.scaling.speedup_terms import log_rates, waiting
-
-Array = NDArray[np.float64]
 
 STEADY = 3.0  # measurements' worth of trust that a job is as noisy as the prior says
 MOST_UNITS = 1 << 20

@@ -14,9 +14,8 @@ Whatever the terms, d log rate / d log k is at most 1: no curve of this family i
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from slurm_ext.model.arrays import Array
 
 TERMS = ("log_u", "log_g", "log_v", "log_b")
 

@@ -17,9 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from slurm_ext.model.arrays import Array
 
 TERMS = (
     "log_step_s",  # log t0

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slurm_ext.model.arrays import Array, Rows
 from slurm_ext.model.slowdown.completion_kernel import (
     CompletionKernel,
     JobTraits,
@@ -17,9 +17,6 @@ from slurm_ext.model.slowdown.completion_kernel import (
     job_similarity,
     kernel_matrices,
 )
-
-Array = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 JITTER = 1e-6
 MOST_CACHED = 50_000

@@ -12,10 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Rows = NDArray[np.int64]
+from slurm_ext.model.arrays import Array, Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,15 +9,13 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slurm_ext.core.errors import ModelError
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.artifact_store import positive
 from slurm_ext.model.slowdown.counter_kernel import CounterKernel
 from slurm_ext.model.slowdown.counter_model import CounterJobs, CounterModel, PairObservations, view
 from slurm_ext.model.slowdown.features import CounterColumn, Positions, Scale
-
-Array = NDArray[np.float64]
 
 MOST_MET = 5000  # more is no model of ours: reading it would cost minutes
 _PLAIN = ("device", "top", "other_device")

@@ -16,12 +16,9 @@ jobs in general.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slurm_ext.model.arrays import Array, Rows
 from slurm_ext.model.slowdown.features import Positions
-
-Array = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 LEVEL_VAR = 1.0
 

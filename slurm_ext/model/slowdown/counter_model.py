@@ -11,15 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.core.stats import NORMAL_90
+from slurm_ext.model.arrays import Array, Rows
 from slurm_ext.model.slowdown.counter_kernel import CounterKernel, kernel_blocks, prior_variances
 from slurm_ext.model.slowdown.features import Positions, Scale
-
-Array = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 SLOWEST = 0.03  # a measured speed below it says no more
 NEAR_TOP = 0.97

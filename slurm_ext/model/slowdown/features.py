@@ -11,7 +11,7 @@ from math import isfinite, log
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from slurm_ext.model.arrays import Array
 
 FEWEST_JOBS = 3  # with a counter, for it to be a column
 SHRUNK = 0.3  # of a correlation between counters: jobs are few

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_ext.core.errors import InputError, unreadable
-from slurm_ext.model.demand.model import SLOT_S, Array
+from slurm_ext.model.arrays import Array
+from slurm_ext.model.demand.model import SLOT_S
 from slurm_ext.model.demand.series import LONGEST_GAP, filled
 from slurm_ext.simulate.trace.vc_nodes import MOST as MOST_NODES
 

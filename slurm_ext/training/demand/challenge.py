@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from slurm_ext.core.errors import ModelError
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.demand.artifact import load, serialize
-from slurm_ext.model.demand.model import DAY, HORIZONS, LEVELS, WEEK, Array, DemandModel, features
+from slurm_ext.model.demand.model import DAY, HORIZONS, LEVELS, WEEK, DemandModel, features
 from slurm_ext.model.demand.series import FOLDER, PREFIX, read
 from slurm_ext.training.challenger import Challenger, Export, Scores, TrainingVerdict
 from slurm_ext.training.demand.fit import changes, fit, shortfalls

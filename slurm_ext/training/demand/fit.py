@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.demand.model import (
     DAY,
     HORIZONS,
@@ -18,7 +18,6 @@ from slurm_ext.model.demand.model import (
 )
 from slurm_ext.training.forests import fit_forest
 
-Array = NDArray[np.float64]
 WARM_UP = WEEK + DAY  # slots at the start whose lags are not all there
 PENALTY = 1000.0
 CUT = 3.0  # a change teaches the line at most so many median changes

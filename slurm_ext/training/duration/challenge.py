@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slurm_ext.core.errors import ModelError
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.duration.adaptive_bounds import AdaptiveBounds
 from slurm_ext.model.duration.artifact import FOLDER, DurationArtifact, load, serialize
 from slurm_ext.model.duration.model import DurationQuantiles
 from slurm_ext.model.duration.query import SITE
 from slurm_ext.training.challenger import Challenger, Export, Scores, TrainingVerdict
 from slurm_ext.training.duration import fit as training
-from slurm_ext.training.duration.fit import Array, FinishedJob, features, fit
+from slurm_ext.training.duration.fit import FinishedJob, features, fit
 from slurm_ext.training.promotion import serving_model
 
 FEWEST = 500  # jobs: the newest fifth of the older ones sets bounds, and fitting needs 200

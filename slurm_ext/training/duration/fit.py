@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slurm_ext.core.errors import ModelError
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.boosted_trees import Forest
 from slurm_ext.model.duration.model import MISSED, DurationModel, relative
 from slurm_ext.model.duration.state import DurationState, FeaturePlan, JobFeatures
 from slurm_ext.training.forests import fit_forest
 
-Array = NDArray[np.float64]
 FEWEST = 200  # ended jobs: fewer give leaves that are single users' days
 TREES: dict[str, Any] = {
     "num_leaves": 15,

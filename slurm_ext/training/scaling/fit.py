@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slurm_ext.core.errors import InputError
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.scaling.family import LEVELS, OWN, Family, same_group
 from slurm_ext.model.scaling.model import ScalingMeasurement, fit
 from slurm_ext.model.scaling.prior import (
@@ -24,8 +25,6 @@ from slurm_ext.model.scaling.prior import (
 from slurm_ext.model.scaling.similarity import similarity
 from slurm_ext.model.scaling.terms import TERMS, columns, log_step, slopes
 from slurm_ext.training.scaling.rows import ScalingRow, by_pair, drawn
-
-Array = NDArray[np.float64]
 
 ROWS_A_PAIR = 40  # that are conditioned on
 ROWS_OF_TERMS = 150  # that a pair's own terms are found from

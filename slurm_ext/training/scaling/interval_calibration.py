@@ -10,8 +10,8 @@ from dataclasses import replace
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.scaling.family import Family
 from slurm_ext.model.scaling.laplace import initial_terms, laplace_fit, log_marginals, observe
 from slurm_ext.model.scaling.model import ScalingMeasurement, fit
@@ -19,8 +19,6 @@ from slurm_ext.model.scaling.prior import BEYOND, INSIDE
 from slurm_ext.model.scaling.terms import columns
 from slurm_ext.training.scaling.fit import learn, without
 from slurm_ext.training.scaling.rows import ScalingRow, by_pair, drawn, others, structured
-
-Array = NDArray[np.float64]
 
 LEVEL = 0.9
 NARROWEST, WIDEST = 1.0, 6.0  # half widths in sds

@@ -5,10 +5,10 @@ from dataclasses import replace
 from math import log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile, SpeedBasis
 from slurm_ext.core.stats import NORMAL_90, conformal_rank
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.slowdown.completion import PairSpeed
 from slurm_ext.model.slowdown.completion_kernel import CompletionKernel
 from slurm_ext.model.slowdown.model import (
@@ -30,8 +30,6 @@ from slurm_ext.model.throughput.calibration import FEWEST, LEVEL
 from slurm_ext.training.slowdown.counter_models import fit_counter_models
 from slurm_ext.training.slowdown.fit_completion import likeliest, misses
 from slurm_ext.training.slowdown.job_embedding import traits
-
-Array = NDArray[np.float64]
 
 FEWEST_PAIRS = 30  # of one kind of device, for its kernel to be chosen from them
 NARROWEST, WIDEST = 0.7, 4.0

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from slurm_ext.model.arrays import Array, Rows
 from slurm_ext.model.slowdown.completion import PairSpeed, complete, index_names, pair_columns
 from slurm_ext.model.slowdown.completion_kernel import (
     ROLES,
@@ -23,9 +24,6 @@ from slurm_ext.model.slowdown.completion_kernel import (
     kernel_matrices,
     related,
 )
-
-Array = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 SCALES = ("theirs_var", "both_var", "self_var", "noise_var")
 OF_ROLE = ("family", "own", "vector", "size_length")

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slurm_ext.core.errors import ModelError
 from slurm_ext.core.stats import NORMAL_90
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.slowdown.counter_kernel import CounterKernel
 from slurm_ext.model.slowdown.counter_model import (
     CounterModel,
@@ -26,8 +26,6 @@ from slurm_ext.model.slowdown.counter_model import (
 from slurm_ext.model.slowdown.features import CounterColumn, Scale, fit_scale
 from slurm_ext.model.throughput.calibration import LEVEL
 from slurm_ext.training.slowdown.reference_speed import PairExample, references
-
-Array = NDArray[np.float64]
 
 MOST_ROWS = 1600  # a process costs the cube of its rows
 ROWS_TO_CHOOSE = 600  # the same rows for every kernel that is tried

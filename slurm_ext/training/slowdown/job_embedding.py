@@ -7,12 +7,10 @@ components): the table of pairs then knows that two jobs which load a node alike
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slurm_ext.core.gpu_sharing import SoloProfile
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.slowdown.completion_kernel import JobTraits
-
-Array = NDArray[np.float64]
 
 DIRECTIONS = 3
 FEWEST_JOBS = 8  # below it directions are chance

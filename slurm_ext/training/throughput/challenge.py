@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.throughput.artifact import load, serialize
 from slurm_ext.training.challenger import Challenger, Export, Scores, TrainingVerdict
 from slurm_ext.training.promotion import serving_model
 from slurm_ext.training.throughput.dataset import Example, split
-from slurm_ext.training.throughput.fit import Array, Network, difference, fit, matrix
+from slurm_ext.training.throughput.fit import Network, difference, fit, matrix
 from slurm_ext.training.throughput.scoring import naive, score, widened
 
 FEWEST = 40  # runs: the test part is then six, and one user's habit no longer decides

@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.throughput.artifact import LOG_SD_RANGE, TARGETS
 from slurm_ext.model.throughput.features import WIDTH, features
 from slurm_ext.training.throughput.dataset import Example
 
-Array = NDArray[np.float64]
 HIDDEN = 24
 STEPS = 400
 LEARNING_RATE = 0.02

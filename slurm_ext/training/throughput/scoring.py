@@ -5,14 +5,13 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slurm_ext.core.stats import NORMAL_90, conformal_rank
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.throughput.artifact import TARGETS, forward
 from slurm_ext.training.throughput.dataset import Example
 from slurm_ext.training.throughput.fit import matrix
 
-Array = NDArray[np.float64]
 LEVEL = 0.9
 
 

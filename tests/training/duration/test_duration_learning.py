@@ -10,12 +10,13 @@ import pytest
 pytest.importorskip("lightgbm")
 
 from slurm_ext.core.errors import ModelError
+from slurm_ext.model.arrays import Array
 from slurm_ext.model.duration.adaptive_bounds import AdaptiveBounds
 from slurm_ext.model.duration.artifact import ABOUT, ARRAYS, DurationArtifact, load, serialize
 from slurm_ext.model.duration.state import DurationState, FeaturePlan, JobFeatures
 from slurm_ext.training.challenger import reproduces
 from slurm_ext.training.duration.challenge import difference
-from slurm_ext.training.duration.fit import Array, FinishedJob, features, fit
+from slurm_ext.training.duration.fit import FinishedJob, features, fit
 from slurm_ext.training.promotion import promote
 
 PLAN = FeaturePlan(levels=(("user",), ()), numbers=("size",))
