@@ -23,12 +23,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from contrib.bench.common.measure import PYTHON, timed
 from contrib.bench.common.program import at_most, options, run
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.settings.render import render_node_config
 
 MAIN = Path(__file__).parents[3] / "slurm_ext" / "node" / "__main__.py"
-PYTHON = "/usr/bin/python3"
 HOOKS = ("prolog", "task_prolog", "epilog")
 BARE = [PYTHON, "-I", "-S", "-c", "pass"]
 MOST_TIMES_BARE = 3.0
@@ -66,8 +66,10 @@ def measure_hooks(node_json: Path, repeats: int) -> dict[str, Any]:
     took: dict[str, list[float]] = {name: [] for name in commands}
     for job in range(1, repeats + 1):
         for name, argv in commands.items():
-            took[name].append(_ms(argv, _env(job, name)))
-    peak = {name: _peak_kib(argv, _env(repeats + 1, name)) for name, argv in commands.items()}
+            took[name].append(1000 * timed(argv, env=_env(job, name)).seconds)
+    peak = {
+        name: timed(argv, env=_env(repeats + 1, name)).peak_kib for name, argv in commands.items()
+    }
     figures: dict[str, Any] = {}
     for name, times in took.items():
         figures[f"{name}_p50_ms"] = round(_quantile(times, 0.5), 2)
@@ -87,7 +89,7 @@ def measure_mps(control: str, repeats: int) -> dict[str, Any]:
         for job in range(1, repeats + 1):
             for name, times in took.items():
                 argv = [PYTHON, "-I", "-S", str(MAIN), name, str(node_json)]
-                times.append(_ms(argv, {**_env(job, name), **half}))
+                times.append(1000 * timed(argv, env={**_env(job, name), **half}).seconds)
                 if name == "prolog" and not list(root.glob("spool/mps/*/daemon")):
                     sys.exit(f"no MPS daemon: {(root / 'spool/hooks.log').read_text()}")
     return {f"mps_{name}_p50_ms": round(_quantile(times, 0.5), 2) for name, times in took.items()}
@@ -169,29 +171,6 @@ def _env(job: int, hook: str) -> dict[str, str]:
         "SLURM_JOB_EXIT_CODE": "0",
         "DLQUEUE_DECISION": "d1-0123456789abcdef",
     }
-
-
-def _ms(argv: list[str], env: dict[str, str]) -> float:
-    quiet = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
-    start = time.perf_counter()
-    pid = os.posix_spawn(argv[0], argv, env, file_actions=quiet)
-    status = os.waitpid(pid, 0)[1]
-    took_s = time.perf_counter() - start
-    if status != 0:
-        sys.exit(f"{argv[-2]} ended with status {status}")
-    return took_s * 1000
-
-
-def _peak_kib(argv: list[str], env: dict[str, str]) -> int:
-    """Peak resident memory; a bare Python stands between, for a child begins with its parent's."""
-    code = (
-        "import os, sys\n"
-        "pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)\n"
-        "print('\\n%d' % os.wait4(pid, 0)[2].ru_maxrss)"
-    )
-    between = [PYTHON, "-I", "-S", "-c", code, *argv]
-    output = subprocess.run(between, env=env, check=True, capture_output=True, text=True).stdout
-    return int(output.split()[-1])
 
 
 def _quantile(values: Sequence[float], share: float) -> float:

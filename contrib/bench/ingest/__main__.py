@@ -6,7 +6,6 @@ history.db itself, at 1,000 runs and at `--runs`, interleaved with a bare `pytho
 """
 
 import argparse
-import subprocess
 import sys
 import tempfile
 import time
@@ -15,6 +14,7 @@ from statistics import median
 from typing import Any
 
 from contrib.bench.common import synthetic_history
+from contrib.bench.common.measure import quartiles, timed
 from contrib.bench.common.program import at_least, at_most, options, run
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.store import open_history
@@ -112,28 +112,12 @@ def predict_ms(
     times: dict[str, list[float]] = {name: [] for name in commands}
     for turn in range(repeats + 1):
         for name, words in commands.items():
-            spent = milliseconds(words)
+            spent = 1000 * timed(words).seconds
             if turn:  # the first round warms the page cache
                 times[name].append(spent)
     return {
-        name: (round(median(times_ms), 2), spread(times_ms)) for name, times_ms in times.items()
+        name: (round(median(times_ms), 2), quartiles(times_ms)) for name, times_ms in times.items()
     }
-
-
-def milliseconds(words: list[str]) -> float:
-    """Wall time of one command; a failing one ends the benchmark with what it said."""
-    started = time.perf_counter()
-    done = subprocess.run(words, check=False, capture_output=True, text=True)
-    spent = (time.perf_counter() - started) * 1000
-    if done.returncode:
-        raise SystemExit(f"{' '.join(words)} failed:\n{done.stdout}{done.stderr}")
-    return spent
-
-
-def spread(values: list[float]) -> list[float]:
-    """Lower and upper quartile."""
-    ordered = sorted(values)
-    return [round(ordered[len(ordered) * part // 4], 2) for part in (1, 3)]
 
 
 def size_mib(database: Path) -> float:

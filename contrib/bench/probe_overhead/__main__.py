@@ -15,10 +15,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
+from contrib.bench.common.measure import timed
 from contrib.bench.common.program import options, row, run
 
 MOST_PERCENT = 1.0
@@ -82,9 +82,7 @@ def start_ms(probed: bool) -> float:
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     if probed:
         env.update(PYTHONPATH=str(SITE), DLQUEUE_RUN_DIR="/nonexistent")
-    began = time.perf_counter()
-    subprocess.run([sys.executable, "-c", BARE], env=env, check=True)
-    return (time.perf_counter() - began) * 1000
+    return 1000 * timed([sys.executable, "-c", BARE], env=env).seconds
 
 
 def compared(plain: list[float], probed: list[float]) -> dict[str, object]:

@@ -7,7 +7,6 @@ as people run it, a process of its own, for each format; the page is asked for R
 """
 
 import argparse
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
+from contrib.bench.common.measure import timed
 from contrib.bench.common.program import at_most, options, run
 from contrib.bench.report import history
 
@@ -38,17 +38,10 @@ def measured(folder: Path, form: str) -> dict[str, float]:
     """Seconds, peak memory in MiB and size of one report."""
     output = folder / f"report.{form}"
     words = ["-m", "slurm_ext.cli", "report", "--config", folder / "dlqueue.toml"]
-    began = monotonic()
-    child = os.posix_spawn(
-        sys.executable, [sys.executable, *map(str, words), "--output", str(output)], os.environ
-    )
-    _, status, used = os.wait4(child, 0)
-    if status != 0:
-        raise SystemExit(f"dlqueue report --format {form} ended with {status}")
-    seconds = monotonic() - began
+    spent = timed([sys.executable, *map(str, words), "--output", str(output)])
     return {
-        "seconds": round(seconds, 2),
-        "peak_mib": round(used.ru_maxrss / 1024, 1),
+        "seconds": round(spent.seconds, 2),
+        "peak_mib": round(spent.peak_kib / 1024, 1),
         "kib": round(output.stat().st_size / 1024, 1),
     }
 

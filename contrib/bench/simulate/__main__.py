@@ -13,16 +13,14 @@ every event, and take about ten times as long.
 import argparse
 import gzip
 import json
-import resource
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import numpy as np
 
+from contrib.bench.common.measure import timed
 from contrib.bench.common.program import options, row, run
 
 MILLION, QUICK = 1_000_000, 20_000
@@ -52,22 +50,19 @@ def made(path: Path, jobs: int, load: float) -> None:
         )
 
 
-def timed(path: Path, policy: str) -> dict[str, Any]:
+def replayed(path: Path, policy: str) -> dict[str, Any]:
     """One policy: seconds of the command, and its own figures."""
-    began = monotonic()
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "slurm_ext.cli", "simulate", str(path), "--json"),
-            *("--nodes", str(NODES), "--gpus-per-node", str(PER_NODE), "--policy", policy),
-        ],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    seconds = monotonic() - began
-    figures = json.loads(done.stdout)["policies"][0]
+    output = path.with_name("figures.json")
+    command = [sys.executable, "-m", "slurm_ext.cli", "simulate", str(path), "--json"]
+    command += ["--nodes", str(NODES), "--gpus-per-node", str(PER_NODE), "--policy", policy]
+    spent = timed(command, output=str(output))
+    figures = json.loads(output.read_text())["policies"][0]
     kept = ("jct_mean_s", "queue_mean_s", "queue_p999_s", "utilisation")
-    return {"seconds": round(seconds, 1), **{name: round(figures[name], 3) for name in kept}}
+    return {
+        "seconds": round(spent.seconds, 1),
+        "gib": round(spent.peak_kib / 2**20, 3),
+        **{name: round(figures[name], 3) for name in kept},
+    }
 
 
 def result(jobs: int, load: float, policies: tuple[str, ...]) -> dict[str, Any]:
@@ -75,8 +70,8 @@ def result(jobs: int, load: float, policies: tuple[str, ...]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.csv.gz"
         made(path, jobs, load)
-        rows = {policy: timed(path, policy) for policy in policies}
-    gib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+        rows = {policy: replayed(path, policy) for policy in policies}
+    gib = max(row["gib"] for row in rows.values())
     slowest = max(row["seconds"] for row in rows.values())
     figures = {
         "jobs": jobs,
@@ -84,7 +79,7 @@ def result(jobs: int, load: float, policies: tuple[str, ...]) -> dict[str, Any]:
         "load": load,
         "repeats": 1,
         "policies": rows,
-        "most_gib": round(gib, 3),
+        "most_gib": gib,
     }
     return {"bench": "simulate", "figures": figures, "wanted": _wanted(jobs, slowest, gib)}
 
