@@ -1,6 +1,6 @@
-"""Puts dlqueue into a Slurm's files and takes it out again, with nothing half done.
+"""Installs dlqueue into the files of a Slurm site, and takes it out again, all or nothing.
 
-What is wanted becomes a plan (`plan.py`: files before → files after, pure), the plan is shown or
-carried out (`apply.py`: all of it or nothing), and what was there before is remembered
-(`kept.py`), so that taking out is the same plan with less wanted.
+`plan.py` turns the wanted steps into changes of files (pure), `apply.py` makes all of them or none,
+and `backups.py` remembers the files of before: to uninstall is to apply a plan with fewer steps.
+Commands and their options are in cli/install/.
 """

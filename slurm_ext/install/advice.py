@@ -1,4 +1,4 @@
-"""What a person has to do after the files were changed: dlqueue restarts nothing by itself."""
+"""Next steps for the administrator after an installation: dlqueue restarts nothing by itself."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,9 +8,9 @@ from slurm_ext.install.site_files import InstallRoot
 
 
 def next_steps(plan: InstallPlan, place: InstallRoot, held: frozenset[Path]) -> Iterator[str]:
-    """One line each, in order of doing."""
+    """Yield one line a step, in their order."""
     real = {change.path: change for change in plan.real}
-    shared = [change for change in plan.real if change.kind == "conf"]
+    conf = [change for change in plan.real if change.kind == "conf"]
     if place.unit in real:
         begin = "systemctl daemon-reload"
         made = real[place.unit].then is not None
@@ -26,10 +26,10 @@ def next_steps(plan: InstallPlan, place: InstallRoot, held: frozenset[Path]) -> 
     for path in dropped:
         what = "copy {} to every node" if real[path].then else "remove {} on every node"
         yield what.format(path)
-    if shared:
-        files = ", ".join(str(change.path) for change in shared)
-        yield f"have {files} be the same everywhere, then: scontrol reconfigure"
-    if any("JobSubmitPlugins" in change.diff() for change in shared):
+    if conf:
+        files = ", ".join(str(change.path) for change in conf)
+        yield f"copy {files} to every node and controller, then: scontrol reconfigure"
+    if any("JobSubmitPlugins" in change.diff() for change in conf):
         yield "systemctl restart slurmctld: it loads job_submit plugins only when it starts"
     if held:
         names = ", ".join(sorted(path.name for path in held))

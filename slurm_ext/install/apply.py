@@ -1,4 +1,4 @@
-"""Carries a plan out: all of it or nothing, and what was there is kept before anything changes."""
+"""Applies a plan, all or nothing. The files of before are saved before anything changes."""
 
 import os
 import shutil
@@ -19,12 +19,12 @@ _PART = ".dlqueue-part"
 
 
 def apply(plan: InstallPlan, place: InstallRoot, before: InstallRecord) -> None:
-    """Do it. Raises InputError, after everything was put back, where it cannot be done."""
+    """Make the plan's changes. Raises InputError, after it has put everything back."""
     with _alone(place):
         done = _Progress(place)
         try:
             _unchanged(plan, place)
-            _carry_out(plan, place, before, done)
+            _apply(plan, place, before, done)
         except (OSError, InputError) as error:
             done.back(before)
             if isinstance(error, InputError):
@@ -35,13 +35,13 @@ def apply(plan: InstallPlan, place: InstallRoot, before: InstallRecord) -> None:
 
 
 def touch(place: InstallRoot, path: Path) -> None:
-    """Have slurmctld, which watches the date, read a file again."""
+    """Set a file's date, so that slurmctld reads it again."""
     with suppress(FileNotFoundError):
         os.utime(place.real(path))
 
 
 class _Progress:
-    """What was done so far, and how it is taken back."""
+    """Changes that were made so far, to take them back."""
 
     def __init__(self, place: InstallRoot) -> None:
         self.place = place
@@ -50,7 +50,7 @@ class _Progress:
         self.changes: list[FileChange] = []
 
     def back(self, before: InstallRecord) -> None:
-        """Put everything back, as far as the machine lets us."""
+        """Put everything back, as far as possible."""
         for change in reversed(self.changes):
             with suppress(OSError):
                 _put(self.place, change.path, change.now)
@@ -62,9 +62,7 @@ class _Progress:
         _remove_folders(self.place, self.folders)
 
 
-def _carry_out(
-    plan: InstallPlan, place: InstallRoot, before: InstallRecord, done: _Progress
-) -> None:
+def _apply(plan: InstallPlan, place: InstallRoot, before: InstallRecord, done: _Progress) -> None:
     _folder(place, keeping.folder_of(place), 0o700, "", done)
     both = replace(plan.kept, files={**before.files, **plan.kept.files})
     _remember(place, both, done)
@@ -83,7 +81,7 @@ def _carry_out(
 
 
 def _settle(plan: InstallPlan, place: InstallRoot, after: InstallRecord, done: _Progress) -> None:
-    """Remember what is now; where nothing is, leave no trace."""
+    """Write the record of the installation; after the last step is gone, remove all traces."""
     if plan.steps or after.files:
         _remember(place, after, done)
         return
@@ -96,7 +94,7 @@ def _settle(plan: InstallPlan, place: InstallRoot, after: InstallRecord, done: _
 
 
 def _remember(place: InstallRoot, kept: InstallRecord, done: _Progress) -> None:
-    """The backups, then the list of them; backups that nobody names any more go last."""
+    """Write the backups, then their list; remove backups that the list no longer names."""
     folder = keeping.folder_of(place)
     if not kept.files and not kept.steps:
         if folder in done.folders:
@@ -104,7 +102,8 @@ def _remember(place: InstallRoot, kept: InstallRecord, done: _Progress) -> None:
         return
     files = keeping.as_files(kept, place)
     for name, data in files.items():
-        if not ((found := place.read(folder / name)) and found.data == data):
+        current = place.read(folder / name)
+        if current is None or current.data != data:
             _put(place, folder / name, FileContent(data, 0o600))
     for old in place.real(folder).iterdir():
         if old.name not in files:
@@ -115,12 +114,12 @@ def _unchanged(plan: InstallPlan, place: InstallRoot) -> None:
     for change in plan.changes:
         if place.read(change.path) != change.now:
             raise InputError(
-                str(change.path), "was changed just now by somebody else: run it again"
+                str(change.path), "was changed by another program just now: run the command again"
             )
 
 
 def _put(place: InstallRoot, path: Path, content: FileContent | None) -> None:
-    """Have a file be so, whole at every moment; its folder exists."""
+    """Replace, make or remove a file at once; its folder exists."""
     real = place.real(path)
     if content is not None:
         part = real.with_name(f".{real.name}{_PART}")
@@ -138,7 +137,7 @@ def _as_owned(content: FileContent, file: int) -> None:
 
 
 def _folder(place: InstallRoot, path: Path, mode: int, user: str, done: _Progress) -> None:
-    """Make a folder and its parents where they are not there; one that is there is left alone."""
+    """Make a folder and its missing parents; one that exists is left alone."""
     real = place.real(path)
     if real.is_dir():
         return
@@ -164,7 +163,7 @@ def _real_link(place: InstallRoot, link: Path) -> Path:
 
 
 def _remove_folders(place: InstallRoot, folders: list[Path] | tuple[Path, ...]) -> None:
-    """Those of ours that are empty; parents last."""
+    """Remove those that are empty, parents last."""
     for folder in sorted(folders, key=lambda path: -len(path.parts)):
         with suppress(OSError):
             place.real(folder).rmdir()
@@ -172,7 +171,7 @@ def _remove_folders(place: InstallRoot, folders: list[Path] | tuple[Path, ...]) 
 
 @contextmanager
 def _alone(place: InstallRoot) -> Iterator[None]:
-    """One installation at a time. Raises InputError."""
+    """Keep other installations out. Raises InputError."""
     folder = place.real(place.slurm_conf).parent
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -1,7 +1,7 @@
-"""What was there before: one small file and a folder of backups in <etc>/install/.
+"""Record of an installation: installed.json and backups of the site's files in <etc>/install/.
 
-Written before the first change and after the last, so that whatever ends an installation half-way,
-the next one knows which bytes are ours and which the site's.
+It is written before the first change and after the last: if an installation ends half-way, the
+next one knows which bytes are dlqueue's and which the site's.
 """
 
 import json
@@ -14,16 +14,16 @@ from slurm_ext.core.errors import InputError
 from slurm_ext.install.site_files import FileContent, InstallRoot
 
 VERSION = 1
-MOST_KNOWN = 8  # versions of ours by which a file is still known as unchanged
+MOST_KNOWN = 8  # digests by which a file of ours is recognised as unchanged
 
 Kind = Literal["own", "given", "conf", "lua"]
-"""own: rendered, and nobody else's. given: written once, then the site's to edit. conf, lua: the
-site's, with marked lines of ours."""
+"""own: rendered by dlqueue. given: written once, then the site edits it. conf, lua: the site's,
+with marked lines of dlqueue."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstalledFile:
-    """One file that we changed: what it was (None: absent) and every digest that we gave it."""
+    """One changed file: its content before (None: absent) and the digests that dlqueue gave it."""
 
     kind: Kind
     before: FileContent | None
@@ -32,29 +32,29 @@ class InstalledFile:
 
 @dataclass(frozen=True, slots=True)
 class InstallRecord:
-    """All of it; empty where nothing is installed."""
+    """All changed files, folders and links; empty if nothing is installed."""
 
     steps: frozenset[str] = frozenset()
     files: Mapping[Path, InstalledFile] = field(default_factory=dict)
-    folders: tuple[Path, ...] = ()  # that were made for it, parents first
+    folders: tuple[Path, ...] = ()  # that dlqueue made, parents first
     links: Mapping[Path, Path] = field(default_factory=dict)  # link → where it leads
-    slurm_conf: Path | None = None  # where it was joined, and the folder of units
+    slurm_conf: Path | None = None  # that dlqueue changed, and the folder of its unit
     units: Path | None = None
 
 
 def folder_of(place: InstallRoot) -> Path:
-    """Where it stands, as the site names it."""
+    """Folder of the record, by the site's own path."""
     return place.etc / "install"
 
 
 def load(place: InstallRoot) -> InstallRecord:
-    """What an earlier installation left behind. Raises InputError."""
+    """Read the record of an earlier installation. Raises InputError."""
     path = folder_of(place) / "installed.json"
-    found = place.read(path)
-    if found is None:
+    content = place.read(path)
+    if content is None:
         return InstallRecord()
     try:
-        body = json.loads(found.data)
+        body = json.loads(content.data)
         if body["v"] != VERSION:
             raise InputError(str(path), f"version {body['v']!r} is of another dlqueue")
         return _kept(place, body)
@@ -85,14 +85,14 @@ def _before(place: InstallRoot, body: dict[str, Any] | None) -> FileContent | No
     if body is None:
         return None
     backup = folder_of(place) / body["digest"]
-    found = place.read(backup)
-    if found is None or found.digest != body["digest"]:
+    content = place.read(backup)
+    if content is None or content.digest != body["digest"]:
         raise InputError(str(place.real(backup)), "this backup is missing or was changed")
-    return FileContent(found.data, body["mode"], body["uid"], body["gid"])
+    return FileContent(content.data, body["mode"], body["uid"], body["gid"])
 
 
 def as_files(kept: InstallRecord, place: InstallRoot) -> dict[str, bytes]:
-    """File name in `folder_of` → bytes; the backups first."""
+    """Return file name in `folder_of` → bytes; the backups first."""
     backups = {e.before.digest: e.before.data for e in kept.files.values() if e.before is not None}
     body = {
         "v": VERSION,

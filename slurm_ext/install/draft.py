@@ -1,4 +1,4 @@
-"""A site's files as they are to become: steps read and write here, and nothing else is touched."""
+"""Draft of a site's files: steps read and write it, and touch nothing else."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ Read = Callable[[Path], FileContent | None]
 
 @dataclass(frozen=True, slots=True)
 class DraftFile:
-    """One file: without us, and as a step wants it."""
+    """One file: without dlqueue, and as a step wants it."""
 
     kind: Kind
     base: FileContent | None
@@ -24,7 +24,7 @@ class DraftFile:
 
 
 class Draft:
-    """`read` gives what is there now, `kept` what was there before an earlier installation."""
+    """All files of a plan; `read` reads them as they are, `kept` is an earlier installation."""
 
     def __init__(self, place: InstallRoot, read: Read, kept: InstallRecord) -> None:
         self.place, self._read, self._kept = place, read, kept
@@ -33,21 +33,21 @@ class Draft:
         self.links: dict[Path, Path] = {}
 
     def content(self, path: Path, kind: Kind) -> FileContent | None:
-        """What a file holds so far: what a step wrote, else what it is without us."""
+        """Content of a file so far: as a step wrote it, else without dlqueue."""
         return self._drafted(path, kind).then
 
     def text(self, path: Path, kind: Kind) -> str | None:
-        """The same as text."""
-        found = self.content(path, kind)
-        return None if found is None else found.text
+        """Content of a file so far, as text."""
+        content = self.content(path, kind)
+        return None if content is None else content.text
 
-    def now(self, path: Path) -> str | None:
-        """A file of the site's that is only looked at."""
-        found = self._read(path)
-        return None if found is None else found.text
+    def current_text(self, path: Path) -> str | None:
+        """Text of a file of the site that is only read."""
+        content = self._read(path)
+        return None if content is None else content.text
 
     def put(self, path: Path, text: str, kind: Kind, mode: int = 0o644) -> None:
-        """Have a file hold `text`; one that is there already keeps its owner (and mode)."""
+        """Set a file's text. A file that exists keeps its owner; one of the site, its mode too."""
         known = self._drafted(path, kind)
         new = FileContent(encoded(text), mode)
         if known.base is not None:
@@ -56,20 +56,20 @@ class Draft:
             )
         self.files[path] = replace(known, then=new)
 
-    def give(self, path: Path, text: str) -> None:
-        """As `put`, but only where the site has none or never changed ours."""
+    def put_default(self, path: Path, text: str) -> None:
+        """Set a file's text only if the site has none, or has never changed ours."""
         if self.content(path, "given") is None:
             self.put(path, text, "given")
 
     def settings(self) -> Settings:
-        """What dlqueue.toml says, or is to say. Raises SettingsError, InputError."""
+        """Settings of dlqueue.toml as it is or will be. Raises SettingsError, InputError."""
         path = self.place.etc / "dlqueue.toml"
         return parse(self.text(path, "given") or "", str(path))
 
     # -- slurm.conf ---------------------------------------------------------------------------
 
     def conf_texts(self) -> Iterator[tuple[Path, str]]:
-        """slurm.conf and what it includes. Raises InputError where there is none."""
+        """Yield slurm.conf and its includes. Raises InputError if there is no slurm.conf."""
         waiting, seen = [self.place.slurm_conf], set()
         while waiting:
             path = waiting.pop(0)
@@ -83,8 +83,8 @@ class Draft:
             named = [name for name in slurm_conf.included(text) if "%" not in name]
             waiting += [self.place.slurm_conf.parent / name for name in named]
 
-    def said(self, key: str) -> tuple[Path, ConfValue] | None:
-        """Where a key stands. Raises InputError where it stands twice: releases differ there."""
+    def conf_value(self, key: str) -> tuple[Path, ConfValue] | None:
+        """Find a key in slurm.conf. Raises InputError if it has two values: releases differ."""
         found = [
             (p, each) for p, text in self.conf_texts() for each in slurm_conf.conf_values(text, key)
         ]
@@ -94,9 +94,9 @@ class Draft:
             raise InputError(str(path), why, line=second.line + 1)
         return found[-1] if found else None
 
-    def say(self, key: str, value: str, step: str) -> None:
-        """Have slurm.conf say so, in place of what it says."""
-        found = self.said(key)
+    def set_conf(self, key: str, value: str, step: str) -> None:
+        """Set a key of slurm.conf, in place of its old value."""
+        found = self.conf_value(key)
         if found is None:
             path, text = self.place.slurm_conf, self.text(self.place.slurm_conf, "conf") or ""
             new = slurm_conf.added(text, [f"{key}={value}"], step)
@@ -106,10 +106,10 @@ class Draft:
             new = slurm_conf.replaced(text, place, value, step, str(path))
         self.put(path, new, "conf")
 
-    # -- without us ---------------------------------------------------------------------------
+    # -- without dlqueue ------------------------------------------------------------------------
 
-    def back(self, path: Path) -> None:
-        """Have a file be as it would be without us."""
+    def restore(self, path: Path) -> None:
+        """Take dlqueue out of a file."""
         known = self._drafted(path, self._kept.files[path].kind)
         self.files[path] = replace(known, then=known.base)
 
@@ -120,7 +120,7 @@ class Draft:
         return self.files[path]
 
     def _without_us(self, path: Path, kind: Kind) -> FileContent | None:
-        """The file of before, where nobody changed it since; else as it is, less our lines."""
+        """Return the backup if the file was not changed since; else the file without our lines."""
         now, entry = self._read(path), self._kept.files.get(path)
         if entry is not None and (now is None or now.digest in entry.ours or kind == "own"):
             return entry.before

@@ -1,4 +1,4 @@
-"""From what is wanted to what changes. Pure but for `read`; taking out is wanting less."""
+"""Turns wanted steps into changes of files. Pure but for `read`."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from slurm_ext.install.draft import Draft, Read
 from slurm_ext.install.site_files import FileContent, InstallRoot
 from slurm_ext.install.steps import STEPS
 
-_TURN = {"own": 0, "given": 0, "lua": 1, "conf": 2}  # nothing names a file that is not there yet
-_LAST = 3  # nothing is taken away that is still named
+_TURN = {"own": 0, "given": 0, "lua": 1, "conf": 2}  # a file is made before another names it
+_LAST = 3  # a file is removed after all that named it
 
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """One file: now, afterwards, and without us."""
+    """One file: now, afterwards, and without dlqueue."""
 
     path: Path
     kind: Kind
@@ -27,53 +27,56 @@ class FileChange:
 
     @property
     def real(self) -> bool:
-        """Whether anything is done at all."""
+        """True if the file's bytes or mode change."""
         if self.now is None or self.then is None:
             return self.now is not self.then
         return (self.now.data, self.now.mode) != (self.then.data, self.then.mode)
 
     @property
     def word(self) -> str:
-        """What is done to it, for people."""
+        """Name of the change, for people."""
         if not self.real:
             return "unchanged"
         return "removed" if self.then is None else "made" if self.now is None else "changed"
 
     def diff(self) -> str:
-        """A unified diff; modes are told in its head."""
+        """Return a unified diff with the modes in its head."""
         now, then = (c.text.splitlines(keepends=True) if c else [] for c in (self.now, self.then))
         was, is_to_be = (f"{self.path}{_mode(content)}" for content in (self.now, self.then))
         lines = list(unified_diff(now, then, was, is_to_be)) or [
             f"--- {was}\n",
             f"+++ {is_to_be}\n",
         ]
-        ended = (line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-                 for line in lines)  # fmt: skip
-        return "".join(ended)
+        return "".join(map(_ended, lines))
 
 
 @dataclass(frozen=True, slots=True)
 class InstallPlan:
-    """Everything that is to be done, in order."""
+    """All changes, in their order."""
 
     steps: frozenset[str]
-    settings: Settings  # as dlqueue.toml has them, or is to have them
+    settings: Settings  # of dlqueue.toml as it is or will be
     changes: tuple[FileChange, ...]
     folders: dict[Path, tuple[int, str]]
     links: dict[Path, Path]
-    kept: InstallRecord  # afterwards, but for the folders and links that turn out to be made
+    kept: InstallRecord  # afterwards, without folders and links that are made meanwhile
 
     @property
     def real(self) -> tuple[FileChange, ...]:
-        """Only what changes something."""
+        """Changes that have an effect."""
         return tuple(change for change in self.changes if change.real)
 
 
-def make_plan(wanted: Collection[str], place: InstallRoot, read: Read, kept: InstallRecord,
-              hold: Collection[Path] = ()) -> InstallPlan:  # fmt: skip
-    """What makes the site have exactly the steps `wanted`; files in `hold` are not taken away.
+def make_plan(
+    wanted: Collection[str],
+    place: InstallRoot,
+    read: Read,
+    kept: InstallRecord,
+    hold: Collection[Path] = (),
+) -> InstallPlan:
+    """Plan a site with exactly the steps `wanted`; files in `hold` are not removed.
 
-    Raises InputError or SettingsError where a file of the site's cannot be worked with.
+    Raises InputError or SettingsError if a file of the site cannot be used.
     """
     draft = Draft(place, read, kept)
     for step in STEPS:
@@ -81,7 +84,7 @@ def make_plan(wanted: Collection[str], place: InstallRoot, read: Read, kept: Ins
             step.write(draft)
     for path in kept.files:
         if path not in draft.files:
-            draft.back(path)
+            draft.restore(path)
     changes = [
         FileChange(path, each.kind, now := read(path), _held(each.then, now, path, hold), each.base)
         for path, each in draft.files.items()
@@ -97,13 +100,14 @@ def make_plan(wanted: Collection[str], place: InstallRoot, read: Read, kept: Ins
     )
 
 
-def _held(then: FileContent | None, now: FileContent | None, path: Path,
-          hold: Collection[Path]) -> FileContent | None:  # fmt: skip
+def _held(
+    then: FileContent | None, now: FileContent | None, path: Path, hold: Collection[Path]
+) -> FileContent | None:
     return now if then is None and path in hold else then
 
 
 def _entries(changes: list[FileChange], kept: InstallRecord) -> dict[Path, InstalledFile]:
-    """What has to be remembered: every file that is not as it would be without us."""
+    """Files to remember: those that are not as they would be without dlqueue."""
     entries = {}
     for change in changes:
         if change.then is not None and change.then != change.base:
@@ -111,6 +115,10 @@ def _entries(changes: list[FileChange], kept: InstallRecord) -> dict[Path, Insta
             ours = dict.fromkeys((change.then.digest, *known))
             entries[change.path] = InstalledFile(change.kind, change.base, tuple(ours)[:MOST_KNOWN])
     return entries
+
+
+def _ended(line: str) -> str:
+    return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
 def _mode(content: FileContent | None) -> str:

@@ -1,4 +1,4 @@
-"""What the running Slurm says, and having it read its files again."""
+"""Reads the configuration of the running Slurm, and has it read its files again."""
 
 import os
 import shutil
@@ -17,38 +17,38 @@ _UNSET = "(null)"
 
 
 def config(settings: Settings, conf: Path) -> Mapping[str, str] | None:
-    """`scontrol show config` as key → value; None where no slurmctld answers."""
+    """Return `scontrol show config` as key → value; None if no slurmctld answers."""
     try:
-        said = _scontrol(settings, conf, "show", "config")
+        output = _scontrol(settings, conf, "show", "config")
     except (SlurmError, MissingError):
         return None
-    pairs = (line.partition("=") for line in said.splitlines())
+    pairs = (line.partition("=") for line in output.splitlines())
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def named_in(running: Mapping[str, str] | None, folder: Path) -> frozenset[Path]:
-    """Files below `folder` that Slurm runs now."""
+    """Files below `folder` that Slurm's configuration names."""
     words = (word for value in (running or {}).values() for word in value.split(","))
     return frozenset(Path(word) for word in words if word.startswith(f"{folder}/"))
 
 
 def reconfigure(settings: Settings, conf: Path, wanted: Mapping[str, str]) -> None:
-    """Have Slurm read its files, and look at what it then says. Raises SlurmError, MissingError."""
+    """Have Slurm read its files, and check the result. Raises SlurmError, MissingError."""
     _scontrol(settings, conf, "reconfigure")
     running = config(settings, conf)
     if running is None:
         raise SlurmError("scontrol show config", None, "no slurmctld answers after reconfigure")
     for key, value in wanted.items():
         values = {v for k, v in running.items() if k == key or k.startswith(f"{key}[")}
-        values = values or {_UNSET}  # 23.11 and later leave a hook out that is not there
+        values = values or {_UNSET}  # 23.11 and later leave out hooks that are not set
         if value not in values:
-            said = f"{key} is {', '.join(sorted(values))}, not {value}"
-            raise SlurmError("scontrol reconfigure", 0, said)
+            why = f"{key} is {', '.join(sorted(values))}, not {value}"
+            raise SlurmError("scontrol reconfigure", 0, why)
 
 
 def wanted_of(plan: InstallPlan) -> Mapping[str, str]:
-    """What a plan has slurm.conf say of the hooks, as `scontrol show config` tells it."""
-    told = {}
+    """Hooks of a plan's slurm.conf, as `scontrol show config` will print them."""
+    hooks = {}
     for change in plan.real:
         if change.kind == "conf" and change.then is not None and change.now is not None:
             for key in HOOKS:
@@ -57,16 +57,16 @@ def wanted_of(plan: InstallPlan) -> Mapping[str, str]:
                     slurm_conf.conf_values(change.then.text, key),
                 )
                 if was or said:
-                    told[key] = said[-1].value if said else _UNSET
-    return told
+                    hooks[key] = said[-1].value if said else _UNSET
+    return hooks
 
 
 def _scontrol(settings: Settings, conf: Path, *words: str) -> str:
-    """What scontrol prints."""
+    """Return scontrol's output. Raises SlurmError, MissingError."""
     program = shutil.which("scontrol", path=settings["paths.slurm_bin"] or None)
     if program is None:
         raise MissingError("there is no scontrol here", "set paths.slurm_bin to Slurm's commands")
-    said = f"scontrol {' '.join(words)}"
+    command = f"scontrol {' '.join(words)}"
     try:
         done = subprocess.run(
             [program, *words],
@@ -78,7 +78,7 @@ def _scontrol(settings: Settings, conf: Path, *words: str) -> str:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise SlurmError(said, None, str(error)) from None
+        raise SlurmError(command, None, str(error)) from None
     if done.returncode:
-        raise SlurmError(said, done.returncode, done.stderr or done.stdout)
+        raise SlurmError(command, done.returncode, done.stderr or done.stdout)
     return done.stdout

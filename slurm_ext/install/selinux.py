@@ -1,7 +1,7 @@
-"""SELinux: a file that was written anew has its folder's label, which is often not its own.
+"""SELinux labels of written files: a new file has its folder's label, which may be wrong for it.
 
-`restorecon` gives each what the site's policy says (restorecon(8)). Nothing here fails an
-installation: what could not be labelled is said.
+`restorecon` sets the labels of the site's policy (restorecon(8)). An error here is a warning and
+never fails an installation.
 """
 
 import shutil
@@ -12,19 +12,19 @@ from pathlib import Path
 from slurm_ext.install.plan import InstallPlan
 from slurm_ext.install.site_files import InstallRoot
 
-MOUNT = Path("/sys/fs/selinux")  # there, with its files, where the kernel enforces or permits
+MOUNT = Path("/sys/fs/selinux")  # has files if the kernel enforces or permits
 TIMEOUT_S = 60
-_LIVE = Path("/")  # elsewhere, files are an image's
+_LIVE = Path("/")  # any other root is an image
 _ADMIN_FOLDERS = "/usr/sbin:/sbin"
 
 
 def enabled() -> bool:
-    """Whether this machine has SELinux, enforcing or permissive."""
+    """True if this machine has SELinux, enforcing or permissive."""
     return (MOUNT / "enforce").exists()
 
 
 def relabelled(plan: InstallPlan, place: InstallRoot) -> Iterator[str]:
-    """Label what a plan wrote; warnings. An image is labelled by the machine that it becomes."""
+    """Label the files that a plan wrote; yield warnings. Images are labelled when they boot."""
     if place.root != _LIVE or not enabled():
         return
     written = [change.path for change in plan.real if change.then is not None]
@@ -35,19 +35,19 @@ def relabelled(plan: InstallPlan, place: InstallRoot) -> Iterator[str]:
 
 
 def wrong(paths: Sequence[Path]) -> list[str] | str:
-    """Files whose label is not the policy's; a text: why that cannot be told."""
-    found = _run(["-n", "-v", "-R"], paths)
-    if isinstance(found, str):
-        return found
+    """Files whose label is not the policy's, or as a text the reason why it is not known."""
+    done = _run(["-n", "-v", "-R"], paths)
+    if isinstance(done, str):
+        return done
     # "Would relabel FILE from A to B"
-    lines = [line for line in found.stdout.splitlines() if line.startswith("Would relabel ")]
+    lines = [line for line in done.stdout.splitlines() if line.startswith("Would relabel ")]
     return [line.removeprefix("Would relabel ").rpartition(" from ")[0] for line in lines]
 
 
 def restorecon(paths: Sequence[Path]) -> str | None:
-    """Give them, and what lies below, the labels of the policy; why not, where it cannot be."""
-    found = _run(["-R"], paths)
-    return found if isinstance(found, str) else None
+    """Set the policy's labels on paths and all below them. Returns the reason of a failure."""
+    done = _run(["-R"], paths)
+    return done if isinstance(done, str) else None
 
 
 def _run(options: Sequence[str], paths: Sequence[Path]) -> "subprocess.CompletedProcess[str] | str":
@@ -59,11 +59,15 @@ def _run(options: Sequence[str], paths: Sequence[Path]) -> "subprocess.Completed
     try:
         done = subprocess.run(
             [program, *options, "--", *map(str, paths)],
-            capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT_S,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        return f"restorecon: {said[0] if said else f'status {done.returncode}'}"
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        return f"restorecon: {lines[0] if lines else f'status {done.returncode}'}"
     return done

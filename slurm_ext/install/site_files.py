@@ -1,4 +1,4 @@
-"""Where a site's files are: real paths below a root, and what lies there."""
+"""Files of a site: real paths below a root, and their content."""
 
 import grp
 import os
@@ -15,7 +15,7 @@ MOST_BYTES = 16 << 20  # of one file: no configuration is larger
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """One file: its bytes, permission bits and owner (-1: whoever makes it)."""
+    """One file: its bytes, permission bits and owner (-1: the process that writes it)."""
 
     data: bytes
     mode: int = 0o644
@@ -24,12 +24,12 @@ class FileContent:
 
     @property
     def text(self) -> str:
-        """The bytes as text; what is not UTF-8 comes back as it was (`encoded`)."""
+        """Bytes as text; bytes that are not UTF-8 survive a round trip (`encoded`)."""
         return self.data.decode("utf-8", "surrogateescape")
 
     @property
     def digest(self) -> str:
-        """What the bytes are known by."""
+        """SHA-256 of the bytes."""
         return sha256(self.data).hexdigest()
 
 
@@ -40,9 +40,9 @@ def encoded(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class InstallRoot:
-    """A site: `etc` is dlqueue's folder, both paths as the site itself names them.
+    """A site's paths as it names them itself: `etc` is dlqueue's folder.
 
-    `root` stands before every path: `/` on a live machine, a folder for an image that is built.
+    `root` stands before every path: `/` on a live machine, a folder for an image.
     """
 
     root: Path
@@ -52,11 +52,11 @@ class InstallRoot:
 
     @property
     def unit(self) -> Path:
-        """The advisor's systemd unit."""
+        """Path of the advisor's systemd unit."""
         return self.units / "dlqueue.service"
 
     def real(self, path: Path) -> Path:
-        """The file behind `path`, links followed. Raises InputError where they lead out of root."""
+        """Resolve `path` and its links. Raises InputError if they lead out of `root`."""
         below = self.root / path.relative_to("/")
         real = Path(os.path.realpath(below))
         if not real.is_relative_to(os.path.realpath(self.root)):
@@ -64,14 +64,14 @@ class InstallRoot:
         return real
 
     def read(self, path: Path) -> FileContent | None:
-        """What is there; None where nothing is. Raises InputError."""
+        """Read a file; None if there is none. Raises InputError."""
         real = self.real(path)
         try:
-            found = real.stat()
-            if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
+            info = real.stat()
+            if not stat.S_ISREG(info.st_mode) or info.st_size > MOST_BYTES:
                 raise InputError(str(real), "is not a file of a sensible size")
             return FileContent(
-                real.read_bytes(), stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid
+                real.read_bytes(), stat.S_IMODE(info.st_mode), info.st_uid, info.st_gid
             )
         except FileNotFoundError:
             return None
@@ -80,9 +80,9 @@ class InstallRoot:
 
 
 def user_of(name: str) -> tuple[int, int, str] | None:
-    """Uid, gid and group's name of a user of this machine."""
+    """Uid, gid and group name of a user of this machine; None if there is none."""
     try:
-        known = pwd.getpwnam(name)
-        return known.pw_uid, known.pw_gid, grp.getgrgid(known.pw_gid).gr_name
+        user = pwd.getpwnam(name)
+        return user.pw_uid, user.pw_gid, grp.getgrgid(user.pw_gid).gr_name
     except KeyError:
         return None

@@ -1,6 +1,6 @@
-r"""slurm.conf as text: what it says of a key, and marked lines put in and taken out again.
+r"""Reads values of slurm.conf, and puts marked lines into its text and takes them out again.
 
-Taking out is exact: `without(added(...))` is the text of before, to the last byte.
+`without(added(...))` is the text of before, to the last byte.
 Syntax: slurm.conf(5) (keys in any case, `#` to the line's end, `\` continues a line, `Include`).
 """
 
@@ -20,7 +20,7 @@ _COMMENT = re.compile(r"(?<!\\)#.*")
 
 @dataclass(frozen=True, slots=True)
 class ConfValue:
-    """One `key = value` of a text, on the line with this index."""
+    """One `key = value` of a text, with the index of its line."""
 
     line: int
     value: str
@@ -29,28 +29,28 @@ class ConfValue:
 
 
 def conf_values(text: str, key: str) -> list[ConfValue]:
-    """Every place that sets `key`, in order; Slurm 22.05 takes the last."""
+    """Return all values of `key`, in order; Slurm 22.05 takes the last."""
     wanted = re.compile(rf'(?<!\S){key}[ \t]*=[ \t]*("[^"\n]*"|[^\s"]\S*)', re.IGNORECASE)
-    found, continues = [], False
+    values, continues = [], False
     for number, line in enumerate(text.split("\n")):
         continued, continues = continues, line.rstrip("\r").endswith("\\")
         for match in wanted.finditer(_COMMENT.sub("", line)):
             value = match[1].strip('"')
-            found.append(ConfValue(number, value, match.start(1), continued or continues))
-    return found
+            values.append(ConfValue(number, value, match.start(1), continued or continues))
+    return values
 
 
 def included(text: str) -> Iterator[str]:
-    """Paths of `Include` lines, as they are written."""
+    """Yield the paths of `Include` lines, as they are written."""
     for line in text.split("\n"):
         if match := re.match(r"\s*include\s+(\S+)", _COMMENT.sub("", line), re.IGNORECASE):
             yield match[1].strip('"')
 
 
 def replaced(text: str, place: ConfValue, value: str, step: str, source: str) -> str:
-    """The text with another value there; the line of before is kept, as a comment."""
+    """Replace one value; the old line is kept as a comment. Raises InputError."""
     if place.continued:
-        why = "is continued over lines: write it on a line of its own first"
+        why = "is continued over several lines: write it on one line first"
         raise InputError(source, why, line=place.line + 1)
     lines = text.split("\n")
     line, last = lines[place.line], place.line == len(lines) - 1
@@ -62,7 +62,7 @@ def replaced(text: str, place: ConfValue, value: str, step: str, source: str) ->
 
 
 def added(text: str, lines: list[str], step: str) -> str:
-    """The text with more lines at its end; without any, as it is."""
+    """Add marked lines at the end of the text, if there are any."""
     if not lines:
         return text
     bare = bool(text) and not text.endswith("\n")
@@ -71,7 +71,7 @@ def added(text: str, lines: list[str], step: str) -> str:
 
 
 def without(text: str, source: str) -> str:
-    """The text without any marked lines. Raises InputError where a mark was damaged."""
+    """Remove all marked lines. Raises InputError if a mark is damaged."""
     parts: list[str] = []
     at = 0
     for block in _BLOCK.finditer(text):

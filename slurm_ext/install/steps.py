@@ -1,4 +1,4 @@
-"""The steps of an installation, as a table: each writes into a draft what it wants of the files."""
+"""Steps of an installation, as a table: each writes its files into a draft."""
 
 import re
 import shlex
@@ -18,13 +18,13 @@ from slurm_ext.install.site_files import user_of
 _UNIT_TEXT = Path(__file__).with_name("dlqueue.service")
 _SHIPPED = "/opt/dlqueue/bin/dlqueue"
 _DROPPED = ("zz-dlqueue", "zz-dlqueue.sh", "99-dlqueue", "99-dlqueue.sh")
-_AT_ALLOCATION = {"alloc", "contain", "x11"}  # the latter two imply the first (slurm.conf(5))
+_AT_ALLOCATION = {"alloc", "contain", "x11"}  # the last two imply the first (slurm.conf(5))
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class InstallStep:
-    """One row: its name, what it does in a few words, and how."""
+    """One row: its name, a few words about it, and its function."""
 
     name: str
     what: str
@@ -32,17 +32,17 @@ class InstallStep:
 
 
 def files(draft: Draft) -> None:
-    """dlqueue.toml, once; and what nodes and slurmctld read instead of it, from its settings."""
+    """Write dlqueue.toml once, and render what nodes and slurmctld read instead of it."""
     etc = draft.place.etc
-    draft.give(etc / "dlqueue.toml", _first_settings(draft))
+    draft.put_default(etc / "dlqueue.toml", _first_settings(draft))
     for name, text, mode in render_folder(draft.settings(), etc):
         draft.put(etc / name, text, "own", mode)
 
 
 def _first_settings(draft: Draft) -> str:
-    """The sample, with what slurm.conf tells."""
+    """Sample of dlqueue.toml, with the cluster's name and paths of slurm.conf."""
     text, conf = sample(), draft.place.slurm_conf
-    named = draft.said("ClusterName")
+    named = draft.conf_value("ClusterName")
     if named is not None and _NAME.fullmatch(named[1].value):
         text = text.replace('cluster = "cluster"', f'cluster = "{named[1].value}"', 1)
     if conf != Path("/etc/slurm/slurm.conf"):
@@ -51,15 +51,15 @@ def _first_settings(draft: Draft) -> str:
 
 
 def service(draft: Draft) -> None:
-    """The advisor's unit, for SlurmUser, and its folders where there are none."""
+    """Write the advisor's unit, for SlurmUser, and make its missing folders."""
     settings = draft.settings()
-    named = draft.said("SlurmUser")
+    named = draft.conf_value("SlurmUser")
     user = (named[1].value if named else "root").partition("(")[0]
     known = user_of(user)
     unit = _UNIT_TEXT.read_text(encoding="utf-8")
     unit = unit.replace("User=slurm", f"User={user}")
     unit = unit.replace("Group=slurm", f"Group={known[2] if known else user}")
-    draft.give(draft.place.unit, unit.replace(_SHIPPED, str(_program(draft))))
+    draft.put_default(draft.place.unit, unit.replace(_SHIPPED, str(_program(draft))))
     draft.folders[settings.state_dir] = (0o755, user)
     if settings["node.transport"] == "folder":
         spool, shared = settings.state_dir / "spool", Path(settings["node.folder"])
@@ -69,7 +69,7 @@ def service(draft: Draft) -> None:
 
 
 def _program(draft: Draft) -> Path:
-    """This very dlqueue, as the site will name it."""
+    """Path of this dlqueue program, as the site will see it."""
     program = Path(sys.prefix) / "bin" / "dlqueue"
     if program.exists() and program.is_relative_to(draft.place.root):
         return Path("/") / program.relative_to(draft.place.root)
@@ -77,21 +77,21 @@ def _program(draft: Draft) -> Path:
 
 
 def hooks(draft: Draft) -> None:
-    """Prolog, epilog and task prolog, beside what the site has of them."""
+    """Add prolog, epilog and task prolog, beside the site's own."""
     for key, hook in (("Prolog", "prolog"), ("Epilog", "epilog"), ("TaskProlog", "task_prolog")):
         _hook(draft, key, hook)
-    found = draft.said("PrologFlags")
+    found = draft.conf_value("PrologFlags")
     flags = found[1].value if found else ""
     if not _AT_ALLOCATION & set(flags.lower().split(",")):
-        draft.say("PrologFlags", f"{flags},Alloc" if flags else "Alloc", "hooks")
+        draft.set_conf("PrologFlags", f"{flags},Alloc" if flags else "Alloc", "hooks")
 
 
 def _hook(draft: Draft, key: str, hook: str) -> None:
-    """Ours alone, a file in the site's folder, or a launcher that runs ours and then the site's."""
+    """Add our hook alone, as a file in the site's folder, or in a launcher before the site's."""
     ours = draft.place.etc / "hooks" / hook
-    found = draft.said(key)
+    found = draft.conf_value(key)
     if found is None:
-        draft.say(key, str(ours), "hooks")
+        draft.set_conf(key, str(ours), "hooks")
         return
     value = found[1].value
     if value == str(ours) or _calls(_script(draft, value), ours):
@@ -105,13 +105,13 @@ def _hook(draft: Draft, key: str, hook: str) -> None:
         return
     launcher = ours.with_name(f"site_{hook}")
     draft.put(launcher, _launcher(hook, ours, value), "own", 0o755)
-    draft.say(key, str(launcher), "hooks")
+    draft.set_conf(key, str(launcher), "hooks")
 
 
 def _script(draft: Draft, value: str) -> str | None:
-    """The site's own script, where it is one and here."""
+    """Text of the site's own script, if it is a file here."""
     path = Path(value)
-    return draft.now(path) if path.is_absolute() else None
+    return draft.current_text(path) if path.is_absolute() else None
 
 
 def _calls(text: str | None, ours: Path) -> bool:
@@ -128,10 +128,10 @@ def _launcher(hook: str, ours: Path, site: str) -> str:
 
 
 def _drop_in(draft: Draft, key: str, pattern: Path, ours: Path) -> None:
-    """Slurm runs what a pattern matches one by one, from z to a: ours comes first."""
+    """Add a file that the pattern matches. Slurm runs matches from z to a: ours comes first."""
     names = [name for name in _DROPPED if fnmatchcase(name, pattern.name)]
     if not names or re.search(r"[*?\[]", str(pattern.parent)):
-        why = f"{key}={pattern} matches no name that dlqueue would choose: call {ours} in a script"
+        why = f"{key}={pattern} matches none of dlqueue's file names: call {ours} in a script"
         raise InputError(str(draft.place.slurm_conf), why)
     call = shlex.quote(str(ours))
     says = "#!/bin/sh\n# dlqueue's; it always ends well and in time.\n"
@@ -140,7 +140,7 @@ def _drop_in(draft: Draft, key: str, pattern: Path, ours: Path) -> None:
 
 
 def submit(draft: Draft) -> None:
-    """job_submit.lua beside slurm.conf, ours or the site's with ours behind it, and the plugin."""
+    """Write or extend job_submit.lua beside slurm.conf, and add the plugin."""
     lua = draft.place.etc / "lua"
     shim = draft.place.slurm_conf.with_name("job_submit.lua")
     text = draft.text(shim, "lua")
@@ -149,11 +149,11 @@ def submit(draft: Draft) -> None:
     elif (loaded := submit_lua.loaded(text)) is None:
         draft.put(shim, submit_lua.joined(text, str(lua / "dlqueue.lua")), "lua")
     elif loaded != str(lua / "dlqueue.lua"):
-        raise InputError(str(shim), f"loads {loaded}: take those lines out, or keep to that folder")
-    found = draft.said("JobSubmitPlugins")
+        raise InputError(str(shim), f"loads {loaded}: remove those lines, or keep to that folder")
+    found = draft.conf_value("JobSubmitPlugins")
     plugins = found[1].value.removeprefix("job_submit/") if found else ""
     if "lua" not in re.split(r",(?:job_submit/)?", plugins):
-        draft.say("JobSubmitPlugins", f"{found[1].value},lua" if found else "lua", "submit")
+        draft.set_conf("JobSubmitPlugins", f"{found[1].value},lua" if found else "lua", "submit")
 
 
 STEPS = (

@@ -1,7 +1,7 @@
-"""A job_submit.lua, tried before slurmctld reads it: its syntax, and made-up submissions.
+"""Tests a job_submit.lua before slurmctld reads it: its syntax, and made-up submissions.
 
-With dlqueue joined, each submission has to end as without: same answer, same writes, same words to
-the user; also where dlqueue itself fails. Run by the Lua that Slurm's plugin is linked with.
+Each submission must end as without dlqueue: same return code, same writes, same messages to the
+user; also if dlqueue fails. The Lua is the one that Slurm's plugin is linked with.
 """
 
 import re
@@ -27,7 +27,7 @@ _PLAIN = "function slurm_job_submit() return slurm.SUCCESS end\n" * 2
 
 @dataclass(frozen=True, slots=True)
 class Lua:
-    """An interpreter and its compiler (None: the interpreter loads the file instead)."""
+    """An interpreter and its compiler (None: the interpreter checks the syntax)."""
 
     version: str
     lua: str
@@ -35,19 +35,19 @@ class Lua:
 
 
 def linked_version(root: Path = Path("/")) -> str | None:
-    """The Lua that Slurm's job_submit plugin was built with, such as 5.1; None without plugin."""
-    found = chain.from_iterable(root.glob(f"{each}/job_submit_lua.so") for each in PLUGIN_FOLDERS)
-    return next((version for plugin in found if (version := version_in(plugin))), None)
+    """Version of Lua of Slurm's job_submit plugin, such as 5.1; None without a plugin."""
+    plugins = chain.from_iterable(root.glob(f"{f}/job_submit_lua.so") for f in PLUGIN_FOLDERS)
+    return next((version for plugin in plugins if (version := version_in(plugin))), None)
 
 
 def version_in(plugin: Path) -> str | None:
-    """The Lua that this job_submit_lua.so was built with; None where it does not tell."""
+    """Version of Lua of this job_submit_lua.so; None if it names none."""
     match = _LINKED.search(plugin.read_bytes())
     return match[1].decode() if match else None
 
 
 def find_lua(version: str | None) -> Lua:
-    """An interpreter of that version, or of any where it is unknown. Raises MissingError."""
+    """Find an interpreter of that version, or of any if it is None. Raises MissingError."""
     for number in [version] if version else VERSIONS:
         names = (number, f"-{number}", number.replace(".", ""), "")
         for name in names:
@@ -65,11 +65,12 @@ def _version_of(lua: str) -> str:
     return match[1] if match else ""
 
 
-def check(lua: Lua, shim: Path, before: str | None, after: str, settings: Settings,
-          lua_folder: Path) -> Iterator[str]:  # fmt: skip
-    """Warnings about the file that `shim` is to become; `before` is None where there was none.
+def check(
+    lua: Lua, shim: Path, before: str | None, after: str, settings: Settings, lua_folder: Path
+) -> Iterator[str]:
+    """Test the new text of `shim` and yield warnings; `before` is None if there was no file.
 
-    `lua_folder` is where dlqueue.lua will be. Raises InputError where the new file is not sound.
+    `lua_folder` is where dlqueue.lua will be. Raises InputError if the new text must not be used.
     """
     with TemporaryDirectory(prefix="dlqueue-") as name:
         folder = Path(name)
@@ -89,7 +90,7 @@ def _shim(before: str | None) -> str:
 
 
 def _stage(settings: Settings, folder: Path) -> None:
-    """Our Lua as it will be, but with a switch and a socket of the trial's own."""
+    """Write our Lua as it will be, but with the trial's own kill file and socket."""
     own = {"paths.kill_file": f"{folder}/off", "paths.socket": f"{folder}/none"}
     tried = replace(settings, values={**settings.values, **own})
     for name, text in render_lua_folder(tried, folder).items():
@@ -101,12 +102,12 @@ def _syntax(lua: Lua, file: Path, shim: Path) -> None:
     command = [lua.luac, "-p", str(file)] if lua.luac else [lua.lua, "-e", load]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     if done.returncode:
-        said = done.stderr.strip().replace(str(file), str(shim)).splitlines()
-        raise InputError(str(shim), f"Lua {lua.version} refuses it: {said[0] if said else '?'}")
+        lines = done.stderr.strip().replace(str(file), str(shim)).splitlines()
+        raise InputError(str(shim), f"Lua {lua.version} refuses it: {lines[0] if lines else '?'}")
 
 
 def _compared(lua: Lua, folder: Path, shim: Path) -> Iterator[str]:
-    """What differs is an error; what could not be compared is a warning."""
+    """Raise InputError where results differ; yield a warning where they cannot be compared."""
     before = _submissions(lua, folder, "before.lua", shim)
     after = _submissions(lua, folder, "after.lua", shim)
     broken = _submissions(lua, folder, "after.lua", shim, "broken")
@@ -124,7 +125,7 @@ def _compared(lua: Lua, folder: Path, shim: Path) -> Iterator[str]:
 def _submissions(
     lua: Lua, folder: Path, file: str, shim: Path, *words: str
 ) -> Mapping[str, tuple[int, str]]:
-    """Each made-up job: how often dlqueue was asked, and what became of it."""
+    """Return made-up job → number of questions to dlqueue, and its result."""
     command = [lua.lua, str(MOCK), str(folder / file), f"{folder}/off", *words]
     try:
         done = subprocess.run(
@@ -138,8 +139,8 @@ def _submissions(
         )
     except subprocess.TimeoutExpired:
         raise InputError(str(shim), f"a made-up submission takes over {TIMEOUT_S} s") from None
-    found = re.findall(r"^(\w+) asked=(\d+) (answer=.*)$", done.stdout, re.MULTILINE)
-    if done.returncode or not found:
-        said = (done.stdout + done.stderr).strip().replace(f"{folder}/{file}", str(shim))
-        raise InputError(str(shim), f"Lua {lua.version} cannot run it: {said[-300:]}")
-    return {job: (int(asked), became) for job, asked, became in found}
+    results = re.findall(r"^(\w+) asked=(\d+) (answer=.*)$", done.stdout, re.MULTILINE)
+    if done.returncode or not results:
+        output = (done.stdout + done.stderr).strip().replace(f"{folder}/{file}", str(shim))
+        raise InputError(str(shim), f"Lua {lua.version} cannot run it: {output[-300:]}")
+    return {job: (int(asked), became) for job, asked, became in results}

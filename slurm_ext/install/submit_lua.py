@@ -1,8 +1,8 @@
-"""A site's job_submit.lua with dlqueue behind it: two marked lines, whatever else the file does.
+"""Adds two marked lines to a site's job_submit.lua, and takes them out again.
 
-Ours wraps the site's own function, so that every `return` of it is seen: what the site refuses
-stays refused, and dlqueue looks only at what the site lets through. Slurm's own example ends with a
-`return` of the chunk, behind which nothing may stand: ours then comes before it.
+They wrap the site's own function: a job that the site refuses stays refused, and dlqueue sees only
+jobs that the site accepts. Slurm's own example ends with a `return` of the chunk, after which
+nothing may stand: the lines then come before it.
 """
 
 import re
@@ -18,13 +18,13 @@ _NO_CODE = re.compile(r"^\s*(?:--.*)?$")
 
 
 def loaded(text: str) -> str | None:
-    """The dlqueue.lua that the file loads already, by lines that somebody else wrote."""
+    """Path of the dlqueue.lua that the file loads already, by lines that are not ours."""
     lines = (line for line in text.split("\n") if not _NO_CODE.match(line))
     return next((found[1] for line in lines if (found := _LOADS.search(line))), None)
 
 
 def joined(text: str, dlqueue_lua: str) -> str:
-    """The text with our two lines; `dlqueue_lua` is the path of that file."""
+    """Add our two lines; `dlqueue_lua` is the path of that file."""
     lines = text.split("\n")
     code = [number for number, line in enumerate(lines) if not _NO_CODE.match(line)]
     if code and _RETURNS.match(lines[code[-1]]):
@@ -37,7 +37,7 @@ def joined(text: str, dlqueue_lua: str) -> str:
 
 
 def without(text: str) -> str:
-    """The text with no line of ours."""
+    """Remove our lines."""
     first, left = _OURS.search(text), _OURS.sub("", text)
     if first is None or not first[1]:
         return left

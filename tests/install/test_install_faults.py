@@ -17,9 +17,9 @@ from tests.install.image import CONF, Site
 BAD: dict[str, tuple[str, str, str]] = {
     "no file": ("/etc/slurm/slurm.conf", "", "does not exist"),
     "twice": ("/etc/slurm/slurm.conf", "Prolog=/a\nProlog=/b\n", ":2: Prolog is set 2 times"),
-    "continued": ("/etc/slurm/slurm.conf", "Prolog=/a \\\n Epilog=/b\n", "continued over lines"),
+    "continued": ("/etc/slurm/slurm.conf", "Prolog=/a \\\n Epilog=/b\n", "continued over several lines"),
     "relative": ("/etc/slurm/slurm.conf", "Prolog=a.sh\n", "no absolute path"),
-    "pattern": ("/etc/slurm/slurm.conf", "Prolog=/etc/p.d/[0-8]*.sh\n", "matches no name"),
+    "pattern": ("/etc/slurm/slurm.conf", "Prolog=/etc/p.d/[0-8]*.sh\n", "matches none of"),
     "mark": ("/etc/slurm/slurm.conf", "# >>> dlqueue hooks\nProlog=/x\n", "slurm.conf:1: no line"),
     "lua syntax": ("/etc/slurm/job_submit.lua", "function (\n", "job_submit.lua"),
     "lua error": ("/etc/slurm/job_submit.lua", "error('at load')\n", "at load"),
@@ -130,6 +130,6 @@ def test_a_file_that_changes_meanwhile_is_not_lost(site: Site) -> None:
     place, kept = site.place, load(site.place)
     plan = make_plan(NAMES, place, place.read, kept)
     site.write("/etc/slurm/slurm.conf", "SlurmUser=root\n")
-    with pytest.raises(Exception, match="somebody else"):
+    with pytest.raises(Exception, match="another program"):
         apply.apply(plan, place, kept)
     assert site.text("/etc/slurm/slurm.conf") == "SlurmUser=root\n"
