@@ -107,7 +107,7 @@ def _case(
                 "median": statistics.median(measured),
                 "lowest": min(measured),
                 "highest": max(measured),
-                "foretold": one.samples_per_s,
+                "predicted": one.samples_per_s,
             }
             for one, measured in rates.items()
         },

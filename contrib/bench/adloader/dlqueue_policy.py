@@ -41,7 +41,7 @@ def cold_and_warm(root: Path, data: Path, mix: Sequence[Job]) -> tuple[Played, P
         site = Site(sandbox, data)
         time.sleep(STARTED_S)
         cold = _played(site, mix)
-        _await_learnt(sandbox, len(mix))
+        _await_learned(sandbox, len(mix))
         return cold, _played(site, mix)
 
 
@@ -65,7 +65,7 @@ def _short(decision: dict[str, Any], began_s: float) -> dict[str, Any]:
     }
 
 
-def _await_learnt(sandbox: Sandbox, runs: int) -> None:
+def _await_learned(sandbox: Sandbox, runs: int) -> None:
     """Until the advisor answers from so many runs."""
     deadline = time.monotonic() + LEARN_S
     while _advisor_runs(sandbox) < runs:

@@ -5,9 +5,9 @@
 Both folders hold gpu_coloc/ and cpu_coloc/ with the tables' published names; a table that the test
 folder lacks is skipped and named in figures.skipped.
 
-Two different folders: everything in --train is learnt from, the rows of --test are foretold. The
-same folder twice is the development protocol: each family, model or campaign is foretold by what
-was learnt without it, every part in turn.
+Two different folders: everything in --train is learned from, the rows of --test are predicted. The
+same folder twice is the development protocol: each family, model or campaign is predicted by what
+was learned without it, every part in turn.
 
 Protocols, in this order (each file says what it learns from and what was shaped on the tables):
 gavel_tensorflow.py (unseen families, solo counters of a profiler), lucid.py (unseen models, NVML's
@@ -43,7 +43,7 @@ def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     skipped: list[str] = []
     for name, protocol in PROTOCOLS.items():
-        print(f"{name}: learning and foretelling", file=sys.stderr)
+        print(f"{name}: learning and predicting", file=sys.stderr)
         try:
             scored = protocol(train, test, quick=quick)
         except DlqueueError as error:
@@ -61,7 +61,7 @@ def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
 def main() -> None:
     """Score and print; 1 where a folder cannot be used."""
     parser = options(__doc__, quick="fewer folds and baselines, to try it")
-    same = "folder of tables to foretell; the same as --train: leave one family out"
+    same = "folder of tables to predict; the same as --train: leave one family out"
     folders(parser, train="folder of tables to learn from", test=same)
     run(parser, lambda args: result(args.train, args.test, quick=args.quick), _print)
 

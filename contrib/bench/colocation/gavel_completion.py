@@ -1,8 +1,8 @@
 """Pairs on a new GPU of which a part was measured: Gavel's PyTorch tables (Narayanan, OSDI 2020).
 
-Every gavel_pytorch_pairs_*.csv of the test folder is a new GPU in turn; learnt from are the other
+Every gavel_pytorch_pairs_*.csv of the test folder is a new GPU in turn; learned from are the other
 GPUs' tables of the training folder. Of its pairs 0, 10, 20 or 50 % are revealed by chance, the rest
-is foretold and scored, both directions; pairs that do not fit in memory are revealed or left out
+is predicted and scored, both directions; pairs that do not fit in memory are revealed or left out
 but never scored. Every seed draws another part: `mae_by_seed` has the mean and the spread. What a
 job does alone on the new GPU (its rate) is known, as a solo run tells it.
 

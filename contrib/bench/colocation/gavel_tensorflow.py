@@ -5,7 +5,7 @@ be used (it is of a job alone); measured pairs only of the training folder. Wher
 only part of a profile of an app, what is lacking comes from the app's profile on another GPU, its
 kernels longer by as much as the app is slower; then from another date; else it is absent.
 Left out: infeasible pairs, and rows of the 2018 alexnet, whose solo is broken (README of the
-tables). `gavel_tf` is scored on the GPUs that pairs were learnt from, `gavel_tf_other_gpus` on the
+tables). `gavel_tf` is scored on the GPUs that pairs were learned from, `gavel_tf_other_gpus` on the
 others.
 
 Shaped on the training folder's table, leaving one family out: which counters are looked at, the
@@ -77,14 +77,16 @@ class Side:
 
 def protocol(train: Path, test: Path, *, quick: bool) -> ProtocolResult:
     """Raises InputError where a table is lacking or holds nothing."""
-    learnt, skipped = _pairs(train)
+    learned, skipped = _pairs(train)
     asked_pairs, more = ([], []) if same(train, test) else _pairs(test)
     profiles = _profiles(train, skipped)
     if asked_pairs:
         profiles |= _profiles(test, skipped, needed=False)
     skipped += more
-    solos = _solo_speeds([*learnt, *asked_pairs])
-    rows, asked = ([_row(pair, profiles, solos) for pair in each] for each in (learnt, asked_pairs))
+    solos = _solo_speeds([*learned, *asked_pairs])
+    rows, asked = (
+        [_row(pair, profiles, solos) for pair in each] for each in (learned, asked_pairs)
+    )
     plan = CounterPlan(device=_home(rows), columns=COLUMNS, views=VIEWS)
     unseen: Sequence[str] | set[str]
     if same(train, test):
@@ -237,6 +239,6 @@ def _unseen(rows: Sequence[Row], asked: Sequence[Row]) -> set[str]:
 
 
 def _home(rows: Sequence[Row]) -> str:
-    """The GPU of most of what is learnt from."""
+    """The GPU of most of what is learned from."""
     devices: Counter[str] = Counter(row.device for row in rows)
     return devices.most_common(1)[0][0]

@@ -1,10 +1,9 @@
 """Speeds of jobs of unseen families, from counters of each job alone; two protocols share it.
 
-Two folders: the model learns from every row of the training folder and foretells the test folder's.
-One folder (development): each family is foretold by what was learnt from pairs without it. What the
-model chooses for itself (lengths, interval) it chooses inside the rows it learns from, by leaving
-families out of those (training/slowdown/fit_counter_model.py), so that the family foretold has no
-say.
+Two folders: the model learns from every row of the training folder and predicts the test folder's.
+One folder (development): each family is predicted by what was learned from pairs without it. The
+model chooses its own settings (lengths, interval) inside the rows it learns from, by leaving
+families out of those (training/slowdown/fit_counter_model.py): the predicted family has no say.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +38,7 @@ class Row:
 def predict(
     known: Sequence[Row], asked: Sequence[Row], plan: CounterPlan, *, quick: bool
 ) -> Predictions:
-    """Ours and the baselines', learnt from `known`, for `asked`."""
+    """Ours and the baselines', learned from `known`, for `asked`."""
     model = fit([row.met for row in known], plan)
     answers = np.empty((3, len(asked)))
     for device in sorted({row.device for row in asked}):
@@ -73,7 +72,7 @@ def leave_one_out(
 
 
 def sides(asked: Sequence[Row], families: set[str] | Sequence[str]) -> dict[str, Marks]:
-    """Marks of rows by which side is of a family not learnt from; a list names it row by row."""
+    """Marks of rows by which side is of a family not learned from; a list names it row by row."""
     own, other = [], []
     for place, row in enumerate(asked):
         unseen = families if isinstance(families, set) else {families[place]}

@@ -86,7 +86,7 @@ def _print(figures: dict[str, Any]) -> None:
     for name, part in figures.items():
         if not isinstance(part, dict):
             continue
-        print(f"{name}: {part['n']} jobs, learnt from {part['learnt_from']}")
+        print(f"{name}: {part['n']} jobs, learned from {part['learnt_from']}")
         for rule, one in (("ours", part["ours"]), *part["baselines"].items()):
             shown = {key: one.get(key) for key in ("log_r2", "spearman", "mae", "medape")}
             cells = (f"{key} {value:8.4g}" for key, value in shown.items() if value is not None)

@@ -26,7 +26,7 @@ from slurm_ext.training.duration.fit import FinishedJob, features, fit
 
 LATER = 0.25  # of the jobs: the test where one folder is both
 EARLIER = 1 / 3  # of the others: where settings are chosen
-CALIBRATION = 0.2  # of the jobs before the cut: the newest, not learnt from, set the first bounds
+CALIBRATION = 0.2  # of the jobs before the cut: the newest, not learned from, set the first bounds
 QUICK_ROUNDS, ROUNDS = 60, 200
 QUICK_JOBS = (20000, 10000)  # the last before the cut, the first after it
 
@@ -56,17 +56,17 @@ def trace(
     `earlier`: only what a folder taken twice learns from, the last third of it as the later jobs:
     a place to choose on what is not scored.
     """
-    learnt = read(train, table)
-    later = learnt if train.resolve() == test.resolve() else read(test, table)
-    if later is learnt:
-        jobs, skipped = learnt.jobs, learnt.skipped
+    learned = read(train, table)
+    later = learned if train.resolve() == test.resolve() else read(test, table)
+    if later is learned:
+        jobs, skipped = learned.jobs, learned.skipped
         if earlier:
             jobs = jobs[: int(len(jobs) * (1 - LATER))]
         cut_s = jobs[int(len(jobs) * (1 - (EARLIER if earlier else LATER)))].asked.submit_s
     else:
         cut_s = later.jobs[0].asked.submit_s
-        known = [job for job in learnt.jobs if job.asked.submit_s < cut_s]
-        jobs, skipped = [*known, *later.jobs], [*learnt.skipped, *later.skipped]
+        known = [job for job in learned.jobs if job.asked.submit_s < cut_s]
+        jobs, skipped = [*known, *later.jobs], [*learned.skipped, *later.skipped]
     if quick:
         first = sum(job.asked.submit_s < cut_s for job in jobs)
         jobs = jobs[max(0, first - QUICK_JOBS[0]) : first + QUICK_JOBS[1]]
@@ -133,9 +133,9 @@ def _ours(
         which = np.flatnonzero((past.submit_s >= cut) & (past.submit_s < until))
         if not len(which):
             continue
-        foretold = learn(cut).predict(rows[which])
-        logs["mean"][which] = foretold.log_mean
-        _adapt(bounds, past, which, foretold, logs, waiting)
+        prediction = learn(cut).predict(rows[which])
+        logs["mean"][which] = prediction.log_mean
+        _adapt(bounds, past, which, prediction, logs, waiting)
     return logs
 
 
@@ -146,15 +146,15 @@ def _calibrate(
     before = past.submit_s[past.submit_s < past.cut_s]
     since = float(before[int(len(before) * (1 - CALIBRATION))])
     which = (past.submit_s >= since) & (past.end_s <= past.cut_s)
-    foretold, real = learn(since).predict(rows[which]), past.log_s[which]
-    bounds.start(foretold.known.tolist(), foretold.log_low - real, real - foretold.log_high)
+    prediction, real = learn(since).predict(rows[which]), past.log_s[which]
+    bounds.start(prediction.known.tolist(), prediction.log_low - real, real - prediction.log_high)
 
 
 def _adapt(
     bounds: AdaptiveBounds,
     past: Trace,
     which: NDArray[np.int64],
-    foretold: DurationQuantiles,
+    prediction: DurationQuantiles,
     logs: dict[str, Array],
     waiting: list[tuple[float, int]],
 ) -> None:
@@ -164,9 +164,9 @@ def _adapt(
         while waiting and waiting[0][0] <= now_s:
             end_s, gone = heapq.heappop(waiting)
             bounds.ended(gone, end_s)
-        low, high = float(foretold.log_low[at]), float(foretold.log_high[at])
+        low, high = float(prediction.log_low[at]), float(prediction.log_high[at])
         logs["low"][job], logs["high"][job] = bounds.watch(
-            job, now_s, int(foretold.known[at]), low, high
+            job, now_s, int(prediction.known[at]), low, high
         )
         if np.isfinite(past.end_s[job]):
             heapq.heappush(waiting, (float(past.end_s[job]), job))

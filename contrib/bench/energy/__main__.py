@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from contrib.bench.common import metrics
 from contrib.bench.common.arrays import Array
 from contrib.bench.common.program import folders, options, row, run
 from contrib.bench.energy.baselines import AHEAD, PUBLISHED, ces, outline
@@ -88,14 +89,13 @@ def _forecasts(table: Demand, rows: Array, ours: DemandPredictor) -> dict[str, A
     return scores
 
 
-def _scores(foretold: Array, then: Array, unit: int) -> dict[str, float]:
-    both = np.maximum(np.abs(foretold) + np.abs(then), 1e-9)
-    spread = float(((then - then.mean()) ** 2).sum())
+def _scores(predicted: Array, then: Array, unit: int) -> dict[str, float]:
+    both = np.maximum(np.abs(predicted) + np.abs(then), 1e-9)
     return {
-        "smape": round(float(200 * (np.abs(foretold - then) / both).mean()), 3),
-        "r2": round(1 - float(((foretold - then) ** 2).sum()) / spread, 4) if spread else 0.0,
-        "mae": round(float(np.abs(foretold - then).mean()), 3),
-        "under": round(float((foretold < then - 5 * unit).mean()), 4),  # by more than five nodes
+        "smape": round(float(200 * (np.abs(predicted - then) / both).mean()), 3),
+        "r2": round(metrics.r2(predicted, then) or 0.0, 4),
+        "mae": round(metrics.mae(predicted, then) or 0.0, 3),
+        "under": round(float((predicted < then - 5 * unit).mean()), 4),  # by more than five nodes
     }
 
 

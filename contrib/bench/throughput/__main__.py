@@ -45,7 +45,7 @@ def result(train: Path, test: Path, *, quick: bool) -> dict[str, Any]:
 def main() -> None:
     """Score and print; 1 where a folder cannot be used."""
     parser = options(__doc__, quick="two trainings, one seed")
-    folders(parser, train="folder of tables to learn from", test="folder of tables to foretell")
+    folders(parser, train="folder of tables to learn from", test="folder of tables to predict")
     run(parser, lambda args: result(args.train, args.test, quick=args.quick), _print)
 
 

@@ -7,8 +7,8 @@ revealed config is not asked for). Structured is what a profiler would measure f
 batch, a full node, two nodes of one GPU, two full ones, four full ones; the nearest that the
 table has).
 
-What is learnt never contains the training that is predicted. Where the training folder has that
-pair of model and cluster, it is predicted twice: by what was learnt without any row of the model,
+What is learned never contains the training that is predicted. Where the training folder has that
+pair of model and cluster, it is predicted twice: by what was learned without any row of the model,
 and without any row of the cluster. Where it has not, by all of the training folder. Figures are
 pooled over rows, and by what was unseen: the model, the cluster, or both.
 """
@@ -112,7 +112,7 @@ def wanted(figures: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _work(pairs: Iterable[Pair], rows: Sequence[ScalingRow]) -> Iterator[tuple[Without, Pair]]:
-    """Each training with what must not be learnt from, alike ones behind each other."""
+    """Each training with what must not be learned from, alike ones behind each other."""
     learnt_from = {(row.model, row.cluster) for row in rows}
     every: list[tuple[Without, Pair]] = []
     for model, cluster in pairs:

@@ -1,6 +1,6 @@
 """More neighbours than were met: which rule (model/slowdown/composition.py) composes them.
 
-NTUA's runs beside 2 to 4 of one kind, foretold from runs of the same campaign and request rate
+NTUA's runs beside 2 to 4 of one kind, predicted from runs of the same campaign and request rate
 beside one of them, and beside two parts of them. Mean absolute errors, and how often the truth was
 worse than told.
 """

@@ -136,7 +136,7 @@ def _answers(learn: ProcessRows, asked: ProcessRows) -> tuple[Array, Array]:
 
 
 def _scaled(learn: Array, asked: Array) -> tuple[Array, Array]:
-    """In spreads of what is learnt from; what was not measured did not move."""
+    """In spreads of what is learned from; what was not measured did not move."""
     spread = np.maximum(np.nan_to_num(learn).std(axis=0), LEAST_SPREAD)
     return np.nan_to_num(learn) / spread, np.nan_to_num(asked) / spread
 

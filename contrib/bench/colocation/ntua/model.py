@@ -3,7 +3,7 @@
 Averaged in logs: a Gaussian process (gaussian_process.py; it goes on beyond what was met, so it
 counts twice), trees over counters core by core with who is beside, and trees over what those
 counters say of the prior's miss. The prior is the product of what each kind of neighbour does
-alone, learnt from runs of one kind: model/slowdown/composition.py's idea, for a percentile. Who is
+alone, learned from runs of one kind: model/slowdown/composition.py's idea, for a percentile. Who is
 beside is
 not known: a process and trees over counters relative to the campaign's own quiet runs.
 Which ones: by families, campaigns and counts left out of the development table.

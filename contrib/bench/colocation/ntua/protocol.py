@@ -1,6 +1,6 @@
 """nginx beside noisy neighbours, with counters taken during the run: NTUA's campaigns.
 
-A test folder of its own: its campaigns and mixes are foretold from the training folder's runs, of
+A test folder of its own: its campaigns and mixes are predicted from the training folder's runs, of
 one kind of neighbour each. The same folder twice (development): runs are left out by count of one
 kind (as new as a mix), by campaign, and by family of campaigns.
 

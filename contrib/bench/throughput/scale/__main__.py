@@ -5,10 +5,10 @@ known (fewer where the table has fewer), every count from 8 on is to be predicte
 model, batch, GPU type and placement (`elasticflow_a100.csv`, `gavel_scaling.csv`), or one pipeline,
 strategy and epoch (`presto_thread_scaling.csv`: medians of the repetitions, one thread is 1).
 
-Nothing is learnt from the job that is predicted: where the training folder has the same model on
+Nothing is learned from the job that is predicted: where the training folder has the same model on
 the same GPU type (or the same pipeline), all its series are left out. Every job is thus predicted
 from others, whether both folders are the same (leave one job out) or not. `gavel_scaling.csv` knows
-two models only: what is learnt for it also learns from `pollux_sia_steptime.csv.gz`.
+two models only: what is learned for it also learns from `pollux_sia_steptime.csv.gz`.
 `nothing_learnt` is our curve without other jobs: what `dlqueue predict` asks for more GPUs.
 """
 
@@ -68,7 +68,7 @@ class CountPrediction:
 
 
 def run(train: Path, test: Path, quick: bool) -> dict[str, Any]:
-    """Figures of both protocols; `quick`: without the baselines that are learnt.
+    """Figures of both protocols; `quick`: without the baselines that are learned.
 
     Raises InputError where a folder has none of the tables.
     """
@@ -205,8 +205,8 @@ def _interval(predictions: Sequence[CountPrediction], method: str) -> dict[str, 
 
 def main() -> None:
     """Score and print; 1 where a folder cannot be used."""
-    parser = program.options(__doc__, quick="without the learnt baselines")
-    program.folders(parser, train="folder of tables to learn from", test="folder to foretell")
+    parser = program.options(__doc__, quick="without the learned baselines")
+    program.folders(parser, train="folder of tables to learn from", test="folder to predict")
     program.run(parser, _result, _print)
 
 

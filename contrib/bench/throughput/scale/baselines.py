@@ -102,13 +102,13 @@ def learners() -> dict[str, Any]:
 
 
 class Transfer:
-    """The learners, and a Gaussian process on the errors of Amdahl's law, learnt from `train`."""
+    """The learners, and a Gaussian process on the errors of Amdahl's law, learned from `train`."""
 
     def __init__(self, train: Sequence[Series]) -> None:
         rows, targets = _examples(train, flat)
         _, residuals = _examples(train, amdahl)
-        self._learnt = len(rows) > 1
-        if not self._learnt:
+        self._learned = len(rows) > 1
+        if not self._learned:
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # LightGBM: features have no names; GP: a scale's bound
@@ -122,10 +122,10 @@ class Transfer:
         counts = [one.count for one in series.wanted]
         laws = dict.fromkeys(learners(), flat) | {"gp_on_residual": amdahl}
         bases = {name: [law(series.known, k) for k in counts] for name, law in laws.items()}
-        if not self._learnt:
+        if not self._learned:
             return bases
         asked = np.array([features(series, count) for count in counts])
-        learnt = {**self._learners, "gp_on_residual": self._process}
+        learned = {**self._learners, "gp_on_residual": self._process}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return {
@@ -133,7 +133,7 @@ class Transfer:
                     base * exp(log_gain)
                     for base, log_gain in zip(bases[name], one.predict(asked), strict=True)
                 ]
-                for name, one in learnt.items()
+                for name, one in learned.items()
             }
 
 

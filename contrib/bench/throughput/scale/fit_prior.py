@@ -2,7 +2,7 @@
 
 Expectation-maximisation: every series is fitted under the present prior, and the prior becomes
 what the fits have in common. Each job counts once, however many series it has, and the prior that
-was there before counts as much as SCEPTICS jobs: with few jobs little is learnt.
+was there before counts as much as SCEPTICS jobs: with few jobs little is learned.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
