@@ -20,9 +20,7 @@ def keys_of(job: Submission) -> Mapping[Level, int]:
     `python train.py` of another user or in another folder is another training: the nearest level
     has both in its key, the next one the user. The same program alone is only KIND.
     """
-    keys = {Level.CLUSTER: _key(Level.CLUSTER, ())}
-    if job.name not in _NO_NAMES:
-        keys[Level.USER_NAME] = user_name_key(job.user_name, job.name)
+    keys = record_keys(job.user_name, job.name)
     if job.script is not None:
         commands = _commands(job.script)
         unnumbered = "\n".join(commands).translate(_DIGITS).split("\n") if commands else []
@@ -32,6 +30,14 @@ def keys_of(job: Submission) -> Mapping[Level, int]:
         programs = sorted(_programs(commands))
         if programs:
             keys[Level.KIND] = _key(Level.KIND, programs)
+    return keys
+
+
+def record_keys(user: str | None, job_name: str | None) -> dict[Level, int]:
+    """The keys of a job whose script is not known: of a run record without a decision."""
+    keys = {Level.CLUSTER: _CLUSTER_KEY}
+    if user is not None and (job_name or "") not in _NO_NAMES:
+        keys[Level.USER_NAME] = user_name_key(user, job_name or "")
     return keys
 
 
@@ -78,3 +84,6 @@ def _key(level: Level, parts: Iterable[str]) -> int:
     raws = [part.encode("utf-8", "surrogatepass") for part in parts]
     text = b"".join([level.encode(), *[b"%d:%b" % (len(raw), raw) for raw in raws]])
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big") - _SIGNED
+
+
+_CLUSTER_KEY = _key(Level.CLUSTER, ())

@@ -17,7 +17,7 @@ from slurm_ext.history.ingest.insert import SAME_END_S, IngestResult, Inserter
 from slurm_ext.history.ingest.rows import RecordRows, rows_of
 from slurm_ext.history.store.names import SACCT
 from slurm_ext.history.store.store import History
-from slurm_ext.node.record.reader import check_body
+from slurm_ext.node.record.reader import check
 
 BATCH = 1000
 MOST_TOLD = 20  # lines that are told one by one
@@ -111,7 +111,7 @@ def _jobs(
                 line, cluster=site.cluster, zone=site.zone, names=site.names
             )
             for record in records:
-                check_body(record)
+                check(record)
             runs = [rows_of(record) for record in records]
             if runs[0].run.end_s < site.oldest_s:
                 raise imports_sacct.NotTakenError(TOO_OLD)

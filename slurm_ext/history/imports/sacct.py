@@ -18,6 +18,7 @@ from slurm_ext.core.units import parse_memory, parse_minutes, parse_tres
 from slurm_ext.history.imports import sacct_energy
 from slurm_ext.history.imports.jobstats import NoSummaryError, counters_of, summary_of
 from slurm_ext.history.store.names import SACCT
+from slurm_ext.node.record.fields import pick
 
 NEEDED = ("JobIDRaw", "State", "Submit", "Start", "End")
 COLUMNS = (
@@ -59,7 +60,7 @@ def records_of(
     allocation = _allocation(line, len(nodes))
     base = {
         "times": times,
-        "allocation": allocation,
+        "allocation": pick("allocation", allocation),
         "outcome": {"state": _outcome(state), "source": SACCT, **_exit(line.get("ExitCode", ""))},
         "host": {},
         "probe": {},

@@ -15,7 +15,7 @@ from slurm_ext.core.errors import RecordError
 from slurm_ext.core.job_keys import job_signature
 from slurm_ext.core.records import Level, Prediction
 from slurm_ext.history.ingest.proposals import Proposal
-from slurm_ext.history.ingest.rows import LEVELS, RunRecord, key_values
+from slurm_ext.history.ingest.rows import LEVELS, RunRecord
 from slurm_ext.history.store.names import KEY_COLUMNS
 from slurm_ext.history.store.sqlite_errors import explaining
 from slurm_ext.history.store.store import History
@@ -121,17 +121,16 @@ WHERE job_id = ? OR job_id IN (SELECT array_job_id FROM runs WHERE job_id = ?)
 ORDER BY id DESC LIMIT 1"""
 
 
-def claim_for_run(conn: sqlite3.Connection, run: RunRecord, now_s: float) -> None:
-    """Tie the proposal that a run's record names to the run's job."""
-    if run.decision is not None:
-        conn.execute(_CLAIM, (run.array_job_id or run.job_id, now_s, run.decision))
+def claim_for_run(conn: sqlite3.Connection, run: RunRecord, now_s: float) -> Mapping[Level, int]:
+    """Tie the proposal that a run's record names to the run's job.
 
-
-def keys_for_run(conn: sqlite3.Connection, run: RunRecord) -> Mapping[Level, int]:
-    """Keys of the submission that became this run; none where it is not known."""
+    Returns the submission's keys; none where its proposal is not here, or is another job's.
+    """
     if run.decision is None:
         return {}
-    row = conn.execute(_KEYS, (run.decision, run.array_job_id or run.job_id)).fetchone()
+    job_id = run.array_job_id or run.job_id
+    conn.execute(_CLAIM, (job_id, now_s, run.decision))
+    row = conn.execute(_KEYS, (run.decision, job_id)).fetchone()
     pairs = zip(LEVELS, row, strict=True) if row else ()
     return {level: key for level, key in pairs if key is not None}
 
@@ -194,7 +193,7 @@ def _values(p: Proposal) -> tuple[Any, ...]:
         *((basis.interval.level, basis.level.value, basis.runs) if basis else (None, None, None)),
         *(p.factor, json.dumps(asdict(p.edits)), _clean(p.message), p.model),
         *(None if p.sharing is None else json.dumps(p.sharing), _clean(p.elastic)),
-        *key_values(p.keys),
+        *map(p.keys.get, LEVELS),
     )
 
 

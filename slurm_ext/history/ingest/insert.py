@@ -1,19 +1,17 @@
 """One record into an open transaction: new, better than the one known, or known already."""
 
 import sqlite3
-from collections.abc import Mapping
 from enum import StrEnum
 
-from slurm_ext.core.job_keys import keys_of
-from slurm_ext.core.records import Level, Outcome, Submission
-from slurm_ext.history.ingest.decisions import claim_for_run, keys_for_run
+from slurm_ext.core.job_keys import record_keys
+from slurm_ext.core.records import Outcome
+from slurm_ext.history.ingest.decisions import claim_for_run
 from slurm_ext.history.ingest.final_state import final_state
 from slurm_ext.history.ingest.rows import (
     CORUNNER_COLUMNS,
+    LEVELS,
     RUN_COLUMNS,
     RecordRows,
-    RunRecord,
-    key_values,
     loader_values,
     run_values,
 )
@@ -111,10 +109,11 @@ class Inserter:
             conn.execute("INSERT INTO timeline VALUES (?, ?)", (run, rows.timeline))
         if rows.probes is not None:
             conn.execute("INSERT INTO probes VALUES (?, ?)", (run, rows.probes))
-        claim_for_run(conn, rows.run, now_s)
+        submitted = claim_for_run(conn, rows.run, now_s)
         if rows.loader is not None:
-            keys = key_values(_keys(conn, rows.run))
-            conn.execute(_INSERT_LOADER, (run, *loader_values(rows.loader), *keys))
+            keys = {**record_keys(rows.run.user, rows.run.job_name), **submitted}
+            values = (run, *loader_values(rows.loader), *map(keys.get, LEVELS))
+            conn.execute(_INSERT_LOADER, values)
 
     def _name(self, name: tuple[str, str, str]) -> int:
         """Id of a counter's name, unit and source, entered where it is new."""
@@ -125,14 +124,6 @@ class Inserter:
         row = self._conn.execute(f"SELECT id FROM counter_names WHERE {where}", name)
         self._names[name] = number = row.fetchone()[0]
         return int(number)
-
-
-def _keys(conn: sqlite3.Connection, run: RunRecord) -> Mapping[Level, int]:
-    """Keys of the submission where its proposal is here, else the two that the record has."""
-    own = dict(keys_of(Submission(user_name=run.user or "", name=run.job_name or "")))
-    if run.user is None:
-        own.pop(Level.USER_NAME, None)
-    return {**own, **keys_for_run(conn, run)}
 
 
 def _rank(source: str) -> int:

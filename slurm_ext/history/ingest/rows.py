@@ -5,7 +5,7 @@ The record was checked at the spool's door, so nothing is judged here.
 
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, make_dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from slurm_ext.history.store.names import LOADER_COLUMNS
 from slurm_ext.node.record import fields
 from slurm_ext.node.record.reader import has_evidence
 
+LEVELS = tuple(Level)  # in the order of KEY_COLUMNS
 Record = Mapping[str, Any]
 Counters = dict[tuple[str, str, str], float | None]
 _MAX_JSON = 16 * 1024
@@ -25,27 +26,22 @@ _MAX_MODELS = 16
 _MAX_PLAIN_BYTES = 8 << 20  # of one deflated column when it is read
 
 
-def _gpu_models(names: list[str]) -> str | None:
-    """The node's kinds of GPU; None where it has none."""
+def _gpu_models(names: list[str]) -> str:
+    """The node's kinds of GPU."""
     kinds = sorted({name[:_MAX_NAME] for name in names})
-    return " + ".join(kinds[:_MAX_MODELS]) or None
+    return " + ".join(kinds[:_MAX_MODELS])
 
 
-def _count(value: list[Any] | int) -> int:
-    return len(value) if isinstance(value, list) else value
-
-
-# A column of `runs`: section and key of the record, and the function that makes the value.
-_Source = tuple[str, str, Callable[[Any], Any] | None]
-_COLUMNS: dict[str, _Source] = {
-    field[6]: (section, field[0], _count if field[1] in (fields.COUNTED, fields.TEXTS) else None)
+# A column of `runs`: section and key of the record.
+_COLUMNS = {
+    field[6]: (section, field[0])
     for section, columns in fields.SECTIONS.items()
     for field in columns
     if field[6]
 }
-_COLUMNS["node_gpu_model"] = ("host", "gpus", _gpu_models)
 _SOURCES = tuple(_COLUMNS.values())
-RUN_COLUMNS = ("record_id", *_COLUMNS, "decision", "mps", "gpu_energy_j", "node_energy_j")
+_MADE = ("decision", "mps", "node_gpu_model", "gpu_energy_j", "node_energy_j")
+RUN_COLUMNS = ("record_id", *_COLUMNS, *_MADE)
 
 if TYPE_CHECKING:
 
@@ -89,18 +85,16 @@ def rows_of(record: dict[str, Any]) -> RecordRows:
 
 
 def _run(record: Record, counters: Counters) -> RunRecord:
-    values = []
-    for section, key, make in _SOURCES:
-        value = record[section].get(key)
-        values.append(value if make is None or value is None else make(value))
-    mps = record.get("mps")
+    values = [record[section].get(key) for section, key in _SOURCES]
+    mps, models = record.get("mps"), record["host"].get("gpus")
     text = None if mps is None else json.dumps(mps)
     return RunRecord(
         record["record_id"],
-        *values,
+        *[len(value) if type(value) is list else value for value in values],
         record.get("decision"),
         # One larger than any of ours is left out: the run counts all the same.
         text if text is None or len(text) <= _MAX_JSON else None,
+        _gpu_models(models) if models else None,
         *energy_of(counters.items()),
     )
 
@@ -142,11 +136,3 @@ def inflated(blob: bytes | None) -> Any:
     if blob is None:
         return None
     return json.loads(zlib.decompressobj().decompress(blob, _MAX_PLAIN_BYTES))
-
-
-def key_values(keys: Mapping[Level, int]) -> tuple[int | None, ...]:
-    """Values of KEY_COLUMNS."""
-    return tuple([keys.get(level) for level in LEVELS])
-
-
-LEVELS: Iterable[Level] = tuple(Level)

@@ -130,17 +130,15 @@ class _Spool:
             with self._history.transaction():
                 for arrival in batch:
                     self._step("insert")
-                    results.append(self._put(arrival))
+                    try:
+                        results.append(self._inserter.put(arrival.rows, self._now_s))
+                    except _REFUSED as error:
+                        why = f"SQLite refuses it: {error}"
+                        raise RecordError(arrival.path.name, why) from error
         except BaseException:
             self._inserter.forget_names()
             raise
         return results
-
-    def _put(self, arrival: _Arrival) -> IngestResult:
-        try:
-            return self._inserter.put(arrival.rows, self._now_s)
-        except _REFUSED as error:
-            raise RecordError(arrival.path.name, f"SQLite refuses it: {error}") from error
 
     def _quarantine(self, path: Path, why: str, digest: str | None) -> None:
         """One file that cannot be moved must not hold up the others: it stays, too."""

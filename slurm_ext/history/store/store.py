@@ -58,26 +58,25 @@ class History:
         self._check_in_place()
 
     def replaced(self) -> bool:
-        """Whether another file has taken the place of the open one: open it anew."""
-        found = self._found()
-        return found is not None and not os.path.samestat(found, self._opened)
+        """True if another file has taken the place of the open one: it has to be opened again."""
+        try:
+            return not os.path.samestat(self.path.stat(), self._opened)
+        except OSError:
+            return False
 
     def _check_in_place(self) -> None:
-        """SQLite itself writes on into a file that was moved away, replaced or cut."""
-        found = self._found()
-        if found is None or not os.path.samestat(found, self._opened):
+        """Raise HistoryError if the file was moved away, replaced or cut: SQLite would write on."""
+        try:
+            now = self.path.stat()
+        except OSError:
+            now = None
+        if now is None or not os.path.samestat(now, self._opened):
             raise HistoryError(f"{self.path} was moved away; restore it, or restart the advisor")
-        if found.st_size < self._size_bytes:
+        if now.st_size < self._size_bytes:
             raise HistoryError(
                 f"{self.path} was truncated; move it away with its -wal and restore a backup"
             )
-        self._size_bytes = found.st_size
-
-    def _found(self) -> os.stat_result | None:
-        try:
-            return self.path.stat()
-        except OSError:
-            return None
+        self._size_bytes = now.st_size
 
     def close(self) -> None:
         """Closes the file; the last one to close folds the write-ahead log into it."""

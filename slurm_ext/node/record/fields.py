@@ -28,7 +28,8 @@ MAX_COUNTERS, MAX_CORUNNERS, MAX_ROWS = 256, 1024, 1000
 MAX_SHARED_GPUS, MAX_GPUS = 16, 4096
 MAX_PARTS = 65_536  # of a list inside a probe's summary
 
-TEXT, WHOLE, NUMBER, LIST, TEXTS, COUNTED = "text", "integer", "number", "list", "texts", "count"
+TEXT, WHOLE, NUMBER, OBJECT = "text", "integer", "number", "object"
+LIST, TEXTS, COUNTED = "list", "texts", "count"
 """Types. `texts` is a list of texts; `count` is a list, or the number of its items."""
 
 
@@ -64,6 +65,16 @@ def several(
     return (name, kind, "", 0, most, required, column, about)
 
 
+HEAD = (
+    text("record_id", "Cluster, job, restart and node: once in a history.", required=True),
+    text("decision", "Token of the submission's decision."),
+    ("mps", OBJECT, "", 0, MAX_PARTS, False, "", "The job's share of MPS: GPU, limits, faults."),
+    ("timeline", OBJECT, "", 0, MAX_PARTS, False, "", "Samples over the run."),
+)
+TIMELINE = (
+    several("columns", TEXTS, MAX_ROWS, "Names of the columns."),
+    several("rows", LIST, MAX_ROWS, "Rows of numbers.", required=True),
+)
 IDENTITY = (
     text("cluster", "Name of the cluster.", column="cluster", required=True),
     whole("job_id", "", "Slurm's job id.", column="job_id", required=True),
@@ -177,6 +188,7 @@ SECTIONS: dict[str, tuple[Field, ...]] = {
 """Objects of a record that are always there, in the record's order."""
 
 PARTS: dict[str, tuple[Field, ...]] = {
+    "timeline": TIMELINE,
     "counters[]": COUNTER,
     "corunners[]": CORUNNER,
     "corunners[].shared": SHARED,

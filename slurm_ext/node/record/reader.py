@@ -33,7 +33,12 @@ _TYPES = {
     fields.LIST: (list,),
     fields.TEXTS: (list,),
     fields.COUNTED: (list, int),
+    fields.OBJECT: (dict,),
 }
+_LISTS = (
+    ("counters", fields.MAX_COUNTERS, fields.COUNTER),
+    ("corunners", fields.MAX_CORUNNERS, fields.CORUNNER),
+)
 
 
 class UnusableRecordError(ValueError):
@@ -70,28 +75,40 @@ def validate(raw: bytes, source: str) -> dict[str, Any]:
         if len(raw) > MAX_BYTES:
             raise OutOfBoundsError(f"has {len(raw)} bytes, at most {MAX_BYTES}")
         record = bounds.parse(raw)
-        _check_head(record)
-        check_body(record)
+        if record.get("v") != fields.VERSION or record.get("kind") != fields.KIND:
+            raise OutOfBoundsError(
+                f"is version {record.get('v')!r} of kind {str(record.get('kind'))[:40]!r}, "
+                f"expected {fields.VERSION} of {fields.KIND!r}"
+            )
+        name = record.get("record_id")
+        if not isinstance(name, str) or not RECORD_ID.fullmatch(name):
+            raise OutOfBoundsError("has no usable record_id")
+        check(record)
     except OutOfBoundsError as error:
         raise UnusableRecordError(source, str(error)) from None
     return record
 
 
-def check_body(record: dict[str, Any]) -> None:
+def check(record: dict[str, Any]) -> None:
     """Compare a record with the table of fields. Raises OutOfBoundsError at the first fault."""
+    _check_fields("record", record, fields.HEAD)
     for section, columns in fields.SECTIONS.items():
         _check_fields(section, record.get(section), columns)
     if record["outcome"]["state"] not in fields.STATES:
         raise OutOfBoundsError("outcome.state is unknown")
-    for item in _items(record, "counters", fields.MAX_COUNTERS):
-        _check_fields("counters[]", item, fields.COUNTER)
-    for item in _items(record, "corunners", fields.MAX_CORUNNERS):
-        _check_fields("corunners[]", item, fields.CORUNNER)
-        if item.get("shared") is not None:
-            _check_fields("corunners[].shared", item["shared"], fields.SHARED)
-    for summary in record["probe"].get("summaries") or ():
-        if type(summary) is not dict:
-            raise OutOfBoundsError("probe.summaries holds something else")
+    for name, most, columns in _LISTS:
+        items = record.get(name)
+        if type(items) is not list or len(items) > most:
+            raise OutOfBoundsError(f"{name} is no list of at most {most}")
+        for item in items:
+            _check_fields(name, item, columns)
+            if item.get("shared") is not None:
+                _check_fields("corunners.shared", item["shared"], fields.SHARED)
+    timeline = record.get("timeline")
+    if timeline is not None:
+        _check_fields("timeline", timeline, fields.TIMELINE)
+    if not set(map(type, record["probe"].get("summaries") or ())) <= {dict}:
+        raise OutOfBoundsError("probe.summaries holds something else than objects")
 
 
 def has_evidence(record: dict[str, Any]) -> bool:
@@ -110,33 +127,6 @@ def has_evidence(record: dict[str, Any]) -> bool:
     except OutOfBoundsError:
         return False
     return bool(summaries)
-
-
-def _check_head(record: dict[str, Any]) -> None:
-    if record.get("v") != fields.VERSION or record.get("kind") != fields.KIND:
-        raise OutOfBoundsError(
-            f"is version {record.get('v')!r} of kind {str(record.get('kind'))[:40]!r}, "
-            f"expected {fields.VERSION} of {fields.KIND!r}"
-        )
-    name = record.get("record_id")
-    if not isinstance(name, str) or not RECORD_ID.fullmatch(name):
-        raise OutOfBoundsError("has no usable record_id")
-    if not isinstance(record.get("mps"), (dict, type(None))):
-        raise OutOfBoundsError("mps is not an object")
-    token = record.get("decision")
-    if token is not None and not isinstance(token, str):
-        raise OutOfBoundsError("decision is not a text")
-    timeline = record.get("timeline")
-    rows = timeline.get("rows") if isinstance(timeline, dict) else None
-    if timeline is not None and (not isinstance(rows, list) or len(rows) > fields.MAX_ROWS):
-        raise OutOfBoundsError("timeline.rows is no list of bearable length")
-
-
-def _items(record: dict[str, Any], name: str, most: int) -> list[Any]:
-    items = record.get(name)
-    if type(items) is not list or len(items) > most:
-        raise OutOfBoundsError(f"{name} is no list of at most {most}")
-    return items
 
 
 def _check_fields(section: str, values: Any, columns: Sequence[fields.Field]) -> None:
