@@ -195,8 +195,8 @@ def _mean_costs(runs: Sequence[_Totals]) -> dict[str, Any]:
     """Costs of one sample that not every probe measures, as means over the ranks that have them.
 
     `main_cpu_s` is unknown where the training process loads the data itself: its libraries'
-    threads then help with the loading (and spin between two calls), so that the process's CPU time less
-    the loading thread's is no measure of the step.
+    threads then help with the loading (and spin between two calls), so that the process's CPU
+    time less the loading thread's is no measure of the step.
     """
     costs: dict[str, list[float]] = {name: [] for name in _COSTS}
     for t in runs:
