@@ -72,8 +72,8 @@ def limit_reads(
 def limited_without_need(controlled: Mapping[str, ControlledJob]) -> bool:
     """True if only one job is left and it is still held to its share: nobody else needs that."""
     return len(controlled) == 1 and all(
-        one.share.held_cores is not None and one.units == one.share_units
-        for one in controlled.values()
+        point.share.held_cores is not None and point.units == point.share_units
+        for point in controlled.values()
     )
 
 
@@ -110,7 +110,7 @@ def _grants(
     sleep and wake would wait for them. Whoever is ahead of others never has more than his own, and
     who is not known yet may have all that there is, by his weight.
     """
-    cores = {key: _cores(controlled[key], one.units, machine) for key, one in points.items()}
+    cores = {key: _cores(controlled[key], point.units, machine) for key, point in points.items()}
     used = {
         key: count * controlled[key].utilisation(count, points[key].workers)
         for key, count in cores.items()
@@ -118,14 +118,14 @@ def _grants(
     all_cores, mean_cores = units * machine.grain_cores, sum(cores.values()) / max(1, len(cores))
     parts = {}
     for key, own in cores.items():
-        forward = 1.0 if controlled[key].agreed else latency_weight(used[key] / own)
+        weight_factor = 1.0 if controlled[key].agreed else latency_weight(used[key] / own)
         others = sum(used.values()) - used[key]
-        free = all_cores if controlled[key].known is None else all_cores - others
+        free = all_cores if controlled[key].curve is None else all_cores - others
         parts[key] = CpuGrant(
             cores=own,
             mean_cores=mean_cores,
-            most_cores=own if forward > 1 or not machine.lends else max(own, free),
-            latency_weight=forward,
+            most_cores=own if weight_factor > 1 or not machine.lends else max(own, free),
+            latency_weight=weight_factor,
             lends=machine.lends,
             within=points[key].units <= controlled[key].share_units,
         )

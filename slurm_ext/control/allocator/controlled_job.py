@@ -46,7 +46,7 @@ class ControlledJob:
         self.knob = WorkerBounds(now=0, least=0, most=0, baseline=0)
         self.ranks = 1
         self.measured: float | None = None  # samples/s of one process
-        self.known: Estimate | None = None
+        self.curve: Estimate | None = None
         self.agreed = False
         self.pids: tuple[int, ...] = ()
         self._runs: deque[LoaderRun] = deque(maxlen=MOST_RUNS)
@@ -73,69 +73,69 @@ class ControlledJob:
         self.knob = worker_bounds(summaries, most_workers) or self.knob
         self.agreed = running.agreed
         self._measure(summaries)
-        self.known = fit(running.curve, tuple(self._runs))
+        self.curve = fit(running.curve, tuple(self._runs))
 
     def demand(
         self, units: int, share_units: int, grain_cores: float, left_s: float | None
     ) -> JobDemand:
         """The job as the policy sees it."""
         self.share_units = share_units
-        known = self._offers(units, grain_cores)
+        points = self._points(units, grain_cores)
         least = -(-self.job.gpus // grain_cores) if self.job.gpus else 1
         return JobDemand(
             job=self.job.key,
-            points=known,
+            points=points,
             share_units=share_units,
-            now=self._now(known, grain_cores),
+            now=self._now(points, grain_cores),
             agreed=self.agreed,
-            news=bool(known) and not self._acted_on,
+            news=bool(points) and not self._acted_on,
             remaining_s=left_s,
             least_units=int(min(least, share_units)),
-            baseline=self._baseline(share_units, grain_cores) if known else None,
+            baseline=self._baseline(share_units, grain_cores) if points else None,
         )
 
     def _baseline(self, share_units: int, grain_cores: float) -> OperatingPoint | None:
         return baseline(
-            self.known, self.knob, share_units, grain_cores=grain_cores, ranks=self.ranks
+            self.curve, self.knob, share_units, grain_cores=grain_cores, ranks=self.ranks
         )
 
-    def _offers(self, units: int, grain_cores: float) -> tuple[OperatingPoint, ...]:
+    def _points(self, units: int, grain_cores: float) -> tuple[OperatingPoint, ...]:
         """Operating points, computed again only if the curve or the bounds changed."""
-        key = (self.known, self.knob.least, self.knob.most, self.ranks, units)
+        key = (self.curve, self.knob.least, self.knob.most, self.ranks, units)
         if self._made is None or self._made[0] != key:
-            found = points_of(
-                self.known,
+            points = points_of(
+                self.curve,
                 self.knob,
                 units,
                 grain_cores=grain_cores,
                 ranks=self.ranks,
                 lends=self._lends and self.share.lends,
             )
-            self._made = (key, found)
+            self._made = (key, points)
         return self._made[1]
 
-    def _now(self, known: Sequence[OperatingPoint], grain_cores: float) -> OperatingPoint | None:
+    def _now(self, points: Sequence[OperatingPoint], grain_cores: float) -> OperatingPoint | None:
         if self.units is None:
             return None
-        believed_rate = next((o.samples_per_s for o in known if o.units == self.units), 0.0)
-        rate = self._sure_of(grain_cores) or self.measured or believed_rate
-        reads = rate * self.known.bytes_per_sample * self.ranks if self.known else 0.0
+        expected = next((o.samples_per_s for o in points if o.units == self.units), 0.0)
+        rate = self._sure_of(grain_cores) or self.measured or expected
+        reads = rate * self.curve.bytes_per_sample * self.ranks if self.curve else 0.0
         return OperatingPoint(
             units=self.units, workers=self.workers, samples_per_s=rate, io_bytes_per_s=reads
         )
 
     def _sure_of(self, grain_cores: float) -> float | None:
         """Its rate without what others lend it for a while, which is measured with the rest."""
-        if self.share.weight is None or self.known is None or self.units is None:
+        if self.share.weight is None or self.curve is None or self.units is None:
             return None
         workers = self.workers or self.knob.now
-        return rate_at(self.known, self.units, workers, grain_cores=grain_cores, ranks=self.ranks)
+        return rate_at(self.curve, self.units, workers, grain_cores=grain_cores, ranks=self.ranks)
 
     def utilisation(self, cores: float, workers: int | None) -> float:
         """The part of so many cores that it computes with; all, as long as nobody knows."""
-        if self.known is None:
+        if self.curve is None:
             return 1.0
-        return min(1.0, utilisation(self.known, cores, workers or self.knob.now, ranks=self.ranks))
+        return min(1.0, utilisation(self.curve, cores, workers or self.knob.now, ranks=self.ranks))
 
     def ask(self, workers: int | None) -> None:
         """Set the number of workers that its loader uses.
@@ -149,7 +149,7 @@ class ControlledJob:
 
     def acted_on(self, *, changed: bool) -> None:
         """Note that the decision is applied; `changed`: its limits differ, measure again."""
-        self._acted_on = self.known is not None
+        self._acted_on = self.curve is not None
         if changed:
             self._base = (time.monotonic() + self._pace.settle_s, ())
             self._watch = None

@@ -24,34 +24,34 @@ def fit(curve: Estimate | None, runs: Sequence[LoaderRun]) -> Estimate | None:
     return curve
 
 
-def rate_at(known: Estimate, units: int, workers: int, *, grain_cores: float, ranks: int) -> float:
+def rate_at(curve: Estimate, units: int, workers: int, *, grain_cores: float, ranks: int) -> float:
     """Samples/s of one process with so many units of CPU for the job."""
-    return core_predictor(known)(units * grain_cores / ranks, workers).samples_per_s
+    return core_predictor(curve)(units * grain_cores / ranks, workers).samples_per_s
 
 
-def utilisation(known: Estimate, cores: float, workers: int, *, ranks: int) -> float:
+def utilisation(curve: Estimate, cores: float, workers: int, *, ranks: int) -> float:
     """The part of so many cores that the job would compute with."""
-    rate = core_predictor(known)(cores / ranks, workers).samples_per_s
-    return rate * ranks * (exp(known.cpu.log_mean) + known.main_cpu_s) / cores
+    rate = core_predictor(curve)(cores / ranks, workers).samples_per_s
+    return rate * ranks * (exp(curve.cpu.log_mean) + curve.main_cpu_s) / cores
 
 
 def baseline(
-    known: Estimate | None, knob: WorkerBounds, share_units: int, *, grain_cores: float, ranks: int
+    curve: Estimate | None, knob: WorkerBounds, share_units: int, *, grain_cores: float, ranks: int
 ) -> OperatingPoint | None:
     """Operating point of its share with the script's own workers; None without a curve."""
-    if known is None:
+    if curve is None:
         return None
-    rate = rate_at(known, share_units, knob.baseline, grain_cores=grain_cores, ranks=ranks)
+    rate = rate_at(curve, share_units, knob.baseline, grain_cores=grain_cores, ranks=ranks)
     return OperatingPoint(
         units=share_units,
         workers=knob.baseline,
         samples_per_s=rate,
-        io_bytes_per_s=rate * known.bytes_per_sample * ranks,
+        io_bytes_per_s=rate * curve.bytes_per_sample * ranks,
     )
 
 
 def points_of(
-    known: Estimate | None,
+    curve: Estimate | None,
     knob: WorkerBounds,
     units: int,
     *,
@@ -64,12 +64,12 @@ def points_of(
     `lends`: what others leave of these units comes on top of each offer's own. Others are on the
     same cores then, and a worker waits for them: never fewer than the script's own.
     """
-    if known is None:
+    if curve is None:
         return ()
-    told = core_predictor(known)
+    predicted = core_predictor(curve)
 
     def predict(cores: float, workers: int) -> Prediction:
-        return told(cores / ranks, workers)
+        return predicted(cores / ranks, workers)
 
     return operating_points(
         predict,
@@ -78,5 +78,5 @@ def points_of(
         max_workers=knob.most,
         least_workers=max(knob.least, min(knob.baseline, knob.most)) if lends else knob.least,
         lent_units=units if lends else 0,
-        bytes_per_sample=known.bytes_per_sample * ranks,
+        bytes_per_sample=curve.bytes_per_sample * ranks,
     )

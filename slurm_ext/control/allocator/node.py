@@ -44,10 +44,10 @@ class Machine:
         return None
 
 
-def slurm_cpus(told: int | None, real_cores: int, running: Iterable[RunningJob]) -> int:
+def slurm_cpus(counted: int | None, real_cores: int, running: Iterable[RunningJob]) -> int:
     """The node's CPUs by Slurm; where it does not answer, at least what the jobs here were given.
 
     Too large a count only makes shares smaller than they are, so it is never guessed upwards.
     """
-    given = sum(one.job.cpus for one in running)
-    return max(told or real_cores, given, 1)
+    allocated = sum(running_job.job.cpus for running_job in running)
+    return max(counted or real_cores, allocated, 1)

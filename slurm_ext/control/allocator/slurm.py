@@ -43,7 +43,7 @@ class SlurmNodeQuery:
         return self.view
 
     def _ask(self, node: str) -> SlurmNodeView:
-        cpus = next((one.cpus for one in self._client.nodes() if one.name == node), None)
+        cpus = next((info.cpus for info in self._client.nodes() if info.name == node), None)
         running = [job for job in self._client.jobs() if job.state in ("RUNNING", "SUSPENDED")]
         here = [job for job in running if job.nodes == node]
         elsewhere_too = any("," in job.nodes or "[" in job.nodes for job in running)

@@ -104,8 +104,8 @@ class BeginTimeHolds:
     def _changes(self, job: str, node: str | None, now_s: float) -> bool:
         """True if Slurm does not know yet that the job may start on that node."""
         lease = self._memory.holds.get(job)
-        held = lease is not None and lease.until_s > now_s
-        return held or node != self._node(job)
+        waits = lease is not None and lease.until_s > now_s
+        return waits or node != self._node(job)
 
     def _delay(self, jobs: Sequence[str], bound: Sequence[str]) -> None:
         if jobs:

@@ -89,11 +89,13 @@ class CoScheduler(ControlLoop):
         now_s = self._clock()
         jobs = self._client.jobs()
         nodes = [node for node in self._client.nodes() if node.state.startswith(_UP)]
-        seen = with_needs(self._look(jobs, now_s), self._held)
+        jobs_seen = with_needs(self._look(jobs, now_s), self._held)
         rules = self._rules(nodes, now_s)
-        self._watched(seen, rules, now_s)
-        waiting, running, places = self._candidates(seen, jobs, nodes, now_s)
-        overdue = frozenset(one.job for one in waiting if self._holds.overdue(one.job))
+        self._watched(jobs_seen, rules, now_s)
+        waiting, running, places = self._candidates(jobs_seen, jobs, nodes, now_s)
+        overdue = frozenset(
+            candidate.job for candidate in waiting if self._holds.overdue(candidate.job)
+        )
         steps = place_waiting(
             waiting,
             running,
@@ -110,8 +112,8 @@ class CoScheduler(ControlLoop):
             self._next = {s.job: s.place for s in steps if s.free and s.place and not s.start}
         self._note(steps, now_s)
         apart = kept_apart(self.memory.cooldowns, now_s)
-        left_alone = {**seen.left_alone, **dict.fromkeys(self._given_up, "left to Slurm")}
-        rows = running_rows(seen.running, self._monitor.speeds())
+        left_alone = {**jobs_seen.left_alone, **dict.fromkeys(self._given_up, "left to Slurm")}
+        rows = running_rows(jobs_seen.running, self._monitor.speeds())
         self._state.write_status(status(now_s, self._mode, steps, rows, left_alone, apart))
         return steps
 
@@ -128,12 +130,14 @@ class CoScheduler(ControlLoop):
         new = [job for job in alive if name_of(job) not in self._keys]
         for job in [job for job in new if opted_in(job, self._settings)][:MOST_READ]:
             self._keys[name_of(job)] = key_of(job, self._client.script_of(job.job_id))
-        seen = look(alive, self._keys, self.memory.holds, self._settings, now_s)
-        wait = {one.job for one in seen.waiting}
+        jobs_seen = look(alive, self._keys, self.memory.holds, self._settings, now_s)
+        wait = {candidate.job for candidate in jobs_seen.waiting}
         self._given_up &= wait
-        self.memory.holds = {j: one for j, one in self.memory.holds.items() if j in wait}
-        self._released = {j: told for j, told in self._released.items() if j in wait}
-        return seen
+        self.memory.holds = {
+            j: candidate for j, candidate in self.memory.holds.items() if j in wait
+        }
+        self._released = {j: released for j, released in self._released.items() if j in wait}
+        return jobs_seen
 
     def _rules(self, nodes: Iterable[NodeInfo], now_s: float) -> SharingRules:
         settings = self._settings
@@ -147,24 +151,28 @@ class CoScheduler(ControlLoop):
         )
 
     def _candidates(
-        self, seen: SharingJobs, jobs: Iterable[JobInfo], nodes: Iterable[NodeInfo], now_s: float
+        self,
+        jobs_seen: SharingJobs,
+        jobs: Iterable[JobInfo],
+        nodes: Iterable[NodeInfo],
+        now_s: float,
     ) -> tuple[list[Candidate], list[Candidate], list[NodeSlot]]:
         """Waiting jobs, jobs that run or are about to, and the room that they leave."""
         self._expire(now_s)
         used = [(job.nodes, job.cpus or 0) for job in jobs if job.state in ("RUNNING", "SUSPENDED")]
         coming = []
         waiting = []
-        for one in seen.waiting:
-            told = self._released.get(one.job)
-            if told is None:
-                if one.job not in self._given_up:
-                    waiting.append(one)
-            elif told[1] is not None:
-                coming.append(replace(one, place=told[1]))
-                used.append((told[1], one.cpus))
+        for candidate in jobs_seen.waiting:
+            released = self._released.get(candidate.job)
+            if released is None:
+                if candidate.job not in self._given_up:
+                    waiting.append(candidate)
+            elif released[1] is not None:
+                coming.append(replace(candidate, place=released[1]))
+                used.append((released[1], candidate.cpus))
         cpus = {node.name: node.cpus for node in nodes}
-        running = [one for one in seen.running if one.opted_in]
-        waiting.sort(key=lambda one: (one.rank, id_of(one.job)))
+        running = [candidate for candidate in jobs_seen.running if candidate.opted_in]
+        waiting.sort(key=lambda candidate: (candidate.rank, id_of(candidate.job)))
         return waiting[:MOST_STEERED], [*running, *coming], rooms(cpus, used)
 
     def _expire(self, now_s: float) -> None:
@@ -179,22 +187,26 @@ class CoScheduler(ControlLoop):
 
     # -- watch -------------------------------------------------------------------------------
 
-    def _watched(self, seen: SharingJobs, rules: SharingRules, now_s: float) -> None:
-        floors = {one.job: one.floor or rules.floor for one in seen.running}
-        found = self._monitor.look(seen.running, floors)
-        by_job = {one.job: one for one in seen.running}
-        for job, verdict in found.items():
-            one = by_job[job]
-            here = [other for other in seen.running if other.place == one.place and other.opted_in]
-            if one.opted_in and len(here) > 1:
-                self._separate(one, here, verdict, seen, now_s)
+    def _watched(self, jobs_seen: SharingJobs, rules: SharingRules, now_s: float) -> None:
+        floors = {candidate.job: candidate.floor or rules.floor for candidate in jobs_seen.running}
+        flagged = self._monitor.look(jobs_seen.running, floors)
+        by_job = {candidate.job: candidate for candidate in jobs_seen.running}
+        for job, verdict in flagged.items():
+            candidate = by_job[job]
+            here = [
+                other
+                for other in jobs_seen.running
+                if other.place == candidate.place and other.opted_in
+            ]
+            if candidate.opted_in and len(here) > 1:
+                self._separate(candidate, here, verdict, jobs_seen, now_s)
 
     def _separate(
         self,
         hurt: Candidate,
         here: list[Candidate],
         verdict: CoLocationState,
-        seen: SharingJobs,
+        jobs_seen: SharingJobs,
         now_s: float,
     ) -> None:
         """Keep the pair apart next time; now only if the later job agreed to a requeue.
@@ -202,13 +214,19 @@ class CoScheduler(ControlLoop):
         Its cores are its own already, and pinning moves neither cache nor disk; a suspended job
         keeps its memory and stands still, which is farther below its floor than any companion.
         """
-        keys = [one.solo.key for one in here]
+        keys = [candidate.solo.key for candidate in here]
         self.memory.cooldowns = add_cooldown(self.memory.cooldowns, keys, now_s)
-        last = max(here, key=lambda one: (seen.infos[one.job].start_time_s or 0, one.rank))
-        info = seen.infos[last.job]
+        last = max(
+            here,
+            key=lambda candidate: (
+                jobs_seen.infos[candidate.job].start_time_s or 0,
+                candidate.rank,
+            ),
+        )
+        info = jobs_seen.infos[last.job]
         anew = REQUEUE in words(info) and info.requeues
         done = "requeued" if anew else "kept apart the next time"
-        names, again = [one.job for one in here], last.job if anew else None
+        names, again = [candidate.job for candidate in here], last.job if anew else None
         self._record(parted(hurt.job, again, verdict, names, now_s, self._mode))
         log.warning("%s: job %s %s: %s", hurt.place, hurt.job, verdict.value, done)
         if self.acts:
@@ -230,11 +248,11 @@ class CoScheduler(ControlLoop):
 
     def _note(self, steps: Iterable[PlacementAction], now_s: float) -> None:
         """Into the ledger, where it is not what was said last of the job, and not nothing."""
-        said = {step.job: gist(step) for step in steps}
-        new = [step for step in steps if self._said.get(step.job, UNTOUCHED) != said[step.job]]
+        gists = {step.job: gist(step) for step in steps}
+        new = [step for step in steps if self._said.get(step.job, UNTOUCHED) != gists[step.job]]
         lease_s = self._settings["sharing.lease_s"]
         self._record([moved(step, now_s, self._mode, lease_s) for step in new])
-        self._said = said
+        self._said = gists
 
 
 def make(settings: Settings, client: SlurmClient, state: LoopState) -> CoScheduler:

@@ -25,7 +25,9 @@ class SlowdownsByKey:
         self, job: SoloProfile, beside: Sequence[SoloProfile], device: str = "cpu"
     ) -> RelativeSpeed:
         """As Slowdowns.speed, each job with what is known of it alone."""
-        return self.slowdowns.speed(self._alone(job), [self._alone(one) for one in beside], device)
+        return self.slowdowns.speed(
+            self._alone(job), [self._alone(other) for other in beside], device
+        )
 
     def _alone(self, job: SoloProfile) -> SoloProfile:
         return self.slowdowns.solos.get(job.key, job)

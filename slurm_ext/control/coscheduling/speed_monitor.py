@@ -34,7 +34,7 @@ class _MonitoredJob:
     beside: frozenset[str]
     reading: Reading
     colocation: CoLocation
-    told: bool = False
+    reported: bool = False
 
 
 class SpeedMonitor:
@@ -59,45 +59,59 @@ class SpeedMonitor:
     ) -> dict[str, CoLocationState]:
         """Return jobs that are too slow or too large; each once beside the same others."""
         here: dict[str, list[Candidate]] = {}
-        for one in running:
-            here.setdefault(one.place or "", []).append(one)
-        self._jobs = {one.job: self._jobs[one.job] for one in running if one.job in self._jobs}
-        found: dict[str, CoLocationState] = {}
+        for candidate in running:
+            here.setdefault(candidate.place or "", []).append(candidate)
+        self._jobs = {
+            candidate.job: self._jobs[candidate.job]
+            for candidate in running
+            if candidate.job in self._jobs
+        }
+        states: dict[str, CoLocationState] = {}
         for together in here.values():
-            for one in together:
-                beside = frozenset(other.job for other in together if other is not one)
-                verdict = self._seen(one, beside, floors[one.job])
-                if verdict is not CoLocationState.FINE:
-                    found[one.job] = verdict
-        return found
+            for candidate in together:
+                beside = frozenset(other.job for other in together if other is not candidate)
+                state = self._state_of(candidate, beside, floors[candidate.job])
+                if state is not CoLocationState.FINE:
+                    states[candidate.job] = state
+        return states
 
     def speeds(self) -> dict[str, float | None]:
         """Mean speed of each job in its present company; None: not measured."""
-        return {job: one.colocation.mean_speed for job, one in self._jobs.items() if one.beside}
+        return {
+            job: candidate.colocation.mean_speed
+            for job, candidate in self._jobs.items()
+            if candidate.beside
+        }
 
-    def _seen(self, one: Candidate, beside: frozenset[str], floor: float) -> CoLocationState:
-        reading = self._live(one.job)
-        if one.solo.key and HELD in reading:
-            key = one.solo.key
+    def _state_of(
+        self, candidate: Candidate, beside: frozenset[str], floor: float
+    ) -> CoLocationState:
+        reading = self._live(candidate.job)
+        if candidate.solo.key and HELD in reading:
+            key = candidate.solo.key
             remember(self._held, key, max(self._held.get(key, 0.0), reading[HELD][1]))
-        before = self._jobs.get(one.job)
+        before = self._jobs.get(candidate.job)
         if before is None or before.beside != beside:
-            fresh = CoLocation(job=one.job, floor=floor, patience_s=self._patience_s)
-            self._jobs[one.job] = _MonitoredJob(beside=beside, reading=reading, colocation=fresh)
+            fresh = CoLocation(job=candidate.job, floor=floor, patience_s=self._patience_s)
+            self._jobs[candidate.job] = _MonitoredJob(
+                beside=beside, reading=reading, colocation=fresh
+            )
             return CoLocationState.FINE
         gained = rates(before.reading, reading)
         if SIGNAL in gained:
             seconds = reading["sample_s"][1] - before.reading["sample_s"][1]
-            self._learn(one, before, gained[SIGNAL], seconds)
+            self._learn(candidate, before, gained[SIGNAL], seconds)
         if reading:
             before.reading = reading
-        if before.colocation.found is CoLocationState.FINE or before.told:
+        if before.colocation.state is CoLocationState.FINE or before.reported:
             return CoLocationState.FINE
-        before.told = True
-        return before.colocation.found
+        before.reported = True
+        return before.colocation.state
 
-    def _learn(self, one: Candidate, state: _MonitoredJob, rate: float, seconds: float) -> None:
-        key = one.solo.key
+    def _learn(
+        self, candidate: Candidate, state: _MonitoredJob, rate: float, seconds: float
+    ) -> None:
+        key = candidate.solo.key
         alone = self._rates.get(key)
         if not state.beside:
             if key and rate > 0:
@@ -108,9 +122,9 @@ class SpeedMonitor:
             state.colocation = update(state.colocation, window)
 
 
-def remember(known: dict[str, float], key: str, value: float, most: int = MOST_KNOWN) -> None:
-    """As the newest of `known`; the one that was seen last longest ago makes room."""
-    known.pop(key, None)
-    known[key] = value
-    while len(known) > most:
-        del known[next(iter(known))]
+def remember(values: dict[str, float], key: str, value: float, most: int = MOST_KNOWN) -> None:
+    """As the newest of `values`; the one that was seen last longest ago makes room."""
+    values.pop(key, None)
+    values[key] = value
+    while len(values) > most:
+        del values[next(iter(values))]

@@ -74,9 +74,9 @@ def running_rows(
 ) -> list[dict[str, Any]]:
     """Jobs that agreed and run, with the speed measured in their present company."""
     return [
-        {"job": one.job, "node": one.place, "speed": speeds.get(one.job)}
-        for one in running
-        if one.opted_in
+        {"job": candidate.job, "node": candidate.place, "speed": speeds.get(candidate.job)}
+        for candidate in running
+        if candidate.opted_in
     ]
 
 

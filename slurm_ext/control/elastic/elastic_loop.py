@@ -8,7 +8,7 @@ starts by itself as it was.
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slurm_ext.control.elastic.job_report import report_of
@@ -70,14 +70,14 @@ class ElasticLoop:
         ours = [int(job) for job in self._wanted]
         pools, left_alone = self._look(jobs, ours)
         planned: list[PlannedAction] = []
-        seen = []
+        statuses = []
         for pool in pools:
-            reports = {str(one.info.job_id): report_of(one.info) for one in pool.jobs}
+            reports = {resizable.name: report_of(resizable.info) for resizable in pool.jobs}
             left_alone |= {job: why for job, (_, why) in reports.items() if why}
             sizes = self.division(pool, {job: report for job, (report, _) in reports.items()})
-            seen.append(pool_json(pool, sizes))
-            planned += self._moves(pool, sizes)
-        self._seen = {"pools": seen, "left_alone": left_alone}
+            statuses.append(pool_json(pool, sizes))
+            planned += self._resizes(pool, sizes)
+        self._seen = {"pools": statuses, "left_alone": left_alone}
         return planned
 
     def _look(
@@ -100,63 +100,65 @@ class ElasticLoop:
         """
         by, sizes = str(self._settings["elastic.optimiser"]), self._sizes(pool)
         terms = DivisionTerms(restart_s=self._settings["elastic.restart_s"], gpus_a_job=0.0)
-        gpus = pool.gpus - sum(self._wanted.get(str(one.info.job_id), 0) for one in pool.jobs)
-        jobs = [one for one in pool.jobs if str(one.info.job_id) not in self._wanted]
+        gpus = pool.gpus - sum(self._wanted.get(resizable.name, 0) for resizable in pool.jobs)
+        jobs = [resizable for resizable in pool.jobs if resizable.name not in self._wanted]
         while True:
-            wishes = [utility_of(_elastic(one, reports), sizes, pool.per_node) for one in jobs]
-            found = divided(
-                by, wishes, sizes, GpuBudget(gpus=max(gpus, 0), per_node=pool.per_node), terms
-            )
-            stay = [one for one in jobs if one.runs and str(one.info.job_id) not in found]
+            wishes = [
+                utility_of(_elastic(resizable, reports), sizes, pool.per_node) for resizable in jobs
+            ]
+            budget = GpuBudget(gpus=max(gpus, 0), per_node=pool.per_node)
+            division = divided(by, wishes, sizes, budget, terms)
+            stay = [
+                resizable for resizable in jobs if resizable.runs and resizable.name not in division
+            ]
             if not stay:
-                return found
-            gpus -= sum(one.gpus for one in stay)
-            jobs = [one for one in jobs if one not in stay]
+                return division
+            gpus -= sum(resizable.gpus for resizable in stay)
+            jobs = [resizable for resizable in jobs if resizable not in stay]
 
     def _sizes(self, pool: ElasticPool) -> tuple[int, ...]:
         """Sizes that the optimiser chooses from, and those that jobs hold."""
         board = GpuBudget(gpus=max(pool.gpus, 1), per_node=pool.per_node)
-        most = max(one.most for one in pool.jobs)
+        most = max(resizable.most for resizable in pool.jobs)
         able = sizes_for(self._settings["elastic.optimiser"], board, most)
-        return tuple(sorted({*able, *(one.gpus for one in pool.jobs)}))
+        return tuple(sorted({*able, *(resizable.gpus for resizable in pool.jobs)}))
 
-    def _moves(self, pool: ElasticPool, sizes: Mapping[str, int]) -> list[PlannedAction]:
+    def _resizes(self, pool: ElasticPool, sizes: Mapping[str, int]) -> list[PlannedAction]:
         """Plan shrinking jobs first; a job that was changed lately stays."""
-        found: list[PlannedAction] = []
-        for one in pool.jobs:
-            name = str(one.info.job_id)
-            if name in self._wanted and not one.runs:
-                found.append(self._started(one, self._wanted[name], pool))
-            elif name in sizes and sizes[name] != one.gpus and self._rested(name):
-                found.append(self._planned(one, sizes[name], pool, _why(one, sizes[name])))
-        return sorted(found, key=lambda move: move.after["gpus"] - move.before["gpus"])
+        planned: list[PlannedAction] = []
+        for resizable in pool.jobs:
+            name = resizable.name
+            if name in self._wanted and not resizable.runs:
+                planned.append(self._started(resizable, self._wanted[name], pool))
+            elif name in sizes and sizes[name] != resizable.gpus and self._is_rested(name):
+                planned.append(
+                    self._planned(resizable, sizes[name], pool, _why(resizable, sizes[name]))
+                )
+        return sorted(planned, key=lambda action: action.after["gpus"] - action.before["gpus"])
 
-    def _started(self, one: Resizable, gpus: int, pool: ElasticPool) -> Resize:
-        """It waits because we requeued it: its size, and off."""
+    def _started(self, resizable: Resizable, gpus: int, pool: ElasticPool) -> Resize:
+        """Resize and start a job that waits because we requeued it."""
         why = "its checkpoint is written: it goes on at its new size"
-        found = self._planned(one, gpus, pool, why)
-        done = f"{one.gpus}->{gpus} GPUs, start"
-        return Resize(
-            subject=found.subject, job_id=found.job_id, done=done, why=why, before=found.before,
-            after=found.after, shape=found.shape, asked=found.asked, restarts=False, starts=True,
-        )  # fmt: skip
+        resize = self._planned(resizable, gpus, pool, why)
+        done = f"{resizable.gpus}->{gpus} GPUs, start"
+        return replace(resize, done=done, restarts=False, starts=True)
 
-    def _planned(self, one: Resizable, gpus: int, pool: ElasticPool, why: str) -> Resize:
-        asked = self._asked.get(str(one.info.job_id)) or requested_size(one.info)
-        words = f"{one.gpus}->{gpus} GPUs"
+    def _planned(self, resizable: Resizable, gpus: int, pool: ElasticPool, why: str) -> Resize:
+        asked = self._asked.get(resizable.name) or requested_size(resizable.info)
+        words = f"{resizable.gpus}->{gpus} GPUs"
         return Resize(
-            subject=str(one.info.job_id),
-            job_id=one.info.job_id,
-            done=f"requeue {words}" if one.runs else words,
+            subject=resizable.name,
+            job_id=resizable.info.job_id,
+            done=f"requeue {words}" if resizable.runs else words,
             why=why,
-            before={"gpus": one.gpus},
+            before={"gpus": resizable.gpus},
             after={"gpus": gpus},
             shape=shape_of(asked, gpus, pool.per_node),
             asked=asked,
-            restarts=one.runs,
+            restarts=resizable.runs,
         )
 
-    def _rested(self, job: str) -> bool:
+    def _is_rested(self, job: str) -> bool:
         since = self._now_s - self._changed_s.get(job, float("-inf"))
         return bool(since >= self._settings["elastic.least_s"])
 
@@ -192,18 +194,20 @@ class ElasticLoop:
         jobs = self._client.jobs()
         ours = [int(job) for job in self._wanted]
         pools, _ = self._look(jobs, ours)
-        found: list[PlannedAction] = []
+        planned: list[PlannedAction] = []
         for pool in pools:
-            for one in pool.jobs:
-                name = str(one.info.job_id)
-                asked = self._asked[name]["gpus"] if name in self._asked else one.gpus
-                if one.runs:
+            for resizable in pool.jobs:
+                name = resizable.name
+                asked = self._asked[name]["gpus"] if name in self._asked else resizable.gpus
+                if resizable.runs:
                     continue
                 if name in self._wanted:
-                    found.append(self._started(one, asked, pool))
-                elif asked != one.gpus:
-                    found.append(self._planned(one, asked, pool, "sizes are its user's again"))
-        return found
+                    planned.append(self._started(resizable, asked, pool))
+                elif asked != resizable.gpus:
+                    planned.append(
+                        self._planned(resizable, asked, pool, "sizes are its user's again")
+                    )
+        return planned
 
     def status(self) -> Mapping[str, Any]:
         """`{pools, left_alone}` of the last look."""
@@ -219,22 +223,23 @@ class ElasticLoop:
         self._state.keep(kept)
 
 
-def _elastic(one: Resizable, reports: Mapping[str, GoodputReport | None]) -> ElasticJob:
-    name = str(one.info.job_id)
+def _elastic(resizable: Resizable, reports: Mapping[str, GoodputReport | None]) -> ElasticJob:
+    name = resizable.name
     return ElasticJob(
         name=name,
-        least=one.least,
-        most=one.most,
-        held=one.gpus if one.runs else 0,
-        arrival_s=float(one.info.submit_time_s or 0),
+        least=resizable.least,
+        most=resizable.most,
+        held=resizable.gpus if resizable.runs else 0,
+        arrival_s=float(resizable.info.submit_time_s or 0),
         report=reports.get(name),
     )
 
 
-def _why(one: Resizable, gpus: int) -> str:
-    if not one.runs:
-        return f"it may have {one.least} to {one.most} GPUs: {gpus} now ends all jobs sooner"
-    more = "more" if gpus > one.gpus else "fewer"
+def _why(resizable: Resizable, gpus: int) -> str:
+    if not resizable.runs:
+        bounds = f"{resizable.least} to {resizable.most}"
+        return f"it may have {bounds} GPUs: {gpus} now ends all jobs sooner"
+    more = "more" if gpus > resizable.gpus else "fewer"
     return f"by what it measured, {more} GPUs end all elastic jobs sooner, its restart counted"
 
 

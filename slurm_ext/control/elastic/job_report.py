@@ -46,21 +46,21 @@ def parsed(body: Any) -> GoodputReport:
     noise = GradientNoise(
         **{name: _positive(body["noise"], name) for name in GradientNoise.__slots__}
     )
-    steps = tuple(_step(one) for one in body["steps"][:MOST_STEPS])
+    steps = tuple(_step(step) for step in body["steps"][:MOST_STEPS])
     return GoodputReport(left=_number(body, "left"), limits=limits, noise=noise, steps=steps)
 
 
-def _step(one: Any) -> StepMeasurement:
-    gpus, nodes = _count(one, "gpus"), _count(one, "nodes")
+def _step(step: Any) -> StepMeasurement:
+    gpus, nodes = _count(step, "gpus"), _count(step, "nodes")
     if nodes > gpus:
         raise ValueError(f"{gpus} GPUs on {nodes} nodes")
     return StepMeasurement(
         gpus=gpus,
         nodes=nodes,
         most=-(-gpus // nodes),
-        local=_positive(one, "local"),
-        compute_s=_positive(one, "compute_s"),
-        sync_s=_number(one, "sync_s"),
+        local=_positive(step, "local"),
+        compute_s=_positive(step, "compute_s"),
+        sync_s=_number(step, "sync_s"),
     )
 
 

@@ -31,6 +31,11 @@ class Resizable:
     most: int
 
     @property
+    def name(self) -> str:
+        """Its job id."""
+        return str(self.info.job_id)
+
+    @property
     def gpus(self) -> int:
         """GPUs that it has or requests."""
         return self.info.gpus or 0
@@ -68,7 +73,7 @@ def look(
     `ours` wait by our doing; `variables` are what environments said, by job.
     """
     alive = [job for job in jobs if not job.ended]
-    mine, left_alone = dict[str, list[Resizable]](), dict[str, str]()
+    opted_in, left_alone = dict[str, list[Resizable]](), dict[str, str]()
     for job in alive:
         variable = variables.get(job.array_job_id or job.job_id)
         if requested_bounds(words(job), variable) is None:
@@ -78,10 +83,10 @@ def look(
         if why is not None or bounds is None:
             left_alone[job.named] = why or (OPTED_OUT if OFF in words(job) else BAD)
             continue
-        one = Resizable(info=job, least=bounds[0], most=bounds[1])
-        mine.setdefault(job.partition, []).append(one)
+        resizable = Resizable(info=job, least=bounds[0], most=bounds[1])
+        opted_in.setdefault(job.partition, []).append(resizable)
     usable = [node for node in nodes if _usable(node)]
-    pools = [_pool(name, some, usable, alive) for name, some in sorted(mine.items())]
+    pools = [_pool(name, group, usable, alive) for name, group in sorted(opted_in.items())]
     return [pool for pool in pools if pool.per_node], left_alone
 
 
@@ -121,17 +126,22 @@ def gpus_of(node: NodeInfo) -> int:
 
 
 def _pool(
-    partition: str, mine: Sequence[Resizable], nodes: Sequence[NodeInfo], jobs: Sequence[JobInfo]
+    partition: str,
+    opted_in: Sequence[Resizable],
+    nodes: Sequence[NodeInfo],
+    jobs: Sequence[JobInfo],
 ) -> ElasticPool:
     counts = [gpus_of(node) for node in nodes if partition in node.partitions]
-    own = {one.info.job_id for one in mine}
+    own = {resizable.info.job_id for resizable in opted_in}
     others = sum(
         job.gpus or 0
         for job in jobs
         if partition in job.partition.split(",") and job.job_id not in own and _counts(job)
     )
     there = max(0, sum(counts) - others)
-    return ElasticPool(partition=partition, per_node=min(counts, default=0), gpus=there, jobs=mine)
+    return ElasticPool(
+        partition=partition, per_node=min(counts, default=0), gpus=there, jobs=opted_in
+    )
 
 
 def _counts(job: JobInfo) -> bool:
@@ -141,39 +151,47 @@ def _counts(job: JobInfo) -> bool:
     return job.state == "PENDING" and bool(job.priority) and job.reason in ITS_TURN
 
 
-RequestedSize = dict[
-    str, int
-]  # gpus, nodes, tasks, cpus_per_task (0: unknown): as its user wrote it
+# gpus, nodes, tasks, cpus_per_task (0: unknown), as the user wrote the job
+RequestedSize = dict[str, int]
 
 
 def requested_size(job: JobInfo) -> RequestedSize:
     """Size that a job requests before its first change."""
     tasks, cpus = job.tasks or 0, job.cpus or 0
-    each = cpus // tasks if tasks and cpus % tasks == 0 else 0
-    return {"gpus": job.gpus or 0, "nodes": job.node_count or 1, "tasks": tasks,
-            "cpus_per_task": each}  # fmt: skip
+    return {
+        "gpus": job.gpus or 0,
+        "nodes": job.node_count or 1,
+        "tasks": tasks,
+        "cpus_per_task": cpus // tasks if tasks and cpus % tasks == 0 else 0,
+    }
 
 
-def shape_of(asked: RequestedSize, gpus: int, per_node: int) -> ResizeRequest:
-    """As many nodes as that needs, alike; a task stays for each GPU, else for each node, if it was.
+def shape_of(size: RequestedSize, gpus: int, per_node: int) -> ResizeRequest:
+    """Return the size for `gpus` GPUs, on as few nodes as they need, the same number on each.
 
-    CPUs of a task are told beside tasks: their sum follows.
+    One task for each GPU, or for each node, stays so. Slurm sums CPUs up from CPUs per task.
     """
     nodes = -(-gpus // per_node)
-    by = {asked["nodes"]: nodes, asked["gpus"]: gpus}
+    by = {size["nodes"]: nodes, size["gpus"]: gpus}
     return ResizeRequest(
         nodes=nodes,
         gpus_per_node=gpus // nodes,
-        tasks=by.get(asked["tasks"]),
-        cpus_per_task=asked["cpus_per_task"] or None,
+        tasks=by.get(size["tasks"]),
+        cpus_per_task=size["cpus_per_task"] or None,
     )
 
 
 def pool_json(pool: ElasticPool, sizes: Mapping[str, int]) -> dict[str, object]:
-    """For people: JSON."""
+    """Status of one pool."""
     rows = [
-        {"job": one.info.job_id, "gpus": one.gpus, "runs": one.runs,
-         "least": one.least, "most": one.most, "wanted": sizes.get(str(one.info.job_id))}
-        for one in pool.jobs
-    ]  # fmt: skip
+        {
+            "job": resizable.info.job_id,
+            "gpus": resizable.gpus,
+            "runs": resizable.runs,
+            "least": resizable.least,
+            "most": resizable.most,
+            "wanted": sizes.get(resizable.name),
+        }
+        for resizable in pool.jobs
+    ]
     return {"partition": pool.partition, "gpus": pool.gpus, "jobs": rows}

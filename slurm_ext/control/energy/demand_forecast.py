@@ -27,8 +27,8 @@ def folder_of(state_dir: Path, pool: str) -> Path:
 
 def serving(state_dir: Path, pool: str) -> DemandPredictor | None:
     """The promoted model; None where there is none. Raises ModelError where it is damaged."""
-    found = current(folder_of(state_dir, pool))
-    return None if found is None else load(found)
+    folder = current(folder_of(state_dir, pool))
+    return None if folder is None else load(folder)
 
 
 def forecast(
@@ -37,8 +37,8 @@ def forecast(
     """From the series up to now, which has the running slot last."""
     hours = len(need) * SLOT_S / 3600.0
     if hours < history_h:
-        known = f"{hours:.1f} h of demand are known, {history_h:g} are needed"
-        return DemandForecast(float("inf"), known, knows=False)
+        reason = f"{hours:.1f} h of demand are known, {history_h:g} are needed"
+        return DemandForecast(float("inf"), reason, knows=False)
     if len(need) == 0:
         return DemandForecast(0.0, "nothing known", knows=True)
     outlook = persistence_of(need) if model is None else model

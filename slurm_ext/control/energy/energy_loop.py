@@ -75,9 +75,9 @@ class EnergyLoop:
         self._told = {}
         taken: set[str] = set()
         for pool in self._pools:
-            mine = [node for node in pool_of(nodes, pool) if node.name not in taken]
-            taken |= {node.name for node in mine}
-            planned += self._plan(pool, mine, jobs, reservations, now_s)
+            pool_nodes = [node for node in pool_of(nodes, pool) if node.name not in taken]
+            taken |= {node.name for node in pool_nodes}
+            planned += self._plan(pool, pool_nodes, jobs, reservations, now_s)
         self._hindered = self._hindrance()
         self._keep()
         return () if self._hindered else planned
@@ -136,7 +136,7 @@ class EnergyLoop:
         """The bound of the next hours, and the highest need of the past ones."""
         first, needed = self._series[pool].series()
         model, wrong = safely(self._settings.state_dir, pool)
-        told = forecast(
+        prediction = forecast(
             first,
             needed,
             model,
@@ -144,9 +144,9 @@ class EnergyLoop:
             history_h=self._settings["energy.history_h"],
         )
         if wrong:
-            told = DemandForecast(told.peak, wrong, told.knows)
-        held = needed[-1 - int(self._rules.hold_s // SLOT_S) :]
-        return told, int(held.max()) if len(held) else 0
+            prediction = DemandForecast(prediction.peak, wrong, prediction.knows)
+        recent = needed[-1 - int(self._rules.hold_s // SLOT_S) :]
+        return prediction, int(recent.max()) if len(recent) else 0
 
     def _planned(
         self, step: PowerChange, needs: NodeDemand, foretold: DemandForecast
@@ -160,7 +160,9 @@ class EnergyLoop:
         )
 
     def _keep(self) -> None:
-        running = {pool: one.running for pool, one in self._series.items() if one.running}
+        running = {
+            pool: recorder.running for pool, recorder in self._series.items() if recorder.running
+        }
         self._state.keep(self._memory.as_json(running))
 
     def _hindrance(self) -> str:

@@ -37,17 +37,17 @@ def power_of(node: NodeInfo) -> PowerState:
 
     A busy one that was told to sleep is on: it sleeps when it is idle, and takes jobs till then.
     """
-    said = states(node)
-    if said & AWAY:
+    flags = states(node)
+    if flags & AWAY:
         return PowerState.AWAY
-    if said & WAKING:
+    if flags & WAKING:
         return PowerState.WAKING
-    if said & FALLING:
-        waits = "POWERING_DOWN" not in said and is_busy(node)
+    if flags & FALLING:
+        waits = "POWERING_DOWN" not in flags and is_busy(node)
         return PowerState.ON if waits else PowerState.FALLING
-    if "POWERED_DOWN" in said:
+    if "POWERED_DOWN" in flags:
         return PowerState.ASLEEP
-    return PowerState.AWAY if "NOT_RESPONDING" in said else PowerState.ON
+    return PowerState.AWAY if "NOT_RESPONDING" in flags else PowerState.ON
 
 
 def failed(nodes: Iterable[NodeInfo]) -> tuple[str, ...]:
@@ -69,12 +69,12 @@ def nodes_of(
 ) -> tuple[EnergyNode, ...]:
     """Each with its power, whether it is busy, and why it is to stay awake or to be woken."""
     kept, due = _reserved(reservations, now_s)
-    told = []
+    energy_nodes = []
     for node in nodes:
         power = power_of(node)
         since = seen.asleep if power is PowerState.ASLEEP else seen.idle
         reserved = kept.get(node.name, "reserved" if "RESERVED" in states(node) else "")
-        told.append(
+        energy_nodes.append(
             EnergyNode(
                 name=node.name,
                 power=power,
@@ -84,13 +84,13 @@ def nodes_of(
                 since_s=since.get(node.name, now_s),
             )
         )
-    return tuple(told)
+    return tuple(energy_nodes)
 
 
 def is_busy(node: NodeInfo) -> bool:
     """True if jobs have any of it, or Slurm has planned one for it."""
-    said = states(node)
-    return "IDLE" not in said or bool(said & {"COMPLETING", "PLANNED"})
+    flags = states(node)
+    return "IDLE" not in flags or bool(flags & {"COMPLETING", "PLANNED"})
 
 
 def need(nodes: Sequence[EnergyNode], jobs: Iterable[JobInfo], pool: str) -> int:
@@ -102,8 +102,8 @@ def need(nodes: Sequence[EnergyNode], jobs: Iterable[JobInfo], pool: str) -> int
 
 
 def _waits(job: JobInfo, pool: str) -> bool:
-    mine = pool == EVERY or pool in job.partition.split(",")
-    return mine and job.state == "PENDING" and job.reason in WAITING
+    in_pool = pool == EVERY or pool in job.partition.split(",")
+    return in_pool and job.state == "PENDING" and job.reason in WAITING
 
 
 def _reserved(
@@ -112,10 +112,12 @@ def _reserved(
     """Nodes with why they are kept awake, and with why they are woken."""
     kept: dict[str, str] = {}
     due: dict[str, str] = {}
-    for one in reservations:
-        if one.end_s <= now_s or one.start_s > now_s + AHEAD_S:
+    for reservation in reservations:
+        if reservation.end_s <= now_s or reservation.start_s > now_s + AHEAD_S:
             continue
-        kept |= dict.fromkeys(one.nodes, f"reserved by {one.name}")
-        if one.start_s <= now_s + DUE_S:
-            due |= dict.fromkeys(one.nodes, f"reservation {one.name} begins or has begun")
+        kept |= dict.fromkeys(reservation.nodes, f"reserved by {reservation.name}")
+        if reservation.start_s <= now_s + DUE_S:
+            due |= dict.fromkeys(
+                reservation.nodes, f"reservation {reservation.name} begins or has begun"
+            )
     return kept, due

@@ -41,7 +41,7 @@ class DemandRecorder:
             self._ended[before[0]] = (float(before[1]), float(before[2]))
             self._write(before)
         self.running = (slot, need, total)
-        for old in [one for one in self._ended if one <= slot - KEPT_SLOTS]:
+        for old in [ended for ended in self._ended if ended <= slot - KEPT_SLOTS]:
             del self._ended[old]
 
     def series(self) -> tuple[int, Array]:

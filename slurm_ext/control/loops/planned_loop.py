@@ -125,9 +125,9 @@ class PlannedLoop(ControlLoop):
         """Each as an action with its outcome; after MAX_REFUSED refusals in a row no more."""
         actions: list[Action] = []
         refused = 0
-        for one in planned:
-            outcome = self._outcome(one) if acts else None
-            actions.append(self._action(one, now_s, outcome, acts=acts))
+        for step in planned:
+            outcome = self._outcome(step) if acts else None
+            actions.append(self._action(step, now_s, outcome, acts=acts))
             refused = refused + 1 if outcome is not None and outcome.startswith("failed") else 0
             if refused == MAX_REFUSED:
                 break

@@ -30,8 +30,8 @@ class QueueRank:
         return self.length.seconds * self.waiting.size
 
     @property
-    def said(self) -> str:
-        """The same for people: 40 GPU-minutes, 12 CPU-hours."""
+    def need_text(self) -> str:
+        """The need as text: 40 GPU-minutes, 12 CPU-hours."""
         return need_in_words(self.need, gpus=self.waiting.group[2])
 
 
@@ -39,13 +39,13 @@ def in_order(
     jobs: Sequence[Waiting], rule: str, times: RuntimeEstimates | StickyEstimates, now_s: float
 ) -> list[QueueRank]:
     """Return the jobs in the order of `rule` (policy/queue/order.py)."""
-    lengths = times.of([one.info for one in jobs], now_s)
-    asked = QueuedJobs(
-        submit_s=np.array([one.info.submit_time_s or 0 for one in jobs], dtype=float),
-        gpus=np.array([one.size for one in jobs]),
+    lengths = times.of([job.info for job in jobs], now_s)
+    query = QueuedJobs(
+        submit_s=np.array([job.info.submit_time_s or 0 for job in jobs], dtype=float),
+        gpus=np.array([job.size for job in jobs]),
         estimate_s=np.array([length.seconds for length in lengths]),
     )
-    order = rule_of(rule).order(asked, np.array([one.job_id for one in jobs]))
+    order = rule_of(rule).order(query, np.array([job.job_id for job in jobs]))
     before = [None, *(jobs[number] for number in order)]
     return [
         QueueRank(waiting=jobs[number], length=lengths[number], place=place, ahead=ahead)
@@ -60,21 +60,21 @@ def need_in_words(need_s: float, *, gpus: bool) -> str:
     return f"{need_s / (3600 if hours else 60):.4g} {kind}-{'hours' if hours else 'minutes'}"
 
 
-def row(one: QueueRank, nice: int | None) -> dict[str, Any]:
+def row(rank: QueueRank, nice: int | None) -> dict[str, Any]:
     """One job's place: JSON; times in s, `need` in GPU- or CPU-seconds."""
-    info = one.waiting.info
+    info = rank.waiting.info
     return {
-        "job": one.waiting.subject,
+        "job": rank.waiting.subject,
         "user": info.user_name,
         "name": info.name,
-        "place": one.place,
-        "priority": one.waiting.priority,
+        "place": rank.place,
+        "priority": rank.waiting.priority,
         "nice": info.nice,
         "wanted_nice": info.nice if nice is None else nice,
-        "need": round(one.need, 1),
-        "length_s": round(one.length.seconds, 1),
-        "low_s": one.length.low_s,
-        "high_s": one.length.high_s,
-        "by": one.length.by,
+        "need": round(rank.need, 1),
+        "length_s": round(rank.length.seconds, 1),
+        "low_s": rank.length.low_s,
+        "high_s": rank.length.high_s,
+        "by": rank.length.by,
         "submit_s": info.submit_time_s,
     }

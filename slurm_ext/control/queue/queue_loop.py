@@ -50,18 +50,18 @@ class QueueLoop:
         found = {group: nices(_standing(order), bounds) for group, order in orders.items()}
         self._seen = _told(queue, orders, found)
         planned = [
-            _planned(one, found[group][one.waiting.subject])
+            _planned(rank, found[group][rank.waiting.subject])
             for group, order in orders.items()
-            for one in order
-            if one.waiting.subject in found[group]
+            for rank in order
+            if rank.waiting.subject in found[group]
         ]
         return planned[: self._settings["queue.most_updates"]]
 
     def apply(self, planned: PlannedAction) -> str:
         """Set one nice. Raises SlurmError."""
         job_id, nice = int(planned.subject), int(planned.after["nice"])
-        known = self._ours.nices.get(job_id, [])
-        self._ours.nices[job_id] = list({*known, int(planned.before["nice"]), nice})
+        nices_set = self._ours.nices.get(job_id, [])
+        self._ours.nices[job_id] = list({*nices_set, int(planned.before["nice"]), nice})
         self._keep()
         self._client.set_nice(job_id, nice)
         if nice == 0:
@@ -123,32 +123,32 @@ def nices_from_json(kept: Mapping[str, Any]) -> OwnNices:
 def _standing(order: Sequence[QueueRank]) -> list[WaitingJob]:
     return [
         WaitingJob(
-            job=one.waiting.subject,
-            priority=one.waiting.priority,
-            nice=one.waiting.info.nice,
-            tie=one.waiting.job_id,
+            job=rank.waiting.subject,
+            priority=rank.waiting.priority,
+            nice=rank.waiting.info.nice,
+            tie=rank.waiting.job_id,
         )
-        for one in order
+        for rank in order
     ]
 
 
-def _planned(one: QueueRank, nice: int) -> PlannedAction:
-    info = one.waiting.info
+def _planned(rank: QueueRank, nice: int) -> PlannedAction:
+    info = rank.waiting.info
     return PlannedAction(
-        subject=one.waiting.subject,
-        job_id=one.waiting.job_id,
+        subject=rank.waiting.subject,
+        job_id=rank.waiting.job_id,
         done=f"nice={nice}",
-        why=_why(one, nice),
-        before={"nice": info.nice, "priority": one.waiting.priority},
-        after={"nice": nice, "place": one.place, "need_s": round(one.need, 1)},
+        why=_why(rank, nice),
+        before={"nice": info.nice, "priority": rank.waiting.priority},
+        after={"nice": nice, "place": rank.place, "need_s": round(rank.need, 1)},
     )
 
 
-def _why(one: QueueRank, nice: int) -> str:
-    need = f"it is thought to need {one.said} (by {one.length.by})"
-    if one.ahead is None or nice <= 0:
-        return f"{need}: it gives way to nobody any more" if nice < one.waiting.info.nice else need
-    return f"{need}: it goes after job {one.ahead.subject}, place {one.place}"
+def _why(rank: QueueRank, nice: int) -> str:
+    need = f"it is predicted to need {rank.need_text} (by {rank.length.by})"
+    if rank.ahead is None or nice <= 0:
+        return f"{need}: it goes first again" if nice < rank.waiting.info.nice else need
+    return f"{need}: it goes after job {rank.ahead.subject}, place {rank.place}"
 
 
 def _told(
@@ -160,7 +160,7 @@ def _told(
     told = []
     for group, order in sorted(orders.items()):
         partition, qos, gpus = group
-        rows = [row(one, found[group].get(one.waiting.subject)) for one in order]
+        rows = [row(rank, found[group].get(rank.waiting.subject)) for rank in order]
         told.append({"partition": partition, "qos": qos, "gpus": gpus, "jobs": rows})
     return {"reason": None, "orders": told, "left_alone": dict(queue.left_alone)}
 

@@ -41,8 +41,8 @@ def view(
     if not found:
         return None
     job = min(found, key=_rank)
-    peers = sorted((one for one in jobs if _is_peer(one, job)), key=_rank)
-    ahead = [one for one in peers if _rank(one) < _rank(job)]
+    peers = sorted((other for other in jobs if _is_peer(other, job)), key=_rank)
+    ahead = [other for other in peers if _rank(other) < _rank(job)]
     its_turn = job in peers
     busy_ms = settings["history.busy_timeout_ms"]
     times = RuntimeEstimates(settings.state_dir, busy_timeout_ms=busy_ms)
@@ -57,7 +57,7 @@ def view(
         "nice": job.nice,
         "place": len(ahead) + 1 if its_turn else None,
         "of": len(peers),
-        "ahead": [_before(one, job) for one in ahead[-MOST_AHEAD:]],
+        "ahead": [_before(other, job) for other in ahead[-MOST_AHEAD:]],
         "slurm_start_s": _slurms(job, now_s),
         "expected": expected,
         "order": _in_loop(jobs, job, settings, times, now_s),
@@ -69,21 +69,21 @@ def _rank(job: JobInfo) -> tuple[int, int]:
     return -(job.priority or 0), job.job_id
 
 
-def _is_peer(one: JobInfo, job: JobInfo) -> bool:
+def _is_peer(other: JobInfo, job: JobInfo) -> bool:
     """True if it waits for its turn in a partition of the job."""
-    same = set(one.partition.split(",")) & set(job.partition.split(","))
-    return bool(same and one.state == "PENDING" and one.priority and one.reason in ITS_TURN)
+    same = set(other.partition.split(",")) & set(job.partition.split(","))
+    return bool(same and other.state == "PENDING" and other.priority and other.reason in ITS_TURN)
 
 
-def _before(one: JobInfo, job: JobInfo) -> dict[str, Any]:
+def _before(other: JobInfo, job: JobInfo) -> dict[str, Any]:
     return {
-        "job": one.named,
-        "user": one.user_name,
-        "name": one.name,
-        "priority_more": (one.priority or 0) - (job.priority or 0),
-        "nice": one.nice,
-        "gpus": one.gpus,
-        "cpus": one.cpus,
+        "job": other.named,
+        "user": other.user_name,
+        "name": other.name,
+        "priority_more": (other.priority or 0) - (job.priority or 0),
+        "nice": other.nice,
+        "gpus": other.gpus,
+        "cpus": other.cpus,
     }
 
 
@@ -106,10 +106,10 @@ def _expected(
     names = set(job.partition.split(","))
     up = [n for n in nodes if names & set(n.partitions) and not n.state.startswith(_NO_ROOM)]
     capacity = sum(node.gres.get("gpu", 0) if by_gpu else node.cpus for node in up)
-    runs = [one for one in jobs if one.state == "RUNNING" and names & {one.partition}]
-    ahead = [one for one in ahead for _ in range(_tasks(one))]
-    told = times.of([*runs, *ahead], now_s)
-    running, waiting = told[: len(runs)], told[len(runs) :]
+    runs = [other for other in jobs if other.state == "RUNNING" and names & {other.partition}]
+    ahead = [other for other in ahead for _ in range(_tasks(other))]
+    estimate = times.of([*runs, *ahead], now_s)
+    running, waiting = estimate[: len(runs)], estimate[len(runs) :]
     starts = []
     for bound in ("low_s", "seconds", "high_s"):
         left = [
@@ -118,11 +118,11 @@ def _expected(
         ]
         line = [(_units(o, by_gpu), _bound(t, bound)) for o, t in zip(ahead, waiting, strict=True)]
         starts.append(starts_in_s(capacity, left, line, _units(job, by_gpu)))
-    known = [start for start in starts if start is not None]
-    if len(known) < len(starts):
+    bounds = [start for start in starts if start is not None]
+    if len(bounds) < len(starts):
         return None
-    at = {"start_s": known[1], "low_s": min(known), "high_s": max(known)}
-    by = sorted({one.by for one in told})
+    at = {"start_s": bounds[1], "low_s": min(bounds), "high_s": max(bounds)}
+    by = sorted({other.by for other in estimate})
     return {**{name: round(now_s + value) for name, value in at.items()}, "by": by}
 
 
@@ -137,16 +137,16 @@ def _units(job: JobInfo, by_gpu: bool) -> int:
     return (job.gpus or 0) if by_gpu else (job.cpus or 1)
 
 
-def _bound(told: RuntimeEstimate, bound: str) -> float:
-    found = getattr(told, bound)
-    return told.seconds if found is None else float(found)
+def _bound(estimate: RuntimeEstimate, bound: str) -> float:
+    found = getattr(estimate, bound)
+    return estimate.seconds if found is None else float(found)
 
 
-def _left(job: JobInfo, told: RuntimeEstimate, bound: str, now_s: float) -> float:
+def _left(job: JobInfo, estimate: RuntimeEstimate, bound: str, now_s: float) -> float:
     """Time left of a running job; past its prediction it may end at any time."""
-    if told.by == "limit" and job.end_time_s is not None:
+    if estimate.by == "limit" and job.end_time_s is not None:
         return job.end_time_s - now_s
-    return (job.start_time_s or now_s) + _bound(told, bound) - now_s
+    return (job.start_time_s or now_s) + _bound(estimate, bound) - now_s
 
 
 def _in_loop(
@@ -160,14 +160,14 @@ def _in_loop(
     left_alone = queue.left_alone.get(str(unit))
     if left_alone is not None:
         return {"mode": settings["queue.mode"], "left_alone": left_alone}
-    told = StickyEstimates(times)
-    told.see(jobs)
+    estimate = StickyEstimates(times)
+    estimate.see(jobs)
     for waiting in queue.groups.values():
-        for one in in_order(waiting, settings["queue.order"], told, now_s):
-            if one.waiting.job_id == unit:
-                after = None if one.ahead is None else one.ahead.subject
+        for other in in_order(waiting, settings["queue.order"], estimate, now_s):
+            if other.waiting.job_id == unit:
+                after = None if other.ahead is None else other.ahead.subject
                 place = {"mode": settings["queue.mode"], "of": len(waiting), "after": after}
-                return {**place, **row(one, None)}
+                return {**place, **row(other, None)}
     return None
 
 

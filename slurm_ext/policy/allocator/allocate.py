@@ -54,11 +54,11 @@ def allocate(
     ordered = sorted(demands, key=lambda demand: demand.job)
     shares = at_shares(ordered, io_bytes_per_s)
     best, most = shares, total(ordered, shares, shares)
-    for asked in _divisions(ordered, units, io_bytes_per_s):
-        found = together(asked, io_bytes_per_s)
-        gained = total(ordered, found, shares)
-        if gained > most - ROUNDING and _kept(ordered, found, shares):
-            best, most = found, gained
+    for division in _divisions(ordered, units, io_bytes_per_s):
+        shared = together(division, io_bytes_per_s)
+        gained = total(ordered, shared, shares)
+        if gained > most - ROUNDING and _kept(ordered, shared, shares):
+            best, most = shared, gained
     return allocation(ordered, best, shares, units)
 
 
@@ -69,10 +69,12 @@ def at_shares(
     return together([share_or_nothing(demand) for demand in demands], io_bytes_per_s)
 
 
-def together(asked: Sequence[OperatingPoint], io_bytes_per_s: float | None) -> list[OperatingPoint]:
+def together(
+    division: Sequence[OperatingPoint], io_bytes_per_s: float | None
+) -> list[OperatingPoint]:
     """The offers as they are when all read from one storage."""
-    level = fair_bandwidth(asked, io_bytes_per_s)
-    return [limited(point, level) for point in asked]
+    level = fair_bandwidth(division, io_bytes_per_s)
+    return [limited(point, level) for point in division]
 
 
 def total(
@@ -118,9 +120,9 @@ def _divisions(
     shares = [share_or_nothing(demand) for demand in demands]
     first = level = fair_bandwidth(shares, io_bytes_per_s)
     for _ in range(1 if io_bytes_per_s is None else ROUNDS):
-        asked = _division(demands, shares, units, level, frugal=False)
-        yield asked
-        level = fair_bandwidth(asked, io_bytes_per_s)
+        division = _division(demands, shares, units, level, frugal=False)
+        yield division
+        level = fair_bandwidth(division, io_bytes_per_s)
     if io_bytes_per_s is not None:
         yield _division(demands, shares, units, first, frugal=True)
 

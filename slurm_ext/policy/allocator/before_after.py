@@ -65,8 +65,8 @@ def deltas(
     shares = at_shares(ordered, io_bytes_per_s)
     have = together([_standing(demand) for demand in ordered], io_bytes_per_s)
     return [
-        JobDelta(demand=demand, have=one, want=wanted.points[demand.job], share=share)
-        for demand, one, share in zip(ordered, have, shares, strict=True)
+        JobDelta(demand=demand, have=point, want=wanted.points[demand.job], share=share)
+        for demand, point, share in zip(ordered, have, shares, strict=True)
     ]
 
 

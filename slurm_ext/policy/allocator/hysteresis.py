@@ -103,8 +103,8 @@ def _worth_it(rows: Sequence[JobDelta], switch_cost_s: float, margin: float) -> 
     gained = sum(row.gain * row.left_s for row in rows)
     lost = switch_cost_s * sum(row.worth for row in rows if row.moved)
     wanted = margin * sum(row.worth * row.left_s for row in rows)
-    told = f"{gained:.1f} s of work gained, {lost:.1f} s lost by changing, margin {wanted:.1f} s"
-    return gained > lost + wanted, told
+    reason = f"{gained:.1f} s of work gained, {lost:.1f} s lost by changing, margin {wanted:.1f} s"
+    return gained > lost + wanted, reason
 
 
 def _standing_allocation(rows: Sequence[JobDelta], units: int) -> Allocation:

@@ -81,11 +81,11 @@ def fault(curve: Sequence[OperatingPoint]) -> str | None:
     counts = [point.units for point in curve]
     if counts[0] < 1 or any(b <= a for a, b in pairwise(counts)):
         return "its offers are not in ascending order of units from 1 on"
-    if not all(isfinite(one.samples_per_s) and one.samples_per_s > 0 for one in curve):
+    if not all(isfinite(point.samples_per_s) and point.samples_per_s > 0 for point in curve):
         return "its offers hold a rate that is not a positive number"
-    if not all(isfinite(one.io_bytes_per_s) and one.io_bytes_per_s >= 0 for one in curve):
+    if not all(isfinite(point.io_bytes_per_s) and point.io_bytes_per_s >= 0 for point in curve):
         return "its offers hold a demand of storage that is not a number from 0 on"
-    if any(one.workers is not None and one.workers < 0 for one in curve):
+    if any(point.workers is not None and point.workers < 0 for point in curve):
         return "its offers hold a negative number of workers"
     return None
 
@@ -93,7 +93,7 @@ def fault(curve: Sequence[OperatingPoint]) -> str | None:
 def within(curve: Sequence[OperatingPoint], units: int) -> OperatingPoint | None:
     """The fastest offer of at most `units` units, the smallest of equals."""
     fitting = [point for point in curve if point.units <= units]
-    return max(fitting, key=lambda one: (one.samples_per_s, -one.units)) if fitting else None
+    return max(fitting, key=lambda point: (point.samples_per_s, -point.units)) if fitting else None
 
 
 def _best(

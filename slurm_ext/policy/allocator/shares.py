@@ -10,17 +10,17 @@ SPARE = 0.85  # of its CPUs: who uses more would use others' as well
 LATENCY_WEIGHT, MAX_LATENCY_WEIGHT = 8.0, 64.0
 
 
-def proportional(given: Mapping[str, int], units: int) -> dict[str, int]:
+def proportional(allocated: Mapping[str, int], units: int) -> dict[str, int]:
     """`units` in proportion to what Slurm gave, by job; nobody gets less than that.
 
     Whole units: the largest remainders are rounded up, equal ones in order of jobs. What was given
     is left as it is where it already fills the node, or more than that.
     """
-    total = sum(given.values())
+    total = sum(allocated.values())
     if units <= total or total <= 0:
-        return dict(given)
-    shares = {job: count * units // total for job, count in given.items()}
-    by_remainder = sorted(given, key=lambda job: (-(given[job] * units % total), job))
+        return dict(allocated)
+    shares = {job: count * units // total for job, count in allocated.items()}
+    by_remainder = sorted(allocated, key=lambda job: (-(allocated[job] * units % total), job))
     for job in by_remainder[: units - sum(shares.values())]:
         shares[job] += 1
     return shares

@@ -31,45 +31,51 @@ def at_stake(
     """
     look = _Look(PredictionCache(slowdowns), rules)
     others = _distinct((*running, *waiting[: rules.window]))
-    known, hurt = set(), False
-    for one in waiting:
+    partnered, hurt = set(), False
+    for candidate in waiting:
         for other in others:
-            if other.job != one.job and look.known(one, other):
-                known.add(one.job)
-                hurt = hurt or look.hurt(one, other)
-    return frozenset(known) if hurt else frozenset()
+            if other.job != candidate.job and look.partnered(candidate, other):
+                partnered.add(candidate.job)
+                hurt = hurt or look.hurt(candidate, other)
+    return frozenset(partnered) if hurt else frozenset()
 
 
 class _Look:
     def __init__(self, once: PredictionCache, rules: SharingRules) -> None:
         self._once, self._rules = once, rules
 
-    def known(self, one: Candidate, other: Candidate) -> bool:
+    def partnered(self, candidate: Candidate, other: Candidate) -> bool:
         """True if anything is known of these two together."""
-        speeds = self._once.speeds([one, other]).values()
-        told = any(speed.evidence is not SpeedBasis.PRIOR for speed in speeds)
-        return told or self._apart(one, other)
+        speeds = self._once.speeds([candidate, other]).values()
+        measured = any(speed.evidence is not SpeedBasis.PRIOR for speed in speeds)
+        return measured or self._apart(candidate, other)
 
-    def hurt(self, one: Candidate, other: Candidate) -> bool:
+    def hurt(self, candidate: Candidate, other: Candidate) -> bool:
         """True if one of them would be slowed down by the other."""
-        speeds = self._once.speeds([one, other])
-        slow = any(self._slow(each, speeds[each.job]) for each in (one, other))
-        return slow or self._apart(one, other)
+        speeds = self._once.speeds([candidate, other])
+        slow = any(self._slow(member, speeds[member.job]) for member in (candidate, other))
+        return slow or self._apart(candidate, other)
 
-    def _slow(self, one: Candidate, speed: RelativeSpeed) -> bool:
-        least = max(HARMLESS, floor_of(one, self._rules))
+    def _slow(self, candidate: Candidate, speed: RelativeSpeed) -> bool:
+        least = max(HARMLESS, floor_of(candidate, self._rules))
         return not counted_on(speed, self._rules) >= least
 
-    def _apart(self, one: Candidate, other: Candidate) -> bool:
+    def _apart(self, candidate: Candidate, other: Candidate) -> bool:
         """True if they were too slow together lately, or need more memory than there is."""
-        together = [one, other]
+        together = [candidate, other]
         return bool(went_badly(together, self._rules) or lacking(together, self._rules))
 
 
 def _distinct(jobs: Iterable[Candidate]) -> list[Candidate]:
     """Two of each: a job meets its like."""
-    found: dict[tuple[object, ...], list[Candidate]] = {}
-    for one in jobs:
-        name = (one.solo.key or one.job, one.user, one.device, one.floor, one.opted_in)
-        found.setdefault(name, []).append(one)
-    return [one for alike in found.values() for one in alike[:2]]
+    groups: dict[tuple[object, ...], list[Candidate]] = {}
+    for candidate in jobs:
+        name = (
+            candidate.solo.key or candidate.job,
+            candidate.user,
+            candidate.device,
+            candidate.floor,
+            candidate.opted_in,
+        )
+        groups.setdefault(name, []).append(candidate)
+    return [candidate for alike in groups.values() for candidate in alike[:2]]

@@ -70,14 +70,14 @@ def pairs(
     groups = _groups(running)
     typical_s = typical((*waiting, *running))
     weighing = _Weighing(PredictionCache(slowdowns), rules, typical_s, fits or _anywhere)
-    found: list[Pair] = []
+    chosen: list[Pair] = []
     for first in range(0, len(waiting), rules.window):
         window = waiting[first : first + rules.window]
         made = _matched(_possible(window, groups, weighing), window)
         taken = {pair.place for pair in made}
         groups = [group for group in groups if group[0].place not in taken]
-        found += made
-    return tuple(sorted(found, key=lambda pair: (-pair.weight, pair.jobs)))
+        chosen += made
+    return tuple(sorted(chosen, key=lambda pair: (-pair.weight, pair.jobs)))
 
 
 def fit_to_share(
@@ -131,14 +131,14 @@ def _beside(
     one: Candidate, other: Candidate, once: "PredictionCache", rules: SharingRules
 ) -> SharingVerdict:
     """The verdict on this job and one other; the other may be its own twin."""
-    mine, theirs = once.speed(one, [other]), once.speed(other, [one])
+    own_speed, other_speed = once.speed(one, [other]), once.speed(other, [one])
     if other.job == one.job:
         why = went_badly([one, other], rules) or lacking([one, other], rules)
-        why = why or below([one], {one.job: mine}, rules)
+        why = why or below([one], {one.job: own_speed}, rules)
     else:
-        why = why_apart([one, other], {one.job: mine, other.job: theirs}, rules)
-    reason = why or f"at least {mine.low:.0%} of its speed alone, {mine.evidence.value}"
-    low = mine.low if isfinite(mine.low) else None
+        why = why_apart([one, other], {one.job: own_speed, other.job: other_speed}, rules)
+    reason = why or f"at least {own_speed.low:.0%} of its speed alone, {own_speed.evidence.value}"
+    low = own_speed.low if isfinite(own_speed.low) else None
     return SharingVerdict(share=why is None, worst=low, beside=other.solo.key, reason=reason)
 
 
@@ -194,8 +194,8 @@ class _Weighing:
 
 
 def _reason(speeds: Mapping[str, RelativeSpeed], weight: float) -> str:
-    told = ", ".join(f"{job} at least {speed.low:.0%}" for job, speed in sorted(speeds.items()))
-    return f"{told} of their speed alone; {weight:.0f} s earlier than one after the other"
+    bounds = ", ".join(f"{job} at least {speed.low:.0%}" for job, speed in sorted(speeds.items()))
+    return f"{bounds} of their speed alone; {weight:.0f} s earlier than one after the other"
 
 
 def _groups(running: Sequence[Candidate]) -> list[list[Candidate]]:
@@ -222,11 +222,11 @@ class PredictionCache:
 
     def speed(self, one: Candidate, beside: Sequence[Candidate]) -> RelativeSpeed:
         """Its speed beside all of them."""
-        asked = (one.device, _name(one), tuple(sorted(map(_name, beside))))
-        if asked not in self._known:
+        query = (one.device, _name(one), tuple(sorted(map(_name, beside))))
+        if query not in self._known:
             solos = [other.solo for other in beside]
-            self._known[asked] = self._slowdowns.speed(one.solo, solos, one.device)
-        return self._known[asked]
+            self._known[query] = self._slowdowns.speed(one.solo, solos, one.device)
+        return self._known[query]
 
 
 def _name(one: Candidate) -> str:

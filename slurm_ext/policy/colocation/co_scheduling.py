@@ -38,16 +38,16 @@ def place_waiting(
     """
     round_ = PlacementRound(waiting, running, places, slowdowns, rules)
     stake = at_stake(round_.waiting, running, slowdowns, rules)
-    for one in round_.waiting:
-        if one.job in overdue:
-            round_.release(one.job, "has waited long enough", start=True)
-        elif one.job not in stake:
-            round_.release(one.job, "nothing speaks against it", start=False)
+    for candidate in round_.waiting:
+        if candidate.job in overdue:
+            round_.release(candidate.job, "has waited long enough", start=True)
+        elif candidate.job not in stake:
+            round_.release(candidate.job, "nothing speaks against it", start=False)
     round_.begin_bound(bound or {})
     round_.begin_all()
     release_next(round_, coming)
     round_.keep_waiting()
-    return tuple(round_.steps[one.job] for one in round_.waiting)
+    return tuple(round_.steps[candidate.job] for candidate in round_.waiting)
 
 
 def rooms(cpus: Mapping[str, int], used: Iterable[tuple[str, int]]) -> list[NodeSlot]:

@@ -56,10 +56,10 @@ class CoLocation:
     most_mem_bytes: float = 0.0
 
     @property
-    def found(self) -> CoLocationState:
+    def state(self) -> CoLocationState:
         """The verdict by now."""
-        said = self.requested_mem_bytes
-        if said is not None and self.most_mem_bytes > EXCEEDED * said:
+        requested = self.requested_mem_bytes
+        if requested is not None and self.most_mem_bytes > EXCEEDED * requested:
             return CoLocationState.MEMORY_EXCEEDED
         if self.below_s >= self.patience_s and self.windows_below >= WINDOWS:
             return CoLocationState.BELOW
@@ -79,12 +79,12 @@ def update(colocation: CoLocation, window: Window) -> CoLocation:
     speed = window.speed
     if speed is None or not isfinite(speed) or speed < 0:
         return colocation
-    seen = replace(
+    measured = replace(
         colocation,
         seen_s=colocation.seen_s + window.seconds,
         worked=colocation.worked + window.seconds * speed,
     )
-    return _weighed(seen, window.seconds, speed)
+    return _weighed(measured, window.seconds, speed)
 
 
 def _memory_seen(colocation: CoLocation, mem_bytes: float | None) -> CoLocation:
@@ -142,15 +142,15 @@ def add_cooldown(
     What is older than FORGET_S is not in it any more.
     """
     keys = sorted(together)
-    found = {pair: one for pair, one in cooldowns.items() if now_s - one.last_s < FORGET_S}
+    kept = {pair: one for pair, one in cooldowns.items() if now_s - one.last_s < FORGET_S}
     if len(keys) < 2 or not all(keys):
-        return found
+        return kept
     for index, one in enumerate(keys):
         for other in keys[index + 1 :]:
             pair = frozenset({one, other})
-            times = found[pair].times + 1 if pair in found else 1
-            found[pair] = PairCooldown(last_s=now_s, times=times)
-    return found
+            times = kept[pair].times + 1 if pair in kept else 1
+            kept[pair] = PairCooldown(last_s=now_s, times=times)
+    return kept
 
 
 def kept_apart(cooldowns: PairCooldowns, now_s: float) -> frozenset[frozenset[str]]:

@@ -21,20 +21,20 @@ def release_next(round_: PlacementRound, coming: AbstractSet[str]) -> None:
     if not first or not left:
         return
     later = _later(round_, left, first)
-    for one in later.begun:
-        fellows = [o for o in later.begun if o.place == one.place and o is not one]
-        if _surely_well(round_, one, fellows):
-            round_.steps[one.job] = _next(later.steps[one.job])
+    for candidate in later.begun:
+        fellows = [o for o in later.begun if o.place == candidate.place and o is not candidate]
+        if _surely_well(round_, candidate, fellows):
+            round_.steps[candidate.job] = _next(later.steps[candidate.job])
 
 
 def _first_to_end(round_: PlacementRound, coming: AbstractSet[str]) -> dict[str, Candidate]:
     """By node; an unknown time left is the longest."""
-    new = {one.job for one in round_.begun} | coming
-    unsettled = {one.place for one in round_.running if one.job in new}
+    new = {candidate.job for candidate in round_.begun} | coming
+    unsettled = {candidate.place for candidate in round_.running if candidate.job in new}
     first: dict[str, Candidate] = {}
-    for one in sorted(round_.running, key=_end):
-        if one.place in round_.free and one.place not in unsettled:
-            first.setdefault(one.place, one)
+    for candidate in sorted(round_.running, key=_end):
+        if candidate.place in round_.free and candidate.place not in unsettled:
+            first.setdefault(candidate.place, candidate)
     return first
 
 
@@ -42,28 +42,35 @@ def _later(
     round_: PlacementRound, left: Sequence[Candidate], first: dict[str, Candidate]
 ) -> PlacementRound:
     """The round that will be when these have ended."""
-    gone = {one.job for one in first.values()}
-    here = [one for one in round_.running if one.place in first and one.job not in gone]
+    gone = {candidate.job for candidate in first.values()}
+    here = [
+        candidate
+        for candidate in round_.running
+        if candidate.place in first and candidate.job not in gone
+    ]
     places = [
-        NodeSlot(name=name, free_cpus=round_.free[name] + one.cpus) for name, one in first.items()
+        NodeSlot(name=name, free_cpus=round_.free[name] + candidate.cpus)
+        for name, candidate in first.items()
     ]
     later = PlacementRound(left, here, places, round_.slowdowns, round_.rules)
     later.begin_all()
     return later
 
 
-def _surely_well(round_: PlacementRound, one: Candidate, fellows: Sequence[Candidate]) -> bool:
+def _surely_well(
+    round_: PlacementRound, candidate: Candidate, fellows: Sequence[Candidate]
+) -> bool:
     """True if it may run beside all jobs that may be there when Slurm finds room for it."""
-    here = [other for other in round_.running if other.place == one.place]
+    here = [other for other in round_.running if other.place == candidate.place]
     remain = [[other for other in here if other is not gone] for gone in here]
-    if round_.free[one.place or ""] >= one.cpus:
+    if round_.free[candidate.place or ""] >= candidate.cpus:
         remain.append(here)  # Slurm would start it at once
-    return not any(round_.in_the_way(one, [*those, *fellows]) for those in remain)
+    return not any(round_.in_the_way(candidate, [*others, *fellows]) for others in remain)
 
 
 def _next(step: PlacementAction) -> PlacementAction:
     return replace(step, start=False, room=False, reason=f"next there: {step.reason}")
 
 
-def _end(one: Candidate) -> tuple[bool, float, str]:
-    return one.remaining_s is None, one.remaining_s or 0.0, one.job
+def _end(candidate: Candidate) -> tuple[bool, float, str]:
+    return candidate.remaining_s is None, candidate.remaining_s or 0.0, candidate.job

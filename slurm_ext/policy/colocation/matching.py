@@ -17,5 +17,5 @@ def best_matching(weights: Mapping[Edge, float]) -> tuple[Edge, ...]:
     graph = Graph()
     for a, b in sorted(weights):
         graph.add_edge(a, b, weight=weights[a, b])
-    found = max_weight_matching(graph)
-    return tuple(sorted((a, b) if (a, b) in weights else (b, a) for a, b in found))
+    matching = max_weight_matching(graph)
+    return tuple(sorted((a, b) if (a, b) in weights else (b, a) for a, b in matching))

@@ -29,8 +29,8 @@ def weight_of(
 ) -> float:
     """Of two jobs; a newcomer to a larger group is weighed against the slowest of them."""
     (newcomer,) = a
-    left = [_left_s(newcomer, typical_s), max(_left_s(one, typical_s) for one in b)]
-    slowest = min(_counted(speeds[one.job]) for one in b)
+    left = [_left_s(newcomer, typical_s), max(_left_s(candidate, typical_s) for candidate in b)]
+    slowest = min(_counted(speeds[candidate.job]) for candidate in b)
     return saved_s(left, [_counted(speeds[newcomer.job]), slowest])
 
 
@@ -39,11 +39,11 @@ def _counted(speed: RelativeSpeed) -> float:
     return speed.mean if speed.evidence is SpeedBasis.PRIOR else speed.low
 
 
-def _left_s(one: Candidate, typical_s: float) -> float:
-    return typical_s if one.remaining_s is None else one.remaining_s
+def _left_s(candidate: Candidate, typical_s: float) -> float:
+    return typical_s if candidate.remaining_s is None else candidate.remaining_s
 
 
 def typical(jobs: Sequence[Candidate]) -> float:
     """Remaining time assumed where it is unknown: the median of the known ones."""
-    known = sorted(one.remaining_s for one in jobs if one.remaining_s is not None)
+    known = sorted(candidate.remaining_s for candidate in jobs if candidate.remaining_s is not None)
     return known[len(known) // 2] if known else UNKNOWN_S

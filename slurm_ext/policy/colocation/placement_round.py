@@ -45,7 +45,7 @@ class PlacementRound:
         slowdowns: SpeedPredictor,
         rules: SharingRules,
     ) -> None:
-        self.waiting = sorted(waiting, key=lambda one: (one.rank, one.job))
+        self.waiting = sorted(waiting, key=lambda candidate: (candidate.rank, candidate.job))
         self.running, self.slowdowns, self.rules = list(running), slowdowns, rules
         self.free = {place.name: place.free_cpus for place in sorted(places, key=_name)}
         self.steps: dict[str, PlacementAction] = {}
@@ -58,16 +58,16 @@ class PlacementRound:
 
     def begin_bound(self, bound: Mapping[str, str]) -> None:
         """Start jobs that Slurm is about to start, where they still may run beside the others."""
-        for one in self.left():
-            place = bound.get(one.job)
-            if place is not None and self.free.get(place, 0) >= one.cpus:
+        for candidate in self.left():
+            place = bound.get(candidate.job)
+            if place is not None and self.free.get(place, 0) >= candidate.cpus:
                 here = [other for other in self.running if other.place == place]
-                if not self.in_the_way(one, here):
-                    self._begin(one, place, "its turn has come", None)
+                if not self.in_the_way(candidate, here):
+                    self._begin(candidate, place, "its turn has come", None)
 
-    def in_the_way(self, one: Candidate, here: Sequence[Candidate]) -> str | None:
+    def in_the_way(self, candidate: Candidate, here: Sequence[Candidate]) -> str | None:
         """Reason why it cannot join them; None if it can."""
-        return why_not(one, here, self.slowdowns, self.rules) if here else None
+        return why_not(candidate, here, self.slowdowns, self.rules) if here else None
 
     def begin_all(self) -> None:
         """Start all jobs that can start now without slowing others or themselves."""
@@ -78,24 +78,26 @@ class PlacementRound:
 
     def left(self) -> list[Candidate]:
         """Those without a step."""
-        return [one for one in self.waiting if one.job not in self.steps]
+        return [candidate for candidate in self.waiting if candidate.job not in self.steps]
 
     def matched(
         self, waiting: Sequence[Candidate], *, newcomers_only: bool = False
     ) -> tuple[Pair, ...]:
         """Pairs for places with room; `newcomers_only`: only with jobs that run."""
-        open_now = [one for one in self.running if self.free.get(one.place or "", 0) > 0]
+        open_now = [
+            candidate for candidate in self.running if self.free.get(candidate.place or "", 0) > 0
+        ]
 
         def fits(newcomers: Sequence[Candidate], place: str | None) -> bool:
             if place is None:
                 return not newcomers_only
-            return sum(one.cpus for one in newcomers) <= self.free.get(place, 0)
+            return sum(candidate.cpus for candidate in newcomers) <= self.free.get(place, 0)
 
         return pairs(waiting, open_now, self.slowdowns, rules=self.rules, fits=fits)
 
     def join(self, made: Iterable[Pair]) -> None:
         """Newcomers start beside those that run."""
-        by_job = {one.job: one for one in self.left()}
+        by_job = {candidate.job: candidate for candidate in self.left()}
         for pair in made:
             if pair.place is not None:
                 for job in set(pair.jobs) & set(by_job):
@@ -104,44 +106,46 @@ class PlacementRound:
     def settle(self, made: Iterable[Pair]) -> None:
         """Give idle nodes, in the queue's order, to waiting pairs and jobs without a partner."""
         partner = {job: pair for pair in made if pair.place is None for job in pair.jobs}
-        by_job = {one.job: one for one in self.left()}
-        for one in self.left():
-            if one.job in self.steps:
+        by_job = {candidate.job: candidate for candidate in self.left()}
+        for candidate in self.left():
+            if candidate.job in self.steps:
                 continue
-            pair = partner.get(one.job)
-            together = [by_job[job] for job in pair.jobs] if pair else [one]
-            place = self._idle(sum(each.cpus for each in together))
+            pair = partner.get(candidate.job)
+            together = [by_job[job] for job in pair.jobs] if pair else [candidate]
+            place = self._idle(sum(member.cpus for member in together))
             if place is not None:
-                for each in together:
+                for member in together:
                     why = pair.reason if pair else "a node to itself"
-                    self._begin(each, place, why, pair)
+                    self._begin(member, place, why, pair)
 
     def keep_waiting(self) -> None:
         """The rest, with what is in its way."""
-        for one in self.left():
-            room = any(free >= one.cpus for free in self.free.values())
-            why = self._why(one) if room else "no node has room"
-            step = PlacementAction(job=one.job, start=False, place=None, reason=why, room=room)
-            self.steps[one.job] = step
+        for candidate in self.left():
+            room = any(free >= candidate.cpus for free in self.free.values())
+            why = self._why(candidate) if room else "no node has room"
+            step = PlacementAction(
+                job=candidate.job, start=False, place=None, reason=why, room=room
+            )
+            self.steps[candidate.job] = step
 
-    def _begin(self, one: Candidate, place: str, reason: str, pair: Pair | None) -> None:
-        self.steps[one.job] = PlacementAction(
-            job=one.job, start=True, place=place, reason=reason, pair=pair, free=True
+    def _begin(self, candidate: Candidate, place: str, reason: str, pair: Pair | None) -> None:
+        self.steps[candidate.job] = PlacementAction(
+            job=candidate.job, start=True, place=place, reason=reason, pair=pair, free=True
         )
-        self.free[place] -= one.cpus
-        self.begun.append(replace(one, place=place))
+        self.free[place] -= candidate.cpus
+        self.begun.append(replace(candidate, place=place))
         self.running.append(self.begun[-1])
 
     def _idle(self, cpus: int) -> str | None:
         """A node where none of those that share runs, with room."""
-        taken = {one.place for one in self.running}
+        taken = {candidate.place for candidate in self.running}
         return next((n for n, free in self.free.items() if n not in taken and free >= cpus), None)
 
-    def _why(self, one: Candidate) -> str:
+    def _why(self, candidate: Candidate) -> str:
         for place, free in self.free.items():
             here = [other for other in self.running if other.place == place]
-            if free >= one.cpus and here:
-                return why_not(one, here, self.slowdowns, self.rules) or "others go first"
+            if free >= candidate.cpus and here:
+                return why_not(candidate, here, self.slowdowns, self.rules) or "others go first"
         return "others go first"
 
 

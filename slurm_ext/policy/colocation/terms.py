@@ -88,22 +88,31 @@ def check(
         raise InputError("sharing", f"floor = {rules.floor}: expected above 0, at most 1")
     if rules.most_together < 2 or rules.window < 2:
         raise InputError("sharing", "most_together and window have to be 2 or more")
-    seen: set[str] = set()
-    for one in (*candidates, *running):
-        if one.job in seen:
-            raise InputError(f"job {one.job}", "named twice among those that may share")
-        seen.add(one.job)
-        _check_one(one)
-    for one in running:
-        if one.place is None:
-            raise InputError(f"job {one.job}", "runs, but its place is not given")
+    names: set[str] = set()
+    for candidate in (*candidates, *running):
+        if candidate.job in names:
+            raise InputError(f"job {candidate.job}", "named twice among those that may share")
+        names.add(candidate.job)
+        _check_one(candidate)
+    for candidate in running:
+        if candidate.place is None:
+            raise InputError(f"job {candidate.job}", "runs, but its place is not given")
 
 
-def _check_one(one: Candidate) -> None:
-    if one.floor is not None and not 0 < one.floor <= 1:
-        raise InputError(f"job {one.job}", f"floor = {one.floor}: expected above 0, at most 1")
-    if one.remaining_s is not None and not (isfinite(one.remaining_s) and one.remaining_s >= 0):
-        raise InputError(f"job {one.job}", f"remaining_s = {one.remaining_s}: expected 0 or more")
-    for name, value in (("mem", one.solo.mem_bytes), ("gpu_mem", one.solo.gpu_mem_bytes)):
+def _check_one(candidate: Candidate) -> None:
+    if candidate.floor is not None and not 0 < candidate.floor <= 1:
+        raise InputError(
+            f"job {candidate.job}", f"floor = {candidate.floor}: expected above 0, at most 1"
+        )
+    if candidate.remaining_s is not None and not (
+        isfinite(candidate.remaining_s) and candidate.remaining_s >= 0
+    ):
+        raise InputError(
+            f"job {candidate.job}", f"remaining_s = {candidate.remaining_s}: expected 0 or more"
+        )
+    for name, value in (
+        ("mem", candidate.solo.mem_bytes),
+        ("gpu_mem", candidate.solo.gpu_mem_bytes),
+    ):
         if value is not None and not (isfinite(value) and value >= 0):
-            raise InputError(f"job {one.job}", f"{name}_bytes = {value}: expected 0 or more")
+            raise InputError(f"job {candidate.job}", f"{name}_bytes = {value}: expected 0 or more")

@@ -18,7 +18,7 @@ def job(share: int, used: float | None, *, agreed: bool = False) -> Any:
     """A tenancy that computes with this part of what it is sure of; None: nobody knows."""
     part = 1.0 if used is None else used
     return SimpleNamespace(
-        share_units=share, agreed=agreed, utilisation=lambda *_: part, known=used
+        share_units=share, agreed=agreed, utilisation=lambda *_: part, curve=used
     )
 
 

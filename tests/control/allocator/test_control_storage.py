@@ -82,10 +82,10 @@ def test_what_a_job_has_already_reads_too() -> None:
     Nothing is made up for a job of which nothing is known.
     """
     job: Any = SimpleNamespace(units=2, workers=2, measured=100.0, ranks=2, _sure_of=lambda _: None)
-    job.known = SimpleNamespace(bytes_per_sample=1000.0)
+    job.curve = SimpleNamespace(bytes_per_sample=1000.0)
     now = ControlledJob._now(job, (), 1.0)
     assert now == OperatingPoint(units=2, workers=2, samples_per_s=100.0, io_bytes_per_s=200_000.0)
-    job.known = None
+    job.curve = None
     assert ControlledJob._now(job, (), 1.0) == OperatingPoint(
         units=2, workers=2, samples_per_s=100.0
     )

@@ -29,24 +29,24 @@ def seen(*windows: tuple[float, float | None]) -> CoLocation:
 
 def test_a_while_below_the_floor_is_found() -> None:
     """Thirty seconds of three windows below are enough, twenty are not."""
-    assert seen(*[(10, 0.5)] * 2).found is CoLocationState.FINE
-    assert seen(*[(10, 0.5)] * 3).found is CoLocationState.BELOW
+    assert seen(*[(10, 0.5)] * 2).state is CoLocationState.FINE
+    assert seen(*[(10, 0.5)] * 3).state is CoLocationState.BELOW
 
 
 def test_one_long_slow_window_is_no_verdict() -> None:
     """A checkpoint takes long and says nothing of the companion."""
-    assert seen((100, 0.1)).found is CoLocationState.FINE
+    assert seen((100, 0.1)).state is CoLocationState.FINE
 
 
 def test_seconds_well_above_make_up_for_seconds_below() -> None:
     """Now and then below is not below for a while."""
-    assert seen(*[(10, 0.5), (10, 0.95)] * 20).found is CoLocationState.FINE
-    assert seen(*[(10, 0.5), (10, 0.95), (10, 0.5)] * 20).found is CoLocationState.BELOW
+    assert seen(*[(10, 0.5), (10, 0.95)] * 20).state is CoLocationState.FINE
+    assert seen(*[(10, 0.5), (10, 0.95), (10, 0.5)] * 20).state is CoLocationState.BELOW
 
 
 def test_just_above_the_floor_neither_adds_nor_takes() -> None:
     """A pair at its floor does not flap."""
-    assert seen((10, 0.5), (10, 0.5), (500, 0.86), (10, 0.5)).found is CoLocationState.BELOW
+    assert seen((10, 0.5), (10, 0.5), (500, 0.86), (10, 0.5)).state is CoLocationState.BELOW
 
 
 def test_what_was_not_measured_tells_nothing() -> None:
@@ -57,18 +57,18 @@ def test_what_was_not_measured_tells_nothing() -> None:
 
 def test_a_lie_about_memory_is_found_at_once() -> None:
     """More than what was said by a tenth; without a word said there is no lie."""
-    assert update(FRESH, Window(seconds=1, mem_bytes=109.0)).found is CoLocationState.FINE
+    assert update(FRESH, Window(seconds=1, mem_bytes=109.0)).state is CoLocationState.FINE
     lying = update(FRESH, Window(seconds=1, mem_bytes=111.0))
-    assert update(lying, Window(seconds=1, mem_bytes=5.0)).found is CoLocationState.MEMORY_EXCEEDED
+    assert update(lying, Window(seconds=1, mem_bytes=5.0)).state is CoLocationState.MEMORY_EXCEEDED
     silent = CoLocation(job="a", floor=0.85)
-    assert update(silent, Window(seconds=1, mem_bytes=1e12)).found is CoLocationState.FINE
+    assert update(silent, Window(seconds=1, mem_bytes=1e12)).state is CoLocationState.FINE
 
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0.1, 20), st.floats(0.85, 1.5)), max_size=30))
 def test_whoever_never_was_below_is_never_found_below(windows: list[tuple[float, float]]) -> None:
     """No false alarm."""
-    assert seen(*windows).found is CoLocationState.FINE
+    assert seen(*windows).state is CoLocationState.FINE
 
 
 @settings(deadline=None)
@@ -78,7 +78,7 @@ def test_whoever_is_always_below_is_found_within_the_patience(lengths: list[floa
     colocation, total = FRESH, 0.0
     for count, seconds in enumerate(lengths, 1):
         colocation, total = update(colocation, Window(seconds=seconds, speed=0.6)), total + seconds
-        assert (colocation.found is CoLocationState.BELOW) == (
+        assert (colocation.state is CoLocationState.BELOW) == (
             colocation.below_s >= 30 and count >= 3
         )
 

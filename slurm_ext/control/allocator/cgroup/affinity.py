@@ -43,10 +43,10 @@ class Affinity:
 
     def give(self, cores: frozenset[int]) -> None:
         """Run on `cores` from now on; threads that are gone meanwhile do not matter."""
-        known = {self.cores, *(frozenset(mask) for mask in self.kept["ours"])}
+        masks = {self.cores, *(frozenset(mask) for mask in self.kept["ours"])}
         for _ in range(2):  # who was forked during the first pass may have the old mask
             for thread, mask in self._threads():
-                if mask in known and mask != cores:
+                if mask in masks and mask != cores:
                     with suppress(OSError):
                         os.sched_setaffinity(thread, cores)
 

@@ -40,8 +40,10 @@ def assign_cores(
     """
     if sum(wanted.values()) > len(pool):
         raise ValueError(f"{sum(wanted.values())} cores of {len(pool)}")
-    kept = {job: _kept(count, now.get(job, frozenset()) & pool, home.get(job, frozenset()))
-            for job, count in wanted.items()}  # fmt: skip
+    kept = {
+        job: _kept(count, now.get(job, frozenset()) & pool, home.get(job, frozenset()))
+        for job, count in wanted.items()
+    }
     free = pool - frozenset().union(*kept.values())
     for own_first in (True, False):
         for job in sorted(wanted):

@@ -77,12 +77,12 @@ def _above(top: Path) -> Sequence[Path]:
 
 def _below(top: Path) -> Iterator[Path]:
     """Groups under `top`, parents first, at most MAX_GROUPS."""
-    found = [top]
-    for folder in found:  # grows while it is walked
+    groups = [top]
+    for folder in groups:  # grows while it is walked
         with suppress(OSError), os.scandir(folder) as entries:
             inner = [Path(e.path) for e in entries if e.is_dir(follow_symlinks=False)]
-            found += sorted(inner)[: MAX_GROUPS - len(found)]
-    return iter(found[1:])
+            groups += sorted(inner)[: MAX_GROUPS - len(groups)]
+    return iter(groups[1:])
 
 
 def _read(folder: Path) -> str:

@@ -51,9 +51,9 @@ class Quota(CgroupLimit):
     def _found(self) -> dict[str, Any]:
         place = self._place
         for folder in (place.v2_folder(), place.v1_folder("cpu"), place.v1_folder("cpuacct")):
-            found = {} if folder is None else slurms(folder, _name(folder))
-            if found:
-                return found
+            kept = {} if folder is None else slurms(folder, _name(folder))
+            if kept:
+                return kept
         return ours(place, "cpu", "cpu.cfs_period_us")
 
 
