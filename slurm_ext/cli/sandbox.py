@@ -72,7 +72,7 @@ def _up(args: argparse.Namespace) -> int:
     from slurm_ext.sandbox import Sandbox
 
     sandbox = Sandbox(args.root, _spec(args), owned=False)
-    sandbox.tell = lambda text: print(f"sandbox: {text}", file=sys.stderr)
+    sandbox.report = lambda text: print(f"sandbox: {text}", file=sys.stderr)
     sandbox.up()
     return _show(sandbox, args.json)
 

@@ -1,11 +1,11 @@
 """A private, rootless, real Slurm for trial, demo, tests and benchmarks.
 
     with Sandbox(Path("/tmp/try"), Spec(nodes=2, cpus=4)) as sandbox:
-        job_id, said = sandbox.sbatch("--wrap", "hostname")
+        job_id, messages = sandbox.sbatch("--wrap", "hostname")
         sandbox.wait(job_id)
 
-Everything lives under one folder. One small process, the supervisor, is the ancestor of every
-daemon and of every job's processes; when its owner dies it takes them all down.
+All files are under one folder. One small process, the supervisor, is the ancestor of every daemon
+and of every job's processes; when its owner dies, it ends them all.
 """
 
 from slurm_ext.sandbox.sandbox import Sandbox

@@ -1,4 +1,4 @@
-"""Leave nothing: processes first, then what a sandbox made outside its folder."""
+"""Removes all that a sandbox leaves: its processes, then what it made outside its folder."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from slurm_ext.sandbox.processes import descendants, send
 
 
 def sweep(manifest: Mapping[str, Any]) -> None:
-    """Kill all that descends from this process, then remove what the sandbox left elsewhere."""
+    """Kill all descendants of this process, then undo what lies outside the folder."""
     while living := descendants(os.getpid()):
         for pid in living:
             send(pid, signal.SIGKILL)
@@ -26,7 +26,7 @@ def sweep(manifest: Mapping[str, Any]) -> None:
 
 
 def clean(manifest: Mapping[str, Any]) -> None:
-    """Undo what lies outside the folder (links, namespaces, cgroups), and a temporary folder."""
+    """Undo what lies outside the folder (links, namespaces, cgroups); remove a temporary one."""
     for argv in manifest["undo"]:
         subprocess.run(argv, check=False, capture_output=True)
     for path in manifest["remove"]:

@@ -1,4 +1,4 @@
-"""How a sandbox that is up is used: commands, jobs, logs, states."""
+"""Client of a sandbox that is up: commands, jobs, logs, states."""
 
 import os
 import re
@@ -16,12 +16,12 @@ from slurm_ext.sandbox.plan import SandboxPlan
 from slurm_ext.sandbox.render import settings_of
 from slurm_ext.slurm.records import ENDED_STATES
 
-READY_S = 90.0  # a busy machine is no fault; a daemon that ends is noticed at once
+READY_S = 90.0  # a busy machine may be slow; a daemon that ends is noticed at once
 _SLURM_VARIABLES = ("SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SINFO_")
 
 
 class SandboxClient:
-    """A sandbox from within; `Sandbox` adds its life and its faults."""
+    """Commands, jobs and logs of a sandbox; `Sandbox` adds its start, end and faults."""
 
     layout: SandboxLayout
     _plan: SandboxPlan | None
@@ -33,19 +33,19 @@ class SandboxClient:
 
     @property
     def plan(self) -> SandboxPlan:
-        """What `up` decided: ports, addresses, nodes."""
+        """Decisions of `up`: ports, addresses, nodes."""
         if self._plan is None:
             raise SandboxError(f"the sandbox in {self.layout.root} is not up")
         return self._plan
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The sandbox's dlqueue.toml, by dotted key."""
+        """Settings of the sandbox's dlqueue.toml, by dotted key."""
         return settings_of(self.plan)
 
     @property
     def env(self) -> dict[str, str]:
-        """The environment in which Slurm's commands speak to this sandbox and to no other."""
+        """Environment in which Slurm's commands use this sandbox and no other Slurm."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(_SLURM_VARIABLES)}
         return {
             **kept,
@@ -56,11 +56,11 @@ class SandboxClient:
         }
 
     def path(self, name: str) -> Path:
-        """A file or folder of the sandbox, such as `etc/slurm.conf` or `nodes/n1/dlqueue`."""
+        """Path of a file or folder, such as `etc/slurm.conf` or `nodes/n1/dlqueue`."""
         return self.layout.root / name
 
     def log(self, name: str) -> str:
-        """What a daemon logged: munged, slurmctld, slurmdbd, mariadbd, advisor or a node's name."""
+        """Log of a daemon: munged, slurmctld, slurmdbd, mariadbd, advisor or a node's name."""
         for path in (self.layout.log / f"{name}.log", self.layout.log / f"{name}.out"):
             if path.exists() and (text := path.read_text(errors="replace")):
                 return text
@@ -69,12 +69,12 @@ class SandboxClient:
     def run(
         self, argv: Sequence[str], *, timeout_s: float = 60, check: bool = True, **options: Any
     ) -> "subprocess.CompletedProcess[str]":
-        """A command inside; `options` are subprocess.run's (an `env` is added to the sandbox's).
+        """Run a command inside; `options` are subprocess.run's (`env` is added to the sandbox's).
 
-        Raises SlurmError where it fails (unless not `check`) or takes longer than `timeout_s`.
+        Raises SlurmError if it takes longer than `timeout_s` or, with `check`, if it fails.
         """
         env = {**self.env, **(options.pop("env", None) or {})}
-        said = " ".join(map(str, argv))
+        command = " ".join(map(str, argv))
         try:
             done = subprocess.run(
                 [str(word) for word in argv],
@@ -87,11 +87,11 @@ class SandboxClient:
                 **options,
             )
         except subprocess.TimeoutExpired:
-            raise SlurmError(said, None, f"no answer within {timeout_s:g} s") from None
+            raise SlurmError(command, None, f"no answer within {timeout_s:g} s") from None
         except FileNotFoundError:
             raise SandboxError(f"{argv[0]}: no such command") from None
         if check and done.returncode != 0:
-            raise SlurmError(said, done.returncode, done.stderr or done.stdout)
+            raise SlurmError(command, done.returncode, done.stderr or done.stdout)
         return done
 
     def sbatch(
@@ -101,7 +101,7 @@ class SandboxClient:
         env: Mapping[str, str] | None = None,
         **options: Any,
     ) -> tuple[int, str]:
-        """Submit (a `script` goes through stdin); the job's id and what sbatch said on stderr.
+        """Submit (a `script` goes through stdin); return the job's id and sbatch's stderr.
 
         Without an --output of its own the job writes to `<root>/out/<job>.txt`.
         """
@@ -117,16 +117,16 @@ class SandboxClient:
         return int(re.split(r"[;\n]", done.stdout)[0]), done.stderr
 
     def output(self, job_id: int) -> str:
-        """What a job submitted by `sbatch` wrote."""
+        """Output of a job that `sbatch` submitted."""
         return (self.layout.root / "out" / f"{job_id}.txt").read_text(errors="replace")
 
     def job(self, job_id: int) -> dict[str, str]:
-        """`scontrol show job` as name → value; empty where Slurm no longer knows the job."""
+        """Return `scontrol show job` as name → value; empty if Slurm no longer knows the job."""
         done = self.run(["scontrol", "-o", "show", "job", str(job_id)], check=False)
         return dict(re.findall(r"(\S+?)=(.*?)(?= \S+?=|$)", done.stdout.strip()))
 
     def wait(self, job_id: int, timeout_s: float = 150) -> str:
-        """The state a job ended in, such as COMPLETED, once its nodes are free again."""
+        """Wait for a job's end and return its state, such as COMPLETED."""
         deadline = time.monotonic() + timeout_s
         while (state := self.job(job_id).get("JobState", "")) not in ENDED_STATES:
             if time.monotonic() > deadline:
@@ -135,7 +135,7 @@ class SandboxClient:
         return state
 
     def status(self) -> dict[str, Any]:
-        """What runs, as plain data: `up`, the daemons' pids, nodes with their states."""
+        """Return `up`, the daemons' pids, and nodes with their states, as plain data."""
         manifest: Any = read_manifest(self.layout.root)
         answer = control.ask(self.layout, "status", quiet=True)
         running = answer["daemons"] if answer else {}
@@ -149,18 +149,18 @@ class SandboxClient:
         }
 
     def supervisor_pid(self) -> int:
-        """The process that all daemons and jobs descend from."""
+        """Pid of the process that all daemons and jobs descend from."""
         return int(control.ask(self.layout, "status")["pid"])
 
     def wait_for_nodes(self, state: str = "idle", timeout_s: float = READY_S) -> None:
-        """Until every node's state starts with `state`."""
+        """Wait until every node's state starts with `state`."""
         ready = lambda: all(s.startswith(state) for s in self._node_states().values())  # noqa: E731
         self.until(ready, f"nodes are not {state}", timeout_s)
 
     def until(
         self, done: Callable[[], bool], why: str, timeout_s: float = READY_S, *, name: str = ""
     ) -> None:
-        """Poll `done`; raises SandboxError in time, or at once when the daemon `name` has ended."""
+        """Poll `done`. Raises SandboxError after `timeout_s`, or once daemon `name` has ended."""
         deadline = time.monotonic() + timeout_s
         while not done():
             ended = control.ask(self.layout, "status")["exits"]

@@ -1,4 +1,4 @@
-"""The owner's side of the supervisor: start it, ask it, outlive it."""
+"""Starts the supervisor, sends it requests, and ends it."""
 
 import json
 import os
@@ -15,8 +15,8 @@ from slurm_ext.core.errors import SandboxError
 from slurm_ext.sandbox.layout import SandboxLayout
 from slurm_ext.sandbox.processes import bearing, is_same, send, start_time
 
-REPLY_S = 60.0  # more than any answer takes on a busy machine
-END_S = 20.0  # a supervisor that has not ended by then is killed, and its part is done here
+REPLY_S = 60.0  # longer than any reply takes on a busy machine
+END_S = 20.0  # a supervisor that has not ended by then is killed, and `end` does its work
 MARK = "DLQUEUE_SANDBOX"  # in the environment of everything that runs in a sandbox
 _MODULE = "slurm_ext.sandbox.supervisor"
 
@@ -24,7 +24,7 @@ _MODULE = "slurm_ext.sandbox.supervisor"
 def launch(
     layout: SandboxLayout, manifest: dict[str, Any], env: Mapping[str, str], owned: bool
 ) -> None:
-    """Start the supervisor of `manifest`, which then also says who it is."""
+    """Start the supervisor of `manifest`, and add its pid to the manifest's file."""
     layout.manifest.write_text(json.dumps(manifest, indent=1))
     with (layout.log / "supervisor.log").open("ab") as log:
         process = subprocess.Popen(
@@ -36,8 +36,8 @@ def launch(
             start_new_session=True,
             cwd="/",
         )
-    me = {"pid": process.pid, "started": start_time(process.pid)}
-    layout.manifest.write_text(json.dumps({**manifest, "supervisor": me}, indent=1))
+    supervisor = {"pid": process.pid, "started": start_time(process.pid)}
+    layout.manifest.write_text(json.dumps({**manifest, "supervisor": supervisor}, indent=1))
     deadline = time.monotonic() + REPLY_S
     while ask(layout, "status", quiet=True) is None:
         if process.poll() is not None or time.monotonic() > deadline:
@@ -45,7 +45,7 @@ def launch(
             last = path.read_text(errors="replace").splitlines()[-1:]
             raise SandboxError(" ".join(["the supervisor did not start: see", f"{path}:", *last]))
         time.sleep(0.01)
-    # It is waited for by its identity in `end`, maybe from another process than this.
+    # `end` waits for it by its pid, maybe from another process than this.
     process.returncode = 0
 
 
@@ -57,7 +57,7 @@ def ask(
     reply_s: float = REPLY_S,
     **request: Any,
 ) -> Any:
-    """The supervisor's answer. Raises SandboxError; with `quiet`, None where nobody answers."""
+    """Return the supervisor's reply. Raises SandboxError; with `quiet`, None without a reply."""
     try:
         with socket.socket(socket.AF_UNIX) as link:
             link.settimeout(reply_s + request.get("grace_s", 0.0))
@@ -75,7 +75,7 @@ def ask(
 
 
 def end(layout: SandboxLayout, supervisor: Mapping[str, int]) -> None:
-    """Have the supervisor take everything down; without one, kill what bears the sandbox's mark."""
+    """Have the supervisor end everything; without one, kill processes with the sandbox's MARK."""
     if ask(layout, "down", quiet=True, reply_s=END_S) is None and _lives(supervisor):
         send(supervisor["pid"], signal.SIGTERM)
     deadline = time.monotonic() + END_S
@@ -83,7 +83,7 @@ def end(layout: SandboxLayout, supervisor: Mapping[str, int]) -> None:
         time.sleep(0.005)
     if _lives(supervisor):
         send(supervisor["pid"], signal.SIGKILL)
-    with suppress(ChildProcessError):  # it is ours only in the process that called `up`
+    with suppress(ChildProcessError):  # it is a child only of the process that called `up`
         os.waitpid(supervisor["pid"], 0)
     while left := bearing(f"{MARK}={layout.root}"):
         for pid in left:

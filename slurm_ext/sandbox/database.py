@@ -1,4 +1,4 @@
-"""A private MariaDB for slurmdbd: made, granted, told about the cluster."""
+"""Sets up a private MariaDB for slurmdbd, and the cluster's accounting in it."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from slurm_ext.sandbox.plan import SandboxPlan
 
 
 def create(plan: SandboxPlan) -> None:
-    """An empty data folder. Raises SandboxError."""
+    """Make an empty data folder. Raises SandboxError."""
     folder = plan.layout.database
     _run(
         "mariadb-install-db",
@@ -23,7 +23,7 @@ def create(plan: SandboxPlan) -> None:
 
 
 def grant(plan: SandboxPlan) -> None:
-    """Slurmdbd's database and user, once mariadbd answers."""
+    """Make slurmdbd's database and user, once mariadbd answers."""
     user = f"'{plan.user}'@'localhost'"
     _run(
         "mariadb",
@@ -38,7 +38,7 @@ def grant(plan: SandboxPlan) -> None:
 
 
 def register(plan: SandboxPlan, run: Callable[[list[str]], object]) -> None:
-    """Make the cluster, an account and the sandbox's user known; `run` raises where it fails."""
+    """Add the cluster, an account and the sandbox's user; `run` raises if a command fails."""
     run(["sacctmgr", "-i", "add", "cluster", f"sandbox{plan.layout.tag}"])
     run(["sacctmgr", "-i", "add", "account", "sandbox"])
     if os.geteuid() != 0:  # root is there from the start

@@ -1,4 +1,4 @@
-"""Where everything is under a sandbox's folder, and what its parts are called."""
+"""Paths and names under a sandbox's folder, its manifest, and free ports."""
 
 import hashlib
 import json
@@ -76,7 +76,7 @@ class SandboxLayout:
 
     @property
     def control_socket(self) -> Path:
-        """Where the supervisor listens."""
+        """Socket of the supervisor."""
         return self.run / "control.sock"
 
     @property
@@ -85,16 +85,16 @@ class SandboxLayout:
         return self.root / "sandbox.json"
 
     def node(self, name: str) -> Path:
-        """A node's own folder: Slurm's spool, dlqueue's spool, node.json."""
+        """Folder of a node: Slurm's spool, dlqueue's spool, node.json."""
         return self.root / "nodes" / name
 
     def node_names(self, spec: SandboxSpec) -> tuple[str, ...]:
-        """n1, n2, ...; unlike any other's where cgroups or control go by node and job."""
+        """Names n1, n2, ...; unique on the machine if cgroups or control use them."""
         prefix = f"sb{self.tag}n" if spec.cgroup or spec.control else "n"
         return tuple(f"{prefix}{number}" for number in range(1, spec.nodes + 1))
 
     def check(self) -> None:
-        """Raise SandboxError where Slurm or the kernel could not work with this folder."""
+        """Raise SandboxError if Slurm or the kernel could not use this folder."""
         if not _PLAIN.fullmatch(str(self.root)):
             raise SandboxError(
                 f"{self.root}: Slurm's files take only letters, digits and _./+- in a path"
@@ -122,7 +122,7 @@ WRITTEN = {"root", "spec", "plan", "temporary", "daemons", "undo", "remove", "cg
 
 
 def read_manifest(root: Path) -> dict[str, object]:
-    """The sandbox.json of `root`. Raises SandboxError where there is no sandbox."""
+    """Read the sandbox.json of `root`. Raises SandboxError if there is no sandbox."""
     path = SandboxLayout(root).manifest
     try:
         owner = path.lstat().st_uid
@@ -133,15 +133,15 @@ def read_manifest(root: Path) -> dict[str, object]:
         raise SandboxError(f"{root} is no folder, so no sandbox") from None
     except (OSError, ValueError) as error:
         raise SandboxError(str(unreadable(str(path), error))) from None
-    if owner != os.geteuid():  # it names commands that are run and files that are removed
+    if owner != os.geteuid():  # it names commands to run and files to remove
         raise SandboxError(f"{root} is another user's sandbox: choose another folder with --root")
     if not isinstance(manifest, dict) or not manifest.keys() >= WRITTEN:
-        raise SandboxError(f"{path} was not written by `dlqueue sandbox up`, or not whole")
+        raise SandboxError(f"{path} was not written by `dlqueue sandbox up`, or is incomplete")
     return dict(manifest)
 
 
 def free_ports(count: int) -> range:
-    """`count` neighbouring TCP ports that nobody listens on."""
+    """Find `count` neighbouring free TCP ports."""
     random = SystemRandom()
     for _ in range(200):
         first = random.randrange(PORTS.start, PORTS.stop - count)

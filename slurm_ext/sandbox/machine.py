@@ -1,4 +1,4 @@
-"""What this machine must have for a sandbox, asked before anything is made."""
+"""Checks this machine for the programs and cgroups that a sandbox needs."""
 
 import os
 import shutil
@@ -14,12 +14,12 @@ _ADMIN_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def search_path() -> str:
-    """PATH with the folders of daemons, which ordinary users' lacks."""
+    """PATH with the folders of daemons, which ordinary users do not have in theirs."""
     return f"{os.environ.get('PATH', '/usr/bin:/bin')}:{_ADMIN_FOLDERS}"
 
 
 def check_machine(spec: SandboxSpec) -> None:
-    """Raise MissingError or SandboxError where `spec` cannot be had here, with the remedy."""
+    """Raise MissingError or SandboxError, with the remedy, if `spec` cannot run here."""
     for command, package in _needed(spec):
         if shutil.which(command, path=search_path()) is None:
             raise MissingError(
@@ -33,7 +33,7 @@ def check_machine(spec: SandboxSpec) -> None:
 
 
 def _needed(spec: SandboxSpec) -> Iterator[tuple[str, str]]:
-    """Commands and the Debian packages that bring them."""
+    """Yield commands and their Debian packages."""
     yield from (("munged", "munge"), ("slurmctld", "slurmctld"), ("slurmd", "slurmd"))
     yield "sbatch", "slurm-client"
     if spec.accounting:

@@ -1,4 +1,4 @@
-"""Nodes as hosts of their own: a bridge, and a network namespace with a cable for each node."""
+"""Network of nodes as separate hosts: a bridge, and a namespace with a cable for each node."""
 
 import json
 import os
@@ -15,7 +15,7 @@ SUBNETS = tuple(f"198.{high}.{low}" for high in (18, 19) for low in range(256))
 
 
 def free_subnet(tag: str) -> str:
-    """The first three numbers of a /24 that no interface of this machine has."""
+    """Return the first three numbers of a /24 that no interface of this machine has."""
     links = json.loads(_ip("-json", "-4", "address"))
     taken = {a["local"].rpartition(".")[0] for link in links for a in link["addr_info"]}
     first = int(tag, 16) % len(SUBNETS)
@@ -26,7 +26,7 @@ def free_subnet(tag: str) -> str:
 
 
 def build(plan: SandboxPlan) -> None:
-    """The bridge with slurmctld's address, then every node's namespace on a cable to it."""
+    """Make the bridge with slurmctld's address, then each node's namespace and cable."""
     bridge = _bridge(plan)
     _ip("link", "add", bridge, "type", "bridge")
     _ip("address", "add", f"{plan.address}/24", "dev", bridge)
@@ -42,7 +42,7 @@ def build(plan: SandboxPlan) -> None:
 
 
 def undo(plan: SandboxPlan) -> list[list[str]]:
-    """Commands that remove what `build` made; the cables go with the namespaces."""
+    """Return commands that undo `build`; the cables vanish with the namespaces."""
     if not plan.spec.namespaces:
         return []
     spaces = [["ip", "netns", "delete", str(node.namespace)] for node in plan.nodes]
@@ -55,7 +55,7 @@ def plug(plan: SandboxPlan, node: str, *, connected: bool) -> None:
 
 
 def kill(plan: SandboxPlan, node: str) -> None:
-    """A power cut: SIGKILL to every process of the node's namespace until there is none."""
+    """Simulate a power cut: kill every process of the node's namespace until there is none."""
     while pids := list(_inhabitants(plan.nodes[_number(plan, node)].namespace)):
         for pid in pids:
             send(pid, signal.SIGKILL)
@@ -63,9 +63,9 @@ def kill(plan: SandboxPlan, node: str) -> None:
 
 def _inhabitants(namespace: str | None) -> Iterator[int]:
     if namespace is None:
-        raise SandboxError("nodes share this machine's network: build the sandbox with namespaces")
-    said = _ip("netns", "pids", namespace)
-    return (int(pid) for pid in said.split() if int(pid) != os.getpid())
+        raise SandboxError("nodes share this machine's network: start the sandbox with namespaces")
+    pids = _ip("netns", "pids", namespace)
+    return (int(pid) for pid in pids.split() if int(pid) != os.getpid())
 
 
 def _number(plan: SandboxPlan, node: str) -> int:

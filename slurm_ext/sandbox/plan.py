@@ -1,4 +1,4 @@
-"""From a Spec to all that the sandbox needs: names, ports, daemons. Nothing is started."""
+"""Decides a sandbox's names, ports and daemons from its spec. Nothing is started."""
 
 import os
 import pwd
@@ -17,7 +17,7 @@ from slurm_ext.sandbox.spec import SandboxSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxNode:
-    """One slurmd: where it listens, and in which network namespace (None: the machine's)."""
+    """One slurmd: its address, and its network namespace (None: the machine's)."""
 
     name: str
     address: str
@@ -35,14 +35,14 @@ class SandboxDaemon:
 
     @property
     def log(self) -> str:
-        """Where its output goes; those that keep a log of their own call that `<name>.log`."""
+        """Name of the file for its output; daemons with a log of their own call that NAME.log."""
         ours = self.name in ("advisor", "mariadbd") or self.name.startswith("control-")
         return f"{self.name}.{'log' if ours else 'out'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxPlan:
-    """All decisions of one sandbox, made once at `up`."""
+    """Decisions of one sandbox, made once by `up`."""
 
     spec: SandboxSpec
     layout: SandboxLayout
@@ -55,11 +55,11 @@ class SandboxPlan:
 
     @property
     def host(self) -> str:
-        """This machine's short name, which slurmctld wants to find in slurm.conf."""
+        """Short name of this machine, which slurmctld has to find in slurm.conf."""
         return socket.gethostname().partition(".")[0]
 
     def as_json(self) -> dict[str, Any]:
-        """The decisions, without spec and layout; `from_json` reads them back."""
+        """Return the decisions without spec and layout; `from_json` reads them."""
         fields = asdict(self)
         return {k: v for k, v in fields.items() if k not in ("spec", "layout")}
 
@@ -67,7 +67,7 @@ class SandboxPlan:
     def from_json(
         cls, spec: SandboxSpec, layout: SandboxLayout, fields: Mapping[str, Any]
     ) -> "SandboxPlan":
-        """The plan that another process made."""
+        """Read the plan that another process made."""
         nodes = tuple(SandboxNode(**node) for node in fields["nodes"])
         major, minor = fields["slurm_version"]
         changes = {"nodes": nodes, "slurm_version": (major, minor)}
@@ -75,12 +75,12 @@ class SandboxPlan:
 
     @property
     def user(self) -> str:
-        """Who runs the daemons."""
+        """Name of the user that runs the daemons."""
         return pwd.getpwuid(os.geteuid()).pw_name
 
 
 def make_plan(spec: SandboxSpec, layout: SandboxLayout, subnet: str | None) -> SandboxPlan:
-    """Names and free ports; `subnet` (such as 198.18.7) where nodes are hosts of their own."""
+    """Choose names and free ports; `subnet` (such as 198.18.7) if nodes are separate hosts."""
     ports = free_ports(3 + spec.nodes)
     names = layout.node_names(spec)
     nodes = tuple(
@@ -109,18 +109,18 @@ def slurm_version() -> tuple[int, int]:
     argv = ["slurmctld", "-V"]
     env = {"PATH": search_path()}
     try:
-        said = subprocess.run(argv, env=env, capture_output=True, text=True, check=True, timeout=10)
-        major, minor = said.stdout.split()[-1].split(".")[:2]
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True, timeout=10)
+        major, minor = done.stdout.split()[-1].split(".")[:2]
         return int(major), int(minor)
     except (OSError, subprocess.SubprocessError, LookupError, ValueError) as error:
-        raise SandboxError(f"`slurmctld -V` does not tell its version: {error}") from None
+        raise SandboxError(f"`slurmctld -V` prints no version: {error}") from None
 
 
 def daemons(plan: SandboxPlan) -> list[SandboxDaemon]:
-    """Every daemon in the order of starting."""
+    """Return all daemons in the order of their start."""
     spec, layout = plan.spec, plan.layout
     slurm = {"SLURM_CONF": str(layout.slurm_conf)}
-    # A node that was resumed has to have booted: with -b, it did when its slurmd started.
+    # A resumed node must have booted since: -b has slurmd report its own start as the boot.
     slurmd = ("slurmd", "-D", *(("-b",) if spec.power_saving else ()), "-N")
     return [
         SandboxDaemon(name="munged", argv=_munged(layout), env={}),
@@ -128,7 +128,9 @@ def daemons(plan: SandboxPlan) -> list[SandboxDaemon]:
         *([_advisor(layout)] if spec.advisor else ()),
         SandboxDaemon(name="slurmctld", argv=("slurmctld", "-D"), env=slurm),
         *(
-            SandboxDaemon(name=node.name, argv=(*_inside(node), *slurmd, node.name), env=slurm)
+            SandboxDaemon(
+                name=node.name, argv=(*_in_namespace(node), *slurmd, node.name), env=slurm
+            )
             for node in plan.nodes
         ),
         *([_control(layout, node.name) for node in plan.nodes] if spec.control else ()),
@@ -136,7 +138,7 @@ def daemons(plan: SandboxPlan) -> list[SandboxDaemon]:
 
 
 def cgroup_folders(plan: SandboxPlan) -> list[str]:
-    """What Slurm leaves under the cgroup mounts (no other sandbox has these node names)."""
+    """Folders that Slurm leaves in the cgroup mounts (no other sandbox has these node names)."""
     if not plan.spec.cgroup:
         return []
     controllers = [path for path in CGROUPS.iterdir() if path.is_dir()]
@@ -189,6 +191,6 @@ def _control(layout: SandboxLayout, node: str) -> SandboxDaemon:
     )
 
 
-def _inside(node: SandboxNode) -> tuple[str, ...]:
-    """Nsenter and not `ip netns exec`, which would hide /sys and with it the cgroups."""
+def _in_namespace(node: SandboxNode) -> tuple[str, ...]:
+    """Prefix that enters the namespace. `ip netns exec` would hide /sys and so the cgroups."""
     return ("nsenter", f"--net=/run/netns/{node.namespace}") if node.namespace else ()

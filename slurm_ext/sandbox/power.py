@@ -1,4 +1,4 @@
-"""What a sandbox's SuspendProgram and ResumeProgram run: a node's power is its slurmd.
+"""Program behind a sandbox's SuspendProgram and ResumeProgram: a node's power is its slurmd.
 
 python -m slurm_ext.sandbox.power stop|start ROOT HOSTLIST
 """

@@ -1,4 +1,4 @@
-"""Processes as /proc shows them: who descends from whom, and who is still the same process."""
+"""Processes by /proc: their descendants, their identity, their environment."""
 
 import os
 import signal
@@ -8,13 +8,13 @@ from pathlib import Path
 
 
 def start_time(pid: int) -> int | None:
-    """Clock ticks since boot at which `pid` started; None where it is gone or a zombie."""
+    """Start of `pid` in clock ticks since boot; None if it is gone or a zombie."""
     fields = _stat(pid)
     return None if fields is None or fields[0] == "Z" else int(fields[19])
 
 
 def is_same(pid: int, started: int, word: str) -> bool:
-    """Whether `pid` is still the process that started then and has `word` in its command line."""
+    """True if `pid` is the process that started at `started`, with `word` in its command line."""
     with suppress(OSError):
         command = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
         return start_time(pid) == started and word in command
@@ -22,30 +22,30 @@ def is_same(pid: int, started: int, word: str) -> bool:
 
 
 def descendants(pid: int) -> list[int]:
-    """Every process below `pid`, those that nobody has waited for yet included."""
+    """Return every process below `pid`, zombies included."""
     children: dict[int, list[int]] = {}
     for child in _pids():
         fields = _stat(child)
         if fields is not None:
             children.setdefault(int(fields[1]), []).append(child)
-    found = list(children.get(pid, ()))
-    for parent in found:  # grows while it is walked: that is the walk
-        found += children.get(parent, ())
-    return found
+    below = list(children.get(pid, ()))
+    for parent in below:  # the list grows while it is walked
+        below += children.get(parent, ())
+    return below
 
 
 def bearing(variable: str) -> list[int]:
-    """Processes started with `variable` (NAME=value) in their environment, and their heirs.
+    """Processes started with `variable` (NAME=value) in their environment, and their descendants.
 
-    Who asks, and who it runs for, is left out: a shell inside a sandbox may take it down.
+    This process and its ancestors are left out: a shell inside a sandbox may take it down.
     """
     marked = [pid for pid in _pids() if _carries(pid, variable.encode())]
-    heirs = {heir for pid in marked for heir in [pid, *descendants(pid)]}
-    return sorted(heirs - set(_lineage(os.getpid())))
+    family = {member for pid in marked for member in [pid, *descendants(pid)]}
+    return sorted(family - set(_lineage(os.getpid())))
 
 
 def send(pid: int, number: signal.Signals) -> None:
-    """A signal to a process that may be gone already."""
+    """Send a signal to a process that may be gone."""
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 
@@ -67,7 +67,7 @@ def _carries(pid: int, variable: bytes) -> bool:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """Fields of /proc/PID/stat from the state on (the name before it may hold anything)."""
+    """Fields of /proc/PID/stat from the state on (the name before it may be any text)."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2].split()
     return None

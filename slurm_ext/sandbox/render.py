@@ -1,4 +1,4 @@
-"""Writes a plan's files: Slurm's configuration, the munge key, dlqueue's own files."""
+"""Writes a sandbox's files: Slurm's configuration, the munge key, dlqueue's own files."""
 
 import json
 import os
@@ -9,8 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slurm_ext.core.settings import document as facts_settings
-from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.settings.document import Settings, parse
 from slurm_ext.core.settings.render import render_hook, render_lua_folder, render_node_config
 from slurm_ext.sandbox.plan import SandboxPlan
 
@@ -22,7 +21,7 @@ HOOKS = ("prolog", "epilog", "task_prolog")
 
 
 def write_files(plan: SandboxPlan) -> None:
-    """Every file and folder that the daemons expect to find."""
+    """Write every file and folder that the daemons need."""
     layout, spec = plan.layout, plan.spec
     for folder in (layout.etc, layout.run, layout.log, layout.dlqueue / "spool"):
         folder.mkdir(parents=True)
@@ -39,7 +38,7 @@ def write_files(plan: SandboxPlan) -> None:
 
 
 def render(name: str, plan: SandboxPlan) -> str:
-    """The text of one configuration file."""
+    """Render one configuration file."""
     spec, layout = plan.spec, plan.layout
     return (
         _templates()
@@ -65,7 +64,7 @@ def render(name: str, plan: SandboxPlan) -> str:
 
 @cache
 def _templates() -> "Environment":
-    """The room's templates; a name that a template does not know is an error."""
+    """Environment of the templates; an unknown name in one is an error."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     return Environment(
@@ -79,7 +78,7 @@ def _templates() -> "Environment":
 
 
 def settings_of(plan: SandboxPlan, node: str | None = None) -> dict[str, Any]:
-    """dlqueue.toml by dotted key; with `node`, as that node sees it."""
+    """Settings of dlqueue.toml by dotted key; with `node`, those of that node."""
     layout = plan.layout
     stream = f"{plan.address}:{plan.stream_port}"
     streams = plan.spec.settings.get("node.transport") == "stream"
@@ -100,7 +99,7 @@ def settings_of(plan: SandboxPlan, node: str | None = None) -> dict[str, Any]:
 
 
 def _toml(values: Mapping[str, Any]) -> str:
-    """Dotted keys at the top of the file; JSON's strings, numbers and lists are TOML's."""
+    """Write dotted keys at the top of the file; JSON's strings, numbers and lists are TOML's."""
     return "".join(
         f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items()
     )
@@ -108,7 +107,7 @@ def _toml(values: Mapping[str, Any]) -> str:
 
 def _checked_settings(plan: SandboxPlan, node: str | None = None) -> Settings:
     source = str(plan.layout.settings)
-    return facts_settings.parse(_toml(settings_of(plan, node)), source)
+    return parse(_toml(settings_of(plan, node)), source)
 
 
 def _write_dlqueue(plan: SandboxPlan) -> None:
@@ -130,7 +129,7 @@ def _write_dlqueue(plan: SandboxPlan) -> None:
 
 
 def _write_power(plan: SandboxPlan) -> None:
-    """SuspendProgram and ResumeProgram: a node's power is its slurmd."""
+    """Write SuspendProgram and ResumeProgram: a node's power is its slurmd."""
     for name, verb in (("suspend", "stop"), ("resume", "start")):
         command = f"{sys.executable} -m slurm_ext.sandbox.power {verb} {plan.layout.root}"
         log = plan.layout.log / "power.log"

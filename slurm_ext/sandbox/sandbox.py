@@ -1,4 +1,4 @@
-"""One private Slurm: up, broken on purpose, down."""
+"""Starts a private Slurm, breaks parts of it on purpose, and stops it."""
 
 import os
 import shutil
@@ -25,8 +25,8 @@ from slurm_ext.sandbox.spec import SandboxSpec
 class Sandbox(SandboxClient):
     """A private Slurm under `root`.
 
-    It ends with the process that called `up`, however that ends, unless `owned` is False. A
-    `temporary` one takes its folder along. Raises SandboxError, MissingError or SlurmError.
+    It ends with the process that called `up`, however that ends, unless `owned` is False. The
+    folder of a `temporary` one is removed with it. Raises SandboxError, MissingError, SlurmError.
     """
 
     def __init__(
@@ -40,12 +40,12 @@ class Sandbox(SandboxClient):
         self.spec = spec or SandboxSpec()
         self.layout = SandboxLayout(Path(os.path.abspath(root)))  # noqa: PTH100 - links are kept
         self.owned, self.temporary = owned, temporary
-        self.tell: Callable[[str], None] = lambda _: None  # progress, for whoever shows it
+        self.report: Callable[[str], None] = lambda _: None  # shows progress
         self._plan: SandboxPlan | None = None
 
     @classmethod
     def attach(cls, root: Path) -> "Sandbox":
-        """The sandbox that another process brought up in `root`."""
+        """Attach to the sandbox that another process started in `root`."""
         manifest: Any = read_manifest(Path(os.path.abspath(root)))  # noqa: PTH100 - as above
         try:
             spec = SandboxSpec(**manifest["spec"])
@@ -59,7 +59,7 @@ class Sandbox(SandboxClient):
     # -- life ---------------------------------------------------------------------------------
 
     def up(self) -> Self:
-        """Start everything; returns when every node is idle."""
+        """Start everything; return when every node is idle."""
         layout = self.layout
         layout.check()
         check_machine(self.spec)
@@ -78,7 +78,7 @@ class Sandbox(SandboxClient):
         return self
 
     def down(self, *, remove: bool = False) -> None:
-        """Stop everything; the folder with its logs stays unless `remove` or temporary."""
+        """Stop everything; keep the folder with its logs unless `remove` or temporary."""
         with suppress(SandboxError):
             manifest: Any = read_manifest(self.layout.root)
             if "supervisor" in manifest:
@@ -103,23 +103,23 @@ class Sandbox(SandboxClient):
     def stop(
         self, name: str, number: signal.Signals = signal.SIGTERM, *, grace_s: float = 30.0
     ) -> None:
-        """End one daemon: the signal, then SIGKILL after `grace_s`; what it started lives on."""
+        """End one daemon by a signal, and SIGKILL after `grace_s`; its children live on."""
         control.ask(self.layout, "stop", name=name, number=int(number), grace_s=grace_s)
 
     def start(self, name: str) -> None:
-        """Run one daemon again and wait until it serves."""
+        """Start one daemon again, and wait until it serves."""
         self._launch(name)
 
     def restart(self, name: str) -> None:
-        """Stop and start; `slurmd` is every node's."""
+        """Stop and start a daemon; `slurmd` means every node's."""
         names = self.nodes if name == "slurmd" else (name,)
-        for one in names:
-            self.stop(one)
-        for one in names:
-            self.start(one)
+        for daemon in names:
+            self.stop(daemon)
+        for daemon in names:
+            self.start(daemon)
 
     def cut(self, node: str) -> None:
-        """Pull a node's network cable (namespaces)."""
+        """Pull a node's network cable (needs namespaces)."""
         network.plug(self.plan, node, connected=False)
 
     def mend(self, node: str) -> None:
@@ -127,24 +127,24 @@ class Sandbox(SandboxClient):
         network.plug(self.plan, node, connected=True)
 
     def kill_node(self, node: str) -> None:
-        """A power cut: every process of the node is gone (namespaces); `start` boots it again."""
+        """Kill every process of a node, as a power cut (needs namespaces); `start` boots it."""
         network.kill(self.plan, node)
         self.until(lambda: node not in self._running(), f"{node} is still running")
 
-    # -- inner works --------------------------------------------------------------------------
+    # -- start and end ------------------------------------------------------------------------
 
     def _clear_remains(self) -> None:
-        """Make room where an earlier sandbox was; never remove what is not a sandbox."""
+        """Remove an earlier sandbox in the folder. Raises SandboxError if it is none, or is up."""
         manifest: Any = read_manifest(self.layout.root)
         if control.ask(self.layout, "status", quiet=True) is not None:
             raise SandboxError(f"a sandbox is up in {self.layout.root}: take it down first")
         supervisor = manifest.get("supervisor")
         if supervisor and is_same(supervisor["pid"], supervisor["started"], "supervisor"):
-            raise SandboxError(f"the sandbox in {self.layout.root} is just starting or stopping")
+            raise SandboxError(f"the sandbox in {self.layout.root} is starting or stopping")
         self.down(remove=True)
 
     def _build(self) -> None:
-        """Files, then the supervisor (which undoes the rest), then what lies outside."""
+        """Write files, start the supervisor (which undoes the rest), then build the network."""
         plan, layout = self.plan, self.layout
         write_files(plan)
         memory = self._link_state()
@@ -168,7 +168,7 @@ class Sandbox(SandboxClient):
             network.build(plan)
 
     def _link_state(self) -> list[str]:
-        """Slurmctld's folder, in memory where asked for; the paths to remove at the end."""
+        """Make slurmctld's folder, in memory if wanted; return the paths to remove at the end."""
         state = self.layout.state
         if not self.spec.state_on_tmpfs:
             state.mkdir()
@@ -180,14 +180,14 @@ class Sandbox(SandboxClient):
 
     def _start(self) -> None:
         if self.spec.accounting:
-            self.tell("making a database")
+            self.report("making a database")
             database.create(self.plan)
         slurmds = set(self.nodes)
         controls = [d.name for d in daemons(self.plan) if d.name.startswith("control-")]
         for daemon in daemons(self.plan):
             if daemon.name not in slurmds and daemon.name not in controls:
                 self._launch(daemon.name)
-        self.tell(f"starting {len(slurmds)} slurmd")
+        self.report(f"starting {len(slurmds)} slurmd")
         for name in slurmds:
             control.ask(self.layout, "start", name=name)
         self.wait_for_nodes()
@@ -195,8 +195,8 @@ class Sandbox(SandboxClient):
             self._launch(name)
 
     def _launch(self, name: str) -> None:
-        """Start a daemon, wait until it serves, then do what must follow."""
-        self.tell(f"starting {name}")
+        """Start a daemon, wait until it serves, then set up its database."""
+        self.report(f"starting {name}")
         control.ask(self.layout, "start", name=name)
         self.until(lambda: self._serves(name), f"{name} does not serve", name=name)
         if name == "mariadbd":

@@ -1,4 +1,4 @@
-"""What a sandbox should be like, checked before anything is started."""
+"""Specification of a sandbox, checked before anything is started."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -7,12 +7,12 @@ from typing import Any
 
 from slurm_ext.core.errors import SandboxError
 
-MAX_NODES = 200  # as many as were ever seen to come up within the time
+MAX_NODES = 200  # more were never tested to start in time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSpec:
-    """The cluster to build; every count is per node. Raises SandboxError where it cannot be."""
+    """The cluster to start; every count is per node. Raises SandboxError on an impossible one."""
 
     nodes: int = 1
     cpus: int = 2
@@ -39,11 +39,11 @@ class SandboxSpec:
 
     @classmethod
     def dlqueue(cls, **changes: Any) -> "SandboxSpec":
-        """A cluster with all of dlqueue wired in."""
+        """Return a cluster with dlqueue's hooks, plugin and advisor."""
         return cls(**{"hooks": True, "lua": True, "advisor": True, **changes})
 
     def as_json(self) -> dict[str, Any]:
-        """The fields as JSON has them; `SandboxSpec(**spec.as_json())` is the same Spec."""
+        """Return the fields for JSON; `SandboxSpec(**spec.as_json())` is the same spec."""
         return {**asdict(self), "settings": dict(self.settings)}
 
 

@@ -1,11 +1,11 @@
-"""The sandbox's ancestor: starts and stops its daemons, and leaves nothing when it ends.
+"""Ancestor process of a sandbox: starts and stops its daemons, and ends them all with itself.
 
-    python -m slurm_ext.sandbox.supervisor MANIFEST OWNER_PID     (0: nobody owns it)
+    python -m slurm_ext.sandbox.supervisor MANIFEST OWNER_PID     (0: no owner)
 
-It is a subreaper: whatever daemonizes below it, slurmstepd and jobs' processes included, becomes
-its child, so that "everything that descends from me" is the whole sandbox, and no pid can be
-another's. Two processes watch each other: if the one that serves dies, the other sweeps; if the
-other dies, or the owner, the one that serves does. Standard library only, so that it stays small.
+It is a subreaper: processes that daemonize below it, slurmstepd and jobs' included, become its
+children, so that its descendants are the whole sandbox and nothing else. Two processes watch each
+other: if the one that serves dies, the other kills what is left; if the other or the owner dies,
+the one that serves does. Standard library only, so that it stays small.
 
 Requests are JSON lines on a unix socket: {"do": "start" | "stop" | "status" | "down", ...}.
 """
@@ -26,13 +26,13 @@ from typing import Any
 from slurm_ext.sandbox.cleanup import sweep
 from slurm_ext.sandbox.processes import send
 
-GRACE_S = 3.0  # slurmctld saves its state within about a second
+GRACE_S = 3.0  # slurmctld needs about a second to save its state
 REAP_S = 0.1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Supervisor:
-    """The daemons of one manifest, by name."""
+    """Daemons of one manifest, by name."""
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
         self.manifest = manifest
@@ -40,7 +40,7 @@ class Supervisor:
         self.exits: dict[str, int] = {}
 
     def start(self, name: str) -> dict[str, object]:
-        """Run a daemon with its output in its log; its pid."""
+        """Start a daemon with its output in its log; return its pid."""
         if name in self.pids:
             return {"pid": self.pids[name]}
         daemon = self.manifest["daemons"][name]
@@ -60,7 +60,7 @@ class Supervisor:
         return {"pid": self.pids[name]}
 
     def stop(self, name: str, number: int = signal.SIGTERM, grace_s: float = GRACE_S) -> None:
-        """A signal, then SIGKILL for who did not heed it."""
+        """Send a signal, then SIGKILL if the daemon still runs."""
         pid = self.pids.get(name)
         if pid is not None:
             send(pid, signal.Signals(number))
@@ -69,18 +69,18 @@ class Supervisor:
             self._await([name], GRACE_S)
 
     def status(self) -> dict[str, object]:
-        """Pids of what runs, exit statuses of what ended (minus the signal's number)."""
+        """Return pids of running daemons, exit statuses of ended ones (minus the signal)."""
         return {"pid": os.getpid(), "daemons": self.pids, "exits": self.exits}
 
     def down(self) -> None:
-        """Stop everything, asking first where the folder stays to be looked at."""
+        """Stop everything; by SIGTERM first if the folder stays, so that logs are complete."""
         if not self.manifest["temporary"]:
             for pid in self.pids.values():
                 send(pid, signal.SIGTERM)
             self._await(list(self.pids), GRACE_S)
 
     def reap(self) -> None:
-        """Take note of who has ended, adopted processes included."""
+        """Collect ended processes, adopted ones included."""
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 name = next((n for n, pid in self.pids.items() if pid == ended[0]), None)
@@ -96,7 +96,7 @@ class Supervisor:
 
 
 def serve(supervisor: Supervisor, listener: socket.socket, lives: list[int]) -> None:
-    """Answer requests until told `down`, or until one of `lives` (pidfds) ends."""
+    """Answer requests until `down` comes, or until a process of `lives` (pidfds) ends."""
     while True:
         ready = select.select([listener.fileno(), *lives], [], [], REAP_S)[0]
         supervisor.reap()
@@ -108,7 +108,7 @@ def serve(supervisor: Supervisor, listener: socket.socket, lives: list[int]) -> 
 
 
 def _answer(supervisor: Supervisor, listener: socket.socket) -> bool:
-    """One request; False after `down`. A client that went away is no reason to stop."""
+    """Answer one request; False after `down`. A client that goes away is ignored."""
     client, _ = listener.accept()
     with client, suppress(OSError):
         client.settimeout(2.0)
@@ -124,14 +124,14 @@ def _answer(supervisor: Supervisor, listener: socket.socket) -> bool:
 def _obey(supervisor: Supervisor, verb: str | None, request: dict[str, Any]) -> object:
     try:
         if verb in ("start", "stop", "status", "down"):
-            return getattr(supervisor, verb)(**request) or {}  # None would be no answer at all
+            return getattr(supervisor, verb)(**request) or {}  # None would look like no reply
     except (OSError, LookupError, TypeError, ValueError) as error:
         return {"error": f"{type(error).__name__}: {error}"}
     return {"error": f"unknown request {verb!r}"}
 
 
 def main(manifest_path: str, owner: int) -> None:
-    """Become the ancestor, split in two, serve; sweep whatever happens."""
+    """Become the ancestor, fork, serve; sweep whatever happens."""
     manifest = json.loads(Path(manifest_path).read_text())
     _become_subreaper()
     lives = [os.pidfd_open(owner)] if owner else []

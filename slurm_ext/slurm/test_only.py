@@ -13,9 +13,11 @@ from slurm_ext.slurm.records import StartEstimate
 FAR_S = 365 * 86400  # longer than any queue: Slurm's infinity in minutes
 _STARTS = re.compile(r"Job \d+ to start at (\S{1,20}) using")
 _ERRORS = re.compile(r"^(?:allocation failure|sbatch: (?:error|fatal)): (.*)$", re.MULTILINE)
-_AWAY = (
-    *("unable to contact", "timed out", "connection", "standby", "zero bytes", "munge"),
-    *("authentication", "credential", "unable to open file", "unable to establish"),
+# slurmctld is away, whatever the job asks for
+_AWAY = re.compile(
+    "unable to (contact|establish|open file)|timed out|connection|standby|zero bytes|munge"
+    "|authentication|credential",
+    re.IGNORECASE,
 )
 _CLAUSES = {
     "requested node configuration is not available": "no node has that many CPUs or GPUs, "
@@ -40,7 +42,7 @@ def read_start(output: str, now_s: float) -> StartEstimate:
 def read_refusal(output: str) -> StartEstimate | None:
     """Reason for which Slurm would refuse the job; None if slurmctld did not decide at all."""
     errors = [" ".join(text.split()).rstrip(".") for text in _ERRORS.findall(output)]
-    if not errors or any(part in error.lower() for error in errors for part in _AWAY):
+    if not errors or any(map(_AWAY.search, errors)):
         return None
     last = "".join(c for c in errors[-1] if c.isprintable())[:MAX_CLAUSE]
     return StartEstimate(refused=_CLAUSES.get(last.lower(), last[:1].lower() + last[1:]))

@@ -17,7 +17,7 @@ from tests.install.image import CONF, Site
 BAD: dict[str, tuple[str, str, str]] = {
     "no file": ("/etc/slurm/slurm.conf", "", "does not exist"),
     "twice": ("/etc/slurm/slurm.conf", "Prolog=/a\nProlog=/b\n", ":2: Prolog is set 2 times"),
-    "continued": ("/etc/slurm/slurm.conf", "Prolog=/a \\\n Epilog=/b\n", "continued over several lines"),
+    "continued": ("/etc/slurm/slurm.conf", "Prolog=/a \\\n Epilog=/b\n", "over several lines"),
     "relative": ("/etc/slurm/slurm.conf", "Prolog=a.sh\n", "no absolute path"),
     "pattern": ("/etc/slurm/slurm.conf", "Prolog=/etc/p.d/[0-8]*.sh\n", "matches none of"),
     "mark": ("/etc/slurm/slurm.conf", "# >>> dlqueue hooks\nProlog=/x\n", "slurm.conf:1: no line"),
