@@ -1,4 +1,4 @@
-"""Fixed policies of the live proof: what each running job gets. Pure, given the measured tables."""
+"""Fixed policies of the live proof: cores and workers of each running job. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

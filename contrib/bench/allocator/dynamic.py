@@ -1,8 +1,8 @@
-"""Jobs that arrive at a node and end: work done and makespan under different divisions of cores.
+"""Work done and makespan of jobs that arrive at a node and end, under divisions of its cores.
 
-Event-based. One GPU a job, first come first served; a job's work is counted in seconds at the
-rate of its even share. Whoever changes a running job's cores is charged SWITCH_S seconds of it.
-`unbound` is no policy but a mark for ours: the exact division anew at every event, for nothing.
+Event-based. One GPU a job, first come first served; a job's work is counted in seconds at the rate
+of its even share. Each change of a running job's cores costs SWITCH_S seconds of its work.
+`unbound` is no policy but a bound for ours: the exact division at every event, free of charge.
 """
 
 import random

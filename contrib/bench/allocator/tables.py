@@ -1,7 +1,7 @@
 """Synergy's tables of CPU sensitivity: a training's rate at each number of cores of its GPU.
 
-Columns of the file: model, cpus_per_gpu, mem_gb_per_gpu, rel_throughput (1 at three cores). Used
-is the most memory of which a core count has a usable cell. What cannot be used is named.
+Columns of the file: model, cpus_per_gpu, mem_gb_per_gpu, rel_throughput (1 at three cores). Of
+each core count, the usable cell with the most memory counts. Unusable cells are listed.
 """
 
 import csv

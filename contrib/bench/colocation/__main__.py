@@ -5,9 +5,9 @@
 Both folders hold gpu_coloc/ and cpu_coloc/ with the tables' published names; a table that the test
 folder lacks is skipped and named in figures.skipped.
 
-Two different folders: everything in --train is learned from, the rows of --test are predicted. The
-same folder twice is the development protocol: each family, model or campaign is predicted by what
-was learned without it, every part in turn.
+Two different folders: the model learns from all of --train and predicts the rows of --test. The
+same folder twice is the development protocol: each family, model or campaign is predicted from
+what was learned without it, each part in turn.
 
 Protocols, in this order (each file says what it learns from and what was shaped on the tables):
 gavel_tensorflow.py (unseen families, solo counters of a profiler), lucid.py (unseen models, NVML's

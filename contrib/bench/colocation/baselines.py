@@ -1,7 +1,7 @@
 """Standard methods as baselines: the same columns, untuned, fixed seeds.
 
-Every method answers the speeds of `asked` rows from `known` rows and their speeds. A counter that
-was not measured is NaN; it is filled with the column's median of the known rows.
+Each method predicts the speeds of the rows `asked` from the rows `known` and their speeds. A
+counter that was not measured is NaN and gets the column's median over the known rows.
 """
 
 import warnings

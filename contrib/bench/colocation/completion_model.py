@@ -1,10 +1,9 @@
-"""A new GPU's table of pairs, filled in from those that were revealed: ours.
+"""A new GPU's table of pairs, filled in from the revealed ones: ours.
 
-model/slowdown/completion.py's process, once in logs of speeds and once in log odds (speeds near
-the top are
-then told apart better); the mean of both. Its kernel is the likeliest of the revealed pairs; what
-another GPU tells of a pair counts as far as the revealed ones bear it out; the interval is by pairs
-left out.
+The mean of two processes of model/slowdown/completion.py: one in logs of speeds, one in log odds
+(which separates speeds near the top better). The kernel is the likeliest one given the revealed
+pairs. Another GPU's value of a pair counts as far as the revealed pairs agree with it. The
+interval comes from pairs left out.
 """
 
 from collections.abc import Callable, Iterator, Mapping

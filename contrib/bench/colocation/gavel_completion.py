@@ -1,12 +1,12 @@
 """Pairs on a new GPU of which a part was measured: Gavel's PyTorch tables (Narayanan, OSDI 2020).
 
-Every gavel_pytorch_pairs_*.csv of the test folder is a new GPU in turn; learned from are the other
-GPUs' tables of the training folder. Of its pairs 0, 10, 20 or 50 % are revealed by chance, the rest
-is predicted and scored, both directions; pairs that do not fit in memory are revealed or left out
-but never scored. Every seed draws another part: `mae_by_seed` has the mean and the spread. What a
-job does alone on the new GPU (its rate) is known, as a solo run tells it.
+Each gavel_pytorch_pairs_*.csv of the test folder is a new GPU in turn; the model learns from the
+other GPUs' tables of the training folder. 0, 10, 20 or 50 % of its pairs are revealed at random;
+the rest is predicted and scored in both directions. Pairs that do not fit in memory are revealed
+or left out, but never scored. Each seed draws another part: `mae_by_seed` has the mean and the
+spread. The rate of each job alone on the new GPU is known, as a solo run measures it.
 
-Ours: colocation/completion_model.py; with nothing revealed, colocation/new_gpu_features.py.
+Ours: completion_model.py; if nothing is revealed, new_gpu_features.py.
 """
 
 from collections.abc import Sequence

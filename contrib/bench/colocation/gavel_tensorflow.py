@@ -1,17 +1,15 @@
-"""Gavel's TensorFlow pairs: a job beside another of a family never met, from solo profiles.
+"""Gavel's TensorFlow pairs: a job beside another of an unseen family, from solo profiles.
 
-Tables: gpu_coloc/gavel_tf_pairs.csv, gpu_coloc/gavel_tf_nvprof.csv. A profile of either folder may
-be used (it is of a job alone); measured pairs only of the training folder. Where a GPU has no or
-only part of a profile of an app, what is lacking comes from the app's profile on another GPU, its
-kernels longer by as much as the app is slower; then from another date; else it is absent.
-Left out: infeasible pairs, and rows of the 2018 alexnet, whose solo is broken (README of the
-tables). `gavel_tf` is scored on the GPUs that pairs were learned from, `gavel_tf_other_gpus` on the
-others.
+Tables: gpu_coloc/gavel_tf_pairs.csv, gpu_coloc/gavel_tf_nvprof.csv. Profiles of both folders may
+be used (they are of a job alone); measured pairs only of the training folder. If a GPU has no
+complete profile of an app, the missing counters come from the app's profile on another GPU, with
+kernels longer by the ratio of the solo rates; then from another date; else they are absent. Left
+out: infeasible pairs, and rows of the 2018 alexnet, whose solo rate is broken (README of the
+tables). `gavel_tf` is scored on the GPUs with training pairs, `gavel_tf_other_gpus` on the others.
 
-Shaped on the training folder's table, leaving one family out: which counters are looked at, the
-offset of 100 us under the logarithm of a kernel's time (short kernels are alike, for the long ones
-decide who waits; any from 80 to 400 us scores alike), and the default spreads of
-model/slowdown/kernel.py.
+Chosen on the training folder's table, leaving one family out: the counters, the offset of 100 us
+under the logarithm of a kernel's time (short kernels are alike, since long ones decide who waits;
+any offset from 80 to 400 us scores alike), and the default spreads of model/slowdown/kernel.py.
 """
 
 from collections import Counter

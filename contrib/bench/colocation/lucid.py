@@ -1,11 +1,11 @@
-"""Lucid's pairs: a job beside another of a model never met, from NVML's figures of each alone.
+"""Lucid's pairs: a job beside another of an unseen model, from NVML's figures of each alone.
 
-Tables: gpu_coloc/lucid_pairs.csv, gpu_coloc/lucid_solo.csv. Used of a job: its GPU utilisation
-alone, batch size and mixed precision. What was measured during the pairing (pair_*) is the answer's
-neighbour and is not read. A model's name only says what to leave out; it is no feature.
+Tables: gpu_coloc/lucid_pairs.csv, gpu_coloc/lucid_solo.csv. Features of a job: its GPU utilisation
+alone, batch size and mixed precision. Columns measured during the pairing (pair_*) come with the
+answer and are not read. A model's name only says what to leave out; it is no feature.
 
-Shaped on the training folder's table, leaving one model out: which columns are looked at, and the
-correction of wrong solo speeds (training/slowdown/reference_speed.py).
+Chosen on the training folder's table, leaving one model out: the columns, and the correction of
+wrong solo speeds (training/slowdown/reference_speed.py).
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,11 +1,11 @@
-"""A GPU on which no pair was measured yet: what other GPUs' tables and solo rates tell of it.
+"""Features of pairs on a GPU without any measured pair, from other GPUs' tables and solo rates.
 
-GPUs before Volta slice time between processes, later ones may run kernels side by side, so a table
-of the same kind of GPU counts more: as much of its deviations as such tables were seen to share
-(README of the public tables: P100 and K80 correlate 0.65, V100 with them 0.3 to 0.35, at twice
-their spread). And a job that is the slower the slower the GPU is bound by it, and presses harder:
-BOUND a standard deviation of the log rates' ratio. The three numbers were set by that reasoning
-and looked at on one GPU (V100 to P100); a third GPU is their test.
+GPUs before Volta slice time between processes, later ones may run kernels side by side. So a table
+of the same kind of GPU counts more: by the part of its deviations that such tables were seen to
+share (README of the public tables: P100 and K80 correlate 0.65, V100 with them 0.3 to 0.35, at
+twice their spread). A job that is slower on a slower GPU is bound by the GPU, and presses harder
+on its partner: BOUND a standard deviation of the log rates' ratio. The three numbers follow from
+this reasoning and were checked on one GPU (V100 to P100); a third GPU is their test.
 """
 
 from collections.abc import Sequence

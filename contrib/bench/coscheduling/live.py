@@ -1,9 +1,9 @@
-"""An arrival order on a private Slurm: ten real jobs, one node of two CPUs, with and without us.
+"""An arrival order on a private Slurm: ten real jobs on one node of two CPUs, with and without us.
 
-All ten wait behind a job that holds the node until the last has come and the pairing has looked
-once; so every policy starts from the same queue. What is timed begins when the first job's process
-starts and ends with the last one's last step. idle_s says what of the node's slots nobody used
-while somebody waited.
+All ten wait behind a job that holds the node until the last one has arrived and the co-scheduler
+has looked once, so every policy starts from the same queue. The makespan begins when the first
+job's process starts and ends with the last step of the last job. `idle_s` is the time of the
+node's slots that no job used while some job waited.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""The least makespan that any policy could reach with measured speeds: what no cleverness beats.
+"""Lower bound of the makespan of any policy, given the measured speeds.
 
 A linear programme over what may run at a time (a job alone, or a pair whose speeds both keep the
-floor): seconds of each, so that every job's work gets done. Jobs may be parted and joined at will
-and everything is known from the start, so no schedule of a real node ends earlier.
+floor): seconds of each, so that every job's work gets done. Jobs may be separated and joined at
+will, and everything is known from the start, so no schedule of a real node ends earlier.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
-"""The measured truth: every job alone, and every two of them side by side on two cores.
+"""Measured rates of every job alone, and of every two jobs side by side on two cores.
 
-Rates are steps a second of the time in which the job had its core: what strangers on the machine
-take from both is not their pair's doing (on a machine without strangers it is nothing).
+Rates are steps a second of the time in which the job had its core: time that other programs of the
+machine take does not count (without other programs it is zero).
 """
 
 import json

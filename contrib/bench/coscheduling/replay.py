@@ -1,7 +1,7 @@
-"""An arrival order replayed on one node of two slots with measured speeds, by a policy's choices.
+"""Replay of an arrival order on one node of two slots, with measured speeds and a policy's choices.
 
-The clock jumps from end to end. At each, the policy is asked which waiting jobs start now; it sees
-the queue in order, who runs with the work left, and nothing else.
+The clock jumps from end to end. At each end, the policy chooses the waiting jobs that start now.
+It sees the queue in order and the running jobs with their remaining work, and nothing else.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,15 +1,15 @@
 """Errors of throughput predicted from one run at other shapes, on real DataLoaders.
 
-Every setting (workload, accelerator, cores, workers) is run on this machine, measured by the probe,
+Every setting (workload, accelerator, cores, workers) runs on this machine, measured by the probe,
 with an emulated accelerator (a timed wait per batch). Then every setting is predicted from every
-other single run of the same training, and held against what was measured. Fractions of a core are
-quotas, and left out where this user may not set any. Baselines on the same pairs: linear scaling,
-Amdahl's law on the measured waiting time, and "as the run".
+other single run of the same training, and compared with its measured rate. Fractions of a core are
+quotas; they are left out if this user may not set any. Baselines on the same pairs: linear
+scaling, Amdahl's law on the measured waiting time, and "as the run".
 
-Some runs share their cores with two busy processes of others: how well they tell what happens
-without those is a figure of its own. Of the rest, a run during which others took more than OTHERS
-of its cores is repeated once, and if that is no better left out of the scores; how many were, and
-the scores with them, are figures of the result.
+Some runs share their cores with two busy processes of others; predictions from them have figures
+of their own. Any other run during which other programs took more than OTHERS of its cores is
+repeated once, and left out of the scores if that is no better. The result has the number of such
+runs and the scores with them.
 """
 
 import argparse

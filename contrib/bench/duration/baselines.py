@@ -1,11 +1,11 @@
 """Standard predictors of a duration, all causal: they learn from a job once it has ended.
 
-median: of all that ended. requested_time: the wall time that its user asked for. last15: median of
-the last 15 of the narrowest key that has any (QSSF's levels). history_mean: mean of the first level
-that has any, QSSF's rolling estimator H. lightgbm: plain trees on names, numbers and the calendar,
-as QSSF's L, trained as often as ours. qssf_merge: 0.1 H + 0.9 L in seconds (HeliosArtifact's `a`).
-history_log, qssf_merge_log: the same of logs, which R2 of logs favours,
-half of each; no published rule.
+median: of all ended jobs. requested_time: the wall time that the user asked for. last15: median of
+the last 15 of the narrowest key that has any (QSSF's levels). history_mean: mean of the first
+level that has any, QSSF's rolling estimator H. lightgbm: plain trees on names, numbers and the
+calendar, as QSSF's L, trained as often as ours. qssf_merge: 0.1 H + 0.9 L in seconds
+(HeliosArtifact's `a`). history_log, qssf_merge_log: the same of logs, half of each, which R2 of
+logs favours; no published rule.
 """
 
 import heapq

@@ -3,9 +3,10 @@
 The model is trained at the cut and again every `retrain_s`, on jobs that had ended by then.
 
 The tables have no start times, so a job is taken to end at submission + duration: exact for NASA
-(submission is the start there), too early by the waiting time for Philly and LCG (all rules alike).
-What still ran when the training table was cut (`censored`) counts as running from its submission;
-it is forgotten, teaching nothing, once it has run twice its age at the cut.
+(submission is the start there), too early by the waiting time for Philly and LCG (for all rules
+alike). A job that still ran when the training table was cut (`censored`) counts as running from
+its submission; once it has run twice its age at the cut, it is dropped and nothing is learned from
+it.
 """
 
 import heapq

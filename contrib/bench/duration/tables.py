@@ -1,7 +1,7 @@
 """Reads the tables of job durations: submissions with names and numbers, and how each ended.
 
 A row that cannot be used (a time or a duration that is no number, below 0, or not finite) is left
-out and told by file and line. Rows come sorted by submission. A censored row still ran when the
+out and listed by file and line. Rows are sorted by submission. A censored row still ran when the
 table was cut: its duration is only its age then.
 """
 

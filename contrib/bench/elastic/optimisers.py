@@ -1,14 +1,14 @@
 """Time of the dynamic programme, and results of evolution with and without interference.
 
 Speedups are of trainings of the tables in a random epoch, by the product's own speed model fitted
-on the six sizes 1, 2, 4, 8, 16, 32; 16 nodes of 4 GPUs, 12 to 40 jobs. Score: the sum of 1/speedup,
-the less the better.
+on the six sizes 1, 2, 4, 8, 16, 32; 16 nodes of 4 GPUs, 12 to 40 jobs. The score is the sum of
+1/speedup; lower is better.
 
 Separable: sizes on as few nodes as they need, no interference; evolution starts from one GPU a job
 (cold) or from the programme (warm) and has one second. Interference 0.5: two jobs of several nodes
-on one node lose half each. The programme divides among all sizes and what it divided is placed,
-largest first, each where it fits tightest; the programme over parts of a node and whole nodes
-alone, which avoids all sharing, stands beside it.
+lose half each on a node that they share. The programme divides among all sizes; its sizes are
+placed largest first, each where it fits tightest. The programme over parts of a node and whole
+nodes alone, which avoids all sharing, is the other baseline.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,9 +1,9 @@
-"""The published wake and sleep rule (CES, Hu et al., SC '21), and forecasts to hold ours against.
+"""The published wake and sleep rule (CES, Hu et al., SC '21), and forecasts to compare ours with.
 
-    h past slots, f slots ahead; nodes sleep where demand falls, past and predicted by th_h and th_f
+    h past slots, f slots ahead; nodes sleep if demand falls, past and predicted by th_h and th_f
 
-The published features of slots more than three hours ahead are made of demand not known then; here
-what is not known is as the furthest that is.
+The published features of slots more than three hours ahead use demand that is not known by then;
+here the furthest known value takes its place.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
 """Reads demand tables as series of ten-minute slots without gaps; repairs are listed.
 
-Philly: nodes in use and nodes there, by minute; a slot is the highest of its minutes, one without a
-row is as the slot before. Venus: GPUs that started and ended, by slot; the level is the first
-table's, carried on into the second. A node of Venus has 8 GPUs, and there are 133 of them: what is
-needed are at least so many nodes, since where jobs ran is not told.
+Philly: nodes in use and nodes present, by minute; a slot has the highest of its minutes, and a
+slot without a row repeats the one before. Venus: GPUs that started and ended, by slot; the level
+is the first table's, carried on into the second. A node of Venus has 8 GPUs, and there are 133
+nodes. The table does not say where jobs ran, so the number of needed nodes is a lower bound.
 """
 
 import csv

@@ -2,12 +2,12 @@
 
     python -m contrib.bench.simulate [--jobs N] [--load L] [--json] [--quick]
 
-The trace is made: Poisson submissions by hour of day, log-normal durations (median 20 minutes,
-some for weeks), mostly one GPU and up to 64, one user with half of the jobs, 256 nodes of 8 GPUs.
-At load 1.1 the queue grows to tens of thousands of jobs, which is what is to be shown. Seconds are
-of the whole command: reading the file, replaying, printing; each policy is a process of its own.
-Policies that preempt (srtf, tiresias) are left out: they look at every waiting job of the front at
-every event, and take about ten times as long.
+The trace is synthetic: Poisson submissions by hour of day, log-normal durations (median 20
+minutes, some for weeks), mostly one GPU and up to 64, one user with half of the jobs, 256 nodes of
+8 GPUs. At load 1.1 the queue grows to tens of thousands of jobs, the hard case. Seconds are of the
+whole command: reading the file, replaying, printing; each policy is a process of its own. Policies
+that preempt (srtf, tiresias) are left out: they look at every waiting job at every event, and take
+about ten times as long.
 """
 
 import argparse

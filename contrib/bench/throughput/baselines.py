@@ -1,6 +1,6 @@
 """Baselines: laws fitted to the same points, and trees trained on other trainings.
 
-Every law answers log samples/s at rows of model.scaling_terms.columns() (log batch, GPUs, nodes,
+Every law gives log samples/s at rows of model.scaling_terms.columns() (log batch, GPUs, nodes,
 most and fewest GPUs on a node).
 """
 

@@ -1,16 +1,15 @@
 """Pollux/Sia: from a few measured configs of an unseen training to all the others.
 
-Of every (model, cluster) of the test folder 3, 6 and 12 structured points are revealed, and 10 and
-20 random ones by several seeds; every other config is to be predicted (a second measurement of a
-revealed config is not asked for). Structured is what a profiler would measure first:
-`slurm_ext/training/scaling/rows.py` has the order (6: one GPU with the smallest and the largest
-batch, a full node, two nodes of one GPU, two full ones, four full ones; the nearest that the
-table has).
+Of every (model, cluster) of the test folder, 3, 6 and 12 structured points are revealed, and 10
+and 20 random ones by several seeds; every other config is predicted (a second measurement of a
+revealed config is not). Structured points are what a profiler would measure first; their order is
+in `slurm_ext/training/scaling/rows.py` (6: one GPU with the smallest and the largest batch, a full
+node, two nodes of one GPU, two full ones, four full ones; or the nearest that the table has).
 
-What is learned never contains the training that is predicted. Where the training folder has that
-pair of model and cluster, it is predicted twice: by what was learned without any row of the model,
-and without any row of the cluster. Where it has not, by all of the training folder. Figures are
-pooled over rows, and by what was unseen: the model, the cluster, or both.
+The training set never contains the predicted training. If the training folder has that pair of
+model and cluster, it is predicted twice: without any row of the model, and without any row of the
+cluster. Otherwise it is predicted from the whole training folder. Figures are pooled over rows,
+and by what was unseen: the model, the cluster, or both.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

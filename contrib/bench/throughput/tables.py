@@ -1,8 +1,8 @@
 """Reads `pollux_sia_steptime.csv.gz`: measured steps of trainings by cluster, layout and batch.
 
 A row that cannot be used (empty, negative, not a number, a placement that is not its GPUs) is left
-out and told by file and line. `dgx-ext` is a second measurement of cluster `dgx` (README of the
-tables): what a model may learn from counts as one cluster, the site before the hyphen.
+out and listed by file and line. `dgx-ext` is a second measurement of cluster `dgx` (README of the
+tables): for training both count as one cluster, the site before the hyphen.
 """
 
 import csv

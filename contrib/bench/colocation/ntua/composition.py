@@ -1,8 +1,8 @@
-"""More neighbours than were met: which rule (model/slowdown/composition.py) composes them.
+"""Rules of model/slowdown/composition.py for more neighbours than were measured, compared.
 
-NTUA's runs beside 2 to 4 of one kind, predicted from runs of the same campaign and request rate
-beside one of them, and beside two parts of them. Mean absolute errors, and how often the truth was
-worse than told.
+NTUA's runs beside 2 to 4 neighbours of one kind are predicted from runs of the same campaign and
+request rate beside one of them, and beside two parts of them. Figures: mean absolute errors, and
+the share of runs that were slower than predicted.
 """
 
 from collections.abc import Callable, Iterator

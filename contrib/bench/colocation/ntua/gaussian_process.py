@@ -1,15 +1,15 @@
-"""Speeds beside neighbours as a Gaussian process: who is there, and how counters moved.
+"""Speeds beside neighbours as a Gaussian process of the neighbours' kinds and the counters.
 
-    log speed = each kind's walk over its number, from 0 beside nobody (shared, and the campaign's
-                own; nearer in request rate is more alike)
-              + a walk over all neighbours together
+    log speed = a random walk over the number of each kind, from 0 without neighbours (shared, and
+                the campaign's own; nearer request rates are more alike)
+              + a random walk over all neighbours together
               + lines in the counters' logs over the campaign's quiet ones + a smooth function
 
-Walks and lines go on beyond what was met and kinds add up in logs, where trees stop at the
-outermost leaf; the standard deviation grows with the distance to anything known. Quiet runs are at
-1 by construction, so those of the asked campaigns are known too. The numbers of `Shape` were chosen
-by counts, campaigns and families left out of the development table (Rasmussen and Williams 2006,
-5.4.2: a whole group is left out in closed form).
+Walks and lines extrapolate and kinds add up in logs, where trees stop at the outermost leaf; the
+standard deviation grows with the distance to known runs. Quiet runs have speed 1 by definition, so
+those of the predicted campaigns are known too. The numbers of `Shape` were chosen by counts,
+campaigns and families left out of the development table (Rasmussen and Williams 2006, 5.4.2: a
+whole group is left out in closed form).
 """
 
 from dataclasses import dataclass

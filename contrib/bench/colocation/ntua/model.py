@@ -1,12 +1,11 @@
 """Speed of nginx beside noisy neighbours, from counters of the run and the neighbours' names.
 
-Averaged in logs: a Gaussian process (gaussian_process.py; it goes on beyond what was met, so it
-counts twice), trees over counters core by core with who is beside, and trees over what those
-counters say of the prior's miss. The prior is the product of what each kind of neighbour does
-alone, learned from runs of one kind: model/slowdown/composition.py's idea, for a percentile. Who is
-beside is
-not known: a process and trees over counters relative to the campaign's own quiet runs.
-Which ones: by families, campaigns and counts left out of the development table.
+A mean in logs of a Gaussian process (gaussian_process.py; it extrapolates, so it counts twice),
+trees over counters core by core with the neighbours, and trees over the prior's residuals. The
+prior is the product of the effects of each kind of neighbour alone, learned from runs of one kind:
+the idea of model/slowdown/composition.py, for a percentile. If the neighbours are unknown: the
+process, and trees over counters relative to the campaign's own quiet runs. This mix was chosen by
+families, campaigns and counts left out of the development table.
 """
 
 from collections.abc import Callable

@@ -1,11 +1,11 @@
 """nginx beside noisy neighbours, with counters taken during the run: NTUA's campaigns.
 
-A test folder of its own: its campaigns and mixes are predicted from the training folder's runs, of
-one kind of neighbour each. The same folder twice (development): runs are left out by count of one
-kind (as new as a mix), by campaign, and by family of campaigns.
+With a test folder of its own, its campaigns and mixes are predicted from the training folder's
+runs, each with one kind of neighbour. With the same folder twice (development), runs are left out
+by count of one kind (as new as a mix), by campaign, and by family of campaigns.
 
-Runs without a neighbour are 1 by construction; everybody is told so, and `..._beside` leaves them
-out. Noise: repeats in another campaign differ by 0.11 (README of the public tables).
+Runs without a neighbour have speed 1 by definition, and every method knows it; `..._beside` leaves
+them out. Noise: repeats in another campaign differ by 0.11 (README of the public tables).
 """
 
 from pathlib import Path

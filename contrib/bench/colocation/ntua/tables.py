@@ -1,8 +1,8 @@
-"""NTUA's nginx beside noisy neighbours: rows, who the neighbours were, and counters by column.
+"""NTUA's nginx beside noisy neighbours: rows, neighbours, and counters by column.
 
-Used: Intel PCM's counters (means over the run, cores in order of their value, for which core is
-whose is not told), requests offered, replicas, and who is beside (the scheduler knows). Not used:
-every latency, throughput and error count, for they are the target itself or its consequence.
+Used: Intel PCM's counters (means over the run; cores in order of their value, since the table does
+not say which core is whose), requests offered, replicas, and the neighbours (the scheduler knows
+them). Not used: latencies, throughput and error counts: they are the target or its consequence.
 """
 
 import warnings

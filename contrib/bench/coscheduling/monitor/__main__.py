@@ -2,11 +2,11 @@
 
     python -m contrib.bench.coscheduling.monitor [--json] [--quick] [--work FOLDER]
 
-On a private Slurm with our hooks, `chase` runs alone until its own rate is known; then `stream`,
-whose user agreed to be requeued, comes beside it: nothing is known of the two, so Slurm starts it.
-`dlqueue control --pairs` reads what the node's sampler counts. Told: the speed that it measured,
-how long the pair lasted from the newcomer's submission, and what became of both. Needs performance
-counters: without them nothing is measured, and the bench says so.
+On a private Slurm with our hooks, `chase` runs alone until its own rate is known. Then `stream`
+starts beside it; its user agreed to a requeue, and nothing is known of the two, so Slurm starts
+it. `dlqueue control --pairs` reads what the node's sampler counts. Figures: the measured speed,
+how long the pair lasted from the newcomer's submission, and the state of both. Without performance
+counters, nothing is measured and `measured` is false.
 """
 
 import json

@@ -3,11 +3,10 @@
     python -m contrib.bench.coscheduling.published_pairs --tables DIR [--json] [--quick]
 
 DIR holds gavel_pytorch_pairs_<gpu>.csv. 26 kinds of jobs wait for 13 GPUs, two on each; throughput
-is the speeds of both, summed, a GPU. The model knows a random share of the pairs (the rest is what
-it has to complete) and policy/colocation/choose_pairs.py matches, at a floor. Baselines, by the
-same draw: random
-pairs, random pairs that take turns instead where sharing loses (1.0 a GPU), and the perfect
-matching, which knows every speed. Jobs that are left without a partner take turns.
+is the sum of both speeds, by GPU. The model knows a random share of the pairs and completes the
+rest; policy/colocation/choose_pairs.py matches them, above a floor. Baselines with the same draw:
+random pairs, random pairs that take turns if sharing loses (1.0 a GPU), and the perfect matching,
+which knows every speed. Jobs without a partner take turns.
 """
 
 import argparse

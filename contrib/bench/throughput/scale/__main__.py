@@ -1,15 +1,15 @@
 """Errors of the rate predicted at larger counts: 8 to 64 GPUs, and 8 threads.
 
-Rule by which points are chosen, the same for every series: what was measured at 1, 2 and 4 units is
-known (fewer where the table has fewer), every count from 8 on is to be predicted. A series is one
-model, batch, GPU type and placement (`elasticflow_a100.csv`, `gavel_scaling.csv`), or one pipeline,
-strategy and epoch (`presto_thread_scaling.csv`: medians of the repetitions, one thread is 1).
+The rule for points is the same for every series: rates at 1, 2 and 4 units are known (fewer if the
+table has fewer), and every count from 8 on is predicted. A series is one model, batch, GPU type
+and placement (`elasticflow_a100.csv`, `gavel_scaling.csv`), or one pipeline, strategy and epoch
+(`presto_thread_scaling.csv`: medians of the repetitions, one thread is 1).
 
-Nothing is learned from the job that is predicted: where the training folder has the same model on
-the same GPU type (or the same pipeline), all its series are left out. Every job is thus predicted
-from others, whether both folders are the same (leave one job out) or not. `gavel_scaling.csv` knows
-two models only: what is learned for it also learns from `pollux_sia_steptime.csv.gz`.
-`nothing_learnt` is our curve without other jobs: what `dlqueue predict` asks for more GPUs.
+Nothing is learned from the predicted job: all series of the same model on the same GPU type (or of
+the same pipeline) are left out of the training folder. So every job is predicted from others, with
+one folder (leave one job out) or two. `gavel_scaling.csv` has two models only, so its prior also
+learns from `pollux_sia_steptime.csv.gz`. `nothing_learnt` is our curve without other jobs, as
+`dlqueue predict` uses it for more GPUs.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Learns the prior of speed-up curves from jobs that were measured at many counts.
 
-Expectation-maximisation: every series is fitted under the present prior, and the prior becomes
-what the fits have in common. Each job counts once, however many series it has, and the prior that
-was there before counts as much as SCEPTICS jobs: with few jobs little is learned.
+Expectation-maximisation: every series is fitted under the current prior, and the next prior is
+what the fits have in common. Each job counts once, however many series it has. The first prior
+counts as SCEPTICS jobs, so few jobs change little.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

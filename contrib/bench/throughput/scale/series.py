@@ -1,7 +1,7 @@
 """Published measurements of rate against a count of GPUs or threads, as series of counts.
 
-A row with an empty, negative or unreadable cell is skipped, and told by file and line; a rate of 0
-means "not runnable" in these tables and is skipped in the same way.
+A row with an empty, negative or unreadable cell is skipped, and listed by file and line; a rate of
+0 means "not runnable" in these tables and is skipped in the same way.
 """
 
 import csv
