@@ -18,6 +18,8 @@ _WRITE_AFTER_S = (1.0, 2.0)  # then every
 _WRITE_LIVE_AFTER_S = (0.5, 1.0, 1.5, 2.0)
 _WRITE_EVERY_S = 5.0
 _WRITE_LIVE_S = 1.0
+_LEAST_PAUSE_S, _MOST_PAUSE_S = 1.0, 60.0  # between writings at the ends of passes
+_PAUSE_TIMES = 200.0  # what the last writing took: renaming on a busy disk takes 20 ms
 _MAX_LOADERS = 32
 _ELSEWHERE = "the workers are with another loader"
 _MEMORY_SHARE = 0.8  # of the room that is left: batches under way need some, too
@@ -35,7 +37,7 @@ class Session:
         self._of: dict[int, tuple[weakref.ref[Any], LoaderMeter]] = {}
         self._lazy_workers: weakref.WeakSet[LazyWorkers] = weakref.WeakSet()
         self._iterators: weakref.WeakSet[Any] = weakref.WeakSet()  # the gated ones
-        self._wrote = 0.0
+        self._next_write = 0.0  # a pass that ends earlier is written later
         # With a controller at work, differences of two summaries are its measurement.
         self._write_every_s = _WRITE_EVERY_S if directive.max_workers is None else _WRITE_LIVE_S
         self._facts = summary.process_facts()
@@ -202,26 +204,31 @@ class Session:
         if now >= self._write_at[0]:
             self._write_at[:] = self._write_at[1:] or [now + self._write_every_s]
             self.write(finished=False)
+            if self.directive.max_workers is None:
+                self._write_at[0] = max(self._write_at[0], self._next_write)
 
     def ended(self, one: Pass) -> None:
-        """A pass came to its end; at most once a second the summary is written then."""
+        """Add a pass that came to its end; write the summary if enough time is between."""
         now = time.perf_counter()
         one.look(now)
         one.meter.end(one)
-        if now >= self._wrote + 1.0:
+        if now >= self._next_write:
             self.write(finished=False)
 
     # -- the summary -----------------------------------------------------------------------
 
     def write(self, finished: bool) -> None:
         """Writes the summary; a full disk or a folder that is gone leaves the job alone."""
-        self._wrote = time.perf_counter()
+        began = time.perf_counter()
         rows = [meter.row() for meter in self.meters]
         body = summary.document(self._facts, self.directive, rows, self.faults, finished)
         try:
             summary.write(self.directive.run_dir, body)
         except OSError as error:
             self.fault(error)
+        now = time.perf_counter()
+        pause_s = max(_LEAST_PAUSE_S, _PAUSE_TIMES * (now - began))
+        self._next_write = now + min(pause_s, _MOST_PAUSE_S)
 
     def finish(self) -> None:
         """At Python's end."""
