@@ -1,5 +1,6 @@
-"""Two levels of reduction give what one gives."""
+"""Two levels of reduction give what one gives, in the training and the template that we ship."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -8,33 +9,47 @@ from pathlib import Path
 
 import pytest
 
-RANK = Path(__file__).with_name("two_levels.py")
-RANKS = 4
+TEMPLATES = Path(__file__).parents[2] / "job_templates"
+TRAINING = TEMPLATES / "examples" / "ranks_train.py"
+SRUN = '#!/bin/sh\nshift\nexec "$@"\n'  # the template's only step, without a Slurm
+# Ranks on each GPU, and the GPUs by Slurm's names.
+LAYOUTS = pytest.mark.parametrize(
+    ("per_gpu", "gpus"), [(2, "0"), (2, "0,1")], ids=["2 ranks", "4 ranks"]
+)
 
 
-def differences(command: list[str]) -> list[float]:
-    """What each rank printed."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+def differences(folder: Path, reduction: str, per_gpu: int, gpus: str) -> list[float]:
+    """The template's run: each rank's largest difference from a plain all-reduce."""
+    (folder / "srun").write_text(SRUN)
+    (folder / "srun").chmod(0o755)
+    own = {"PYTHON": sys.executable, "REDUCTION": reduction, "RANKS_PER_GPU": str(per_gpu)}
+    path = f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {**os.environ, **own, "PATH": path, "CUDA_VISIBLE_DEVICES": gpus, "SLURM_NNODES": "1"}
+    command = ["bash", str(TEMPLATES / "ranks.sbatch"), str(TRAINING), "--check", "--steps", "2"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     return [float(number) for number in re.findall(r"difference (\S+)", done.stdout)]
 
 
-def test_gradients_over_torch_equal_a_flat_allreduce() -> None:
-    """Two ranks on each of two GPUs, started by the launcher: equal to 1e-6."""
-    launcher = [sys.executable, "-m", "slurm_ext.ranks", "--ranks-per-gpu", str(RANKS)]
-    found = differences([*launcher, str(RANK), "torch"])
-    assert len(found) == RANKS
+@LAYOUTS
+def test_gradients_over_torch_equal_a_plain_allreduce(
+    tmp_path: Path, per_gpu: int, gpus: str
+) -> None:
+    """Ranks that the launcher starts, with DistributedDataParallel and our hook: equal to 1e-6."""
+    found = differences(tmp_path, "torch", per_gpu, gpus)
+    assert len(found) == per_gpu * len(gpus.split(","))
     assert max(found) < 1e-6
 
 
-def test_arrays_over_mpi_equal_a_flat_allreduce() -> None:
-    """The same over real MPI."""
+@LAYOUTS
+def test_gradients_over_mpi_equal_a_plain_allreduce(
+    tmp_path: Path, per_gpu: int, gpus: str
+) -> None:
+    """The same over real MPI, by mpiexec and mpi4py."""
     pytest.importorskip("mpi4py", reason="the extra mpi is not installed")
-    mpiexec = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which(
-        "mpiexec"
-    )
-    if mpiexec is None:
+    beside = str(Path(sys.executable).parent)
+    if not (shutil.which("mpiexec", path=beside) or shutil.which("mpiexec")):
         pytest.skip("there is no mpiexec here")
-    found = differences([mpiexec, "-n", str(RANKS), sys.executable, str(RANK), "mpi"])
-    assert len(found) == RANKS
+    found = differences(tmp_path, "mpi", per_gpu, gpus)
+    assert len(found) == per_gpu * len(gpus.split(","))
     assert max(found) < 1e-6
