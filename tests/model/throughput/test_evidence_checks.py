@@ -53,7 +53,8 @@ def test_each_rule_has_slack_and_an_end(
 @pytest.mark.parametrize("value", [0.0, -1.0, inf, nan])
 def test_every_count_is_a_positive_number(name: str, value: float) -> None:
     """Zero, endless and not-a-number are no measurement."""
-    assert inconsistency(replace(RUN, **{name: value})) == "it counted nothing"
+    fields: dict[str, Any] = {name: value}
+    assert inconsistency(replace(RUN, **fields)) == "it counted nothing"
 
 
 def test_flagged_and_broken_runs_are_not_used() -> None:
