@@ -1,6 +1,6 @@
 """A private, rootless, real Slurm for trial, demo, tests and benchmarks.
 
-    with Sandbox(Path("/tmp/try"), Spec(nodes=2, cpus=4)) as sandbox:
+    with Sandbox(Path("/tmp/try"), SandboxSpec(nodes=2, cpus=4)) as sandbox:
         job_id, messages = sandbox.sbatch("--wrap", "hostname")
         sandbox.wait(job_id)
 

@@ -28,8 +28,8 @@ OTHER_USER = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-grou
 OWNER = """
 import sys, time
 from pathlib import Path
-from slurm_ext.sandbox import Sandbox, Spec
-sandbox = Sandbox(Path(sys.argv[1]), Spec(**eval(sys.argv[2])), temporary=True).up()
+from slurm_ext.sandbox import Sandbox, SandboxSpec
+sandbox = Sandbox(Path(sys.argv[1]), SandboxSpec(**eval(sys.argv[2])), temporary=True).up()
 job, _ = sandbox.sbatch("--wrap", "setsid sleep 1000 & sleep 1000")
 while sandbox.job(job).get("JobState") != "RUNNING": time.sleep(0.05)
 print("up", flush=True)
@@ -145,8 +145,8 @@ def test_an_ordinary_user_has_a_slurm_too(short_folder: Path) -> None:
 ROOTLESS = """
 import sys
 from pathlib import Path
-from slurm_ext.sandbox import Sandbox, Spec
-spec = Spec(nodes=2, gpus=1, sharing="mps", hooks=True, lua=True, state_on_tmpfs=True)
+from slurm_ext.sandbox import Sandbox, SandboxSpec
+spec = SandboxSpec(nodes=2, gpus=1, sharing="mps", hooks=True, lua=True, state_on_tmpfs=True)
 with Sandbox(Path(sys.argv[1]), spec, temporary=True) as sandbox:
     script = "echo uid=$(id -u) gpu=$CUDA_VISIBLE_DEVICES"
     job, _ = sandbox.sbatch("--gres=mps:20", "--wrap", script)

@@ -15,7 +15,7 @@ class SlowdownSnapshot:
     """A promoted model of slowdowns, and the jobs that it knows alone."""
 
     slowdowns: SpeedPredictor
-    solos: Mapping[str, SoloProfile]  # by core/job_keys.py's solo_key
+    solos: Mapping[str, SoloProfile]  # by core/job_keys.job_signature
     devices: AbstractSet[str] = frozenset()  # that jobs were seen together on
     name: str = ""
 
