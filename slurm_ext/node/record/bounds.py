@@ -58,17 +58,16 @@ def _check(document: dict[str, Any], least: float, *, escaped: bool) -> None:
 
 
 def _check_scalars(values: list[Any], least: float, *, escaped: bool) -> None:
-    for value in values:
-        kind = type(value)
-        if kind is str:
-            if len(value) > MAX_STRING:
-                raise OutOfBoundsError(f"holds a text of {len(value)} characters")
-            if escaped:
-                _check_encodable(value)
-        elif (kind is int or kind is float) and not least <= value < MAX_NUMBER:
-            small = abs(value) < MAX_NUMBER
-            wrong = "a negative number" if small else f"a number beyond {MAX_NUMBER:g}"
-            raise OutOfBoundsError(f"holds {wrong}")
+    texts = [value for value in values if type(value) is str]
+    if texts and len(longest := max(texts, key=len)) > MAX_STRING:
+        raise OutOfBoundsError(f"holds a text of {len(longest)} characters")
+    if escaped:
+        _check_encodable("".join(texts))
+    numbers = [value for value in values if type(value) is float or type(value) is int]
+    if numbers and not max(numbers) < MAX_NUMBER:
+        raise OutOfBoundsError(f"holds a number beyond {MAX_NUMBER:g}")
+    if numbers and not min(numbers) >= least:
+        raise OutOfBoundsError("holds a negative number")
 
 
 def _check_encodable(value: str) -> None:
