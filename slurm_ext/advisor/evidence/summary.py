@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from slurm_ext.core.records import Level, LoaderRun
-from slurm_ext.model.throughput.estimate import Estimate, Prior, estimate
 from slurm_ext.model.throughput.evidence_checks import why_no_estimate
+
+if TYPE_CHECKING:  # the model is imported with the first evidence: `predict` starts without it
+    from slurm_ext.model.throughput.estimate import Estimate, Prior
 
 Evidence = Mapping[Level, Sequence[LoaderRun]]
 _OF_ITS_KIND = tuple(level for level in Level if level is not Level.CLUSTER)
@@ -15,21 +18,27 @@ _OF_ITS_KIND = tuple(level for level in Level if level is not Level.CLUSTER)
 class EvidenceSummary:
     """The estimate, or why there is none, and how the runs were made."""
 
-    estimate: Estimate | None
+    estimate: "Estimate | None"
     why_none: str  # empty: there is one
     usual_workers: int
     node_cores: int | None
 
 
-def summarize(evidence: Evidence, prior: Prior | None) -> EvidenceSummary:
+def summarize(evidence: Evidence, prior: "Prior | None") -> EvidenceSummary:
     """The summary of the newest runs by level, with the serving model's prior."""
-    estimated = estimate(evidence, prior)
+    estimated = _estimate(evidence, prior) if evidence or prior is not None else None
     return EvidenceSummary(
         estimate=estimated,
         why_none="" if estimated is not None else why_no_estimate(evidence),
         usual_workers=usual_workers(evidence),
         node_cores=node_cores_of(evidence),
     )
+
+
+def _estimate(evidence: Evidence, prior: "Prior | None") -> "Estimate | None":
+    from slurm_ext.model.throughput.estimate import estimate
+
+    return estimate(evidence, prior)
 
 
 def usual_workers(evidence: Evidence) -> int:

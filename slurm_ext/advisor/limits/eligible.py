@@ -5,6 +5,7 @@ from slurm_ext.core.settings.document import Settings
 
 OPT_OUT = "dlqueue=off"
 SHARE, ALONE = "dlqueue=share", "dlqueue=alone"
+MARK = "DLQUEUE_SHARED"  # in a job's environment: the part of a GPU that it was given
 _YES, _NO = frozenset({"1", "yes", "true", "on"}), frozenset({"0", "no", "false", "off"})
 
 

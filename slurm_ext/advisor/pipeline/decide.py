@@ -6,7 +6,6 @@ the floors below which a job is hurt, and last what the mode lets through.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from slurm_ext.advisor.evidence.summary import (
@@ -16,10 +15,7 @@ from slurm_ext.advisor.evidence.summary import (
     summarize,
 )
 from slurm_ext.advisor.limits.bounds import PartitionRules, cpus_of, floor_for, limits_for
-from slurm_ext.advisor.limits.eligible import why_not_edited, why_skipped
-from slurm_ext.advisor.pipeline.edits import edits_for
-from slurm_ext.advisor.pipeline.message import message, with_elastic_fault, with_sharing
-from slurm_ext.advisor.sharing.terms import MARK, SharingDecision
+from slurm_ext.advisor.limits.eligible import MARK, why_not_edited, why_skipped
 from slurm_ext.core.records import (
     Decision,
     Edits,
@@ -30,12 +26,11 @@ from slurm_ext.core.records import (
     Submission,
 )
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.model.throughput import estimate_codec
-from slurm_ext.model.throughput.estimate import Estimate, Prior, shape_predictor
-from slurm_ext.policy import loader
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # imported with the first evidence: `dlqueue predict` starts without them
+    from slurm_ext.advisor.sharing.terms import SharingDecision
     from slurm_ext.model.scaling.family import Family
+    from slurm_ext.model.throughput.estimate import Estimate, Prior
 
 _NO_EDITS = Edits()
 
@@ -46,7 +41,7 @@ class DecisionContext:
 
     settings: Settings
     evidence: Evidence = field(default_factory=dict)
-    prior: Prior | None = None
+    prior: "Prior | None" = None
     rules: PartitionRules | None = None  # None: the partition's are unknown
     factor: float = 1.0  # widens every interval (model/throughput/calibration.py)
     family: "Family | None" = None  # how trainings of this site grow with GPUs
@@ -62,7 +57,7 @@ class Recommendation:
     decision: Decision | None = None  # None: nothing at all, and nothing is recorded
     proposed: Edits = _NO_EDITS  # what `act` would do
     message: str | None = None
-    estimate: Estimate | None = None
+    estimate: "Estimate | None" = None
     limits: ShapeLimits | None = None
     unmarked: Mapping[str, str] = field(default_factory=dict)  # marks of another job, emptied
 
@@ -72,14 +67,14 @@ class Response:
     """What is done with one submission; the journal and the reply hold the same."""
 
     recommendation: Recommendation
-    sharing: SharingDecision | None = None
+    sharing: "SharingDecision | None" = None
     edits: Edits = _NO_EDITS  # what the mode and the control group let through
     message: str | None = None
     holdout: bool = False
 
 
 def respond(
-    job: Submission, context: DecisionContext, token: str, sharing: SharingDecision | None = None
+    job: Submission, context: DecisionContext, token: str, sharing: "SharingDecision | None" = None
 ) -> Response:
     """The response to one submission, which `token` names from now on."""
     return apply_mode(decide(job, context), context.settings, token, sharing)
@@ -95,13 +90,21 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
     estimated = summary.estimate
     limits = limits_for(job, context.rules, context.settings["policy.max_workers"])
     decision = _loader_decision(job, context, summary, limits)
-    changes = decision.action == "change"
+    proposed, text = _NO_EDITS, None
+    if decision.action == "change":
+        from slurm_ext.advisor.pipeline.edits import edits_for
+
+        proposed = edits_for(job, decision, context.rules)
+    if estimated is not None:
+        from slurm_ext.advisor.pipeline.message import message
+
+        text = message(decision, mode, emulated=estimated.emulated)
     return Recommendation(
         mode=mode,
         why=decision.reason,
         decision=decision,
-        proposed=edits_for(job, decision, context.rules) if changes else _NO_EDITS,
-        message=message(decision, mode, emulated=estimated is not None and estimated.emulated),
+        proposed=proposed,
+        message=text,
         estimate=estimated,
         limits=limits,
         unmarked={MARK: ""} if job.env.get(MARK) else {},
@@ -112,7 +115,7 @@ def apply_mode(
     recommendation: Recommendation,
     settings: Settings,
     token: str,
-    sharing: SharingDecision | None = None,
+    sharing: "SharingDecision | None" = None,
     elastic_fault: str | None = None,
 ) -> Response:
     """What of a recommendation reaches the job: the token always, the edits in `act` mode.
@@ -129,11 +132,17 @@ def apply_mode(
     edits = recommendation.proposed if acts else _NO_EDITS
     text = None if holdout else recommendation.message
     if sharing is not None and not holdout:
+        from slurm_ext.advisor.pipeline.message import with_sharing
+
         edits, text = _with_part(edits, sharing), with_sharing(text, sharing)
     if elastic_fault is not None:
+        from slurm_ext.advisor.pipeline.message import with_elastic_fault
+
         text = with_elastic_fault(text, elastic_fault)
     env = {**recommendation.unmarked, **edits.env, "DLQUEUE_DECISION": token}
     if settings["control.mode"] != "off" and recommendation.estimate is not None:
+        from slurm_ext.model.throughput import estimate_codec
+
         env["DLQUEUE_CURVE"] = estimate_codec.write(recommendation.estimate)
     return Response(
         recommendation=recommendation,
@@ -144,7 +153,7 @@ def apply_mode(
     )
 
 
-def _with_part(edits: Edits, sharing: SharingDecision) -> Edits:
+def _with_part(edits: Edits, sharing: "SharingDecision") -> Edits:
     """The edits with those that ask for a part of a GPU, where sharing's own mode acts."""
     if sharing.mode is not Mode.ACT:
         return edits
@@ -162,12 +171,16 @@ def _with_part(edits: Edits, sharing: SharingDecision) -> Edits:
 
 def held_out(token: str, share: float) -> bool:
     """True if the token's hash falls into the control group; always the same for one token."""
+    from hashlib import blake2b
+
     point = int.from_bytes(blake2b(token.encode(), digest_size=8).digest(), "big")
     return point < share * 2**64
 
 
-def predictor(estimated: Estimate, context: DecisionContext) -> Callable[[Shape], Prediction]:
+def predictor(estimated: "Estimate", context: DecisionContext) -> Callable[[Shape], Prediction]:
     """Shape to Prediction, on machines such as like runs saw."""
+    from slurm_ext.model.throughput.estimate import shape_predictor
+
     cores = node_cores_of(context.evidence)
     return shape_predictor(estimated, node_cores=cores, factor=context.factor)
 
@@ -185,6 +198,9 @@ def _loader_decision(
         why_not = why_not or _too_few(estimated.runs, least)
     if why_not is not None or estimated is None:
         return Decision(action="leave", reason=str(why_not), before=before, after=before)
+    from slurm_ext.model.throughput.estimate import shape_predictor
+    from slurm_ext.policy import loader
+
     predict = shape_predictor(estimated, node_cores=summary.node_cores, factor=context.factor)
     explicit = job.cpus_per_task is not None
     may_change = settings["policy.change_explicit"] if explicit else "any"

@@ -18,6 +18,8 @@ MOST_ENDED = 10_000  # jobs that a command without an advisor reads for run time
 
 def runtime_from_history(settings: "Settings", job: "Submission") -> "RuntimePrediction | None":
     """How long it will run, by the promoted model; None without one. Raises HistoryError."""
+    if not (settings.state_dir / "models" / "duration" / "current").exists():
+        return None
     import time
     from contextlib import suppress
 
@@ -33,17 +35,20 @@ def runtime_from_history(settings: "Settings", job: "Submission") -> "RuntimePre
 def context_from_history(settings: "Settings", job: "Submission") -> "DecisionContext":
     """What the history's file and the promoted model know of a submission. Raises HistoryError."""
     from slurm_ext.advisor.pipeline.decide import DecisionContext
+
+    path, models = settings.state_dir / "history.db", settings.state_dir / "models"
+    if not path.exists() and not (models / "current").exists():
+        return DecisionContext(settings=settings)
     from slurm_ext.core.job_keys import keys_of
 
     keys = keys_of(job)
-    path = settings.state_dir / "history.db"
     evidence, factor = {}, 1.0
     if path.exists():
         from slurm_ext.advisor.evidence.calibrate import NEWEST, factor_of
         from slurm_ext.history.views.lookup import outcomes, similar_runs
 
         evidence, factor = similar_runs(path, keys), factor_of(outcomes(path, NEWEST))
-    prior = _prior(settings.state_dir / "models", job, keys)
+    prior = _prior(models, job, keys)
     return DecisionContext(settings=settings, evidence=evidence, prior=prior, factor=factor)
 
 

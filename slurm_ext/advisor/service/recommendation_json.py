@@ -1,4 +1,4 @@
-"""A Thought as plain JSON values: what `predict` prints and the advisor replies to it. Pure.
+"""A Recommendation as plain JSON values: printed by `predict`, sent by the advisor. Pure.
 
 Schema (version 1): mode, eligible, action (change | leave | none), why, before and after
 ({cpus_per_task, num_workers} or null), predicted_before and predicted_after (see `_prediction`),
@@ -15,82 +15,88 @@ model).
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from slurm_ext.advisor.evidence.summary import node_cores_of
 from slurm_ext.advisor.limits.eligible import OPT_OUT
-from slurm_ext.advisor.pipeline.decide import (
-    DecisionContext,
-    Recommendation,
-    predictor,
-)
-from slurm_ext.advisor.sharing.terms import SharingDecision
-from slurm_ext.advisor.what_if.runtime_estimates import runtime_json
+from slurm_ext.advisor.pipeline.decide import DecisionContext, Recommendation, predictor
 from slurm_ext.core.records import Edits, Prediction, Shape
-from slurm_ext.model.throughput.diagnosis import diagnose
-from slurm_ext.policy.max_and_knee import peak
 
 if TYPE_CHECKING:
+    from slurm_ext.advisor.sharing.terms import SharingDecision
     from slurm_ext.model.duration.predictor import RuntimePrediction
 
 MOST_POINTS = 33
 
 
 def recommendation_json(
-    known: DecisionContext,
-    given: Recommendation,
-    shared: SharingDecision | None = None,
-    length: "RuntimePrediction | None" = None,
+    context: DecisionContext,
+    recommendation: Recommendation,
+    sharing: "SharingDecision | None" = None,
+    runtime: "RuntimePrediction | None" = None,
 ) -> dict[str, Any]:
-    """Everything that a person may want to know about it."""
-    decision, believed = given.decision, given.estimate
+    """Everything that a person may want to know about a recommendation."""
+    decision, estimated = recommendation.decision, recommendation.estimate
     return {
-        "mode": given.mode.value,
+        "mode": recommendation.mode.value,
         "eligible": decision is not None,
         "action": decision.action if decision else "none",
-        "why": given.why,
+        "why": recommendation.why,
         "before": asdict(decision.before) if decision else None,
         "after": asdict(decision.after) if decision else None,
         "predicted_before": _prediction(decision.predicted_before if decision else None),
         "predicted_after": _prediction(decision.predicted_after if decision else None),
-        "proposed": edits_said(given.proposed),
-        "level": believed.level.value if believed else None,
-        "runs": believed.runs if believed else 0,
-        "emulated": believed.emulated if believed else None,
+        "proposed": edits_json(recommendation.proposed),
+        "level": estimated.level.value if estimated else None,
+        "runs": estimated.runs if estimated else 0,
+        "emulated": estimated.emulated if estimated else None,
         "opt_out": f"--comment={OPT_OUT}",
-        "sharing": None if shared is None else shared.as_json(done=False),
-        "run_time": runtime_json(length),
-        "curve": _curve(known, given),
-        **_reach(known, given),
+        "sharing": None if sharing is None else sharing.as_json(done=False),
+        "run_time": _runtime(runtime),
+        "curve": _curve(context, recommendation),
+        **_reach(context, recommendation),
     }
 
 
-def edits_said(edits: Edits) -> dict[str, Any]:
+def edits_json(edits: Edits) -> dict[str, Any]:
     """The fields that are set, without those that are left alone."""
     return {name: value for name, value in asdict(edits).items() if value not in (None, {})}
 
 
-def _curve(known: DecisionContext, given: Recommendation) -> list[dict[str, float]]:
+def _runtime(runtime: "RuntimePrediction | None") -> dict[str, Any] | None:
+    if runtime is None:
+        return None
+    from slurm_ext.advisor.what_if.runtime_estimates import runtime_json
+
+    return runtime_json(runtime)
+
+
+def _curve(context: DecisionContext, recommendation: Recommendation) -> list[dict[str, float]]:
     """Samples/s over workers at the chosen CPUs, from the predictions that the policy used."""
-    if given.estimate is None or given.decision is None or given.limits is None:
+    estimated, decision = recommendation.estimate, recommendation.decision
+    if estimated is None or decision is None or recommendation.limits is None:
         return []
-    at = predictor(given.estimate, known)
-    cpus = given.decision.after.cpus_per_task
-    most = max(given.decision.after.num_workers, given.decision.before.num_workers, cpus)
-    top = min(given.limits.max_workers, max(4, 2 * most), MOST_POINTS - 1)
+    predict = predictor(estimated, context)
+    cpus = decision.after.cpus_per_task
+    most = max(decision.after.num_workers, decision.before.num_workers, cpus)
+    top = min(recommendation.limits.max_workers, max(4, 2 * most), MOST_POINTS - 1)
     shapes = (Shape(cpus_per_task=cpus, num_workers=workers) for workers in range(top + 1))
-    return [_point(at(shape)) for shape in shapes]
+    return [_point(predict(shape)) for shape in shapes]
 
 
-def _reach(known: DecisionContext, given: Recommendation) -> dict[str, Any]:
-    """How far the job could come, and what is in its way."""
-    believed, limits = given.estimate, given.limits
-    if believed is None or given.decision is None or limits is None:
+def _reach(context: DecisionContext, recommendation: Recommendation) -> dict[str, Any]:
+    """Maximum and knee within the job's limits, the bottleneck, and what to do about it."""
+    estimated, limits = recommendation.estimate, recommendation.limits
+    if estimated is None or recommendation.decision is None or limits is None:
         return dict.fromkeys(("maximum", "knee", "bottleneck", "next"))
-    found = peak(predictor(believed, known), limits, worker_rss_bytes=believed.worker_rss_bytes)
-    cores = node_cores_of(known.evidence)
-    advice = diagnose(believed, given.decision.after, limits, node_cores=cores)
+    from slurm_ext.advisor.evidence.summary import node_cores_of
+    from slurm_ext.model.throughput.diagnosis import diagnose
+    from slurm_ext.policy.max_and_knee import peak
+
+    predict, rss_bytes = predictor(estimated, context), estimated.worker_rss_bytes
+    points = peak(predict, limits, worker_rss_bytes=rss_bytes)
+    cores = node_cores_of(context.evidence)
+    advice = diagnose(estimated, recommendation.decision.after, limits, node_cores=cores)
     return {
-        "maximum": _point(found.maximum),
-        "knee": _point(found.knee),
+        "maximum": _point(points.maximum),
+        "knee": _point(points.knee),
         "bottleneck": advice.word,
         "next": advice.next,
     }

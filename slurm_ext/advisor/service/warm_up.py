@@ -33,7 +33,9 @@ RUN = LoaderRun(
     fetch_wall_s=0.08,
     fetch_cpu_s=0.04,
 )
-_ACTING = Settings(values={"site.mode": "act", "paths.kill_file": "/nonexistent/off"})
+_ACTING = Settings(
+    values={"site.mode": "act", "control.mode": "act", "paths.kill_file": "/nonexistent/off"}
+)
 
 
 class _Nowhere(Journal):

@@ -6,13 +6,13 @@ two jobs with
 parts on one GPU: while another user's jobs have some where this one could go, it stays whole.
 """
 
-from slurm_ext.advisor.limits.eligible import wants_to_share, why_not_edited
+from slurm_ext.advisor.limits.eligible import MARK, wants_to_share, why_not_edited
 from slurm_ext.advisor.limits.gpu_pools import GpuPool
 from slurm_ext.advisor.sharing.context import SharingContext, mode_of, rules_of, stale_after_s
 from slurm_ext.advisor.sharing.gpu_request import WholeGpuRequest
 from slurm_ext.advisor.sharing.gpu_sharers import SharedGpuJob
 from slurm_ext.advisor.sharing.serving_slowdown import SlowdownSnapshot
-from slurm_ext.advisor.sharing.terms import MARK, SharingDecision
+from slurm_ext.advisor.sharing.terms import SharingDecision
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile
 from slurm_ext.core.records import Edits, Mode, Submission

@@ -6,8 +6,6 @@ from typing import Any
 
 from slurm_ext.core.records import Edits, Mode
 
-MARK = "DLQUEUE_SHARED"  # in a job's environment: what it was given instead of its GPU
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharingDecision:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from slurm_ext.core.records import Level
-from slurm_ext.report.formatting import counted
 
 _EXACT = Level.SCRIPT_ARGS.value
 
@@ -18,6 +17,8 @@ def past(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def shape(cpus: float, workers: int) -> str:
     """`1 CPU, 10 workers`; a part of a CPU may be lent: `1.5 CPUs`."""
+    from slurm_ext.report.formatting import counted  # `predict` starts without it
+
     return f"{cpus:g} CPU{'' if cpus == 1 else 's'}, {counted(workers, 'worker')}"
 
 

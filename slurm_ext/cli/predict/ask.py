@@ -11,6 +11,10 @@ TIMEOUT_S = 5.0
 
 def asked(settings: "Settings", kind: str, job: "Submission") -> dict[str, Any] | None:
     """The running advisor's reply; None where there is none, or it cannot say."""
+    import os
+
+    if not os.path.exists(settings["paths.socket"]):  # noqa: PTH110 (pathlib is slower)
+        return None
     import json
     import socket
 

@@ -67,6 +67,10 @@ def run(args: argparse.Namespace) -> int:
 def _because(settings: "Settings", job: "Submission", said: dict[str, Any]) -> dict[str, Any]:
     """The past runs behind it (null: this user may not read them), and what would change it."""
     from slurm_ext.cli.common.evidence_text import would_change
+
+    would = would_change(said, settings["policy.min_gain"])
+    if said["level"] is None:
+        return {"past": [], "would_change": would}
     from slurm_ext.core.errors import HistoryError
     from slurm_ext.core.job_keys import keys_of
     from slurm_ext.history.views.recent_runs import recent_runs_of
@@ -75,7 +79,7 @@ def _because(settings: "Settings", job: "Submission", said: dict[str, Any]) -> d
         past = recent_runs_of(settings.state_dir / "history.db", said["level"], keys_of(job))
     except HistoryError:
         past = None
-    return {"past": past, "would_change": would_change(said, settings["policy.min_gain"])}
+    return {"past": past, "would_change": would}
 
 
 def _print(document: dict[str, Any], args: argparse.Namespace) -> None:
@@ -113,7 +117,7 @@ def _from_history(settings: "Settings", job: "Submission") -> dict[str, Any]:
     _must_be_allowed(settings)
     known = context_from_history(settings, job)
     return recommendation_json(
-        known, decide(job, known), length=runtime_from_history(settings, job)
+        known, decide(job, known), runtime=runtime_from_history(settings, job)
     )
 
 

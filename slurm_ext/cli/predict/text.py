@@ -3,13 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich.console import Console
-from rich.text import Text
-
-from slurm_ext.advisor.sharing.terms import slower
-from slurm_ext.advisor.what_if.runtime_estimates import runtime_evidence
 from slurm_ext.cli.common.evidence_text import past, shape
-from slurm_ext.report.formatting import counted
+from slurm_ext.cli.common.streams import plain
 
 _FIELDS = (("cpus-per-task", "cpus_per_task"), ("workers", "num_workers"))
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -18,17 +13,18 @@ PLOT_WIDTH, PLOT_HEIGHT = 72, 16
 
 def show(said: Mapping[str, Any]) -> None:
     """Print the document of `dlqueue predict --json` for a person."""
-    console = Console(highlight=False, soft_wrap=True)
     for line in lines(said):
-        console.print(Text.from_ansi(line) if "\x1b" in line else Text(line))
+        print(plain(line))
     if len(said["curve"]) > 1:
-        console.print(Text.from_ansi(plot(said["curve"], said["after"])))
+        print(plain(plot(said["curve"], said["after"])))
 
 
 def lines(said: Mapping[str, Any]) -> Iterator[str]:
     """What would change and why, on what evidence, and how to opt out."""
     yield _headline(said)
     if said["predicted_after"]:
+        from slurm_ext.report.formatting import counted
+
         yield f"  as written: {rate(said['predicted_before'])}"
         if said["action"] == "change":
             yield f"  changed:    {rate(said['predicted_after'])}"
@@ -73,6 +69,8 @@ def rate(prediction: Mapping[str, Any]) -> str:
 def run_time(told: Mapping[str, Any]) -> str:
     """`2.1 h (30 min to 6.0 h), by 12 ended jobs of the same user and job name`."""
     low, high = duration(told["low_s"]), duration(told["high_s"])
+    from slurm_ext.advisor.what_if.runtime_estimates import runtime_evidence
+
     return f"{duration(told['mean_s'])} ({low} to {high}), by {runtime_evidence(told)}"
 
 
@@ -91,6 +89,8 @@ def sharing(told: Mapping[str, Any]) -> str:
     """`mps:50 instead of its GPU, at most 12 % slower (...)`, or why its GPU stays whole."""
     if not told["share"]:
         return f"its GPU stays its own: {told['why']}"
+    from slurm_ext.advisor.sharing.terms import slower
+
     slow = f"at most {slower(told['worst'])} % slower"
     mode = "" if told["mode"] == "act" else f"; the mode here is {told['mode']}"
     return f"{told['gres']} instead of its GPU, {slow} ({told['evidence']}){mode}"
@@ -99,6 +99,8 @@ def sharing(told: Mapping[str, Any]) -> str:
 def plot(curve: list[Mapping[str, float]], after: Mapping[str, int]) -> str:
     """Samples/s over workers with the interval's bounds; a line marks the chosen count."""
     from plotext import figure
+
+    from slurm_ext.report.formatting import counted
 
     workers = [point["num_workers"] for point in curve]
     figure.clear()
