@@ -213,9 +213,26 @@ def _run_rows(jobs: list[int], scripts: list[int]) -> Iterator[tuple[Any, ...]]:
         user, name = f"user{number % 500}", f"job{chr(97 + number % 26)}"
         start = START_S + job * 30.0
         yield (
-            *(job, f"cluster-{job}-0-n1", "cluster", job, 0, "n1", user, 1000 + number % 500),
-            *("gpu", name, 2, 2, 1, 1, start, start + 600, 600.0),
-            *("COMPLETED", "epilog", start + 601),
+            job,
+            f"cluster-{job}-0-n1",
+            "cluster",
+            job,
+            0,
+            "n1",
+            user,
+            1000 + number % 500,
+            "gpu",
+            name,
+            2,
+            2,
+            1,
+            1,
+            start,
+            start + 600,
+            600.0,
+            "COMPLETED",
+            "epilog",
+            start + 601,
         )
 
 

@@ -24,9 +24,20 @@ STEPS_S = {"fast": 0.0003, "middle": 0.002, "slow": 0.008}  # accelerator's seco
 _QUOTA = Path("/sys/fs/cgroup/cpu/dlqueue-bench")  # cgroup v1; needs root
 _PERIOD_US = 100_000
 _ADDITIVE = (
-    *("samples", "batches", "wall_s", "wait_s", "step_s", "bytes_read", "main_cpu_s"),
-    *("fetch_samples", "fetch_wall_s", "fetch_cpu_s", "fetch_queued_s"),
-    *("wait_queued_s", "step_queued_s", "delivered_bytes"),
+    "samples",
+    "batches",
+    "wall_s",
+    "wait_s",
+    "step_s",
+    "bytes_read",
+    "main_cpu_s",
+    "fetch_samples",
+    "fetch_wall_s",
+    "fetch_cpu_s",
+    "fetch_queued_s",
+    "wait_queued_s",
+    "step_queued_s",
+    "delivered_bytes",
 )
 
 

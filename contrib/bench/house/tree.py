@@ -26,6 +26,7 @@ def product() -> dict[str, Any]:
         "class_names_with_several_meanings": len(meant_twice()),
         "import_circles": len(house.circles(graph)),
         "first_lines_in_dialect": len(in_dialect()),
+        "formatter_tricks": _tricks(house.PACKAGE),
     }
 
 
@@ -38,6 +39,8 @@ def benchmarks() -> dict[str, Any]:
         "modules": len(texts),
         "lines": sum(text.count("\n") for text in texts),
         "type_ignores_of_imports": ignored,
+        "first_lines_in_dialect": len(in_dialect(house.BENCH)),
+        "formatter_tricks": _tricks(house.BENCH),
     }
 
 
@@ -68,6 +71,19 @@ def _state_folders(trees: dict[Path, ast.Module]) -> set[str]:
     for _ in classes:
         names |= {name for name, (_, bases) in classes.items() if bases & names}
     return names
+
+
+def _tricks(folder: Path) -> int:
+    """Unpacked literals, which only change where the formatter breaks lines, and `fmt: skip`."""
+    texts = [path.read_text(encoding="utf-8") for path in folder.rglob("*.py")]
+    unpacked = (
+        isinstance(node, ast.Starred) and isinstance(node.value, ast.Tuple)
+        for text in texts
+        for node in ast.walk(ast.parse(text))
+    )
+    return sum(unpacked) + sum(
+        len(re.findall(r"# fmt: skip$", text, re.MULTILINE)) for text in texts
+    )
 
 
 def _most_files(folder: Path) -> int:

@@ -48,8 +48,10 @@ UPDATE runs AS r SET
     gpu_energy_j = iif(gpus > 0, gpus * elapsed_s * (90 + 300 * {noise(9)}), NULL),
     node_energy_j = iif({noise(10)} < 0.7, elapsed_s * (150 + 200 * {noise(11)}), NULL)"""
 COUNTER_NAMES = (
-    *(("cpu_user", "s", "cgroup/v2"), ("cpu_system", "s", "cgroup/v2")),
-    *(("mem_peak", "B", "cgroup/v2"), ("gpu_util", "1", "nvml/GPU-0")),
+    ("cpu_user", "s", "cgroup/v2"),
+    ("cpu_system", "s", "cgroup/v2"),
+    ("mem_peak", "B", "cgroup/v2"),
+    ("gpu_util", "1", "nvml/GPU-0"),
     *((f"made_up_{number}", "1", "none") for number in range(OTHER_COUNTERS)),
 )
 VALUES = {
