@@ -1,12 +1,19 @@
 """What jobs submitted together tell of each other: priors, ends, ages, and who belongs together."""
 
-from math import isfinite, log
+from math import exp, isfinite, log
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.model.duration.submission_batch import GAP_S, MOVES, SubmissionBatches
+from slurm_ext.model.duration.submission_batch import (
+    BETWEEN,
+    GAP_S,
+    MOST_RUNNING,
+    MOVES,
+    WITHIN,
+    SubmissionBatches,
+)
 
 KEY = ("ann", "sweep", 1)
 
@@ -130,3 +137,74 @@ def test_any_numbers_give_a_number(
     if not since:
         logs = [log(max(1.0, one)) for one in (foretold_s, *lasted)]
         assert min(logs) - 1e-3 <= log(told_s) <= max(logs) + 1e-3
+
+
+def predicted(ended: list[float], first: list[float], job: float) -> float:
+    """Seconds by the formulas: a batch's mean with its prior, and the job's own deviation."""
+    prior = sum(map(log, first)) / len(first)
+    weight = 1 / BETWEEN + len(ended) / WITHIN
+    mean = (prior / BETWEEN + sum(map(log, ended)) / WITHIN) / weight
+    share = 1 / (1 + len(ended) * BETWEEN / WITHIN)
+    return exp(mean + share * (log(job) - prior))
+
+
+def test_the_correction_by_ended_siblings_is_its_formula() -> None:
+    """Two siblings ended after 20 and 80 s; four had been predicted."""
+    batches = SubmissionBatches()
+    first = [100.0, 200.0, 400.0, 50.0]
+    for job, seconds in enumerate(first):
+        batches.submitted(job, KEY, float(job), seconds)
+    for job, seconds in ((0, 20.0), (1, 80.0)):
+        batches.started(job, KEY, float(job), 10.0)
+        batches.ended(job, KEY, float(job), seconds)
+    for job in (2, 3):
+        seconds, known = batches.predict(job, 100.0)
+        assert known
+        assert seconds == pytest.approx(predicted([20.0, 80.0], first, first[job]), abs=2e-3)
+
+
+def test_a_small_change_is_not_reported() -> None:
+    """Less than MOVES (log) keeps the old prediction; a new first prediction replaces it."""
+    batches = SubmissionBatches()
+    batches.submitted("a", KEY, 0.0, 100.0)
+    assert batches.predict("a", 0.0) == (100.0, False)
+    batches.submitted("b", KEY, 1.0, 100.0)
+    batches.started("b", KEY, 1.0, 1.0)
+    batches.ended("b", KEY, 1.0, 100.0 * exp(0.9 * MOVES))
+    assert batches.predict("a", 2.0) == (100.0, True)
+    assert dict(batches.changed(2.0, ages=True)) == {}
+    batches.submitted("a", KEY, 0.0, 110.0)
+    assert batches.predict("a", 2.0)[0] > 105.0
+
+
+@pytest.mark.parametrize(("gap_s", "together"), [(GAP_S, True), (GAP_S + 0.1, False)])
+def test_a_batch_ends_with_a_gap(gap_s: float, together: bool) -> None:
+    """On both sides of its first and last submission."""
+    for submit_s in (-gap_s, 50.0 + gap_s):
+        batches = SubmissionBatches()
+        batches.submitted("a", KEY, 0.0, 100.0)
+        batches.submitted("b", KEY, 50.0, 100.0)
+        batches.ended("c", KEY, submit_s, 5.0)
+        assert batches.predict("a", 60.0)[1] == together
+
+
+def test_requeued_and_short_jobs() -> None:
+    """A job that waits again no longer runs; durations below a second count as one."""
+    batches = SubmissionBatches()
+    batches.submitted("a", KEY, 0.0, 0.0)
+    assert batches.predict("a", 0.0) == (1.0, False)
+    batches.started("a", KEY, 0.0, 1.0)
+    batches.submitted("a", KEY, 0.0, 100.0)
+    assert batches.predict("a", 1e6) == (100.0, False)
+
+
+def test_only_the_longest_running_siblings_count() -> None:
+    """The seventeenth changes nothing."""
+    answers = []
+    for count in (MOST_RUNNING, MOST_RUNNING + 1):
+        batches = SubmissionBatches()
+        batches.submitted("a", KEY, 0.0, 1000.0)
+        for job in range(count):
+            batches.started(job, KEY, 0.0, float(job))
+        answers.append(batches.predict("a", 5000.0)[0])
+    assert answers[0] == answers[1]
