@@ -36,14 +36,16 @@ def pairs(folder: Path, gpu: str, *, bad: str = "") -> Path:
 
 
 def test_what_is_revealed_is_not_scored(tmp_path: Path) -> None:
-    """No pair is known in one direction and asked in the other; what does not fit is neither."""
+    """No pair is revealed in one direction and scored in the other; what does not fit is neither."""
     table, _ = gavel.table(pairs(tmp_path, "p100"))
     for seed in range(5):
         drawn = completion._draw(table, (), 0.3, seed)
-        known, asked = ({frozenset(pair) for pair in side} for side in (drawn.known, drawn.asked))
-        assert not known & asked
-        assert len(drawn.known) + len(drawn.asked) == len(table.speeds)
-        assert frozenset({"j6", "j7"}) not in known | asked
+        revealed, queries = (
+            {frozenset(pair) for pair in side} for side in (drawn.revealed, drawn.queries)
+        )
+        assert not revealed & queries
+        assert len(drawn.revealed) + len(drawn.queries) == len(table.speeds)
+        assert frozenset({"j6", "j7"}) not in revealed | queries
 
 
 def test_a_gpu_is_not_learnt_from_itself(tmp_path: Path) -> None:
@@ -75,7 +77,7 @@ def test_a_gpu_like_another_borrows_from_it(tmp_path: Path) -> None:
     one, other = (gavel.table(pairs(tmp_path, gpu))[0] for gpu in ("k80", "p100"))
     drawn = completion._draw(one, (other,), 0.4, 0)
     mean, low, high = completed(drawn)
-    measured = np.array([one.speeds[pair] for pair in drawn.asked])
+    measured = np.array([one.speeds[pair] for pair in drawn.queries])
     assert np.abs(mean - measured).mean() < 0.02
     assert (low < mean).all()
     assert (mean < high).all()
@@ -84,9 +86,9 @@ def test_a_gpu_like_another_borrows_from_it(tmp_path: Path) -> None:
 def test_without_any_pair_the_other_gpus_answer(tmp_path: Path) -> None:
     """Of the same kind more than of another."""
     tables = {g: gavel.table(pairs(tmp_path, g))[0] for g in ("k80", "p100", "v100")}
-    asked = list(tables["k80"].speeds)
-    mean, low, high = new_gpu.unseen(tables["k80"], (tables["p100"], tables["v100"]), asked)
-    assert np.corrcoef(mean, [tables["p100"].speeds[pair] for pair in asked])[0, 1] > 0.9
+    queries = list(tables["k80"].speeds)
+    mean, low, high = new_gpu.unseen(tables["k80"], (tables["p100"], tables["v100"]), queries)
+    assert np.corrcoef(mean, [tables["p100"].speeds[pair] for pair in queries])[0, 1] > 0.9
     assert ((low < mean) & (mean < high)).all()
 
 
@@ -153,10 +155,10 @@ def test_unseen_campaigns_are_foretold(tmp_path: Path) -> None:
     """From counters and from who is beside; who has nobody is at its own speed."""
     every = runs(tmp_path)
     for _, learn, ask in ntua_model.folds(every)["campaigns"]:
-        asked = every.take(ask)
-        told = ntua_model.predict(every.take(learn), asked, trees=10).mean
-        assert (told[asked.alone] == 1.0).all()
-        assert np.abs(told - asked.speed).mean() < 0.08
+        queries = every.take(ask)
+        told = ntua_model.predict(every.take(learn), queries, trees=10).mean
+        assert (told[queries.alone] == 1.0).all()
+        assert np.abs(told - queries.speed).mean() < 0.08
 
 
 def test_the_product_is_of_what_each_kind_does_alone(tmp_path: Path) -> None:
@@ -172,8 +174,8 @@ def test_sister_campaigns_tell_first_what_one_kind_does(tmp_path: Path) -> None:
     """Where another family's neighbours hurt less, those of the own family are believed."""
     every = runs(tmp_path)
     every.speed[(every.family == "Y") & (every.beside[:, 0] == 2)] = 0.9
-    asked = every.take((every.campaign == "X_1") & (every.beside[:, 0] == 2))
-    told = ntua_model.product(every, asked, apart=True)
+    queries = every.take((every.campaign == "X_1") & (every.beside[:, 0] == 2))
+    told = ntua_model.product(every, queries, apart=True)
     assert told == pytest.approx(np.full(len(told), 0.8**2), rel=0.12)
 
 
@@ -181,9 +183,9 @@ def test_who_is_not_named_is_told_by_counters(tmp_path: Path) -> None:
     """Not worse than by half of what speeds differ, and with a finite interval."""
     every = runs(tmp_path)
     _, learn, ask = ntua_model.folds(every)["campaigns"][0]
-    asked = ntua_model.blind(every.take(ask))
-    told = ntua_model.predict(every.take(learn), asked, trees=10)
-    assert np.abs(told.mean - asked.speed).mean() < every.speed.std() / 2
+    queries = ntua_model.blind(every.take(ask))
+    told = ntua_model.predict(every.take(learn), queries, trees=10)
+    assert np.abs(told.mean - queries.speed).mean() < every.speed.std() / 2
     assert np.isfinite(told.scale).all()
 
 

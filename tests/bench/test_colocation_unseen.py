@@ -45,11 +45,11 @@ def speed(own: int, other: int) -> float:
 def tf(folder: Path, families: str, *, gpu: str = "v100", others: str = "") -> Path:
     """Every pair of two apps a family, with at least one side of `families`."""
     apps = [(f"{name}_{size}", name, FAMILIES[name] * size) for name in FAMILIES for size in (1, 3)]
-    asked = [one for one in apps if one[1] in families + others]
+    queries = [one for one in apps if one[1] in families + others]
     pairs = [
         f"{gpu},2019,{a},{fa},{b},{fb},100,50,1,1,{speed(x, y)},{speed(y, x)},0"
-        for at, (a, fa, x) in enumerate(asked)
-        for b, fb, y in asked[at:]
+        for at, (a, fa, x) in enumerate(queries)
+        for b, fb, y in queries[at:]
         if fa in families or fb in families
     ]
     write(folder, gavel_tensorflow.PAIRS, PAIR_HEAD, pairs)

@@ -1,7 +1,7 @@
 """Standard methods as baselines: the same columns, untuned, fixed seeds.
 
-Each method predicts the speeds of the rows `asked` from the rows `known` and their speeds. A
-counter that was not measured is NaN and gets the column's median over the known rows.
+Each method predicts the speeds of the rows `queries` from the rows `train` and their speeds. A
+counter that was not measured is NaN and gets the column's median over `train`.
 """
 
 import warnings
@@ -18,10 +18,10 @@ TREES = 300
 MOST_GP_ROWS = 600  # a Gaussian process costs the cube of its rows: a fixed sample above this
 
 
-def mean(known: Array, speeds: Array, asked: Array) -> Array:
+def mean(train: Array, speeds: Array, queries: Array) -> Array:
     """Jobs in general."""
-    del known
-    return np.full(len(asked), speeds.mean())
+    del train
+    return np.full(len(queries), speeds.mean())
 
 
 def additive(load: Array, beside: Array) -> Array:
@@ -30,44 +30,44 @@ def additive(load: Array, beside: Array) -> Array:
     return np.minimum(1.0, 1.0 / np.maximum(total, 1e-9))
 
 
-def every(known: Array, speeds: Array, asked: Array, *, quick: bool) -> dict[str, Array]:
+def every(train: Array, speeds: Array, queries: Array, *, quick: bool) -> dict[str, Array]:
     """Predictions of all methods by name; `quick` leaves the slow ones out."""
-    usable = ~np.isnan(known).all(axis=0)
-    known, asked = _filled(known[:, usable], asked[:, usable])
+    usable = ~np.isnan(train).all(axis=0)
+    train, queries = _filled(train[:, usable], queries[:, usable])
     methods = {name: METHODS[name] for name in (QUICK if quick else METHODS)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a process that did not converge is still a baseline
-        return {name: method(known, speeds, asked) for name, method in methods.items()}
+        return {name: method(train, speeds, queries) for name, method in methods.items()}
 
 
-def ridge(known: Array, speeds: Array, asked: Array) -> Array:
+def ridge(train: Array, speeds: Array, queries: Array) -> Array:
     """A straight line in the standardised columns."""
     from sklearn.linear_model import RidgeCV
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     return _fitted(
-        make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 3, 13))), known, speeds, asked
+        make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 3, 13))), train, speeds, queries
     )
 
 
-def random_forest(known: Array, speeds: Array, asked: Array) -> Array:
+def random_forest(train: Array, speeds: Array, queries: Array) -> Array:
     """The strongest published opponent of unseen models and families."""
     from sklearn.ensemble import RandomForestRegressor
 
     model = RandomForestRegressor(TREES, min_samples_leaf=2, random_state=0, n_jobs=1)
-    return _fitted(model, known, speeds, asked)
+    return _fitted(model, train, speeds, queries)
 
 
-def extra_trees(known: Array, speeds: Array, asked: Array) -> Array:
+def extra_trees(train: Array, speeds: Array, queries: Array) -> Array:
     """Trees with drawn thresholds."""
     from sklearn.ensemble import ExtraTreesRegressor
 
     model = ExtraTreesRegressor(TREES, min_samples_leaf=2, random_state=0, n_jobs=1)
-    return _fitted(model, known, speeds, asked)
+    return _fitted(model, train, speeds, queries)
 
 
-def lightgbm(known: Array, speeds: Array, asked: Array) -> Array:
+def lightgbm(train: Array, speeds: Array, queries: Array) -> Array:
     """Boosted trees."""
     from lightgbm import LGBMRegressor
 
@@ -81,22 +81,22 @@ def lightgbm(known: Array, speeds: Array, asked: Array) -> Array:
         deterministic=True,
         verbosity=-1,
     )
-    return _fitted(model, known, speeds, asked)
+    return _fitted(model, train, speeds, queries)
 
 
-def gaussian_process(known: Array, speeds: Array, asked: Array) -> Array:
+def gaussian_process(train: Array, speeds: Array, queries: Array) -> Array:
     """One length per column, found by its own optimiser."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
     from sklearn.preprocessing import StandardScaler
 
-    if len(known) > MOST_GP_ROWS:
-        rows = np.random.default_rng(0).choice(len(known), MOST_GP_ROWS, replace=False)
-        known, speeds = known[rows], speeds[rows]
-    scale = StandardScaler().fit(known)
-    kernel = ConstantKernel(0.1) * RBF(np.full(known.shape[1], 3.0), (0.1, 100)) + WhiteKernel(0.01)
+    if len(train) > MOST_GP_ROWS:
+        rows = np.random.default_rng(0).choice(len(train), MOST_GP_ROWS, replace=False)
+        train, speeds = train[rows], speeds[rows]
+    scale = StandardScaler().fit(train)
+    kernel = ConstantKernel(0.1) * RBF(np.full(train.shape[1], 3.0), (0.1, 100)) + WhiteKernel(0.01)
     model = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0)
-    return _fitted(model, scale.transform(known), speeds, scale.transform(asked))
+    return _fitted(model, scale.transform(train), speeds, scale.transform(queries))
 
 
 METHODS: Mapping[str, Method] = {
@@ -110,10 +110,10 @@ METHODS: Mapping[str, Method] = {
 QUICK = ("mean", "ridge", "random_forest")
 
 
-def _fitted(model: Any, known: Array, speeds: Array, asked: Array) -> Array:
-    return np.asarray(model.fit(known, speeds).predict(asked), dtype=np.float64)
+def _fitted(model: Any, train: Array, speeds: Array, queries: Array) -> Array:
+    return np.asarray(model.fit(train, speeds).predict(queries), dtype=np.float64)
 
 
-def _filled(known: Array, asked: Array) -> tuple[Array, Array]:
-    middle = np.nanmedian(known, axis=0)
-    return tuple(np.where(np.isnan(rows), middle, rows) for rows in (known, asked))  # type: ignore[return-value]  # a pair
+def _filled(train: Array, queries: Array) -> tuple[Array, Array]:
+    middle = np.nanmedian(train, axis=0)
+    return tuple(np.where(np.isnan(rows), middle, rows) for rows in (train, queries))  # type: ignore[return-value]  # a pair

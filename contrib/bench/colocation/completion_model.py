@@ -29,12 +29,12 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One draw: the new GPU's table, the others', and which directed pairs are known or asked."""
+    """One draw: the new GPU's table, the others', and the pairs revealed and to predict."""
 
     new: Table
     others: tuple[Table, ...]
-    known: tuple[Pair, ...]
-    asked: tuple[Pair, ...]
+    revealed: tuple[Pair, ...]
+    queries: tuple[Pair, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ ODDS = Scale(_odds, _of_odds, _stretched(CompletionKernel(), 0.3, 6.0))
 
 
 def completed(drawn: Drawn) -> tuple[Array, Array, Array]:
-    """Mean and 90 % interval of the asked pairs."""
+    """Mean and 90 % interval of the pairs to predict."""
     mean, sds, revealed = _filled(drawn, LOGS)
     other, _, _ = _filled(drawn, ODDS)
     both = np.maximum((mean + other) / 2, SLOWEST)
@@ -100,14 +100,14 @@ def _filled(drawn: Drawn, scale: Scale) -> tuple[Array, Array, list[PairSpeed]]:
     revealed = _seen(drawn, scale, lent)
     kernel = likeliest(revealed, scale.kernel, traits=traits)
     filled = complete(revealed, kernel=kernel, traits=traits, jobs=list(drawn.new.solo))
-    off, sds = filled.predict_all(drawn.asked, drawn.new.gpu)
-    mean = kernel.level + off + np.array([lent.get(pair, 0.0) for pair in drawn.asked])
+    off, sds = filled.predict_all(drawn.queries, drawn.new.gpu)
+    mean = kernel.level + off + np.array([lent.get(pair, 0.0) for pair in drawn.queries])
     return scale.back(mean), np.sqrt(sds**2 + kernel.noise_var), revealed
 
 
 def _seen(drawn: Drawn, scale: Scale, lent: Mapping[Pair, float]) -> list[PairSpeed]:
     """The revealed pairs, off what is lent to them."""
-    there = scale.there(np.array([drawn.new.speeds[pair] for pair in drawn.known]))
+    there = scale.there(np.array([drawn.new.speeds[pair] for pair in drawn.revealed]))
     return [
         PairSpeed(
             job=pair[0],
@@ -116,7 +116,7 @@ def _seen(drawn: Drawn, scale: Scale, lent: Mapping[Pair, float]) -> list[PairSp
             log_speed=float(value) - lent.get(pair, 0.0),
             log_sd=0.0,
         )
-        for pair, value in zip(drawn.known, there, strict=True)
+        for pair, value in zip(drawn.revealed, there, strict=True)
     ]
 
 

@@ -69,9 +69,9 @@ def _scored(new: Table, others: tuple[Table, ...], share: float, *, quick: bool)
 def _draw(new: Table, others: tuple[Table, ...], share: float, seed: int) -> Drawn:
     order = np.random.default_rng(seed).permutation(len(new.pairs))
     revealed = set(order[: round(share * len(order))])
-    known = [p for at, p in enumerate(new.pairs) if at in revealed]
-    asked = [p for at, p in enumerate(new.pairs) if at not in revealed]
-    return Drawn(new, others, _directed(new, known), _directed(new, asked))
+    shown = [p for at, p in enumerate(new.pairs) if at in revealed]
+    queries = [p for at, p in enumerate(new.pairs) if at not in revealed]
+    return Drawn(new, others, _directed(new, shown), _directed(new, queries))
 
 
 def _directed(new: Table, pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
@@ -80,9 +80,9 @@ def _directed(new: Table, pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, 
 
 
 def _predictions(drawn: Drawn, *, quick: bool) -> Predictions:
-    measured = np.array([drawn.new.speeds[pair] for pair in drawn.asked])
+    measured = np.array([drawn.new.speeds[pair] for pair in drawn.queries])
     mean, low, high = (
-        completed(drawn) if drawn.known else unseen(drawn.new, drawn.others, drawn.asked)
+        completed(drawn) if drawn.revealed else unseen(drawn.new, drawn.others, drawn.queries)
     )
     return Predictions(measured, mean, low, high, _baselines(drawn, quick=quick))
 
@@ -92,16 +92,16 @@ def _baselines(drawn: Drawn, *, quick: bool) -> dict[str, Array]:
     first = drawn.others[0]
     everyone = np.array([v for other in drawn.others for v in other.speeds.values()])
     of_first = float(np.mean(list(first.speeds.values())))
-    copied = np.array([first.speeds.get(pair, of_first) for pair in drawn.asked])
+    copied = np.array([first.speeds.get(pair, of_first) for pair in drawn.queries])
     predictions = {
         f"copy_of_{first.gpu}": copied,
         f"mean_of_{first.gpu}": np.full(len(copied), of_first),
     }
-    asked = _features(drawn, drawn.asked)
-    if not drawn.known:
+    queries = _features(drawn, drawn.queries)
+    if not drawn.revealed:
         return {"mean": np.full(len(copied), float(everyone.mean())), **predictions}
-    speeds = np.array([drawn.new.speeds[pair] for pair in drawn.known])
-    predictions |= standard.every(_features(drawn, drawn.known), speeds, asked, quick=quick)
+    speeds = np.array([drawn.new.speeds[pair] for pair in drawn.revealed])
+    predictions |= standard.every(_features(drawn, drawn.revealed), speeds, queries, quick=quick)
     return {**predictions, f"als_rank{ALS_RANK}": _als(drawn)}
 
 
@@ -122,16 +122,16 @@ def _features(drawn: Drawn, pairs: Sequence[tuple[str, str]]) -> Array:
 def _als(drawn: Drawn) -> Array:
     """Alternating least squares on the table of (job, partner), off its mean, as Gavel does."""
     jobs = {job: at for at, job in enumerate(drawn.new.solo)}
-    mean = float(np.mean([drawn.new.speeds[pair] for pair in drawn.known]))
+    mean = float(np.mean([drawn.new.speeds[pair] for pair in drawn.revealed]))
     values, mask = np.zeros((len(jobs),) * 2), np.zeros((len(jobs),) * 2)
-    for a, b in drawn.known:
+    for a, b in drawn.revealed:
         values[jobs[a], jobs[b]], mask[jobs[a], jobs[b]] = drawn.new.speeds[a, b] - mean, 1.0
     right = np.random.default_rng(0).normal(size=(len(jobs), ALS_RANK)) * 0.1
     for _ in range(ALS_ROUNDS):
         left = _solved(values, mask, right)
         right = _solved(values.T, mask.T, left)
     filled = mean + left @ right.T
-    return np.array([filled[jobs[a], jobs[b]] for a, b in drawn.asked])
+    return np.array([filled[jobs[a], jobs[b]] for a, b in drawn.queries])
 
 
 def _solved(values: Array, mask: Array, factors: Array) -> Array:

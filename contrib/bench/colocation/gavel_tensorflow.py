@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from contrib.bench.colocation.scores import ProtocolResult, scores, wanted
-from contrib.bench.colocation.tables import Cells, known, positive, read, same
+from contrib.bench.colocation.tables import Cells, measured_cells, positive, read, same
 from contrib.bench.colocation.unseen_families import Row, leave_one_out, predict, sides
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.gpu_sharing import SoloProfile
@@ -76,39 +76,39 @@ class Side:
 def protocol(train: Path, test: Path, *, quick: bool) -> ProtocolResult:
     """Raises InputError where a table is lacking or holds nothing."""
     learned, skipped = _pairs(train)
-    asked_pairs, more = ([], []) if same(train, test) else _pairs(test)
+    query_pairs, more = ([], []) if same(train, test) else _pairs(test)
     profiles = _profiles(train, skipped)
-    if asked_pairs:
+    if query_pairs:
         profiles |= _profiles(test, skipped, needed=False)
     skipped += more
-    solos = _solo_speeds([*learned, *asked_pairs])
-    rows, asked = (
-        [_row(pair, profiles, solos) for pair in each] for each in (learned, asked_pairs)
+    solos = _solo_speeds([*learned, *query_pairs])
+    rows, queries = (
+        [_row(pair, profiles, solos) for pair in each] for each in (learned, query_pairs)
     )
     plan = CounterPlan(device=_home(rows), columns=COLUMNS, views=VIEWS)
     unseen: Sequence[str] | set[str]
     if same(train, test):
-        predictions, asked, unseen = leave_one_out(rows, plan, quick=quick)
+        predictions, queries, unseen = leave_one_out(rows, plan, quick=quick)
     else:
-        predictions, unseen = predict(rows, asked, plan, quick=quick), _unseen(rows, asked)
-    return _result(predictions, asked, unseen, {row.device for row in rows}, skipped)
+        predictions, unseen = predict(rows, queries, plan, quick=quick), _unseen(rows, queries)
+    return _result(predictions, queries, unseen, {row.device for row in rows}, skipped)
 
 
 def _result(
-    predictions: Any, asked: Sequence[Row], unseen: Any, homes: set[str], skipped: list[str]
+    predictions: Any, queries: Sequence[Row], unseen: Any, homes: set[str], skipped: list[str]
 ) -> ProtocolResult:
-    at_home = np.array([row.device in homes for row in asked], bool)
+    at_home = np.array([row.device in homes for row in queries], bool)
     figures, rows = {}, []
     if at_home.any():
         figures["gavel_tf"] = scores(predictions, at_home)
-        for side, marks in sides(asked, unseen).items():
+        for side, marks in sides(queries, unseen).items():
             if (marks & at_home).any():
                 figures["gavel_tf"][side] = scores(predictions, marks & at_home)["ours"]
         rows = wanted("gavel_tf", figures["gavel_tf"]["ours"], mae=MAE, accepts=True)
     if not at_home.all():
         figures["gavel_tf_other_gpus"] = scores(predictions, ~at_home)
-        for device in sorted({row.device for row in asked} - homes):
-            marks = np.array([row.device == device for row in asked], bool)
+        for device in sorted({row.device for row in queries} - homes):
+            marks = np.array([row.device == device for row in queries], bool)
             figures["gavel_tf_other_gpus"][device] = scores(predictions, marks)["ours"]
     return ProtocolResult(figures, rows, skipped)
 
@@ -154,7 +154,7 @@ def _profiles(
     """The counters of every profiled app; a test folder may do without the table."""
 
     def row(cells: Cells) -> tuple[At, dict[str, float]]:
-        return (cells["gpu"], cells["date"], cells["app"]), known(cells, COUNTERS)
+        return (cells["gpu"], cells["date"], cells["app"]), measured_cells(cells, COUNTERS)
 
     try:
         rows, bad = read(folder / "gpu_coloc" / PROFILES, ["gpu", "date", "app"], row)
@@ -229,11 +229,11 @@ def _solo_speeds(pairs: Sequence[tuple[Side, Side]]) -> dict[At, float]:
     return {side.at: side.solo for pair in pairs for side in pair}
 
 
-def _unseen(rows: Sequence[Row], asked: Sequence[Row]) -> set[str]:
+def _unseen(rows: Sequence[Row], queries: Sequence[Row]) -> set[str]:
     def families(of: Sequence[Row]) -> set[str]:
         return {name for row in of for name in (row.met.family, row.met.beside_family)}
 
-    return families(asked) - families(rows)
+    return families(queries) - families(rows)
 
 
 def _home(rows: Sequence[Row]) -> str:

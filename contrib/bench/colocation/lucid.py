@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from contrib.bench.colocation.scores import ProtocolResult, scores, wanted
-from contrib.bench.colocation.tables import Cells, known, positive, read, same
+from contrib.bench.colocation.tables import Cells, measured_cells, positive, read, same
 from contrib.bench.colocation.unseen_families import Row, leave_one_out, predict, sides
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.gpu_sharing import SoloProfile
@@ -41,24 +41,24 @@ def protocol(train: Path, test: Path, *, quick: bool) -> ProtocolResult:
     """Raises InputError where a table is lacking or holds nothing."""
     solos, skipped = _solos(train)
     pairs, bad = _pairs(train)
-    asked_pairs: list[Pair] = []
+    query_pairs: list[Pair] = []
     if not same(train, test):
         more, missed = _solos(test)
-        asked_pairs, worse = _pairs(test)
+        query_pairs, worse = _pairs(test)
         solos = {**more, **solos}
         bad += [*missed, *worse]
-    rows, asked = (_rows(each, solos) for each in (pairs, asked_pairs))
-    skipped += [*bad, *_lacking([*pairs, *asked_pairs], solos)]
-    if not rows or not (asked or same(train, test)):
+    rows, queries = (_rows(each, solos) for each in (pairs, query_pairs))
+    skipped += [*bad, *_lacking([*pairs, *query_pairs], solos)]
+    if not rows or not (queries or same(train, test)):
         raise InputError(str(test / "gpu_coloc" / PAIRS), "no pair's jobs are in the solo table")
     if same(train, test):
-        predictions, asked, left = leave_one_out(rows, PLAN, quick=quick)
-        marks = sides(asked, left)
+        predictions, queries, left = leave_one_out(rows, PLAN, quick=quick)
+        marks = sides(queries, left)
     else:
-        predictions = predict(rows, asked, PLAN, quick=quick)
+        predictions = predict(rows, queries, PLAN, quick=quick)
         models = {name for row in rows for name in (row.met.family, row.met.beside_family)}
-        asked_models = {n for row in asked for n in (row.met.family, row.met.beside_family)}
-        marks = sides(asked, asked_models - models)
+        query_models = {n for row in queries for n in (row.met.family, row.met.beside_family)}
+        marks = sides(queries, query_models - models)
     figures = scores(predictions)
     figures |= {side: scores(predictions, at)["ours"] for side, at in marks.items() if at.any()}
     return ProtocolResult({"lucid": figures}, wanted("lucid", figures["ours"], mae=MAE), skipped)
@@ -68,7 +68,7 @@ def _solos(folder: Path) -> tuple[dict[Name, dict[str, float]], list[str]]:
     """Solo figures by configuration."""
 
     def row(cells: Cells) -> tuple[Name, dict[str, float]]:
-        return tuple(cells[name] for name in IDENTITY), known(cells, BASELINE)
+        return tuple(cells[name] for name in IDENTITY), measured_cells(cells, BASELINE)
 
     rows, skipped = read(folder / "gpu_coloc" / SOLOS, IDENTITY, row)
     return dict(rows), skipped

@@ -52,9 +52,9 @@ def columns(new: Table, others: Sequence[Table]) -> dict[str, Array]:
 
 
 def unseen(
-    new: Table, others: Sequence[Table], asked: Sequence[tuple[str, str]]
+    new: Table, others: Sequence[Table], queries: Sequence[tuple[str, str]]
 ) -> tuple[Array, Array, Array]:
-    """Mean and 90 % interval of the speeds of `asked` on a GPU without any pair."""
+    """Mean and 90 % interval of the speeds of `queries` on a GPU without any pair."""
     sources = _nearest([_source(new, other) for other in others])
     ratios = columns(new, [one.table for one in sources])
     share, level = sources[0].share, float(np.mean([one.level for one in sources]))
@@ -63,7 +63,7 @@ def unseen(
             level
             + share * np.mean([one.off.get(pair, 0.0) for one in sources])
             + BOUND * (1.0 - share) * ratios[pair[1]].mean()
-            for pair in asked
+            for pair in queries
         ]
     )
     spread = float(np.mean([one.sd for one in sources]))

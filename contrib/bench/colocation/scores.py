@@ -98,7 +98,7 @@ def row(what: str, target: Any, got: float | None, *, met: bool) -> dict[str, An
 def wanted(
     name: str, ours: Mapping[str, Any], *, mae: float, accepts: bool = False
 ) -> list[dict[str, Any]]:
-    """The rows every protocol has: error, coverage, and where asked accepting at the floor."""
+    """The rows every protocol has: error, coverage, and on request accepting at the floor."""
     inside, auc, harmful = ours["coverage90"], ours["auc"], ours["harmful_accepts"]
     low, high = COVERAGE
     rows = [

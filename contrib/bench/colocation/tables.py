@@ -64,7 +64,7 @@ def positive(cells: Cells, column: str) -> float:
     return value
 
 
-def known(cells: Cells, columns: Sequence[str]) -> dict[str, float]:
+def measured_cells(cells: Cells, columns: Sequence[str]) -> dict[str, float]:
     """The columns that hold a number; an empty cell is not measured and so is absent."""
     return {name: number(cells, name) for name in columns if (cells.get(name) or "").strip()}
 

@@ -36,45 +36,47 @@ class Row:
 
 
 def predict(
-    known: Sequence[Row], asked: Sequence[Row], plan: CounterPlan, *, quick: bool
+    examples: Sequence[Row], queries: Sequence[Row], plan: CounterPlan, *, quick: bool
 ) -> Predictions:
-    """Ours and the baselines', learned from `known`, for `asked`."""
-    model = fit([row.met for row in known], plan)
-    answers = np.empty((3, len(asked)))
-    for device in sorted({row.device for row in asked}):
-        at = [place for place, row in enumerate(asked) if row.device == device]
-        speeds_there = model.speeds([(asked[p].met.job, asked[p].met.beside) for p in at], device)
+    """Ours and the baselines', learned from `examples`, for `queries`."""
+    model = fit([row.met for row in examples], plan)
+    answers = np.empty((3, len(queries)))
+    for device in sorted({row.device for row in queries}):
+        at = [place for place, row in enumerate(queries) if row.device == device]
+        speeds_there = model.speeds(
+            [(queries[p].met.job, queries[p].met.beside) for p in at], device
+        )
         answers[:, at] = speeds_there.mean, speeds_there.low, speeds_there.high
-    speeds, raw = _speeds(known), np.array([row.raw for row in known])
+    speeds, raw = _speeds(examples), np.array([row.raw for row in examples])
     baselines = colocation_baselines.every(
-        raw, speeds, np.array([row.raw for row in asked]), quick=quick
+        raw, speeds, np.array([row.raw for row in queries]), quick=quick
     )
     loads, besides = (
-        np.array([getattr(row, name) for row in asked]) for name in ("load", "beside_load")
+        np.array([getattr(row, name) for row in queries]) for name in ("load", "beside_load")
     )
     baselines["additive_utilisation"] = colocation_baselines.additive(loads, besides)
     mean, low, high = answers
-    return Predictions(_speeds(asked), mean, low, high, baselines)
+    return Predictions(_speeds(queries), mean, low, high, baselines)
 
 
 def leave_one_out(
     rows: Sequence[Row], plan: CounterPlan, *, quick: bool
 ) -> tuple[Predictions, list[Row], list[str]]:
     """Each family left out in turn: predictions, their rows, and the unseen family of each row."""
-    parts, asked, unseen = [], [], []
-    for family, known, left in _folds(rows):
-        parts.append(predict(known, left, plan, quick=quick))
-        asked += left
+    parts, queries, unseen = [], [], []
+    for family, examples, left in _folds(rows):
+        parts.append(predict(examples, left, plan, quick=quick))
+        queries += left
         unseen += [family] * len(left)
         if quick and len(parts) == QUICK_FOLDS:
             break
-    return joined(parts), asked, unseen
+    return joined(parts), queries, unseen
 
 
-def sides(asked: Sequence[Row], families: set[str] | Sequence[str]) -> dict[str, Marks]:
+def sides(queries: Sequence[Row], families: set[str] | Sequence[str]) -> dict[str, Marks]:
     """Marks of rows by which side is of a family not learned from; a list names it row by row."""
     own, other = [], []
-    for place, row in enumerate(asked):
+    for place, row in enumerate(queries):
         unseen = families if isinstance(families, set) else {families[place]}
         own.append(row.met.family in unseen)
         other.append(row.met.beside_family in unseen)
@@ -86,9 +88,9 @@ def _folds(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row], list[Row]]]:
     families = {name for row in rows for name in (row.met.family, row.met.beside_family)}
     for family in sorted(families):
         left = [row for row in rows if row.touches(family)]
-        known = [row for row in rows if not row.touches(family)]
-        if known and left:
-            yield family, known, left
+        examples = [row for row in rows if not row.touches(family)]
+        if examples and left:
+            yield family, examples, left
 
 
 def _speeds(rows: Sequence[Row]) -> Array:

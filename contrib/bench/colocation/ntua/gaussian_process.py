@@ -110,35 +110,35 @@ class ProcessRows:
         return np.asarray(lines + alike * np.exp(-0.5 * apart))
 
 
-def process(train: Runs, asked: Runs, *, named: bool = True) -> tuple[Array, Array]:
-    """Log speeds of `asked` and their standard deviations, noise included.
+def process(train: Runs, queries: Runs, *, named: bool = True) -> tuple[Array, Array]:
+    """Log speeds of `queries` and their standard deviations, noise included.
 
-    `named`: who is beside counts, and has to be known of every row that is asked.
+    `named`: who is beside counts, and has to be known for every query.
     """
     usable = np.asarray(np.isfinite(train.beside).all(axis=1) | (not named), bool)
-    learn = _joined(train.take(usable), asked.take(asked.alone))
+    learn = _joined(train.take(usable), queries.take(queries.alone))
     logs = [
-        np.log(np.maximum(relative(one, (train, asked)), LEAST_RATIO)) for one in (learn, asked)
+        np.log(np.maximum(relative(one, (train, queries)), LEAST_RATIO)) for one in (learn, queries)
     ]
     one, other = (
-        ProcessRows(*each, named) for each in zip((learn, asked), _scaled(*logs), strict=True)
+        ProcessRows(*each, named) for each in zip((learn, queries), _scaled(*logs), strict=True)
     )
     return _answers(one, other)
 
 
-def _answers(learn: ProcessRows, asked: ProcessRows) -> tuple[Array, Array]:
+def _answers(learn: ProcessRows, queries: ProcessRows) -> tuple[Array, Array]:
     noise = np.where(learn.runs.alone, QUIET_VAR, SHAPE.noise)
     root = np.linalg.cholesky(learn.covariance(learn) + np.diag(noise))
-    across = np.linalg.solve(root, learn.covariance(asked))
+    across = np.linalg.solve(root, learn.covariance(queries))
     logs = np.linalg.solve(root, np.log(np.maximum(learn.runs.speed, LEAST_SPEED)))
-    left = np.diag(asked.covariance(asked)) - (across**2).sum(axis=0)
+    left = np.diag(queries.covariance(queries)) - (across**2).sum(axis=0)
     return across.T @ logs, np.sqrt(np.maximum(left, 0.0) + SHAPE.noise)
 
 
-def _scaled(learn: Array, asked: Array) -> tuple[Array, Array]:
+def _scaled(learn: Array, queries: Array) -> tuple[Array, Array]:
     """In spreads of what is learned from; what was not measured did not move."""
     spread = np.maximum(np.nan_to_num(learn).std(axis=0), LEAST_SPREAD)
-    return np.nan_to_num(learn) / spread, np.nan_to_num(asked) / spread
+    return np.nan_to_num(learn) / spread, np.nan_to_num(queries) / spread
 
 
 def _joined(one: Runs, other: Runs) -> Runs:

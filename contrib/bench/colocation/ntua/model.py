@@ -57,30 +57,30 @@ class Residuals:
         return np.maximum(prediction.mean - half, LOWEST), prediction.mean + half
 
 
-def predict(train: Runs, asked: Runs, *, seed: int = 0, trees: int = TREES) -> SpeedPrediction:
-    """Speeds of `asked`; those without a neighbour are at their own."""
-    logs, sds = np.zeros(len(asked)), np.zeros(len(asked))
-    named = np.isfinite(asked.beside).all(axis=1)
+def predict(train: Runs, queries: Runs, *, seed: int = 0, trees: int = TREES) -> SpeedPrediction:
+    """Speeds of `queries`; those without a neighbour are at their own."""
+    logs, sds = np.zeros(len(queries)), np.zeros(len(queries))
+    named = np.isfinite(queries.beside).all(axis=1)
     for rows, way in ((named, _named), (~named, _unnamed)):
-        if (rows & ~asked.alone).any():
-            part = rows | asked.alone  # they show how quiet it is there
-            logs[part], sds[part] = way(train, asked.take(part), seed, trees)
+        if (rows & ~queries.alone).any():
+            part = rows | queries.alone  # they show how quiet it is there
+            logs[part], sds[part] = way(train, queries.take(part), seed, trees)
     return SpeedPrediction(
-        np.where(asked.alone, 1.0, np.exp(logs)), np.where(asked.alone, 0.0, sds)
+        np.where(queries.alone, 1.0, np.exp(logs)), np.where(queries.alone, 0.0, sds)
     )
 
 
-def _named(train: Runs, asked: Runs, seed: int, trees: int) -> tuple[Array, Array]:
+def _named(train: Runs, queries: Runs, seed: int, trees: int) -> tuple[Array, Array]:
     """Logs and their standard deviations where the neighbours are known."""
     train = train.take(np.asarray(np.isfinite(train.beside).all(axis=1), bool))
-    own, other = product(train, train, apart=True), product(train, asked)
-    plain = [np.column_stack([one.context, one.beside, one.plain]) for one in (train, asked)]
+    own, other = product(train, train, apart=True), product(train, queries)
+    plain = [np.column_stack([one.context, one.beside, one.plain]) for one in (train, queries)]
     with_prior = [
         np.column_stack([one.context, one.beside.sum(axis=1), np.log(prior), one.plain])
-        for one, prior in ((train, own), (asked, other))
+        for one, prior in ((train, own), (queries, other))
     ]
     held_out_residuals = _logs(train.speed) - np.log(own)
-    middle, sds = process(train, asked)
+    middle, sds = process(train, queries)
     made = [
         middle,
         middle,
@@ -90,10 +90,10 @@ def _named(train: Runs, asked: Runs, seed: int, trees: int) -> tuple[Array, Arra
     return np.mean(made, axis=0), sds
 
 
-def _unnamed(train: Runs, asked: Runs, seed: int, trees: int) -> tuple[Array, Array]:
+def _unnamed(train: Runs, queries: Runs, seed: int, trees: int) -> tuple[Array, Array]:
     """The same where counters alone have to tell."""
-    middle, sds = process(train, asked, named=False)
-    counters = [_counters(one, (train, asked)) for one in (train, asked)]
+    middle, sds = process(train, queries, named=False)
+    counters = [_counters(one, (train, queries)) for one in (train, queries)]
     made = [middle, _forest(counters, _logs(train.speed), seed, trees)]
     return np.mean(made, axis=0), sds
 
@@ -118,15 +118,17 @@ class RunContext:
         return np.asarray(near * np.where(runs.campaign == self.campaign, OWN_CAMPAIGN, 1.0))
 
 
-def product(train: Runs, asked: Runs, *, apart: bool = False) -> Array:
+def product(train: Runs, queries: Runs, *, apart: bool = False) -> Array:
     """The product of each kind's effect alone; `apart`: no run's own campaign is looked at.
 
     A number of neighbours that was not met alone is the product of its halves.
     """
-    logs = np.zeros(len(asked))
-    for row in range(len(asked)):
-        here = RunContext(asked.context[row, 0], str(asked.campaign[row]), str(asked.family[row]))
-        for kind, many in enumerate(np.nan_to_num(asked.beside[row])):
+    logs = np.zeros(len(queries))
+    for row in range(len(queries)):
+        here = RunContext(
+            queries.context[row, 0], str(queries.campaign[row]), str(queries.family[row])
+        )
+        for kind, many in enumerate(np.nan_to_num(queries.beside[row])):
             logs[row] += _alone(train, kind, int(many), here, apart=apart)
     return np.maximum(np.exp(logs), LOWEST)
 
@@ -168,9 +170,9 @@ def held_out_residuals(runs: Runs, ways: list[tuple[str, Rows, Rows]], *, trees:
     """Residuals of rows with neighbours, each predicted from the other parts of its fold."""
     parts = []
     for _, learn, ask in ways:
-        asked = runs.take(ask)
-        prediction = predict(runs.take(learn), asked, trees=trees)
-        parts.append(residuals(prediction, asked.speed)[~asked.alone])
+        queries = runs.take(ask)
+        prediction = predict(runs.take(learn), queries, trees=trees)
+        parts.append(residuals(prediction, queries.speed)[~queries.alone])
     return Residuals(np.concatenate(parts))
 
 
@@ -179,13 +181,13 @@ def residuals(prediction: SpeedPrediction, measured: Array) -> Array:
     return np.asarray((measured - prediction.mean) / prediction.scale)
 
 
-def blind(asked: Runs) -> Runs:
+def blind(queries: Runs) -> Runs:
     """The runs without their neighbours' names: counters alone."""
-    return replace(asked, beside=np.where(asked.alone[:, None], asked.beside, np.nan))
+    return replace(queries, beside=np.where(queries.alone[:, None], queries.beside, np.nan))
 
 
-def _counters(asked: Runs, everyone: tuple[Runs, ...]) -> Array:
-    return np.column_stack([asked.context, relative(asked, everyone), asked.raw])
+def _counters(queries: Runs, everyone: tuple[Runs, ...]) -> Array:
+    return np.column_stack([queries.context, relative(queries, everyone), queries.raw])
 
 
 def _forest(

@@ -41,42 +41,44 @@ MISS_TREES = 50  # of forests that only tell how wide to be
 
 def protocol(train: Path, test: Path, *, quick: bool) -> ProtocolResult:
     """Raises InputError where a folder lacks the table."""
-    asked, skipped = runs(test)
+    queries, skipped = runs(test)
     if same(train, test):
-        return _development(asked, skipped, quick=quick)
-    known, bad = runs(train)
-    predictions = _whole(known, asked, quick=quick)
-    new = ~np.isin(asked.campaign, known.campaign)
-    mixed = (np.nan_to_num(asked.beside) > 0).sum(axis=1) != 1
+        return _development(queries, skipped, quick=quick)
+    examples, bad = runs(train)
+    predictions = _whole(examples, queries, quick=quick)
+    new = ~np.isin(queries.campaign, examples.campaign)
+    mixed = (np.nan_to_num(queries.beside) > 0).sum(axis=1) != 1
     figures = {
         "ntua": scores(predictions),
-        "ntua_beside": scores(predictions, ~asked.alone),
-        "ntua_new_campaigns": scores(predictions, new & ~(mixed & ~asked.alone)),
-        "ntua_new_mixes": scores(predictions, mixed & ~asked.alone),
+        "ntua_beside": scores(predictions, ~queries.alone),
+        "ntua_new_campaigns": scores(predictions, new & ~(mixed & ~queries.alone)),
+        "ntua_new_mixes": scores(predictions, mixed & ~queries.alone),
     }
     return ProtocolResult(
         figures, wanted("ntua", figures["ntua"]["ours"], mae=TARGET), [*bad, *skipped]
     )
 
 
-def _whole(known: Runs, asked: Runs, *, quick: bool) -> Predictions:
-    """Intervals by what was held_out_residuals, among the known runs, of those that were as new."""
+def _whole(examples: Runs, queries: Runs, *, quick: bool) -> Predictions:
+    """Predictions; intervals from residuals of examples left out that were as new as each row."""
     trees = {"trees": QUICK_TREES} if quick else {}
-    ways = {name: way[: QUICK_FOLDS if quick else None] for name, way in folds(known).items()}
-    prediction = predict(known, asked, **trees)
+    ways = {name: way[: QUICK_FOLDS if quick else None] for name, way in folds(examples).items()}
+    prediction = predict(examples, queries, **trees)
     low, high = np.empty_like(prediction.mean), np.empty_like(prediction.mean)
-    for name, rows in _novelty(known, asked).items():
+    for name, rows in _novelty(examples, queries).items():
         if rows.any():
-            ends = held_out_residuals(known, ways[name], trees=MISS_TREES).ends(prediction)
+            ends = held_out_residuals(examples, ways[name], trees=MISS_TREES).ends(prediction)
             low[rows], high[rows] = (end[rows] for end in ends)
-    return _predictions(asked, prediction.mean, low, high, _baselines(known, asked, quick=quick))
+    return _predictions(
+        queries, prediction.mean, low, high, _baselines(examples, queries, quick=quick)
+    )
 
 
-def _novelty(known: Runs, asked: Runs) -> dict[str, Rows]:
+def _novelty(examples: Runs, queries: Runs) -> dict[str, Rows]:
     """Which way of leaving out a row is like: another family of campaigns, another one, a mix."""
-    family = np.isin(asked.family, known.family, invert=True)
-    campaign = np.isin(asked.campaign, known.campaign, invert=True)
-    mixed = (asked.beside > 0).sum(axis=1) != 1
+    family = np.isin(queries.family, examples.family, invert=True)
+    campaign = np.isin(queries.campaign, examples.campaign, invert=True)
+    mixed = (queries.beside > 0).sum(axis=1) != 1
     new = campaign & ~family & ~mixed
     return {"families": family, "campaigns": new, "counts": ~family & ~new}
 
@@ -108,11 +110,11 @@ def _left_out(every: Runs, way: list[Any], *, quick: bool) -> Predictions:
 
 
 def _predictions(
-    asked: Runs, mean: Array, low: Array, high: Array, others: dict[str, Array]
+    queries: Runs, mean: Array, low: Array, high: Array, others: dict[str, Array]
 ) -> Predictions:
-    alone = asked.alone
+    alone = queries.alone
     return Predictions(
-        asked.speed,
+        queries.speed,
         mean,
         np.where(alone, 1.0, low),
         np.where(alone, 1.0, high),
@@ -120,15 +122,15 @@ def _predictions(
     )
 
 
-def _baselines(known: Runs, asked: Runs, *, quick: bool) -> dict[str, Array]:
+def _baselines(examples: Runs, queries: Runs, *, quick: bool) -> dict[str, Array]:
     """Standard methods on the same counters and neighbours; who has none is at 1 for all."""
-    columns = [np.column_stack([one.context, one.beside, one.plain]) for one in (known, asked)]
+    columns = [np.column_stack([one.context, one.beside, one.plain]) for one in (examples, queries)]
     learn, ask = filled(*columns)
     predictions = {
-        name: standard.METHODS[name](learn, known.speed, ask)
+        name: standard.METHODS[name](learn, examples.speed, ask)
         for name in (QUICK_METHODS if quick else METHODS)
     }
-    predictions["product_of_singles"] = product(known, asked)
+    predictions["product_of_singles"] = product(examples, queries)
     trees = {"trees": QUICK_TREES} if quick else {}
-    predictions["ours_not_told_who"] = predict(known, blind(asked), **trees).mean
+    predictions["ours_not_told_who"] = predict(examples, blind(queries), **trees).mean
     return predictions

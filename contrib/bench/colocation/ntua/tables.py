@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrib.bench.colocation.ntua.scenario_names import neighbours
-from contrib.bench.colocation.tables import Cells, known, number, positive, read
+from contrib.bench.colocation.tables import Cells, measured_cells, number, positive, read
 from contrib.bench.common.arrays import Array, Marks
 
 FILE = "ntua_nginx_pcm.csv.gz"
@@ -79,7 +79,9 @@ class Runs:
 def runs(folder: Path) -> tuple[Runs, list[str]]:
     """All usable rows of a folder's table. Raises InputError naming the file."""
     rows, skipped = read(folder / "cpu_coloc" / FILE, COLUMNS, _checked)
-    plain = np.array([[known(row, NAMES).get(name, np.nan) for name in NAMES] for row in rows])
+    plain = np.array(
+        [[measured_cells(row, NAMES).get(name, np.nan) for name in NAMES] for row in rows]
+    )
     plain = plain.reshape(len(rows), len(NAMES))
     campaign = np.array([row["FolderID"] for row in rows], dtype=np.str_)
     made = Runs(
@@ -94,28 +96,30 @@ def runs(folder: Path) -> tuple[Runs, list[str]]:
     return made, skipped
 
 
-def relative(asked: Runs, everyone: Sequence[Runs]) -> Array:
+def relative(queries: Runs, everyone: Sequence[Runs]) -> Array:
     """Counters over the campaign's own without neighbours, at the same rate where there is one."""
     quiet = [one.take(one.alone) for one in everyone]
     raw = np.concatenate([one.raw for one in quiet])
     campaign = np.concatenate([one.campaign for one in quiet])
     rate = np.concatenate([one.context[:, 0] for one in quiet])
-    ratios = np.full_like(asked.raw, np.nan)
-    for row, (name, offered) in enumerate(zip(asked.campaign, asked.context[:, 0], strict=True)):
+    ratios = np.full_like(queries.raw, np.nan)
+    for row, (name, offered) in enumerate(
+        zip(queries.campaign, queries.context[:, 0], strict=True)
+    ):
         near = (campaign == name) & (rate == offered)
         near = near if near.any() else campaign == name
         near = near if near.any() else rate == offered
         if near.any():
             base = _mean(raw[near])
             base = np.where(np.abs(base) > 1e-9, base, np.nan)
-            ratios[row] = np.clip(asked.raw[row] / base, 0.0, MOST_RATIO)
+            ratios[row] = np.clip(queries.raw[row] / base, 0.0, MOST_RATIO)
     return ratios
 
 
 def _checked(cells: Cells) -> Cells:
     for name in ("Replicas", "offered_rps", "norm_perf_p99"):
         positive(cells, name)
-    known(cells, [name for name in NAMES if name in cells])
+    measured_cells(cells, [name for name in NAMES if name in cells])
     return cells
 
 
