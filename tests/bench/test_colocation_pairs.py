@@ -36,7 +36,7 @@ def pairs(folder: Path, gpu: str, *, bad: str = "") -> Path:
 
 
 def test_what_is_revealed_is_not_scored(tmp_path: Path) -> None:
-    """No pair is revealed in one direction and scored in the other; what does not fit is neither."""
+    """No pair is revealed in one direction and scored in the other; what does not fit, neither."""
     table, _ = gavel.table(pairs(tmp_path, "p100"))
     for seed in range(5):
         drawn = completion._draw(table, (), 0.3, seed)
