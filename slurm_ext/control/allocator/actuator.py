@@ -53,9 +53,9 @@ def apply(
 def limit_reads(
     controlled: Mapping[str, ControlledJob], most: Mapping[str, float], device: str
 ) -> dict[str, float]:
-    """Limit those to whom the storage gives less than they ask for; the limits that are new.
+    """Limit the reads of jobs that get less than they demand; returns the new limits.
 
-    Whose reads cannot be limited here is left as he is: his CPUs do not depend on it.
+    A job whose reads cannot be limited here stays as it is: its CPUs do not depend on that.
     """
     new = {}
     for key, job in controlled.items():
@@ -104,11 +104,11 @@ def _grants(
     machine: Machine,
     units: int,
 ) -> dict[str, CpuGrant]:
-    """Nobody is promised less than his share, unless he agreed; what is not used is lent.
+    """Guarantee each job its share, or what it agreed to, and lend what is not used.
 
-    As much of it as the others are foretold to leave: were all cores taken at all times, those who
-    sleep and wake would wait for them. Whoever is ahead of others never has more than his own, and
-    who is not known yet may have all that there is, by his weight.
+    Only as much is lent as the others are predicted to leave: if all cores were taken at all times,
+    jobs that sleep and wake would wait for them. A job with a larger weight never has more than its
+    own, and a job without a curve may have all that there is, by its weight.
     """
     cores = {key: _cores(controlled[key], point.units, machine) for key, point in points.items()}
     used = {
@@ -141,7 +141,7 @@ def _cores(job: ControlledJob, units: int, machine: Machine) -> float:
 def _hold(job: ControlledJob, part: CpuGrant | frozenset[int]) -> None:
     """To its cores by number, or a weight and so much time; where no weight can be, to its time.
 
-    There whoever is within his share is served before those who are beyond theirs.
+    There a job within its share is served before jobs beyond theirs.
     """
     share = job.share
     if isinstance(part, frozenset):

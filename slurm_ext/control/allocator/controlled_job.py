@@ -175,7 +175,7 @@ class ControlledJob:
             self._base = (now, summaries)
             return
         if base and self._runs and now - since_s < self._pace.window_s:
-            return  # whoever knows nothing takes the first that is sure
+            return  # without any run the first sure one is taken
         run = run_between(
             base, summaries, cpus=self.job.cpus, gpus=self.job.gpus, cores=self.share.held_cores
         )

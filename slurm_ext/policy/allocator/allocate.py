@@ -1,15 +1,16 @@
 """Divide a node's CPU units and storage bandwidth among the jobs on it. Pure.
 
-Maximises the sum over jobs of weight x rate / rate at the proportional share (division.py), where
+Maximises the sum over jobs of weight x rate / rate at the proportional share (knapsack_dp.py),
+where
 - the sum of units is at most the node's,
-- nobody is below the rate of his proportional share, as his user wrote the job (KEPT of it: no
-  measurement tells the rest, and a modelled curve never becomes quite flat), unless he agreed,
-- nobody has less than `least_units`: no accelerator is stranded without cores.
-A job of which nothing usable is known keeps exactly its share.
+- no job is below KEPT of the rate of its proportional share with the script's own workers, unless
+  it agreed (a measurement resolves no less, and a modelled curve never becomes quite flat),
+- no job has less than `least_units`: no accelerator is without cores.
+A job whose curve is not known, or cannot be used, keeps exactly its share.
 
-Bandwidth is not dealt out but shared by the storage itself, so that what one job reads more the
-others may lack. Its level (waterfill.py) follows from the demands, and the demands from the units:
-the division is repeated with each found level, and the best one that keeps the promises is taken.
+Bandwidth is not assigned: the storage itself shares it, so what one job reads more the others may
+lack. Its fair level (max_min_share.py) follows from the demands, and the demands from the units:
+the division is repeated with each new level, and the best one that keeps the promises is taken.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ from slurm_ext.policy.allocator.knapsack_dp import JobOptions, divide, enough
 from slurm_ext.policy.allocator.max_min_share import fair_bandwidth, limited
 from slurm_ext.policy.allocator.operating_points import OperatingPoint
 
-ROUNDS = 3  # of division and water level
+ROUNDS = 3  # of division and fair bandwidth
 ROUNDING = 1e-9
 KEPT = 0.995  # of the rate at a share is its rate
 
@@ -47,8 +48,8 @@ def allocate(
 ) -> Allocation:
     """Return the best division of `units` among the jobs, in whatever order they come.
 
-    `io_bytes_per_s`: what the node's storage gives in all; None: not limited. InputError where the
-    shares do not fit the node or a tenant is described wrongly: then nothing should be changed.
+    `io_bytes_per_s`: bandwidth of the node's storage; None: not limited. InputError where the
+    shares do not fit the node or a demand cannot be meant: then nothing should be changed.
     """
     check(demands, units, io_bytes_per_s)
     ordered = sorted(demands, key=lambda demand: demand.job)

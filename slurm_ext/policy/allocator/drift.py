@@ -1,9 +1,9 @@
 """Drift of a job away from its curve, by its measured windows. Pure.
 
-A job has drifted when the moving average of its rate has been more than OFF away from what is
-believed for WINDOWS windows on end, each of which was itself off to the same side: one slow window
-(a checkpoint, a validation) lingers in an average, and is no drift. Steps and step times serve as
-well as rates. After a drift the curve is estimated anew, and the watch begins again.
+A job has drifted when the moving average of its rate has been more than OFF away from the expected
+one for WINDOWS windows in a row, each of which was itself off to the same side: one slow window
+(a checkpoint, a validation) stays in an average for a while, and is no drift. Steps and step times
+serve as well as rates. After a drift the curve is estimated again, from an empty state.
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ class DriftState:
 
     expected: float  # samples/s at what it has now; seconds per step do as well
     average: float | None = None
-    windows_off: int = 0  # on end; negative: below what is expected
+    windows_off: int = 0  # in a row; negative: below what is expected
 
     @property
     def verdict(self) -> Verdict:
@@ -31,17 +31,17 @@ class DriftState:
         return "drifted" if abs(self.windows_off) >= WINDOWS else "steady"
 
 
-def update(watch: DriftState, measured: float) -> DriftState:
-    """The watch after one more window; one in which nothing was measured tells nothing."""
-    if not (isfinite(measured) and measured > 0 and watch.expected > 0):
-        return watch
-    before = measured if watch.average is None else watch.average
+def update(state: DriftState, measured: float) -> DriftState:
+    """Return the state after one more window; one without a measurement changes nothing."""
+    if not (isfinite(measured) and measured > 0 and state.expected > 0):
+        return state
+    before = measured if state.average is None else state.average
     average = before + NEWEST * (measured - before)
-    side = _side(average, watch.expected)
-    if side == 0 or side != _side(measured, watch.expected):
-        return replace(watch, average=average, windows_off=0)
-    on_end = watch.windows_off if watch.windows_off * side > 0 else 0
-    return replace(watch, average=average, windows_off=on_end + side)
+    side = _side(average, state.expected)
+    if side == 0 or side != _side(measured, state.expected):
+        return replace(state, average=average, windows_off=0)
+    in_a_row = state.windows_off if state.windows_off * side > 0 else 0
+    return replace(state, average=average, windows_off=in_a_row + side)
 
 
 def _side(value: float, expected: float) -> int:

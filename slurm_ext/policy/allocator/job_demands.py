@@ -1,4 +1,4 @@
-"""The jobs that share a node, and whether a division of its units among them is possible. Pure."""
+"""Demands of the jobs that share a node, and checks that its units can be divided. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,25 +16,19 @@ class JobDemand:
     """One running job."""
 
     job: str
-    points: tuple[
-        OperatingPoint, ...
-    ]  # ascending units; empty: nothing is known of it, it keeps its share
+    points: tuple[OperatingPoint, ...]  # ascending units; empty: unknown, it keeps its share
     share_units: int  # its proportional share: what Slurm gave it
-    now: (
-        OperatingPoint | None
-    )  # what it has, at its measured or believed rate; None: it has just started
+    now: OperatingPoint | None  # at its measured or predicted rate; None: it has just started
     remaining_s: float | None = None  # None: unknown
     news: bool = False  # its curve has become known since something was changed for it
     agreed: bool = False  # it may fall below the rate of its share
     least_units: int = 1  # that its accelerators need; never more than its share is promised
     weight: float = 1.0  # of its gains against those of others
-    baseline: OperatingPoint | None = (
-        None  # its share with the user's own workers; None: with the best ones
-    )
+    baseline: OperatingPoint | None = None  # its share with the script's workers; None: the best
 
 
 def check(demands: Sequence[JobDemand], units: int, io_bytes_per_s: float | None) -> None:
-    """InputError where no division of what the node has could give everybody his share."""
+    """Raise InputError where no division of the node could give every job its share."""
     if units < 1:
         raise InputError("node", f"{units} units to divide: at least 1 is needed")
     if io_bytes_per_s is not None and not (isfinite(io_bytes_per_s) and io_bytes_per_s > 0):
@@ -42,7 +36,7 @@ def check(demands: Sequence[JobDemand], units: int, io_bytes_per_s: float | None
     jobs = [demand.job for demand in demands]
     for job in jobs:
         if jobs.count(job) > 1:
-            raise InputError(f"job {job}", "named twice among the tenants of one node")
+            raise InputError(f"job {job}", "named twice among the jobs of one node")
     for demand in demands:
         _check_one(demand, units)
     shares = sum(demand.share_units for demand in demands)

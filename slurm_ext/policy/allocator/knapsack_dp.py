@@ -1,15 +1,15 @@
 """Exact dynamic programme: one point for each job, within the units, of the highest value.
 
 Measured curves are not concave (a training may gain nothing from the next core and much from the
-one after), so that handing out units one by one to whoever gains most can be trapped. This looks
-at every division, in tenants x units x offers steps.
+one after), so a greedy division, unit by unit, can be trapped. This looks at every division, in
+jobs x units x points steps.
 
-Value of an offer, in descending order of importance:
-1. its rate, up to that of the cheapest offer with ENOUGH of the job's maximum, over the rate at
+Value of a point, in descending order of importance:
+1. its rate, up to that of the cheapest point with ENOUGH of the job's maximum, over the rate at
    its proportional share;
-2. what it gives beyond that (LUXURY): a plateau is climbed with units that nobody else needs;
+2. what it gives beyond that (LUXURY): a plateau is climbed with units that no other job needs;
 3. being what the job has already (STAY): of equal divisions the one with fewest changes;
-4. nearness to its share (NEAR): units that speed up nobody stay with, or go back to, their owners.
+4. nearness to its share (NEAR): units that speed up no job stay with, or go back to, their owners.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def divide(choices: Sequence[JobOptions], units: int) -> list[OperatingPoint]:
     """The offers of the most valuable division; the cheapest options must fit together."""
     import numpy as np
 
-    best = np.zeros(units + 1)  # value of the tenants so far, within at most so many units
+    best = np.zeros(units + 1)  # value of the jobs so far, within at most so many units
     picks = []
     for choice in choices:
         total = np.full(units + 1, -np.inf)

@@ -1,7 +1,7 @@
 """Max-min fair shares of a storage bandwidth that is too small for all. Pure.
 
-Max-min fair, as storage that serves its readers in turn divides itself: nobody is given more than
-he asks for, and nobody who is given less than he asks for has less than anybody else.
+Storage that serves its readers in turn divides itself like that: no job gets more than it demands,
+and no job that gets less than it demands has less than any other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,8 +45,8 @@ def fair_bandwidth(points: Sequence[OperatingPoint], supply: float | None) -> fl
 def capped(points: Mapping[str, OperatingPoint], supply: float) -> dict[str, float]:
     """Bandwidth of those who have less than they ask for, by job: nobody else needs a limit.
 
-    `points`: as they are beside each other (`limited` to their level). Who reads alone is never
-    held back.
+    `points`: as they are beside each other (`limited` to their level). A job that reads alone is
+    never held back.
     """
     demands = {job: point.io_bytes_per_s for job, point in points.items() if point.io_bytes_per_s}
     most = max(demands.values(), default=0.0)

@@ -6,7 +6,7 @@ somebody else starts there.
 
 from collections.abc import Mapping
 
-SPARE = 0.85  # of its CPUs: who uses more would use others' as well
+SPARE = 0.85  # of its CPUs: a job that uses more would use others' as well
 LATENCY_WEIGHT, MAX_LATENCY_WEIGHT = 8.0, 64.0
 
 
@@ -29,8 +29,8 @@ def proportional(allocated: Mapping[str, int], units: int) -> dict[str, int]:
 def latency_weight(used: float) -> float:
     """Factor on the CPU weight of a job that uses this part of its CPUs; 1 for a busy one.
 
-    Who needs less than his own waits for nobody's time slice whenever he wakes, the less the less
-    he needs. He is held to his own meanwhile: were he to want more, nobody else would pay for it.
+    A job that needs less than its share then gets its time slice as soon as it wakes: the less it
+    needs, the sooner. It is limited to its share meanwhile, so no other job pays if it wants more.
     """
     return (
         1.0

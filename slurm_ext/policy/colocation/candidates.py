@@ -1,8 +1,8 @@
-"""Which waiting jobs are steered at all: those for which something is at stake. Pure.
+"""Choose the waiting jobs that are held back at all: those that others could hurt. Pure.
 
-Every job that is put off pays for it in start-up time, and in years of priority where a site's
-clock counts from the start time. So nobody is, of whom nothing is known; and nobody at all where
-all that could meet go well together.
+Every job that is held back pays for it in start-up time, and in years of priority where a site's
+clock counts from the start time. So a job of which nothing is known is not held back, and none is
+where all that could meet run well together.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,9 +25,9 @@ def at_stake(
     slowdowns: SpeedPredictor,
     rules: SharingRules,
 ) -> frozenset[str]:
-    """Those who are to be steered; the rest starts as Slurm pleases.
+    """Return the jobs that are to be placed; the others start as Slurm decides.
 
-    Each is looked at beside whoever runs and the first of the queue, as many as are matched.
+    Each is looked at beside all running jobs and the first of the queue, as many as are matched.
     """
     look = _Look(PredictionCache(slowdowns), rules)
     others = _distinct((*running, *waiting[: rules.window]))

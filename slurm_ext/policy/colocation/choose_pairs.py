@@ -1,13 +1,13 @@
-"""Which jobs may share a node or a GPU, and which of them should. Pure.
+"""Choose which jobs may share a node or a GPU, and which of them should. Pure.
 
-Total throughput almost always rises with sharing, so that the floor is the test: a job shares only
-where the lower bound of its foretold speed, beside all that it would be together with, is at least
-its floor, and the same holds for every one of them. Then memory has to fit, the jobs are of one
-user (unless the site says otherwise), everybody has agreed, and the same jobs were not found below
-the floor together lately (sharing_apart.py). What passes has a weight: the seconds of work that the
-place is free earlier than if they ran one after another, reckoned at the lower bounds. Lucid and
-Gavel weigh pairs by rates alone; remaining times tell in addition that a long job gains little
-beside a short one. A matching of maximum weight (matching.py) takes the best set of pairs.
+Total throughput almost always rises with sharing, so the floor is the test: a job shares only
+where the lower bound of its predicted speed, beside all that it would be together with, is at least
+its floor, and the same holds for each of them. Then memory has to fit, the jobs are of one user
+(unless the site says otherwise), all have agreed, and the same jobs were not below the floor
+together lately (why_apart.py). The weight of a pair that passes is the seconds of work that the
+place is free earlier than if they ran one after another, computed at the lower bounds. Lucid and
+Gavel weigh pairs by rates alone; remaining times also show that a long job gains little beside a
+short one. A matching of maximum weight (matching.py) takes the best set of pairs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ from slurm_ext.policy.colocation.why_apart import (
     why_apart,
 )
 
-NO_TIME = "there was no time to foretell it beside all that it may meet"
+NO_TIME = "there was no time to predict it beside all that it may meet"
 EARLIER = 1e-3  # of a pair's weight: what one place in the queue counts for
 Fits = Callable[[Sequence[Candidate], str | None], bool]
 

@@ -1,12 +1,12 @@
 """Choose which waiting job starts next, and where, so that jobs do not slow each other. Pure.
 
-Jobs of a node run on cores of their own; what they share is its caches, memory and storage. Slurm
-starts the first that fits. Here whoever passes the floor (sharing.py) beside those that run starts
-there, matched for the most time saved; a pair that waits takes an idle node; who fits nobody has
-an idle node for itself. No place that some good companion could use now is kept for a better one,
-and whoever has waited long enough starts as Slurm pleases. So does everybody for whom nothing is at
-stake (steering_stake.py). Who comes next is free before its slot is (steering_ahead.py), so that
-Slurm starts it at once; the rest waits for the next round.
+Jobs of a node run on cores of their own; they share its caches, memory and storage. Slurm starts
+the first job that fits. Here a job that passes the floor (choose_pairs.py) beside those that run
+starts there, matched for the most time saved; a waiting pair takes an idle node; a job that fits
+beside no other has an idle node for itself. No node that a fitting job could use now is kept for a
+better one, and a job that has waited long enough starts as Slurm decides. So does every job that
+no other can hurt (candidates.py). The next job of a node is released before its slot is free
+(lookahead.py), so that Slurm starts it at once; the others wait for the next round.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,17 +31,17 @@ def place_waiting(
     coming: AbstractSet[str] = frozenset(),
     bound: Mapping[str, str] | None = None,
 ) -> tuple[PlacementAction, ...]:
-    """One step for each waiting job, in the queue's order; raises InputError as `pairs`.
+    """Return one action for each waiting job, in the queue's order; raises InputError as `pairs`.
 
-    `coming`: those of `running` that were told to start and do not run yet. `bound`: waiting jobs
+    `coming`: those of `running` that were released and do not run yet. `bound`: waiting jobs
     that are free already to start at a place: where it has room, Slurm is about to start them.
     """
     round_ = PlacementRound(waiting, running, places, slowdowns, rules)
-    stake = at_stake(round_.waiting, running, slowdowns, rules)
+    affected = at_stake(round_.waiting, running, slowdowns, rules)
     for candidate in round_.waiting:
         if candidate.job in overdue:
             round_.release(candidate.job, "has waited long enough", start=True)
-        elif candidate.job not in stake:
+        elif candidate.job not in affected:
             round_.release(candidate.job, "nothing speaks against it", start=False)
     round_.begin_bound(bound or {})
     round_.begin_all()

@@ -1,11 +1,11 @@
-"""The watch over jobs that share: who is below its floor for long, who took more memory than said.
+"""Monitor of jobs that share: those below their floor for long, or with more memory than requested.
 
-Pure: measured windows in, a verdict out. Time is weighed, not windows counted: seconds below the
-floor add up, seconds well above it take as many away, and in between nothing moves, so that a pair
-at its floor does not flap. A job is found below after PATIENCE_S such seconds in at least WINDOWS
-windows. Nothing is concluded from windows in which nothing was measured.
+Pure. Time counts, not windows: seconds below the floor add up, seconds well above it take as many
+away, and in between nothing moves, so that a pair at its floor does not flap. A job is below after
+PATIENCE_S such seconds in at least WINDOWS windows. Windows without a measurement count for
+nothing.
 
-What was found is remembered by the jobs' solo keys, so that their next runs are kept apart: for a
+Slow pairs are remembered by the jobs' solo keys, so that their next runs are kept apart: for a
 week, twice as long each time it happens again. Then they get another chance, for programs change.
 """
 
@@ -21,7 +21,7 @@ MARGIN = 0.03  # of speed above the floor until seconds are taken away again
 EXCEEDED = 1.10  # times the memory that was said
 KEEP_S = 7 * 86400.0
 KEEP_MOST_S = 90 * 86400.0
-FORGET_S = 365 * 86400.0  # who did badly once, and so long ago, is as new: memory has an end
+FORGET_S = 365 * 86400.0  # a cooldown that old is removed: the memory does not grow for ever
 
 
 class CoLocationState(StrEnum):
@@ -43,7 +43,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoLocation:
-    """One job while the same others are beside it; when they change, a new watch begins."""
+    """One job while the same others are beside it; other ones begin a new state."""
 
     job: str
     floor: float
@@ -72,7 +72,7 @@ class CoLocation:
 
 
 def update(colocation: CoLocation, window: Window) -> CoLocation:
-    """The watch after one more window."""
+    """Return the state after one more window."""
     if not (isfinite(window.seconds) and window.seconds > 0):
         return colocation
     colocation = _memory_seen(colocation, window.mem_bytes)

@@ -1,9 +1,9 @@
 """Release the next job of each node before its slot is free. Pure.
 
-Between the end of one job and the start of the next lie, for whoever only reacts, a look at the
-queue and Slurm's next second. So the policy is asked what it would do if on every node the job that
-is expected to end first had ended. Whoever would start then may start from now on, on that node, if
-it is a good companion whoever ends first. Who is not, waits for what really happens.
+Between the end of one job and the start of the next pass a look at the queue and Slurm's next
+second. So the policy is asked what it would do if on every node the job that is expected to end
+first had ended. A job that would start then is released for that node now, if it may run beside
+the others whichever of them ends first. The others wait for what really happens.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from slurm_ext.policy.colocation.placement_round import NodeSlot, PlacementActio
 
 
 def release_next(round_: PlacementRound, coming: AbstractSet[str]) -> None:
-    """Gives a step to those that come next. Nobody comes next where somebody is about to start."""
+    """Set the action of the next jobs; no job is next where another is about to start."""
     first = _first_to_end(round_, coming)
     left = round_.left()
     if not first or not left:

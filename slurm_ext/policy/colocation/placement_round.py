@@ -1,4 +1,4 @@
-"""One round of steering: who starts now, on what nodes have room for. Pure."""
+"""One round of placement: the jobs that start now, on what nodes have room for. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The words of sharing: a job that may share, what a site allows, a pair, a verdict."""
+"""Terms of sharing: a job that may share, a site's rules, a pair, a decision."""
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -75,7 +75,7 @@ class SharingVerdict:
     """Decision if a job may share, with the slowest speed that it may have."""
 
     share: bool
-    worst: float | None  # lower bound of its speed beside the worst of them; None: not foretold
+    worst: float | None  # lower bound of its speed beside the worst of them; None: not predicted
     beside: str | None  # the solo key of that one
     reason: str
 

@@ -33,9 +33,9 @@ def floor_of(candidate: Candidate, rules: SharingRules) -> float:
 def counted_on(speed: RelativeSpeed, rules: SharingRules) -> float:
     """The speed that decides.
 
-    Where sharing is our doing, the lower bound. Where jobs meet anyway, parting them is our doing
-    and costs half a node: there the mean, and of the unknown nothing bad is assumed. The watch
-    (companions.py) finds whoever was hoped too much of.
+    Where sharing is our doing, the lower bound. Where jobs meet anyway, keeping them apart is our
+    doing and costs half a node: there the mean, and unknown jobs count as harmless. The monitor
+    (colocation_monitor.py) finds those that are slower than predicted.
     """
     if not rules.anyway:
         return speed.low

@@ -53,7 +53,7 @@ def test_what_takes_too_long_leaves_the_gpu_whole() -> None:
     """No longer than the time there is, and one pair more; the next submission goes on there."""
     slow = Slow(THINK_S / 8)
     held = remembering(slow)
-    assert "no time to foretell" in why(held)
+    assert "no time to predict" in why(held)
     assert slow.now_s <= THINK_S * 1.25
     answers = []
     for _ in range(8):
@@ -68,5 +68,5 @@ def test_time_that_is_over_before_the_first_is_no_verdict() -> None:
     ticks: Iterator[float] = iter([0.0, THINK_S, THINK_S])
     held = memory(ADAS, taught=TAUGHT)
     held._clock = lambda: next(ticks)
-    assert "no time to foretell" in why(held)
+    assert "no time to predict" in why(held)
     assert SharingMemory()._clock() == pytest.approx(SharingMemory()._clock(), abs=60)
