@@ -10,13 +10,13 @@ pytest.importorskip("lightgbm")
 
 from contrib.bench.duration.replay import Trace
 from contrib.bench.duration.tables import PHILLY, Job
+from contrib.bench.queue.online_replay import replay_online
 from contrib.bench.queue.replays import shrunk, trace_of
 from contrib.bench.queue.runtime_predictor import ReplayPredictor, learn
 from slurm_ext.core.errors import InputError
 from slurm_ext.model.duration.state import JobFeatures
 from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.queue.cluster import Cluster
-from slurm_ext.simulate.queue.online_replay import replay_online
 
 BATCH, BATCHES, LEARNT = 10, 60, 40  # jobs of a batch; batches; of those before the cut
 

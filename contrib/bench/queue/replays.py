@@ -10,12 +10,12 @@ import numpy as np
 from contrib.bench.common import metrics
 from contrib.bench.duration import replay as duration_replay
 from contrib.bench.duration.tables import PHILLY
+from contrib.bench.queue.online_replay import replay_online
 from contrib.bench.queue.runtime_predictor import ReplayPredictor, TrainedPredictor, learn
 from slurm_ext.core.errors import InputError
 from slurm_ext.policy.queue.order import rules_of
 from slurm_ext.simulate.queue.cluster import Cluster, fitted
 from slurm_ext.simulate.queue.engine import replay
-from slurm_ext.simulate.queue.online_replay import replay_online
 from slurm_ext.simulate.replay_result import ReplayResult
 from slurm_ext.simulate.trace.columns import Column, Trace
 

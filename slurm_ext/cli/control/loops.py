@@ -21,13 +21,13 @@ LOOPS: Mapping[str, str] = {
     "energy": "put idle nodes to sleep and wake them, by Slurm's power saving (energy.mode)",
 }
 _MODULES: Mapping[str, str] = {
-    ALLOCATOR: "allocator.allocator_round",
-    PAIRS: "coscheduling.co_scheduling_loop",
-    **{name: f"{name}.{name}_loop" for name in LOOPS},
+    ALLOCATOR: "slurm_ext.control.allocator.allocator_round",
+    PAIRS: "slurm_ext.control.coscheduling.co_scheduling_loop",
+    **{name: f"slurm_ext.control.{name}.{name}_loop" for name in LOOPS},
 }
 
 
 def kind_of(name: str) -> "LoopKind":
     """The loop's kind, for the runner."""
-    kind: LoopKind = importlib.import_module(f"slurm_ext.control.{_MODULES[name]}").KIND
+    kind: LoopKind = importlib.import_module(_MODULES[name]).KIND
     return kind

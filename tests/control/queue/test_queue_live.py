@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contrib.bench.queue.online_replay import replay_online
 from slurm_ext.control.loops import runner
 from slurm_ext.control.loops.loop_state import cluster_state
 from slurm_ext.control.queue.jobs import Waiting
@@ -21,7 +22,6 @@ from slurm_ext.model.duration.submission_batch import SubmissionBatches
 from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.queue.cluster import Cluster
 from slurm_ext.simulate.queue.engine import replay
-from slurm_ext.simulate.queue.online_replay import replay_online
 from slurm_ext.slurm import JobInfo, MemoryClient
 from tests.simulate.traces import trace_of
 

@@ -32,13 +32,13 @@ from rich.console import Console
 
 from contrib.bench.common.program import Result, options, run
 from contrib.bench.queue.replays import LOADS, loaded, shrunk, trace_of, trained
+from contrib.bench.queue.online_replay import replay_online
 from contrib.bench.queue.runtime_predictor import ReplayPredictor, TrainedPredictor
 from slurm_ext.core.errors import InputError
 from slurm_ext.policy.queue import order as queue_order
 from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.queue.cluster import Cluster, fitted
 from slurm_ext.simulate.queue.engine import replay
-from slurm_ext.simulate.queue.online_replay import replay_online
 from slurm_ext.simulate.replay_result import ReplayResult
 from slurm_ext.simulate.trace.columns import Trace
 

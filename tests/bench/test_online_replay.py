@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contrib.bench.queue.online_replay import replay_online
 from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.queue.cluster import Cluster
 from slurm_ext.simulate.queue.engine import replay
-from slurm_ext.simulate.queue.online_replay import replay_online
 from slurm_ext.simulate.trace.columns import Trace
 from tests.simulate.traces import trace_of
 
