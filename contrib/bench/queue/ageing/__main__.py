@@ -31,8 +31,8 @@ import numpy as np
 from rich.console import Console
 
 from contrib.bench.common.program import Result, options, run
-from contrib.bench.queue.replays import LOADS, loaded, shrunk, trace_of, trained
 from contrib.bench.queue.online_replay import replay_online
+from contrib.bench.queue.replays import LOADS, loaded, shrunk, trace_of, trained
 from contrib.bench.queue.runtime_predictor import ReplayPredictor, TrainedPredictor
 from slurm_ext.core.errors import InputError
 from slurm_ext.policy.queue import order as queue_order
