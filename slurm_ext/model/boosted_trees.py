@@ -35,16 +35,16 @@ class Forest:
         """One number a row."""
         if len(rows) <= FEW:
             return np.array([self._one(row) for row in rows])
-        told = np.zeros(len(rows))
+        answers = np.zeros(len(rows))
         step = max(1, CELLS // max(1, len(self.roots)))
         for start in range(0, len(rows), step):
-            told[start : start + step] = self._some(rows[start : start + step])
-        return told
+            answers[start : start + step] = self._some(rows[start : start + step])
+        return answers
 
     def _one(self, row: "Array") -> float:
-        seen = row[self.feature]
-        goes_left = seen <= self.threshold
-        goes_left |= np.isnan(seen) & (self.nan_left == 1)
+        values = row[self.feature]
+        goes_left = values <= self.threshold
+        goes_left |= np.isnan(values) & (self.nan_left == 1)
         ways = np.where(goes_left, self.left, self.right)
         at = self.roots
         for _ in range(self.depth):
@@ -55,9 +55,11 @@ class Forest:
         at = np.broadcast_to(self.roots, (len(rows), len(self.roots))).copy()
         which = np.arange(len(rows))[:, None]
         for _ in range(self.depth):
-            seen = rows[which, self.feature[at]]  # a leaf's -1 reads any column: both ways lead on
-            left = seen <= self.threshold[at]
-            left |= np.isnan(seen) & (self.nan_left[at] == 1)
+            values = rows[
+                which, self.feature[at]
+            ]  # a leaf's -1 reads any column: both ways lead on
+            left = values <= self.threshold[at]
+            left |= np.isnan(values) & (self.nan_left[at] == 1)
             at = np.where(left, self.left[at], self.right[at])
         total: Array = self.value[at].sum(axis=1)
         return total

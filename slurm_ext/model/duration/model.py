@@ -60,9 +60,9 @@ class DurationModel:
 
     def predict(self, rows: Array) -> DurationQuantiles:
         """Predict rows of `DurationState.row`; the bounds are not moved yet."""
-        base, seen = relative(self.plan, rows, self.start)
-        middle = self._middle(rows, base, seen)
-        low, high = base + self.low(seen), base + self.high(seen)
+        base, shifted = relative(self.plan, rows, self.start)
+        middle = self._middle(rows, base, shifted)
+        low, high = base + self.low(shifted), base + self.high(shifted)
         ended = np.expm1(np.nan_to_num(rows[:, STATISTICS.index("ended")])).round()
         known = np.searchsorted(KNOWN_FROM, ended, side="right")
         return DurationQuantiles(middle, np.minimum(low, middle), np.maximum(high, middle), known)
@@ -71,8 +71,8 @@ class DurationModel:
         """`log_mean` alone, at half the cost."""
         return self._middle(rows, *relative(self.plan, rows, self.start))
 
-    def _middle(self, rows: Array, base: Array, seen: Array) -> Array:
-        middle = (base + self.mean(seen) + self.start + self.plain(rows)) / 2
+    def _middle(self, rows: Array, base: Array, shifted: Array) -> Array:
+        middle = (base + self.mean(shifted) + self.start + self.plain(rows)) / 2
         return np.clip(middle, LEAST_LOG, MOST_LOG)
 
 
@@ -81,6 +81,6 @@ def relative(plan: FeaturePlan, rows: Array, start: float) -> tuple[Array, Array
     base = rows[:, plan.features.index("history")]
     base = np.where(np.isnan(base), start, base)
     logs = [at for at, name in enumerate(plan.features) if name.split(":")[-1] in LOGS]
-    seen = rows.copy()
-    seen[:, logs] -= base[:, None]
-    return base, seen
+    shifted = rows.copy()
+    shifted[:, logs] -= base[:, None]
+    return base, shifted

@@ -64,15 +64,15 @@ class DurationState:
         """Start without keys on any level."""
         self._memories = [OrderedDict() for _ in self.plan.levels]
 
-    def row(self, asked: JobFeatures) -> list[float]:
+    def row(self, job_features: JobFeatures) -> list[float]:
         """Features of a job that is submitted now; NaN where unknown."""
-        now_s = asked.submit_s
+        now_s = job_features.submit_s
         rows: list[tuple[float, ...]] = []
         for level, memories in zip(self.plan.levels, self._memories, strict=True):
-            memory = memories.get(_key(level, asked))
+            memory = memories.get(_key(level, job_features))
             rows.append(NOTHING if memory is None else memory.row(now_s))
         known = next((at for at, row in enumerate(rows) if row[0] > 0), len(rows))
-        numbers = [asked.numbers.get(name) for name in self.plan.numbers]
+        numbers = [job_features.numbers.get(name) for name in self.plan.numbers]
         return [
             *(value for row in rows for value in row),
             *(nan if number is None else number for number in numbers),
@@ -82,13 +82,13 @@ class DurationState:
             backed_off(rows),
         ]
 
-    def submitted(self, job: Hashable, asked: JobFeatures) -> None:
+    def submitted(self, job: Hashable, job_features: JobFeatures) -> None:
         """Add a submitted job; one that is there already stays as it is."""
         if job in self._jobs:
             return
-        run = RememberedRun(asked.submit_s)
+        run = RememberedRun(job_features.submit_s)
         levels = zip(self.plan.levels, self._memories, strict=True)
-        memories = [self._memory(known, _key(level, asked)) for level, known in levels]
+        memories = [self._memory(known, _key(level, job_features)) for level, known in levels]
         for memory in memories:
             memory.submitted(job, run)
         self._jobs[job] = run, memories
@@ -102,10 +102,10 @@ class DurationState:
         if run is not None:
             run.log_s = log_s
 
-    def lived(self, asked: JobFeatures, end_s: float, duration_s: float | None) -> None:
+    def lived(self, job_features: JobFeatures, end_s: float, duration_s: float | None) -> None:
         """Add a job that ended and was not seen before, as every job of history."""
         job = object()
-        self.submitted(job, asked)
+        self.submitted(job, job_features)
         self.ended(job, end_s, duration_s)
 
     def _memory(self, known: OrderedDict[Hashable, KeyStatistics], key: Hashable) -> KeyStatistics:
@@ -132,5 +132,5 @@ def backed_off(rows: list[tuple[float, ...]]) -> float:
     return mean
 
 
-def _key(level: tuple[str, ...], asked: JobFeatures) -> Hashable:
-    return tuple(asked.names.get(name, "") for name in level)
+def _key(level: tuple[str, ...], job_features: JobFeatures) -> Hashable:
+    return tuple(job_features.names.get(name, "") for name in level)

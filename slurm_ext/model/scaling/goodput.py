@@ -79,16 +79,16 @@ class IterationTimes:
         goodput = noise.gain(self.scale) / self.step_s
         order = np.lexsort((goodput, self.tried.size))  # the best of a size is its last
         last = np.flatnonzero(np.diff(self.tried.size[order], append=self.sizes))
-        found = order[last]
-        at = self.tried.size[found]
+        best = order[last]
+        at = self.tried.size[best]
         out = BestBatches(
             goodput=np.zeros(self.sizes),
             local=np.zeros(self.sizes, dtype=np.int64),
             accumulated=np.zeros(self.sizes, dtype=np.int64),
         )
-        out.goodput[at] = goodput[found]
-        out.local[at] = self.tried.columns[found, 3]
-        out.accumulated[at] = self.tried.columns[found, 4] - 1
+        out.goodput[at] = goodput[best]
+        out.local[at] = self.tried.columns[best, 3]
+        out.accumulated[at] = self.tried.columns[best, 4] - 1
         return out
 
 

@@ -135,13 +135,13 @@ def _computed(rows: Array, local0: float) -> tuple[float, Regression]:
     """The likeliest fixed share, and the regression under it."""
     batch, logs = rows[:, 3] / local0, np.log(rows[:, 4])
     at = _computing(rows[:, 2], batch)
-    found = []
+    fits = []
     for fixed in FIXED:
         values = logs - np.log(fixed + (1 - fixed) * batch)
         terms = np.array([values.mean(), DEFAULT_TERMS["kappa"][0], 0.0])
         one, chance = regress(at, values, terms, COMPUTING, RESIDUAL_SD)
-        found.append((chance + _fixed_chance(float(fixed)), float(fixed), one))
-    _, fixed, one = max(found, key=lambda each: each[0])
+        fits.append((chance + _fixed_chance(float(fixed)), float(fixed), one))
+    _, fixed, one = max(fits, key=lambda each: each[0])
     return fixed, one
 
 

@@ -77,14 +77,14 @@ class ScalingModel:
 
     def log_steps(self, at: Array) -> tuple[Array, Array]:
         """Mean and sd of the log seconds of a step, for each row of columns()."""
-        found = {
-            id(given): residual_prior(given.belief.own, given.belief.kin, at, self.at)
-            for given in (one.observations for _, one in self.members)
+        residuals = {
+            id(observed): residual_prior(observed.prior.own, observed.prior.kin, at, self.at)
+            for observed in (one.observations for _, one in self.members)
         }
-        told = [predict(one, at, found[id(one.observations)]) for _, one in self.members]
+        predicted = [predict(one, at, residuals[id(one.observations)]) for _, one in self.members]
         weights = np.array([weight for weight, _ in self.members])
-        means = weights @ np.array([mean for mean, _ in told])
-        spread = [variance + (mean - means) ** 2 for mean, variance in told]
+        means = weights @ np.array([mean for mean, _ in predicted])
+        spread = [variance + (mean - means) ** 2 for mean, variance in predicted]
         return means, np.sqrt(weights @ np.array(spread))
 
     def shares(self, config: TrainingConfig) -> Shares:
@@ -104,26 +104,26 @@ def fit(points: Sequence[ScalingMeasurement], prior: ScalingPrior | None = None)
     prior = default_prior() if prior is None else prior
     at = columns([_measured(one).config for one in points])
     steps = np.log(at[:, 1]) + at[:, 0] - np.log([one.samples_per_s for one in points])
-    every = [_weighed(observe(belief, at, steps), prior) for belief in prior.components]
+    every = [_weighed(observe(component, at, steps), prior) for component in prior.components]
     best = sorted((one for some in every for one in some), key=lambda one: -one[0])[:MOST_MEMBERS]
     total = np.exp([log - best[0][0] for log, *_ in best]).sum()
     members = tuple(
-        (float(np.exp(log - best[0][0]) / total), laplace_fit(given, scale, terms))
-        for log, given, scale, terms in best
+        (float(np.exp(log - best[0][0]) / total), laplace_fit(observed, scale, terms))
+        for log, observed, scale, terms in best
     )
     return ScalingModel(prior=prior, at=at, members=members)
 
 
 def _weighed(
-    given: StepObservations, prior: ScalingPrior
+    observed: StepObservations, prior: ScalingPrior
 ) -> list[tuple[float, StepObservations, Array, Array]]:
     """Log weight of each scale under one prior, and the terms to start from."""
     if len(prior.components) == len(prior.scales) == 1:
-        return [(0.0, given, prior.scales[0], initial_terms(given))]
-    middle = laplace_fit(given, np.ones(3), initial_terms(given)).terms
-    logs = log_marginals(given, middle, prior.scales) + np.log(prior.chances)
+        return [(0.0, observed, prior.scales[0], initial_terms(observed))]
+    middle = laplace_fit(observed, np.ones(3), initial_terms(observed)).terms
+    logs = log_marginals(observed, middle, prior.scales) + np.log(prior.chances)
     return [
-        (float(log), given, scale, middle) for log, scale in zip(logs, prior.scales, strict=True)
+        (float(log), observed, scale, middle) for log, scale in zip(logs, prior.scales, strict=True)
     ]
 
 

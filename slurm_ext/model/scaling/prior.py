@@ -12,7 +12,7 @@ from slurm_ext.model.scaling.terms import TERMS
 
 INSIDE, BEYOND = 0, 1  # strata of the interval: not more GPUs and nodes than measured, or more
 
-# (mean, sd) of each term where nothing was learnt: wide, around what data-parallel training does.
+# (mean, sd) of each term without a fitted family: wide, around usual data-parallel training.
 # The first measurement says log_step_s. A network step is a seventh of compute's in one node and
 # half of it over two, within a factor of five; both grow less than linearly.
 DEFAULT_TERMS = {
@@ -64,8 +64,8 @@ class ScalingPrior:
 
     def width(self, points: int, stratum: int) -> float:
         """Half width of the 90 % interval, in sds, after so many measurements."""
-        found = next((by for most, by in self.widths if points <= most), self.widths[-1][1])
-        return found[stratum]
+        widths = next((by for most, by in self.widths if points <= most), self.widths[-1][1])
+        return widths[stratum]
 
 
 @cache

@@ -54,9 +54,9 @@ def draw(log_likelihood: Callable[[Array], Array], mean: Array, covariance: Arra
         proposed = np.logaddexp.reduce([one.log_density(rows) for one in proposals])
         log_weights = log_likelihood(rows) + prior.log_density(rows) - proposed
         weights = np.exp(log_weights - log_weights.max())
-        found = Draws(rows, weights / weights.sum())
-        proposals.append(_Student(found.mean(), _root(SPREAD * found.covariance())))
-    return found
+        sample = Draws(rows, weights / weights.sum())
+        proposals.append(_Student(sample.mean(), _root(SPREAD * sample.covariance())))
+    return sample
 
 
 def _root(covariance: Array) -> Array:

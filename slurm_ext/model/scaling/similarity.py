@@ -19,7 +19,7 @@ import numpy as np
 from slurm_ext.model.arrays import Array
 
 PARTS = ("batch", "same_batch", "layout", "same_layout", "both")
-BATCH_REACH = 1.5  # natural logs: how far apart batches still stray alike
+BATCH_REACH = 1.5  # natural logs: how far apart batches still have similar residuals
 LAYOUT_REACH = 1.0
 BATCH_HALF = (1.0, 1.0, 0.0, 0.0, 0.5)  # of each part, what is scaled with the batch's residual
 LAYOUT_HALF = (0.0, 0.0, 1.0, 1.0, 0.5)

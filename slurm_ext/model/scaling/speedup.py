@@ -81,7 +81,7 @@ class SpeedupCurve:
     prior: SpeedupPrior
     draws: Draws
     log_one: Array
-    straying: Array  # one draw of log noise for each draw of the curve
+    noise_draws: Array  # one draw of log noise for each draw of the curve
     largest: float  # count measured
 
     def rate(self, count: float) -> tuple[float, Interval]:
@@ -123,7 +123,7 @@ class SpeedupCurve:
     def _reach_here(self, counts: Array) -> tuple[float, float]:
         rows = self._log_rates(counts)
         middle = self.draws.quantile(rows, 0.5)
-        low, high = (self.draws.quantile(rows + self.straying, at) for at in (TAIL, 1 - TAIL))
+        low, high = (self.draws.quantile(rows + self.noise_draws, at) for at in (TAIL, 1 - TAIL))
         return max(0.0, middle - low), max(0.0, high - middle)
 
 
@@ -135,10 +135,14 @@ def fit(points: Sequence[CountMeasurement], prior: SpeedupPrior) -> SpeedupCurve
         np.array(prior.means),
         np.array(prior.covariance),
     )
-    seen = curve_likelihood(points, prior, draws.rows)
-    noise = np.random.default_rng(SEED).standard_t(seen.freedom, len(draws.rows))
-    straying = noise * seen.noise_factor() * np.hypot(prior.noise_log_sd, seen.log_one_sd)
-    return SpeedupCurve(prior, draws, seen.log_one, straying, max(one.count for one in points))
+    likelihood = curve_likelihood(points, prior, draws.rows)
+    noise = np.random.default_rng(SEED).standard_t(likelihood.freedom, len(draws.rows))
+    noise_draws = (
+        noise * likelihood.noise_factor() * np.hypot(prior.noise_log_sd, likelihood.log_one_sd)
+    )
+    return SpeedupCurve(
+        prior, draws, likelihood.log_one, noise_draws, max(one.count for one in points)
+    )
 
 
 def _check(points: Sequence[CountMeasurement]) -> None:

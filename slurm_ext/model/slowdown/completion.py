@@ -88,33 +88,37 @@ class Completion:
 
 
 def complete(
-    seen: Sequence[PairSpeed],
+    measured: Sequence[PairSpeed],
     *,
     kernel: CompletionKernel,
     traits: Mapping[str, JobTraits] | None = None,
     jobs: Iterable[str] = (),
 ) -> Completion:
     """Fill the table from the pairs in `seen`; `jobs`: further names to have in it."""
-    names = index_names([*(name for one in seen for name in (one.job, one.partner)), *jobs])
-    devices = index_names(one.device for one in seen)
+    names = index_names([*(name for one in measured for name in (one.job, one.partner)), *jobs])
+    devices = index_names(one.device for one in measured)
     over = kernel_matrices(kernel, job_similarity(list(names), traits or {}))
-    at, noise, off = pair_columns(seen, names, devices, kernel.level)
+    at, noise, off = pair_columns(measured, names, devices, kernel.level)
     cov = over.covariance(at, at) + np.diag(noise + kernel.noise_var)
     inverse = np.asarray(np.linalg.inv(cov), dtype=np.float64)
     met = frozenset((int(one), int(on)) for a, b, on in at.T for one in (a, b))
-    held = frozenset(tuple(int(one) for one in column) for column in at.T)
-    return Completion(over, names, devices, at, inverse @ off, inverse, met, held)
+    pairs = frozenset(tuple(int(one) for one in column) for column in at.T)
+    return Completion(over, names, devices, at, inverse @ off, inverse, met, pairs)
 
 
 def pair_columns(
-    seen: Sequence[PairSpeed], names: Mapping[str, int], devices: Mapping[str, int], level: float
+    measured: Sequence[PairSpeed],
+    names: Mapping[str, int],
+    devices: Mapping[str, int],
+    level: float,
 ) -> tuple[Rows, Array, Array]:
     """Index of each pair, the variance of its measurement, and its deviation from `level`."""
     at = np.array(
-        [(names[one.job], names[one.partner], devices[one.device]) for one in seen], dtype=np.int64
+        [(names[one.job], names[one.partner], devices[one.device]) for one in measured],
+        dtype=np.int64,
     )
-    noise = np.array([one.log_sd**2 + JITTER for one in seen])
-    return at.reshape(-1, 3).T, noise, np.array([one.log_speed - level for one in seen])
+    noise = np.array([one.log_sd**2 + JITTER for one in measured])
+    return at.reshape(-1, 3).T, noise, np.array([one.log_speed - level for one in measured])
 
 
 def index_names(names: Iterable[str]) -> dict[str, int]:

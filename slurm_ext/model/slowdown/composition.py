@@ -1,4 +1,4 @@
-"""One job beside several, from what each of them does to it alone.
+"""Composes the speed of a job beside several from its speeds beside each.
 
 A GPU is sliced by time: slowdowns add, 1 / (1 + sum(1/s - 1)), exact where jobs take turns. On CPUs
 they compete for several things at once, and speeds multiply. Which is nearer was tried on NTUA's
@@ -13,7 +13,7 @@ from math import inf, prod, sqrt
 
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SpeedBasis
 
-LEAST = 0.01  # a speed below it is not told apart from standing still
+LEAST = 0.01  # a lower speed is measured as standing still
 
 
 def compose(pairs: Sequence[RelativeSpeed], *, on_cpu: bool) -> RelativeSpeed:

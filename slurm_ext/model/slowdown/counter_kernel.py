@@ -63,8 +63,8 @@ def kernel_blocks(
     """Evaluate the kernel; `own` (one x other) is 1 where both are runs of the same job."""
     bend, line = radial_kernel(likeness, one, other), one.at @ other.at.T / max(1, one.at.shape[1])
     load = likeness.load**2 * bend + likeness.load_line**2 * line + likeness.own_load**2 * own
-    held = likeness.slice**2 * bend + likeness.slice_line**2 * line + likeness.own_slice**2 * own
-    return KernelBlocks(load + held, load - held, bend, likeness.both)
+    sliced = likeness.slice**2 * bend + likeness.slice_line**2 * line + likeness.own_slice**2 * own
+    return KernelBlocks(load + sliced, load - sliced, bend, likeness.both)
 
 
 def radial_kernel(likeness: CounterKernel, one: Positions, other: Positions) -> Array:
@@ -79,8 +79,8 @@ def prior_variances(likeness: CounterKernel, jobs: Positions, rows: tuple[Rows, 
     """Prior variance of each (job, partner)."""
     line = (jobs.at**2 + jobs.variance).sum(axis=1) / max(1, jobs.at.shape[1])
     load = likeness.load**2 + likeness.load_line**2 * line + likeness.own_load**2
-    held = likeness.slice**2 + likeness.slice_line**2 * line + likeness.own_slice**2
-    each = load + held
+    sliced = likeness.slice**2 + likeness.slice_line**2 * line + likeness.own_slice**2
+    each = load + sliced
     a, b = rows
-    self_met = np.where(a == b, 2.0 * (load - held)[a], 0.0)
+    self_met = np.where(a == b, 2.0 * (load - sliced)[a], 0.0)
     return np.asarray(LEVEL_VAR + each[a] + each[b] + self_met + likeness.both**2)

@@ -29,20 +29,20 @@ NOTHING = LogNormal(0.0, inf)
 
 
 def pooled(
-    farther: LogNormal, seen: Sequence[LogNormal], level: Level, widest: float = inf
+    farther: LogNormal, runs: Sequence[LogNormal], level: Level, widest: float = inf
 ) -> LogNormal:
     """Predict the next run of this group from its runs `seen` (newest first).
 
     `farther` is the same for the group around it, or NOTHING. `widest` bounds the spread assumed
     before any run: of a quantity that hardly differs from job to job.
     """
-    if not seen:
+    if not runs:
         return farther
-    weights = [NEWER**age for age in range(len(seen))]
+    weights = [NEWER**age for age in range(len(runs))]
     total = sum(weights)
-    mean = sum(w * b.log_mean for w, b in zip(weights, seen, strict=True)) / total
-    doubt = sum(w * b.log_sd**2 for w, b in zip(weights, seen, strict=True)) / total
-    scatter = sum(w * (b.log_mean - mean) ** 2 for w, b in zip(weights, seen, strict=True))
+    mean = sum(w * b.log_mean for w, b in zip(weights, runs, strict=True)) / total
+    doubt = sum(w * b.log_sd**2 for w, b in zip(weights, runs, strict=True)) / total
+    scatter = sum(w * (b.log_mean - mean) ** 2 for w, b in zip(weights, runs, strict=True))
     effective = total**2 / sum(w * w for w in weights)
     spread = (PRIOR_RUNS * min(SPREAD[level], widest) ** 2 + scatter) / (PRIOR_RUNS + effective - 1)
     own = (spread + doubt) / effective

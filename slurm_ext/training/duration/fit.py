@@ -68,16 +68,16 @@ def fit(plan: FeaturePlan, rows: Array, log_s: Array, *, rounds: int = ROUNDS) -
     if len(rows) < FEWEST:
         raise ModelError(f"{len(rows)} ended jobs are too few, {FEWEST} are needed")
     start = float(log_s.mean())
-    base, seen = relative(plan, rows, start)
+    base, shifted = relative(plan, rows, start)
     squared: dict[str, Any] = {"objective": "l2"}
     low, high = ({"objective": "quantile", "alpha": at} for at in (MISSED, 1 - MISSED))
     return DurationModel(
         plan,
         start,
-        mean=_boosted(seen, log_s - base, squared, rounds),
+        mean=_boosted(shifted, log_s - base, squared, rounds),
         plain=_boosted(rows, log_s - start, squared, rounds),
-        low=_boosted(seen, log_s - base, low, rounds),
-        high=_boosted(seen, log_s - base, high, rounds),
+        low=_boosted(shifted, log_s - base, low, rounds),
+        high=_boosted(shifted, log_s - base, high, rounds),
     )
 
 

@@ -1,7 +1,7 @@
 """Reads runs of history.db as jobs whose durations are learned.
 
-A run is one job and restart, whatever number of nodes recorded it. Cancelled jobs count too: how
-long a job holds its nodes is asked, not how long it would have liked to.
+A run is one job and restart, whatever number of nodes recorded it. Cancelled jobs count too: the
+model predicts how long a job holds its nodes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,11 +19,11 @@ def finished_jobs(runs: Iterable[Mapping[str, Any]]) -> list[FinishedJob]:
     """
     jobs: dict[tuple[Any, ...], FinishedJob] = {}
     for run in runs:
-        asked, lasted = query_of_run(run), runtime_s(run)
-        if asked is None or lasted is None:
+        query, elapsed_s = query_of_run(run), runtime_s(run)
+        if query is None or elapsed_s is None:
             continue
         key = tuple(run.get(name) for name in ("cluster", "job_id", "restart"))
         known = jobs.get(key)
         if known is None or (known.end_s or 0.0) < run["end_s"]:
-            jobs[key] = FinishedJob(asked.submission(), float(run["end_s"]), lasted)
+            jobs[key] = FinishedJob(query.submission(), float(run["end_s"]), elapsed_s)
     return sorted(jobs.values(), key=lambda job: job.asked.submit_s)

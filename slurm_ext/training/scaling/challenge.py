@@ -68,18 +68,18 @@ def _errors(family: Family, pairs: Pairs) -> Iterator[tuple[float, float]]:
     """For each larger config of each training: the error with and without the family."""
     for (model, cluster), points in pairs.items():
         fewest = min(point.config.gpus for point in points)
-        seen = [point for point in points if point.config.gpus == fewest]
+        revealed = [point for point in points if point.config.gpus == fewest]
         rest = [point for point in points if point.config.gpus > fewest]
         prior = without(family, model=model).prior(model=model, cluster=cluster)
-        yield from zip(_misses(seen, rest, prior), _misses(seen, rest, None), strict=True)
+        yield from zip(_misses(revealed, rest, prior), _misses(revealed, rest, None), strict=True)
 
 
 def _misses(
-    seen: Sequence[ScalingMeasurement],
+    revealed: Sequence[ScalingMeasurement],
     rest: Sequence[ScalingMeasurement],
     prior: ScalingPrior | None,
 ) -> list[float]:
-    rates, _, _ = fit(seen, prior).rates([point.config for point in rest])
+    rates, _, _ = fit(revealed, prior).rates([point.config for point in rest])
     truth = np.array([point.samples_per_s for point in rest])
     return [float(miss) for miss in np.abs(np.log(rates / truth))]
 

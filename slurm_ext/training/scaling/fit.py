@@ -161,14 +161,14 @@ def _variances(known: LinearizedRows) -> tuple[Array, Array, float]:
     shared = usual_parts > 0
     first = np.concatenate((usual_terms.ravel(), usual_parts[shared], [USUAL_NOISE**2]))
     logs = _most_probable(np.log(first), _stacked(known, shared), _length(known), known.logs)
-    found = np.exp(logs)
+    best = np.exp(logs)
     split = usual_terms.size
     terms = np.zeros((len(TERMS), len(LEVELS)))
-    terms[0, OWN] = default_term_prior().covariance[0, 0]  # how long a step is, nobody knows before
-    terms[1:] = found[:split].reshape(usual_terms.shape)
+    terms[0, OWN] = default_term_prior().covariance[0, 0]  # the length of a step is unknown before
+    terms[1:] = best[:split].reshape(usual_terms.shape)
     parts = np.zeros(SHARED.shape)
-    parts[shared] = found[split:-1]
-    return terms, parts, float(np.sqrt(found[-1]))
+    parts[shared] = best[split:-1]
+    return terms, parts, float(np.sqrt(best[-1]))
 
 
 def _length(known: LinearizedRows) -> Array:
@@ -202,5 +202,5 @@ def _most_probable(first: Array, stacked: Array, fixed: Array, logs: Array) -> A
         slope = 0.5 * variances * np.tensordot(stacked, bend, 2) + drawn_back
         return float(value + 0.5 * drawn_back @ (at - first)), slope
 
-    found = minimize(misfit, first, jac=True, method="L-BFGS-B", options={"maxiter": ROUNDS})
-    return np.asarray(found.x, dtype=np.float64)
+    best = minimize(misfit, first, jac=True, method="L-BFGS-B", options={"maxiter": ROUNDS})
+    return np.asarray(best.x, dtype=np.float64)

@@ -21,15 +21,15 @@ def rows(table: Iterable[Sequence[Any]], columns: Sequence[str]) -> list[Scaling
     A training is a script of one user; its cluster is the GPU's model. Only trainings that ran on
     more than one number of GPUs show how they grow.
     """
-    found: dict[tuple[str, str], dict[TrainingConfig, ScalingRow]] = {}
+    trainings: dict[tuple[str, str], dict[TrainingConfig, ScalingRow]] = {}
     for values in table:
         row = _row(dict(zip(columns, values, strict=True)))
         if row is not None:
             key, config = (row.model, row.cluster), row.measured.config
-            found[key] = each = found.pop(key, {})  # the last training is the newest
+            trainings[key] = each = trainings.pop(key, {})  # the last training is the newest
             each.pop(config, None)
             each[config] = row  # and so is the last of its configs; a repeat replaces the older
-    newest = [list(each.values())[-MOST_ROWS:] for each in found.values()]
+    newest = [list(each.values())[-MOST_ROWS:] for each in trainings.values()]
     growing = [each for each in newest if _counts(each) > 1]
     return [row for each in growing[-MOST_TRAININGS:] for row in each]
 

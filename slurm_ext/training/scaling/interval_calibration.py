@@ -62,12 +62,12 @@ def _chances(family: Family, pairs: Pairs) -> Array:
     """Frequency of each scale among trainings: expectation and maximisation."""
     logs = []
     for (model, cluster), points in pairs.items():
-        belief = without(family, model=model).term_prior(model=model, cluster=cluster)
+        prior = without(family, model=model).term_prior(model=model, cluster=cluster)
         for seed in SEEDS:
-            seen = [points[place] for place in drawn(points, ROWS_OF_SCALES, seed)]
-            given = observe(belief, *_steps(seen))
-            middle = laplace_fit(given, np.ones(3), initial_terms(given)).terms
-            logs.append(log_marginals(given, middle, family.scales))
+            revealed_points = [points[place] for place in drawn(points, ROWS_OF_SCALES, seed)]
+            observed = observe(prior, *_steps(revealed_points))
+            middle = laplace_fit(observed, np.ones(3), initial_terms(observed)).terms
+            logs.append(log_marginals(observed, middle, family.scales))
     chances = np.full(len(family.scales), 1 / len(family.scales))
     likely = np.exp(np.array(logs) - np.max(logs, axis=1, keepdims=True))
     for _ in range(EM_ROUNDS):
@@ -87,13 +87,13 @@ def _widths(family: Family, pairs: Pairs) -> tuple[tuple[float, tuple[float, flo
     if not misses:
         return family.widths
     points, stratum, missed, weight = np.array(misses).T
-    found, least = [], 0.0
+    widths, least = [], 0.0
     for most in UP_TO:
         group = (points > least) & (points <= most)
         group |= not group.any()
-        found.append((most, _by_stratum(stratum[group], missed[group], weight[group])))
+        widths.append((most, _by_stratum(stratum[group], missed[group], weight[group])))
         least = most
-    return tuple(found)
+    return tuple(widths)
 
 
 def _by_stratum(stratum: Array, missed: Array, weight: Array) -> tuple[float, float]:

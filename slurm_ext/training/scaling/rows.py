@@ -41,10 +41,10 @@ class ScalingRow:
 
 def by_pair(rows: Iterable[ScalingRow]) -> dict[tuple[str, str], list[ScalingMeasurement]]:
     """Measurements of each (model, cluster), in order."""
-    found: dict[tuple[str, str], list[ScalingMeasurement]] = {}
+    pairs: dict[tuple[str, str], list[ScalingMeasurement]] = {}
     for row in rows:
-        found.setdefault((row.model, row.cluster), []).append(row.measured)
-    return dict(sorted(found.items()))
+        pairs.setdefault((row.model, row.cluster), []).append(row.measured)
+    return dict(sorted(pairs.items()))
 
 
 def structured(points: Sequence[ScalingMeasurement], count: int) -> list[int]:
@@ -53,8 +53,8 @@ def structured(points: Sequence[ScalingMeasurement], count: int) -> list[int]:
     chosen: list[int] = []
     for layout, share in ORDER[:count]:
         wanted = tuple(each or full for each in layout)
-        seen = {_same(points[place].config) for place in chosen}
-        left = [at for at, one in enumerate(points) if _same(one.config) not in seen]
+        taken = {_same(points[place].config) for place in chosen}
+        left = [at for at, one in enumerate(points) if _same(one.config) not in taken]
         if left:
             chosen.append(_nearest(points, left, wanted, share))
     return chosen
@@ -73,8 +73,8 @@ def drawn(points: Sequence[ScalingMeasurement], count: int, seed: int) -> list[i
 
 def others(points: Sequence[ScalingMeasurement], revealed: Sequence[int]) -> list[int]:
     """Places of all configs of which none of the revealed measurements is."""
-    seen = {_same(points[place].config) for place in revealed}
-    return [place for place, one in enumerate(points) if _same(one.config) not in seen]
+    taken = {_same(points[place].config) for place in revealed}
+    return [place for place, one in enumerate(points) if _same(one.config) not in taken]
 
 
 def _nearest(

@@ -35,10 +35,12 @@ def difference(one: CounterModel, other: CounterModel) -> float:
     ]
     jobs += [SoloProfile(key="", features={columns[0].name: 1.0}), SoloProfile(key="")]
     pairs = [(a, b) for a in jobs for b in jobs]
-    told = [model.speeds(pairs, device) for model in (one, other) for device in (None, "another")]
+    predicted = [
+        model.speeds(pairs, device) for model in (one, other) for device in (None, "another")
+    ]
     return max(
         float(np.abs(getattr(left, name) - getattr(right, name)).max())
-        for left, right in (told[::2], told[1::2])
+        for left, right in (predicted[::2], predicted[1::2])
         for name in ("mean", "low", "high")
     )
 

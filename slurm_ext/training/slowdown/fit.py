@@ -67,8 +67,8 @@ def _width(missed: Array) -> float:
     if len(missed) < FEWEST:
         return 1.0
     rank = conformal_rank(len(missed), LEVEL)
-    found = float(np.sort(np.abs(missed))[rank - 1]) / NORMAL_90
-    return min(WIDEST, max(NARROWEST, found))
+    factor = float(np.sort(np.abs(missed))[rank - 1]) / NORMAL_90
+    return min(WIDEST, max(NARROWEST, factor))
 
 
 def _repeats(pairs: Sequence[CorunMeasurement]) -> Array:
@@ -76,25 +76,25 @@ def _repeats(pairs: Sequence[CorunMeasurement]) -> Array:
     runs: dict[PairKey, list[CorunMeasurement]] = {}
     for one in filter(is_usable, pairs):
         runs.setdefault(key(one.job, one.partners, one.device), []).append(one)
-    found = []
+    errors = []
     for each in runs.values():
         if len(each) < 2:
             continue
         before, last = pair_stats(each[:-1]), each[-1]
         noise = MINUTE_LOG_SD**2 * 60.0 / last.seconds
         sd = sqrt(before.log_sd**2 + before.spread**2 + noise)
-        found.append((log(last.speed) - before.log_speed) / sd)
-    return np.array(found)
+        errors.append((log(last.speed) - before.log_speed) / sd)
+    return np.array(errors)
 
 
 def _in_general(pairs: Sequence[CorunMeasurement]) -> Array:
     nothing = SlowdownModel()
-    found = []
+    errors = []
     for one in filter(is_usable, pairs):
         if len(one.partners) == 1:
             speed = nothing.speed(
                 SoloProfile(key=one.job), [SoloProfile(key=one.partners[0])], one.device
             )
             sd = log(speed.mean / speed.low) / LOW_SDS
-            found.append((log(one.speed) - log(speed.mean)) / sd)
-    return np.array(found)
+            errors.append((log(one.speed) - log(speed.mean)) / sd)
+    return np.array(errors)

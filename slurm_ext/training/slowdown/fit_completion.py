@@ -35,7 +35,7 @@ MOST_SEEN = 400  # the likelihood costs their cube, again and again
 
 
 def likeliest(
-    seen: Sequence[PairSpeed],
+    measured: Sequence[PairSpeed],
     guess: CompletionKernel,
     *,
     traits: Mapping[str, JobTraits] | None = None,
@@ -45,14 +45,14 @@ def likeliest(
     """The kernel of the pairs in `seen`, starting from and held near `guess`."""
     from scipy.optimize import minimize
 
-    seen = seen[:MOST_SEEN]
-    if not seen:
+    measured = measured[:MOST_SEEN]
+    if not measured:
         return guess
-    names = index_names(name for one in seen for name in (one.job, one.partner))
-    devices = index_names(one.device for one in seen)
+    names = index_names(name for one in measured for name in (one.job, one.partner))
+    devices = index_names(one.device for one in measured)
     jobs = job_similarity(list(names), traits or {})
     guess = _with_lengths(guess, len(jobs.vector))
-    at, noise, off = pair_columns(seen, names, devices, 0.0)
+    at, noise, off = pair_columns(measured, names, devices, 0.0)
     start = _packed(guess)
 
     def cost(values: Array) -> tuple[float, Array]:
@@ -70,7 +70,7 @@ def likeliest(
 
 
 def misses(
-    seen: Sequence[PairSpeed],
+    measured: Sequence[PairSpeed],
     guess: CompletionKernel,
     *,
     traits: Mapping[str, JobTraits] | None = None,
@@ -80,14 +80,14 @@ def misses(
 
     Both directions of a pair are in one fold.
     """
-    pairs = index_names("\0".join(sorted((one.job, one.partner))) for one in seen)
+    pairs = index_names("\0".join(sorted((one.job, one.partner))) for one in measured)
     order = np.random.default_rng(0).permutation(len(pairs)) % folds
-    fold = [order[pairs["\0".join(sorted((one.job, one.partner)))]] for one in seen]
+    fold = [order[pairs["\0".join(sorted((one.job, one.partner)))]] for one in measured]
     found: list[float] = []
     for at in range(folds):
-        rest = [one for one, its in zip(seen, fold, strict=True) if its != at]
+        rest = [one for one, its in zip(measured, fold, strict=True) if its != at]
         kernel = likeliest(rest, guess, traits=traits, steps=FOLD_STEPS)
-        held_out = [one for one, its in zip(seen, fold, strict=True) if its == at]
+        held_out = [one for one, its in zip(measured, fold, strict=True) if its == at]
         table = complete(
             rest,
             kernel=kernel,

@@ -71,14 +71,14 @@ def sharing_history(history: History) -> SharingHistory:
 
 def _met(table: Iterable[Sequence[Any]]) -> list[Beside]:
     """Newest first, at most MOST_TOGETHER."""
-    found: list[Beside] = []
+    shared: list[Beside] = []
     for rows in _by_run(table):
         one = beside(rows)
         if one is not None:
-            found.append(one)
-        if len(found) >= MOST_TOGETHER:
+            shared.append(one)
+        if len(shared) >= MOST_TOGETHER:
             break
-    return found
+    return shared
 
 
 def _by_run(table: Iterable[Sequence[Any]]) -> Iterator[list[dict[str, Any]]]:
@@ -92,7 +92,7 @@ def _alone(
     table: Iterable[Sequence[Any]], met: AbstractSet[str]
 ) -> dict[tuple[str, tuple[Any, ...]], list[MeasuredRun]]:
     """The newest runs by job and shape: of jobs in `met`, and of the newest others."""
-    found: dict[tuple[str, tuple[Any, ...]], list[MeasuredRun]] = defaultdict(list)
+    groups: dict[tuple[str, tuple[Any, ...]], list[MeasuredRun]] = defaultdict(list)
     kept: Counter[str] = Counter()
     others: set[str] = set()
     for row in table:
@@ -105,11 +105,11 @@ def _alone(
             others.add(run.key)
         if kept[run.key] >= (MOST_OF_JOB if run.key in met else MOST_COUNTED):
             continue
-        runs = found[run.key, run.shape]
+        runs = groups[run.key, run.shape]
         if len(runs) < MOST_ALONE:
             runs.append(run)
             kept[run.key] += 1
-    return found
+    return groups
 
 
 def _row(one: Beside, solo_rate: float) -> SharedRun | None:

@@ -35,7 +35,7 @@ def references(rows: Sequence[PairExample]) -> Mapping[str, float]:
     Slower than alone is an effect of sharing and says nothing of the solo run; faster cannot be.
     """
     gentle = _gentleness(rows)
-    found: dict[str, float] = {}
+    speeds_by_job: dict[str, float] = {}
     for family in sorted({row.family for row in rows}):
         own = [row for row in rows if row.family == family]
         if len({row.beside_family for row in own}) < FEWEST:
@@ -43,8 +43,8 @@ def references(rows: Sequence[PairExample]) -> Mapping[str, float]:
         weights = np.array([gentle[row.beside.key] for row in own])
         speeds = np.array([row.speed for row in own])
         at = float((weights @ speeds + PRIOR_ROWS) / (weights.sum() + PRIOR_ROWS))
-        found |= dict.fromkeys((row.job.key for row in own), max(1.0, at))
-    return found
+        speeds_by_job |= dict.fromkeys((row.job.key for row in own), max(1.0, at))
+    return speeds_by_job
 
 
 def _gentleness(rows: Sequence[PairExample]) -> dict[str, float]:

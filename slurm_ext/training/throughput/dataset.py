@@ -38,8 +38,10 @@ def examples(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> list[Exam
     Rows without a measured rate or cost (imported ones may have none) teach nothing and are left.
     """
     named = (dict(zip(columns, row, strict=True)) for row in rows)
-    found = [_example(row) for row in named if all((row[name] or 0) > 0 for name in _POSITIVE)]
-    return sorted(found, key=lambda one: one.end_s)[-NEWEST:]
+    rows_with_rates = [
+        _example(row) for row in named if all((row[name] or 0) > 0 for name in _POSITIVE)
+    ]
+    return sorted(rows_with_rates, key=lambda one: one.end_s)[-NEWEST:]
 
 
 def split(every: Sequence[Example]) -> Split:
@@ -51,7 +53,7 @@ def split(every: Sequence[Example]) -> Split:
 
 def _example(row: dict[str, Any]) -> Example:
     run = LoaderRun(**{name: row[name] for name in _LOADER})
-    seen = invert(run)
+    inverted = invert(run)
     known = PriorInput(
         user=row["user"],
         partition=row["partition"],
@@ -59,5 +61,7 @@ def _example(row: dict[str, Any]) -> Example:
         keys={level: row[f"key_{level.name.lower()}"] for level in Level},
     )
     return Example(
-        row["end_s"], known, (seen.accel.log_mean, seen.wall.log_mean, seen.cpu.log_mean)
+        row["end_s"],
+        known,
+        (inverted.accel.log_mean, inverted.wall.log_mean, inverted.cpu.log_mean),
     )
