@@ -38,7 +38,7 @@ def script_of(shell: str) -> str:
 
 
 def _told(parser: argparse.ArgumentParser, kinds: Mapping[str, object]) -> None:
-    """What the help calls a file or a folder is completed as one."""
+    """Complete an argument as a file or a folder where the help calls it one."""
     for action in parser._actions:  # noqa: SLF001 (argparse shows its arguments nowhere else)
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 (as above)
             for below in action.choices.values():

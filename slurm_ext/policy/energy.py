@@ -19,7 +19,7 @@ MOST_WAKES_COUNTED = 4
 
 
 class PowerState(StrEnum):
-    """What a node's power is like."""
+    """State of a node's power."""
 
     ON = "on"
     WAKING = "waking"
@@ -69,7 +69,7 @@ class NodeDemand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwakeTarget:
-    """How many nodes shall be awake, and why."""
+    """Number of nodes to have awake, and the reason."""
 
     nodes: int
     wake: bool  # jobs need more than are awake
@@ -78,7 +78,7 @@ class AwakeTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerChange:
-    """What becomes of one node now."""
+    """One node to put to sleep or to wake, and the reason."""
 
     node: str
     sleep: bool  # False: it is woken
@@ -109,7 +109,7 @@ def awake_target(
 def decide(
     nodes: Sequence[EnergyNode], needs: NodeDemand, *, now_s: float, rules: EnergyRules
 ) -> tuple[AwakeTarget, tuple[PowerChange, ...]]:
-    """What to do now; `needs.now` counts only nodes that are there."""
+    """Decide which nodes sleep and wake now; `needs.now` counts only nodes that are there."""
     there = [node for node in nodes if node.power is not PowerState.AWAY]
     awake = awake_of(there)
     told = awake_target(awake, len(there), needs, now_s, rules)
@@ -143,12 +143,12 @@ def _steps(
 
 
 def awake_of(nodes: Sequence[EnergyNode]) -> int:
-    """How many are there for whoever comes, or have jobs."""
+    """Number of nodes that have jobs or are ready for one."""
     return sum(1 for node in nodes if _ready(node))
 
 
 def _ready(node: EnergyNode) -> bool:
-    """Awake for whoever comes: one that Slurm is waking for a job is that job's need, no more."""
+    """True if the node can take a job; one that Slurm is waking for a job belongs to that job."""
     return node.power is PowerState.ON or (node.power is PowerState.WAKING and not node.busy)
 
 

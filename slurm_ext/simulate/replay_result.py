@@ -1,4 +1,4 @@
-"""What became of a replayed trace: waiting, completion, and GPUs in use over time."""
+"""Result of a replay: waiting, completion, and GPUs in use over time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

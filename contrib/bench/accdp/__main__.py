@@ -19,7 +19,7 @@ from typing import Any
 from contrib.bench.common.program import at_least, options, row, run
 from slurm_ext.policy.ranks.choose import (
     CONTENTION,
-    JobGpus,
+    RankResources,
     Packing,
     Profile,
     choose,
@@ -56,16 +56,16 @@ def result(args: argparse.Namespace) -> dict[str, Any]:
     return {"bench": "accdp", "figures": figures, "wanted": _wanted(cases)}
 
 
-def _cases(many: int) -> list[tuple[str, Profile, JobGpus]]:
+def _cases(many: int) -> list[tuple[str, Profile, RankResources]]:
     """Busy 43 % and 95 % of a step, on one GPU and on many, the batch free to grow or not."""
     half = _profile(0.43, 0.0)
     several = replace(half, reduction_s=REDUCTION_S, host_s=half.host_s - REDUCTION_S)
     return [
-        ("per_rank_batch_1_gpu", half, JobGpus(most_batch=8 * BATCH)),
-        ("per_rank_batch_16_gpus", several, JobGpus(gpus=many, most_batch=8 * BATCH * many)),
-        ("global_batch_1_gpu", half, JobGpus()),
-        ("global_batch_16_gpus", several, JobGpus(gpus=many)),
-        ("busy_95", _profile(0.95, 0.0), JobGpus(most_batch=8 * BATCH)),
+        ("per_rank_batch_1_gpu", half, RankResources(most_batch=8 * BATCH)),
+        ("per_rank_batch_16_gpus", several, RankResources(gpus=many, most_batch=8 * BATCH * many)),
+        ("global_batch_1_gpu", half, RankResources()),
+        ("global_batch_16_gpus", several, RankResources(gpus=many)),
+        ("busy_95", _profile(0.95, 0.0), RankResources(most_batch=8 * BATCH)),
     ]
 
 
@@ -76,7 +76,7 @@ def _profile(busy: float, reduction_s: float) -> Profile:
 
 
 def _case(
-    name: str, profile: Profile, room: JobGpus, steps: int, repeats: int, silent: bool
+    name: str, profile: Profile, room: RankResources, steps: int, repeats: int, silent: bool
 ) -> dict[str, Any]:
     """One rank as it is, the chooser's pick and its runner-up, interleaved; and all that fit."""
     picked = choose(profile, room)
@@ -114,7 +114,7 @@ def _case(
     }
 
 
-def _measured(profile: Profile, room: JobGpus, packing: Packing, steps: int) -> float:
+def _measured(profile: Profile, room: RankResources, packing: Packing, steps: int) -> float:
     """Samples/s of real processes that share emulated GPUs."""
     ranks = room.gpus * packing.ranks_per_gpu
     barrier = FORK.Barrier(ranks + 1)

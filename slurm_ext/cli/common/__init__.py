@@ -1,1 +1,1 @@
-"""What commands share: argument types, output, streams, parsers."""
+"""Shared by commands: argument types, output, streams, parsers. No command."""

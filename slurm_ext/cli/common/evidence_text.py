@@ -23,7 +23,7 @@ def shape(cpus: float, workers: int) -> str:
 
 
 def would_change(said: Mapping[str, Any], min_gain: float) -> str | None:
-    """What would lead to another answer; None where dlqueue may not look at the job at all.
+    """Return what would lead to another answer; None where dlqueue may not look at the job at all.
 
     `said` is the document of `dlqueue predict --json`; `min_gain` as `policy.min_gain`.
     """

@@ -55,7 +55,7 @@ class TrainingRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoResult:
-    """What the demo came to."""
+    """Result of the demo."""
 
     jobs: list[TrainingRow]
     rejected_jobs: int
@@ -119,7 +119,7 @@ def _with_our_python() -> dict[str, str]:
 
 
 def _found(sandbox: Sandbox, job_id: int) -> dict[str, Any]:
-    """What history holds of a job, once its node's record has arrived there."""
+    """Return the history's document of a job, once its node's record has arrived there."""
     for _ in _patiently(f"no record of job {job_id} arrived"):
         with open_history(_history(sandbox), read_only=True) as history:
             known = job_in(history, job_id)

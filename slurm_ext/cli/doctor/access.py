@@ -1,4 +1,4 @@
-"""What `doctor` asks of rights, clocks and counters, and of what `dlqueue install` left."""
+"""Checks of `doctor`: rights, clocks, counters, and the files of `dlqueue install`."""
 
 import os
 import stat
@@ -18,7 +18,7 @@ _GPU = Path("/dev/nvidiactl")
 
 
 def folder_of(settings: Settings) -> Path:
-    """Where dlqueue.toml lies."""
+    """Folder of dlqueue.toml."""
     path = DEFAULT_PATH if settings.source == "defaults" else Path(settings.source)
     return path.absolute().parent
 
@@ -43,7 +43,7 @@ def _safe(found: os.stat_result) -> bool:
 
 
 def clock(config: Mapping[str, str], now_s: float) -> Iterator[Finding]:
-    """How far this clock is from slurmctld's, which it tells to the second."""
+    """Check this clock against slurmctld's, which has whole seconds."""
     told = next((key[len(_AS_OF) :] for key in config if key.startswith(_AS_OF)), None)
     try:
         then_s = time.mktime(time.strptime(told or "", "%Y-%m-%dT%H:%M:%S"))
@@ -71,7 +71,7 @@ def counters(found: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
 
 
 def installed(settings: Settings) -> Iterator[Finding]:
-    """Whether the files are what `dlqueue install` would make of the settings today."""
+    """Check that the files are those that `dlqueue install` would write today."""
     from slurm_ext.install.backups import folder_of as kept_in
     from slurm_ext.install.backups import load
     from slurm_ext.install.plan import make_plan

@@ -1,4 +1,4 @@
-"""What a check of `doctor` answers, and how the checks ask other programs."""
+"""The finding of one check of `doctor`, and calls of other programs."""
 
 import os
 import subprocess
@@ -30,12 +30,12 @@ def judged(name: str, good: bool, seen: object, advice: str, bad: str = WARN) ->
 
 
 def present(name: str, found: object, advice: str, missing: str = WARN) -> Finding:
-    """Whether something was found at all."""
+    """True if the thing that was checked is there."""
     return judged(name, bool(found), found or "not found", advice, missing)
 
 
 def output(command: list[str], env: dict[str, str]) -> str | None:
-    """What a command prints; None where it fails or hangs."""
+    """Return stdout of a command; None where it fails or hangs."""
     try:
         done = subprocess.run(
             command,

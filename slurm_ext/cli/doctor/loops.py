@@ -1,4 +1,4 @@
-"""What `doctor` asks of the loops of the whole cluster: whoever is turned on has to run."""
+"""Checks of `doctor`: a loop that is turned on has to run."""
 
 import os
 import time

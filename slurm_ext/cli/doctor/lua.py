@@ -1,4 +1,4 @@
-"""What `doctor` asks of the submit path: a missing file there is silent, so it is said here."""
+"""Checks of `doctor`: the submit path, where a missing file is silent."""
 
 import re
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def lua_files(settings: Settings, slurm_conf: Path) -> Iterator[Finding]:
 
 
 def _parts(settings: Settings, folder: Path) -> Finding:
-    """Whether the folder holds all, and the settings are those of now."""
+    """Check that the folder holds every file, and the settings of today."""
     texts = render_lua_folder(settings, folder)
     needed = {name: text for name, text in texts.items() if name != "job_submit.lua"}
     missing = [name for name in needed if not (folder / name).is_file()]

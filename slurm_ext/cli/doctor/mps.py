@@ -1,4 +1,4 @@
-"""What `doctor` asks of a node whose jobs are to have NVIDIA MPS; silent where mps.mode is off."""
+"""Checks of `doctor`: NVIDIA MPS on a node; none where mps.mode is off."""
 
 import os
 from collections.abc import Iterator

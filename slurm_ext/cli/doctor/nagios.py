@@ -17,7 +17,7 @@ _MOST_NAMED = 5
 
 
 def run(args: argparse.Namespace, look: Callable[[argparse.Namespace], list[Finding]]) -> int:
-    """Print what `look` finds; whatever stops it is "unknown", told in one line."""
+    """Print what `look` finds; an error is "unknown", in one line."""
     try:
         findings = look(args)
     except Exception as error:  # a plugin that ends by a traceback tells nothing

@@ -1,4 +1,4 @@
-"""What `doctor` asks of a compute node: what the hooks need, and what they could not deliver."""
+"""Checks of `doctor` on a compute node: needs of the hooks, records that wait for delivery."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What `doctor` says of SELinux labels; nothing on a machine without SELinux."""
+"""Checks of `doctor`: SELinux labels; none on a machine without SELinux."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ NAME = "SELinux labels"
 
 
 def labels(settings: Settings) -> Iterator[Finding]:
-    """Whether the files that `dlqueue install` wrote have the labels of the site's policy."""
+    """Check that files of `dlqueue install` have the labels of the site's SELinux policy."""
     from slurm_ext.install import selinux
 
     paths = [path for path in _written(settings) if path.exists()]

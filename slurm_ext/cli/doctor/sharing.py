@@ -1,4 +1,4 @@
-"""What `doctor` asks of gres.conf where jobs are to share GPUs; silent where sharing.mode is off.
+"""Checks of `doctor`: gres.conf where jobs are to share GPUs; none where sharing.mode is off.
 
 Of `mps` Slurm lets only one GPU of a node be shared at a time, unless its line says all_sharing; of
 `shard` all, unless one_sharing. The flag of one line holds for the whole cluster (gres.conf(5)).
@@ -14,7 +14,7 @@ ALL, ONE = "all_sharing", "one_sharing"
 
 
 def sharing(settings: Settings, config: Mapping[str, str]) -> Iterator[Finding]:
-    """Whether parts of GPUs exist as sharing.gres wants them; `config`: scontrol show config."""
+    """Check that parts of GPUs exist as sharing.gres wants; `config`: scontrol show config."""
     if settings["sharing.mode"] == "off":
         return
     kind = settings["sharing.gres"]
@@ -31,7 +31,7 @@ def sharing(settings: Settings, config: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def judge_gres(text: str, kind: str) -> Finding:
-    """What the lines of a gres.conf make of `kind` (mps or shard). Pure."""
+    """Judge the lines of a gres.conf for `kind` (mps or shard). Pure."""
     lines = [line for line in map(_options, text.splitlines()) if kind in line.get("name", ())]
     if not lines:
         return Finding(

@@ -1,4 +1,4 @@
-"""What `doctor` asks of Slurm: whether slurmctld and the nodes were told of dlqueue, and how."""
+"""Checks of `doctor`: Slurm's own settings that dlqueue needs."""
 
 import re
 import shutil
@@ -105,7 +105,7 @@ def _rest(settings: Settings, config: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _trusted(settings: Settings, config: Mapping[str, str]) -> Iterator[Finding]:
-    """Whether the advisor would believe slurmctld: as root, as its own user, or as named."""
+    """Check that the advisor accepts slurmctld's user: root, its own, or a named one."""
     user = re.fullmatch(r".*\((\d+)\)", config.get("SlurmUser", ""))
     path = Path(settings["paths.socket"])
     if user and path.exists():

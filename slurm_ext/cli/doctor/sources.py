@@ -1,4 +1,4 @@
-"""What a node can count about a job, as the hooks' own interpreter finds it."""
+"""Sources of a node's counters, as the hooks' own interpreter finds them."""
 
 import json
 import sys

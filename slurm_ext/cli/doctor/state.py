@@ -1,4 +1,4 @@
-"""What `doctor` asks of the advisor and of what it keeps."""
+"""Checks of `doctor`: the advisor and its files."""
 
 import socket
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def state(settings: Settings) -> Iterator[Finding]:
 
 
 def advisor(settings: Settings) -> Iterator[Finding]:
-    """Whether the advisor answers, and whether it was switched off."""
+    """Check that the advisor answers and is not switched off."""
     if Path(settings["paths.kill_file"]).exists():
         seen = settings["paths.kill_file"]
         yield Finding("kill file", WARN, seen, "remove it to switch dlqueue on")

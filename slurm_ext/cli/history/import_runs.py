@@ -101,7 +101,7 @@ def _from_file(
 
 
 def _size(name: str) -> int | None:
-    """None: not to be told, or not there (which reading it says)."""
+    """Size of a file in bytes; None for a pipe, or a file that is not there: reading says which."""
     try:
         return Path(name).stat().st_size
     except (OSError, ValueError):

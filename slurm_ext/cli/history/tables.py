@@ -1,4 +1,4 @@
-"""What `dlqueue history` shows to people. Job names are users' text: shown, never obeyed."""
+"""Tables of `dlqueue history`. Job names are users' text: shown, never obeyed."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -52,7 +52,7 @@ def _rate(row: Row) -> Text:
 
 
 def _facts(row: Row) -> Table:
-    """Who ran what where, how it ended, and what its loader taught."""
+    """Lines of one run: user, job, node, end, and what its loader measured."""
     title = Text(f"Job {row['job_id']}, restart {row['restart']}, node ") + cell(row["node"])
     table = Table(title=title, title_justify="left", box=None, show_header=False)
     for name in (
@@ -76,7 +76,7 @@ def _counters(counters: Iterable[Row]) -> Table:
 
 
 def _decision(ledger: Row | None) -> Table:
-    """What was believed and done; `dlqueue explain` says more."""
+    """Lines of one decision; `dlqueue explain` says more."""
     table = Table(title="Decision", title_justify="left", box=None, show_header=False)
     if ledger is None:
         table.add_row("none", Text("the advisor was not asked, or its answer is not in yet"))

@@ -1,4 +1,4 @@
-"""What `install` and `uninstall` have in common: a plan is made, shown, checked, carried out."""
+"""Shared by `install` and `uninstall`: a plan is made, shown, checked, carried out."""
 
 import argparse
 import os
@@ -74,7 +74,7 @@ def _named(args: argparse.Namespace) -> Steps:
 
 
 def _place(args: argparse.Namespace) -> "tuple[InstallRoot, Settings]":
-    """Where the site's files are, and its settings as they are now."""
+    """Return where the site's files are, and its settings as they are now."""
     from dataclasses import replace
 
     from slurm_ext.core.errors import UsageError

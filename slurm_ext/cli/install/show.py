@@ -1,4 +1,4 @@
-"""How a plan is shown: a line a file, its diff where nothing is done yet, and what to do next."""
+"""A plan in lines: one for each file, its diff in a dry run, and what to do next."""
 
 import argparse
 import json

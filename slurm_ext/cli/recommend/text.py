@@ -1,4 +1,4 @@
-"""What `dlqueue recommend` prints for people."""
+"""Lines of `dlqueue recommend` for people."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

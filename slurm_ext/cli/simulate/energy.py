@@ -39,7 +39,7 @@ class EnergyReplayed:
 
     @property
     def document(self) -> dict[str, Any]:
-        """What --json prints."""
+        """The document of --json."""
         return {
             "v": 1,
             "kind": "energy",

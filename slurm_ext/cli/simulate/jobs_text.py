@@ -37,7 +37,7 @@ class JobsReplayed:
 
     @property
     def document(self) -> dict[str, Any]:
-        """What --json prints."""
+        """The document of --json."""
         return {
             "v": 1,
             "kind": self.kind,
@@ -71,7 +71,7 @@ class JobsReplayed:
         )
 
     def _remarks(self) -> Iterator[str]:
-        """What was changed in the file or left out of it, and the gain over the first policy."""
+        """Changes of the file, jobs left out, and the gain over the first policy."""
         for why, jobs in self.repairs.items():
             yield f"{counted(jobs, 'job')}: {why}"
         first, *others = self.results

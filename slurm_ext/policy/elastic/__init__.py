@@ -1,1 +1,1 @@
-"""How many GPUs each elastic job gets. Pure."""
+"""Sizes of elastic jobs in GPUs, and their places on nodes. Pure."""

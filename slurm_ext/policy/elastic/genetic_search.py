@@ -37,7 +37,7 @@ class Problem:
 
     @property
     def jobs(self) -> int:
-        """How many."""
+        """Number of jobs."""
         return len(self.speedup)
 
 
@@ -59,7 +59,7 @@ def speeds(problem: Problem, schedules: Schedules) -> Floats:
 
 
 def scores(problem: Problem, schedules: Schedules) -> Floats:
-    """What is maximised, of each schedule."""
+    """Score of each schedule: the search maximises it."""
     fast = speeds(problem, schedules)
     weights = problem.weights if len(problem.weights) else np.ones(problem.jobs)
     waits = np.where(fast > 0, 1 / np.maximum(fast, 1 / NEVER), NEVER)

@@ -1,4 +1,4 @@
-"""How many GPUs each job gets: the exact best division, by dynamic programming. Pure.
+"""Division of GPUs among jobs: the exact best one, by dynamic programming. Pure.
 
     maximise  sum of utility(job, size)      one size a job, none of them taken apart, GPUs suffice
     P(0, k) = 0 ;  P(j, k) = max over sizes g <= k of  utility(j, g) + P(j-1, k-g)
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DivisionTerms:
-    """What a site or a benchmark chooses."""
+    """Settings of a division, of a site or a benchmark."""
 
     gpus_a_job: float = 2.0  # admission: so many GPUs there are for each job, 0: everybody
     restart_s: float = 30.0
@@ -36,7 +36,7 @@ class DivisionTerms:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Utility:
-    """What one job would make of each size."""
+    """Goodput of one job at each size."""
 
     name: str
     goodput: Floats  # at each of the sizes; 0: it cannot have that one
@@ -96,7 +96,7 @@ def _extend(value: Floats, utility: Sequence[float], sizes: Sequence[int], best:
 def admitted(
     wishes: Sequence[Utility], sizes: Sequence[int], gpus: int, terms: DivisionTerms
 ) -> list[Utility]:
-    """Who gets GPUs at all: the shortest first, while each finds its smallest size."""
+    """Jobs that get GPUs at all: the shortest first, while each finds its smallest size."""
     most = len(wishes) if not terms.gpus_a_job else max(1, int(gpus / terms.gpus_a_job))
     kept: list[Utility] = []
     left = gpus

@@ -36,7 +36,7 @@ WORK = 500_000  # jobs x nodes of all generations: seconds on one core
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuBudget:
-    """What there is to divide: so many GPUs, on nodes of so many."""
+    """GPUs that are divided, and GPUs of a node."""
 
     gpus: int
     per_node: int

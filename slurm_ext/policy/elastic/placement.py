@@ -14,7 +14,7 @@ Places = dict[str, dict[int, int]]  # job -> node -> GPUs there
 def place(
     sizes: Mapping[str, int], held: Mapping[str, Mapping[int, int]], nodes: int, per_node: int
 ) -> Places:
-    """GPUs by node for every job; whoever keeps its size stays unless others need the place.
+    """GPUs by node for every job; a job that keeps its size stays unless others need the place.
 
     Raises InputError where sizes are more than there is, or are no sizes.
     """
@@ -35,7 +35,7 @@ def place(
 
 
 class _Board:
-    """Who is where, and what is free."""
+    """Jobs on their nodes, and free GPUs."""
 
     def __init__(self, nodes: int, per_node: int) -> None:
         self.per_node = per_node

@@ -26,7 +26,7 @@ GROWS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoodputReport:
-    """What a running job reports of itself."""
+    """A running job's own measurements."""
 
     left: float  # iterations at the initial batch that are left
     limits: BatchLimits

@@ -34,7 +34,7 @@ class WaitingJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NiceBounds:
-    """How far a job may give way, and be lifted (least <= 0 < most)."""
+    """Bounds of nice: how far a job may give way, and be lifted (least <= 0 < most)."""
 
     most: int
     least: int = 0
@@ -48,12 +48,12 @@ class _Last:
     tie: int
 
     def before(self, priority: int, tie: int) -> bool:
-        """Whether it goes before one of that priority."""
+        """True if it goes before a job of that priority."""
         return (self.priority, -self.tie) > (priority, -tie)
 
 
 def nices(order: Sequence[WaitingJob], bounds: NiceBounds) -> dict[str, int]:
-    """What to change: nice by job, in the order given (who goes first first)."""
+    """Return the nice values to change, by job. `order`: the wanted order, first job first."""
     rules = _Rules.of(order, bounds)
     found: dict[str, int] = {}
     last: _Last | None = None
@@ -68,7 +68,7 @@ def nices(order: Sequence[WaitingJob], bounds: NiceBounds) -> dict[str, int]:
 
 
 def in_order(order: Sequence[WaitingJob]) -> bool:
-    """Whether Slurm, as things stand, would take them so."""
+    """True if Slurm's priorities already give this order."""
     return all(_Last(a.priority, a.tie).before(b.priority, b.tie) for a, b in pairwise(order))
 
 
@@ -114,7 +114,7 @@ def _gap(order: Sequence[WaitingJob], bounds: NiceBounds) -> int:
 
 
 def _lift(order: Sequence[WaitingJob], bounds: NiceBounds, gap: int) -> int:
-    """How far all have to go up so that the last is not below 1."""
+    """Points by which all have to go up so that the last is not below 1."""
     last: _Last | None = None
     for one in order:
         place = one.base

@@ -1,4 +1,4 @@
-"""Who goes first in a queue: rules that give every waiting job a key, lowest first. Pure.
+"""The order of a queue: rules that give every waiting job a key, lowest first. Pure.
 
 A key is a number that stays as it is while the job waits, so that a queue of any length is kept in
 order at O(log n) a job, and the same function orders a replayed queue and a live one.
@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedJobs:
-    """What a queue knows of jobs: columns of one length."""
+    """Jobs as a queue knows them: columns of one length."""
 
     submit_s: Floats
     gpus: NDArray[np.int64]
@@ -40,7 +40,7 @@ class QueuedJobs:
 
     @property
     def size(self) -> Floats:
-        """GPU-seconds that each is thought to need."""
+        """Estimated GPU-seconds of each job."""
         product: Floats = self.estimate_s * self.gpus
         return product
 
@@ -64,7 +64,7 @@ class Rule:
         return np.lexsort((last, jobs.submit_s, keys))
 
     def key(self, jobs: QueuedJobs) -> Floats:
-        """Who has the lower goes first; at least 0 where times are."""
+        """Keys of jobs, the lowest first; at least 0 where times are."""
         return aged(jobs, self.keys(jobs)) if self.ageing else self.keys(jobs)
 
 

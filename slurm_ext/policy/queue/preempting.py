@@ -18,14 +18,14 @@ ROUNDING = 1e-3  # GPU-seconds: a limit that is so near counts as met, so that t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preempting:
-    """How urgent a job is; GPU-seconds."""
+    """Urgency of a job, from GPU-seconds."""
 
     limits: tuple[float, ...] | None  # of service had, between classes; None: what is left decides
     restart_s: float = RESTART_S
 
     @property
     def drifts(self) -> bool:
-        """Whether a running job grows more urgent all the time, and not at limits only."""
+        """True if a running job grows more urgent all the time, and not at limits only."""
         return self.limits is None
 
     def key(self, had: float, left: float) -> float:

@@ -1,4 +1,4 @@
-"""When a waiting job would start, if those before it go first and nobody passes: an estimate. Pure.
+"""Estimated start of a waiting job, if those before it go first and no job passes. Pure.
 
 Units (GPUs or CPUs) of a partition are one pool: what does not fit for its place on nodes, or for
 memory, starts later; what Slurm backfills starts earlier.
@@ -35,7 +35,7 @@ def starts_in_s(
 def _until(
     wanted: int, free: int, now_s: float, ends: list[tuple[float, int]]
 ) -> tuple[int, float]:
-    """When so many are free, and how many there are then."""
+    """Time at which so many are free, and how many are free then."""
     while free < wanted and ends:
         end_s, count = heapq.heappop(ends)
         now_s = max(now_s, end_s)

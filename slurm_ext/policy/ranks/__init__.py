@@ -1,1 +1,1 @@
-"""How many data-parallel ranks of one job share each of its GPUs (AccDP). Pure."""
+"""Number of data-parallel ranks of one job on each of its GPUs (AccDP). Pure."""

@@ -1,4 +1,4 @@
-"""How many data-parallel ranks of one job should share each of its GPUs (AccDP, HiPC 2022). Pure.
+"""Best number of data-parallel ranks on each GPU of a job (AccDP, HiPC 2022). Pure.
 
 One rank leaves the GPU idle while it works on the host; the kernels of another fill that gap. With
 `h` seconds of host time and `k(b)` seconds of kernels a step of batch `b`, R ranks under MPS take
@@ -41,8 +41,8 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobGpus:
-    """What the job has: GPUs of one kind, each with its memory and CPUs."""
+class RankResources:
+    """Resources of a job: GPUs of one kind, each with its memory and CPUs."""
 
     gpus: int = 1
     gpu_mem_bytes: float = float("inf")
@@ -67,7 +67,7 @@ class Packing:
         return self.ranks_per_gpu * self.batch
 
 
-def throughput(profile: Profile, room: JobGpus, ranks: int, batch: int) -> float:
+def throughput(profile: Profile, room: RankResources, ranks: int, batch: int) -> float:
     """Samples/s of the whole job with so many ranks a GPU, `batch` samples each."""
     alone_s = profile.host_s + profile.kernels_s(batch) + profile.reduction_s
     busy_s = ranks * profile.kernels_s(batch) * (1 + CONTENTION * (ranks - 1))
@@ -75,7 +75,7 @@ def throughput(profile: Profile, room: JobGpus, ranks: int, batch: int) -> float
     return room.gpus * ranks * batch / step_s
 
 
-def packings(profile: Profile, room: JobGpus) -> list[Packing]:
+def packings(profile: Profile, room: RankResources) -> list[Packing]:
     """Everything that fits, the quickest first; one rank a GPU as it is now always fits."""
     before = throughput(profile, room, 1, profile.batch)
     found = {}
@@ -88,7 +88,7 @@ def packings(profile: Profile, room: JobGpus) -> list[Packing]:
     return sorted(found.values(), key=lambda one: (-one.samples_per_s, one.ranks_per_gpu))
 
 
-def choose(profile: Profile, room: JobGpus, *, min_gain: float = MIN_GAIN) -> Packing:
+def choose(profile: Profile, room: RankResources, *, min_gain: float = MIN_GAIN) -> Packing:
     """The quickest packing that gains enough to be worth it, with the fewest ranks.
 
     One rank with a larger batch comes first, where its owner allows one and it is as good: it
@@ -104,11 +104,11 @@ def choose(profile: Profile, room: JobGpus, *, min_gain: float = MIN_GAIN) -> Pa
 
 
 def trial_confirms(measured: float, before: float, *, min_gain: float = MIN_GAIN) -> bool:
-    """Whether a trial of some dozen steps, in samples/s, confirms a packing."""
+    """True if a trial of some dozen steps, in samples/s, confirms a packing."""
     return measured > before * (1 + min_gain)
 
 
-def _batches(profile: Profile, room: JobGpus, ranks: int) -> Iterator[int]:
+def _batches(profile: Profile, room: RankResources, ranks: int) -> Iterator[int]:
     """Batches of one rank: the global batch as it is, and as it may become."""
     if profile.batch % ranks == 0:
         yield profile.batch // ranks
@@ -120,7 +120,7 @@ def _batches(profile: Profile, room: JobGpus, ranks: int) -> Iterator[int]:
             yield batch
 
 
-def _fits(profile: Profile, room: JobGpus, ranks: int, batch: int) -> bool:
+def _fits(profile: Profile, room: RankResources, ranks: int, batch: int) -> bool:
     held = profile.fixed_bytes + batch * profile.sample_bytes + CONTEXT_BYTES
     cores = ranks * (_workers(profile, ranks, batch) + 1)
     fits = ranks * held <= MEMORY_SHARE * room.gpu_mem_bytes and cores <= room.cores_per_gpu
@@ -133,7 +133,7 @@ def _workers(profile: Profile, ranks: int, batch: int) -> int:
     return 0 if profile.workers == 0 else max(1, round(share)) if ranks > 1 else profile.workers
 
 
-def _packing(profile: Profile, room: JobGpus, ranks: int, batch: int, gain: float) -> Packing:
+def _packing(profile: Profile, room: RankResources, ranks: int, batch: int, gain: float) -> Packing:
     return Packing(
         ranks_per_gpu=ranks,
         batch=batch,

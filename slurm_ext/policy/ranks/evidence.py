@@ -1,4 +1,4 @@
-"""What runs measured of one rank alone on its GPU, as the chooser of ranks wants it. Pure.
+"""Profile of one rank alone on its GPU, from measured runs. Pure.
 
 The time of kernels in a step is the share of the time in which the GPU worked (NVML's utilisation,
 over the whole run), spread over the run's steps; what is left of a step is the host's. Memory is
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from slurm_ext.policy.ranks.choose import CONTEXT_BYTES, JobGpus, Profile
+from slurm_ext.policy.ranks.choose import CONTEXT_BYTES, RankResources, Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class RanksEvidence:
     """The profile with the runs that it rests on, or what is missing for one."""
 
     profile: Profile | None = None
-    room: JobGpus | None = None
+    room: RankResources | None = None
     runs: tuple[SingleRankRun, ...] = ()
     missing: tuple[str, ...] = ()
 
@@ -62,7 +62,7 @@ def evidence_of(
         missing.append("how much GPU memory a rank holds: no run of it counted that")
     if missing or not gpu_mem_bytes:
         return RanksEvidence(runs=tuple(alike), missing=tuple(missing))
-    room = JobGpus(
+    room = RankResources(
         gpus=alike[0].gpus,
         gpu_mem_bytes=gpu_mem_bytes,
         cores_per_gpu=alike[0].cpus / alike[0].gpus if alike[0].cpus else float("inf"),
@@ -92,7 +92,7 @@ def _kernel_s(one: SingleRankRun) -> float:
 
 
 def _missing(measured: Sequence[SingleRankRun]) -> tuple[str, ...]:
-    """Why none of the runs can be used, each reason once, with how many runs it concerns."""
+    """Reasons for which no run can be used, each once, with its number of runs."""
     if not measured:
         return ("a run of it: the history has none",)
     whys = [_why_unusable(one) or "" for one in measured]

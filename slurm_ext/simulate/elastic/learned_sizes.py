@@ -60,7 +60,7 @@ class GoodputPolicy:
         return utility_of(elastic, self.sizes, self.cluster.per_node)
 
     def report(self, job: ReplayedJob) -> GoodputReport | None:
-        """What the job would report of itself; None: it has measured nothing."""
+        """The job's report of itself; None: it has measured nothing."""
         if not job.measured or job.gradients is None:
             return None
         square, variance = job.gradients
@@ -88,7 +88,7 @@ class GoodputPolicy:
 
 
 def steps_of(job: ReplayedJob) -> tuple[StepMeasurement, ...]:
-    """What the job has measured at each config so far."""
+    """Measurements of the job, by config."""
     return tuple(
         StepMeasurement(
             gpus=gpus, nodes=nodes, most=most, local=local, compute_s=compute_s, sync_s=sync_s

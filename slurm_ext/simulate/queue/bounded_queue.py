@@ -51,6 +51,6 @@ class BoundedQueue(Generic[Rank]):
         heapify(self._behind)
 
     def index(self, rank: Rank) -> int | None:
-        """Where a job of the front stands; None: it is not there."""
+        """Index of a job in the front; None: it is not there."""
         index = bisect_left(self.front, rank)
         return index if index < len(self.front) and self.front[index] == rank else None

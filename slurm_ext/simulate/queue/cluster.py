@@ -35,7 +35,7 @@ class Cluster:
         return of_vc[trace.vc]
 
     def fits(self, trace: Trace) -> Column:
-        """Whether each job can ever run."""
+        """True for each job that can ever run."""
         most = np.array([*self.pools(), 0]) * self.gpus_per_node
         fitting: Column = trace.gpus <= most[self.pool_of(trace)]
         return fitting

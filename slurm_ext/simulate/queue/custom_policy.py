@@ -81,7 +81,7 @@ def _checked(
 
 
 def _fault(path: Path, error: BaseException) -> InputError:
-    """What went wrong in it, and in which of its lines."""
+    """Error of the file, with the line."""
     if isinstance(error, SyntaxError):
         return InputError(str(path), f"SyntaxError: {error.msg}", line=error.lineno)
     frames = traceback.extract_tb(error.__traceback__)

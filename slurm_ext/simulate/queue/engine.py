@@ -31,7 +31,7 @@ def replay(
     depth: int = DEPTH,
     progress: Progress = lambda _jobs: None,
 ) -> ReplayResult:
-    """What becomes of every job. `seed` decides ties of equal jobs; 0: as the file has them.
+    """Replay every job. `seed` decides ties of equal jobs; 0: as the file has them.
 
     `progress` is called now and then with the number of submitted jobs. Raises InputError where a
     job is larger than its cluster, or the rule needs estimates that the trace lacks.
@@ -82,7 +82,7 @@ def _pool(nodes: int, per_node: int, rule: Rule, work: JobColumns, depth: int) -
 
 
 def _asked(trace: Trace, rule: Rule) -> QueuedJobs:
-    """What the rule may know."""
+    """Columns that the rule may know."""
     estimate_s = trace.duration_s if rule.oracle else trace.estimate_s
     missing = np.count_nonzero(~(estimate_s > 0)) if rule.estimated else 0
     if missing:

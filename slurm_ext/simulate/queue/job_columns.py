@@ -1,4 +1,4 @@
-"""What a replay knows of its jobs, and what becomes of them. Index: a job's rank in its queue."""
+"""Columns of replayed jobs and of their results. Index: a job's rank in its queue."""
 
 from heapq import heappush
 from typing import Any

@@ -50,7 +50,7 @@ class NonPreemptingPool:
         self._work.ended(rank, now_s)
 
     def settle(self, now_s: float) -> None:
-        """Start whoever can, after all that happened at `now_s`."""
+        """Start every job that can, after all events at `now_s`."""
         while self._line.front and self._begin(0, now_s, None):
             self._reservation = None  # whoever had it has started, or somebody more urgent came
         head = self._reservation.job if self._reservation else None

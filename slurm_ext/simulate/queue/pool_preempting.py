@@ -148,6 +148,6 @@ class PreemptingPool:
         return had, self._left[rank] - max(0.0, ran_s - self._owed[rank])
 
     def _now(self, rank: int, now_s: float) -> Urgency:
-        """How urgent a running job is."""
+        """Urgency of a running job."""
         had, left = self._so_far(rank, now_s)
         return self._rule.key(had, left * self._work.gpus[rank]), rank

@@ -13,7 +13,7 @@ from slurm_ext.simulate.queue.nodes import Nodes, Places
 
 @dataclass(slots=True)
 class Reservation:
-    """Where and when the first of the queue starts, if nothing ends early."""
+    """Place and start of the first of the queue, if nothing ends early."""
 
     job: int
     start_s: float
@@ -67,7 +67,7 @@ class _Later:
             self._counts[before + gpus] += 1
 
     def enough(self) -> bool:
-        """Whether the wanted room is there."""
+        """True if the wanted room is there."""
         full = self._counts[-1]
         if full < self._whole:
             return False

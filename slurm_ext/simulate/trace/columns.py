@@ -1,4 +1,4 @@
-"""A trace: what was asked of a cluster and how long it ran, as columns of one length.
+"""A trace: submissions and their run times, as columns of one length.
 
 | column | unit | wanted | what it is |
 |---|---|---|---|

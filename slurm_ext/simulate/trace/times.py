@@ -1,4 +1,4 @@
-"""Times of traces as seconds: numbers as they are, dates by their own zone or the one told."""
+"""Times of traces as seconds: numbers as they are, dates by their zone or the default one."""
 
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -9,7 +9,7 @@ MOST = 1e12  # seconds: 31,700 years; a date in milliseconds is more
 
 
 def number(text: str) -> float:
-    """What the text says; Python's 1_0 for 10 is none. Raises ValueError."""
+    """Number in a text; Python's 1_0 for 10 is none. Raises ValueError."""
     if "_" in text:
         raise ValueError(f"{text[:40]!r} is no number")
     return float(text)

@@ -1,4 +1,4 @@
-"""How many nodes each virtual cluster has, from a CSV."""
+"""Nodes of each virtual cluster, from a CSV."""
 
 import csv
 from pathlib import Path

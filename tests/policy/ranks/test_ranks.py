@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.policy.ranks.choose import (
-    JobGpus,
+    RankResources,
     Profile,
     choose,
     packings,
@@ -29,7 +29,7 @@ profiles = st.builds(
     workers=st.integers(0, 16),
 )
 rooms = st.builds(
-    JobGpus,
+    RankResources,
     gpus=st.integers(1, 16),
     gpu_mem_bytes=st.floats(4 * GIB, 80 * GIB),
     cores_per_gpu=st.integers(1, 64),
@@ -39,7 +39,7 @@ rooms = st.builds(
 
 def test_a_half_idle_gpu_takes_several_ranks_within_the_same_global_batch() -> None:
     """By default the optimiser sees the batch it was written for."""
-    chosen = choose(HALF_IDLE, JobGpus())
+    chosen = choose(HALF_IDLE, RankResources())
     assert chosen.ranks_per_gpu > 1
     assert chosen.global_batch == HALF_IDLE.batch
     assert 0.2 <= chosen.gain <= 1 / HALF_IDLE.busy - 1
@@ -48,21 +48,21 @@ def test_a_half_idle_gpu_takes_several_ranks_within_the_same_global_batch() -> N
 def test_a_busy_gpu_keeps_one_rank() -> None:
     """Where 5 % are idle there is nothing to fill."""
     busy = replace(HALF_IDLE, host_s=0.005, kernel_s=0.095)
-    assert choose(busy, JobGpus()).ranks_per_gpu == 1
-    assert "95%" in choose(busy, JobGpus()).reason
+    assert choose(busy, RankResources()).ranks_per_gpu == 1
+    assert "95%" in choose(busy, RankResources()).reason
 
 
 def test_a_larger_batch_that_is_as_good_comes_before_more_ranks() -> None:
     """One process and no MPS is the simpler thing, where the owner allows the batch."""
     fixed = replace(HALF_IDLE, kernel_fixed_s=0.042)
-    chosen = choose(fixed, JobGpus(most_batch=128))
+    chosen = choose(fixed, RankResources(most_batch=128))
     assert (chosen.ranks_per_gpu, chosen.batch) == (1, 128)
 
 
 def test_memory_and_cores_hold() -> None:
     """Two ranks that do not fit are not proposed."""
-    assert choose(HALF_IDLE, JobGpus(gpu_mem_bytes=3 * GIB)).ranks_per_gpu == 1
-    assert choose(HALF_IDLE, JobGpus(cores_per_gpu=5)).ranks_per_gpu == 1
+    assert choose(HALF_IDLE, RankResources(gpu_mem_bytes=3 * GIB)).ranks_per_gpu == 1
+    assert choose(HALF_IDLE, RankResources(cores_per_gpu=5)).ranks_per_gpu == 1
 
 
 def test_a_trial_confirms_or_not() -> None:
@@ -72,7 +72,7 @@ def test_a_trial_confirms_or_not() -> None:
 
 
 @given(profiles, rooms)
-def test_whatever_is_proposed_fits_and_loses_nothing(profile: Profile, room: JobGpus) -> None:
+def test_whatever_is_proposed_fits_and_loses_nothing(profile: Profile, room: RankResources) -> None:
     """Memory, cores and the global batch hold; nothing is slower than one rank as it is."""
     chosen = choose(profile, room)
     alone = throughput(profile, room, 1, profile.batch)
@@ -88,7 +88,7 @@ def test_whatever_is_proposed_fits_and_loses_nothing(profile: Profile, room: Job
 @given(profiles)
 def test_no_packing_beats_a_gpu_that_is_never_idle(profile: Profile) -> None:
     """The ideal is 1 over the busy share, for the same samples a kernel."""
-    best = packings(profile, JobGpus())[0]
+    best = packings(profile, RankResources())[0]
     assert best.samples_per_s <= profile.batch / profile.kernel_s * (1 + 1e-9)
 
 
@@ -97,4 +97,6 @@ def test_the_model_is_the_papers(ranks: int) -> None:
     """T(R, b) = max(h + k + a, R k (1 + e) + a), by hand."""
     profile = Profile(batch=8, host_s=0.03, kernel_s=0.02, reduction_s=0.001)
     by_hand = max(0.03 + 0.02 + 0.001, ranks * 0.02 * (1 + 0.03 * (ranks - 1)) + 0.001)
-    assert throughput(profile, JobGpus(gpus=3), ranks, 8) == pytest.approx(3 * ranks * 8 / by_hand)
+    assert throughput(profile, RankResources(gpus=3), ranks, 8) == pytest.approx(
+        3 * ranks * 8 / by_hand
+    )
