@@ -19,9 +19,9 @@ from typing import Any
 from contrib.bench.common.program import at_least, options, row, run
 from slurm_ext.policy.ranks.choose import (
     CONTENTION,
-    RankResources,
     Packing,
     Profile,
+    RankResources,
     choose,
     packings,
     trial_confirms,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from slurm_ext.policy.ranks.choose import CONTEXT_BYTES, RankResources, Profile
+from slurm_ext.policy.ranks.choose import CONTEXT_BYTES, Profile, RankResources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.policy.ranks.choose import (
-    RankResources,
     Profile,
+    RankResources,
     choose,
     packings,
     throughput,
