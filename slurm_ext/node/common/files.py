@@ -60,10 +60,12 @@ def _checked_read(fd: int, max_bytes: int, owner: int | None) -> bytes:
     return b"".join(chunks)
 
 
-def write_whole(path: str, data: bytes, *, durable: bool = True, mode: int = 0o600) -> None:
+def write_whole(
+    path: str, data: bytes, *, durable: bool = True, name_too: bool = True, mode: int = 0o600
+) -> None:
     """Put `data` at `path` by an atomic rename; on any error nothing is left behind.
 
-    `durable` also waits until file and folder are on the disk.
+    `durable` also waits until the content is on the disk and, if `name_too`, the folder's entry.
     """
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
@@ -78,7 +80,7 @@ def write_whole(path: str, data: bytes, *, durable: bool = True, mode: int = 0o6
     except BaseException:
         os.unlink(temporary)
         raise
-    if durable:
+    if durable and name_too:
         sync_folder(folder)
 
 

@@ -95,9 +95,13 @@ def signed_pid(path: str) -> int | None:
 
 
 def save(spool: Spool, key: str, kind: str, content: object, *, durable: bool) -> None:
-    """Write one of the job's state files as a whole. Raises OSError."""
+    """Write one of the job's state files as a whole. Raises OSError.
+
+    `durable` waits for the content only: a file system keeps the order of names, and transport
+    waits for them before it sends a record.
+    """
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
-    write_whole(spool.state_file(key, kind), text.encode(), durable=durable)
+    write_whole(spool.state_file(key, kind), text.encode(), durable=durable, name_too=False)
 
 
 def load(spool: Spool, key: str, kind: str) -> dict[str, Any] | None:

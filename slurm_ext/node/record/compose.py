@@ -11,7 +11,7 @@ import os
 import time
 
 from slurm_ext.node.common import log, state
-from slurm_ext.node.common.files import remove_tree, sync_folder, unlink_quietly
+from slurm_ext.node.common.files import remove_tree, unlink_quietly
 from slurm_ext.node.common.spool_layout import record_id, split_key
 from slurm_ext.node.counters.columns import TIMELINE, counter_rows
 from slurm_ext.node.record import fields, squeue
@@ -59,13 +59,15 @@ def _write(spool: Spool, key: str, record: dict[str, Any]) -> None:
 
 
 def _publish(spool: Spool, key: str, name: str) -> None:
-    """Hand the record over; from the first line on, this job never gets a second one."""
+    """Hand the record over; from the first line on, this job never gets a second one.
+
+    No wait for the disk: it keeps the order of names, and transport waits before it sends.
+    """
     done = os.open(spool.state_file(key, "done"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     os.close(done)
     for kind in ("json", "end"):
         unlink_quietly(spool.state_file(key, kind))
     os.rename(spool.state_file(key, "record"), spool.out_file(name))
-    sync_folder(spool.out)  # the rename with it: one disk, one order
 
 
 def _clear(spool: Spool, key: str, deadline: float) -> None:

@@ -11,6 +11,7 @@ import time
 
 from slurm_ext.node.common import log, state
 from slurm_ext.node.common.daemonize import daemonize
+from slurm_ext.node.common.files import sync_folder
 from slurm_ext.node.common.spool_layout import REFUSED, Spool
 
 TYPE_CHECKING = False
@@ -58,6 +59,8 @@ def _work(config: NodeConfig, spool: Spool, end_s: float) -> None:
         if not _left_to_do(config, spool):
             return
         names = _waiting(spool)
+        if names:  # what is sent must not be composed again after a power failure
+            sync_folder(spool.out)
         try:
             if _deliver(config, spool, names):
                 pause_s = FIRST_PAUSE_S
