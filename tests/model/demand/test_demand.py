@@ -8,6 +8,8 @@ from slurm_ext.model.demand.model import (
     HORIZONS,
     LEVELS,
     PEAK_SLOTS,
+    STANDARD,
+    RidgeLine,
     features,
     highest_ahead,
     persistence_of,
@@ -57,3 +59,38 @@ def test_the_highest_ahead_is_brute_force() -> None:
     assert np.isnan(told[-PEAK_SLOTS:]).all()
     assert not np.isnan(told[:-PEAK_SLOTS]).any()
     assert persistence_of(NEED[:5]).peaks == {}
+
+
+def test_every_feature_of_a_slot() -> None:
+    """Lags and windows that reach before the beginning, and turns of the clock in UTC."""
+    need = np.array([4.0, 7.0, 1.0, 5.0])
+    rows = features(need, 100)
+    column = dict(zip(FEATURES, rows[3], strict=True))
+    assert column["lag_1"] == 1.0 - 5.0
+    assert column["lag_3"] == 4.0 - 5.0
+    assert column["lag_4"] == 0.0  # the beginning repeats itself
+    assert column["mean_3"] == pytest.approx(13 / 3 - 5)
+    assert column["mean_6"] == column["mean_1008"] == pytest.approx(17 / 4 - 5)
+    assert column["now"] == 5.0
+    day, week = 2 * np.pi * 103 / 144, 2 * np.pi * 103 / 1008
+    turns = {"day": day, "half_day": 2 * day, "week": week}
+    for name, turn in turns.items():
+        assert column[f"{name}_sin"] == pytest.approx(np.sin(turn))
+        assert column[f"{name}_cos"] == pytest.approx(np.cos(turn))
+
+
+def test_a_line_cuts_features_far_from_their_mean() -> None:
+    """At STANDARD deviations, on both sides."""
+    line = RidgeLine(np.array([1.0]), np.array([2.0]), np.array([3.0]), 10.0)
+    rows = np.array([[1.0], [3.0], [9.0], [11.0], [-99.0]])
+    assert line(rows).tolist() == [10.0, 13.0, 22.0, 22.0, -2.0]
+    assert line(np.array([[1.0 + 2 * STANDARD]])).tolist() == [10.0 + 3 * STANDARD]
+
+
+def test_peaks_are_quantiles_of_the_past() -> None:
+    """Of a series that rises by one a slot: always PEAK_SLOTS more."""
+    rising = np.arange(PEAK_SLOTS + 2, dtype=float)
+    assert persistence_of(rising).peaks == dict.fromkeys(LEVELS, float(PEAK_SLOTS))
+    assert persistence_of(rising[: PEAK_SLOTS + 1]).peaks == dict.fromkeys(LEVELS, PEAK_SLOTS)
+    assert persistence_of(rising[:PEAK_SLOTS]).peaks == {}
+    assert persistence_of(rising[:3]).peak(np.zeros((2, 1)), 0.9).tolist() == [0.0, 0.0]

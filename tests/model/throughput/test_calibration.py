@@ -38,6 +38,13 @@ def test_the_miss_of_conformal_rank_is_the_factor(count: int, rank: int) -> None
     assert interval_factor(outcomes[::-1]) == pytest.approx(1 + rank / 100)
 
 
+def test_units_do_not_matter() -> None:
+    """Rates below one sample a second have the same misses."""
+    slow = [CalibrationPoint(0.1, 0.08, 0.12, 0.14)] * FEWEST
+    fast = [CalibrationPoint(100.0, 80.0, 120.0, 140.0)] * FEWEST
+    assert interval_factor(slow) == pytest.approx(interval_factor(fast))
+
+
 def test_the_factor_has_two_ends() -> None:
     """Half as wide at the least, five times at the most, also where nothing is a number."""
     assert interval_factor([missed(0.1)] * 20) == NARROWEST

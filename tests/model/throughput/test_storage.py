@@ -35,11 +35,12 @@ def test_more_workers_without_more_samples_are_a_ceiling() -> None:
     [
         replace(MANY, samples_per_s=115.1),  # faster by more than 15 %
         replace(MANY, workers=5),  # not half as many more
+        replace(MANY, samples_per_s=64.0, fetch_cpu_s=0.09375, main_cpu_s=None),  # exactly 0.75
         replace(MANY, fetch_cpu_s=0.0512),  # cores busy: 115 * (0.0512 + 0.001) / 8 = 0.7504
         replace(MANY, fetch_queued_s=0.01),  # a quarter of a fetch waits for a core
         replace(MANY, accel_samples_per_s=127.7),  # the accelerator is the limit
     ],
-    ids=["faster", "few", "busy", "crowded", "accelerator"],
+    ids=["faster", "few", "three quarters", "busy", "crowded", "accelerator"],
 )
 def test_anything_else_is_no_ceiling(many: LoaderRun) -> None:
     """Just beyond a limit there is no ceiling, or the run is held by something else."""
