@@ -1,1 +1,1 @@
-"""The node's live allocator: moves CPU shares and loader workers among the jobs that run here."""
+"""Control loops: the node's allocator, the queue, elastic jobs, energy and co-scheduling."""

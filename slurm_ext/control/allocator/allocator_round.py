@@ -1,4 +1,4 @@
-"""One round of the controller: look, measure, decide by the pure policy, act or only say."""
+"""The node's allocator: look, measure, decide by the pure policy, and in mode act apply."""
 
 import logging
 import os
@@ -102,9 +102,9 @@ class Allocator(ControlLoop):
         if not demands:
             self._write_status(None, machine)
             return None
-        given = {key: machine.units(job.job.cpus) for key, job in demands.items()}
-        units = sum(given.values()) + machine.units(view.idle_cpus)
-        shares = proportional(given, units)
+        allocated = {key: machine.units(job.job.cpus) for key, job in demands.items()}
+        units = sum(allocated.values()) + machine.units(view.idle_cpus)
+        shares = proportional(allocated, units)
         decision = self._decide(demands, shares, units, view)
         if decision.change:
             self._record(decision, units)
@@ -118,7 +118,7 @@ class Allocator(ControlLoop):
 
     def _machine(self, running: tuple[RunningJob, ...]) -> tuple[Machine, SlurmNodeView]:
         node = running[0].job.place.node if running else ""
-        keys = frozenset(one.job.key for one in running)
+        keys = frozenset(running_job.job.key for running_job in running)
         view = self._slurm.look(node, keys) if running else SlurmNodeView()
         real = os.cpu_count() or 1
         grain = self.settings["control.grain_cores"]
@@ -129,24 +129,24 @@ class Allocator(ControlLoop):
         """The jobs that may be controlled, with what they say by now."""
         self.left_alone = {}
         found = {}
-        for one in running:
-            key = one.job.key
-            why_not = self._refused.get(key) or machine.why_not(one)
-            job = self.controlled.get(key) or self._tenancy(one)
+        for running_job in running:
+            key = running_job.job.key
+            why_not = self._refused.get(key) or machine.why_not(running_job)
+            job = self.controlled.get(key) or self._controlled(running_job)
             if why_not is None and machine.grain_cores < 1 and QUOTA not in job.share.mechanisms:
                 why_not = "no CPU quota can be set here, and control.grain_cores needs one"
             if why_not is not None:
                 self.left_alone[key] = why_not
                 continue
             try:
-                job.look(one, self.settings["control.max_workers"])
+                job.look(running_job, self.settings["control.max_workers"])
             except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError):
                 self.left_alone[key] = "its summaries are not what the probe writes"
                 continue
             found[key] = self.controlled[key] = job
         return found
 
-    def _tenancy(self, running: RunningJob) -> ControlledJob:
+    def _controlled(self, running: RunningJob) -> ControlledJob:
         return ControlledJob(running.job, self._keep, self._pace, lends=self._lends)
 
     def _dismiss(self, staying: set[str]) -> None:
@@ -163,9 +163,9 @@ class Allocator(ControlLoop):
         """Undo our changes to jobs that have ended; a job that came back keeps them."""
         if self._leaving:
             stay = {
-                key: one
-                for key, one in self._leaving.items()
-                if key not in self.controlled and not one.restore()
+                key: job
+                for key, job in self._leaving.items()
+                if key not in self.controlled and not job.restore()
             }
             self._leaving = stay
             self._keep()
@@ -181,10 +181,10 @@ class Allocator(ControlLoop):
     ) -> Retune:
         settings, now = self.settings, time.time()
         demands = []
-        for key, one in controlled.items():
-            end_s = view.end_s.get(one.job.place.job_id)
+        for key, job in controlled.items():
+            end_s = view.end_s.get(job.job.place.job_id)
             left_s = None if end_s is None else max(0.0, end_s - now)
-            demands.append(one.demand(units, shares[key], settings["control.grain_cores"], left_s))
+            demands.append(job.demand(units, shares[key], settings["control.grain_cores"], left_s))
         decided = retune(
             demands,
             units,

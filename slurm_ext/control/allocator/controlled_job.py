@@ -132,7 +132,7 @@ class ControlledJob:
         return rate_at(self.curve, self.units, workers, grain_cores=grain_cores, ranks=self.ranks)
 
     def utilisation(self, cores: float, workers: int | None) -> float:
-        """The part of so many cores that it computes with; all, as long as nobody knows."""
+        """The part of so many cores that it computes with; all, without a curve."""
         if self.curve is None:
             return 1.0
         return min(1.0, utilisation(self.curve, cores, workers or self.knob.now, ranks=self.ranks))

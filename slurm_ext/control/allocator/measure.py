@@ -65,15 +65,15 @@ def run_between(
 def difference(before: Sequence[_Json], after: Sequence[_Json]) -> list[dict[str, Any]]:
     """Summaries of what happened since, of processes and loaders that are still the same."""
     earlier = {summary.get("pid"): summary for summary in before}
-    found = []
+    kept = []
     for summary in after:
         old = earlier.get(summary.get("pid"))
         if before and old is None:
             continue
         loaders = _loaders(old or {"loaders": []}, summary)
         if loaders:
-            found.append({**summary, "loaders": loaders})
-    return found
+            kept.append({**summary, "loaders": loaders})
+    return kept
 
 
 def worker_bounds(summaries: Sequence[_Json], most: int) -> WorkerBounds | None:
@@ -97,14 +97,14 @@ def _baseline(loader: _Json) -> int:
 
 def _loaders(old: _Json, new: _Json) -> list[dict[str, Any]]:
     before = {ld.get("id"): ld for ld in old["loaders"] if isinstance(ld, dict)}
-    found = []
+    kept = []
     for loader in new["loaders"]:
         if not isinstance(loader, dict):
             continue
         lately = _lately(before.get(loader.get("id")), loader)
         if lately is not None:
-            found.append({**loader, "phases": [lately]})
-    return found
+            kept.append({**loader, "phases": [lately]})
+    return kept
 
 
 def _lately(old: _Json | None, new: _Json) -> dict[str, Any] | None:

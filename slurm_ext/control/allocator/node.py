@@ -15,7 +15,7 @@ class Machine:
     real_cores: int
     slurm_cpus: int
     grain_cores: float
-    lends: bool = False  # weights, so that nobody lacks what is idle; else quotas
+    lends: bool = False  # by weights, so that idle CPUs are used; else by quotas
 
     @property
     def scale(self) -> float:

@@ -11,7 +11,7 @@ def rows(
     controlled: Mapping[str, ControlledJob], wanted: Allocation | None
 ) -> list[dict[str, Any]]:
     """Each job as `dlqueue control status` shows it."""
-    return [_row(key, one, wanted) for key, one in sorted(controlled.items())]
+    return [_row(key, job, wanted) for key, job in sorted(controlled.items())]
 
 
 def _row(key: str, job: ControlledJob, wanted: Allocation | None) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """Hold waiting jobs back by their StartTime, for a limited time, and start them.
 
-A job that should not start yet may start in `sharing.lease_s` seconds, and the lease is renewed
-while that is so. A controller that dies leaves no job held: Slurm itself lets each lease end. To
-free a job its StartTime becomes now, and where there are several nodes it is bound to the chosen
-one until it runs. Nothing else is ever changed, and nothing at all of a job that was never put off
-and may start anywhere. What was asked for is on the disk before.
+A job that should not start yet may start in `sharing.lease_s` seconds, and the hold is renewed
+while that is so. A process that dies leaves no job held: Slurm itself ends each hold. To release a
+job its StartTime becomes now, and where there are several nodes it is bound to the chosen one until
+it runs. Nothing else is ever changed, and nothing at all of a job that was never held back and may
+start anywhere. What is asked for is on the disk before.
 """
 
 import logging
@@ -35,17 +35,17 @@ class BeginTimeHolds:
 
     def overdue(self, job: str) -> bool:
         """True if it was held back for as long as the site allows."""
-        lease = self._memory.holds.get(job)
-        return lease is not None and lease.put_off_s >= self._most_wait_s
+        hold = self._memory.holds.get(job)
+        return hold is not None and hold.put_off_s >= self._most_wait_s
 
     def charge(self, steps: Sequence[PlacementAction], now_s: float) -> None:
         """Time since the last round; waiting is on our account only while there was room."""
         passed_s, self._last_s = now_s - (self._last_s or now_s), now_s
         for step in steps:
-            lease = self._memory.holds.get(step.job)
-            if lease is not None and not step.free and step.room:
-                put_off_s = lease.put_off_s + passed_s
-                self._memory.holds[step.job] = replace(lease, put_off_s=put_off_s)
+            hold = self._memory.holds.get(step.job)
+            if hold is not None and not step.free and step.room:
+                put_off_s = hold.put_off_s + passed_s
+                self._memory.holds[step.job] = replace(hold, put_off_s=put_off_s)
 
     def carry_out(
         self, steps: Sequence[PlacementAction], now_s: float, *, bind: bool
@@ -94,17 +94,17 @@ class BeginTimeHolds:
         self._memory.holds[job] = replace(old, until_s=until_s, node=node)
 
     def _due(self, job: str, now_s: float) -> bool:
-        lease = self._memory.holds.get(job)
-        return lease is None or lease.until_s - now_s < self._lease_s / 2
+        hold = self._memory.holds.get(job)
+        return hold is None or hold.until_s - now_s < self._lease_s / 2
 
     def _node(self, job: str) -> str | None:
-        lease = self._memory.holds.get(job)
-        return None if lease is None else lease.node
+        hold = self._memory.holds.get(job)
+        return None if hold is None else hold.node
 
     def _changes(self, job: str, node: str | None, now_s: float) -> bool:
         """True if Slurm does not know yet that the job may start on that node."""
-        lease = self._memory.holds.get(job)
-        waits = lease is not None and lease.until_s > now_s
+        hold = self._memory.holds.get(job)
+        waits = hold is not None and hold.until_s > now_s
         return waits or node != self._node(job)
 
     def _delay(self, jobs: Sequence[str], bound: Sequence[str]) -> None:

@@ -1,6 +1,6 @@
-"""One round of pairing: look at the cluster, decide by the pure policy, act or only say.
+"""The co-scheduling loop: look at the cluster, decide by the pure policy, and in mode act apply.
 
-What is done to a waiting job, and why nobody stays held: begin_time_holds.py.
+How waiting jobs are held back, and why none stays held: begin_time_holds.py.
 """
 
 import logging
@@ -91,7 +91,7 @@ class CoScheduler(ControlLoop):
         nodes = [node for node in self._client.nodes() if node.state.startswith(_UP)]
         jobs_seen = with_needs(self._look(jobs, now_s), self._held)
         rules = self._rules(nodes, now_s)
-        self._watched(jobs_seen, rules, now_s)
+        self._check_speeds(jobs_seen, rules, now_s)
         waiting, running, places = self._candidates(jobs_seen, jobs, nodes, now_s)
         overdue = frozenset(
             candidate.job for candidate in waiting if self._holds.overdue(candidate.job)
@@ -185,9 +185,9 @@ class CoScheduler(ControlLoop):
                     self._holds.free(job, node)
                     self.memory.holds.pop(job, None)
 
-    # -- watch -------------------------------------------------------------------------------
+    # -- monitor -----------------------------------------------------------------------------
 
-    def _watched(self, jobs_seen: SharingJobs, rules: SharingRules, now_s: float) -> None:
+    def _check_speeds(self, jobs_seen: SharingJobs, rules: SharingRules, now_s: float) -> None:
         floors = {candidate.job: candidate.floor or rules.floor for candidate in jobs_seen.running}
         flagged = self._monitor.look(jobs_seen.running, floors)
         by_job = {candidate.job: candidate for candidate in jobs_seen.running}
@@ -212,7 +212,7 @@ class CoScheduler(ControlLoop):
         """Keep the pair apart next time; now only if the later job agreed to a requeue.
 
         Its cores are its own already, and pinning moves neither cache nor disk; a suspended job
-        keeps its memory and stands still, which is farther below its floor than any companion.
+        keeps its memory and stands still, which is worse for it than any other job beside it.
         """
         keys = [candidate.solo.key for candidate in here]
         self.memory.cooldowns = add_cooldown(self.memory.cooldowns, keys, now_s)
@@ -224,14 +224,14 @@ class CoScheduler(ControlLoop):
             ),
         )
         info = jobs_seen.infos[last.job]
-        anew = REQUEUE in words(info) and info.requeues
-        done = "requeued" if anew else "kept apart the next time"
-        names, again = [candidate.job for candidate in here], last.job if anew else None
+        requeue = REQUEUE in words(info) and info.requeues
+        done = "requeued" if requeue else "kept apart the next time"
+        names, again = [candidate.job for candidate in here], last.job if requeue else None
         self._record(parted(hurt.job, again, verdict, names, now_s, self._mode))
         log.warning("%s: job %s %s: %s", hurt.place, hurt.job, verdict.value, done)
         if self.acts:
             self._state.keep(self.memory.as_json())
-            if anew:
+            if requeue:
                 self._requeue(last.job)
 
     def _record(self, actions: Sequence[Action]) -> None:
@@ -247,7 +247,7 @@ class CoScheduler(ControlLoop):
     # -- tell --------------------------------------------------------------------------------
 
     def _note(self, steps: Iterable[PlacementAction], now_s: float) -> None:
-        """Into the ledger, where it is not what was said last of the job, and not nothing."""
+        """Record the actions that differ from the last one recorded of the job."""
         gists = {step.job: gist(step) for step in steps}
         new = [step for step in steps if self._said.get(step.job, UNTOUCHED) != gists[step.job]]
         lease_s = self._settings["sharing.lease_s"]

@@ -1,4 +1,4 @@
-"""Which of the cluster's jobs are steered, and as what. Pure."""
+"""Jobs of the cluster as candidates of co-scheduling, and jobs left alone. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -52,10 +52,10 @@ def words(job: JobInfo) -> list[str]:
 
 def opted_in(job: JobInfo, settings: Settings) -> bool:
     """True if the job, else its account or every partition of it, has agreed to share."""
-    said = words(job)
-    if ALONE in said or OFF in said:
+    comment = words(job)
+    if ALONE in comment or OFF in comment:
         return False
-    if SHARE in said:
+    if SHARE in comment:
         return True
     accounts, partitions = settings["sharing.accounts"], settings["sharing.partitions"]
     everywhere = "*" in partitions or all(p in partitions for p in job.partition.split(","))
@@ -70,7 +70,7 @@ def key_of(job: JobInfo, script: str | None) -> str:
     return job_signature(keys_of(submission)) or ""
 
 
-def why_left_alone(job: JobInfo, lease: BeginTimeHold | None, now_s: float) -> str | None:
+def why_left_alone(job: JobInfo, hold: BeginTimeHold | None, now_s: float) -> str | None:
     """Reason why a waiting job that agreed is left to Slurm; None if it is not."""
     if job.array_job_id is not None:
         return "is an array"
@@ -82,9 +82,9 @@ def why_left_alone(job: JobInfo, lease: BeginTimeHold | None, now_s: float) -> s
         return "may take several nodes"
     if job.reason not in _READY:
         return f"waits for something else: {job.reason}"
-    if (job.required_nodes and (lease is None or lease.node is None)) or job.excluded_nodes:
+    if (job.required_nodes and (hold is None or hold.node is None)) or job.excluded_nodes:
         return "its user chose nodes"
-    ours_s = now_s + 1 if lease is None else lease.until_s + ROUNDS_S
+    ours_s = now_s + 1 if hold is None else hold.until_s + ROUNDS_S
     if (job.eligible_time_s or 0) > ours_s:
         return "its user chose when to begin"
     return None

@@ -40,14 +40,14 @@ class ServedSlowdowns:
         self._models = state_dir / "models" / FOLDER
         self._folder: Path | None = None
         self._said = ""
-        self._told = SlowdownsByKey()
+        self._served = SlowdownsByKey()
 
     def __call__(self) -> SpeedPredictor:
         """The newest, asked for before each round; a damaged one is said, and the last one kept."""
         try:
             folder = current(self._models)
             if folder != self._folder:
-                self._told, self._folder = (
+                self._served, self._folder = (
                     SlowdownsByKey(load(folder).slowdowns) if folder else SlowdownsByKey(),
                     folder,
                 )
@@ -57,9 +57,9 @@ class ServedSlowdowns:
             if str(error) != self._said:
                 log.warning("%s; the earlier knowledge is kept", error)
             self._said = str(error)
-        return self._told
+        return self._served
 
     def held(self, key: str) -> float:
         """Bytes of memory that earlier runs of the job held at most; 0: not measured."""
-        solo = self._told.slowdowns.solos.get(key)
+        solo = self._served.slowdowns.solos.get(key)
         return (solo.mem_bytes or 0.0) if solo else 0.0

@@ -14,12 +14,12 @@ HeldMemory = Callable[
 ]  # bytes that the job of a solo key held at most; 0: not measured
 
 
-def with_needs(jobs: SharingJobs, held: HeldMemory) -> SharingJobs:
+def with_needs(jobs: SharingJobs, used: HeldMemory) -> SharingJobs:
     """Return the jobs with the memory that each needs, also where it requested less."""
     return replace(
         jobs,
-        waiting=tuple(_needing(candidate, jobs.infos, held) for candidate in jobs.waiting),
-        running=tuple(_needing(candidate, jobs.infos, held) for candidate in jobs.running),
+        waiting=tuple(_needing(candidate, jobs.infos, used) for candidate in jobs.waiting),
+        running=tuple(_needing(candidate, jobs.infos, used) for candidate in jobs.running),
     )
 
 
@@ -29,7 +29,7 @@ def room(nodes: Iterable[NodeInfo]) -> float | None:
     return min(sizes) * MIB if sizes and min(sizes) > NOT_TOLD_MIB else None
 
 
-def _needing(candidate: Candidate, infos: Mapping[str, JobInfo], held: HeldMemory) -> Candidate:
+def _needing(candidate: Candidate, infos: Mapping[str, JobInfo], used: HeldMemory) -> Candidate:
     requested = (infos[candidate.job].mem_mib or 0) * MIB
-    need = max(requested, held(candidate.solo.key) if candidate.solo.key else 0.0)
+    need = max(requested, used(candidate.solo.key) if candidate.solo.key else 0.0)
     return replace(candidate, solo=replace(candidate.solo, mem_bytes=need))

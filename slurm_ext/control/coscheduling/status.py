@@ -23,16 +23,16 @@ def gist(step: PlacementAction) -> str:
 def row(step: PlacementAction) -> dict[str, Any]:
     """Status row of a waiting job: its action, the reason, and the speeds it relies on."""
     lows = {job: round(s.low, 3) for job, s in step.pair.speeds.items()} if step.pair else {}
-    told = {"job": step.job, "start": step.start, "free": step.free, "place": step.place}
-    return {**told, "reason": step.reason, "at_least": lows}
+    cells = {"job": step.job, "start": step.start, "free": step.free, "place": step.place}
+    return {**cells, "reason": step.reason, "at_least": lows}
 
 
 def moved(step: PlacementAction, now_s: float, mode: str, lease_s: float) -> Action:
-    """The same for the ledger of moves."""
-    told = row(step)
+    """Action for the action log."""
+    cells = row(step)
     where = f" on {step.place}" if step.place else ""
     done = f"StartTime=now{where}" if step.free else f"StartTime=now+{lease_s:.0f}"
-    after = {name: told[name] for name in ("start", "free", "place", "at_least")}
+    after = {name: cells[name] for name in ("start", "free", "place", "at_least")}
     return replace(_of(step.job, done, step.reason, now_s, mode), after=after)
 
 
@@ -51,10 +51,10 @@ def parted(
     others = ", ".join(str(id_of(job)) for job in beside if job != hurt)
     why = f"{verdict.value} beside job {others}"
     done = f"requeue {id_of(again)}" if again else "kept apart the next time"
-    moves = [_of(hurt, done, why, now_s, mode)]
+    actions = [_of(hurt, done, why, now_s, mode)]
     if again is not None and again != hurt:
-        moves.append(_of(again, "requeue", f"beside it job {id_of(hurt)} was {why}", now_s, mode))
-    return tuple(moves)
+        actions.append(_of(again, "requeue", f"beside it job {id_of(hurt)} was {why}", now_s, mode))
+    return tuple(actions)
 
 
 def _of(job: str, done: str, why: str, now_s: float, mode: str) -> Action:

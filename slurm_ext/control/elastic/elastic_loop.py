@@ -1,8 +1,8 @@
 """Live elasticity: the replayed policy's division, for jobs whose owners let their size change.
 
-Who waits asks for another size; who runs is requeued: Slurm sends SIGTERM, the job writes its
-checkpoint within KillWait and waits again, which Slurm makes two minutes long. In the next look it
-gets its new size and may start at once. It is never held: if dlqueue dies in between, the job
+A waiting job requests another size. A running one is requeued: Slurm sends SIGTERM, the job writes
+its checkpoint within KillWait and waits again, which Slurm makes two minutes long. In the next look
+it gets its new size and may start at once. It is never held: if dlqueue dies in between, the job
 starts by itself as it was.
 """
 
@@ -96,7 +96,7 @@ class ElasticLoop:
     ) -> dict[str, int]:
         """The policy's own: what a replay of this state would decide (elastic_optimiser.py).
 
-        Who runs is never stopped for others: it keeps what it has where nothing is left for it.
+        A running job is never stopped for others: it keeps what it has if nothing is left for it.
         """
         by, sizes = str(self._settings["elastic.optimiser"]), self._sizes(pool)
         terms = DivisionTerms(restart_s=self._settings["elastic.restart_s"], gpus_a_job=0.0)

@@ -5,7 +5,7 @@
      "compute_s", "sync_s"}, ...]}
 
 It is a user's file: a link, a pipe, somebody else's, a large or an odd one is taken as none, and
-said why. What it says moves its own job alone, within the bounds that its owner gave.
+said why. The report changes its own job only, within the bounds that its owner gave.
 """
 
 import json

@@ -64,7 +64,7 @@ class EnergyLoop:
             for pool in self._pools
         }
         self._hindered = ""
-        self._told: dict[str, Any] = {}
+        self._pool_status: dict[str, Any] = {}
 
     def plan(self, now_s: float) -> Sequence[PlannedAction]:
         """Look, decide for each pool. Raises SlurmError."""
@@ -72,7 +72,7 @@ class EnergyLoop:
         reservations = self._client.reservations()
         self._memory.notice(nodes, now_s)
         planned: list[PlannedAction] = []
-        self._told = {}
+        self._pool_status = {}
         taken: set[str] = set()
         for pool in self._pools:
             pool_nodes = [node for node in pool_of(nodes, pool) if node.name not in taken]
@@ -103,7 +103,7 @@ class EnergyLoop:
 
     def status(self) -> Mapping[str, Any]:
         """Status of each pool."""
-        return {"hindered": self._hindered, "pools": self._told}
+        return {"hindered": self._hindered, "pools": self._pool_status}
 
     def _plan(
         self,
@@ -114,25 +114,25 @@ class EnergyLoop:
         now_s: float,
     ) -> list[PlannedAction]:
         excluded = frozenset(self._settings["energy.exclude"])
-        seen = NodeTimes(self._memory.asleep, self._memory.idle)
-        nodes = nodes_of(infos, reservations, seen, now_s, excluded)
+        times = NodeTimes(self._memory.asleep, self._memory.idle)
+        nodes = nodes_of(infos, reservations, times, now_s, excluded)
         there = sum(1 for node in nodes if node.power is not PowerState.AWAY)
         now = need(nodes, jobs, pool)
         self._series[pool].see(now_s, now, there)
         missing = failed(infos)
-        foretold, past = self._foretold(pool)
+        prediction, past = self._forecast(pool)
         needs = NodeDemand(
             now=now,
             past_peak=past,
-            peak=foretold.peak if foretold.knows and not missing else float(there),
+            peak=prediction.peak if prediction.knows and not missing else float(there),
             wakes_s=self._memory.wakes_before(pool, now, awake_of(nodes), now_s),
         )
         aim, steps = decide(nodes, needs, now_s=now_s, rules=self._rules)
         self._memory.note_wake(pool, now, now_s, wakes=bool(aim.wake))
-        self._tell(pool, nodes, needs, aim, foretold, missing)
-        return [self._planned(step, needs, foretold) for step in steps]
+        self._note(pool, nodes, needs, aim, prediction, missing)
+        return [self._planned(step, needs, prediction) for step in steps]
 
-    def _foretold(self, pool: str) -> tuple[DemandForecast, int]:
+    def _forecast(self, pool: str) -> tuple[DemandForecast, int]:
         """The bound of the next hours, and the highest need of the past ones."""
         first, needed = self._series[pool].series()
         model, wrong = safely(self._settings.state_dir, pool)
@@ -149,13 +149,13 @@ class EnergyLoop:
         return prediction, int(recent.max()) if len(recent) else 0
 
     def _planned(
-        self, step: PowerChange, needs: NodeDemand, foretold: DemandForecast
+        self, step: PowerChange, needs: NodeDemand, prediction: DemandForecast
     ) -> PlannedAction:
         order = Order.DOWN if step.sleep else Order.UP
         return PlannedAction(
             subject=step.node,
             done=order.value,
-            why=f"{step.reason} (by {foretold.by})" if step.sleep else step.reason,
+            why=f"{step.reason} (by {prediction.by})" if step.sleep else step.reason,
             before={"needed": needs.now, "peak": _finite(needs.peak)},
         )
 
@@ -176,26 +176,26 @@ class EnergyLoop:
         if lacking:
             return f"slurm.conf has no {' and no '.join(lacking)}"
         if config.get("SuspendTime", "NONE") in ("NONE", "-1", "INFINITE"):
-            return "slurm.conf has no SuspendTime, and Slurm then suspends nothing that it is told"
+            return "slurm.conf has no SuspendTime, and without it Slurm suspends no node"
         return ""
 
-    def _tell(
+    def _note(
         self,
         pool: str,
         nodes: Sequence[EnergyNode],
         needs: NodeDemand,
         aim: AwakeTarget,
-        foretold: DemandForecast,
+        prediction: DemandForecast,
         missing: Sequence[str],
     ) -> None:
         count = {power.value: sum(1 for n in nodes if n.power is power) for power in PowerState}
         reason = f"did not wake: {', '.join(missing)}; nothing sleeps" if missing else aim.reason
-        self._told[pool] = {
+        self._pool_status[pool] = {
             "nodes": count,
             "needed": needs.now,
             "peak": ceil(needs.peak),
             "aim": aim.nodes,
-            "by": foretold.by,
+            "by": prediction.by,
             "reason": reason,
         }
 

@@ -35,7 +35,7 @@ def states(node: NodeInfo) -> frozenset[str]:
 def power_of(node: NodeInfo) -> PowerState:
     """Of one that Slurm is putting to sleep and one that it wakes: that.
 
-    A busy one that was told to sleep is on: it sleeps when it is idle, and takes jobs till then.
+    A busy node that is to sleep is on: it sleeps when it is idle, and takes jobs till then.
     """
     flags = states(node)
     if flags & AWAY:
@@ -63,7 +63,7 @@ def pool_of(nodes: Iterable[NodeInfo], pool: str) -> tuple[NodeInfo, ...]:
 def nodes_of(
     nodes: Sequence[NodeInfo],
     reservations: Sequence[ReservationInfo],
-    seen: NodeTimes,
+    times: NodeTimes,
     now_s: float,
     excluded: frozenset[str] = frozenset(),
 ) -> tuple[EnergyNode, ...]:
@@ -72,7 +72,7 @@ def nodes_of(
     energy_nodes = []
     for node in nodes:
         power = power_of(node)
-        since = seen.asleep if power is PowerState.ASLEEP else seen.idle
+        since = times.asleep if power is PowerState.ASLEEP else times.idle
         reserved = kept.get(node.name, "reserved" if "RESERVED" in states(node) else "")
         energy_nodes.append(
             EnergyNode(

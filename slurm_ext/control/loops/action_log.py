@@ -1,8 +1,7 @@
-"""The writing end of the ledger of moves: `<state_dir>/moves/<kind>-<day>.jsonl`, a line a move.
+"""Action log of a loop: `<state_dir>/moves/<kind>-<day>.jsonl`, a line an action.
 
-The keeper reads it into the history by offset (history/ingest/actions.py). A loop must not fail
-for its
-ledger: what cannot be written is kept, tried again with the next moves, and said once in the log.
+The history writer reads it by offset (history/ingest/actions.py). A loop must not fail for its log:
+what cannot be written is kept, tried again with the next actions, and reported once.
 """
 
 import errno
@@ -24,45 +23,45 @@ log = logging.getLogger("dlqueue.ledger")
 
 
 class ActionLog:
-    """The moves of one loop; days are UTC, by the clock at writing."""
+    """Actions of one loop; days are UTC, by the clock at writing."""
 
     def __init__(
         self, state_dir: Path, kind: str, *, clock: Callable[[], float] = time.time
     ) -> None:
         if kind not in KINDS:
-            raise ValueError(f"{kind!r} is no kind of move; there are {', '.join(KINDS)}")
+            raise ValueError(f"{kind!r} is no kind of action; there are {', '.join(KINDS)}")
         self._folder, self._kind, self._clock = state_dir / "moves", kind, clock
         self._kept: deque[bytes] = deque()
         self._said = ""
 
     @property
     def kept(self) -> int:
-        """Moves that are not on the disk yet."""
+        """Actions that are not on the disk yet."""
         return len(self._kept)
 
-    def write(self, moves: Iterable[Action]) -> None:
+    def write(self, actions: Iterable[Action]) -> None:
         """Append them, and wait until they are on the disk. Never raises."""
-        for move in moves:
-            self._keep(move)
+        for action in actions:
+            self._keep(action)
         if not self._kept:
             return
         try:
             self._append(b"".join(self._kept))
         except OSError as error:
-            self._say(f"{self._folder}: {error.strerror or error}; moves are kept in memory")
+            self._say(f"{self._folder}: {error.strerror or error}; actions are kept in memory")
         else:
             self._kept.clear()
             self._said = ""
 
-    def _keep(self, move: Action) -> None:
+    def _keep(self, action: Action) -> None:
         try:
-            line = encode_action(move).encode()
+            line = encode_action(action).encode()
         except RecordError as error:
-            self._say(f"a move is not recorded: {error}")
+            self._say(f"an action is not recorded: {error}")
             return
         if len(self._kept) >= MOST_KEPT:
             self._kept.popleft()
-            self._say(f"{self._folder}: more than {MOST_KEPT} moves wait; the oldest are lost")
+            self._say(f"{self._folder}: more than {MOST_KEPT} actions wait; the oldest are lost")
         self._kept.append(line)
 
     def _append(self, lines: bytes) -> None:
@@ -79,10 +78,10 @@ class ActionLog:
         finally:
             os.close(file)
 
-    def _say(self, what: str) -> None:
-        if what != self._said:
-            log.warning("%s", what)
-            self._said = what
+    def _say(self, text: str) -> None:
+        if text != self._said:
+            log.warning("%s", text)
+            self._said = text
 
 
 def _lock(file: int) -> None:

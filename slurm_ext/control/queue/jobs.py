@@ -80,8 +80,8 @@ def look(jobs: Iterable[JobInfo], ours: OwnNices, settings: Settings, now_s: flo
             left_alone[str(unit)] = why
             continue
         first = min(members, key=lambda job: (-(job.priority or 0), job.job_id))
-        one = Waiting(job_id=unit, info=first, members=len(members))
-        groups.setdefault(one.group, []).append(one)
+        waiting = Waiting(job_id=unit, info=first, members=len(members))
+        groups.setdefault(waiting.group, []).append(waiting)
     return WaitingQueue(groups=groups, left_alone=left_alone, changed=frozenset(changed))
 
 
@@ -91,11 +91,11 @@ def unit_of(job: JobInfo) -> int:
 
 
 def _units(jobs: Iterable[JobInfo]) -> dict[int, list[JobInfo]]:
-    found: dict[int, list[JobInfo]] = {}
+    units: dict[int, list[JobInfo]] = {}
     for job in jobs:
         if job.state == "PENDING":
-            found.setdefault(unit_of(job), []).append(job)
-    return found
+            units.setdefault(unit_of(job), []).append(job)
+    return units
 
 
 def _changed(unit: int, members: Sequence[JobInfo], ours: OwnNices) -> bool:

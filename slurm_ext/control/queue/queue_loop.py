@@ -41,19 +41,19 @@ class QueueLoop:
         self._times.see(jobs)
         self._forget(queue, {unit_of(job) for job in jobs if not job.ended})
         orders = {
-            group: in_order(some, self._settings["queue.order"], self._times, now_s)
-            for group, some in queue.groups.items()
+            group: in_order(waiting, self._settings["queue.order"], self._times, now_s)
+            for group, waiting in queue.groups.items()
         }
         bounds = NiceBounds(
             most=self._settings["queue.max_nice"], least=self._settings["queue.min_nice"]
         )
-        found = {group: nices(_standing(order), bounds) for group, order in orders.items()}
-        self._seen = _told(queue, orders, found)
+        nices_by_group = {group: nices(_standing(order), bounds) for group, order in orders.items()}
+        self._seen = _status(queue, orders, nices_by_group)
         planned = [
-            _planned(rank, found[group][rank.waiting.subject])
+            _planned(rank, nices_by_group[group][rank.waiting.subject])
             for group, order in orders.items()
             for rank in order
-            if rank.waiting.subject in found[group]
+            if rank.waiting.subject in nices_by_group[group]
         ]
         return planned[: self._settings["queue.most_updates"]]
 
@@ -76,11 +76,11 @@ class QueueLoop:
         if not self._ours.nices:
             return ()
         waiting = [job for job in self._client.jobs() if job.state == "PENDING"]
-        found: dict[int, PlannedAction] = {}
+        planned: dict[int, PlannedAction] = {}
         for job in waiting:
             unit = unit_of(job)
             if job.nice and job.nice in self._ours.nices.get(unit, []):
-                found[unit] = PlannedAction(
+                planned[unit] = PlannedAction(
                     subject=str(unit),
                     job_id=unit,
                     done="nice=0",
@@ -88,10 +88,10 @@ class QueueLoop:
                     before={"nice": job.nice},
                     after={"nice": 0},
                 )
-        return tuple(found.values())
+        return tuple(planned.values())
 
     def status(self) -> Mapping[str, Any]:
-        """`{reason, orders, left_alone}` of the last look (`_told`)."""
+        """`{reason, orders, left_alone}` of the last look (`_status`)."""
         return self._seen
 
     def _can(self) -> bool:
@@ -151,18 +151,18 @@ def _why(rank: QueueRank, nice: int) -> str:
     return f"{need}: it goes after job {rank.ahead.subject}, place {rank.place}"
 
 
-def _told(
+def _status(
     queue: WaitingQueue,
     orders: Mapping[Group, Sequence[QueueRank]],
-    found: Mapping[Group, Mapping[str, int]],
+    nices_by_group: Mapping[Group, Mapping[str, int]],
 ) -> dict[str, Any]:
     """Status JSON: each group's order, predicted needs, and jobs that are left alone."""
-    told = []
+    orders_json = []
     for group, order in sorted(orders.items()):
         partition, qos, gpus = group
-        rows = [row(rank, found[group].get(rank.waiting.subject)) for rank in order]
-        told.append({"partition": partition, "qos": qos, "gpus": gpus, "jobs": rows})
-    return {"reason": None, "orders": told, "left_alone": dict(queue.left_alone)}
+        rows = [row(rank, nices_by_group[group].get(rank.waiting.subject)) for rank in order]
+        orders_json.append({"partition": partition, "qos": qos, "gpus": gpus, "jobs": rows})
+    return {"reason": None, "orders": orders_json, "left_alone": dict(queue.left_alone)}
 
 
 KIND = planned_kind("queue", QueueLoop)

@@ -37,10 +37,10 @@ def view(
     Times are Unix seconds. Raises SlurmError.
     """
     jobs = client.jobs()
-    found = [job for job in jobs if job.state == "PENDING" and job_id in (job.job_id, unit_of(job))]
-    if not found:
+    tasks = [job for job in jobs if job.state == "PENDING" and job_id in (job.job_id, unit_of(job))]
+    if not tasks:
         return None
-    job = min(found, key=_rank)
+    job = min(tasks, key=_rank)
     peers = sorted((other for other in jobs if _is_peer(other, job)), key=_rank)
     ahead = [other for other in peers if _rank(other) < _rank(job)]
     its_turn = job in peers
@@ -138,8 +138,8 @@ def _units(job: JobInfo, by_gpu: bool) -> int:
 
 
 def _bound(estimate: RuntimeEstimate, bound: str) -> float:
-    found = getattr(estimate, bound)
-    return estimate.seconds if found is None else float(found)
+    value = getattr(estimate, bound)
+    return estimate.seconds if value is None else float(value)
 
 
 def _left(job: JobInfo, estimate: RuntimeEstimate, bound: str, now_s: float) -> float:

@@ -1,7 +1,7 @@
 """Run times of waiting jobs: the promoted model, else similar runs, else the limit.
 
-The history is read anew each round, only what has come since; without one, limits remain. What
-jobs submitted together have shown since moves that, while their siblings wait.
+Each round reads what is new in the history; without a history the limits remain. Jobs that were
+submitted together correct each other: what has ended changes the estimates of its waiting siblings.
 """
 
 import logging
@@ -51,10 +51,10 @@ class RuntimeEstimates:
         self._refresh()
         if self._lengths is None:
             return [self._means.of(job) or _limit(job) for job in jobs]
-        told = self._lengths.predict([duration_query(job, now_s) for job in jobs])
+        predictions = self._lengths.predict([duration_query(job, now_s) for job in jobs])
         return [
-            RuntimeEstimate(seconds=one.mean_s, by="model", low_s=one.low_s, high_s=one.high_s)
-            for one in told
+            RuntimeEstimate(seconds=p.mean_s, by="model", low_s=p.low_s, high_s=p.high_s)
+            for p in predictions
         ]
 
     def _refresh(self) -> None:
@@ -94,29 +94,29 @@ class RuntimeEstimates:
             yield row
         self._heard_of = newest
 
-    def _say(self, what: str) -> None:
-        if what != self._said:
-            log.warning("%s", what)
-            self._said = what
+    def _say(self, text: str) -> None:
+        if text != self._said:
+            log.warning("%s", text)
+            self._said = text
 
 
 class StickyEstimates:
     """Run times as first predicted for a job, changed only by its siblings.
 
-    Asked anew they would drift: who is short ends first, so that what has ended looks shorter and
-    shorter, and jobs change places for no reason of their own. Only a time limit makes room for
-    something better. Siblings that run still count with their age, so they do not drift.
+    New predictions each round would drift: short jobs end first, so that what has ended looks
+    shorter and shorter, and jobs change places for no reason of their own. Only a time limit is
+    replaced by something better. Running siblings count with their age, so they do not drift.
     """
 
     def __init__(self, times: RuntimeEstimates) -> None:
         self._times = times
-        self._told: dict[int, RuntimeEstimate] = {}
+        self._first: dict[int, RuntimeEstimate] = {}
 
     def see(self, jobs: Iterable[JobInfo]) -> None:
         """Note all jobs of Slurm: start times of running ones; forget those that are gone."""
         there = [job for job in jobs if not job.ended]
         units = {unit_of(job) for job in there}
-        self._told = {unit: one for unit, one in self._told.items() if unit in units}
+        self._first = {unit: first for unit, first in self._first.items() if unit in units}
         siblings = self._times.siblings
         siblings.forget(units | {job.job_id for job in there})
         for job in there:
@@ -127,23 +127,23 @@ class StickyEstimates:
     def of(self, jobs: Sequence[JobInfo], now_s: float) -> list[RuntimeEstimate]:
         """One for each; an array's is that of its first task."""
         new = [job for job in jobs if self._is_open(unit_of(job))]
-        found = self._times.of(new, now_s)
-        self._told |= {unit_of(job): one for job, one in zip(new, found, strict=True)}
+        estimates = self._times.of(new, now_s)
+        self._first |= {unit_of(job): first for job, first in zip(new, estimates, strict=True)}
         for job in jobs:
             unit, submit_s = unit_of(job), float(job.submit_time_s or 0)
-            told_s = self._told[unit].seconds
-            self._times.siblings.submitted(unit, _like(job), submit_s, told_s)
+            first_s = self._first[unit].seconds
+            self._times.siblings.submitted(unit, _like(job), submit_s, first_s)
         return [self._since(job, now_s) for job in jobs]
 
     def _since(self, job: JobInfo, now_s: float) -> RuntimeEstimate:
         """Never beyond its limit."""
-        seconds, known = self._times.siblings.predict(unit_of(job), now_s)
-        if not known:
-            return self._told[unit_of(job)]
+        seconds, is_known = self._times.siblings.predict(unit_of(job), now_s)
+        if not is_known:
+            return self._first[unit_of(job)]
         return RuntimeEstimate(seconds=min(seconds, _limit_s(job)), by="siblings")
 
     def _is_open(self, unit: int) -> bool:
-        return unit not in self._told or self._told[unit].by == "limit"
+        return unit not in self._first or self._first[unit].by == "limit"
 
 
 class _Means:
@@ -163,10 +163,10 @@ class _Means:
 
     def of(self, job: JobInfo) -> RuntimeEstimate | None:
         """The mean of its like, not beyond its limit; None: none has run."""
-        found = self._sums.get(_like(job))
-        if found is None:
+        total = self._sums.get(_like(job))
+        if total is None:
             return None
-        return RuntimeEstimate(seconds=min(found[0] / found[1], _limit_s(job)), by="runs")
+        return RuntimeEstimate(seconds=min(total[0] / total[1], _limit_s(job)), by="runs")
 
 
 def _like(job: JobInfo) -> tuple[Any, ...]:

@@ -86,7 +86,7 @@ def test_a_full_disk_stops_no_loop(full: Path, caplog: pytest.LogCaptureFixture)
         for number in range(60):
             ledger.write([a_move(f"m{number}")])
     assert len(caplog.records) == 1
-    assert "moves are kept in memory" in caplog.text
+    assert "actions are kept in memory" in caplog.text
     assert ledger.kept > 0
     subprocess.run(["mount", "-o", "remount,size=1m", str(full)], check=True)
     ledger.write([a_move("last")])
@@ -107,7 +107,7 @@ def test_what_waits_is_bounded(
     for number in range(5):
         ledger.write([a_move(f"m{number}")])
     assert ledger.kept == 3
-    assert "more than 3 moves wait; the oldest are lost" in caplog.text
+    assert "more than 3 actions wait; the oldest are lost" in caplog.text
     (tmp_path / "moves").unlink()
     ledger.write([])
     assert names(tmp_path / "moves") == ["m2", "m3", "m4"]
@@ -140,7 +140,7 @@ def test_it_writes_only_into_files(
     ledger.write([a_move()])
     assert ledger.kept == 1
     assert not (tmp_path / "elsewhere").exists()
-    assert "moves are kept in memory" in caplog.text
+    assert "actions are kept in memory" in caplog.text
 
 
 def test_two_writers_do_not_mix_their_lines(tmp_path: Path) -> None:

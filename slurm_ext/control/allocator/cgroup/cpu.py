@@ -69,7 +69,7 @@ class Share:
 
     @property
     def own_cores(self) -> frozenset[int]:
-        """The cores on which Slurm (or nobody) put the job."""
+        """The cores on which Slurm put the job, all where it did not."""
         return self._cpuset.cores or self._affinity.cores
 
     @property

@@ -30,9 +30,9 @@ class JobLocation:
             return found
         if not self._processes:  # it remembers from look to look who is not of the job
             self._processes.append(JobProcesses(self.job_id, self.uid, self.node, self.proc))
-        known = self._processes[0]
-        found = known.find()
-        known.update(found, switches=False)
+        processes = self._processes[0]
+        found = processes.find()
+        processes.update(found, switches=False)
         return found
 
     def v1_folder(self, controller: str) -> Path | None:
