@@ -100,10 +100,10 @@ def awake_target(
     floor = max(needs.now + ceil(rules.buffer * total), needs.past_peak, ceil(needs.peak))
     floor = min(total, floor)
     if awake - floor < max(1, ceil(rules.least * total)):
-        said = f"{awake} nodes awake, {floor} to be ready for: too few to spare"
-        return AwakeTarget(nodes=awake, wake=False, reason=said)
-    said = f"{needs.now} nodes needed now, at most {floor} in the next hours, {awake} awake"
-    return AwakeTarget(nodes=floor, wake=False, reason=said)
+        reason = f"{awake} nodes awake, {floor} to be ready for: too few to spare"
+        return AwakeTarget(nodes=awake, wake=False, reason=reason)
+    reason = f"{needs.now} nodes needed now, at most {floor} in the next hours, {awake} awake"
+    return AwakeTarget(nodes=floor, wake=False, reason=reason)
 
 
 def decide(
@@ -112,33 +112,35 @@ def decide(
     """Decide which nodes sleep and wake now; `needs.now` counts only nodes that are there."""
     there = [node for node in nodes if node.power is not PowerState.AWAY]
     awake = awake_of(there)
-    told = awake_target(awake, len(there), needs, now_s, rules)
+    target = awake_target(awake, len(there), needs, now_s, rules)
     due = tuple(
         PowerChange(node=node.name, sleep=False, reason=node.due)
         for node in there
         if node.due and node.power is PowerState.ASLEEP
     )
-    return told, due + _steps(there, told, awake, needs, now_s, rules)
+    return target, due + _steps(there, target, awake, needs, now_s, rules)
 
 
 def _steps(
     there: Sequence[EnergyNode],
-    told: AwakeTarget,
+    target: AwakeTarget,
     awake: int,
     needs: NodeDemand,
     now_s: float,
     rules: EnergyRules,
 ) -> tuple[PowerChange, ...]:
-    if told.nodes < awake:
-        chosen = _sleepers(there, now_s, rules)[: awake - told.nodes]
-        return tuple(PowerChange(node=node.name, sleep=True, reason=told.reason) for node in chosen)
-    if not told.wake:
+    if target.nodes < awake:
+        chosen = _sleepers(there, now_s, rules)[: awake - target.nodes]
+        return tuple(
+            PowerChange(node=node.name, sleep=True, reason=target.reason) for node in chosen
+        )
+    if not target.wake:
         return ()
     coming = sum(1 for node in there if node.power is PowerState.WAKING and not _ready(node))
     chosen = _wakers(there, now_s, rules, at_once=needs.now - awake - coming)
-    count = max(0, told.nodes - awake - coming)
+    count = max(0, target.nodes - awake - coming)
     return tuple(
-        PowerChange(node=node.name, sleep=False, reason=told.reason) for node in chosen[:count]
+        PowerChange(node=node.name, sleep=False, reason=target.reason) for node in chosen[:count]
     )
 
 

@@ -30,7 +30,7 @@ def judged(name: str, good: bool, seen: object, advice: str, bad: str = WARN) ->
 
 
 def present(name: str, found: object, advice: str, missing: str = WARN) -> Finding:
-    """True if the thing that was checked is there."""
+    """OK where something was found, else `missing` with the advice."""
     return judged(name, bool(found), found or "not found", advice, missing)
 
 

@@ -94,72 +94,72 @@ def _extend(value: Floats, utility: Sequence[float], sizes: Sequence[int], best:
 
 
 def admitted(
-    wishes: Sequence[Utility], sizes: Sequence[int], gpus: int, terms: DivisionTerms
+    jobs: Sequence[Utility], sizes: Sequence[int], gpus: int, terms: DivisionTerms
 ) -> list[Utility]:
     """Jobs that get GPUs at all: the shortest first, while each finds its smallest size."""
-    most = len(wishes) if not terms.gpus_a_job else max(1, int(gpus / terms.gpus_a_job))
+    most = len(jobs) if not terms.gpus_a_job else max(1, int(gpus / terms.gpus_a_job))
     kept: list[Utility] = []
     left = gpus
-    for wish in sorted(wishes, key=lambda one: (alone_s(one, sizes), one.arrival_s, one.name)):
-        least = _least(wish, sizes)
+    for job in sorted(jobs, key=lambda job: (alone_s(job, sizes), job.arrival_s, job.name)):
+        least = _least(job, sizes)
         if least is not None and least <= left and len(kept) < most:
-            kept.append(wish)
+            kept.append(job)
             left -= least
     return kept
 
 
-def _least(wish: Utility, sizes: Sequence[int]) -> int | None:
-    able = np.flatnonzero(wish.goodput > 0)
+def _least(job: Utility, sizes: Sequence[int]) -> int | None:
+    able = np.flatnonzero(job.goodput > 0)
     return sizes[able[0]] if len(able) else None
 
 
-def alone_s(wish: Utility, sizes: Sequence[int]) -> float:
+def alone_s(job: Utility, sizes: Sequence[int]) -> float:
     """GPU-seconds of its work that is left, on its smallest size."""
-    able = np.flatnonzero(wish.goodput > 0)
-    return wish.left / wish.goodput[able[0]] * sizes[able[0]] if len(able) else np.inf
+    able = np.flatnonzero(job.goodput > 0)
+    return job.left / job.goodput[able[0]] * sizes[able[0]] if len(able) else np.inf
 
 
-def utilities(wishes: Sequence[Utility], sizes: Sequence[int], terms: DivisionTerms) -> Floats:
+def utilities(jobs: Sequence[Utility], sizes: Sequence[int], terms: DivisionTerms) -> Floats:
     """-weight/speedup of each job at each size, with the restart that a change costs."""
-    if not wishes:
+    if not jobs:
         return np.zeros((0, len(sizes)))
-    goodput = np.stack([wish.goodput for wish in wishes])
+    goodput = np.stack([job.goodput for job in jobs])
     base = np.array([row[row > 0][0] for row in goodput])
-    left_s = np.array([wish.left for wish in wishes])[:, None] / np.maximum(goodput, 1e-300)
-    held = np.array([wish.held for wish in wishes])[:, None]
+    left_s = np.array([job.left for job in jobs])[:, None] / np.maximum(goodput, 1e-300)
+    held = np.array([job.held for job in jobs])[:, None]
     lasts = np.clip(left_s, terms.restart_s, terms.lasts_s)
     changes = (held > 0) & (np.array(sizes)[None, :] != held)
     kept = np.where(changes, lasts / (lasts + terms.restart_s), 1.0)
     speedup = goodput * kept / base[:, None]
-    weight = weights_of(wishes, sizes, terms)[:, None]
+    weight = weights_of(jobs, sizes, terms)[:, None]
     with np.errstate(divide="ignore"):
         value = speedup if terms.adds_up else -weight / speedup
     return np.where(goodput > 0, value, -np.inf)
 
 
-def weights_of(wishes: Sequence[Utility], sizes: Sequence[int], terms: DivisionTerms) -> Floats:
+def weights_of(jobs: Sequence[Utility], sizes: Sequence[int], terms: DivisionTerms) -> Floats:
     """Shorter jobs weigh more, by rank.
 
     With speedup k^p, mean completion is least where job i from the longest has GPUs in proportion
     to i^(1/(1-p)) - (i-1)^(1/(1-p)) (heSRPT, Berg et al., 2020); sum of weight/speedup gives
     weight^(1/(1+p)). For p = 1/2 the two agree in weight (2i-1)^1.5.
     """
-    left = np.array([alone_s(wish, sizes) for wish in wishes])
+    left = np.array([alone_s(job, sizes) for job in jobs])
     rank = np.argsort(np.argsort(-left, kind="stable"), kind="stable") + 1
     weights: Floats = rank.astype(np.float64) ** terms.favour
     return weights
 
 
 def allot(
-    wishes: Sequence[Utility], sizes: Sequence[int], gpus: int, terms: DivisionTerms
+    jobs: Sequence[Utility], sizes: Sequence[int], gpus: int, terms: DivisionTerms
 ) -> dict[str, int]:
     """GPUs for each job that gets some."""
-    kept = admitted(wishes, sizes, gpus, terms)
+    kept = admitted(jobs, sizes, gpus, terms)
     columns = divide(utilities(kept, sizes, terms), sizes, gpus)
-    return {wish.name: sizes[column] for wish, column in zip(kept, columns, strict=True)}
+    return {job.name: sizes[column] for job, column in zip(kept, columns, strict=True)}
 
 
-def only(wish: Utility, sizes: Sequence[int], least: int, most: int) -> Utility:
+def only(job: Utility, sizes: Sequence[int], least: int, most: int) -> Utility:
     """The same job within its owner's bounds."""
     inside = (np.array(sizes) >= least) & (np.array(sizes) <= most)
-    return replace(wish, goodput=np.where(inside, wish.goodput, 0.0))
+    return replace(job, goodput=np.where(inside, job.goodput, 0.0))

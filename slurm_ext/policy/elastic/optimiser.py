@@ -47,48 +47,48 @@ class GpuBudget:
         return -(-self.gpus // self.per_node)
 
 
-def sizes_for(optimiser: str, board: GpuBudget, most: int) -> tuple[int, ...]:
+def sizes_for(optimiser: str, budget: GpuBudget, most: int) -> tuple[int, ...]:
     """GPUs of a job that an optimiser chooses from, up to `most`. Raises InputError."""
-    usual = sizes_of(board.gpus, board.per_node, most)
+    usual = sizes_of(budget.gpus, budget.per_node, most)
     if optimiser != "evolution":
         return usual
-    every = range(1, min(most, board.gpus) + 1)
-    return tuple(size for size in every if size % -(-size // board.per_node) == 0)
+    every = range(1, min(most, budget.gpus) + 1)
+    return tuple(size for size in every if size % -(-size // budget.per_node) == 0)
 
 
 def divided(
     optimiser: str,
-    wishes: Sequence[Utility],
+    jobs: Sequence[Utility],
     sizes: Sequence[int],
-    board: GpuBudget,
+    budget: GpuBudget,
     terms: DivisionTerms,
 ) -> dict[str, int]:
-    """GPUs for each job that gets some. `wishes` are over `sizes` (sizes_for)."""
+    """GPUs for each job that gets some. `jobs` are over `sizes` (sizes_for)."""
     if optimiser == "dp":
-        return allot(wishes, sizes, board.gpus, terms)
-    kept = admitted(wishes, sizes, board.gpus, terms)
+        return allot(jobs, sizes, budget.gpus, terms)
+    kept = admitted(jobs, sizes, budget.gpus, terms)
     if not kept:
         return {}
     utility = utilities(kept, sizes, terms)
-    sizes_given = _by_evolution(utility, sizes, board)
-    return {wish.name: size for wish, size in zip(kept, sizes_given, strict=True)}
+    sizes_given = _by_evolution(utility, sizes, budget)
+    return {job.name: size for job, size in zip(kept, sizes_given, strict=True)}
 
 
-def _by_programme(utility: Floats, sizes: Sequence[int], board: GpuBudget) -> list[int]:
-    return [sizes[column] for column in divide(utility, sizes, board.gpus)]
+def _by_programme(utility: Floats, sizes: Sequence[int], budget: GpuBudget) -> list[int]:
+    return [sizes[column] for column in divide(utility, sizes, budget.gpus)]
 
 
-def _by_evolution(utility: Floats, sizes: Sequence[int], board: GpuBudget) -> list[int]:
+def _by_evolution(utility: Floats, sizes: Sequence[int], budget: GpuBudget) -> list[int]:
     """The best placement that is found, from dp's on parts of nodes and whole ones on.
 
     Where none can be made of that, dp's division is the answer.
     """
-    usual = np.isin(sizes, sizes_of(board.gpus, board.per_node, max(sizes)))
-    exact = _by_programme(np.where(usual, utility, -np.inf), sizes, board)
-    start = _placed(exact, board)
+    usual = np.isin(sizes, sizes_of(budget.gpus, budget.per_node, max(sizes)))
+    exact = _by_programme(np.where(usual, utility, -np.inf), sizes, budget)
+    start = _placed(exact, budget)
     if start is None:
         return exact
-    problem = _problem(utility, sizes, board)
+    problem = _problem(utility, sizes, budget)
     rng = np.random.default_rng(SEED)
     count = min(MOST, max(LEAST, WORK // (problem.jobs * problem.nodes)))
     best, _ = search(problem, [start], rng, lambda generation, _: generation >= count)
@@ -96,31 +96,31 @@ def _by_evolution(utility: Floats, sizes: Sequence[int], board: GpuBudget) -> li
     return found if set(found) <= set(sizes) else exact
 
 
-def _problem(utility: Floats, sizes: Sequence[int], board: GpuBudget) -> Problem:
+def _problem(utility: Floats, sizes: Sequence[int], budget: GpuBudget) -> Problem:
     """A job's speedup is -1/utility: the search's score is then the same sum."""
-    taken = _taken(board)
-    jobs, nodes = len(utility) + bool(taken), board.nodes
-    speedup = np.zeros((jobs, nodes * board.per_node + 1, nodes + 1))
+    taken = _taken(budget)
+    jobs, nodes = len(utility) + bool(taken), budget.nodes
+    speedup = np.zeros((jobs, nodes * budget.per_node + 1, nodes + 1))
     for column, size in enumerate(sizes):
-        speedup[: len(utility), size, -(-size // board.per_node)] = -1 / utility[:, column]
+        speedup[: len(utility), size, -(-size // budget.per_node)] = -1 / utility[:, column]
     if taken:
         speedup[-1, taken, 1] = 1.0  # what others hold: it runs so, or not at all
-    return Problem(speedup=speedup, nodes=nodes, per_node=board.per_node, even=True)
+    return Problem(speedup=speedup, nodes=nodes, per_node=budget.per_node, even=True)
 
 
-def _taken(board: GpuBudget) -> int:
-    return board.nodes * board.per_node - board.gpus
+def _taken(budget: GpuBudget) -> int:
+    return budget.nodes * budget.per_node - budget.gpus
 
 
-def _placed(sizes: Sequence[int], board: GpuBudget) -> Schedules | None:
+def _placed(sizes: Sequence[int], budget: GpuBudget) -> Schedules | None:
     """Each on as few nodes as it needs, the largest first, where it leaves the least; or none."""
-    free = [board.per_node] * board.nodes
+    free = [budget.per_node] * budget.nodes
     places: dict[int, dict[int, int]] = {}
-    if taken := _taken(board):
+    if taken := _taken(budget):
         free[-1] -= taken
-        places[len(sizes)] = {board.nodes - 1: taken}
-    for job in sorted(range(len(sizes)), key=lambda one: -sizes[one]):
-        count = -(-sizes[job] // board.per_node)
+        places[len(sizes)] = {budget.nodes - 1: taken}
+    for job in sorted(range(len(sizes)), key=lambda job: -sizes[job]):
+        count = -(-sizes[job] // budget.per_node)
         each = sizes[job] // count
         fits = sorted((left, at) for at, left in enumerate(free) if left >= each)[:count]
         if len(fits) < count or each * count != sizes[job]:
@@ -128,4 +128,4 @@ def _placed(sizes: Sequence[int], board: GpuBudget) -> Schedules | None:
         places[job] = {at: each for _, at in fits}
         for _, at in fits:
             free[at] -= each
-    return matrix([places[job] for job in sorted(places)], board.nodes)
+    return matrix([places[job] for job in sorted(places)], budget.nodes)

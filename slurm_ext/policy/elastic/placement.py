@@ -84,13 +84,13 @@ def _whole(waiting: dict[str, int], board: _Board) -> None:
 def _parts(waiting: dict[str, int], board: _Board) -> None:
     """Jobs of parts, the largest first, each where it leaves the least."""
     while waiting:
-        job = min(waiting, key=lambda one: (-waiting[one], one))
+        job = min(waiting, key=lambda job: (-waiting[job], job))
         size = waiting[job]
         fitting = [node for node, free in enumerate(board.free) if free >= size]
         if not fitting:
             waiting |= _cleared(size, board)
             continue
-        node = min(fitting, key=lambda one: (board.free[one], one))
+        node = min(fitting, key=lambda node: (board.free[node], node))
         board.put(job, {node: waiting.pop(job)})
 
 
@@ -100,9 +100,9 @@ def _cleared(size: int, board: _Board) -> dict[str, int]:
     partly = [node for node in partly if board.parts_on(node)]
     if not partly:
         raise InputError("placement", f"no place for {size} GPUs: sizes do not divide each other")
-    node = max(partly, key=lambda one: (board.free[one], -one))
+    node = max(partly, key=lambda node: (board.free[node], -node))
     moved = {}
-    for job in sorted(board.parts_on(node), key=lambda one: (board.placed[one][node], one)):
+    for job in sorted(board.parts_on(node), key=lambda job: (board.placed[job][node], job)):
         if board.free[node] >= size or board.placed[job][node] >= size:
             break
         moved[job] = board.take(job)

@@ -1,13 +1,13 @@
 """From a wanted order to `nice`: as few changes as put waiting jobs in it, within bounds. Pure.
 
-Slurm starts who has the higher priority first, of equals the lower job id, and takes a job's nice
-from its priority. A job gives way only as far as it must to be behind those that go before it, and
-at most by `most`: so nobody who takes no part is ever passed by one that does, and a job whose own
-priority is more than `most` above another's stays before it. Where priorities are too near to 1 to
-go down, all may be lifted together by up to -`least`.
+Slurm starts the job with the higher priority first, of equals the lower job id, and takes a job's
+nice from its priority. A job gives way only as far as it must to be behind those that go before it,
+and at most by `most`: so no job that takes no part is ever passed by one that does, and a job whose
+own priority is more than `most` above another's stays before it. Where priorities are too near to 1
+to go down, all may be lifted together by up to -`least`.
 
-What stands is left as it is while the order holds: a nice is written anew only where the order
-would be another, or where a job gives way by more than a tenth of `most` beyond need.
+A nice is left as it is while the order holds: it changes only where the order would be another, or
+where a job gives way by more than a tenth of `most` beyond need.
 """
 
 from collections.abc import Sequence
@@ -55,16 +55,16 @@ class _Last:
 def nices(order: Sequence[WaitingJob], bounds: NiceBounds) -> dict[str, int]:
     """Return the nice values to change, by job. `order`: the wanted order, first job first."""
     rules = _Rules.of(order, bounds)
-    found: dict[str, int] = {}
+    changes: dict[str, int] = {}
     last: _Last | None = None
-    for number, one in enumerate(order):
+    for number, job in enumerate(order):
         behind = len(order) - number - 1
-        wanted = _place(one, order[number + 1] if behind else None, behind, last, rules)
-        if wanted != one.priority:
-            found[one.job] = one.base - wanted
-        if last is None or last.before(wanted, one.tie):
-            last = _Last(wanted, one.tie)
-    return found
+        wanted = _place(job, order[number + 1] if behind else None, behind, last, rules)
+        if wanted != job.priority:
+            changes[job.job] = job.base - wanted
+        if last is None or last.before(wanted, job.tie):
+            last = _Last(wanted, job.tie)
+    return changes
 
 
 def in_order(order: Sequence[WaitingJob]) -> bool:
@@ -88,27 +88,27 @@ class _Rules:
 
 
 def _place(
-    one: WaitingJob, after: WaitingJob | None, behind: int, last: _Last | None, rules: _Rules
+    job: WaitingJob, after: WaitingJob | None, behind: int, last: _Last | None, rules: _Rules
 ) -> int:
     """The priority that it is to have; `after` is the next of `behind` that come after it."""
-    floor, highest = max(1, one.base - rules.bounds.most), one.base + rules.lift
-    if last is None or last.before(highest, one.tie):
+    floor, highest = max(1, job.base - rules.bounds.most), job.base + rules.lift
+    if last is None or last.before(highest, job.tie):
         need = highest
     else:
         # Whoever is next and stands well need not move; all that are behind need a place.
         above = max(1 if after is None else after.priority + 1, behind + 1)
         need = max(last.priority - rules.gap, min(above, last.priority - 1))
-    stands = last is None or last.before(one.priority, one.tie)
-    leaves_room = one.priority > behind
-    allowed = floor <= one.priority <= max(highest, one.base - rules.bounds.least)
-    if stands and leaves_room and allowed and need - one.priority <= rules.slack:
-        return one.priority
+    stands = last is None or last.before(job.priority, job.tie)
+    leaves_room = job.priority > behind
+    allowed = floor <= job.priority <= max(highest, job.base - rules.bounds.least)
+    if stands and leaves_room and allowed and need - job.priority <= rules.slack:
+        return job.priority
     return max(floor, min(highest, need))
 
 
 def _gap(order: Sequence[WaitingJob], bounds: NiceBounds) -> int:
     """Less where many jobs have to share little room."""
-    lowest = min((one.base for one in order), default=1)
+    lowest = min((job.base for job in order), default=1)
     room = min(bounds.most, lowest - 1 - bounds.least)
     return max(1, min(MOST_GAP, room // max(1, len(order))))
 
@@ -116,11 +116,11 @@ def _gap(order: Sequence[WaitingJob], bounds: NiceBounds) -> int:
 def _lift(order: Sequence[WaitingJob], bounds: NiceBounds, gap: int) -> int:
     """Points by which all have to go up so that the last is not below 1."""
     last: _Last | None = None
-    for one in order:
-        place = one.base
-        if last is not None and not last.before(place, one.tie):
-            place = max(last.priority - gap, one.base - bounds.most)
-        if last is None or last.before(place, one.tie):
-            last = _Last(place, one.tie)
+    for job in order:
+        place = job.base
+        if last is not None and not last.before(place, job.tie):
+            place = max(last.priority - gap, job.base - bounds.most)
+        if last is None or last.before(place, job.tie):
+            last = _Last(place, job.tie)
     lowest = 1 if last is None else last.priority
     return min(-bounds.least, max(0, 1 - lowest))

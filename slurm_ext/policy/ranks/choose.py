@@ -85,7 +85,9 @@ def packings(profile: Profile, room: RankResources) -> list[Packing]:
                 rate = throughput(profile, room, ranks, batch)
                 found[ranks, batch] = _packing(profile, room, ranks, batch, rate / before - 1)
     found.setdefault((1, profile.batch), _packing(profile, room, 1, profile.batch, 0.0))
-    return sorted(found.values(), key=lambda one: (-one.samples_per_s, one.ranks_per_gpu))
+    return sorted(
+        found.values(), key=lambda packing: (-packing.samples_per_s, packing.ranks_per_gpu)
+    )
 
 
 def choose(profile: Profile, room: RankResources, *, min_gain: float = MIN_GAIN) -> Packing:
@@ -95,12 +97,12 @@ def choose(profile: Profile, room: RankResources, *, min_gain: float = MIN_GAIN)
     needs neither MPS nor memory twice.
     """
     every = packings(profile, room)
-    now = next(o for o in every if (o.ranks_per_gpu, o.batch) == (1, profile.batch))
+    now = next(p for p in every if (p.ranks_per_gpu, p.batch) == (1, profile.batch))
     best = every[0]
     if best.gain < min_gain:
         return now
-    enough = [one for one in every if 1 + one.gain >= (1 + best.gain) / (1 + min_gain)]
-    return min(enough, key=lambda one: (one.ranks_per_gpu, -one.samples_per_s))
+    enough = [packing for packing in every if 1 + packing.gain >= (1 + best.gain) / (1 + min_gain)]
+    return min(enough, key=lambda packing: (packing.ranks_per_gpu, -packing.samples_per_s))
 
 
 def trial_confirms(measured: float, before: float, *, min_gain: float = MIN_GAIN) -> bool:

@@ -50,11 +50,11 @@ def evidence_of(
 
     `gpu_mem_bytes`: of the GPU; None or 0: not told. `most_batch`: see Room.
     """
-    usable = [one for one in measured if _why_unusable(one) is None]
+    usable = [run for run in measured if _why_unusable(run) is None]
     if not usable:
         return RanksEvidence(missing=_missing(measured))
-    alike = [one for one in usable if one.batch == usable[0].batch]
-    holds = [one.mem_bytes for one in alike if one.mem_bytes]
+    alike = [run for run in usable if run.batch == usable[0].batch]
+    holds = [run.mem_bytes for run in alike if run.mem_bytes]
     missing = []
     if not gpu_mem_bytes:
         missing.append("how much memory the GPU has (sharing.gpu_mem_mib, or --gpu-mem-mib)")
@@ -72,8 +72,8 @@ def evidence_of(
 
 
 def _profile(alike: Sequence[SingleRankRun], held_bytes: float) -> Profile:
-    step_s = median(one.batch / one.accel_samples_per_s for one in alike)
-    kernel_s = min(step_s, median(_kernel_s(one) for one in alike))
+    step_s = median(run.batch / run.accel_samples_per_s for run in alike)
+    kernel_s = min(step_s, median(_kernel_s(run) for run in alike))
     return Profile(
         batch=max(1, round(alike[0].batch)),
         host_s=max(0.0, step_s - kernel_s),
@@ -83,30 +83,30 @@ def _profile(alike: Sequence[SingleRankRun], held_bytes: float) -> Profile:
     )
 
 
-def _kernel_s(one: SingleRankRun) -> float:
+def _kernel_s(run: SingleRankRun) -> float:
     """Busy seconds of the GPU in one step of one rank."""
-    util = min(1.0, one.util or 0.0)
-    if one.run_samples and one.ranks:
-        return util * one.elapsed_s / (one.run_samples / one.ranks / one.batch)
-    return util * one.batch / one.samples_per_s
+    util = min(1.0, run.util or 0.0)
+    if run.run_samples and run.ranks:
+        return util * run.elapsed_s / (run.run_samples / run.ranks / run.batch)
+    return util * run.batch / run.samples_per_s
 
 
 def _missing(measured: Sequence[SingleRankRun]) -> tuple[str, ...]:
     """Reasons for which no run can be used, each once, with its number of runs."""
     if not measured:
         return ("a run of it: the history has none",)
-    whys = [_why_unusable(one) or "" for one in measured]
+    whys = [_why_unusable(run) or "" for run in measured]
     return tuple(f"{why} ({whys.count(why)} of {len(whys)} runs)" for why in dict.fromkeys(whys))
 
 
-def _why_unusable(one: SingleRankRun) -> str | None:
-    if one.gpus == 0:
-        return "a run on a GPU: the accelerator was emulated" if one.emulated else "a run on a GPU"
-    if one.shared:
+def _why_unusable(run: SingleRankRun) -> str | None:
+    if run.gpus == 0:
+        return "a run on a GPU: the accelerator was emulated" if run.emulated else "a run on a GPU"
+    if run.shared:
         return "a run with its GPU to itself: another job was on it"
-    if one.ranks is not None and one.ranks != one.gpus:
-        return f"a run with one rank on each GPU: it had {one.ranks} ranks on {one.gpus}"
-    if one.util is None:
+    if run.ranks is not None and run.ranks != run.gpus:
+        return f"a run with one rank on each GPU: it had {run.ranks} ranks on {run.gpus}"
+    if run.util is None:
         return "the GPU's utilisation: no run counted it (`dlqueue doctor` says why)"
-    whole = one.batch > 0 and one.accel_samples_per_s > 0 and one.samples_per_s > 0
+    whole = run.batch > 0 and run.accel_samples_per_s > 0 and run.samples_per_s > 0
     return None if whole else "a run whose training loop was measured"
