@@ -1,4 +1,4 @@
-"""What enters the user's Python: it measures DataLoaders and, where asked to, sets their workers.
+"""Code that enters the user's Python, measures DataLoaders and, if asked to, sets their workers.
 
 The way in: the task prolog puts `probe/site` on PYTHONPATH; its sitecustomize waits for torch's
 DataLoader and then loads this package. Python 3.8 and newer, torch 1.13 and newer; it prints

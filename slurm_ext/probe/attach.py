@@ -17,7 +17,7 @@ from .directive import Directive
 
 
 class _Process:
-    """What this process holds; a forked child starts anew."""
+    """State of this process; a forked child starts without it."""
 
     session: Any = None
     worker: Any = None

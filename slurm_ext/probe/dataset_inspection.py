@@ -1,4 +1,4 @@
-"""Whether a dataset could move into forked workers: what it holds, and whether it keeps state.
+"""Decide if a dataset can move into forked workers: what it holds, and if it keeps state.
 
 A bounded walk over the objects that the dataset is made of. `unfit` names what a forked copy
 would share or lose; two equal `signature`s with a fetch between them say that fetching left the
@@ -55,7 +55,7 @@ _TELLING = ("_version", "bit_generator", "getstate", "get_state")
 
 
 class DatasetInspection:
-    """What one walk saw. `unfit` is a clause for the summary, None where nothing speaks against."""
+    """Result of one walk. `unfit` says in a clause why it cannot move, None if it can."""
 
     def __init__(self, dataset: Any) -> None:
         self.unfit: str | None = None
@@ -84,7 +84,7 @@ def _unfit(item: Any) -> str | None:
 
 
 def _state(item: Any) -> Any:
-    """What changes when the item is written to: identities, sizes, versions, random states."""
+    """All that changes when the item is written to: identities, sizes, versions, random states."""
     state: list[Any] = [id(item)]
     if isinstance(item, (dict, list, set, bytearray)):
         state.append(len(item))
@@ -122,7 +122,7 @@ def _parts(item: Any) -> Iterator[Any]:
 
 
 def _plain(item: Any) -> bool:
-    """Whether what an item refers to belongs to it (a frame's or a logger's does not)."""
+    """True if the objects that an item refers to are its parts (not so for frames and loggers)."""
     logging = sys.modules.get("logging")
     return not isinstance(item, types.FrameType) and not (
         logging is not None and isinstance(item, (logging.Logger, logging.Handler))

@@ -1,4 +1,4 @@
-"""What the submission asks of this process, read once from its environment."""
+"""The submission's request to this process, read once from the environment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Directive:
 
     @property
     def gates(self) -> bool:
-        """Whether any loader is to be set or may be asked to change."""
+        """True if any loader is to be set or may be asked to change."""
         return self.num_workers is not None or self.max_workers is not None
 
     @property

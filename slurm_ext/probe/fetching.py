@@ -1,4 +1,4 @@
-"""What fetching costs: wall and CPU seconds, samples, bytes; in the process that does it.
+"""Cost of fetching: wall and CPU seconds, samples, bytes; measured in the process that does it.
 
 A worker keeps its totals in a small mapped file, `fetch-<pid>`, which the training process reads:
 that works under fork and spawn, costs no system call, and survives a killed worker.
@@ -180,13 +180,13 @@ def random_state() -> tuple[Any, ...]:
 
 
 def same_state(before: Any, after: Any) -> bool:
-    """Whether nobody drew a random number between two `random_state()`s."""
+    """True if no random number was drawn between two `random_state()`s."""
     torch = sys.modules["torch"]
     return bool(before[:2] == after[:2] and torch.equal(before[2], after[2]))
 
 
 def _travels(data: Any) -> bool:
-    """Whether a batch is made of what surely reaches another process."""
+    """True if a batch is made only of objects that surely reach another process."""
     kind = type(data)
     if kind in _PLAIN:
         return True
@@ -210,7 +210,7 @@ def tensor_bytes(data: Any, depth: int = 4) -> int:
 
 
 def _pickle(data: Any) -> None:
-    """Fails here, where it can be told, and not in the queue's thread, where it hangs the job."""
+    """Raise UnfitError if a batch cannot be pickled; in the queue's thread that hangs the job."""
     from multiprocessing.reduction import ForkingPickler
 
     try:
@@ -220,7 +220,7 @@ def _pickle(data: Any) -> None:
 
 
 def fetch_path(run_dir: str, pid: int) -> str:
-    """Where a worker keeps its totals."""
+    """Path of a worker's totals."""
     return os.path.join(run_dir, f"fetch-{pid}")
 
 

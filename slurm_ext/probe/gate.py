@@ -1,4 +1,4 @@
-"""How many of the started workers may work: a number in a file, looked at at bounded cost."""
+"""Number of the started workers that may work: read from a file, at bounded cost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Gate:
         return max(1, min(self.wanted(), self.limit, self.ceiling))
 
     def wanted(self) -> int:
-        """What is asked for, whether or not it can be had."""
+        """The number of workers that is asked for, also if so many cannot be had."""
         now = time.monotonic()
         if now >= self._next_look:
             self._next_look = now + LOOK_EVERY_S

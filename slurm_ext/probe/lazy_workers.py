@@ -76,11 +76,11 @@ class LazyWorkers:
         )  # outside: an error of the user's own has no history of ours
 
     def due_to_start(self) -> bool:
-        """Whether its workers are promised, though they do not live yet."""
+        """True if its workers are promised, but not started yet."""
         return self.workers is None and self.claimed
 
     def _claim(self) -> bool:
-        """Whether somebody has asked for workers by now, and some are left."""
+        """True if workers are asked for by now, and some are left."""
         if self.gate.wanted() > 0:
             self.gate.limit = min(self.gate.limit, self.left())
             self.claimed = self.gate.limit > 0
@@ -167,7 +167,7 @@ class LazyWorkers:
 
 
 def _looked(look: Callable[..., Any], *args: Any) -> Any:
-    """What a look showed; None where the user's objects do not bear looking at."""
+    """Result of a look; None if looking at the user's objects raised an error."""
     try:
         return look(*args)
     except Exception:
@@ -175,7 +175,7 @@ def _looked(look: Callable[..., Any], *args: Any) -> Any:
 
 
 def _verdict(before: Any, after: Any) -> str | None:
-    """Why one fetch at home speaks against workers; None: it does not."""
+    """The reason against workers that one fetch in this process showed; None: there is none."""
     if before is None or after is None:
         return "the dataset cannot be looked through"
     if before[0] is not None and not fetching.same_state(before[0], after[0]):

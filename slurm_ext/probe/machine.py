@@ -1,4 +1,4 @@
-"""What this process may use: cores and memory, by affinity, cgroup (v1 and v2) and Slurm."""
+"""Cores and memory that this process may use, by affinity, cgroup (v1 and v2) and Slurm."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class _ProcFile:
         self.handle = -1
 
     def text(self) -> bytes:
-        """Return what /proc says of this thread; a forked child or another thread opens anew."""
+        """Text of the file for this thread; a forked child or another thread opens it again."""
         thread = threading.get_native_id()
         if thread != self.thread:
             handle, self.handle = self.handle, -1
@@ -151,7 +151,7 @@ def queued_s() -> float:
 
 
 def bytes_read(proc: str = "/proc/self") -> int | None:
-    """Bytes this process asked of read() so far, page cache included."""
+    """Bytes that this process has read by read() so far, page cache included."""
     text = _read(proc, "io")
     return int(text.split(None, 2)[1]) if text and text.startswith("rchar:") else None
 

@@ -1,4 +1,4 @@
-"""What one loader did: passes over it, added up into the first epoch and the later ones."""
+"""Measurements of one loader: its passes, added up into the first epoch and the later ones."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class LoaderMeter:
         self._trusted = weakref.ref(loader)
 
     def trusts(self, loader: Any) -> bool:
-        """Whether `trust` was said of this loader."""
+        """True if `trust` was called for this loader."""
         return self._trusted is not None and self._trusted() is loader
 
     def begin(self, one: Pass) -> None:

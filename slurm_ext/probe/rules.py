@@ -43,7 +43,7 @@ _NEEDED = {  # the internals that the gate leans on: method, and the names its c
 
 
 def understood(dataloader: Any) -> bool:
-    """Whether this torch's multi-process iterator works the way the gate supposes."""
+    """True if this torch's multi-process iterator works as the gate assumes."""
     iterator = getattr(dataloader, "_MultiProcessingDataLoaderIter", None)
     for method, names in _NEEDED.items():
         code = getattr(getattr(iterator, method, None), "__code__", None)
@@ -56,7 +56,7 @@ def understood(dataloader: Any) -> bool:
 
 
 def left_alone(loader: Any, dataloader: Any, directive: Directive) -> str | None:
-    """Why this loader keeps the user's setting, in one clause; None: it may be set."""
+    """The reason why this loader keeps the user's setting, in a clause; None: it may be set."""
     return (
         _not_plain(loader, dataloader)
         or _too_short(loader)
@@ -109,7 +109,7 @@ def _without_workers(loader: Any, dataloader: Any, directive: Directive) -> str 
 
 
 def pinned_seed(loader: Any) -> bool:
-    """Whether the job chose the seed that this loader's randomness comes from."""
+    """True if the job chose the seed of this loader's random numbers."""
     generator = loader.generator or sys.modules["torch"].default_generator
     return bool(generator.initial_seed() < PINNED_SEEDS_BELOW)
 

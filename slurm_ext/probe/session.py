@@ -48,7 +48,7 @@ class Session:
     # -- one loader ------------------------------------------------------------------------
 
     def meter(self, loader: Any) -> LoaderMeter | None:
-        """The loader's numbers; one made anew each epoch continues its predecessor's."""
+        """The loader's numbers; one that is made again each epoch continues its predecessor's."""
         known = self._of.get(id(loader))
         if known is not None and known[0]() is loader:
             return known[1]

@@ -45,7 +45,7 @@ VERSION = 1
 
 
 def process_facts() -> dict[str, Any]:
-    """What does not change while the process lives."""
+    """Facts that do not change while the process lives."""
     return {
         "v": VERSION,
         "pid": os.getpid(),

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _handing_on(
     ranks: Sequence[subprocess.Popen[bytes]],
 ) -> Callable[[int, FrameType | None], None]:
-    """A handler: whoever tells the launcher tells its ranks."""
+    """A handler that passes a signal of the launcher on to its ranks."""
 
     def tell(number: int, _: FrameType | None) -> None:
         for rank in ranks:

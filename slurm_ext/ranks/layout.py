@@ -28,7 +28,7 @@ class RankLayout:
         return self.ranks_per_gpu * len(self.gpus)
 
     def environments(self) -> Iterator[dict[str, str]]:
-        """What each rank of this node finds, as torchrun would set it."""
+        """Environment of each rank of this node, as torchrun would set it."""
         for local in range(self.here):
             gpu = self.gpus[local // self.ranks_per_gpu]
             own = {

@@ -1,1 +1,1 @@
-"""What every hook uses: files, log, configuration, spool layout, and the state of one job."""
+"""Used by every hook: files, log, configuration, spool layout, and the state of one job."""

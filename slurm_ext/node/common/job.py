@@ -1,4 +1,4 @@
-"""Who and what the job is, from the environment that slurmd gives to prolog and epilog.
+"""Identity and allocation of a job, from the environment that slurmd gives to prolog and epilog.
 
 Measured on Slurm 22.05 to 26.05: job name, array ids and times are not there (see `squeue`).
 """
@@ -38,18 +38,18 @@ def clean(value: str) -> str:
 
 
 def is_token(text: str) -> bool:
-    """Whether `text` names a submission: `d1-` and 16 hexadecimal digits in lower case."""
+    """True if `text` is a submission's token: `d1-` and 16 hexadecimal digits in lower case."""
     digits = text[3:]
     return text[:3] == "d1-" and len(digits) == 16 and set(digits) <= _HEX
 
 
 def opted_out(env: Mapping[str, str]) -> bool:
-    """Whether the job's comment asks dlqueue to stay away."""
+    """True if the job's comment asks dlqueue to stay away."""
     return "dlqueue=off" in _words(env)
 
 
 def lends_share(env: Mapping[str, str]) -> bool:
-    """Whether the job's comment allows others to have of its share what they make more of."""
+    """True if the job's comment lets others use the part of its share that helps them more."""
     return "dlqueue=lend" in _words(env)
 
 
@@ -66,7 +66,7 @@ def job_id(env: Mapping[str, str]) -> int:
 
 
 def restart_count(env: Mapping[str, str]) -> int:
-    """How often the job was requeued before, by the name that prolog or task prolog knows."""
+    """Number of earlier requeues; prolog and task prolog have it under different names."""
     return number(env, "SLURM_JOB_RESTART_COUNT", number(env, "SLURM_RESTART_COUNT", 0)) or 0
 
 
@@ -120,7 +120,7 @@ def _cpus(listed: str) -> int | None:
 
 
 def is_head_node(env: Mapping[str, str]) -> bool:
-    """Whether this is the job's first node: only that one asks the controller anything."""
+    """True on the job's first node, the only one that asks the controller anything."""
     listed = env.get("SLURM_JOB_NODELIST") or env.get("SLURM_NODELIST") or ""
     return first_host(listed) == env.get("SLURMD_NODENAME", "")
 

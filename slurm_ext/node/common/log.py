@@ -1,4 +1,4 @@
-"""What went wrong, in one line, to the system log and a bounded file; never an exception."""
+"""Report faults, a line each, to the system log and a bounded file; never raises."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ folder = ""  # where hooks.log is: the spool, once the configuration is read
 
 
 def report(text: str) -> None:
-    """Report `text`, and add it to hooks.log, which starts anew when it has grown."""
+    """Report `text`, and add it to hooks.log, which is emptied when it has grown."""
     text = printable(text)
     try:
         import syslog

@@ -53,7 +53,7 @@ class Spool:
         return os.path.join(self.state, f"{key}.{kind}")
 
     def out_file(self, record_id: str) -> str:
-        """Where a finished record waits for transport."""
+        """Path of a finished record that waits for transport."""
         return os.path.join(self.out, f"{record_id}.json")
 
     def keys(self, *kinds: str) -> list[str]:
@@ -81,7 +81,7 @@ def split_key(key: str) -> tuple[int, int]:
 
 
 def is_key(name: str) -> bool:
-    """Whether `name` is `<job>.<restart>`; by hand, for `re` takes longer to import than a hook."""
+    """True if `name` is `<job>.<restart>`."""
     job_id, _, restart = name.partition(".")
     digits = name.isascii() and job_id.isdigit() and restart.isdigit()
     return digits and len(job_id) <= 18 and len(restart) <= 9

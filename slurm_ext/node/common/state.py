@@ -1,4 +1,4 @@
-"""What is known of one unfinished job, in `state/<key>.json`; and who may touch it.
+"""State of one unfinished job, in `state/<key>.json`, and the lock that says who may touch it.
 
 Whoever holds the lock owns the job: its sampler while it lives, then whoever finishes the record.
 A lock dies with its holder, so a killed sampler is simply one whose lock is free: a POSIX record
@@ -44,7 +44,7 @@ class Lock:
         os.close(self.fd)
 
     def stands(self) -> bool:
-        """Whether its file is still there: who removes the spool's folders removes it too."""
+        """True while its file is there: it goes with the spool's folders."""
         return os.fstat(self.fd).st_nlink > 0
 
     def sign(self) -> None:

@@ -1,1 +1,1 @@
-"""What a node counts about one running job: cgroups, processes, power and time line."""
+"""Counters of one running job: cgroups, processes, power, GPUs and time line."""

@@ -1,4 +1,4 @@
-"""What a record's counters and time line are called, and in which unit."""
+"""Names and units of a record's counters and time line."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class CoRunners:
         self._looked_s = now
 
     def compare(self, place: Mapping[str, Any]) -> None:
-        """What is shared with those that are here now and were not compared yet."""
+        """Note what is shared with each present job that was not compared yet."""
         if not place.get("cpus"):
             return
         new = [key for key in self._present() if str(split_key(key)[0]) not in self.shared]

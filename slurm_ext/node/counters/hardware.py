@@ -62,7 +62,7 @@ class HardwareCounters:
         return {**self._before, **self._now}
 
     def faults(self) -> list[str]:
-        """What could not be measured, and why, a line each."""
+        """Reasons, a line each, for what could not be measured."""
         gpus = self._parts.get("gpus")
         lines = [*self._given_up, *(gpus.faults() if gpus else ())]
         return [printable(line) for line in lines[:MAX_FAULTS]]
@@ -73,7 +73,7 @@ class HardwareCounters:
         return gpus.place() if gpus else (None if self._names else [])
 
     def kept(self) -> dict[str, Any]:
-        """What a successor needs to go on."""
+        """State from which another sampler goes on."""
         gpus = self._parts.get("gpus")
         return {
             "totals": {name: list(pair) for name, pair in self.totals().items()},

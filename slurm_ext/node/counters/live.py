@@ -1,4 +1,4 @@
-"""What a running job has counted so far, for whoever steers jobs on this node.
+"""Counters of a running job so far, for the loops that control jobs on this node.
 
 Read from the sampler's own file, so that nobody counts twice. The sampler writes it every one to
 ten seconds (sampler.FLUSH_S), so a reading is that old at most while the job's sampler lives.

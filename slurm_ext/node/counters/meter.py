@@ -56,14 +56,14 @@ class JobMeter:
         return bool(pids) or group is not None
 
     def look_around(self) -> dict[str, Any]:
-        """Where the job may run: `{"cpus": "0-3", "gpus": [UUID, ...]}`, null for the unknown."""
+        """The job's place: `{"cpus": "0-3", "gpus": [UUID, ...]}`, null for the unknown."""
         for pid in sorted(self.processes.members, reverse=True):
             self.cpus = allowed_cpus(pid, self._proc) or self.cpus
             break
         return {"cpus": self.cpus, "gpus": self.hardware.gpu_place()}
 
     def kept(self) -> dict[str, object]:
-        """What a successor needs to go on counting without a step down."""
+        """State from which another sampler goes on counting without a step down."""
         return {
             "totals": {name: list(pair) for name, pair in self.totals.items()},
             "host_base": self._host_base,

@@ -40,7 +40,7 @@ class PowerMeter:
 
 
 def _zones(root: str) -> list[tuple[tuple[str, str], float | None]]:
-    """Folder and counter of each meter, with the joules after which it begins anew."""
+    """Folder and counter of each meter, with the joules after which it wraps to zero."""
     found: dict[str, tuple[tuple[str, str], float | None]] = {}
     for entry in _listed(root):
         folder = os.path.join(root, entry)

@@ -1,4 +1,4 @@
-"""What this node can count about a job, and why not the rest: looked at, not configured.
+"""List what this node can count about a job, and why not the rest, by trying it.
 
 `python3 -I -S <package>/node/counters/sources.py` prints it as JSON, so that `dlqueue doctor`
 hears what
@@ -68,7 +68,7 @@ def _perf() -> Found:
 
 
 def _paranoid() -> str:
-    """perf_event_paranoid and what it means for whoever asks."""
+    """perf_event_paranoid, and the user for whom it holds."""
     try:
         with open(PARANOID, encoding="ascii") as file:
             level = file.read(16).strip()

@@ -78,7 +78,7 @@ def _close(
 
 
 def end_facts(config: NodeConfig, env: Mapping[str, str], restart: int) -> dict[str, object]:
-    """What slurmd tells about the end, and the job's name tag should its state be lost."""
+    """Facts of the end from slurmd, with the job's identity in case its state is lost."""
     return {
         "identity": job.identity(env, config.cluster, restart),
         "allocation": job.allocation(env),
@@ -106,7 +106,7 @@ def stop_sampler(spool: Spool, key: str, wait_s: float) -> state.Lock | None:
 
 
 def _signal(path: str, number: int) -> None:
-    """Send a signal to whoever signed the lock at `path`."""
+    """Send a signal to the process that signed the lock at `path`."""
     pid = state.signed_pid(path)
     try:
         if pid is not None:

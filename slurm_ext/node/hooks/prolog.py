@@ -55,7 +55,7 @@ def _note(config: NodeConfig, spool: Spool, key: str, env: Mapping[str, str]) ->
 
 
 def first_state(config: NodeConfig, env: Mapping[str, str]) -> dict[str, object]:
-    """What is known of a job before it runs."""
+    """State of a job before it runs."""
     return {
         "identity": job.identity(env, config.cluster, job.restart_count(env)),
         "allocation": job.allocation(env),

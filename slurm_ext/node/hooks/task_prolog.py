@@ -55,7 +55,7 @@ def _mps(run_dir: str, env: Mapping[str, str]) -> list[str]:
 
 
 def _headroom(config: NodeConfig) -> list[str]:
-    """How many workers the probe may start ahead; nothing where nobody would move them."""
+    """Export how many workers the probe may start ahead; nothing if no loop moves workers."""
     return [f"export DLQUEUE_MAX_WORKERS={config.max_workers}"] if config.max_workers else []
 
 

@@ -1,1 +1,1 @@
-"""What the kernel shows of processes, control groups and cores, read from /proc and cgroupfs."""
+"""Readers of /proc and cgroupfs: processes, control groups and cores."""

@@ -27,7 +27,7 @@ class Cgroup:
         self.source = f"cgroup/v{self.version}"
 
     def exists(self) -> bool:
-        """Whether the job still has a group."""
+        """True while the job has a group."""
         return any(os.path.isdir(folder) for folder in self.folders.values())
 
     def pids(self) -> set[int]:
@@ -122,7 +122,7 @@ def _read_v2(folder: str) -> dict[str, float | None]:
 
 
 def _held(stat: Mapping[str, float], own: str, common: str) -> float | None:
-    """What its processes hold now; the file cache, which the kernel takes back, is not in it."""
+    """Bytes that its processes hold now, without the file cache, which the kernel takes back."""
     return stat[own] + stat.get(common, 0.0) if own in stat else None
 
 

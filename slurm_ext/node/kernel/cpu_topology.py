@@ -1,4 +1,4 @@
-"""Where on the node a job runs, and what two jobs there have in common.
+"""CPUs, sockets and GPUs of a job, and those that two jobs share.
 
 A job's place is what its processes may use, not what they happened to use: jobs that are not bound
 to cores share all of them.
@@ -40,7 +40,7 @@ def allowed_cpus(pid: int, proc: str = "/proc") -> str | None:
 
 
 def shared_resources(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """What two places have in common: `{cpus, sockets, gpus}`; None for what one does not tell.
+    """CPUs, sockets and GPUs that two places share; None for what one of them does not hold.
 
     A place is `{"cpus": "0-3", "gpus": [UUID, ...], "gpu_names": [...]}`. `cpus` and `sockets` are
     counts; `gpus` are UUIDs, or Slurm's own numbers where a UUID is not known, at most MAX_GPUS.

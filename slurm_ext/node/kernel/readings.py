@@ -1,4 +1,4 @@
-"""What a counter's readings mean: it may wrap, vanish, go backwards or share its place. Pure."""
+"""Totals from a counter's readings: it may wrap, vanish, go backwards or be multiplexed. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ LIKELY = 0.5  # of a counter's range: a larger step between two samples was no s
 
 
 def gained(before: float, now: float, wraps_at: float | None = None) -> float | None:
-    """What a counter gained between two readings; None where that cannot be known.
+    """Gain of a counter between two readings; None if it cannot be known.
 
     `wraps_at` is the range after which it begins at zero again. Without one, a counter that goes
     backwards was set anew: how far it had come by then, nobody knows.

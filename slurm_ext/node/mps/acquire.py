@@ -75,7 +75,7 @@ def _join(
 def _card(
     config: NodeConfig, spool: Spool, gpu: str, owner: Owner, deadline: float
 ) -> rules.SmiGpu:
-    """The GPU by what nvidia-smi tells, or told since the boot: one GPU has one name."""
+    """The GPU as nvidia-smi describes it, now or earlier in this boot: its name stays."""
     if not gpu.isdecimal():
         return rules.SmiGpu()
     found, known = (
@@ -101,7 +101,7 @@ def _owner(env: Mapping[str, str]) -> Owner:
 
 
 def _check(config: NodeConfig, spool: Spool, slot: MpsSlot, gpu: str, found: rules.SmiGpu) -> None:
-    """Raise NoMpsError where something speaks against a daemon of ours on this GPU."""
+    """Raise NoMpsError if this GPU cannot have a daemon of ours."""
     if not os.access(config.mps_control, os.X_OK):
         raise NoMpsError(f"{config.mps_control} is not there")
     running, root = processes.running_processes(), registry.mps_root(spool)

@@ -25,13 +25,13 @@ NOBODY = 65534  # the group of a user whose own one nobody tells
 
 
 class Owner:
-    """Whose process it is to be."""
+    """The user who owns a process."""
 
     def __init__(self, uid: int, gid: int, user: str | None) -> None:
         self.uid, self.gid, self.user = uid, gid, user
 
     def possible(self) -> bool:
-        """Whether we may become this user."""
+        """True if this process may become the user."""
         return os.geteuid() in (0, self.uid)
 
     def become(self, *, groups: bool = False) -> None:
@@ -57,10 +57,10 @@ def run(
     owner: Owner,
     deadline: float,
     *,
-    told: str = "",
+    stdin: str = "",
     groups: bool = False,
 ) -> str | None:
-    """What a command prints that is told `told` and ends well by `deadline` (monotonic)."""
+    """stdout of `argv` given `stdin`, or None on failure or after `deadline` (monotonic)."""
     reading, out = os.pipe()
     into, writing = os.pipe()
     null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
@@ -71,9 +71,9 @@ def run(
     for fd in (out, into, null):
         os.close(fd)
     try:
-        os.write(writing, told.encode())
+        os.write(writing, stdin.encode())
     except OSError:
-        pass  # it ended without listening
+        pass  # it ended without reading
     os.close(writing)
     try:
         return _harvest(pid, reading, deadline)

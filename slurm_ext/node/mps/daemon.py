@@ -25,7 +25,7 @@ SMI_FIELDS = "uuid,memory.total,mig.mode.current,compute_mode"
 
 
 class MpsDaemon:
-    """What is needed to deal with the `number`th daemon of a slot."""
+    """The `number`th daemon of a slot."""
 
     def __init__(self, slot: MpsSlot, number: int, owner: Owner, control: str) -> None:
         self.slot, self.number, self.owner, self.control = slot, number, owner, control
@@ -60,16 +60,16 @@ class MpsDaemon:
     def ask(self, command: str, deadline: float) -> str | None:
         """The daemon's answer to one command; None where it gives none in time."""
         until = min(deadline, time.monotonic() + TALK_S)
-        return run([self.control], self.env(), self.owner, until, told=f"{command}\n")
+        return run([self.control], self.env(), self.owner, until, stdin=f"{command}\n")
 
     def in_fault(self, deadline: float) -> bool:
-        """Whether a server waits for its clients to end after a fault and takes no new ones."""
+        """True if a server takes no new clients because it waits for those of a fault to end."""
         servers = (self.ask("get_server_list", deadline) or "").split()
         states = [self.ask(f"get_server_status {pid}", deadline) for pid in servers[:MAX_SERVERS]]
         return any("FAULT" in (state or "").upper() for state in states)
 
     def end(self, drain_s: float, deadline: float) -> bool:
-        """Whether nothing of it is left: asked first, then forced, then killed."""
+        """End the daemon: ask, then force, then kill. True if nothing of it is left."""
         if not self.processes():
             return True
         now = time.monotonic()
@@ -110,7 +110,7 @@ class MpsDaemon:
 
 
 def query_gpu(control: str, gpu: str, owner: Owner, deadline: float) -> SmiGpu:
-    """What nvidia-smi, which stands beside the control program, tells of a GPU by Slurm's index."""
+    """Ask nvidia-smi, which lies beside the control program, for a GPU by Slurm's index."""
     smi = os.path.join(os.path.dirname(control), "nvidia-smi")
     if not os.access(smi, os.X_OK):
         return SmiGpu()

@@ -1,4 +1,4 @@
-"""What is read of MPS's logs and told of them: to the job's record, and to its task prolog."""
+"""Notes on MPS for the job's record and its task prolog; the reader of MPS's logs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def log_since(slot: MpsSlot, mine: dict[str, Any], owner: int) -> str:
-    """What both logs say since a job joined; the user's own files, so bounded and checked."""
+    """Text of both logs since a job joined; they are the user's files, so bounded and checked."""
     told = []
     for name in LOGS:
         path = os.path.join(slot.log(mine.get("number", 0)), name)

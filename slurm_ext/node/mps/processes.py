@@ -34,7 +34,7 @@ class MpsProcess:
 
 
 def running_processes() -> list[MpsProcess]:
-    """Every MPS process that lives, whoever started it."""
+    """Every living MPS process of the machine."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     found = [_process(pid) for pid in pids if pid != os.getpid() and _called_so(pid)]
     return [process for process in found if process is not None]
@@ -64,7 +64,7 @@ def daemon_and_servers(pipe: str, uid: int, processes: Iterable[MpsProcess]) -> 
 
 
 def is_alive(pid: int, start: int) -> bool:
-    """Whether this very process still runs: a pid alone may be another's by now."""
+    """True if the process that began at `start` still runs; a pid alone may be reused."""
     stat = _stat(pid)
     return stat is not None and stat[0] == start
 
@@ -123,7 +123,7 @@ def _environ(pid: int) -> str:
 
 
 def _ending(pid: int) -> bool:
-    """Whether it is gone, or is being taken down by the kernel, which begins with its memory."""
+    """True if it is gone or exiting: the kernel takes its memory, with the environment, first."""
     stat = _stat(pid)
     return stat is None or bool(stat[2] & _EXITING)
 

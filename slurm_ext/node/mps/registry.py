@@ -1,4 +1,4 @@
-"""Where a node keeps its MPS daemons, by name; one folder for a GPU and a user.
+"""Folders of a node's MPS daemons, one for a GPU and a user.
 
     mps/card.<index>                what nvidia-smi last told of a GPU
     mps/<gpu>-<uid>.lock            held while a daemon is started or ended
@@ -118,14 +118,14 @@ def remove(spool: Spool, slot: MpsSlot, deadline: float) -> None:
 
 
 def save_card(spool: Spool, gpu: str, told: list[Any]) -> None:
-    """Remember what nvidia-smi told, for when it does not answer. Raises OSError."""
+    """Store nvidia-smi's description of a GPU, for when it does not answer. Raises OSError."""
     _mkdir(mps_root(spool), 0o711)
     content = {"told": told, "boot_id": state.boot_id()}
     write_whole(os.path.join(mps_root(spool), f"card.{gpu}"), json.dumps(content).encode())
 
 
 def load_card(spool: Spool, gpu: str) -> list[Any] | None:
-    """What nvidia-smi told of a GPU in this boot; None where it told nothing yet."""
+    """Read nvidia-smi's description of a GPU from this boot; None if there is none yet."""
     known = _load(os.path.join(mps_root(spool), f"card.{gpu}")) or {}
     return known.get("told") if known.get("boot_id") == state.boot_id() else None
 
@@ -141,7 +141,7 @@ def add(slot: MpsSlot, key: str, number: int) -> None:
 
 
 def reference(slot: MpsSlot, key: str) -> dict[str, Any]:
-    """What was noted of a job; nothing where that is lost."""
+    """Read the reference of a job; empty if it is lost."""
     return _load(os.path.join(slot.jobs, key)) or _load(os.path.join(slot.left, key)) or {}
 
 

@@ -1,4 +1,4 @@
-"""In the epilog and after crashes: what befell a job's MPS daemon, and the end of unused ones."""
+"""In the epilog and after crashes: report faults of a job's MPS daemon, and end unused ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def release(config: NodeConfig, spool: Spool, key: str) -> None:
-    """Note what befell the job's daemon, and that the job does not use it any more. No waiting."""
+    """Note faults of the job's daemon, and that the job does not use it any more. No waiting."""
     for slot in registry.slots(spool):
         if key not in slot.users():
             continue
@@ -43,7 +43,7 @@ def sweep(config: NodeConfig, spool: Spool, deadline: float, wait_s: float = 0.0
 
 
 def _befell(config: NodeConfig, slot: MpsSlot, key: str) -> list[str]:
-    """What the job's record is to say: faults in the logs since it joined, a daemon that died."""
+    """Sentences for the job's record: faults in the logs since it joined, a daemon that died."""
     mine, known = registry.reference(slot, key), registry.load_daemon(slot) or {}
     gpu, uid = known.get("gpu", os.path.basename(slot.folder)), _uid_of(slot)
     others = registry.other_users(slot, key)
@@ -55,7 +55,7 @@ def _befell(config: NodeConfig, slot: MpsSlot, key: str) -> list[str]:
 
 
 def _lives(config: NodeConfig, slot: MpsSlot, mine: dict[str, Any], known: dict[str, Any]) -> bool:
-    """Whether the daemon that the job joined still runs."""
+    """True if the daemon that the job joined still runs."""
     if known.get("number") == mine.get("number"):
         return processes.is_alive(known["pid"], known["start"])
     owner = Owner(_uid_of(slot), NOBODY, None)
@@ -81,7 +81,7 @@ def _sweep(config: NodeConfig, spool: Spool, slot: MpsSlot, deadline: float, wai
 
 
 def _runs(spool: Spool, key: str) -> bool:
-    """Whether the job may still run: its state is there, and nobody spoke of its end."""
+    """True if the job may still run: its state is there, and no file says that it ended."""
     ended = any(os.path.exists(spool.state_file(key, kind)) for kind in ("end", "record", "done"))
     return not ended and os.path.exists(spool.state_file(key, "json"))
 

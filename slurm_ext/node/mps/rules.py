@@ -32,7 +32,7 @@ _FAULT = re.compile(
 
 
 class SmiGpu:
-    """What nvidia-smi tells of one GPU; None and "" where it tells nothing."""
+    """One GPU as nvidia-smi describes it; None and "" for what it does not say."""
 
     def __init__(
         self, uuid: str | None = None, mib: int | None = None, mig: bool = False, mode: str = ""
@@ -62,7 +62,7 @@ def percent_of(env: Mapping[str, str]) -> float | None:
 
 
 def refusal(gpu: str, card: SmiGpu, folder: str, foreign: Iterable[int]) -> str | None:
-    """Why this GPU gets no MPS of ours, in a clause; None where nothing speaks against it.
+    """The reason why this GPU gets no MPS of ours, in a clause; None if there is none.
 
     `folder` is the pipe folder to be, `foreign` the pids of other tools' control daemons on it.
     """
@@ -97,7 +97,7 @@ def limits(
 
 
 def exports(given: Mapping[str, Any], env: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What a task of the job is to know, by name; nothing where the user runs an MPS of his own.
+    """Environment variables for a task of the job; none if the user runs an MPS of their own.
 
     `given` is what the prolog wrote. Limits in the task's environment are only ever tightened.
     """

@@ -106,7 +106,7 @@ class _Sampler:
         ]
 
     def _flush(self, now: float) -> None:
-        """Put everything known on the disk, where whoever finishes the job finds it."""
+        """Write the whole state to the disk, from where the record is composed."""
         if not self.held.stands():
             return
         self.known["place"] = self._place()
@@ -123,7 +123,7 @@ class _Sampler:
             log.report(f"sampler {self.key}: {error}")
 
     def _place(self) -> dict[str, Any]:
-        """Where the job may run, for itself and for its neighbours' samplers."""
+        """CPUs and GPUs of the job, for its record and for the samplers of other jobs."""
         names = (self.known.get("allocation") or {}).get("gpus") or []
         return {**self.meter.look_around(), "gpu_names": names}
 
@@ -137,7 +137,7 @@ class _Sampler:
         return max(0.0, now - float(self.known["started_uptime_s"]))
 
     def _lives_on(self, grace_s: float) -> bool:
-        """Whether to stay with a job without processes: an allocation may wait for its user."""
+        """True if a job without processes goes on: an allocation may wait for its user."""
         from slurm_ext.node.record.squeue import RUNNING, query_job
 
         facts = query_job(self.config, split_key(self.key)[0], wait_s=5.0)

@@ -55,7 +55,7 @@ def _take_up(config: NodeConfig, spool: Spool, key: str) -> None:
 
 
 def _goes_on(spool: Spool, key: str) -> bool:
-    """Whether the job may still run: no epilog spoke of it, and the machine did not restart."""
+    """True if the job may still run: no epilog ended it, and the machine did not restart."""
     if any(os.path.exists(spool.state_file(key, kind)) for kind in ("end", "record", "done")):
         return False
     known = state.load(spool, key, "json")

@@ -72,7 +72,7 @@ def _work(config: NodeConfig, spool: Spool, end_s: float) -> None:
 
 
 def _deliver(config: NodeConfig, spool: Spool, names: list[str]) -> int:
-    """How many records went; one that is refused does not hold up those behind it.
+    """Send the records, and return how many went; a refused one does not hold up the others.
 
     One that is refused for good is put aside, where it counts against the spool's size. Raises
     UndeliveredError where the other side is not there.

@@ -53,7 +53,7 @@ class JobGpus:
         return found
 
     def faults(self) -> list[str]:
-        """What could not be measured, and why."""
+        """Reasons, a line each, for what could not be measured."""
         found = [f"{uuid}: {each.fault}" for uuid, each in self._totals.items() if each.fault]
         if self.names and self._nvml.why:
             found.append(f"NVML: {self._nvml.why}")
@@ -62,13 +62,13 @@ class JobGpus:
         return [*self._faults, *found]
 
     def kept(self) -> dict[str, Any]:
-        """What a successor goes on from."""
+        """State from which another sampler goes on."""
         totals = {uuid: each.kept() for uuid, each in self._totals.items()}
         return {"uuids": self.uuids, "totals": totals}
 
     @property
     def cpu_s(self) -> float:
-        """What the asking cost, of a core."""
+        """CPU seconds that reading NVML took."""
         return self._nvml.cpu_s
 
     def close(self) -> None:

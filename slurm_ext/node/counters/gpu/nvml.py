@@ -37,7 +37,7 @@ class NvmlClient:
         self._buffer = b""
 
     def idle(self) -> bool:
-        """Whether a question may be asked now."""
+        """True if a question may be asked now."""
         return self.why is None and self._asked_s is None
 
     def ask(self, question: dict[str, Any]) -> None:

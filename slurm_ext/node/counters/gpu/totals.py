@@ -48,7 +48,7 @@ class GpuTotals:
         self._gains = {name: CounterGain(total=gains.get(name)) for _, name, _ in _GAINS}
 
     def kept(self) -> dict[str, Any]:
-        """What a successor goes on from."""
+        """State from which another sampler goes on."""
         gains = {name: gain.total for name, gain in self._gains.items() if gain.total is not None}
         return {"fault": self.fault, "means": self._means, "peaks": self._peaks, "gains": gains}
 

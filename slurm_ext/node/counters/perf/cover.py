@@ -46,7 +46,7 @@ class Coverage:
         return wanted
 
     def needed(self, root: int) -> bool:
-        """Whether a living process may still be counted through this root's counters."""
+        """True if a living process may still be counted through this root's counters."""
         roots = {entry[1] for entry in self.under.values()}
         return root in roots or ORPHAN in roots
 

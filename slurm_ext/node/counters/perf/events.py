@@ -117,7 +117,7 @@ def _first(kernel: PerfKernel, events: Sequence[PerfEvent]) -> tuple[PerfEvent |
 
 
 def most_at_once(cpuinfo: str = CPUINFO) -> int:
-    """How many of the processor's events to count at a time."""
+    """Number of the processor's events to count at a time."""
     return GUEST_EVENTS if b" hypervisor" in _head(cpuinfo) else 64
 
 

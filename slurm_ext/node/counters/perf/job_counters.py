@@ -33,7 +33,7 @@ _TIMES = "perf_running_share"
 
 
 class JobPerf:
-    """Counts one job; `totals` never go down, also across a sampler that started anew."""
+    """Counts one job; `totals` never go down, also if the sampler was restarted."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class JobPerf:
         )
 
     def _count_for_a_while(self, now: float) -> None:
-        """So long as to be within the duty since the last time; the first time at once."""
+        """Count for the duty's share of the time since the last call; the first time at once."""
         since_s = now - self._counted_s if self._counted_s is not None else 1.0
         window_s = min(WINDOW_S[1], since_s * self._duty)
         if window_s < WINDOW_S[0]:

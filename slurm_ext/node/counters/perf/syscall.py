@@ -21,7 +21,7 @@ _READING = struct.Struct("=QQQ")
 
 
 class PerfEvent:
-    """What to count: the kernel's type and config, and what perf(1) calls it."""
+    """One event to count: the kernel's type and config, and perf(1)'s name for it."""
 
     __slots__ = ("config", "kind", "label", "user_only")
 
