@@ -112,21 +112,21 @@ def print_table(result: Mapping[str, Any]) -> None:
         for mix, scores in by_mix.items():
             print(f"{reading}, {mix}: mean gain over even split in per cent (least, most)")
             rows = {"ours": scores["fair"], "ours, free": scores["free"], **scores["baselines"]}
-            for name, one in rows.items():
-                best = f"   optimum {one['optimum']['mean']:5.1f}" if "optimum" in one else ""
-                print(f"  {name:<13} {one['mean']:5.1f} ({one['min']:.1f}, {one['max']:.1f}){best}")
+            for name, row in rows.items():
+                best = f"   optimum {row['optimum']['mean']:5.1f}" if "optimum" in row else ""
+                print(f"  {name:<13} {row['mean']:5.1f} ({row['min']:.1f}, {row['max']:.1f}){best}")
     for reading, by_mix in figures["dynamic"].items():
         for mix, scores in by_mix.items():
             for rule in ("over_even", "over_fixed"):
-                one = scores[rule]
+                row = scores[rule]
                 gained = ", ".join(
-                    f"{name} {one[name]['mean']:+.1f} % (sd {one[name]['sd']:.1f}; "
-                    f"free of charge {one[f'unbound_{name}']:+.1f})"
+                    f"{name} {row[name]['mean']:+.1f} % (sd {row[name]['sd']:.1f}; "
+                    f"free of charge {row[f'unbound_{name}']:+.1f})"
                     for name in ("throughput", "makespan")
                 )
                 print(f"{reading}, {mix}, {JOBS} jobs, {rule}: {gained}")
-    for size, one in figures["solve_ms"].items():
-        print(f"{size}: {one['mean']:.1f} ms a division (sd {one['sd']:.1f})")
+    for size, row in figures["solve_ms"].items():
+        print(f"{size}: {row['mean']:.1f} ms a division (sd {row['sd']:.1f})")
 
 
 if __name__ == "__main__":

@@ -73,26 +73,26 @@ class Node:
     @property
     def work(self) -> float:
         """Done so far, what changes cost subtracted."""
-        return self.ended_work + sum(one.job.work_s - one.left for one in self.running)
+        return self.ended_work + sum(active.job.work_s - active.left for active in self.running)
 
     def give(self, cores: Sequence[int]) -> None:
         """Cores in order of the running jobs; who had others before pays."""
-        curves = [self.curves[one.job.model] for one in self.running]
-        for one, count, rate in zip(self.running, cores, rates(curves, cores), strict=True):
-            if one.cores is not None and one.cores != count:
-                one.left += self.switch_s * one.rate
+        curves = [self.curves[active.job.model] for active in self.running]
+        for active, count, rate in zip(self.running, cores, rates(curves, cores), strict=True):
+            if active.cores is not None and active.cores != count:
+                active.left += self.switch_s * active.rate
                 self.changes += 1
-            one.cores, one.rate = count, rate / self.curves[one.job.model][SHARE]
+            active.cores, active.rate = count, rate / self.curves[active.job.model][SHARE]
 
     def go_on(self, until_s: float) -> None:
         """Work until then; who is done leaves."""
-        for one in self.running:
-            one.left -= one.rate * (until_s - self.now_s)
+        for active in self.running:
+            active.left -= active.rate * (until_s - self.now_s)
         self.now_s = until_s
-        gone = [one for one in self.running if one.left <= DONE]
-        self.ended_work += sum(one.job.work_s for one in gone)
+        gone = [active for active in self.running if active.left <= DONE]
+        self.ended_work += sum(active.job.work_s for active in gone)
         self.ended = self.ended or bool(gone)
-        self.running = [one for one in self.running if one.left > DONE]
+        self.running = [active for active in self.running if active.left > DONE]
 
 
 Division = Callable[[Node], Sequence[int]]
@@ -121,25 +121,25 @@ def ours(node: Node) -> list[int]:
         ended=node.ended,
     )
     node.changed_s = node.now_s if retuned.change else node.changed_s
-    return [retuned.allocation.points[one.job.name].units for one in node.running]
+    return [retuned.allocation.points[active.job.name].units for active in node.running]
 
 
 def unbound(node: Node) -> list[int]:
     """The exact division at every event, without hysteresis; to be played without a charge."""
     allocation = allocate(_tenants(node), CORES)
-    return [allocation.points[one.job.name].units for one in node.running]
+    return [allocation.points[active.job.name].units for active in node.running]
 
 
 def _tenants(node: Node) -> list[JobDemand]:
-    shares = proportional({one.job.name: SHARE for one in node.running}, CORES)
-    return [_tenant(one, node.curves, shares[one.job.name]) for one in node.running]
+    shares = proportional({active.job.name: SHARE for active in node.running}, CORES)
+    return [_tenant(active, node.curves, shares[active.job.name]) for active in node.running]
 
 
-def _tenant(one: Running, curves: Mapping[str, Curve], share: int) -> JobDemand:
-    points = as_offers(curves[one.job.model])
-    has = [point for point in points if point.units == one.cores]
+def _tenant(active: Running, curves: Mapping[str, Curve], share: int) -> JobDemand:
+    points = as_offers(curves[active.job.model])
+    has = [point for point in points if point.units == active.cores]
     return JobDemand(
-        job=one.job.name, points=points, share_units=share, now=has[0] if has else None
+        job=active.job.name, points=points, share_units=share, now=has[0] if has else None
     )
 
 
@@ -174,7 +174,7 @@ def play(jobs: Sequence[Arrival], curves: Mapping[str, Curve], divide: Division)
 
 def _next_s(node: Node, queue: Sequence[Arrival]) -> float:
     """Time of the next event, or of the next look at the node."""
-    moments = [node.now_s + one.left / one.rate for one in node.running]
+    moments = [node.now_s + active.left / active.rate for active in node.running]
     moments += [node.now_s + LOOK_EVERY_S] if node.running else []
     moments += [job.at_s for job in queue[:1] if job.at_s > node.now_s]
     return min(moments)

@@ -107,7 +107,7 @@ def _read_row(
     except ValueError as error:
         skipped.append(f"{where}: {error}")
         return
-    if not model or not all(isfinite(one) and one > 0 for one in (cores, memory, rate)):
+    if not model or not all(isfinite(value) and value > 0 for value in (cores, memory, rate)):
         skipped.append(f"{where}: a cell is missing or not above 0")
         return
     cells.setdefault(model, {}).setdefault(memory, {})[round(cores)] = rate

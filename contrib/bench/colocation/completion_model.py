@@ -127,7 +127,10 @@ def _lendings(drawn: Drawn, scale: Scale) -> Iterator[dict[Pair, float]]:
         there = scale.there(np.array(list(other.speeds.values())))
         off = there - there.mean()
         for share in LENT:
-            yield {pair: share * float(one) for pair, one in zip(other.speeds, off, strict=True)}
+            yield {
+                pair: share * float(deviation)
+                for pair, deviation in zip(other.speeds, off, strict=True)
+            }
 
 
 def _missed(filled: Completion) -> float:
@@ -142,7 +145,7 @@ def _traits(drawn: Drawn) -> dict[str, JobTraits]:
         job: JobTraits(
             family=drawn.new.models[job],
             size=drawn.new.sizes[job],
-            vector=tuple(float(one) for one in ratios[job]),
+            vector=tuple(float(ratio) for ratio in ratios[job]),
         )
         for job in drawn.new.solo
     }

@@ -39,7 +39,9 @@ def protocol(train: Path, test: Path, *, quick: bool) -> ProtocolResult:
     for path in gpus(test):
         new, bad = table(path)
         skipped += bad
-        others = tuple(table(one)[0] for one in gpus(train) if one.name != path.name)
+        others = tuple(
+            table(path_of_gpu)[0] for path_of_gpu in gpus(train) if path_of_gpu.name != path.name
+        )
         if not others:
             skipped.append(f"{path}: {train} has no other GPU's table to learn from")
             continue

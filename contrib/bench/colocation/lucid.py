@@ -78,11 +78,11 @@ def _pairs(folder: Path) -> tuple[list[Pair], list[str]]:
     columns = [f"{name}{side}" for name in (*IDENTITY, "speed") for side in "12"]
 
     def row(cells: Cells) -> Pair:
-        one, other = (
+        first, second = (
             (tuple(cells[f"{name}{side}"] for name in IDENTITY), positive(cells, f"speed{side}"))
             for side in "12"
         )
-        return one, other
+        return first, second
 
     rows, skipped = read(folder / "gpu_coloc" / PAIRS, columns, row)
     return rows, skipped
@@ -91,9 +91,9 @@ def _pairs(folder: Path) -> tuple[list[Pair], list[str]]:
 def _rows(pairs: Sequence[Pair], solos: Mapping[Name, dict[str, float]]) -> list[Row]:
     """Both directions of the pairs whose jobs were measured alone."""
     out = []
-    for one, other in pairs:
-        if one[0] in solos and other[0] in solos:
-            out += [_row(one, other, solos), _row(other, one, solos)]
+    for first, second in pairs:
+        if first[0] in solos and second[0] in solos:
+            out += [_row(first, second, solos), _row(second, first, solos)]
     return out
 
 

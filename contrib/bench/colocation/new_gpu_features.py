@@ -56,17 +56,17 @@ def unseen(
 ) -> tuple[Array, Array, Array]:
     """Mean and 90 % interval of the speeds of `queries` on a GPU without any pair."""
     sources = _nearest([_source(new, other) for other in others])
-    ratios = columns(new, [one.table for one in sources])
-    share, level = sources[0].share, float(np.mean([one.level for one in sources]))
+    ratios = columns(new, [source.table for source in sources])
+    share, level = sources[0].share, float(np.mean([source.level for source in sources]))
     logs = np.array(
         [
             level
-            + share * np.mean([one.off.get(pair, 0.0) for one in sources])
+            + share * np.mean([source.off.get(pair, 0.0) for source in sources])
             + BOUND * (1.0 - share) * ratios[pair[1]].mean()
             for pair in queries
         ]
     )
-    spread = float(np.mean([one.sd for one in sources]))
+    spread = float(np.mean([source.sd for source in sources]))
     if sliced(new.gpu):
         spread = min(spread, SLICED_SD)
     sd = np.sqrt(LEVEL_SD**2 + spread**2 * (1.0 - share**2))
@@ -91,5 +91,5 @@ def _source(new: Table, other: Table) -> Source:
 
 
 def _nearest(sources: Sequence[Source]) -> list[Source]:
-    most = max(one.share for one in sources)
-    return [one for one in sources if one.share == most]
+    most = max(source.share for source in sources)
+    return [source for source in sources if source.share == most]

@@ -138,14 +138,16 @@ def _replayed(
 ) -> dict[str, Any]:
     rows: dict[str, list[tuple[float, list[Job], dict[str, float]]]] = {}
     for seed in range(ORDERS):
-        for name, known in _knowing(speed, warm).items():
+        for name, predictor in _knowing(speed, warm).items():
             bounds: dict[str, float] = {}
 
             def keep_lowest(job: str, low: float, bounds: dict[str, float] = bounds) -> None:
                 bounds[job] = min(low, bounds.get(job, 1.0))
 
             plain = {"fifo": fifo, "random": at_random(seed), "never": alone}
-            choose: Chooser = plain[name] if known is None else steered(known, on_bound=keep_lowest)
+            choose: Chooser = (
+                plain[name] if predictor is None else steered(predictor, on_bound=keep_lowest)
+            )
             jobs = _jobs(matrix, seed)
             rows.setdefault(name, []).append(
                 (replay(jobs, choose, speed, floor=FLOOR), jobs, bounds)
@@ -184,7 +186,7 @@ def _live(
     seconds = QUICK_S if args.quick else LIVE_S
     runs = live_runs.load(args.results, matrix, seconds)
     chosen = live_runs.spread(_by_fifo(matrix, speed), args.live)
-    todo = [one for one in live_runs.plan(list(policies), chosen) if one not in runs]
+    todo = [run for run in live_runs.plan(list(policies), chosen) if run not in runs]
     if todo[: args.most]:
         orders = {number: _order(matrix, number) for _, number in todo}
         with up(folder / "slurm") as sandbox:

@@ -89,7 +89,7 @@ class Site:
             f" --steps {steps} --log {log}\n"
         )
 
-    def play(self, order: Sequence[str], known: SpeedPredictor | None) -> list[Ran]:
+    def play(self, order: Sequence[str], predictor: SpeedPredictor | None) -> list[Ran]:
         """Run the order; with `known` dlqueue steers, without Slurm alone. RunFailedError."""
         self._played += 1
         logs = self._slurm.path(f"logs{self._played}")
@@ -108,7 +108,7 @@ class Site:
                 script=self.script(kind),
                 env={"LOGS": str(logs)},
             )
-        pairing = self._pairing(known) if known else None
+        pairing = self._pairing(predictor) if predictor else None
         step = pairing.round if pairing else lambda: ()
         step()
         go.touch()
@@ -128,14 +128,14 @@ class Site:
             step()
             time.sleep(INTERVAL_S)
 
-    def _pairing(self, known: SpeedPredictor) -> CoScheduler:
+    def _pairing(self, predictor: SpeedPredictor) -> CoScheduler:
         """The product's controller, with knowledge of kinds instead of a trained model."""
         state = self._slurm.path(f"pairing{self._played}")
         folder = pair_state(state)
         folder.path.mkdir(parents=True)
         values = {"sharing.pairing": "act", "sharing.lease_s": 60, "paths.state_dir": str(state)}
         client = CommandClient(slurm_conf=str(self._slurm.layout.slurm_conf))
-        named = _Named({self.key(kind): kind for kind in self._matrix.solo}, known)
+        named = _Named({self.key(kind): kind for kind in self._matrix.solo}, predictor)
         watch = SpeedMonitor(lambda _: {}, {}, 60.0)  # no hooks here: nobody counts
         settings = Settings(values=values)
         return CoScheduler(
@@ -194,27 +194,27 @@ def up(folder: Path) -> Sandbox:
 
 def makespan_s(ran: Sequence[Ran]) -> float:
     """From the first process's start to the last one's last step."""
-    return max(one.ended_s for one in ran) - min(one.began_s for one in ran)
+    return max(run.ended_s for run in ran) - min(run.began_s for run in ran)
 
 
 def idle_s(ran: Sequence[Ran], slots: int = 2) -> float:
     """Slot-seconds that nobody used until the last job's start."""
-    last = max(one.began_s for one in ran)
-    used = sum(min(one.ended_s, last) - one.began_s for one in ran)
-    return slots * (last - min(one.began_s for one in ran)) - used
+    last = max(run.began_s for run in ran)
+    used = sum(min(run.ended_s, last) - run.began_s for run in ran)
+    return slots * (last - min(run.began_s for run in ran)) - used
 
 
 def together(ran: Sequence[Ran]) -> list[CorunMeasurement]:
     """Measured speeds of every two jobs of an order that overlapped."""
     measurements = []
-    for one in ran:
+    for run in ran:
         for other in ran:
-            from_s, to_s = max(one.rows[0][0], other.rows[0][0]), min(one.ended_s, other.ended_s)
-            speed = one.speed(from_s, to_s) if other is not one else None
+            from_s, to_s = max(run.rows[0][0], other.rows[0][0]), min(run.ended_s, other.ended_s)
+            speed = run.speed(from_s, to_s) if other is not run else None
             if speed is not None and speed > 0:
                 seconds = to_s - from_s
                 row = CorunMeasurement(
-                    job=one.kind, partners=(other.kind,), speed=speed, seconds=seconds
+                    job=run.kind, partners=(other.kind,), speed=speed, seconds=seconds
                 )
                 measurements.append(row)
     return measurements

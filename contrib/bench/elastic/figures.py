@@ -41,25 +41,31 @@ class ReplaySummary:
 
 
 def load_figures(
-    load: str, told: Mapping[Task, ReplaySummary], known: Mapping[tuple[str, str, str], float]
+    load: str,
+    results: Mapping[Task, ReplaySummary],
+    published: Mapping[tuple[str, str, str], float],
 ) -> dict[str, Any]:
     """By rule and workload, the published ones beside."""
     by: dict[str, dict[str, float]] = {}
-    for task, one in told.items():
+    for task, result in results.items():
         if task.load == load and task.rule in RULES[load]:
-            by.setdefault(task.rule, {})[task.path.stem] = round(one.mean_s, 1)
-    names = sorted({name for one in by.values() for name in one})
+            by.setdefault(task.rule, {})[task.path.stem] = round(result.mean_s, 1)
+    names = sorted({name for result in by.values() for name in result})
     for policy in ("pollux", "tiresias", "optimus"):
-        there = {name: known[policy, load, name] for name in names if (policy, load, name) in known}
+        there = {
+            name: published[policy, load, name]
+            for name in names
+            if (policy, load, name) in published
+        }
         if there:
             by[f"{policy}, published"] = there
     restarts = {
-        r: _mean([o.restarts for t, o in told.items() if (t.load, t.rule) == (load, r)])
+        r: _mean([o.restarts for t, o in results.items() if (t.load, t.rule) == (load, r)])
         for r in RULES[load]
         if r in by
     }
     out = {
-        "mean_s": {rule: _mean(one.values()) for rule, one in by.items()},
+        "mean_s": {rule: _mean(result.values()) for rule, result in by.items()},
         "restarts_a_job": restarts,
         "by_workload_s": by,
     }
@@ -80,16 +86,18 @@ def _mean(values: Any, digits: int = 1) -> float:
     return round(sum(numbers) / len(numbers), digits) if numbers else 0.0
 
 
-def seed_figures(told: Mapping[Task, ReplaySummary]) -> dict[str, Any]:
+def seed_figures(results: Mapping[Task, ReplaySummary]) -> dict[str, Any]:
     """Jobs that ended in the window, and mean completion of all, at load 2.0."""
     out = {}
     for rule in SEED:
-        mine = [one for task, one in told.items() if (task.load, task.rule) == ("2.0", rule)]
+        mine = [
+            result for task, result in results.items() if (task.load, task.rule) == ("2.0", rule)
+        ]
         if mine:
             out[rule] = {
-                "jobs_in_8_h": _mean(one.in_window for one in mine),
+                "jobs_in_8_h": _mean(result.in_window for result in mine),
                 "of": mine[0].jobs,
-                "mean_completion_s": _mean(one.mean_s for one in mine),
+                "mean_completion_s": _mean(result.mean_s for result in mine),
             }
     return out
 

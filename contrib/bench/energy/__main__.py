@@ -51,11 +51,11 @@ def cluster(table: Demand) -> dict[str, Any]:
     """Forecasts and replays of one cluster."""
     began = monotonic()
     rows = features(table.demand, table.first_slot)
-    known = slice(0, table.split)
-    persistence = persistence_of(table.demand[known])
+    before = slice(0, table.split)
+    persistence = persistence_of(table.demand[before])
     serves: DemandPredictor = persistence
     with TemporaryDirectory() as folder:
-        verdict = challenge(table.demand[known], table.first_slot, Path(folder))
+        verdict = challenge(table.demand[before], table.first_slot, Path(folder))
         if verdict.promoted:
             serves = load(Path(folder) / "current")
     fitted_s = monotonic() - began
@@ -105,11 +105,11 @@ def _ridge(table: Demand, rows: Array, horizon: int) -> Callable[[Array], Array]
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    known = slice(min(WARM_UP, table.split // 3), table.split - horizon)
-    change = table.demand[known.start + horizon : table.split] - table.demand[known]
+    before = slice(min(WARM_UP, table.split // 3), table.split - horizon)
+    change = table.demand[before.start + horizon : table.split] - table.demand[before]
     model = make_pipeline(StandardScaler(), RidgeCV(alphas=np.logspace(0, 4, 9)))
-    model.fit(rows[known], change)
-    return lambda asked: np.asarray(model.predict(asked))
+    model.fit(rows[before], change)
+    return lambda later: np.asarray(model.predict(later))
 
 
 def _held(table: Demand, rows: Array, outlook: DemandPredictor) -> dict[str, float]:
@@ -228,11 +228,11 @@ def _print(result: dict[str, Any]) -> None:
             continue
         print(f"{name}: {part['slots']} slots; {part['why']}; {'; '.join(part['told'])}")
         for hours, rows in part["forecast"].items():
-            for who, one in rows.items():
-                print(f"  {hours} {who:<12} SMAPE {one['smape']:6.3f} %  R2 {one['r2']:7.4f}")
+            for who, scores in rows.items():
+                print(f"  {hours} {who:<12} SMAPE {scores['smape']:6.3f} %  R2 {scores['r2']:7.4f}")
         print("  bounds held:", part["bounds"])
-        for who, one in part["policy"].items():
-            cells = "  ".join(f"{key} {value:g}" for key, value in one.items())
+        for who, scores in part["policy"].items():
+            cells = "  ".join(f"{key} {value:g}" for key, value in scores.items())
             print(f"  {who:<28} {cells}")
 
 

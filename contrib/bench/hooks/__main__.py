@@ -133,7 +133,7 @@ def wanted(figures: dict[str, Any]) -> list[dict[str, Any]]:
         for hook in HOOKS
     ]
     rows.append(("sampler, percent of a core", MOST_CORE_PERCENT, figures["sampler_core_percent"]))
-    return [at_most(*one) for one in rows]
+    return [at_most(*row) for row in rows]
 
 
 @contextmanager

@@ -55,7 +55,7 @@ class Way:
             "functions": len(places),
             "own_calls": sum(self.functions.values()),
             "calls": self.calls,
-            "room_switches": sum(one != other for one, other in pairwise(rooms)),
+            "room_switches": sum(room != other for room, other in pairwise(rooms)),
             "names": places,
         }
 

@@ -118,7 +118,9 @@ def result(args: argparse.Namespace) -> dict[str, Any]:
     }
     for key in ("overhead_percent", "spread_percent"):
         figures[key] = measured["typical_2_workers"][key]
-    cost = {name: float(str(one["overhead_percent"])) for name, one in measured.items()}
+    cost = {
+        name: float(str(figures_of["overhead_percent"])) for name, figures_of in measured.items()
+    }
     wanted = [
         row(f"{name} overhead_percent", MOST_PERCENT, got, met=got <= MOST_PERCENT)
         for name, got in cost.items()
@@ -127,8 +129,8 @@ def result(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _print(result: dict[str, Any]) -> None:
-    for one in result["wanted"]:
-        print(f"{one['what']}: {one['got']} (wanted: at most {one['target']})")
+    for target in result["wanted"]:
+        print(f"{target['what']}: {target['got']} (wanted: at most {target['target']})")
 
 
 if __name__ == "__main__":

@@ -53,8 +53,8 @@ def result(folder: Path, runs: int, repeats: int) -> dict[str, Any]:
     figures["html"] = [measured(folder, "html") for _ in range(repeats)]
     figures |= {form: measured(folder, form) for form in ("md", "csv", "json")}
     every = [*figures["html"], *(figures[form] for form in ("md", "csv", "json"))]
-    slowest = max(one["seconds"] for one in every)
-    largest = max(one["peak_mib"] for one in every)
+    slowest = max(report["seconds"] for report in every)
+    largest = max(report["peak_mib"] for report in every)
     what = f"report of {runs:,} runs"
     return {
         "bench": "report",

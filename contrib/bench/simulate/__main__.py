@@ -110,8 +110,8 @@ def _result(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _print(result: dict[str, Any]) -> None:
-    for policy, one in result["figures"]["policies"].items():
-        print(f"{policy:<24}" + "  ".join(f"{name} {value:g}" for name, value in one.items()))
+    for policy, figures in result["figures"]["policies"].items():
+        print(f"{policy:<24}" + "  ".join(f"{name} {value:g}" for name, value in figures.items()))
     print(f"at most {result['figures']['most_gib']} GiB")
 
 

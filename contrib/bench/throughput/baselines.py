@@ -39,17 +39,17 @@ class Lesson:
     asked_logs: Array
 
 
-def linear(known: Array, logs: Array, asked: Array) -> Array:
+def linear(points: Array, logs: Array, queries: Array) -> Array:
     """Rate per GPU of the fewest GPUs measured, at the nearest batches; more GPUs cost nothing."""
-    fewest = known[:, 1] == known[:, 1].min()
-    order = np.argsort(known[fewest, 0])
-    batches = known[fewest, 0][order]
-    each = (logs[fewest] - np.log(known[fewest, 1]))[order]
-    nearest = np.interp(asked[:, 0], batches, each)
-    return np.asarray(np.log(asked[:, 1]) + nearest, dtype=np.float64)
+    fewest = points[:, 1] == points[:, 1].min()
+    order = np.argsort(points[fewest, 0])
+    batches = points[fewest, 0][order]
+    per_sample = (logs[fewest] - np.log(points[fewest, 1]))[order]
+    nearest = np.interp(queries[:, 0], batches, per_sample)
+    return np.asarray(np.log(queries[:, 1]) + nearest, dtype=np.float64)
 
 
-def log_linear(known: Array, logs: Array, asked: Array) -> Array:
+def log_linear(points: Array, logs: Array, queries: Array) -> Array:
     """Log rate as a straight line in log GPUs, nodes and batch (ridge)."""
 
     def sides(rows: Array) -> Array:
@@ -57,14 +57,14 @@ def log_linear(known: Array, logs: Array, asked: Array) -> Array:
             (np.ones(len(rows)), rows[:, 0], np.log(rows[:, 1]), np.log(rows[:, 2]))
         )
 
-    left = sides(known)
+    left = sides(points)
     solved = np.linalg.solve(left.T @ left + 1e-3 * np.eye(4), left.T @ logs)
-    return np.asarray(sides(asked) @ solved, dtype=np.float64)
+    return np.asarray(sides(queries) @ solved, dtype=np.float64)
 
 
-def usl(known: Array, logs: Array, asked: Array) -> Array:
+def usl(points: Array, logs: Array, queries: Array) -> Array:
     """Gunther's law over GPUs (Amdahl's with a retrograde term), a line in the batch within."""
-    batch0 = known[:, 0].min()
+    batch0 = points[:, 0].min()
 
     def law(terms: Array, rows: Array) -> Array:
         fixed, each, serial, crosstalk = np.exp(terms)
@@ -73,14 +73,14 @@ def usl(known: Array, logs: Array, asked: Array) -> Array:
         step = np.log((fixed + each * batch) * slowed)
         return np.asarray(rows[:, 0] + np.log(gpus) - step, dtype=np.float64)
 
-    step = float(np.median(known[:, 0] - logs + np.log(known[:, 1])))
+    step = float(np.median(points[:, 0] - logs + np.log(points[:, 1])))
     starts = [np.array((step + d, step - d, -3.0, -7.0 - d)) for d in (0.0, 2.0, -2.0)]
-    return law(_fitted(law, known, logs, starts, (-25.0, 25.0)), asked)
+    return law(_fitted(law, points, logs, starts, (-25.0, 25.0)), queries)
 
 
-def pollux(known: Array, logs: Array, asked: Array) -> Array:
+def pollux(points: Array, logs: Array, queries: Array) -> Array:
     """Pollux's seven terms with its bounds and its pulls (algorithm of adaptdl's goodput model)."""
-    batch0 = known[:, 0].min()
+    batch0 = points[:, 0].min()
 
     def law(terms: Array, rows: Array) -> Array:
         log_ac, log_bc, log_an, log_bn, log_ar, log_br, overlap = terms
@@ -101,13 +101,13 @@ def pollux(known: Array, logs: Array, asked: Array) -> Array:
         regular = ([np.sqrt(1e-3) * (gamma - 1)], 0.1 * ratios, [0.1 * inside_costlier])
         return np.concatenate((*regular, UNSEEN_PULL * (terms - base)))
 
-    step = float(np.median(known[:, 0] - logs + np.log(known[:, 1])))
+    step = float(np.median(points[:, 0] - logs + np.log(points[:, 1])))
     base = np.array((step, step, step - 1, step - 3, step - 2, step - 4, -1.0))
     starts = [base, base + np.array((-3, 0, 1, 1, 1, 1, 1)), base - np.array((0, 3, 0, 2, 0, 2, 1))]
-    return law(_fitted(law, known, logs, starts, (-25.0, 12.0), pulls), asked)
+    return law(_fitted(law, points, logs, starts, (-25.0, 12.0), pulls), queries)
 
 
-def gp_on_pollux(known: Array, logs: Array, asked: Array, asked_pollux: Array) -> Array:
+def gp_on_pollux(points: Array, logs: Array, queries: Array, asked_pollux: Array) -> Array:
     """Pollux's fit and a Gaussian process on what it leaves (scikit-learn, its own optimizer)."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -121,8 +121,8 @@ def gp_on_pollux(known: Array, logs: Array, asked: Array, asked_pollux: Array) -
     process = GaussianProcessRegressor(kernel, normalize_y=False, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # optimizers at a bound say so
-        process.fit(sides(known), logs - pollux(known, logs, known))
-        return np.asarray(asked_pollux + process.predict(sides(asked)), dtype=np.float64)
+        process.fit(sides(points), logs - pollux(points, logs, points))
+        return np.asarray(asked_pollux + process.predict(sides(queries)), dtype=np.float64)
 
 
 def corrected_law(lessons: Sequence[Lesson], predicted: Sequence[Array], law: Law) -> Law:
@@ -130,13 +130,17 @@ def corrected_law(lessons: Sequence[Lesson], predicted: Sequence[Array], law: La
     import lightgbm
 
     both = list(zip(lessons, predicted, strict=True))
-    rows = np.concatenate([_sides(one.known, one.known_logs, one.asked, t) for one, t in both])
-    off = np.concatenate([one.asked_logs - t for one, t in both])
+    rows = np.concatenate(
+        [_sides(lesson.known, lesson.known_logs, lesson.asked, t) for lesson, t in both]
+    )
+    off = np.concatenate([lesson.asked_logs - t for lesson, t in both])
     trees = lightgbm.train(TREES, lightgbm.Dataset(rows, np.clip(off, -3, 3)), BOOSTS)
 
-    def corrected(known: Array, logs: Array, asked: Array) -> Array:
-        mine = law(known, logs, asked)
-        return np.asarray(mine + trees.predict(_sides(known, logs, asked, mine)), dtype=np.float64)
+    def corrected(points: Array, logs: Array, queries: Array) -> Array:
+        mine = law(points, logs, queries)
+        return np.asarray(
+            mine + trees.predict(_sides(points, logs, queries, mine)), dtype=np.float64
+        )
 
     return corrected
 
@@ -149,23 +153,23 @@ LAWS: Mapping[str, Law] = {
 }
 
 
-def _sides(known: Array, logs: Array, asked: Array, predicted: Array) -> Array:
+def _sides(points: Array, logs: Array, queries: Array, predicted: Array) -> Array:
     """Features of a row for the trees: place, distance to the known points, their scaling."""
-    each = logs - np.log(known[:, 1])
-    alone, wide = known[:, 2] == 1, known[:, 2] > 1
+    per_batch = logs - np.log(points[:, 1])
+    alone, wide = points[:, 2] == 1, points[:, 2] > 1
     whole = (
-        each[alone].max() - each[alone].min() if alone.any() else 0.0,
-        each.max() - each[wide].mean() if wide.any() else np.nan,
-        known[:, 1].max(),
-        len(known),
+        per_batch[alone].max() - per_batch[alone].min() if alone.any() else 0.0,
+        per_batch.max() - per_batch[wide].mean() if wide.any() else np.nan,
+        points[:, 1].max(),
+        len(points),
     )
     return np.column_stack(
         (
-            np.log(asked[:, 1:5]),
-            asked[:, 0] - known[:, 0].min(),
-            asked[:, 0] - known[:, 0].max(),
-            predicted - np.log(asked[:, 1]) - each.max(),
-            np.tile(whole, (len(asked), 1)),
+            np.log(queries[:, 1:5]),
+            queries[:, 0] - points[:, 0].min(),
+            queries[:, 0] - points[:, 0].max(),
+            predicted - np.log(queries[:, 1]) - per_batch.max(),
+            np.tile(whole, (len(queries), 1)),
         )
     )
 
@@ -188,4 +192,4 @@ def _fitted(
         least_squares(misses, np.clip(start, *bounds), bounds=bounds, max_nfev=60)
         for start in starts
     ]
-    return np.asarray(min(fits, key=lambda one: one.cost).x, dtype=np.float64)
+    return np.asarray(min(fits, key=lambda fit: fit.cost).x, dtype=np.float64)

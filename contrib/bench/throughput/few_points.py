@@ -76,11 +76,12 @@ def run(
     train: Path, test: Path, *, quick: bool, progress: Callable[[float], None]
 ) -> dict[str, Any]:
     """Figures by protocol; `progress` is called with the share that is done. Raises InputError."""
-    known, asked = read(train), read(test)
+    train_table, test_table = read(train), read(test)
     learn_from = [
-        ScalingRow(model=r.model, cluster=site(r.cluster), measured=r.measured) for r in known.rows
+        ScalingRow(model=r.model, cluster=site(r.cluster), measured=r.measured)
+        for r in train_table.rows
     ]
-    pairs = by_pair(asked.rows)
+    pairs = by_pair(test_table.rows)
     if quick:
         fewest = sorted(pairs, key=lambda pair: len(pairs[pair]))[:QUICK_PAIRS]
         pairs = {pair: pairs[pair] for pair in fewest}
@@ -90,8 +91,11 @@ def run(
     for done, (without, pair) in enumerate(work):
         progress(done / len(work))
         every += bench.predictions(without, pair, SEEDS[:1] if quick else SEEDS)
-    figures = {name: _figures(every, name) for name in dict.fromkeys(one.protocol for one in every)}
-    return {**figures, "skipped": sorted({*known.skipped, *asked.skipped})}
+    figures = {
+        name: _figures(every, name)
+        for name in dict.fromkeys(prediction.protocol for prediction in every)
+    }
+    return {**figures, "skipped": sorted({*train_table.skipped, *test_table.skipped})}
 
 
 def wanted(figures: dict[str, Any]) -> list[dict[str, Any]]:
@@ -228,13 +232,15 @@ def _unseen(family: Family, model: str, cluster: str) -> str:
 
 def _figures(every: Sequence[RatePredictions], protocol: str) -> dict[str, Any]:
     """Pooled over rows, by what was unseen, and ours by training."""
-    mine = [one for one in every if one.protocol == protocol]
+    mine = [prediction for prediction in every if prediction.protocol == protocol]
     by_unseen = {
-        unseen: scores([one for one in mine if one.unseen == unseen])
-        for unseen in sorted({one.unseen for one in mine})
+        unseen: scores([prediction for prediction in mine if prediction.unseen == unseen])
+        for unseen in sorted({prediction.unseen for prediction in mine})
     }
     by_pair_ = {
-        f"{pair[1]}/{pair[0]}": scores([one for one in mine if one.pair == pair])["ours"]["medape"]
-        for pair in sorted({one.pair for one in mine})
+        f"{pair[1]}/{pair[0]}": scores(
+            [prediction for prediction in mine if prediction.pair == pair]
+        )["ours"]["medape"]
+        for pair in sorted({prediction.pair for prediction in mine})
     }
     return {**scores(mine), **by_unseen, "medape_by_training": by_pair_}

@@ -86,25 +86,27 @@ class ProcessRows:
         return covariance + self._beside(other) if self.named else covariance
 
     def _beside(self, other: "ProcessRows") -> Array:
-        one, two = self.runs, other.runs
-        apart = np.log(one.context[:, :1]) - np.log(two.context[:, 0])
+        rows, columns = self.runs, other.runs
+        apart = np.log(rows.context[:, :1]) - np.log(columns.context[:, 0])
         near = np.exp(-0.5 * (apart / SHAPE.rate_length) ** 2)
-        kinds = np.minimum(one.beside[:, None], two.beside[None]).sum(axis=2) / 2
-        together = np.minimum(one.beside.sum(axis=1)[:, None], two.beside.sum(axis=1)) / 2
-        own = SHAPE.kind + SHAPE.campaign * _same(one.campaign, two.campaign)
-        both = SHAPE.together * (1 + _same(one.family, two.family)) / 2
+        kinds = np.minimum(rows.beside[:, None], columns.beside[None]).sum(axis=2) / 2
+        together = np.minimum(rows.beside.sum(axis=1)[:, None], columns.beside.sum(axis=1)) / 2
+        own = SHAPE.kind + SHAPE.campaign * _same(rows.campaign, columns.campaign)
+        both = SHAPE.together * (1 + _same(rows.family, columns.family)) / 2
         return np.asarray(near * (own * kinds + both * together))
 
     def _counters(self, other: "ProcessRows") -> Array:
         lines = np.zeros((len(self.moved), len(other.moved)))
         apart = np.zeros_like(lines)
         for group in SHAPE.groups:
-            one, two = (
-                each[:, group.columns] / np.sqrt(len(group.columns))
-                for each in (self.moved, other.moved)
+            rows, columns = (
+                moved[:, group.columns] / np.sqrt(len(group.columns))
+                for moved in (self.moved, other.moved)
             )
-            lines += group.line * one @ two.T
-            squares = (one**2).sum(axis=1)[:, None] + (two**2).sum(axis=1) - 2 * one @ two.T
+            lines += group.line * rows @ columns.T
+            squares = (
+                (rows**2).sum(axis=1)[:, None] + (columns**2).sum(axis=1) - 2 * rows @ columns.T
+            )
             apart += np.maximum(squares, 0.0) / group.length**2
         alike = SHAPE.smooth + SHAPE.family * _same(self.runs.family, other.runs.family)
         return np.asarray(lines + alike * np.exp(-0.5 * apart))
@@ -118,12 +120,13 @@ def process(train: Runs, queries: Runs, *, named: bool = True) -> tuple[Array, A
     usable = np.asarray(np.isfinite(train.beside).all(axis=1) | (not named), bool)
     learn = _joined(train.take(usable), queries.take(queries.alone))
     logs = [
-        np.log(np.maximum(relative(one, (train, queries)), LEAST_RATIO)) for one in (learn, queries)
+        np.log(np.maximum(relative(part, (train, queries)), LEAST_RATIO))
+        for part in (learn, queries)
     ]
-    one, other = (
+    part, other = (
         ProcessRows(*each, named) for each in zip((learn, queries), _scaled(*logs), strict=True)
     )
-    return _answers(one, other)
+    return _answers(part, other)
 
 
 def _answers(learn: ProcessRows, queries: ProcessRows) -> tuple[Array, Array]:

@@ -74,10 +74,10 @@ def _named(train: Runs, queries: Runs, seed: int, trees: int) -> tuple[Array, Ar
     """Logs and their standard deviations where the neighbours are known."""
     train = train.take(np.asarray(np.isfinite(train.beside).all(axis=1), bool))
     own, other = product(train, train, apart=True), product(train, queries)
-    plain = [np.column_stack([one.context, one.beside, one.plain]) for one in (train, queries)]
+    plain = [np.column_stack([part.context, part.beside, part.plain]) for part in (train, queries)]
     with_prior = [
-        np.column_stack([one.context, one.beside.sum(axis=1), np.log(prior), one.plain])
-        for one, prior in ((train, own), (queries, other))
+        np.column_stack([part.context, part.beside.sum(axis=1), np.log(prior), part.plain])
+        for part, prior in ((train, own), (queries, other))
     ]
     held_out_residuals = _logs(train.speed) - np.log(own)
     middle, sds = process(train, queries)
@@ -93,7 +93,7 @@ def _named(train: Runs, queries: Runs, seed: int, trees: int) -> tuple[Array, Ar
 def _unnamed(train: Runs, queries: Runs, seed: int, trees: int) -> tuple[Array, Array]:
     """The same where counters alone have to tell."""
     middle, sds = process(train, queries, named=False)
-    counters = [_counters(one, (train, queries)) for one in (train, queries)]
+    counters = [_counters(part, (train, queries)) for part in (train, queries)]
     made = [middle, _forest(counters, _logs(train.speed), seed, trees)]
     return np.mean(made, axis=0), sds
 
@@ -204,9 +204,9 @@ def _forest(
 
 def filled(learn: Array, ask: Array) -> tuple[Array, Array]:
     """Both tables with missing cells at the median of `learn`; columns without any value go."""
-    known = ~np.isnan(learn).all(axis=0)
-    middle = np.nanmedian(learn[:, known], axis=0)
+    usable = ~np.isnan(learn).all(axis=0)
+    middle = np.nanmedian(learn[:, usable], axis=0)
     fill: Callable[[Array], Array] = lambda rows: np.where(  # noqa: E731 (used twice, here)
-        np.isnan(rows[:, known]), middle, rows[:, known]
+        np.isnan(rows[:, usable]), middle, rows[:, usable]
     )
     return fill(learn), fill(ask)

@@ -100,12 +100,17 @@ def _left_out(every: Runs, way: list[Any], *, quick: bool) -> Predictions:
     parts = [(every.take(learn), every.take(ask)) for _, learn, ask in way]
     trees = {"trees": QUICK_TREES} if quick else {}
     each = [predict(learn, ask, **trees) for learn, ask in parts]
-    off = [residuals(one, ask.speed)[~ask.alone] for one, (_, ask) in zip(each, parts, strict=True)]
+    off = [
+        residuals(prediction, ask.speed)[~ask.alone]
+        for prediction, (_, ask) in zip(each, parts, strict=True)
+    ]
     folds = []
-    for at, (one, (learn, ask)) in enumerate(zip(each, parts, strict=True)):
+    for at, (prediction, (learn, ask)) in enumerate(zip(each, parts, strict=True)):
         miss = Residuals(np.concatenate([rest for place, rest in enumerate(off) if place != at]))
-        low, high = miss.ends(one)
-        folds.append(_predictions(ask, one.mean, low, high, _baselines(learn, ask, quick=quick)))
+        low, high = miss.ends(prediction)
+        folds.append(
+            _predictions(ask, prediction.mean, low, high, _baselines(learn, ask, quick=quick))
+        )
     return joined(folds)
 
 
@@ -124,7 +129,9 @@ def _predictions(
 
 def _baselines(examples: Runs, queries: Runs, *, quick: bool) -> dict[str, Array]:
     """Standard methods on the same counters and neighbours; who has none is at 1 for all."""
-    columns = [np.column_stack([one.context, one.beside, one.plain]) for one in (examples, queries)]
+    columns = [
+        np.column_stack([part.context, part.beside, part.plain]) for part in (examples, queries)
+    ]
     learn, ask = filled(*columns)
     predictions = {
         name: standard.METHODS[name](learn, examples.speed, ask)

@@ -98,10 +98,10 @@ def runs(folder: Path) -> tuple[Runs, list[str]]:
 
 def relative(queries: Runs, everyone: Sequence[Runs]) -> Array:
     """Counters over the campaign's own without neighbours, at the same rate where there is one."""
-    quiet = [one.take(one.alone) for one in everyone]
-    raw = np.concatenate([one.raw for one in quiet])
-    campaign = np.concatenate([one.campaign for one in quiet])
-    rate = np.concatenate([one.context[:, 0] for one in quiet])
+    quiet = [runs.take(runs.alone) for runs in everyone]
+    raw = np.concatenate([runs.raw for runs in quiet])
+    campaign = np.concatenate([runs.campaign for runs in quiet])
+    rate = np.concatenate([runs.context[:, 0] for runs in quiet])
     ratios = np.full_like(queries.raw, np.nan)
     for row, (name, offered) in enumerate(
         zip(queries.campaign, queries.context[:, 0], strict=True)

@@ -73,25 +73,33 @@ def run(train: Path, test: Path, quick: bool) -> dict[str, Any]:
     Raises InputError where a folder has none of the tables.
     """
     skipped: list[str] = []
-    known = _read(train, skipped)
-    asked = known if train.resolve() == test.resolve() else _read(test, skipped)
+    train_series = _read(train, skipped)
+    test_series = train_series if train.resolve() == test.resolve() else _read(test, skipped)
     figures: dict[str, Any] = {}
     for protocol, sources in PROTOCOLS.items():
         predictions = [
-            one
+            prediction
             for source in sources
-            for one in _predictions(_to_learn(known, source), asked.get(source, []), quick)
+            for prediction in _predictions(
+                _to_learn(train_series, source), test_series.get(source, []), quick
+            )
         ]
         if predictions:
             figures[protocol] = _scores(predictions)
             for source in sources if len(sources) > 1 else ():
-                part = [one for one in predictions if one.series.source == source]
+                part = [
+                    prediction for prediction in predictions if prediction.series.source == source
+                ]
                 figures[f"{protocol}.{source}"] = _scores(part) if part else None
     return {**figures, "skipped": skipped}
 
 
-def _to_learn(known: dict[str, list[Series]], source: str) -> list[Series]:
-    return [one for table in LEARNT_FROM.get(source, (source,)) for one in known.get(table, [])]
+def _to_learn(by_source: dict[str, list[Series]], source: str) -> list[Series]:
+    return [
+        series
+        for table in LEARNT_FROM.get(source, (source,))
+        for series in by_source.get(table, [])
+    ]
 
 
 def wanted(figures: dict[str, Any]) -> list[dict[str, Any]]:
@@ -124,10 +132,12 @@ def _read(folder: Path, skipped: list[str]) -> dict[str, list[Series]]:
             skipped.append(str(error))
             continue
         skipped += table.skipped
-        asked = [one for one in table.series if one.wanted]
-        skipped += [] if asked else [f"{source}: no series has a count from {WANTED_FROM} on"]
-        skipped += [f"{one.job}, {one.label}: {one.lacks}" for one in asked if one.lacks]
-        out[source] = [one for one in table.series if not one.lacks]
+        usable = [series for series in table.series if series.wanted]
+        skipped += [] if usable else [f"{source}: no series has a count from {WANTED_FROM} on"]
+        skipped += [
+            f"{series.job}, {series.label}: {series.lacks}" for series in usable if series.lacks
+        ]
+        out[source] = [series for series in table.series if not series.lacks]
     if not out:
         raise InputError(str(folder), "has none of the tables: " + "; ".join(skipped))
     return out
@@ -174,17 +184,19 @@ def _prior(train: Sequence[Series], kind: str) -> SpeedupPrior:
 
 
 def _scores(predictions: Sequence[CountPrediction]) -> dict[str, Any]:
-    measured = np.array([one.measured for one in predictions])
+    measured = np.array([prediction.measured for prediction in predictions])
     methods = {
-        name: errors(np.array([one.rates[name] for one in predictions]), measured)
+        name: errors(np.array([prediction.rates[name] for prediction in predictions]), measured)
         for name in predictions[0].rates
     }
     for name in predictions[0].intervals:
         methods[name] |= _interval(predictions, name)
-    wanted, known = np.array([one.noise_log_sds for one in predictions]).T
+    wanted, known = np.array([prediction.noise_log_sds for prediction in predictions]).T
     return {
         "n": len(predictions),
-        "series": len({(one.series.job, one.series.label) for one in predictions}),
+        "series": len(
+            {(prediction.series.job, prediction.series.label) for prediction in predictions}
+        ),
         "least_medape": least_error(wanted),
         "least_medape_from_last_known": least_error(np.hypot(wanted, known)),
         "coverage90_by_chance": by_chance(len(predictions)),
@@ -194,8 +206,8 @@ def _scores(predictions: Sequence[CountPrediction]) -> dict[str, Any]:
 
 
 def _interval(predictions: Sequence[CountPrediction], method: str) -> dict[str, float]:
-    low, high = np.array([one.intervals[method] for one in predictions]).T
-    measured = np.array([one.measured for one in predictions])
+    low, high = np.array([prediction.intervals[method] for prediction in predictions]).T
+    measured = np.array([prediction.measured for prediction in predictions])
     inside = (low <= measured) & (measured <= high)
     return {
         "coverage90": float(inside.mean()),

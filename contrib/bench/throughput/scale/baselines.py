@@ -34,7 +34,7 @@ def power_law(known: Known, count: float) -> float:
     if len(known) < 2:
         return linear(known, count)
     slope, start = np.polyfit(
-        [log(one.count) for one in known], [log(one.rate) for one in known], 1
+        [log(point.count) for point in known], [log(point.rate) for point in known], 1
     )
     return float(np.exp(start + slope * np.log(count)))
 
@@ -57,8 +57,8 @@ def usl(known: Known, count: float) -> float:
 def _law(known: Known, count: float, columns: Callable[[Array], tuple[Array, ...]]) -> float:
     from scipy.optimize import nnls
 
-    counts = np.array([one.count for one in known], dtype=np.float64)
-    seconds = 1 / np.array([one.rate for one in known])
+    counts = np.array([point.count for point in known], dtype=np.float64)
+    seconds = 1 / np.array([point.rate for point in known])
     matrix = np.stack(columns(counts), axis=1) / seconds[:, None]
     costs, _ = nnls(matrix, np.ones(len(known)))
     wanted = np.stack(columns(np.array([count])), axis=1)[0]

@@ -95,13 +95,13 @@ def _common(
     """Common prior of `terms`; `start` counts as SCEPTICS jobs more."""
     whole = SCEPTICS + jobs
     begun = np.array(start.means)
-    means = (SCEPTICS * begun + sum(one.weight * one.mean for one in terms)) / whole
+    means = (SCEPTICS * begun + sum(term.weight * term.mean for term in terms)) / whole
     covariance = SCEPTICS * np.array(start.covariance)
     noise = SCEPTICS * start.noise_log_sd**2
-    for one in terms:
-        away = one.mean - means
-        covariance = covariance + one.weight * (one.covariance + np.outer(away, away))
-        noise += one.weight * one.surprise * prior.noise_log_sd**2
+    for term in terms:
+        away = term.mean - means
+        covariance = covariance + term.weight * (term.covariance + np.outer(away, away))
+        noise += term.weight * term.surprise * prior.noise_log_sd**2
     return replace(
         prior,
         means=tuple(means.tolist()),

@@ -42,20 +42,20 @@ class Series:
     @property
     def known(self) -> list[CountMeasurement]:
         """Points that a predictor may use: the counts of KNOWN_COUNTS that are there."""
-        return [one for one in self.points if one.count in KNOWN_COUNTS]
+        return [point for point in self.points if point.count in KNOWN_COUNTS]
 
     @property
     def lacks(self) -> str | None:
         """Reason why nothing can be predicted of it, or None."""
-        seen = {one.count for one in self.known}
-        if self.kind == "threads" and not {2, 4} <= seen:
+        counts = {point.count for point in self.known}
+        if self.kind == "threads" and not {2, 4} <= counts:
             return "2 and 4 threads were not both measured"
-        return None if len(seen) > 1 else f"fewer than two of the counts {KNOWN_COUNTS}"
+        return None if len(counts) > 1 else f"fewer than two of the counts {KNOWN_COUNTS}"
 
     @property
     def wanted(self) -> list[CountMeasurement]:
         """Points to be predicted."""
-        return [one for one in self.points if one.count >= WANTED_FROM]
+        return [point for point in self.points if point.count >= WANTED_FROM]
 
 
 @dataclass(slots=True)
@@ -85,13 +85,13 @@ def presto(folder: Path) -> Table:
     """
     columns = ("pipeline", "strategy", "epoch", "threads", "speedup")
     table = read_table(folder / "presto_thread_scaling.csv", columns, _presto_key)
-    table.series = [_from_one_thread(one) for one in table.series]
+    table.series = [_from_one_thread(series) for series in table.series]
     return table
 
 
 def _from_one_thread(series: Series) -> Series:
-    spread = next((one.log_sd for one in series.points if one.count == 1), 0.0)
-    others = tuple(one for one in series.points if one.count != 1)
+    spread = next((point.log_sd for point in series.points if point.count == 1), 0.0)
+    others = tuple(point for point in series.points if point.count != 1)
     one_thread = CountMeasurement(count=1, rate=1.0, log_sd=spread)
     return replace(series, points=(one_thread, *others))
 
