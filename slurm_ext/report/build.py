@@ -6,6 +6,7 @@ from collections.abc import Callable
 from slurm_ext import __version__
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.history.store.store import History
+from slurm_ext.history.views.gain import with_logarithm
 from slurm_ext.history.views.period_view import Period, select_runs
 from slurm_ext.report import (
     colocation,
@@ -17,7 +18,7 @@ from slurm_ext.report import (
     queue_and_energy,
     waste,
 )
-from slurm_ext.report.context import ReportContext, UserNames, with_logarithm
+from slurm_ext.report.context import ReportContext, UserNames
 from slurm_ext.report.tables import Report, Section
 
 SECTIONS: tuple[tuple[str, Callable[[ReportContext], Section]], ...] = (

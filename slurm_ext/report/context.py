@@ -1,7 +1,5 @@
 """What every question of a report is given: the runs of its period, and how people are named."""
 
-import math
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -74,18 +72,6 @@ class ReportContext:
     def row(self, sql: str, *values: Any) -> Row:
         """The one row of an answer."""
         return self.rows(sql, *values)[0]
-
-
-def with_logarithm(conn: sqlite3.Connection) -> None:
-    """SQLite has `ln` only where it was built with it."""
-    try:
-        conn.execute("SELECT ln(1)")
-    except sqlite3.OperationalError:
-        conn.create_function("ln", 1, _ln, deterministic=True)
-
-
-def _ln(value: Any) -> float | None:
-    return math.log(value) if isinstance(value, (int, float)) and value > 0 else None
 
 
 def kept(

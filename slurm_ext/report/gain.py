@@ -1,13 +1,11 @@
-"""What dlqueue gained: jobs that it changed against jobs like them that it left alone by chance.
-
-Each rate is divided by what was believed of that job as written, which makes jobs of all sizes one
-kind of number and favours neither group: the draw decides who is changed, not the belief.
-"""
+"""Section on the gain: changed jobs against the control group (history/views/gain.py)."""
 
 from collections import defaultdict
 from math import exp, log
 
-from slurm_ext.core.stats import FEWEST, LogGroup, Ratio, share, welch_ratio
+from slurm_ext.core.stats import FEWEST, LogGroup, Ratio, share
+from slurm_ext.history.store.sqlite_errors import explaining
+from slurm_ext.history.views.gain import GainEstimate, decisions_by, estimate_gain
 from slurm_ext.report.context import ReportContext, Row
 from slurm_ext.report.figures import quantile
 from slurm_ext.report.formatting import change, percent
@@ -17,17 +15,10 @@ PER_DOUBLING = 16  # bins
 GROUPS = ("changed", "left alone (control)")
 NO_GAIN = "not measured"
 
+IN_PERIOD = "run IN (SELECT id FROM period_runs)"
 RATIOS = f"""
-SELECT holdout, CAST(floor(x * {PER_DOUBLING / log(2)}) AS INT) AS bin,
-    count(*), sum(x), sum(x * x), sum(wish)
-FROM (
-    SELECT d.holdout, avg(ln(c.samples_per_s / d.before_samples_per_s)) AS x,
-        avg(ln(d.after_samples_per_s / d.before_samples_per_s)) AS wish
-    FROM period_runs c JOIN decisions d ON d.token = c.decision
-    WHERE d.mode = 'act' AND d.action = 'change' AND c.samples_per_s > 0
-        AND d.before_samples_per_s > 0 AND d.after_samples_per_s > 0
-    GROUP BY d.id)
-GROUP BY holdout, bin ORDER BY holdout, bin"""
+SELECT holdout, CAST(floor(x * {PER_DOUBLING / log(2)}) AS INT) AS bin, count(*), sum(believed)
+FROM ({decisions_by(IN_PERIOD)}) GROUP BY holdout, bin ORDER BY holdout, bin"""
 ENDS = """
 SELECT d.holdout, count(*), sum(c.state IN ('FAILED', 'OUT_OF_MEMORY', 'TIMEOUT'))
 FROM period_runs c JOIN decisions d ON d.token = c.decision
@@ -40,15 +31,21 @@ SELECT sum(max(0, saved)), sum(max(0, -saved)), count(*) FROM (
 
 
 def ratios(context: ReportContext) -> list[Row]:
-    """(held out, bin, decisions, sum of ln ratio, of its square, of ln believed gain)."""
+    """(held out, bin, decisions, sum of ln predicted gain)."""
     return context.rows(RATIOS)
+
+
+def gain_in_period(context: ReportContext) -> GainEstimate:
+    """The gain over the report's period. Raises HistoryError."""
+    with explaining(context.history.path):
+        return estimate_gain(context.history.conn, IN_PERIOD)
 
 
 def section(context: ReportContext) -> Section:
     """The gain with its interval, how both groups ended, and what it did to cores."""
     counted = ratios(context)
-    groups = [_group(counted, held) for held in (0, 1)]
-    found = welch_ratio(*groups)
+    gain = gain_in_period(context)
+    groups, found = [gain.changed, gain.control], gain.ratio
     ends = {held: (runs, bad) for held, runs, bad in context.rows(ENDS)}
     return Section(
         key="gain",
@@ -62,11 +59,6 @@ def section(context: ReportContext) -> Section:
             _spread(counted, groups),
         ),
     )
-
-
-def _group(counted: list[Row], held: int) -> LogGroup:
-    rows = [row for row in counted if row[0] == held]
-    return LogGroup(*(sum(row[place] for row in rows) for place in (2, 3, 4)))
 
 
 def _answer(found: Ratio | None) -> str:
@@ -101,9 +93,9 @@ def _lead(found: Ratio | None, groups: list[LogGroup], counted: list[Row]) -> li
 
 
 def _wish(counted: list[Row]) -> float:
-    """What was believed that the changed jobs would gain."""
+    """Predicted gain of the changed jobs."""
     rows = [row for row in counted if row[0] == 0]
-    return exp(sum(row[5] for row in rows) / max(1, sum(row[2] for row in rows)))
+    return exp(sum(row[3] for row in rows) / max(1, sum(row[2] for row in rows)))
 
 
 def _claim(found: Ratio | None, wish: float) -> ReportTable:

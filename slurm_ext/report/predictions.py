@@ -15,17 +15,13 @@ FARTHEST = 4 * FINE
 LABELS = 6  # of a time axis
 LEVELS = (0.25, 0.5, 0.75, 0.8, 0.9, 0.95)
 
-_ACTED = "(d.mode = 'act' AND d.action = 'change' AND NOT d.holdout)"
 # x: ln(achieved / predicted); z: the same in reaches of its interval, which is symmetric in ln.
-BELIEVED = f"""
+BELIEVED = """
 CREATE TEMP TABLE believed AS
 SELECT level, end_s, x, abs(x) / nullif(reach, 0) AS z FROM (
-    SELECT d.level, c.end_s,
-        ln(c.samples_per_s / iif({_ACTED}, d.after_samples_per_s, d.before_samples_per_s)) AS x,
-        ln(iif({_ACTED}, d.after_high / nullif(d.after_low, 0),
-            d.before_high / nullif(d.before_low, 0))) / 2 AS reach
-    FROM period_runs c JOIN decisions d ON d.token = c.decision
-    WHERE c.samples_per_s > 0 AND d.before_samples_per_s > 0 AND d.after_samples_per_s > 0)
+    SELECT level, end_s, ln(achieved / predicted) AS x, ln(high / nullif(low, 0)) / 2 AS reach
+    FROM outcomes WHERE run IN (SELECT id FROM period_runs) AND achieved > 0
+        AND before_samples_per_s > 0 AND after_samples_per_s > 0)
 WHERE x IS NOT NULL"""
 ERRORS = f"""
 SELECT CAST(floor(x * {PER_DOUBLING / log(2)}) AS INT), count(*) FROM believed

@@ -122,7 +122,8 @@ def test_the_gain_is_against_the_control_group(
             run = {"id": number, "record_id": token, "job_id": number, "decision": token}
             insert(history, "runs", {**ORDINARY, **run})
             insert(history, "loader_runs", {"run": number, "samples_per_s": rate})
-            insert(history, "decisions", {**DECIDED, "token": token, "holdout": held})
+            decided = {**DECIDED, "token": token, "holdout": held, "job_id": number}
+            insert(history, "decisions", decided)
     told = document(capsys, folder)
     (row,) = tables(told)["gain", "gain"]
     assert told["sections"][0]["answer"].startswith("+30.0 %")

@@ -121,16 +121,16 @@ def of_history(state: Path) -> list[Metric]:
 
 def _standing(standing: SelfMetrics) -> Iterator[Metric]:
     gain, beliefs = standing.gain, standing.beliefs
-    runs = GaugeMetricFamily("dlqueue_gain_runs", "Outcomes of each group", labels=("group",))
-    runs.add_metric(["changed"], gain.changed)
-    runs.add_metric(["control"], gain.control)
+    runs = GaugeMetricFamily("dlqueue_gain_runs", "Decisions of each group", labels=("group",))
+    runs.add_metric(["changed"], gain.changed.n)
+    runs.add_metric(["control"], gain.control.n)
     yield runs
-    if gain.ratio is not None and gain.low is not None and gain.high is not None:
+    if gain.ratio is not None:
         what = "Rate of changed jobs over the control group's, 95 % interval"
-        told = GaugeMetricFamily("dlqueue_gain_ratio", what, labels=("bound",))
-        for bound, value in (("mean", gain.ratio), ("low", gain.low), ("high", gain.high)):
-            told.add_metric([bound], value)
-        yield told
+        ratio = GaugeMetricFamily("dlqueue_gain_ratio", what, labels=("bound",))
+        for bound, name in (("mean", "value"), ("low", "low"), ("high", "high")):
+            ratio.add_metric([bound], getattr(gain.ratio, name))
+        yield ratio
     if beliefs is None:
         return
     yield _gauge("dlqueue_model_outcomes", "Newest outcomes looked at", beliefs.outcomes)

@@ -60,7 +60,7 @@ def _document(settings: "Settings", named: str) -> dict[str, Any]:
 
 
 def explained(history: "History", named: str) -> dict[str, Any]:
-    """`{v, job_id, decision, past, moves, run_time, runs}`: the ledger's row, each run's end, rate.
+    """`{v, job_id, decision, past, moves, run_time, runs, gain}`: the ledger's row, each run's end.
 
     `past`: runs that the decision rested on (history/views/recent_runs.py). `moves`: what cluster
     loops did to
@@ -76,6 +76,7 @@ def explained(history: "History", named: str) -> dict[str, Any]:
     from slurm_ext.core.errors import HistoryError, UsageError
     from slurm_ext.history.ingest.actions import actions_of
     from slurm_ext.history.ingest.decisions import decision
+    from slurm_ext.history.views.gain import estimate_gain, gain_json
     from slurm_ext.history.views.queries import job
 
     token = named if _TOKEN.fullmatch(named) else None
@@ -95,7 +96,8 @@ def explained(history: "History", named: str) -> dict[str, Any]:
     chosen = ledger or (known or {}).get("decision")
     expected = run_time_of(history, chosen, known)
     document = {"v": 1, "job_id": job_id, "decision": chosen, "past": _past(history, chosen)}
-    return {**document, "moves": moved, "run_time": expected, "runs": runs}
+    gain = gain_json(estimate_gain(history.conn))
+    return {**document, "moves": moved, "run_time": expected, "runs": runs, "gain": gain}
 
 
 def _past(history: "History", ledger: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -124,6 +126,7 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield from _believed(ledger)
         yield from (f"          {line}" for line in past_lines(document["past"]))
         yield from _done(ledger)
+        yield from _gain(document.get("gain"))
         yield f"opt out:  --comment={OPT_OUT}, for one job"
     if document.get("queue"):
         from slurm_ext.cli.explain.queue import lines as queue_lines
@@ -173,6 +176,18 @@ def _done(ledger: Mapping[str, Any]) -> Iterator[str]:
     yield from _shared(ledger)
     if ledger["message"]:
         yield f"said:     {ledger['message']}"
+
+
+def _gain(gain: Mapping[str, Any] | None) -> Iterator[str]:
+    """The gain of this site's changed jobs; nothing where it is not measured."""
+    from slurm_ext.report.formatting import change
+
+    if gain:
+        yield (
+            f"gain:     {change(gain['ratio'])} samples/s ({change(gain['low'])} to"
+            f" {change(gain['high'])}) of {gain['changed']} changed jobs here, against"
+            f" {gain['control']} left as written by a draw"
+        )
 
 
 def _shared(ledger: Mapping[str, Any]) -> Iterator[str]:

@@ -206,10 +206,31 @@ def elastic_decisions(db: "Database") -> None:
     db.execute("CREATE INDEX decisions_elastic ON decisions (job_id) WHERE elastic IS NOT NULL")
 
 
+def view_of_outcomes(db: "Database") -> None:
+    """Decisions with what their jobs' runs achieved: one row a run.
+
+    `predicted`, `low`, `high` are of the shape that ran; rates are samples/s of one process.
+    """
+    acted = "(d.mode = 'act' AND d.action = 'change' AND NOT d.holdout)"
+    predicted = ", ".join(
+        f"iif({acted}, d.after_{name}, d.before_{name}) AS {alias}"
+        for name, alias in (("samples_per_s", "predicted"), ("low", "low"), ("high", "high"))
+    )
+    db.execute(
+        "CREATE VIEW outcomes AS SELECT d.id AS decision, d.token, d.mode, d.action, d.holdout,"
+        f" {acted} AS acted, d.level, d.runs, d.factor, d.before_samples_per_s,"
+        f" d.after_samples_per_s, {predicted}, l.samples_per_s AS achieved, r.id AS run, r.end_s"
+        " FROM decisions d INDEXED BY decisions_believed"
+        " CROSS JOIN runs r ON r.decision = d.token CROSS JOIN loader_runs l ON l.run = r.id"
+        " WHERE d.state = 'claimed' AND d.after_samples_per_s IS NOT NULL"
+        " AND coalesce(r.array_job_id, r.job_id) = d.job_id"
+    )
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     *(first_tables, whole_runs, queued_runs, doubted_runs),
     *(shared_decisions, shared_places, ledger_of_moves, energy_of_runs),
-    *(mps_of_runs, elastic_decisions),
+    *(mps_of_runs, elastic_decisions, view_of_outcomes),
 )
 
 

@@ -18,11 +18,12 @@ _ADVICE = {
     sqlite3.SQLITE_CORRUPT: "is damaged; move it away with its -wal and restore a backup",
     sqlite3.SQLITE_NOTADB: "is not an SQLite file; move it away and restore a backup",
 }
+_OLDER = ("no such column", "no such table: outcomes")
 
 
 def explained(path: Path, error: sqlite3.Error) -> HistoryError:
     """The HistoryError for what SQLite raised over `path`."""
-    if "no such column" in str(error):
+    if any(missing in str(error) for missing in _OLDER):
         upgrade = "is from an older dlqueue; `dlqueue serve` brings it up to date"
         return HistoryError(f"{path} {upgrade}")
     code = getattr(error, "sqlite_errorcode", None)

@@ -48,15 +48,9 @@ def similar_runs(
         }
 
 
-_ACTED = "(d.mode = 'act' AND d.action = 'change' AND NOT d.holdout)"
-OUTCOMES = f"""
-SELECT iif({_ACTED}, d.after_samples_per_s, d.before_samples_per_s),
-    iif({_ACTED}, d.after_low, d.before_low), iif({_ACTED}, d.after_high, d.before_high),
-    l.samples_per_s, d.level, d.runs, d.factor, {_ACTED}
-FROM decisions d INDEXED BY decisions_believed
-CROSS JOIN runs r ON r.decision = d.token CROSS JOIN loader_runs l ON l.run = r.id
-WHERE d.state = 'claimed' AND d.after_samples_per_s IS NOT NULL
-ORDER BY d.id DESC LIMIT ?"""
+OUTCOMES = """
+SELECT predicted, low, high, achieved, level, runs, factor, acted FROM outcomes
+ORDER BY decision DESC LIMIT ?"""
 
 
 def outcomes(path: Path, limit: int = 1000) -> list[Residual]:

@@ -1,7 +1,6 @@
 """What the advisor tells of itself: counts that are right, and no way to stop it by asking."""
 
 import json
-import math
 import os
 import re
 import socket
@@ -21,7 +20,7 @@ from slurm_ext.core.settings.document import parse
 from slurm_ext.core.settings.monitoring import address_of
 from slurm_ext.core.wire import encode_request, rests_of
 from slurm_ext.history.views.lookup import Residual
-from slurm_ext.history.views.self_metrics import FEWEST, accuracy_of, estimate_gain
+from slurm_ext.history.views.self_metrics import accuracy_of
 from tests.advisor.a_service import Service, a_job, deliver, ledger, until
 
 Start = Callable[..., Service]
@@ -225,20 +224,6 @@ def test_error_coverage_and_drift() -> None:
     few = accuracy_of(before[:4])
     assert few is not None
     assert few.drift is None
-
-
-def test_a_gain_is_told_of_two_groups_only() -> None:
-    """Changed against control, with an interval; nothing where one of them is too small."""
-    rows = [(0, 2.0 * (1.1 if i % 2 else 0.9)) for i in range(40)]
-    control = [(1, 1.0 * (1.1 if i % 2 else 0.9)) for i in range(40)]
-    found = estimate_gain([*rows, *control])
-    assert found.ratio == pytest.approx(2.0)
-    assert found.low is not None
-    assert found.high is not None
-    assert 1.8 < found.low < 2 < found.high < 2.2
-    assert math.isclose(math.sqrt(found.low * found.high), 2.0)
-    few = estimate_gain([*rows, *control[: FEWEST - 1]])
-    assert (few.changed, few.control, few.ratio) == (40, FEWEST - 1, None)
 
 
 @pytest.mark.parametrize(
