@@ -188,7 +188,7 @@ class Site:
 
     def reload(self) -> None:
         """SIGHUP to the advisor, until it was heeded."""
-        said = "refresh: settings read again"  # the keeper says so too, at another time
+        said = "refresh: settings read again"  # the history writer says so too, at another time
         before = self.slurm.log("dlqueue").count(said)
         self.services["dlqueue"].send_signal(signal.SIGHUP)
         heeded = lambda: self.slurm.log("dlqueue").count(said) > before  # noqa: E731

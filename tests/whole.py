@@ -86,7 +86,7 @@ def stay_recorded(slurm: Sandbox) -> None:
     """At a sandbox's end: whatever `recorded` saw is still so, nothing has come twice since."""
     wanted = _WANTED.pop(slurm, {})
     if wanted and slurm.layout.manifest.exists():
-        time.sleep(1.5)  # two rounds of the keeper and of its reconciling
+        time.sleep(1.5)  # two rounds of the history writer and of its reconciling
         assert outcomes(slurm, wanted) == wanted, slurm.log("advisor")[-3000:]
 
 

@@ -1,1 +1,1 @@
-"""One submission's journey: parse, predict, decide, edits; and the advisor service."""
+"""The decision on one submission (parse, predict, decide, edit), and the advisor service."""

@@ -122,8 +122,8 @@ class Service:
         """The reply to a submission."""
         return self.say(encode_request("submit", a_job(**fields)))
 
-    def keeper(self) -> int:
-        """The keeper's process id."""
+    def writer(self) -> int:
+        """The history writer's process id."""
         assert self.process is not None
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         tasks = Path(f"/proc/{self.process.pid}/task")
@@ -132,7 +132,7 @@ class Service:
             return [c for t in tasks.iterdir() for c in (t / "children").read_text().split()]
 
         assert children.exists()
-        return int(until(found, "a keeper")[0])
+        return int(until(found, "a history writer")[0])
 
 
 def a_job(**fields: Any) -> Submission:

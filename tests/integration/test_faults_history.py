@@ -147,7 +147,7 @@ def test_a_history_that_is_none(slurm: Sandbox) -> None:
         slurm.start("advisor")
         job_id, said = slurm.sbatch("--wrap", "true")
         assert (slurm.wait(job_id), said) == ("COMPLETED", ""), bad.name
-        why = f"dlqueue.keeper: {path} {NAMED[bad.name]}"
+        why = f"dlqueue.history_writer: {path} {NAMED[bad.name]}"
         until(partial(said_in_log, slurm, why, log_before), f"the log does not say: {why}")
         slurm.stop("advisor")
         assert path.read_bytes() == bad.read_bytes(), bad.name

@@ -66,7 +66,7 @@ def overlong(slurm: Sandbox) -> int:
 
 @pytest.fixture(scope="module", autouse=True)
 def advisor_lives(slurm: Sandbox) -> Iterator[None]:
-    """After everything, neither advisor nor keeper has met anything it did not expect."""
+    """After everything, neither advisor nor history writer has met anything it did not expect."""
     yield
     said = slurm.log("advisor")
     assert "Traceback" not in said

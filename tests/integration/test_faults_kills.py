@@ -24,8 +24,8 @@ def slurm(make_module_sandbox: MakeSandbox) -> Sandbox:
     return sandbox
 
 
-def keeper(slurm: Sandbox) -> int | None:
-    """The keeper's pid, while there is one."""
+def writer(slurm: Sandbox) -> int | None:
+    """The history writer's pid, while there is one."""
     for pid in descendants(slurm.status()["daemons"]["advisor"]):
         try:
             if (
@@ -57,7 +57,7 @@ def test_an_epilog_killed_anywhere(slurm: Sandbox) -> None:
     completed(slurm, last, *job_ids)
 
 
-def test_advisor_and_keeper_killed_again_and_again(slurm: Sandbox) -> None:
+def test_advisor_and_history_writer_killed_again_and_again(slurm: Sandbox) -> None:
     """Twenty jobs, each submitted and ended while one of the two dies: twenty runs, no doubles."""
     job_ids = []
     for number in range(20):
@@ -68,7 +68,7 @@ def test_advisor_and_keeper_killed_again_and_again(slurm: Sandbox) -> None:
             slurm.start("advisor")
         else:
             job_id, _ = slurm.sbatch("-Jknown", "--wrap", "sleep 0.1")
-            pid = keeper(slurm)
+            pid = writer(slurm)
             if pid is not None:
                 os.kill(pid, signal.SIGKILL)
         assert said == ""
@@ -113,7 +113,7 @@ def saved_since(slurm: Sandbox, when_s: float) -> None:
 
 
 def test_everything_killed_at_once(slurm: Sandbox) -> None:
-    """Advisor, keeper, slurmctld and slurmd are gone while jobs end, and come back."""
+    """Advisor, history writer, slurmctld and slurmd are gone while jobs end, and come back."""
     job_ids, gate = begun(slurm, "all-killed")
     saved_since(slurm, time.time())  # what slurmctld has not saved, Slurm forgets
     daemons = ("advisor", "slurmctld", *slurm.nodes)

@@ -38,7 +38,7 @@ def slurm(make_module_sandbox: MakeSandbox) -> Sandbox:
 
 
 def test_bad_records_among_good_ones(slurm: Sandbox) -> None:
-    """Each is set aside with its reason; the good ones around them come in, the keeper lives on."""
+    """Each is set aside with its reason; the good ones come in, the history writer lives on."""
     job_ids = [slurm.sbatch("-Jknown", "--wrap", "true")[0] for _ in range(2)]
     for bad in BAD:
         put(slurm, bad.name, bad.read_bytes())
@@ -87,7 +87,7 @@ def test_a_record_that_comes_again_and_again(slurm: Sandbox) -> None:
 
 
 def advice_goes_on(slurm: Sandbox) -> None:
-    """The advisor answers, and neither it nor its keeper had to be started again."""
+    """The advisor answers, and neither it nor its history writer had to be started again."""
     assert "x faster" in slurm.sbatch("-H", "-Jknown", "--wrap", "true")[1]
     assert "Traceback" not in slurm.log("advisor")
     assert "is started again" not in slurm.log("advisor")

@@ -1,1 +1,1 @@
-"""What the advisor holds in memory of earlier runs: evidence, priors, calibration."""
+"""Evidence of earlier runs in the advisor's memory: runs, priors, calibration."""

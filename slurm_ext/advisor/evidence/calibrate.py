@@ -1,4 +1,4 @@
-"""How much wider than believed intervals have to be, from the ledger's own outcomes. Pure."""
+"""Factor by which intervals have to be widened, from the ledger's own outcomes. Pure."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ def factor_of(residuals: Iterable[Residual]) -> float:
 
 
 def unwidened(one: Residual) -> CalibrationPoint:
-    """The belief as it was before the factor of its day; intervals are symmetric in the log."""
+    """Undo the factor of the prediction's day; intervals are symmetric in the log."""
     low, high = (_narrowed(one.predicted, bound, one.factor) for bound in (one.low, one.high))
     return CalibrationPoint(predicted=one.predicted, low=low, high=high, measured=one.achieved)
 

@@ -1,4 +1,4 @@
-"""Who signed a text: munge's `unmunge` command, run with a time limit."""
+"""Read the signer of a text with munge's `unmunge` command, run with a time limit."""
 
 import re
 import shutil

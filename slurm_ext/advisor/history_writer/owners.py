@@ -1,4 +1,4 @@
-"""Whose a job is, as Slurm says or the history knows: nobody files a record under another's job."""
+"""Owners of jobs, from Slurm or the history: nobody files a record under another's job."""
 
 import threading
 import time

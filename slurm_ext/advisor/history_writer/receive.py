@@ -67,7 +67,7 @@ def header_of(line: bytes) -> Header:
 
 
 def check(header: Header, raw: bytes, munge_socket: str) -> int:
-    """Who signed the record, which is whole. Raises RecordError, MissingError."""
+    """Return the uid that signed a complete record. Raises RecordError, MissingError."""
     if sha256(raw).hexdigest() != header.sha256:
         raise RecordError(header.record_id, "does not match its sha256")
     uid, payload = signed_by(header.credential, munge_socket)
@@ -134,12 +134,12 @@ class Receiver(socketserver.ThreadingTCPServer):
         super().__init__(address, _Connection)
 
     def take(self, settings: Settings) -> None:
-        """Whose records count, from now on."""
+        """Take cluster and trusted uids from the settings, from now on."""
         self.cluster: str = settings["site.cluster"]
         self.trusted = frozenset({0, *settings["advisor.trusted_uids"]})
 
     def verify_request(self, *_: Any) -> bool:
-        """Whether there is a place for one more connection."""
+        """True if there is a place for one more connection."""
         return self._free.acquire(blocking=False)
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -197,7 +197,7 @@ def _take(receiver: Receiver, line: bytes, stream: BinaryIO) -> str:
 
 
 def _identity(header: Header, raw: bytes) -> dict[str, Any]:
-    """Who the record says it is about; its name has to be its own."""
+    """Return the record's identity part; its name has to match the header's."""
     try:
         record = json.loads(raw)
         identity = record["identity"]

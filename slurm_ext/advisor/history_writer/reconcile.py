@@ -185,7 +185,7 @@ class Reconciler:
         now_s: float,
         of_row: Callable[[Mapping[str, Any]], str | None] = solo_key_of,
     ) -> dict[int, set[str | None]]:
-        """What jobs that are not tied yet can mean: a sweep's is one thing, whichever is whose."""
+        """Values of `of_row` that each job not tied yet can mean; a sweep's are all the same."""
         rows = [decision(history, token=token) for token in unclaimed(history, before_s=now_s)]
         names = {row["token"]: of_row(row) for row in rows if row is not None}
         meant = candidates([_proposed(row) for row in rows if row is not None], jobs)

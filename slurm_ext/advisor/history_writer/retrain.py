@@ -10,14 +10,14 @@ from pathlib import Path
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.history.store.store import History
 
-NICE = 10  # behind the keeper too
-END_WAIT_S = 5.0  # the server waits ten seconds for the keeper's own end
+NICE = 10  # behind the history writer too
+END_WAIT_S = 5.0  # the server waits ten seconds for the history writer's own end
 PAUSE_S = 60.0  # between two starts, however fast outcomes come
 log = logging.getLogger(__name__)
 
 
 class Retrainer:
-    """Counts outcomes; `outcomes` is added to, and `after` set, by the keeper."""
+    """Counts new outcomes; the history writer adds to `outcomes` and sets `after`."""
 
     def __init__(self, settings: Settings, config: Path | None) -> None:
         self.outcomes = 0
@@ -39,7 +39,7 @@ class Retrainer:
             self._start()
 
     def stop(self) -> None:
-        """End a training that is still running; the next start begins it anew."""
+        """End a training that is still running; after the next start it begins from scratch."""
         if self._child is not None and self._child.poll() is None:
             self._child.terminate()
             try:

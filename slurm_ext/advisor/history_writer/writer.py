@@ -1,4 +1,4 @@
-"""The keeper: the one process that writes history.db. A child of `dlqueue serve`.
+"""The one process that writes history.db, a child of `dlqueue serve`.
 
 Every round: the journal into the ledger, then the spool into the history (so that runs find their
 proposals), then what cluster loops did, and now and then a comparison with Slurm, retention, and a
@@ -34,7 +34,7 @@ ROUND_S = 0.5
 NICE = 5
 RETENTION_EVERY_S = 6 * 3600.0
 DAY_S = 86400.0
-log = logging.getLogger("dlqueue.keeper")
+log = logging.getLogger("dlqueue.history_writer")
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class PeriodicTask:
             self.act(history, time.time())
         except (DlqueueError, OSError) as error:
             self._say(str(error), fault=False)
-        except Exception as error:  # a fault of ours in one duty must not stop the others
+        except Exception as error:  # a fault of ours in one task must not stop the others
             self._say(repr(error), fault=True)
         else:
             self.said = ""
@@ -68,14 +68,14 @@ class PeriodicTask:
 
 
 class HistoryWriter:
-    """All duties over one open history."""
+    """All periodic tasks over one open history."""
 
     def __init__(self, settings: Settings, config: Path | None) -> None:
         self._settings, self._config = settings, config
         self._retrainer = Retrainer(settings, config)
-        self._duties = self._duties_now()
+        self._tasks = self._make_tasks()
 
-    def _duties_now(self) -> tuple[PeriodicTask, ...]:
+    def _make_tasks(self) -> tuple[PeriodicTask, ...]:
         settings = self._settings
         reconciler = Reconciler(settings)
         return (
@@ -88,15 +88,15 @@ class HistoryWriter:
         )
 
     def round(self, history: History) -> None:
-        """Every duty whose time has come."""
-        for duty in self._duties:
-            duty.do(history, time.monotonic())
+        """Run every task whose time has come."""
+        for task in self._tasks:
+            task.do(history, time.monotonic())
 
     def reload_settings(self) -> Settings:
         """Go on with the settings as the file has them now. Raises SettingsError, InputError."""
         self._settings, _ = reloaded(self._config, self._settings)
         self._retrainer.after = self._settings["advisor.retrain_after"]
-        self._duties = self._duties_now()
+        self._tasks = self._make_tasks()
         return self._settings
 
     def stop(self) -> None:
@@ -140,25 +140,25 @@ class HistoryWriter:
 def keep(settings: Settings, config: Path | None) -> None:
     """Work until standard input ends, as it does with the server."""
     receiver = start_receiver(settings)
-    keeper = HistoryWriter(settings, config)
-    orders = ParentPipe(partial(_reload, keeper, receiver))
+    writer = HistoryWriter(settings, config)
+    parent = ParentPipe(partial(_reload, writer, receiver))
     try:
-        while _serves(keeper, settings, orders):
+        while _serves(writer, settings, parent):
             log.warning("the history was replaced and is opened anew")
     finally:
-        keeper.stop()
+        writer.stop()
         if receiver is not None:
             receiver.shutdown()
 
 
 class ParentPipe:
-    """What the server says by its end of our standard input: a byte, or that it has gone."""
+    """Our standard input, whose other end the server holds: a byte, or the server's end."""
 
     def __init__(self, reload_settings: Callable[[], None]) -> None:
         self._reload_settings = reload_settings
 
     def ended(self, wait_s: float) -> bool:
-        """Whether the server has gone, after at most `wait_s`; obeys meanwhile."""
+        """True if the server has gone; waits for `wait_s` at most and obeys meanwhile."""
         readable, _, _ = select.select([sys.stdin], [], [], wait_s)
         if not readable:
             return False
@@ -168,10 +168,10 @@ class ParentPipe:
         return not said
 
 
-def _reload(keeper: HistoryWriter, receiver: Receiver | None) -> None:
+def _reload(writer: HistoryWriter, receiver: Receiver | None) -> None:
     """New settings where they are sound; the server logs which need a restart."""
     try:
-        settings = keeper.reload_settings()
+        settings = writer.reload_settings()
     except DlqueueError as error:
         log.warning("settings stay as they were: %s", error)
         return
@@ -180,20 +180,20 @@ def _reload(keeper: HistoryWriter, receiver: Receiver | None) -> None:
     log.info("settings read again from %s", settings.source)
 
 
-def _serves(keeper: HistoryWriter, settings: Settings, orders: ParentPipe) -> bool:
+def _serves(writer: HistoryWriter, settings: Settings, parent: ParentPipe) -> bool:
     """Rounds over one file: False when the server has gone, True when another file took its place.
 
     A backup restored meanwhile must not go unnoticed: records would go into the file moved away.
     """
-    with _history(settings, orders) as history:
-        while not orders.ended(ROUND_S):
+    with _history(settings, parent) as history:
+        while not parent.ended(ROUND_S):
             if history.replaced():
                 return True
-            keeper.round(history)
+            writer.round(history)
     return False
 
 
-def _history(settings: Settings, orders: ParentPipe) -> History:
+def _history(settings: Settings, parent: ParentPipe) -> History:
     """The history, as soon as it can be had: until then everything waits safely on disk."""
     said = ""
     while True:
@@ -206,7 +206,7 @@ def _history(settings: Settings, orders: ParentPipe) -> History:
             if str(error) != said:
                 log.error("%s; records wait in the spool meanwhile", error)
             said = str(error)
-            if orders.ended(10 * ROUND_S):
+            if parent.ended(10 * ROUND_S):
                 raise
 
 

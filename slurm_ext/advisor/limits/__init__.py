@@ -1,1 +1,1 @@
-"""What one submission may ask for: partition, account, node and site rules."""
+"""Limits of one submission: partition, account, node and site rules."""

@@ -1,4 +1,4 @@
-"""What the accounting limits leave one submission: association, accounts above it, and QOS. Pure.
+"""Accounting limits of one submission: association, accounts above it, and QOS. Pure.
 
 Slurm lets a QOS override an association, and a partition's QOS the job's; here the narrowest of all
 counts. That may forgo a gain and never has a job rejected or pending for ever.

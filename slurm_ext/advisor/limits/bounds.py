@@ -1,4 +1,4 @@
-"""How far a submission's shape may go: partition, node, memory and account rules. Pure."""
+"""Bounds of a submission's shape: partition, node, memory and account rules. Pure."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ def _no_limits() -> "JobAllowance":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRules:
-    """What a partition and its nodes allow; None is no limit, or none configured."""
+    """Limits of a partition and its nodes; None is no limit, or none configured."""
 
     cpus_per_node: int  # of the partition's smallest node
     mem_per_node_mib: int | None = None

@@ -10,7 +10,7 @@ _YES, _NO = frozenset({"1", "yes", "true", "on"}), frozenset({"0", "no", "false"
 
 
 def why_skipped(job: Submission) -> str | None:
-    """Why the job gets nothing at all, not even a token; None: dlqueue may learn from it."""
+    """Return the reason for no token and no edit; None: dlqueue may learn from the job."""
     if opted_out(job):
         return "opted out"
     if job.script is None:
@@ -25,7 +25,7 @@ def why_skipped(job: Submission) -> str | None:
 
 
 def why_not_edited(job: Submission) -> str | None:
-    """Why the job is learned from and never edited; None: it may be edited."""
+    """Return the reason for learning from the job without edits; None: it may be edited."""
     if job.shared == 0:
         return "--exclusive gives it whole nodes anyway"
     if job.reservation is not None:
@@ -38,12 +38,12 @@ def why_not_edited(job: Submission) -> str | None:
 
 
 def opted_out(job: Submission) -> bool:
-    """Whether the comment or the environment says `off`."""
+    """True if the comment or the environment says `off`."""
     return OPT_OUT in words_of(job) or job.env.get("DLQUEUE", "").strip().lower() == "off"
 
 
 def wants_to_share(job: Submission, settings: Settings) -> bool:
-    """Whether the job, else its account or every partition of it, has agreed to share."""
+    """True if the job, its account or every partition of it agreed to share."""
     words, said = words_of(job), job.env.get("DLQUEUE_SHARE", "").strip().lower()
     if ALONE in words or said in _NO:
         return False
@@ -56,5 +56,5 @@ def wants_to_share(job: Submission, settings: Settings) -> bool:
 
 
 def words_of(job: Submission) -> list[str]:
-    """What the user's comment says."""
+    """Words of the user's comment."""
     return (job.comment or "").replace(",", " ").replace(";", " ").split()

@@ -1,4 +1,4 @@
-"""What a partition's nodes offer to jobs that share a GPU, from what Slurm says of them. Pure.
+"""GPUs of a partition's nodes for jobs that share a GPU, as Slurm reports them. Pure.
 
 A job that asks for a part of a GPU must be able to start wherever it could have started with a
 whole one, so that every node with GPUs has to offer the same number of parts.
@@ -42,7 +42,7 @@ def pool_of(
 
 
 def joined(pools: Sequence[GpuPool]) -> GpuPool:
-    """What holds wherever a job of all these partitions goes."""
+    """Return the pool that a job of all these partitions can count on."""
     first, *others = pools
     if not others:
         return first
@@ -67,7 +67,7 @@ def joined(pools: Sequence[GpuPool]) -> GpuPool:
 def _refused(
     kind: str, partition: PartitionInfo, mine: Sequence[NodeInfo], config: Mapping[str, str]
 ) -> str:
-    """Why no job of the partition may have a part of a GPU; empty: it may."""
+    """Return the reason against parts of a GPU in this partition; empty: there is none."""
     if not mine:
         return "its partition has no GPUs"
     if set(SHARED_KINDS) <= set(config.get("GresTypes", "").split(",")):

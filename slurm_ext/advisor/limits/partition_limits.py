@@ -30,7 +30,7 @@ class ClusterRules:
         return self._allowed(job, names, _narrowest(known))
 
     def pool_for(self, partitions: str | None) -> GpuPool | None:
-        """What a job of these partitions (a,b; None: the default) meets; None: not known."""
+        """Return the pool of these partitions (a,b; None: the default); None: not known."""
         names = (partitions or self.default or "").split(",")
         if not all(name in self.pools for name in names):
             return None

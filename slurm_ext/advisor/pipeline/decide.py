@@ -64,7 +64,7 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What is done with one submission; the journal and the reply hold the same."""
+    """The response to one submission; journal and reply hold the same."""
 
     recommendation: Recommendation
     sharing: "SharingDecision | None" = None
@@ -118,7 +118,7 @@ def apply_mode(
     sharing: "SharingDecision | None" = None,
     elastic_fault: str | None = None,
 ) -> Response:
-    """What of a recommendation reaches the job: the token always, the edits in `act` mode.
+    """Apply mode and control group: the token always reaches the job, edits in `act` mode.
 
     The control group is left as written, and its users read nothing of it.
     """

@@ -1,7 +1,8 @@
-"""The durable queue between server and keeper: one JSON line a proposal, in <state_dir>/journal/.
+"""Durable queue from server to history writer: one JSON line a proposal, in a folder.
 
-The server appends with one write and no fsync, because slurmctld waits meanwhile. The keeper reads
-by offset (history/ingest/journal.py), so that every line is entered once.
+The folder is <state_dir>/journal/. The server appends with one write and no fsync, because
+slurmctld waits meanwhile. The history writer reads by offset (history/ingest/journal.py), so that
+every line is entered once.
 """
 
 import os
@@ -36,7 +37,7 @@ class Journal:
             raise OSError("the journal's disk is full")
 
     def close(self) -> None:
-        """Close the file; the keeper reads on."""
+        """Close the file; the history writer reads on."""
         os.close(self._file)
 
     def _begin_anew(self) -> None:

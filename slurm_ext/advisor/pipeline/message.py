@@ -9,7 +9,7 @@ SAME = 1.03  # a smaller ratio is not called faster
 
 
 def message(decision: Decision, mode: Mode, *, emulated: bool) -> str | None:
-    """What was changed (or would be), the predicted gain with its interval, how to opt out."""
+    """Return the change (or advice), the predicted gain with its interval, how to opt out."""
     if mode not in (Mode.ADVISE, Mode.ACT) or decision.predicted_after is None:
         return None
     emulation = ", emulated accelerator" if emulated else ""

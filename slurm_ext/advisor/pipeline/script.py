@@ -1,4 +1,4 @@
-"""What a batch script says: its #SBATCH options as a Submission, with no Slurm at hand.
+"""Read a batch script: its #SBATCH options as a Submission, with no Slurm at hand.
 
 Only options that a decision looks at are understood; the others are stepped over, as sbatch itself
 is the judge of them. Everything is linear in the text. Source: sbatch(1), OPTIONS.
@@ -44,7 +44,7 @@ def read_script(
     work_dir: str = "",
     env: Mapping[str, str] | None = None,
 ) -> Submission:
-    """What `sbatch SOURCE ARGS`, typed in `work_dir`, submits.
+    """Return the submission of `sbatch SOURCE ARGS`, typed in `work_dir`.
 
     Raises InputError with file and line.
     """

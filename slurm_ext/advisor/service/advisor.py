@@ -181,7 +181,7 @@ class Advisor:
             decisions.info("%s", decision.reason, extra=extra)
 
     def _explain(self, request: CachedRequest) -> bytes:
-        """What people asked: the recommendation, or the context that a what-if table is made of."""
+        """Answer people: the recommendation, or the context that a what-if table is made of."""
         runtime = self.runtimes.of(request.job, time.time(), self.rules.default)
         if request.kind == "what_if":
             body = {
@@ -266,7 +266,10 @@ class Advisor:
 
 
 def outcome_of(response: Response) -> str:
-    """What became of a recorded decision: held_out, kept (as written), done, told or shadow."""
+    """Outcome of a recorded decision, as metrics and log name it.
+
+    held_out, kept (as written), done, told (advise mode) or shadow.
+    """
     sharing, recommendation = response.sharing, response.recommendation
     shares = sharing is not None and sharing.share
     if response.holdout:

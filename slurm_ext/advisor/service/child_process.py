@@ -1,7 +1,7 @@
-"""The keeper as a child of the server: started again when it dies, ended with its parent.
+"""The history writer as a child: restarted when it dies, ended with its parent.
 
 The child's standard input is a pipe: a byte in it asks for the settings to be read again. It ends
-when the server does, however the server ends, and so does the keeper.
+when the server does, however the server ends, and so does the history writer.
 """
 
 import logging
@@ -21,7 +21,7 @@ class HistoryWriterProcess(threading.Thread):
     """Runs `python -m slurm_ext.advisor.history_writer.writer` again and again."""
 
     def __init__(self, config: Path | None) -> None:
-        super().__init__(name="keeper", daemon=True)
+        super().__init__(name="history_writer", daemon=True)
         self._command = [sys.executable, "-P", "-m", "slurm_ext.advisor.history_writer.writer"]
         if config is not None:
             self._command.append(str(config))
@@ -38,7 +38,7 @@ class HistoryWriterProcess(threading.Thread):
                 wait_s = FIRST_WAIT_S  # it worked; what ended it is not what ended it before
             if self._stopping.wait(wait_s if said else 0):
                 return
-            log.warning("the keeper %s and is started again", said or "ended with status 0")
+            log.warning("the history writer %s and is started again", said or "ended with status 0")
             wait_s = min(wait_s * 2, LONGEST_WAIT_S)
 
     def _lived(self) -> str:

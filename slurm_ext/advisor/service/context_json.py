@@ -1,4 +1,4 @@
-"""What the advisor knows of one submission as JSON, for people's commands, and read back.
+"""A submission's DecisionContext as JSON, for people's commands, and read back.
 
 Schema: evidence ({level: [LoaderRun]}), prior ({accel, wall, cpu: [log_mean, log_sd]} or null),
 rules (as bounds.Rules, or null) and factor. Numbers about runs alike; no names of anybody.

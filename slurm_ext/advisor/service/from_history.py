@@ -1,4 +1,4 @@
-"""What the advisor would know of a submission, read from its files where no advisor runs.
+"""Context of a submission, read from the advisor's files without an advisor.
 
 `dlqueue predict` waits for this: everything is imported where it is used.
 """
@@ -17,7 +17,7 @@ MOST_ENDED = 10_000  # jobs that a command without an advisor reads for run time
 
 
 def runtime_from_history(settings: "Settings", job: "Submission") -> "RuntimePrediction | None":
-    """How long it will run, by the promoted model; None without one. Raises HistoryError."""
+    """Predict the run time by the promoted model; None without one. Raises HistoryError."""
     if not (settings.state_dir / "models" / "duration" / "current").exists():
         return None
     import time
@@ -33,7 +33,7 @@ def runtime_from_history(settings: "Settings", job: "Submission") -> "RuntimePre
 
 
 def context_from_history(settings: "Settings", job: "Submission") -> "DecisionContext":
-    """What the history's file and the promoted model know of a submission. Raises HistoryError."""
+    """Read the context from the history's file and the promoted model. Raises HistoryError."""
     from slurm_ext.advisor.pipeline.decide import DecisionContext
 
     path, models = settings.state_dir / "history.db", settings.state_dir / "models"

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class MetricsServer(threading.Thread):
-    """Answers scrapes until it is told to stop; `start` says in the log where, or why not."""
+    """Answers scrapes until it is stopped; `start` logs the address, or what is wrong with it."""
 
     def __init__(self, advisor: Advisor) -> None:
         super().__init__(name="metrics", daemon=True)

@@ -89,7 +89,7 @@ class PrometheusCollector:
         yield InfoMetricFamily("dlqueue_serving", "Mode of the site and model", value=named)
 
     def _on_disk(self) -> list[Metric]:
-        """What lies in the state folder; a part that cannot be read is left out."""
+        """Metrics of the files in the state folder; unreadable parts are left out."""
         state = self._advisor.settings.state_dir
         found: list[Metric] = []
         for look in (of_history, of_spool):
@@ -102,7 +102,7 @@ class PrometheusCollector:
 
 
 def of_history(state: Path) -> list[Metric]:
-    """How dlqueue stands by its ledger, and what is not in there yet. Raises HistoryError."""
+    """Metrics of the ledger, and of the journal that is not in it yet. Raises HistoryError."""
     path = state / "history.db"
     if not path.exists():
         return []
@@ -142,7 +142,7 @@ def _standing(standing: SelfMetrics) -> Iterator[Metric]:
 
 
 def of_spool(state: Path) -> list[Metric]:
-    """How long the oldest record of the spool has waited. Raises OSError."""
+    """Metrics of the records that wait in the spool, and the oldest one's age. Raises OSError."""
     born = []
     folder = state / "spool"
     if folder.is_dir():

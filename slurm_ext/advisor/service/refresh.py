@@ -46,7 +46,7 @@ class Refresher(threading.Thread):
         self._said: dict[str, str] = {}
 
     def run(self) -> None:
-        """Refresh until told to stop."""
+        """Refresh until stopped."""
         while not self._stop_asked.wait(EVERY_S):
             self.refresh()
 
@@ -112,7 +112,7 @@ class Refresher(threading.Thread):
         try:
             if self._history is None:
                 # Not open_history: its check of versions brings 15 MiB of libraries along. Columns
-                # that are not there are a HistoryError too, until the keeper has migrated.
+                # that are not there are a HistoryError too, until the history writer has migrated.
                 self._history = History(
                     path, connect(path, busy_timeout_ms=BUSY_MS), BUSY_MS / 1000
                 )

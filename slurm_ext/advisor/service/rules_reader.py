@@ -21,7 +21,7 @@ class RulesReader(threading.Thread):
         self._stop_asked = threading.Event()
 
     def run(self) -> None:
-        """Read until told to stop; a failure is said once."""
+        """Read until stopped; each failure is logged once."""
         said = ""
         pause_s = 0.0
         while not self._stop_asked.wait(pause_s):

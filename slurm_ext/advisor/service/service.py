@@ -1,4 +1,4 @@
-"""`dlqueue serve`: puts advisor, socket, refresher and keeper together, and takes them apart."""
+"""`dlqueue serve`: assembles advisor, socket, refresher and history writer, and ends them."""
 
 import gc
 import logging
@@ -53,10 +53,10 @@ def serve(settings: Settings, config: Path | None) -> None:
         refresher.refresh()
         warm_up(advisor)
         told = stack.enter_context(signals(signal.SIGHUP))
-        keeper = HistoryWriterProcess(config)
+        writer = HistoryWriterProcess(config)
         with _listening(settings) as listening:
             helpers: list[BackgroundThread] = [
-                keeper,
+                writer,
                 refresher,
                 RulesReader(advisor),
                 *_metrics(advisor),
@@ -66,11 +66,11 @@ def serve(settings: Settings, config: Path | None) -> None:
                 stack.callback(helper.stop)
             log.info("answering at %s with %d runs", settings["paths.socket"], len(advisor.runs))
             server = Server(listening, advisor.reply, advisor.trusted_uids, refusal)
-            _answer(server, told, (refresher.reload_settings, keeper.reload_settings))
+            _answer(server, told, (refresher.reload_settings, writer.reload_settings))
 
 
 def _metrics(advisor: Advisor) -> list["MetricsServer"]:
-    """Where the settings want them; the library is not even imported where not."""
+    """The metrics server where the settings want one; else its library is not imported."""
     if not advisor.settings["metrics.listen"]:
         return []
     from slurm_ext.advisor.service.metrics import MetricsServer
@@ -80,7 +80,7 @@ def _metrics(advisor: Advisor) -> list["MetricsServer"]:
 
 @contextmanager
 def _listening(settings: Settings) -> Iterator[socket.socket]:
-    """The socket, gone as soon as nobody answers: the keeper may take seconds to end."""
+    """Hold the socket, and remove it as soon as nobody answers."""
     path = Path(settings["paths.socket"])
     with listener(path, settings["advisor.socket_mode"]) as listening:
         made = path.lstat()

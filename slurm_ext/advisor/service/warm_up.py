@@ -66,7 +66,7 @@ def warm_up(advisor: Advisor) -> bytes:
 
 
 def _one_run(keys: Mapping[Level, int]) -> RunTable:
-    """A table with one run of that user and name: scripts differ, and each is thought about."""
+    """Return a table with one run of that user and job name: the scripts differ."""
     known = (getattr(RUN, name) for name in COLUMNS)
     values = np.array([[np.nan if value is None else value for value in known]], np.float32)
     table = RunTable()

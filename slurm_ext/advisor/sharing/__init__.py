@@ -1,1 +1,1 @@
-"""Whether a submission takes a part of a GPU instead of a whole one."""
+"""Decide if a submission takes a part of a GPU instead of a whole one."""

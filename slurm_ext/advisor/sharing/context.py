@@ -1,4 +1,4 @@
-"""What is known of the cluster around a submission that may share a GPU."""
+"""State of the cluster around a submission that may share a GPU."""
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -16,7 +16,7 @@ from slurm_ext.slurm import JobAllowance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharingContext:
-    """What is known of the cluster, the jobs that share in it, and what sharing did to them."""
+    """The cluster's GPUs, the jobs that share them, and the effects of sharing."""
 
     settings: Settings
     now_s: float
@@ -32,7 +32,7 @@ class SharingContext:
 
 
 def mode_of(job: Submission, settings: Settings) -> Mode:
-    """How far sharing goes with this job: never farther than all else does."""
+    """Mode of sharing for this job: never farther than its general mode."""
     order = list(Mode)
     modes = (settings.mode_for(job.partition, job.account), Mode(settings["sharing.mode"]))
     return min(modes, key=order.index)
@@ -41,7 +41,7 @@ def mode_of(job: Submission, settings: Settings) -> Mode:
 def as_shared_gpu_job(
     job: Submission, key: str | None, name: str, edits: Edits
 ) -> SharedGpuJob | None:
-    """What the submission is to those that come after it; None: it has no part of a GPU."""
+    """The submission as later ones see it; None: it has no part of a GPU."""
     if edits.gres is None:
         return None
     kind, _, count = edits.gres.partition(":")

@@ -1,4 +1,4 @@
-"""Whether one submission asks for a part of a GPU instead of a whole one. Pure.
+"""Decide if one submission asks for a part of a GPU instead of a whole one. Pure.
 
 Consent first, then whatever could have the job rejected or wait for ever, then who it may meet, and
 last the policy's verdict on the worst of them (policy/colocation/choose_pairs.py). Slurm puts any
@@ -55,7 +55,7 @@ def decide_sharing(
 
 
 def _forbidden(job: Submission, whole: WholeGpuRequest, around: SharingContext) -> str | None:
-    """Why the change could have the job rejected, wait for ever or escape a limit."""
+    """Return the reason to expect a rejected or endlessly waiting job, or an evaded limit."""
     settings, pool = around.settings, around.pool
     kind = settings["sharing.gres"]
     left_alone = why_not_edited(job)
@@ -143,7 +143,7 @@ def _verdict(
 
 
 def _meets(one: SharedGpuJob, around: SharingContext) -> bool:
-    """Whether a job has its part of a GPU where this submission could go; if unknown, it has."""
+    """True if a job may have its part of a GPU on a node that this submission can go to."""
     if one.kind != around.settings["sharing.gres"] or around.pool is None:
         return False
     pools = [around.pools.get(name) for name in one.partition.split(",")]

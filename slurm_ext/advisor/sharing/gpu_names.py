@@ -2,7 +2,7 @@
 
 
 def is_model(kind: str, model: str | None) -> bool:
-    """Whether Slurm's name of a GPU's type is part of what its driver calls it."""
+    """True if Slurm's name of a GPU's type is part of its driver's name for it."""
     return _plain(kind) in _plain(model or "") and bool(_plain(kind))
 
 

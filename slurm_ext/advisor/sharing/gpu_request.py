@@ -1,4 +1,4 @@
-"""Whether a submission asks for one whole GPU, and how: what has to go for it to ask for a part.
+"""Requests for one whole GPU, and the fields to clear for a part of one instead.
 
 Slurm hands over each way of asking as a field of its own, in words that differ by release
 (`gres:gpu:1` up to 22.05, `gres/gpu:a100:1` and `gres/gpu=1` later), and leaves variables behind
@@ -24,7 +24,7 @@ _OF_GPUS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeGpuRequest:
-    """How one GPU is asked for."""
+    """A request for one GPU, in the job's own spelling."""
 
     gpu_type: str = ""  # a100; empty: any
     emptied: tuple[str, ...] = ()  # fields to clear when `gres` takes their place
@@ -33,7 +33,7 @@ class WholeGpuRequest:
 
 
 def whole_gpu_request(job: Submission) -> WholeGpuRequest | str | None:
-    """How it asks; why it cannot share; None where it wants no GPU, or a part of one already."""
+    """Return the request, or why it cannot share; None: no GPU, or a part of one already."""
     fields = [f"tres_per_{unit}" for unit in UNITS]
     asked = [(field, item) for field in fields for item in parse_gres(getattr(job, field))]
     gpus = [(field, item) for field, item in asked if item.kind == "gpu"]
@@ -69,7 +69,7 @@ def _more_than_one(
 
 
 def _bound_to_it(job: Submission) -> str | None:
-    """What goes by GPUs has Slurm reject the job that has none."""
+    """Return an option that goes by GPUs: Slurm rejects such a job without a GPU."""
     for name, why in _OF_GPUS:
         if getattr(job, name) is not None:
             return why

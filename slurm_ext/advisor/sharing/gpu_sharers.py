@@ -54,7 +54,7 @@ def write(folder: Path, queue: SharedGpuQueue) -> None:
 
 
 def read(folder: Path) -> SharedGpuQueue:
-    """What the keeper saw last; nothing where it has not looked. Raises InputError."""
+    """Read the last listing; an empty one where there is none. Raises InputError."""
     path = folder / NAME
     try:
         body = json.loads(path.read_text(encoding="utf-8"))

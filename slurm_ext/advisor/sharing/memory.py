@@ -1,4 +1,4 @@
-"""What the answering process remembers of those that share; the refresher replaces it whole."""
+"""The advisor's memory of jobs that share GPUs; the refresher replaces it whole."""
 
 import time
 from collections import deque
@@ -26,7 +26,7 @@ MOST_RECENT = 4096
 
 
 class SharingMemory:
-    """Who shares GPUs, and what sharing does to them."""
+    """Jobs that share GPUs, the model of slowdowns, and pairs to keep apart."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -77,7 +77,7 @@ class SharingMemory:
             self._recent.append((now_s, one))
 
     def look(self, folder: Path) -> None:
-        """Read model, keeper's listing, pairing's memory where new. ModelError, InputError."""
+        """Read what is new: model, listing, blocked pairs. Raises ModelError, InputError."""
         self._look_at_queue(folder)
         self.taught = serving(folder / "models", self.taught)
         self.cooldowns.look(folder)

@@ -1,4 +1,4 @@
-"""What history taught of sharing, as the answering process holds it."""
+"""The promoted model of slowdowns as the advisor holds it."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -20,7 +20,7 @@ class SlowdownSnapshot:
     name: str = ""
 
     def device(self, kind: str) -> str:
-        """What the model calls the GPU that Slurm calls `kind` (empty: no type)."""
+        """The model's name of the GPU that Slurm calls `kind` (empty: no type)."""
         gpus = sorted(self.devices - {"cpu"})
         named = [device for device in gpus if kind and is_model(kind, device)]
         if named:

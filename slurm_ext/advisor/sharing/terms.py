@@ -1,4 +1,4 @@
-"""What was thought of a submission that agreed to share a GPU."""
+"""The decision on a submission that agreed to share a GPU."""
 
 from dataclasses import dataclass, field
 from math import ceil
@@ -9,7 +9,7 @@ from slurm_ext.core.records import Edits, Mode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharingDecision:
-    """What was thought of a submission that agreed to share; the ledger keeps it."""
+    """The decision on a submission that agreed to share; the ledger keeps it."""
 
     mode: Mode
     share: bool

@@ -1,4 +1,4 @@
-"""How a job is laid out over tasks, nodes and GPUs, and how it would be over other ones. Pure.
+"""A job's layout over tasks, nodes and GPUs, as written and over other ones. Pure.
 
 A job that has a task for each GPU (or for each node) keeps that when its GPUs change; one task that
 starts its ranks itself (torchrun) stays one, with as many cores a GPU as before.
@@ -51,7 +51,7 @@ class JobLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuOption:
-    """How a script asks for GPUs: `--gres=gpu:a100:2,tmp:1` is gres, a100, 2 and (tmp:1,)."""
+    """The script's GPU option: `--gres=gpu:a100:2,tmp:1` is gres, a100, 2 and (tmp:1,)."""
 
     option: str = "gpus"
     kind: str | None = None

@@ -1,4 +1,4 @@
-"""When Slurm would start each row of a what-if table: `sbatch --test-only`, some at a time."""
+"""Slurm's start time of each row of a what-if table, by `sbatch --test-only`, some at a time."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -64,7 +64,7 @@ def starts(
 
 
 def submission(question: StartQuery, layout: JobLayout) -> tuple[str, ...]:
-    """What follows `sbatch`: the row's options, then the script with its arguments."""
+    """Arguments of `sbatch`: the row's options, then the script with its own."""
     return (*options_for(question, layout), question.script, *question.job.argv[1:])
 
 

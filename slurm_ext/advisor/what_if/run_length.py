@@ -1,4 +1,4 @@
-"""How long a run takes: how much work earlier runs of the same script were. Pure."""
+"""Run time from the amount of work in earlier runs of the same script. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ LEVELS = (Level.SCRIPT_ARGS, Level.SCRIPT)  # farther ones are other work
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingWork:
-    """What a run consists of: samples to train on, and time outside of the training loop."""
+    """A run's work: samples to train on, and time outside of the training loop."""
 
     samples: float
     log_sd: float

@@ -1,4 +1,4 @@
-"""How long a submission will run, by the promoted model of durations and what jobs left behind.
+"""Predict a submission's run time, by the promoted model of durations and ended jobs.
 
 Not on the submit path: people ask (`predict`, `--what-if`). Without a promoted model nobody is told
 anything, and nothing is kept in memory.
@@ -27,7 +27,7 @@ MINUTE_S = 60.0
 
 
 class RuntimeEstimator:
-    """What the answering process, or one command, knows of run times."""
+    """The model of durations and the ended jobs, in the advisor or in one command."""
 
     def __init__(self) -> None:
         self._lengths: DurationPredictor | None = None

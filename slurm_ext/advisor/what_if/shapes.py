@@ -24,7 +24,7 @@ MOST_GPU_ROWS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """What the user wants to compare; empty: a small grid around the job as written."""
+    """The user's axes of comparison; empty: a small grid around the job as written."""
 
     cores: tuple[int, ...] = ()  # CPUs of each task
     workers: tuple[int, ...] = ()  # of each training process
@@ -37,7 +37,7 @@ class Axes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterNodes:
-    """What of the cluster's nodes matters here; nothing known: no Slurm at hand."""
+    """Sizes of the cluster's nodes; all None: no Slurm at hand."""
 
     nodes: int | None = None
     cpus: int | None = None  # of the largest node
@@ -45,7 +45,7 @@ class ClusterNodes:
     gpu_types: tuple[str, ...] = ()  # as gres.conf names them
 
     def has(self, kind: str | None) -> bool:
-        """Whether Slurm can be asked for GPUs of this kind; None: for any."""
+        """True if Slurm can be asked for GPUs of this kind; None: of any."""
         return kind is None or kind in self.gpu_types
 
 
@@ -69,7 +69,7 @@ class ShapeGrid:
         self._speed, self._machines = speed, machines
 
     def fault(self, layout: JobLayout) -> str | None:
-        """Why a shape must not be taken; None: it may."""
+        """Return the reason against a shape; None: it may be taken."""
         most = self._speed.most_workers(layout)
         if most is not None and layout.num_workers > most:
             return f"its memory holds {most} workers at most"
@@ -82,7 +82,7 @@ class ShapeGrid:
         return None
 
     def special(self, advice: Decision | None) -> Iterator[tuple[JobLayout, str]]:
-        """What the policy would choose (unmarked yet), the knee and the maximum."""
+        """The policy's choice (unmarked yet), the knee and the maximum."""
         rates = {layout: rate.samples_per_s for layout, rate in self._rates.items()}
         most = max(rates.values(), default=0.0)
         advised = None

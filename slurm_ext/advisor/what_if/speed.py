@@ -38,7 +38,7 @@ _OWN = (Level.SCRIPT_ARGS, Level.SCRIPT, Level.USER_NAME)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutRate:
-    """What a layout is predicted to do; samples/s of the whole job."""
+    """Predicted rate of a layout: samples/s of the whole job."""
 
     samples_per_s: float
     interval: Interval
@@ -48,7 +48,7 @@ class LayoutRate:
 
 @dataclass(frozen=True, slots=True)
 class _Rank:
-    """One rank at one number of GPUs: its beliefs, and how much of its step is the network's."""
+    """One rank at one number of GPUs: its estimate, and the network's share of its step."""
 
     believed: Estimate
     predict: Callable[[float, int], Prediction]
@@ -57,7 +57,7 @@ class _Rank:
 
 
 class LayoutSpeed:
-    """Asked for many layouts; each number of GPUs and each GPU model is thought about once.
+    """Rates of many layouts; each number of GPUs and each GPU model is estimated once.
 
     `mem_mib`: what one task of a layout may use, None: not limited by the job.
     """
@@ -117,7 +117,7 @@ class LayoutSpeed:
         return min(given, self._node_cores * layout.nodes / layout.ranks)
 
     def _diagnosed(self, rank: _Rank, shape: Shape, layout: JobLayout) -> Advice:
-        """What holds the rank back; that a node has no more cores, only Slurm can say."""
+        """Diagnose the rank's bottleneck; only Slurm can say that a node has no more cores."""
         mem_mib = self._mem_mib(layout)
         limits = ShapeLimits(
             max_cpus_per_task=shape.cpus_per_task + 1,
@@ -151,7 +151,7 @@ class LayoutSpeed:
 def _joined(
     believed: Estimate, runs: Sequence[LoaderRun], layout: JobLayout, family: "Family | None"
 ) -> "RankEstimate | str":
-    """One rank's beliefs at this number of GPUs, or why there are none.
+    """Estimate one rank at this number of GPUs, or return why that is impossible.
 
     Without a learned family the interval is as wide as nothing but physics leaves it.
     """

@@ -174,7 +174,7 @@ def _started(row: WhatIfRow, start: StartEstimate | None, now_s: float) -> WhatI
 
 
 def _may_be(table: WhatIfTable, row: WhatIfRow) -> bool:
-    """Whether a row may be recommended at all."""
+    """True if a row may be recommended at all."""
     here, written = row.layout, table.written
     same = (here.gpus, here.nodes, here.gpu_type) == (
         written.gpus,
@@ -185,7 +185,7 @@ def _may_be(table: WhatIfTable, row: WhatIfRow) -> bool:
 
 
 def _recommended(table: WhatIfTable, rows: Sequence[WhatIfRow]) -> WhatIfRow | None:
-    """What the policy chose; else the smallest row that is fast enough, or the written one."""
+    """The policy's choice; else the smallest row that is fast enough, or the written one."""
     if table.advice is not None and table.advice.predicted_after is not None:
         after = (table.advice.after.cpus_per_task, table.advice.after.num_workers)
         for row in rows:

@@ -1,4 +1,4 @@
-"""What cluster loops did to one job, for people."""
+"""Actions of cluster loops on one job, for people."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence

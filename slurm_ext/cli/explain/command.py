@@ -1,4 +1,4 @@
-"""`dlqueue explain JOBID|TOKEN`: what was believed of one job, what was done, what came out."""
+"""`dlqueue explain JOBID|TOKEN`: prediction, action and outcome of one job."""
 
 import argparse
 import re
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _document(settings: "Settings", named: str) -> dict[str, Any]:
-    """What history knows, with `queue` where the job waits; that alone where it knows nothing."""
+    """The history's document, with `queue` where the job waits, or `queue` alone."""
     from slurm_ext.cli.explain.queue import alone, ledger_moves, waiting
     from slurm_ext.core.errors import HistoryError
     from slurm_ext.history.store.store import open_history
@@ -52,7 +52,7 @@ def _document(settings: "Settings", named: str) -> dict[str, Any]:
     job_id = document["job_id"]
     if job_id is None:
         return {**document, "queue": None}
-    # A move that the keeper has not read yet is in the ledger alone.
+    # A move that the history writer has not read yet is in the ledger alone.
     moves = [*ledger_moves(settings.state_dir, job_id), *document["moves"]]
     every = {move["move_id"]: move for move in moves}.values()
     told = sorted(every, key=lambda move: float(move["at_s"]))
@@ -191,7 +191,7 @@ def _gain(gain: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _shared(ledger: Mapping[str, Any]) -> Iterator[str]:
-    """What was decided about sharing its GPU; nothing where it did not agree to, or had none."""
+    """The decision on sharing its GPU; nothing where it did not agree to, or had none."""
     if not ledger.get("sharing"):
         return
     import json

@@ -1,4 +1,4 @@
-"""What a run took in joules, by the meters that there were; each is named, nothing is estimated."""
+"""A run's energy in joules, by the meters that there were; nothing is estimated."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Why a waiting job is where it is in the queue, and when it is expected to start."""
+"""The place of a waiting job in the queue, with the reason, and its expected start."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -129,7 +129,7 @@ def _ahead(one: Mapping[str, Any]) -> str:
 
 
 def _loop(order: Mapping[str, Any] | None) -> Iterator[str]:
-    """What `dlqueue control --queue` makes of it."""
+    """The line on the queue loop (`dlqueue control --queue`)."""
     if order is None:
         return
     shadow = " (shadow: nothing is changed)" if order["mode"] == "shadow" else ""

@@ -1,4 +1,4 @@
-"""How long a job was to be expected to run, beside how long it did: explain's line on its run time.
+"""Expected run time of a job beside the measured one: explain's line on its run time.
 
 By the model that serves now, from what had ended when the job was submitted: no later job is known.
 """
@@ -27,7 +27,7 @@ def run_time_of(
 
 
 def line(expected: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> str:
-    """What was to be expected, and what the last run took."""
+    """The expected run time, and the last run's."""
     from slurm_ext.cli.predict.text import duration, run_time
 
     took = runs[-1]["elapsed_s"] if runs else None

@@ -9,7 +9,7 @@ MAX_SCRIPT_BYTES = 4 * 1024 * 1024  # slurm.conf(5), max_script_size
 
 
 def submission(script: str, args: tuple[str, ...]) -> "Submission":
-    """What `sbatch SCRIPT ARGS` of this user would submit. Raises InputError."""
+    """Return the submission of `sbatch SCRIPT ARGS` by this user. Raises InputError."""
     import os
     import pwd
 

@@ -20,7 +20,7 @@ def show(said: Mapping[str, Any]) -> None:
 
 
 def lines(said: Mapping[str, Any]) -> Iterator[str]:
-    """What would change and why, on what evidence, and how to opt out."""
+    """The change and its reason, the evidence, and how to opt out."""
     yield _headline(said)
     if said["predicted_after"]:
         from slurm_ext.report.formatting import counted

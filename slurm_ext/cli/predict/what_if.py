@@ -77,7 +77,7 @@ def table(
 def _known(
     settings: "Settings", job: "Submission"
 ) -> tuple[str, "DecisionContext", dict[str, Any] | None]:
-    """What the running advisor knows, else the history's file, else nothing; and its run time."""
+    """Context and run time from the running advisor, else the history's file, else nothing."""
     from slurm_ext.advisor.service.context_json import context_from_json
     from slurm_ext.advisor.service.from_history import context_from_history, runtime_from_history
     from slurm_ext.advisor.what_if.runtime_estimates import runtime_json as said_of_run_time
@@ -94,7 +94,7 @@ def _known(
 
 
 def _family(settings: "Settings") -> "Family | None":
-    """What this site's trainings taught about growing with GPUs; None: nothing that can be read."""
+    """This site's family of scaling curves; None: there is none that can be read."""
     from slurm_ext.model.artifact_store import current
 
     try:

@@ -30,7 +30,7 @@ def show(said: Mapping[str, Any], *, plotted: bool) -> None:
 
 
 def lines(said: Mapping[str, Any]) -> Iterator[str]:
-    """What the table rests on, and what it does not know."""
+    """The table's evidence, and what is unknown."""
     written = next(row for row in said["rows"] if "written" in row["marks"])
     yield from _evidence(said, written)
     already = {said["queue_why"], None if said["level"] else written["rate_why"], None}
@@ -147,7 +147,7 @@ def _work(said: Mapping[str, Any]) -> str:
 
 
 def _would(said: Mapping[str, Any]) -> str:
-    """What a submission as written would meet with, by the site's settings."""
+    """The change that a submission as written meets, by the site's settings."""
     if said["action"] != "change":
         return f"would leave it as it is: {said['why']}"
     shapes = zip(said["before"].items(), said["after"].values(), strict=True)

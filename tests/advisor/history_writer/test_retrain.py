@@ -34,7 +34,7 @@ def served(service: Service) -> Any:
 
 
 def test_enough_outcomes_bring_a_new_model_without_a_pause(short_folder: Path) -> None:
-    """Records arrive, the keeper trains in a child, the server swaps while it answers."""
+    """Records arrive, the history writer trains in a child, the server swaps while it answers."""
     service = Service(short_folder, **{"advisor.retrain_after": OUTCOMES}).start()
     try:
         before = served(service)

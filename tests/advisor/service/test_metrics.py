@@ -133,7 +133,7 @@ def test_a_log_of_json_names_each_decision(start: Start) -> None:
 
 
 def test_a_record_that_was_taken_waits_no_more(start: Start) -> None:
-    """None is left once the keeper has taken it in."""
+    """None is left once the history writer has taken it in."""
     service = start(metrics__listen="0")
     token = service.submit()["decision"]
     deliver(service, 7, decision=token)

@@ -203,11 +203,11 @@ def test_settings_are_read_again_on_request_and_kept_where_they_are_wrong(servic
     assert service.submit()["decision"] is None
 
 
-def test_the_keeper_takes_new_settings_too(service: Service) -> None:
+def test_the_history_writer_takes_new_settings_too(service: Service) -> None:
     """SIGHUP reaches retention and the rest; what needs a restart is named and stays as it is."""
     deliver(service, 7)
     until(lambda: runs(service) == 1, "a run")
-    keeper = service.keeper()
+    writer = service.writer()
     service.write(advisor__listen="127.0.0.1:1", history__retention_days=1)
     assert service.process is not None
     service.process.send_signal(signal.SIGHUP)
@@ -215,9 +215,9 @@ def test_the_keeper_takes_new_settings_too(service: Service) -> None:
     until(lambda: "advisor.listen changed and will be used after a restart" in service.said(), "")
     service.config.write_text("history.retention_days = 0\n")
     service.process.send_signal(signal.SIGHUP)
-    said = "dlqueue.keeper: settings stay as they were"
-    until(lambda: said in service.said(), "a word of the keeper")
-    assert service.keeper() == keeper
+    said = "dlqueue.history_writer: settings stay as they were"
+    until(lambda: said in service.said(), "a word of the history writer")
+    assert service.writer() == writer
 
 
 def test_a_submission_that_cannot_be_recorded_is_left_as_written(tmp_path: Path) -> None:

@@ -16,18 +16,18 @@ from slurm_ext.core.errors import AdvisorError
 from tests.advisor.a_service import PING, Service, deliver, ledger, runs, until
 
 
-def test_it_ends_cleanly_and_takes_its_socket_and_keeper_along(service: Service) -> None:
+def test_it_ends_cleanly_and_takes_its_socket_and_history_writer_along(service: Service) -> None:
     """SIGTERM: status 0, no socket, no process left."""
-    keeper = service.keeper()
+    writer = service.writer()
     assert service.stop() == 0
     assert not service.socket.exists()
-    assert not Path(f"/proc/{keeper}").exists()
+    assert not Path(f"/proc/{writer}").exists()
 
 
 def test_nobody_waits_for_an_advisor_that_is_ending(service: Service) -> None:
-    """While its keeper takes its time to end, there is no socket that accepts and says nothing."""
-    keeper = service.keeper()
-    os.kill(keeper, signal.SIGSTOP)
+    """While its history writer ends slowly, there is no socket that accepts and says nothing."""
+    writer = service.writer()
+    os.kill(writer, signal.SIGSTOP)
     try:
         with service.connect() as client:
             assert service.process is not None
@@ -36,16 +36,16 @@ def test_nobody_waits_for_an_advisor_that_is_ending(service: Service) -> None:
         until(lambda: not service.socket.exists(), "the socket gone")
         assert service.process.poll() is None
     finally:
-        os.kill(keeper, signal.SIGCONT)
+        os.kill(writer, signal.SIGCONT)
     assert service.process.wait(100) == 0
 
 
-def test_a_killed_service_takes_its_keeper_along_and_starts_again(service: Service) -> None:
+def test_a_killed_service_takes_its_history_writer_along_and_starts_again(service: Service) -> None:
     """After kill -9 the stale socket is replaced, and what was proposed is not lost."""
     token = service.submit()["decision"]
-    keeper = service.keeper()
+    writer = service.writer()
     service.stop(signal.SIGKILL)
-    until(lambda: not Path(f"/proc/{keeper}").exists(), "the keeper's end")
+    until(lambda: not Path(f"/proc/{writer}").exists(), "the history writer's end")
     assert service.socket.exists()
     service.start()
     until(lambda: token in [found for found, _ in ledger(service)], "the entry")
@@ -110,7 +110,7 @@ def test_submissions_are_answered_whatever_the_history_is_like(tmp_path: Path, d
 
 
 @pytest.mark.parametrize("wait_s", [0.0, 0.05, 0.2, 0.5])
-def test_a_keeper_killed_at_any_time_loses_and_doubles_nothing(
+def test_a_history_writer_killed_at_any_time_loses_and_doubles_nothing(
     service: Service, wait_s: float
 ) -> None:
     """Every proposal and every record is in exactly once after any number of kill -9."""
@@ -120,7 +120,7 @@ def test_a_keeper_killed_at_any_time_loses_and_doubles_nothing(
         deliver(service, job_id, decision=tokens[-1])
         if job_id % 10 == 9:
             time.sleep(wait_s)
-            os.kill(service.keeper(), signal.SIGKILL)
+            os.kill(service.writer(), signal.SIGKILL)
     until(lambda: ledger(service) == [(token, "claimed") for token in tokens], "the ledger")
     assert runs(service) == 30
 

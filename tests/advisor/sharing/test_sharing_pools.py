@@ -49,7 +49,7 @@ def test_several_partitions_offer_what_all_of_them_do() -> None:
 
 
 def test_the_queue_is_written_and_read_back(tmp_path: Path) -> None:
-    """What the keeper saw is what the answering process knows; ended jobs are not in it."""
+    """What the history writer saw is what the answering process knows; ended jobs are not in it."""
     jobs = [
         JobInfo(job_id=1, user_name="ada", state="RUNNING", partition="gpu", gres="gres:mps:50"),
         JobInfo(job_id=2, user_name="bob", state="PENDING", gres="gres/shard=2"),

@@ -23,7 +23,7 @@ def history(tmp_path: Path) -> Iterator[History]:
 
 
 def moved(history: History, *moves: dict[str, Any]) -> None:
-    """Moves of job 7 that the keeper has entered."""
+    """Moves of job 7 that the history writer has entered."""
     base = {"at_s": 1.0, "kind": "queue", "mode": "act", "subject": "7", "job_id": 7}
     folder = history.path.parent
     ActionLog(folder, "queue").write([Action(**{**base, **one}) for one in moves])

@@ -47,7 +47,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def ingest(site: Path, *records: dict[str, Any]) -> None:
-    """What the keeper would do."""
+    """What the history writer would do."""
     spool = site.parent / "state" / "spool"
     for one in records:
         (spool / f"{one['record_id']}.json").write_text(json.dumps(one))

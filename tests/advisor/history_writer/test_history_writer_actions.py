@@ -1,4 +1,4 @@
-"""The keeper enters what cluster loops did."""
+"""The history writer enters what cluster loops did."""
 
 import sqlite3
 import time
@@ -26,7 +26,7 @@ def a_move() -> Action:
 
 
 def test_moves_appear_while_the_advisor_serves(service: Service) -> None:
-    """A loop writes, the keeper reads: within a round."""
+    """A loop writes, the history writer reads: within a round."""
     ActionLog(service.folder / "state", "queue").write([a_move()])
 
     def entered() -> bool:
@@ -56,9 +56,9 @@ def test_bad_lines_are_said_and_an_unreadable_file_hides_no_other(
         return record_actions(history, path, now_s=now_s)
 
     monkeypatch.setattr("slurm_ext.advisor.history_writer.writer.record_actions", refusing)
-    keeper = HistoryWriter(Settings(values={"paths.state_dir": str(tmp_path)}), None)
+    writer = HistoryWriter(Settings(values={"paths.state_dir": str(tmp_path)}), None)
     with open_history(tmp_path / "history.db") as history:
         with pytest.raises(PermissionError):
-            keeper.take_moves(history, 1.0)
+            writer.take_moves(history, 1.0)
         assert [one["done"] for one in actions_of(history, 7)] == ["nice=9"]
     assert "1 lines are no moves" in caplog.text

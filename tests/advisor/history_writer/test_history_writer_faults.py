@@ -1,4 +1,4 @@
-"""One fault never stops the rest: duties of the keeper, its process, and its training."""
+"""One fault never stops the rest: tasks of the history writer, its process, and its training."""
 
 import logging
 import subprocess
@@ -17,10 +17,12 @@ from slurm_ext.core.settings.document import Settings
 from slurm_ext.history.store.store import History
 from tests.whole import until
 
-HISTORY = cast(History, None)  # no duty here looks at it
+HISTORY = cast(History, None)  # no task here looks at it
 
 
-def test_a_fault_in_one_duty_does_not_end_the_keeper(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fault_in_one_task_does_not_end_the_history_writer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Records are taken in even where the comparison with Slurm meets what nobody thought of."""
     told: list[float] = []
 
@@ -30,15 +32,15 @@ def test_a_fault_in_one_duty_does_not_end_the_keeper(caplog: pytest.LogCaptureFi
     odd = PeriodicTask("reconcile", 0.0, broken)
     sound = PeriodicTask("spool", 0.0, lambda _, now_s: told.append(now_s))
     for clock_s in (1.0, 2.0):
-        for duty in (odd, sound):
-            duty.do(HISTORY, clock_s)
+        for task in (odd, sound):
+            task.do(HISTORY, clock_s)
     assert len(told) == 2
     (said,) = [one for one in caplog.records if one.levelno == logging.WARNING]
     assert said.getMessage() == "reconcile: KeyError('StartTime')"
     assert said.exc_info
 
 
-def test_a_keeper_that_cannot_be_started_is_tried_again(
+def test_a_history_writer_that_cannot_be_started_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No process left for a moment is no reason to have no history until the next restart."""
@@ -53,11 +55,11 @@ def test_a_keeper_that_cannot_be_started_is_tried_again(
 
     monkeypatch.setattr(child_process, "FIRST_WAIT_S", 0.01)
     monkeypatch.setattr(subprocess, "Popen", scarce)
-    keeper = HistoryWriterProcess(None)
-    keeper.start()
-    until(lambda: len(starts) == 2 and keeper._child is not None, "no second start")
-    keeper.stop()
-    keeper.join()
+    writer = HistoryWriterProcess(None)
+    writer.start()
+    until(lambda: len(starts) == 2 and writer._child is not None, "no second start")
+    writer.stop()
+    writer.join()
     assert "could not be started (Resource temporarily unavailable)" in caplog.text
 
 
