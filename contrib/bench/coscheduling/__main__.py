@@ -3,37 +3,36 @@
     python -m contrib.bench.coscheduling [--json] [--quick] [--matrix FILE] [--live N]
         [--results FILE] [--most N] [--work DIR]
 
-Six kernels and four trainings (kernels.py says which and why) come in random orders. First
-every job is measured alone and beside every other on two cores of this machine (--matrix keeps that
-in a file, or takes it from there). Then:
+Six kernels and four trainings (kernels.py) arrive in random orders. First, every job is measured
+alone and beside every other on two cores of this machine (--matrix keeps the rates in a file, or
+reads them from there). Then:
 
   replay  20 orders of jobs of ten minutes, with the measured speeds, by six policies: FIFO pairing
-          (what Slurm does: the first in the queue takes the free slot), random, never sharing, the
-          oracle (dlqueue's policy with the measured speeds themselves), dlqueue cold (nothing
-          known) and dlqueue warm (the product's model after 10 earlier FIFO orders, each of whose
-          measurements has the noise of one run)
-          No policy can end an order before replay_least_possible_s (lower_bound.py), and none
-          that keeps the floor before replay_least_at_floor_s; both are below what Slurm can do,
-          for they part and join jobs at will.
+          (Slurm's rule: the first in the queue takes the free slot), random, never sharing, the
+          oracle (dlqueue's policy with the measured speeds), dlqueue cold (nothing known) and
+          dlqueue warm (the product's model after 10 earlier FIFO orders, each measurement with the
+          noise of one run). No policy can end an order before replay_least_possible_s
+          (lower_bound.py), and none that keeps the floor before replay_least_at_floor_s; Slurm
+          reaches neither, because both bounds separate and join jobs at will.
   live    N of these orders on a private Slurm, by FIFO pairing and dlqueue warm; the last one by
-          dlqueue cold and the oracle as well. They are the middles of N equal parts of the 20, by
-          FIFO's replayed makespan: what an order costs FIFO differs far more than anything else,
-          and --live 20 plays all. The product's own controller steers real jobs of LIVE_S seconds.
-          Start-up of Python and torch is inside the makespan, not inside speeds. live_by_matrix
-          says how far the speeds of these runs are from those of the replay.
+          dlqueue cold and the oracle, too. They are the middles of N equal parts of the 20, ranked
+          by FIFO's replayed makespan, which differs from order to order more than anything else;
+          --live 20 plays all. The product's own loop controls real jobs of LIVE_S seconds. The
+          start-up of Python and torch counts in the makespan, not in speeds. live_by_matrix is the
+          difference between the speeds of these runs and those of the replay.
 
-Pairing decides about jobs of minutes to hours; a Slurm of any version starts a job that was put off
-up to one second after it is told to. Jobs are 16 s long so that this second is small, for every
-policy alike, and a whole run (3 minutes of pairs, 8 live runs of about 105 s) stays below 20
-minutes. Slurm's scheduler parameters are the sandbox's own, the same for all.
+Co-scheduling is for jobs of minutes to hours. Slurm (any version) starts a delayed job up to one
+second late. Jobs last 16 s, so that this second is small for every policy alike and a whole run (3
+minutes of pairs, 8 live runs of about 105 s) takes less than 20 minutes. Slurm's scheduler
+parameters are the sandbox's own, the same for all.
 
---results keeps every live run as it ends and takes those that are there: with --most N, at most N
-are played in this call, and the report is of all. The machine has to be quiet (matrix.queued_share,
-the time that strangers took, says how quiet it was: above 0.05 believe nothing).
+--results keeps every live run as it ends and uses the runs that are there: with --most N, this call
+plays at most N, and the report has all. The machine has to be quiet: matrix.queued_share is the
+share of time that other programs took; above 0.05 the figures mean nothing.
 
 By policy: makespan_s (mean over orders), worst_ratio_to_solo (the slowest job of all orders),
-share_below_floor (of jobs, by their whole run), longest_below_floor_s, and live idle_s (of the
-node's slots while somebody waited).
+share_below_floor (of jobs, by their whole run), longest_below_floor_s, and live idle_s (time of
+the node's slots that no job used while some job waited).
 """
 
 import argparse

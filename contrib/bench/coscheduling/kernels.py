@@ -3,13 +3,13 @@
     kernels.py KIND --data FOLDER --steps N --log FILE    runs N steps and logs them
     kernels.py KIND --data FOLDER --serve                 measures on demand (see `serve`)
 
-A node has several things that jobs contend for: last level cache and bandwidth of memory, its
-latency, and the disk. Each has two or more jobs that need it. What is to press on memory has
-several times the last level cache of a server's share (32 MiB), what is to press on the core fits
-the core's caches, what comes from the disk comes from it each time, as of a data set that exceeds
-the page cache (emulated by dropping the file's pages, posix_fadvise), and each job has a file of
-its own. No policy had run on these sizes when they were set, but they are not blind: a first set,
-memory alone, hardly contended on the machine it was measured on, and so sort and lstm came to read.
+Jobs on a node contend for the last level cache and the bandwidth of memory, for its latency, and
+for the disk. At least two jobs need each of them. Jobs that press on memory use several times the
+last level cache of a server's share (32 MiB); jobs that press on the core fit the core's caches;
+jobs that read the disk read it each time, as with a data set larger than the page cache (emulated by dropping
+the file's pages, posix_fadvise), and each has a file of its own. No policy had run on these sizes
+when they were set, but they are not blind: a first set with memory alone hardly contended on the
+measured machine, so sort and lstm read the disk, too.
   stream    three arrays of 64 MB: memory bandwidth (McCalpin's triad)
   product   square matrices of 512 in float32, blocked by BLAS: the core alone
   chase     dependent gathers in 256 MB: the latency of memory

@@ -2,15 +2,17 @@
 
     python -m contrib.bench.duration --train DIR --test DIR [--only NAME,...] [--json] [--quick]
 
-Both folders have the traces' published names; one that the test folder lacks is named and left
+Both folders have the traces' published names; a trace that the test folder lacks is named and left
 out. One folder twice is development: the last quarter of its jobs, by submission, is the test.
-duration/replay.py says what is known when, duration/baselines.py what ours is held against.
+replay.py says what is known when; baselines.py has the rules that ours is compared with.
+
 Chosen on the last quarter of the development traces, one setting for all: size and kind of the
-trees, the halves of the mean, how fast bounds move, that running jobs move them. So development's
-figures flatter; a later folder's do not. LCG's test is a matter of days: less than one week.
-NASA, in development: of jobs of one user, program and size within six hours, logs differ by a
-variance of 1.04 (of 3.48 in all), so that knowing their true mean would give R2 0.70. Levels of the
-last program or the time of day, the machine's load, weights by age, other trees: within 0.002.
+trees, the halves of the mean, how fast bounds move, and that running jobs move them. So
+development's figures flatter; a later folder's do not. LCG's test covers days: less than one week.
+
+NASA, in development: logs of jobs of one user, program and size within six hours differ by a
+variance of 1.04 (of 3.48 in all), so even their true mean would give R2 0.70. Levels of the last
+program or the time of day, the machine's load, weights by age, other trees: all within 0.002.
 """
 
 from argparse import Namespace

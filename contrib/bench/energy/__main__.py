@@ -3,10 +3,10 @@
     python -m contrib.bench.energy --train DIR --test DIR [--json] [--quick]
 
 Both folders have the tables' published names; one folder twice is development: the last 14 days of
-Philly and the last 30 of Venus are the test. The outlook is fitted to the train folder alone, which
-also decides, by its own later part, whether persistence serves instead. The policy's parameters are
+Philly and the last 30 of Venus are the test. The predictor is fitted to the train folder alone;
+the later part of that folder decides if persistence serves instead. The policy's parameters are
 the product's defaults; they were chosen on development, so development's figures flatter.
-energy/tables.py says what the tables tell, energy/baselines.py what the published rule does.
+tables.py describes the tables, baselines.py the published rule.
 """
 
 from collections.abc import Callable

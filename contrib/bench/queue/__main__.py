@@ -2,20 +2,21 @@
 
     python -m contrib.bench.queue --train DIR --test DIR [--vcs FILE] [--json] [--quick]
 
-DIR holds philly_jobs.csv.gz (duration's folders); one folder twice is development: its last
+DIR holds philly_jobs.csv.gz (the folders of `duration`); one folder twice is development: its last
 quarter is replayed. Only the test's jobs are replayed, from an empty cluster, each virtual cluster
 by itself: shrunk to a quarter of its nodes (--vcs: columns vc and nodes_8gpu), and to a load of
-0.75, 0.85 and 0.95 (GPU time asked over GPU time there is, from first to last submission; nodes are
-whole, so the load told is what came out). Jobs that no longer fit are left out of every policy.
+0.75, 0.85 and 0.95 (requested GPU time over available GPU time, from the first to the last
+submission; nodes are whole, so `load` is the load that resulted). Jobs that no longer fit are left
+out of every policy.
 
-Predictions are made inside the replay as the live queue makes them (queue/runtime_predictor.py): at
-submission, by what has ended in that very replay, then moved by siblings submitted with the job.
-QSSF orders by their median. `told_before`: estimates as if each job ended its run time after its
-submission, whatever it waits for; no queue knows that. `told_once`: siblings are not asked.
-Backfill plans with true durations for every policy (the trace has no time limits), which flatters
-all alike. Ageing and siblings were chosen on the development trace without its last quarter
-(queue/ageing), which is what is replayed here. `by_r2`: what QSSF with backfill would gain if
-the logs of estimates made before were nearer to the truth, every error smaller by one factor.
+Predictions are made inside the replay as the live queue makes them (runtime_predictor.py): at
+submission, from the jobs that have ended in that replay, then corrected by jobs submitted
+together. QSSF orders by their median. `told_before`: estimates as if each job ended its run time
+after its submission, however long it waits; no queue knows that. `told_once`: without these
+corrections. Backfill plans with true durations for every policy (the trace has no time limits),
+which flatters all alike. Ageing and corrections were chosen on the development trace without its
+last quarter (queue/ageing), which is replayed here. `by_r2`: the gain of QSSF with backfill if the
+logs of the estimates made before were nearer to the truth, every error smaller by one factor.
 """
 
 import os

@@ -1,9 +1,8 @@
-"""Replays a trace whose run times are foretold inside the replay, as a live queue would foretell.
+"""Replay of a trace whose run times are predicted inside the replay, as a live queue predicts them.
 
-What the rule knows of a job's length comes from a Foreteller, which hears of submissions, starts
-and ends as they happen in this very replay, and may change its mind while a job waits. With
-estimates made before, jobs count as known once they ended in the trace: before they could have
-started here.
+The rule's run times come from a RunTimePredictor, which is called at submissions, starts and ends
+of this same replay, and may change its prediction while a job waits. Estimates made before the
+replay would know jobs that ended in the trace, although they could not have started here yet.
 
 A rank is the rule's key, then the place in the trace, as one integer: bits of a float of 0 or more
 are in the order of its value.
@@ -34,22 +33,22 @@ class RunTimePredictor(Protocol):
     """Jobs are places in the trace, times seconds since the first submission."""
 
     def submitted(self, jobs: Sequence[int], now_s: float) -> Sequence[float]:
-        """Seconds that each is thought to run, over 0."""
+        """Predict seconds of each job, above 0."""
 
     def started(self, job: int, now_s: float) -> None:
-        """It runs."""
+        """Note that the job runs from now on."""
 
     def ended(self, job: int, now_s: float) -> None:
-        """How long it ran is known from now on."""
+        """Note that the job's run time is known from now on."""
 
     def revised(self, now_s: float) -> Iterable[tuple[int, float]]:
-        """Waiting jobs of which something else is thought now, and the seconds."""
+        """Waiting jobs whose prediction has changed, and the new seconds."""
 
 
 def replay_online(
     trace: Trace, cluster: Cluster, rule: Rule, predictor: RunTimePredictor, *, depth: int = DEPTH
 ) -> ReplayResult:
-    """What becomes of every job. Raises InputError where one is larger than its cluster."""
+    """Replay every job. Raises InputError if a job is larger than its cluster."""
     fitted(trace, cluster)
     work = _Work(predictor)
     run = _Run(trace, cluster, rule, work, depth)
@@ -66,7 +65,7 @@ def replay_online(
 
 
 class _Work(JobColumns):
-    """Columns by rank, of jobs as they come; who starts is told to the predictor."""
+    """Columns by rank of submitted jobs; starts are passed on to the predictor."""
 
     def __init__(self, predictor: RunTimePredictor) -> None:
         super().__init__(NOTHING, NOTHING, NOTHING)
@@ -103,14 +102,14 @@ class _Run:
     def submitted(self, jobs: Sequence[int], now_s: float) -> None:
         if not jobs:
             return
-        told_s = self._work.predictor.submitted(jobs, now_s)
-        for place, rank in zip(jobs, self._ranked(jobs, told_s), strict=True):
+        predicted_s = self._work.predictor.submitted(jobs, now_s)
+        for place, rank in zip(jobs, self._ranked(jobs, predicted_s), strict=True):
             self._know(place, rank)
             self._pools[place].arrive(rank)
             self._touched[self._pools[place]] = None
 
     def settle(self, now_s: float) -> None:
-        """Who waits is put where it belongs by now; then whoever can starts."""
+        """Update the places of waiting jobs; then start all jobs that can start."""
         anew = dict(self._work.predictor.revised(now_s))
         if anew:
             for place, rank in zip(anew, self._ranked([*anew], [*anew.values()]), strict=True):
@@ -130,18 +129,18 @@ class _Run:
         work.end_s = [self._work.end_s[rank] for rank in ranks]
         return result_of(trace, self._cluster, self._rule.name, work, np.arange(len(trace)))
 
-    def _ranked(self, places: Sequence[int], told_s: Sequence[float]) -> list[int]:
+    def _ranked(self, places: Sequence[int], predicted_s: Sequence[float]) -> list[int]:
         which = np.array(places, dtype=np.int64)
         asked = QueuedJobs(
             submit_s=self._trace.submit_s[which],
             gpus=self._trace.gpus[which],
-            estimate_s=np.array(told_s, dtype=float),
+            estimate_s=np.array(predicted_s, dtype=float),
         )
         keys: Column = self._rule.key(asked)
         return [_rank(key, place) for key, place in zip(keys.tolist(), places, strict=True)]
 
     def _know(self, place: int, rank: int) -> None:
-        """As Slurm would: for how long it runs at most is its limit, exact where it has none."""
+        """Longest run time as Slurm sees it: the limit, or the exact time if there is none."""
         work, trace = self._work, self._trace
         lasts_s, limit_s = float(trace.duration_s[place]), float(trace.limit_s[place])
         work.gpus[rank], work.duration_s[rank] = int(trace.gpus[place]), lasts_s

@@ -1,9 +1,9 @@
 """Run times predicted inside a replay, from jobs that have ended in that same replay.
 
-The model is trained once, on jobs that had ended before the first that is replayed; the trace has
-no start times, so those of the past are taken to end their run time after their submission. From
-then on the history that it looks at grows by what ends in the replay, and jobs that wait are
-predicted again by their siblings (model/duration/submission_batch.py), both as in the live queue.
+The model is trained once, on jobs that had ended before the first replayed job. The trace has no
+start times, so earlier jobs are taken to end their run time after their submission. From then on
+the history grows by jobs that end in the replay, and jobs submitted together correct the
+predictions of those that wait (model/duration/submission_batch.py), both as in the live queue.
 """
 
 import copy
