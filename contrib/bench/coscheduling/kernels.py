@@ -6,10 +6,10 @@
 Jobs on a node contend for the last level cache and the bandwidth of memory, for its latency, and
 for the disk. At least two jobs need each of them. Jobs that press on memory use several times the
 last level cache of a server's share (32 MiB); jobs that press on the core fit the core's caches;
-jobs that read the disk read it each time, as with a data set larger than the page cache (emulated by dropping
-the file's pages, posix_fadvise), and each has a file of its own. No policy had run on these sizes
-when they were set, but they are not blind: a first set with memory alone hardly contended on the
-measured machine, so sort and lstm read the disk, too.
+jobs that read the disk read it each time, as with a data set larger than the page cache (emulated
+by dropping the file's pages, posix_fadvise), and each has a file of its own. No policy had run on
+these sizes when they were set, but they are not blind: a first set with memory alone hardly
+contended on the measured machine, so sort and lstm read the disk, too.
   stream    three arrays of 64 MB: memory bandwidth (McCalpin's triad)
   product   square matrices of 512 in float32, blocked by BLAS: the core alone
   chase     dependent gathers in 256 MB: the latency of memory
