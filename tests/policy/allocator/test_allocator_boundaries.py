@@ -88,6 +88,7 @@ def test_only_those_that_are_held_back_are_capped() -> None:
     assert capped(full, 12.0 / (1 - 1e-6)) == {"a": 5.0, "b": 5.0}
     assert capped({"a": point(io=5.0), "d": point(io=0.0)}, 5.0) == {}
     assert capped({}, 5.0) == {}
+    assert capped({"a": point(io=5.0), "b": point(io=5.0)}, 10.0) == {"a": 5.0, "b": 5.0}
     near = {"a": point(io=5.0), "b": point(io=5.0 * (1 - 1e-6)), "c": point(io=4.9)}
     assert set(capped(near, 14.0)) == {"a", "b"}
 
