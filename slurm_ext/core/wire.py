@@ -42,7 +42,12 @@ ENV_NAMES = (
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _RESTS = b'"rests":'
-_JOB_TYPES = MappingProxyType({f.name: f.type for f in fields(Submission)})
+_JOB_TYPES = MappingProxyType(
+    {
+        f.name: f.type.__name__ if isinstance(f.type, type) else str(f.type)
+        for f in fields(Submission)
+    }
+)
 
 
 def decode_request(line: bytes) -> tuple[str, Submission | None]:
@@ -109,7 +114,7 @@ def _checked(name: str, value: object) -> Any:
         return tuple(value)
     if name == "env" and isinstance(value, dict):
         return {k: v for k, v in value.items() if isinstance(v, str)}
-    wanted = str(_JOB_TYPES[name])
+    wanted = _JOB_TYPES[name]
     kind = bool if "bool" in wanted else int if "int" in wanted else str
     if (
         name in ("argv", "env")

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -6,7 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slurm_ext.core.actions import KINDS, MODES, Action, encode_action, parse_action
+from slurm_ext.core.actions import (
+    KINDS,
+    MAX_LINE_BYTES,
+    MODES,
+    Action,
+    encode_action,
+    new_action_id,
+    parse_action,
+)
 from slurm_ext.core.errors import RecordError
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "moves" / "v1.json"
@@ -103,3 +112,73 @@ def test_what_is_no_move_is_refused(bad: bytes) -> None:
     """Torn, foreign, hostile or of another version."""
     with pytest.raises(RecordError):
         parse_action(bad)
+
+
+def test_an_id_is_a_mark_and_sixteen_digits() -> None:
+    """History and people know it by these."""
+    assert re.fullmatch(r"m1-[0-9a-f]{16}", new_action_id())
+
+
+def test_a_line_has_every_field_without_spaces() -> None:
+    """The version comes first; text of any script stays ASCII."""
+    line = encode_action(a_move(move_id="m1-0", why="ä", after={"nice": 2}))
+    assert line == (
+        '{"v":1,"move_id":"m1-0","at_s":1000.0,"kind":"queue","mode":"act","subject":"1042",'
+        '"job_id":1042,"done":"nice=120","why":"\\u00e4","before":{},"after":{"nice":2},'
+        '"outcome":null}\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"move_id": ""}, "move_id, subject, done and why are texts, not empty"),
+        ({"done": 7}, "move_id, subject, done and why are texts, not empty"),
+        ({"outcome": ""}, "outcome is a text or null"),
+        ({"outcome": 1}, "outcome is a text or null"),
+        ({"at_s": "now"}, "at_s is a number of seconds"),
+        ({"at_s": 1 << 63}, "at_s is a number of seconds"),
+        ({"at_s": -(1 << 63) - 1}, "at_s is a number of seconds"),
+        ({"job_id": True}, "job_id is a whole number or null"),
+        ({"job_id": 1.0}, "job_id is a whole number or null"),
+        ({"job_id": -(1 << 63) - 1}, "job_id is a whole number or null"),
+        ({"before": None}, "before and after are JSON objects"),
+        ({"after": "x"}, "before and after are JSON objects"),
+    ],
+)
+def test_each_field_has_its_rule(changes: dict[str, Any], said: str) -> None:
+    """One sentence for each; the journal is named before it."""
+    with pytest.raises(RecordError) as caught:
+        encode_action(a_move(**changes))
+    assert str(caught.value) == f"moves: is not an action: {said}"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"at_s": 0},
+        {"at_s": (1 << 63) - 1},
+        {"at_s": -(1 << 63)},
+        {"job_id": None},
+        {"job_id": -(1 << 63)},
+        {"outcome": "it ended"},
+        {"mode": "shadow"},
+    ],
+)
+def test_bounds_belong_to_an_action(changes: dict[str, Any]) -> None:
+    """Whole seconds, the largest ids, none at all."""
+    wanted = a_move(**changes)
+    assert parse_action(encode_action(wanted).encode()) == wanted
+
+
+def test_a_line_of_the_largest_size_is_read() -> None:
+    """And one byte more is refused, by its size."""
+    room = MAX_LINE_BYTES - len(encode_action(a_move(why="x")))
+    line = encode_action(a_move(why="x" * (1 + room)))
+    assert len(line) == MAX_LINE_BYTES
+    with pytest.raises(RecordError) as caught:
+        parse_action(line.encode() + b" ")
+    assert (
+        str(caught.value)
+        == f"moves: a line of {MAX_LINE_BYTES + 1} bytes, at most {MAX_LINE_BYTES}"
+    )

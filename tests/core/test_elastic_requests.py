@@ -54,3 +54,45 @@ def test_a_damaged_file_is_named(tmp_path: Path, body: str) -> None:
     (tmp_path / NAME).write_text(body)
     with pytest.raises(InputError, match=NAME):
         read(tmp_path)
+
+
+def test_the_file_is_the_loops_format(tmp_path: Path) -> None:
+    """Sorted by job, under its version; a word is never longer than 64 characters."""
+    write(tmp_path, {12: "1-8", 7: "2-4"})
+    assert (tmp_path / "elastic.json").read_text() == '{"v": 1, "jobs": {"7": "2-4", "12": "1-8"}}'
+    assert requested_bounds([], "y" * 65) == "y" * 64
+    assert requested_bounds(["DLQUEUE_ELASTIC="], "1-2") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "bounds"),
+    [
+        ("1-1", (1, 1)),
+        ("99999-99999", (99999, 99999)),
+        ("2-1", None),
+        ("100000-100000", None),
+        ("01-2", None),
+        ("1-8 ", None),
+        (None, None),
+    ],
+)
+def test_bounds_are_two_numbers_in_order(text: str | None, bounds: tuple[int, int] | None) -> None:
+    """Equal ones are a size that is fixed."""
+    assert parse_bounds(text) == bounds
+
+
+@pytest.mark.parametrize("word", ["NO", "False", " off ", "0"])
+def test_words_for_no(word: str) -> None:
+    """In any case, as people write them."""
+    assert requested_bounds([], word) is None
+
+
+def test_messages_name_the_fault(tmp_path: Path) -> None:
+    """Another version, and a folder that cannot be read."""
+    (tmp_path / NAME).write_text('{"v": 2, "jobs": {}}')
+    with pytest.raises(InputError, match="version 2, expected 1"):
+        read(tmp_path)
+    (tmp_path / NAME).unlink()
+    (tmp_path / NAME).mkdir()
+    with pytest.raises(InputError, match=r"elastic.json: cannot be read: Is a directory"):
+        read(tmp_path)

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.core.job_keys import keys_of, user_name_key
+from slurm_ext.core.job_keys import job_signature, keys_of, user_name_key
 from slurm_ext.core.records import Level, Submission
 
 SCRIPT = "#!/bin/bash\n#SBATCH -c 2\nsrun python train.py --lr 0.1\n"
@@ -81,3 +82,62 @@ def test_a_job_that_nobody_named_is_alike_to_no_other_by_its_name() -> None:
     """Scripts that come through a pipe are all called sbatch, wrapped ones wrap."""
     for name in ("sbatch", "wrap", ""):
         assert Level.USER_NAME not in keys_of(replace(JOB, name=name))
+
+
+def test_keys_are_the_same_in_every_release() -> None:
+    """Histories hold them: another number would make strangers of all earlier runs."""
+    job = replace(JOB, work_dir="/home/ada")
+    assert keys_of(job) == {
+        Level.SCRIPT_ARGS: -5229684609927070870,
+        Level.SCRIPT: -6406919531015438335,
+        Level.USER_NAME: 3128429233052506228,
+        Level.KIND: 7434736347406148088,
+        Level.CLUSTER: -7431966638678001207,
+    }
+    assert job_signature(keys_of(job)) == "27160ca1c1500001"
+
+
+@pytest.mark.parametrize(
+    ("keys", "signature"),
+    [
+        ({Level.SCRIPT: 0, Level.USER_NAME: 5}, "8000000000000000"),
+        ({Level.USER_NAME: -(1 << 63)}, "0000000000000000"),
+        ({Level.SCRIPT: (1 << 63) - 1}, "ffffffffffffffff"),
+        ({Level.SCRIPT_ARGS: 1, Level.KIND: 2, Level.CLUSTER: 3}, None),
+        ({}, None),
+    ],
+)
+def test_a_signature_is_the_scripts_else_the_names(
+    keys: dict[Level, int], signature: str | None
+) -> None:
+    """16 hexadecimal digits of the signed key; nothing further away names a job."""
+    assert job_signature(keys) == signature
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("python a.py", "python3 -u /opt/a.py", True),
+        ("python a.py", "python b.py", False),
+        ("python a.py b.py", "python b.py a.py", True),
+        ("python a.py", "python a.py b.py", False),
+        ("python -m pkg.train", "torchrun -m pkg.train --x 1", True),
+        ("python -m pkg.train", "python -m pkg.test", False),
+        ("python -m a.py", "python a.py", True),
+        ("python -m pkg x -m other", "python -m other; python -m pkg", False),
+        ("python -m one -m two", "python -m two -m one", True),
+    ],
+)
+def test_programs_make_the_kind(one: str, other: str, alike: bool) -> None:
+    """Base names of scripts and modules, in any order; what else stands in the line is not it."""
+    kinds = [keys_of(replace(JOB, script=script)).get(Level.KIND) for script in (one, other)]
+    assert None not in kinds
+    assert (kinds[0] == kinds[1]) is alike
+
+
+@pytest.mark.parametrize("script", ["", "\n# nothing\n", "echo hello.pyc", "ls -mine", "tar -m"])
+def test_without_a_program_there_is_no_kind(script: str) -> None:
+    """A script of commands alone is like its own runs only."""
+    keys = keys_of(replace(JOB, script=script))
+    assert Level.KIND not in keys
+    assert {Level.SCRIPT, Level.SCRIPT_ARGS} <= keys.keys()

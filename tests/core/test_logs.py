@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from slurm_ext.core.logs import JsonLines
 
 FULL = """
@@ -67,3 +69,58 @@ def test_a_reader_that_stands_still_holds_up_nobody() -> None:
         os.close(writing)
         os.close(reading)
     assert (done.returncode, done.stdout) == (0, b"done\n")
+
+
+WORDS = """
+import logging
+from slurm_ext.core import logs
+logs.set_up({log_format!r})
+logging.getLogger("room").info("seen %d", 1)
+logging.getLogger("room").debug("unseen")
+logging.getLogger(logs.DECISIONS).info("decided", extra={{"decision": "d1"}})
+logging.getLogger(logs.DECISIONS).warning("odd \\udc80")
+"""
+
+
+@pytest.mark.parametrize(
+    ("log_format", "lines"),
+    [
+        ("text", ["room: seen 1", "dlqueue.decisions: odd \\udc80"]),
+        ("json", ["seen 1", "decided", "odd \udc80"]),
+    ],
+)
+def test_each_format_has_its_lines(log_format: str, lines: list[str]) -> None:
+    """People are spared the decisions, which are in the journal; what waits is written at exit."""
+    code = WORDS.format(log_format=log_format)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    printed = done.stderr.splitlines()
+    if log_format == "json":
+        assert json.loads(printed[1])["decision"] == "d1"
+        printed = [json.loads(text)["message"] for text in printed]
+    assert printed == lines
+    assert done.stdout == ""
+
+
+def test_a_closed_standard_error_stops_nobody() -> None:
+    """A service manager that went away."""
+    code = WORDS.format(log_format="json") + "print('on')"
+    command = f'exec {sys.executable} -c "$1" 2>&-'
+    done = subprocess.run(
+        ["/bin/sh", "-c", command, "sh", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "on\n"
+
+
+def test_a_callers_field_does_not_replace_ours() -> None:
+    """`extra` may hold any names."""
+    record = logging.makeLogRecord({"msg": "m", "name": "n", "levelname": "INFO"})
+    record.time, record.level = "never", "loud"
+    assert (line(record)["level"], line(record)["time"]) != ("loud", "never")
+    assert line(record)["level"] == "info"
+    assert str(line(record)["time"]).endswith("+00:00")

@@ -3,10 +3,11 @@
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from slurm_ext.core.ownership import appendable, chown_to_parent, make_folder
+from slurm_ext.core.ownership import appendable, chown_to_parent, make_folder, newline_if_torn
 
 SLURM = 64_030
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: gives files to another user")
@@ -68,3 +69,57 @@ def test_a_file_in_its_place_is_no_folder(state: Path) -> None:
     for path in (state / "f", state / "f" / "a"):
         with pytest.raises(NotADirectoryError, match="f"):
             make_folder(path)
+
+
+def test_a_cut_line_is_ended_before_the_next(tmp_path: Path) -> None:
+    """Only where there is one: an empty file, and one that ends well, get nothing."""
+    for text, added in ((b"", b""), (b"a\n", b""), (b"a\nb", b"\n"), (b"\n", b"")):
+        path = tmp_path / "journal"
+        path.write_bytes(text)
+        file = appendable(path, mode=0o600)
+        try:
+            assert newline_if_torn(file) == added
+        finally:
+            os.close(file)
+
+
+def test_a_new_file_has_its_mode_and_can_be_read_back(state: Path) -> None:
+    """The journal looks at its own last byte; a child of the loop does not inherit it."""
+    file = appendable(state / "new", mode=0o640)
+    try:
+        os.write(file, b"12")
+        assert os.pread(file, 2, 0) == b"12"
+        assert not os.get_inheritable(file)
+    finally:
+        os.close(file)
+    assert stat.S_IMODE((state / "new").stat().st_mode) == 0o640
+
+
+def test_folders_have_the_mode_that_was_asked_for(state: Path) -> None:
+    """All that are new; those that were there keep theirs."""
+    (state / "old").mkdir(mode=0o700)
+    make_folder(state / "old" / "a" / "b", mode=0o711)
+    modes = [stat.S_IMODE((state / "old" / name).stat().st_mode) for name in (".", "a", "a/b")]
+    assert modes == [0o700, 0o711, 0o711]
+    make_folder(state / "old", mode=0o711)
+    assert stat.S_IMODE((state / "old").stat().st_mode) == 0o700
+
+
+def test_another_process_may_make_the_folder_first(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look and the making: nothing fails, and the rest is made."""
+    make = Path.mkdir
+
+    def slow(path: Path, *args: Any) -> None:
+        if path.name == "a":
+            make(path)
+        make(path, *args)
+
+    monkeypatch.setattr(Path, "mkdir", slow)
+    make_folder(state / "a" / "b")
+    assert (state / "a" / "b").is_dir()
+    (state / "f").touch()
+    with pytest.raises(NotADirectoryError) as caught:
+        make_folder(state / "f")
+    assert (caught.value.errno, caught.value.filename) == (20, str(state / "f"))

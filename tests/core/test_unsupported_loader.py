@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.core.loader_run import loader_run
-from slurm_ext.core.unsupported_loader import CLAUSES, UnsupportedLoader
+from slurm_ext.core.unsupported_loader import CLAUSES, UnsupportedLoader, unsupported_loader
 
 GOLDEN = json.loads(
     (Path(__file__).parent.parent / "golden" / "spool" / "v1.json").read_text(encoding="utf-8")
@@ -93,3 +93,61 @@ def test_a_summary_without_its_times_is_not_doubted_for_that(name: str) -> None:
 def test_each_doubt_has_its_clause() -> None:
     """What is kept as a number is said in words."""
     assert set(CLAUSES) == set(UnsupportedLoader)
+
+
+@pytest.mark.parametrize(
+    ("share", "seconds", "doubted"),
+    [
+        (0.5, 1.0, True),
+        (0.49, 1.0, False),
+        (1.0, 1.66, True),
+        (1.0, 1.67, False),
+        (1.0, 0.0, False),
+    ],
+)
+def test_two_loaders_are_at_once_by_their_size_and_time(
+    share: float, seconds: float, doubted: bool
+) -> None:
+    """Half of the samples at least, and a fifth more time together than the process had."""
+    one, summary = record()
+    beside(summary, share, dataset="Second")
+    walls = [phase["wall_s"] for phase in summary["loaders"][0]["phases"]]
+    summary["ended_s"] = summary["started_s"] + seconds * sum(walls)
+    assert (doubt(one) == UnsupportedLoader.TWO_LOADERS) is doubted
+
+
+@pytest.mark.parametrize(
+    ("share", "changes", "doubted"),
+    [
+        (0.101, {"batch_size": 256}, True),
+        (0.09, {"batch_size": 256}, False),
+        (0.4, {}, False),
+        (0.4, {"batch_size": 256, "dataset": "Other"}, False),
+        (0.4, {"batch_size": 256, "length": 7}, False),
+        (0.4, {"batch_size": 256, "style": "iterable"}, False),
+    ],
+)
+def test_a_changed_batch_is_of_the_same_data(
+    share: float, changes: dict[str, Any], doubted: bool
+) -> None:
+    """A tenth of the samples at least, of one dataset, length and style, in another size."""
+    one, summary = record()
+    beside(summary, share, **changes)
+    assert (doubt(one) == UnsupportedLoader.BATCH_CHANGED) is doubted
+
+
+def test_values_are_those_of_histories() -> None:
+    """They are stored: a new reason gets a new number."""
+    values = {reason.name: reason.value for reason in UnsupportedLoader}
+    assert values == {"ITERABLE": 1, "TWO_LOADERS": 2, "BATCH_CHANGED": 3}
+
+
+def test_a_phase_without_a_number_counts_as_none_of_it() -> None:
+    """An older probe leaves fields out."""
+    one, summary = record()
+    second = beside(summary, 0.9, dataset="Second")
+    for phase in second["phases"]:
+        phase["wall_s"] = None
+    summary["ended_s"] = summary["started_s"] + 23
+    assert unsupported_loader(summary, summary["loaders"][0]) is None
+    assert doubt(one) is None

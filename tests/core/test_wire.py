@@ -17,6 +17,7 @@ from slurm_ext.core.wire import (
     decode_request,
     encode_reply,
     encode_request,
+    rests_of,
 )
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "wire"
@@ -157,3 +158,79 @@ def test_any_json_is_a_submission_or_a_wire_error(job: dict[str, Any]) -> None:
     except WireError:
         return
     assert isinstance(read, Submission)
+
+
+def test_a_request_is_compact_json() -> None:
+    """Without what is not set; the deadline is people's second unless they say so."""
+    job = Submission(name="x", argv=("a",), num_tasks=0)
+    body = {"v": 1, "kind": "predict", "deadline_ms": 1000}
+    sent = json.loads(encode_request("predict", job))
+    assert sent == {
+        **body,
+        "job": {
+            "name": "x",
+            "user_id": -1,
+            "user_name": "",
+            "script_truncated": False,
+            "argv": ["a"],
+            "work_dir": "",
+            "num_tasks": 0,
+            "env": {},
+        },
+    }
+    assert encode_request("ping", deadline_ms=5) == b'{"v":1,"kind":"ping","deadline_ms":5}\n'
+    assert decode_request(encode_request("ping", job)) == ("ping", None)
+
+
+def test_a_reply_carries_more_for_people() -> None:
+    """Edits that are set, and whatever `predict` asks for beside them."""
+    reply = encode_reply("d1-0", Edits(cpus_per_task=4, env={"A": "1"}, gres=""), "m", more=[1])
+    assert reply == (
+        b'{"v":1,"decision":"d1-0","edits":{"cpus_per_task":4,"gres":"","env":{"A":"1"}},'
+        b'"message":"m","more":[1]}\n'
+    )
+    with pytest.raises(ValueError, match="JSON"):
+        encode_reply(None, Edits(), None, more=float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("line", "rests"),
+    [
+        (b'{"v":1,"rests":3}\n', 3),
+        (b'{"rests":3,"v":1}\n', 3),
+        (b'{"rests":0}', 0),
+        (b'{"v":1}', None),
+        (b'{"rests":null}', None),
+        (b'{"rests":-1}', None),
+        (b'{"rests":12345678,"x":1}', 12345678),
+        (b'{"rests":1,"rests":2}', 2),
+        (b'{"name":"\\"rests\\":7"}', None),
+        (b"", None),
+    ],
+)
+def test_rests_are_read_without_parsing(line: bytes, rests: int | None) -> None:
+    """The last of the line's own; a user's text cannot pose as it."""
+    assert rests_of(line) == rests
+
+
+@pytest.mark.parametrize(
+    ("job", "why"),
+    [
+        (None, "the request has no job object"),
+        ({"num_tasks": 1.0}, "job.num_tasks is float, expected int | None"),
+        ({"script_truncated": "yes"}, "job.script_truncated is str, expected bool"),
+        ({"argv": "a b"}, "job.argv is str, expected tuple[str, ...]"),
+        ({"env": "A=1"}, "job.env is str, expected collections.abc.Mapping[str, str]"),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_type(job: object, why: str) -> None:
+    """As the table of fields has it."""
+    with pytest.raises(WireError) as caught:
+        decode_job(job)
+    assert str(caught.value) == why
+
+
+def test_variables_that_are_no_texts_are_left_out() -> None:
+    """One odd value does not cost the job its others."""
+    assert decode_job({"env": {"A": "1", "B": 2, "C": None}}) == Submission(env={"A": "1"})
+    assert decode_job({"argv": [], "script_truncated": True}).script_truncated is True
