@@ -63,7 +63,7 @@ def alone(settings: "Settings", job_id: int, found: Mapping[str, Any]) -> dict[s
     """The document of `explain` for a job of which the history knows nothing, or there is none."""
     document: dict[str, Any] = {"v": 1, "job_id": job_id, "decision": None, "past": []}
     moved = ledger_moves(settings.state_dir, job_id)
-    return {**document, "moves": moved, "run_time": None, "runs": [], "queue": found}
+    return {**document, "moves": moved, "run_time": None, "runs": [], "gain": None, "queue": found}
 
 
 def ledger_moves(state_dir: Path, job_id: int) -> list[dict[str, Any]]:
