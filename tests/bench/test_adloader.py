@@ -1,11 +1,13 @@
 """The live proof's pure parts: mixes, figures, policies; and the reading of its tables."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from contrib.bench.adloader import curves, metrics, policies, report, workload
+from contrib.bench.adloader.actuator import Actuator, Group, Watched
 
 
 def steady(samples_per_s: float, begin_s: float, end_s: float, kind: str = "jpeg") -> Any:
@@ -136,3 +138,12 @@ def test_report_has_every_policy_and_tells_what_was_missed() -> None:
     assert met["dlqueue_warm: samples_per_s to the even split's, at least"]
     assert not met["dlqueue_cold: samples_per_s to the even split's, at least"]
     assert not met["dlqueue_cold: makespan_s to the even split's, at most"]
+
+
+def test_nothing_is_divided_while_no_job_runs(tmp_path: Path) -> None:
+    """The last job has ended and the next has not begun: the rule is not asked."""
+    watched = Watched("jpeg", Group(tmp_path / "gone"), tmp_path, tmp_path / "log")
+    held = Actuator(policies.even(policies.Machine(2, {})))
+    held.jobs, held.seen = [watched], [(watched, "jpeg")]
+    held.look()
+    assert held.seen == []

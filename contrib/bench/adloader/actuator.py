@@ -91,7 +91,8 @@ class Actuator:
         running = [(job, job.kind_now) for job in self.jobs if job.group.lives()]
         if running != self.seen:
             self.seen = running
-            grants = self.rule(tuple(kind for _, kind in running))
+            # Between two jobs of a busy machine none may run: there is nothing to divide.
+            grants = self.rule(tuple(kind for _, kind in running)) if running else ()
             for (job, _), grant in zip(running, grants, strict=True):
                 with suppress(OSError):  # the job ended in this moment
                     job.group.hold(grant.cores)

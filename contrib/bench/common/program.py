@@ -1,9 +1,9 @@
 """Options, rows of `wanted`, and the last line of every benchmark.
 
-def main() -> int:
-parser = options(__doc__, quick="one table")
-parser.add_argument("--more")
-return run(parser, result, show)
+def main() -> None:
+    parser = options(__doc__, quick="one table")
+    parser.add_argument("--more")
+    run(parser, result, show)
 """
 
 import argparse
@@ -40,7 +40,7 @@ def run(
     result: Callable[[argparse.Namespace], Result],
     show: Callable[[Result], None],
 ) -> None:
-    """Measure, show it to people unless --json, print the object; exit 1 where input is no use."""
+    """Measure, show it to people unless --json, print the object; exit 1 if input cannot be used."""
     args = parser.parse_args()
     try:
         measured = result(args)
@@ -53,15 +53,15 @@ def run(
 
 
 def row(what: str, target: object, got: object, *, met: bool) -> Result:
-    """One line of `wanted`; a target that is missed stays in it."""
+    """Row of `wanted`; a missed target stays in it."""
     return {"what": what, "target": target, "got": got, "met": bool(met)}
 
 
 def at_most(what: str, most: float, got: float) -> Result:
-    """`got` is wanted no larger than `most`, in the same unit."""
+    """Row that is met if `got` is at most `most`, in the same unit."""
     return row(what, f"<= {most:g}", got, met=got <= most)
 
 
 def at_least(what: str, least: float, got: float) -> Result:
-    """`got` is wanted no smaller than `least`, in the same unit."""
+    """Row that is met if `got` is at least `least`, in the same unit."""
     return row(what, f">= {least:g}", got, met=got >= least)
