@@ -40,7 +40,7 @@ def run(
     result: Callable[[argparse.Namespace], Result],
     show: Callable[[Result], None],
 ) -> None:
-    """Measure, show it to people unless --json, print the object; exit 1 if input cannot be used."""
+    """Measure, show it to people unless --json, print the object; exit 1 if input is unusable."""
     args = parser.parse_args()
     try:
         measured = result(args)
