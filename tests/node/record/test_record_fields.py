@@ -11,9 +11,7 @@ from slurm_ext.history.store.store import open_history
 from slurm_ext.node.record import fields
 from slurm_ext.node.record.reader import UnusableRecordError, has_evidence, validate
 
-GOLDEN = json.loads(
-    (Path(__file__).parents[2] / "golden" / "spool" / "v1-shared-gpu.json").read_text()
-)
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "spool" / "v1.json").read_text())
 Field = tuple[Any, ...]
 SQL = {fields.TEXT: "TEXT", fields.WHOLE: "INTEGER", fields.NUMBER: "REAL"}
 EACH = [(name, field) for name, columns in fields.SECTIONS.items() for field in columns]
