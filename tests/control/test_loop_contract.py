@@ -288,7 +288,7 @@ def test_two_failures_put_nothing_back(site: LoopSite) -> None:
 
 
 def old_body(site: LoopSite) -> dict[str, Any]:
-    """What version 0.1.0 would have written into kept.json."""
+    """What an earlier version would have written into kept.json."""
     body: dict[str, Any] = json.loads((state_of(site).path / "undo.json").read_text())
     kept: dict[str, Any] = body["kept"]
     if "boot_id" in kept:

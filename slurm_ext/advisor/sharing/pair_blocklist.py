@@ -12,7 +12,7 @@ from slurm_ext.core.files import file_version
 from slurm_ext.policy.colocation.colocation_monitor import PairCooldown, cooldowns_from_json
 
 FOLDER = "pairing"
-FILES = ("kept.json", "undo.json")  # kept.json: up to 0.1.0; the loop removes it when it writes
+FILES = ("kept.json", "undo.json")  # kept.json: of earlier versions, until the loop writes
 VERSION = 1
 MAX_BYTES = 1 << 24
 

@@ -1,7 +1,7 @@
 """Folder of one loop: its lock, `undo.json` to put its changes back, and `status.json`.
 
-Up to version 0.1.0 `undo.json` was called `kept.json`. That file is still read, and it is removed
-when the loop writes its own.
+Earlier versions called `undo.json` `kept.json`. That file is still read, and it is removed when the
+loop writes its own.
 """
 
 import json
@@ -119,7 +119,7 @@ def cluster_state(state_dir: Path, kind: str, *, writes: bool = True) -> LoopSta
 
 
 def _kept(body: Any) -> dict[str, Any]:
-    """The changes in the file; allocator and co-scheduling wrote theirs bare up to 0.1.0."""
+    """The changes in the file; earlier versions of allocator and co-scheduling wrote theirs bare."""
     if body.get("v", VERSION) != VERSION:
         raise ValueError(f"version {body['v']!r}, expected {VERSION}")
     bare = "leases" in body or "boot_id" in body

@@ -74,3 +74,17 @@ def test_the_advisor_may_read_what_root_remembers(
     kept = tmp_path / "pairing" / "undo.json"
     assert {kept.stat().st_uid, kept.parent.stat().st_uid} == {65534}
     assert json.loads(kept.read_text())["kept"]["grudges"] == [[sorted(BAD), NOW - 60, 1]]
+
+
+def test_the_file_of_an_older_version_is_read(tmp_path: Path) -> None:
+    """Until the loop writes its own; the two formats say the same."""
+    folder = tmp_path / "pairing"
+    folder.mkdir()
+    old = {"v": 1, "leases": {}, "grudges": [[sorted(BAD), NOW - 60, 1]], "solo_rates": {}}
+    (folder / "kept.json").write_text(json.dumps(old))
+    blocklist = PairBlocklist()
+    blocklist.look(tmp_path)
+    assert set(blocklist.known) == {BAD}
+    pair_state(tmp_path).keep(PairMemory().as_json())
+    blocklist.look(tmp_path)
+    assert blocklist.known == {}

@@ -15,7 +15,7 @@ PLAIN = Machine(real_cores=2, slurm_cpus=8, grain_cores=0.25)
 
 
 def job(share: int, used: float | None, *, agreed: bool = False) -> Any:
-    """A tenancy that computes with this part of what it is sure of; None: nobody knows."""
+    """A job that uses this part of its cores; None: it has no curve."""
     part = 1.0 if used is None else used
     return SimpleNamespace(
         share_units=share, agreed=agreed, utilisation=lambda *_: part, curve=used

@@ -24,7 +24,7 @@ MIB = 2**20
 
 
 def reader(job: str, workers: int) -> Any:
-    """A tenancy whose job reads a MiB a sample, and gains 10 samples/s from each worker."""
+    """A job that reads a MiB a sample, and gains 10 samples/s from each worker."""
     points = tuple(
         OperatingPoint(units=n, workers=n, samples_per_s=10.0 * n, io_bytes_per_s=10.0 * n * MIB)
         for n in range(1, workers + 1)
