@@ -119,7 +119,7 @@ def cluster_state(state_dir: Path, kind: str, *, writes: bool = True) -> LoopSta
 
 
 def _kept(body: Any) -> dict[str, Any]:
-    """The changes in the file; earlier versions of allocator and co-scheduling wrote theirs bare."""
+    """The changes in the file; allocator and co-scheduling once wrote theirs without a frame."""
     if body.get("v", VERSION) != VERSION:
         raise ValueError(f"version {body['v']!r}, expected {VERSION}")
     bare = "leases" in body or "boot_id" in body
