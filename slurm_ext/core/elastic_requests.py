@@ -41,9 +41,9 @@ def parse_bounds(text: str | None) -> tuple[int, int] | None:
 
 
 def fault_in(words: Sequence[str], variable: str | None) -> str | None:
-    """What is wrong with the request; None: nothing, or there is none."""
-    asked = requested_bounds(words, variable)
-    return None if asked is None or parse_bounds(asked) is not None else BAD
+    """Message about a request that is not valid; None if it is, or if there is none."""
+    text = requested_bounds(words, variable)
+    return None if text is None or parse_bounds(text) is not None else BAD
 
 
 def write(folder: Path, jobs: Mapping[int, str]) -> None:

@@ -15,7 +15,7 @@ import json
 import os
 from typing import Any
 
-from slurm_ext.core.gpu_request import UNITS, count_gpus
+from slurm_ext.core.gpu_request import UNITS, allocated_gpus, count_gpus
 from slurm_ext.core.units import MIB, parse_memory, parse_tres
 from slurm_ext.slurm.records import JobInfo
 
@@ -91,9 +91,8 @@ def _task(job: Json) -> int | None:
 
 def _gpus(job: Json) -> int | None:
     """GPUs as Slurm adds them up (AccountingStorageTRES), else as the request counts them."""
-    summed = parse_tres(_text(job, "tres_req_str")).get("gres/gpu")
-    if summed is not None:
-        return int(summed) or None
+    if summed := allocated_gpus(_text(job, "tres_req_str")):
+        return summed
     nodes, tasks = (_positive(job, name) or 1 for name in ("node_count", "tasks"))
     lists = {unit: _text(job, f"tres_per_{unit}") for unit in UNITS}
     return count_gpus(lists, nodes=nodes, tasks=tasks) or None

@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.core.elastic_requests import NAME, parse_bounds, read, requested_bounds, write
+from slurm_ext.core.elastic_requests import (
+    BAD,
+    NAME,
+    fault_in,
+    parse_bounds,
+    read,
+    requested_bounds,
+    write,
+)
 from slurm_ext.core.errors import InputError
 
 
@@ -79,6 +87,25 @@ def test_the_file_is_the_loops_format(tmp_path: Path) -> None:
 def test_bounds_are_two_numbers_in_order(text: str | None, bounds: tuple[int, int] | None) -> None:
     """Equal ones are a size that is fixed."""
     assert parse_bounds(text) == bounds
+
+
+@pytest.mark.parametrize(
+    ("words", "variable", "fault"),
+    [
+        ([], None, None),
+        ([], "off", None),
+        ([], "1-8", None),
+        ([], "8-1", BAD),
+        (["DLQUEUE_ELASTIC=1-8"], "8-1", None),
+        (["DLQUEUE_ELASTIC=1"], "1-8", BAD),
+    ],
+)
+def test_a_request_that_is_not_valid_is_explained(
+    words: list[str], variable: str | None, fault: str | None
+) -> None:
+    """The message shows a valid one; who asked for nothing is told nothing."""
+    assert fault_in(words, variable) == fault
+    assert BAD == "DLQUEUE_ELASTIC is not MIN-MAX (two numbers of GPUs, such as 1-8)"
 
 
 @pytest.mark.parametrize("word", ["NO", "False", " off ", "0"])

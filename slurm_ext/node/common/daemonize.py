@@ -65,7 +65,7 @@ def _drop_descriptors(kept: int) -> None:
 
 
 def output_of(argv: list[str], env: dict[str, str], wait_s: float) -> bytes | None:
-    """stdout of `argv`, or None on failure or after `wait_s` seconds.
+    """Stdout of `argv`, or None on failure or after `wait_s` seconds.
 
     A fraction of subprocess's import time, which matters to a hook.
     """

@@ -60,7 +60,7 @@ def run(
     stdin: str = "",
     groups: bool = False,
 ) -> str | None:
-    """stdout of `argv` given `stdin`, or None on failure or after `deadline` (monotonic)."""
+    """Stdout of `argv` given `stdin`, or None on failure or after `deadline` (monotonic)."""
     reading, out = os.pipe()
     into, writing = os.pipe()
     null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
