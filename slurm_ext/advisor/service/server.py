@@ -18,6 +18,7 @@ from slurm_ext.core.wire import MAX_LINE_BYTES
 
 MOST_CLIENTS = 64  # of each kind; the one silent for longest makes room
 ASKS_PER_S, ASKS_AT_ONCE = 10.0, 20.0  # of one untrusted user
+MOST_ASKERS = 1024  # users whose allowances are kept before the idle ones are forgotten
 _READ_BYTES = 256 * 1024
 _IDLE_S = 1.0
 log = logging.getLogger(__name__)
@@ -129,8 +130,11 @@ class Server:
             return self._refuse("the advisor has a fault; its log says which"), False
 
     def _may_ask(self, uid: int) -> bool:
-        """A token bucket for each untrusted user."""
+        """A token bucket for each untrusted user; full buckets are not kept."""
         now = time.monotonic()
+        if len(self._asks) >= MOST_ASKERS:
+            filled_s = now - ASKS_AT_ONCE / ASKS_PER_S
+            self._asks = {uid: ask for uid, ask in self._asks.items() if ask[1] > filled_s}
         left, since = self._asks.get(uid, (ASKS_AT_ONCE, now))
         left = min(ASKS_AT_ONCE, left + (now - since) * ASKS_PER_S)
         if left < 1:
