@@ -22,11 +22,11 @@ def cores(proc: str = "/proc/self", root: str = "/sys/fs/cgroup") -> float:
 
 
 def _quota(folder: str) -> float | None:
-    both = (_read(folder, "cpu.max") or "").split()  # v2: "200000 100000" or "max 100000"
-    if not both:
-        both = [_read(folder, "cpu.cfs_quota_us") or "", _read(folder, "cpu.cfs_period_us") or ""]
-    if len(both) == 2 and both[0].isdecimal() and both[1].isdecimal() and int(both[1]):
-        return int(both[0]) / int(both[1])
+    quota = (_read(folder, "cpu.max") or "").split()  # v2: "200000 100000" or "max 100000"
+    if not quota:
+        quota = [_read(folder, "cpu.cfs_quota_us") or "", _read(folder, "cpu.cfs_period_us") or ""]
+    if len(quota) == 2 and quota[0].isdecimal() and quota[1].isdecimal() and int(quota[1]):
+        return int(quota[0]) / int(quota[1])
     return None
 
 

@@ -174,29 +174,29 @@ class LoaderMeter:
         """True if `trust` was called for this loader."""
         return self._trusted is not None and self._trusted() is loader
 
-    def begin(self, one: Pass) -> None:
+    def begin(self, current: Pass) -> None:
         """A new pass; those whose iterator is gone, or is used again, have ended."""
-        fresh = one.iterator()
+        fresh = current.iterator()
         for old in list(self._passes):
             if old.iterator() in (None, fresh):
                 self.end(old)
-        self._passes.append(one)
+        self._passes.append(current)
 
-    def end(self, one: Pass) -> None:
+    def end(self, current: Pass) -> None:
         """Adds a pass to its phase, once."""
-        if one in self._passes:
-            self._passes.remove(one)
-            self._pass_s = one.wait_s + one.step_s
-            self.worker_private = max(self.worker_private, one.private_bytes())
-            _add(self._phase(), one.totals())
-            self._lasting = one if self.facts["persistent"] else None
+        if current in self._passes:
+            self._passes.remove(current)
+            self._pass_s = current.wait_s + current.step_s
+            self.worker_private = max(self.worker_private, current.private_bytes())
+            _add(self._phase(), current.totals())
+            self._lasting = current if self.facts["persistent"] else None
             if self._lasting is None:
-                one.forget_workers()
+                current.forget_workers()
 
     def forget_workers(self) -> None:
         """At Python's end: no totals file stays."""
-        for one in [*self._passes, *([self._lasting] if self._lasting else [])]:
-            one.forget_workers()
+        for current in [*self._passes, *([self._lasting] if self._lasting else [])]:
+            current.forget_workers()
 
     def _phase(self) -> dict[str, float]:
         name = "later" if "first_epoch" in self._closed else "first_epoch"
@@ -205,10 +205,10 @@ class LoaderMeter:
     def row(self) -> dict[str, Any]:
         """The loader's part of the summary, passes under way included."""
         phases = {name: dict(total) for name, total in self._closed.items()}
-        for one in self._passes:
-            self.worker_private = max(self.worker_private, one.private_bytes())
+        for current in self._passes:
+            self.worker_private = max(self.worker_private, current.private_bytes())
             name = "later" if "first_epoch" in self._closed else "first_epoch"
-            _add(phases.setdefault(name, {}), one.totals())
+            _add(phases.setdefault(name, {}), current.totals())
         return {
             "id": self.number,
             **{key: self.facts[key] for key in ("dataset", "style", "batch_size", "length")},

@@ -49,9 +49,9 @@ class Session:
 
     def meter(self, loader: Any) -> LoaderMeter | None:
         """The loader's numbers; one that is made again each epoch continues its predecessor's."""
-        known = self._of.get(id(loader))
-        if known is not None and known[0]() is loader:
-            return known[1]
+        entry = self._of.get(id(loader))
+        if entry is not None and entry[0]() is loader:
+            return entry[1]
         facts = _facts(loader, self.dataloader)
         for ref, meter in list(self._of.values()):
             if ref() is None and meter.facts == facts:
@@ -109,12 +109,16 @@ class Session:
         Before one was measured, it may come to hold as much as this process does.
         """
         room = machine.room_bytes(private)
-        one = meter.worker_private or private
-        return most if room is None or not one else min(most, int(room * _MEMORY_SHARE // one))
+        per_worker = meter.worker_private or private
+        return (
+            most
+            if room is None or not per_worker
+            else min(most, int(room * _MEMORY_SHARE // per_worker))
+        )
 
     def _taken(self) -> int:
         """Workers of the directive that live, or are promised to a pass that has begun."""
-        promised = sum(one.gate.limit for one in self._lazy_workers if one.due_to_start())
+        promised = sum(lazy.gate.limit for lazy in self._lazy_workers if lazy.due_to_start())
         return promised + sum(gated.holds(iterator) for iterator in self._iterators)
 
     def _refusal(self, loader: Any) -> str | None:
@@ -130,12 +134,12 @@ class Session:
             return
         if private is None:
             private = machine.private_bytes() or 0
-        one, now = meter.worker_private, meter.gate_open or 0
-        room = machine.room_bytes(private + one * now)
+        per_worker, now = meter.worker_private, meter.gate_open or 0
+        room = machine.room_bytes(private + per_worker * now)
         if room is None:
             gate.ceiling = gate.limit
-        elif one:
-            gate.ceiling = max(own, 1, now + int(room * _MEMORY_SHARE // one))
+        elif per_worker:
+            gate.ceiling = max(own, 1, now + int(room * _MEMORY_SHARE // per_worker))
         else:
             gate.ceiling = max(own, 1)
 
@@ -143,21 +147,21 @@ class Session:
 
     def watch(self, loader: Any, iterator: Any, meter: LoaderMeter, gate: Gate | None) -> None:
         """Measures the pass that `iterator` is about to make, and gates it."""
-        one = Pass(iterator, meter, gated.pids(iterator))
-        meter.begin(one)
-        iterator.__dict__["_dlqueue"] = one
+        current = Pass(iterator, meter, gated.pids(iterator))
+        meter.begin(current)
+        iterator.__dict__["_dlqueue"] = current
         fetcher = getattr(iterator, "_dataset_fetcher", None)
         if fetcher is not None:
-            fetcher.__dict__["_dlqueue"] = one.home
+            fetcher.__dict__["_dlqueue"] = current.home
         own = int(loader.num_workers)
-        one.workers_now = lambda: own
+        current.workers_now = lambda: own
         if getattr(iterator, "_dlqueue_open", None) is not None:
-            self._follow(one, iterator)
+            self._follow(current, iterator)
         elif gate is not None and own == 0:
-            self._open(loader, iterator, one, gate)
+            self._open(loader, iterator, current, gate)
 
-    def _open(self, loader: Any, iterator: Any, one: Pass, gate: Gate) -> None:
-        meter = one.meter
+    def _open(self, loader: Any, iterator: Any, current: Pass, gate: Gate) -> None:
+        meter = current.meter
         seeded = rules.pinned_seed(loader) and not self.directive.seeds_may_change
         lazy = LazyWorkers(iterator, loader, gate, seeded, not meter.trusts(loader))
 
@@ -165,18 +169,18 @@ class Session:
 
         def started(workers: Any, seconds: float) -> None:
             meter.started(seconds, gate.limit)
-            one.wait_s -= seconds
+            current.wait_s -= seconds
             meter.trust(loader)
-            one.join(gated.pids(workers))
-            self._follow(one, workers)
+            current.join(gated.pids(workers))
+            self._follow(current, workers)
 
         def left(reason: str) -> None:
             meter.left_alone = meter.kept = reason
             meter.gate_open = meter.most_workers = None
 
         def fell(reason: str) -> None:
-            one.look(time.perf_counter())
-            one.workers_now = lambda: 0
+            current.look(time.perf_counter())
+            current.workers_now = lambda: 0
             meter.fallback, meter.gate_open, meter.most_workers = reason, 0, None
 
         lazy.on_start, lazy.on_leave, lazy.on_fall = started, left, fell
@@ -184,34 +188,34 @@ class Session:
         if not lazy.claimed:
             meter.gate_open = 0
 
-    def _follow(self, one: Pass, workers: Any) -> None:
+    def _follow(self, current: Pass, workers: Any) -> None:
         gate = workers._dlqueue_open.gate
         self._iterators.add(workers)
-        one.look(time.perf_counter())
-        one.due = 0.0  # with the first batch: what a worker holds is known then
-        one.meter.gated = gate.limit
-        one.workers_now = gate.open
-        one.gate = gate
+        current.look(time.perf_counter())
+        current.due = 0.0  # with the first batch: what a worker holds is known then
+        current.meter.gated = gate.limit
+        current.workers_now = gate.open
+        current.gate = gate
 
-    def look(self, one: Pass, now: float) -> None:
+    def look(self, current: Pass, now: float) -> None:
         """Five times a second while a pass runs: mean workers, memory, the summary."""
-        one.look(now)
-        if one.gate is not None:
-            meter = one.meter
-            meter.worker_private = max(meter.worker_private, one.private_bytes())
-            meter.gate_open = one.workers_now()
-            self._bound_memory(one.gate, meter, meter.facts["user_num_workers"])
+        current.look(now)
+        if current.gate is not None:
+            meter = current.meter
+            meter.worker_private = max(meter.worker_private, current.private_bytes())
+            meter.gate_open = current.workers_now()
+            self._bound_memory(current.gate, meter, meter.facts["user_num_workers"])
         if now >= self._write_at[0]:
             self._write_at[:] = self._write_at[1:] or [now + self._write_every_s]
             self.write(finished=False)
             if self.directive.max_workers is None:
                 self._write_at[0] = max(self._write_at[0], self._next_write)
 
-    def ended(self, one: Pass) -> None:
+    def ended(self, current: Pass) -> None:
         """Add a pass that came to its end; write the summary if enough time is between."""
         now = time.perf_counter()
-        one.look(now)
-        one.meter.end(one)
+        current.look(now)
+        current.meter.end(current)
         if now >= self._next_write:
             self.write(finished=False)
 

@@ -27,12 +27,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--ranks-per-gpu", type=int, required=True, metavar="R")
     parser.add_argument("script", help="the training, run by this same Python")
     parser.add_argument("args", nargs=argparse.REMAINDER)
-    told = parser.parse_args(argv)
+    args = parser.parse_args(argv)
     try:
-        node = rank_layout(told.ranks_per_gpu, os.environ, _free_port())
+        node = rank_layout(args.ranks_per_gpu, os.environ, _free_port())
     except ValueError as error:
         parser.error(str(error))
-    command = [sys.executable, told.script, *told.args]
+    command = [sys.executable, args.script, *args.args]
     shared = {"OMP_NUM_THREADS": "1", **os.environ}  # as torchrun: ranks share the job's cores
     ranks = [subprocess.Popen(command, env={**shared, **own}) for own in node.environments()]
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):

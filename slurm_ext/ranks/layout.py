@@ -40,8 +40,8 @@ class RankLayout:
                 "MASTER_PORT": self.port,
                 "DLQUEUE_RANKS_PER_GPU": self.ranks_per_gpu,
             }
-            told = {name: str(value) for name, value in own.items()}
-            yield {**told, "CUDA_VISIBLE_DEVICES": gpu} if gpu else told
+            variables = {name: str(value) for name, value in own.items()}
+            yield {**variables, "CUDA_VISIBLE_DEVICES": gpu} if gpu else variables
 
 
 def rank_layout(ranks_per_gpu: int, env: Mapping[str, str], free_port: int) -> RankLayout:

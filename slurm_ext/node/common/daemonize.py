@@ -93,16 +93,16 @@ def _harvest(pid: int, reading: int, wait_s: float) -> bytes | None:
     deadline = time.monotonic() + wait_s
     poll = select.poll()
     poll.register(reading, select.POLLIN | select.POLLHUP)
-    said = b""
+    output = b""
     ended = False
-    while len(said) < MAX_OUTPUT and poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+    while len(output) < MAX_OUTPUT and poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
         chunk = os.read(reading, MAX_OUTPUT)
         if not chunk:
             ended = True
             break
-        said += chunk
+        output += chunk
     os.close(reading)
     if not ended:
         os.killpg(pid, 9)
     status = os.waitpid(pid, 0)[1]
-    return said if ended and status == 0 else None
+    return output if ended and status == 0 else None

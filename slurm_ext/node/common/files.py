@@ -40,13 +40,13 @@ def read_bounded(
 
 
 def _checked_read(fd: int, max_bytes: int, owner: int | None) -> bytes:
-    found = os.fstat(fd)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
         raise UnusableFileError("is not a regular file")
-    if owner is not None and found.st_uid != owner:
-        raise UnusableFileError(f"belongs to uid {found.st_uid}, not {owner}")
-    if found.st_size > max_bytes:
-        raise UnusableFileError(f"has {found.st_size} bytes, at most {max_bytes} are read")
+    if owner is not None and status.st_uid != owner:
+        raise UnusableFileError(f"belongs to uid {status.st_uid}, not {owner}")
+    if status.st_size > max_bytes:
+        raise UnusableFileError(f"has {status.st_size} bytes, at most {max_bytes} are read")
     chunks = []
     left = max_bytes + 1  # it may grow while it is read
     while left > 0:

@@ -59,10 +59,10 @@ def _words(env: Mapping[str, str]) -> list[str]:
 
 def job_id(env: Mapping[str, str]) -> int:
     """The job's id. Raises NotAJobError."""
-    found = number(env, "SLURM_JOB_ID")
-    if found is None:
+    job_number = number(env, "SLURM_JOB_ID")
+    if job_number is None:
         raise NotAJobError("SLURM_JOB_ID is not set: only Slurm runs this")
-    return found
+    return job_number
 
 
 def restart_count(env: Mapping[str, str]) -> int:

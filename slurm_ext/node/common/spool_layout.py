@@ -115,12 +115,12 @@ def make_run_dir(spool: Spool, key: str, uid: int) -> None:
 def _give(parent: int, key: str, uid: int) -> None:
     folder = os.open(key, FOLDER, dir_fd=parent)
     try:
-        found = os.fstat(folder)
-        if found.st_uid not in (uid, os.geteuid()):
-            raise UnsafeFolderError(f"run/{key} belongs to uid {found.st_uid}, not {uid}")
-        if found.st_uid != uid:
+        status = os.fstat(folder)
+        if status.st_uid not in (uid, os.geteuid()):
+            raise UnsafeFolderError(f"run/{key} belongs to uid {status.st_uid}, not {uid}")
+        if status.st_uid != uid:
             os.fchown(folder, uid, -1)
-        if stat.S_IMODE(found.st_mode) != 0o700:
+        if stat.S_IMODE(status.st_mode) != 0o700:
             os.fchmod(folder, 0o700)
     finally:
         os.close(folder)

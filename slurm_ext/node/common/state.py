@@ -56,9 +56,9 @@ def lock(path: str, wait_s: float = 0.0) -> Lock | None:
     """The lock at `path`, waiting at most `wait_s`; None while somebody holds it."""
     deadline = time.monotonic() + wait_s
     while True:
-        found = _attempt(path)
-        if found is not None or time.monotonic() >= deadline:
-            return found
+        attempt = _attempt(path)
+        if attempt is not None or time.monotonic() >= deadline:
+            return attempt
         time.sleep(POLL_S)
 
 
@@ -81,8 +81,8 @@ def _attempt(path: str) -> Lock | None:
     return Lock(fd)
 
 
-def _name(found: os.stat_result) -> tuple[int, int, int]:
-    return os.getpid(), found.st_dev, found.st_ino
+def _name(status: os.stat_result) -> tuple[int, int, int]:
+    return os.getpid(), status.st_dev, status.st_ino
 
 
 def signed_pid(path: str) -> int | None:

@@ -68,8 +68,8 @@ def counter_rows(
     `totals` maps a counter to its source and value; a GPU's is called `<name>@<UUID>` there, and
     has the UUID in its source. With `gpus`, those are listed also where nobody counted them.
     """
-    found = [_counter(name, unit, totals.get(name)) for name, unit in UNITS.items()]
-    return [*found, *_of_gpus(totals, gpus)][:MAX_WRITTEN]
+    rows = [_counter(name, unit, totals.get(name)) for name, unit in UNITS.items()]
+    return [*rows, *_of_gpus(totals, gpus)][:MAX_WRITTEN]
 
 
 def _of_gpus(totals: Mapping[str, Sequence[Any]], gpus: bool) -> Iterator[dict[str, object]]:

@@ -20,10 +20,10 @@ MAX_COMPARED = 16  # whose files are read for one look
 class CoRunners:
     """Of the job `key`: seconds of overlap and what was shared, by job id."""
 
-    def __init__(self, spool: Spool, key: str, known: Mapping[str, Any], now: float) -> None:
+    def __init__(self, spool: Spool, key: str, job_state: Mapping[str, Any], now: float) -> None:
         self._spool, self._key, self._looked_s = spool, key, now
-        self.overlap_s: dict[str, float] = dict(known.get("corunners") or {})
-        self.shared: dict[str, dict[str, Any]] = dict(known.get("shared") or {})
+        self.overlap_s: dict[str, float] = dict(job_state.get("corunners") or {})
+        self.shared: dict[str, dict[str, Any]] = dict(job_state.get("shared") or {})
 
     def meet(self, now: float) -> None:
         """Every other unfinished job of this node shared it since the last look."""

@@ -24,13 +24,13 @@ MAX_FAULTS = 16
 class HardwareCounters:
     """Perf events, the uncore, power meters and GPUs of one job; `totals` as the meter's."""
 
-    def __init__(self, gpus: Sequence[str], kept: Mapping[str, Any]) -> None:
-        self._names, self._kept = list(gpus), kept
+    def __init__(self, gpus: Sequence[str], saved: Mapping[str, Any]) -> None:
+        self._names, self._kept = list(gpus), saved
         self._parts: dict[str, Any] = {}
-        self._given_up: list[str] = list(kept.get("given_up") or ())
+        self._given_up: list[str] = list(saved.get("given_up") or ())
         self._before = {
             name: (str(pair[0]), float(pair[1]))
-            for name, pair in (kept.get("totals") or {}).items()
+            for name, pair in (saved.get("totals") or {}).items()
             if "@" not in name  # a GPU's go on by themselves, or are lost with it
         }
         self._now: dict[str, tuple[str, float]] = {}
@@ -72,12 +72,12 @@ class HardwareCounters:
         gpus = self._parts.get("gpus")
         return gpus.place() if gpus else (None if self._names else [])
 
-    def kept(self) -> dict[str, Any]:
+    def saved(self) -> dict[str, Any]:
         """State from which another sampler goes on."""
         gpus = self._parts.get("gpus")
         return {
             "totals": {name: list(pair) for name, pair in self.totals().items()},
-            "gpus": gpus.kept() if gpus else self._kept.get("gpus") or {},
+            "gpus": gpus.saved() if gpus else self._kept.get("gpus") or {},
             "given_up": self._given_up,
         }
 
@@ -119,9 +119,9 @@ class HardwareCounters:
     def _take(self, part: Any) -> None:
         self._now.update(part.totals())
 
-    def _guarded(self, name: str, step: Callable[..., object], *given: object) -> None:
+    def _guarded(self, name: str, step: Callable[..., object], *args: object) -> None:
         try:
-            step(*given)
+            step(*args)
         # A counter is never worth the record: whatever this source raised, it is given up.
         except Exception as error:
             self._parts.pop(name, None)

@@ -24,12 +24,12 @@ def live_counters(spool_dir: str, key: str) -> dict[str, tuple[str, float]]:
     What nobody counts is absent, never 0. Empty where the job has no sample yet, has ended, or its
     file cannot be read.
     """
-    known = state.load(Spool(spool_dir), key, "json") or {}
-    at_s, totals = known.get("seen_s"), (known.get("meter") or {}).get("totals") or {}
+    job_state = state.load(Spool(spool_dir), key, "json") or {}
+    at_s, totals = job_state.get("seen_s"), (job_state.get("meter") or {}).get("totals") or {}
     if not isinstance(at_s, (int, float)):
         return {}
-    found = {name: (str(pair[0]), float(pair[1])) for name, pair in totals.items()}
-    return {**found, SAMPLE_TIME: (_CLOCK, float(at_s))}
+    counters = {name: (str(pair[0]), float(pair[1])) for name, pair in totals.items()}
+    return {**counters, SAMPLE_TIME: (_CLOCK, float(at_s))}
 
 
 def rates(

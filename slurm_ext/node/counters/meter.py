@@ -62,13 +62,13 @@ class JobMeter:
             break
         return {"cpus": self.cpus, "gpus": self.hardware.gpu_place()}
 
-    def kept(self) -> dict[str, object]:
+    def saved(self) -> dict[str, object]:
         """State from which another sampler goes on counting without a step down."""
         return {
             "totals": {name: list(pair) for name, pair in self.totals.items()},
             "host_base": self._host_base,
             "departed": [*self.processes.departed, self.processes.departed_switches],
-            "hardware": self.hardware.kept(),
+            "hardware": self.hardware.saved(),
         }
 
     def cpu_s(self) -> float | None:
@@ -82,9 +82,9 @@ class JobMeter:
             self._raise(name, "proc", value)
         self._raise("mem_peak", "proc/rss", self.mem_now)
         if group:
-            found = group.read()
-            self.mem_now = found.pop("mem_now", None) or self.mem_now
-            for name, value in found.items():
+            counters = group.read()
+            self.mem_now = counters.pop("mem_now", None) or self.mem_now
+            for name, value in counters.items():
                 self._raise(name, group.source, value)
         self._take_pressure()
 
@@ -107,22 +107,22 @@ class JobMeter:
         """Keep the larger value of one source; a control group's counter outranks /proc's."""
         if value is None:
             return
-        known = self.totals.get(name)
-        if known is None or (known[0] != source and source.startswith("cgroup")):
+        before = self.totals.get(name)
+        if before is None or (before[0] != source and source.startswith("cgroup")):
             self.totals[name] = (source, value)
-        elif known[0] == source:
-            self.totals[name] = (source, max(known[1], value))
+        elif before[0] == source:
+            self.totals[name] = (source, max(before[1], value))
 
     def _group_of(self, pid: int) -> cgroup.Cgroup | None:
         text = _text(f"{self._proc}/{pid}/cgroup") or ""
         return cgroup.of_process(text, self._job_id, self._mount)
 
-    def _resume(self, kept: Mapping[str, Any]) -> None:
+    def _resume(self, saved: Mapping[str, Any]) -> None:
         """Go on from an earlier sampler's figures, as our own state file holds them."""
-        totals = kept.get("totals", {})
+        totals = saved.get("totals", {})
         self.totals = {name: (str(pair[0]), float(pair[1])) for name, pair in totals.items()}
-        self._host_base = {name: float(base) for name, base in kept.get("host_base", {}).items()}
-        departed = kept.get("departed")
+        self._host_base = {name: float(base) for name, base in saved.get("host_base", {}).items()}
+        departed = saved.get("departed")
         if departed:
             self.processes.departed = list(departed[: len(NAMES)])
             self.processes.departed_switches = float(departed[-1])

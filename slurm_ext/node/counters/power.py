@@ -41,7 +41,7 @@ class PowerMeter:
 
 def _zones(root: str) -> list[tuple[tuple[str, str], float | None]]:
     """Folder and counter of each meter, with the joules after which it wraps to zero."""
-    found: dict[str, tuple[tuple[str, str], float | None]] = {}
+    zones: dict[str, tuple[tuple[str, str], float | None]] = {}
     for entry in _listed(root):
         folder = os.path.join(root, entry)
         name = _text(os.path.join(folder, "name")).partition("-")[0]
@@ -49,8 +49,8 @@ def _zones(root: str) -> list[tuple[tuple[str, str], float | None]]:
             wraps_at = _number(os.path.join(folder, "max_energy_range_uj"))
             if _number(os.path.join(folder, "energy_uj")) is not None:
                 joules = wraps_at * 1e-6 if wraps_at else None
-                found[entry] = ((folder, _NAMES[name]), joules)
-    return list(found.values())
+                zones[entry] = ((folder, _NAMES[name]), joules)
+    return list(zones.values())
 
 
 def _listed(folder: str) -> list[str]:

@@ -37,10 +37,10 @@ def sources() -> list[dict[str, str]]:
 
     Looks take up to some seconds (a driver may be slow to answer). Never raises.
     """
-    found: Found = []
+    rows: Found = []
     for look in (_perf, _uncore, _nvml, _rapl, _cgroup, _pressure):
-        found += _looked(look)
-    return [dict(zip(("name", "counts", "why"), each)) for each in found]
+        rows += _looked(look)
+    return [dict(zip(("name", "counts", "why"), row)) for row in rows]
 
 
 def _looked(look: Callable[[], Found]) -> Found:
@@ -90,12 +90,12 @@ def _uncore() -> Found:
 def _nvml() -> Found:
     nvml = NvmlClient(hung_s=NVML_WAIT_S)
     nvml.ask({"list": True})
-    said = nvml.answer(NVML_WAIT_S)
+    reply = nvml.answer(NVML_WAIT_S)
     why = nvml.why or "it did not answer"
     nvml.close()
-    if said is None:
+    if reply is None:
         return [("NVML", "", why)]
-    gpus = said.get("gpus", [])
+    gpus = reply.get("gpus", [])
     divided = [gpu["uuid"] for gpu in gpus if gpu.get("mig")]
     counts = f"{len(gpus) - len(divided)} GPUs" if len(gpus) > len(divided) else ""
     why = f"MIG is on, nothing is attributed: {', '.join(divided)}" if divided else ""

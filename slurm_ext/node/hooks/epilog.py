@@ -46,14 +46,14 @@ def epilog(config: NodeConfig, env: Mapping[str, str]) -> None:
         start_transport_worker(config, deadline)
 
 
-def ended_run_key(spool: Spool, job_id: int, told: int) -> str:
+def ended_run_key(spool: Spool, job_id: int, restart_count: int) -> str:
     """The run that ends. For a requeued job slurmd already tells the next run's count (22.05).
 
     A run that starts within a second of its requeue has no prolog: it follows the last one done.
     """
-    open_runs = _restarts(spool, job_id, "json", told)
-    done = _restarts(spool, job_id, "done", told)
-    next_run = min(told, max(done) + 1) if done else told
+    open_runs = _restarts(spool, job_id, "json", restart_count)
+    done = _restarts(spool, job_id, "done", restart_count)
+    next_run = min(restart_count, max(done) + 1) if done else restart_count
     return key_of(job_id, max(open_runs, default=next_run))
 
 
@@ -93,16 +93,16 @@ def end_facts(config: NodeConfig, env: Mapping[str, str], restart: int) -> dict[
 def stop_sampler(spool: Spool, key: str, wait_s: float) -> state.Lock | None:
     """Ask the job's sampler for a last look, and take its lock over; by force where it hangs."""
     path = spool.state_file(key, "lock")
-    held = state.lock(path)
-    if held is None:
+    lock = state.lock(path)
+    if lock is None:
         _signal(path, 15)
         import slurm_ext.node.record.compose  # noqa: F401 - what comes next, while the sampler looks
 
-        held = state.lock(path, wait_s)
-    if held is None:
+        lock = state.lock(path, wait_s)
+    if lock is None:
         _signal(path, 9)
-        held = state.lock(path, 0.2)
-    return held
+        lock = state.lock(path, 0.2)
+    return lock
 
 
 def _signal(path: str, number: int) -> None:

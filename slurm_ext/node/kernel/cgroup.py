@@ -50,9 +50,9 @@ def find(job_id: int, uid: int, node: str, mount: str = MOUNT) -> Cgroup | None:
     for slurm in (f"slurm_{node}", "slurm"):
         below = f"{slurm}/uid_{uid}/job_{job_id}"
         folders = {name: os.path.join(mount, name, below) for name in _CONTROLLERS}
-        found = {name: folder for name, folder in folders.items() if os.path.isdir(folder)}
-        if found:
-            return Cgroup(found)
+        existing = {name: folder for name, folder in folders.items() if os.path.isdir(folder)}
+        if existing:
+            return Cgroup(existing)
     return None
 
 
@@ -69,8 +69,8 @@ def of_process(text: str, job_id: int, mount: str = MOUNT) -> Cgroup | None:
             for name in names:
                 root = mount if name == "unified" else os.path.join(mount, name)
                 folders[name] = os.path.join(root, below)
-    known = {n: f for n, f in folders.items() if n in ("unified", *_CONTROLLERS)}
-    return Cgroup(known) if known and any(map(os.path.isdir, known.values())) else None
+    usable = {n: f for n, f in folders.items() if n in ("unified", *_CONTROLLERS)}
+    return Cgroup(usable) if usable and any(map(os.path.isdir, usable.values())) else None
 
 
 def _find_v2(job_id: int, node: str, mount: str) -> Cgroup | None:

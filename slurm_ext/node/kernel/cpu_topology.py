@@ -18,14 +18,14 @@ _TOPOLOGY = "/sys/devices/system/cpu/cpu{}/topology/physical_package_id"
 
 def cpu_numbers(text: str) -> set[int]:
     """The CPUs of a kernel's list such as `0-3,8`; empty where it is anything else."""
-    found: set[int] = set()
+    cpus: set[int] = set()
     for item in text.strip().split(","):
         first, _, last = item.partition("-")
         last = last or first
         if not (first.isdecimal() and last.isdecimal() and len(first) + len(last) < 12):
             return set()
-        found.update(range(int(first), min(int(last), MAX_CPU) + 1))
-    return found
+        cpus.update(range(int(first), min(int(last), MAX_CPU) + 1))
+    return cpus
 
 
 def allowed_cpus(pid: int, proc: str = "/proc") -> str | None:
@@ -35,8 +35,8 @@ def allowed_cpus(pid: int, proc: str = "/proc") -> str | None:
             lines = file.read(16384).splitlines()
     except OSError:
         return None
-    found = [line.partition(":")[2].strip() for line in lines if line.startswith("Cpus_allowed_l")]
-    return found[0] if found and cpu_numbers(found[0]) else None
+    lists = [line.partition(":")[2].strip() for line in lines if line.startswith("Cpus_allowed_l")]
+    return lists[0] if lists and cpu_numbers(lists[0]) else None
 
 
 def shared_resources(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,11 +59,11 @@ def shared_resources(mine: Mapping[str, Any], other: Mapping[str, Any]) -> dict[
 
 def _sockets(cpus: set[int]) -> set[int]:
     """Sockets of these CPUs, as this machine is built."""
-    found = set()
+    sockets = set()
     for cpu in cpus:
         try:
             with open(_TOPOLOGY.format(cpu), encoding="ascii") as file:
-                found.add(int(file.read(16)))
+                sockets.add(int(file.read(16)))
         except (OSError, ValueError):
             return set()
-    return found
+    return sockets

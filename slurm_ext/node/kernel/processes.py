@@ -63,11 +63,11 @@ class JobProcesses:
         listed = {int(name) for name in os.listdir(self.proc) if name.isdecimal()}
         self._scans += 1
         self._foreign = self._foreign & listed if self._scans % REFRESH_SCANS else set()
-        found = {pid for pid in self.members if pid in listed}
-        for pid in sorted(listed - self._foreign - found):
-            if self._is_ours(pid, found):
-                found.add(pid)
-        return found
+        pids = {pid for pid in self.members if pid in listed}
+        for pid in sorted(listed - self._foreign - pids):
+            if self._is_ours(pid, pids):
+                pids.add(pid)
+        return pids
 
     def update(self, pids: Iterable[int], *, switches: bool) -> None:
         """Read the processes `pids`; keep what those that ended had counted."""
@@ -97,7 +97,7 @@ class JobProcesses:
         sizes = [process.rss_bytes for process in self.members.values()]
         return float(sum(sizes)) if sizes else None
 
-    def _is_ours(self, pid: int, found: set[int]) -> bool:
+    def _is_ours(self, pid: int, pids: set[int]) -> bool:
         try:
             owner = os.stat(f"{self.proc}/{pid}").st_uid
         except OSError:
@@ -105,7 +105,7 @@ class JobProcesses:
         fields = _stat_fields(self.proc, pid)
         if fields is None:
             return False
-        if owner == self.uid and (int(fields[1]) in found or self._names_job(pid)):
+        if owner == self.uid and (int(fields[1]) in pids or self._names_job(pid)):
             return True
         if _uptime_s() - int(fields[19]) * _TICK_S > FRESH_S:
             self._foreign.add(pid)

@@ -51,25 +51,25 @@ def _join(
     config: NodeConfig, spool: Spool, key: str, env: Mapping[str, str], gpu: str, deadline: float
 ) -> None:
     owner = _owner(env)
-    found = _card(config, spool, gpu, owner, _part(deadline, 0.4))
-    slot = registry.slot_of(spool, found.uuid or gpu, owner.uid)
-    _check(config, spool, slot, gpu, found)
+    card = _card(config, spool, gpu, owner, _part(deadline, 0.4))
+    slot = registry.slot_of(spool, card.uuid or gpu, owner.uid)
+    _check(config, spool, slot, gpu, card)
     registry.make(spool, slot)
-    held = state.lock(slot.lock, _part(deadline, 0.5) - time.monotonic())
-    if held is None:
+    lock = state.lock(slot.lock, _part(deadline, 0.5) - time.monotonic())
+    if lock is None:
         raise NoMpsError("another hook is still busy with its daemon")
-    with held:
+    with lock:
         registry.make(spool, slot)  # the holder before us may have removed it
-        number = _have_daemon(config, spool, slot, owner, found.uuid or gpu, key, deadline)
-    given = rules.limits(env, found, config.mps_most_percent, config.mps_memory_share)
-    given["gpu"] = found.uuid or gpu
-    told = {**given, "pipe": slot.pipe(number), "log": slot.log(number)}
+        number = _have_daemon(config, spool, slot, owner, card.uuid or gpu, key, deadline)
+    limits = rules.limits(env, card, config.mps_most_percent, config.mps_memory_share)
+    limits["gpu"] = card.uuid or gpu
+    message = {**limits, "pipe": slot.pipe(number), "log": slot.log(number)}
     try:
-        notes.write_for_task(spool, key, told)
+        notes.write_for_task(spool, key, message)
     except BaseException:
         registry.forget(slot, key)
         raise
-    notes.append_note(spool, key, "given", given)
+    notes.append_note(spool, key, "given", limits)
 
 
 def _card(
@@ -78,16 +78,16 @@ def _card(
     """The GPU as nvidia-smi describes it, now or earlier in this boot: its name stays."""
     if not gpu.isdecimal():
         return rules.SmiGpu()
-    found, known = (
+    card, stored = (
         query_gpu(config.mps_control, gpu, owner, deadline),
         registry.load_card(spool, gpu),
     )
-    if found.uuid is None:
-        return rules.SmiGpu(*known) if known else found
-    told = [found.uuid, found.mib, found.mig, found.mode]
-    if told != known:
-        registry.save_card(spool, gpu, told)
-    return found
+    if card.uuid is None:
+        return rules.SmiGpu(*stored) if stored else card
+    fields = [card.uuid, card.mib, card.mig, card.mode]
+    if fields != stored:
+        registry.save_card(spool, gpu, fields)
+    return card
 
 
 def _owner(env: Mapping[str, str]) -> Owner:
@@ -100,20 +100,22 @@ def _owner(env: Mapping[str, str]) -> Owner:
     return owner
 
 
-def _check(config: NodeConfig, spool: Spool, slot: MpsSlot, gpu: str, found: rules.SmiGpu) -> None:
+def _check(config: NodeConfig, spool: Spool, slot: MpsSlot, gpu: str, card: rules.SmiGpu) -> None:
     """Raise NoMpsError if this GPU cannot have a daemon of ours."""
     if not os.access(config.mps_control, os.X_OK):
         raise NoMpsError(f"{config.mps_control} is not there")
     running, root = processes.running_processes(), registry.mps_root(spool)
-    others = processes.foreign(root, gpu, found.uuid, running)
+    others = processes.foreign(root, gpu, card.uuid, running)
     if others:  # one that is only just ending or starting is not there a moment later
         time.sleep(MOMENT_S)
         running = processes.running_processes()
-        others = [pid for pid in processes.foreign(root, gpu, found.uuid, running) if pid in others]
-    why = rules.refusal(gpu, found, slot.pipe(999), others)
-    if why is None and found.mode.lower() == "exclusive_process":
-        beside = [each for each in processes.below(root, running) if each.devices == found.uuid]
-        if any(not (each.pipe or "").startswith(slot.folder + "/") for each in beside):
+        others = [pid for pid in processes.foreign(root, gpu, card.uuid, running) if pid in others]
+    why = rules.refusal(gpu, card, slot.pipe(999), others)
+    if why is None and card.mode.lower() == "exclusive_process":
+        beside = [
+            process for process in processes.below(root, running) if process.devices == card.uuid
+        ]
+        if any(not (process.pipe or "").startswith(slot.folder + "/") for process in beside):
             why = "another user's MPS has it, in compute mode Exclusive_Process"
     if why is not None:
         raise NoMpsError(why)
@@ -172,13 +174,13 @@ def _start(daemon: MpsDaemon, device: str, key: str, deadline: float) -> int:
 
 
 def _save(daemon: MpsDaemon, device: str) -> None:
-    found = daemon.process()
-    if found is None:
+    process = daemon.process()
+    if process is None:
         raise NoMpsError("its control daemon ended at once")
     owner = daemon.owner
-    known: dict[str, Any] = {"pid": found.pid, "start": found.start, "number": daemon.number}
-    known.update(gpu=device, uid=owner.uid, gid=owner.gid, user=owner.user)
-    registry.save_daemon(daemon.slot, known)
+    facts: dict[str, Any] = {"pid": process.pid, "start": process.start, "number": daemon.number}
+    facts.update(gpu=device, uid=owner.uid, gid=owner.gid, user=owner.user)
+    registry.save_daemon(daemon.slot, facts)
 
 
 def _part(deadline: float, share: float) -> float:

@@ -123,25 +123,25 @@ def _harvest(pid: int, reading: int, deadline: float) -> str | None:
     os.set_blocking(reading, False)
     poll = select.poll()
     poll.register(reading, select.POLLIN)
-    said, status = b"", None
+    output, status = b"", None
     while status is None and time.monotonic() < deadline:
         poll.poll(POLL_S * 1000)
         status = _status(pid)
-        said = _more(reading, said)
+        output = _more(reading, output)
     if status is None:
         _kill_group(pid)
         _reap(pid, time.monotonic() + REAP_S)
-    return _more(reading, said).decode("utf-8", "replace") if status == 0 else None
+    return _more(reading, output).decode("utf-8", "replace") if status == 0 else None
 
 
-def _more(reading: int, said: bytes) -> bytes:
+def _more(reading: int, output: bytes) -> bytes:
     try:
         chunk = os.read(reading, MAX_OUTPUT)
     except BlockingIOError:
-        return said
+        return output
     if not chunk:
         time.sleep(POLL_S)  # closed: the poll does not wait any more
-    return (said + chunk)[:MAX_OUTPUT]
+    return (output + chunk)[:MAX_OUTPUT]
 
 
 def _status(pid: int) -> int | None:

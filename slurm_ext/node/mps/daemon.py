@@ -50,12 +50,14 @@ class MpsDaemon:
 
     def process(self) -> mps_processes.MpsProcess | None:
         """The control daemon itself, while it lives."""
-        return next((each for each in self.processes() if not each.server), None)
+        return next((process for process in self.processes() if not process.server), None)
 
     def processes(self) -> list[mps_processes.MpsProcess]:
         """It and its servers: the user's processes with its pipe folder in their environment."""
-        found = mps_processes.running_processes()
-        return mps_processes.daemon_and_servers(self.slot.pipe(self.number), self.owner.uid, found)
+        running = mps_processes.running_processes()
+        return mps_processes.daemon_and_servers(
+            self.slot.pipe(self.number), self.owner.uid, running
+        )
 
     def ask(self, command: str, deadline: float) -> str | None:
         """The daemon's answer to one command; None where it gives none in time."""
@@ -94,15 +96,15 @@ class MpsDaemon:
 
     def _killed(self, deadline: float) -> bool:
         for number in (15, 9):
-            for each in self.processes():
-                signal(self.owner, each.pid, each.start, number, deadline)
+            for process in self.processes():
+                signal(self.owner, process.pid, process.start, number, deadline)
             if self._gone_by(min(deadline, time.monotonic() + KILL_S)):
                 return True
         return False
 
     def _gone_by(self, deadline: float) -> bool:
-        for each in self.processes():
-            while mps_processes.is_alive(each.pid, each.start):
+        for process in self.processes():
+            while mps_processes.is_alive(process.pid, process.start):
                 if time.monotonic() >= deadline:
                     return False
                 time.sleep(POLL_S)
@@ -115,13 +117,13 @@ def query_gpu(control: str, gpu: str, owner: Owner, deadline: float) -> SmiGpu:
     if not os.access(smi, os.X_OK):
         return SmiGpu()
     query = [smi, f"--id={gpu}", f"--query-gpu={SMI_FIELDS}", "--format=csv,noheader,nounits"]
-    said = run(query, {"PATH": "/usr/bin:/bin"}, owner, deadline)
-    return parse_gpu(said or "")
+    output = run(query, {"PATH": "/usr/bin:/bin"}, owner, deadline)
+    return parse_gpu(output or "")
 
 
-def parse_gpu(said: str) -> SmiGpu:
+def parse_gpu(output: str) -> SmiGpu:
     """One line of nvidia-smi's CSV as a Card; fields that it cannot tell are left out."""
-    fields = [each.strip() for each in said.strip().split(",")]
+    fields = [field.strip() for field in output.strip().split(",")]
     if len(fields) != 4 or not fields[0].startswith("GPU-") or len(fields[0]) > 64:
         return SmiGpu()
     uuid, mib, mig, mode = fields

@@ -24,17 +24,17 @@ DAEMON_GONE = "MPS: the daemon of GPU {} was gone before the job ended"
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-def log_since(slot: MpsSlot, mine: dict[str, Any], owner: int) -> str:
+def log_since(slot: MpsSlot, reference: dict[str, Any], owner: int) -> str:
     """Text of both logs since a job joined; they are the user's files, so bounded and checked."""
-    told = []
+    texts = []
     for name in LOGS:
-        path = os.path.join(slot.log(mine.get("number", 0)), name)
+        path = os.path.join(slot.log(reference.get("number", 0)), name)
         try:
-            raw = _tail(path, int((mine.get("logs") or {}).get(name, 0)), owner)
+            raw = _tail(path, int((reference.get("logs") or {}).get(name, 0)), owner)
         except (OSError, ValueError):
             continue
-        told.append(raw.decode("utf-8", "replace"))
-    return "\n".join(told)
+        texts.append(raw.decode("utf-8", "replace"))
+    return "\n".join(texts)
 
 
 def _tail(path: str, start: int, owner: int) -> bytes:
@@ -43,8 +43,8 @@ def _tail(path: str, start: int, owner: int) -> bytes:
         return read_bounded(path, LOG_BYTES, owner=owner)[start if start <= size else 0 :]
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        found = os.fstat(fd)
-        if found.st_uid != owner:
+        status = os.fstat(fd)
+        if status.st_uid != owner:
             raise ValueError("belongs to somebody else")
         return os.pread(fd, LOG_BYTES, max(start, size - LOG_BYTES))
     finally:
@@ -71,8 +71,8 @@ def append_note(spool: Spool, key: str, kind: str, content: object) -> None:
 
 def read_notes(spool: Spool, key: str) -> tuple[dict[str, Any] | None, list[str]]:
     """The daemon that the job was given, and all texts once; what is torn is left out."""
-    given: dict[str, Any] | None = None
-    said: list[str] = []
+    daemon: dict[str, Any] | None = None
+    texts: list[str] = []
     try:
         lines = read_bounded(spool.state_file(key, "mps"), MAX_BYTES).splitlines()
     except (OSError, ValueError):
@@ -82,12 +82,12 @@ def read_notes(spool: Spool, key: str) -> tuple[dict[str, Any] | None, list[str]
             content = json.loads(line)
         except ValueError:
             continue
-        given = content.get("given", given)
-        said += [printable(content["said"])] if "said" in content else []
-    return given, list(dict.fromkeys(said))[:MAX_SAID]
+        daemon = content.get("given", daemon)
+        texts += [printable(content["said"])] if "said" in content else []
+    return daemon, list(dict.fromkeys(texts))[:MAX_SAID]
 
 
-def write_for_task(spool: Spool, key: str, given: dict[str, Any]) -> None:
+def write_for_task(spool: Spool, key: str, daemon: dict[str, Any]) -> None:
     """Put into the job's own folder what its task prolog, the user's, is to read. OSError."""
     folder = os.open(spool.run_dir(key), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -95,7 +95,7 @@ def write_for_task(spool: Spool, key: str, given: dict[str, Any]) -> None:
     try:
         fd = os.open(temporary, flags, 0o600, dir_fd=folder)
         try:
-            os.write(fd, json.dumps(given).encode())
+            os.write(fd, json.dumps(daemon).encode())
             os.fchmod(fd, 0o644)  # the folder is closed to others
         finally:
             os.close(fd)

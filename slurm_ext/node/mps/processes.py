@@ -42,25 +42,31 @@ def running_processes() -> list[MpsProcess]:
 
 def below(root: str, processes: Iterable[MpsProcess]) -> list[MpsProcess]:
     """Those whose pipe folder lies under `root`."""
-    return [each for each in processes if each.pipe and each.pipe.startswith(root + "/")]
+    return [
+        process for process in processes if process.pipe and process.pipe.startswith(root + "/")
+    ]
 
 
 def foreign(root: str, gpu: str, uuid: str | None, processes: Iterable[MpsProcess]) -> list[int]:
     """Pids of control daemons on this GPU (Slurm's index, UUID) that we did not start."""
     return [
-        each.pid
-        for each in processes
-        if not each.server
-        and not (each.pipe and each.pipe.startswith(root + "/"))
-        and _serves(each.devices, gpu, uuid)
+        process.pid
+        for process in processes
+        if not process.server
+        and not (process.pipe and process.pipe.startswith(root + "/"))
+        and _serves(process.devices, gpu, uuid)
     ]
 
 
 def daemon_and_servers(pipe: str, uid: int, processes: Iterable[MpsProcess]) -> list[MpsProcess]:
     """A user's daemon with this pipe folder, and its servers, also without that in their own."""
-    known = [each for each in processes if each.uid == uid]
-    heads = {each.pid for each in known if each.pipe == pipe}
-    return [each for each in known if each.pid in heads or (each.server and each.parent in heads)]
+    own = [process for process in processes if process.uid == uid]
+    heads = {process.pid for process in own if process.pipe == pipe}
+    return [
+        process
+        for process in own
+        if process.pid in heads or (process.server and process.parent in heads)
+    ]
 
 
 def is_alive(pid: int, start: int) -> bool:
@@ -72,8 +78,10 @@ def is_alive(pid: int, start: int) -> bool:
 def _serves(devices: str | None, gpu: str, uuid: str | None) -> bool:
     if not devices:
         return True  # a daemon that was told nothing serves them all
-    named = [each.strip() for each in devices.split(",")]
-    by_uuid = [each for each in named if uuid and each.startswith("GPU-") and uuid.startswith(each)]
+    named = [device.strip() for device in devices.split(",")]
+    by_uuid = [
+        device for device in named if uuid and device.startswith("GPU-") and uuid.startswith(device)
+    ]
     return gpu in named or bool(by_uuid)
 
 
@@ -104,7 +112,7 @@ def _process(pid: int) -> MpsProcess | None:
     environ = _environ(pid)
     if not environ and _ending(pid):
         return None
-    values = dict(each.partition("=")[::2] for each in environ.split("\0"))
+    values = dict(line.partition("=")[::2] for line in environ.split("\0"))
     process.pipe, process.devices = values.get(PIPE), values.get(DEVICES)
     return process
 

@@ -117,17 +117,17 @@ def remove(spool: Spool, slot: MpsSlot, deadline: float) -> None:
     remove_tree(os.path.basename(slot.folder), mps_root(spool), deadline)
 
 
-def save_card(spool: Spool, gpu: str, told: list[Any]) -> None:
+def save_card(spool: Spool, gpu: str, fields: list[Any]) -> None:
     """Store nvidia-smi's description of a GPU, for when it does not answer. Raises OSError."""
     _mkdir(mps_root(spool), 0o711)
-    content = {"told": told, "boot_id": state.boot_id()}
+    content = {"told": fields, "boot_id": state.boot_id()}
     write_whole(os.path.join(mps_root(spool), f"card.{gpu}"), json.dumps(content).encode())
 
 
 def load_card(spool: Spool, gpu: str) -> list[Any] | None:
     """Read nvidia-smi's description of a GPU from this boot; None if there is none yet."""
-    known = _load(os.path.join(mps_root(spool), f"card.{gpu}")) or {}
-    return known.get("told") if known.get("boot_id") == state.boot_id() else None
+    stored = _load(os.path.join(mps_root(spool), f"card.{gpu}")) or {}
+    return stored.get("told") if stored.get("boot_id") == state.boot_id() else None
 
 
 # -- who uses it ------------------------------------------------------------------------------
@@ -136,8 +136,8 @@ def load_card(spool: Spool, gpu: str) -> list[Any] | None:
 def add(slot: MpsSlot, key: str, number: int) -> None:
     """Note that a job uses the folder's `number`th daemon, from its log's end on. OSError."""
     sizes = {name: size_of(os.path.join(slot.log(number), name)) for name in LOGS}
-    known = {"number": number, "joined_s": round(time.time(), 3), "logs": sizes}
-    write_whole(os.path.join(slot.jobs, key), json.dumps(known).encode(), durable=False)
+    content = {"number": number, "joined_s": round(time.time(), 3), "logs": sizes}
+    write_whole(os.path.join(slot.jobs, key), json.dumps(content).encode(), durable=False)
 
 
 def reference(slot: MpsSlot, key: str) -> dict[str, Any]:
@@ -162,13 +162,13 @@ def forget(slot: MpsSlot, key: str) -> None:
 
 def other_users(slot: MpsSlot, key: str) -> list[str]:
     """Ids of the other jobs that used the same daemon while this one did."""
-    mine = reference(slot, key)
-    found = set(slot.users())
+    own = reference(slot, key)
+    users = set(slot.users())
     for other in names(slot.left):
-        if is_key(other) and _changed_s(slot, other) > mine.get("joined_s", 0.0):
-            found.add(other)
-    same = {each for each in found if reference(slot, each).get("number") == mine.get("number")}
-    return sorted(each.partition(".")[0] for each in same - {key})
+        if is_key(other) and _changed_s(slot, other) > own.get("joined_s", 0.0):
+            users.add(other)
+    same = {user for user in users if reference(slot, user).get("number") == own.get("number")}
+    return sorted(user.partition(".")[0] for user in same - {key})
 
 
 def _changed_s(slot: MpsSlot, key: str) -> float:
@@ -181,24 +181,24 @@ def _changed_s(slot: MpsSlot, key: str) -> float:
 # -- which process it is ----------------------------------------------------------------------
 
 
-def save_daemon(slot: MpsSlot, known: dict[str, Any]) -> None:
+def save_daemon(slot: MpsSlot, facts: dict[str, Any]) -> None:
     """Write which daemon it is, so that any hook of this boot finds it again. Raises OSError."""
-    known = {**known, "boot_id": state.boot_id()}
-    write_whole(slot.daemon, json.dumps(known).encode(), durable=False)
+    facts = {**facts, "boot_id": state.boot_id()}
+    write_whole(slot.daemon, json.dumps(facts).encode(), durable=False)
 
 
 def load_daemon(slot: MpsSlot) -> dict[str, Any] | None:
     """The daemon's facts, written in this boot; None where there are none."""
-    known = _load(slot.daemon)
-    return known if known and known.get("boot_id") == state.boot_id() else None
+    facts = _load(slot.daemon)
+    return facts if facts and facts.get("boot_id") == state.boot_id() else None
 
 
 def _load(path: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(read_bounded(path, MAX_BYTES))
+        content = json.loads(read_bounded(path, MAX_BYTES))
     except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def size_of(path: str) -> int:

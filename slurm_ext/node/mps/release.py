@@ -44,22 +44,26 @@ def sweep(config: NodeConfig, spool: Spool, deadline: float, wait_s: float = 0.0
 
 def _befell(config: NodeConfig, slot: MpsSlot, key: str) -> list[str]:
     """Sentences for the job's record: faults in the logs since it joined, a daemon that died."""
-    mine, known = registry.reference(slot, key), registry.load_daemon(slot) or {}
-    gpu, uid = known.get("gpu", os.path.basename(slot.folder)), _uid_of(slot)
+    reference, facts = registry.reference(slot, key), registry.load_daemon(slot) or {}
+    gpu, uid = facts.get("gpu", os.path.basename(slot.folder)), _uid_of(slot)
     others = registry.other_users(slot, key)
-    found = rules.faults(notes.log_since(slot, mine, uid))
-    said = [rules.fault_message(gpu, when, what, others) for when, what in found]
-    if not said and not _lives(config, slot, mine, known):
-        said.append(notes.DAEMON_GONE.format(gpu))
-    return said
+    faults = rules.faults(notes.log_since(slot, reference, uid))
+    sentences = [rules.fault_message(gpu, when, what, others) for when, what in faults]
+    if not sentences and not _lives(config, slot, reference, facts):
+        sentences.append(notes.DAEMON_GONE.format(gpu))
+    return sentences
 
 
-def _lives(config: NodeConfig, slot: MpsSlot, mine: dict[str, Any], known: dict[str, Any]) -> bool:
+def _lives(
+    config: NodeConfig, slot: MpsSlot, reference: dict[str, Any], facts: dict[str, Any]
+) -> bool:
     """True if the daemon that the job joined still runs."""
-    if known.get("number") == mine.get("number"):
-        return processes.is_alive(known["pid"], known["start"])
+    if facts.get("number") == reference.get("number"):
+        return processes.is_alive(facts["pid"], facts["start"])
     owner = Owner(_uid_of(slot), NOBODY, None)
-    return MpsDaemon(slot, mine.get("number", 0), owner, config.mps_control).process() is not None
+    return (
+        MpsDaemon(slot, reference.get("number", 0), owner, config.mps_control).process() is not None
+    )
 
 
 def _uid_of(slot: MpsSlot) -> int:
@@ -72,10 +76,10 @@ def _sweep(config: NodeConfig, spool: Spool, slot: MpsSlot, deadline: float, wai
             registry.drop(slot, key)
     if slot.users():
         return
-    held = state.lock(slot.lock, min(wait_s, max(0.0, deadline - time.monotonic())))
-    if held is None:
+    lock = state.lock(slot.lock, min(wait_s, max(0.0, deadline - time.monotonic())))
+    if lock is None:
         return  # its holder starts a daemon for a job, or ends this one
-    with held:
+    with lock:
         if not slot.users():
             _end(config, spool, slot, deadline)
 

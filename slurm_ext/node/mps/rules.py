@@ -89,28 +89,28 @@ def limits(
 
     A job with the whole GPU is not limited, nor one of which nobody said what its share is.
     """
-    given = percent_of(env)
-    percent = min(100.0 if given is None else given, most_percent)
-    whole = given is None or given >= 100 or card.mib is None or memory_share <= 0
-    bytes_ = None if whole else int((card.mib or 0) * MIB * (given or 0) / 100 * memory_share)
+    share = percent_of(env)
+    percent = min(100.0 if share is None else share, most_percent)
+    whole = share is None or share >= 100 or card.mib is None or memory_share <= 0
+    bytes_ = None if whole else int((card.mib or 0) * MIB * (share or 0) / 100 * memory_share)
     return {"percent": percent if percent < 100 else None, "mem_bytes": bytes_}
 
 
-def exports(given: Mapping[str, Any], env: Mapping[str, str]) -> list[tuple[str, str]]:
+def exports(daemon: Mapping[str, Any], env: Mapping[str, str]) -> list[tuple[str, str]]:
     """Environment variables for a task of the job; none if the user runs an MPS of their own.
 
     `given` is what the prolog wrote. Limits in the task's environment are only ever tightened.
     """
-    if env.get(PIPE, given["pipe"]) != given["pipe"]:
+    if env.get(PIPE, daemon["pipe"]) != daemon["pipe"]:
         return []
-    told = [(PIPE, given["pipe"]), (LOG, given["log"]), (DEVICES, given["gpu"])]
-    percent, own = given.get("percent"), percent_of(env)
+    variables = [(PIPE, daemon["pipe"]), (LOG, daemon["log"]), (DEVICES, daemon["gpu"])]
+    percent, own = daemon.get("percent"), percent_of(env)
     if percent is not None and (own is None or own > percent):
-        told.append((PERCENT, f"{percent:g}"))
-    most, already = given.get("mem_bytes"), _bytes(env.get(MEMORY, ""))
+        variables.append((PERCENT, f"{percent:g}"))
+    most, already = daemon.get("mem_bytes"), _bytes(env.get(MEMORY, ""))
     if most is not None and (already is None or already > most):
-        told.append((MEMORY, f"0={most // MIB}M"))
-    return told
+        variables.append((MEMORY, f"0={most // MIB}M"))
+    return variables
 
 
 def _bytes(text: str) -> int | None:
@@ -121,10 +121,10 @@ def _bytes(text: str) -> int | None:
 
 def faults(text: str) -> list[tuple[str, str]]:
     """Times and texts of the log lines that tell of a fault, the first few."""
-    found = [match for line in text.splitlines() if (match := _LINE.match(line))]
-    told = [(match[1], f"{match[2].split()[0]}: {match[3]}") for match in found]
+    matches = [match for line in text.splitlines() if (match := _LINE.match(line))]
+    events = [(match[1], f"{match[2].split()[0]}: {match[3]}") for match in matches]
     first: dict[str, tuple[str, str]] = {}  # of each second: what follows is its consequence
-    for when, what in told:
+    for when, what in events:
         if _FAULT.search(what):
             first.setdefault(when[:19], (when, what))
     return list(first.values())[:MAX_EVENTS]

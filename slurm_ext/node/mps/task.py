@@ -21,9 +21,9 @@ def export_lines(path: str, env: Mapping[str, str]) -> list[str]:
     A CUDA program that is told of an absent daemon runs without one, but so do the limits.
     """
     try:
-        given = json.loads(read_bounded(path, MAX_BYTES))
-        if not os.path.exists(os.path.join(given["pipe"], "control")):
+        daemon = json.loads(read_bounded(path, MAX_BYTES))
+        if not os.path.exists(os.path.join(daemon["pipe"], "control")):
             return []
-        return [f"export {name}={value}" for name, value in exports(given, env)]
+        return [f"export {name}={value}" for name, value in exports(daemon, env)]
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return []

@@ -37,29 +37,34 @@ def sample_job(config: NodeConfig, key: str, grace_s: float = GRACE_S) -> None:
     """Sample the job `key` until it ends; does nothing where another sampler already does."""
     spool = Spool(config.spool_dir)
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
-    held = state.lock(spool.state_file(key, "lock"))
-    if held is None:
+    lock = state.lock(spool.state_file(key, "lock"))
+    if lock is None:
         return
-    with held:
-        held.sign()
-        known = state.load(spool, key, "json")
-        if known is not None and not os.path.exists(spool.state_file(key, "end")):
-            _Sampler(config, spool, key, known, held).run(grace_s)
+    with lock:
+        lock.sign()
+        job_state = state.load(spool, key, "json")
+        if job_state is not None and not os.path.exists(spool.state_file(key, "end")):
+            _Sampler(config, spool, key, job_state, lock).run(grace_s)
 
 
 class _Sampler:
     def __init__(
-        self, config: NodeConfig, spool: Spool, key: str, known: dict[str, Any], held: state.Lock
+        self,
+        config: NodeConfig,
+        spool: Spool,
+        key: str,
+        job_state: dict[str, Any],
+        lock: state.Lock,
     ) -> None:
-        self.config, self.spool, self.key, self.known = config, spool, key, known
-        self.held = held
-        gpus = (known.get("allocation") or {}).get("gpus") or ()
-        self.meter = JobMeter(known["identity"], known.get("meter") or {}, gpus=gpus)
-        kept = known.get("timeline") or {}
-        self.timeline = Timeline(kept.get("rows", ()), kept.get("stride", 1))
+        self.config, self.spool, self.key, self.job_state = config, spool, key, job_state
+        self.lock = lock
+        gpus = (job_state.get("allocation") or {}).get("gpus") or ()
+        self.meter = JobMeter(job_state["identity"], job_state.get("meter") or {}, gpus=gpus)
+        timeline = job_state.get("timeline") or {}
+        self.timeline = Timeline(timeline.get("rows", ()), timeline.get("stride", 1))
         self.boot_id = state.boot_id()
         self.flushed_s = self.alive_s = state.uptime_s()
-        self.corunners = CoRunners(spool, key, known, self.alive_s)
+        self.corunners = CoRunners(spool, key, job_state, self.alive_s)
         self.unanswered = 0
 
     def run(self, grace_s: float) -> None:
@@ -81,7 +86,7 @@ class _Sampler:
 
     def _may_go_on(self) -> bool:
         """Not by the state alone: a last flush may have put it back into a folder that went."""
-        mine = self.held.stands() and os.path.exists(self.spool.state_file(self.key, "json"))
+        mine = self.lock.stands() and os.path.exists(self.spool.state_file(self.key, "json"))
         return mine and not os.path.exists(self.config.kill_file)
 
     def _sample(self, *, last: bool = False) -> None:
@@ -107,24 +112,24 @@ class _Sampler:
 
     def _flush(self, now: float) -> None:
         """Write the whole state to the disk, from where the record is composed."""
-        if not self.held.stands():
+        if not self.lock.stands():
             return
-        self.known["place"] = self._place()
-        self.corunners.compare(self.known["place"])
-        self.known["shared"] = self.corunners.shared
-        self.known["faults"] = self.meter.hardware.faults()
-        self.known["meter"] = self.meter.kept()
-        self.known["timeline"] = {"rows": self.timeline.rows, "stride": self.timeline.stride}
-        self.known["corunners"] = self.corunners.overlap_s
-        self.known["seen_s"] = round(self._elapsed_s(now), 3)
+        self.job_state["place"] = self._place()
+        self.corunners.compare(self.job_state["place"])
+        self.job_state["shared"] = self.corunners.shared
+        self.job_state["faults"] = self.meter.hardware.faults()
+        self.job_state["meter"] = self.meter.saved()
+        self.job_state["timeline"] = {"rows": self.timeline.rows, "stride": self.timeline.stride}
+        self.job_state["corunners"] = self.corunners.overlap_s
+        self.job_state["seen_s"] = round(self._elapsed_s(now), 3)
         try:
-            state.save(self.spool, self.key, "json", self.known, durable=False)
+            state.save(self.spool, self.key, "json", self.job_state, durable=False)
         except OSError as error:
             log.report(f"sampler {self.key}: {error}")
 
     def _place(self) -> dict[str, Any]:
         """CPUs and GPUs of the job, for its record and for the samplers of other jobs."""
-        names = (self.known.get("allocation") or {}).get("gpus") or []
+        names = (self.job_state.get("allocation") or {}).get("gpus") or []
         return {**self.meter.look_around(), "gpu_names": names}
 
     def _pause(self, cost_s: float) -> float:
@@ -134,7 +139,7 @@ class _Sampler:
         return max(early_s, earned_s, min(elapsed_s / 240, SLOWEST_S))
 
     def _elapsed_s(self, now: float) -> float:
-        return max(0.0, now - float(self.known["started_uptime_s"]))
+        return max(0.0, now - float(self.job_state["started_uptime_s"]))
 
     def _lives_on(self, grace_s: float) -> bool:
         """True if a job without processes goes on: an allocation may wait for its user."""

@@ -120,10 +120,12 @@ def credential(text: str, munge_socket: str) -> str:
     if command is None:
         raise UndeliveredError(f"there is no munge command at {', '.join(_MUNGE)}")
     socket = [f"--socket={munge_socket}"] if munge_socket else []
-    said = output_of([command, f"--string={text}", *socket], {"PATH": "/usr/bin:/bin"}, TIMEOUT_S)
-    if not said:
+    credential_bytes = output_of(
+        [command, f"--string={text}", *socket], {"PATH": "/usr/bin:/bin"}, TIMEOUT_S
+    )
+    if not credential_bytes:
         raise UndeliveredError("munge gives no credential: is munged running?")
-    return said.decode("ascii", "replace").strip()
+    return credential_bytes.decode("ascii", "replace").strip()
 
 
 def _answer(reply: bytes) -> dict[str, object]:

@@ -42,10 +42,10 @@ def housekeep(config: NodeConfig, spool: Spool) -> None:
 
 
 def _take_up(config: NodeConfig, spool: Spool, key: str) -> None:
-    held = state.lock(spool.state_file(key, "lock"))
-    if held is None:
+    lock = state.lock(spool.state_file(key, "lock"))
+    if lock is None:
         return
-    with held:
+    with lock:
         if not _goes_on(spool, key):
             compose_record(config, spool, key, time.monotonic() + FINISH_S)
             return
@@ -58,23 +58,25 @@ def _goes_on(spool: Spool, key: str) -> bool:
     """True if the job may still run: no epilog ended it, and the machine did not restart."""
     if any(os.path.exists(spool.state_file(key, kind)) for kind in ("end", "record", "done")):
         return False
-    known = state.load(spool, key, "json")
-    return known is not None and known.get("boot_id") == state.boot_id()
+    job_state = state.load(spool, key, "json")
+    return job_state is not None and job_state.get("boot_id") == state.boot_id()
 
 
 def _sweep(spool: Spool) -> None:
     """Remove what no unfinished job needs and nobody touched for long."""
-    kept = set(spool.unfinished())
+    unfinished = set(spool.unfinished())
     for path, name, age_s in _aged(spool.state):
         stem, _, kind = name.rpartition(".")
-        orphan = kind in ("lock", "reserve", "mps", "tmp") and stem not in kept and age_s > STALE_S
+        orphan = (
+            kind in ("lock", "reserve", "mps", "tmp") and stem not in unfinished and age_s > STALE_S
+        )
         if orphan or (kind == "done" and age_s > REMEMBER_S):
             unlink_quietly(path)
     for path, name, age_s in _aged(spool.out):
         if name.endswith(".tmp") and age_s > STALE_S:
             unlink_quietly(path)
     for _, name, age_s in _aged(spool.run):
-        if is_key(name) and name not in kept and age_s > STALE_S:
+        if is_key(name) and name not in unfinished and age_s > STALE_S:
             remove_tree(name, spool.run, time.monotonic() + FINISH_S)
 
 
@@ -83,10 +85,10 @@ def _aged(folder: str) -> Iterator[tuple[str, str, float]]:
     now = time.time()
     try:
         with os.scandir(folder) as entries:
-            found = [(e.path, e.name, e.stat(follow_symlinks=False).st_mtime) for e in entries]
+            changes = [(e.path, e.name, e.stat(follow_symlinks=False).st_mtime) for e in entries]
     except OSError:
         return
-    for path, name, changed_s in found:
+    for path, name, changed_s in changes:
         yield path, name, now - changed_s
 
 

@@ -38,11 +38,11 @@ def deliver_records(config: NodeConfig, life_s: float = LIFE_S) -> None:
     spool = Spool(config.spool_dir)
     end_s = state.uptime_s() + life_s
     while state.uptime_s() < end_s:
-        held = state.lock(os.path.join(spool.root, "ship.lock"))
-        if held is None:
+        lock = state.lock(os.path.join(spool.root, "ship.lock"))
+        if lock is None:
             return
-        with held:
-            held.sign()
+        with lock:
+            lock.sign()
             _work(config, spool, end_s)
         # What came after the last look, whose hook found us at work, is not left lying.
         if not _left_to_do(config, spool):
@@ -112,7 +112,7 @@ def _waiting(spool: Spool) -> list[str]:
     """File names of the records to deliver, oldest first."""
     try:
         with os.scandir(spool.out) as entries:
-            found = [(e.stat(follow_symlinks=False).st_mtime, e.name) for e in entries]
+            entries_by_age = [(e.stat(follow_symlinks=False).st_mtime, e.name) for e in entries]
     except OSError:
         return []
-    return [name for _, name in sorted(found) if name.endswith(".json") and name[0] != "."]
+    return [name for _, name in sorted(entries_by_age) if name.endswith(".json") and name[0] != "."]

@@ -136,7 +136,7 @@ def test_totals_survive_the_group_and_a_successor(v2: Path) -> None:
     first.sample()
     (v2 / "system.slice/slurmstepd.scope/job_7/cpu.stat").write_text("user_usec 1\n")
     first.sample()
-    second = JobMeter(IDENTITY, first.kept(), mount=str(v2 / "nowhere"))
+    second = JobMeter(IDENTITY, first.saved(), mount=str(v2 / "nowhere"))
     second.sample()
     assert second.totals["cpu_user"] == ("cgroup/v2", 2.5)
 

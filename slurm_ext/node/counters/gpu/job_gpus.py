@@ -42,28 +42,28 @@ class JobGpus:
         """UUIDs of the job's GPUs; None where nobody could tell."""
         if not self.names:
             return []
-        known = self.uuids or {}
-        return [known[n] for n in self.names] if all(n in known for n in self.names) else None
+        uuids = self.uuids or {}
+        return [uuids[n] for n in self.names] if all(n in uuids for n in self.names) else None
 
     def totals(self) -> dict[str, tuple[str, float]]:
         """`<name>@<UUID>` to source and value (columns.GPU_UNITS)."""
-        found: dict[str, tuple[str, float]] = {}
-        for uuid, each in list(self._totals.items())[:MAX_GPUS]:
-            found.update(each.totals(uuid))
-        return found
+        totals: dict[str, tuple[str, float]] = {}
+        for uuid, gpu in list(self._totals.items())[:MAX_GPUS]:
+            totals.update(gpu.totals(uuid))
+        return totals
 
     def faults(self) -> list[str]:
         """Reasons, a line each, for what could not be measured."""
-        found = [f"{uuid}: {each.fault}" for uuid, each in self._totals.items() if each.fault]
+        faults = [f"{uuid}: {gpu.fault}" for uuid, gpu in self._totals.items() if gpu.fault]
         if self.names and self._nvml.why:
-            found.append(f"NVML: {self._nvml.why}")
+            faults.append(f"NVML: {self._nvml.why}")
         if len(self._totals) > MAX_GPUS:
-            found.append(f"{len(self._totals)} GPUs: the record has room for {MAX_GPUS}")
-        return [*self._faults, *found]
+            faults.append(f"{len(self._totals)} GPUs: the record has room for {MAX_GPUS}")
+        return [*self._faults, *faults]
 
-    def kept(self) -> dict[str, Any]:
+    def saved(self) -> dict[str, Any]:
         """State from which another sampler goes on."""
-        totals = {uuid: each.kept() for uuid, each in self._totals.items()}
+        totals = {uuid: gpu.saved() for uuid, gpu in self._totals.items()}
         return {"uuids": self.uuids, "totals": totals}
 
     @property
@@ -82,16 +82,16 @@ class JobGpus:
             self._nvml.ask({"read": list(self._totals)})
 
     def _take(self, pids: Collection[int], wait_s: float) -> None:
-        said = self._nvml.answer(wait_s)
-        if said is None:
+        reply = self._nvml.answer(wait_s)
+        if reply is None:
             return
-        if "gpus" in said:
-            self._know(said["gpus"])
+        if "gpus" in reply:
+            self._know(reply["gpus"])
             return
         now = state.uptime_s()
         covers_s = 0.0 if self._seen_s is None else now - self._seen_s
         self._seen_s = now
-        for uuid, figures in said.get("read", {}).items():
+        for uuid, figures in reply.get("read", {}).items():
             if uuid in self._totals:
                 self._totals[uuid].see(figures, covers_s, pids)
 

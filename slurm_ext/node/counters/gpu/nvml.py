@@ -54,16 +54,16 @@ class NvmlClient:
         """The answer, where it is there within `wait_s`."""
         deadline = time.monotonic() + wait_s
         while self._asked_s is not None:
-            said = self._line(max(0.0, deadline - time.monotonic()))
-            if said is None:
+            reply = self._line(max(0.0, deadline - time.monotonic()))
+            if reply is None:
                 self._judge()
                 return None
-            self.cpu_s = max(self.cpu_s, float(said.get("cpu_s", 0.0)))
-            if "failed" in said:
-                self._fail(str(said["failed"]))
-            elif "ready" not in said:
+            self.cpu_s = max(self.cpu_s, float(reply.get("cpu_s", 0.0)))
+            if "failed" in reply:
+                self._fail(str(reply["failed"]))
+            elif "ready" not in reply:
                 self._asked_s = None
-                return said
+                return reply
         return None
 
     def close(self) -> None:
@@ -103,10 +103,10 @@ class NvmlClient:
             self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")
         try:
-            said = json.loads(line)
+            reply = json.loads(line)
         except ValueError:
             return {"failed": "its reader speaks no JSON"}
-        return said if isinstance(said, dict) else {"failed": "its reader speaks nonsense"}
+        return reply if isinstance(reply, dict) else {"failed": "its reader speaks nonsense"}
 
     def _start(self) -> None:
         their_end, self._to = os.pipe()

@@ -37,11 +37,11 @@ class NvmlReader:
 
     def listed(self) -> list[dict[str, Any]]:
         """Every GPU of the node: UUID, minor number, PCI address, whether MIG is on, its name."""
-        nvml, found = self.nvml, []
+        nvml, gpus = self.nvml, []
         for index in range(nvml.nvmlDeviceGetCount()):
             try:
                 handle = nvml.nvmlDeviceGetHandleByIndex(index)
-                found.append(
+                gpus.append(
                     {
                         "uuid": _text(nvml.nvmlDeviceGetUUID(handle)),
                         "minor": self._maybe(nvml.nvmlDeviceGetMinorNumber, handle),
@@ -54,7 +54,7 @@ class NvmlReader:
                 )
             except nvml.NVMLError:
                 continue  # one that fell off the bus is not there for us
-        return found
+        return gpus
 
     def read(self, uuids: list[str]) -> dict[str, dict[str, Any]]:
         """UUID to its figures now; `{"lost": why}` where the GPU is gone."""
@@ -108,18 +108,18 @@ class NvmlReader:
             before, self._gpm[uuid] = self._gpm.get(uuid), now
             if before is None:
                 return
-            asked = nvml.c_nvmlGpmMetricsGet_t()
-            asked.version, asked.numMetrics = nvml.NVML_GPM_METRICS_GET_VERSION, len(_GPM)
-            asked.sample1, asked.sample2 = before, now
+            query = nvml.c_nvmlGpmMetricsGet_t()
+            query.version, query.numMetrics = nvml.NVML_GPM_METRICS_GET_VERSION, len(_GPM)
+            query.sample1, query.sample2 = before, now
             for place, metric in enumerate(_GPM.values()):
-                asked.metrics[place].metricId = metric
-            nvml.nvmlGpmMetricsGet(asked)
+                query.metrics[place].metricId = metric
+            nvml.nvmlGpmMetricsGet(query)
             nvml.nvmlGpmSampleFree(before)
         except (nvml.NVMLError, AttributeError):
             return  # an older driver, or an older nvidia-ml-py
         for place, name in enumerate(_GPM):
-            if asked.metrics[place].nvmlReturn == 0:
-                yield name, asked.metrics[place].value
+            if query.metrics[place].nvmlReturn == 0:
+                yield name, query.metrics[place].value
 
     def _processes(self, uuid: str, handle: Any) -> dict[str, dict[str, Any]] | None:
         """Pid to memory and to the mean of its utilisation samples since the last call."""
@@ -133,12 +133,12 @@ class NvmlReader:
         ]
         if running[0] is None:
             return None
-        found: dict[str, dict[str, Any]] = {}
-        for each in (*running[0], *(running[1] or ())):
-            found.setdefault(str(each.pid), {})["mem_bytes"] = each.usedGpuMemory
+        figures: dict[str, dict[str, Any]] = {}
+        for process in (*running[0], *(running[1] or ())):
+            figures.setdefault(str(process.pid), {})["mem_bytes"] = process.usedGpuMemory
         for pid, shares in self._samples(uuid, handle).items():
-            found.setdefault(str(pid), {})["sm_util"] = sum(shares) / len(shares)
-        return found
+            figures.setdefault(str(pid), {})["sm_util"] = sum(shares) / len(shares)
+        return figures
 
     def _samples(self, uuid: str, handle: Any) -> dict[int, list[int]]:
         since = self._seen_us.get(uuid, 0)
@@ -202,23 +202,23 @@ def serve(asking: int, answering: int) -> None:
     with os.fdopen(asking, "rb") as questions, os.fdopen(answering, "wb") as answers:
         try:
             reader: NvmlReader | None = NvmlReader()
-            said: dict[str, Any] = {"ready": True}
+            reply: dict[str, Any] = {"ready": True}
         # Whatever is wrong with the driver or its library: the answer is that there is none.
         except Exception as error:
-            reader, said = None, {"failed": f"{type(error).__name__}: {error}"[:300]}
+            reader, reply = None, {"failed": f"{type(error).__name__}: {error}"[:300]}
         while True:
-            said["cpu_s"] = time.process_time()
-            answers.write(json.dumps(said).encode() + b"\n")
+            reply["cpu_s"] = time.process_time()
+            answers.write(json.dumps(reply).encode() + b"\n")
             answers.flush()
             line = questions.readline()
             if not line or reader is None:
                 return
             try:
                 question = json.loads(line)
-                said = (
+                reply = (
                     {"gpus": reader.listed()}
                     if "list" in question
                     else {"read": reader.read(question["read"])}
                 )
             except Exception as error:
-                said = {"failed": f"{type(error).__name__}: {error}"[:300]}
+                reply = {"failed": f"{type(error).__name__}: {error}"[:300]}

@@ -39,55 +39,57 @@ _OF_JOB = ("gpu_job_util", "gpu_job_mem_peak")
 class GpuTotals:
     """One GPU's figures over a job; `fault` says why there are none (any more)."""
 
-    def __init__(self, kept: Mapping[str, Any] | None = None) -> None:
-        kept = kept or {}
-        self.fault: str | None = kept.get("fault")
-        self._means: dict[str, list[float]] = {n: list(v) for n, v in kept.get("means", {}).items()}
-        self._peaks: dict[str, float] = dict(kept.get("peaks", {}))
-        gains = kept.get("gains", {})
+    def __init__(self, saved: Mapping[str, Any] | None = None) -> None:
+        saved = saved or {}
+        self.fault: str | None = saved.get("fault")
+        self._means: dict[str, list[float]] = {
+            n: list(v) for n, v in saved.get("means", {}).items()
+        }
+        self._peaks: dict[str, float] = dict(saved.get("peaks", {}))
+        gains = saved.get("gains", {})
         self._gains = {name: CounterGain(total=gains.get(name)) for _, name, _ in _GAINS}
 
-    def kept(self) -> dict[str, Any]:
+    def saved(self) -> dict[str, Any]:
         """State from which another sampler goes on."""
         gains = {name: gain.total for name, gain in self._gains.items() if gain.total is not None}
         return {"fault": self.fault, "means": self._means, "peaks": self._peaks, "gains": gains}
 
-    def see(self, said: Mapping[str, Any], covers_s: float, pids: Collection[int]) -> None:
+    def see(self, reading: Mapping[str, Any], covers_s: float, pids: Collection[int]) -> None:
         """Take one reading, which stands for the last `covers_s` seconds; `pids` are the job's."""
-        if said.get("mig"):
+        if reading.get("mig"):
             self.fault = "MIG is on: nothing is attributed"
-        elif "lost" in said:
-            self.fault = f"it fell off the bus: {said['lost']}"
-        if self.fault is not None or "refused" in said:
+        elif "lost" in reading:
+            self.fault = f"it fell off the bus: {reading['lost']}"
+        if self.fault is not None or "refused" in reading:
             return
         for theirs, ours, factor in _MEANS:
-            self._mean(ours, said.get(theirs), factor, covers_s)
+            self._mean(ours, reading.get(theirs), factor, covers_s)
         for theirs, ours, factor in _GAINS:
-            value = said.get(theirs)
+            value = reading.get(theirs)
             self._gains[ours].see(None if value is None else value * factor)
-        self._peak("gpu_mem_peak", said.get("mem_bytes"))
-        self._see_processes(said.get("processes"), covers_s, pids)
+        self._peak("gpu_mem_peak", reading.get("mem_bytes"))
+        self._see_processes(reading.get("processes"), covers_s, pids)
 
     def totals(self, uuid: str) -> dict[str, tuple[str, float]]:
         """`<name>@<UUID>` to source and value; nothing of a GPU that was lost or is divided."""
         if self.fault is not None:
             return {}
-        found = {name: total / weight for name, (total, weight) in self._means.items() if weight}
+        values = {name: total / weight for name, (total, weight) in self._means.items() if weight}
         gains = {
             n: g.total for n, g in self._gains.items() if g.total is not None and not g.unknown
         }
         return {
             f"{name}@{uuid}": (f"nvml/{uuid}" + ("/processes" if name in _OF_JOB else ""), value)
-            for name, value in {**found, **gains, **self._peaks}.items()
+            for name, value in {**values, **gains, **self._peaks}.items()
         }
 
-    def _see_processes(self, said: Any, covers_s: float, pids: Collection[int]) -> None:
+    def _see_processes(self, reading: Any, covers_s: float, pids: Collection[int]) -> None:
         """The job's own share: what none of its processes did is 0, not missing."""
-        if not isinstance(said, dict):
+        if not isinstance(reading, dict):
             return
-        own = [each for pid, each in said.items() if int(pid) in pids]
+        own = [figures for pid, figures in reading.items() if int(pid) in pids]
         self._mean("gpu_job_util", sum(e.get("sm_util") or 0 for e in own), 0.01, covers_s)
-        sizes = [each.get("mem_bytes") for each in own]
+        sizes = [figures.get("mem_bytes") for figures in own]
         if not any(size is None for size in sizes):
             self._peak("gpu_job_mem_peak", sum(sizes))
 

@@ -30,19 +30,19 @@ class Coverage:
 
     def fresh(self, members: Mapping[int, JobProcess], now_s: float) -> list[int]:
         """Processes to attach to now (`now_s`: seconds since boot), oldest first."""
-        known = {
+        covered = {
             pid: entry
             for pid, entry in self.under.items()
             if pid in members and members[pid].started == entry[0]
         }
-        before, wanted = dict(known), []
-        for pid in sorted(members.keys() - known.keys(), key=lambda p: (members[p].started, p)):
-            born = self._born(pid, members, known, before)
+        earlier, wanted = dict(covered), []
+        for pid in sorted(members.keys() - covered.keys(), key=lambda p: (members[p].started, p)):
+            born = self._born(pid, members, covered, earlier)
             if born is None:
                 wanted.append(pid)
                 born = (members[pid].started, pid, now_s)
-            known[pid] = born
-        self.under = known
+            covered[pid] = born
+        self.under = covered
         return wanted
 
     def needed(self, root: int) -> bool:

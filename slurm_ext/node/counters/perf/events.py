@@ -92,21 +92,21 @@ def usable(
 
     At most `most` of the processor's own: those of `wanted` that come first.
     """
-    found: dict[str, PerfEvent] = {}
+    events_by_name: dict[str, PerfEvent] = {}
     refused = {}
     for name, events in wanted.items():
-        counted = sum(event.kind != SOFTWARE for event in found.values())
+        counted = sum(event.kind != SOFTWARE for event in events_by_name.values())
         event, why = _first(kernel, events) if counted < most else (None, _TOO_MANY)
         if event is None:
             refused[name] = why
         else:
-            found[name] = event
-    return found, refused
+            events_by_name[name] = event
+    return events_by_name, refused
 
 
 def _first(kernel: PerfKernel, events: Sequence[PerfEvent]) -> tuple[PerfEvent | None, str]:
     why = "no event of this processor is known for it"
-    for event in (each for plain in events for each in (plain, plain.only_user())):
+    for event in (variant for plain in events for variant in (plain, plain.only_user())):
         try:
             kernel.close(kernel.open(event, pid=0))
         except OSError as error:

@@ -89,16 +89,16 @@ class JobPerf:
             if not self._silent(name, value, sums):
                 whole = max(enabled, 0.0 if self._is_software(name) else on_cpu)
                 self._estimates.setdefault(name, MultiplexedCount()).see(value, running, whole)
-        found = {}
+        counters = {}
         for name, estimate in self._estimates.items():
             if estimate.total is not None:
                 factor = 1e-9 if self._is_software(name) else 1.0
                 total = self._base.get(name, 0.0) + estimate.total * factor
-                found[name] = (f"perf/{self._mode}/{self.events[name].label}", total)
+                counters[name] = (f"perf/{self._mode}/{self.events[name].label}", total)
         share = self._running_share(sums, on_cpu)
         if share is not None:
-            found[_TIMES] = (f"perf/{self._mode}", share)
-        return found
+            counters[_TIMES] = (f"perf/{self._mode}", share)
+        return counters
 
     def close(self) -> None:
         """Give every counter back."""
@@ -148,7 +148,7 @@ class JobPerf:
 
     def _bury(self) -> None:
         """Keep what roots counted whose processes are all gone, and give their counters back."""
-        for root in [each for each in self._fds if not self.cover.needed(each)]:
+        for root in [root for root in self._fds if not self.cover.needed(root)]:
             self._keep(root)
 
     def _keep(self, root: int) -> None:
@@ -206,8 +206,8 @@ class JobPerf:
 
 
 def _add(sums: dict[str, list[float]], name: str, reading: Reading) -> None:
-    known = sums.setdefault(name, [0.0, 0.0, 0.0])
-    sums[name] = [known[0] + reading[0], known[1] + reading[1], known[2] + reading[2]]
+    total = sums.setdefault(name, [0.0, 0.0, 0.0])
+    sums[name] = [total[0] + reading[0], total[1] + reading[1], total[2] + reading[2]]
 
 
 def _cpus(folder: str) -> list[int]:
@@ -217,11 +217,11 @@ def _cpus(folder: str) -> list[int]:
     for path in (os.path.join(folder, "cpuset.cpus.effective"), _ONLINE):
         try:
             with open(path, encoding="ascii", errors="replace") as file:
-                found = cpu_numbers(file.read(4096))
+                cpus = cpu_numbers(file.read(4096))
         except OSError:
             continue
-        if found:
-            return sorted(found)
+        if cpus:
+            return sorted(cpus)
     return []
 
 
