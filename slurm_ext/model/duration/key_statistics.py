@@ -47,10 +47,8 @@ class RememberedRun:
 class KeyStatistics:
     """Updated with every submission and end, at a cost that does not grow with the history."""
 
-    __slots__ = (
-        "_burst", "_ended_s", "_last", "_means", "_n", "_recent", "_running", "_seconds",
-        "_square", "_submitted_s",
-    )  # fmt: skip
+    __slots__ = ("_burst", "_ended_s", "_last", "_means", "_n", "_recent", "_running")
+    __slots__ += ("_seconds", "_square", "_submitted_s")
 
     def __init__(self) -> None:
         self._n = 0
@@ -98,10 +96,9 @@ class KeyStatistics:
             known: tuple[float, ...] = (0.0, *(nan,) * 9)
         else:
             spread = sqrt(max(0.0, self._square - self._means[1] ** 2))
-            known = (
-                log1p(n), last[-1], last[-2] if n > 1 else nan, last[-3] if n > 2 else nan,
-                *self._means, spread, sorted(last)[len(last) // 2], log(self._seconds),
-            )  # fmt: skip
+            latest = [*reversed(last), nan, nan][:3]
+            middle = sorted(last)[len(last) // 2]
+            known = (log1p(n), *latest, *self._means, spread, middle, log(self._seconds))
         return (
             *known,
             self._recently(now_s),

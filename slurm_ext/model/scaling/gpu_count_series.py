@@ -1,9 +1,9 @@
 """Scaling of runs that differ in their number of GPUs only, by their speed-up curve.
 
-Beyond the largest of three counts or more, speedup.py is nearer than the general scaling.py, which
+Beyond the largest of three counts or more, speedup.py is nearer than the general model.py, which
 also has to allow for other batches and layouts: on published step times, from 1, 2 and 4 GPUs and
-with nothing learnt, its median error is 6 % against 31 (fixed global batch) and 6 against 9 (fixed
-batch a GPU, one node). With fewer counts scaling.py is as near, and its intervals are honest.
+without a fitted family, its median error is 6 % against 31 (fixed global batch) and 6 against 9
+(fixed batch a GPU, one node). With fewer counts model.py is as near, and its intervals are honest.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,12 +21,12 @@ SAME = 0.01  # batches that differ by no more than this are one
 
 @dataclass(frozen=True, slots=True)
 class GpuCountSeries:
-    """A speed-up that is asked as a Scaling is; samples/s of the whole job."""
+    """A speed-up curve with the methods of a ScalingModel; samples/s of the whole job."""
 
     speedup: SpeedupCurve
 
     def rate(self, config: TrainingConfig) -> tuple[float, Interval]:
-        """Samples/s at so many GPUs, the batch being kept as the runs kept it; the interval."""
+        """Samples/s and interval at a number of GPUs, with the batch kept as in the runs."""
         return self.speedup.rate(config.gpus)
 
     def shares(self, config: TrainingConfig) -> Shares:
@@ -37,7 +37,7 @@ class GpuCountSeries:
 def gpu_count_series(
     points: Sequence[ScalingMeasurement], wanted: TrainingConfig
 ) -> GpuCountSeries | None:
-    """The points as a series that `wanted` goes on; None where they are not. Raises InputError."""
+    """Fit a series that `wanted` extends; None if the points are none. Raises InputError."""
     counts = {one.config.gpus for one in points}
     placed = [*(one.config for one in points), wanted]
     prior = _kind([one.config for one in points])

@@ -1,9 +1,9 @@
 """Throughput of a data-parallel training over GPUs, nodes and batch, from a few measurements.
 
-The terms of scaling_terms.py are fitted under a prior (normal, in logs), and what the measurements
-stray from them is carried to configs alike by a Gaussian process (scaling_likeness.py). One
-measurement is enough to answer, and each further one narrows the interval. Where the prior holds
-several components, they are weighted by how well each predicted the measurements.
+The terms of terms.py are fitted under a prior (normal, in logs), and a Gaussian process
+(similarity.py) carries the residuals of the measurements to similar configs. One measurement is
+enough for a prediction, and each further one narrows the interval. Several components of the prior
+are weighted by how well each predicted the measurements.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ class Shares:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class ScalingModel:
-    """A fitted training: ask it for the rate at any config."""
+    """A fitted training: predicts the rate at any config."""
 
     prior: ScalingPrior
     at: Array  # columns() of the measurements
@@ -98,7 +98,7 @@ class ScalingModel:
 
 
 def fit(points: Sequence[ScalingMeasurement], prior: ScalingPrior | None = None) -> ScalingModel:
-    """The scaling that the measurements make likely, one or more of them. Raises InputError."""
+    """Fit the scaling to one or more measurements. Raises InputError."""
     if not points:
         raise InputError("measurements", "none: at least one config has to be measured")
     prior = default_prior() if prior is None else prior

@@ -2,8 +2,8 @@
 
     X(K, cores, workers) = K * curve(accelerator(K), data(cores, workers), storage / ranks a node)
 
-Compute and communication over K GPUs (scaling.py, counting.py) are a rank's accelerator ceiling.
-What a node's storage gives is divided among its ranks; cores and workers are each rank's own.
+Compute and communication over K GPUs (model.py, gpu_count_series.py) are a rank's accelerator
+ceiling. A node's storage is divided among its ranks; cores and workers are each rank's own.
 """
 
 from dataclasses import dataclass, replace
@@ -53,8 +53,8 @@ def estimate_rank(
 ) -> RankEstimate:
     """Estimate one of `ranks` on `config`.
 
-    `seen_on_node`: ranks on a node in the runs behind `believed`; None where nobody knows, and
-    storage stays theirs. Raises InputError.
+    `seen_on_node`: ranks on a node in the runs behind `believed`; None if unknown: the
+    storage's rate is then kept. Raises InputError.
     """
     rate, interval = scaling.rate(config)
     log_sd = log(interval.high / interval.low) / (2 * NORMAL_90)

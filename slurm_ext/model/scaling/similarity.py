@@ -8,8 +8,8 @@ Five parts of a residual, each similar for configs near each other in its own se
     same_layout  shared by all configs of exactly these counts
     both         smooth in all of them at once
 
-A training's own part is the batch's and the layout's, which may be smaller or larger than usual
-each for itself; what it shares with its kin (same model elsewhere, other models here) is known.
+A training's own part is the batch's and the layout's, each with a scale of its own; the part
+that it shares with other trainings (same model elsewhere, other models here) is known.
 """
 
 from dataclasses import dataclass

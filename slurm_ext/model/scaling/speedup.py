@@ -76,7 +76,7 @@ def curve_likelihood(
 
 @dataclass(frozen=True, slots=True)
 class SpeedupCurve:
-    """A fitted curve: ask it for the rate at any count."""
+    """A fitted curve: predicts the rate at any count."""
 
     prior: SpeedupPrior
     draws: Draws

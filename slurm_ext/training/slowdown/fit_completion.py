@@ -64,8 +64,10 @@ def likeliest(
         apart = (values - start) / prior_sd
         return value + 0.5 * float(apart @ apart), gradient + apart / prior_sd
 
-    best = minimize(cost, start, jac=True, method="L-BFGS-B", options={"maxiter": steps},
-                    bounds=[(one - 8.0, one + 8.0) for one in start])  # fmt: skip
+    bounds = [(one - 8.0, one + 8.0) for one in start]
+    best = minimize(
+        cost, start, jac=True, method="L-BFGS-B", options={"maxiter": steps}, bounds=bounds
+    )
     return _unpacked(np.asarray(best.x), guess)
 
 
