@@ -47,8 +47,18 @@ class RememberedRun:
 class KeyStatistics:
     """Updated with every submission and end, at a cost that does not grow with the history."""
 
-    __slots__ = ("_burst", "_ended_s", "_last", "_means", "_n", "_recent", "_running")
-    __slots__ += ("_seconds", "_square", "_submitted_s")
+    __slots__ = (
+        "_burst",
+        "_ended_s",
+        "_last",
+        "_means",
+        "_n",
+        "_recent",
+        "_running",
+        "_seconds",
+        "_square",
+        "_submitted_s",
+    )
 
     def __init__(self) -> None:
         self._n = 0
