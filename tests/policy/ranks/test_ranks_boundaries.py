@@ -1,0 +1,69 @@
+"""The chooser of ranks at its boundaries: memory, cores, batches and gains."""
+
+import pytest
+
+from slurm_ext.policy.ranks.choose import (
+    CONTEXT_BYTES,
+    MEMORY_SHARE,
+    Profile,
+    RankResources,
+    choose,
+    packings,
+    throughput,
+    trial_confirms,
+)
+
+HALF = Profile(batch=8, host_s=1.0, kernel_s=1.0)  # the GPU waits for half of the time
+
+
+def shapes(profile: Profile, room: RankResources) -> set[tuple[int, int]]:
+    """(ranks on a GPU, batch of a rank) of every packing."""
+    return {(packing.ranks_per_gpu, packing.batch) for packing in packings(profile, room)}
+
+
+@pytest.mark.parametrize(("measured", "confirmed"), [(105.0, False), (105.1, True)])
+def test_a_trial_has_to_gain_more_than_the_least(measured: float, confirmed: bool) -> None:
+    """At 5 % exactly it does not."""
+    assert trial_confirms(measured, 100.0) is confirmed
+
+
+def test_memory_fits_up_to_the_share_of_it() -> None:
+    """Two ranks hold two contexts, and no byte more than 92 % of the GPU."""
+    needed = 2 * CONTEXT_BYTES / MEMORY_SHARE
+    assert (2, 4) in shapes(HALF, RankResources(gpu_mem_bytes=needed * (1 + 1e-9)))
+    assert shapes(HALF, RankResources(gpu_mem_bytes=needed * (1 - 1e-9))) == {(1, 8)}
+
+
+def test_each_rank_needs_a_core_and_its_workers() -> None:
+    """Two ranks without workers: two cores; with a worker each: four."""
+    busy = Profile(batch=8, host_s=1.0, kernel_s=1.0, workers=2)
+    assert (2, 4) in shapes(HALF, RankResources(cores_per_gpu=2))
+    assert (2, 4) not in shapes(HALF, RankResources(cores_per_gpu=1.9))
+    assert (2, 4) in shapes(busy, RankResources(cores_per_gpu=4))
+    assert (2, 4) not in shapes(busy, RankResources(cores_per_gpu=3.9))
+
+
+def test_the_global_batch_grows_only_where_its_owner_allows_it() -> None:
+    """Up to `most_batch`, over all GPUs; a batch that ranks do not divide is not split."""
+    assert shapes(HALF, RankResources()) == {(1, 8), (2, 4), (4, 2), (8, 1)}
+    assert (2, 8) in shapes(HALF, RankResources(most_batch=16))
+    assert (2, 8) not in shapes(HALF, RankResources(most_batch=15))
+    assert (2, 8) not in shapes(HALF, RankResources(gpus=2, most_batch=16))
+    assert (1, 16) in shapes(HALF, RankResources(most_batch=16))
+
+
+def test_throughput_is_bounded_by_the_host_or_by_the_kernels() -> None:
+    """One rank: 8 samples in 2 s. Two of 4: 8 in 1.5 s, as the host allows. Four of 2: the GPU."""
+    room = RankResources()
+    assert throughput(HALF, room, 1, 8) == pytest.approx(4.0)
+    assert throughput(HALF, room, 2, 4) == pytest.approx(8 / 1.5)
+    assert throughput(HALF, room, 4, 2) == pytest.approx(8 / 1.25)
+    assert throughput(HALF, room, 8, 1) == pytest.approx(8 / (1.0 * 1.21))
+    assert throughput(HALF, RankResources(gpus=3), 1, 8) == pytest.approx(12.0)
+
+
+def test_a_busy_gpu_keeps_one_rank() -> None:
+    """Where nothing gains 5 %, the job stays as it is."""
+    best = choose(Profile(batch=8, host_s=0.04, kernel_s=1.0), RankResources())
+    assert (best.ranks_per_gpu, best.batch, best.gain) == (1, 8, 0.0)
+    assert choose(HALF, RankResources()).ranks_per_gpu > 1
