@@ -81,6 +81,8 @@ def test_without_workers_nothing_is_sent_or_freed() -> None:
     assert run.wall.log_sd == MEASURED_SD
     assert exp(-run.accel.log_mean) == pytest.approx(1 / 200 - 0.00001)
     assert (run.receive_s, run.efficiency) == (RECEIVE_S, None)
+    busy = replace(RUN, workers=0, fetch_queued_s=None, samples_per_s=40.0, cores=0.4)
+    assert exp(invert(busy).wall.log_mean) == pytest.approx(0.02)  # no worker queues for its core
 
 
 def test_the_training_process_has_a_cost_of_its_own() -> None:
@@ -190,5 +192,10 @@ def test_a_slice_is_what_a_busy_core_was_waited_for() -> None:
         1.49 * SLICE_S
     )
     assert invert(replace(busy, main_queued_s=1.6 * expected_s / 32)).slice_s is None  # others
+    silent = replace(busy, main_queued_s=None, accel_samples_per_s=60.1)
+    wait_s = (1 / 60 - 1 / 60.1) * 32
+    assert invert(silent).slice_s == pytest.approx(SLICE_S * wait_s / expected_s, rel=1e-3)
+    assert invert(replace(silent, accel_samples_per_s=65.0)).slice_s is None  # waited for more
+    assert invert(replace(silent, accel_samples_per_s=59.0)).slice_s == 0.0
     assert invert(replace(busy, cores=8.0)).slice_s is None
     assert invert(replace(busy, workers=1, samples_per_s=80.0)).slice_s is None  # workers busy
