@@ -1,12 +1,14 @@
 """Units of the node's allocator: windows, bounds of workers, shares, and what Slurm is asked."""
 
+import json
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from slurm_ext.control.allocator import actuator, controlled_job
+from slurm_ext.control.allocator import actuator, controlled_job, decision_log
 from slurm_ext.control.allocator.cgroup.errors import JobGoneError, UntrustedJobDirError
 from slurm_ext.control.allocator.cgroup.job_location import JobLocation
 from slurm_ext.control.allocator.controlled_job import ControlledJob, WindowPace
@@ -14,6 +16,7 @@ from slurm_ext.control.allocator.job_curve import baseline, points_of, rate_at, 
 from slurm_ext.control.allocator.jobs import RunningJob, SpooledJob, alive
 from slurm_ext.control.allocator.measure import WorkerBounds, difference, run_between, worker_bounds
 from slurm_ext.control.allocator.node import Machine, slurm_cpus
+from slurm_ext.control.allocator.node_capabilities import node_mechanisms
 from slurm_ext.control.allocator.slurm import EVERY_S, EVERY_WHERE_LENT_S, SlurmNodeQuery
 from slurm_ext.control.allocator.status import rows
 from slurm_ext.core.records import Level, LoaderRun
@@ -419,6 +422,53 @@ def test_utilisation_without_a_curve_is_all(monkeypatch: pytest.MonkeyPatch) -> 
     job.curve, job.knob = curve(), WorkerBounds(now=2, least=1, most=4, baseline=2)
     assert 0 < job.utilisation(64.0, 4) < 1.0
     assert job.utilisation(1e-6, 4) <= 1.0
+
+
+def test_the_share_as_written_is_of_all_its_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units and grain are not mixed up."""
+    job = controlled(Clock(monkeypatch))
+    job.curve, job.knob = curve(), WorkerBounds(now=2, least=1, most=4, baseline=2)
+    share = job.demand(8, 3, 0.25, None).baseline
+    assert share is not None
+    assert share.units == 3
+    assert share.samples_per_s == rate_at(job.curve, 3, 2, grain_cores=0.25, ranks=1)
+
+
+# -- files -------------------------------------------------------------------------------------
+
+
+def test_the_decision_log_begins_again_when_it_has_grown(tmp_path: Path) -> None:
+    """Beyond a MiB; the old lines are kept beside it."""
+    path = tmp_path / "decisions.jsonl"
+    decision_log.append(path, acted=True, units=3)
+    (line,) = path.read_text().splitlines()
+    assert {"acted": True, "units": 3}.items() <= json.loads(line).items()
+    path.write_bytes(b"x" * decision_log.MAX_BYTES)
+    decision_log.append(path, acted=False)
+    assert path.stat().st_size > decision_log.MAX_BYTES
+    decision_log.append(path, acted=False)
+    assert len(path.read_text().splitlines()) == 1
+    assert path.with_suffix(".jsonl.1").exists()
+
+
+@pytest.mark.parametrize(
+    ("controllers", "found"),
+    [
+        ("cpu cpuset io", ("quota", "cpuset", "affinity")),
+        ("cpu io", ("quota", "affinity")),
+        ("cpuset", ("cpuset", "affinity")),
+        ("", ("affinity",)),
+    ],
+)
+def test_mechanisms_of_a_node(tmp_path: Path, controllers: str, found: tuple[str, ...]) -> None:
+    """By the controllers of version 2, or the files of version 1."""
+    (tmp_path / "cgroup.controllers").write_text(controllers)
+    assert node_mechanisms(str(tmp_path)) == found
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text("-1")
+    (tmp_path / "cpuset").mkdir()
+    (tmp_path / "cpuset" / "cpuset.cpus").write_text("0")
+    assert node_mechanisms(str(tmp_path)) == ("quota", "cpuset", "affinity")
 
 
 # -- acting ------------------------------------------------------------------------------------
