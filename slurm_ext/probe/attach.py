@@ -1,6 +1,6 @@
 """Puts the probe into torch: three methods, patched once, when the job itself imports torch.
 
-Each patched method does what it did before; what is added may fail without the job noticing.
+Each patched method does what it did before; the added part may fail without the job noticing.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _gated_iter(original: Callable[[Any], Any], dataloader: Any, loader: Any, ga
 
 
 def _session(dataloader: Any) -> Any:
-    """This process's session; False where it could not be made, and is not tried again."""
+    """This process's session; False if it could not be made, and is not tried again."""
     if _Process.session is None:
         _Process.session = False
         try:

@@ -225,7 +225,7 @@ def fetch_path(run_dir: str, pid: int) -> str:
 
 
 def read_totals(path: str) -> tuple[float, ...]:
-    """A worker's totals; zeros where it has not fetched yet."""
+    """A worker's totals; zeros if it has not fetched yet."""
     try:
         with open(path, "rb") as file:
             return _FORM.unpack(file.read(_FORM.size))

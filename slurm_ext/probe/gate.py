@@ -11,7 +11,7 @@ LOOK_EVERY_S = 0.2
 class Gate:
     """The open count, between 1 and `limit`; `ceiling` is a second bound (memory).
 
-    `first` is what is open until the file says otherwise, and again once the file is gone. 0: the
+    `first` are open until the file says otherwise, and again once the file is gone. 0: the
     loader works in the training process until the file asks for workers.
     """
 

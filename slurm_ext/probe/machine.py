@@ -37,7 +37,7 @@ def room_bytes(
     root: str = "/sys/fs/cgroup",
     meminfo: str = "/proc/meminfo",
 ) -> int | None:
-    """Memory that the job may still take; None where nothing bounds it.
+    """Memory that the job may still take; None if nothing bounds it.
 
     `own_bytes` is what this process and its workers hold: the measure against Slurm's limit where
     no cgroup holds the job to it.
@@ -167,7 +167,7 @@ def _number(folder: str, name: str) -> int | None:
 
 
 def _read(folder: str, name: str) -> str | None:
-    """A small file's text; None where it cannot be read."""
+    """A small file's text; None if it cannot be read."""
     try:
         handle = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

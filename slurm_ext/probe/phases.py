@@ -80,7 +80,7 @@ class Pass:
         return min(self._queued_total_s * wait / both, self.wait_s) if both else 0.0
 
     def weigh(self, batch: Any) -> None:
-        """Now and then: what a batch weighs."""
+        """Note the bytes of a batch, now and then."""
         self._weighed[0] += 1
         self._weighed[1] += fetching.tensor_bytes(batch)
 
@@ -124,7 +124,7 @@ class Pass:
 
 
 class LoaderMeter:
-    """One loader's numbers over all its passes, and what was done with it."""
+    """One loader's numbers over all its passes, and how its workers were set."""
 
     def __init__(self, number: int, facts: dict[str, Any], run_dir: str) -> None:
         self.number = number

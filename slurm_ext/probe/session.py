@@ -192,7 +192,7 @@ class Session:
         gate = workers._dlqueue_open.gate
         self._iterators.add(workers)
         current.look(time.perf_counter())
-        current.due = 0.0  # with the first batch: what a worker holds is known then
+        current.due = 0.0  # with the first batch: a worker's memory is known then
         current.meter.gated = gate.limit
         current.workers_now = gate.open
         current.gate = gate
@@ -242,13 +242,13 @@ class Session:
                 meter.forget_workers()
 
     def fault(self, error: BaseException) -> None:
-        """Notes what the probe failed at, once each."""
+        """Note each of the probe's own faults once."""
         clause = f"{type(error).__name__}: {error}"[:200]
         if clause not in self.faults and len(self.faults) < 8:
             self.faults.append(clause)
 
     def safely(self, act: Callable[..., Any], *args: Any) -> Any:
-        """`act(*args)`; None where it fails, for the probe's faults are not the job's."""
+        """`act(*args)`; None if it fails, for the probe's faults are not the job's."""
         try:
             return act(*args)
         except Exception as error:  # see above
@@ -269,7 +269,7 @@ def _facts(loader: Any, dataloader: Any) -> dict[str, Any]:
 
 
 def _rows(loader: Any) -> int | None:
-    """Samples of a whole pass; None where it is not simply the sampler's length."""
+    """Samples of a whole pass; None if it is not simply the sampler's length."""
     if loader.batch_size is None or loader.drop_last:
         return None
     return _length(loader.sampler)

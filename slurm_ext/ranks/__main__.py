@@ -64,7 +64,7 @@ def _wait(ranks: Sequence[subprocess.Popen[bytes]]) -> int:
 
 
 def _end(ranks: Sequence[subprocess.Popen[bytes]]) -> None:
-    """A rank that waits for one that has died waits for ever."""
+    """End the other ranks: they would wait for ever for one that has died."""
     for rank in ranks:
         rank.terminate()
     end_s = time.monotonic() + GRACE_S
@@ -76,7 +76,7 @@ def _end(ranks: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 def _status(rank: subprocess.Popen[bytes]) -> int:
-    """As a shell tells it: 128 and the signal's number where one ended it."""
+    """The exit status as in a shell: 128 and the signal's number if one ended it."""
     code = rank.returncode
     return 128 - code if code < 0 else code
 

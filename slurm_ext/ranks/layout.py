@@ -45,7 +45,7 @@ class RankLayout:
 
 
 def rank_layout(ranks_per_gpu: int, env: Mapping[str, str], free_port: int) -> RankLayout:
-    """This node's part, from what Slurm tells. Raises ValueError with what is wrong.
+    """This node's part, from Slurm's environment. Raises ValueError with what is wrong.
 
     With several nodes start it once a node: `srun --ntasks-per-node=1`.
     """

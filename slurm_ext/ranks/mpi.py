@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 class MpiTwoLevelReduction:
     """Communicators of one layout: ranks g*R to g*R + R - 1 share GPU g, and g*R leads them.
 
-    Collective: every rank of `comm` makes it. Raises ValueError where the ranks do not fill the
+    Collective: every rank of `comm` makes it. Raises ValueError if the ranks do not fill the
     GPUs evenly.
     """
 

@@ -215,9 +215,13 @@ def too_large_to_copy() -> Any:
 
 
 SCENARIOS: dict[str, Callable[[], Any]] = {
-    name: each for name, each in list(globals().items()) if getattr(each, "__module__", "") ==
-    "__main__" and callable(each) and name.islower() and name not in ("ask", "children", "in_order")
-}  # fmt: skip
+    name: each
+    for name, each in list(globals().items())
+    if getattr(each, "__module__", "") == "__main__"
+    and callable(each)
+    and name.islower()
+    and name not in ("ask", "children", "in_order")
+}
 
 if __name__ == "__main__":
     print(json.dumps(SCENARIOS[sys.argv[1]]()))

@@ -50,10 +50,18 @@ def scenarios(
 
 
 OPENED = [
-    "shuffled", "in_order_with_a_short_last_batch", "drop_last", "without_batches",
-    "custom_collate_and_batch_sampler", "subclass_that_only_constructs", "distributed_sampler",
-    "dataset_changed_between_epochs", "left_early", "pickled_loader", "two_at_once",
-]  # fmt: skip
+    "shuffled",
+    "in_order_with_a_short_last_batch",
+    "drop_last",
+    "without_batches",
+    "custom_collate_and_batch_sampler",
+    "subclass_that_only_constructs",
+    "distributed_sampler",
+    "dataset_changed_between_epochs",
+    "left_early",
+    "pickled_loader",
+    "two_at_once",
+]
 
 
 @pytest.mark.parametrize("name", OPENED)

@@ -73,9 +73,13 @@ def test_isolated_pythons_do_not_see_it(
 
 @pytest.mark.parametrize(
     "body",
-    ["print('mine', __name__, __file__)", "raise RuntimeError('mine broke')", "raise SystemExit(3)",
-     "import nowhere_to_be_found"],
-)  # fmt: skip
+    [
+        "print('mine', __name__, __file__)",
+        "raise RuntimeError('mine broke')",
+        "raise SystemExit(3)",
+        "import nowhere_to_be_found",
+    ],
+)
 def test_another_sitecustomize_is_chained(
     any_python: str, environment: Environment, python: Python, tmp_path: Path, body: str
 ) -> None:

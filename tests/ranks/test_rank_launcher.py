@@ -50,16 +50,21 @@ def test_wrong_usage_says_what_is_wanted(tmp_path: Path) -> None:
 def test_ranks_of_two_nodes_with_two_gpus_each() -> None:
     """Neighbours share a GPU and see only that; ranks go on counting on the next node."""
     env = {
-        "SLURM_NNODES": "2", "SLURM_NODEID": "1", "SLURM_JOB_ID": "41",
-        "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.1", "CUDA_VISIBLE_DEVICES": "0,3",
-    }  # fmt: skip
+        "SLURM_NNODES": "2",
+        "SLURM_NODEID": "1",
+        "SLURM_JOB_ID": "41",
+        "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.1",
+        "CUDA_VISIBLE_DEVICES": "0,3",
+    }
     ranks = list(rank_layout(2, env, free_port=1).environments())
     told = [(rank["RANK"], rank["CUDA_VISIBLE_DEVICES"]) for rank in ranks]
     assert told == [("4", "0"), ("5", "0"), ("6", "3"), ("7", "3")]
     first = ranks[0]
     assert (first["WORLD_SIZE"], first["MASTER_ADDR"], first["MASTER_PORT"]) == (
-        "8", "10.0.0.1", "20041",
-    )  # fmt: skip
+        "8",
+        "10.0.0.1",
+        "20041",
+    )
 
 
 @pytest.mark.parametrize(

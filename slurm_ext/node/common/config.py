@@ -1,4 +1,4 @@
-"""node.json: what a node's hooks need of dlqueue.toml, rendered by `facts.render`."""
+"""node.json: the part of dlqueue.toml that hooks need, rendered by `core.settings.render`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class NodeConfig:
     folder: str
     address: str
     munge_socket: str
-    max_workers: int  # 0: nobody moves workers here
+    max_workers: int  # 0: no loop moves workers here
     mps_mode: str  # off or act
     mps_control: str
     mps_jobs: str  # mps or all

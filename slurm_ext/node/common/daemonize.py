@@ -20,7 +20,7 @@ MAX_OUTPUT = 64 * 1024
 def daemonize(name: str, work: Callable[[], None], wait_s: float) -> int | None:
     """Start `work` in the background as a process called `name`; its pid once it stands alone.
 
-    None where it did not report within `wait_s`.
+    None if it did not report within `wait_s`.
     """
     reading, writing = os.pipe()
     pid = os.fork()
@@ -44,7 +44,7 @@ def _stand_alone(name: str, report_fd: int, work: Callable[[], None]) -> NoRetur
         os.write(report_fd, b"+")
         os.close(report_fd)
         work()
-    # Nobody is left to tell: a helper that fails only means a record with fewer counters.
+    # No caller is left: a helper that fails only means a record with fewer counters.
     except BaseException as error:
         from slurm_ext.node.common import log
 

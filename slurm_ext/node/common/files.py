@@ -17,7 +17,7 @@ FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
 
 
 class UnusableFileError(ValueError):
-    """Not a plain file of bearable size, or not its owner's."""
+    """Not a plain file, too large, or not its owner's."""
 
 
 def read_bounded(
@@ -105,7 +105,7 @@ def sync_folder(path: str) -> None:
 
 
 def unlink_quietly(path: str) -> None:
-    """Remove a file where it exists and can be removed."""
+    """Remove a file if it exists and can be removed."""
     try:
         os.unlink(path)
     except OSError:
@@ -113,7 +113,7 @@ def unlink_quietly(path: str) -> None:
 
 
 def remove_tree(name: str, parent: str, deadline: float) -> bool:
-    """Remove `parent/name`, a user's folder, without leaving it; whether it is all gone.
+    """Remove `parent/name`, a user's folder, without leaving it; True if it is all gone.
 
     Works on descriptors, so that links and renames under way lead nowhere; stops at `deadline`
     (monotonic) and goes on with the next call.

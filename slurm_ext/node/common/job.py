@@ -89,7 +89,7 @@ def identity(env: Mapping[str, str], cluster: str, restart: int) -> dict[str, ob
 
 
 def allocation(env: Mapping[str, str]) -> dict[str, object]:
-    """The record's `allocation` as far as slurmd tells it; squeue fills the rest in."""
+    """The record's `allocation` from slurmd's environment; squeue fills the rest in."""
     return {
         "cpus": _cpus(env.get("SLURM_JOB_CPUS_PER_NODE", "")),
         "cpus_per_task": None,
@@ -108,7 +108,7 @@ def gpus(env: Mapping[str, str]) -> list[str]:
 
 
 def _cpus(listed: str) -> int | None:
-    """All CPUs of a list such as `4(x2),2`; None where it is anything else."""
+    """All CPUs of a list such as `4(x2),2`; None if it is anything else."""
     total = 0
     for item in listed.split(","):
         count, _, times = item.partition("(x")

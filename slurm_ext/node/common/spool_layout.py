@@ -2,9 +2,9 @@
 
     run/<key>/            the job's own folder (DLQUEUE_RUN_DIR), owned by its user
     state/<key>.json      the sampler's counters so far; exists while the job is unfinished
-    state/<key>.mps       what the record is to say of MPS (see `mps.registry`)
+    state/<key>.mps       notes on MPS for the record (see `mps.registry`)
     state/<key>.reserve   room kept free for this job's record on a disk that fills up
-    state/<key>.end       what the epilog was told; the job has ended
+    state/<key>.end       the epilog's facts; the job has ended
     state/<key>.record    the finished record, not yet handed to transport
     state/<key>.done      this job has its record: never write a second one
     out/<record_id>.json  waiting for transport

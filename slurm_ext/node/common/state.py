@@ -105,7 +105,7 @@ def save(spool: Spool, key: str, kind: str, content: object, *, durable: bool) -
 
 
 def load(spool: Spool, key: str, kind: str) -> dict[str, Any] | None:
-    """One of the job's state files; None where it is absent or torn."""
+    """One of the job's state files; None if it is absent or torn."""
     try:
         content = json.loads(read_bounded(spool.state_file(key, kind), MAX_BYTES).decode())
     except (OSError, ValueError, RecursionError):
@@ -133,5 +133,5 @@ def boot_id() -> str:
 
 
 def uptime_s() -> float:
-    """Seconds since boot: a clock that nobody sets."""
+    """Seconds since boot: a clock that is never set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

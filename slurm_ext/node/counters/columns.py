@@ -66,7 +66,7 @@ def counter_rows(
     """The record's `counters`; what has no source ("none") on this node is null, never zero.
 
     `totals` maps a counter to its source and value; a GPU's is called `<name>@<UUID>` there, and
-    has the UUID in its source. With `gpus`, those are listed also where nobody counted them.
+    has the UUID in its source. With `gpus`, those are listed also without a source.
     """
     rows = [_counter(name, unit, totals.get(name)) for name, unit in UNITS.items()]
     return [*rows, *_of_gpus(totals, gpus)][:MAX_WRITTEN]

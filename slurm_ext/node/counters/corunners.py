@@ -1,4 +1,4 @@
-"""Which other jobs were on the node while one ran, for how long, and what both could use of it."""
+"""Other jobs on the node while a job ran: for how long, and which resources they shared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_COMPARED = 16  # whose files are read for one look
 
 
 class CoRunners:
-    """Of the job `key`: seconds of overlap and what was shared, by job id."""
+    """Other jobs beside the job `key`: seconds of overlap and shared resources, by job id."""
 
     def __init__(self, spool: Spool, key: str, job_state: Mapping[str, Any], now: float) -> None:
         self._spool, self._key, self._looked_s = spool, key, now

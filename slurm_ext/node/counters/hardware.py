@@ -68,7 +68,7 @@ class HardwareCounters:
         return [printable(line) for line in lines[:MAX_FAULTS]]
 
     def gpu_place(self) -> list[str] | None:
-        """UUIDs of the job's GPUs; None where nobody could tell."""
+        """UUIDs of the job's GPUs; None if they are unknown."""
         gpus = self._parts.get("gpus")
         return gpus.place() if gpus else (None if self._names else [])
 

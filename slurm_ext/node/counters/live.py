@@ -18,11 +18,11 @@ _CLOCK = "clock"
 
 
 def live_counters(spool_dir: str, key: str) -> dict[str, tuple[str, float]]:
-    """Counter to (source, value) of the job `key` (`<job>.<restart>`), TIME among them.
+    """Counter to (source, value) of the job `key` (`<job>.<restart>`), SAMPLE_TIME among them.
 
     Names, units and sources as in a spool record (columns.UNITS); a GPU's are `<name>@<UUID>`.
-    What nobody counts is absent, never 0. Empty where the job has no sample yet, has ended, or its
-    file cannot be read.
+    A counter without a source is absent, never 0. Empty if the job has no sample yet, has ended, or
+    its file cannot be read.
     """
     job_state = state.load(Spool(spool_dir), key, "json") or {}
     at_s, totals = job_state.get("seen_s"), (job_state.get("meter") or {}).get("totals") or {}
@@ -37,8 +37,8 @@ def rates(
 ) -> dict[str, float]:
     """Per second of wall time, what each counter that both readings hold gained between them.
 
-    Pure. Empty where `now` is no later; without what changed its source or went backwards (a
-    sampler that started anew): that is no rate.
+    Pure. Empty if `now` is no later; without what changed its source or went backwards (a
+    restarted sampler): that is no rate.
     """
     if (
         SAMPLE_TIME not in before

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-SWITCHES_EVERY = 5  # samples: reading every thread is the dearest part
+SWITCHES_EVERY = 5  # samples: reading every thread costs most
 _PRESSURES = ("cpu", "memory", "io")
 
 
@@ -42,7 +42,7 @@ class JobMeter:
         self._resume(kept)
 
     def sample(self, *, last: bool = False) -> bool:
-        """Read everything once; whether anything of the job is still there."""
+        """Read everything once; True if anything of the job is still there."""
         self._group = self._group or cgroup.find(self._job_id, self._uid, self._node, self._mount)
         group = self._group if self._group and self._group.exists() else None
         pids = group.pids() if group else self.processes.find()
@@ -96,7 +96,7 @@ class JobMeter:
         self.totals.update(counted)
 
     def _take_pressure(self) -> None:
-        """The node's pressure since the first look, where the job's own is not counted."""
+        """Take the node's pressure since the first sample if the job's own is not counted."""
         for what in _PRESSURES:
             now = cgroup.pressure_s(_text(f"{self._proc}/pressure/{what}"))
             if now is not None:

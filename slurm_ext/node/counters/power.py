@@ -28,7 +28,7 @@ class PowerMeter:
             gain.see(None if now is None else now * 1e-6)
 
     def totals(self) -> dict[str, tuple[str, float]]:
-        """Joules by counter; what one meter lost track of is missing, not too small."""
+        """Joules by counter; a counter that missed a wrap is left out, never too small."""
         sums: dict[str, float] = {}
         broken = set()
         for (_, name), gain in self._zones:

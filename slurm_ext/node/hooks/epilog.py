@@ -21,7 +21,7 @@ _FLUSH_SHARE = 0.3  # of the budget, for the sampler's last words
 def epilog(config: NodeConfig, env: Mapping[str, str]) -> None:
     """Finish one job; a second call for the same job finds nothing to do.
 
-    Raises OSError and the like: what is on the disk by then lets a later hook finish the job.
+    Raises OSError and the like: a later hook finishes the job from what is on the disk.
     """
     start = time.monotonic()
     deadline = start + config.epilog_budget_s * 0.8
@@ -47,7 +47,7 @@ def epilog(config: NodeConfig, env: Mapping[str, str]) -> None:
 
 
 def ended_run_key(spool: Spool, job_id: int, restart_count: int) -> str:
-    """The run that ends. For a requeued job slurmd already tells the next run's count (22.05).
+    """The run that ends. For a requeued job slurmd already has the next run's count (22.05).
 
     A run that starts within a second of its requeue has no prolog: it follows the last one done.
     """
@@ -65,7 +65,7 @@ def _restarts(spool: Spool, job_id: int, kind: str, most: int) -> list[int]:
 def _close(
     config: NodeConfig, spool: Spool, key: str, env: Mapping[str, str], deadline: float
 ) -> None:
-    unlink_quietly(spool.state_file(key, "reserve"))  # the room for what is now written
+    unlink_quietly(spool.state_file(key, "reserve"))  # its room is for the record
     state.save(spool, key, "end", end_facts(config, env, split_key(key)[1]), durable=False)
     with_lock = stop_sampler(spool, key, config.epilog_budget_s * _FLUSH_SHARE)
     if with_lock is None:
@@ -91,7 +91,7 @@ def end_facts(config: NodeConfig, env: Mapping[str, str], restart: int) -> dict[
 
 
 def stop_sampler(spool: Spool, key: str, wait_s: float) -> state.Lock | None:
-    """Ask the job's sampler for a last look, and take its lock over; by force where it hangs."""
+    """Ask the job's sampler for a last sample, and take its lock over; kill it if it hangs."""
     path = spool.state_file(key, "lock")
     lock = state.lock(path)
     if lock is None:

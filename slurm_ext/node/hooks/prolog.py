@@ -69,7 +69,7 @@ def first_state(config: NodeConfig, env: Mapping[str, str]) -> dict[str, object]
 
 
 def host_facts() -> dict[str, object]:
-    """The machine as the record tells it."""
+    """Facts of the machine for the record."""
     pages, page_bytes = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     return {
         "cores": os.cpu_count(),

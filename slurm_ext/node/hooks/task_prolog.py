@@ -1,4 +1,4 @@
-"""As the job's user, before each task: what the job's processes need to know. Slurm reads stdout.
+"""As the job's user, before each task: export what the job's processes need. Slurm reads stdout.
 
 Runs for the batch script and again for every step with the environment of before, so that each
 line must be right a second time too.
@@ -60,7 +60,7 @@ def _headroom(config: NodeConfig) -> list[str]:
 
 
 def _python_path(config: NodeConfig, env: Mapping[str, str]) -> list[str]:
-    """The probe's folder first on PYTHONPATH; nothing where it is there, or cannot be said."""
+    """Put the probe's folder first on PYTHONPATH; nothing if it is there or unprintable."""
     before = env.get("PYTHONPATH", "")
     if not config.probe or not os.path.isdir(SITE) or any(ord(char) < 32 for char in before):
         return []
@@ -71,7 +71,7 @@ def _python_path(config: NodeConfig, env: Mapping[str, str]) -> list[str]:
 
 
 def note_decision(run_dir: str, token: str) -> None:
-    """Write the token where the epilog looks for it; anything else than a token is left out."""
+    """Write the token for the epilog; a text that is no token is left out."""
     if is_token(token):
         note(run_dir, "decision", token)
 

@@ -43,7 +43,7 @@ class Cgroup:
 
 
 def find(job_id: int, uid: int, node: str, mount: str = MOUNT) -> Cgroup | None:
-    """The job's group where Slurm puts it; None where the job has none (or not yet)."""
+    """The job's group where Slurm puts it; None if the job has none (or not yet)."""
     if os.path.exists(os.path.join(mount, "cgroup.controllers")):
         return _find_v2(job_id, node, mount)
     # Several slurmd on one machine: the node's own name comes before the plain one.
@@ -135,7 +135,7 @@ def pressure_s(text: str | None) -> float | None:
 
 
 def _blkio(folder: str | None) -> tuple[float | None, float | None]:
-    """Bytes read and written from lines such as `254:0 Read 4096`; None where nothing counts."""
+    """Bytes read and written from lines such as `254:0 Read 4096`; None if nothing counts."""
     text = folder and _read(os.path.join(folder, "blkio.throttle.io_service_bytes_recursive"))
     rows = [line.split() for line in (text or "").splitlines()]
     counted = [row for row in rows if len(row) == 3 and row[2].isdecimal()]
@@ -146,7 +146,7 @@ def _blkio(folder: str | None) -> tuple[float | None, float | None]:
 
 
 def _io_stat(text: str | None) -> tuple[float | None, float | None]:
-    """Bytes from lines such as `254:0 rbytes=1 wbytes=2 …`; None where there is no controller."""
+    """Bytes from lines such as `254:0 rbytes=1 wbytes=2 …`; None if there is no controller."""
     if text is None:
         return None, None
     pairs = [word.partition("=") for word in text.split()]

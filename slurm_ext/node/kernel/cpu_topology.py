@@ -17,7 +17,7 @@ _TOPOLOGY = "/sys/devices/system/cpu/cpu{}/topology/physical_package_id"
 
 
 def cpu_numbers(text: str) -> set[int]:
-    """The CPUs of a kernel's list such as `0-3,8`; empty where it is anything else."""
+    """The CPUs of a kernel's list such as `0-3,8`; empty if it is anything else."""
     cpus: set[int] = set()
     for item in text.strip().split(","):
         first, _, last = item.partition("-")
@@ -29,7 +29,7 @@ def cpu_numbers(text: str) -> set[int]:
 
 
 def allowed_cpus(pid: int, proc: str = "/proc") -> str | None:
-    """CPUs that a process may run on, as the kernel lists them; None where it is gone."""
+    """CPUs that a process may run on, as the kernel lists them; None if it is gone."""
     try:
         with open(f"{proc}/{pid}/status", encoding="ascii", errors="replace") as file:
             lines = file.read(16384).splitlines()

@@ -86,7 +86,7 @@ class JobProcesses:
         self.members = now
 
     def totals(self) -> dict[str, float | None]:
-        """Counters of the whole job by name; None where no process could be read."""
+        """Counters of the whole job by name; None if no process could be read."""
         sums = list(self.departed)
         for process in self.members.values():
             sums = [_plus(a, b) for a, b in zip(sums, process.values)]

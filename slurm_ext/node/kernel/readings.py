@@ -10,7 +10,7 @@ def gained(before: float, now: float, wraps_at: float | None = None) -> float | 
     """Gain of a counter between two readings; None if it cannot be known.
 
     `wraps_at` is the range after which it begins at zero again. Without one, a counter that goes
-    backwards was set anew: how far it had come by then, nobody knows.
+    backwards was reset: its value before that is unknown.
     """
     if now >= before:
         return now - before
@@ -23,8 +23,8 @@ def gained(before: float, now: float, wraps_at: float | None = None) -> float | 
 def scaled(value: float, enabled: float, running: float) -> float | None:
     """A multiplexed counter's estimate for all its time: value * enabled / running.
 
-    That is what perf(1) does (perf_event_open(2), time_running). None where it had a task to count
-    and never got a place, or where the kernel says what cannot be.
+    That is what perf(1) does (perf_event_open(2), time_running). None if it had a task to count
+    and never got a place, or if the kernel's figures contradict each other.
     """
     if value < 0 or enabled < 0 or not 0 <= running <= enabled:
         return None
@@ -67,7 +67,7 @@ class CounterGain:
         self._last: float | None = None
 
     def see(self, now: float | None) -> None:
-        """Take one reading; None where the counter could not be read this time."""
+        """Take one reading; None if the counter could not be read this time."""
         if now is None:
             return
         step = 0.0 if self._last is None else gained(self._last, now, self.wraps_at)

@@ -35,7 +35,7 @@ class NoMpsError(Exception):
 def acquire(
     config: NodeConfig, spool: Spool, key: str, env: Mapping[str, str], deadline: float
 ) -> None:
-    """Have a daemon for the job's GPU, where it shares one, and tell its task prolog."""
+    """Have a daemon for the job's GPU, if it shares one, and write it down for its task prolog."""
     gpu = rules.shared_gpu(env, config.mps_jobs)
     if gpu is None:
         return
@@ -161,7 +161,7 @@ def _adopt(daemon: MpsDaemon, device: str, deadline: float) -> int:
 def _start(daemon: MpsDaemon, device: str, key: str, deadline: float) -> int:
     slot, owner = daemon.slot, daemon.owner
     registry.make_numbered(slot, daemon.number, owner.uid, owner.gid)
-    registry.add(slot, key, daemon.number)  # before it starts: nobody ends it under us
+    registry.add(slot, key, daemon.number)  # before it starts: no other hook ends it now
     try:
         if daemon.start("0" if device.isdecimal() else device, _part(deadline, 0.85)) is None:
             raise NoMpsError("its control daemon did not start in time")

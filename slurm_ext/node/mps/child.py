@@ -1,4 +1,4 @@
-"""Programs run as the job's user, each with a deadline that holds even where they hang.
+"""Programs run as the job's user, each with a deadline that holds even if they hang.
 
 A process that hangs in the driver cannot be killed: it is left behind, and the hook goes on.
 """
@@ -21,7 +21,7 @@ REAP_S = 0.1  # after SIGKILL
 POLL_S = 0.002
 
 
-NOBODY = 65534  # the group of a user whose own one nobody tells
+NOBODY = 65534  # the group of a user without a known one
 
 
 class Owner:
@@ -46,7 +46,7 @@ class Owner:
             try:
                 os.initgroups(self.user, self.gid)
             except OSError:
-                pass  # nobody of that name here
+                pass  # no user of that name here
         os.setgid(self.gid)
         os.setuid(self.uid)
 

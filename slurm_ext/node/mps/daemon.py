@@ -36,7 +36,7 @@ class MpsDaemon:
         return {PIPE: pipe, LOG: log, "PATH": "/usr/bin:/bin", "HOME": "/"}
 
     def start(self, device: str, deadline: float) -> mps_processes.MpsProcess | None:
-        """Start it for one GPU; the process once it answers, None where it does not in time."""
+        """Start it for one GPU; the process once it answers, None if it does not in time."""
         env = {**self.env(), DEVICES: device, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
         if run([self.control, "-d"], env, self.owner, deadline, groups=True) is None:
             return None
@@ -60,7 +60,7 @@ class MpsDaemon:
         )
 
     def ask(self, command: str, deadline: float) -> str | None:
-        """The daemon's answer to one command; None where it gives none in time."""
+        """The daemon's answer to one command; None if it gives none in time."""
         until = min(deadline, time.monotonic() + TALK_S)
         return run([self.control], self.env(), self.owner, until, stdin=f"{command}\n")
 
@@ -85,7 +85,7 @@ class MpsDaemon:
         return self._killed(deadline)
 
     def _forced(self, deadline: float) -> bool:
-        """Tell it to end its servers with their clients; False where it does not listen."""
+        """Tell it to end its servers with their clients; False if it does not answer."""
         servers = self.ask("get_server_list", deadline)
         if servers is None:
             return False
@@ -122,7 +122,7 @@ def query_gpu(control: str, gpu: str, owner: Owner, deadline: float) -> SmiGpu:
 
 
 def parse_gpu(output: str) -> SmiGpu:
-    """One line of nvidia-smi's CSV as a Card; fields that it cannot tell are left out."""
+    """One line of nvidia-smi's CSV as a SmiGpu; unknown fields are left out."""
     fields = [field.strip() for field in output.strip().split(",")]
     if len(fields) != 4 or not fields[0].startswith("GPU-") or len(fields[0]) > 64:
         return SmiGpu()

@@ -1,4 +1,4 @@
-"""MPS processes of this machine, from /proc: their environment, not their name, says whose."""
+"""MPS processes of this machine, from /proc; their environment says to which daemon they belong."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _EXITING = 0x4  # PF_EXITING, proc(5)
 
 
 class MpsProcess:
-    """One control daemon or server; `start` (ticks since boot) and pid together name it for ever.
+    """One control daemon or server; `start` (ticks since boot) and pid together identify it.
 
-    `pipe` is None where its environment cannot be read: somebody else's.
+    `pipe` is None if its environment cannot be read: somebody else's.
     """
 
     def __init__(self, pid: int, start: int, uid: int) -> None:

@@ -1,12 +1,12 @@
 """Folders of a node's MPS daemons, one for a GPU and a user.
 
-    mps/card.<index>                what nvidia-smi last told of a GPU
+    mps/card.<index>                nvidia-smi's last description of a GPU
     mps/<gpu>-<uid>.lock            held while a daemon is started or ended
-    mps/<gpu>-<uid>/daemon          which process it is: pid, start time, boot; whose
+    mps/<gpu>-<uid>/daemon          the process: pid, start time, boot; its user
     mps/<gpu>-<uid>/jobs/<key>      one file for each job that uses it
     mps/<gpu>-<uid>/left/<key>      the same, renamed, when the job has ended
     mps/<gpu>-<uid>/<n>/{pipe,log}  the user's; a daemon that died gets a successor in another <n>
-    state/<key>.mps                 what the job's record is to say of MPS, a JSON line each
+    state/<key>.mps                 notes for the job's record, a JSON line each
 
 The folder with all in it goes when no job is left; the lock stays, for others may wait for it.
 """
@@ -79,7 +79,7 @@ def slots(spool: Spool) -> list[MpsSlot]:
 
 
 def names(folder: str) -> list[str]:
-    """Entries of a folder; none where it is none."""
+    """Entries of a folder; none if it is not there."""
     try:
         return os.listdir(folder)
     except OSError:
@@ -113,7 +113,7 @@ def _mkdir(path: str, mode: int) -> None:
 
 def remove(spool: Spool, slot: MpsSlot, deadline: float) -> None:
     """All but the lock, which the caller holds."""
-    unlink_quietly(slot.daemon)  # first: what is left is no daemon's
+    unlink_quietly(slot.daemon)  # first: the rest belongs to no daemon then
     remove_tree(os.path.basename(slot.folder), mps_root(spool), deadline)
 
 
@@ -146,7 +146,7 @@ def reference(slot: MpsSlot, key: str) -> dict[str, Any]:
 
 
 def drop(slot: MpsSlot, key: str) -> None:
-    """The job does not use it any more; remembered for its neighbours' sake."""
+    """The job does not use it any more; kept for the records of jobs beside it."""
     path = os.path.join(slot.jobs, key)
     try:
         os.utime(path)  # when it left
@@ -188,7 +188,7 @@ def save_daemon(slot: MpsSlot, facts: dict[str, Any]) -> None:
 
 
 def load_daemon(slot: MpsSlot) -> dict[str, Any] | None:
-    """The daemon's facts, written in this boot; None where there are none."""
+    """The daemon's facts, written in this boot; None if there are none."""
     facts = _load(slot.daemon)
     return facts if facts and facts.get("boot_id") == state.boot_id() else None
 

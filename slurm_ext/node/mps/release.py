@@ -91,7 +91,7 @@ def _runs(spool: Spool, key: str) -> bool:
 
 
 def _end(config: NodeConfig, spool: Spool, slot: MpsSlot, deadline: float) -> None:
-    """Every daemon of the slot, then its folder; kept for the next hook where one does not end."""
+    """Every daemon of the slot, then its folder; left to the next hook if one does not end."""
     uid = _uid_of(slot)
     gid = int((registry.load_daemon(slot) or {}).get("gid", NOBODY))
     for number in slot.numbers():

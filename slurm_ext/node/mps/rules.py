@@ -1,4 +1,4 @@
-"""Pure decisions about NVIDIA MPS: for which job, with which limits, and what its logs tell.
+"""Pure decisions about NVIDIA MPS: for which job, with which limits, and faults in its logs.
 
 Commands, variables and limits are those of NVIDIA's manual (docs.nvidia.com/deploy/mps).
 """
@@ -43,7 +43,7 @@ class SmiGpu:
 def shared_gpu(env: Mapping[str, str], jobs: str) -> str | None:
     """The one GPU that a job of the setting's kind (mps, all) has; None: not concerned.
 
-    A prolog cannot tell the gres shard from a whole GPU (Slurm 22.05): both are in `all`.
+    A prolog cannot distinguish the gres shard from a whole GPU (Slurm 22.05): both are in `all`.
     """
     gpus = job.gpus(env)
     if len(gpus) != 1:
@@ -52,7 +52,7 @@ def shared_gpu(env: Mapping[str, str], jobs: str) -> str | None:
 
 
 def percent_of(env: Mapping[str, str]) -> float | None:
-    """The thread percentage that Slurm gave the job; None where it gave none that is one."""
+    """The thread percentage that Slurm gave the job; None if it gave none that is one."""
     text = env.get(PERCENT, "")
     try:
         value = float(text) if len(text) < 16 else 0.0
@@ -87,7 +87,7 @@ def limits(
 ) -> dict[str, Any]:
     """Thread percentage and pinned bytes of a job by its share; None: no limit.
 
-    A job with the whole GPU is not limited, nor one of which nobody said what its share is.
+    A job with the whole GPU is not limited, nor one without a known share.
     """
     share = percent_of(env)
     percent = min(100.0 if share is None else share, most_percent)
@@ -99,7 +99,7 @@ def limits(
 def exports(daemon: Mapping[str, Any], env: Mapping[str, str]) -> list[tuple[str, str]]:
     """Environment variables for a task of the job; none if the user runs an MPS of their own.
 
-    `given` is what the prolog wrote. Limits in the task's environment are only ever tightened.
+    `daemon` is the prolog's file. Limits in the task's environment are only ever tightened.
     """
     if env.get(PIPE, daemon["pipe"]) != daemon["pipe"]:
         return []
@@ -114,13 +114,13 @@ def exports(daemon: Mapping[str, Any], env: Mapping[str, str]) -> list[tuple[str
 
 
 def _bytes(text: str) -> int | None:
-    """Bytes of a limit such as `0=8G` on the one device; None where it is anything else."""
+    """Bytes of a limit such as `0=8G` on the one device; None if it is anything else."""
     match = _LIMIT.fullmatch(text)
     return int(match[1]) * _UNITS[match[2].upper()] if match else None
 
 
 def faults(text: str) -> list[tuple[str, str]]:
-    """Times and texts of the log lines that tell of a fault, the first few."""
+    """Times and texts of the first few log lines that report a fault."""
     matches = [match for line in text.splitlines() if (match := _LINE.match(line))]
     events = [(match[1], f"{match[2].split()[0]}: {match[3]}") for match in matches]
     first: dict[str, tuple[str, str]] = {}  # of each second: what follows is its consequence
@@ -131,7 +131,7 @@ def faults(text: str) -> list[tuple[str, str]]:
 
 
 def fault_message(gpu: str, when: str, what: str, others: Iterable[str]) -> str:
-    """A fault in the words of a record; nobody's log tells which client it was."""
+    """A fault as a sentence for the record; no log says which client it was."""
     shared = ", ".join(sorted(others))
     whose = f"a fault of this job or of a neighbour's ({shared})" if shared else "a fault"
     return f"MPS: {whose} on GPU {gpu} ended the MPS server at {when}: {what}"

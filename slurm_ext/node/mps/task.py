@@ -1,4 +1,4 @@
-"""As the job's user: what the prolog left for the job's tasks, as export lines for Slurm."""
+"""As the job's user: export lines for Slurm from the file that the prolog left for tasks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MAX_BYTES = 64 * 1024
 
 
 def export_lines(path: str, env: Mapping[str, str]) -> list[str]:
-    """Lines for the file at `path`; none where it is damaged or its daemon is not there.
+    """Lines for the file at `path`; none if it is damaged or its daemon is not there.
 
-    A CUDA program that is told of an absent daemon runs without one, but so do the limits.
+    A CUDA program whose daemon is absent runs without one, but its limits would hold.
     """
     try:
         daemon = json.loads(read_bounded(path, MAX_BYTES))

@@ -34,7 +34,7 @@ LONGEST_UNANSWERED = 4
 
 
 def sample_job(config: NodeConfig, key: str, grace_s: float = GRACE_S) -> None:
-    """Sample the job `key` until it ends; does nothing where another sampler already does."""
+    """Sample the job `key` until it ends; does nothing if another sampler already does."""
     spool = Spool(config.spool_dir)
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
     lock = state.lock(spool.state_file(key, "lock"))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def start_sampler(config: NodeConfig, key: str, deadline: float) -> None:
-    """Leave a sampler behind; where one already works on this job, the new one ends at once."""
+    """Start a sampler in the background; it ends at once if the job has one."""
 
     def work() -> None:
         from slurm_ext.node.sampling.sampler import sample_job

@@ -34,7 +34,7 @@ class RecordRefusedError(UndeliveredError):
 
 
 class RecordRejectedError(RecordRefusedError):
-    """The other side will never want this record: it is not what it says it is."""
+    """The other side will never take this record: it is not a valid one."""
 
 
 def open_channel(config: NodeConfig) -> AbstractContextManager[Callable[[str], None]]:

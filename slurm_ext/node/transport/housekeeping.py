@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from slurm_ext.node.common.spool_layout import Spool
 
 FINISH_S = 30.0
-MPS_S = 5.0  # a prolog may wait for what is held meanwhile
+MPS_S = 5.0  # a prolog may wait for these locks
 REMEMBER_S = 24 * 3600.0  # how long a finished job is known as such
 STALE_S = 3600.0
 MIB = 1024 * 1024
@@ -63,7 +63,7 @@ def _goes_on(spool: Spool, key: str) -> bool:
 
 
 def _sweep(spool: Spool) -> None:
-    """Remove what no unfinished job needs and nobody touched for long."""
+    """Remove files that no unfinished job needs and that are old."""
     unfinished = set(spool.unfinished())
     for path, name, age_s in _aged(spool.state):
         stem, _, kind = name.rpartition(".")

@@ -34,7 +34,7 @@ def start_transport_worker(config: NodeConfig, deadline: float) -> None:
 
 
 def deliver_records(config: NodeConfig, life_s: float = LIFE_S) -> None:
-    """Work until nothing is left to do; does nothing where another worker is at it."""
+    """Work until nothing is left to do; does nothing if another worker is at it."""
     spool = Spool(config.spool_dir)
     end_s = state.uptime_s() + life_s
     while state.uptime_s() < end_s:
@@ -44,7 +44,7 @@ def deliver_records(config: NodeConfig, life_s: float = LIFE_S) -> None:
         with lock:
             lock.sign()
             _work(config, spool, end_s)
-        # What came after the last look, whose hook found us at work, is not left lying.
+        # A record that came after the last look, whose own worker found this lock taken.
         if not _left_to_do(config, spool):
             return
 
@@ -75,7 +75,7 @@ def _deliver(config: NodeConfig, spool: Spool, names: list[str]) -> int:
     """Send the records, and return how many went; a refused one does not hold up the others.
 
     One that is refused for good is put aside, where it counts against the spool's size. Raises
-    UndeliveredError where the other side is not there.
+    UndeliveredError if the other side is not there.
     """
     from slurm_ext.node.transport.deliver import (
         RecordRefusedError,

@@ -39,7 +39,7 @@ class JobGpus:
                 self._take(pids, LAST_WAIT_S)
 
     def place(self) -> list[str] | None:
-        """UUIDs of the job's GPUs; None where nobody could tell."""
+        """UUIDs of the job's GPUs; None if they are unknown."""
         if not self.names:
             return []
         uuids = self.uuids or {}

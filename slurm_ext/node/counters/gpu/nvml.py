@@ -136,7 +136,7 @@ def _become_reader(asking: int, answering: int) -> NoReturn:
 
         serve(asking, answering)
     # Whatever it was: the sampler sees the pipe close and says so.
-    except BaseException:  # noqa: S110 - there is nobody to tell
+    except BaseException:  # noqa: S110 - nothing reads a message
         pass
     finally:
         os._exit(0)

@@ -156,7 +156,7 @@ class NvmlReader:
         return bool(mode and mode[0])
 
     def _maybe(self, ask: Callable[[Any], Any], handle: Any) -> Any:
-        """An answer; None for what this GPU or driver does not know. Raises where it is gone."""
+        """An answer; None for what this GPU or driver does not know. Raises if it is gone."""
         try:
             return ask(handle)
         except self.nvml.NVMLError as error:
@@ -166,7 +166,7 @@ class NvmlReader:
 
 
 def _field_value(field: Any) -> int | None:
-    """A field's value by its type; None where the GPU has no such field."""
+    """A field's value by its type; None if the GPU has no such field."""
     kinds = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal"}
     kind = kinds.get(field.valueType)
     return None if field.nvmlReturn != 0 or kind is None else int(getattr(field.value, kind))

@@ -108,7 +108,7 @@ def resolved(names: Collection[str], listed: Collection[Mapping[str, Any]]) -> d
     """Slurm's GPU names to UUIDs; a name that no GPU has is left out.
 
     Slurm numbers GPUs by their device file (gres.conf: /dev/nvidia<minor>), never by CUDA's order;
-    where the driver tells no minor numbers, in the order of the PCI bus.
+    without minor numbers from the driver, in the order of the PCI bus.
     """
     by_minor = {str(gpu["minor"]): gpu["uuid"] for gpu in listed if gpu.get("minor") is not None}
     if not by_minor:

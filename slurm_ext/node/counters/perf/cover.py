@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from slurm_ext.node.kernel.processes import JobProcess
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-ORPHAN = 0  # the root of a process whose parents are gone: one of ours, nobody knows which
+ORPHAN = 0  # the root of a process whose parents are gone: one of ours, unknown which
 
 
 class Coverage:
@@ -57,7 +57,7 @@ class Coverage:
         known: Mapping[int, tuple[int, int, float]],
         before: Mapping[int, tuple[int, int, float]],
     ) -> tuple[int, int, float] | None:
-        """Its entry, where a counter was there before it; None where it must be attached to."""
+        """Its entry, where a counter was there before it; None if it must be attached to."""
         process = members[pid]
         parent = known.get(process.parent)
         if parent is not None:

@@ -48,8 +48,8 @@ _LAST = {
         PerfEvent("stalled-cycles-frontend", HARDWARE, 7),
     ),
 }
-# A hypervisor lends its own counters and keeps some; a guest that takes more gets zeros and halves
-# without being told. Measured on KVM and AMD Zen 3 with perf(1) itself: six at once, one always 0
+# A hypervisor shares its counters and keeps some; a guest that takes more gets zeros and halves
+# without notice. Measured on KVM and AMD Zen 3 with perf(1) itself: six at once, one always 0
 # and others at half; five, one wrong in ten; four, none.
 GUEST_EVENTS = 4
 GUEST_DUTY = 0.02  # so that a job that only switches loses no more than this
@@ -59,7 +59,7 @@ _TOO_MANY = "left out: a virtual machine counts four events right, more of them 
 def candidates(vendor: str) -> dict[str, tuple[PerfEvent, ...]]:
     """The events to try for each counter, best first; the counters by what they matter.
 
-    `vendor` is as /proc/cpuinfo has it, empty where it has none.
+    `vendor` is as /proc/cpuinfo has it, empty if it has none.
     """
     second: tuple[PerfEvent, ...] = ()
     if vendor in _AMD:

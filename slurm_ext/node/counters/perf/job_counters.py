@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 MAX_FDS = 512
 WINDOW = -1  # the root of counters that are there for a while only
-WINDOW_S = (0.02, 0.1)  # of counting at a time, where it is not all the time
-SILENT_CYCLES = 1e8  # an event that says 0 beside so many cycles is one that nobody counts (KVM)
+WINDOW_S = (0.02, 0.1)  # of counting at a time, if it is not all the time
+SILENT_CYCLES = 1e8  # an event that is 0 beside so many cycles is not counted (KVM)
 _TIMES = "perf_running_share"
 
 
@@ -62,7 +62,7 @@ class JobPerf:
         self._counted_s: float | None = None
 
     def sample(self, members: Mapping[int, JobProcess], group: Cgroup | None) -> None:
-        """Attach to what is new of the job."""
+        """Attach to the job's new processes."""
         if not self.events or not members:
             return
         if not self._mode:
@@ -118,7 +118,7 @@ class JobPerf:
             self._open(root, [(self.events[n], n) for n in names], pid=thread)
 
     def _attach_group(self, group: Cgroup) -> bool:
-        """One counter an event and CPU of the job's; False where that is not to be had."""
+        """One counter an event and CPU of the job's; False if that is not to be had."""
         folder = group.folders.get("unified") or group.folders.get("perf_event")
         cpus = _cpus(folder) if folder else []
         if not folder or not cpus or len(cpus) * len(self.events) > MAX_FDS:
@@ -147,7 +147,7 @@ class JobPerf:
             self._fds.setdefault(root, []).append((name, fd))
 
     def _bury(self) -> None:
-        """Keep what roots counted whose processes are all gone, and give their counters back."""
+        """Keep the counts of roots whose processes are all gone, and close their counters."""
         for root in [root for root in self._fds if not self.cover.needed(root)]:
             self._keep(root)
 

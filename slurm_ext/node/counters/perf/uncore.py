@@ -32,7 +32,7 @@ _AMD_TERMS = [f"event=0x{code:x},umask=0x38" for code in range(0x07, 0x200, 0x40
 
 
 class Uncore:
-    """Counts from when it was made; `sources` names what it counts with, empty where nothing."""
+    """Counts from when it was made; `sources` names what it counts with, empty if nothing."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Uncore:
             self.close()
 
     def totals(self) -> dict[str, tuple[str, float]]:
-        """Bytes so far; missing as a whole where one controller could not be read."""
+        """Bytes so far; missing as a whole if one controller could not be read."""
         total = self._base
         for fd, factor in self._fds:
             try:
