@@ -26,8 +26,8 @@ class SharingContext:
     task_prolog: bool = False
     queue: SharedGpuQueue = field(default_factory=SharedGpuQueue)
     recent: Sequence[SharedGpuJob] = ()  # had their answer after the queue was looked at
-    taught: SlowdownSnapshot | None = None
-    apart: AbstractSet[frozenset[str]] = frozenset()  # solo keys of pairs that went badly
+    snapshot: SlowdownSnapshot | None = None
+    blocked: AbstractSet[frozenset[str]] = frozenset()  # job signatures of pairs that went badly
     in_time: Callable[[], bool] = lambda: True  # slurmctld waits for the answer
 
 
@@ -56,14 +56,16 @@ def as_shared_gpu_job(
     )
 
 
-def rules_of(settings: Settings, apart: AbstractSet[frozenset[str]] = frozenset()) -> SharingRules:
+def rules_of(
+    settings: Settings, blocked: AbstractSet[frozenset[str]] = frozenset()
+) -> SharingRules:
     """The site's rules in the policy's words, and which pairs are kept apart."""
     return SharingRules(
         floor=settings["sharing.floor"],
         same_user=not settings["sharing.across_users"],
         gpu_mem_bytes=settings["sharing.gpu_mem_mib"] * MIB,
         most_together=settings["sharing.most_together"],
-        bad_pairs=apart,
+        bad_pairs=blocked,
     )
 
 

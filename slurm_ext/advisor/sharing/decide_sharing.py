@@ -18,23 +18,23 @@ from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile
 from slurm_ext.core.records import Edits, Mode, Submission
 from slurm_ext.policy.colocation.choose_pairs import Candidate, SharingVerdict, fit_to_share
 
-MOST_PARTNERS = 16  # different jobs that are foretold at one submission, cold in 10 to 32 ms
+MOST_PARTNERS = 16  # different jobs that are predicted at one submission, cold in 10 to 32 ms
 _SELF = "this job"
 
 
 def decide_sharing(
-    job: Submission, whole: WholeGpuRequest | str | None, key: str | None, around: SharingContext
+    job: Submission, whole: WholeGpuRequest | str | None, key: str | None, context: SharingContext
 ) -> SharingDecision | None:
     """The decision; None where there is no GPU, no consent, or the mode is off."""
-    settings = around.settings
+    settings = context.settings
     mode = mode_of(job, settings)
     if whole is None or mode is Mode.OFF or not wants_to_share(job, settings):
         return None
     floor = settings["sharing.floor"]
-    why = whole if isinstance(whole, str) else _forbidden(job, whole, around)
+    why = whole if isinstance(whole, str) else _forbidden(job, whole, context)
     if why is not None or isinstance(whole, str):
         return SharingDecision(mode=mode, share=False, why=str(why), floor=floor)
-    found = _judged(job, whole, key, around)
+    found = _judged(job, whole, key, context)
     if isinstance(found, str):
         return SharingDecision(mode=mode, share=False, why=found, floor=floor)
     verdict, speed, partners = found
@@ -43,57 +43,57 @@ def decide_sharing(
         share=verdict.share,
         why=verdict.reason,
         floor=floor,
-        gres=_gres(around) if verdict.share else None,
+        gres=_gres(context) if verdict.share else None,
         worst=verdict.worst,
         usual=speed.mean if speed else None,
         evidence=speed.evidence.value if speed else None,
         beside=verdict.beside,
         partners=partners,
         across=settings["sharing.across_users"],
-        edits=_edits(job, whole, around) if verdict.share else Edits(),
+        edits=_edits(job, whole, context) if verdict.share else Edits(),
     )
 
 
-def _forbidden(job: Submission, whole: WholeGpuRequest, around: SharingContext) -> str | None:
+def _forbidden(job: Submission, whole: WholeGpuRequest, context: SharingContext) -> str | None:
     """Return the reason to expect a rejected or endlessly waiting job, or an evaded limit."""
-    settings, pool = around.settings, around.pool
+    settings, pool = context.settings, context.pool
     kind = settings["sharing.gres"]
     left_alone = why_not_edited(job)
     if left_alone is not None:
         return left_alone
-    if pool is None or around.allowance is None:
+    if pool is None or context.allowance is None:
         return "the limits of its partition or account are not known"
-    if kind in pool.refused or not _count(around):
+    if kind in pool.refused or not _count(context):
         return pool.refused.get(kind) or f"one GPU is fewer {kind} than jobs may be on it"
     if len(pool.gpu_types) > 1 or (whole.gpu_type and pool.gpu_types != {whole.gpu_type}):
         return "its partition has several kinds of GPU"
-    most = around.allowance.max_mps if kind == "mps" else around.allowance.max_shard
-    if most is not None and most < _count(around):
+    most = context.allowance.max_mps if kind == "mps" else context.allowance.max_shard
+    if most is not None and most < _count(context):
         return f"a limit of its account or QOS on GPUs allows {most or 'no'} {kind}"
-    if whole.bound and not around.task_prolog:
+    if whole.bound and not context.task_prolog:
         return "without a task prolog its steps would ask for the GPU again"
     return None
 
 
-def _count(around: SharingContext) -> int:
+def _count(context: SharingContext) -> int:
     """Shares that one job gets, so that as many as the site wants fit on a GPU."""
-    shares = around.pool.shares.get(around.settings["sharing.gres"], 0) if around.pool else 0
-    return int(shares // around.settings["sharing.most_together"])
+    shares = context.pool.shares.get(context.settings["sharing.gres"], 0) if context.pool else 0
+    return int(shares // context.settings["sharing.most_together"])
 
 
-def _gres(around: SharingContext) -> str:
-    return f"{around.settings['sharing.gres']}:{_count(around)}"
+def _gres(context: SharingContext) -> str:
+    return f"{context.settings['sharing.gres']}:{_count(context)}"
 
 
-def _edits(job: Submission, whole: WholeGpuRequest, around: SharingContext) -> Edits:
-    feature = around.settings["sharing.prefer"]
-    known = around.pool is not None and feature in around.pool.features
+def _edits(job: Submission, whole: WholeGpuRequest, context: SharingContext) -> Edits:
+    feature = context.settings["sharing.prefer"]
+    known = context.pool is not None and feature in context.pool.features
     free = job.features is None and job.prefer is None
     empty = dict.fromkeys(whole.emptied, "")
     return Edits(
-        gres=_gres(around),
+        gres=_gres(context),
         prefer=feature if feature and known and free else None,
-        env={MARK: _gres(around), **dict.fromkeys(whole.stale, "")},
+        env={MARK: _gres(context), **dict.fromkeys(whole.stale, "")},
         tres_per_job=empty.get("tres_per_job"),
         tres_per_task=empty.get("tres_per_task"),
         tres_bind=empty.get("tres_bind"),
@@ -101,58 +101,58 @@ def _edits(job: Submission, whole: WholeGpuRequest, around: SharingContext) -> E
 
 
 def _judged(
-    job: Submission, whole: WholeGpuRequest, key: str | None, around: SharingContext
+    job: Submission, whole: WholeGpuRequest, key: str | None, context: SharingContext
 ) -> tuple[SharingVerdict, RelativeSpeed | None, tuple[str, ...]] | str:
     """The policy's verdict with the speed beside the worst, or why it was not asked."""
-    settings, taught = around.settings, around.taught
-    if key is None or taught is None or key not in taught.solos:
+    settings, snapshot = context.settings, context.snapshot
+    if key is None or snapshot is None or key not in snapshot.solos:
         return "how it does beside others is not known yet"
     if not settings["sharing.gpu_mem_mib"]:
         return "how much memory its GPU has is not told (sharing.gpu_mem_mib)"
-    if around.now_s - around.queue.at_s > stale_after_s(settings):
+    if context.now_s - context.queue.at_s > stale_after_s(settings):
         return "who shares at the moment is not known"
-    near = [one for one in (*around.queue.jobs, *around.recent) if _meets(one, around)]
+    near = [one for one in (*context.queue.jobs, *context.recent) if _meets(one, context)]
     if not settings["sharing.across_users"] and any(one.user != job.user_name for one in near):
         return "another user's jobs share GPUs here at the moment"
     different = {one.key or one.job: one for one in near}
     if len(different) > MOST_PARTNERS:
         return "too many different jobs share GPUs here at the moment"
-    device = taught.device(whole.gpu_type or _only(around.pool))
+    device = snapshot.device(whole.gpu_type or _only(context.pool))
     me = Candidate(
-        job=_SELF, solo=taught.solos[key], user=job.user_name, opted_in=True, device=device
+        job=_SELF, solo=snapshot.solos[key], user=job.user_name, opted_in=True, device=device
     )
-    others = [_candidate(one, taught, device) for one in different.values()]
-    return _verdict(me, others, around, taught)
+    others = [_candidate(one, snapshot, device) for one in different.values()]
+    return _verdict(me, others, context, snapshot)
 
 
 def _verdict(
-    me: Candidate, others: list[Candidate], around: SharingContext, taught: SlowdownSnapshot
+    me: Candidate, others: list[Candidate], context: SharingContext, snapshot: SlowdownSnapshot
 ) -> tuple[SharingVerdict, RelativeSpeed | None, tuple[str, ...]] | str:
-    rules = rules_of(around.settings, around.apart)
+    rules = rules_of(context.settings, context.blocked)
     try:
-        verdict = fit_to_share(me, others, taught.slowdowns, rules, in_time=around.in_time)
+        verdict = fit_to_share(me, others, snapshot.slowdowns, rules, in_time=context.in_time)
     except InputError as error:
         return str(error)
     beside = next((one.solo for one in others if one.solo.key == verdict.beside), me.solo)
     crowd = [beside] * (rules.most_together - 1)
-    speed = taught.slowdowns.speed(me.solo, crowd, me.device) if verdict.beside else None
+    speed = snapshot.slowdowns.speed(me.solo, crowd, me.device) if verdict.beside else None
     if verdict.share and speed is not None and not speed.low >= rules.floor:
         why = f"beside {len(crowd)} others it may run at {speed.low:.0%} of its speed alone"
         verdict = SharingVerdict(share=False, worst=speed.low, beside=verdict.beside, reason=why)
     return verdict, speed, tuple(one.job for one in others)
 
 
-def _meets(one: SharedGpuJob, around: SharingContext) -> bool:
+def _meets(one: SharedGpuJob, context: SharingContext) -> bool:
     """True if a job may have its part of a GPU on a node that this submission can go to."""
-    if one.kind != around.settings["sharing.gres"] or around.pool is None:
+    if one.kind != context.settings["sharing.gres"] or context.pool is None:
         return False
-    pools = [around.pools.get(name) for name in one.partition.split(",")]
-    return any(pool is None or pool.nodes & around.pool.nodes for pool in pools)
+    pools = [context.pools.get(name) for name in one.partition.split(",")]
+    return any(pool is None or pool.nodes & context.pool.nodes for pool in pools)
 
 
-def _candidate(one: SharedGpuJob, taught: SlowdownSnapshot, device: str) -> Candidate:
+def _candidate(one: SharedGpuJob, snapshot: SlowdownSnapshot, device: str) -> Candidate:
     """A job that has a part has agreed to share: by itself, or when it was given one."""
-    solo = taught.solos.get(one.key or "", SoloProfile(key=one.key or ""))
+    solo = snapshot.solos.get(one.key or "", SoloProfile(key=one.key or ""))
     return Candidate(job=one.job, solo=solo, user=one.user, opted_in=True, device=device)
 
 

@@ -20,7 +20,7 @@ from slurm_ext.core.records import Edits, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.colocation.colocation_monitor import kept_apart
 
-THINKS = 0.5  # of the time that slurmctld waits, at most; the model keeps what it foretold
+THINKS = 0.5  # of the time that slurmctld waits, at most; the model keeps what it predicted
 SEEN_S = 3.0  # a job that was answered longer than this before a listing stands in it
 MOST_RECENT = 4096
 
@@ -31,7 +31,7 @@ class SharingMemory:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.queue = SharedGpuQueue()
-        self.taught: SlowdownSnapshot | None = None
+        self.snapshot: SlowdownSnapshot | None = None
         self.cooldowns = PairBlocklist()
         self._recent: deque[tuple[float, gpu_sharers.SharedGpuJob]] = deque(maxlen=MOST_RECENT)
         self._version: tuple[int, int, int] | None = None
@@ -53,7 +53,7 @@ class SharingMemory:
         job = replace(job, partition=job.partition or rules.default)
         known = rules.rules_for(job)
         until_s = self._clock() + THINKS * settings["advisor.deadline_ms"] / 1000
-        around = SharingContext(
+        context = SharingContext(
             settings=settings,
             now_s=now_s,
             pool=rules.pool_for(job.partition),
@@ -62,11 +62,11 @@ class SharingMemory:
             task_prolog=rules.task_prolog,
             queue=self.queue,
             recent=[one for _, one in self._recent],
-            taught=self.taught,
-            apart=kept_apart(self.cooldowns.known, now_s),
+            snapshot=self.snapshot,
+            blocked=kept_apart(self.cooldowns.known, now_s),
             in_time=lambda: self._clock() < until_s,
         )
-        return decide_sharing(job, whole, key, around)
+        return decide_sharing(job, whole, key, context)
 
     def remember(
         self, job: Submission, key: str | None, token: str, edits: Edits, now_s: float
@@ -79,7 +79,7 @@ class SharingMemory:
     def look(self, folder: Path) -> None:
         """Read what is new: model, listing, blocked pairs. Raises ModelError, InputError."""
         self._look_at_queue(folder)
-        self.taught = serving(folder / "models", self.taught)
+        self.snapshot = serving(folder / "models", self.snapshot)
         self.cooldowns.look(folder)
 
     def _look_at_queue(self, folder: Path) -> None:

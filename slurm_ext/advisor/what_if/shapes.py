@@ -181,8 +181,11 @@ class ShapeGrid:
             node = rules.cpus_per_node if rules else self._machines.cpus or cpus
             roof = max(written.cpus_per_task, node // written.tasks_per_node)
         least = floor_for(job, self._known.rules)
-        return [n for n in core_counts(1, replace(limits, max_cpus_per_task=roof, node_cores=roof),
-                                       "any") if n >= least]  # fmt: skip
+        return [
+            n
+            for n in core_counts(1, replace(limits, max_cpus_per_task=roof, node_cores=roof), "any")
+            if n >= least
+        ]
 
     @property
     def _limits(self) -> ShapeLimits:

@@ -29,15 +29,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("script", metavar="SCRIPT", help="a batch script, as sbatch would take it")
     parser.add_argument("args", nargs="*", metavar="ARGS", help="its arguments (after --)")
-    parser.add_argument("--ood", action="store_true",
-                        help="as attributes of an Open OnDemand form, one a line")  # fmt: skip
+    parser.add_argument(
+        "--ood", action="store_true", help="as attributes of an Open OnDemand form, one a line"
+    )
     table = parser.add_argument_group("what if (each of these options asks for the table)")
     table.add_argument("--what-if", action="store_true", help="a table of other shapes")
     for name, (least, text) in _AXES.items():
-        table.add_argument(f"--{name}", type=partial(counts, least), metavar="N,...", default=(),
-                           help=text)  # fmt: skip
-    table.add_argument("--gpu-type", type=names, metavar="NAME,...", default=(),
-                       help="GPU types to compare, as Slurm or the driver names them")  # fmt: skip
+        table.add_argument(
+            f"--{name}", type=partial(counts, least), metavar="N,...", default=(), help=text
+        )
+    table.add_argument(
+        "--gpu-type",
+        type=names,
+        metavar="NAME,...",
+        default=(),
+        help="GPU types to compare, as Slurm or the driver names them",
+    )
     table.add_argument("--plot", action="store_true", help="samples/s over cores or workers")
 
 

@@ -90,8 +90,12 @@ def _table(rows: Sequence[Row], script: str) -> Table:
     hours = "GPU-hours" if shown["GPUs"] else "CPU-hours"
     headers = ["", "cores", "workers", *(name for name, used in shown.items() if used)]
     headers += ["samples/s", "limit", "run time", hours, "wait", "result in"]
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), title_justify="left",
-                  title=Text(f"{ascii(script)[1:-1]} in other shapes"))  # fmt: skip
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        title_justify="left",
+        title=Text(f"{ascii(script)[1:-1]} in other shapes"),
+    )
     for header in headers:
         table.add_column(header, no_wrap=True)
     for row in rows:

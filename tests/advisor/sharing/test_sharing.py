@@ -48,7 +48,7 @@ class Table:
         return RelativeSpeed(mean=low + 0.08, low=low, high=1.0, evidence=SpeedBasis.PAIR, runs=3)
 
 
-TAUGHT = SlowdownSnapshot(slowdowns=Table(), solos=SOLOS)
+SNAPSHOT = SlowdownSnapshot(slowdowns=Table(), solos=SOLOS)
 
 
 def settings(**values: Any) -> Settings:
@@ -71,11 +71,11 @@ def job(**fields: Any) -> Submission:
 
 
 def memory(
-    *others: SharedGpuJob, at_s: float = NOW - 5, taught: SlowdownSnapshot | None = TAUGHT
+    *others: SharedGpuJob, at_s: float = NOW - 5, snapshot: SlowdownSnapshot | None = SNAPSHOT
 ) -> SharingMemory:
     """A memory that looked at the queue five seconds ago."""
     held = SharingMemory()
-    held.queue, held.taught = SharedGpuQueue(at_s=at_s, jobs=others), taught
+    held.queue, held.snapshot = SharedGpuQueue(at_s=at_s, jobs=others), snapshot
     return held
 
 
@@ -273,7 +273,7 @@ def test_who_is_kind_or_far_away_does_no_harm(other: SharedGpuJob, values: dict[
 
 def test_what_is_not_known_is_not_done() -> None:
     """No model, no runs of this job, or a queue that nobody looked at lately: left whole."""
-    assert "not known yet" in why(memory(taught=None))
+    assert "not known yet" in why(memory(snapshot=None))
     assert "not known yet" in why(key="never seen")
     assert "not known yet" in why(key=None)
     assert "who shares at the moment" in why(memory(at_s=NOW - 1000))
@@ -350,7 +350,7 @@ def test_a_loss_is_never_rounded_down(speed: float, percent: int) -> None:
 
 def test_the_ledger_keeps_the_decision_as_json() -> None:
     """What was thought can be written, whatever it was."""
-    for found in (thought(), thought(memory(taught=None))):
+    for found in (thought(), thought(memory(snapshot=None))):
         assert found is not None
         body = json.loads(json.dumps(found.as_json(done=False)))
         assert {"share", "why", "worst", "floor", "beside", "partners", "done"} <= body.keys()

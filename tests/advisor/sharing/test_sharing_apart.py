@@ -28,7 +28,7 @@ def remembering(state_dir: Path, *pairs: frozenset[str], at_s: float = NOW - 60)
 
 
 def test_a_pair_that_went_badly_does_not_share(tmp_path: Path) -> None:
-    """However well it is foretold to go; for as long as it is remembered."""
+    """However well it is predicted to go; for as long as it is remembered."""
     assert "below the floor together lately" in why(remembering(tmp_path, BAD))
     found = thought(remembering(tmp_path, BAD, at_s=NOW - KEEP_S - 1))
     assert found is not None

@@ -1,4 +1,4 @@
-"""Slurmctld waits for the answer: what cannot be foretold in time is not shared, and kept."""
+"""Slurmctld waits for the answer: what cannot be predicted in time is not shared, and kept."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from slurm_ext.advisor.sharing.memory import THINKS, SharingMemory
 from slurm_ext.advisor.sharing.serving_slowdown import SlowdownSnapshot
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile
 from slurm_ext.core.settings.document import Settings
-from tests.advisor.sharing.test_sharing import ADAS, SOLOS, TAUGHT, Table, memory, thought, why
+from tests.advisor.sharing.test_sharing import ADAS, SNAPSHOT, SOLOS, Table, memory, thought, why
 
 THINK_S = THINKS * Settings()["advisor.deadline_ms"] / 1000
 OTHERS = tuple(replace(ADAS, job=str(20 + n), key=f"kind{n}") for n in range(16))
@@ -17,7 +17,7 @@ NEW = {one.key or "": replace(SOLOS["kind"], key=one.key or "") for one in OTHER
 
 
 class Slow(Table):
-    """Takes its time over each pair that it has not foretold yet."""
+    """Takes its time over each pair that it has not predicted yet."""
 
     def __init__(self, cost_s: float) -> None:
         self.now_s, self.cost_s, self.asked = 0.0, cost_s, set[tuple[str, str]]()
@@ -33,8 +33,8 @@ class Slow(Table):
 
 
 def remembering(slow: Slow) -> SharingMemory:
-    """Sixteen jobs that nobody has foretold yet share GPUs."""
-    held = memory(*OTHERS, taught=SlowdownSnapshot(slowdowns=slow, solos={**SOLOS, **NEW}))
+    """Sixteen jobs that nobody has predicted yet share GPUs."""
+    held = memory(*OTHERS, snapshot=SlowdownSnapshot(slowdowns=slow, solos={**SOLOS, **NEW}))
     held._clock = lambda: slow.now_s
     return held
 
@@ -66,7 +66,7 @@ def test_what_takes_too_long_leaves_the_gpu_whole() -> None:
 def test_time_that_is_over_before_the_first_is_no_verdict() -> None:
     """A machine that stands still shares nothing on no evidence."""
     ticks: Iterator[float] = iter([0.0, THINK_S, THINK_S])
-    held = memory(ADAS, taught=TAUGHT)
+    held = memory(ADAS, snapshot=SNAPSHOT)
     held._clock = lambda: next(ticks)
     assert "no time to predict" in why(held)
     assert SharingMemory()._clock() == pytest.approx(SharingMemory()._clock(), abs=60)
