@@ -16,13 +16,12 @@ from slurm_ext.control.energy import energy_loop
 from slurm_ext.control.loops.control_loop import LoopKind
 from slurm_ext.control.queue import queue_loop
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
-from slurm_ext.core.records import Level, LoaderRun
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.model.throughput.estimate import estimate
 from slurm_ext.model.throughput.estimate_codec import write
 from slurm_ext.node.common import state
 from slurm_ext.node.common.spool_layout import Spool, make_run_dir
 from slurm_ext.slurm import JobInfo, MemoryClient, NodeInfo, PowerCommand
+from tests.builders import STORAGE_BOUND, estimate_of
 
 INTERVAL_S = 0.05
 PHASE: dict[str, Any] = {
@@ -215,19 +214,7 @@ def pairs(folder: Path) -> LoopSite:
 
 def _curve() -> str:
     """What is known of the job: more workers make it faster."""
-    run = LoaderRun(
-        samples_per_s=100.0,
-        workers=2,
-        cores=2,
-        batch_size=8,
-        accel_samples_per_s=400.0,
-        fetch_wall_s=0.02,
-        fetch_cpu_s=0.001,
-        main_cpu_s=0.0001,
-    )
-    known = estimate({Level.SCRIPT_ARGS: [run]})
-    assert known is not None
-    return write(known)
+    return write(estimate_of(STORAGE_BOUND))
 
 
 def allocator(folder: Path) -> LoopSite:

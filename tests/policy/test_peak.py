@@ -6,35 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape, ShapeLimits
-from slurm_ext.model.throughput.estimate import estimate, shape_predictor
+from slurm_ext.core.records import Interval, Level, Prediction, Shape, ShapeLimits
+from slurm_ext.model.throughput.estimate import shape_predictor
 from slurm_ext.policy.grid import core_counts, worker_counts
 from slurm_ext.policy.loader import most_workers
 from slurm_ext.policy.max_and_knee import NEAR, peak
-
-RUN = LoaderRun(
-    samples_per_s=48,
-    workers=1,
-    cores=4,
-    batch_size=32,
-    accel_samples_per_s=400,
-    fetch_wall_s=0.02,
-    fetch_cpu_s=0.018,
-    main_cpu_s=0.0001,
-    worker_rss_bytes=200 << 20,
-    emulated=True,
-)
+from tests.builders import STARVED, estimate_of
 
 
 def of(**changes: float | None) -> Callable[[Shape], Prediction]:
-    """Predictions from one run like RUN."""
-    known = estimate({Level.SCRIPT_ARGS: [LoaderRun(**{**_fields(), **changes})]})  # type: ignore[arg-type]  # fields by name
-    assert known is not None
-    return shape_predictor(known)
-
-
-def _fields() -> dict[str, object]:
-    return {name: getattr(RUN, name) for name in LoaderRun.__dataclass_fields__}
+    """Predictions from one run on a node whose cores are not known."""
+    return shape_predictor(estimate_of(STARVED, node_cores=None, **changes))
 
 
 def test_the_maximum_is_the_accelerators_where_cores_suffice() -> None:

@@ -13,20 +13,8 @@ from slurm_ext.core.settings.document import parse
 from slurm_ext.core.unsupported_loader import CLAUSES, UnsupportedLoader
 from slurm_ext.model.throughput.estimate import estimate, predict
 from slurm_ext.model.throughput.evidence_checks import inconsistency, why_no_estimate
+from tests.builders import STARVED as RUN
 
-RUN = LoaderRun(
-    samples_per_s=48,
-    workers=1,
-    cores=4,
-    batch_size=32,
-    accel_samples_per_s=400,
-    fetch_wall_s=0.02,
-    fetch_cpu_s=0.018,
-    main_cpu_s=0.0001,
-    worker_rss_bytes=200 << 20,
-    node_cores=4,
-    emulated=True,
-)
 SETTINGS = parse('[site]\nmode = "act"\n[policy]\nmin_runs = 1\n', "test")
 JOB = Submission(name="train.sh", script="#!/bin/sh\npython train.py\n", cpus_per_task=4)
 

@@ -19,10 +19,10 @@ from slurm_ext.control.allocator.node import Machine, slurm_cpus
 from slurm_ext.control.allocator.node_capabilities import node_mechanisms
 from slurm_ext.control.allocator.slurm import EVERY_S, EVERY_WHERE_LENT_S, SlurmNodeQuery
 from slurm_ext.control.allocator.status import rows
-from slurm_ext.core.records import Level, LoaderRun
-from slurm_ext.model.throughput.estimate import Estimate, estimate
+from slurm_ext.model.throughput.estimate import Estimate
 from slurm_ext.policy.allocator.operating_points import OperatingPoint
 from slurm_ext.slurm import JobInfo, MemoryClient, NodeInfo
+from tests.builders import STORAGE_BOUND, estimate_of
 from tests.control.allocator.test_control_hostile import summary
 
 NO_MULTIPLE = " is no multiple of control.grain_cores = 2"
@@ -48,20 +48,7 @@ def running(*summaries: Any, **fields: Any) -> RunningJob:
 
 def curve() -> Estimate:
     """More workers make it faster."""
-    run = LoaderRun(
-        samples_per_s=100.0,
-        workers=2,
-        cores=2,
-        batch_size=8,
-        accel_samples_per_s=400.0,
-        fetch_wall_s=0.02,
-        fetch_cpu_s=0.001,
-        main_cpu_s=0.0001,
-        bytes_per_sample=1000.0,
-    )
-    known = estimate({Level.SCRIPT_ARGS: [run]})
-    assert known is not None
-    return known
+    return estimate_of(STORAGE_BOUND, bytes_per_sample=1000.0)
 
 
 # -- the node ----------------------------------------------------------------------------------

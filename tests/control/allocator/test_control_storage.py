@@ -12,13 +12,12 @@ from slurm_ext.control.allocator.job_curve import points_of
 from slurm_ext.control.allocator.measure import WorkerBounds
 from slurm_ext.control.allocator.slurm import SlurmNodeView
 from slurm_ext.control.allocator.undo_log import allocator_state
-from slurm_ext.core.records import Level, LoaderRun
 from slurm_ext.core.settings.document import parse
-from slurm_ext.model.throughput.estimate import estimate
 from slurm_ext.node.common.spool_layout import Spool
 from slurm_ext.policy.allocator.hysteresis import Retune
 from slurm_ext.policy.allocator.job_demands import JobDemand
 from slurm_ext.policy.allocator.operating_points import OperatingPoint
+from tests.builders import STORAGE_BOUND, estimate_of
 
 MIB = 2**20
 
@@ -56,19 +55,7 @@ def test_rates_are_what_the_storage_gives(tmp_path: Path, mib_per_s: float, rate
 
 def test_all_ranks_of_a_job_read() -> None:
     """What a job asks of the storage is that of all its processes."""
-    run = LoaderRun(
-        samples_per_s=100.0,
-        workers=2,
-        cores=2,
-        batch_size=8,
-        accel_samples_per_s=400.0,
-        fetch_wall_s=0.02,
-        fetch_cpu_s=0.001,
-        main_cpu_s=0.0001,
-        bytes_per_sample=1000.0,
-        emulated=True,
-    )
-    known = estimate({Level.SCRIPT_ARGS: [run]})
+    known = estimate_of(STORAGE_BOUND, bytes_per_sample=1000.0, emulated=True)
     knob = WorkerBounds(now=2, least=1, most=4, baseline=2)
     one = points_of(known, knob, 1, grain_cores=1, ranks=1)[-1]
     two = points_of(known, knob, 2, grain_cores=1, ranks=2)[-1]

@@ -15,20 +15,8 @@ from slurm_ext.model.throughput.curve import START_S, START_S_PER_WORKER
 from slurm_ext.model.throughput.estimate import Estimate, Prior, core_predictor, estimate, predict
 from slurm_ext.model.throughput.inversion import LogNormal
 from slurm_ext.model.throughput.storage import ceiling
+from tests.builders import STARVED as RUN
 
-RUN = LoaderRun(
-    samples_per_s=48,
-    workers=1,
-    cores=4,
-    batch_size=32,
-    accel_samples_per_s=400,
-    fetch_wall_s=0.02,
-    fetch_cpu_s=0.018,
-    main_cpu_s=0.0001,
-    worker_rss_bytes=200 << 20,
-    node_cores=4,
-    emulated=True,
-)
 SHAPE = Shape(cpus_per_task=4, num_workers=4)
 
 
