@@ -72,8 +72,8 @@ def try_lock(file: int) -> bool:
 
 def file_id(path: Path) -> tuple[int, int] | None:
     """Device and inode of a file, the same while it is written to; None without a file."""
-    found = _stat(path)
-    return None if found is None else (found.st_dev, found.st_ino)
+    info = _stat(path)
+    return None if info is None else (info.st_dev, info.st_ino)
 
 
 def file_version(path: Path, *, follow: bool = True) -> tuple[int, int, int] | None:
@@ -81,8 +81,8 @@ def file_version(path: Path, *, follow: bool = True) -> tuple[int, int, int] | N
 
     An inode's number alone may come again. `follow` False: of a link, the link itself.
     """
-    found = _stat(path, follow=follow)
-    return None if found is None else (found.st_ino, found.st_mtime_ns, found.st_size)
+    info = _stat(path, follow=follow)
+    return None if info is None else (info.st_ino, info.st_mtime_ns, info.st_size)
 
 
 def _stat(path: Path, *, follow: bool = True) -> os.stat_result | None:

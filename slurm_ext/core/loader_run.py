@@ -213,7 +213,7 @@ def _mean_costs(runs: Sequence[_Totals]) -> dict[str, Any]:
         ):
             if total is not None and (most is None or 0 <= total <= most * CLOCK_SLACK):
                 costs[name].append((total if most is None else min(total, most)) / samples)
-    return {name: sum(each) / len(each) if each else None for name, each in costs.items()}
+    return {name: sum(ranks) / len(ranks) if ranks else None for name, ranks in costs.items()}
 
 
 _COSTS = (

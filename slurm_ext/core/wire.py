@@ -66,17 +66,17 @@ def rests_of(line: bytes) -> int | None:
 
     A search in bytes is enough: inside a JSON text the quotes would have backslashes.
     """
-    _, found, after = line.rpartition(_RESTS)
+    _, key, after = line.rpartition(_RESTS)
     number = after[:10].split(b",", 1)[0].split(b"}", 1)[0]
-    return int(number) if found and number.isdigit() else None
+    return int(number) if key and number.isdigit() else None
 
 
 def decode_job(job: object) -> Submission:
     """Return the Submission of a request's `job` object. Raises WireError naming the field."""
     if not isinstance(job, dict):
         raise WireError("the request has no job object")
-    known = {name: _checked(name, value) for name, value in job.items() if name in _JOB_TYPES}
-    return Submission(**{name: value for name, value in known.items() if value is not None})
+    values = {name: _checked(name, value) for name, value in job.items() if name in _JOB_TYPES}
+    return Submission(**{name: value for name, value in values.items() if value is not None})
 
 
 def encode_request(kind: str, job: Submission | None = None, deadline_ms: int = 1000) -> bytes:

@@ -48,13 +48,11 @@ class Draft:
 
     def put(self, path: Path, text: str, kind: Kind, mode: int = 0o644) -> None:
         """Set a file's text. A file that exists keeps its owner; one of the site, its mode too."""
-        known = self._drafted(path, kind)
+        file = self._drafted(path, kind)
         new = FileContent(encoded(text), mode)
-        if known.base is not None:
-            new = replace(
-                known.base, data=new.data, mode=known.base.mode if kind != "own" else mode
-            )
-        self.files[path] = replace(known, then=new)
+        if file.base is not None:
+            new = replace(file.base, data=new.data, mode=file.base.mode if kind != "own" else mode)
+        self.files[path] = replace(file, then=new)
 
     def put_default(self, path: Path, text: str) -> None:
         """Set a file's text only if the site has none, or has never changed ours."""
@@ -70,48 +68,50 @@ class Draft:
 
     def conf_texts(self) -> Iterator[tuple[Path, str]]:
         """Yield slurm.conf and its includes. Raises InputError if there is no slurm.conf."""
-        waiting, seen = [self.place.slurm_conf], set()
-        while waiting:
-            path = waiting.pop(0)
+        paths, read = [self.place.slurm_conf], set()
+        while paths:
+            path = paths.pop(0)
             text = self.text(path, "conf")
             if text is None and path == self.place.slurm_conf:
                 raise InputError(str(path), "does not exist; name it with --slurm-conf")
-            if text is None or path in seen:
+            if text is None or path in read:
                 continue
-            seen.add(path)
+            read.add(path)
             yield path, text
             named = [name for name in slurm_conf.included(text) if "%" not in name]
-            waiting += [self.place.slurm_conf.parent / name for name in named]
+            paths += [self.place.slurm_conf.parent / name for name in named]
 
     def conf_value(self, key: str) -> tuple[Path, ConfValue] | None:
         """Find a key in slurm.conf. Raises InputError if it has two values: releases differ."""
-        found = [
-            (p, each) for p, text in self.conf_texts() for each in slurm_conf.conf_values(text, key)
+        values = [
+            (path, value)
+            for path, text in self.conf_texts()
+            for value in slurm_conf.conf_values(text, key)
         ]
-        if len({each.value for _, each in found}) > 1:
-            path, second = found[-1]
-            why = f"{key} is set {len(found)} times, to different values: keep one"
-            raise InputError(str(path), why, line=second.line + 1)
-        return found[-1] if found else None
+        if len({value.value for _, value in values}) > 1:
+            path, last = values[-1]
+            why = f"{key} is set {len(values)} times, to different values: keep one"
+            raise InputError(str(path), why, line=last.line + 1)
+        return values[-1] if values else None
 
     def set_conf(self, key: str, value: str, step: str) -> None:
         """Set a key of slurm.conf, in place of its old value."""
-        found = self.conf_value(key)
-        if found is None:
+        current = self.conf_value(key)
+        if current is None:
             path, text = self.place.slurm_conf, self.text(self.place.slurm_conf, "conf") or ""
             new = slurm_conf.added(text, [f"{key}={value}"], step)
         else:
-            path, place = found
+            path, old = current
             text = self.text(path, "conf") or ""
-            new = slurm_conf.replaced(text, place, value, step, str(path))
+            new = slurm_conf.replaced(text, old, value, step, str(path))
         self.put(path, new, "conf")
 
     # -- without dlqueue ------------------------------------------------------------------------
 
     def restore(self, path: Path) -> None:
         """Take dlqueue out of a file."""
-        known = self._drafted(path, self._kept.files[path].kind)
-        self.files[path] = replace(known, then=known.base)
+        file = self._drafted(path, self._kept.files[path].kind)
+        self.files[path] = replace(file, then=file.base)
 
     def _drafted(self, path: Path, kind: Kind) -> DraftFile:
         if path not in self.files:

@@ -86,8 +86,8 @@ def make_plan(
         if path not in draft.files:
             draft.restore(path)
     changes = [
-        FileChange(path, each.kind, now := read(path), _held(each.then, now, path, hold), each.base)
-        for path, each in draft.files.items()
+        FileChange(path, file.kind, now := read(path), _held(file.then, now, path, hold), file.base)
+        for path, file in draft.files.items()
     ]
     changes.sort(key=lambda change: _LAST if change.then is None else _TURN[change.kind])
     return InstallPlan(
@@ -111,8 +111,8 @@ def _entries(changes: list[FileChange], kept: InstallRecord) -> dict[Path, Insta
     entries = {}
     for change in changes:
         if change.then is not None and change.then != change.base:
-            known = kept.files[change.path].ours if change.path in kept.files else ()
-            ours = dict.fromkeys((change.then.digest, *known))
+            earlier = kept.files[change.path].ours if change.path in kept.files else ()
+            ours = dict.fromkeys((change.then.digest, *earlier))
             entries[change.path] = InstalledFile(change.kind, change.base, tuple(ours)[:MOST_KNOWN])
     return entries
 

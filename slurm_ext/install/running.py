@@ -52,12 +52,10 @@ def wanted_of(plan: InstallPlan) -> Mapping[str, str]:
     for change in plan.real:
         if change.kind == "conf" and change.then is not None and change.now is not None:
             for key in HOOKS:
-                was, said = (
-                    slurm_conf.conf_values(change.now.text, key),
-                    slurm_conf.conf_values(change.then.text, key),
-                )
-                if was or said:
-                    hooks[key] = said[-1].value if said else _UNSET
+                before = slurm_conf.conf_values(change.now.text, key)
+                after = slurm_conf.conf_values(change.then.text, key)
+                if before or after:
+                    hooks[key] = after[-1].value if after else _UNSET
     return hooks
 
 

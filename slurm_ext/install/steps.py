@@ -55,10 +55,10 @@ def service(draft: Draft) -> None:
     settings = draft.settings()
     named = draft.conf_value("SlurmUser")
     user = (named[1].value if named else "root").partition("(")[0]
-    known = user_of(user)
+    account = user_of(user)
     unit = _UNIT_TEXT.read_text(encoding="utf-8")
     unit = unit.replace("User=slurm", f"User={user}")
-    unit = unit.replace("Group=slurm", f"Group={known[2] if known else user}")
+    unit = unit.replace("Group=slurm", f"Group={account[2] if account else user}")
     draft.put_default(draft.place.unit, unit.replace(_SHIPPED, str(_program(draft))))
     draft.folders[settings.state_dir] = (0o755, user)
     if settings["node.transport"] == "folder":
@@ -80,8 +80,8 @@ def hooks(draft: Draft) -> None:
     """Add prolog, epilog and task prolog, beside the site's own."""
     for key, hook in (("Prolog", "prolog"), ("Epilog", "epilog"), ("TaskProlog", "task_prolog")):
         _hook(draft, key, hook)
-    found = draft.conf_value("PrologFlags")
-    flags = found[1].value if found else ""
+    current = draft.conf_value("PrologFlags")
+    flags = current[1].value if current else ""
     if not _AT_ALLOCATION & set(flags.lower().split(",")):
         draft.set_conf("PrologFlags", f"{flags},Alloc" if flags else "Alloc", "hooks")
 
@@ -89,16 +89,16 @@ def hooks(draft: Draft) -> None:
 def _hook(draft: Draft, key: str, hook: str) -> None:
     """Add our hook alone, as a file in the site's folder, or in a launcher before the site's."""
     ours = draft.place.etc / "hooks" / hook
-    found = draft.conf_value(key)
-    if found is None:
+    current = draft.conf_value(key)
+    if current is None:
         draft.set_conf(key, str(ours), "hooks")
         return
-    value = found[1].value
+    value = current[1].value
     if value == str(ours) or _calls(_script(draft, value), ours):
         return
     if not value.startswith("/"):
         raise InputError(
-            str(found[0]), f"{key}={value} is no absolute path", line=found[1].line + 1
+            str(current[0]), f"{key}={value} is no absolute path", line=current[1].line + 1
         )
     if key != "TaskProlog" and re.search(r"[*?\[]", value):
         _drop_in(draft, key, Path(value), ours)
@@ -150,10 +150,12 @@ def submit(draft: Draft) -> None:
         draft.put(shim, submit_lua.joined(text, str(lua / "dlqueue.lua")), "lua")
     elif loaded != str(lua / "dlqueue.lua"):
         raise InputError(str(shim), f"loads {loaded}: remove those lines, or keep to that folder")
-    found = draft.conf_value("JobSubmitPlugins")
-    plugins = found[1].value.removeprefix("job_submit/") if found else ""
+    current = draft.conf_value("JobSubmitPlugins")
+    plugins = current[1].value.removeprefix("job_submit/") if current else ""
     if "lua" not in re.split(r",(?:job_submit/)?", plugins):
-        draft.set_conf("JobSubmitPlugins", f"{found[1].value},lua" if found else "lua", "submit")
+        draft.set_conf(
+            "JobSubmitPlugins", f"{current[1].value},lua" if current else "lua", "submit"
+        )
 
 
 STEPS = (
