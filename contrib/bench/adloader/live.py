@@ -29,7 +29,7 @@ SCRIPT = """#!/bin/bash
 #SBATCH --time=5
 
 [ -z "$ADLOADER_GROUP" ] || echo $$ > "$ADLOADER_GROUP/cgroup.procs"
-python3 "$SLURM_SUBMIT_DIR/adloader_train.py" {kind} --workers {workers} --data "$ADLOADER_DATA" \\
+python3 "$SLURM_SUBMIT_DIR/{program}" {kind} --workers {workers} --data "$ADLOADER_DATA" \\
     --log "$ADLOADER_LOG" "$@"
 """
 
@@ -51,7 +51,10 @@ class Site:
         work.mkdir(exist_ok=True)
         shutil.copy(TRAINING, work)
         for name, kind in KINDS.items():
-            text = SCRIPT.format(kind=name, cpus=NODE_CPUS // SLOTS, workers=kind.user_workers)
+            cpus = NODE_CPUS // SLOTS
+            text = SCRIPT.format(
+                program=TRAINING.name, kind=name, cpus=cpus, workers=kind.user_workers
+            )
             (work / f"{name}.sbatch").write_text(text)
 
     def run_dir(self, job_id: int) -> Path:
