@@ -9,7 +9,8 @@ tables). `gavel_tf` is scored on the GPUs with training pairs, `gavel_tf_other_g
 
 Chosen on the training folder's table, leaving one family out: the counters, the offset of 100 us
 under the logarithm of a kernel's time (short kernels are alike, since long ones decide who waits;
-any offset from 80 to 400 us scores alike), and the default spreads of model/slowdown/counter_kernel.py.
+any offset from 80 to 400 us scores alike), and the default spreads of
+model/slowdown/counter_kernel.py.
 """
 
 from collections import Counter
