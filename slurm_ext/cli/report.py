@@ -72,7 +72,7 @@ def _asked(args: argparse.Namespace, settings: "Settings", told: Callable[[str],
             until_s=until_s,
             account=args.account,
             users=args.users,
-            told=told,
+            progress=told,
         )
 
 

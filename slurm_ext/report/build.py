@@ -1,4 +1,4 @@
-"""A report from a history: the runs are chosen once, then each section asks its questions."""
+"""A report from a history: the runs are selected once, then each section queries them."""
 
 import time
 from collections.abc import Callable
@@ -44,9 +44,9 @@ def report_of(
     account: str | None = None,
     users: str | None = None,
     now_s: float | None = None,
-    told: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Everything that any format shows. `told` hears what is being done. Raises HistoryError."""
+    """Everything that any format shows; calls `progress` with each step. Raises HistoryError."""
     now_s = time.time() if now_s is None else now_s
     period = Period(
         since_s=0.0 if since_s is None else since_s,
@@ -55,11 +55,11 @@ def report_of(
     )
     people = UserNames(users or settings["report.users"])
     with_logarithm(history.conn)
-    runs = select_runs(history, period, told)
+    runs = select_runs(history, period, progress)
     context = ReportContext(history=history, period=period, people=people, now_s=now_s)
     sections = []
     for what, section in SECTIONS:
-        told(what)
+        progress(what)
         sections.append(section(context))
     first, last = context.row("SELECT min(end_s), max(end_s) FROM period_runs")
     return Report(

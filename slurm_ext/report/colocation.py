@@ -1,4 +1,4 @@
-"""Who slows whom: rates beside others, compared with rates alone, as a matrix."""
+"""Slowdown by co-location: rates beside others against rates alone, as a matrix."""
 
 from math import exp
 from typing import Any

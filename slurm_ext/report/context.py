@@ -1,4 +1,4 @@
-"""What every question of a report is given: the runs of its period, and how people are named."""
+"""Context of a report's queries: the runs of its period, and the names of people."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ class UserNames:
 
     @property
     def named(self) -> bool:
-        """Whether people, and what leads to them (job names, job ids), may be told."""
+        """True if people, and what leads to them (job names, job ids), may be named."""
         return self.users == NAMES
 
     @property
     def listed(self) -> bool:
-        """Whether there are tables of people at all."""
+        """True if there are tables of people at all."""
         return self.users != NONE
 
     def user(self, user: str | None) -> str | None:
@@ -51,16 +51,15 @@ class UserNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportContext:
-    """An open history whose table `period_runs` is made, and the terms of the report."""
+    """An open history with its table `period_runs`, and the terms of the report."""
 
     history: History
     period: Period
     people: UserNames
     now_s: float
-    told: Callable[[str], None] = lambda _: None
 
     def rows(self, sql: str, *values: Any) -> list[Row]:
-        """The answer to one question. Raises HistoryError."""
+        """Rows of one query. Raises HistoryError."""
         with explaining(self.history.path):
             return self.history.conn.execute(sql, values).fetchall()
 
@@ -70,14 +69,14 @@ class ReportContext:
             yield from self.history.conn.execute(sql, values)
 
     def row(self, sql: str, *values: Any) -> Row:
-        """The one row of an answer."""
+        """The one row of a query."""
         return self.rows(sql, *values)[0]
 
 
 def kept(
     columns: Iterable[Column], rows: Iterable[Row], *, without: set[str]
 ) -> tuple[tuple[Column, ...], list[Row]]:
-    """A table less the columns that may not be told."""
+    """A table without the columns that privacy excludes."""
     columns = tuple(columns)
     places = [place for place, column in enumerate(columns) if column.key not in without]
     return tuple(columns[p] for p in places), [tuple(row[p] for p in places) for row in rows]

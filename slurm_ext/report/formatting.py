@@ -23,7 +23,7 @@ def shown(value: Any, kind: str = "text") -> str:
         return ABSENT
     if kind in WORDS or isinstance(value, str):
         return name(value)
-    return _SAID[kind](value)
+    return _SHOWN[kind](value)
 
 
 def name(value: Any) -> str:
@@ -34,7 +34,7 @@ def name(value: Any) -> str:
 
 
 def moment(seconds: float) -> str:
-    """A time in UTC; one that no calendar has is told as its number."""
+    """A time in UTC; one that no calendar has, as its number."""
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
     except (ValueError, OverflowError, OSError):
@@ -84,7 +84,7 @@ def _hidden(char: str) -> bool:
     return char in _TURNING or unicodedata.category(char) in _HIDDEN
 
 
-_SAID: dict[str, Callable[[Any], str]] = {
+_SHOWN: dict[str, Callable[[Any], str]] = {
     "id": str,
     "count": lambda value: f"{value:,.0f}",
     "number": lambda value: f"{value:.4g}",
@@ -100,7 +100,7 @@ _SAID: dict[str, Callable[[Any], str]] = {
 
 
 def heat(ratio: Any) -> str:
-    """How a ratio is coloured, from `heat-0` (half the speed or less) to `heat-5` (faster)."""
+    """CSS class of a ratio, from `heat-0` (half the speed or less) to `heat-5` (faster)."""
     if not isinstance(ratio, (int, float)):
         return ""
     return f"heat-{sum(ratio >= limit for limit in _HEAT)}"

@@ -1,4 +1,4 @@
-"""What data is missing and why: a report that hides its gaps claims too much."""
+"""Data that is missing, and why: a report that hides its gaps claims too much."""
 
 from slurm_ext.report.context import ReportContext, Row
 from slurm_ext.report.formatting import counted, percent

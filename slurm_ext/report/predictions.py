@@ -110,7 +110,7 @@ def _errors(errors: list[Row]) -> ReportTable:
 
 
 def _calibration(reaches: list[Row], runs: int) -> ReportTable:
-    """What an interval of each level would have held, by the normal's quantiles."""
+    """Coverage of an interval of each level, by the normal's quantiles."""
     wide = normal_reach(PROMISED)
     rows = []
     for level in LEVELS:

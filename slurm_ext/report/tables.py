@@ -1,4 +1,4 @@
-"""What a report is made of, as plain data: every format is written from the same tables."""
+"""Parts of a report as plain data: every format is written from the same tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class ChartSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """What to plot of a table; `about` says in words what is to be seen."""
+    """A plot of a table; `about` describes it in words."""
 
     form: Literal["bars", "lines"]
     about: str
@@ -41,7 +41,7 @@ class Chart:
     width: float = 0.0  # of a bar, in x
     ticks: Mapping[float, str] = field(default_factory=dict)
     diagonal: bool = False
-    level: float | None = None  # a line at this y: what is wanted
+    level: float | None = None  # a line at this y: the target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class ReportTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """One question of the report: the answer in a line, what to know, and the figures."""
+    """A section of the report: its result in a line, notes, and the figures."""
 
     key: str
     title: str

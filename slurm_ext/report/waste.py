@@ -1,4 +1,4 @@
-"""What the cluster holds and does not use: as distributions, and who could gain most."""
+"""Resources that the cluster holds and does not use, and the jobs that could gain most."""
 
 from dataclasses import dataclass
 
@@ -179,7 +179,7 @@ def _distribution(measure: Measure, counted: list[Row]) -> ReportTable:
 
 
 def _people(context: ReportContext) -> list[ReportTable]:
-    """Who could gain most; nobody where the site names nobody."""
+    """Tables of people and scripts; none where the site names nobody."""
     if not context.people.listed:
         return []
     columns = (

@@ -97,7 +97,7 @@ def _from_file(
         def told(number: int, tally: "ImportCounts") -> None:
             moved(raw.tell() if size else number, number, tally)
 
-        return import_lines(history, columns, lines, site, now_s=time.time(), told=told)
+        return import_lines(history, columns, lines, site, now_s=time.time(), on_batch=told)
 
 
 def _size(name: str) -> int | None:

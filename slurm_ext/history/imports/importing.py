@@ -1,8 +1,8 @@
-"""What a site's accounting knows of earlier jobs into history.db, each run once.
+"""Import earlier jobs from a site's accounting into history.db, each run once.
 
-Resumable without a bookmark: a run's record_id follows from the job, so whoever starts again after
-a crash finds what is there already, and counts it as known. A batch is one short transaction, so
-the keeper, which writes too, never waits long.
+Resumable without a bookmark: a run's record_id follows from the job, so an import that starts
+again after a crash finds the runs that are there already, and counts them as known. A batch is one
+short transaction, so the history writer never waits long.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from slurm_ext.history.store.store import History
 from slurm_ext.node.record.reader import check
 
 BATCH = 1000
-MOST_TOLD = 20  # lines that are told one by one
+MOST_LISTED = 20  # bad lines that are listed one by one
 BY_DLQUEUE, TOO_OLD = "recorded by dlqueue itself", "older than history.retention_days"
 BAD = "lines that are not sacct's"
 _OWN = "SELECT 1 FROM runs WHERE job_id = ? AND cluster = ? AND source <> ? AND abs(end_s - ?) < ?"
@@ -40,23 +40,23 @@ class ImportCounts:
     bad: list[str] = field(default_factory=list)  # the first, each with its line
 
     def add(self, other: "ImportCounts") -> None:
-        """Another part of the same import."""
+        """Add the counts of another part of the same import."""
         self.jobs, self.runs = self.jobs + other.jobs, self.runs + other.runs
         self.known += other.known
         self.skipped.update(other.skipped)
         self.notes.update(other.notes)
-        self.bad = [*self.bad, *other.bad][:MOST_TOLD]
+        self.bad = [*self.bad, *other.bad][:MOST_LISTED]
 
     def refuse(self, number: int, why: str) -> None:
-        """A line that is not sacct's; the first of them are told."""
+        """Count a line that is not sacct's; keep the first of them for the user."""
         self.skipped[BAD] += 1
-        if len(self.bad) < MOST_TOLD:
+        if len(self.bad) < MOST_LISTED:
             self.bad.append(f"line {number}: {why}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountingSource:
-    """What the lines do not say."""
+    """Facts about the site that the lines lack."""
 
     cluster: str
     names: imports_sacct.Names
@@ -83,9 +83,9 @@ def import_lines(
     site: AccountingSource,
     *,
     now_s: float,
-    told: Callable[[int, ImportCounts], None] = lambda *_: None,
+    on_batch: Callable[[int, ImportCounts], None] = lambda *_: None,
 ) -> ImportCounts:
-    """Take in all lines; `told` hears of each batch that is committed. Raises HistoryError."""
+    """Import all lines; calls `on_batch` after each committed batch. Raises HistoryError."""
     tally, waiting = ImportCounts(), iter(lines)
     inserter = Inserter(history.conn)
     while batch := list(islice(waiting, BATCH)):
@@ -93,7 +93,7 @@ def import_lines(
         with history.transaction():
             for runs in jobs:
                 _put(history, inserter, runs, tally, now_s)
-        told(batch[-1][0], tally)
+        on_batch(batch[-1][0], tally)
     return tally
 
 

@@ -20,7 +20,7 @@ SOURCE = "jobstats"
 
 
 class NoSummaryError(Exception):
-    """What follows `JS1:` cannot be read."""
+    """The text after `JS1:` cannot be read."""
 
 
 def summary_of(comment: str) -> dict[str, Mapping[str, Any]]:

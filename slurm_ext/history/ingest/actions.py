@@ -70,7 +70,7 @@ def record_actions(history: History, path: Path, *, now_s: float) -> JournalRepo
 
 
 def actions_of(history: History, job_id: int) -> list[dict[str, Any]]:
-    """What was done to a job, oldest first; an array's task has its array's too."""
+    """Return the actions on a job, oldest first; an array's task has its array's too."""
     with explaining(history.path):
         return [_told(row) for row in history.db.query(_OF_JOB, [job_id, job_id])]
 

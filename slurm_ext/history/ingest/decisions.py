@@ -1,7 +1,7 @@
-"""The ledger: what was proposed for each submission, and which job it became.
+"""The ledger: the proposal for each submission, and the job that it became.
 
-A proposal is `proposed` until a job is seen with its token, then `claimed`. What `sbatch
---test-only` asked is claimed by nobody and dropped, so the ledger has no orphans.
+A proposal is `proposed` until a job is seen with its token, then `claimed`. That of an `sbatch
+--test-only` is claimed by no job and dropped, so the ledger has no orphans.
 """
 
 import json
@@ -95,7 +95,7 @@ def decision(
 
 
 def elastic_jobs(history: History) -> dict[tuple[int, int, str], str]:
-    """What DLQUEUE_ELASTIC said in each job's environment, by job id, user id and job name.
+    """Return DLQUEUE_ELASTIC of each job's environment, by job id, user id and job name.
 
     The id alone would not do: a slurmctld that lost its state begins again at 1.
     """
@@ -108,7 +108,7 @@ def elastic_jobs(history: History) -> dict[tuple[int, int, str], str]:
 
 
 def solo_key_of(row: Mapping[str, Any] | None) -> str | None:
-    """What names the job of a ledger's row among those that share (core/job_keys.py)."""
+    """Signature of the job of a ledger's row, by which GPU sharing knows it (core/job_keys.py)."""
     levels = (Level.SCRIPT, Level.USER_NAME)
     keys = {level: row[f"key_{level.name.lower()}"] for level in levels} if row else {}
     return job_signature({level: key for level, key in keys.items() if key is not None})
@@ -204,5 +204,5 @@ def _believed(p: Prediction | None) -> tuple[Any, ...]:
 
 
 def _clean(text: str | None) -> str | None:
-    """What was not UTF-8 stays readable; SQLite takes no half characters."""
+    """Escape bytes that are not UTF-8: SQLite takes no half characters."""
     return None if text is None else text.encode("utf-8", "backslashreplace").decode()

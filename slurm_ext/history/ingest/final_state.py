@@ -1,7 +1,8 @@
-"""How a run ended where its node and Slurm differ.
+"""The final state of a run where its node and Slurm differ.
 
-Slurmd tells the epilog 0:0 or a failure of much that was ended from outside (slurm-facts: stale for
-cancelled and timed-out jobs); what failed or ran out of memory by itself it may know better.
+Slurmd gives the epilog 0:0 or a failure for jobs that were ended from outside: its exit code is
+stale for cancelled and timed-out jobs. Of jobs that failed or ran out of memory by themselves, the
+node may know better.
 """
 
 from slurm_ext.core.records import Outcome
@@ -14,7 +15,7 @@ _SURE = "epilog"
 
 
 def final_state(seen: str, source: str, slurm: str) -> str:
-    """The state that stands: `seen` and its source as recorded, `slurm` what Slurm finally said."""
+    """The state to keep: `seen` and its source as recorded, `slurm` as Slurm finally reports it."""
     if slurm == Outcome.UNKNOWN or seen == Outcome.REQUEUED:
         return seen
     if source == _SURE and seen != Outcome.UNKNOWN and slurm not in FROM_OUTSIDE:
@@ -23,7 +24,7 @@ def final_state(seen: str, source: str, slurm: str) -> str:
 
 
 def apply_final_state(history: History, job_id: int, restart: int, slurm: str) -> int:
-    """Hold every node's run against Slurm's final state; how many changed. Raises HistoryError."""
+    """Correct every node's run by Slurm's final state; how many changed. Raises HistoryError."""
     with history.transaction() as conn:
         found = conn.execute(
             "SELECT id, state, source FROM runs WHERE job_id = ? AND restart = ?",

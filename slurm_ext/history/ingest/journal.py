@@ -20,7 +20,7 @@ _CHUNK_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalReport:
-    """What one look at a journal brought."""
+    """Counts of one pass over a journal."""
 
     new: int = 0
     bad_lines: int = 0

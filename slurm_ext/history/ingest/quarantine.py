@@ -1,4 +1,4 @@
-"""What cannot be read is set aside with its reason, never dropped: `<state_dir>/aside/`.
+"""Unreadable files are kept with the reason, never dropped: in `<state_dir>/aside/`.
 
 The reason is committed first and the file moved then; a crash in between only repeats the move,
 because the name is made from what identifies the file.

@@ -1,4 +1,4 @@
-"""Names of columns that several files here speak of; light, because `predict` waits for it."""
+"""Names of columns that several files here use; light, because `predict` waits for it."""
 
 from dataclasses import fields
 

@@ -1,4 +1,4 @@
-"""Forgetting: old runs and their evidence go, their record ids stay.
+"""Retention: old runs and their evidence are deleted, their record ids stay.
 
 A node that was cut off for years may deliver an old record again; it must not count twice.
 """

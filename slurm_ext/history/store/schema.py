@@ -129,7 +129,7 @@ def first_tables(db: "Database") -> None:
 
 
 def whole_runs(db: "Database") -> None:
-    """How much work a run was, on what: NULL for runs that were recorded before."""
+    """Add the work of a run and its GPU: NULL for runs that were recorded before."""
     for column in (
         "ranks INTEGER",
         "nodes INTEGER",
@@ -141,23 +141,23 @@ def whole_runs(db: "Database") -> None:
 
 
 def queued_runs(db: "Database") -> None:
-    """How long a run waited for cores, and what its batches weigh: NULL for runs before."""
+    """Add waiting for cores and the size of a sample: NULL for runs before."""
     for column in ("fetch_queued_s", "step_queued_s", "main_queued_s", "sample_bytes"):
         db.execute(f"ALTER TABLE loader_runs ADD COLUMN {column} REAL")
 
 
 def doubted_runs(db: "Database") -> None:
-    """Why a run's curve says nothing of other shapes (core/unsupported_loader.py); NULL: none."""
+    """Add the reason why a run's curve predicts no other shape (core/unsupported_loader.py)."""
     db.execute("ALTER TABLE loader_runs ADD COLUMN doubt INTEGER")
 
 
 def shared_decisions(db: "Database") -> None:
-    """Whether a submission was to share a GPU, as JSON; NULL: it was not asked."""
+    """Add the decision on sharing a GPU, as JSON; NULL: there was none."""
     db.execute("ALTER TABLE decisions ADD COLUMN sharing TEXT")
 
 
 def shared_places(db: "Database") -> None:
-    """What a run had in common with each that was there: NULL where nobody looked.
+    """Add the resources that a run had in common with each other one; NULL: not looked at.
 
     `shared_gpus` are UUIDs (or Slurm's own numbers) joined by commas, empty where there was none.
     """
@@ -166,7 +166,7 @@ def shared_places(db: "Database") -> None:
 
 
 def ledger_of_moves(db: "Database") -> None:
-    """What cluster loops did to jobs and nodes (core/actions.py); `before`, `after` are JSON."""
+    """Add the actions of cluster loops (core/actions.py); `before`, `after` are JSON."""
     db.execute(
         "CREATE TABLE moves (id INTEGER PRIMARY KEY, move_id TEXT NOT NULL UNIQUE,"
         " at_s REAL NOT NULL, kind TEXT NOT NULL, mode TEXT NOT NULL, subject TEXT NOT NULL,"
@@ -196,12 +196,12 @@ def energy_of_runs(db: "Database") -> None:
 
 
 def mps_of_runs(db: "Database") -> None:
-    """What MPS a run had: GPU, limits, faults, as the record's JSON; NULL: none, or before."""
+    """Add a run's share of MPS: GPU, limits, faults, as the record's JSON; NULL: none."""
     db.execute("ALTER TABLE runs ADD COLUMN mps TEXT")
 
 
 def elastic_decisions(db: "Database") -> None:
-    """What DLQUEUE_ELASTIC said in a submission's environment; NULL: nothing, or before."""
+    """Add DLQUEUE_ELASTIC of a submission's environment; NULL: not set, or before."""
     db.execute("ALTER TABLE decisions ADD COLUMN elastic TEXT")
     db.execute("CREATE INDEX decisions_elastic ON decisions (job_id) WHERE elastic IS NOT NULL")
 

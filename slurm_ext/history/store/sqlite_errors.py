@@ -1,4 +1,4 @@
-"""What SQLite says, as a HistoryError that tells the reader what to do next."""
+"""SQLite's errors as HistoryErrors whose message says what to do next."""
 
 import sqlite3
 from collections.abc import Iterator

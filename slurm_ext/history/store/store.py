@@ -1,8 +1,8 @@
 """The one place that opens history.db for writing.
 
-WAL lets readers go on while the keeper writes. `synchronous=FULL`, because ingest deletes a spool
-file as soon as its transaction is committed: with NORMAL a power cut could undo that commit after
-the file is gone. One fsync for each batch of records is what that costs.
+WAL lets readers go on while the history writer writes. `synchronous=FULL`, because ingest deletes a
+spool file as soon as its transaction is committed: with NORMAL a power cut could undo that commit
+after the file is gone. One fsync for each batch of records is what that costs.
 """
 
 import os

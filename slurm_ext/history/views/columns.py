@@ -40,7 +40,7 @@ def training_rows(
 
 
 def loader_count(history: History) -> int:
-    """How many loader runs there are: the server sizes its table by it."""
+    """Count loader runs: the server sizes its table by it."""
     with explaining(history.path):
         (count,) = history.conn.execute("SELECT count(*) FROM loader_runs").fetchone()
     return int(count)

@@ -1,4 +1,4 @@
-"""Jobs that ended, each once, as those who foretell durations want them: names, sizes, times."""
+"""Finished jobs, each once, for predictions of run time: names, sizes, times."""
 
 from collections.abc import Iterator
 from math import inf
@@ -14,7 +14,7 @@ COLUMNS = (
 )
 _ROWS = 1024
 
-# Every node of a job tells of it: who came first counts.
+# Every node of a job has a record of it: the first one counts.
 _FIRST = """
 NOT EXISTS (SELECT 1 FROM runs e WHERE e.job_id = r.job_id AND e.restart = r.restart
   AND e.cluster = r.cluster AND e.id < r.id)"""

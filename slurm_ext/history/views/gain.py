@@ -42,7 +42,7 @@ def gain_json(gain: GainEstimate) -> dict[str, Any] | None:
 
 
 def decisions_by(which: str) -> str:
-    """Query: (holdout, x, believed) of each decision with eligible outcomes.
+    """Query of decisions with eligible outcomes: (holdout, x, believed) of each.
 
     `x` is the mean ln of rate over predicted rate as written, `believed` the predicted one.
     `which`: a condition on the view `outcomes`.

@@ -1,4 +1,4 @@
-"""What `dlqueue predict` asks of history.db: few rows by index, standard library only.
+"""Queries of `dlqueue predict`: few rows by index, standard library only.
 
 Every query here touches a number of rows that its limit sets, not the size of the history.
 """
@@ -20,7 +20,7 @@ _COLUMNS = ", ".join(LOADER_COLUMNS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Residual:
-    """One claimed decision's belief beside what its run achieved; samples/s of one process."""
+    """A claimed decision's prediction beside its run's rate; samples/s of one process."""
 
     predicted: float
     low: float
@@ -29,7 +29,7 @@ class Residual:
     level: Level
     runs: int
     factor: float  # by which low and high were widened then
-    acted: bool  # the job ran as changed; otherwise the belief is about the job as written
+    acted: bool  # the job ran as changed; otherwise the prediction is of the job as written
 
 
 def newest(key: str) -> str:
@@ -54,7 +54,7 @@ ORDER BY decision DESC LIMIT ?"""
 
 
 def outcomes(path: Path, limit: int = 1000) -> list[Residual]:
-    """Belief and outcome of the newest claimed decisions, newest first. Raises HistoryError."""
+    """Prediction and outcome of the newest claimed decisions, newest first. Raises HistoryError."""
     with closing(reading.connect(path)) as conn:
         return outcomes_of(conn, path, limit)
 

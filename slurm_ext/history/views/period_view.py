@@ -39,26 +39,26 @@ class Period:
     account: str | None = None  # None: every one
 
 
-def select_runs(history: History, period: Period, told: Callable[[str], None]) -> int:
+def select_runs(history: History, period: Period, progress: Callable[[str], None]) -> int:
     """Make the table `period_runs`; how many runs are in it. Raises HistoryError."""
     try:
         with explaining(history.path):
-            return _select_runs(history, period, told)
+            return _select_runs(history, period, progress)
     except HistoryError as error:
         if getattr(error.__cause__, "sqlite_errorcode", None) != sqlite3.SQLITE_FULL:
             raise
         raise HistoryError(_NO_ROOM) from error
 
 
-def _select_runs(history: History, period: Period, told: Callable[[str], None]) -> int:
+def _select_runs(history: History, period: Period, progress: Callable[[str], None]) -> int:
     for table in (NAME, *_HELPERS):
         history.conn.execute(f"DROP TABLE IF EXISTS temp.{table}")
-    told("reading counters")
+    progress("reading counters")
     _count(history, period)
-    told("reading neighbours")
+    progress("reading neighbours")
     history.conn.execute(_CREATE_MET)
     history.conn.execute(_MET, _bounds(history, period))
-    told("reading runs")
+    progress("reading runs")
     values = (period.since_s, period.until_s, period.account, period.account)
     history.conn.execute(_PERIOD_RUNS, values)
     for table in _HELPERS:

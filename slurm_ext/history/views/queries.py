@@ -1,4 +1,4 @@
-"""Questions that people ask of history.db; each answer is made of plain dictionaries."""
+"""Queries for people; each result is made of plain dictionaries."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,14 +38,14 @@ class Filter:
 
 
 def runs(history: History, chosen: Filter) -> Iterator[dict[str, Any]]:
-    """Runs with what their loader taught (`loader_...`), newest end first, streamed."""
+    """Runs with their loader's evidence (`loader_...`), newest end first, streamed."""
     rest, values = chosen.sql()
     with explaining(history.path):
         yield from history.db.query(_WIDE + rest, values)
 
 
 def count(history: History, chosen: Filter) -> int:
-    """How many runs `runs` will give."""
+    """Count the runs that `runs` gives."""
     rest, values = chosen.sql()
     sql = f"SELECT count(*) FROM (SELECT 1 FROM runs r{rest})"
     with explaining(history.path):
@@ -73,7 +73,7 @@ def job(history: History, job_id: int) -> dict[str, Any] | None:
 
 
 def recorded(history: History, job_id: int, restart: int) -> bool:
-    """Whether any node's record of this run of the job is in."""
+    """True if any node's record of this run of the job is in."""
     with explaining(history.path):
         found = history.conn.execute(
             "SELECT 1 FROM runs WHERE job_id = ? AND restart = ? LIMIT 1", (job_id, restart)

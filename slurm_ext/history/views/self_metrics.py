@@ -20,7 +20,7 @@ _QUARTER = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionAccuracy:
-    """The newest outcomes against what was believed of them."""
+    """The newest outcomes against their predictions."""
 
     outcomes: int
     error: float  # median of |achieved / predicted - 1|
@@ -30,7 +30,7 @@ class PredictionAccuracy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfMetrics:
-    """All that the ledger tells of dlqueue itself."""
+    """Metrics of dlqueue itself, from the ledger."""
 
     beliefs: PredictionAccuracy | None  # None: no outcome is known
     gain: GainEstimate

@@ -94,7 +94,7 @@ _LOADER = "LEFT JOIN loader_runs l ON l.run = r.id LEFT JOIN decisions d ON d.to
 
 
 def _shared_columns(history: History) -> str:
-    """What was shared, where the history has the columns for it."""
+    """Columns of shared resources, where the history has them."""
     with explaining(history.path):
         rows = history.conn.execute("SELECT name FROM pragma_table_info('corunners')").fetchall()
     there = {name for (name,) in rows}

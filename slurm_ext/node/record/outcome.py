@@ -1,4 +1,4 @@
-"""How a run ended, decided from what the epilog was told and what the controller says. Pure.
+"""Outcome of a run, from the epilog's environment and the controller's answer. Pure.
 
 slurmd's own exit code is stale for cancelled and timed-out jobs (measured on 22.05: 0:0), so that
 zero alone is no proof of success; the controller's is right while the job is still COMPLETING.

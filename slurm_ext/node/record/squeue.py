@@ -1,4 +1,4 @@
-"""What the controller knows of one job and no environment tells: one `squeue` of one job (6 ms).
+"""Ask the controller for what no environment variable holds: one `squeue` of one job (6 ms).
 
 The job's name comes last and every other field has a fixed place before it, so that no name,
 however hostile, can pose as another field. Field names: squeue(1), Slurm 22.05 and later.
@@ -43,7 +43,7 @@ RUNNING = frozenset(
 
 
 def query_job(config: NodeConfig, job_id: int, wait_s: float) -> dict[str, Any] | None:
-    """The job as the controller sees it, None where it does not answer or know the job."""
+    """The job as the controller has it, None where it does not answer or know the job."""
     command = _squeue(config.slurm_bin)
     if command is None or wait_s <= 0:
         return None
@@ -58,7 +58,7 @@ def query_job(config: NodeConfig, job_id: int, wait_s: float) -> dict[str, Any] 
 def parse_squeue(text: str, job_id: int) -> dict[str, Any] | None:
     """The job's line as values; None where no line is the job's.
 
-    An array's last task has the array's own id, for which squeue tells all tasks.
+    An array's last task has the array's own id, for which squeue lists all tasks.
     """
     found = (_facts(line) for line in text.split("\n"))
     return next((facts for facts in found if facts and facts.pop("job_id") == job_id), None)

@@ -1,4 +1,4 @@
-"""What the job left in its run folder, read as what it is: files that any user may have written."""
+"""Read the summaries in a job's run folder: files that any user may have written."""
 
 from __future__ import annotations
 
