@@ -1,6 +1,6 @@
 """Context of a report's queries: the runs of its period, and the names of people."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 

@@ -17,7 +17,7 @@ NO_GAIN = "not measured"
 
 IN_PERIOD = "run IN (SELECT id FROM period_runs)"
 RATIOS = f"""
-SELECT holdout, CAST(floor(x * {PER_DOUBLING / log(2)}) AS INT) AS bin, count(*), sum(believed)
+SELECT holdout, CAST(floor(x * {PER_DOUBLING / log(2)}) AS INT) AS bin, count(*), sum(predicted)
 FROM ({decisions_by(IN_PERIOD)}) GROUP BY holdout, bin ORDER BY holdout, bin"""
 ENDS = """
 SELECT d.holdout, count(*), sum(c.state IN ('FAILED', 'OUT_OF_MEMORY', 'TIMEOUT'))

@@ -42,14 +42,14 @@ def gain_json(gain: GainEstimate) -> dict[str, Any] | None:
 
 
 def decisions_by(which: str) -> str:
-    """Query of decisions with eligible outcomes: (holdout, x, believed) of each.
+    """Query of decisions with eligible outcomes: (holdout, x, predicted) of each.
 
-    `x` is the mean ln of rate over predicted rate as written, `believed` the predicted one.
+    `x` is the mean ln of rate over predicted rate as written, `predicted` that of the predicted gain.
     `which`: a condition on the view `outcomes`.
     """
     return (
         "SELECT holdout, avg(ln(achieved / before_samples_per_s)) AS x,"
-        " avg(ln(after_samples_per_s / before_samples_per_s)) AS believed"
+        " avg(ln(after_samples_per_s / before_samples_per_s)) AS predicted"
         f" FROM outcomes WHERE {_ELIGIBLE} AND {which} GROUP BY decision"
     )
 
