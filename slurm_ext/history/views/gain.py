@@ -44,7 +44,7 @@ def gain_json(gain: GainEstimate) -> dict[str, Any] | None:
 def decisions_by(which: str) -> str:
     """Query of decisions with eligible outcomes: (holdout, x, predicted) of each.
 
-    `x` is the mean ln of rate over predicted rate as written, `predicted` that of the predicted gain.
+    `x` is the mean ln of rate over predicted rate as written, `predicted` of the predicted gain.
     `which`: a condition on the view `outcomes`.
     """
     return (
