@@ -2,7 +2,7 @@
 
 import argparse
 
-HELP = "Run the advisor that slurmctld asks, until it is told to end; SIGHUP reads the settings."
+HELP = "Run the advisor that slurmctld asks, until it is stopped; SIGHUP reads the settings again."
 
 
 def configure(_parser: argparse.ArgumentParser) -> None:

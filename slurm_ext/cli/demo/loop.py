@@ -72,12 +72,12 @@ def spec(given: Mapping[str, Any]) -> SandboxSpec:
 
 def scripts() -> list[Path]:
     """The batch scripts, in order. Raises MissingError outside a clone."""
-    found = [EXAMPLES / f"{name}.sbatch" for name in TRAININGS]
-    if not all(script.exists() for script in found):
+    paths = [EXAMPLES / f"{name}.sbatch" for name in TRAININGS]
+    if not all(script.exists() for script in paths):
         raise MissingError(
             f"the example trainings are not at {EXAMPLES}", "run the demo from a clone of dlqueue"
         )
-    return found
+    return paths
 
 
 def play(sandbox: Sandbox, tell: Progress) -> DemoResult:
@@ -104,12 +104,12 @@ def play(sandbox: Sandbox, tell: Progress) -> DemoResult:
 def _run(sandbox: Sandbox, work: Path, name: str, doing: str, tell: Progress) -> tuple[int, str]:
     """One job to its end; its id and dlqueue's line at sbatch."""
     tell(doing)
-    job_id, said = sandbox.sbatch(name, cwd=work, env=_with_our_python())
+    job_id, text = sandbox.sbatch(name, cwd=work, env=_with_our_python())
     state = sandbox.wait(job_id, JOB_TIMEOUT_S)
     if state != "COMPLETED":
         raise SandboxError(f"{name} ended {state}; it printed:\n{sandbox.output(job_id)[-2000:]}")
     _found(sandbox, job_id)
-    lines = [line.partition("sbatch: ")[2] for line in said.splitlines() if "dlqueue" in line]
+    lines = [line.partition("sbatch: ")[2] for line in text.splitlines() if "dlqueue" in line]
     return job_id, " ".join(lines)
 
 
@@ -122,9 +122,9 @@ def _found(sandbox: Sandbox, job_id: int) -> dict[str, Any]:
     """Return the history's document of a job, once its node's record has arrived there."""
     for _ in _patiently(f"no record of job {job_id} arrived"):
         with open_history(_history(sandbox), read_only=True) as history:
-            known = job_in(history, job_id)
-        if known and any(run["source"] == "epilog" for run in known["runs"]):
-            return known
+            document = job_in(history, job_id)
+        if document and any(run["source"] == "epilog" for run in document["runs"]):
+            return document
     raise SandboxError("unreachable")
 
 
@@ -181,12 +181,12 @@ def _both(runs: list[dict[str, Any]], column: str, kind: type) -> tuple[Any, Any
 
 def rejected(sandbox: Sandbox) -> int:
     """Submissions that slurmctld was asked for and did not take, by its own statistics."""
-    said = sandbox.run(["sdiag"]).stdout
-    asked = re.search(r"REQUEST_SUBMIT_BATCH_JOB .*count:(\d+)", said)
-    taken = re.search(r"Jobs submitted:\s*(\d+)", said)
+    statistics = sandbox.run(["sdiag"]).stdout
+    requests = re.search(r"REQUEST_SUBMIT_BATCH_JOB .*count:(\d+)", statistics)
+    taken = re.search(r"Jobs submitted:\s*(\d+)", statistics)
     if taken is None:
-        raise SandboxError(f"sdiag does not count submissions:\n{said}")
-    return (int(asked[1]) if asked else 0) - int(taken[1])
+        raise SandboxError(f"sdiag does not count submissions:\n{statistics}")
+    return (int(requests[1]) if requests else 0) - int(taken[1])
 
 
 def _drained(sandbox: Sandbox) -> int:

@@ -36,17 +36,17 @@ def permissions(settings: Settings) -> Iterator[Finding]:
     yield judged("permissions", not open_to_others, seen, advice, FAIL)
 
 
-def _safe(found: os.stat_result) -> bool:
-    by_group = found.st_mode & stat.S_IWGRP and found.st_gid not in (0, os.getegid())
-    ours = found.st_uid in (0, os.geteuid())
-    return ours and not by_group and not found.st_mode & stat.S_IWOTH
+def _safe(info: os.stat_result) -> bool:
+    by_group = info.st_mode & stat.S_IWGRP and info.st_gid not in (0, os.getegid())
+    ours = info.st_uid in (0, os.geteuid())
+    return ours and not by_group and not info.st_mode & stat.S_IWOTH
 
 
 def clock(config: Mapping[str, str], now_s: float) -> Iterator[Finding]:
     """Check this clock against slurmctld's, which has whole seconds."""
-    told = next((key[len(_AS_OF) :] for key in config if key.startswith(_AS_OF)), None)
+    text = next((key[len(_AS_OF) :] for key in config if key.startswith(_AS_OF)), None)
     try:
-        then_s = time.mktime(time.strptime(told or "", "%Y-%m-%dT%H:%M:%S"))
+        then_s = time.mktime(time.strptime(text or "", "%Y-%m-%dT%H:%M:%S"))
     except (ValueError, OverflowError):
         return
     off_s = abs(now_s - then_s)
@@ -56,10 +56,10 @@ def clock(config: Mapping[str, str], now_s: float) -> Iterator[Finding]:
     yield judged("clock", off_s <= NEAR_S, seen, advice, bad)
 
 
-def counters(found: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+def counters(sources: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     """Of the sources that a node counts by, those that a site can do something about."""
-    known = {each["name"]: each for each in found}
-    perf, nvml = known.get("perf events"), known.get("NVML")
+    by_name = {source["name"]: source for source in sources}
+    perf, nvml = by_name.get("perf events"), by_name.get("NVML")
     if perf is not None:
         advice = "hardware counters stay empty; `dlqueue doctor` says why below"
         yield judged("perf access", bool(perf["counts"]), perf["counts"] or perf["why"], advice)

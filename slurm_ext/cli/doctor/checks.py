@@ -32,8 +32,8 @@ def python(_: Settings) -> Iterator[Finding]:
 def slurm_commands(settings: Settings) -> Iterator[Finding]:
     """The commands that the advisor and the epilog call."""
     for name in ("sbatch", "squeue", "scontrol", "sinfo"):
-        found = shutil.which(name, path=settings["paths.slurm_bin"] or None)
-        yield present(name, found, "install Slurm's client commands, or set paths.slurm_bin")
+        path = shutil.which(name, path=settings["paths.slurm_bin"] or None)
+        yield present(name, path, "install Slurm's client commands, or set paths.slurm_bin")
 
 
 CHECKS: tuple[Check, ...] = (

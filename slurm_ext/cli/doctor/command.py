@@ -36,8 +36,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         import json
 
-        found = [asdict(finding) for finding in findings]
-        print(json.dumps({"findings": found, "sources": counted}))
+        documents = [asdict(finding) for finding in findings]
+        print(json.dumps({"findings": documents, "sources": counted}))
     else:
         _print_table(findings)
         print("\nWhat can be counted about a job on this machine:")

@@ -29,9 +29,9 @@ def judged(name: str, good: bool, seen: object, advice: str, bad: str = WARN) ->
     return Finding(name, OK, str(seen)) if good else Finding(name, bad, str(seen), advice)
 
 
-def present(name: str, found: object, advice: str, missing: str = WARN) -> Finding:
+def present(name: str, value: object, advice: str, missing: str = WARN) -> Finding:
     """OK where something was found, else `missing` with the advice."""
-    return judged(name, bool(found), found or "not found", advice, missing)
+    return judged(name, bool(value), value or "not found", advice, missing)
 
 
 def output(command: list[str], env: dict[str, str]) -> str | None:

@@ -57,7 +57,7 @@ def _parts(settings: Settings, folder: Path) -> Finding:
         return Finding("dlqueue.lua", FAIL, f"{folder} lacks {', '.join(missing)}", _RENDER)
     stale = [name for name, text in needed.items() if (folder / name).read_text() != text]
     if stale:
-        advice = f"{_RENDER} anew; then `touch` job_submit.lua"
+        advice = f"{_RENDER} again; then `touch` job_submit.lua"
         return Finding("dlqueue.lua", WARN, f"{folder}: out of date: {', '.join(stale)}", advice)
     return Finding("dlqueue.lua", OK, str(folder))
 

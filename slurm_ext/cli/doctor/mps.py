@@ -19,9 +19,9 @@ def mps(settings: Settings) -> Iterator[Finding]:
     if settings["mps.mode"] == "off":
         return
     control = Path(settings["mps.control"])
-    found = control if os.access(control, os.X_OK) else None
+    program = control if os.access(control, os.X_OK) else None
     advice = f"{control} comes with NVIDIA's driver; set mps.control where it is elsewhere"
-    yield present("mps.control", found, advice, FAIL)
+    yield present("mps.control", program, advice, FAIL)
     yield from _cards(control.with_name("nvidia-smi"))
     root = f"{settings['node.spool_dir']}/{FOLDER}"
     yield _room(root)
@@ -30,12 +30,12 @@ def mps(settings: Settings) -> Iterator[Finding]:
 
 def _cards(smi: Path) -> Iterator[Finding]:
     query = [str(smi), f"--query-gpu={SMI_FIELDS}", "--format=csv,noheader,nounits"]
-    said = output(query, {}) if os.access(smi, os.X_OK) else None
-    if said is None:
+    text = output(query, {}) if os.access(smi, os.X_OK) else None
+    if text is None:
         advice = "without it no UUID is known, and only a node's GPU 0 can have MPS"
         yield Finding("mps.gpus", WARN, f"{smi} does not answer", advice)
         return
-    for index, card in enumerate(map(parse_gpu, said.splitlines())):
+    for index, card in enumerate(map(parse_gpu, text.splitlines())):
         seen = f"{card.uuid}, compute mode {card.mode}" + (", MIG on" if card.mig else "")
         usable = not card.mig and card.mode.lower() != "prohibited"
         advice = "no MPS on it: turn MIG off, or `nvidia-smi --compute-mode=DEFAULT`"
@@ -51,13 +51,14 @@ def _room(root: str) -> Finding:
 
 def _others(root: str, running: list[MpsProcess]) -> Finding:
     """A daemon on all GPUs, say, that a boot script or an older prolog starts."""
-    ours = [each for each in running if each.pipe and each.pipe.startswith(root + "/")]
-    foreign = [each for each in running if each not in ours and not each.server]
-    seen = f"{len([each for each in ours if not each.server])} of dlqueue's"
+    ours = [process for process in running if process.pipe and process.pipe.startswith(root + "/")]
+    foreign = [process for process in running if process not in ours and not process.server]
+    seen = f"{len([process for process in ours if not process.server])} of dlqueue's"
     if not foreign:
         return Finding("mps.daemons", OK, seen)
-    told = ", ".join(
-        f"pid {each.pid} of uid {each.uid} on GPUs {each.devices or 'all'}" for each in foreign
+    others = ", ".join(
+        f"pid {process.pid} of uid {process.uid} on GPUs {process.devices or 'all'}"
+        for process in foreign
     )
     advice = "jobs on these GPUs get no MPS of dlqueue's; stop what starts them, or leave it so"
-    return Finding("mps.daemons", WARN, f"{seen}; others: {told}", advice)
+    return Finding("mps.daemons", WARN, f"{seen}; others: {others}", advice)

@@ -25,8 +25,8 @@ def run(args: argparse.Namespace, look: Callable[[argparse.Namespace], list[Find
         return UNKNOWN
     state = state_of(findings)
     if args.json:
-        told = [asdict(finding) for finding in findings]
-        print(json.dumps({"state": WORDS[state].lower(), "findings": told}))
+        documents = [asdict(finding) for finding in findings]
+        print(json.dumps({"state": WORDS[state].lower(), "findings": documents}))
         return state
     print(summary(findings))
     for each in sorted(findings, key=lambda one: -_STATES[one.status]):
@@ -38,21 +38,21 @@ def run(args: argparse.Namespace, look: Callable[[argparse.Namespace], list[Find
 
 def state_of(findings: Sequence[Finding]) -> int:
     """The worst of them."""
-    return max((_STATES[each.status] for each in findings), default=UNKNOWN)
+    return max((_STATES[finding.status] for finding in findings), default=UNKNOWN)
 
 
 def summary(findings: Sequence[Finding]) -> str:
     """Status, the worst by name, and counts as performance data."""
     state = state_of(findings)
-    worst = [each.name for each in findings if state and _STATES[each.status] == state]
+    worst = [finding.name for finding in findings if state and _STATES[finding.status] == state]
     named = ", ".join(worst[:_MOST_NAMED]) + (", ..." if len(worst) > _MOST_NAMED else "")
     counts = {
-        word: sum(each.status == status for each in findings)
+        word: sum(finding.status == status for finding in findings)
         for word, status in (("ok", OK), ("warning", WARN), ("critical", FAIL))
     }
     data = " ".join(f"{word}={count}" for word, count in counts.items())
-    told = named or f"{counts['ok']} checks"
-    return f"DLQUEUE {WORDS[state]} - {_plain(told)} | {data}"
+    text = named or f"{counts['ok']} checks"
+    return f"DLQUEUE {WORDS[state]} - {_plain(text)} | {data}"
 
 
 def _plain(text: str) -> str:

@@ -54,9 +54,9 @@ def _control(settings: Settings) -> Iterator[Finding]:
         return
     from slurm_ext.control.allocator.node_capabilities import node_mechanisms
 
-    found = node_mechanisms()
-    yield Finding("control", OK, ", ".join(found))
-    enough = settings["control.grain_cores"] == 1 or "quota" in found
+    mechanisms = node_mechanisms()
+    yield Finding("control", OK, ", ".join(mechanisms))
+    enough = settings["control.grain_cores"] == 1 or "quota" in mechanisms
     advice = "no CPU quotas here: set control.grain_cores = 1.0"
     yield judged("control.grain_cores", enough, settings["control.grain_cores"], advice, FAIL)
 
@@ -64,12 +64,12 @@ def _control(settings: Settings) -> Iterator[Finding]:
 def _spool(folder: Path) -> Iterator[Finding]:
     """Root's, so that nobody plants records, and without old ones that wait."""
     try:
-        found = folder.stat()
+        info = folder.stat()
     except FileNotFoundError:
         yield Finding("spool_dir", OK, f"{folder} is not there: the first prolog makes it")
         return
-    safe = found.st_uid in (0, os.geteuid()) and not found.st_mode & 0o022
-    seen = f"{folder}, uid {found.st_uid}, mode {found.st_mode & 0o7777:o}"
+    safe = info.st_uid in (0, os.geteuid()) and not info.st_mode & 0o022
+    seen = f"{folder}, uid {info.st_uid}, mode {info.st_mode & 0o7777:o}"
     advice = "users can meddle with records: chown root, chmod 711"
     yield judged("spool_dir", safe, seen, advice, FAIL)
     try:

@@ -19,13 +19,13 @@ def labels(settings: Settings) -> Iterator[Finding]:
     paths = [path for path in _written(settings) if path.exists()]
     if not selinux.enabled() or not paths:
         return
-    found = selinux.wrong(paths)
-    if isinstance(found, str):
+    wrong_labels = selinux.wrong(paths)
+    if isinstance(wrong_labels, str):
         yield Finding(
-            NAME, WARN, f"cannot be told: {found}", "as root: restorecon -nvR /etc/dlqueue"
+            NAME, WARN, f"cannot be checked: {wrong_labels}", "as root: restorecon -nvR /etc/dlqueue"
         )
-    elif found:
-        seen = ", ".join(found[:3])
+    elif wrong_labels:
+        seen = ", ".join(wrong_labels[:3])
         yield Finding(NAME, WARN, f"wrong: {seen}", f"restorecon -R {' '.join(map(str, paths))}")
     else:
         yield Finding(NAME, OK, "as the policy has them")

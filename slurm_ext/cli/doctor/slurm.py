@@ -74,10 +74,10 @@ def _kills(config: Mapping[str, str]) -> Iterator[Finding]:
     )
     for key in _MAY_KILL:
         named = _values(config, key)
-        behind = [script for each in named for script in _BEHIND.findall(_text(each))]
+        behind = [script for launcher in named for script in _BEHIND.findall(_text(launcher))]
         for script in (*named, *behind):
-            if found := _BY_USER.search(_text(script)):
-                yield Finding(f"{key} kills", WARN, f"{script}: {found[0].strip()}", advice)
+            if match := _BY_USER.search(_text(script)):
+                yield Finding(f"{key} kills", WARN, f"{script}: {match[0].strip()}", advice)
 
 
 def _patience(settings: Settings, config: Mapping[str, str]) -> Iterator[Finding]:
@@ -141,6 +141,6 @@ def _config(settings: Settings) -> dict[str, str] | None:
     conf = settings["paths.slurm_conf"]
     if conf and not Path(conf).exists():
         return None  # scontrol would look for one in the network, for ten seconds
-    said = output([scontrol, "show", "config"], {"SLURM_CONF": conf} if conf else {})
-    pairs = (line.partition("=") for line in (said or "").splitlines())
-    return {key.strip(): value.strip() for key, _, value in pairs} if said else None
+    text = output([scontrol, "show", "config"], {"SLURM_CONF": conf} if conf else {})
+    pairs = (line.partition("=") for line in (text or "").splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs} if text else None

@@ -24,25 +24,25 @@ def sources(settings: Settings) -> list[dict[str, Any]]:
     Asks `node.python`, which the hooks run in; our own interpreter where that does not answer.
     """
     for python in (settings["node.python"], sys.executable):
-        said = output([python, "-I", "-S", str(PROGRAM)], {})
+        text = output([python, "-I", "-S", str(PROGRAM)], {})
         try:
-            found = json.loads(said or "")
+            rows = json.loads(text or "")
         except ValueError:
             continue
-        return [{**each, "python": python} for each in found]
+        return [{**row, "python": python} for row in rows]
     return []
 
 
-def table(found: list[dict[str, Any]]) -> "Table":
+def table(rows: list[dict[str, Any]]) -> "Table":
     """For people: one source a row."""
     from rich.markup import escape
     from rich.table import Table
 
     shown = Table("source", "counts", box=None)
     shown.add_column("what it does not, and why", overflow="fold")
-    for each in found:
-        counts = escape(each["counts"]) or "[yellow]nothing[/]"
-        advice = _ADVICE.get(each["name"], "") if not each["counts"] else ""
-        why = "; ".join(part for part in (each["why"], advice) if part)
-        shown.add_row(each["name"], counts, escape(why))
+    for row in rows:
+        counts = escape(row["counts"]) or "[yellow]nothing[/]"
+        advice = _ADVICE.get(row["name"], "") if not row["counts"] else ""
+        why = "; ".join(part for part in (row["why"], advice) if part)
+        shown.add_row(row["name"], counts, escape(why))
     return shown

@@ -68,18 +68,18 @@ def _show(history: "History", args: argparse.Namespace) -> int:
     from slurm_ext.core.errors import HistoryError
     from slurm_ext.history.views import queries
 
-    known = queries.job(history, args.job_id)
-    if known is None:
+    document = queries.job(history, args.job_id)
+    if document is None:
         raise HistoryError(
             f"{history.path} knows nothing of job {args.job_id};"
             " a run is listed once its record has arrived, some seconds after its end"
         )
     if args.json:
-        _print_json(known)
+        _print_json(document)
     else:
         from slurm_ext.cli.history import tables
 
-        tables.print_job(known)
+        tables.print_job(document)
     return 0
 
 

@@ -26,13 +26,13 @@ def print_runs(rows: Iterable[Row]) -> None:
     Console().print(table)
 
 
-def print_job(known: Mapping[str, Any]) -> None:
+def print_job(document: Mapping[str, Any]) -> None:
     """A job's runs one below the other, and what was decided for it."""
     console = Console()
-    for row in known["runs"]:
+    for row in document["runs"]:
         console.print(_facts(row))
         console.print(_counters(row["counters"]))
-    console.print(_decision(known["decision"]))
+    console.print(_decision(document["decision"]))
 
 
 def cell(value: Any) -> Text:

@@ -20,17 +20,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Options of both commands."""
     from slurm_ext.install.steps import STEPS
 
-    told = "; ".join(f"{step.name}: {step.what}" for step in STEPS)
-    parser.add_argument("steps", nargs="*", metavar="STEP", help=f"{told}. All where none is named")
+    steps = "; ".join(f"{step.name}: {step.what}" for step in STEPS)
+    parser.add_argument(
+        "steps", nargs="*", metavar="STEP", help=f"{steps}. All where none is named"
+    )
     parser.add_argument("--dry-run", action="store_true", help="show every file's diff, do nothing")
     parser.add_argument(
         "--root", type=Path, default=Path("/"), metavar="DIR",
-        help="put DIR before every path, for an image; no running Slurm is asked",
+        help="put DIR before every path, for an image; asks no running Slurm",
     )  # fmt: skip
     parser.add_argument("--slurm-conf", type=Path, metavar="FILE", help="slurm.conf of the site")
     parser.add_argument(
         "--units", type=Path, metavar="DIR",
-        help="where systemd's units are (/etc/systemd/system, or as it was told before)",
+        help="where systemd's units are (/etc/systemd/system, or as given before)",
     )  # fmt: skip
     parser.add_argument(
         "--reconfigure", action="store_true",

@@ -101,25 +101,25 @@ def _keys(args: argparse.Namespace) -> Mapping["Level", int]:
     return {level: keys[level] for level in own if level in keys}
 
 
-def _measured(one: "GpuRun") -> "SingleRankRun":
+def _measured(run: "GpuRun") -> "SingleRankRun":
     from slurm_ext.policy.ranks.evidence import SingleRankRun
 
-    loader: Mapping[str, Any] = one.loader
+    loader: Mapping[str, Any] = run.loader
     return SingleRankRun(
-        job_id=one.job_id,
+        job_id=run.job_id,
         batch=loader["batch_size"] or 0.0,
         samples_per_s=loader["samples_per_s"] or 0.0,
         accel_samples_per_s=loader["accel_samples_per_s"] or 0.0,
         workers=loader["workers"] or 0,
         ranks=loader["ranks"],
         gpus=(loader["gpus"] or 0) * (loader["nodes"] or 1),
-        cpus=None if one.cpus is None else one.cpus * (loader["nodes"] or 1),
-        elapsed_s=one.elapsed_s,
+        cpus=None if run.cpus is None else run.cpus * (loader["nodes"] or 1),
+        elapsed_s=run.elapsed_s,
         run_samples=loader["run_samples"],
         emulated=bool(loader["emulated"]),
-        shared=one.shared,
-        util=one.counters.get("gpu_util"),
-        mem_bytes=one.counters.get("gpu_job_mem_peak", one.counters.get("gpu_mem_peak")),
+        shared=run.shared,
+        util=run.counters.get("gpu_util"),
+        mem_bytes=run.counters.get("gpu_job_mem_peak", run.counters.get("gpu_mem_peak")),
     )
 
 

@@ -27,12 +27,12 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _packing(one: Mapping[str, Any]) -> str:
-    ranks, workers = one["ranks_per_gpu"], one["workers"]
+def _packing(packing: Mapping[str, Any]) -> str:
+    ranks, workers = packing["ranks_per_gpu"], packing["workers"]
     return (
-        f"{ranks} rank{'' if ranks == 1 else 's'} per GPU, batch {one['batch']} and {workers}"
-        f" worker{'' if workers == 1 else 's'} each: {one['samples_per_s']:.4g} samples/s"
-        f" ({1 + one['gain']:.2f}x one rank)"
+        f"{ranks} rank{'' if ranks == 1 else 's'} per GPU, batch {packing['batch']} and {workers}"
+        f" worker{'' if workers == 1 else 's'} each: {packing['samples_per_s']:.4g} samples/s"
+        f" ({1 + packing['gain']:.2f}x one rank)"
     )
 
 

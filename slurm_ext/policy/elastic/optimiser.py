@@ -92,8 +92,8 @@ def _by_evolution(utility: Floats, sizes: Sequence[int], budget: GpuBudget) -> l
     rng = np.random.default_rng(SEED)
     count = min(MOST, max(LEAST, WORK // (problem.jobs * problem.nodes)))
     best, _ = search(problem, [start], rng, lambda generation, _: generation >= count)
-    found: list[int] = best.sum(axis=1)[: len(exact)].tolist()
-    return found if set(found) <= set(sizes) else exact
+    sizes_found: list[int] = best.sum(axis=1)[: len(exact)].tolist()
+    return sizes_found if set(sizes_found) <= set(sizes) else exact
 
 
 def _problem(utility: Floats, sizes: Sequence[int], budget: GpuBudget) -> Problem:

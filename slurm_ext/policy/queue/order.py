@@ -102,17 +102,17 @@ USUAL = "fifo,fifo+backfill,fewest+backfill,shortest+backfill,tiresias"
 def rule_of(text: str) -> Rule:
     """The rule `ORDER[+backfill][+ageing]`. Raises UsageError, naming what there is."""
     order, *added = text.strip().split("+")
-    found = ORDERS.get(order)
-    if found is None or len(set(added)) < len(added) or not set(added) <= set(ADDED):
+    rule = ORDERS.get(order)
+    if rule is None or len(set(added)) < len(added) or not set(added) <= set(ADDED):
         raise UsageError(
             f"--policy {text!r}: expected {', '.join(ORDERS)}, with +backfill or +ageing after it"
         )
-    if added and found.preempting is not None:
+    if added and rule.preempting is not None:
         raise UsageError(f"--policy {text!r}: {order} preempts: it takes nothing after it")
-    if "ageing" in added and not (found.oracle or found.estimated):
+    if "ageing" in added and not (rule.oracle or rule.estimated):
         raise UsageError(f"--policy {text!r}: ageing is for qssf and shortest, which order by size")
     extra: dict[str, Any] = dict.fromkeys(added, True)
-    return replace(found, name=text.strip(), **extra)
+    return replace(rule, name=text.strip(), **extra)
 
 
 def rules_of(text: str) -> list[Rule]:

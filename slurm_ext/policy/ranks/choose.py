@@ -78,15 +78,15 @@ def throughput(profile: Profile, room: RankResources, ranks: int, batch: int) ->
 def packings(profile: Profile, room: RankResources) -> list[Packing]:
     """Everything that fits, the quickest first; one rank a GPU as it is now always fits."""
     before = throughput(profile, room, 1, profile.batch)
-    found = {}
+    by_shape = {}
     for ranks in RANKS:
         for batch in _batches(profile, room, ranks):
             if _fits(profile, room, ranks, batch):
                 rate = throughput(profile, room, ranks, batch)
-                found[ranks, batch] = _packing(profile, room, ranks, batch, rate / before - 1)
-    found.setdefault((1, profile.batch), _packing(profile, room, 1, profile.batch, 0.0))
+                by_shape[ranks, batch] = _packing(profile, room, ranks, batch, rate / before - 1)
+    by_shape.setdefault((1, profile.batch), _packing(profile, room, 1, profile.batch, 0.0))
     return sorted(
-        found.values(), key=lambda packing: (-packing.samples_per_s, packing.ranks_per_gpu)
+        by_shape.values(), key=lambda packing: (-packing.samples_per_s, packing.ranks_per_gpu)
     )
 
 

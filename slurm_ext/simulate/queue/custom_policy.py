@@ -37,10 +37,10 @@ def custom_rule(text: str) -> Rule:
     if len(set(added)) < len(added) or not set(added) <= set(ADDED):
         raise UsageError(f"--policy {text!r}: +{' or +'.join(ADDED)} may follow {name!r}, once")
     path = Path(f"{folder_and_stem}.py")
-    found = getattr(_loaded(path), name, None)
-    if not callable(found) and not isinstance(found, Rule):
+    value = getattr(_loaded(path), name, None)
+    if not callable(value) and not isinstance(value, Rule):
         raise InputError(str(path), f"has no function or Rule {name!r}")
-    rule = found if isinstance(found, Rule) else Rule(name=name, keys=found)
+    rule = value if isinstance(value, Rule) else Rule(name=name, keys=value)
     extra: dict[str, Any] = dict.fromkeys(added, True)
     return replace(rule, name=f"{path.stem}:{rest}", keys=_checked(rule.keys, path, name), **extra)
 
@@ -66,16 +66,16 @@ def _checked(
 
     def asked(jobs: QueuedJobs) -> Floats:
         try:
-            found = np.asarray(keys(jobs), dtype=np.float64)
+            values = np.asarray(keys(jobs), dtype=np.float64)
         except Exception as error:
             raise _fault(path, error) from None
-        if found.shape != jobs.submit_s.shape:
-            why = f"{name} gave an array of the shape {found.shape} for {len(jobs.submit_s)} jobs"
+        if values.shape != jobs.submit_s.shape:
+            why = f"{name} gave an array of the shape {values.shape} for {len(jobs.submit_s)} jobs"
             raise InputError(str(path), f"{why}: expected one number a job")
-        if not np.isfinite(found).all():
-            why = f"{name} gave {found[~np.isfinite(found)][0]}: expected finite numbers"
+        if not np.isfinite(values).all():
+            why = f"{name} gave {values[~np.isfinite(values)][0]}: expected finite numbers"
             raise InputError(str(path), f"{why} (estimate_s is nan where a trace has none)")
-        return found
+        return values
 
     return asked
 

@@ -76,13 +76,13 @@ class _Later:
     def places(self) -> Places:
         """The best nodes, where there are enough."""
         full = self._at(self._nodes.per_node)
-        found = [(next(full), self._nodes.per_node) for _ in range(self._whole)]
+        chosen = [(next(full), self._nodes.per_node) for _ in range(self._whole)]
         if not self._rest:
-            return found
+            return chosen
         for level in range(self._rest, self._nodes.per_node):
             for node in self._at(level):
-                return [*found, (node, self._rest)]
-        return [*found, (next(full), self._rest)]
+                return [*chosen, (node, self._rest)]
+        return [*chosen, (next(full), self._rest)]
 
     def _at(self, level: int) -> Iterator[int]:
         """Nodes that will have `level` GPUs free; those that become so come last."""

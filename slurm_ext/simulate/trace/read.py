@@ -57,9 +57,13 @@ def _read(
     file: TextIO, path: Path, form: str | None, clock: Clock, cpus: bool, progress: Progress
 ) -> Trace:
     first, source = file.readline(), str(path)
-    found = FORMATS[form] if form else _recognised(first, source)
-    lines = _swf(file, first, source) if found.name == "swf" else _csv(file, first, found, source)
-    read_line, columns = found.reader(path), Columns(source, cpus)
+    trace_format = FORMATS[form] if form else _recognised(first, source)
+    lines = (
+        _swf(file, first, source)
+        if trace_format.name == "swf"
+        else _csv(file, first, trace_format, source)
+    )
+    read_line, columns = trace_format.reader(path), Columns(source, cpus)
     for line, fields in lines:
         if line % PROGRESS_EVERY == 0:
             progress(line)
@@ -174,8 +178,8 @@ class Columns:
     def trace(self) -> Trace:
         """All of it, by submission. Raises InputError where there is no job at all."""
         if not self._jobs:
-            told = "; ".join(f"{count} {why}" for why, count in self._repairs.items())
-            raise InputError(self._source, f"no job to replay ({told or 'no line'})")
+            repairs = "; ".join(f"{count} {why}" for why, count in self._repairs.items())
+            raise InputError(self._source, f"no job to replay ({repairs or 'no line'})")
         columns = {
             name: np.array(values)
             for group in (self._numbers, self._counts)

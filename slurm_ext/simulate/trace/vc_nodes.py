@@ -10,7 +10,7 @@ MOST = 100_000  # nodes: no cluster has as many
 
 def read_vc_nodes(path: Path) -> dict[str, int]:
     """Nodes by name, from the columns vc and nodes. Raises InputError, naming the line."""
-    found: dict[str, int] = {}
+    nodes: dict[str, int] = {}
     try:
         with path.open(encoding="utf-8", newline="") as file:
             reader = csv.DictReader(file, restval="")
@@ -18,15 +18,15 @@ def read_vc_nodes(path: Path) -> dict[str, int]:
                 raise InputError(str(path), "expected the columns vc and nodes", line=1)
             for row in reader:
                 count = _count(row["nodes"])
-                if count is None or row["vc"] in found:
+                if count is None or row["vc"] in nodes:
                     why = f"{row['vc']!r}, {row['nodes'][:40]!r}: expected a new name, and nodes"
                     raise InputError(str(path), f"{why} from 1 to {MOST}", line=reader.line_num)
-                found[row["vc"]] = count
+                nodes[row["vc"]] = count
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise unreadable(str(path), error) from None
-    if not found:
+    if not nodes:
         raise InputError(str(path), "names no virtual cluster")
-    return found
+    return nodes
 
 
 def _count(text: str) -> int | None:
