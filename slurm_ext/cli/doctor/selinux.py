@@ -22,7 +22,10 @@ def labels(settings: Settings) -> Iterator[Finding]:
     wrong_labels = selinux.wrong(paths)
     if isinstance(wrong_labels, str):
         yield Finding(
-            NAME, WARN, f"cannot be checked: {wrong_labels}", "as root: restorecon -nvR /etc/dlqueue"
+            NAME,
+            WARN,
+            f"cannot be checked: {wrong_labels}",
+            "as root: restorecon -nvR /etc/dlqueue",
         )
     elif wrong_labels:
         seen = ", ".join(wrong_labels[:3])
