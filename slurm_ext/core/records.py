@@ -40,6 +40,23 @@ class Level(StrEnum):
     CLUSTER = "this cluster"
 
 
+ENV_NAMES = (
+    "DLQUEUE",
+    "SLURM_CPUS_PER_TASK",
+    "OMP_NUM_THREADS",
+    "PYTHONHASHSEED",
+    "DLQUEUE_SHARE",
+    "SLURM_GPUS",
+    "SLURM_GPUS_PER_NODE",
+    "SLURM_GPUS_PER_TASK",
+    "SLURM_TRES_BIND",
+    "SLURM_TRES_PER_TASK",
+    "DLQUEUE_SHARED",
+    "DLQUEUE_ELASTIC",
+)
+"""Variables of the job's environment that the advisor sees: enough to decide, nothing private."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     """One job as `sbatch` hands it over, before any change."""

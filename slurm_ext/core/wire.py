@@ -24,22 +24,6 @@ MAX_SCRIPT_BYTES = 256 * 1024
 MAX_LINE_BYTES = 4 * MAX_SCRIPT_BYTES  # JSON escapes at most double a text; the rest is small
 MAX_MESSAGE_CHARS = 1000
 
-ENV_NAMES = (
-    "DLQUEUE",
-    "SLURM_CPUS_PER_TASK",
-    "OMP_NUM_THREADS",
-    "PYTHONHASHSEED",
-    "DLQUEUE_SHARE",
-    "SLURM_GPUS",
-    "SLURM_GPUS_PER_NODE",
-    "SLURM_GPUS_PER_TASK",
-    "SLURM_TRES_BIND",
-    "SLURM_TRES_PER_TASK",
-    "DLQUEUE_SHARED",
-    "DLQUEUE_ELASTIC",
-)
-"""Variables of the job's environment that the advisor sees: enough to decide, nothing private."""
-
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _RESTS = b'"rests":'
 _JOB_TYPES = MappingProxyType(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slurm_ext.core import wire
+from slurm_ext.core import records
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.settings.render import render_lua_folder, render_lua_settings
 from tests.lua.lua_process import Lua
@@ -49,6 +49,6 @@ def test_nothing_is_forked(path: Path) -> None:
 def test_both_sides_name_the_same_environment() -> None:
     """The variables that Lua shows are those that the wire promises."""
     text = (LUA / "request.lua").read_text()
-    names = ", ".join(f'"{name}"' for name in wire.ENV_NAMES)
+    names = ", ".join(f'"{name}"' for name in records.ENV_NAMES)
     written = " ".join(text.split()).replace(", }", " }")
     assert f"local ENVIRONMENT = {{ {names} }}" in written

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.core import wire
+from slurm_ext.core import records, wire
 from slurm_ext.core.records import Submission
 from tests.fake_advisor import (
     DECISION,
@@ -53,7 +53,7 @@ def test_unset_fields_are_absent(controller: Controller) -> None:
 
 def test_every_field_arrives(controller: Controller) -> None:
     """Each field of Submission is filled from Slurm's own, sizes in MiB and times in minutes."""
-    env = dict.fromkeys(wire.ENV_NAMES, "1")
+    env = dict.fromkeys(records.ENV_NAMES, "1")
     fields = {
         "partition": "gpu", "account": "vision", "qos": "high", "reservation": "class",
         "comment": "mine", "num_tasks": 2, "ntasks_per_node": 1, "min_nodes": 2, "max_nodes": 3,

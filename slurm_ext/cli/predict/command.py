@@ -90,14 +90,16 @@ def _because(settings: "Settings", job: "Submission", said: dict[str, Any]) -> d
 
 
 def _print(document: dict[str, Any], args: argparse.Namespace) -> None:
-    import json
-
     if args.ood:
+        import json
+
         from slurm_ext.cli.predict import ondemand
 
         known = {"v": 1, "attributes": ondemand.attributes(document)}
         print(json.dumps(known) if args.json else "\n".join(ondemand.lines(document)))
     elif args.json:
+        import json
+
         print(json.dumps(document))
     else:
         from slurm_ext.cli.predict.text import show

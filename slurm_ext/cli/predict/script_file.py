@@ -14,7 +14,7 @@ def submission(script: str, args: tuple[str, ...]) -> "Submission":
     import pwd
 
     from slurm_ext.advisor.pipeline.script import read_script
-    from slurm_ext.core.wire import ENV_NAMES
+    from slurm_ext.core.records import ENV_NAMES
 
     uid = os.getuid()
     try:
