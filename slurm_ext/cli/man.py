@@ -14,9 +14,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     from slurm_ext.cli.common.commands import COMMANDS
 
     parser.add_argument(
-        "page", nargs="?", choices=sorted(COMMANDS), metavar="COMMAND", help="only this one's page"
+        "page",
+        nargs="?",
+        choices=sorted([*COMMANDS, "record"]),
+        metavar="COMMAND",
+        help="only this one's page; `record` is the page of the run record's fields",
     )
-    parser.add_argument("--output", type=Path, metavar="DIR", help="write NAME.1 files there")
+    parser.add_argument(
+        "--output", type=Path, metavar="DIR", help="write NAME.1, NAME.5 files there"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def pages() -> dict[str, str]:
-    """Every page by its name, in roff: `dlqueue`, and one for each command."""
+    """Every page by its name, in roff: `dlqueue`, one for each command, the run record's fields."""
+    from slurm_ext.cli.common import record_page
     from slurm_ext.cli.common.commands import COMMANDS
     from slurm_ext.cli.common.parsers import module_of, parser_of, whole
 
@@ -43,7 +50,7 @@ def pages() -> dict[str, str]:
     for command, told in COMMANDS.items():
         parser = parser_of(command, module_of(command))
         found[f"dlqueue-{command}"] = _page(parser, f"dlqueue-{command}", told)
-    return found
+    return {**found, record_page.NAME: record_page.record_page()}
 
 
 def _overview(parser: argparse.ArgumentParser) -> str:
@@ -87,5 +94,12 @@ def _write(found: dict[str, str], folder: Path) -> list[str]:
         why = f"{error.strerror}; give a folder to write to"
         raise InputError(f"--output {folder}", why) from error
     for name, text in found.items():
-        put_file(folder / f"{name}.1", text, mode=0o644)
-    return [str(folder / f"{name}.1") for name in found]
+        put_file(folder / _file(name), text, mode=0o644)
+    return [str(folder / _file(name)) for name in found]
+
+
+def _file(page: str) -> str:
+    """Commands are in section 1 of the manual, formats in section 5."""
+    from slurm_ext.cli.common.record_page import NAME
+
+    return f"{page}.5" if page == NAME else f"{page}.1"

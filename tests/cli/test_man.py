@@ -9,6 +9,7 @@ import pytest
 from slurm_ext.cli import main
 from slurm_ext.cli.common.commands import COMMANDS
 from slurm_ext.cli.man import pages
+from slurm_ext.node.record.fields import HEAD, PARTS, SECTIONS
 
 
 @pytest.fixture(scope="module")
@@ -19,9 +20,18 @@ def made() -> dict[str, str]:
 
 def test_every_command_has_a_page(made: dict[str, str]) -> None:
     """And the first page points to each."""
-    assert set(made) == {"dlqueue", *(f"dlqueue-{command}" for command in COMMANDS)}
+    assert set(made) == {"dlqueue", "dlqueue-record", *(f"dlqueue-{name}" for name in COMMANDS)}
     for command in COMMANDS:
         assert f"\\fBdlqueue\\-{command}\\fR(1)" in made["dlqueue"]
+
+
+def test_the_run_records_page_has_every_field(made: dict[str, str]) -> None:
+    """With its sentence, and the column of history.db that keeps it."""
+    for columns in (HEAD, *SECTIONS.values(), *PARTS.values()):
+        for name, *_, column, about in columns:
+            assert f"\\fB{name}\\fR (" in made["dlqueue-record"]
+            assert about.replace("-", "\\-") in made["dlqueue-record"]
+            assert f"column {column}" in made["dlqueue-record"]
 
 
 def test_a_page_is_the_same_each_time(made: dict[str, str]) -> None:
