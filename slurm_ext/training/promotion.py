@@ -31,7 +31,7 @@ def serving_model(models: Path, load: Callable[[Path], Loaded]) -> Loaded | None
     try:
         return None if folder is None else load(folder)
     except ModelError:
-        return None  # a damaged model serves nobody: any model that beats the baselines replaces it
+        return None  # damaged: any model that beats the baselines replaces it
 
 
 def promote(models: Path, kind: str, files: Mapping[str, bytes], check: Check) -> str:

@@ -82,7 +82,7 @@ class Family:
             own=self.parts[:, OWN],
             noise_sd=self.noise_sd,
             log_batch0=float(self.log_batch0[self.models.index(model)]) if known else None,
-            kin=SharedResiduals(
+            others=SharedResiduals(
                 at=self.at,
                 shared=self.parts[:, :OWN] @ levels,
                 common=self.parts[:, :OWN].sum(1),

@@ -54,35 +54,37 @@ class Regression:
     at: Array
     terms: Array
     covariance: Array
-    strays: float
+    residual_sd: float
     weights: Array  # inverse of what is measured's covariance times what it surprised by
     inverse: Array
 
     def answer(self, at: Array) -> tuple[Array, Array]:
         """Mean and sd for rows of features."""
         spread = at @ self.covariance
-        known = spread @ self.at.T + _alike(at, self.at, self.strays)
-        variance = (spread * at).sum(axis=1) + self.strays**2
+        known = spread @ self.at.T + _similarity(at, self.at, self.residual_sd)
+        variance = (spread * at).sum(axis=1) + self.residual_sd**2
         variance -= ((known @ self.inverse) * known).sum(axis=1)
         return at @ self.terms + known @ self.weights, np.sqrt(np.maximum(variance, 0))
 
 
 def regress(
-    at: Array, values: Array, terms: Array, covariance: Array, strays: float
+    at: Array, values: Array, terms: Array, covariance: Array, residual_sd: float
 ) -> tuple[Regression, float]:
     """The posterior, and the log chance of what was measured (up to a constant)."""
-    variance = at @ covariance @ at.T + _alike(at, at, strays) + NOISE**2 * np.eye(len(at))
+    variance = (
+        at @ covariance @ at.T + _similarity(at, at, residual_sd) + NOISE**2 * np.eye(len(at))
+    )
     inverse: Array = np.linalg.inv(variance).astype(np.float64)
     missed = values - at @ terms
     weights = inverse @ missed
     chance = -0.5 * float(missed @ weights) - 0.5 * float(np.linalg.slogdet(variance)[1])
-    return Regression(at, terms, covariance, strays, weights, inverse), chance
+    return Regression(at, terms, covariance, residual_sd, weights, inverse), chance
 
 
-def _alike(one: Array, other: Array, strays: float) -> Array:
+def _similarity(one: Array, other: Array, residual_sd: float) -> Array:
     """Similarity of configs: features are logs, so distance is in ratios."""
     apart = (one**2).sum(axis=1)[:, None] + (other**2).sum(axis=1) - 2 * one @ other.T
-    near: Array = strays**2 * np.exp(-apart / (2 * LENGTH**2))
+    near: Array = residual_sd**2 * np.exp(-apart / (2 * LENGTH**2))
     return near
 
 

@@ -26,7 +26,7 @@ class StepObservations:
 
     prior: TermPrior
     at: Array
-    steps: Array  # less what the kin let expect
+    steps: Array  # less the residuals expected from other trainings
     log_batch0: float
     residuals: ResidualPrior
     trust: Array  # inverse covariance of the terms
@@ -48,7 +48,7 @@ class LaplaceFit:
 
 def observe(prior: TermPrior, at: Array, steps: Array) -> StepObservations:
     """Combine measurements with a prior, before any fit."""
-    residuals = residual_prior(prior.own, prior.kin, at, at)
+    residuals = residual_prior(prior.own, prior.others, at, at)
     batch0 = float(at[:, 0].min()) if prior.log_batch0 is None else prior.log_batch0
     return StepObservations(
         prior=prior,

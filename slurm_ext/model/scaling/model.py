@@ -78,7 +78,7 @@ class ScalingModel:
     def log_steps(self, at: Array) -> tuple[Array, Array]:
         """Mean and sd of the log seconds of a step, for each row of columns()."""
         residuals = {
-            id(observed): residual_prior(observed.prior.own, observed.prior.kin, at, self.at)
+            id(observed): residual_prior(observed.prior.own, observed.prior.others, at, self.at)
             for observed in (one.observations for _, one in self.members)
         }
         predicted = [predict(one, at, residuals[id(one.observations)]) for _, one in self.members]

@@ -45,7 +45,7 @@ class TermPrior:
     covariance: Array
     own: Array
     noise_sd: float
-    kin: SharedResiduals | None = None
+    others: SharedResiduals | None = None
     log_batch0: float | None = None
 
 
@@ -82,7 +82,7 @@ def default_term_prior() -> TermPrior:
 
 @cache
 def default_prior() -> ScalingPrior:
-    """The prior of who has learnt nothing."""
+    """Prior without a fitted family."""
     return ScalingPrior(
         components=(default_term_prior(),),
         scales=np.ones((1, 3)),

@@ -41,8 +41,8 @@ def similarity(left: Array, right: Array) -> Array:
 class SharedResiduals:
     """Residuals of other trainings, and the part of them that a training shares.
 
-    `at`: their columns(); `shared`: variance shared with each of them, by (PARTS, kin);
-    `common`: variance of each of PARTS that kin may share; `solved` and `weights`: the inverse
+    `at`: their columns(); `shared`: variance shared with each of them, by (PARTS, others);
+    `common`: variance of each of PARTS that others may share; `solved` and `weights`: the inverse
     covariance of all that they showed, and its product with it.
     """
 
@@ -53,7 +53,7 @@ class SharedResiduals:
     weights: Array
 
     def toward(self, at: Array) -> Array:
-        """Covariance of each row with each of the kin."""
+        """Covariance of each row with each of the others."""
         return np.asarray(
             (similarity(at, self.at) * self.shared[:, None, :]).sum(0), dtype=np.float64
         )
@@ -80,24 +80,24 @@ class ResidualPrior:
 
 
 def residual_prior(
-    own: Array, kin: SharedResiduals | None, left: Array, right: Array
+    own: Array, others: SharedResiduals | None, left: Array, right: Array
 ) -> ResidualPrior:
     """Between rows of columns(); `own` is the variance of each of PARTS."""
     near = similarity(left, right)
     batch = np.tensordot(own * np.array(BATCH_HALF), near, 1)
     layout = np.tensordot(own * np.array(LAYOUT_HALF), near, 1)
-    if kin is None:
+    if others is None:
         nothing = np.zeros(len(left))
         return ResidualPrior(
             expected=nothing, alone=nothing, shared=0 * batch, batch=batch, layout=layout
         )
-    toward = kin.toward(left)
-    solved = toward @ kin.solved
-    from_right = toward if left is right else kin.toward(right)
+    toward = others.toward(left)
+    solved = toward @ others.solved
+    from_right = toward if left is right else others.toward(right)
     return ResidualPrior(
-        expected=toward @ kin.weights,
-        alone=np.maximum(kin.common.sum() - (solved * toward).sum(1), 0),
-        shared=np.tensordot(kin.common, near, 1) - solved @ from_right.T,
+        expected=toward @ others.weights,
+        alone=np.maximum(others.common.sum() - (solved * toward).sum(1), 0),
+        shared=np.tensordot(others.common, near, 1) - solved @ from_right.T,
         batch=batch,
         layout=layout,
     )

@@ -1,8 +1,8 @@
 """Fits the growth of a rate with a count of GPUs, threads or cores, from very few measured counts.
 
 The curve of speedup_terms.py is drawn many times from a prior, and each draw weighs as much as it
-explains of the measurements. How far those stray is not the same for every job: a job's own noise
-is the prior's times an unknown factor, so that one noisy job is believed less and spoils nothing.
+explains of the measurements. Noise is not the same for every job: a job's own noise
+is the prior's times an unknown factor, so that a noisy job weighs less.
 """
 
 from collections.abc import Sequence

@@ -35,7 +35,7 @@ def compose(pairs: Sequence[RelativeSpeed], *, on_cpu: bool) -> RelativeSpeed:
 
 
 def added(speeds: Sequence[float]) -> float:
-    """The speed whose slowdown beyond 1 is the sum of theirs; nobody speeds another up."""
+    """The speed whose slowdown beyond 1 is the sum of theirs; no job speeds another up."""
     return max(LEAST, 1.0 / (1.0 + sum(_extra(one) for one in speeds)))
 
 

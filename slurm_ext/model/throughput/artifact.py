@@ -48,10 +48,10 @@ class PriorArtifact(Artifact):
         for slot, value in features(known).items():
             row[0, slot] = value
         means, sds = forward(self.weights, row)
-        beliefs = [
+        parameters = [
             LogNormal(float(mean), float(sd)) for mean, sd in zip(means[0], sds[0], strict=True)
         ]
-        return Prior(accel=beliefs[0], wall=beliefs[1], cpu=beliefs[2])
+        return Prior(accel=parameters[0], wall=parameters[1], cpu=parameters[2])
 
 
 def forward(weights: Mapping[str, "Array"], rows: "Array") -> tuple["Array", "Array"]:

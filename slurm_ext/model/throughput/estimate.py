@@ -93,8 +93,8 @@ def predict(
 ) -> Prediction:
     """Throughput of `shape` with its 90 % interval.
 
-    `node_cores`: cores the machine really has; `factor`: how much wider than believed the
-    interval has to be, from `calibration.interval_factor`.
+    `node_cores`: cores the machine really has; `factor`: of the interval's width, from
+    `calibration.interval_factor`.
     """
     return shape_predictor(known, node_cores=node_cores, factor=factor)(shape)
 
@@ -168,23 +168,23 @@ def _pool(
     count: int,
 ) -> Estimate:
     """Pool from the farthest level to the nearest; runs with more workers show nothing of f."""
-    beliefs = (prior.accel, prior.wall, prior.cpu) if prior else (NOTHING, NOTHING, NOTHING)
-    efficiency, lessons = EFFICIENCY, list[InvertedRun]()
+    parameters = (prior.accel, prior.wall, prior.cpu) if prior else (NOTHING, NOTHING, NOTHING)
+    efficiency, inverted = EFFICIENCY, list[InvertedRun]()
     for level, runs in reversed(levels):
-        lessons = [invert(run) for run in runs]
-        free = [one for one, run in zip(lessons, runs, strict=True) if run.workers <= most_workers]
+        inverted = [invert(run) for run in runs]
+        free = [one for one, run in zip(inverted, runs, strict=True) if run.workers <= most_workers]
         shown = [one.efficiency for one in free if one.efficiency is not None]
-        beliefs = _nearer(beliefs, lessons, free or lessons, level)
+        parameters = _nearer(parameters, inverted, free or inverted, level)
         efficiency = pooled(efficiency, shown, level, EFFICIENCY.log_sd)
     level, runs = levels[0] if levels else (Level.CLUSTER, [])
     return Estimate(
-        accel=beliefs[0],
-        wall=beliefs[1],
-        cpu=beliefs[2],
+        accel=parameters[0],
+        wall=parameters[1],
+        cpu=parameters[2],
         efficiency=efficiency,
-        main_cpu_s=_mean([one.main_cpu_s for one in lessons]),
-        receive_s=_mean([one.receive_s for one in lessons]),
-        slice_s=_mean([s for one in lessons if (s := one.slice_s) is not None] or [SLICE_S]),
+        main_cpu_s=_mean([one.main_cpu_s for one in inverted]),
+        receive_s=_mean([one.receive_s for one in inverted]),
+        slice_s=_mean([s for one in inverted if (s := one.slice_s) is not None] or [SLICE_S]),
         sample_bytes=(runs[0].sample_bytes if runs else None) or 0.0,
         storage_samples_per_s=ceiling(runs),
         level=level,
@@ -200,15 +200,15 @@ def _pool(
 
 def _nearer(
     farther: tuple[LogNormal, LogNormal, LogNormal],
-    lessons: Sequence[InvertedRun],
+    inverted: Sequence[InvertedRun],
     free: Sequence[InvertedRun],
     level: Level,
 ) -> tuple[LogNormal, LogNormal, LogNormal]:
     widest = STEPS_SPREAD if level is Level.SCRIPT_ARGS else inf
     return (
-        pooled(farther[0], [one.accel for one in lessons], level, widest),
+        pooled(farther[0], [one.accel for one in inverted], level, widest),
         pooled(farther[1], [one.wall for one in free], level),
-        pooled(farther[2], [one.cpu for one in lessons], level),
+        pooled(farther[2], [one.cpu for one in inverted], level),
     )
 
 

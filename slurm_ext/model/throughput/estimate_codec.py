@@ -15,14 +15,14 @@ VERSION = 1
 MAX_CHARS = 256
 _MOST_LOG, _MOST_SD = 50.0, 5.0
 _MOST = 1e15
-_BELIEFS = ("accel", "wall", "cpu", "efficiency")
+_PARAMETERS = ("accel", "wall", "cpu", "efficiency")
 _COSTS = (
     *("main_cpu_s", "receive_s", "slice_s", "sample_bytes", "batch_size"),
     "bytes_per_sample",
 )
 _MAYBE = ("storage_samples_per_s", "worker_rss_bytes")  # null: not known
 _LEVELS = tuple(Level)
-CELLS = 1 + 2 * len(_BELIEFS) + len(_COSTS) + len(_MAYBE) + 5
+CELLS = 1 + 2 * len(_PARAMETERS) + len(_COSTS) + len(_MAYBE) + 5
 
 
 def write(known: Estimate) -> str:
@@ -45,9 +45,9 @@ def read(text: str) -> Estimate | None:
 
 def _text(known: Estimate, pairs: list[list[float]]) -> str:
     row: list[Any] = [VERSION]
-    for name in _BELIEFS:
-        belief = getattr(known, name)
-        row += [_short(belief.log_mean), _short(belief.log_sd)]
+    for name in _PARAMETERS:
+        parameter = getattr(known, name)
+        row += [_short(parameter.log_mean), _short(parameter.log_sd)]
     row += [_short(getattr(known, name)) for name in (*_COSTS, *_MAYBE)]
     epoch = None if known.epoch_samples == inf else _short(known.epoch_samples)
     row += [epoch, int(known.emulated), _LEVELS.index(known.level), known.runs]
@@ -64,13 +64,13 @@ def _short(value: float | None) -> float | int | None:
 
 def _estimate(row: list[Any]) -> Estimate:
     cells = iter(row[1:])
-    beliefs: Any = {name: _belief(next(cells), next(cells)) for name in _BELIEFS}
+    parameters: Any = {name: _parameter(next(cells), next(cells)) for name in _PARAMETERS}
     costs: Any = {name: _number(next(cells)) for name in _COSTS}
     maybe = {name: _maybe(next(cells)) for name in _MAYBE}
     epoch, emulated, level, runs, seen = cells  # ValueError for more or fewer
     rss = maybe["worker_rss_bytes"]
     return Estimate(
-        **beliefs,
+        **parameters,
         **costs,
         storage_samples_per_s=maybe["storage_samples_per_s"],
         worker_rss_bytes=None if rss is None else int(rss),
@@ -82,7 +82,7 @@ def _estimate(row: list[Any]) -> Estimate:
     )
 
 
-def _belief(mean: object, sd: object) -> LogNormal:
+def _parameter(mean: object, sd: object) -> LogNormal:
     if abs(value := _number(mean, low=-_MOST_LOG)) > _MOST_LOG:
         raise ValueError("a belief beyond any machine")
     return LogNormal(value, min(_MOST_SD, _number(sd)))

@@ -176,7 +176,7 @@ def _at_work(run: LoaderRun) -> float:
 
 
 def _wall_alone(run: LoaderRun, cpu_s: float, main_cpu_s: float) -> LogNormal:
-    """Wall seconds per sample of a worker that shares its core with nobody.
+    """Wall seconds per sample of a worker alone on its core.
 
     A wait for a core that the kernel measured is subtracted.
     """

@@ -20,7 +20,7 @@ from slurm_ext.training.forests import fit_forest
 
 WARM_UP = WEEK + DAY  # slots at the start whose lags are not all there
 PENALTY = 1000.0
-CUT = 3.0  # a change teaches the line at most so many median changes
+CUT = 3.0  # changes are cut to so many median changes for the line
 TREES: dict[str, Any] = {
     "min_data_in_leaf": 100,
     "feature_fraction": 0.4,

@@ -1,7 +1,7 @@
 """Fits the run time of jobs to jobs that ended, with the features of their submission.
 
 Trees learn the log duration, from zero and from the history's mean: squared error for the mean,
-pinball loss for the 5 % and 95 % bounds. A job that has not ended teaches nothing but that it runs
+pinball loss for the 5 % and 95 % bounds. A running job is not an example but counts
 (features `running`, `oldest`, `recent`): its age is a lower bound, and trees have no use for one.
 So long jobs submitted last are missing from training; older ones of their length are not.
 """
@@ -33,7 +33,7 @@ LEAF = 200  # jobs; a twentieth of all where that is fewer
 
 @dataclass(frozen=True, slots=True)
 class FinishedJob:
-    """One job: `end_s` is when it was gone, None while it runs; duration None: nobody knows."""
+    """One job: `end_s` is when it was gone, None while it runs; duration None: unknown."""
 
     asked: JobFeatures
     end_s: float | None

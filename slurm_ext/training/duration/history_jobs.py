@@ -15,7 +15,7 @@ def finished_jobs(runs: Iterable[Mapping[str, Any]]) -> list[FinishedJob]:
     """Jobs by submission, of rows of `history.queries.runs` in any order.
 
     Left out: runs without a submission, an end, or a duration of at least 0 s, and ends before the
-    submission (a clock that jumped). A row without its duration is told by start and end.
+    submission (a clock that jumped). A row without its duration has end less start.
     """
     jobs: dict[tuple[Any, ...], FinishedJob] = {}
     for run in runs:

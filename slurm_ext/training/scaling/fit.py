@@ -1,4 +1,4 @@
-"""Learns from measured trainings what the next one's scaling may be (model/scaling/family.py).
+"""Fits the family of measured trainings (model/scaling/family.py).
 
 All variances are those under which the measurements of all trainings are most probable together,
 each drawn towards a usual value, since trainings are few.
@@ -30,7 +30,7 @@ ROWS_A_PAIR = 40  # that are conditioned on
 ROWS_OF_TERMS = 150  # that a pair's own terms are found from
 ROUNDS = 40
 DRAWN_SD = 2.0  # of a log variance, around its usual value
-# Which levels share which part of the straying: batches are the model's, layouts the cluster's.
+# Levels that share each part of the residuals: batches are the model's, layouts the cluster's.
 SHARED = np.array(
     (
         (0, 1, 0, 1),  # batch
@@ -57,10 +57,9 @@ class LinearizedRows:
 
 
 def learn(rows: Iterable[ScalingRow], *, seed: int = 0) -> Family:
-    """A family from measurements of at least one training. Raises InputError where there is none.
+    """Fit a family to measurements of at least one training. Raises InputError if there is none.
 
-    How far a training may stray against the usual, and how wide intervals have to be, is measured
-    by scaling_width.py.
+    interval_calibration.py measures the scales of residuals and the widths of intervals.
     """
     pairs = by_pair(rows)
     if not pairs:
@@ -172,7 +171,7 @@ def _variances(known: LinearizedRows) -> tuple[Array, Array, float]:
 
 
 def _length(known: LinearizedRows) -> Array:
-    """Covariance by the length of a training's step alone, whose variance is not learnt."""
+    """Covariance by the length of a training's step alone, whose variance is not learned."""
     own = same_group(known.model, known.cluster, known.model, known.cluster)[OWN]
     lean = known.slopes[:, 0]
     return np.asarray(default_term_prior().covariance[0, 0] * np.outer(lean, lean) * own)

@@ -39,14 +39,18 @@ def fitted(
     pairs: Sequence[CorunMeasurement], solos: Mapping[str, SoloProfile]
 ) -> tuple[SlowdownModel, dict[bool, CompletionKernel]]:
     """Fit a model to `pairs`, oldest first. Returns it and the kernels of its tables."""
-    alike = traits(solos)
-    known = slowdown_model(pairs, solos, traits=alike, by_counters=fit_counter_models(pairs, solos))
+    job_traits = traits(solos)
+    known = slowdown_model(
+        pairs, solos, traits=job_traits, by_counters=fit_counter_models(pairs, solos)
+    )
     kernels, missed = dict(KERNELS), np.zeros(0)
     for on_cpu in known.tables:
         met = measured_pairs(known, on_cpu)
         if len(met) >= FEWEST_PAIRS:
-            kernels[on_cpu] = likeliest(met, KERNELS[on_cpu], traits=alike)
-            missed = np.concatenate([missed, misses(_some(met), KERNELS[on_cpu], traits=alike)])
+            kernels[on_cpu] = likeliest(met, KERNELS[on_cpu], traits=job_traits)
+            missed = np.concatenate(
+                [missed, misses(_some(met), KERNELS[on_cpu], traits=job_traits)]
+            )
     widths = {
         SpeedBasis.COMPLETED: _width(missed),
         SpeedBasis.PAIR: _width(_repeats(pairs)),

@@ -1,7 +1,7 @@
 """Embeds jobs by their counters alone, in a few numbers: similarity beyond their names.
 
 Standardised logs of what most jobs have measured, turned into their main directions (principal
-components): the table of pairs then knows that two jobs which load a node alike slow others alike.
+components): in the table of pairs, jobs with similar loads then have similar slowdowns.
 """
 
 from collections.abc import Mapping

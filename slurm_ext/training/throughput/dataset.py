@@ -35,7 +35,7 @@ class Split:
 def examples(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> list[Example]:
     """Examples of rows of history whose values stand in the order of `columns`, oldest first.
 
-    Rows without a measured rate or cost (imported ones may have none) teach nothing and are left.
+    Rows without a measured rate or cost (imported ones may have none) are left out.
     """
     named = (dict(zip(columns, row, strict=True)) for row in rows)
     rows_with_rates = [
