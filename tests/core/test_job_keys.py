@@ -84,6 +84,11 @@ def test_a_job_that_nobody_named_is_alike_to_no_other_by_its_name() -> None:
         assert Level.USER_NAME not in keys_of(replace(JOB, name=name))
 
 
+def test_a_name_of_any_bytes_has_a_key() -> None:
+    """What is not UTF-8 arrives as surrogates, and they tell names apart."""
+    assert user_name_key("ada", "a\udc80") != user_name_key("ada", "a\udc81")
+
+
 def test_keys_are_the_same_in_every_release() -> None:
     """Histories hold them: another number would make strangers of all earlier runs."""
     job = replace(JOB, work_dir="/home/ada")
@@ -124,6 +129,7 @@ def test_a_signature_is_the_scripts_else_the_names(
         ("python -m pkg.train", "torchrun -m pkg.train --x 1", True),
         ("python -m pkg.train", "python -m pkg.test", False),
         ("python -m a.py", "python a.py", True),
+        ("python -m d/a.py", "python a.py", True),
         ("python -m pkg x -m other", "python -m other; python -m pkg", False),
         ("python -m one -m two", "python -m two -m one", True),
     ],

@@ -405,6 +405,7 @@ def test_costs_of_ranks_are_means_and_the_heaviest_worker_counts() -> None:
         ({"cpus_per_task": 8, "num_tasks": 1}, 2, 4.0),
         ({"cpus_per_task": 8, "num_tasks": 2}, 2, 8.0),
         ({"cpus_per_task": 8, "num_tasks": 3, "num_nodes": 2}, 1, 8.0),
+        ({"cpus_per_task": 8, "num_tasks": 3, "num_nodes": 2}, 2, 8.0),
         ({"cpus_per_task": 8, "num_tasks": 4, "num_nodes": 2}, 4, 4.0),
         ({"cpus_per_task": 8, "num_tasks": 0, "num_nodes": 0}, 2, 4.0),
     ],
@@ -480,3 +481,13 @@ def test_a_batch_size_that_is_not_told_is_the_mean_batch() -> None:
     assert known(one).batch_size == 32
     later(one)["batches"] = 128
     assert known(one).batch_size == 16
+
+
+def test_a_loop_a_tenth_longer_than_its_job_is_a_matter_of_clocks() -> None:
+    """The bound belongs to it."""
+    one = deepcopy(GOLDEN)
+    phases(one)[1]["wall_s"] = 3.0  # with the first one's eight: 11 seconds
+    phases(one)[1]["step_s"] = 2.0
+    one["times"]["elapsed_s"] = 10.0
+    assert 11.0 == 10.0 * 1.1
+    assert known(one).outside_s == 0.0

@@ -1,13 +1,17 @@
 """Logs of daemons: objects that hold what they were given, and no waiting for a reader."""
 
+import atexit
 import json
 import logging
 import os
+import queue
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
+from slurm_ext.core import logs
 from slurm_ext.core.logs import JsonLines
 
 FULL = """
@@ -124,3 +128,63 @@ def test_a_callers_field_does_not_replace_ours() -> None:
     assert (line(record)["level"], line(record)["time"]) != ("loud", "never")
     assert line(record)["level"] == "info"
     assert str(line(record)["time"]).endswith("+00:00")
+
+
+def test_what_is_over_the_queues_size_is_counted() -> None:
+    """Each dropped record once; those that fit stay as they are, in order."""
+    waiting: queue.Queue[Any] = queue.Queue(2)
+    handler = logs._Waiting(waiting)
+    records = [logging.makeLogRecord({"msg": "%d", "args": (number,)}) for number in range(5)]
+    for record in records:
+        handler.emit(record)
+    assert handler.dropped == 3
+    assert [waiting.get_nowait() for _ in range(2)] == records[:2]
+    assert records[0].args == (0,)  # formatted by the thread that writes
+
+
+@pytest.mark.parametrize("limit", [1, 7, 10_000])
+def test_a_line_is_written_whole(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    """However little standard error takes at a time; any text, with one newline at the end."""
+    written = bytearray()
+
+    def write(file: int, data: bytes) -> int:
+        assert file == 2
+        written.extend(data[:limit])
+        return len(data[:limit])
+
+    monkeypatch.setattr(os, "write", write)
+    logs._Written(queue.Queue()).handle(logging.makeLogRecord({"msg": "a\udc80"}))
+    assert written.endswith(b"}\n")
+    assert json.loads(written)["message"] == "a\udc80"
+
+
+def test_at_exit_the_queue_is_emptied_within_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits is written, unless nobody takes it for END_S."""
+    seen: list[str] = []
+    monkeypatch.setattr(logs._Written, "handle", lambda _, record: seen.append(record.getMessage()))
+    waiting: queue.Queue[Any] = queue.Queue()
+    listener = logs._Written(waiting)
+    listener.start()
+    for number in range(100):
+        waiting.put(logging.makeLogRecord({"msg": str(number)}))
+    logs._end(listener)
+    assert seen == [str(number) for number in range(100)]
+
+
+def test_json_logs_go_through_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One handler at the root, from INFO on; its end is registered."""
+    registered: list[tuple[Any, ...]] = []
+    root = logging.getLogger("root of this test")
+    monkeypatch.setattr(logging, "getLogger", lambda name=None: root)
+    monkeypatch.setattr(atexit, "register", lambda *call: registered.append(call))
+    logs.set_up("json")
+    ((end, listener),) = registered
+    listener.stop()
+    assert end is logs._end
+    assert isinstance(listener, logs._Written)
+    assert root.level == logging.INFO
+    (handler,) = root.handlers
+    assert isinstance(handler, logs._Waiting)
+    assert handler.queue is listener.queue
+    assert isinstance(listener.queue, queue.Queue)
+    assert listener.queue.maxsize == logs.MOST_WAITING

@@ -1,5 +1,6 @@
 """Kinds of settings: what each accepts at its bounds, and how it says so."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,24 +11,41 @@ from slurm_ext.core.settings.document import DEFAULT_PATH, Settings, load, parse
 from slurm_ext.core.settings.monitoring import address_of
 from slurm_ext.core.settings.row import Setting
 
-ROWS: list[tuple[Setting, str, list[Any], list[Any]]] = [
-    (row.text("a.b", "x", "Doc"), "a string", ["", "any"], []),
-    (row.path("a.b", "/x", "Doc"), "an absolute path", ["/", "/a"], ["", "a", "~/a"]),
-    (row.path("a.b", "", "Doc", empty=True), "an absolute path or empty", ["", "/a"], ["a"]),
-    (row.number("a.b", 1, 0, 9, "Doc"), "an integer from 0 to 9", [0, 1, 9], [-1, 10]),
-    (row.number("a.b", 1.0, 0.5, 2.0, "Doc"), "a number from 0.5 to 2.0", [0.5, 2.0], [0.4, 2.1]),
-    (row.choice("a.b", "x", ("x", "y"), "Doc"), "one of x, y", ["x", "y"], ["", "X"]),
-    (row.loop_mode("a.b", "Doc"), "one of off, shadow, act", ["off", "act"], ["advise", "on"]),
-    (row.flag("a.b", True, "Doc"), "true or false", [True, False], []),
+ROWS: list[tuple[Callable[[], Setting], str, list[Any], list[Any]]] = [
+    (lambda: row.text("a.b", "x", "Doc"), "a string", ["", "any"], []),
+    (lambda: row.path("a.b", "/x", "Doc"), "an absolute path", ["/", "/a"], ["", "a", "~/a"]),
+    (
+        lambda: row.path("a.b", "", "Doc", empty=True),
+        "an absolute path or empty",
+        ["", "/a"],
+        ["a"],
+    ),
+    (lambda: row.number("a.b", 1, 0, 9, "Doc"), "an integer from 0 to 9", [0, 1, 9], [-1, 10]),
+    (
+        lambda: row.number("a.b", 1.0, 0.5, 2.0, "Doc"),
+        "a number from 0.5 to 2.0",
+        [0.5, 2.0],
+        [0.4, 2.1],
+    ),
+    (lambda: row.choice("a.b", "x", ("x", "y"), "Doc"), "one of x, y", ["x", "y"], ["", "X"]),
+    (
+        lambda: row.loop_mode("a.b", "Doc"),
+        "one of off, shadow, act",
+        ["off", "act"],
+        ["advise", "on"],
+    ),
+    (lambda: row.flag("a.b", True, "Doc"), "true or false", [True, False], []),
 ]
 
 
-@pytest.mark.parametrize(("setting", "valid", "good", "bad"), ROWS)
+@pytest.mark.parametrize(("kind", "valid", "good", "bad"), ROWS)
 def test_each_kind_accepts_its_values(
-    setting: Setting, valid: str, good: list[Any], bad: list[Any]
+    kind: Callable[[], Setting], valid: str, good: list[Any], bad: list[Any]
 ) -> None:
     """The bounds belong to it; the words of the error are those of the manual."""
+    setting = kind()
     assert (setting.key, setting.doc, setting.valid) == ("a.b", "Doc", valid)
+    assert setting.default is not None
     assert all(setting.ok(value) for value in [*good, setting.default])
     assert not any(setting.ok(value) for value in bad)
 
