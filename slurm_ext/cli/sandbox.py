@@ -20,13 +20,27 @@ COMMAND_MISSING, COMMAND_UNUSABLE = 127, 126  # as shells say it
 def configure(parser: argparse.ArgumentParser) -> None:
     """Options of the four verbs."""
     where = argparse.ArgumentParser(add_help=False)
-    where.add_argument("--root", type=Path, default=default_root(), metavar="DIR",
-                       help="the sandbox's folder (default: %(default)s)")  # fmt: skip
+    where.add_argument(
+        "--root",
+        type=Path,
+        default=default_root(),
+        metavar="DIR",
+        help="the sandbox's folder (default: %(default)s)",
+    )
     # After the verb too; SUPPRESS keeps what was said before it.
-    where.add_argument("--json", action="store_true", default=argparse.SUPPRESS,
-                       help="print one JSON document instead")  # fmt: skip
-    where.add_argument("--config", type=Path, metavar="FILE", default=argparse.SUPPRESS,
-                       help="up: a dlqueue.toml whose keys go into the sandbox's")  # fmt: skip
+    where.add_argument(
+        "--json",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="print one JSON document instead",
+    )
+    where.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        default=argparse.SUPPRESS,
+        help="up: a dlqueue.toml whose keys go into the sandbox's",
+    )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="up|status|run|down")
     _configure_up(verbs.add_parser("up", parents=[where], help="build and start it"))
     verbs.add_parser("status", parents=[where], help="what is running")
@@ -107,8 +121,10 @@ def _down(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"root": str(args.root), "up": False}))
     else:
-        print(f"sandbox: {args.root} is down{'; its logs are kept' if args.keep else ''}",
-              file=sys.stderr)  # fmt: skip
+        print(
+            f"sandbox: {args.root} is down{'; its logs are kept' if args.keep else ''}",
+            file=sys.stderr,
+        )
     return 0
 
 
@@ -178,5 +194,8 @@ def _print_status(status: dict[str, Any]) -> None:
     if status["root"] == str(default_root()):
         console.print("dlqueue sandbox run -- sbatch job.sh", soft_wrap=True, highlight=False)
     else:
-        console.print(f"dlqueue sandbox run --root {status['root']} -- sbatch job.sh",
-                      soft_wrap=True, highlight=False)  # fmt: skip
+        console.print(
+            f"dlqueue sandbox run --root {status['root']} -- sbatch job.sh",
+            soft_wrap=True,
+            highlight=False,
+        )

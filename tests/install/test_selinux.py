@@ -108,6 +108,6 @@ def test_doctor_names_wrong_labels(machine: Machine, tmp_path: Path) -> None:
     machine.restorecon()
     assert [found.status for found in labels(settings)] == ["ok"]
     machine.restorecon("exit 1")
-    assert ["cannot be told" in found.seen for found in labels(settings)] == [True]
+    assert ["cannot be checked" in found.seen for found in labels(settings)] == [True]
     (selinux.MOUNT / "enforce").unlink()
     assert list(labels(settings)) == []

@@ -10,7 +10,14 @@ from slurm_ext.cli.common.commands import COMMANDS
 PACKAGES = {
     command: f"slurm_ext.cli.{command}.command"
     for command in (
-        *("control", "demo", "doctor", "explain", "history", "install", "predict", "recommend"),
+        "control",
+        "demo",
+        "doctor",
+        "explain",
+        "history",
+        "install",
+        "predict",
+        "recommend",
         "simulate",
     )
 } | {"uninstall": "slurm_ext.cli.install.uninstall"}

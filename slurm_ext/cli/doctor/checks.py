@@ -37,6 +37,15 @@ def slurm_commands(settings: Settings) -> Iterator[Finding]:
 
 
 CHECKS: tuple[Check, ...] = (
-    *(python, slurm_commands, installed, permissions, labels),
-    *(slurm, state, advisor, loops, node, mps),
+    python,
+    slurm_commands,
+    installed,
+    permissions,
+    labels,
+    slurm,
+    state,
+    advisor,
+    loops,
+    node,
+    mps,
 )

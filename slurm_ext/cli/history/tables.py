@@ -56,9 +56,22 @@ def _facts(row: Row) -> Table:
     title = Text(f"Job {row['job_id']}, restart {row['restart']}, node ") + cell(row["node"])
     table = Table(title=title, title_justify="left", box=None, show_header=False)
     for name in (
-        *("job_name", "user", "account", "partition", "state", "exit_code", "source"),
-        *("cpus", "cpus_per_task", "num_tasks", "mem_bytes", "gpus", "elapsed_s", "decision"),
-        *("gpu_energy_j", "node_energy_j"),
+        "job_name",
+        "user",
+        "account",
+        "partition",
+        "state",
+        "exit_code",
+        "source",
+        "cpus",
+        "cpus_per_task",
+        "num_tasks",
+        "mem_bytes",
+        "gpus",
+        "elapsed_s",
+        "decision",
+        "gpu_energy_j",
+        "node_energy_j",
         *(name for name in row if name.startswith("loader_")),
     ):
         table.add_row(name.replace("_", " "), cell(row[name]))

@@ -26,18 +26,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="show every file's diff, do nothing")
     parser.add_argument(
-        "--root", type=Path, default=Path("/"), metavar="DIR",
+        "--root",
+        type=Path,
+        default=Path("/"),
+        metavar="DIR",
         help="put DIR before every path, for an image; asks no running Slurm",
-    )  # fmt: skip
+    )
     parser.add_argument("--slurm-conf", type=Path, metavar="FILE", help="slurm.conf of the site")
     parser.add_argument(
-        "--units", type=Path, metavar="DIR",
+        "--units",
+        type=Path,
+        metavar="DIR",
         help="where systemd's units are (/etc/systemd/system, or as given before)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--reconfigure", action="store_true",
+        "--reconfigure",
+        action="store_true",
         help="then `scontrol reconfigure`; what Slurm does not take is put back",
-    )  # fmt: skip
+    )
 
 
 def run(args: argparse.Namespace, wanted: Callable[[Steps, Steps], Steps]) -> int:

@@ -24,8 +24,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", metavar="JOB", help="a job name in the history, not a script")
     parser.add_argument("--user", metavar="USER", help="whose job of that name (default: yours)")
     parser.add_argument("--gpu-mem-mib", type=_count, metavar="N", help="memory of one GPU")
-    parser.add_argument("--most-batch", type=_count, metavar="N",
-                        help="largest global batch you allow (default: as it is)")  # fmt: skip
+    parser.add_argument(
+        "--most-batch",
+        type=_count,
+        metavar="N",
+        help="largest global batch you allow (default: as it is)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -22,7 +22,13 @@ CLUSTER = ("trace", "nodes", "gpus_per_node", "leave_out_larger", "seed")
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "queue": (
         *CLUSTER,
-        *("policy", "vc_nodes", "format", "timezone", "count", "estimates", "depth"),
+        "policy",
+        "vc_nodes",
+        "format",
+        "timezone",
+        "count",
+        "estimates",
+        "depth",
     ),
     "elastic": (*CLUSTER, "elastic", "tables", "interference"),
     "energy": ("energy", "policy", "learn", "suspend_s"),

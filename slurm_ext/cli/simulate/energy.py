@@ -23,8 +23,13 @@ if TYPE_CHECKING:
 
 LEARN = 0.5
 HEADER = (
-    *("policy", "powered nodes in use", "nodes powered", "node-hours off"),
-    *("wakes a day", "nodes woken a day", "short"),
+    "policy",
+    "powered nodes in use",
+    "nodes powered",
+    "node-hours off",
+    "wakes a day",
+    "nodes woken a day",
+    "short",
 )
 
 

@@ -2,13 +2,13 @@
 
 | format | what | source |
 |---|---|---|
-| table | CSV with the names of the column dictionary; Philly's jobs are one | trace.py |
+| table | CSV with the names of the column dictionary; Philly's jobs are one | columns.py |
 | sacct | `sacct -aXP -o JobID,Submit,Start,End,AllocTRES,AllocCPUS,User,Partition,Timelimit` | |
 | swf | Standard Workload Format: 18 numbers a line | Parallel Workloads Archive |
 | alibaba | pods of cluster-trace-gpu-v2023 | alibaba/clusterdata |
-| pollux | workloads of the Pollux artifact; durations from its tables | trace_pollux.py |
+| pollux | workloads of the Pollux artifact; durations from its tables | pollux.py |
 
-What a reader answers: trace_row.Read.
+What a reader answers: row.Read.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,9 +34,24 @@ from slurm_ext.simulate.trace.row import (
 from slurm_ext.simulate.trace.times import Clock
 
 SWF_FIELDS = (
-    *("job", "submit", "wait", "run", "procs", "cpu_time", "memory"),
-    *("req_procs", "req_time", "req_memory", "status", "user", "group", "exe"),
-    *("queue", "partition", "preceding", "think"),
+    "job",
+    "submit",
+    "wait",
+    "run",
+    "procs",
+    "cpu_time",
+    "memory",
+    "req_procs",
+    "req_time",
+    "req_memory",
+    "status",
+    "user",
+    "group",
+    "exe",
+    "queue",
+    "partition",
+    "preceding",
+    "think",
 )
 ALIASES = {
     "job_id": "job",

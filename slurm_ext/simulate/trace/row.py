@@ -16,7 +16,7 @@ PART_OF_GPU = "shared a GPU: replayed on a whole one"
 
 @dataclass(slots=True, kw_only=True)
 class TraceRow:
-    """One job; units as in trace.py. `note`: what was repaired; it is counted."""
+    """One job; units as in columns.py. `note`: what was repaired; it is counted."""
 
     job: str
     submit_s: float
