@@ -11,7 +11,7 @@ from slurm_ext.simulate.replay_result import ReplayResult
 from slurm_ext.simulate.trace.columns import Column, Trace
 
 NEVER = float("nan")
-Counts = list[int] | dict[int, int]  # dicts where ranks are given as jobs come (anew.py)
+Counts = list[int] | dict[int, int]  # dicts where ranks are given as jobs come
 Seconds = list[float] | dict[int, float]
 
 

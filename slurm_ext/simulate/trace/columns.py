@@ -6,7 +6,7 @@
 | submit_s | s | yes | when it was submitted, since the first submission |
 | duration_s | s | yes | how long it ran, over 0 |
 | gpus | | yes | GPUs that it held, 1 or more; processors where the trace has no GPUs |
-| cpus | | no | CPUs; 0: not told |
+| cpus | | no | CPUs; 0: not known |
 | user, vc | | no | who, and in which virtual cluster (partition): numbers into `users`, `vcs` |
 | limit_s | s | no | the time limit it asked for; NaN: none |
 | estimate_s | s | no | a prediction of its duration, made before it ran; NaN: none |
