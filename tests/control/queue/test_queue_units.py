@@ -1,12 +1,14 @@
 """Units of the queue loop at their bounds: positions, time left, arrays, groups and nices."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from slurm_ext.control.queue.jobs import OwnNices, look
-from slurm_ext.control.queue.order import need_in_words
-from slurm_ext.control.queue.queue_loop import nices_from_json
+from slurm_ext.control.loops.loop_state import cluster_state
+from slurm_ext.control.queue.jobs import OwnNices, Waiting, look
+from slurm_ext.control.queue.order import QueueRank, need_in_words
+from slurm_ext.control.queue.queue_loop import QueueLoop, _why, nices_from_json
 from slurm_ext.control.queue.queue_position import (
     FAR_S,
     _bound,
@@ -19,7 +21,7 @@ from slurm_ext.control.queue.queue_position import (
 )
 from slurm_ext.control.queue.runtime_estimates import RuntimeEstimate
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.slurm import JobInfo
+from slurm_ext.slurm import JobInfo, MemoryClient
 
 NOW_S = 10_000.0
 SETTINGS = Settings(
@@ -199,3 +201,38 @@ def test_nices_are_read_as_they_were_kept() -> None:
     assert nices_from_json({}) == OwnNices()
     read = nices_from_json({"nices": {"7": [10, 0]}, "fixed": [3]})
     assert (read.nices, read.fixed) == ({7: [10, 0]}, {3})
+
+
+@pytest.mark.parametrize(
+    ("now", "nice", "ahead", "end"),
+    [
+        (10, 0, True, ": it goes first again"),
+        (10, 0, False, ": it goes first again"),
+        (0, 0, False, "(by model)"),
+        (0, 0, True, "(by model)"),
+        (0, 10, True, ": it goes after job 2, place 3"),
+        (0, 10, False, "(by model)"),
+        (20, 10, True, ": it goes after job 2, place 3"),
+    ],
+)
+def test_why_a_nice_is_set(now: int, nice: int, ahead: bool, end: str) -> None:
+    """What it needs, and whom it lets pass."""
+    before = Waiting(job_id=2, info=job(2)) if ahead else None
+    waiting = Waiting(job_id=1, info=job(nice=now))
+    why = _why(QueueRank(waiting=waiting, length=MODEL, place=3, ahead=before), nice)
+    assert why.startswith("it is predicted to need 20 GPU-minutes (by model)")
+    assert why.endswith(end)
+    assert ("goes" in why) is not end.startswith("(")
+
+
+def test_jobs_of_others_are_forgotten(tmp_path: Path) -> None:
+    """One that has ended, and one whose nice somebody else set: it is theirs until it ends."""
+    client = MemoryClient(known_config={"PriorityType": "priority/multifactor"})
+    settings = Settings(values={**SETTINGS.values, "paths.state_dir": str(tmp_path)})
+    state = cluster_state(tmp_path, "queue")
+    state.lock()
+    state.keep({"nices": {"1": [10], "2": [10], "3": [10]}, "fixed": [4, 5]})
+    client.known_jobs = (job(1, nice=10), job(2, nice=11), job(4))
+    loop = QueueLoop(settings, client, state)
+    loop.plan(NOW_S)
+    assert (loop._ours.nices, loop._ours.fixed) == ({1: [10]}, {2, 4})
