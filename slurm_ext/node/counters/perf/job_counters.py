@@ -181,7 +181,7 @@ class JobPerf:
         )
 
     def _count_for_a_while(self, now: float) -> None:
-        """Count for the duty's share of the time since the last call; the first time at once."""
+        """Count for a bounded share of the time since the last call; the first time at once."""
         since_s = now - self._counted_s if self._counted_s is not None else 1.0
         window_s = min(WINDOW_S[1], since_s * self._duty)
         if window_s < WINDOW_S[0]:
