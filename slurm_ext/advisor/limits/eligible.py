@@ -11,7 +11,7 @@ _YES, _NO = frozenset({"1", "yes", "true", "on"}), frozenset({"0", "no", "false"
 
 def why_skipped(job: Submission) -> str | None:
     """Return the reason for no token and no edit; None: dlqueue may learn from the job."""
-    if opted_out(job):
+    if OPT_OUT in words_of(job) or job.env.get("DLQUEUE", "").strip().lower() == "off":
         return "opted out"
     if job.script is None:
         return "has no script: salloc and srun are never edited"
@@ -35,11 +35,6 @@ def why_not_edited(job: Submission) -> str | None:
     if max(job.min_nodes or 1, job.max_nodes or 1) > 1:
         return "it spans several nodes"
     return None
-
-
-def opted_out(job: Submission) -> bool:
-    """True if the comment or the environment says `off`."""
-    return OPT_OUT in words_of(job) or job.env.get("DLQUEUE", "").strip().lower() == "off"
 
 
 def wants_to_share(job: Submission, settings: Settings) -> bool:
