@@ -172,9 +172,10 @@ def test_recent_runs_are_those_known_then_and_no_more_than_shown(database: Path)
 def test_a_finished_job_of_many_nodes_is_one_job(database: Path) -> None:
     """Its first record counts; another restart or cluster is another job."""
     with open_history(database) as history:
-        for number, columns in enumerate(
-            ({}, {"node": "n2"}, {"restart": 1}, {"cluster": "d"}, {"end_s": None}), 1
-        ):
+        others: tuple[dict[str, Any], ...] = (
+            *({}, {"node": "n2"}, {"restart": 1}, {"cluster": "d"}, {"end_s": None}),
+        )
+        for number, columns in enumerate(others, 1):
             add_run(history.conn, number, **{"job_id": 1, **columns})
         history.conn.execute("UPDATE runs SET job_id = 9 WHERE end_s IS NULL")
         assert [job["id"] for job in newest_finished(history, 10)] == [1, 3, 4]
