@@ -11,7 +11,7 @@ import hypothesis
 import pytest
 
 from slurm_ext.sandbox import Sandbox, SandboxSpec
-from slurm_ext.sandbox.machine import search_path
+from slurm_ext.sandbox.spec import search_path
 from tests.whole import stay_recorded
 
 pytest_plugins = ["tests.again", "tests.skips"]

@@ -58,9 +58,12 @@ def main() -> int:
 def copy_tree(folder: Path, room: str) -> None:
     """Bring the tracked files into `folder`; the mutants that are there stay."""
     listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True,
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
         check=True,
-    ).stdout.splitlines()  # fmt: skip
+    ).stdout.splitlines()
     for name in listed:
         source, target = ROOT / name, folder / name
         if not source.is_file():

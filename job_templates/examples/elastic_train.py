@@ -96,10 +96,15 @@ class Told:
     def write(self, step):
         """What control/elastic/job_report.py reads."""
         steps = [
-            {"gpus": int(n), "nodes": NODES if int(n) == SIZE else 1,
-             "local": BATCH / int(n) / parts_on(int(n)), "compute_s": c, "sync_s": s}
+            {
+                "gpus": int(n),
+                "nodes": NODES if int(n) == SIZE else 1,
+                "local": BATCH / int(n) / parts_on(int(n)),
+                "compute_s": c,
+                "sync_s": s,
+            }
             for n, (c, s) in self.known.items()
-        ]  # fmt: skip
+        ]
         limits = {"initial": BATCH, "most": BATCH, "local_least": 1, "local_most": BATCH}
         noise = {"square": self.noise[0], "variance": self.noise[1]}
         report = {"v": 1, "left": STEPS - step, "limits": limits, "noise": noise, "steps": steps}

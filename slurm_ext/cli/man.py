@@ -85,7 +85,7 @@ def _page(parser: argparse.ArgumentParser, name: str, told: str) -> str:
 
 
 def _write(found: dict[str, str], folder: Path) -> list[str]:
-    from slurm_ext.cli.common.put_file import put_file
+    from slurm_ext.cli.common.output import put_file
     from slurm_ext.core.errors import InputError
 
     try:

@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask, then write; raises UsageError, HistoryError, InputError."""
-    from slurm_ext.cli.common.put_file import put_file
+    from slurm_ext.cli.common.output import put_file
     from slurm_ext.core.settings.document import load
     from slurm_ext.report.formats import written
 

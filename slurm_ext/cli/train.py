@@ -54,7 +54,7 @@ def _train(state: Path, seed: int) -> Verdicts:
     from slurm_ext.model.duration.predictor import MOST_RUNS
     from slurm_ext.training.demand.challenge import challenge_pools
     from slurm_ext.training.duration.challenge import challenge as challenge_durations
-    from slurm_ext.training.duration.history_jobs import finished_jobs
+    from slurm_ext.training.duration.challenge import finished_jobs
     from slurm_ext.training.scaling.challenge import challenge as challenge_scaling
     from slurm_ext.training.scaling.history_runs import rows
     from slurm_ext.training.slowdown.challenge import challenge as challenge_slowdowns

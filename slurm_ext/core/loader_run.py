@@ -24,11 +24,21 @@ MAX_MODEL_CHARS = 64
 
 _Json = Mapping[str, Any]
 _TOTALS = (
-    *("epochs", "samples", "batches", "wall_s", "step_s"),
-    *("fetch_samples", "fetch_wall_s", "fetch_cpu_s"),
+    "epochs",
+    "samples",
+    "batches",
+    "wall_s",
+    "step_s",
+    "fetch_samples",
+    "fetch_wall_s",
+    "fetch_cpu_s",
 )
 _OPTIONAL = (
-    *("bytes_read", "main_cpu_s", "fetch_queued_s", "step_queued_s", "wait_queued_s"),
+    "bytes_read",
+    "main_cpu_s",
+    "fetch_queued_s",
+    "step_queued_s",
+    "wait_queued_s",
     "delivered_bytes",
 )
 
@@ -217,6 +227,10 @@ def _mean_costs(runs: Sequence[_Totals]) -> dict[str, Any]:
 
 
 _COSTS = (
-    *("main_cpu_s", "bytes_per_sample", "fetch_queued_s", "step_queued_s", "main_queued_s"),
+    "main_cpu_s",
+    "bytes_per_sample",
+    "fetch_queued_s",
+    "step_queued_s",
+    "main_queued_s",
     "sample_bytes",
 )

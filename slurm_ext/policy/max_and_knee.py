@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from slurm_ext.core.records import Prediction, Shape, ShapeLimits
-from slurm_ext.policy.grid import core_counts, worker_counts
-from slurm_ext.policy.loader import most_workers
+from slurm_ext.policy.loader import core_counts, most_workers, worker_counts
 
 NEAR = 0.95  # of the maximum: more than the knee buys little
 NO_BETTER = 1.001

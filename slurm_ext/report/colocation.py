@@ -76,8 +76,10 @@ def _pairs(context: ReportContext, found: list[list[Row]]) -> ReportTable:
         for row in rows[:LISTED]
     ]
     columns = (
-        *(Column("job", "job", "name"), Column("beside", "beside", "name")),
-        *(Column("where", "on one"), Column("runs", "runs", "count")),
+        Column("job", "job", "name"),
+        Column("beside", "beside", "name"),
+        Column("where", "on one"),
+        Column("runs", "runs", "count"),
         Column("speed", "rate beside, of rate alone", "share"),
     )
     return ReportTable(key="pairs", title="Pairs that met most", columns=columns, rows=rows)

@@ -1,13 +1,13 @@
 """Section on the gain: changed jobs against the control group (history/views/gain.py)."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from math import exp, log
 
 from slurm_ext.core.stats import FEWEST, LogGroup, Ratio, share
-from slurm_ext.history.store.sqlite_errors import explaining
+from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.views.gain import GainEstimate, decisions_by, estimate_gain
 from slurm_ext.report.context import ReportContext, Row
-from slurm_ext.report.figures import quantile
 from slurm_ext.report.formatting import change, percent
 from slurm_ext.report.tables import Chart, ChartSeries, Column, ReportTable, Section
 
@@ -100,11 +100,10 @@ def _wish(counted: list[Row]) -> float:
 
 def _claim(found: Ratio | None, wish: float) -> ReportTable:
     columns = (
-        *(Column("gain", "measured gain", "change"), Column("low", "at least", "change")),
-        *(
-            Column("high", "at most", "change"),
-            Column("believed", "believed before", "change"),
-        ),
+        Column("gain", "measured gain", "change"),
+        Column("low", "at least", "change"),
+        Column("high", "at most", "change"),
+        Column("believed", "believed before", "change"),
     )
     rows = [] if found is None else [(found.value, found.low, found.high, wish)]
     note = "Changed jobs over control group, with Welch's 95 % interval." if rows else ""
@@ -115,13 +114,14 @@ def _table(
     groups: list[LogGroup], counted: list[Row], ends: dict[int, tuple[int, int]]
 ) -> ReportTable:
     columns = (
-        *(Column("group", "jobs"), Column("decisions", "measured decisions", "count")),
-        *(
-            Column("ratio", "rate to belief as written", "change"),
-            Column("median", "median", "change"),
-        ),
-        *(Column("runs", "runs", "count"), Column("bad", "ended badly", "share")),
-        *(Column("bad_low", "at least", "share"), Column("bad_high", "at most", "share")),
+        Column("group", "jobs"),
+        Column("decisions", "measured decisions", "count"),
+        Column("ratio", "rate to belief as written", "change"),
+        Column("median", "median", "change"),
+        Column("runs", "runs", "count"),
+        Column("bad", "ended badly", "share"),
+        Column("bad_low", "at least", "share"),
+        Column("bad_high", "at most", "share"),
     )
     rows = []
     for held, (name, group) in enumerate(zip(GROUPS, groups, strict=True)):
@@ -131,8 +131,11 @@ def _table(
         ended = share(bad or 0, runs)
         rows.append(
             (
-                *(name, group.n, exp(group.mean) if group.n else None),
-                *(None if middle is None else 2**middle, runs),
+                name,
+                group.n,
+                exp(group.mean) if group.n else None,
+                None if middle is None else 2**middle,
+                runs,
                 *((None,) * 3 if ended is None else (ended.value, ended.low, ended.high)),
             )
         )
@@ -159,11 +162,10 @@ def _spread(counted: list[Row], groups: list[LogGroup]) -> ReportTable:
         key="spread",
         title="Rate achieved, compared with what was believed of the job as written",
         columns=(
-            *(Column("from", "from", "change"), Column("to", "to", "change")),
-            *(
-                Column("changed", "of changed jobs", "share"),
-                Column("control", "of the control group", "share"),
-            ),
+            Column("from", "from", "change"),
+            Column("to", "to", "change"),
+            Column("changed", "of changed jobs", "share"),
+            Column("control", "of the control group", "share"),
         ),
         rows=rows,
         folded=True,
@@ -187,12 +189,34 @@ def _cores(context: ReportContext) -> ReportTable:
         key="cores",
         title="Cores of changed jobs",
         columns=(
-            *(
-                Column("runs", "runs", "count"),
-                Column("freed", "core-hours given back", "hours"),
-            ),
+            Column("runs", "runs", "count"),
+            Column("freed", "core-hours given back", "hours"),
             Column("added", "core-hours added", "hours"),
         ),
         rows=[(runs, freed, added)] if runs else [],
         note="By what each job asked for and what it got: arithmetic, not a measurement.",
     )
+
+
+Bins = Sequence[tuple[int, float]]  # (number, weight), numbers rising
+
+
+def quantile(bins: Bins, at: float, width: float) -> float | None:
+    """Of what was counted in bins [k width, (k + 1) width), evenly within each; None of nothing."""
+    total = sum(weight for _, weight in bins)
+    if total <= 0:
+        return None
+    before = 0.0
+    for number, weight in bins:
+        if weight > 0 and before + weight >= at * total:
+            return width * (number + (at * total - before) / weight)
+        before += weight
+    return width * (bins[-1][0] + 1)
+
+
+def coarser(bins: Bins, by: int) -> list[tuple[int, float]]:
+    """Bins that are `by` times as wide."""
+    found: dict[int, float] = {}
+    for number, weight in bins:
+        found[number // by] = found.get(number // by, 0.0) + weight
+    return sorted(found.items())

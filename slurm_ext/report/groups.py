@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from slurm_ext.report.context import ReportContext, Row
-from slurm_ext.report.figures import quantile
 from slurm_ext.report.formatting import counted
+from slurm_ext.report.gain import quantile
 from slurm_ext.report.tables import Column, ReportTable, Section
 
 MOST = 40
@@ -29,9 +29,13 @@ LOSSES = (
     ("mem_unused", "gib_hours", "half of the memory unused less than"),
 )
 TOTALS = (
-    *("1", "gpu_hours", "core_hours"),
+    "1",
+    "gpu_hours",
+    "core_hours",
     "state IN ('FAILED', 'OUT_OF_MEMORY', 'TIMEOUT', 'NODE_FAIL')",
-    *("gpu_energy_j", "cpu_energy_j", "gpu_energy_j IS NOT NULL OR cpu_energy_j IS NOT NULL"),
+    "gpu_energy_j",
+    "cpu_energy_j",
+    "gpu_energy_j IS NOT NULL OR cpu_energy_j IS NOT NULL",
 )
 _BIN = "coalesce(min({last}, CAST({loss} * {fine} AS INT)), {fine})"
 CELLS = "SELECT {} FROM period_runs".format(
@@ -104,11 +108,10 @@ def _table(context: ReportContext, dimension: str, title: str, groups: Sums) -> 
     rows = [_row(name, sums) for name, sums in groups.items()]
     rows.sort(key=lambda row: (-row[2], -row[3], -row[1]))
     columns = (
-        *(Column(dimension, title, "name"), Column("runs", "runs", "count")),
-        *(
-            Column("gpu_hours", "GPU-hours", "hours"),
-            Column("core_hours", "core-hours", "hours"),
-        ),
+        Column(dimension, title, "name"),
+        Column("runs", "runs", "count"),
+        Column("gpu_hours", "GPU-hours", "hours"),
+        Column("core_hours", "core-hours", "hours"),
         Column("bad", "ended badly", "share"),
         *(Column(loss, head, "share") for loss, _, head in LOSSES),
         Column("energy_j", "energy", "energy"),

@@ -54,22 +54,19 @@ def section(context: ReportContext) -> Section:
 
 def _counts(rows: list[tuple[object, ...]]) -> ReportTable:
     columns = (
-        *(
-            Column("mode", "mode"),
-            Column("action", "decided"),
-            Column("holdout", "control group"),
-        ),
-        *(
-            Column("decisions", "decisions", "count"),
-            Column("claimed", "became a job", "count"),
-        ),
+        Column("mode", "mode"),
+        Column("action", "decided"),
+        Column("holdout", "control group"),
+        Column("decisions", "decisions", "count"),
+        Column("claimed", "became a job", "count"),
     )
     return ReportTable(key="counts", title="Decisions by mode", columns=columns, rows=rows)
 
 
 def _reasons(rows: list[tuple[object, ...]]) -> ReportTable:
     columns = (
-        *(Column("reason", "reason", "words"), Column("action", "decided")),
+        Column("reason", "reason", "words"),
+        Column("action", "decided"),
         Column("decisions", "decisions", "count"),
     )
     return ReportTable(key="reasons", title="Why", columns=columns, rows=rows)
@@ -77,12 +74,11 @@ def _reasons(rows: list[tuple[object, ...]]) -> ReportTable:
 
 def _shared(rows: list[Row]) -> ReportTable:
     columns = (
-        *(
-            Column("mode", "mode"),
-            Column("share", "should share"),
-            Column("done", "asked for a part"),
-        ),
-        *(Column("holdout", "control group"), Column("decisions", "decisions", "count")),
+        Column("mode", "mode"),
+        Column("share", "should share"),
+        Column("done", "asked for a part"),
+        Column("holdout", "control group"),
+        Column("decisions", "decisions", "count"),
     )
     told = [(row[0], *("yes" if each else "no" for each in row[1:4]), row[4]) for row in rows]
     note = "How fast they ran beside others: see who runs beside whom." if rows else ""
@@ -93,20 +89,20 @@ def _last(context: ReportContext, rows: list[tuple[object, ...]]) -> ReportTable
     told = [(row[0], row[1], row[2], row[3], row[4], _done(row), *row[7:15]) for row in rows]
     columns, cells = kept(
         (
-            *(Column("decided_s", "when (UTC)", "time"), Column("job_id", "job", "id")),
-            *(Column("user", "user", "name"), Column("job_name", "name", "name")),
-            *(Column("mode", "mode"), Column("done", "done")),
-            *(
-                Column("before_cpus", "CPUs", "count"),
-                Column("after_cpus", "then", "count"),
-            ),
-            *(
-                Column("before_workers", "workers", "count"),
-                Column("after_workers", "then", "count"),
-            ),
+            Column("decided_s", "when (UTC)", "time"),
+            Column("job_id", "job", "id"),
+            Column("user", "user", "name"),
+            Column("job_name", "name", "name"),
+            Column("mode", "mode"),
+            Column("done", "done"),
+            Column("before_cpus", "CPUs", "count"),
+            Column("after_cpus", "then", "count"),
+            Column("before_workers", "workers", "count"),
+            Column("after_workers", "then", "count"),
             Column("before", "believed as written", "rate"),
             Column("after", "believed as changed", "rate"),
-            *(Column("achieved", "came out", "rate"), Column("reason", "why", "words")),
+            Column("achieved", "came out", "rate"),
+            Column("reason", "why", "words"),
         ),
         told,
         without=set() if context.people.named else {"job_id", "user", "job_name"},

@@ -6,26 +6,58 @@ from slurm_ext.report.tables import Column, ReportTable, Section
 
 # What is lacking, of which runs, in how many of them, and why that may be.
 GAPS = (
-    ("rates (samples/s)", "1", "samples_per_s IS NULL",
-     "the probe is off (node.probe), the job does not train with PyTorch, or it ended too early"),
-    ("use of GPUs", "gpus > 0", "gpu_idle IS NULL",
-     "no NVML on the node, or MIG is on: `dlqueue doctor` there says which"),
-    ("energy of GPUs", "gpus > 0", "gpu_energy_j IS NULL",
-     "GPUs before Volta have no meter; else as above"),
-    ("energy of processors", "1", "cpu_energy_j IS NULL",
-     "no RAPL meter on the node, or a virtual machine"),
-    ("use of cores", "1", "core_idle IS NULL",
-     "the sampler was not there: no prolog, or it was killed"),
-    ("use of memory", "1", "mem_unused IS NULL",
-     "no peak from the control group, or the job did not ask for memory"),
+    (
+        "rates (samples/s)",
+        "1",
+        "samples_per_s IS NULL",
+        "the probe is off (node.probe), the job does not train with PyTorch, or it ended too early",
+    ),
+    (
+        "use of GPUs",
+        "gpus > 0",
+        "gpu_idle IS NULL",
+        "no NVML on the node, or MIG is on: `dlqueue doctor` there says which",
+    ),
+    (
+        "energy of GPUs",
+        "gpus > 0",
+        "gpu_energy_j IS NULL",
+        "GPUs before Volta have no meter; else as above",
+    ),
+    (
+        "energy of processors",
+        "1",
+        "cpu_energy_j IS NULL",
+        "no RAPL meter on the node, or a virtual machine",
+    ),
+    (
+        "use of cores",
+        "1",
+        "core_idle IS NULL",
+        "the sampler was not there: no prolog, or it was killed",
+    ),
+    (
+        "use of memory",
+        "1",
+        "mem_unused IS NULL",
+        "no peak from the control group, or the job did not ask for memory",
+    ),
     ("waiting time", "1", "waited_s IS NULL", "the node could not ask Slurm for the submission"),
-    ("decision", "1", "decision IS NULL",
-     "the advisor was off or down, the job opted out, or it has no script"),
+    (
+        "decision",
+        "1",
+        "decision IS NULL",
+        "the advisor was off or down, the job opted out, or it has no script",
+    ),
     ("account", "1", "account IS NULL", "the cluster keeps no accounts, or Slurm was not asked"),
     ("GPU type", "gpus > 0", "gpu_model IS NULL", "recorded before this was kept, or no NVML"),
-    ("the node's own record", "1", "source = 'reconcile'",
-     "its epilog did not run or its record was lost; only Slurm's word is known"),
-)  # fmt: skip
+    (
+        "the node's own record",
+        "1",
+        "source = 'reconcile'",
+        "its epilog did not run or its record was lost; only Slurm's word is known",
+    ),
+)
 COUNTED = ", ".join(f"sum({of}), sum(({of}) AND ({gap}))" for _, of, gap, _ in GAPS)
 OUTSIDE = "SELECT sum(end_s IS NULL), sum(end_s >= ?) FROM runs"
 ASIDE = "SELECT source, count(*), max(aside_s) FROM set_aside GROUP BY source ORDER BY 2 DESC"
@@ -65,8 +97,10 @@ def _odd(context: ReportContext) -> list[str]:
 
 def _gaps(rows: list[Row]) -> ReportTable:
     columns = (
-        *(Column("what", "what"), Column("runs", "of runs", "count")),
-        *(Column("missing", "missing in", "count"), Column("share", "share", "share")),
+        Column("what", "what"),
+        Column("runs", "of runs", "count"),
+        Column("missing", "missing in", "count"),
+        Column("share", "share", "share"),
         Column("why", "why that may be", "words"),
     )
     return ReportTable(key="gaps", title="Not measured", columns=columns, rows=rows)
@@ -74,7 +108,8 @@ def _gaps(rows: list[Row]) -> ReportTable:
 
 def _aside(context: ReportContext) -> ReportTable:
     columns = (
-        *(Column("source", "source", "name"), Column("records", "records", "count")),
+        Column("source", "source", "name"),
+        Column("records", "records", "count"),
         Column("last_s", "last (UTC)", "time"),
     )
     note = "They lie in the state folder's aside/; set_aside in history.db says why, one by one."

@@ -4,8 +4,8 @@ from math import exp, log
 
 from slurm_ext.core.stats import normal_reach, share
 from slurm_ext.report.context import ReportContext, Row
-from slurm_ext.report.figures import coarser, quantile
 from slurm_ext.report.formatting import change, counted, percent
+from slurm_ext.report.gain import coarser, quantile
 from slurm_ext.report.tables import Chart, ChartSeries, Column, ReportTable, Section
 
 PROMISED = 0.9
@@ -90,8 +90,10 @@ def _errors(errors: list[Row]) -> ReportTable:
         key="errors",
         title="Rate achieved, compared with the rate predicted",
         columns=(
-            *(Column("from", "from", "change"), Column("to", "to", "change")),
-            *(Column("runs", "runs", "count"), Column("share", "of all", "share")),
+            Column("from", "from", "change"),
+            Column("to", "to", "change"),
+            Column("runs", "runs", "count"),
+            Column("share", "of all", "share"),
         ),
         rows=[(2 ** (a * width), 2 ** ((a + 1) * width), m, m / total) for a, m in bars],
         folded=True,
@@ -123,8 +125,10 @@ def _calibration(reaches: list[Row], runs: int) -> ReportTable:
         key="calibration",
         title="Calibration",
         columns=(
-            *(Column("promised", "promised", "share"), Column("found", "found", "share")),
-            *(Column("low", "at least", "share"), Column("high", "at most", "share")),
+            Column("promised", "promised", "share"),
+            Column("found", "found", "share"),
+            Column("low", "at least", "share"),
+            Column("high", "at most", "share"),
         ),
         rows=rows,
         folded=True,
@@ -153,7 +157,8 @@ def _levels(context: ReportContext) -> ReportTable:
         key="evidence",
         title="By what a prediction rested on",
         columns=(
-            *(Column("level", "evidence"), Column("runs", "runs", "count")),
+            Column("level", "evidence"),
+            Column("runs", "runs", "count"),
             Column("inside", "inside the 90 % interval", "share"),
             Column("error", "off by a factor of, on geometric average", "number"),
         ),
@@ -175,15 +180,12 @@ def _drift(context: ReportContext) -> ReportTable:
         key="drift",
         title=f"Coverage by {unit}",
         columns=(
-            *(Column("when", f"{unit} (UTC)"), Column("runs", "runs", "count")),
-            *(
-                Column("inside", "inside the 90 % interval", "share"),
-                Column("low", "at least", "share"),
-            ),
-            *(
-                Column("high", "at most", "share"),
-                Column("error", "off by a factor of", "number"),
-            ),
+            Column("when", f"{unit} (UTC)"),
+            Column("runs", "runs", "count"),
+            Column("inside", "inside the 90 % interval", "share"),
+            Column("low", "at least", "share"),
+            Column("high", "at most", "share"),
+            Column("error", "off by a factor of", "number"),
             Column("bias", "rate achieved to predicted", "change"),
         ),
         rows=rows,

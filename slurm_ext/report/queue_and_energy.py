@@ -1,8 +1,8 @@
 """Queue and energy: how long jobs wait, what cluster loops did, what the work took in joules."""
 
 from slurm_ext.report.context import ReportContext, Row, kept
-from slurm_ext.report.figures import quantile
 from slurm_ext.report.formatting import counted, energy, seconds
+from slurm_ext.report.gain import quantile
 from slurm_ext.report.tables import Column, ReportTable, Section
 
 ABOUT_MOVES = (
@@ -72,24 +72,22 @@ def _waits(rows: list[Row]) -> ReportTable:
     ]
     told.sort(key=lambda row: -row[1])
     columns = (
-        *(Column("partition", "partition", "name"), Column("runs", "runs", "count")),
-        *(Column("median", "half waited less than", "seconds"),),
-        *(Column("p90", "nine tenths", "seconds"), Column("p99", "99 %", "seconds")),
+        Column("partition", "partition", "name"),
+        Column("runs", "runs", "count"),
+        Column("median", "half waited less than", "seconds"),
+        Column("p90", "nine tenths", "seconds"),
+        Column("p99", "99 %", "seconds"),
     )
     return ReportTable(key="waits", title="Waiting for a start", columns=columns, rows=told[:MOST])
 
 
 def _moves(rows: list[Row]) -> ReportTable:
     columns = (
-        *(
-            Column("kind", "kind"),
-            Column("mode", "mode"),
-            Column("moves", "moves", "count"),
-        ),
-        *(
-            Column("subjects", "jobs or nodes", "count"),
-            Column("known", "outcome known", "count"),
-        ),
+        Column("kind", "kind"),
+        Column("mode", "mode"),
+        Column("moves", "moves", "count"),
+        Column("subjects", "jobs or nodes", "count"),
+        Column("known", "outcome known", "count"),
         Column("last_s", "last (UTC)", "time"),
     )
     return ReportTable(key="moves", title="Moves by kind", columns=columns, rows=rows)
@@ -98,13 +96,13 @@ def _moves(rows: list[Row]) -> ReportTable:
 def _last(context: ReportContext, rows: list[Row]) -> ReportTable:
     columns, cells = kept(
         (
-            *(
-                Column("at_s", "when (UTC)", "time"),
-                Column("kind", "kind"),
-                Column("mode", "mode"),
-            ),
-            *(Column("subject", "job or node", "name"), Column("done", "done", "name")),
-            *(Column("why", "why", "words"), Column("outcome", "came of it", "words")),
+            Column("at_s", "when (UTC)", "time"),
+            Column("kind", "kind"),
+            Column("mode", "mode"),
+            Column("subject", "job or node", "name"),
+            Column("done", "done", "name"),
+            Column("why", "why", "words"),
+            Column("outcome", "came of it", "words"),
         ),
         rows,
         without=set() if context.people.named else {"subject", "why", "outcome"},
@@ -119,13 +117,19 @@ def power(context: ReportContext) -> Section:
     runs = sum(row[2] for row in rows), sum(row[4] for row in rows)
     told = [
         (
-            *(row[0] or "(no GPU, or not told)", row[1], row[2], row[3]),
-            *(row[3] / row[6] / 3600 if row[3] and row[6] else None, row[4], row[5]),
+            row[0] or "(no GPU, or not told)",
+            row[1],
+            row[2],
+            row[3],
+            row[3] / row[6] / 3600 if row[3] and row[6] else None,
+            row[4],
+            row[5],
         )
         for row in rows
     ]
     columns = (
-        *(Column("gpu_model", "GPU", "name"), Column("runs", "runs", "count")),
+        Column("gpu_model", "GPU", "name"),
+        Column("runs", "runs", "count"),
         Column("gpu_runs", "measured by NVML", "count"),
         Column("gpu_energy_j", "energy of GPUs", "energy"),
         Column("gpu_watts", "watts a GPU", "number"),

@@ -5,9 +5,21 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Kind = Literal[
-    "text", "name", "words", "id", "count", "number", "share", "change", "hours", "seconds",
-    "bytes", "rate", "energy", "time",
-]  # fmt: skip
+    "text",
+    "name",
+    "words",
+    "id",
+    "count",
+    "number",
+    "share",
+    "change",
+    "hours",
+    "seconds",
+    "bytes",
+    "rate",
+    "energy",
+    "time",
+]
 """What a cell is: words are a sentence, shares 0 to 1, changes ratios, times since the epoch."""
 
 

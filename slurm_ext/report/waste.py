@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from slurm_ext.report.context import ReportContext, Row
-from slurm_ext.report.figures import coarser, quantile
 from slurm_ext.report.formatting import hours, percent
+from slurm_ext.report.gain import coarser, quantile
 from slurm_ext.report.tables import Chart, ChartSeries, Column, ReportTable, Section
 
 ABOUT = (
@@ -122,20 +122,15 @@ def _summary(counted: dict[str, list[Row]]) -> ReportTable:
         runs = sum(row[1] for row in found)
         rows.append((measure.title, runs, measure.unit, held, lost, *quantiles))
     columns = (
-        *(
-            Column("what", "waste"),
-            Column("runs", "measured runs", "count"),
-            Column("unit", "unit"),
-        ),
-        *(Column("held", "held", "hours"), Column("lost", "not used", "hours")),
-        *(
-            Column("q25", "a quarter lost less than", "share"),
-            Column("median", "half", "share"),
-        ),
-        *(
-            Column("q75", "three quarters", "share"),
-            Column("q90", "nine tenths", "share"),
-        ),
+        Column("what", "waste"),
+        Column("runs", "measured runs", "count"),
+        Column("unit", "unit"),
+        Column("held", "held", "hours"),
+        Column("lost", "not used", "hours"),
+        Column("q25", "a quarter lost less than", "share"),
+        Column("median", "half", "share"),
+        Column("q75", "three quarters", "share"),
+        Column("q90", "nine tenths", "share"),
     )
     note = "Of the hours held, not of the runs: a long run counts for as much as it held."
     return ReportTable(
@@ -158,8 +153,10 @@ def _distribution(measure: Measure, counted: list[Row]) -> ReportTable:
         key=measure.key,
         title=measure.title,
         columns=(
-            *(Column("from", "from", "share"), Column("to", "to", "share")),
-            *(Column("runs", "runs", "count"), Column("held", measure.unit, "hours")),
+            Column("from", "from", "share"),
+            Column("to", "to", "share"),
+            Column("runs", "runs", "count"),
+            Column("held", measure.unit, "hours"),
             Column("share", "of all", "share"),
         ),
         rows=rows,
@@ -183,7 +180,8 @@ def _people(context: ReportContext) -> list[ReportTable]:
     if not context.people.listed:
         return []
     columns = (
-        *(Column("runs", "runs", "count"), Column("gpu_hours", "GPU-hours", "hours")),
+        Column("runs", "runs", "count"),
+        Column("gpu_hours", "GPU-hours", "hours"),
         *(Column(m.key, m.short, "hours") for m in MEASURES),
     )
     users = [(context.people.user(row[0]), *row[1:]) for row in context.rows(USERS, MOST)]

@@ -11,9 +11,9 @@ from typing import Any
 from slurm_ext.core.errors import SandboxError, SlurmError
 from slurm_ext.sandbox import control
 from slurm_ext.sandbox.layout import SandboxLayout, read_manifest
-from slurm_ext.sandbox.machine import search_path
 from slurm_ext.sandbox.plan import SandboxPlan
 from slurm_ext.sandbox.render import settings_of
+from slurm_ext.sandbox.spec import search_path
 from slurm_ext.slurm.records import ENDED_STATES
 
 READY_S = 90.0  # a busy machine may be slow; a daemon that ends is noticed at once

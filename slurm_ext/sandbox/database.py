@@ -5,8 +5,8 @@ import subprocess
 from collections.abc import Callable
 
 from slurm_ext.core.errors import SandboxError
-from slurm_ext.sandbox.machine import search_path
 from slurm_ext.sandbox.plan import SandboxPlan
+from slurm_ext.sandbox.spec import search_path
 
 
 def create(plan: SandboxPlan) -> None:

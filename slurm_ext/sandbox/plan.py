@@ -11,8 +11,7 @@ from typing import Any
 
 from slurm_ext.core.errors import SandboxError
 from slurm_ext.sandbox.layout import SandboxLayout, free_ports
-from slurm_ext.sandbox.machine import CGROUPS, search_path
-from slurm_ext.sandbox.spec import SandboxSpec
+from slurm_ext.sandbox.spec import CGROUPS, SandboxSpec, search_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,14 +12,12 @@ from typing import Any, Self
 
 from slurm_ext.core.errors import SandboxError
 from slurm_ext.sandbox import control, database, network
-from slurm_ext.sandbox.cleanup import clean
 from slurm_ext.sandbox.client import SandboxClient
 from slurm_ext.sandbox.layout import SandboxLayout, read_manifest
-from slurm_ext.sandbox.machine import check_machine
 from slurm_ext.sandbox.plan import SandboxPlan, cgroup_folders, daemons, make_plan
-from slurm_ext.sandbox.processes import is_same
+from slurm_ext.sandbox.processes import clean, is_same
 from slurm_ext.sandbox.render import write_files
-from slurm_ext.sandbox.spec import SandboxSpec
+from slurm_ext.sandbox.spec import SandboxSpec, check_machine
 
 
 class Sandbox(SandboxClient):

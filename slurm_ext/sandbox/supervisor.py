@@ -23,8 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.sandbox.cleanup import sweep
-from slurm_ext.sandbox.processes import send
+from slurm_ext.sandbox.processes import send, sweep
 
 GRACE_S = 3.0  # slurmctld needs about a second to save its state
 REAP_S = 0.1

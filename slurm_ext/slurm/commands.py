@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from slurm_ext.core.errors import SlurmError
-from slurm_ext.slurm import accounting, job_json, listing, test_only
-from slurm_ext.slurm import edits as slurm_edits
+from slurm_ext.slurm import accounting, job_json, listing
 from slurm_ext.slurm.records import (
     Accounting,
     JobInfo,
@@ -20,6 +19,7 @@ from slurm_ext.slurm.records import (
     ReservationInfo,
     ResizeRequest,
     StartEstimate,
+    update_words,
 )
 
 TIMEOUT_S = 15.0  # Slurm's own MessageTimeout is 10 s
@@ -86,8 +86,8 @@ class CommandClient:
         done = self._finished(argv, "sbatch --test-only", timeout_s, env)
         output = done.stderr.decode(errors="replace")
         if done.returncode == 0:
-            return test_only.read_start(output, time.time())
-        refusal = test_only.read_refusal(output)
+            return listing.read_start(output, time.time())
+        refusal = listing.read_refusal(output)
         if refusal is None:
             raise SlurmError("sbatch --test-only", done.returncode, output)
         return refusal
@@ -127,7 +127,7 @@ class CommandClient:
 
     def resize(self, job_id: int, request: ResizeRequest) -> None:
         """Set NumNodes, Gres, NumTasks and CPUs/Task in one command."""
-        if words := slurm_edits.update_words(request):
+        if words := update_words(request):
             self._run("scontrol", "update", _job_ids([job_id]), *words)
 
     def power(self, nodes: Sequence[str], state: PowerCommand) -> None:

@@ -185,3 +185,15 @@ class StartEstimate:
     start_s: int | None = None  # Unix seconds
     refused: str | None = None  # why Slurm would refuse it, in one clause
     why: str | None = None  # why the time is not known
+
+
+def update_words(request: ResizeRequest) -> list[str]:
+    """Return the arguments for fields that are not None; empty: nothing changes."""
+    fields = {
+        "NumNodes": request.nodes,
+        "NumTasks": request.tasks,
+        "NumCPUs": request.cpus,
+        "CpusPerTask": request.cpus_per_task,
+        "Gres": None if request.gpus_per_node is None else f"gpu:{request.gpus_per_node}",
+    }
+    return [f"{name}={value}" for name, value in fields.items() if value is not None]

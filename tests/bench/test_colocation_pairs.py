@@ -62,8 +62,14 @@ def test_a_folder_without_tables_is_named(tmp_path: Path) -> None:
             module.protocol(tmp_path, tmp_path, quick=True)
 
 
-@pytest.mark.parametrize("bad", ["p100,x", "p100,j0,m0,1,j1,m0,1,nan,1,1,1,0.5,0.5,0",
-                                 "p100,j0,m0,1,j1,m0,1,1,1,1,1,-0.5,0.5,0"])  # fmt: skip
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "p100,x",
+        "p100,j0,m0,1,j1,m0,1,nan,1,1,1,0.5,0.5,0",
+        "p100,j0,m0,1,j1,m0,1,1,1,1,1,-0.5,0.5,0",
+    ],
+)
 def test_a_bad_row_is_left_out_by_line(tmp_path: Path, bad: str) -> None:
     """The rest of the table counts."""
     table, skipped = gavel.table(pairs(tmp_path, "p100", bad=bad))
@@ -131,8 +137,16 @@ def runs(folder: Path, campaigns: tuple[str, ...] = ("X_1", "X_2", "Y_1")) -> nt
     """Campaigns whose speeds and one counter follow the neighbours."""
     rng = np.random.default_rng(3)
     (folder / "cpu_coloc").mkdir(parents=True, exist_ok=True)
-    head = ["FolderID", "Replicas", "Interference_Name", "Interference_Category", "offered_rps",
-            "norm_perf_p99", "mean_Sys_IPC", "mean_Sys_L3MISS"]  # fmt: skip
+    head = [
+        "FolderID",
+        "Replicas",
+        "Interference_Name",
+        "Interference_Category",
+        "offered_rps",
+        "norm_perf_p99",
+        "mean_Sys_IPC",
+        "mean_Sys_L3MISS",
+    ]
     lines = [",".join(head)]
     for campaign in campaigns:
         for rate in (500, 1000, 2000):

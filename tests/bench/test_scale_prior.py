@@ -7,7 +7,7 @@ from contrib.bench.throughput.scale import fit_prior
 from contrib.bench.throughput.scale.fit_prior import EXPECTED, Jobs, calibrated, learn, widening
 from slurm_ext.model.scaling import sampling
 from slurm_ext.model.scaling.speedup import CountMeasurement, fit
-from slurm_ext.model.scaling.speedup_prior import GPUS_SPLIT
+from slurm_ext.model.scaling.speedup_terms import GPUS_SPLIT
 
 COUNTS = (1, 2, 4, 8, 16)
 

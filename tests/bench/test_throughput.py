@@ -176,10 +176,13 @@ def test_the_whole_run_on_small_tables(tmp_path: Path, monkeypatch: pytest.Monke
     known = [
         line
         for model, cluster, step in (
-            ("a", "x", 0.1), ("b", "x", 0.5), ("a", "y", 0.2), ("b", "y", 0.9)
+            ("a", "x", 0.1),
+            ("b", "x", 0.5),
+            ("a", "y", 0.2),
+            ("b", "y", 0.9),
         )
         for line in lines(model, cluster, step)
-    ]  # fmt: skip
+    ]
     train = table(tmp_path / "train", known)
     test = table(tmp_path / "test", lines("c", "x", 0.3))
     told: list[float] = []

@@ -106,11 +106,32 @@ def clear(path: Path) -> None:
         one.unlink(missing_ok=True)
 
 
-FIELDS = {"job": "1", "submit_s": "0", "duration_s": "100", "gpus": "2", "cpus": "1",
-          "limit_s": "200", "estimate_s": "100"}  # fmt: skip
+FIELDS = {
+    "job": "1",
+    "submit_s": "0",
+    "duration_s": "100",
+    "gpus": "2",
+    "cpus": "1",
+    "limit_s": "200",
+    "estimate_s": "100",
+}
 NUMBERS = (
-    *("nan", "inf", "-inf", "-5", "1e300", "-1e300", "1e18", "9" * 5000, "0x10", "1_0"),
-    *("abc", "²", "[1]", "null", "true", "\x1b[31m"),
+    "nan",
+    "inf",
+    "-inf",
+    "-5",
+    "1e300",
+    "-1e300",
+    "1e18",
+    "9" * 5000,
+    "0x10",
+    "1_0",
+    "abc",
+    "²",
+    "[1]",
+    "null",
+    "true",
+    "\x1b[31m",
 )
 
 

@@ -54,9 +54,17 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", ["", "[]", "null", '{"v": 2, "jobs": {}}', '{"v": 1}', '{"v": 1, "jobs": {"x": "1"}}',
-             "[" * 50_000],
-)  # fmt: skip
+    "body",
+    [
+        "",
+        "[]",
+        "null",
+        '{"v": 2, "jobs": {}}',
+        '{"v": 1}',
+        '{"v": 1, "jobs": {"x": "1"}}',
+        "[" * 50_000,
+    ],
+)
 def test_a_damaged_file_is_named(tmp_path: Path, body: str) -> None:
     """One error, with the path."""
     (tmp_path / NAME).write_text(body)

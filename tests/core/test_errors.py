@@ -13,13 +13,15 @@ from slurm_ext.core import errors
         (errors.MissingError("no munge", "install it"), "no munge; install it"),
         (errors.InputError("f.toml", "is torn"), "f.toml: is torn"),
         (errors.InputError("f.toml", "is torn", line=0), "f.toml:0: is torn"),
-        (errors.SettingsError("f", "a.b", "x", "a number"),
-         "f: a.b = 'x' is not valid: expected a number"),
+        (
+            errors.SettingsError("f", "a.b", "x", "a number"),
+            "f: a.b = 'x' is not valid: expected a number",
+        ),
         (errors.SlurmError("squeue", 1, " no route \n"), "squeue (exit 1): no route"),
         (errors.SlurmError("squeue", 0, ""), "squeue (exit 0): printed nothing"),
         (errors.SlurmError("squeue", None, "no answer"), "squeue: no answer"),
     ],
-)  # fmt: skip
+)
 def test_a_message_is_one_line(error: errors.DlqueueError, message: str) -> None:
     """As the command line prints it."""
     assert str(error) == message

@@ -25,11 +25,13 @@ BAD: dict[str, tuple[str, str, str]] = {
     "lua error": ("/etc/slurm/job_submit.lua", "error('at load')\n", "at load"),
     "lua, no function": ("/etc/slurm/job_submit.lua", "x = 1\n", "no function slurm_job_submit"),
     "lua, elsewhere": (
-        "/etc/slurm/job_submit.lua", 'x = pcall(dofile, "/old/dlqueue.lua")\n', "loads /old/"
+        "/etc/slurm/job_submit.lua",
+        'x = pcall(dofile, "/old/dlqueue.lua")\n',
+        "loads /old/",
     ),
     "settings": ("/etc/dlqueue/dlqueue.toml", "site.mode = 3\n", "site.mode = 3 is not valid"),
     "record": ("/etc/dlqueue/install/installed.json", "{", "is damaged"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("fault", BAD)

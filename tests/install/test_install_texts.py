@@ -7,11 +7,23 @@ from slurm_ext.install import slurm_conf, submit_lua
 
 KEYS = ("Prolog", "PrologFlags", "JobSubmitPlugins")
 LINES = st.lists(
-    st.sampled_from(["Prolog=/a", " prolog = /a # x", "JobSubmitPlugins=lua", "#Prolog=/b", "",
-                     "X=1",
-                     "NodeName=n Prologs=3", 'Prolog="/a b"', "y\r", "SrunProlog=/c", "é=1"]),
+    st.sampled_from(
+        [
+            "Prolog=/a",
+            " prolog = /a # x",
+            "JobSubmitPlugins=lua",
+            "#Prolog=/b",
+            "",
+            "X=1",
+            "NodeName=n Prologs=3",
+            'Prolog="/a b"',
+            "y\r",
+            "SrunProlog=/c",
+            "é=1",
+        ]
+    ),
     max_size=6,
-)  # fmt: skip
+)
 QUICK = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -31,8 +43,10 @@ def test_marked_lines_go_without_a_trace(lines: list[str], end: str) -> None:
 
 
 @QUICK
-@given(lines=st.lists(st.sampled_from(["f()", "-- return", "return 0", "  return x end", ""])),
-       end=st.sampled_from(["", "\n"]))  # fmt: skip
+@given(
+    lines=st.lists(st.sampled_from(["f()", "-- return", "return 0", "  return x end", ""])),
+    end=st.sampled_from(["", "\n"]),
+)
 def test_two_lines_of_lua_go_without_a_trace(lines: list[str], end: str) -> None:
     """Joined and taken out again is as it was."""
     before = "\n".join(lines) + end

@@ -66,9 +66,12 @@ def test_what_was_written_is_labelled_forwards_and_backwards(machine: Machine) -
 
 @pytest.mark.parametrize(
     ("body", "why"),
-    [("echo 'no such context' >&2; exit 1", "no such context"), ("exit 255", "status 255"),
-     (None, "no restorecon here")],
-)  # fmt: skip
+    [
+        ("echo 'no such context' >&2; exit 1", "no such context"),
+        ("exit 255", "status 255"),
+        (None, "no restorecon here"),
+    ],
+)
 def test_what_cannot_be_labelled_is_said_and_stays(
     machine: Machine, capsys: pytest.CaptureFixture[str], body: str | None, why: str
 ) -> None:

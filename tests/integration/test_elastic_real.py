@@ -113,14 +113,20 @@ def test_a_waiting_job_is_made_smaller_only_in_act(slurm: Sandbox, tmp_path: Pat
     until(lambda: slurm.job(job).get("Reason") in {"Resources", "Priority"}, "it does not wait")
     shadow = subprocess.run(
         command(config(slurm, tmp_path, "shadow"), "--once", "--json"),
-        env=slurm.env, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        env=slurm.env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert [move["done"] for move in json.loads(shadow.stdout)["moves"]] == ["2->1 GPUs"]
     assert slurm.job(job)["JobState"] == "PENDING"
     act = subprocess.run(
         command(config(slurm, tmp_path, "act"), "--once", "--json"),
-        env=slurm.env, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        env=slurm.env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert [move["outcome"] for move in json.loads(act.stdout)["moves"]] == ["done"]
     assert slurm.wait(job) == "COMPLETED"
     gate.touch()

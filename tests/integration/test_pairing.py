@@ -121,8 +121,9 @@ def test_the_one_that_fits_starts_and_the_other_waits_for_its_turn(
     gates = [tmp_path / f"gate{number}" for number in range(5)]
     first = submit(slurm, DISK, gates[4])
     until(lambda: state(slurm, first) == "RUNNING", "the first job does not run")
-    filler, _ = slurm.sbatch("-c1", "--mem=100", script=f"#!/bin/sh\nwhile [ ! -e {gates[3]} ]; do"
-                             " sleep 0.05; done\n")  # fmt: skip
+    filler, _ = slurm.sbatch(
+        "-c1", "--mem=100", script=f"#!/bin/sh\nwhile [ ! -e {gates[3]} ]; do sleep 0.05; done\n"
+    )
     until(lambda: state(slurm, filler) == "RUNNING", "the filler does not run")
     reader, computing = submit(slurm, DISK, gates[0]), submit(slurm, CORE, gates[1])
     controller = pairing_of(client, tmp_path / "pairs", first)

@@ -55,27 +55,77 @@ def test_every_field_arrives(controller: Controller) -> None:
     """Each field of Submission is filled from Slurm's own, sizes in MiB and times in minutes."""
     env = dict.fromkeys(records.ENV_NAMES, "1")
     fields = {
-        "partition": "gpu", "account": "vision", "qos": "high", "reservation": "class",
-        "comment": "mine", "num_tasks": 2, "ntasks_per_node": 1, "min_nodes": 2, "max_nodes": 3,
-        "cpus_per_task": 4, "min_cpus": 8, "pn_min_cpus": 4, "min_mem_per_cpu": 400,
-        "min_mem_per_node": 0, "time_limit": 60, "shared": 0, "array_inx": "0-3",
-        "het_job_offset": 0, "tres_per_job": "gres:gpu:2", "tres_per_node": "gres:gpu:1",
-        "cpus_per_tres": "gres:gpu:4", "tres_per_task": "cpu=4", "tres_per_socket": "gres:gpu:3",
-        "tres_bind": "gpu:closest", "tres_freq": "gpu:low", "mem_per_tres": "gres:gpu:100",
-        "ntasks_per_tres": 1, "features": "a|b", "prefer": "c",
-        "argc": 3, "argv": {0: "train.sh", 1: "--lr", 2: ""},
-    }  # fmt: skip
+        "partition": "gpu",
+        "account": "vision",
+        "qos": "high",
+        "reservation": "class",
+        "comment": "mine",
+        "num_tasks": 2,
+        "ntasks_per_node": 1,
+        "min_nodes": 2,
+        "max_nodes": 3,
+        "cpus_per_task": 4,
+        "min_cpus": 8,
+        "pn_min_cpus": 4,
+        "min_mem_per_cpu": 400,
+        "min_mem_per_node": 0,
+        "time_limit": 60,
+        "shared": 0,
+        "array_inx": "0-3",
+        "het_job_offset": 0,
+        "tres_per_job": "gres:gpu:2",
+        "tres_per_node": "gres:gpu:1",
+        "cpus_per_tres": "gres:gpu:4",
+        "tres_per_task": "cpu=4",
+        "tres_per_socket": "gres:gpu:3",
+        "tres_bind": "gpu:closest",
+        "tres_freq": "gpu:low",
+        "mem_per_tres": "gres:gpu:100",
+        "ntasks_per_tres": 1,
+        "features": "a|b",
+        "prefer": "c",
+        "argc": 3,
+        "argv": {0: "train.sh", 1: "--lr", 2: ""},
+    }
     assert asked(controller, fields, {**env, "SECRET": "x"}) == Submission(
-        name="train.sh", user_id=1000, user_name="ada", partition="gpu", account="vision",
-        qos="high", reservation="class", script="#!/bin/bash\ntrue\n", comment="mine",
-        argv=("train.sh", "--lr", ""), work_dir="/home/ada", num_tasks=2, ntasks_per_node=1,
-        min_nodes=2, max_nodes=3, cpus_per_task=4, min_cpus=8, pn_min_cpus=4, mem_per_cpu_mib=400,
-        mem_per_node_mib=0, time_limit_minutes=60, shared=0, array="0-3", het_offset=0,
-        gres="gres:gpu:2,gres:gpu:1,gres:gpu:3,cpu=4,gres:gpu:4", cpus_per_tres="gres:gpu:4",
-        tres_per_job="gres:gpu:2", tres_per_node="gres:gpu:1", tres_per_socket="gres:gpu:3",
-        tres_per_task="cpu=4", tres_bind="gpu:closest", tres_freq="gpu:low",
-        mem_per_tres="gres:gpu:100", ntasks_per_tres=1, features="a|b", prefer="c", env=env,
-    )  # fmt: skip
+        name="train.sh",
+        user_id=1000,
+        user_name="ada",
+        partition="gpu",
+        account="vision",
+        qos="high",
+        reservation="class",
+        script="#!/bin/bash\ntrue\n",
+        comment="mine",
+        argv=("train.sh", "--lr", ""),
+        work_dir="/home/ada",
+        num_tasks=2,
+        ntasks_per_node=1,
+        min_nodes=2,
+        max_nodes=3,
+        cpus_per_task=4,
+        min_cpus=8,
+        pn_min_cpus=4,
+        mem_per_cpu_mib=400,
+        mem_per_node_mib=0,
+        time_limit_minutes=60,
+        shared=0,
+        array="0-3",
+        het_offset=0,
+        gres="gres:gpu:2,gres:gpu:1,gres:gpu:3,cpu=4,gres:gpu:4",
+        cpus_per_tres="gres:gpu:4",
+        tres_per_job="gres:gpu:2",
+        tres_per_node="gres:gpu:1",
+        tres_per_socket="gres:gpu:3",
+        tres_per_task="cpu=4",
+        tres_bind="gpu:closest",
+        tres_freq="gpu:low",
+        mem_per_tres="gres:gpu:100",
+        ntasks_per_tres=1,
+        features="a|b",
+        prefer="c",
+        env=env,
+    )
 
 
 def test_the_golden_request_is_what_lua_writes(controller: Controller) -> None:
@@ -83,11 +133,19 @@ def test_the_golden_request_is_what_lua_writes(controller: Controller) -> None:
     golden = Path(__file__).parent.parent / "golden" / "wire" / "submit-v1.json"
     job = wire.decode_request(golden.read_bytes())[1]
     fields = {
-        "partition": "gpu", "account": "vision", "argc": 1, "argv": {0: "train.sh"},
+        "partition": "gpu",
+        "account": "vision",
+        "argc": 1,
+        "argv": {0: "train.sh"},
         "script": "#!/bin/bash\n#SBATCH -c 1\npython3 train.py --workers 0\n",
-        "min_nodes": 1, "num_tasks": 1, "cpus_per_task": 1, "min_cpus": 1, "pn_min_cpus": 1,
-        "min_mem_per_cpu": 400, "time_limit": 60,
-    }  # fmt: skip
+        "min_nodes": 1,
+        "num_tasks": 1,
+        "cpus_per_task": 1,
+        "min_cpus": 1,
+        "pn_min_cpus": 1,
+        "min_mem_per_cpu": 400,
+        "time_limit": 60,
+    }
     assert asked(controller, fields, {"SLURM_CPUS_PER_TASK": "1"}) == job
 
 
@@ -109,13 +167,14 @@ def test_defaults_that_slurm_fills_in_later_are_told(controller: Controller) -> 
 
 
 HOSTILE = (
-    *(
-        b"'; DROP TABLE runs; --",
-        b"<script>alert(1)</script>",
-        b"\x1b]0;title\x07\x1b[2J",
-        b"a\nb\r\n",
-    ),
-    *(b"\xff\xfe\x80", b'\\"}],"v":2', b"nul\0nul", "ünï→😀".encode()),
+    b"'; DROP TABLE runs; --",
+    b"<script>alert(1)</script>",
+    b"\x1b]0;title\x07\x1b[2J",
+    b"a\nb\r\n",
+    b"\xff\xfe\x80",
+    b'\\"}],"v":2',
+    b"nul\0nul",
+    "ünï→😀".encode(),
 )
 
 

@@ -18,8 +18,7 @@ from slurm_ext.core.records import (
     ShapeLimits,
 )
 from slurm_ext.model.throughput.estimate import estimate, predict
-from slurm_ext.policy.grid import counts
-from slurm_ext.policy.loader import MIN_GAIN, TARGET, decide, most_workers
+from slurm_ext.policy.loader import MIN_GAIN, TARGET, counts, decide, most_workers
 
 NODE = ShapeLimits(max_cpus_per_task=8, node_cores=8)
 Predict = Callable[[Shape], Prediction]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.cli import main
-from slurm_ext.cli.common.put_file import put_file
+from slurm_ext.cli.common.output import put_file
 from slurm_ext.core.errors import HistoryError, InputError
 from slurm_ext.history.store.store import History, open_history
 from slurm_ext.history.views.period_view import Period, select_runs

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.report.figures import coarser, quantile
+from slurm_ext.report.gain import coarser, quantile
 
 WEIGHTS = st.lists(st.floats(0.0, 1e6), min_size=1, max_size=30)
 

@@ -6,13 +6,13 @@ import pytest
 
 from slurm_ext.core.errors import MissingError, SandboxError
 from slurm_ext.sandbox import Sandbox, SandboxSpec
-from slurm_ext.sandbox.machine import check_machine
+from slurm_ext.sandbox.spec import check_machine
 
 
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that is all of PATH."""
-    monkeypatch.setattr("slurm_ext.sandbox.machine.search_path", lambda: str(tmp_path))
+    monkeypatch.setattr("slurm_ext.sandbox.spec.search_path", lambda: str(tmp_path))
     return tmp_path
 
 
@@ -46,7 +46,7 @@ def test_cgroup_v2_is_no_place_for_cgroup_v1(
 ) -> None:
     """Where the controllers are not mounted, the error names them."""
     install(bare, "munged", "slurmctld", "slurmd", "sbatch")
-    monkeypatch.setattr("slurm_ext.sandbox.machine.CGROUPS", tmp_path)
+    monkeypatch.setattr("slurm_ext.sandbox.spec.CGROUPS", tmp_path)
     (tmp_path / "memory").mkdir()
     with pytest.raises(SandboxError, match="has no freezer, cpuacct"):
         check_machine(SandboxSpec(cgroup=True))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from slurm_ext.core.errors import SlurmError
 from slurm_ext.slurm import CommandClient, MemoryClient, StartEstimate
-from slurm_ext.slurm.test_only import FAR_S, MAX_CLAUSE, read_refusal, read_start
+from slurm_ext.slurm.listing import FAR_S, MAX_CLAUSE, read_refusal, read_start
 
 NOW_S = 1_795_260_000
 SAID = "sbatch: Job 24 to start at {} using 2 processors on nodes n1 in partition main\n"

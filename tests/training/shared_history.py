@@ -84,11 +84,23 @@ _LOADER = frozenset({"gpu_model", "workers"})
 def _run(number: int, job: str) -> dict[str, Any]:
     end = 1e9 + 60.0 * number
     return {
-        "id": number, "record_id": f"c-{number}-0-n1", "cluster": "c", "job_id": number,
-        "restart": 0, "node": "n1", "user": "ada", "job_name": job, "partition": "p", "cpus": 2,
-        "start_s": end - LONG_S, "end_s": end, "elapsed_s": LONG_S, "state": "COMPLETED",
-        "source": "epilog", "ingested_s": end,
-    }  # fmt: skip
+        "id": number,
+        "record_id": f"c-{number}-0-n1",
+        "cluster": "c",
+        "job_id": number,
+        "restart": 0,
+        "node": "n1",
+        "user": "ada",
+        "job_name": job,
+        "partition": "p",
+        "cpus": 2,
+        "start_s": end - LONG_S,
+        "end_s": end,
+        "elapsed_s": LONG_S,
+        "state": "COMPLETED",
+        "source": "epilog",
+        "ingested_s": end,
+    }
 
 
 def _insert(history: History, table: str, row: dict[str, Any]) -> None:

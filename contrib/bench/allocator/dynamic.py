@@ -26,7 +26,7 @@ from contrib.bench.allocator.tables import (
 from slurm_ext.policy.allocator.allocate import allocate
 from slurm_ext.policy.allocator.hysteresis import retune
 from slurm_ext.policy.allocator.job_demands import JobDemand
-from slurm_ext.policy.allocator.shares import proportional
+from slurm_ext.policy.allocator.max_min_share import proportional
 
 SWITCH_S = 10.0
 LOOK_EVERY_S = 30.0

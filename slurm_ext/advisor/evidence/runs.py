@@ -35,7 +35,13 @@ _MOST_CACHED = 16_384  # rows kept as Python objects: some 10 MiB
 _INTEGERS = tuple(
     COLUMNS.index(name)
     for name in (
-        *("workers", "worker_rss_bytes", "node_cores", "gpus", "user_workers", "ranks", "nodes"),
+        "workers",
+        "worker_rss_bytes",
+        "node_cores",
+        "gpus",
+        "user_workers",
+        "ranks",
+        "nodes",
         "doubt",
     )
 )

@@ -1,11 +1,15 @@
 """Owners of jobs, from Slurm or the history: nobody files a record under another's job."""
 
+import re
+import shutil
+import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from slurm_ext.core.errors import RecordError
+from slurm_ext.core.errors import MissingError, RecordError
 from slurm_ext.history.store.reading import connect
 from slurm_ext.history.views.lookup import owner_of
 from slurm_ext.slurm import SlurmClient
@@ -52,3 +56,40 @@ class JobOwners:
             return None
         with closing(connect(self._history)) as conn:
             return owner_of(conn, self._history, job_id)
+
+
+TIMEOUT_S = 10.0
+
+
+MAX_CREDENTIAL = 16 * 1024
+
+
+_SAID = re.compile(rb"UID:\s+(?:\S+ \()?([0-9]+)\)?\s*\n\n(.*)", re.DOTALL)
+
+
+def signed_by(credential: str, munge_socket: str) -> tuple[int, bytes]:
+    """The uid and the payload of a credential that has not been seen before.
+
+    Raises RecordError where munge refuses it (forged, expired, replayed), MissingError where
+    there is no unmunge.
+    """
+    command = [_unmunge(), "--keys=UID", *([f"--socket={munge_socket}"] if munge_socket else [])]
+    try:
+        done = _run(command, credential.encode("ascii", "replace")[:MAX_CREDENTIAL])
+    except subprocess.TimeoutExpired:
+        raise RecordError("munge", f"did not answer within {TIMEOUT_S:.0f} s") from None
+    found = _SAID.fullmatch(done.stdout)
+    if done.returncode != 0 or found is None:
+        raise RecordError("munge", done.stderr.decode("utf-8", "replace").strip()[:200])
+    return int(found[1]), found[2]
+
+
+def _run(command: Sequence[str], said: bytes) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(command, input=said, capture_output=True, timeout=TIMEOUT_S, check=False)
+
+
+def _unmunge() -> str:
+    found = shutil.which("unmunge") or shutil.which("unmunge", path="/usr/bin:/usr/local/bin")
+    if found is None:
+        raise MissingError("unmunge is not installed", "install munge, or use the folder transport")
+    return found

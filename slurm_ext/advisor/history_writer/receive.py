@@ -20,8 +20,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from slurm_ext.advisor.history_writer.munge import MAX_CREDENTIAL, signed_by
-from slurm_ext.advisor.history_writer.owners import ForeignRecordError, JobOwners
+from slurm_ext.advisor.history_writer.owners import (
+    MAX_CREDENTIAL,
+    ForeignRecordError,
+    JobOwners,
+    signed_by,
+)
 from slurm_ext.advisor.limits.rules import client_of
 from slurm_ext.core.errors import DlqueueError, InputError, RecordError
 from slurm_ext.core.files import replace_file

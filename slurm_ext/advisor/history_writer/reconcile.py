@@ -29,7 +29,7 @@ from slurm_ext.history.ingest.decisions import (
     solo_key_of,
     unclaimed,
 )
-from slurm_ext.history.ingest.final_state import apply_final_state
+from slurm_ext.history.ingest.insert import apply_final_state
 from slurm_ext.history.store.store import History
 from slurm_ext.history.views.queries import recorded
 from slurm_ext.slurm import JobInfo, SlurmClient, hostlist

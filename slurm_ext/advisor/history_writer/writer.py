@@ -16,14 +16,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from slurm_ext.advisor.evidence.settings_reload import reloaded
 from slurm_ext.advisor.history_writer.receive import Receiver, start_receiver
 from slurm_ext.advisor.history_writer.reconcile import Reconciler
 from slurm_ext.advisor.history_writer.retrain import Retrainer
 from slurm_ext.advisor.pipeline.journal import journals
 from slurm_ext.core.errors import DlqueueError
 from slurm_ext.core.logs import set_up
-from slurm_ext.core.settings.document import Settings, load
+from slurm_ext.core.settings.document import Settings, load, reloaded
 from slurm_ext.history.ingest.actions import action_files, record_actions
 from slurm_ext.history.ingest.journal import delete_if_recorded, record_journal
 from slurm_ext.history.ingest.spool_folder import ingest_folder

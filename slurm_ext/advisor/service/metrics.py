@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.advisor.service.prometheus_collector import PrometheusCollector
-from slurm_ext.core.settings.monitoring import address_of
+from slurm_ext.core.settings.loops_and_metrics import address_of
 
 MOST_S = 10.0  # of one client
 log = logging.getLogger(__name__)

@@ -87,7 +87,7 @@ def _reach(context: DecisionContext, recommendation: Recommendation) -> dict[str
     if estimated is None or recommendation.decision is None or limits is None:
         return dict.fromkeys(("maximum", "knee", "bottleneck", "next"))
     from slurm_ext.advisor.evidence.summary import node_cores_of
-    from slurm_ext.model.throughput.diagnosis import diagnose
+    from slurm_ext.model.throughput.bottleneck import diagnose
     from slurm_ext.policy.max_and_knee import peak
 
     predict, rss_bytes = predictor(estimated, context), estimated.worker_rss_bytes

@@ -16,9 +16,9 @@ import numpy as np
 from slurm_ext.advisor.evidence.calibrate import NEWEST, factor_of
 from slurm_ext.advisor.evidence.prior import serving
 from slurm_ext.advisor.evidence.runs import COLUMNS, LEVELS, NO_KEY, RunTable
-from slurm_ext.advisor.evidence.settings_reload import reloaded
 from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.core.errors import DlqueueError
+from slurm_ext.core.settings.document import reloaded
 from slurm_ext.history.store.reading import connect
 from slurm_ext.history.store.store import History
 from slurm_ext.history.views.columns import SERVER_COLUMNS, loader_count, loader_rows

@@ -1,5 +1,6 @@
 """Times as people type them: `7d`, `2026-01-31`, `2026-01-31T08:00`."""
 
+import argparse
 import re
 
 _AGO = re.compile(r"([0-9]{1,6})([dhm])")
@@ -21,3 +22,25 @@ def seconds_of(option: str, text: str, now_s: float) -> float:
         raise UsageError(
             f"{option} {text!r} is not a time: try 7d, 12h, 2026-01-31 or 2026-01-31T08:00"
         ) from None
+
+
+MOST = 65536  # CPUs, workers or GPUs of one job: beyond any cluster
+
+
+def counts(least: int, text: str) -> tuple[int, ...]:
+    """`1,2,4`: counts of an axis."""
+    words = text.split(",")
+    fine = all(word.isascii() and word.isdecimal() and len(word) < 9 for word in words)
+    if not fine or not all(least <= int(word) <= MOST for word in words):
+        said = f"{text!r}: expected counts from {least} to {MOST} such as 1,2,4"
+        raise argparse.ArgumentTypeError(said)
+    return tuple(dict.fromkeys(map(int, words)))
+
+
+def names(text: str) -> tuple[str, ...]:
+    """`a100,h100`: GPU types."""
+    words = tuple(word.strip() for word in text.split(","))
+    if not all(word and word.isprintable() and ":" not in word for word in words):
+        said = f"{text!r}: expected names such as a100,h100"
+        raise argparse.ArgumentTypeError(said)
+    return tuple(dict.fromkeys(words))

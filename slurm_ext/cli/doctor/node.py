@@ -52,7 +52,7 @@ def _control(settings: Settings) -> Iterator[Finding]:
     """By which means `dlqueue control` could move CPUs here; silent where it is off."""
     if settings["control.mode"] == "off":
         return
-    from slurm_ext.control.allocator.node_capabilities import node_mechanisms
+    from slurm_ext.control.allocator.node import node_mechanisms
 
     mechanisms = node_mechanisms()
     yield Finding("control", OK, ", ".join(mechanisms))

@@ -21,7 +21,9 @@ def print_runs(rows: Iterable[Row]) -> None:
         table.add_row(
             *(cell(row[name]) for name in ("job_id", "user", "partition", "job_name")),
             *(cell(row[name]) for name in ("cpus_per_task", "loader_workers")),
-            *(_rate(row), cell(row["state"]), cell(_when(row["end_s"]))),
+            _rate(row),
+            cell(row["state"]),
+            cell(_when(row["end_s"])),
         )
     Console().print(table)
 

@@ -19,7 +19,7 @@ def show(
     args: argparse.Namespace,
 ) -> None:
     """Print it; `held` are launchers that Slurm still runs."""
-    from slurm_ext.install.advice import next_steps
+    from slurm_ext.install.plan import next_steps
 
     steps = list(next_steps(plan, place, held))
     if args.json:

@@ -25,7 +25,7 @@ _AXES = {  # option: fewest, meaning
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
-    from slurm_ext.cli.predict.what_if_args import counts, names
+    from slurm_ext.cli.common.time_args import counts, names
 
     parser.add_argument("script", metavar="SCRIPT", help="a batch script, as sbatch would take it")
     parser.add_argument("args", nargs="*", metavar="ARGS", help="its arguments (after --)")

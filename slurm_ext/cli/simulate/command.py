@@ -10,8 +10,12 @@ Schema of --json: contrib/schemas/simulate.json.
 import argparse
 from collections.abc import Mapping
 from importlib import import_module
+from math import isfinite
 from pathlib import Path
 from typing import Any
+
+from slurm_ext.core.errors import UsageError
+from slurm_ext.simulate.trace.columns import MOST as MOST_NODES
 
 HELP = (
     "Replay a trace under several policies, side by side: of queues, of elastic jobs (--elastic),"
@@ -132,7 +136,7 @@ def _energy_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replay and print. Raises UsageError and InputError."""
-    from slurm_ext.cli.common.put_file import put_file
+    from slurm_ext.cli.common.output import put_file
 
     kind = kind_of(args)
     module = import_module(f"slurm_ext.cli.simulate.{kind}")
@@ -172,3 +176,19 @@ def _progress() -> Any:
 
     console = Console(stderr=True)
     return Progress(console=console, transient=True, disable=not console.is_terminal)
+
+
+GPUS_PER_NODE = 8
+
+
+def check(option: str, value: float | None, least: float, most: float) -> None:
+    """Raise UsageError, naming the option and its bounds."""
+    if value is not None and not (isfinite(value) and least <= value <= most):
+        raise UsageError(f"{option} {value}: a number from {least} to {most} is wanted")
+
+
+def check_cluster(args: argparse.Namespace) -> None:
+    """Check the options that say how large the cluster is."""
+    check("--gpus-per-node", args.gpus_per_node, 1, 10**6)
+    check("--seed", args.seed, 0, 2**63)
+    check("--nodes", args.nodes, 1, MOST_NODES)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slurm_ext.cli.simulate.bounds import GPUS_PER_NODE, check, check_cluster
+from slurm_ext.cli.simulate.command import GPUS_PER_NODE, check, check_cluster
 from slurm_ext.cli.simulate.jobs_text import JobsReplayed
 from slurm_ext.core.errors import InputError, UsageError
 from slurm_ext.simulate.elastic.applications import Application, applications

@@ -8,12 +8,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from slurm_ext.cli.simulate.bounds import check
+from slurm_ext.cli.simulate.command import check
 from slurm_ext.cli.simulate.page import Page, Plots, show
 from slurm_ext.core.errors import InputError
 from slurm_ext.model.demand.model import SLOT_S, DemandPredictor, persistence_of
-from slurm_ext.report.charts import shares_over_time
 from slurm_ext.report.formatting import counted
+from slurm_ext.report.plots import shares_over_time
 from slurm_ext.simulate.energy.demand_file import DemandRecord, read_demand
 from slurm_ext.simulate.energy.policies import SUSPEND_S, USUAL, policies_of, replay_policy
 from slurm_ext.simulate.energy.replay import EnergyReplayResult

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from slurm_ext.cli.simulate.page import Page, Plots, show
-from slurm_ext.report.charts import Points, shares_by_time, shares_over_time
 from slurm_ext.report.formatting import counted, seconds
+from slurm_ext.report.plots import Points, shares_by_time, shares_over_time
 from slurm_ext.simulate.replay_result import ReplayResult, distribution
 
 SLICES = 240  # of a curve

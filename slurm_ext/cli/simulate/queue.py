@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from slurm_ext.cli.simulate.bounds import GPUS_PER_NODE, check, check_cluster
+from slurm_ext.cli.simulate.command import GPUS_PER_NODE, check, check_cluster
 from slurm_ext.cli.simulate.jobs_text import JobsReplayed
 from slurm_ext.core.errors import UsageError
 from slurm_ext.simulate.queue.cluster import Cluster, fitted
@@ -38,7 +38,7 @@ def replayed(args: argparse.Namespace, progress: "Progress") -> JobsReplayed:
 
 
 def _cluster(args: argparse.Namespace) -> Cluster:
-    from slurm_ext.simulate.trace.vc_nodes import read_vc_nodes
+    from slurm_ext.simulate.trace.columns import read_vc_nodes
 
     check_cluster(args)
     check("--depth", args.depth, 1, 10**9)

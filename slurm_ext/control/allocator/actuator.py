@@ -6,11 +6,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from slurm_ext.control.allocator.cgroup.cores import assign_cores
-from slurm_ext.control.allocator.cgroup.errors import JobGoneError, UntrustedJobDirError
+from slurm_ext.control.allocator.cgroup.job_location import JobGoneError, UntrustedJobDirError
 from slurm_ext.control.allocator.controlled_job import ControlledJob
 from slurm_ext.control.allocator.node import Machine
+from slurm_ext.policy.allocator.max_min_share import latency_weight
 from slurm_ext.policy.allocator.operating_points import OperatingPoint
-from slurm_ext.policy.allocator.shares import latency_weight
 
 SAME_READS = 0.05  # a limit that is off by less is left
 log = logging.getLogger("dlqueue.control")

@@ -10,7 +10,7 @@ from typing import Any
 from slurm_ext.control.allocator import decision_log
 from slurm_ext.control.allocator.actuator import apply, limit_reads, limited_without_need
 from slurm_ext.control.allocator.cgroup.cpu import QUOTA, UNDO_ATTEMPTS, UNDO_WAIT_S
-from slurm_ext.control.allocator.cgroup.errors import JobGoneError
+from slurm_ext.control.allocator.cgroup.job_location import JobGoneError
 from slurm_ext.control.allocator.cgroup.reads import disk_of
 from slurm_ext.control.allocator.controlled_job import ControlledJob, WindowPace
 from slurm_ext.control.allocator.jobs import RunningJob, SpooledJobs
@@ -24,9 +24,8 @@ from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.units import MIB
 from slurm_ext.node.common.spool_layout import Spool
 from slurm_ext.policy.allocator.hysteresis import Retune, retune
-from slurm_ext.policy.allocator.max_min_share import capped
+from slurm_ext.policy.allocator.max_min_share import capped, proportional
 from slurm_ext.policy.allocator.operating_points import OperatingPoint
-from slurm_ext.policy.allocator.shares import proportional
 from slurm_ext.slurm.client import SlurmClient
 
 log = logging.getLogger("dlqueue.control")

@@ -9,7 +9,7 @@ from typing import Any
 
 from slurm_ext.control.allocator import gate
 from slurm_ext.control.allocator.cgroup.cpu import Share
-from slurm_ext.control.allocator.cgroup.errors import JobGoneError, UntrustedJobDirError
+from slurm_ext.control.allocator.cgroup.job_location import JobGoneError, UntrustedJobDirError
 from slurm_ext.control.allocator.job_curve import baseline, fit, points_of, rate_at, utilisation
 from slurm_ext.control.allocator.jobs import RunningJob, SpooledJob
 from slurm_ext.control.allocator.measure import WorkerBounds, run_between, worker_bounds

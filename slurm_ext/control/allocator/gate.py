@@ -6,7 +6,7 @@ The folder is the user's: nothing in it is followed, and only a whole new file t
 import os
 from secrets import token_hex
 
-from slurm_ext.control.allocator.cgroup.errors import JobGoneError, UntrustedJobDirError
+from slurm_ext.control.allocator.cgroup.job_location import JobGoneError, UntrustedJobDirError
 from slurm_ext.node.common.files import FOLDER
 
 NAME = "workers"

@@ -1,9 +1,13 @@
 """Shares and units of one node: what Slurm gave, in pieces of what the machine has. Pure."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
+from slurm_ext.control.allocator.cgroup.cpu import AFFINITY, CPUSET, QUOTA
 from slurm_ext.control.allocator.jobs import RunningJob
+from slurm_ext.node.kernel.cgroup import MOUNT
 
 NEAR = 1e-6
 
@@ -51,3 +55,22 @@ def slurm_cpus(counted: int | None, real_cores: int, running: Iterable[RunningJo
     """
     allocated = sum(running_job.job.cpus for running_job in running)
     return max(counted or real_cores, allocated, 1)
+
+
+def node_mechanisms(mount: str = MOUNT) -> tuple[str, ...]:
+    """Of quota, cpuset and affinity those that can be set here.
+
+    A cpuset is used for jobs that Slurm constrains to cores (ConstrainCores=yes) only.
+    """
+    root = Path(mount)
+    controllers = _text(root / "cgroup.controllers").split()
+    quota = "cpu" in controllers or os.access(root / "cpu" / "cpu.cfs_quota_us", os.W_OK)
+    cpuset = "cpuset" in controllers or os.access(root / "cpuset" / "cpuset.cpus", os.W_OK)
+    return (*((QUOTA,) if quota else ()), *((CPUSET,) if cpuset else ()), AFFINITY)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

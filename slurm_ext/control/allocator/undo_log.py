@@ -8,8 +8,11 @@ from typing import Any
 
 from slurm_ext.control.allocator import gate
 from slurm_ext.control.allocator.cgroup.cpu import undo
-from slurm_ext.control.allocator.cgroup.errors import JobGoneError, UntrustedJobDirError
-from slurm_ext.control.allocator.cgroup.job_location import JobLocation
+from slurm_ext.control.allocator.cgroup.job_location import (
+    JobGoneError,
+    JobLocation,
+    UntrustedJobDirError,
+)
 from slurm_ext.control.allocator.controlled_job import ControlledJob
 from slurm_ext.control.loops.loop_state import LoopState
 from slurm_ext.node.common import state as node_state

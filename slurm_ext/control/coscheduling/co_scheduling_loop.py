@@ -11,16 +11,18 @@ from dataclasses import replace
 from slurm_ext.control.coscheduling.begin_time_holds import BeginTimeHolds
 from slurm_ext.control.coscheduling.jobs import (
     REQUEUE,
+    HeldMemory,
     SharingJobs,
     id_of,
     key_of,
     look,
     name_of,
     opted_in,
+    room,
+    with_needs,
     words,
 )
 from slurm_ext.control.coscheduling.known_slowdowns import ServedSlowdowns
-from slurm_ext.control.coscheduling.memory_needed import HeldMemory, room, with_needs
 from slurm_ext.control.coscheduling.pair_memory import PairMemory, pair_state
 from slurm_ext.control.coscheduling.speed_monitor import SpeedMonitor, on_this_machine
 from slurm_ext.control.coscheduling.status import (

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from slurm_ext.control.loops.loop_state import LoopState
+from slurm_ext.core.errors import DlqueueError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm.client import SlurmClient
 
@@ -59,3 +60,20 @@ class LoopKind:
     def log(self) -> logging.Logger:
         """Log of this loop."""
         return logging.getLogger(f"dlqueue.{self.name}")
+
+
+def reload_settings(settings: Settings, load: Callable[[], Settings], kind: LoopKind) -> Settings:
+    """Return the settings with those of the loop, and paths.kill_file, as `load` reads them.
+
+    All others, of paths and Slurm, change only by a restart. Unsound settings change nothing.
+    """
+    try:
+        new = load()
+    except DlqueueError as error:
+        kind.log.warning("settings stay as they were: %s", error)
+        return settings
+    kind.log.info("settings read again from %s", new.source)
+    own = (kind.prefix, "paths.kill_file")
+    changed = {key: value for key, value in new.values.items() if key.startswith(own)}
+    others = {key: value for key, value in settings.values.items() if not key.startswith(own)}
+    return Settings(source=new.source, values={**others, **changed})

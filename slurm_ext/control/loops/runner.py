@@ -15,9 +15,8 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.control.loops.control_loop import Events, LoopKind
+from slurm_ext.control.loops.control_loop import Events, LoopKind, reload_settings
 from slurm_ext.control.loops.loop_state import LoopState
-from slurm_ext.control.loops.reload import reload_settings
 from slurm_ext.core.errors import DlqueueError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.signals import signals

@@ -18,7 +18,7 @@ from slurm_ext.control.queue.runtime_estimates import (
 )
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.policy.queue.start_estimate import starts_in_s
+from slurm_ext.policy.queue.nice import starts_in_s
 from slurm_ext.slurm.client import SlurmClient
 from slurm_ext.slurm.records import JobInfo, NodeInfo
 

@@ -7,7 +7,7 @@ out of range is a SettingsError that names the file, the key, the value and what
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +155,24 @@ def _toml(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
     return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+FIXED = (
+    "paths.state_dir",
+    "paths.socket",
+    "advisor.socket_mode",
+    "advisor.listen",
+    "node.munge_socket",
+    "metrics.listen",
+    "log.format",
+)
+
+
+"""What a running advisor was built around: a new value waits for a restart."""
+
+
+def reloaded(config: Path | None, now: Settings) -> tuple[Settings, list[str]]:
+    """The settings from now on, and the keys that need a restart. Raises SettingsError."""
+    new = load(config)
+    waiting = [key for key in FIXED if new[key] != now[key]]
+    return replace(new, values={**new.values, **{key: now[key] for key in waiting}}), waiting

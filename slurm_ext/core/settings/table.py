@@ -1,9 +1,7 @@
 """Every setting: its key, default (whose type is the key's), what is valid, and what it means."""
 
 from slurm_ext.core.records import Mode
-from slurm_ext.core.settings.energy import ENERGY
-from slurm_ext.core.settings.loops import LOOPS
-from slurm_ext.core.settings.monitoring import SEEN
+from slurm_ext.core.settings.loops_and_metrics import ENERGY, LOOPS, SEEN
 from slurm_ext.core.settings.row import Setting, choice, flag, loop_mode, names, number, path, text
 
 __all__ = ["MODES", "TABLE", "Setting"]

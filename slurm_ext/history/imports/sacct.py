@@ -23,9 +23,23 @@ from slurm_ext.node.record.fields import pick
 NEEDED = ("JobIDRaw", "State", "Submit", "Start", "End")
 COLUMNS = (
     *NEEDED,
-    *("Cluster", "JobID", "JobName", "User", "UID", "Account", "Partition", "ExitCode"),
-    *("Timelimit", "NCPUS", "NNodes", "AllocTRES", "NodeList", "WorkDir", "TotalCPU"),
-    *("AdminComment", sacct_energy.COLUMN),
+    "Cluster",
+    "JobID",
+    "JobName",
+    "User",
+    "UID",
+    "Account",
+    "Partition",
+    "ExitCode",
+    "Timelimit",
+    "NCPUS",
+    "NNodes",
+    "AllocTRES",
+    "NodeList",
+    "WorkDir",
+    "TotalCPU",
+    "AdminComment",
+    sacct_energy.COLUMN,
 )
 STEPS, NEVER_RAN, NOT_ENDED = "steps of jobs", "never ran", "not ended yet"
 NOT_READ = "jobs with a summary of jobstats that cannot be read (taken without it)"

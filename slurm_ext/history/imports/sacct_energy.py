@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slurm_ext.core.units import parse_tres
-from slurm_ext.history.ingest.energy import ALL
+from slurm_ext.history.ingest.rows import ALL
 
 COLUMN, ROUNDED = "ConsumedEnergyRaw", "ConsumedEnergy"
 LARGEST_J = 1e15  # thirty terawatts for a second: beyond, it is Slurm's "no value" (64 bits)

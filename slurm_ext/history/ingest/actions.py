@@ -15,14 +15,23 @@ from typing import Any
 from slurm_ext.core.actions import Action, parse_action
 from slurm_ext.core.errors import RecordError
 from slurm_ext.history.ingest.journal import JournalReport, note_line, offset, whole_lines
-from slurm_ext.history.store.sqlite_errors import explaining
+from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
 
 DAY_S = 86400.0
 _NAME = re.compile(r"[a-z]+-(\d{8})\.jsonl")
 _COLUMNS = (
-    *("move_id", "at_s", "kind", "mode", "subject", "job_id", "done", "why"),
-    *("before", "after", "outcome"),
+    "move_id",
+    "at_s",
+    "kind",
+    "mode",
+    "subject",
+    "job_id",
+    "done",
+    "why",
+    "before",
+    "after",
+    "outcome",
 )
 # A later line of the same move tells what came of it, and nothing else.
 _INSERT = (

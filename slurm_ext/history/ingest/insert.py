@@ -6,7 +6,6 @@ from enum import StrEnum
 from slurm_ext.core.job_keys import record_keys
 from slurm_ext.core.records import Outcome
 from slurm_ext.history.ingest.decisions import claim_for_run
-from slurm_ext.history.ingest.final_state import final_state
 from slurm_ext.history.ingest.rows import (
     CORUNNER_COLUMNS,
     LEVELS,
@@ -16,6 +15,7 @@ from slurm_ext.history.ingest.rows import (
     run_values,
 )
 from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS, SACCT
+from slurm_ext.history.store.store import History
 
 _CHILDREN = ("counters", "corunners", "timeline", "probes", "loader_runs")
 RECONCILE = "reconcile"
@@ -128,3 +128,33 @@ class Inserter:
 
 def _rank(source: str) -> int:
     return _RANKS.get(source, 0)
+
+
+FROM_OUTSIDE = frozenset(
+    {Outcome.CANCELLED, Outcome.TIMEOUT, Outcome.NODE_FAIL, Outcome.OUT_OF_MEMORY}
+)
+
+
+_SURE = "epilog"
+
+
+def final_state(seen: str, source: str, slurm: str) -> str:
+    """The state to keep: `seen` and its source as recorded, `slurm` as Slurm finally reports it."""
+    if slurm == Outcome.UNKNOWN or seen == Outcome.REQUEUED:
+        return seen
+    if source == _SURE and seen != Outcome.UNKNOWN and slurm not in FROM_OUTSIDE:
+        return seen
+    return slurm
+
+
+def apply_final_state(history: History, job_id: int, restart: int, slurm: str) -> int:
+    """Correct every node's run by Slurm's final state; how many changed. Raises HistoryError."""
+    with history.transaction() as conn:
+        found = conn.execute(
+            "SELECT id, state, source FROM runs WHERE job_id = ? AND restart = ?",
+            (job_id, restart),
+        ).fetchall()
+        stands = [(final_state(seen, source, slurm), run, seen) for run, seen, source in found]
+        changed = [(state, run) for state, run, seen in stands if state != seen]
+        conn.executemany("UPDATE runs SET state = ? WHERE id = ?", changed)
+    return len(changed)

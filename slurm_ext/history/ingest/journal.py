@@ -12,7 +12,7 @@ from slurm_ext.core.errors import RecordError
 from slurm_ext.history.ingest.decisions import record_proposals, row_of
 from slurm_ext.history.ingest.proposals import MAX_LINE_BYTES, Proposal, proposal_of
 from slurm_ext.history.ingest.quarantine import note_quarantined
-from slurm_ext.history.store.sqlite_errors import explaining
+from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
 
 _CHUNK_BYTES = 4 << 20

@@ -5,14 +5,13 @@ The record was checked at the spool's door, so nothing is judged here.
 
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, make_dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from slurm_ext.core.loader_run import loader_run
 from slurm_ext.core.records import Level, LoaderRun
-from slurm_ext.history.ingest.energy import energy_of
 from slurm_ext.history.store.names import LOADER_COLUMNS
 from slurm_ext.node.record import fields
 from slurm_ext.node.record.reader import has_evidence
@@ -109,8 +108,11 @@ def corunner_row(corunner: Record) -> tuple[Any, ...]:
     # UUIDs joined by commas, empty where the two had none in common.
     joined = None if gpus is None else ",".join([g[:_MAX_NAME].replace(",", "_") for g in gpus])
     return (
-        *(corunner["job_id"], corunner.get("overlap_s")),
-        *(common.get("cpus"), common.get("sockets"), joined),
+        corunner["job_id"],
+        corunner.get("overlap_s"),
+        common.get("cpus"),
+        common.get("sockets"),
+        joined,
     )
 
 
@@ -136,3 +138,25 @@ def inflated(blob: bytes | None) -> Any:
     if blob is None:
         return None
     return json.loads(zlib.decompressobj().decompress(blob, _MAX_PLAIN_BYTES))
+
+
+Counter = tuple[tuple[str, str, str], float | None]  # (name, unit, source), value
+
+
+GPU = "gpu_energy"
+
+
+ALL = "node_energy_all"  # psys: the whole board, which includes the other two
+
+
+PARTS = ("node_energy_cpu", "node_energy_dram")
+
+
+def energy_of(counters: Iterable[Counter]) -> tuple[float | None, float | None]:
+    """Joules of the run's GPUs and of its node."""
+    joules: dict[str, float] = {}
+    for (name, _, _), value in counters:
+        if value is not None and value >= 0 and "energy" in name:
+            kind = "parts" if name in PARTS else name
+            joules[kind] = joules.get(kind, 0.0) + value
+    return joules.get(GPU), joules.get(ALL, joules.get("parts"))

@@ -26,8 +26,12 @@ BATCH_RECORDS = 500
 BATCH_BYTES = 16 << 20
 # SQLite's refusals of a value, not of its file: the record's fault.
 _REFUSED = (
-    *(sqlite3.ProgrammingError, sqlite3.InterfaceError, sqlite3.IntegrityError),
-    *(sqlite3.DataError, OverflowError, UnicodeError),
+    sqlite3.ProgrammingError,
+    sqlite3.InterfaceError,
+    sqlite3.IntegrityError,
+    sqlite3.DataError,
+    OverflowError,
+    UnicodeError,
 )
 
 

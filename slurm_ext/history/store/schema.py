@@ -228,9 +228,17 @@ def view_of_outcomes(db: "Database") -> None:
 
 
 MIGRATIONS: tuple[Migration, ...] = (
-    *(first_tables, whole_runs, queued_runs, doubted_runs),
-    *(shared_decisions, shared_places, ledger_of_moves, energy_of_runs),
-    *(mps_of_runs, elastic_decisions, view_of_outcomes),
+    first_tables,
+    whole_runs,
+    queued_runs,
+    doubted_runs,
+    shared_decisions,
+    shared_places,
+    ledger_of_moves,
+    energy_of_runs,
+    mps_of_runs,
+    elastic_decisions,
+    view_of_outcomes,
 )
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from slurm_ext.core.errors import HistoryError
 from slurm_ext.core.ownership import chown_to_parent
 from slurm_ext.history.store import reading
-from slurm_ext.history.store.sqlite_errors import explaining
+from slurm_ext.history.store.reading import explaining
 
 if TYPE_CHECKING:
     from sqlite_utils import Database

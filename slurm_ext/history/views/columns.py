@@ -4,14 +4,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS
-from slurm_ext.history.store.sqlite_errors import explaining
+from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
 
 SERVER_COLUMNS = ("id", *KEY_COLUMNS, *LOADER_COLUMNS)
 """Order of `loader_rows`: the id, five keys (by Level, None where unknown), LoaderRun's fields."""
 
 TRAINING_COLUMNS = (
-    *("end_s", "elapsed_s", "state", "user", "partition"),
+    "end_s",
+    "elapsed_s",
+    "state",
+    "user",
+    "partition",
     *KEY_COLUMNS,
     *LOADER_COLUMNS,
 )

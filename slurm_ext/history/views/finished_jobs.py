@@ -4,13 +4,27 @@ from collections.abc import Iterator
 from math import inf
 from typing import Any
 
-from slurm_ext.history.store.sqlite_errors import explaining
+from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
 
 COLUMNS = (
-    *("id", "cluster", "job_id", "restart", "user", "job_name", "account", "partition"),
-    *("cpus", "num_nodes", "gpus", "mem_bytes", "time_limit_s"),
-    *("submit_s", "start_s", "end_s", "elapsed_s"),
+    "id",
+    "cluster",
+    "job_id",
+    "restart",
+    "user",
+    "job_name",
+    "account",
+    "partition",
+    "cpus",
+    "num_nodes",
+    "gpus",
+    "mem_bytes",
+    "time_limit_s",
+    "submit_s",
+    "start_s",
+    "end_s",
+    "elapsed_s",
 )
 _ROWS = 1024
 

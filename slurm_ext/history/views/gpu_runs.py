@@ -6,14 +6,22 @@ from statistics import fmean
 
 from slurm_ext.core.records import Level
 from slurm_ext.history.store.names import KEY_OF_LEVEL
-from slurm_ext.history.store.sqlite_errors import explaining
+from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
 from slurm_ext.history.views.shared_runs import counters_of
 
 MOST_RUNS = 16
 _LOADER = (
-    *("samples_per_s", "workers", "batch_size", "accel_samples_per_s", "ranks", "nodes", "gpus"),
-    *("run_samples", "emulated", "gpu_model"),
+    "samples_per_s",
+    "workers",
+    "batch_size",
+    "accel_samples_per_s",
+    "ranks",
+    "nodes",
+    "gpus",
+    "run_samples",
+    "emulated",
+    "gpu_model",
 )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from slurm_ext.core.records import Level, LoaderRun
 from slurm_ext.history.store import reading
 from slurm_ext.history.store.names import KEY_OF_LEVEL, LOADER_COLUMNS
-from slurm_ext.history.store.sqlite_errors import explaining
+from slurm_ext.history.store.reading import explaining
 
 _COLUMNS = ", ".join(LOADER_COLUMNS)
 

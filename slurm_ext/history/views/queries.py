@@ -7,7 +7,7 @@ from typing import Any
 from slurm_ext.history.ingest.decisions import decision
 from slurm_ext.history.ingest.rows import CORUNNER_COLUMNS, inflated, shared_resources
 from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS
-from slurm_ext.history.store.sqlite_errors import explaining
+from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
 
 _LOADER = ", ".join(f"l.{name} AS loader_{name}" for name in LOADER_COLUMNS)

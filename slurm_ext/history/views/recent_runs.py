@@ -10,7 +10,7 @@ from typing import Any
 from slurm_ext.core.records import Level
 from slurm_ext.history.store import reading
 from slurm_ext.history.store.names import KEY_OF_LEVEL
-from slurm_ext.history.store.sqlite_errors import explaining
+from slurm_ext.history.store.reading import explaining
 
 MOST = 5
 _PAST = """

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean, median
 
 from slurm_ext.core.stats import FEWEST
-from slurm_ext.history.store.sqlite_errors import explaining
+from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.views.gain import GainEstimate, estimate_gain
 from slurm_ext.history.views.lookup import Residual, outcomes_of
 

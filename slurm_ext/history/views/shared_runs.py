@@ -7,7 +7,7 @@ in memory at once.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from slurm_ext.history.store.sqlite_errors import explaining
+from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
 
 _ROWS = 4096
@@ -15,15 +15,34 @@ _INSTRUCTIONS = "perf_instructions"
 _SOURCED = ("key_script_args", "key_script", "key_user_name")
 
 RUN_COLUMNS = (
-    *("run", "job_id", "cluster", "node", "user", "job_name", "state", "start_s", "end_s"),
-    *("elapsed_s", "cpus", "gpus", "num_nodes"),
-    *("samples_per_s", "workers", "batch_size", "gpu_model", "instructions"),
+    "run",
+    "job_id",
+    "cluster",
+    "node",
+    "user",
+    "job_name",
+    "state",
+    "start_s",
+    "end_s",
+    "elapsed_s",
+    "cpus",
+    "gpus",
+    "num_nodes",
+    "samples_per_s",
+    "workers",
+    "batch_size",
+    "gpu_model",
+    "instructions",
     *_SOURCED,
 )
 """What a run of either kind has; keys are those of its submission, else of its loader."""
 
 PARTNER_COLUMNS = (
-    *("overlap_s", "shared_cpus", "shared_gpus", "partner_user", "partner_job_name"),
+    "overlap_s",
+    "shared_cpus",
+    "shared_gpus",
+    "partner_user",
+    "partner_job_name",
     *(f"partner_{name}" for name in _SOURCED[1:]),
 )
 """What a run beside another has more; one row for each partner, those of one run in sequence."""

@@ -29,7 +29,13 @@ WINDOWS = (3, 6, 18, 36, DAY, WEEK)
 FEATURES = (
     *(f"lag_{lag}" for lag in LAGS),
     *(f"mean_{window}" for window in WINDOWS),
-    *("now", "day_sin", "day_cos", "half_day_sin", "half_day_cos", "week_sin", "week_cos"),
+    "now",
+    "day_sin",
+    "day_cos",
+    "half_day_sin",
+    "half_day_cos",
+    "week_sin",
+    "week_cos",
 )
 STANDARD = 4.0  # a feature further from its mean than so many deviations is cut to it
 

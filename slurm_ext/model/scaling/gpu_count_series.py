@@ -13,7 +13,7 @@ from math import isclose
 from slurm_ext.core.records import Interval
 from slurm_ext.model.scaling.model import ScalingMeasurement, Shares, TrainingConfig
 from slurm_ext.model.scaling.speedup import CountMeasurement, SpeedupCurve, fit
-from slurm_ext.model.scaling.speedup_prior import GPUS_EACH, GPUS_SPLIT, SpeedupPrior
+from slurm_ext.model.scaling.speedup_terms import GPUS_EACH, GPUS_SPLIT, SpeedupPrior
 
 ENOUGH = 3  # different counts
 SAME = 0.01  # batches that differ by no more than this are one

@@ -7,14 +7,17 @@ ceiling. A node's storage is divided among its ranks; cores and workers are each
 """
 
 from dataclasses import dataclass, replace
-from math import log
-from typing import Protocol
+from math import exp, log
+from typing import TYPE_CHECKING, Protocol
 
-from slurm_ext.core.records import Interval
+from slurm_ext.core.records import Interval, LoaderRun
 from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.scaling.model import Shares, TrainingConfig
 from slurm_ext.model.throughput.estimate import Estimate
-from slurm_ext.model.throughput.inversion import LogNormal
+from slurm_ext.model.throughput.inversion import LogNormal, invert
+
+if TYPE_CHECKING:
+    from slurm_ext.model.scaling.model import ScalingMeasurement
 
 
 class ScalingPredictor(Protocol):
@@ -72,3 +75,22 @@ def _shared(ceiling: float | None, ranks: RankGroup, seen_on_node: float | None)
     if ceiling is None or seen_on_node is None:
         return ceiling
     return ceiling * seen_on_node / ranks.on_node
+
+
+def gpus_and_nodes(run: LoaderRun) -> tuple[int, int] | None:
+    """GPUs and nodes of the whole job; None if an older record does not say."""
+    nodes = run.nodes or (1 if run.gpus <= 1 else None)
+    return None if nodes is None else (run.gpus * nodes, nodes)
+
+
+def measurement_of(run: LoaderRun) -> "ScalingMeasurement | None":
+    """Config of a run and the rate of all its accelerators; None without GPUs or their nodes."""
+    from slurm_ext.model.scaling.model import ScalingMeasurement, TrainingConfig  # numpy
+
+    place = gpus_and_nodes(run)
+    if place is None or not place[0]:
+        return None
+    return ScalingMeasurement(
+        config=TrainingConfig(gpus=place[0], nodes=place[1], local_batch=run.batch_size),
+        samples_per_s=exp(invert(run).accel.log_mean) * (run.ranks or place[0]),
+    )

@@ -16,8 +16,7 @@ from slurm_ext.core.records import Interval
 from slurm_ext.model.arrays import Array
 from slurm_ext.model.scaling.model import Shares
 from slurm_ext.model.scaling.sampling import SEED, Draws, draw
-from slurm_ext.model.scaling.speedup_prior import SpeedupPrior
-from slurm_ext.model.scaling.speedup_terms import log_rates, waiting
+from slurm_ext.model.scaling.speedup_terms import SpeedupPrior, log_rates, waiting
 
 STEADY = 3.0  # measurements' worth of trust that a job is as noisy as the prior says
 MOST_UNITS = 1 << 20

@@ -6,10 +6,12 @@ busy). This is their only place.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from slurm_ext.core.records import Shape, ShapeLimits
 from slurm_ext.model.throughput.curve import Point
+from slurm_ext.model.throughput.estimate import Estimate, point_at
 
 EXPOSED = 0.15  # share of a step that is communication which nothing hides
 BUSY = 0.60  # of an accelerator's time: below it a larger step costs nothing
@@ -80,3 +82,37 @@ def _data(point: Point, signs: BottleneckSigns) -> Advice:
     if signs.most_cores:
         return Advice("data", "cheaper samples, prepared once: every CPU there is works on them")
     return Advice("data", "more CPUs: its workers wait for them")
+
+
+NO_SIGNS = BottleneckSigns()
+
+
+def diagnose(
+    known: Estimate,
+    shape: Shape,
+    limits: ShapeLimits,
+    *,
+    node_cores: int | None = None,
+    signs: BottleneckSigns = NO_SIGNS,
+) -> Advice:
+    """Return the bottleneck at `shape` and the next thing to do.
+
+    `signs`: facts from elsewhere (network, how busy its accelerator is); the rest follows from
+    the limits. `node_cores`: cores the machine really has.
+    """
+    cores = min(shape.cpus_per_task, node_cores or shape.cpus_per_task)
+    most_cores = min(limits.max_cpus_per_task, limits.node_cores, node_cores or limits.node_cores)
+    signs = replace(
+        signs,
+        loads_itself=shape.num_workers == 0,
+        most_workers=_most_workers(known, shape, limits),
+        most_cores=cores >= most_cores,
+    )
+    return advise(point_at(known, shape.num_workers, cores), signs)
+
+
+def _most_workers(known: Estimate, shape: Shape, limits: ShapeLimits) -> bool:
+    """True if one more worker would not fit the job's memory."""
+    if limits.mem_bytes is None or not known.worker_rss_bytes:
+        return False
+    return (shape.num_workers + 1) * known.worker_rss_bytes > limits.mem_bytes

@@ -17,7 +17,11 @@ _MOST_LOG, _MOST_SD = 50.0, 5.0
 _MOST = 1e15
 _PARAMETERS = ("accel", "wall", "cpu", "efficiency")
 _COSTS = (
-    *("main_cpu_s", "receive_s", "slice_s", "sample_bytes", "batch_size"),
+    "main_cpu_s",
+    "receive_s",
+    "slice_s",
+    "sample_bytes",
+    "batch_size",
     "bytes_per_sample",
 )
 _MAYBE = ("storage_samples_per_s", "worker_rss_bytes")  # null: not known

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 VERSION = 1
 KIND = "run"
 STATES = (
-    *("COMPLETED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "CANCELLED", "NODE_FAIL", "REQUEUED"),
+    "COMPLETED",
+    "FAILED",
+    "TIMEOUT",
+    "OUT_OF_MEMORY",
+    "CANCELLED",
+    "NODE_FAIL",
+    "REQUEUED",
     "UNKNOWN",
 )
 LARGEST = 10**18 - 1  # of any number: SQLite's integers end at 9.2e18

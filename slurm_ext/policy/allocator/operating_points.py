@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import isfinite
 
 from slurm_ext.core.records import Prediction
-from slurm_ext.policy.grid import worker_counts
+from slurm_ext.policy.loader import worker_counts
 
 AS_GOOD = 0.995  # of the best rate: fewer workers that reach it are preferred
 

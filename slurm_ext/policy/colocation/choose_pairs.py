@@ -16,7 +16,6 @@ from math import isfinite
 
 from slurm_ext.core.gpu_sharing import RelativeSpeed
 from slurm_ext.policy.colocation.matching import Edge, best_matching
-from slurm_ext.policy.colocation.pair_weight import typical, weight_of
 from slurm_ext.policy.colocation.terms import (
     Candidate,
     Pair,
@@ -29,7 +28,9 @@ from slurm_ext.policy.colocation.why_apart import (
     below,
     lacking,
     meets,
+    typical,
     unwilling,
+    weight_of,
     went_badly,
     why_apart,
 )

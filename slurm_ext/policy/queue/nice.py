@@ -10,7 +10,8 @@ A nice is left as it is while the order holds: it changes only where the order w
 where a job gives way by more than a tenth of `most` beyond need.
 """
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -124,3 +125,39 @@ def _lift(order: Sequence[WaitingJob], bounds: NiceBounds, gap: int) -> int:
             last = _Last(place, job.tie)
     lowest = 1 if last is None else last.priority
     return min(-bounds.least, max(0, 1 - lowest))
+
+
+Units = tuple[int, float]  # how many, and for how many seconds from now on, or from their start
+
+
+def starts_in_s(
+    capacity: int, running: Iterable[Units], ahead: Iterable[Units], units: int
+) -> float | None:
+    """Seconds from now; None: there is not so much at all.
+
+    `running` are busy for so many s still; `ahead` start in this order, as soon as they fit.
+    """
+    if units > capacity:
+        return None
+    ends = [(max(0.0, left_s), count) for count, left_s in running]
+    heapq.heapify(ends)
+    free = capacity - sum(count for _, count in ends)
+    now_s = 0.0
+    for count, lasts_s in ahead:
+        if count > capacity:
+            continue  # it waits for nodes that are not there, and Slurm goes on without it
+        free, now_s = _until(count, free, now_s, ends)
+        free -= count
+        heapq.heappush(ends, (now_s + lasts_s, count))
+    return _until(units, free, now_s, ends)[1]
+
+
+def _until(
+    wanted: int, free: int, now_s: float, ends: list[tuple[float, int]]
+) -> tuple[int, float]:
+    """Time at which so many are free, and how many are free then."""
+    while free < wanted and ends:
+        end_s, count = heapq.heappop(ends)
+        now_s = max(now_s, end_s)
+        free += count
+    return free, now_s

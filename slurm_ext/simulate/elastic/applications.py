@@ -9,8 +9,9 @@ at the initial batch; an iteration at batch M is worth AdaScale's gain. Only the
 here: a policy sees what its jobs have measured.
 """
 
+import csv
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,8 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slurm_ext.core.errors import InputError, MissingError
-from slurm_ext.simulate.elastic.tables import rows_of
+from slurm_ext.core.errors import InputError, MissingError, unreadable
 
 Floats = NDArray[np.float64]
 Placement = tuple[int, ...]  # GPUs by node
@@ -138,3 +138,16 @@ def _placements(folder: Path) -> tuple[dict[Placement, Floats], Floats]:
     scaled = rows_of(folder / "scalability.csv", POINT)
     points += [tuple(float(row[name]) for name in POINT) for row in scaled]
     return {key: np.array(sorted(rows)) for key, rows in by_placement.items()}, np.array(points)
+
+
+def rows_of(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:
+    """Rows by column name. Raises InputError where the file lacks one of `columns`."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file, restval="")
+            missing = sorted(set(columns) - set(reader.fieldnames or ()))
+            if missing:
+                raise InputError(str(path), f"no column {', '.join(missing)}", line=1)
+            return list(reader)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise unreadable(str(path), error) from None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.simulate.elastic.tables import rows_of
+from slurm_ext.simulate.elastic.applications import rows_of
 
 COLUMNS = ("name", "time", "application", "num_replicas", "batch_size")
 

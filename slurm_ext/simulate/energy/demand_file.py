@@ -12,7 +12,7 @@ from slurm_ext.core.errors import InputError, unreadable
 from slurm_ext.model.arrays import Array
 from slurm_ext.model.demand.model import SLOT_S
 from slurm_ext.model.demand.series import LONGEST_GAP, filled
-from slurm_ext.simulate.trace.vc_nodes import MOST as MOST_NODES
+from slurm_ext.simulate.trace.columns import MOST as MOST_NODES
 
 EXPECTED = "expected Unix time, nodes needed, nodes there, as whole numbers"
 

@@ -7,7 +7,7 @@ to all jobs; its bounds are those that the later jobs needed.
 """
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from slurm_ext.model.arrays import Array
 from slurm_ext.model.duration.adaptive_bounds import AdaptiveBounds
 from slurm_ext.model.duration.artifact import FOLDER, DurationArtifact, load, serialize
 from slurm_ext.model.duration.model import DurationQuantiles
-from slurm_ext.model.duration.query import SITE
+from slurm_ext.model.duration.query import SITE, query_of_run, runtime_s
 from slurm_ext.training.challenger import Challenger, Export, Scores, TrainingVerdict
 from slurm_ext.training.duration import fit as training
 from slurm_ext.training.duration.fit import FinishedJob, features, fit
@@ -202,3 +202,21 @@ def difference(one: DurationArtifact, other: DurationArtifact, rows: Array) -> f
         np.subtract([*one.bounds.low, *one.bounds.high], [*other.bounds.low, *other.bounds.high])
     )
     return max(off, float(moved.max()))
+
+
+def finished_jobs(runs: Iterable[Mapping[str, Any]]) -> list[FinishedJob]:
+    """Jobs by submission, of rows of `history.queries.runs` in any order.
+
+    Left out: runs without a submission, an end, or a duration of at least 0 s, and ends before the
+    submission (a clock that jumped). A row without its duration has end less start.
+    """
+    jobs: dict[tuple[Any, ...], FinishedJob] = {}
+    for run in runs:
+        query, elapsed_s = query_of_run(run), runtime_s(run)
+        if query is None or elapsed_s is None:
+            continue
+        key = tuple(run.get(name) for name in ("cluster", "job_id", "restart"))
+        known = jobs.get(key)
+        if known is None or (known.end_s or 0.0) < run["end_s"]:
+            jobs[key] = FinishedJob(query.submission(), float(run["end_s"]), elapsed_s)
+    return sorted(jobs.values(), key=lambda job: job.asked.submit_s)

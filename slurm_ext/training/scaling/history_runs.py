@@ -6,7 +6,7 @@ from typing import Any
 
 from slurm_ext.core.records import LoaderRun
 from slurm_ext.model.scaling.model import TrainingConfig
-from slurm_ext.model.scaling.run_placement import measurement_of
+from slurm_ext.model.scaling.multi_gpu_estimate import measurement_of
 from slurm_ext.training.scaling.rows import ScalingRow
 
 NEEDED = ("samples_per_s", "accel_samples_per_s", "fetch_wall_s", "batch_size", "cores")

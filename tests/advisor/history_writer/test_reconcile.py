@@ -305,8 +305,12 @@ def test_who_shares_is_told_with_the_name_of_its_script(tmp_path: Path) -> None:
     name = job_signature({Level.SCRIPT: 1})
     assert queue.at_s == NOW_S + 5
     assert {one.job: one.key for one in queue.jobs} == {
-        "1": name, "2": name, "3": None, "4": None, "6": None,
-    }  # fmt: skip
+        "1": name,
+        "2": name,
+        "3": None,
+        "4": None,
+        "6": None,
+    }
 
 
 def test_whose_environment_lets_its_size_change_is_told(tmp_path: Path) -> None:

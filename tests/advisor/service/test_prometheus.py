@@ -152,8 +152,16 @@ def test_a_real_scrape(scraping: tuple[Service, Prometheus]) -> None:
     for expression in expressions():
         assert prometheus.asked(expression) is not None
     told = {one["metric"]["__name__"] for one in prometheus.asked('{__name__=~"dlqueue_.*"}') or ()}
-    later = {f"dlqueue_{name}" for name in ("gain_ratio", "model_error_ratio",
-             "model_coverage_ratio", "model_drift_ratio", "model_outcomes")}  # fmt: skip
+    later = {
+        f"dlqueue_{name}"
+        for name in (
+            "gain_ratio",
+            "model_error_ratio",
+            "model_coverage_ratio",
+            "model_drift_ratio",
+            "model_outcomes",
+        )
+    }
     texts = [*expressions(), (RULES / "dlqueue.rules.yml").read_text()]
     wanted = {name for text in texts for name in re.findall(r"\bdlqueue_\w+", text)}
     assert wanted - later <= told

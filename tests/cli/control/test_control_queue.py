@@ -9,12 +9,23 @@ from slurm_ext.cli import main
 
 QUEUE = {
     "jobs": [
-        {"job_id": n, "user_id": 0, "user_name": "ann", "name": f"j{n}", "job_state": "PENDING",
-         "partition": "gpu", "priority": 5000, "state_reason": "Priority", "cpus": 1,
-         "time_limit": minutes, "submit_time": 1_700_000_000, "tres_per_node": "gres:gpu:2"}
+        {
+            "job_id": n,
+            "user_id": 0,
+            "user_name": "ann",
+            "name": f"j{n}",
+            "job_state": "PENDING",
+            "partition": "gpu",
+            "priority": 5000,
+            "state_reason": "Priority",
+            "cpus": 1,
+            "time_limit": minutes,
+            "submit_time": 1_700_000_000,
+            "tres_per_node": "gres:gpu:2",
+        }
         for n, minutes in ((1, 600), (2, 30))
     ]
-}  # fmt: skip
+}
 
 
 @pytest.fixture

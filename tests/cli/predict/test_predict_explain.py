@@ -230,9 +230,13 @@ def test_the_plot_shows_the_curve_without_colours() -> None:
 def test_sharing_is_told_in_a_clause() -> None:
     """People read what the job becomes and costs at most, or why its GPU stays whole."""
     told = {
-        "share": True, "gres": "mps:50", "worst": 0.88, "mode": "shadow",
-        "evidence": "these two were measured together", "why": "",
-    }  # fmt: skip
+        "share": True,
+        "gres": "mps:50",
+        "worst": 0.88,
+        "mode": "shadow",
+        "evidence": "these two were measured together",
+        "why": "",
+    }
     assert sharing(told) == (
         "mps:50 instead of its GPU, at most 12 % slower (these two were measured together);"
         " the mode here is shadow"

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from slurm_ext.control.allocator import actuator, controlled_job, decision_log
-from slurm_ext.control.allocator.cgroup.errors import JobGoneError, UntrustedJobDirError
-from slurm_ext.control.allocator.cgroup.job_location import JobLocation
+from slurm_ext.control.allocator.cgroup.job_location import (
+    JobGoneError,
+    JobLocation,
+    UntrustedJobDirError,
+)
 from slurm_ext.control.allocator.controlled_job import ControlledJob, WindowPace
 from slurm_ext.control.allocator.job_curve import baseline, points_of, rate_at, utilisation
 from slurm_ext.control.allocator.jobs import RunningJob, SpooledJob, alive
 from slurm_ext.control.allocator.measure import WorkerBounds, difference, run_between, worker_bounds
-from slurm_ext.control.allocator.node import Machine, slurm_cpus
-from slurm_ext.control.allocator.node_capabilities import node_mechanisms
+from slurm_ext.control.allocator.node import Machine, node_mechanisms, slurm_cpus
 from slurm_ext.control.allocator.slurm import EVERY_S, EVERY_WHERE_LENT_S, SlurmNodeQuery
 from slurm_ext.control.allocator.status import rows
 from slurm_ext.model.throughput.estimate import Estimate

@@ -9,7 +9,7 @@ import pytest
 
 from slurm_ext.control.allocator import gate
 from slurm_ext.control.allocator.allocator_round import KIND
-from slurm_ext.control.allocator.cgroup.errors import JobGoneError, UntrustedJobDirError
+from slurm_ext.control.allocator.cgroup.job_location import JobGoneError, UntrustedJobDirError
 from slurm_ext.control.allocator.jobs import SpooledJobs
 from slurm_ext.control.allocator.measure import WorkerBounds, difference, run_between, worker_bounds
 from slurm_ext.control.allocator.undo_log import allocator_state, undo_left
@@ -24,22 +24,46 @@ from slurm_ext.node.common.spool_layout import Spool, make_run_dir
 from slurm_ext.slurm import MemoryClient
 
 PHASE: dict[str, Any] = {
-    "phase": "first_epoch", "epochs": 1, "samples": 400, "batches": 50, "wall_s": 4.0,
-    "wait_s": 2.0, "step_s": 2.0, "workers": 2.0, "fetch_samples": 400, "fetch_wall_s": 7.6,
-    "fetch_cpu_s": 7.4, "bytes_read": 1000, "main_cpu_s": 0.2,
-}  # fmt: skip
+    "phase": "first_epoch",
+    "epochs": 1,
+    "samples": 400,
+    "batches": 50,
+    "wall_s": 4.0,
+    "wait_s": 2.0,
+    "step_s": 2.0,
+    "workers": 2.0,
+    "fetch_samples": 400,
+    "fetch_wall_s": 7.6,
+    "fetch_cpu_s": 7.4,
+    "bytes_read": 1000,
+    "main_cpu_s": 0.2,
+}
 
 
 def summary(**phase: Any) -> dict[str, Any]:
     """As the probe writes it of this very process."""
     loader = {
-        "id": 0, "style": "map", "batch_size": 8, "user_num_workers": 2, "gate": 2,
-        "most_workers": 8, "left_alone": None, "fallback": None, "phases": [{**PHASE, **phase}],
-    }  # fmt: skip
+        "id": 0,
+        "style": "map",
+        "batch_size": 8,
+        "user_num_workers": 2,
+        "gate": 2,
+        "most_workers": 8,
+        "left_alone": None,
+        "fallback": None,
+        "phases": [{**PHASE, **phase}],
+    }
     return {
-        "v": 1, "pid": os.getpid(), "rank": 0, "world_size": 1, "cores": 2, "node_cores": 2,
-        "finished": False, "accelerator": None, "loaders": [loader],
-    }  # fmt: skip
+        "v": 1,
+        "pid": os.getpid(),
+        "rank": 0,
+        "world_size": 1,
+        "cores": 2,
+        "node_cores": 2,
+        "finished": False,
+        "accelerator": None,
+        "loaders": [loader],
+    }
 
 
 @pytest.fixture
@@ -113,11 +137,15 @@ def test_a_run_folder_that_is_none(tmp_path: Path) -> None:
 
 
 HOSTILE = [
-    {}, {"loaders": 5}, {"loaders": [5]}, {"loaders": [{}]}, {"v": 2},
+    {},
+    {"loaders": 5},
+    {"loaders": [5]},
+    {"loaders": [{}]},
+    {"v": 2},
     {"loaders": [{"id": [], "phases": {}}]},
     {"loaders": [{"id": 0, "phases": [{"samples": "many"}]}]},
     {"loaders": [{"id": 0, "gate": -5, "most_workers": 10**9, "phases": [{}]}]},
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("lie", HOSTILE)
@@ -145,9 +173,14 @@ def test_files_that_are_none(spool: Spool) -> None:
 def test_a_lie_gains_nothing_of_others(spool: Spool) -> None:
     """A curve of a thousandfold gain, and rates to match: the honest job keeps its share's rate."""
     run = LoaderRun(
-        samples_per_s=1e6, workers=2, cores=1.0, batch_size=8, accel_samples_per_s=1e8,
-        fetch_wall_s=1e-6, fetch_cpu_s=1e-6,
-    )  # fmt: skip
+        samples_per_s=1e6,
+        workers=2,
+        cores=1.0,
+        batch_size=8,
+        accel_samples_per_s=1e8,
+        fetch_wall_s=1e-6,
+        fetch_cpu_s=1e-6,
+    )
     known = estimate({Level.SCRIPT_ARGS: [run]})
     assert known is not None
     job(spool, 1, summary(samples=10**9, fetch_samples=10**9), curve=write(known))
@@ -169,9 +202,11 @@ def test_jobs_that_are_never_touched(spool: Spool) -> None:
     said = status(spool)
     assert said["jobs"] == []
     assert {key: why[:24] for key, why in said["left_alone"].items()} == {
-        "1.0": "no training that the pro", "2.0": "no training that the pro",
-        "3.0": "it runs on several nodes", "4.0": said["left_alone"]["4.0"][:24],
-    }  # fmt: skip
+        "1.0": "no training that the pro",
+        "2.0": "no training that the pro",
+        "3.0": "it runs on several nodes",
+        "4.0": said["left_alone"]["4.0"][:24],
+    }
     assert list(folder.iterdir()) == [folder / "summary-0.json"]
 
 

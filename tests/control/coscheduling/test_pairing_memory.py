@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.control.coscheduling.co_scheduling_loop import CoScheduler
-from slurm_ext.control.coscheduling.jobs import key_of
-from slurm_ext.control.coscheduling.memory_needed import room
+from slurm_ext.control.coscheduling.jobs import key_of, room
 from slurm_ext.control.coscheduling.pair_memory import PairMemory
 from slurm_ext.control.coscheduling.speed_monitor import SpeedMonitor, remember
 from slurm_ext.slurm import NodeInfo

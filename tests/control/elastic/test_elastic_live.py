@@ -36,12 +36,22 @@ REPORT: dict[str, Any] = {
 def job(number: int, gpus: int | None, folder: Path, **more: Any) -> JobInfo:
     """One that opted in for 1 to 8 GPUs and waits, a task for each GPU."""
     fields: dict[str, Any] = {
-        "job_id": number, "user_id": os.getuid(), "user_name": "ada", "state": "PENDING",
-        "partition": "p", "work_dir": str(folder), "requeues": True, "gpus": gpus,
-        "tasks": gpus or 1, "cpus": 2 * (gpus or 1), "node_count": 1, "priority": 100,
+        "job_id": number,
+        "user_id": os.getuid(),
+        "user_name": "ada",
+        "state": "PENDING",
+        "partition": "p",
+        "work_dir": str(folder),
+        "requeues": True,
+        "gpus": gpus,
+        "tasks": gpus or 1,
+        "cpus": 2 * (gpus or 1),
+        "node_count": 1,
+        "priority": 100,
         "reason": "Resources",
-        "comment": "DLQUEUE_ELASTIC=1-8", "submit_time_s": number,
-    }  # fmt: skip
+        "comment": "DLQUEUE_ELASTIC=1-8",
+        "submit_time_s": number,
+    }
     return JobInfo(**(fields | more))
 
 
@@ -56,8 +66,10 @@ class Cluster:
     """Two nodes of four GPUs, and a loop."""
 
     def __init__(self, folder: Path, *jobs: JobInfo, **settings: Any) -> None:
-        nodes = [NodeInfo(name=n, cpus=16, mem_mib=1, gres={"gpu": 4}, state="IDLE",
-                          partitions=("p",)) for n in ("n1", "n2")]  # fmt: skip
+        nodes = [
+            NodeInfo(name=n, cpus=16, mem_mib=1, gres={"gpu": 4}, state="IDLE", partitions=("p",))
+            for n in ("n1", "n2")
+        ]
         self.client = MemoryClient(known_jobs=jobs, known_nodes=tuple(nodes), obeys=True)
         self.folder = cluster_state(folder / "state", "elastic")
         self.folder.path.mkdir(parents=True, exist_ok=True)
@@ -163,13 +175,19 @@ def test_a_replay_of_the_same_state_decides_alike(tmp_path: Path, optimiser: str
     sizes = tuple(sorted({*sizes_for(optimiser, board, 8), 1, 2, 4}))
     wishes = [
         utility_of(
-            ElasticJob(name=str(one.job_id), least=1, most=8, arrival_s=float(one.job_id),
-                    held=(one.gpus or 0) * (one.state == "RUNNING"), report=report_of(one)[0]),
+            ElasticJob(
+                name=str(one.job_id),
+                least=1,
+                most=8,
+                arrival_s=float(one.job_id),
+                held=(one.gpus or 0) * (one.state == "RUNNING"),
+                report=report_of(one)[0],
+            ),
             sizes,
             4,
         )
         for one in jobs
-    ]  # fmt: skip
+    ]
     terms = DivisionTerms(restart_s=60.0, gpus_a_job=0.0)
     replayed = divided(optimiser, wishes, sizes, board, terms)
     assert {str(row["job"]): row["wanted"] for row in pool["jobs"]} == replayed
@@ -250,13 +268,21 @@ def test_nobody_is_asked_who_did_not_opt_in(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        "not json", "[]", "{}", '{"v": 2}', "[" * 50_000, '{"v": 1' + " " * 70_000 + "}",
-        json.dumps(REPORT | {"left": "much"}), json.dumps(REPORT | {"left": float("nan")}),
-        json.dumps(REPORT | {"left": -1}), json.dumps(REPORT | {"noise": {"square": 0}}),
-        json.dumps(REPORT | {"steps": [{"gpus": 1.5}]}), json.dumps(REPORT | {"steps": 3}),
+        "not json",
+        "[]",
+        "{}",
+        '{"v": 2}',
+        "[" * 50_000,
+        '{"v": 1' + " " * 70_000 + "}",
+        json.dumps(REPORT | {"left": "much"}),
+        json.dumps(REPORT | {"left": float("nan")}),
+        json.dumps(REPORT | {"left": -1}),
+        json.dumps(REPORT | {"noise": {"square": 0}}),
+        json.dumps(REPORT | {"steps": [{"gpus": 1.5}]}),
+        json.dumps(REPORT | {"steps": 3}),
         json.dumps(REPORT | {"limits": REPORT["limits"] | {"most": 1}}),
     ],
-)  # fmt: skip
+)
 def test_a_report_that_cannot_be_used_is_none(tmp_path: Path, body: str) -> None:
     """The job keeps its size, and it is told why; the loop goes on."""
     cluster = Cluster(tmp_path, running(1, 2, tmp_path))

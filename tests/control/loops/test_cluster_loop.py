@@ -11,9 +11,9 @@ import pytest
 
 from slurm_ext.control.allocator.allocator_round import KIND
 from slurm_ext.control.loops import runner
+from slurm_ext.control.loops.control_loop import reload_settings
 from slurm_ext.control.loops.loop_state import LoopState, cluster_state
 from slurm_ext.control.loops.planned_loop import DONE, PlannedAction, planned_kind
-from slurm_ext.control.loops.reload import reload_settings
 from slurm_ext.core.actions import Action, parse_action
 from slurm_ext.core.errors import InputError, SettingsError, SlurmError
 from slurm_ext.core.settings.document import Settings

@@ -131,15 +131,17 @@ def test_a_hook_has_a_time_limit_and_ends_well(hook: str, budget: str) -> None:
     ("variables", "printed"),
     [
         ({}, []),
-        ({"SLURM_GPUS": "1", "SLURM_GPUS_PER_NODE": "", "SLURM_GPUS_PER_TASK": "2"},
-         ["unset SLURM_GPUS_PER_NODE"]),
+        (
+            {"SLURM_GPUS": "1", "SLURM_GPUS_PER_NODE": "", "SLURM_GPUS_PER_TASK": "2"},
+            ["unset SLURM_GPUS_PER_NODE"],
+        ),
         ({"SLURM_GPUS": ""}, ["unset SLURM_GPUS"]),
         ({"SLURM_GPUS_PER_TASK": ""}, ["unset SLURM_GPUS_PER_TASK"]),
         ({"SLURM_TRES_BIND": "x"}, []),
         ({"DLQUEUE_SHARED": "1"}, []),
         ({"DLQUEUE_SHARED": "1", "SLURM_TRES_BIND": "x"}, ["unset SLURM_TRES_BIND"]),
     ],
-)  # fmt: skip
+)
 def test_the_task_prolog_unsets_what_asks_for_the_whole_gpu(
     variables: dict[str, str], printed: list[str]
 ) -> None:

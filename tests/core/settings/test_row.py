@@ -8,7 +8,7 @@ import pytest
 from slurm_ext.core.errors import SettingsError
 from slurm_ext.core.settings import row
 from slurm_ext.core.settings.document import DEFAULT_PATH, Settings, load, parse
-from slurm_ext.core.settings.monitoring import address_of
+from slurm_ext.core.settings.loops_and_metrics import address_of
 from slurm_ext.core.settings.row import Setting
 
 ROWS: list[tuple[Callable[[], Setting], str, list[Any], list[Any]]] = [

@@ -95,8 +95,11 @@ def test_a_job_is_one_run_on_each_of_its_nodes(history: History) -> None:
     first = rows(history, "job_id, array_job_id, array_task_id, cluster, user, job_name")[0]
     assert first == (101, 90, 3, "here", "ada", "train")
     assert rows(history, "state, exit_code, elapsed_s, time_limit_s, start_s - submit_s")[0] == (
-        *("COMPLETED", 3, 3600.0),
-        *(26 * 3600.0, 300.0),
+        "COMPLETED",
+        3,
+        3600.0,
+        26 * 3600.0,
+        300.0,
     )
     assert counted(history)["n2", "cpu_user", "sacct/TotalCPU"] == 5400.0
 

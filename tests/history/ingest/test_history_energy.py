@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.cli.explain.command import explained, lines
-from slurm_ext.history.ingest.energy import energy_of
+from slurm_ext.history.ingest.rows import energy_of
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store import schema
 from slurm_ext.history.store.store import History, open_history

@@ -9,8 +9,7 @@ import pytest
 from slurm_ext.core.records import Level
 from slurm_ext.core.stats import FEWEST
 from slurm_ext.history.ingest.decisions import drop_unclaimed, unclaimed
-from slurm_ext.history.ingest.final_state import final_state
-from slurm_ext.history.ingest.insert import SAME_END_S
+from slurm_ext.history.ingest.insert import SAME_END_S, final_state
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.retention import forget
 from slurm_ext.history.store.store import History, open_history
@@ -99,7 +98,9 @@ def test_a_proposal_is_unclaimed_only_after_the_moment(database: Path) -> None:
     """One decided just then may still become a job; claimed ones and those to keep stay."""
     with open_history(database) as history:
         for token, decided_s, state in (
-            *(("old", 1.0, "proposed"), ("kept", 1.0, "proposed"), ("now", 2.0, "proposed")),
+            ("old", 1.0, "proposed"),
+            ("kept", 1.0, "proposed"),
+            ("now", 2.0, "proposed"),
             ("claimed", 1.0, "claimed"),
         ):
             history.db.table("decisions").insert(
@@ -173,7 +174,11 @@ def test_a_finished_job_of_many_nodes_is_one_job(database: Path) -> None:
     """Its first record counts; another restart or cluster is another job."""
     with open_history(database) as history:
         others: tuple[dict[str, Any], ...] = (
-            *({}, {"node": "n2"}, {"restart": 1}, {"cluster": "d"}, {"end_s": None}),
+            {},
+            {"node": "n2"},
+            {"restart": 1},
+            {"cluster": "d"},
+            {"end_s": None},
         )
         for number, columns in enumerate(others, 1):
             add_run(history.conn, number, **{"job_id": 1, **columns})

@@ -11,9 +11,15 @@ from slurm_ext.model.duration.query import NUMBERS, DurationQuery, query_of_run,
 def test_names_and_numbers_of_a_job() -> None:
     """Unknown names are empty; counts are keys as well as logs; what is not positive is unknown."""
     job = DurationQuery(
-        submit_s=5.0, user="ann", partition="gpu", cpus=4, gpus=2.0, time_limit_s=3600.4,
-        mem_bytes=0, num_nodes=-1,
-    ).submission()  # fmt: skip
+        submit_s=5.0,
+        user="ann",
+        partition="gpu",
+        cpus=4,
+        gpus=2.0,
+        time_limit_s=3600.4,
+        mem_bytes=0,
+        num_nodes=-1,
+    ).submission()
     assert job.submit_s == 5.0
     assert job.names == {
         "user": "ann",

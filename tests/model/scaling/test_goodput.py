@@ -92,9 +92,12 @@ def test_noisy_gradients_make_large_batches_best() -> None:
 
 
 @given(
-    st.integers(1, 512), st.integers(1, 64), st.integers(1, 64), st.integers(1, 16),
+    st.integers(1, 512),
+    st.integers(1, 64),
+    st.integers(1, 64),
+    st.integers(1, 16),
     st.sampled_from([1, 2, 4, 8]),
-)  # fmt: skip
+)
 def test_every_config_is_within_the_owners_limits(
     initial: int, times: int, least: int, grows: int, per_node: int
 ) -> None:

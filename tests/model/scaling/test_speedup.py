@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from contrib.bench.throughput.scale.fit_prior import THREADS
 from slurm_ext.core.errors import InputError
 from slurm_ext.model.scaling.speedup import CountMeasurement, SpeedupCurve, fit
-from slurm_ext.model.scaling.speedup_prior import GPUS_EACH, GPUS_SPLIT, SpeedupPrior
-from slurm_ext.model.scaling.speedup_terms import log_rates
+from slurm_ext.model.scaling.speedup_terms import GPUS_EACH, GPUS_SPLIT, SpeedupPrior, log_rates
 
 PRIORS = (GPUS_SPLIT, GPUS_EACH, THREADS)
 POINTS = st.lists(

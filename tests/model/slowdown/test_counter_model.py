@@ -162,14 +162,28 @@ def test_what_is_packed_is_read_back_exactly(model: CounterModel) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("device", None), ("top", -1), ("top", "fast"), ("columns", [["util"]]),
-        ("centre", [1.0]), ("spread", [0.0, 1.0, 1.0]), ("correlation", "none"),
-        ("likeness", {"length": 1.0, "bend": 2.0}), ("likeness", {"length": -1.0}),
-        ("keys", ["a"]), ("at", [[1.0]]), ("met", [[0, 1], [0, 99]]), ("met", [[-1], [0]]),
-        ("log_odds", []), ("log_odds", [float("nan")] * 36), ("noise_var", [0.0] * 36),
-        ("views", [[7]]), ("views", [[]]), ("references", {"a": 0.0}), ("widths", [1.0]),
+        ("device", None),
+        ("top", -1),
+        ("top", "fast"),
+        ("columns", [["util"]]),
+        ("centre", [1.0]),
+        ("spread", [0.0, 1.0, 1.0]),
+        ("correlation", "none"),
+        ("likeness", {"length": 1.0, "bend": 2.0}),
+        ("likeness", {"length": -1.0}),
+        ("keys", ["a"]),
+        ("at", [[1.0]]),
+        ("met", [[0, 1], [0, 99]]),
+        ("met", [[-1], [0]]),
+        ("log_odds", []),
+        ("log_odds", [float("nan")] * 36),
+        ("noise_var", [0.0] * 36),
+        ("views", [[7]]),
+        ("views", [[]]),
+        ("references", {"a": 0.0}),
+        ("widths", [1.0]),
     ],
-)  # fmt: skip
+)
 def test_a_torn_model_is_refused(model: CounterModel, name: str, value: Any) -> None:
     """One ModelError that says to train again, never a model that answers nonsense."""
     body = to_json(model)

@@ -6,8 +6,13 @@ from dataclasses import dataclass, replace
 import pytest
 
 from slurm_ext.core.records import Level, LoaderRun, Shape, ShapeLimits
-from slurm_ext.model.throughput.bottleneck import LIMITS, Advice, BottleneckSigns
-from slurm_ext.model.throughput.diagnosis import NO_SIGNS, diagnose
+from slurm_ext.model.throughput.bottleneck import (
+    LIMITS,
+    NO_SIGNS,
+    Advice,
+    BottleneckSigns,
+    diagnose,
+)
 from slurm_ext.model.throughput.estimate import estimate
 
 GIB = 1 << 30

@@ -10,9 +10,9 @@ from slurm_ext.model.throughput.bottleneck import (
     EXPOSED,
     BottleneckSigns,
     advise,
+    diagnose,
 )
 from slurm_ext.model.throughput.curve import STALLED, Point
-from slurm_ext.model.throughput.diagnosis import diagnose
 from slurm_ext.model.throughput.estimate import Estimate, estimate
 
 NONE = BottleneckSigns()

@@ -72,9 +72,12 @@ def test_what_is_no_curve_reads_as_none(cell: int, bad: object) -> None:
     assert read(json.dumps(row)) is None
 
 
-@given(st.text(max_size=300) | st.recursive(
-    st.none() | st.booleans() | st.floats() | st.integers(), st.lists
-).map(json.dumps))  # fmt: skip
+@given(
+    st.text(max_size=300)
+    | st.recursive(st.none() | st.booleans() | st.floats() | st.integers(), st.lists).map(
+        json.dumps
+    )
+)
 def test_any_text_is_read_without_an_error(text: str) -> None:
     """The user owns the file; whatever is in it, the answer is an Estimate or None."""
     found = read(text)

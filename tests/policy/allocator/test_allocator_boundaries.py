@@ -23,8 +23,10 @@ from slurm_ext.policy.allocator.knapsack_dp import JobOptions, divide, enough, s
 from slurm_ext.policy.allocator.max_min_share import (
     capped,
     fair_bandwidth,
+    latency_weight,
     limited,
     max_min_share,
+    proportional,
 )
 from slurm_ext.policy.allocator.operating_points import (
     OperatingPoint,
@@ -33,7 +35,6 @@ from slurm_ext.policy.allocator.operating_points import (
     within,
     workers_that_fit,
 )
-from slurm_ext.policy.allocator.shares import latency_weight, proportional
 
 
 def point(units: int = 1, rate: float = 100.0, workers: int | None = 1, io: float = 0.0) -> Any:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.policy.allocator.shares import latency_weight, proportional
+from slurm_ext.policy.allocator.max_min_share import latency_weight, proportional
 
 GIVEN = st.dictionaries(st.text("abc", min_size=1), st.integers(1, 64), min_size=1)
 

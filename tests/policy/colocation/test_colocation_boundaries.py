@@ -23,16 +23,19 @@ from slurm_ext.policy.colocation.colocation_monitor import (
     cooldowns_from_json,
     update,
 )
-from slurm_ext.policy.colocation.pair_weight import UNKNOWN_S, saved_s, typical, weight_of
 from slurm_ext.policy.colocation.placement_round import NodeSlot, PlacementAction
 from slurm_ext.policy.colocation.terms import Candidate, SharingRules, check
 from slurm_ext.policy.colocation.why_apart import (
+    UNKNOWN_S,
     below,
     counted_on,
     floor_of,
     lacking,
     meets,
+    saved_s,
+    typical,
     unwilling,
+    weight_of,
     went_badly,
     why_apart,
 )

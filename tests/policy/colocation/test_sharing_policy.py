@@ -14,7 +14,7 @@ from slurm_ext.core.errors import InputError
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.policy.colocation.choose_pairs import Candidate, SharingRules, fit_to_share, pairs
 from slurm_ext.policy.colocation.matching import best_matching
-from slurm_ext.policy.colocation.pair_weight import saved_s
+from slurm_ext.policy.colocation.why_apart import saved_s
 
 RULES = SharingRules()
 GIB = 2.0**30

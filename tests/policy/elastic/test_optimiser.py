@@ -30,10 +30,15 @@ def crowd(jobs: int, seed: int, sizes: tuple[int, ...]) -> list[Utility]:
     rng = np.random.default_rng(seed)
     powers, work = rng.uniform(0.3, 0.95, jobs), rng.uniform(10, 1e4, jobs)
     return [
-        Utility(name=f"j{i}", goodput=np.array(sizes, dtype=float) ** powers[i], left=work[i],
-             held=int(rng.choice(sizes)) if i % 3 == 0 else 0, arrival_s=float(i))
+        Utility(
+            name=f"j{i}",
+            goodput=np.array(sizes, dtype=float) ** powers[i],
+            left=work[i],
+            held=int(rng.choice(sizes)) if i % 3 == 0 else 0,
+            arrival_s=float(i),
+        )
         for i in range(jobs)
-    ]  # fmt: skip
+    ]
 
 
 def worth(

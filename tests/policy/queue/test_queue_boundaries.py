@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slurm_ext.policy.queue.nice import NiceBounds, WaitingJob, in_order, nices
+from slurm_ext.policy.queue.nice import NiceBounds, WaitingJob, in_order, nices, starts_in_s
 from slurm_ext.policy.queue.order import LEAD_SIZES, MOST_LEAD_S, QueuedJobs, aged
 from slurm_ext.policy.queue.preempting import (
     LEAST_SERVICE,
@@ -12,7 +12,6 @@ from slurm_ext.policy.queue.preempting import (
     SHORTEST_LEFT,
     Preempting,
 )
-from slurm_ext.policy.queue.start_estimate import starts_in_s
 
 
 def waiting(*priorities: int, ties: tuple[int, ...] = ()) -> list[WaitingJob]:
@@ -69,8 +68,12 @@ def test_classes_of_service() -> None:
     """At the limit, or within a rounding of it, a job has sunk."""
     rule = Preempting(limits=(10.0, 20.0))
     assert [rule.key(had, 0.0) for had in (9.998, 10 - ROUNDING, 10.0, 19.0, 20.0)] == [
-        0.0, 1.0, 1.0, 1.0, 2.0,
-    ]  # fmt: skip
+        0.0,
+        1.0,
+        1.0,
+        1.0,
+        2.0,
+    ]
     assert rule.until_next(4.0) == 6.0
     assert rule.until_next(10.0) == 10.0
     assert rule.until_next(10 - ROUNDING / 2) == pytest.approx(10.0, abs=ROUNDING)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.policy.queue.start_estimate import Units, starts_in_s
+from slurm_ext.policy.queue.nice import Units, starts_in_s
 
 
 @pytest.mark.parametrize(

@@ -209,11 +209,20 @@ def two_nodes() -> tuple[NodeInfo, ...]:
 def as_slurm_has_it(job: Any, folder: Path) -> JobInfo:
     """The replay's job in Slurm's words."""
     return JobInfo(
-        job_id=int(job.name), state="RUNNING" if job.gpus else "PENDING", partition="p",
-        work_dir=str(folder), requeues=True, gpus=job.gpus or 1, tasks=1, node_count=1, cpus=1,
-        priority=1, reason="None", comment="DLQUEUE_ELASTIC=1-64",
+        job_id=int(job.name),
+        state="RUNNING" if job.gpus else "PENDING",
+        partition="p",
+        work_dir=str(folder),
+        requeues=True,
+        gpus=job.gpus or 1,
+        tasks=1,
+        node_count=1,
+        cpus=1,
+        priority=1,
+        reason="None",
+        comment="DLQUEUE_ELASTIC=1-64",
         submit_time_s=int(job.submitted.arrival_s),
-    )  # fmt: skip
+    )
 
 
 def report(job: Any) -> dict[str, Any]:

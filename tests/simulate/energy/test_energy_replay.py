@@ -40,8 +40,10 @@ def test_numbers_and_named_nodes_agree_where_nodes_may_sleep_briefly(
     one = series([min(n, 10) for n in need], peak=peak)
     named, counted = replay_energy(one, RULES), outline(one, RULES)
     assert (named.wakes, named.woken, named.short) == (
-        counted.wakes, counted.woken, counted.short,
-    )  # fmt: skip
+        counted.wakes,
+        counted.woken,
+        counted.short,
+    )
     assert named.powered == counted.powered <= named.total
     assert named.powered >= named.needed - named.short
 

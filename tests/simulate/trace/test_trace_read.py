@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from slurm_ext.core.errors import InputError, UsageError
-from slurm_ext.simulate.trace.columns import Trace
+from slurm_ext.simulate.trace.columns import Trace, read_vc_nodes
 from slurm_ext.simulate.trace.estimates import with_estimates
 from slurm_ext.simulate.trace.read import read
 from slurm_ext.simulate.trace.times import zone_of
-from slurm_ext.simulate.trace.vc_nodes import read_vc_nodes
 
 BAD = Path(__file__).parents[2] / "bad_input" / "trace"
 WHY = {

@@ -18,9 +18,8 @@ from slurm_ext.model.duration.artifact import ABOUT, load
 from slurm_ext.model.duration.predictor import DurationPredictor, load_predictor
 from slurm_ext.model.duration.query import SITE, DurationQuery, query_of_run
 from slurm_ext.training.duration import challenge as duration_challenge
-from slurm_ext.training.duration.challenge import FEWEST, challenge
+from slurm_ext.training.duration.challenge import FEWEST, challenge, finished_jobs
 from slurm_ext.training.duration.fit import FinishedJob, features, fit
-from slurm_ext.training.duration.history_jobs import finished_jobs
 
 START_S = 1.7e9
 Row = dict[str, Any]

@@ -7,7 +7,7 @@ import pytest
 
 from slurm_ext.model.duration.query import SITE, query_of_run
 from slurm_ext.model.duration.state import DurationState
-from slurm_ext.training.duration.history_jobs import finished_jobs
+from slurm_ext.training.duration.challenge import finished_jobs
 
 
 def run(**changed: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from slurm_ext.core.records import LoaderRun
 from slurm_ext.history.views.columns import TRAINING_COLUMNS
 from slurm_ext.model.artifact_store import current
 from slurm_ext.model.scaling.artifact import load
-from slurm_ext.model.scaling.run_placement import gpus_and_nodes, measurement_of
+from slurm_ext.model.scaling.multi_gpu_estimate import gpus_and_nodes, measurement_of
 from slurm_ext.training.scaling.challenge import FEWEST, challenge
 from slurm_ext.training.scaling.history_runs import rows
 
@@ -65,8 +65,10 @@ def test_only_trainings_at_several_counts_show_growth() -> None:
     table = [*history(2)]
     first = [row for row in table if row[TRAINING_COLUMNS.index("key_script")] == 0]
     assert rows(first[:1], TRAINING_COLUMNS) == []
-    torn = [None if name == "fetch_wall_s" else value
-            for name, value in zip(TRAINING_COLUMNS, first[0], strict=True)]  # fmt: skip
+    torn = [
+        None if name == "fetch_wall_s" else value
+        for name, value in zip(TRAINING_COLUMNS, first[0], strict=True)
+    ]
     assert len(rows([*first, torn], TRAINING_COLUMNS)) == len(PLACES)
     assert {one.cluster for one in rows(table, TRAINING_COLUMNS)} == {"NVIDIA T4"}
 

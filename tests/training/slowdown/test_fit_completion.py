@@ -27,11 +27,16 @@ def seen(share: float, *, device: str = "x", noise: float = 0.01) -> list[PairSp
     rng = np.random.default_rng(2)
     pairs = [(a, b) for a, b in product(JOBS, JOBS) if a <= b and rng.random() < share]
     return [
-        PairSpeed(job=a, partner=b, device=device, log_sd=0.0,
-             log_speed=truth(a, b) + float(rng.normal(0, noise)))
+        PairSpeed(
+            job=a,
+            partner=b,
+            device=device,
+            log_sd=0.0,
+            log_speed=truth(a, b) + float(rng.normal(0, noise)),
+        )
         for one, two in pairs
         for a, b in dict.fromkeys(((one, two), (two, one)))
-    ]  # fmt: skip
+    ]
 
 
 def table(share: float = 0.3) -> Completion:
@@ -91,8 +96,13 @@ def test_another_device_tells_a_part() -> None:
 def test_the_slope_of_the_likelihood_is_right() -> None:
     """What the search follows is what small steps in every parameter change."""
     names = {job: at for at, job in enumerate(JOBS)}
-    jobs = job_similarity(JOBS, {job: replace(TRAITS[job], vector=(float(len(job)), 0.1 * at))
-                           for job, at in names.items()})  # fmt: skip
+    jobs = job_similarity(
+        JOBS,
+        {
+            job: replace(TRAITS[job], vector=(float(len(job)), 0.1 * at))
+            for job, at in names.items()
+        },
+    )
     like = search._with_lengths(CompletionKernel(), 2)
     pairs = pair_columns([*seen(0.2), *seen(0.2, device="y")], names, {"x": 0, "y": 1}, 0.0)
     start = search._packed(like)

@@ -98,9 +98,14 @@ def test_the_best_measure_of_a_run_is_used(
 ) -> None:
     """Samples of the loop, else instructions, else whole runs of the same arguments."""
     row = dict.fromkeys(RUN_COLUMNS) | {
-        "run": 1, "user": "ada", "job_name": "a", "state": "COMPLETED", "elapsed_s": 100.0,
-        "end_s": 1e9, **known,
-    }  # fmt: skip
+        "run": 1,
+        "user": "ada",
+        "job_name": "a",
+        "state": "COMPLETED",
+        "elapsed_s": 100.0,
+        "end_s": 1e9,
+        **known,
+    }
     run = run_of(row)
     assert (run.shape[0] if run else None) == measure
     assert (run.rate if run else None) == pytest.approx(rate)
@@ -127,8 +132,9 @@ def test_what_is_no_one_measurement_is_left_out(tmp_path: Path) -> None:
             "UPDATE loader_runs SET samples_per_s = 1e-9 WHERE run = ?",
         ):
             site.pair(history, "a", "b", 0.9)
-            history.conn.execute(change, (history.conn.execute(
-                "SELECT max(id) - 1 FROM runs").fetchone()[0],))  # fmt: skip
+            history.conn.execute(
+                change, (history.conn.execute("SELECT max(id) - 1 FROM runs").fetchone()[0],)
+            )
     found = learn(site.path)
     assert found.rows == ()
     assert found.refused == 1

@@ -36,7 +36,7 @@ from contrib.bench.throughput.scale.steptime import steptime
 from contrib.bench.throughput.scores import by_chance, errors, least_error
 from slurm_ext.core.errors import InputError
 from slurm_ext.model.scaling.speedup import fit
-from slurm_ext.model.scaling.speedup_prior import GPUS_EACH, GPUS_SPLIT, SpeedupPrior
+from slurm_ext.model.scaling.speedup_terms import GPUS_EACH, GPUS_SPLIT, SpeedupPrior
 
 SOURCES: dict[str, Callable[[Path], Table]] = {
     "elasticflow": elasticflow,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from slurm_ext.core.stats import normal_reach
 from slurm_ext.model.scaling.speedup import CountMeasurement, SpeedupCurve, curve_likelihood, fit
-from slurm_ext.model.scaling.speedup_prior import SpeedupPrior, independent_prior
+from slurm_ext.model.scaling.speedup_terms import SpeedupPrior, independent_prior
 
 Array = NDArray[np.float64]
 Series = Sequence[CountMeasurement]

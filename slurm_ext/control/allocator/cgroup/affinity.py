@@ -11,8 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.control.allocator.cgroup.errors import JobGoneError
-from slurm_ext.control.allocator.cgroup.job_location import JobLocation
+from slurm_ext.control.allocator.cgroup.job_location import JobGoneError, JobLocation
 
 MAX_THREADS = 20_000
 

@@ -14,11 +14,9 @@ from typing import Any
 
 from slurm_ext.control.allocator.cgroup.affinity import Affinity
 from slurm_ext.control.allocator.cgroup.cpuset import Cpuset
-from slurm_ext.control.allocator.cgroup.errors import JobGoneError
-from slurm_ext.control.allocator.cgroup.job_location import JobLocation
-from slurm_ext.control.allocator.cgroup.quota import Quota
+from slurm_ext.control.allocator.cgroup.job_location import JobGoneError, JobLocation
+from slurm_ext.control.allocator.cgroup.quota import Quota, Weight
 from slurm_ext.control.allocator.cgroup.reads import Reads
-from slurm_ext.control.allocator.cgroup.weight import Weight
 
 UNDO_ATTEMPTS, UNDO_WAIT_S = 40, 0.05  # processes that are being killed take their time
 QUOTA, WEIGHT, CPUSET, AFFINITY = "quota", "weight", "cpuset", "affinity"

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slurm_ext.control.allocator.cgroup.cores import format_cores, parse_cores
-from slurm_ext.control.allocator.cgroup.errors import JobGoneError
-from slurm_ext.control.allocator.cgroup.job_location import JobLocation
+from slurm_ext.control.allocator.cgroup.job_location import JobGoneError, JobLocation
 
 MAX_GROUPS = 512
 

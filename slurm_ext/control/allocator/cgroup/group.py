@@ -12,8 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.control.allocator.cgroup.errors import JobGoneError
-from slurm_ext.control.allocator.cgroup.job_location import JobLocation
+from slurm_ext.control.allocator.cgroup.job_location import JobGoneError, JobLocation
 
 _OWN = "dlqueue"
 _ATTEMPTS = 5  # at an empty group: a process may fork while it is moved out

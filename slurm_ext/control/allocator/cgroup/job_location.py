@@ -46,3 +46,11 @@ class JobLocation:
         """The job's version 2 group."""
         group = self.group()
         return Path(group.folders["unified"]) if group and group.version == 2 else None
+
+
+class JobGoneError(Exception):
+    """The job, its folder or its control group is not there any more."""
+
+
+class UntrustedJobDirError(Exception):
+    """The job's folder is not what the prolog made; nothing in it is touched."""

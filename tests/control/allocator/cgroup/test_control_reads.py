@@ -12,8 +12,7 @@ import pytest
 
 from slurm_ext.control.allocator.actuator import limit_reads
 from slurm_ext.control.allocator.cgroup.cpu import Share, undo
-from slurm_ext.control.allocator.cgroup.errors import JobGoneError
-from slurm_ext.control.allocator.cgroup.job_location import JobLocation
+from slurm_ext.control.allocator.cgroup.job_location import JobGoneError, JobLocation
 from slurm_ext.control.allocator.cgroup.reads import V1, device_of, disk_of
 from slurm_ext.policy.allocator.max_min_share import capped
 from slurm_ext.policy.allocator.operating_points import OperatingPoint
@@ -101,16 +100,25 @@ class FakeShare:
 def test_limits_follow_the_level_and_end_with_it() -> None:
     """A new one, one that moved, one that hardly did, one that is over, and a job that is gone."""
     shares = {
-        "new": FakeShare(), "moved": FakeShare(50.0), "same": FakeShare(102.0),
-        "over": FakeShare(50.0), "free": FakeShare(), "gone": FakeShare(gone=True),
-    }  # fmt: skip
+        "new": FakeShare(),
+        "moved": FakeShare(50.0),
+        "same": FakeShare(102.0),
+        "over": FakeShare(50.0),
+        "free": FakeShare(),
+        "gone": FakeShare(gone=True),
+    }
     controlled: Any = {name: SimpleNamespace(share=share) for name, share in shares.items()}
     most = dict.fromkeys(("new", "moved", "same", "gone"), 100.0)
     assert limit_reads(controlled, most, "8:0") == {"new": 100.0, "moved": 100.0, "over": 0.0}
     limits = {name: share.read_bytes_per_s for name, share in shares.items()}
     assert limits == {
-        "new": 100.0, "moved": 100.0, "same": 102.0, "over": None, "free": None, "gone": None,
-    }  # fmt: skip
+        "new": 100.0,
+        "moved": 100.0,
+        "same": 102.0,
+        "over": None,
+        "free": None,
+        "gone": None,
+    }
 
 
 READER = """

@@ -16,7 +16,7 @@ from slurm_ext.control.allocator.cgroup.cpu import Share, undo
 from slurm_ext.control.allocator.cgroup.cpuset import Cpuset
 from slurm_ext.control.allocator.cgroup.job_location import JobLocation
 from slurm_ext.control.allocator.cgroup.quota import Quota
-from slurm_ext.control.allocator.node_capabilities import node_mechanisms
+from slurm_ext.control.allocator.node import node_mechanisms
 from tests.control.cgroup_trees import version_1, version_2
 
 CORES = st.frozensets(st.integers(0, 40))
