@@ -6,7 +6,7 @@ import pytest
 
 from slurm_ext.cli.common.commands import COMMANDS
 from slurm_ext.cli.common.parsers import module_of, parser_of
-from slurm_ext.core.settings.document import TABLE
+from slurm_ext.core.settings.table import RETIRED_KEYS, TABLE
 from tests.manual import ROOT, steps
 
 PAGES = ("README.md", "INSTALL.md", "CONTRIBUTING.md", "CHANGELOG.md")
