@@ -2,6 +2,7 @@
 
 import copy
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,3 +38,56 @@ def spool(tmp_path: Path) -> Spool:
         return path
 
     return put
+
+
+def insert(conn: sqlite3.Connection, table: str, **columns: Any) -> None:
+    """One row; columns that are not named are empty."""
+    names, places = ", ".join(columns), ", ".join("?" * len(columns))
+    conn.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", list(columns.values()))
+
+
+def add_run(conn: sqlite3.Connection, number: int, **columns: Any) -> None:
+    """One run; its columns but for the needed ones are empty."""
+    row = {
+        "id": number,
+        "record_id": f"r{number}",
+        "cluster": "c",
+        "job_id": number,
+        "restart": 0,
+        "node": "n",
+        "state": "COMPLETED",
+        "source": "epilog",
+        "ingested_s": 1.0,
+        "end_s": float(number),
+        "elapsed_s": 60.0,
+        **columns,
+    }
+    insert(conn, "runs", **row)
+
+
+def add_counter(
+    conn: sqlite3.Connection, run: int, name: str, value: float | None, source: str = "s"
+) -> None:
+    """One counter of a run."""
+    known = "SELECT id FROM counter_names WHERE name = ? AND source = ?"
+    if conn.execute(known, (name, source)).fetchone() is None:
+        insert(conn, "counter_names", name=name, unit="1", source=source)
+    (counter,) = conn.execute(known, (name, source)).fetchone()
+    insert(conn, "counters", run=run, counter=counter, value=value)
+
+
+def add_decision(conn: sqlite3.Connection, token: str, **columns: Any) -> None:
+    """One decision that nobody was told of; its columns but for the needed ones are empty."""
+    row = {
+        "token": token,
+        "state": "claimed",
+        "decided_s": 1.0,
+        "mode": "act",
+        "holdout": 0,
+        "action": "leave",
+        "reason": "",
+        "factor": 1.0,
+        "edits": "{}",
+        **columns,
+    }
+    insert(conn, "decisions", **row)

@@ -1,6 +1,5 @@
 """Boundaries of the history: the last value that counts, and the first that does not."""
 
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -17,27 +16,7 @@ from slurm_ext.history.views.finished_jobs import finished_since, newest_finishe
 from slurm_ext.history.views.lookup import Residual
 from slurm_ext.history.views.recent_runs import MOST, recent_runs
 from slurm_ext.history.views.self_metrics import accuracy_of
-from tests.history.conftest import Spool
-
-
-def add_run(conn: sqlite3.Connection, number: int, **columns: Any) -> None:
-    """One run; its columns but for the needed ones are empty."""
-    row = {
-        "id": number,
-        "record_id": f"r{number}",
-        "cluster": "c",
-        "job_id": number,
-        "restart": 0,
-        "node": "n",
-        "state": "COMPLETED",
-        "source": "epilog",
-        "ingested_s": 1.0,
-        "end_s": float(number),
-        "elapsed_s": 60.0,
-        **columns,
-    }
-    places = ", ".join("?" * len(row))
-    conn.execute(f"INSERT INTO runs ({', '.join(row)}) VALUES ({places})", list(row.values()))
+from tests.history.conftest import Spool, add_run
 
 
 def ids(history: History) -> list[int]:
