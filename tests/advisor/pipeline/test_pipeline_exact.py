@@ -192,8 +192,8 @@ def sharing(**values: Any) -> SharingDecision:
             {},
             None,
             (
-                "dlqueue: shares its GPU with another job of yours, at most 12 % slower (usually 4 %)."
-                f" {OPT_OUT}"
+                "dlqueue: shares its GPU with another job of yours, at most 12 % slower"
+                f" (usually 4 %). {OPT_OUT}"
             ),
         ),
         (
@@ -213,16 +213,16 @@ def sharing(**values: Any) -> SharingDecision:
             {"mode": Mode.ADVISE},
             None,
             (
-                "dlqueue advises sharing its GPU (mps:50) with another such job: at most 12 % slower"
-                " (usually 4 %). Nothing was changed."
+                "dlqueue advises sharing its GPU (mps:50) with another such job: at most 12 %"
+                " slower (usually 4 %). Nothing was changed."
             ),
         ),
         (
             {"mode": Mode.ADVISE},
             "dlqueue: a.",
             (
-                "dlqueue: a. dlqueue advises sharing its GPU (mps:50) with another such job: at most"
-                " 12 % slower (usually 4 %)."
+                "dlqueue: a. dlqueue advises sharing its GPU (mps:50) with another such job: at"
+                " most 12 % slower (usually 4 %)."
             ),
         ),
     ],
