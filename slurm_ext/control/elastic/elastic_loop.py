@@ -7,9 +7,11 @@ starts by itself as it was.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from slurm_ext.control.elastic.job_report import report_of
 from slurm_ext.control.elastic.jobs import (
@@ -26,7 +28,7 @@ from slurm_ext.control.loops.planned_loop import DONE, PlannedAction, planned_ki
 from slurm_ext.core import elastic_requests
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.policy.elastic.gpu_division import DivisionTerms
+from slurm_ext.policy.elastic.gpu_division import DivisionTerms, Utility
 from slurm_ext.policy.elastic.optimiser import GpuBudget, divided, sizes_for
 from slurm_ext.policy.elastic.utility import ElasticJob, GoodputReport, utility_of
 from slurm_ext.slurm.client import SlurmClient
@@ -98,13 +100,15 @@ class ElasticLoop:
 
         A running job is never stopped for others: it keeps what it has if nothing is left for it.
         """
-        by, sizes = str(self._settings["elastic.optimiser"]), self._sizes(pool)
+        by, able = str(self._settings["elastic.optimiser"]), self._sizes(pool)
+        sizes = tuple(sorted({*able, *(resizable.gpus for resizable in pool.jobs)}))
         terms = DivisionTerms(restart_s=self._settings["elastic.restart_s"], gpus_a_job=0.0)
         gpus = pool.gpus - sum(self._wanted.get(resizable.name, 0) for resizable in pool.jobs)
         jobs = [resizable for resizable in pool.jobs if resizable.name not in self._wanted]
         while True:
             wishes = [
-                utility_of(_elastic(resizable, reports), sizes, pool.per_node) for resizable in jobs
+                _utility(_elastic(resizable, reports), sizes, {*able, resizable.gpus}, pool)
+                for resizable in jobs
             ]
             budget = GpuBudget(gpus=max(gpus, 0), per_node=pool.per_node)
             division = divided(by, wishes, sizes, budget, terms)
@@ -117,11 +121,10 @@ class ElasticLoop:
             jobs = [resizable for resizable in jobs if resizable not in stay]
 
     def _sizes(self, pool: ElasticPool) -> tuple[int, ...]:
-        """Sizes that the optimiser chooses from, and those that jobs hold."""
+        """Sizes that the optimiser chooses from."""
         board = GpuBudget(gpus=max(pool.gpus, 1), per_node=pool.per_node)
         most = max(resizable.most for resizable in pool.jobs)
-        able = sizes_for(self._settings["elastic.optimiser"], board, most)
-        return tuple(sorted({*able, *(resizable.gpus for resizable in pool.jobs)}))
+        return sizes_for(self._settings["elastic.optimiser"], board, most)
 
     def _resizes(self, pool: ElasticPool, sizes: Mapping[str, int]) -> list[PlannedAction]:
         """Plan shrinking jobs first; a job that was changed lately stays."""
@@ -233,6 +236,18 @@ def _elastic(resizable: Resizable, reports: Mapping[str, GoodputReport | None]) 
         arrival_s=float(resizable.info.submit_time_s or 0),
         report=reports.get(name),
     )
+
+
+def _utility(job: ElasticJob, sizes: tuple[int, ...], own: Set[int], pool: ElasticPool) -> Utility:
+    """Utility of one job at each of `sizes`; only its `own` it can have.
+
+    The size that another job holds may be one that is not alike on the pool's nodes.
+    """
+    columns = [column for column, size in enumerate(sizes) if size in own]
+    utility = utility_of(job, tuple(sizes[column] for column in columns), pool.per_node)
+    goodput = np.zeros(len(sizes))
+    goodput[columns] = utility.goodput
+    return replace(utility, goodput=goodput)
 
 
 def _why(resizable: Resizable, gpus: int) -> str:

@@ -169,9 +169,12 @@ def requested_size(job: JobInfo) -> RequestedSize:
 def shape_of(size: RequestedSize, gpus: int, per_node: int) -> ResizeRequest:
     """Return the size for `gpus` GPUs, on as few nodes as they need, the same number on each.
 
+    A number that cannot be alike on these (5 on nodes of 4) goes on the nodes that its user wrote.
     One task for each GPU, or for each node, stays so. Slurm sums CPUs up from CPUs per task.
     """
     nodes = -(-gpus // per_node)
+    if gpus % nodes:
+        nodes = size["nodes"]
     by = {size["nodes"]: nodes, size["gpus"]: gpus}
     return ResizeRequest(
         nodes=nodes,

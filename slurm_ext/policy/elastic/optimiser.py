@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from slurm_ext.core.errors import InputError
 from slurm_ext.policy.elastic.genetic_search import Problem, Schedules, matrix, search
 from slurm_ext.policy.elastic.gpu_division import (
     DivisionTerms,
@@ -81,10 +82,14 @@ def _by_programme(utility: Floats, sizes: Sequence[int], budget: GpuBudget) -> l
 def _by_evolution(utility: Floats, sizes: Sequence[int], budget: GpuBudget) -> list[int]:
     """The best placement that is found, from dp's on parts of nodes and whole ones on.
 
-    Where none can be made of that, dp's division is the answer.
+    Where none can be made of that, dp's division is the answer. A job that can have none of those
+    sizes, such as one of 3 GPUs, lets dp choose from all.
     """
     usual = np.isin(sizes, sizes_of(budget.gpus, budget.per_node, max(sizes)))
-    exact = _by_programme(np.where(usual, utility, -np.inf), sizes, budget)
+    try:
+        exact = _by_programme(np.where(usual, utility, -np.inf), sizes, budget)
+    except InputError:
+        exact = _by_programme(utility, sizes, budget)
     start = _placed(exact, budget)
     if start is None:
         return exact

@@ -240,7 +240,9 @@ def test_the_size_that_a_job_requested(fields: dict[str, Any], expected: tuple[i
         ((4, 1, 1, 0), 8, (2, 4, 2, None)),  # a task for each node
         ((4, 1, 3, 1), 8, (2, 4, None, 1)),  # neither: as it was
         ((1, 1, 1, 3), 8, (2, 4, 8, 3)),  # both: a task for each GPU
-        ((4, 1, 0, 0), 5, (2, 2, None, None)),
+        ((4, 1, 0, 0), 6, (2, 3, None, None)),
+        ((5, 1, 5, 2), 5, (1, 5, 5, 2)),  # not alike on two nodes: as its user wrote it
+        ((10, 5, 5, 2), 10, (5, 2, 5, 2)),
     ],
 )
 def test_the_shape_of_a_size(
