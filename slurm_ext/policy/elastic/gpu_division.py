@@ -125,7 +125,7 @@ def utilities(jobs: Sequence[Utility], sizes: Sequence[int], terms: DivisionTerm
         return np.zeros((0, len(sizes)))
     goodput = np.stack([job.goodput for job in jobs])
     base = np.array([row[row > 0][0] for row in goodput])
-    left_s = np.array([job.left for job in jobs])[:, None] / np.maximum(goodput, 1e-300)
+    left_s = np.array([job.left for job in jobs])[:, None] / np.maximum(goodput, 1e-30)
     held = np.array([job.held for job in jobs])[:, None]
     lasts = np.clip(left_s, terms.restart_s, terms.lasts_s)
     changes = (held > 0) & (np.array(sizes)[None, :] != held)
