@@ -83,6 +83,7 @@ def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | 
     runs = [t for _, _, t in sound]
     node_cores = summary.get("node_cores") or record["host"].get("cores")
     fetch_samples = sum([t.fetch_samples for t in runs])
+    gpus = record["allocation"].get("gpus") or 0  # a list, or its length
     return LoaderRun(
         samples_per_s=median([t.samples / t.wall_s for t in runs]),
         workers=round(median([t.workers for t in runs])),
@@ -94,7 +95,7 @@ def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | 
         worker_rss_bytes=max([ld.get("worker_rss_bytes") or 0 for ld in loaders]) or None,
         node_cores=node_cores,
         emulated=summary.get("accelerator") is None,
-        gpus=len(record["allocation"].get("gpus") or ()),
+        gpus=gpus if isinstance(gpus, int) else len(gpus),
         user_workers=loader.get("user_num_workers"),
         epoch_samples=first.samples / first.epochs if first.epochs >= 1 else None,
         doubt=unsupported_loader(summary, loader),
