@@ -103,7 +103,7 @@ def _claim(found: Ratio | None, wish: float) -> ReportTable:
         Column("gain", "measured gain", "change"),
         Column("low", "at least", "change"),
         Column("high", "at most", "change"),
-        Column("believed", "believed before", "change"),
+        Column("believed", "predicted before", "change"),
     )
     rows = [] if found is None else [(found.value, found.low, found.high, wish)]
     note = "Changed jobs over control group, with Welch's 95 % interval." if rows else ""
@@ -160,7 +160,7 @@ def _spread(counted: list[Row], groups: list[LogGroup]) -> ReportTable:
     lost = sum(cell[0] for at, cell in points if at < 0)
     return ReportTable(
         key="spread",
-        title="Rate achieved, compared with what was believed of the job as written",
+        title="Rate achieved, compared with the prediction for the job as written",
         columns=(
             Column("from", "from", "change"),
             Column("to", "to", "change"),
@@ -171,8 +171,8 @@ def _spread(counted: list[Row], groups: list[LogGroup]) -> ReportTable:
         folded=True,
         chart=Chart(
             form="bars",
-            about=f"{percent(lost)} of the changed jobs ran slower than believed as written.",
-            x="rate achieved / rate believed as written",
+            about=f"{percent(lost)} of the changed jobs ran slower than predicted as written.",
+            x="rate achieved / rate predicted as written",
             y="share of jobs",
             series=series,
             width=0.25,

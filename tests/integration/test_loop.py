@@ -124,9 +124,9 @@ def assert_measured(slurm: Sandbox, first: int, second: int) -> None:
     assert (workers_before, workers_after > 1) == (0, True)
     assert after > before
     explained = dlqueue(slurm, "explain", str(second))
-    assert "believed:" in explained
+    assert "expected:" in explained
     assert re.search(r"done: +changed", explained)
-    assert f"came out: COMPLETED on {slurm.nodes[0]}" in explained
+    assert f"outcome:  COMPLETED on {slurm.nodes[0]}" in explained
     assert str(second) in dlqueue(slurm, "history", "ls")
     assert "closed-loop" in dlqueue(slurm, "history", "show", str(second))
 

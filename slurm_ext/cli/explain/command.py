@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from slurm_ext.core.settings.document import Settings
     from slurm_ext.history.store.store import History
 
-HELP = "Say what was believed of one job, what was done with it, and what came out."
+HELP = "Print the prediction for one job, the decision with its reason, and the outcome."
 NO_DECISION = (
     "no decision: dlqueue was off or down, or leaves it alone"
     " (srun, salloc, an array, a heterogeneous job, opted out)"
@@ -123,7 +123,7 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"{named}: {WAITS if document.get('queue') else NO_DECISION}"
     else:
         yield f"{named}, {ledger['user']}'s {ledger['job_name']}, decision {ledger['token']}"
-        yield from _believed(ledger)
+        yield from _expected(ledger)
         yield from (f"          {line}" for line in past_lines(document["past"]))
         yield from _done(ledger)
         yield from _gain(document.get("gain"))
@@ -141,7 +141,7 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
 
         yield line(document["run_time"], document["runs"])
     for one in document["runs"]:
-        yield _came_out(one)
+        yield _outcome_line(one)
         if one["shared"]:
             from slurm_ext.cli.explain.shared import lines as shared_lines
 
@@ -152,18 +152,18 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
             yield from energy_lines(one["energy"])
 
 
-def _believed(ledger: Mapping[str, Any]) -> Iterator[str]:
+def _expected(ledger: Mapping[str, Any]) -> Iterator[str]:
     from slurm_ext.cli.common.evidence_text import shape
     from slurm_ext.report.formatting import counted
 
     if ledger["before_samples_per_s"] is None:
-        yield f"believed: nothing: {ledger['reason']}"
+        yield f"expected: nothing: {ledger['reason']}"
         return
     for when in ("before", "after"):
         told = shape(ledger[f"{when}_cpus"], ledger[f"{when}_workers"])
         low, high = ledger[f"{when}_low"], ledger[f"{when}_high"]
         rate = f"{ledger[f'{when}_samples_per_s']:.4g} samples/s ({low:.4g} to {high:.4g})"
-        yield f"believed: {told}: {rate}, limited by {ledger[f'{when}_bottleneck']}"
+        yield f"expected: {told}: {rate}, limited by {ledger[f'{when}_bottleneck']}"
     runs, model = counted(ledger["runs"], "run"), ledger["model"] or "none"
     yield f"on:       {runs}, {ledger['level']}; model {model}"
 
@@ -175,7 +175,7 @@ def _done(ledger: Mapping[str, Any]) -> Iterator[str]:
     yield f"done:     {what}: {ledger['reason']}"
     yield from _shared(ledger)
     if ledger["message"]:
-        yield f"said:     {ledger['message']}"
+        yield f"message:  {ledger['message']}"
 
 
 def _gain(gain: Mapping[str, Any] | None) -> Iterator[str]:
@@ -212,7 +212,7 @@ def _outcome(one: Mapping[str, Any], beside: Mapping[int, Any]) -> dict[str, Any
     return {**{name: one[name] for name in names}, **loader, **more}
 
 
-def _came_out(one: Mapping[str, Any]) -> str:
+def _outcome_line(one: Mapping[str, Any]) -> str:
     from slurm_ext.report.formatting import counted
 
     rate, workers = one.get("loader_samples_per_s"), one.get("loader_workers")
@@ -220,4 +220,4 @@ def _came_out(one: Mapping[str, Any]) -> str:
     measured = "not measured"
     if rate:
         measured = f"{rate:.4g} samples/s with {counted(workers or 0, 'worker')}{emulated}"
-    return f"came out: {one['state']} on {one['node']} (restart {one['restart']}): {measured}"
+    return f"outcome:  {one['state']} on {one['node']} (restart {one['restart']}): {measured}"

@@ -136,7 +136,7 @@ def _loop(order: Mapping[str, Any] | None) -> Iterator[str]:
     if "left_alone" in order:
         yield f"order:    left alone by dlqueue: {order['left_alone']}{shadow}"
         return
-    length = f"thought to run {_about(order['length_s'])}{_interval(order)} (by {order['by']})"
+    length = f"predicted to run {_about(order['length_s'])}{_interval(order)} (by {order['by']})"
     after = "" if order["after"] is None else f", after job {order['after']}"
     yield f"order:    {order['place']} of {order['of']} by need{after}: {length}{shadow}"
 

@@ -168,7 +168,7 @@ def test_explain_tells_belief_deed_and_outcome(taught: Path) -> None:
     assert run["state"] == "COMPLETED"
     assert run["loader_samples_per_s"] > 0
     text = dlqueue("explain", "1042", folder=taught).stdout
-    for part in ("job 1042, ada's train.sh", "believed: nothing", "left as written", "COMPLETED"):
+    for part in ("job 1042, ada's train.sh", "expected: nothing", "left as written", "COMPLETED"):
         assert part in text
 
 

@@ -63,7 +63,7 @@ def test_the_loops_order_is_told_where_it_is_on(tmp_path: Path) -> None:
     assert (found["place"], found["order"]["place"], found["order"]["after"]) == (1, 2, "3")
     said = "\n".join(lines(found))
     assert "place:    1 of 2 that wait for their turn in gpu: priority 4998" in said
-    assert "order:    2 of 2 by need, after job 3: thought to run 1 h (by limit) (shadow" in said
+    assert "order:    2 of 2 by need, after job 3: predicted to run 1 h (by limit) (shadow" in said
 
 
 def test_a_held_job_has_no_place_and_its_reason_is_told(tmp_path: Path) -> None:
