@@ -117,3 +117,9 @@ def test_product_code_does_not_assert(module: str) -> None:
 def test_contributing_shows_the_table() -> None:
     """A newcomer reads the same table that these tests check: print(tests.house.table())."""
     assert table() in (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def test_names_of_test_files_are_unique() -> None:
+    """Two files of one name cannot be collected in one run."""
+    names = Counter(path.name for path in (PACKAGE.parent / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []

@@ -101,7 +101,7 @@ def test_the_demo_needs_no_package_of_the_tests(machine: Machine) -> None:
 
 def test_another_purpose(machine: Machine) -> None:
     """A word that it does not know is told, with those it does."""
-    assert "dmeo: expected demo or test" in machine.setup("dmeo")
+    assert "dmeo: expected demo, test or mutants" in machine.setup("dmeo")
 
 
 @pytest.mark.parametrize("target", ["demo", "test"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-BENCH = Path(__file__).parents[2] / "contrib" / "bench" / "adloader.py"
+ROOT = Path(__file__).parents[2]
 POLICIES = ("even", "pytorch", "dlqueue_cold", "dlqueue_warm")
 
 
@@ -23,8 +23,8 @@ def test_every_policy_trains_every_sample_once_and_is_told() -> None:
 
     The benchmark ends with an error where a sample was lost or doubled.
     """
-    argv = [sys.executable, str(BENCH), "--quick", "--json"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=390, check=False)
+    argv = [sys.executable, "-m", "contrib.bench.adloader", "--quick", "--json"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=390, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["bench"] == "adloader"
