@@ -174,6 +174,7 @@ def test_an_exit_is_a_code_and_a_signal(text: str, code: int | None, signal: int
         ("PREEMPTED", "CANCELLED"),
         ("REVOKED", "UNKNOWN"),
         ("completed", "UNKNOWN"),
+        ("", "UNKNOWN"),
     ],
 )
 def test_states_in_our_words(state: str, outcome: str) -> None:

@@ -1,5 +1,6 @@
 """Journals, proposals, actions, set-aside files and rows: the last that counts, the first not."""
 
+import errno
 import json
 import time
 import zlib
@@ -594,3 +595,31 @@ def test_a_spool_that_is_no_folder_is_named(history: History) -> None:
     with pytest.raises(HistoryError) as error:
         ingest_folder(history, history.path, now_s=0.0)
     assert str(error.value) == f"the spool {history.path} cannot be listed: Not a directory"
+
+
+def test_aside_on_another_disk_is_a_hidden_folder_of_the_spool(
+    history: History, spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Private as well; any other fault of the disk is told, and the file stays."""
+    path, rename = spool("bad.json"), Path.rename
+    refusal = errno.EXDEV
+
+    def across(self: Path, target: Path) -> Path:
+        if target.parent.name == "aside":
+            raise OSError(refusal, "refused")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", across)
+    refusal = errno.EACCES
+    with pytest.raises(OSError, match="refused"):
+        quarantine(history, path, "torn", None, now_s=3.0)
+    assert path.exists()
+    refusal = errno.EXDEV
+    quarantine(history, path, "torn", None, now_s=3.0)
+    near = path.parent / ".aside"
+    assert near.stat().st_mode & 0o777 == 0o700
+    (name,) = history.conn.execute("SELECT name FROM set_aside").fetchone()
+    assert [found.name for found in near.iterdir()] == [name]
+    path = spool("worse.json")
+    quarantine(history, path, "torn", None, now_s=3.0)
+    assert not path.exists()
