@@ -64,7 +64,8 @@ def test_marked_processes_and_their_heirs_are_found(sleeper: subprocess.Popen[by
 
 
 def test_signals_to_the_dead_are_no_error(sleeper: subprocess.Popen[bytes]) -> None:
-    """Who is gone already need not be killed."""
-    sleeper.kill()
-    sleeper.wait()
+    """The first signal ends the process; a second one finds nobody and raises nothing."""
+    send(sleeper.pid, signal.SIGTERM)
+    assert sleeper.wait() == -signal.SIGTERM
     send(sleeper.pid, signal.SIGKILL)
+    assert sleeper.returncode == -signal.SIGTERM
