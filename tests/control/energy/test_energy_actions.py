@@ -15,7 +15,7 @@ from slurm_ext.control.loops.planned_loop import DONE, PlannedAction
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.demand.model import SLOT_S
 from slurm_ext.slurm.in_memory import MemoryClient
-from slurm_ext.slurm.records import NodeInfo, PowerCommand, ReservationInfo
+from slurm_ext.slurm.records import JobInfo, NodeInfo, PowerCommand, ReservationInfo
 
 NOW_S = 1_800_000_000.0
 SAVING = {"SuspendProgram": "/s", "ResumeProgram": "/r", "SuspendTime": "3600"}
@@ -76,7 +76,9 @@ def test_a_node_is_put_to_sleep_and_noted_as_ours(tmp_path: Path) -> None:
 
 def test_a_node_that_is_woken_is_not_ours(tmp_path: Path) -> None:
     """Its reason stands alone."""
-    client = cluster(*["MIXED"] * 5, *["IDLE+POWERED_DOWN"] * 4)
+    client = cluster("MIXED", *["IDLE+POWERED_DOWN"] * 4)
+    waits = JobInfo(job_id=1, state="PENDING", reason="Resources", node_count=2, partition="p")
+    client.known_jobs = (waits,)
     loop, state = loop_of(tmp_path, client)
     planned = loop.plan(NOW_S)
     assert {action.done for action in planned} == {"POWER_UP"}
