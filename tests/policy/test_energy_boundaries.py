@@ -168,3 +168,16 @@ def test_a_node_that_is_due_is_woken_whatever_is_needed() -> None:
     nodes = [node("up"), node("due", PowerState.ASLEEP, due="reserved"), node("on", due="reserved")]
     assert changed(nodes, NodeDemand(now=0), EnergyRules(least=1.0)) == ["+due"]
     assert changed(nodes, NodeDemand(now=3), EnergyRules(spare=0.0)) == ["+due"]
+
+
+def test_no_more_tired_nodes_are_woken_than_jobs_need_at_once() -> None:
+    """One is needed, one has slept enough: the others, to spare, sleep on."""
+    nodes = [
+        node("up", busy=True),
+        node("long", PowerState.ASLEEP, since_s=NOW_S - 99.0),
+        node("young", PowerState.ASLEEP, since_s=NOW_S - 9.0),
+        node("younger", PowerState.ASLEEP, since_s=NOW_S - 8.0),
+    ]
+    rules = EnergyRules(buffer=0.5, spare=0.5, least=0.0, settle_s=100.0, min_off_s=50.0)
+    assert changed(nodes, NodeDemand(now=2), rules) == ["+long"]
+    assert changed(nodes, NodeDemand(now=3), rules) == ["+long", "+young"]

@@ -91,3 +91,29 @@ def test_a_body_that_does_not_fit_is_refused(
     path.write_text(json.dumps({**body, key: value}))
     with pytest.raises(ModelError, match=rf"{said}.*train again"):
         load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"centre": np.zeros(WIDTH - 1), "scale": np.ones(WIDTH - 1), "weights": np.ones(WIDTH - 1)},
+        {"centre": np.full(WIDTH, np.inf)},
+        {"weights": np.full(WIDTH, np.nan)},
+        {"scale": np.zeros(WIDTH)},
+        {"scale": np.array([1.0] * (WIDTH - 1) + [-1.0])},
+    ],
+)
+def test_a_line_that_does_not_fit_is_named(tmp_path: Path, change: dict[str, np.ndarray]) -> None:
+    """Another width, a number that is none, or a scale that is not positive."""
+    parts = {"centre": np.zeros(WIDTH), "scale": np.ones(WIDTH), "weights": np.ones(WIDTH)}
+    good = model()
+    bad = DemandModel(
+        lines={**good.lines, HORIZONS[-1]: RidgeLine(**{**parts, **change}, start=0.5)},
+        trees=good.trees,
+        peaks=good.peaks,
+        shifts=good.shifts,
+    )
+    for name, data in serialize(bad).items():
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(ModelError, match=f"the line of {HORIZONS[-1]} slots does not fit"):
+        load(tmp_path)

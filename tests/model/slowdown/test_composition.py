@@ -64,3 +64,10 @@ def test_the_weakest_evidence_counts() -> None:
     strong, weak = pair(1, 1), pair(1, 1, by=SpeedBasis.PRIOR)
     assert weakest([strong, weak]) is weakest([weak, strong]) is SpeedBasis.PRIOR
     assert weakest([strong, pair(1, 1, by=SpeedBasis.COMPLETED)]) is SpeedBasis.COMPLETED
+
+
+def test_bounds_above_1_count_as_1() -> None:
+    """A partner whose lower bound is beyond full speed makes no other's bound better."""
+    for on_cpu in (True, False):
+        both = compose([pair(1.9, 1.8, 2.0), pair(0.5, 0.4)], on_cpu=on_cpu)
+        assert both.low == pytest.approx(0.4 ** (sqrt(2) if on_cpu else 1))

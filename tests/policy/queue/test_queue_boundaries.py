@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from slurm_ext.policy.queue.nice import NiceBounds, WaitingJob, in_order, nices, starts_in_s
+from slurm_ext.policy.queue.nice import (
+    NiceBounds,
+    WaitingJob,
+    _gap,
+    in_order,
+    nices,
+    starts_in_s,
+)
 from slurm_ext.policy.queue.order import LEAD_SIZES, MOST_LEAD_S, QueuedJobs, aged
 from slurm_ext.policy.queue.preempting import (
     LEAST_SERVICE,
@@ -112,3 +119,24 @@ def test_a_lead_grows_by_ratios_between_two_sizes(size: float, lead: float) -> N
     assert aged(jobs, jobs.size)[0] == pytest.approx(7.0 + lead * MOST_LEAD_S)
     assert LEAD_SIZES == (60.0, 1e6)
     assert MOST_LEAD_S == 864_000.0
+
+
+@pytest.mark.parametrize(
+    ("jobs", "lowest", "most", "least", "gap"),
+    [
+        (1, 11, 1000, 0, 10),
+        (1, 10, 1000, 0, 9),
+        (2, 11, 1000, 0, 5),
+        (2, 11, 1000, -4, 7),
+        (2, 11, 6, 0, 3),
+        (3, 3, 1000, 0, 1),
+        (1, 500, 1000, 0, 10),
+    ],
+)
+def test_the_gap_between_neighbours(
+    jobs: int, lowest: int, most: int, least: int, gap: int
+) -> None:
+    """An even part of the room above 1, and of `most`; from 1 to 10 points."""
+    order = waiting(*([lowest + 7] * (jobs - 1)), lowest)
+    assert _gap(order, NiceBounds(most=most, least=least)) == gap
+    assert _gap([], NiceBounds(most=1000)) == 1

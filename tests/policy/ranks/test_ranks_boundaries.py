@@ -67,3 +67,45 @@ def test_a_busy_gpu_keeps_one_rank() -> None:
     best = choose(Profile(batch=8, host_s=0.04, kernel_s=1.0), RankResources())
     assert (best.ranks_per_gpu, best.batch, best.gain) == (1, 8, 0.0)
     assert choose(HALF, RankResources()).ranks_per_gpu > 1
+
+
+def test_workers_are_divided_among_ranks() -> None:
+    """Each rank's part of a GPU's, at least one; none stays none, and one rank keeps all."""
+    for workers, ranks, expected in ((4, 2, 2), (4, 4, 1), (4, 8, 1), (6, 2, 3), (0, 2, 0)):
+        found = packings(
+            Profile(batch=8, host_s=1.0, kernel_s=1.0, workers=workers), RankResources()
+        )
+        assert {p.workers for p in found if p.ranks_per_gpu == ranks} == {expected}
+        assert {p.workers for p in found if p.ranks_per_gpu == 1} == {workers}
+    larger = packings(
+        Profile(batch=8, host_s=1.0, kernel_s=1.0, workers=4), RankResources(most_batch=64)
+    )
+    assert {p.workers for p in larger if (p.ranks_per_gpu, p.batch) == (2, 8)} == {4}
+    assert {p.workers for p in larger if (p.ranks_per_gpu, p.batch) == (1, 16)} == {4}
+
+
+def test_reasons_of_packings() -> None:
+    """They name the time that one rank keeps the GPU busy."""
+    found = packings(HALF, RankResources(most_batch=16))
+    reasons = {(p.ranks_per_gpu, p.batch): p.reason for p in found}
+    busy = "one rank keeps the GPU busy for 50% of the time"
+    assert reasons[1, 8] == f"{busy}: more ranks would not gain enough"
+    assert reasons[1, 16] == busy
+    assert reasons[2, 4] == f"{busy}; 2 ranks fill each other's gaps"
+    assert {p.global_batch for p in found} == {8, 16}
+    reduced = Profile(batch=8, host_s=1.0, kernel_s=3.0, kernel_fixed_s=1.0, reduction_s=1.0)
+    assert (reduced.busy, reduced.kernels_s(4), reduced.kernels_s(8)) == (0.6, 2.0, 3.0)
+    assert throughput(reduced, RankResources(), 2, 4) == pytest.approx(8 / (4.0 * 1.03 + 1.0))
+
+
+def test_the_fewest_ranks_that_are_nearly_as_good() -> None:
+    """Within the least gain of the best; a best that gains less than it is not taken."""
+    room = RankResources()
+    rates = {p.ranks_per_gpu: p.samples_per_s for p in packings(HALF, room)}
+    assert rates[4] / rates[2] > 1.05
+    assert choose(HALF, room).ranks_per_gpu == 4
+    assert choose(HALF, room, min_gain=rates[8] / rates[2] - 1 + 1e-9).ranks_per_gpu == 2
+    assert choose(HALF, room, min_gain=rates[8] / rates[2] - 1 - 1e-9).ranks_per_gpu == 4
+    best = rates[8] / rates[1] - 1
+    assert choose(HALF, room, min_gain=best - 1e-9).ranks_per_gpu > 1
+    assert choose(HALF, room, min_gain=best + 1e-9).ranks_per_gpu == 1

@@ -95,3 +95,59 @@ def test_impossible_figures_stay_within_the_possible() -> None:
     assert found.profile is not None
     assert found.profile.host_s == 0
     assert found.profile.kernel_s == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "missing"),
+    [
+        ({"gpus": 0, "emulated": True}, "a run on a GPU: the accelerator was emulated"),
+        ({"gpus": 0}, "a run on a GPU"),
+        ({"shared": True}, "a run with its GPU to itself: another job was on it"),
+        ({"ranks": 2}, "a run with one rank on each GPU: it had 2 ranks on 1"),
+        ({"util": None}, "the GPU's utilisation: no run counted it (`dlqueue doctor` says why)"),
+        ({"batch": 0.0}, "a run whose training loop was measured"),
+        ({"samples_per_s": 0.0}, "a run whose training loop was measured"),
+    ],
+)
+def test_each_reason_in_full_with_its_number_of_runs(changes: dict[str, Any], missing: str) -> None:
+    """Each once, in the order of the runs."""
+    bad = replace(RUN, **changes)
+    other = replace(RUN, shared=True, gpus=2)
+    assert evidence_of([bad, bad], 40 * GIB).missing == (f"{missing} (2 of 2 runs)",)
+    both = evidence_of([bad, other, bad], 40 * GIB).missing
+    if "shared" not in changes:
+        assert both == (
+            f"{missing} (2 of 3 runs)",
+            "a run with its GPU to itself: another job was on it (1 of 3 runs)",
+        )
+    assert evidence_of([bad, RUN], 40 * GIB).runs == (RUN,)
+
+
+def test_the_room_is_the_newest_run_s() -> None:
+    """GPUs, CPUs a GPU, memory, and what its owner allows; unknown CPUs bind nothing."""
+    first = replace(RUN, gpus=2, ranks=2, cpus=12)
+    room = evidence_of([first, RUN], 40 * GIB, 256).room
+    assert room is not None
+    assert (room.gpus, room.gpu_mem_bytes, room.cores_per_gpu) == (2, 40 * GIB, 6)
+    assert room.most_batch == 256
+    unknown = evidence_of([replace(RUN, cpus=None)], 40 * GIB).room
+    assert unknown is not None
+    assert (unknown.cores_per_gpu, unknown.most_batch) == (float("inf"), None)
+
+
+def test_the_profile_is_of_medians_and_of_the_most_memory() -> None:
+    """A context is not counted twice."""
+    runs = [replace(RUN, mem_bytes=held * GIB, util=util) for held, util in ((4, 0.2), (6, 0.5))]
+    profile = evidence_of([*runs, replace(RUN, mem_bytes=None, util=0.3)], 40 * GIB).profile
+    assert profile is not None
+    assert profile.kernel_s == pytest.approx(0.03)
+    assert profile.fixed_bytes == 6 * GIB - 600 * 2**20
+    assert evidence_of([RUN], None).missing == (
+        "how much memory the GPU has (sharing.gpu_mem_mib, or --gpu-mem-mib)",
+    )
+    nothing = evidence_of([replace(RUN, mem_bytes=0)], 0)
+    assert nothing.missing == (
+        "how much memory the GPU has (sharing.gpu_mem_mib, or --gpu-mem-mib)",
+        "how much GPU memory a rank holds: no run of it counted that",
+    )
+    assert nothing.runs == (replace(RUN, mem_bytes=0),)
