@@ -768,7 +768,7 @@ def test_a_fault_of_an_elastic_job_is_told_in_every_group() -> None:
 def test_the_curve_reaches_the_job_where_control_works() -> None:
     """Nothing is said of jobs that nothing is known of."""
     assert "DLQUEUE_CURVE" not in applied(recommended()).edits.env
-    on = {"control.mode": "shadow"}
+    on: dict[str, Any] = {"control.mode": "shadow"}
     assert applied(recommended(), **on).edits.env["DLQUEUE_CURVE"]
     assert "DLQUEUE_CURVE" not in applied(recommended(estimate=None), **on).edits.env
 

@@ -51,7 +51,7 @@ from tests.advisor.sharing.test_sharing import (
 
 # -- the request for one GPU ----------------------------------------------------------------------
 
-ONE = {"tres_per_job": "gres:gpu:1"}
+ONE: dict[str, Any] = {"tres_per_job": "gres:gpu:1"}
 OTHER = "it asks for something else beside its GPU"
 
 
@@ -263,7 +263,7 @@ def decided(context_: SharingContext, key: str | None = "mine", **fields: Any) -
         ({"max_shard": 2}, "shard", None),
     ],
 )
-def test_a_limit_on_parts_of_gpus(allowance: dict[str, int], kind: str, reason: str | None) -> None:
+def test_a_limit_on_parts_of_gpus(allowance: dict[str, Any], kind: str, reason: str | None) -> None:
     """Of this kind; as many as there may be are allowed."""
     pool = replace(POOL, shares={"mps": 100, "shard": 4})
     made = decided(
