@@ -442,7 +442,8 @@ def test_the_error_is_the_median_of_how_far_off(
     found = accuracy_of([residual(rate) for rate in rates])
     assert found is not None
     assert found.outcomes == sum(rate > 0 for rate in rates)
-    assert (found.error, found.coverage) == (pytest.approx(error), pytest.approx(coverage))
+    assert found.error == pytest.approx(error)
+    assert found.coverage == pytest.approx(coverage)
 
 
 def test_nothing_predicted_is_nothing_to_judge() -> None:
