@@ -26,7 +26,9 @@ MOST_AHEAD = 50  # of those before it, the nearest
 FAR_S = 365 * 86400.0  # Slurm's word for "after a job without a time limit"
 MOST_TASKS = 1000  # of one array
 _SPAN = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
-_NO_ROOM = ("DOWN", "DRAIN", "FAIL", "UNKNOWN", "FUTURE", "NOT_RESPONDING")
+_NO_ROOM = frozenset(  # base states and flags of nodes that get no job
+    {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "UNKNOWN", "FUTURE"}
+)
 
 
 def view(
@@ -104,9 +106,14 @@ def _expected(
     """Our expected start: jobs ahead go first and run as long as predicted."""
     by_gpu = bool(job.gpus)
     names = set(job.partition.split(","))
-    up = [n for n in nodes if names & set(n.partitions) and not n.state.startswith(_NO_ROOM)]
+    up = [node for node in nodes if names & set(node.partitions) and _has_room(node)]
     capacity = sum(node.gres.get("gpu", 0) if by_gpu else node.cpus for node in up)
-    runs = [other for other in jobs if other.state == "RUNNING" and names & {other.partition}]
+    away = {node.name for node in nodes if not _has_room(node)}
+    runs = [
+        other
+        for other in jobs
+        if other.state == "RUNNING" and other.partition in names and other.nodes not in away
+    ]
     ahead = [other for other in ahead for _ in range(_tasks(other))]
     estimate = times.of([*runs, *ahead], now_s)
     running, waiting = estimate[: len(runs)], estimate[len(runs) :]
@@ -124,6 +131,13 @@ def _expected(
     at = {"start_s": bounds[1], "low_s": min(bounds), "high_s": max(bounds)}
     by = sorted({other.by for other in estimate})
     return {**{name: round(now_s + value) for name, value in at.items()}, "by": by}
+
+
+def _has_room(node: NodeInfo) -> bool:
+    """True if jobs may start there, now or when others have ended; Slurm wakes one that sleeps."""
+    flags = set(node.state.split("+"))
+    silent = "NOT_RESPONDING" in flags and "POWERED_DOWN" not in flags
+    return not silent and not flags & _NO_ROOM
 
 
 def _tasks(job: JobInfo) -> int:

@@ -133,8 +133,8 @@ def test_a_running_job_is_requeued_then_started_in_these_words(tmp_path: Path) -
 
 def test_a_job_that_shrinks_is_said_to_get_fewer(tmp_path: Path) -> None:
     """It makes room for another, and goes first: what grows needs its GPUs."""
-    jobs = (running(1, 8, tmp_path, steps=(1, 2, 4, 8)), job(2, 4, tmp_path))
-    jobs = (running(3, 1, tmp_path, "1-2"), *jobs)
+    large = running(1, 8, tmp_path, steps=(1, 2, 4, 8))
+    jobs = (running(3, 1, tmp_path, "1-2"), large, job(2, 4, tmp_path))
     loop, _ = loop_of(tmp_path, *jobs, nodes=3)
     planned = loop.plan(NOW_S)
     changes = [action.after["gpus"] - action.before["gpus"] for action in planned]

@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import stat
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -446,7 +447,7 @@ def test_a_wait_is_polled_only_where_something_may_change(
         return [], [], []
 
     monkeypatch.setattr("select.select", select)
-    monkeypatch.setattr(runner.time, "monotonic", lambda: 5.0)
+    monkeypatch.setattr(time, "monotonic", lambda: 5.0)
     rounds = runner_of(Scripted(), tmp_path)
 
     class Watch:
@@ -521,7 +522,7 @@ def test_a_file_that_another_writer_holds_is_tried_100_times(
         return tries[0] > 100
 
     monkeypatch.setattr(action_log_module, "try_lock", try_lock)
-    monkeypatch.setattr(action_log_module.time, "sleep", waits.append)
+    monkeypatch.setattr(time, "sleep", waits.append)
     log = ActionLog(tmp_path, "queue", clock=lambda: 0.0)
     row = Action(at_s=1.0, kind="queue", mode="act", subject="7", done="nice=1", why="because")
     log.write([row])
