@@ -399,7 +399,7 @@ def speedup(k: float, u: float, g: float, v: float, b: float, *, splits: bool) -
     m = 1 / k if splits else 1.0
     work = ((m**g + u) / (1 + u)) ** (1 / g)
     wait = v * 2 * (k - 1) / k * (1 + b * max(k - 2, 0))
-    return (1.0 if splits else k) / (work + wait)
+    return float((1.0 if splits else k) / (work + wait))
 
 
 @pytest.mark.parametrize("splits", [True, False])

@@ -28,7 +28,7 @@ from slurm_ext.model.scaling.prior import (
 from slurm_ext.model.scaling.sampling import Draws, draw
 from slurm_ext.model.scaling.similarity import similarity
 from slurm_ext.model.scaling.speedup import CountMeasurement, curve_likelihood
-from slurm_ext.model.scaling.speedup_terms import GPUS_EACH, GPUS_SPLIT, log_rates
+from slurm_ext.model.scaling.speedup_terms import GPUS_EACH, GPUS_SPLIT, SpeedupPrior, log_rates
 from slurm_ext.model.scaling.terms import TERMS, columns, log_step
 
 
@@ -191,7 +191,7 @@ def test_a_normal_likelihood_gives_the_normal_posterior() -> None:
 
 
 @pytest.mark.parametrize("prior", [GPUS_SPLIT, GPUS_EACH])
-def test_the_likelihood_of_counts_by_its_formula(prior: speedup.SpeedupPrior) -> None:
+def test_the_likelihood_of_counts_by_its_formula(prior: SpeedupPrior) -> None:
     """The rate of one unit is worked out; what is missed then is a Student's t."""
     points = [
         CountMeasurement(count=1, rate=10.0),
