@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.advisor.history_writer import owners, receive, retrain, writer
+from slurm_ext.advisor.history_writer import owners, receive, writer
 from slurm_ext.advisor.history_writer.owners import ForeignRecordError, JobOwners, signed_by
 from slurm_ext.advisor.history_writer.receive import (
     MAX_RECORD_BYTES,
