@@ -6,7 +6,8 @@ from math import exp, log, log2, nan, sqrt
 import numpy as np
 import pytest
 
-from slurm_ext.core.gpu_sharing import SoloProfile
+from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile, SpeedBasis
+from slurm_ext.model.slowdown.completion import PairSpeed, complete
 from slurm_ext.model.slowdown.completion_kernel import (
     CompletionKernel,
     JobTraits,
@@ -46,6 +47,12 @@ from slurm_ext.model.slowdown.features import (
     Positions,
     Scale,
     fit_scale,
+)
+from slurm_ext.model.slowdown.model import (
+    KERNELS,
+    SlowdownModel,
+    measured_pairs,
+    slowdown_model,
 )
 
 # -- counters as columns -----------------------------------------------------------------------
@@ -449,3 +456,168 @@ def test_another_device_shows_a_share() -> None:
         [0.4, 0.4],
         [1.0, 1.0],
     ]
+
+
+def test_a_job_without_a_vector_is_like_none_by_vectors() -> None:
+    """Nor like itself: its own family and variance are all that it has."""
+    traits = {"a": JobTraits(vector=(1.0,)), "b": JobTraits(vector=(3.0,))}
+    _, vector = related(Role(vector=0.3), job_similarity(["a", "b", "c"], traits))
+    near = 0.3 * exp(-0.5)
+    assert vector == pytest.approx(np.array([[0.3, near, 0], [near, 0.3, 0], [0, 0, 0]]))
+
+
+def test_kernels_before_a_site_has_measured() -> None:
+    """Fitted to published tables: each number counts until a site's own pairs have chosen."""
+    unit = Role(family=0.5, own=0.3, vector=0.3, size_length=2.0, lengths=())
+    usual = Role(family=0.02, own=0.01, vector=0.02, size_length=2.0, lengths=())
+    assert CompletionKernel() == CompletionKernel(
+        level=-0.5,
+        level_var=0.05,
+        device_share=0.3,
+        sensitivity=usual,
+        pressure=usual,
+        of_job=unit,
+        of_partner=unit,
+        of_both=unit,
+        theirs_var=0.005,
+        both_var=0.005,
+        self_var=0.003,
+        noise_var=0.001,
+    )
+    wide = Role(family=0.04, own=0.04, vector=0.04)
+    assert KERNELS[False] == CompletionKernel()
+    assert KERNELS[True] == CompletionKernel(
+        level=log(0.75),
+        level_var=0.1,
+        sensitivity=wide,
+        pressure=wide,
+        theirs_var=0.02,
+        both_var=0.01,
+    )
+    assert CounterKernel() == CounterKernel(
+        length=1.0,
+        load=0.3,
+        slice=0.4,
+        both=0.2,
+        load_line=0.5,
+        slice_line=0.5,
+        own_load=0.1,
+        own_slice=0.2,
+        noise=0.08,
+        speed_noise=0.04,
+    )
+
+
+# -- the completed table -----------------------------------------------------------------------
+
+
+def pair_speed(job: str, partner: str, log_speed: float, **more: object) -> PairSpeed:
+    """A measured pair on the device x."""
+    fields = {"device": "x", "log_sd": 0.1, **more}
+    return PairSpeed(job=job, partner=partner, log_speed=log_speed, **fields)  # type: ignore[arg-type]  # by name
+
+
+def test_the_table_is_the_posterior_of_what_was_measured() -> None:
+    """Level + k C⁻¹ (y - level), variance prior - k C⁻¹ k; without noise."""
+    kernel = CompletionKernel(level=-0.3, noise_var=0.02)
+    rows = [
+        pair_speed("a", "b", -0.1),
+        pair_speed("b", "c", -0.9, log_sd=0.2),
+        pair_speed("c", "c", -0.4, device="y", log_sd=0.0),
+    ]
+    table = complete(rows, kernel=kernel, jobs=["d"])
+    assert (dict(table.jobs), dict(table.devices)) == (
+        {"a": 0, "b": 1, "c": 2, "d": 3},
+        {"x": 0, "y": 1},
+    )
+    assert table.kernel is kernel
+    matrices = kernel_matrices(kernel, job_similarity(list("abcd"), {}))
+    at = np.array([[0, 1, 2], [1, 2, 2], [0, 0, 1]])
+    noise = np.array([0.01, 0.04, 0.0]) + 1e-6 + 0.02
+    covariance = matrices.covariance(at, at) + np.diag(noise)
+    off = np.array([0.2, -0.6, -0.1])
+    for (job, partner, device), ask in (
+        (("a", "c", "x"), [0, 2, 0]),
+        (("d", "d", "y"), [3, 3, 1]),
+        (("b", "a", "new"), [1, 0, 2]),
+    ):
+        column = np.array(ask)[:, None]
+        across = matrices.covariance(column, at)
+        mean, sd = table.predict(job, partner, device)
+        assert mean == pytest.approx(-0.3 + (across @ np.linalg.solve(covariance, off))[0])
+        left = matrices.variance(column) - across @ np.linalg.solve(covariance, across[0])
+        assert sd == pytest.approx(sqrt(left[0]))
+        assert table.predict(job, partner, device) == (mean, sd)
+    assert len(table.cache) == 3
+    with pytest.raises(KeyError):
+        table.predict("a", "nobody", "x")
+
+
+def test_the_table_knows_what_was_measured() -> None:
+    """Jobs on a device, on either side; pairs in their order."""
+    table = complete([pair_speed("a", "b", -0.1)], kernel=CompletionKernel(), jobs=["d"])
+    assert table.has_job("a", "x")
+    assert table.has_job("b", "x")
+    assert not table.has_job("a", "y")
+    assert not table.has_job("d", "x")
+    assert not table.has_job("nobody", "x")
+    assert table.has_pair("a", "b", "x")
+    assert not table.has_pair("b", "a", "x")
+    assert not table.has_pair("a", "b", "y")
+
+
+# -- all that is known -------------------------------------------------------------------------
+
+
+def test_jobs_in_general() -> None:
+    """0.75 on CPUs and 0.6 on a GPU; 1.96 sds below, 1.44 above; nobody is above 1.5."""
+    a, b = SoloProfile(key="a"), SoloProfile(key="b")
+    for device, level, sd in (("cpu", log(0.75), 0.6), ("A100", log(0.6), 0.4)):
+        speed = SlowdownModel().speed(a, [b], device)
+        assert speed.mean == pytest.approx(exp(level))
+        assert speed.low == pytest.approx(exp(level - 1.96 * sd))
+        assert speed.high == pytest.approx(min(1.5, exp(level + 1.44 * sd)))
+        assert (speed.evidence, speed.runs) == (SpeedBasis.PRIOR, 0)
+    wide = SlowdownModel(widths={SpeedBasis.PRIOR: 2.0}).speed(a, [b], "A100")
+    assert wide.low == pytest.approx(exp(log(0.6) - 1.96 * 0.8))
+    assert wide.high == pytest.approx(1.5)
+
+
+def test_a_measured_pair_is_shrunk_towards_jobs_in_general() -> None:
+    """By variances, where the table does not hold it; the next run differs by its own spread."""
+    runs = [CorunMeasurement(job="a", partners=("b",), speed=0.9, seconds=600.0, device="A100")]
+    known = slowdown_model(runs)
+    (stats,) = known.met.values()
+    a, b = SoloProfile(key="a"), SoloProfile(key="b")
+    speed = replace(known, tables={}).speed(a, [b], "A100")
+    sd = 0.4
+    share = sd**2 / (sd**2 + stats.log_sd**2)
+    # The upper bound of a prior is cut; its sd is read from the lower one.
+    mean = log(0.6) + share * (stats.log_speed - log(0.6))
+    wide = sqrt(sd**2 * (1 - share) + stats.spread**2)
+    assert speed.mean == pytest.approx(exp(mean))
+    assert speed.low == pytest.approx(exp(mean - 1.96 * wide))
+    assert speed.evidence is SpeedBasis.PAIR
+    table = known.tables[False]
+    middle, table_sd = table.predict("a", "b", "A100")
+    filled = known.speed(a, [b], "A100")
+    wide = sqrt(table_sd**2 + stats.spread**2)
+    assert filled.mean == pytest.approx(exp(middle))
+    assert filled.low == pytest.approx(exp(middle - 1.96 * wide))
+    turned = known.speed(b, [a], "A100")
+    middle, table_sd = table.predict("b", "a", "A100")
+    assert turned.low == pytest.approx(exp(middle - 1.96 * sqrt(table_sd**2 + 0.001)))
+    assert (turned.evidence, turned.runs) == (SpeedBasis.COMPLETED, 0)
+    assert known.devices == {"A100"}
+    assert set(known.tables) == {False}
+
+
+def test_kernels_of_one_kind_leave_the_other_s() -> None:
+    """A table without a kernel of its own has the usual one."""
+    runs = [CorunMeasurement(job="a", partners=("b",), speed=0.9, seconds=600.0)]
+    own = CompletionKernel(level=-0.1)
+    assert slowdown_model(runs, kernels={True: own}).tables[True].kernel is own
+    assert slowdown_model(runs, kernels={False: own}).tables[True].kernel is KERNELS[True]
+    measured = measured_pairs(slowdown_model(runs), on_cpu=True)
+    assert [(one.job, one.partner, one.device) for one in measured] == [("a", "b", "cpu")]
+    assert measured_pairs(slowdown_model(runs), on_cpu=False) == []

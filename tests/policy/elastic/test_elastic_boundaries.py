@@ -192,6 +192,10 @@ def test_repair_takes_from_who_comes_later() -> None:
     dice: Any = Dice([[0.1, 0.9], [0.9, 0.1]])
     repaired = genetic_search._repaired(problem, kids, dice)
     assert repaired.tolist() == [[[3, 1], [1, 3]], [[1, 1], [3, 3]]]
+    crowd = np.array([[[3], [3], [2]]], dtype=np.int16)
+    dice = Dice([[0.1, 0.2, 0.3]])
+    repaired = genetic_search._repaired(flat_problem(3, nodes=1), crowd, dice)
+    assert repaired.tolist() == [[[3], [1], [0]]]
 
 
 def test_a_job_without_gpus_gets_some_in_each_child() -> None:
