@@ -65,6 +65,7 @@ def test_parquet_keeps_the_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     table = parquet.read_table(tmp_path / "runs")
     assert [str(field.type) for field in table.schema] == ["int64", "double", "string", "string"]
     assert table.to_pylist() == rows
+    assert parquet.ParquetFile(tmp_path / "runs").num_row_groups == len(rows)
 
 
 def test_parquet_without_pyarrow_says_what_to_do(
@@ -120,3 +121,19 @@ def test_a_device_is_written_to_itself(tmp_path: Path) -> None:
 def test_the_formats_that_are_offered() -> None:
     """Their names on the command line."""
     assert export.FORMATS == ("csv", "jsonl", "parquet")
+
+
+def test_a_file_is_utf_8_whatever_the_locale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its encoding is named, not left to the machine."""
+    how: list[dict[str, Any]] = []
+    opened = Path.open
+
+    def recording(self: Path, mode: str = "r", **options: Any) -> Any:
+        how.append({"mode": mode, **options})
+        return opened(self, mode, **options)
+
+    monkeypatch.setattr(Path, "open", recording)
+    export.write(ROWS, NAMES, KINDS, "csv", tmp_path / "runs")
+    assert how == [{"mode": "w", "encoding": "utf-8", "newline": ""}]

@@ -1,6 +1,7 @@
 """Questions to a history of a few rows: exact answers, in their order, at their bounds."""
 
 import inspect
+import sqlite3
 from collections.abc import Iterator
 from math import log
 from pathlib import Path
@@ -469,3 +470,37 @@ def residual(achieved: float, predicted: float = 100.0) -> Residual:
         factor=1.0,
         acted=False,
     )
+
+
+class WithoutLogarithm:
+    """A connection of an SQLite that was built without mathematics."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[Any, ...]] = []
+
+    def execute(self, _: str) -> None:
+        """Refuse, as SQLite does."""
+        raise sqlite3.OperationalError("no such function: ln")
+
+    def create_function(self, *function: Any, **options: Any) -> None:
+        """Note what is defined."""
+        self.made.append((*function, options))
+
+
+def test_a_logarithm_is_made_where_sqlite_has_none() -> None:
+    """Of one argument, always the same for the same; where there is one, nothing is made."""
+    without: Any = WithoutLogarithm()
+    gain.with_logarithm(without)
+    assert without.made == [("ln", 1, gain._ln, {"deterministic": True})]
+    conn = sqlite3.connect(":memory:")
+    gain.with_logarithm(conn)
+    assert conn.execute("SELECT ln(1)").fetchone() == (0.0,)
+    conn.close()
+
+
+def test_training_reads_from_the_first_second_on(history: History) -> None:
+    """Of 1970: no run is too old by default."""
+    for number, end_s in ((1, 0.0), (2, 0.5), (3, 9e17)):
+        add_run(history.conn, number, end_s=end_s)
+        insert(history.conn, "loader_runs", run=number)
+    assert [row[0] for row in columns.training_rows(history)] == [0.0, 0.5, 9e17]
