@@ -586,7 +586,7 @@ def test_the_ledgers_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def standing(**values: Any) -> Any:
         group = SimpleNamespace
         gain = group(changed=group(n=5), control=group(n=6), ratio=None)
-        plain = {"gain": gain, "beliefs": None, "set_aside": 3, "journals": {}}
+        plain: dict[str, Any] = {"gain": gain, "beliefs": None, "set_aside": 3, "journals": {}}
         return SimpleNamespace(**{**plain, **values})
 
     whole = standing(
