@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from slurm_ext.control.elastic.jobs import (
-    OPTED_OUT,
     ElasticPool,
     Resizable,
     gpus_of,
@@ -14,7 +13,6 @@ from slurm_ext.control.elastic.jobs import (
     requested_size,
     shape_of,
 )
-from slurm_ext.core.elastic_requests import BAD
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm.records import JobInfo, NodeInfo, ResizeRequest
 
@@ -54,6 +52,8 @@ def left_alone(info: JobInfo, *ours: int, **settings: Any) -> str | None:
 
 
 ARRAY = "it is an array or a part of a heterogeneous job"
+OPTED_OUT = "its comment says dlqueue=off"
+BAD = "DLQUEUE_ELASTIC is not MIN-MAX (two numbers of GPUs, such as 1-8)"
 ONE_TYPE = "it asks for GPUs of one type, which an update would lose"
 
 
