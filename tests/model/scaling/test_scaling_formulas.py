@@ -7,6 +7,7 @@ import pytest
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.model.scaling import goodput_speed as step_times
+from slurm_ext.model.scaling import laplace
 from slurm_ext.model.scaling.goodput_speed import MOST_POINTS, StepMeasurement, fit, regress
 from slurm_ext.model.scaling.laplace import (
     DOUBT,
@@ -259,6 +260,24 @@ def test_others_add_their_expectation_and_their_doubt() -> None:
     assert variance[0] > bare_variance[0]
 
 
+def test_the_misfit_and_where_it_ends() -> None:
+    """Squares of what is missed and of what the prior is left by; flat at the fitted terms."""
+    prior = default_term_prior()
+    at, steps = observed_steps(prior)
+    observed = observe(prior, at, steps)
+    solved = np.diag([1.0, 2.0, 3.0, 4.0])
+    terms = prior.means + 0.1
+    off = steps - log_step(terms, at, log(32))
+    sds = np.sqrt(np.diag(prior.covariance))
+    expected = off**2 @ np.diag(solved) + ((0.1 / sds) ** 2).sum()
+    assert laplace._misfit(observed, solved, terms) == pytest.approx(expected)
+    best = laplace._most_probable(observed, solved, terms)
+    here = slopes(best, at, log(32))
+    off = steps - log_step(best, at, log(32))
+    slope = here.T @ solved @ off - observed.trust @ (best - prior.means)
+    assert np.abs(slope * sds).max() < 0.01
+
+
 # -- steps from a job's own measurements -------------------------------------------------------
 
 
@@ -389,6 +408,37 @@ def test_nodes_share_what_gradients_take() -> None:
     terms = model.sync.terms + model.sync.covariance @ model.sync.at.T @ model.sync.weights
     assert model.sync.terms[0] == pytest.approx(log(0.2) - 2.0)
     assert terms[2] == pytest.approx(expected)
+
+
+def test_what_several_gpus_measured_is_in_the_terms_of_synchronising() -> None:
+    """One row for each: one node or several, counts less one, the fullest node, the batch."""
+    steps = [
+        measured(1, 1, 1, 32.0, 0.1, 0.0),
+        measured(4, 1, 4, 64.0, 0.2, 0.02),
+        measured(12, 3, 5, 32.0, 0.1, 0.05),
+    ]
+    model = fit(steps)
+    assert model.sync.at == pytest.approx(
+        np.array(
+            [
+                [1.0, log(3), 0.0, 0.0, 0.0, log(2)],
+                [0.0, 0.0, 1.0, log(2), log(5), 0.0],
+            ]
+        )
+    )
+    t0 = model.compute.terms[0]
+    assert model.sync.terms == pytest.approx([t0 - 2.0, 0.5, t0 - 0.7, 0.3, 0.3, 0.0])
+    sds = np.array([1.5, 0.3, 1.7, 0.3, 0.3, 0.3])
+    covariance = np.diag(sds**2)
+    covariance[0, 2] = covariance[2, 0] = 0.6 * 1.5 * 1.7
+    assert model.sync.covariance == pytest.approx(covariance)
+    assert (model.sync.residual_sd, model.compute.residual_sd) == (0.2, 0.08)
+    assert model.compute.at == pytest.approx(
+        np.array([[1.0, 0.0, 0.0], [1.0, log(4), log(2)], [1.0, log(5), 0.0]])
+    )
+    assert model.compute.terms[1:].tolist() == [0.05, 0.0]
+    assert model.compute.covariance == pytest.approx(np.diag([1.0, 0.0225, 0.0]))
+    assert (model.hope, step_times.HOPE) == (0.0, 0.0)
 
 
 # -- speedup -----------------------------------------------------------------------------------
