@@ -8,6 +8,7 @@ from slurm_ext.core.records import Level, LoaderRun, Shape, ShapeLimits
 from slurm_ext.model.throughput.bottleneck import (
     BUSY,
     EXPOSED,
+    LIMITS,
     BottleneckSigns,
     advise,
     diagnose,
@@ -131,3 +132,41 @@ def test_cores_are_all_used_by_the_smallest_limit() -> None:
     assert "more CPUs" in diagnose(known(), shape, roomy, node_cores=5).next
     alone = diagnose(known(), replace(shape, num_workers=0), roomy)
     assert "load in workers" in alone.next
+
+
+def test_every_advice_in_full() -> None:
+    """Users read these words."""
+    said = [
+        (point(0.0), {"network_share": 0.5, "fits_one_node": True}),
+        (point(0.0), {"network_share": 0.5}),
+        (point(0.9, storage=1.0), {}),
+        (point(0.9, wall=1.0), {"most_workers": True}),
+        (point(0.9, wall=1.0), {"loads_itself": True}),
+        (point(0.9, wall=1.0), {}),
+        (point(0.9, cpu=1.0), {"most_cores": True}),
+        (point(0.9, cpu=1.0), {}),
+        (point(0.0), {"accelerator_busy": 0.1}),
+        (point(0.0), {}),
+    ]
+    advices = [advise(at, replace(NONE, **signs)) for at, signs in said]  # type: ignore[arg-type]  # by name
+    assert [(advice.word, advice.next) for advice in advices] == [
+        ("network", "all its GPUs on one node: they wait for each other's messages"),
+        ("network", "larger gradient buckets that overlap the backward pass"),
+        ("storage", "fewer, larger files or a copy on the node: more readers do not help"),
+        ("memory", "more memory for the job: no more workers fit"),
+        ("data", "load in workers: the accelerator waits whenever it loads"),
+        ("data", "more workers: its CPUs have time to spare"),
+        ("data", "cheaper samples, prepared once: every CPU there is works on them"),
+        ("data", "more CPUs: its workers wait for them"),
+        ("idle", "a larger batch, then several ranks to a GPU: it has little to do"),
+        ("accelerator", "nothing in its loader: mixed precision, or a faster GPU"),
+    ]
+    assert dict(LIMITS) == {
+        "accelerator": "the accelerator is",
+        "storage": "storage is",
+        "data": "the CPUs are",
+        "network": "the network is",
+        "memory": "memory is",
+        "idle": "nothing is",
+    }
+    assert (EXPOSED, BUSY) == (0.15, 0.60)

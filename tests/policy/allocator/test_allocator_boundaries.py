@@ -493,6 +493,24 @@ def test_the_reasons_come_in_order() -> None:
     assert decided(short, changed_s=999.0) == (False, "changed only just now")
 
 
+def test_a_full_node_is_not_over_full() -> None:
+    """Units that are all given out are no reason to change."""
+    steep = demand("a", 50.0, 100.0, 150.0, now=point(2, 100.0, 2), remaining_s=1.0)
+    flat = demand("b", 100.0, 100.0, now=point(2, 100.0, 2), remaining_s=1.0)
+    assert decided(steep, flat) == (
+        False,
+        "0.5 s of work gained, 20.0 s lost by changing, margin 0.1 s",
+    )
+
+
+def test_a_change_is_weighed_with_the_jobs_weights() -> None:
+    """What it gains, what it costs, and the margin: each is twice as much."""
+    assert decided(grows(left_s=22.2, weight=2.0)) == (
+        False,
+        "22.2 s of work gained, 20.0 s lost by changing, margin 2.2 s",
+    )
+
+
 def test_what_cannot_be_divided_stays() -> None:
     """The reason says why; spare units are what nobody has."""
     kept = retune(
