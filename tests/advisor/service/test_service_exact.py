@@ -847,6 +847,35 @@ def test_the_longest_silent_of_a_kind_makes_room(rig: Rig) -> None:
     assert len(rig.server._clients) == 2 * MOST_CLIENTS - 2
 
 
+def test_a_newcomer_makes_room_among_its_own_kind(rig: Rig, tmp_path: Path) -> None:
+    """Before it is counted itself."""
+    ours = [rig.client()[0] for _ in range(MOST_CLIENTS)]
+    stranger, _ = rig.client(trusted=False)
+    for number, client in enumerate(ours):
+        client.seen_s = 1.0 + number
+    with socket.socket(socket.AF_UNIX) as newcomer:
+        newcomer.connect(str(tmp_path / "a.sock"))
+        rig.server._accept()
+        assert set(ours) - rig.server._clients == {ours[0]}
+        assert stranger in rig.server._clients
+        assert len(rig.server._clients) == MOST_CLIENTS + 1
+
+
+def test_a_client_that_does_not_read_its_replies_is_closed(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for it."""
+    client, ours = rig.client()
+    ours.sendall(b"a\n")
+
+    def full(_client: Client, _line: bytes) -> tuple[bytes, bool]:
+        raise BlockingIOError
+
+    monkeypatch.setattr(rig.server, "_reply", full)
+    rig.server._serve(client)
+    assert client not in rig.server._clients
+
+
 def test_a_server_serves_until_a_signal_says_so(rig: Rig, tmp_path: Path) -> None:
     """Clients are accepted with the kernel's word for them; all are closed at the end."""
     read, write = os.pipe()
