@@ -1,5 +1,6 @@
 """The scaling of a training beyond its measurements: strata, mixtures, shares, draws, messages."""
 
+import json
 from dataclasses import replace
 from math import exp, gamma, log, nan, pi, sqrt
 from pathlib import Path
@@ -327,6 +328,26 @@ def test_a_family_is_read_back_as_it_was_written(tmp_path: Path) -> None:
         family().term_prior(model="bert", cluster="b").means
     )
     assert (ABOUT, ARRAYS, len(NAMES)) == ("scaling.json", "scaling.npz", 11)
+
+
+def test_a_family_says_what_its_columns_are() -> None:
+    """In its file: another release with other terms, parts or levels refuses it."""
+    body = json.loads(serialize(family())[ABOUT])
+    assert body["parts"] == ["batch", "same_batch", "layout", "same_layout", "both"]
+    assert body["levels"] == ["all", "model", "cluster", "own"]
+    assert body["terms"] == [
+        "log_step_s",
+        "logit_fixed",
+        "kappa",
+        "log_one_node",
+        "rho",
+        "log_several",
+        "nu",
+        "eta",
+        "pair",
+        "beta",
+        "log_overlap",
+    ]
 
 
 @pytest.mark.parametrize(
