@@ -428,6 +428,29 @@ def test_a_job_described_wrongly_shares_nothing() -> None:
     assert made.why
 
 
+@pytest.mark.parametrize(
+    ("fields", "values"),
+    [
+        ({"tres_per_node": None}, {}),
+        ({}, {"sharing__mode": "off"}),
+        ({}, {"site__mode": "off"}),
+        ({"comment": "dlqueue=alone"}, {}),
+    ],
+)
+def test_where_sharing_is_out_of_the_question_nothing_is_decided(
+    fields: dict[str, Any], values: dict[str, Any]
+) -> None:
+    """No GPU, no mode, or no consent: each alone."""
+    assert decided(context(settings=settings(**values)), **fields) is None
+
+
+def test_a_gpu_of_the_whole_job_is_cleared() -> None:
+    """The one field that asked for it, and a whole number of parts instead."""
+    pool = replace(POOL, shares={"mps": 101})
+    made = decided(context(pool=pool), tres_per_node=None, tres_per_job="gres:gpu:1")
+    assert made.edits == Edits(gres="mps:50", tres_per_job="", env={"DLQUEUE_SHARED": "mps:50"})
+
+
 # -- the advisor's memory -------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.advisor.limits.bounds import PartitionRules
+from slurm_ext.advisor.pipeline.decide import DecisionContext
 from slurm_ext.advisor.what_if.layout import (
     GpuOption,
     JobLayout,
@@ -30,11 +31,12 @@ from slurm_ext.advisor.what_if.runtime_estimates import (
     wanted_of,
 )
 from slurm_ext.advisor.what_if.shapes import Axes, ClusterNodes, size
-from slurm_ext.advisor.what_if.speed import of_model
+from slurm_ext.advisor.what_if.speed import LayoutSpeed, of_model
 from slurm_ext.advisor.what_if.table import WhatIfRow, WhatIfTable
 from slurm_ext.advisor.what_if.table_json import table_json
 from slurm_ext.core.errors import SlurmError, UsageError
 from slurm_ext.core.records import Interval, Level, LoaderRun, Submission
+from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.duration.query import DurationQuery
 from slurm_ext.slurm import MemoryClient, NodeInfo, StartEstimate
 from tests.advisor.what_if.test_what_if_rows import NOW_S, RUN, table
@@ -279,6 +281,13 @@ def test_a_run_of_just_its_time_limit_is_not_noted(minutes: int, noted: bool) ->
     (row,) = [row for row in made.rows if "written" in row.marks]
     assert row.run_s == pytest.approx(3009, abs=1)
     assert bool(row.notes) is noted
+
+
+def test_without_evidence_no_speed_is_known() -> None:
+    """No cores are kept busy, and no memory limits the workers."""
+    speed = LayoutSpeed(DecisionContext(settings=Settings()), lambda _: 1)
+    assert (speed.main_cores(), speed.most_workers(layout()), speed.believed) == (0.0, None, None)
+    assert speed.at(layout()) == "I do not know yet: no runs like this one"
 
 
 # -- layouts --------------------------------------------------------------------------------------
