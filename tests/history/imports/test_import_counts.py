@@ -163,3 +163,20 @@ def test_progress_after_each_batch(history: History, monkeypatch: pytest.MonkeyP
         9e3,
         9e3,
     )
+
+
+def test_reasons_are_counted_job_by_job(history: History) -> None:
+    """Each line that is not taken adds one to its reason, whichever came before."""
+    for number, job_id in ((1, 7), (2, 8)):
+        add_run(history.conn, number, job_id=job_id, cluster="here", end_s=END_S)
+    running = {"State": "RUNNING"}
+    lines = [line(2, "7"), line(3, "8"), line(4, "9", **running), line(5, "10", **running)]
+    counts = taken(history, *lines, line(6, "11.0"), line(7, "12.0"), line(8, "13"))
+    assert counts.skipped == {
+        "recorded by dlqueue itself": 2,
+        "not ended yet": 2,
+        "steps of jobs": 2,
+    }
+    assert (counts.jobs, counts.runs, counts.known, counts.bad) == (1, 1, 0, [])
+    again = taken(history, line(2, "13"), line(3, "13"))
+    assert (again.jobs, again.known) == (0, 2)
