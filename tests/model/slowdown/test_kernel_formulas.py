@@ -6,7 +6,7 @@ from math import exp, log, log2, nan, sqrt
 import numpy as np
 import pytest
 
-from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile, SpeedBasis
+from slurm_ext.core.gpu_sharing import CorunMeasurement, RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.model.slowdown.completion import PairSpeed, complete
 from slurm_ext.model.slowdown.completion_kernel import (
     CompletionKernel,
@@ -621,3 +621,23 @@ def test_kernels_of_one_kind_leave_the_other_s() -> None:
     measured = measured_pairs(slowdown_model(runs), on_cpu=True)
     assert [(one.job, one.partner, one.device) for one in measured] == [("a", "b", "cpu")]
     assert measured_pairs(slowdown_model(runs), on_cpu=False) == []
+
+
+def test_counters_are_the_prior_of_a_measured_pair() -> None:
+    """Of this job beside this other, on this device; what it was built from is kept."""
+    runs = [CorunMeasurement(job="a", partners=("b",), speed=0.9, seconds=600.0)]
+    asked: list[tuple[str, str, str]] = []
+
+    def by_counters(job: SoloProfile, beside: SoloProfile, device: str) -> RelativeSpeed:
+        asked.append((job.key, beside.key, device))
+        return RelativeSpeed(mean=0.8, low=0.7, high=0.9, evidence=SpeedBasis.COUNTERS)
+
+    solos, traits = {"a": SoloProfile(key="a")}, {"a": JobTraits(size=2.0)}
+    known = slowdown_model(runs, solos, traits=traits, by_counters=by_counters)
+    assert (known.solos, known.traits, known.refused) == (solos, traits, 0)
+    speed = replace(known, tables={}).speed(SoloProfile(key="a"), [SoloProfile(key="b")])
+    assert asked == [("a", "b", "cpu")]
+    (stats,) = known.met.values()
+    sd = log(0.8 / 0.7) / 1.96
+    share = sd**2 / (sd**2 + stats.log_sd**2)
+    assert speed.mean == pytest.approx(exp(log(0.8) + share * (stats.log_speed - log(0.8))))

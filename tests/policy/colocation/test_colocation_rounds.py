@@ -364,6 +364,8 @@ def test_the_mean_speed_is_of_the_time_seen() -> None:
     assert (unseen.seen_s, unseen.worked, unseen.most_mem_bytes) == (40.0, after.worked, 120.0)
     assert unseen.state is CoLocationState.MEMORY_EXCEEDED
     assert replace(unseen, requested_mem_bytes=None).state is CoLocationState.FINE
+    at_bound = replace(unseen, requested_mem_bytes=10.0, most_mem_bytes=1.10 * 10.0)
+    assert at_bound.state is CoLocationState.FINE
     assert replace(unseen, requested_mem_bytes=0.0).state is CoLocationState.MEMORY_EXCEEDED
     assert update(fresh, Window(seconds=nan, speed=0.5, mem_bytes=999.0)) == fresh
     assert update(fresh, Window(seconds=1.0, speed=inf, mem_bytes=nan)) == fresh

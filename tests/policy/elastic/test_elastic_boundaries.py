@@ -522,6 +522,9 @@ def test_a_job_grows_to_four_times_what_it_measured() -> None:
     assert able(elastic()) == [1, 2, 4, 8]
     assert able(elastic(held=16)) == [1, 2, 4, 8, 16]
     assert able(elastic(least=2, most=4)) == [2, 4]
+    single = replace(REPORT, steps=REPORT.steps[:1])
+    grown = utility_of(elastic(report=single), (1, 2, 3, 4, 5), 8).goodput
+    assert (grown > 0).tolist() == [True, True, True, True, False]
     assert able(elastic(report=replace(REPORT, steps=REPORT.steps[:1]))) == [1, 2, 4]
 
 
