@@ -1,0 +1,156 @@
+"""Every #SBATCH option that a script may hold, as a Submission."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from slurm_ext.advisor.pipeline.script import options_of, read_script
+from slurm_ext.core.errors import InputError
+from slurm_ext.core.records import (
+    Submission,
+)
+
+
+def read(*lines: str, **options: Any) -> Submission:
+    """The submission of a script with these #SBATCH options."""
+    text = "#!/bin/sh\n" + "".join(f"#SBATCH {line}\n" for line in lines)
+    return read_script(text, "job.sh", **options)
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        ("-A a", {"account": "a"}),
+        ("--account=a", {"account": "a"}),
+        ("-a 0-3", {"array": "0-3"}),
+        ("--array 0-3", {"array": "0-3"}),
+        ("-D /tmp/x", {"work_dir": "/tmp/x"}),
+        ("--chdir=/tmp/x", {"work_dir": "/tmp/x"}),
+        ("--comment=c", {"comment": "c"}),
+        ("-C f", {"features": "f"}),
+        ("--constraint=f", {"features": "f"}),
+        ("--cpus-per-gpu=3", {"cpus_per_tres": "gpu:3"}),
+        ("-c 3", {"cpus_per_task": 3, "pn_min_cpus": 3, "min_cpus": 3}),
+        ("--gpu-bind=closest", {"tres_bind": "closest"}),
+        ("--gpu-freq=low", {"tres_freq": "low"}),
+        ("-J n", {"name": "n"}),
+        ("--job-name=n", {"name": "n"}),
+        ("--mem=2G", {"mem_per_node_mib": 2048}),
+        ("--mem=1K", {"mem_per_node_mib": 1}),
+        ("--mem-per-cpu=1025K", {"mem_per_cpu_mib": 2}),
+        ("--mem-per-gpu=1G", {"mem_per_tres": "1G"}),
+        ("-n 2", {"num_tasks": 2}),
+        ("--ntasks=2", {"num_tasks": 2}),
+        ("--ntasks-per-gpu=2", {"ntasks_per_tres": 2}),
+        ("--ntasks-per-node=2", {"ntasks_per_node": 2}),
+        ("-p a,b", {"partition": "a,b"}),
+        ("--partition=a", {"partition": "a"}),
+        ("--prefer=f", {"prefer": "f"}),
+        ("-q q", {"qos": "q"}),
+        ("--qos=q", {"qos": "q"}),
+        ("--reservation=r", {"reservation": "r"}),
+        ("-t 1:30", {"time_limit_minutes": 2}),
+        ("--time=90", {"time_limit_minutes": 90}),
+        ("--time=UNLIMITED", {"time_limit_minutes": None}),
+        ("-N 2", {"min_nodes": 2, "max_nodes": 2}),
+        ("--nodes=1-3", {"min_nodes": 1, "max_nodes": 3}),
+        ("--exclusive", {"shared": 0}),
+        ("--exclusive=user", {"shared": 2}),
+        ("--exclusive=mcs", {"shared": 3}),
+        ("-s", {"shared": 1}),
+        ("--oversubscribe", {"shared": 1}),
+        ("hetjob", {"het_offset": 0}),
+        ("packjob", {"het_offset": 0}),
+        ("-G 2", {"tres_per_job": "gpu:2", "gres": "gpu:2"}),
+        ("--gpus=a100:2", {"tres_per_job": "gpu:a100:2", "gres": "gpu:a100:2"}),
+        ("--gpus-per-node=2", {"tres_per_node": "gpu:2", "gres": "gpu:2"}),
+        ("--gpus-per-task=2", {"tres_per_task": "gpu:2", "gres": "gpu:2"}),
+        ("--gpus-per-socket=2", {"tres_per_socket": "gpu:2", "gres": "gpu:2"}),
+        ("--gres=gpu:2,tmp:1", {"tres_per_node": "gpu:2,tmp:1", "gres": "gpu:2,tmp:1"}),
+        (
+            "--gres=tmp:1 --gpus-per-node=2",
+            {"tres_per_node": "tmp:1,gpu:2", "gres": "tmp:1,gpu:2"},
+        ),
+        ("--mail-user=x -x n1 other", {}),
+        ("", {}),
+    ],
+)
+def test_each_option_in_its_field(line: str, fields: dict[str, Any]) -> None:
+    """And in no other: all that is not written stays as it was."""
+    script = f"#!/bin/sh\n#SBATCH {line}\n"
+    plain = Submission(name="job.sh", script=script, argv=("job.sh",))
+    assert read(line) == replace(plain, **fields)
+
+
+def test_what_is_not_in_the_script_comes_from_the_caller() -> None:
+    """User, folder, arguments and environment; the name is the file's."""
+    text = "#!/bin/sh\n"
+    assert read_script(text, "a/b.sh") == Submission(name="b.sh", script=text, argv=("a/b.sh",))
+    assert read_script(
+        text, "a/b.sh", args=("x",), user_name="u", user_id=3, work_dir="/w", env={"A": "1"}
+    ) == Submission(
+        name="b.sh",
+        script=text,
+        argv=("a/b.sh", "x"),
+        user_name="u",
+        user_id=3,
+        work_dir="/w",
+        env={"A": "1"},
+    )
+
+
+def test_min_cpus_are_those_of_all_tasks() -> None:
+    """Whatever stands first in the script."""
+    assert read("-n 3", "-c 4").min_cpus == read("-c 4 -n 3").min_cpus == 12
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("--mem", "--mem: needs a value"),
+        ("--nodes=", "--nodes: needs a value"),
+        ("--gpus", "--gpus: needs a value"),
+        ("-c 0", "--cpus-per-task: '0' is not a positive count"),
+        ("-c ²", "--cpus-per-task: '²' is not a positive count"),
+        ("-c 2147483648", "--cpus-per-task: '2147483648' is not a positive count"),
+        ("-N 2-", "--nodes: '' is not a positive count"),
+        ("--exclusive=no", "--exclusive: 'no' is not one of user, mcs"),
+        ('--comment="x', "No closing quotation in '#SBATCH --comment=\"x'"),
+    ],
+)
+def test_a_bad_option_is_named_to_the_word(line: str, why: str) -> None:
+    """File, line, option and value."""
+    with pytest.raises(InputError) as caught:
+        read("-J x", line)
+    assert str(caught.value) == f"job.sh:3: {why}"
+
+
+def test_a_text_that_is_no_script_is_refused_to_the_word() -> None:
+    """With the line that is missing."""
+    with pytest.raises(InputError) as caught:
+        read_script("", "x")
+    assert str(caught.value) == (
+        "x: is not a batch script: it has to begin with #! as in #!/bin/bash"
+    )
+
+
+def test_the_largest_count_is_read() -> None:
+    """A count of Slurm has 31 bits."""
+    assert read("-c 1 -n 2147483647").num_tasks == 2147483647
+
+
+def test_options_end_at_the_first_command_and_comments_are_passed() -> None:
+    """Blank lines and comments are not commands; what follows a # is a comment."""
+    text = (
+        "#!/bin/sh\n\n# x\n  \n#SBATCH --mem=1 -x n1 --exclusive # -n 3\n"
+        "#SBATCHX\n#SBATCH -c -n2 --flag --mem 5 hetjob word\ntrue\n#SBATCH -p z\n"
+    )
+    assert options_of(text, "s") == {
+        "mem": "5",
+        "exclusive": "",
+        "cpus-per-task": None,
+        "ntasks": "2",
+        "flag": None,
+        "hetjob": None,
+    }
