@@ -1,0 +1,168 @@
+"""Rows of a run record: states, neighbours, bounds and energy."""
+
+import json
+import zlib
+from typing import Any
+
+import pytest
+
+from slurm_ext.history.ingest import rows
+from slurm_ext.history.ingest.insert import IngestResult, Inserter, apply_final_state
+from slurm_ext.history.ingest.quarantine import note_quarantined, quarantine
+from slurm_ext.history.store.store import History
+from tests.history.conftest import Spool, add_run
+
+
+def test_the_final_state_of_all_of_a_jobs_nodes(history: History) -> None:
+    """Of this try only; how many changed."""
+    for number, (restart, state, source) in enumerate(
+        (
+            (0, "COMPLETED", "node"),
+            (0, "FAILED", "node"),
+            (0, "COMPLETED", "epilog"),
+            (1, "COMPLETED", "node"),
+        ),
+        1,
+    ):
+        add_run(history.conn, number, job_id=7, restart=restart, state=state, source=source)
+    add_run(history.conn, 5, job_id=8, source="node")
+    assert apply_final_state(history, 7, 0, "FAILED") == 1
+    states = [state for (state,) in history.conn.execute("SELECT state FROM runs ORDER BY id")]
+    assert states == ["FAILED", "FAILED", *["COMPLETED"] * 3]
+    assert apply_final_state(history, 7, 0, "CANCELLED") == 3
+    assert apply_final_state(history, 7, 0, "CANCELLED") == 0
+    assert apply_final_state(history, 9, 0, "CANCELLED") == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "state", "result"),
+    [
+        (("reconcile", "TIMEOUT"), ("epilog", "FAILED"), "TIMEOUT", "replaced"),
+        (("reconcile", "FAILED"), ("epilog", "COMPLETED"), "COMPLETED", "replaced"),
+        (("reconcile", "UNKNOWN"), ("node", "FAILED"), "FAILED", "replaced"),
+        (("node", "COMPLETED"), ("epilog", "FAILED"), "FAILED", "replaced"),
+        (("epilog", "FAILED"), ("reconcile", "TIMEOUT"), "TIMEOUT", "duplicate"),
+        (("epilog", "FAILED"), ("node", "TIMEOUT"), "FAILED", "duplicate"),
+        (("node", "FAILED"), ("node", "TIMEOUT"), "FAILED", "duplicate"),
+        (("other", "FAILED"), ("node", "TIMEOUT"), "TIMEOUT", "replaced"),
+    ],
+)
+def test_two_witnesses_of_one_run(
+    history: History,
+    spool: Spool,
+    first: tuple[str, str],
+    second: tuple[str, str],
+    state: str,
+    result: str,
+) -> None:
+    """The nearer to its end is kept; what Slurm saw of it counts, whichever came first."""
+    inserter = Inserter(history.conn)
+    results = []
+    for source, seen in (first, second):
+        body = json.loads(spool(outcome={"source": source, "state": seen}).read_text())
+        results.append(inserter.put(rows.rows_of(body), 1.0))
+    assert results == [IngestResult.TAKEN, result]
+    assert history.conn.execute("SELECT state FROM runs").fetchall() == [(state,)]
+
+
+def test_a_file_that_is_set_aside(history: History) -> None:
+    """Its name keeps plain letters, inode and time; the note says where it was, and why."""
+    path = history.path.parent / ("we ird\u00e9" + "x" * 200)
+    path.write_bytes(b"12345")
+    found = path.stat()
+    quarantine(history, path, "torn", "d1g", now_s=3.0)
+    quarantine(history, path, "torn", "d1g", now_s=4.0)
+    name = f"we_ird_{'x' * 113}-{found.st_ino}-{found.st_mtime_ns}"
+    assert history.conn.execute("SELECT * FROM set_aside").fetchall() == [
+        (name, str(path), "torn", "d1g", 5, 3.0)
+    ]
+    folder = history.path.parent / "aside"
+    assert (folder / name).read_bytes() == b"12345"
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_first_reason_stays(history: History) -> None:
+    """A note of the same name changes nothing; half characters become escapes."""
+    with history.transaction() as conn:
+        note_quarantined(conn, "n", "s\udcff", "r\ud800", None, None, 1.0)
+        note_quarantined(conn, "n", "t", "u", "v", 2, 3.0)
+    wanted = [("n", "s\\udcff", "r\\ud800", None, None, 1.0)]
+    assert history.conn.execute("SELECT * FROM set_aside").fetchall() == wanted
+
+
+@pytest.mark.parametrize(
+    ("columns", "shared"),
+    [
+        ((None, None, None), None),
+        ((0, None, None), {"cpus": 0, "sockets": None, "gpus": None}),
+        ((None, 0, None), {"cpus": None, "sockets": 0, "gpus": None}),
+        ((None, None, ""), {"cpus": None, "sockets": None, "gpus": []}),
+        ((1, 2, "G,H"), {"cpus": 1, "sockets": 2, "gpus": ["G", "H"]}),
+    ],
+)
+def test_what_two_jobs_had_in_common(columns: Any, shared: dict[str, Any] | None) -> None:
+    """The columns say it as the record did; nothing in common is not the same as not known."""
+    assert rows.shared_resources(*columns) == shared
+    found = rows.corunner_row({"job_id": 7, "overlap_s": 2.5, "shared": shared})
+    assert found == (7, 2.5, *columns)
+    assert rows.corunner_row({"job_id": 7}) == (7, None, None, None, None)
+
+
+def test_names_of_gpus_stay_within_bounds() -> None:
+    """Eighty characters, sixteen kinds, each once; a comma would part one into two."""
+    long = rows.corunner_row({"job_id": 7, "shared": {"gpus": ["a,b", "x" * 81]}})
+    assert long[-1] == "a_b," + "x" * 80
+    assert rows._gpu_models(["b", "a", "b", "c" * 81]) == f"a + b + {'c' * 80}"
+    assert rows._gpu_models([f"{n:02d}" for n in range(17)]).count(" + ") == 15
+
+
+@pytest.mark.parametrize(("extra", "kept"), [(0, True), (1, False)])
+def test_a_share_of_mps_stays_within_bounds(spool: Spool, extra: int, kept: bool) -> None:
+    """16 KiB of JSON; the run counts all the same."""
+    body = json.loads(spool().read_text())
+    mps = {"g": "x" * (16 * 1024 - len(json.dumps({"g": ""})) + extra)}
+    run = rows.rows_of({**body, "mps": mps}).run
+    assert run.mps == (json.dumps(mps) if kept else None)
+    assert run.record_id == body["record_id"]
+
+
+def test_lists_of_a_record_are_counted(spool: Spool) -> None:
+    """GPUs as a list or as their number, for the run and its loader alike; none is none."""
+    body = json.loads(spool(allocation={"gpus": ["0", "1"]}, host={"gpus": ["B", "A"]}).read_text())
+    run = rows.rows_of(body).run
+    assert (run.gpus, run.node_gpus, run.node_gpu_model) == (2, 2, "A + B")
+    body["allocation"]["gpus"], body["host"]["gpus"] = 3, []
+    found = rows.rows_of(body)
+    assert (found.run.gpus, found.run.node_gpus, found.run.node_gpu_model) == (3, 0, None)
+    assert found.loader is not None
+    assert found.loader.gpus == 3
+    body["allocation"]["gpus"] = None
+    found = rows.rows_of(body)
+    assert found.loader is not None
+    assert (found.run.gpus, found.loader.gpus) == (None, 0)
+
+
+def test_energy_adds_up_what_belongs_together() -> None:
+    """GPUs to GPUs, parts of the node to one sum; the board's own counts first; 0 is measured."""
+
+    def energy(**joules: float | None) -> tuple[float | None, float | None]:
+        return rows.energy_of(((name, "J", "s"), value) for name, value in joules.items())
+
+    assert energy() == (None, None)
+    assert energy(gpu_energy=0.0, node_energy_cpu=1.0, node_energy_dram=2.0) == (0.0, 3.0)
+    assert energy(node_energy_cpu=1.0, node_energy_all=0.0) == (None, 0.0)
+    assert energy(gpu_energy=-1.0, node_energy_cpu=None) == (None, None)
+    assert energy(gpu_util=5.0, energy_else=7.0) == (None, None)
+    twice = [(("gpu_energy", "J", source), 2.0) for source in "ab"]
+    assert rows.energy_of(twice) == (4.0, None)
+
+
+def test_deflated_columns_come_back() -> None:
+    """What is empty is not kept; a bomb is cut instead of filling memory."""
+    for value in ({"a": [1, "é"]}, [0]):
+        assert rows.inflated(rows.deflated(value)) == value
+    assert rows.deflated({}) is rows.deflated(None) is rows.inflated(None) is None
+    edge = b'"' + b"x" * ((8 << 20) - 2) + b'"'
+    assert len(rows.inflated(zlib.compress(edge, 1))) == (8 << 20) - 2
+    with pytest.raises(ValueError, match="Unterminated"):
+        rows.inflated(zlib.compress(b'"x' + edge[1:], 1))
