@@ -12,9 +12,9 @@ test: export PYTHONDONTWRITEBYTECODE =
 test: check
 	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --hypothesis-profile ci
 
-# Changes of one room's code that its tests do not notice: make mutants ROOM=policy [SAMPLE=300]
+# Changes of one room's code that its tests do not notice: make mutants ROOM=policy [SAMPLE=300 [SEED=2]]
 mutants: .venv/ready-for-mutants
-	.venv/bin/python contrib/packaging/mutants.py $(ROOM) $(if $(SAMPLE),--sample $(SAMPLE))
+	.venv/bin/python contrib/packaging/mutants.py $(ROOM) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
 
 check: .venv/ready-for-test
 	.venv/bin/ruff check .

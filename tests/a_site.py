@@ -87,6 +87,8 @@ class Site:
             self.systemctl(*words[1:])
         elif "venv" in words:
             self.make_environment(Path(words[-1]))
+        elif "--require-hashes" in words:
+            return  # the packages of this environment are there already
         elif "pip" in line:
             python = Path(words[0]).with_name("python")
             pip = [*PIP, "--python", str(python), "install", "--no-deps", "--no-index"]
@@ -171,7 +173,7 @@ class Site:
 
     def unit(self, name: str) -> configparser.SectionProxy:
         """What the installed unit says of its service."""
-        parser = configparser.ConfigParser(interpolation=None)
+        parser = configparser.ConfigParser(interpolation=None, strict=False)
         parser.read(self.there(f"/etc/systemd/system/{name}.service"))
         return parser["Service"]
 

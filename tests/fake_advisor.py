@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from slurm_ext.core.wire import raw_size, texts_of
+
 Behaviour = Callable[[socket.socket, bytes], None]
 
 DECISION = "d1-0123456789abcdef"
@@ -118,5 +120,9 @@ class FakeAdvisor:
     def _serve(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError), connection.makefile("rb") as lines:
             for line in lines:
-                self.requests.append(json.loads(line.decode("utf-8", "surrogateescape")))
-                self.behaviour(connection, line)
+                raw = lines.read(raw_size(line))
+                request = json.loads(line.decode("utf-8", "surrogateescape"))
+                if raw:
+                    request["job"] |= texts_of(raw)
+                self.requests.append(request)
+                self.behaviour(connection, line + raw)

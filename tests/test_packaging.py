@@ -1,9 +1,46 @@
 """What a site installs is whole."""
 
+import re
+import tomllib
 import zipfile
 from pathlib import Path
 
 from tests.wheel import build, sources
+
+ROOT = Path(__file__).parent.parent
+LOCKED = ROOT / "contrib" / "packaging" / "locked.txt"
+BUILD = {"pip", "setuptools"}  # what builds dlqueue is locked as well
+
+
+def versions(path: Path) -> dict[str, str]:
+    """Version of each package that a file pins, by its normal name."""
+    pins = re.findall(r"^([\w.-]+)==([^ ;\n]+)", path.read_text(), re.MULTILINE)
+    return {normal(name): version for name, version in pins}
+
+
+def normal(name: str) -> str:
+    """Name of a package as all writings of it are compared (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_every_locked_file_has_a_hash() -> None:
+    """`pip install --require-hashes` takes the whole list: no package, and no line, without one."""
+    entries = re.split(r"\n(?=\S)", LOCKED.read_text().strip())
+    packages = [entry.strip() for entry in entries if not entry.startswith("#")]
+    assert packages
+    for entry in packages:
+        assert re.fullmatch(r"[\w.-]+==\S+( \\\n    --hash=sha256:[0-9a-f]{64})+", entry), entry
+
+
+def test_the_locked_versions_are_the_tested_ones() -> None:
+    """What a site installs by hash is what the tests run with, and all that dlqueue needs."""
+    tested, locked = versions(ROOT / "constraints.txt"), versions(LOCKED)
+    assert {name: tested.get(name) for name in set(locked) - BUILD} == {
+        name: version for name, version in locked.items() if name not in BUILD
+    }
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = {normal(re.split(r"[<>=]", need)[0]) for need in project["dependencies"]}
+    assert needed | BUILD <= set(locked)
 
 
 def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Run a mutation tool (mutmut) over one room: a change that no test notices is a missing test.
 
     make mutants ROOM=policy              # all of it; stopped and begun again, it goes on
-    make mutants ROOM=policy SAMPLE=300   # so many mutants, drawn at random
+    make mutants ROOM=policy SAMPLE=300          # so many mutants, drawn at random
+    make mutants ROOM=policy SAMPLE=300 SEED=2   # others: the share of mutants that nobody has seen
 
 The room is copied to build/mutants/ROOM and mutated there. A mutant that the room's tests do not
 notice survives. Survivors that change nothing are listed with their reason in
@@ -38,7 +39,9 @@ also_copy = {copied}
 """
 # A wrong change of these, tested by root, gives files to others or moves processes: left out then.
 HARMFUL = ["slurm_ext/core/ownership.py", "slurm_ext/control/allocator/cgroup/*"]
-SURVIVED, NO_TESTS = 0, 33  # exit statuses of a mutant's test run, as mutmut keeps them
+# Exit statuses of a mutant's test run, as mutmut keeps them.
+SURVIVED = (0, 5, 33)  # 5, 33: no test enters the function
+NOT_TESTED = (None, 2, 34)  # not yet, interrupted, left out
 
 
 def main() -> int:
@@ -46,13 +49,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("room", choices=ROOMS)
     parser.add_argument("--sample", type=int, default=0, help="mutants to draw (0: all of them)")
+    parser.add_argument("--seed", type=int, default=0, help="another one draws other mutants")
     parser.add_argument("--children", type=int, default=2, help="mutants tested at once")
     args = parser.parse_args()
     folder = ROOT / "build" / "mutants" / args.room
     copy_tree(folder, args.room)
     if args.sample and not statuses(folder):
         mutmut(folder, args.children, ["no.such.mutant"])  # makes the mutants and the statistics
-    names = draw(folder, args.sample) if args.sample else []
+    names = draw(folder, args.sample, args.seed) if args.sample else []
     mutmut(folder, args.children, names)
     summary = summarise(folder, set(names))
     print(json.dumps(summary))
@@ -97,10 +101,10 @@ def statuses(folder: Path) -> dict[str, int | None]:
     return found
 
 
-def draw(folder: Path, count: int) -> list[str]:
-    """So many mutants, the same ones each time."""
+def draw(folder: Path, count: int, seed: int) -> list[str]:
+    """So many mutants, the same ones each time with one seed."""
     names = sorted(statuses(folder))
-    return random.Random(0).sample(names, min(count, len(names)))
+    return random.Random(seed).sample(names, min(count, len(names)))
 
 
 def summarise(folder: Path, only: set[str]) -> dict[str, object]:
@@ -108,9 +112,9 @@ def summarise(folder: Path, only: set[str]) -> dict[str, object]:
     tested = {
         name: status
         for name, status in statuses(folder).items()
-        if status is not None and (not only or name in only)
+        if status not in NOT_TESTED and (not only or name in only)
     }
-    survivors = sorted(name for name, status in tested.items() if status in (SURVIVED, NO_TESTS))
+    survivors = sorted(name for name, status in tested.items() if status in SURVIVED)
     reasons = equivalents()
     same = [name for name in survivors if change_of(folder, name) in reasons]
     killed, lived = len(tested) - len(survivors), len(survivors) - len(same)

@@ -23,6 +23,7 @@ slurmdbd slurmdbd
 mariadbd mariadb-server-core
 mariadb mariadb-client-core
 ip iproute2
+systemd-analyze systemd
 lua5.1 lua5.1
 lua5.3 lua5.3
 lua5.4 lua5.4

@@ -11,7 +11,9 @@ from slurm_ext.cli.common.commands import COMMANDS
 def main(argv: list[str] | None = None) -> int:
     """Run one sub-command; returns the exit status."""
     from slurm_ext.cli.common import streams
+    from slurm_ext.core.ownership import trust_path
 
+    trust_path()
     words = sys.argv[1:] if argv is None else argv
     streams.prepare()
     try:

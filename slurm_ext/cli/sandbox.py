@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--root",
         type=Path,
-        default=default_root(),
         metavar="DIR",
-        help="the sandbox's folder (default: %(default)s)",
+        help="the sandbox's folder (default: dlqueue-sandbox in $XDG_RUNTIME_DIR, else a new"
+        " folder in /tmp, which the other verbs find again)",
     )
     # After the verb too; SUPPRESS keeps what was said before it.
     where.add_argument(
@@ -66,6 +65,7 @@ def _configure_up(up: argparse.ArgumentParser) -> None:
         "cgroup": "cgroup v1 limits and accounting (root)",
         "namespaces": "each node a host of its own on the network (root)",
         "tmpfs": "slurmctld's state in memory",
+        "for-all": "other users of this machine may submit to it (root)",
     }
     for name, text in flags.items():
         up.add_argument(f"--{name}", action="store_true", help=text)
@@ -77,15 +77,22 @@ def run(args: argparse.Namespace) -> int:
     return verb(args)
 
 
-def default_root() -> Path:
-    """A folder of this user's, under one that munge accepts."""
-    return Path(tempfile.gettempdir()) / f"dlqueue-sandbox-{os.geteuid()}"
+def _root(args: argparse.Namespace) -> Path:
+    """Folder that was named, else of this user's sandbox. Raises SandboxError if there is none."""
+    from slurm_ext.sandbox.folder import default_root
+
+    root: Path | None = args.root or default_root()
+    if root is None:
+        raise SandboxError("you have no sandbox: `dlqueue sandbox up` makes one")
+    return root
 
 
 def _up(args: argparse.Namespace) -> int:
     from slurm_ext.sandbox import Sandbox
+    from slurm_ext.sandbox.folder import default_root, new_default_root
 
-    sandbox = Sandbox(args.root, _spec(args), owned=False)
+    spec = _spec(args)
+    sandbox = Sandbox(args.root or default_root() or new_default_root(), spec, owned=False)
     sandbox.report = lambda text: print(f"sandbox: {text}", file=sys.stderr)
     sandbox.up()
     return _show(sandbox, args.json)
@@ -94,15 +101,15 @@ def _up(args: argparse.Namespace) -> int:
 def _status(args: argparse.Namespace) -> int:
     from slurm_ext.sandbox import Sandbox
 
-    return _show(Sandbox.attach(args.root), args.json)
+    return _show(Sandbox.attach(_root(args)), args.json)
 
 
 def _run(args: argparse.Namespace) -> int:
     from slurm_ext.sandbox import Sandbox
 
-    sandbox = Sandbox.attach(args.root)
+    sandbox = Sandbox.attach(root := _root(args))
     if not sandbox.status()["up"]:
-        raise SandboxError(f"the sandbox in {args.root} is not (wholly) up: see `sandbox status`")
+        raise SandboxError(f"the sandbox in {root} is not (wholly) up: see `sandbox status`")
     argv = args.command
     try:
         os.execvpe(argv[0], argv, sandbox.env)  # noqa: S606 - no shell is the point
@@ -117,12 +124,13 @@ def _run(args: argparse.Namespace) -> int:
 def _down(args: argparse.Namespace) -> int:
     from slurm_ext.sandbox import Sandbox
 
-    Sandbox.attach(args.root).down(remove=not args.keep)
+    root = _root(args)
+    Sandbox.attach(root).down(remove=not args.keep)
     if args.json:
-        print(json.dumps({"root": str(args.root), "up": False}))
+        print(json.dumps({"root": str(root), "up": False}))
     else:
         print(
-            f"sandbox: {args.root} is down{'; its logs are kept' if args.keep else ''}",
+            f"sandbox: {root} is down{'; its logs are kept' if args.keep else ''}",
             file=sys.stderr,
         )
     return 0
@@ -150,6 +158,7 @@ def _spec(args: argparse.Namespace) -> "SandboxSpec":
         cgroup=args.cgroup,
         namespaces=args.namespaces,
         state_on_tmpfs=args.tmpfs,
+        private=not args.for_all,
         settings=settings_of(args.config),
     )
 
@@ -183,6 +192,8 @@ def _show(sandbox: "Sandbox", as_json: bool) -> int:
 def _print_status(status: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
+
+    from slurm_ext.sandbox.folder import default_root
 
     console = Console()
     table = Table("part", "pid", "state", box=None)

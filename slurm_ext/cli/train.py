@@ -33,11 +33,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train once; 0 whether or not the new model was promoted."""
     from slurm_ext.core.settings.document import load
+    from slurm_ext.core.successes import TRAINING, mark_success
 
     for module, name in (("torch", "PyTorch"), ("lightgbm", "LightGBM")):
         if find_spec(module) is None:
             raise MissingError(f"{name} is not installed", "pip install 'dlqueue[train]'")
-    verdicts = _train(load(args.config).state_dir, args.seed)
+    state = load(args.config).state_dir
+    verdicts = train_all(state, args.seed)
+    mark_success(state, TRAINING)
     if args.json:
         import json
 
@@ -47,7 +50,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _train(state: Path, seed: int) -> Verdicts:
+def train_all(state: Path, seed: int) -> Verdicts:
+    """Have every kind of model challenged by what the history of `state` holds."""
     from slurm_ext.history.store.store import open_history
     from slurm_ext.history.views.columns import TRAINING_COLUMNS, training_rows
     from slurm_ext.history.views.finished_jobs import newest_finished

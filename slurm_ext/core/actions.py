@@ -5,7 +5,6 @@ line with the same `move_id` adds its outcome.
 """
 
 import json
-import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ MAX_LINE_BYTES = 64 * 1024
 KINDS = ("pair", "queue", "elastic", "energy")
 MODES = ("shadow", "act")
 _INT64 = range(-(1 << 63), 1 << 63)
+_LARGEST = 1e18
 
 
 def new_action_id() -> str:
@@ -93,7 +93,7 @@ def _is_text(value: object) -> bool:
 def _is_number(value: object) -> bool:
     if isinstance(value, int) and not isinstance(value, bool):
         return value in _INT64
-    return isinstance(value, float) and math.isfinite(value)
+    return isinstance(value, float) and -_LARGEST < value < _LARGEST
 
 
 def _is_id(value: object) -> bool:

@@ -52,6 +52,16 @@ def _write(
             os.fsync(stream.fileno())
 
 
+def write_new(path: Path, data: bytes, *, mode: int) -> None:
+    """Write a file that is not there yet, with exactly `mode` from its first byte. Raises OSError.
+
+    A link or a file that somebody laid there is an error: what is written may be a secret.
+    """
+    with os.fdopen(os.open(path, _NEW, mode & 0o600), "wb") as stream:
+        stream.write(data)
+        os.fchmod(stream.fileno(), mode)
+
+
 def sync_folder(folder: Path) -> None:
     """Wait until the names in a folder are on the disk. Raises OSError."""
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

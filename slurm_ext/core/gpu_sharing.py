@@ -36,6 +36,7 @@ class CorunMeasurement:
     speed: float
     seconds: float
     device: str = "cpu"  # cpu, or the GPU's model
+    owner: str = ""  # whose job it was: nobody has more than a share of what is pooled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,49 +1,92 @@
-"""Similarity of submissions as five 64-bit keys: equal keys of a level mean similar jobs.
+"""Similarity of submissions as 64-bit keys, one a level: equal keys of a level mean similar jobs.
 
 Pure string work in linear time, because it runs for every submission and over any user's text.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 from itertools import pairwise
 
+from slurm_ext.core.errors import WireError
 from slurm_ext.core.records import Level, Submission
 
+MAX_SCRIPT_BYTES = 32 * 1024
+MAX_SCRIPT_LINES = 4096
 _DIGITS = {ord(digit): "#" for digit in "0123456789"}
+_DIGIT_BYTES = bytes.maketrans(b"0123456789", b"##########")
 _SIGNED = 1 << 63  # SQLite's integers are signed
 _NO_NAMES = frozenset({"", "sbatch", "wrap"})  # sbatch's names for a job without one
+_END = " \0 "  # stands for a line's end among its words: no script of Slurm's holds NUL
+_raw = partial(str.encode, encoding="utf-8", errors="surrogatepass")
+
+
+class _Prefixes(dict[int, bytes]):
+    """The prefix of a part by its size, made when it is first wanted."""
+
+    def __missing__(self, size: int) -> bytes:
+        return b"%d:" % size
+
+
+_PREFIXES = _Prefixes({size: b"%d:" % size for size in range(256)})
+
+
+def seen_script(script: str) -> tuple[str, bool]:
+    """The part of a script that is looked at, and True if that is not all. Raises WireError.
+
+    A user may write 4 MiB, and slurmctld waits for the answer. Lua cuts at the same byte.
+    """
+    try:
+        raw = script.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise WireError("job.script holds half a character") from None
+    if len(raw) <= MAX_SCRIPT_BYTES and len(script.splitlines()) <= MAX_SCRIPT_LINES:
+        return script, False
+    return raw[:MAX_SCRIPT_BYTES].decode("utf-8", "surrogateescape"), True
 
 
 def keys_of(job: Submission) -> Mapping[Level, int]:
     """Return one key for each level, without levels that the job has nothing for (no script).
 
     `python train.py` of another user or in another folder is another training: the nearest level
-    has both in its key, the next one the user. The same program alone is only KIND.
+    has both in its key, the next one the user. The same program alone is only KIND, whoever ran
+    it. A script that is not seen whole has no key, since what follows may be anything.
+    A user without a name has the number: nobody else's jobs are alike then.
     """
-    keys = record_keys(job.user_name, job.name)
-    if job.script is not None:
-        commands = _commands(job.script)
-        unnumbered = "\n".join(commands).translate(_DIGITS).split("\n") if commands else []
-        where = [job.user_name, job.work_dir]
-        keys[Level.SCRIPT_ARGS] = _key(Level.SCRIPT_ARGS, [*where, *commands, "", *job.argv[1:]])
-        keys[Level.SCRIPT] = _key(Level.SCRIPT, [job.user_name, *unnumbered])
-        programs = sorted(_programs(commands))
+    user, kind = job.user_name or f"#{job.user_id}", None
+    keys = dict[Level, int]()
+    if job.script is not None and not job.script_truncated:
+        # #SBATCH lines say how much it needs and not what it is.
+        lines = [line for line in map(str.strip, job.script.splitlines()) if line]
+        text = "\n".join([line for line in lines if line[0] != "#"])
+        own, here = [_raw(user)], [_raw(job.work_dir)]
+        exact = _raw(text).split(b"\n") if text else []
+        alike = _raw(text).translate(_DIGIT_BYTES).split(b"\n") if text else []
+        rest = [b"", *map(_raw, job.argv[1:])]
+        keys[Level.SCRIPT_ARGS] = _key(Level.SCRIPT_ARGS, [*own, *here, *exact, *rest])
+        keys[Level.SCRIPT] = _key(Level.SCRIPT, [*own, *alike])
+        programs = sorted(_programs(text))
         if programs:
-            keys[Level.KIND] = _key(Level.KIND, programs)
-    return keys
+            kind = keys[Level.KIND] = _key(Level.KIND, list(map(_raw, programs)))
+    return keys | record_keys(user, job.name, job.account, kind)
 
 
-def record_keys(user: str | None, job_name: str | None) -> dict[Level, int]:
-    """The keys of a job whose script is not known: of a run record without a decision."""
+def record_keys(
+    user: str | None, job_name: str | None, account: str | None = None, kind: int | None = None
+) -> dict[Level, int]:
+    """The keys that need no script: of a run record, and of its program's `kind` where known."""
     keys = {Level.CLUSTER: _CLUSTER_KEY}
-    if user is not None and (job_name or "") not in _NO_NAMES:
+    for level, owner in ((Level.OWN_KIND, user), (Level.ACCOUNT_KIND, account)):
+        if owner and kind is not None:
+            keys[level] = _key(level, [_raw(str(kind)), _raw(owner)])
+    if user and (job_name or "") not in _NO_NAMES:
         keys[Level.USER_NAME] = user_name_key(user, job_name or "")
     return keys
 
 
 def user_name_key(user: str, job_name: str) -> int:
     """Key of one user's jobs of one name, whatever numbers are in the name."""
-    return _key(Level.USER_NAME, [user, job_name.translate(_DIGITS)])
+    return _key(Level.USER_NAME, [_raw(user), _raw(job_name.translate(_DIGITS))])
 
 
 def job_signature(keys: Mapping[Level, int]) -> str | None:
@@ -57,32 +100,22 @@ def job_signature(keys: Mapping[Level, int]) -> str | None:
     return None
 
 
-def _commands(script: str) -> list[str]:
-    """Lines that the script runs. #SBATCH lines say how much it needs and not what it is."""
-    lines = map(str.strip, script.splitlines())
-    return [line for line in lines if line and line[0] != "#"]
-
-
-def _programs(commands: Iterable[str]) -> set[str]:
+def _programs(text: str) -> set[str]:
     """Base names of the Python files and modules that the commands mention."""
-    programs: set[str] = set()
-    for command in commands:
-        if ".py" in command or "-m" in command:  # most lines mention none
-            words = command.split()
-            programs.update([word.rpartition("/")[2] for word in words if word[-3:] == ".py"])
-            if "-m" in words:
-                programs.update(_modules(words))
-    return programs
+    if ".py" not in text and "-m" not in text:  # most commands mention none
+        return set()
+    words = text.replace("\n", _END).split()
+    files = {word.rpartition("/")[2] for word in words if word[-3:] == ".py"}
+    modules = {word for before, word in pairwise(words) if before == "-m"} - {_END.strip()}
+    return files | {word for word in modules if word[-3:] != ".py"}
 
 
-def _modules(words: Sequence[str]) -> Iterable[str]:
-    pairs = pairwise(words)
-    return (word for before, word in pairs if before == "-m" and word[-3:] != ".py")
-
-
-def _key(level: Level, parts: Iterable[str]) -> int:
-    raws = [part.encode("utf-8", "surrogatepass") for part in parts]
-    text = b"".join([level.encode(), *[b"%d:%b" % (len(raw), raw) for raw in raws]])
+def _key(level: Level, raws: Sequence[bytes]) -> int:
+    """Hash of a level's parts, each behind its size, so that none runs into the next."""
+    sized = [b""] * (2 * len(raws))
+    sized[::2] = map(_PREFIXES.__getitem__, map(len, raws))
+    sized[1::2] = raws
+    text = level.encode() + b"".join(sized)
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big") - _SIGNED
 
 

@@ -142,14 +142,18 @@ def _gpu_model(record: _Json, summaries: Sequence[_Json]) -> str | None:
 
 
 def _training_loaders(record: _Json) -> list[tuple[_Json, _Json]]:
-    """Process summary and training loader of each rank: those that delivered most samples."""
-    best: dict[int, tuple[float, _Json, _Json]] = {}
+    """Process summary and training loader of each rank: the most samples that an optimiser used.
+
+    Where no optimiser was seen, the most samples.
+    """
+    best: dict[int, tuple[tuple[bool, float], _Json, _Json]] = {}
     for summary in (record.get("probe") or {}).get("summaries") or ():
         for loader in summary.get("loaders") or ():
+            steps = sum([phase.get("steps") or 0 for phase in loader["phases"]])
             samples = sum([phase["samples"] for phase in loader["phases"]])
-            rank = summary.get("rank") or 0
-            if samples > best.get(rank, (0,))[0]:
-                best[rank] = (samples, summary, loader)
+            rank, weight = summary.get("rank") or 0, (steps > 0, samples)
+            if samples > 0 and (rank not in best or weight > best[rank][0]):
+                best[rank] = (weight, summary, loader)
     return [(summary, loader) for _, (_, summary, loader) in sorted(best.items())]
 
 

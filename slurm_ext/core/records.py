@@ -36,8 +36,17 @@ class Level(StrEnum):
     SCRIPT_ARGS = "same script and arguments"
     SCRIPT = "same script"
     USER_NAME = "same user and job name"
+    OWN_KIND = "same user and kind of program"
+    ACCOUNT_KIND = "same account and kind of program"
     KIND = "same kind of program"
     CLUSTER = "this cluster"
+
+
+OWN_LEVELS = (Level.SCRIPT_ARGS, Level.SCRIPT, Level.USER_NAME, Level.OWN_KIND)
+"""Runs of the job's own user: what other users' jobs measured never changes a job."""
+POOLED_LEVELS = (Level.KIND, Level.CLUSTER)
+"""Runs of anybody: they inform what is told, and no user has more than a share of them."""
+MOST_POOLED = 8  # runs of such a level
 
 
 ENV_NAMES = (

@@ -1,14 +1,19 @@
-"""Statistics that several rooms conclude with: intervals of ratios and shares, conformal ranks.
+"""Statistics that several rooms conclude with: ratios, shares, conformal ranks, pools of users.
 
 Pure, from counts and sums, by the standard library alone.
 """
 
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, exp, sqrt
 
 LEVEL = 0.95  # of the intervals of a ratio and a share
 NORMAL_90 = 1.645  # standard deviations to each end of a normal's 90 % interval
 FEWEST = 8  # of each group: below, a difference is not told
+# Users in a pool, at least: one has a third of it at most, so that the other two outweigh his
+# claims, and whoever is told of the pool's numbers cannot tell whose they are.
+POOL_USERS = 3
 
 
 def normal_reach(level: float) -> float:
@@ -25,6 +30,61 @@ def conformal_rank(count: int, level: float = 0.9) -> int:
     Gammerman and Shafer, 2005).
     """
     return min(count, ceil((count + 1) * level))
+
+
+def fair_limit(counts: Iterable[int], users: int = POOL_USERS) -> int:
+    """Most rows of one user that count, so that nobody has more than one in `users` of a pool.
+
+    `counts`: rows of each user. 0 where fewer than `users` have any: their rows are no pool.
+    """
+    each = list(counts)
+    low, high = 0, max(each, default=0)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if middle * users <= sum(min(count, middle) for count in each):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def fair_rows(owners: Sequence[Hashable], most: int) -> list[int]:
+    """Places of at most `most` rows, the first ones, among which nobody has more than his share."""
+    taken, left = list[int](), Counter[Hashable]()
+    for place, owner in enumerate(owners):
+        if left[owner] < most // POOL_USERS and len(taken) < most:
+            taken.append(place)
+            left[owner] += 1
+    limit, kept = fair_limit(left.values()), Counter[Hashable]()
+    places = []
+    for place in taken:
+        kept[owners[place]] += 1
+        places += [place] if kept[owners[place]] <= limit else []
+    return places
+
+
+def fair_newest(owners: Sequence[Hashable], *, least: int = 0) -> list[int]:
+    """Places of rows (oldest first) of which no user has more than a share, the newest of each.
+
+    `least`: so many of one user are kept anyway. With fewer than POOL_USERS they count alike.
+    """
+    left = Counter(owners)
+    limit = max(least, fair_limit(left.values(), min(POOL_USERS, len(left))))
+    places = []
+    for place, owner in enumerate(owners):
+        places += [place] if left[owner] <= limit else []
+        left[owner] -= 1
+    return places
+
+
+def fair_weights(owners: Sequence[Hashable]) -> list[float]:
+    """Weight of each row, at most 1: no user has more than a share of 1 / POOL_USERS.
+
+    With fewer users they count alike.
+    """
+    counts = Counter(owners)
+    most = fair_limit(counts.values(), min(POOL_USERS, len(counts)))
+    return [min(1.0, most / counts[owner]) for owner in owners]
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,12 +38,17 @@ def unsupported_loader(summary: _Json, training: _Json) -> UnsupportedLoader | N
     if training.get("style") == "iterable":
         return UnsupportedLoader.ITERABLE
     others = [other for other in summary.get("loaders") or () if other is not training]
-    if any(_same_data(other, training) for other in others):
+    if any(_same_data(other, training) for other in others if _trains(other, training)):
         return UnsupportedLoader.BATCH_CHANGED
     large = [other for other in others if _samples(other) >= AS_LARGE * _samples(training)]
     return (
         UnsupportedLoader.TWO_LOADERS if large and _at_once(summary, [training, *large]) else None
     )
+
+
+def _trains(other: _Json, training: _Json) -> bool:
+    """False for a loader that only evaluates: no step of an optimiser followed its batches."""
+    return not _total(training, "steps") or _total(other, "steps") > 0
 
 
 def _same_data(other: _Json, training: _Json) -> bool:

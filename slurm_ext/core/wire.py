@@ -3,7 +3,10 @@ r"""The JSON line between `dlqueue.lua` and the advisor, version 1 (DESIGN secti
 Request  {"v":1,"kind":"submit","deadline_ms":50,"job":{...}}\n
 Reply    {"v":1,"decision":"<token>" | null,"edits":{...},"message":"..." | null}\n
 
-slurmctld adds "rests":N: the times that its breaker has opened since it read dlqueue.lua.
+slurmctld's request has version 2. Its line begins with {"v":2,"raw":N and holds the job's numbers;
+N bytes follow it, which are the job's texts as they are (`texts_of`): Lua needs a millisecond to
+write 32 KiB as JSON. It has "rests":N too: the times that its breaker has opened
+since slurmctld read dlqueue.lua.
 
 `kind` is `submit` (from slurmctld), `predict` or `what_if` (from people: nothing is recorded), or
 `ping`. Field names of `job` are those of `Submission`; absent means unset. Golden lines:
@@ -11,21 +14,25 @@ tests/golden/wire.
 """
 
 import json
+import re
 from dataclasses import asdict, fields
 from types import MappingProxyType
 from typing import Any
 
 from slurm_ext.core.errors import WireError
-from slurm_ext.core.records import Edits, Submission
+from slurm_ext.core.job_keys import seen_script
+from slurm_ext.core.records import ENV_NAMES, Edits, Submission
 
-VERSION = 1
+VERSION, RAW_VERSION = 1, 2
 KINDS = ("submit", "predict", "what_if", "ping")
-MAX_SCRIPT_BYTES = 256 * 1024
-MAX_LINE_BYTES = 4 * MAX_SCRIPT_BYTES  # JSON escapes at most double a text; the rest is small
+MAX_LINE_BYTES = 1024 * 1024  # of a request: more than any Lua of ours sends
+MAX_TEXT, MAX_WORDS, MAX_WORD = 1024, 64, 512  # of a text; of arguments; Lua cuts the same
 MAX_MESSAGE_CHARS = 1000
+_MAX_NUMBER = 2**63 - 1
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _RESTS = b'"rests":'
+_RAW = re.compile(rb'\{"v":2,"raw":([0-9]{1,7}),')
 _JOB_TYPES = MappingProxyType(
     {
         f.name: f.type.__name__ if isinstance(f.type, type) else str(f.type)
@@ -34,15 +41,31 @@ _JOB_TYPES = MappingProxyType(
 )
 
 
-def decode_request(line: bytes) -> tuple[str, Submission | None]:
+def raw_size(received: bytes | bytearray) -> int:
+    """Bytes that follow the line of a request; 0 of version 1."""
+    raw = _RAW.match(received)
+    return 0 if raw is None else int(raw[1])
+
+
+def request_size(received: bytes | bytearray) -> int | None:
+    """Bytes of the first request in what was received; None where it is not whole yet."""
+    end = received.find(b"\n") + 1
+    size = end + raw_size(received)
+    return size if end and size <= len(received) else None
+
+
+def decode_request(request: bytes) -> tuple[str, Submission | None]:
     """Return a request's kind and submission (None for `ping`). Raises WireError."""
+    line, _, raw = request.partition(b"\n")
     message = _object(line)
-    kind = message.get("kind")
-    if message.get("v") != VERSION:
-        raise WireError(f"wire version {message.get('v')!r}, this advisor speaks {VERSION}")
+    kind, version, job = message.get("kind"), message.get("v"), message.get("job")
+    if version not in (VERSION, RAW_VERSION):
+        raise WireError(f"wire version {version!r}, this advisor speaks {VERSION}")
     if kind not in KINDS:
         raise WireError(f"unknown kind {kind!r}, expected one of {', '.join(KINDS)}")
-    return kind, None if kind == "ping" else decode_job(message.get("job"))
+    if version == RAW_VERSION and isinstance(job, dict):
+        job = {**texts_of(raw), **job}
+    return kind, None if kind == "ping" else decode_job(job)
 
 
 def rests_of(line: bytes) -> int | None:
@@ -50,7 +73,7 @@ def rests_of(line: bytes) -> int | None:
 
     A search in bytes is enough: inside a JSON text the quotes would have backslashes.
     """
-    _, key, after = line.rpartition(_RESTS)
+    _, key, after = line.partition(b"\n")[0].rpartition(_RESTS)
     number = after[:10].split(b",", 1)[0].split(b"}", 1)[0]
     return int(number) if key and number.isdigit() else None
 
@@ -59,8 +82,15 @@ def decode_job(job: object) -> Submission:
     """Return the Submission of a request's `job` object. Raises WireError naming the field."""
     if not isinstance(job, dict):
         raise WireError("the request has no job object")
-    values = {name: _checked(name, value) for name, value in job.items() if name in _JOB_TYPES}
-    return Submission(**{name: value for name, value in values.items() if value is not None})
+    values = {
+        name: _checked(name, value)
+        for name, value in job.items()
+        if name in _JOB_TYPES and value is not None
+    }
+    if "script" in values:
+        values["script"], cut = seen_script(values["script"])
+        values["script_truncated"] = cut or values.get("script_truncated", False)
+    return Submission(**values)
 
 
 def encode_request(kind: str, job: Submission | None = None, deadline_ms: int = 1000) -> bytes:
@@ -90,14 +120,31 @@ def _object(line: bytes) -> dict[str, Any]:
     return message
 
 
-def _checked(name: str, value: object) -> Any:
-    """Return `value` in its field's type, argv as a tuple. Raises WireError."""
-    if value is None:
-        return None
+def texts_of(raw: bytes) -> dict[str, Any]:
+    """Texts of a job as Lua sends them: `name=value`, ended by NUL, which no text holds.
+
+    Arguments come one by one as `argv`, variables as `env.NAME`.
+    """
+    argv: list[str] = []
+    env: dict[str, str] = {}
+    found: dict[str, Any] = {"argv": argv, "env": env}
+    for part in raw.decode("utf-8", "surrogateescape").split("\0")[:-1]:
+        name, _, value = part.partition("=")
+        if name == "argv":
+            argv.append(value)
+        elif name.startswith("env."):
+            env[name[4:]] = value
+        else:
+            found[name] = value
+    return found
+
+
+def _checked(name: str, value: Any) -> Any:
+    """Return `value` in its field's type, without what is beyond its bounds. Raises WireError."""
     if name == "argv" and isinstance(value, list) and all(isinstance(a, str) for a in value):
-        return tuple(value)
+        return tuple([word[:MAX_WORD] for word in value[:MAX_WORDS]])
     if name == "env" and isinstance(value, dict):
-        return {k: v for k, v in value.items() if isinstance(v, str)}
+        return {k: value[k][:MAX_TEXT] for k in ENV_NAMES if isinstance(value.get(k), str)}
     wanted = _JOB_TYPES[name]
     kind = bool if "bool" in wanted else int if "int" in wanted else str
     if (
@@ -106,4 +153,8 @@ def _checked(name: str, value: object) -> Any:
         or isinstance(value, bool) != (kind is bool)
     ):
         raise WireError(f"job.{name} is {type(value).__name__}, expected {wanted}")
+    if isinstance(value, str):
+        return value if name == "script" else value[:MAX_TEXT]
+    if not -_MAX_NUMBER <= value <= _MAX_NUMBER:
+        raise WireError(f"job.{name} is out of range")
     return value

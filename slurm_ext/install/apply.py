@@ -10,6 +10,7 @@ from pathlib import Path
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.files import replace_file, sync_folder, try_lock
+from slurm_ext.core.ownership import open_folder
 from slurm_ext.install import backups as keeping
 from slurm_ext.install.backups import InstallRecord
 from slurm_ext.install.plan import FileChange, InstallPlan
@@ -143,12 +144,15 @@ def _folder(place: InstallRoot, path: Path, mode: int, user: str, done: _Progres
         return
     if path.parent != path:
         _folder(place, path.parent, 0o755, "", done)
-    real.mkdir()
+    real.mkdir(mode=0o700)
     done.folders.append(path)
     owner = user_of(user) if user and os.geteuid() == 0 else None
-    if owner is not None:
-        os.chown(real, owner[0], owner[1])
-    real.chmod(mode)
+    with open_folder(real) as folder:  # what was made, whatever has that name by then
+        if os.fstat(folder).st_uid != os.geteuid():
+            raise InputError(str(real), "was put there by another user just now")
+        if owner is not None:
+            os.fchown(folder, owner[0], owner[1])
+        os.fchmod(folder, mode)
 
 
 def _link(place: InstallRoot, link: Path, target: Path, done: _Progress) -> None:

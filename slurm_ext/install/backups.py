@@ -5,12 +5,15 @@ next one knows which bytes are dlqueue's and which the site's.
 """
 
 import json
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from slurm_ext.core.errors import InputError
+from slurm_ext.core.ownership import open_folder, read_own, why_foreign
 from slurm_ext.install.site_files import FileContent, InstallRoot
 
 VERSION = 1
@@ -50,11 +53,11 @@ def folder_of(place: InstallRoot) -> Path:
 def load(place: InstallRoot) -> InstallRecord:
     """Read the record of an earlier installation. Raises InputError."""
     path = folder_of(place) / "installed.json"
-    content = place.read(path)
-    if content is None:
+    data = _own_bytes(place, path)
+    if data is None:
         return InstallRecord()
     try:
-        body = json.loads(content.data)
+        body = json.loads(data)
         if body["v"] != VERSION:
             raise InputError(str(path), f"version {body['v']!r} is of another dlqueue")
         return _kept(place, body)
@@ -63,21 +66,39 @@ def load(place: InstallRoot) -> InstallRecord:
         raise InputError(str(path), why) from None
 
 
+def _own_bytes(place: InstallRoot, path: Path) -> bytes | None:
+    """Read a file of the record, which tells root what to write and to remove. Raises InputError.
+
+    Owner and mode of the file and of its folder are judged on what was opened.
+    """
+    real = place.real(path)
+    try:
+        with open_folder(real.parent) as folder:
+            why = why_foreign(os.fstat(folder))
+            if why is not None:
+                raise InputError(str(real.parent), f"{why}: whoever wrote there is not obeyed")
+            return read_own(Path(real.name), folder=folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(str(real), f"cannot be used: {error.strerror}") from None
+
+
 def _kept(place: InstallRoot, body: dict[str, Any]) -> InstallRecord:
     files = {
-        Path(path): InstalledFile(
+        _absolute(path): InstalledFile(
             entry["kind"], _before(place, entry["before"]), tuple(entry["ours"])
         )
         for path, entry in body["files"].items()
     }
-    links = {Path(link): Path(target) for link, target in body["links"].items()}
+    links = {_absolute(link): _absolute(target) for link, target in body["links"].items()}
     return InstallRecord(
         steps=frozenset(body["steps"]),
         files=files,
-        folders=tuple(map(Path, body["folders"])),
+        folders=tuple(map(_absolute, body["folders"])),
         links=links,
-        slurm_conf=Path(body["slurm_conf"]),
-        units=Path(body["units"]),
+        slurm_conf=_absolute(body["slurm_conf"]),
+        units=_absolute(body["units"]),
     )
 
 
@@ -85,10 +106,25 @@ def _before(place: InstallRoot, body: dict[str, Any] | None) -> FileContent | No
     if body is None:
         return None
     backup = folder_of(place) / body["digest"]
-    content = place.read(backup)
-    if content is None or content.digest != body["digest"]:
+    data = None if "/" in body["digest"] else _own_bytes(place, backup)
+    if data is None or FileContent(data).digest != body["digest"]:
         raise InputError(str(place.real(backup)), "this backup is missing or was changed")
-    return FileContent(content.data, body["mode"], body["uid"], body["gid"])
+    return FileContent(data, _mode(body["mode"]), int(body["uid"]), int(body["gid"]))
+
+
+def _mode(mode: object) -> int:
+    """Permission bits. Raises ValueError for what no saved file of a site has."""
+    if type(mode) is not int or not 0 <= mode <= 0o7777 or mode & (stat.S_ISUID | stat.S_ISGID):
+        raise ValueError(f"mode {mode!r}")
+    return mode
+
+
+def _absolute(text: str) -> Path:
+    """Path of a site. Raises ValueError for one that leads elsewhere from where it is used."""
+    path = Path(text)
+    if not path.is_absolute() or ".." in path.parts:
+        raise ValueError(f"path {text!r}")
+    return path
 
 
 def as_files(kept: InstallRecord, place: InstallRoot) -> dict[str, bytes]:

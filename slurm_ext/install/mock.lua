@@ -6,6 +6,10 @@
 
 local script, kill_file, broken = arg[1], arg[2], arg[3] == "broken"
 local asked, said, open = 0, 0, io.open
+local time, hours = os.time, 0
+
+-- Each submission comes an hour after the one before: dlqueue rests from no failure any more.
+function os.time(...) return ... and time(...) or time() + 3600 * hours end
 
 function io.open(path, how)
   if path == kill_file then
@@ -78,7 +82,7 @@ end
 
 local PARTITIONS = { batch = { name = "batch", flag_default = 1 } }
 for _, each in ipairs(JOBS) do
-  asked, said = 0, 0
+  asked, said, hours = 0, 0, hours + 1
   local given, writes = job(each[2])
   local done, answer = pcall(slurm_job_submit, given, PARTITIONS, 65534)
   local told = done and plain(answer) or "error:" .. plain(answer)

@@ -11,6 +11,7 @@ from pathlib import Path
 from slurm_ext.core.errors import InputError
 
 MOST_BYTES = 16 << 20  # of one file: no configuration is larger
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # links are resolved by then
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +68,18 @@ class InstallRoot:
         """Read a file; None if there is none. Raises InputError."""
         real = self.real(path)
         try:
-            info = real.stat()
-            if not stat.S_ISREG(info.st_mode) or info.st_size > MOST_BYTES:
-                raise InputError(str(real), "is not a file of a sensible size")
-            return FileContent(
-                real.read_bytes(), stat.S_IMODE(info.st_mode), info.st_uid, info.st_gid
-            )
+            file = os.open(real, _READ)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise InputError(str(real), f"cannot be read: {error.strerror}") from None
+        info = os.fstat(file)
+        if not stat.S_ISREG(info.st_mode) or info.st_size > MOST_BYTES:
+            os.close(file)
+            raise InputError(str(real), "is not a file of a sensible size")
+        with os.fdopen(file, "rb") as stream:
+            data = stream.read(MOST_BYTES)
+        return FileContent(data, stat.S_IMODE(info.st_mode), info.st_uid, info.st_gid)
 
 
 def user_of(name: str) -> tuple[int, int, str] | None:

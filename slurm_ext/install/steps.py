@@ -16,6 +16,7 @@ from slurm_ext.install.draft import Draft
 from slurm_ext.install.site_files import user_of
 
 _UNIT_TEXT = Path(__file__).with_name("dlqueue.service")
+_WRITES = "ReadWritePaths=-/var/lib/dlqueue"
 _SHIPPED = "/opt/dlqueue/bin/dlqueue"
 _DROPPED = ("zz-dlqueue", "zz-dlqueue.sh", "99-dlqueue", "99-dlqueue.sh")
 _AT_ALLOCATION = {"alloc", "contain", "x11"}  # the last two imply the first (slurm.conf(5))
@@ -59,13 +60,20 @@ def service(draft: Draft) -> None:
     unit = _UNIT_TEXT.read_text(encoding="utf-8")
     unit = unit.replace("User=slurm", f"User={user}")
     unit = unit.replace("Group=slurm", f"Group={account[2] if account else user}")
-    draft.put_default(draft.place.unit, unit.replace(_SHIPPED, str(_program(draft))))
     draft.folders[settings.state_dir] = (0o755, user)
     if settings["node.transport"] == "folder":
         spool, shared = settings.state_dir / "spool", Path(settings["node.folder"])
         draft.folders[shared] = (0o2770, user)
         if shared != spool:
             draft.links[spool] = shared
+    unit = unit.replace(_WRITES, f"ReadWritePaths={' '.join(map(_writable, draft.folders))}")
+    draft.put_default(draft.place.unit, unit.replace(_SHIPPED, str(_program(draft))))
+
+
+def _writable(folder: Path) -> str:
+    """Folder for ReadWritePaths, one that may be missing (systemd.syntax(7) quotes like C)."""
+    text = str(folder).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"-{text}"' if text != str(folder) or " " in text else f"-{text}"
 
 
 def _program(draft: Draft) -> Path:

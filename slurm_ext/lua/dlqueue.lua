@@ -14,7 +14,7 @@ end
 
 local settings = part("dlqueue_settings.lua")
 local json = part("json.lua")
-local request = part("request.lua", json)
+local request = part("request.lua")
 local edits = part("edits.lua", json)
 local advisor = part("advisor.lua").new(settings)
 
@@ -29,22 +29,26 @@ local function killed()
   return file ~= nil or (code ~= NO_SUCH_FILE and code ~= NO_SUCH_FOLDER)
 end
 
-local function right_size(job, partitions)
-  local line = request.line(job, partitions, settings.deadline_ms, advisor.rests)
+local function right_size(job, script, partitions)
+  local line = request.line(job, script, partitions, settings.deadline_ms, advisor.rests)
   local writes, message = edits.from_reply(advisor:ask(line))
   edits.apply(job, writes)
+  advisor:served()
   if message then slurm.log_user("%s", message) end
 end
 
 -- Jobs without a script (salloc, srun, later parts of heterogeneous jobs) are never edited:
 -- up to Slurm 24.11 a direct srun with changed CPUs starts its command twice.
 local function consider(job, partitions)
-  if killed() or job.script == nil or advisor:resting() then return end
-  local done, why = pcall(right_size, job, partitions)
+  local user = job.user_id or -1
+  if advisor:resting(user) or killed() then return end
+  local script = job.script -- once: each look copies up to 4 MiB
+  if script == nil then return end
+  local done, why = pcall(right_size, job, script, partitions)
   if done then return end
-  advisor:rest()
+  local whose = advisor:rest(user) and "jobs" or ("jobs of user %d"):format(user)
   local reason = tostring(why):gsub("[^ -~]+", " "):sub(1, MAX_REASON)
-  slurm.log_info("dlqueue: no advice (%s); jobs go as written for %d s", reason, settings.breaker_s)
+  slurm.log_info("dlqueue: no advice (%s); %s go as written for %d s", reason, whose, settings.breaker_s)
 end
 
 local dlqueue = {}

@@ -1,12 +1,14 @@
--- One job as the request line of the wire (version 1); unset fields are absent, never sentinels.
-
-local json = ...
+-- One job as a request of the wire, version 2: a line of JSON with its numbers, and behind it its
+-- texts as they are, since JSON would have every byte of a script looked at. Unset fields are
+-- absent, never sentinels.
 
 local request = {}
 
-local MAX_SCRIPT = 256 * 1024
+local MAX_SCRIPT = 32 * 1024
 local MAX_TEXT = 1024
-local MAX_WORDS, MAX_WORD = 64, 512 -- argv; together all caps keep any line under a mebibyte
+local MAX_WORDS, MAX_WORD = 64, 512 -- argv
+local HEAD = '{"v":2,"raw":%d,"kind":"submit","deadline_ms":%d,"rests":%d,"job":{"script_truncated":%s%s}}\n'
+local LONG_S = 0.0003 -- of looks into the environment: Slurm goes through all of it for each name
 
 -- Name on the wire = Slurm's field.
 local TEXTS = {
@@ -35,78 +37,83 @@ local ENVIRONMENT = {
   "SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK",
   "SLURM_TRES_BIND", "SLURM_TRES_PER_TASK", "DLQUEUE_SHARED", "DLQUEUE_ELASTIC",
 }
-local GRES = { "tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task", "cpus_per_tres" }
 
-local function text(value, limit)
-  return type(value) == "string" and value ~= "" and value:sub(1, limit or MAX_TEXT) or nil
+local find, sub = string.find, string.sub
+
+-- Adds `name=value` to the texts, up to `limit` bytes or a NUL, which ends each text on the wire.
+local function add(texts, name, value, limit)
+  if value == nil then return end
+  local kept = sub(value, 1, limit or MAX_TEXT)
+  local stop = find(kept, "\0", 1, true)
+  texts[#texts + 1] = name .. "=" .. (stop and sub(kept, 1, stop - 1) or kept)
+end
+
+local function set(value)
+  return type(value) == "string" and value ~= "" and value or nil
 end
 
 local function number(value, limit)
-  return type(value) == "number" and value >= 0 and value < limit and value or nil
+  return type(value) == "number" and value >= 0 and value < limit and value % 1 == 0 and value or nil
 end
 
 -- The partition that Slurm will choose for a job that names none.
 local function default_partition(partitions)
   for name, partition in pairs(partitions or {}) do
-    if partition.flag_default == 1 then return text(name) end
+    if partition.flag_default == 1 then return set(name) end
   end
 end
 
-local function words(job)
-  local found = {}
+local function add_words(texts, job)
+  local argv = job.argv
   for i = 0, math.min(job.argc or 0, MAX_WORDS) - 1 do
-    found[i + 1] = tostring(job.argv[i] or ""):sub(1, MAX_WORD)
+    add(texts, "argv", tostring(argv[i] or ""), MAX_WORD)
   end
-  return found[1] and found
 end
 
-local function environment(job)
-  local shown = {}
+-- Whether all names were looked for: some users have 100,000 variables, and slurmctld waits.
+local function add_environment(texts, job)
+  local environment = job.environment -- Slurm makes a new table for each look
+  if environment == nil then return true end
+  local now = require("socket.core").gettime
+  local ends = now() + LONG_S
   for _, name in ipairs(ENVIRONMENT) do
-    shown[name] = text(job.environment and job.environment[name])
+    if now() > ends then return false end
+    add(texts, "env." .. name, set(environment[name]))
   end
-  return next(shown) and shown
+  return true
 end
 
-local function gres(job)
-  local found = {}
-  for _, field in ipairs(GRES) do
-    found[#found + 1] = text(job[field])
-  end
-  return found[1] and text(table.concat(found, ","))
-end
-
--- The script's beginning and whether it was cut. A script of control bytes, which JSON writes six
--- times as long, is cut shorter, so that no job can make a line that the advisor refuses.
-local function script(job)
-  local whole = job.script
-  local kept = whole:sub(1, MAX_SCRIPT)
-  if #json.encode(kept) > 2 * MAX_SCRIPT + 2 then kept = whole:sub(1, MAX_SCRIPT / 4) end
-  return kept, #kept < #whole
-end
-
-local function described(job, partitions)
-  local seen = { argv = words(job), env = environment(job), gres = gres(job) }
-  seen.script, seen.script_truncated = script(job)
-  seen.partition = text(job.partition) or default_partition(partitions)
-  seen.account = text(job.account) or text(job.default_account)
+-- The texts, and whether they are all there is.
+local function texts_of(job, script, partitions)
+  local texts = {}
+  add(texts, "script", script, MAX_SCRIPT)
+  add_words(texts, job)
+  local whole = add_environment(texts, job) and #script <= MAX_SCRIPT
   for name, field in pairs(TEXTS) do
-    seen[name] = text(job[field])
+    add(texts, name, set(job[field]))
   end
+  add(texts, "partition", set(job.partition) or default_partition(partitions))
+  add(texts, "account", set(job.account) or set(job.default_account))
+  return table.concat(texts, "\0") .. "\0", whole
+end
+
+local function numbers_of(job)
+  local seen = {}
   for limit, fields in pairs(NUMBERS) do
     for name, field in pairs(fields) do
-      seen[name] = number(job[field], limit)
+      local value = number(job[field], limit)
+      if value then seen[#seen + 1] = (',"%s":%.0f'):format(name, value) end
     end
   end
-  return seen
+  return table.concat(seen)
 end
 
--- The request for a job that has a script; `partitions` is the list that Slurm hands to plugins,
+-- The request for a job with this script; `partitions` is the list that Slurm hands to plugins,
 -- `rests` how often the advisor was left alone so far.
-function request.line(job, partitions, deadline_ms, rests)
-  local job_seen = described(job, partitions)
-  local told = { v = 1, kind = "submit", deadline_ms = deadline_ms, rests = rests, job = job_seen }
-  return json.encode(told) .. "\n"
+function request.line(job, script, partitions, deadline_ms, rests)
+  local texts, whole = texts_of(job, script, partitions)
+  local cut = whole and "false" or "true" -- the advisor leaves what it does not see whole
+  return HEAD:format(#texts, deadline_ms, rests, cut, numbers_of(job)) .. texts
 end
 
 return request

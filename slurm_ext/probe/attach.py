@@ -1,4 +1,4 @@
-"""Puts the probe into torch: three methods, patched once, when the job itself imports torch.
+"""Puts the probe into torch: four methods, patched once, and a hook, when the job imports torch.
 
 Each patched method does what it did before; the added part may fail without the job noticing.
 """
@@ -12,8 +12,11 @@ import sys
 import time
 from typing import Any, Callable
 
-from . import fetching
+from . import fetching, steps
 from .directive import Directive
+from .turns import Turns
+
+_DUE_S = 0.2  # between looks at the summary
 
 
 class _Process:
@@ -22,6 +25,7 @@ class _Process:
     session: Any = None
     worker: Any = None
     directive: Directive | None = None
+    turns = Turns(steps.StepClock())
 
 
 def attach(dataloader: Any) -> None:
@@ -34,12 +38,29 @@ def attach(dataloader: Any) -> None:
     loader.__iter__ = _watched_iter(loader.__iter__, dataloader)
     base = dataloader._BaseDataLoaderIter
     base.__next__ = _timed_next(base.__next__)
+    base.__iter__ = _adopting_iter(base.__iter__, dataloader)
     os.register_at_fork(after_in_child=_forget)
+
+
+def listen(optimizer: Any) -> None:
+    """Counts the steps of every optimiser; `optimizer` is torch.optim.optimizer, just imported."""
+    steps.hook(optimizer, _count)
+
+
+def _count(optimiser: Any, now: float) -> None:
+    clock = _Process.turns.steps
+    clock.count(optimiser, now)
+    if now >= clock.due:
+        clock.due = now + _DUE_S
+        session = _session(sys.modules["torch.utils.data.dataloader"])
+        if session:
+            session.safely(session.write_if_due, now)
 
 
 def _forget() -> None:
     _Process.session = None
     _Process.worker = None
+    _Process.turns = Turns(steps.StepClock())
 
 
 def _watched_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[Any], Any]:
@@ -51,6 +72,7 @@ def _watched_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[
             return original(self)
         kept = getattr(self, "_iterator", None)  # persistent workers
         began = time.perf_counter()
+        _Process.turns.leave(began)
         gate = session.safely(session.gate, self, meter)
         if gate is not None and self.num_workers:
             iterator = _gated_iter(original, dataloader, self, gate)
@@ -60,6 +82,20 @@ def _watched_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[
         meter.started(time.perf_counter() - began, gate.limit if fresh else 0)
         session.safely(session.watch, self, iterator, meter, gate)
         return iterator
+
+    return __iter__
+
+
+def _adopting_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[Any], Any]:
+    """Of torch's iterators: only other libraries' loaders begin a pass here (fastai's)."""
+
+    @functools.wraps(original)
+    def __iter__(self: Any) -> Any:  # noqa: N807 - it takes that method's place
+        if "_dlqueue" not in self.__dict__ and not hasattr(self, "_dlqueue_open"):
+            session = _session(dataloader)
+            if session:
+                session.safely(session.adopt, self)
+        return original(self)
 
     return __iter__
 
@@ -90,7 +126,8 @@ def _session(dataloader: Any) -> Any:
                 lazy_workers.Gated.kind = gated.gated_kind(
                     dataloader._MultiProcessingDataLoaderIter
                 )
-            _Process.session = session.Session(dataloader, _Process.directive or Directive())
+            directive = _Process.directive or Directive()
+            _Process.session = session.Session(dataloader, directive, _Process.turns)
         except Exception:  # an unknown torch: the loader stays as it is
             _Process.session = False
     return _Process.session
@@ -105,6 +142,7 @@ def _timed_next(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         if current is None:
             return original(self)
         began = clock()
+        _Process.turns.to(current, began)
         if current.last:
             current.step_s += began - current.last
             if current.closely:
@@ -117,6 +155,8 @@ def _timed_next(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         now = current.last = clock()
         current.wait_s += now - began
         current.batches += 1
+        if current.counts_rows:
+            current.count_rows(data)
         if current.closely:
             current.closely -= 1
             current.wait_queued_s += current.queued()

@@ -9,12 +9,13 @@ import time
 import weakref
 from typing import Any, Callable
 
-from . import fetching, machine
+from . import fetching, machine, rows
 from .directive import MAX_WORKERS as MOST_WORKERS
 from .gate import Gate
 
 _LOOK_EVERY_S = 0.2
 _CLOSELY = 3  # batches after each look around which the kernel is asked: some 40 us each time
+_MOSTLY = 0.9  # of the batches tell their samples: so many do in all
 _START_SHARE = 0.02  # of a pass, that starting workers which may never work can cost
 
 
@@ -28,6 +29,10 @@ class Pass:
         self.workers_now: Callable[[], int] = lambda: 0
         self.gate: Gate | None = None
         self.batches = 0
+        self.steps = 0  # of the optimisers, done with its batches
+        self.counts_rows = False  # nobody but the batch itself tells its samples
+        self._rows = [0, 0]  # samples counted, and the batches that they came in
+        self.left: tuple[float, float, int, int] | None = None  # turns.py's
         self.wait_s = 0.0
         self.step_s = 0.0
         self.closely = 0  # batches from now on around which the time in the queue is read
@@ -84,6 +89,29 @@ class Pass:
         self._weighed[0] += 1
         self._weighed[1] += fetching.tensor_bytes(batch)
 
+    def count_rows(self, batch: Any) -> None:
+        """Count the samples of a batch, where it tells them."""
+        try:
+            size = rows.rows(batch)
+        except Exception:  # a batch of the user's own kind
+            size = None
+        if size is not None:
+            self._rows[0] += size
+            self._rows[1] += 1
+
+    def apart(self, seconds: float, cpu_s: float) -> None:
+        """Leave out a validation that lay within the step which is now at its end."""
+        self.last += seconds
+        self._main_cpu_s += cpu_s
+
+    def _samples(self, fetched: tuple[float, ...]) -> float:
+        if not self.counts_rows:
+            return self.meter.samples(self.batches, fetched)
+        counted, batches = self._rows
+        if batches < _MOSTLY * self.batches or not batches:
+            return self.batches
+        return round(self.batches * counted / batches)
+
     def private_bytes(self) -> int:
         """Memory of the largest worker."""
         return int(max([fetching.read_totals(self._path(pid))[5] for pid in self._before] or [0]))
@@ -97,15 +125,18 @@ class Pass:
         elapsed = max(self._looked - self._began, 1e-9)
         wall = self.wait_s + self.step_s
         wait_queued_s = self._queued_waiting_s()
+        samples = self._samples(fetched)
+        each = samples / self.batches if self.counts_rows and self.batches else 1
         return {
             "epochs": 1 if self.batches else 0,
-            "samples": self.meter.samples(self.batches, fetched),
+            "samples": samples,
             "batches": self.batches,
+            "steps": self.steps,
             "wall_s": wall,
             "wait_s": self.wait_s,
             "step_s": self.step_s,
             "workers": wall * self._workers_s / elapsed,
-            "fetch_samples": fetched[0],
+            "fetch_samples": fetched[0] * each,
             "fetch_wall_s": fetched[2],
             "fetch_cpu_s": fetched[3],
             "bytes_read": fetched[4],
@@ -128,6 +159,7 @@ class LoaderMeter:
 
     def __init__(self, number: int, facts: dict[str, Any], run_dir: str) -> None:
         self.number = number
+        self.owner: Callable[[], Any] = lambda: None  # the loader, while it lives
         self.facts = facts
         self.run_dir = run_dir
         self.rows_in_all: int | None = None  # samples of a full pass, where that is known
@@ -147,12 +179,14 @@ class LoaderMeter:
         self._closed: dict[str, dict[str, float]] = {}
 
     def samples(self, batches: int, fetched: tuple[float, ...]) -> int:
-        """Samples in so many batches: exact where batches are whole, else by what was fetched."""
-        size = self.facts["batch_size"]
-        if size:
-            rows = batches * size
-            return min(rows, self.rows_in_all) if self.rows_in_all is not None else int(rows)
-        return round(batches * fetched[0] / fetched[1]) if fetched[1] else batches
+        """Samples in so many batches: exact where batches are whole, else by what was fetched.
+
+        A loader that begins anew by itself delivers more than its dataset holds.
+        """
+        size, in_all = self.facts["batch_size"] or 1, self.rows_in_all
+        if in_all is not None and (batches - 1) * size < in_all:
+            return int(min(batches * size, in_all))
+        return round(batches * fetched[0] / fetched[1]) if fetched[1] else int(batches * size)
 
     def started(self, seconds: float, workers: int) -> None:
         """Starting so many workers took so long."""
@@ -230,10 +264,31 @@ def _add(total: dict[str, float], part: dict[str, float]) -> None:
         total[key] = total.get(key, 0) + value
 
 
+_WHOLE = (
+    "samples",
+    "batches",
+    "steps",
+    "epochs",
+    "fetch_samples",
+    "bytes_read",
+    "delivered_bytes",
+)
+
+
 def _phase_row(name: str, total: dict[str, float]) -> dict[str, Any]:
-    row: dict[str, Any] = {"phase": name, **total}
+    # Estimates and clocks of several sources: a difference of two may fall a little below zero.
+    row: dict[str, Any] = {key: 0.0 if value < 0 else value for key, value in total.items()}
+    row["phase"] = name
     row["workers"] = total["workers"] / total["wall_s"] if total["wall_s"] else 0.0
-    for key in ("samples", "batches", "epochs", "fetch_samples", "bytes_read", "delivered_bytes"):
+    for key in (
+        "samples",
+        "batches",
+        "steps",
+        "epochs",
+        "fetch_samples",
+        "bytes_read",
+        "delivered_bytes",
+    ):
         row[key] = int(row[key])
     row["delivered_bytes"] = row["delivered_bytes"] or None  # no tensor was found in a batch
     for key in ("fetch_queued_s", "wait_queued_s", "step_queued_s"):

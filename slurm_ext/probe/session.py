@@ -13,6 +13,7 @@ from .directive import Directive
 from .gate import Gate
 from .lazy_workers import LazyWorkers
 from .phases import LoaderMeter, Pass
+from .turns import Turns
 
 _WRITE_AFTER_S = (1.0, 2.0)  # then every
 _WRITE_LIVE_AFTER_S = (0.5, 1.0, 1.5, 2.0)
@@ -22,19 +23,21 @@ _LEAST_PAUSE_S, _MOST_PAUSE_S = 1.0, 60.0  # between writings at the ends of pas
 _PAUSE_TIMES = 200.0  # what the last writing took: renaming on a busy disk takes 20 ms
 _MAX_LOADERS = 32
 _ELSEWHERE = "the workers are with another loader"
+_FOREIGN = "the loader is another library's"
 _MEMORY_SHARE = 0.8  # of the room that is left: batches under way need some, too
 
 
 class Session:
-    """Lives from the first DataLoader to the end of the process."""
+    """Lives from the first DataLoader or optimiser's step to the end of the process."""
 
-    def __init__(self, dataloader: Any, directive: Directive) -> None:
+    def __init__(self, dataloader: Any, directive: Directive, turns: Turns) -> None:
         self.dataloader = dataloader
+        self.turns = turns
         self.directive = directive
         self.can_gate = rules.understood(dataloader)
         self.faults: list[str] = []
         self.meters: list[LoaderMeter] = []
-        self._of: dict[int, tuple[weakref.ref[Any], LoaderMeter]] = {}
+        self._of: dict[int, LoaderMeter] = {}  # by the owner's id
         self._lazy_workers: weakref.WeakSet[LazyWorkers] = weakref.WeakSet()
         self._iterators: weakref.WeakSet[Any] = weakref.WeakSet()  # the gated ones
         self._next_write = 0.0  # a pass that ends earlier is written later
@@ -49,24 +52,26 @@ class Session:
 
     def meter(self, loader: Any) -> LoaderMeter | None:
         """The loader's numbers; one that is made again each epoch continues its predecessor's."""
-        entry = self._of.get(id(loader))
-        if entry is not None and entry[0]() is loader:
-            return entry[1]
-        facts = _facts(loader, self.dataloader)
-        for ref, meter in list(self._of.values()):
-            if ref() is None and meter.facts == facts:
-                return self._name(loader, meter)
+        known = self._of.get(id(loader))
+        if known is not None and known.owner() is loader:
+            return known
+        return self._new_meter(loader, _facts(loader, self.dataloader), _rows(loader))
+
+    def _new_meter(self, owner: Any, facts: dict[str, Any], rows: int | None) -> LoaderMeter | None:
+        for meter in self.meters:
+            if meter.owner() is None and meter.facts == facts:
+                return self._give(meter, owner)
         if len(self.meters) >= _MAX_LOADERS:
             return None
         self.meters.append(LoaderMeter(len(self.meters), facts, self.directive.run_dir))
-        self.meters[-1].rows_in_all = _rows(loader)
-        return self._name(loader, self.meters[-1])
+        self.meters[-1].rows_in_all = rows
+        return self._give(self.meters[-1], owner)
 
-    def _name(self, loader: Any, meter: LoaderMeter) -> LoaderMeter:
-        gone = [key for key, (ref, other) in self._of.items() if other is meter and ref() is None]
-        for key in gone:
+    def _give(self, meter: LoaderMeter, owner: Any) -> LoaderMeter:
+        for key in [key for key, other in self._of.items() if other is meter]:
             del self._of[key]
-        self._of[id(loader)] = (weakref.ref(loader), meter)
+        meter.owner = weakref.ref(owner)
+        self._of[id(owner)] = meter  # an id may be that of an object that is gone
         return meter
 
     def gate(self, loader: Any, meter: LoaderMeter) -> Gate | None:
@@ -147,18 +152,31 @@ class Session:
 
     def watch(self, loader: Any, iterator: Any, meter: LoaderMeter, gate: Gate | None) -> None:
         """Measures the pass that `iterator` is about to make, and gates it."""
+        current = self._begin(iterator, meter)
+        if getattr(iterator, "_dlqueue_open", None) is not None:
+            self._follow(current, iterator)
+        elif gate is not None and int(loader.num_workers) == 0:
+            self._open(loader, iterator, current, gate)
+
+    def adopt(self, iterator: Any) -> None:
+        """Measures the pass of an iterator of torch's that another library's loader made."""
+        facts = _facts_of_iterator(iterator, self.dataloader)
+        meter = self._new_meter(iterator, facts, None)
+        if meter is not None:
+            meter.left_alone = _FOREIGN
+            self._begin(iterator, meter)
+
+    def _begin(self, iterator: Any, meter: LoaderMeter) -> Pass:
         current = Pass(iterator, meter, gated.pids(iterator))
+        current.counts_rows = not iterator._auto_collation
         meter.begin(current)
         iterator.__dict__["_dlqueue"] = current
         fetcher = getattr(iterator, "_dataset_fetcher", None)
         if fetcher is not None:
             fetcher.__dict__["_dlqueue"] = current.home
-        own = int(loader.num_workers)
+        own = int(iterator._num_workers)
         current.workers_now = lambda: own
-        if getattr(iterator, "_dlqueue_open", None) is not None:
-            self._follow(current, iterator)
-        elif gate is not None and own == 0:
-            self._open(loader, iterator, current, gate)
+        return current
 
     def _open(self, loader: Any, iterator: Any, current: Pass, gate: Gate) -> None:
         meter = current.meter
@@ -205,6 +223,10 @@ class Session:
             meter.worker_private = max(meter.worker_private, current.private_bytes())
             meter.gate_open = current.workers_now()
             self._bound_memory(current.gate, meter, meter.facts["user_num_workers"])
+        self.write_if_due(now)
+
+    def write_if_due(self, now: float) -> None:
+        """Write the summary of a process that works, every few seconds."""
         if now >= self._write_at[0]:
             self._write_at[:] = self._write_at[1:] or [now + self._write_every_s]
             self.write(finished=False)
@@ -224,8 +246,10 @@ class Session:
     def write(self, finished: bool) -> None:
         """Writes the summary; a full disk or a folder that is gone leaves the job alone."""
         began = time.perf_counter()
+        self.turns.credit()
         rows = [meter.row() for meter in self.meters]
-        body = summary.document(self._facts, self.directive, rows, self.faults, finished)
+        measured = {"optimizer": self.turns.steps.row(), "loaders": rows}
+        body = summary.document(self._facts, self.directive, measured, self.faults, finished)
         try:
             summary.write(self.directive.run_dir, body)
         except OSError as error:
@@ -265,6 +289,19 @@ def _facts(loader: Any, dataloader: Any) -> dict[str, Any]:
         "length": _length(loader.dataset),
         "user_num_workers": int(loader.num_workers),
         "persistent": bool(loader.persistent_workers),
+    }
+
+
+def _facts_of_iterator(iterator: Any, dataloader: Any) -> dict[str, Any]:
+    dataset = iterator._dataset
+    return {
+        "dataset": type(dataset).__name__[:80],
+        "of": id(dataset),  # names tell two of a library's loaders not apart
+        "style": "map" if iterator._dataset_kind == dataloader._DatasetKind.Map else "iterable",
+        "batch_size": None,
+        "length": _length(dataset),
+        "user_num_workers": int(iterator._num_workers),
+        "persistent": bool(iterator._persistent_workers),
     }
 
 

@@ -1,16 +1,18 @@
-"""The summary: `$DLQUEUE_RUN_DIR/summary-<pid>.json`, one for each process that used a DataLoader.
+"""The summary: `$DLQUEUE_RUN_DIR/summary-<pid>.json`, one for each process that trains.
 
 Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, sizes bytes, null is
 "not measured", never zero.
 
 - v, pid, rank, world_size, host, python, torch; accelerator: the GPU, null: none
-- started_s, ended_s: the clock (Unix) at the first DataLoader and at this writing; finished: Python
-  came to its end (false: killed, or still running; rewritten every few seconds,
+- started_s, ended_s: the clock (Unix) at the first DataLoader or step, and at this writing;
+  finished: Python came to its end (false: killed, or still running; rewritten every few seconds,
   about each second where DLQUEUE_MAX_WORKERS is set)
 - cores: what affinity and cgroup quotas leave this process; node_cores: the machine's
 - main_cpu_s: CPU of this process, workers apart
 - directive: num_workers and decision as the environment gave them
 - faults: what the probe itself failed at, one clause each; the job did not notice
+- optimizer: steps of the busiest optimiser, and wall_s from its first step to its latest; null:
+  none was seen (a torch before 2.1, a compiled step, no optimiser of torch's)
 - loaders, each:
   - id, dataset (class), style (map or iterable), batch_size, length (samples, null: unknown)
   - user_num_workers as the script asked; started_workers; gate: how many of them may work (0: none
@@ -19,7 +21,8 @@ Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, size
   - method: gated (set by the directive) or own (the user's setting)
   - left_alone: why the directive was not followed; fallback: why it was given up half-way
   - worker_rss_bytes: private memory of the largest worker; startup_s: starting workers
-  - phases (first_epoch; later), each: epochs, samples, batches; wall_s = wait_s (in next())
+  - phases (first_epoch; later), each: epochs, samples, batches, steps (of the optimisers, done with
+    its batches: none in a validation); wall_s = wait_s (in next())
     + step_s (between them); workers: mean number at work; fetch_samples, fetch_wall_s, fetch_cpu_s,
     bytes_read: what fetching took in whichever process did it (samples made may run ahead of
     samples used); main_cpu_s: CPU of this process during the phase; fetch_queued_s, wait_queued_s,
@@ -61,7 +64,7 @@ def process_facts() -> dict[str, Any]:
 def document(
     facts: dict[str, Any],
     directive: Directive,
-    loaders: list[dict[str, Any]],
+    measured: dict[str, Any],
     faults: list[str],
     finished: bool,
 ) -> dict[str, Any]:
@@ -76,7 +79,7 @@ def document(
         "finished": finished,
         "main_cpu_s": time.process_time(),
         "directive": {"num_workers": directive.num_workers, "decision": directive.decision},
-        "loaders": loaders,
+        **measured,
         "faults": faults,
     }
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from slurm_ext.core.csv_cells import csv_cell
 from slurm_ext.report import plots
 from slurm_ext.report.formatting import moment
 from slurm_ext.report.render import FOLDER, TemplateError, render_with, strangers
@@ -14,7 +15,6 @@ from slurm_ext.report.tables import Report, ReportTable, Section
 
 FORMATS = ("html", "md", "csv", "json")
 CSV_COLUMNS = ("section", "table", "row", "column", "kind", "value")
-_FORMULA = "=+-@\t\r"  # what a spreadsheet takes for a formula
 
 
 def written(report: Report, form: str, site: Path | None) -> tuple[str, list[TemplateError]]:
@@ -81,13 +81,5 @@ def _lines(section: Section, table: ReportTable) -> Iterator[tuple[Any, ...]]:
     for number, row in enumerate(table.rows, 1):
         for column, value in zip(table.columns, row, strict=True):
             if value is not None:
-                place = (section.key, table.key, number, _plain(column.key), column.kind)
-                yield (*place, _plain(value))
-
-
-def _plain(value: Any) -> Any:
-    """A user's word that begins like a formula is quoted, as spreadsheets have it."""
-    if not isinstance(value, str):
-        return value
-    flat = value.replace("\0", "")
-    return f"'{flat}" if flat.startswith(tuple(_FORMULA)) else flat
+                place = (section.key, table.key, number, csv_cell(column.key), column.kind)
+                yield (*place, csv_cell(value))

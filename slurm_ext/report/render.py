@@ -1,7 +1,8 @@
 """The one jinja2 environment: an undefined name in a template is an error, never an empty cell.
 
 A site may put templates of its own in place of ours. One that has an error is named with its line,
-and ours stands in for it: nobody waits for a report because of a typo.
+and ours stands in for it: nobody waits for a report because of a typo. All of them run in jinja2's
+sandbox: they read what the report has, and reach nothing else of this process.
 """
 
 import traceback
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from slurm_ext.core.errors import InputError
 from slurm_ext.report import formatting
@@ -91,6 +93,17 @@ def _blamed(error: Exception, site: Path | None) -> tuple[str, TemplateError | N
     )
 
 
+class _Environment(ImmutableSandboxedEnvironment):
+    """Calls only methods of plain values, and what jinja2 itself brings."""
+
+    def is_safe_callable(self, obj: Any) -> bool:
+        """True for `"x".upper`, `rows.items`, macros and `range`; False for what acts."""
+        owner = getattr(obj, "__self__", obj)
+        plain = isinstance(owner, str | int | float | list | tuple | dict)
+        own = type(owner).__module__.startswith("jinja2.") or obj in self.globals.values()
+        return (plain or own) and super().is_safe_callable(obj)
+
+
 class _Site(jinja2.BaseLoader):
     """A site's folder without its faulty templates."""
 
@@ -119,7 +132,7 @@ def _environment(
 ) -> jinja2.Environment:
     ours: jinja2.BaseLoader = jinja2.PackageLoader("slurm_ext.report")
     loaders = [ours] if site is None else [_Site(site, without or {}), ours]
-    environment = jinja2.Environment(
+    environment = _Environment(
         loader=jinja2.ChoiceLoader(loaders),
         undefined=jinja2.StrictUndefined,
         autoescape=jinja2.select_autoescape(["html", "html.jinja"]),

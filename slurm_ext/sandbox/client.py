@@ -10,8 +10,9 @@ from typing import Any
 
 from slurm_ext.core.errors import SandboxError, SlurmError
 from slurm_ext.sandbox import control
-from slurm_ext.sandbox.layout import SandboxLayout, read_manifest
-from slurm_ext.sandbox.plan import SandboxPlan
+from slurm_ext.sandbox.layout import SandboxLayout
+from slurm_ext.sandbox.manifest import read_manifest
+from slurm_ext.sandbox.plan import SandboxPlan, daemons
 from slurm_ext.sandbox.render import settings_of
 from slurm_ext.sandbox.spec import search_path
 from slurm_ext.slurm.records import ENDED_STATES
@@ -136,10 +137,9 @@ class SandboxClient:
 
     def status(self) -> dict[str, Any]:
         """Return `up`, the daemons' pids, and nodes with their states, as plain data."""
-        manifest: Any = read_manifest(self.layout.root)
+        wanted = [daemon.name for daemon in daemons(read_manifest(self.layout.root).plan)]
         answer = control.ask(self.layout, "status", quiet=True)
         running = answer["daemons"] if answer else {}
-        wanted = manifest["daemons"]
         return {
             "root": str(self.layout.root),
             "up": answer is not None and set(running) == set(wanted),

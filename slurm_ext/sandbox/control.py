@@ -13,6 +13,7 @@ from typing import Any
 
 from slurm_ext.core.errors import SandboxError
 from slurm_ext.sandbox.layout import SandboxLayout
+from slurm_ext.sandbox.manifest import ProcessId, SandboxManifest, write_manifest
 from slurm_ext.sandbox.processes import bearing, is_same, send, start_time
 
 REPLY_S = 60.0  # longer than any reply takes on a busy machine
@@ -21,14 +22,13 @@ MARK = "DLQUEUE_SANDBOX"  # in the environment of everything that runs in a sand
 _MODULE = "slurm_ext.sandbox.supervisor"
 
 
-def launch(
-    layout: SandboxLayout, manifest: dict[str, Any], env: Mapping[str, str], owned: bool
-) -> None:
+def launch(manifest: SandboxManifest, env: Mapping[str, str], owned: bool) -> None:
     """Start the supervisor of `manifest`, and add its pid to the manifest's file."""
-    layout.manifest.write_text(json.dumps(manifest, indent=1))
+    layout = manifest.plan.layout
+    write_manifest(manifest)
     with (layout.log / "supervisor.log").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", _MODULE, str(layout.manifest), str(os.getpid() if owned else 0)],
+            [sys.executable, "-m", _MODULE, str(layout.root), str(os.getpid() if owned else 0)],
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -36,8 +36,7 @@ def launch(
             start_new_session=True,
             cwd="/",
         )
-    supervisor = {"pid": process.pid, "started": start_time(process.pid)}
-    layout.manifest.write_text(json.dumps({**manifest, "supervisor": supervisor}, indent=1))
+    write_manifest(manifest.with_supervisor(process.pid, start_time(process.pid) or 0))
     deadline = time.monotonic() + REPLY_S
     while ask(layout, "status", quiet=True) is None:
         if process.poll() is not None or time.monotonic() > deadline:
@@ -74,22 +73,22 @@ def ask(
     return answer
 
 
-def end(layout: SandboxLayout, supervisor: Mapping[str, int]) -> None:
+def end(layout: SandboxLayout, supervisor: ProcessId) -> None:
     """Have the supervisor end everything; without one, kill processes with the sandbox's MARK."""
     if ask(layout, "down", quiet=True, reply_s=END_S) is None and _lives(supervisor):
-        send(supervisor["pid"], signal.SIGTERM)
+        send(supervisor.pid, signal.SIGTERM)
     deadline = time.monotonic() + END_S
     while _lives(supervisor) and time.monotonic() < deadline:
         time.sleep(0.005)
     if _lives(supervisor):
-        send(supervisor["pid"], signal.SIGKILL)
+        send(supervisor.pid, signal.SIGKILL)
     with suppress(ChildProcessError):  # it is a child only of the process that called `up`
-        os.waitpid(supervisor["pid"], 0)
+        os.waitpid(supervisor.pid, 0)
     while left := bearing(f"{MARK}={layout.root}"):
         for pid in left:
             send(pid, signal.SIGKILL)
         time.sleep(0.01)
 
 
-def _lives(supervisor: Mapping[str, int]) -> bool:
-    return is_same(supervisor["pid"], supervisor["started"], _MODULE)
+def _lives(supervisor: ProcessId) -> bool:
+    return is_same(supervisor.pid, supervisor.started, _MODULE)

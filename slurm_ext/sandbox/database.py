@@ -16,24 +16,23 @@ def create(plan: SandboxPlan) -> None:
         "mariadb-install-db",
         "--no-defaults",
         f"--datadir={folder}",
-        "--auth-root-authentication-method=normal",
+        # The user that runs the daemons, by the socket's credentials; there is no password.
+        "--auth-root-authentication-method=socket",
+        f"--auth-root-socket-user={plan.user}",
         "--skip-test-db",
         *(["--user=root"] if os.geteuid() == 0 else []),
     )
 
 
 def grant(plan: SandboxPlan) -> None:
-    """Make slurmdbd's database and user, once mariadbd answers."""
-    user = f"'{plan.user}'@'localhost'"
+    """Make slurmdbd's database, once mariadbd answers."""
     _run(
         "mariadb",
         "--no-defaults",
         f"--socket={plan.layout.run}/mysql.sock",
-        "--user=root",
+        f"--user={plan.user}",
         "-e",
-        "CREATE DATABASE slurm_acct_db;"
-        f"CREATE OR REPLACE USER {user} IDENTIFIED BY 'sandbox';"
-        f"GRANT ALL ON slurm_acct_db.* TO {user}",
+        "CREATE DATABASE slurm_acct_db",
     )
 
 

@@ -1,8 +1,6 @@
-"""Paths and names under a sandbox's folder, its manifest, and free ports."""
+"""Paths and names under a sandbox's folder, and free ports."""
 
 import hashlib
-import json
-import os
 import re
 import socket
 import stat
@@ -10,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
 
-from slurm_ext.core.errors import SandboxError, unreadable
+from slurm_ext.core.errors import SandboxError
+from slurm_ext.sandbox.folder import check_parents
 from slurm_ext.sandbox.spec import SandboxSpec
 
 MAX_SOCKET_PATH = 107  # bytes; sun_path of Linux
@@ -93,8 +92,8 @@ class SandboxLayout:
         prefix = f"sb{self.tag}n" if spec.cgroup or spec.control else "n"
         return tuple(f"{prefix}{number}" for number in range(1, spec.nodes + 1))
 
-    def check(self) -> None:
-        """Raise SandboxError if Slurm or the kernel could not use this folder."""
+    def check(self, folder_mode: int) -> None:
+        """Raise SandboxError if Slurm or the kernel could not use this folder safely."""
         if not _PLAIN.fullmatch(str(self.root)):
             raise SandboxError(
                 f"{self.root}: Slurm's files take only letters, digits and _./+- in a path"
@@ -104,40 +103,7 @@ class SandboxLayout:
                 f"{self.root} is too long for sockets in it: a unix socket's path has at most"
                 f" {MAX_SOCKET_PATH} bytes; choose a shorter folder"
             )
-        for folder in filter(Path.exists, self.root.parents):
-            mode = folder.stat().st_mode
-            if mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX:
-                raise SandboxError(
-                    f"{folder} can be written by others, and munge refuses a socket below such a"
-                    f" folder: chmod go-w {folder}, or choose one under /tmp"
-                )
-            if not mode & stat.S_IXOTH:
-                raise SandboxError(
-                    f"{folder} cannot be entered by others, and munge demands that of every"
-                    f" folder above its socket: chmod o+x {folder}, or choose one under /tmp"
-                )
-
-
-WRITTEN = {"root", "spec", "plan", "temporary", "daemons", "undo", "remove", "cgroups", "control"}
-
-
-def read_manifest(root: Path) -> dict[str, object]:
-    """Read the sandbox.json of `root`. Raises SandboxError if there is no sandbox."""
-    path = SandboxLayout(root).manifest
-    try:
-        owner = path.lstat().st_uid
-        manifest = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise SandboxError(f"{root} is no sandbox: `dlqueue sandbox up` makes one") from None
-    except NotADirectoryError:
-        raise SandboxError(f"{root} is no folder, so no sandbox") from None
-    except (OSError, ValueError) as error:
-        raise SandboxError(str(unreadable(str(path), error))) from None
-    if owner != os.geteuid():  # it names commands to run and files to remove
-        raise SandboxError(f"{root} is another user's sandbox: choose another folder with --root")
-    if not isinstance(manifest, dict) or not manifest.keys() >= WRITTEN:
-        raise SandboxError(f"{path} was not written by `dlqueue sandbox up`, or is incomplete")
-    return dict(manifest)
+        check_parents(self.root, entered_by_others=bool(folder_mode & stat.S_IXOTH))
 
 
 def free_ports(count: int) -> range:

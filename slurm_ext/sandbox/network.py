@@ -5,13 +5,11 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 
 from slurm_ext.core.errors import SandboxError
-from slurm_ext.sandbox.plan import SandboxPlan
+from slurm_ext.sandbox.plan import SUBNETS, SandboxPlan
 from slurm_ext.sandbox.processes import send
-
-# 198.18.0.0/15 is set aside for benchmarks (RFC 2544): no real network is hidden by it.
-SUBNETS = tuple(f"198.{high}.{low}" for high in (18, 19) for low in range(256))
 
 
 def free_subnet(tag: str) -> str:
@@ -41,12 +39,15 @@ def build(plan: SandboxPlan) -> None:
         _ip("-n", name, "link", "set", "lo", "up")
 
 
-def undo(plan: SandboxPlan) -> list[list[str]]:
-    """Return commands that undo `build`; the cables vanish with the namespaces."""
+def undo(plan: SandboxPlan) -> None:
+    """Undo `build`, or what was built so far; the cables vanish with the namespaces."""
     if not plan.spec.namespaces:
-        return []
-    spaces = [["ip", "netns", "delete", str(node.namespace)] for node in plan.nodes]
-    return [*spaces, ["ip", "link", "delete", _bridge(plan)]]
+        return
+    for node in plan.nodes:
+        with suppress(SandboxError):
+            _ip("netns", "delete", str(node.namespace))
+    with suppress(SandboxError):
+        _ip("link", "delete", _bridge(plan))
 
 
 def plug(plan: SandboxPlan, node: str, *, connected: bool) -> None:

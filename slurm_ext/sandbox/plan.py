@@ -3,15 +3,21 @@
 import os
 import pwd
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from slurm_ext.core.errors import SandboxError
-from slurm_ext.sandbox.layout import SandboxLayout, free_ports
+from slurm_ext.sandbox.layout import PORTS, SandboxLayout, free_ports
 from slurm_ext.sandbox.spec import CGROUPS, SandboxSpec, search_path
+
+# 198.18.0.0/15 is set aside for benchmarks (RFC 2544): no real network is hidden by it.
+SUBNETS = tuple(f"198.{high}.{low}" for high in (18, 19) for low in range(256))
+_FIXED_PORTS = 3  # of slurmctld, slurmdbd and the stream; then one a node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,19 +64,12 @@ class SandboxPlan:
         return socket.gethostname().partition(".")[0]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the decisions without spec and layout; `from_json` reads them."""
-        fields = asdict(self)
-        return {k: v for k, v in fields.items() if k not in ("spec", "layout")}
-
-    @classmethod
-    def from_json(
-        cls, spec: SandboxSpec, layout: SandboxLayout, fields: Mapping[str, Any]
-    ) -> "SandboxPlan":
-        """Read the plan that another process made."""
-        nodes = tuple(SandboxNode(**node) for node in fields["nodes"])
-        major, minor = fields["slurm_version"]
-        changes = {"nodes": nodes, "slurm_version": (major, minor)}
-        return cls(spec=spec, layout=layout, **{**fields, **changes})
+        """Return the decisions that do not follow from spec and folder; `read_plan` reads them."""
+        return {
+            "first_port": self.controller_port,
+            "subnet": self.address.rpartition(".")[0] if self.spec.namespaces else None,
+            "slurm_version": list(self.slurm_version),
+        }
 
     @property
     def user(self) -> str:
@@ -80,13 +79,36 @@ class SandboxPlan:
 
 def make_plan(spec: SandboxSpec, layout: SandboxLayout, subnet: str | None) -> SandboxPlan:
     """Choose names and free ports; `subnet` (such as 198.18.7) if nodes are separate hosts."""
-    ports = free_ports(3 + spec.nodes)
+    ports = free_ports(_FIXED_PORTS + spec.nodes)
+    return _planned(spec, layout, subnet, ports.start, slurm_version())
+
+
+def read_plan(spec: SandboxSpec, layout: SandboxLayout, fields: Mapping[str, Any]) -> SandboxPlan:
+    """Read the plan that another process made. Raises ValueError, TypeError, KeyError.
+
+    Names and commands follow from it, so that only two whitelisted values and numbers are taken.
+    """
+    subnet, first, (major, minor) = (fields[k] for k in ("subnet", "first_port", "slurm_version"))
+    if subnet not in (SUBNETS if spec.namespaces else (None,)):
+        raise ValueError(f"subnet {subnet!r}")
+    if any(type(number) is not int for number in (first, major, minor)) or first not in PORTS:
+        raise ValueError(f"first_port {first!r}, slurm_version {major!r}.{minor!r}")
+    return _planned(spec, layout, subnet, first, (major, minor))
+
+
+def _planned(
+    spec: SandboxSpec,
+    layout: SandboxLayout,
+    subnet: str | None,
+    first_port: int,
+    version: tuple[int, int],
+) -> SandboxPlan:
     names = layout.node_names(spec)
     nodes = tuple(
         SandboxNode(
             name=name,
             address=f"{subnet}.{number + 2}" if subnet else "127.0.0.1",
-            port=ports[3 + number],
+            port=first_port + _FIXED_PORTS + number,
             namespace=f"dlq{layout.tag}-{name}" if subnet else None,
         )
         for number, name in enumerate(names)
@@ -95,11 +117,11 @@ def make_plan(spec: SandboxSpec, layout: SandboxLayout, subnet: str | None) -> S
         spec=spec,
         layout=layout,
         address=f"{subnet}.1" if subnet else "127.0.0.1",
-        controller_port=ports[0],
-        database_port=ports[1],
-        stream_port=ports[2],
+        controller_port=first_port,
+        database_port=first_port + 1,
+        stream_port=first_port + 2,
         nodes=nodes,
-        slurm_version=slurm_version(),
+        slurm_version=version,
     )
 
 
@@ -122,7 +144,7 @@ def daemons(plan: SandboxPlan) -> list[SandboxDaemon]:
     # A resumed node must have booted since: -b has slurmd report its own start as the boot.
     slurmd = ("slurmd", "-D", *(("-b",) if spec.power_saving else ()), "-N")
     return [
-        SandboxDaemon(name="munged", argv=_munged(layout), env={}),
+        SandboxDaemon(name="munged", argv=_munged(layout, spec), env={}),
         *(_database(layout) if spec.accounting else ()),
         *([_advisor(layout)] if spec.advisor else ()),
         SandboxDaemon(name="slurmctld", argv=("slurmctld", "-D"), env=slurm),
@@ -136,18 +158,20 @@ def daemons(plan: SandboxPlan) -> list[SandboxDaemon]:
     ]
 
 
-def cgroup_folders(plan: SandboxPlan) -> list[str]:
+def cgroup_folders(plan: SandboxPlan) -> list[Path]:
     """Folders that Slurm leaves in the cgroup mounts (no other sandbox has these node names)."""
     if not plan.spec.cgroup:
         return []
     controllers = [path for path in CGROUPS.iterdir() if path.is_dir()]
-    return [str(c / f"slurm_{node.name}") for c in controllers for node in plan.nodes]
+    return [c / f"slurm_{node.name}" for c in controllers for node in plan.nodes]
 
 
-def _munged(layout: SandboxLayout) -> tuple[str, ...]:
+def _munged(layout: SandboxLayout, spec: SandboxSpec) -> tuple[str, ...]:
     return (
         "munged",
         "--foreground",
+        # Munged wants a socket that every user can reach, which a private folder is not.
+        *([] if spec.folder_mode & stat.S_IXOTH else ["--force"]),
         f"--key-file={layout.etc}/munge.key",
         f"--socket={layout.munge_socket}",
         f"--pid-file={layout.run}/munged.pid",

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slurm_ext.core.files import write_new
 from slurm_ext.core.settings.document import Settings, parse
 from slurm_ext.core.settings.render import render_hook, render_lua_folder, render_node_config
 from slurm_ext.sandbox.plan import SandboxPlan
@@ -147,5 +148,4 @@ def _write_gpus(plan: SandboxPlan) -> None:
 
 
 def _write(path: Path, content: str | bytes, mode: int = 0o644) -> None:
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    path.chmod(mode)
+    write_new(path, content if isinstance(content, bytes) else content.encode(), mode=mode)

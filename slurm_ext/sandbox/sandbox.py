@@ -8,14 +8,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from slurm_ext.core.errors import SandboxError
 from slurm_ext.sandbox import control, database, network
 from slurm_ext.sandbox.client import SandboxClient
-from slurm_ext.sandbox.layout import SandboxLayout, read_manifest
-from slurm_ext.sandbox.plan import SandboxPlan, cgroup_folders, daemons, make_plan
-from slurm_ext.sandbox.processes import clean, is_same
+from slurm_ext.sandbox.folder import make_root, open_own
+from slurm_ext.sandbox.layout import SandboxLayout
+from slurm_ext.sandbox.leftovers import clean, make_state
+from slurm_ext.sandbox.manifest import SandboxManifest, read_manifest
+from slurm_ext.sandbox.plan import SandboxPlan, daemons, make_plan
+from slurm_ext.sandbox.processes import is_same
 from slurm_ext.sandbox.render import write_files
 from slurm_ext.sandbox.spec import SandboxSpec, check_machine
 
@@ -44,14 +47,9 @@ class Sandbox(SandboxClient):
     @classmethod
     def attach(cls, root: Path) -> "Sandbox":
         """Attach to the sandbox that another process started in `root`."""
-        manifest: Any = read_manifest(Path(os.path.abspath(root)))  # noqa: PTH100 - as above
-        try:
-            spec = SandboxSpec(**manifest["spec"])
-            sandbox = cls(root, spec, owned=False, temporary=manifest["temporary"])
-            sandbox._plan = SandboxPlan.from_json(sandbox.spec, sandbox.layout, manifest["plan"])
-        except (TypeError, KeyError, AttributeError, ValueError) as error:
-            why = f"was made by another version of dlqueue: remove it ({error!r})"
-            raise SandboxError(f"{root} {why}") from None
+        manifest = read_manifest(Path(os.path.abspath(root)))  # noqa: PTH100 - as above
+        sandbox = cls(root, manifest.plan.spec, owned=False, temporary=manifest.temporary)
+        sandbox._plan = manifest.plan
         return sandbox
 
     # -- life ---------------------------------------------------------------------------------
@@ -59,12 +57,11 @@ class Sandbox(SandboxClient):
     def up(self) -> Self:
         """Start everything; return when every node is idle."""
         layout = self.layout
-        layout.check()
+        layout.check(self.spec.folder_mode)
         check_machine(self.spec)
-        if layout.root.exists() and any(layout.root.iterdir()):
+        if os.path.lexists(layout.root):
             self._clear_remains()
-        layout.root.mkdir(parents=True, exist_ok=True)
-        layout.root.chmod(0o755)
+        make_root(layout.root, self.spec.folder_mode)
         subnet = network.free_subnet(layout.tag) if self.spec.namespaces else None
         self._plan = make_plan(self.spec, layout, subnet)
         try:
@@ -78,10 +75,10 @@ class Sandbox(SandboxClient):
     def down(self, *, remove: bool = False) -> None:
         """Stop everything; keep the folder with its logs unless `remove` or temporary."""
         with suppress(SandboxError):
-            manifest: Any = read_manifest(self.layout.root)
-            if "supervisor" in manifest:
-                control.end(self.layout, manifest["supervisor"])
-            clean(manifest)
+            manifest = read_manifest(self.layout.root)
+            if manifest.supervisor is not None:
+                control.end(self.layout, manifest.supervisor)
+            clean(manifest.plan, temporary=manifest.temporary)
         if remove or self.temporary:
             shutil.rmtree(self.layout.root, ignore_errors=True)
 
@@ -133,48 +130,23 @@ class Sandbox(SandboxClient):
 
     def _clear_remains(self) -> None:
         """Remove an earlier sandbox in the folder. Raises SandboxError if it is none, or is up."""
-        manifest: Any = read_manifest(self.layout.root)
+        os.close(open_own(self.layout.root))
+        if not any(self.layout.root.iterdir()):
+            return
+        supervisor = read_manifest(self.layout.root).supervisor
         if control.ask(self.layout, "status", quiet=True) is not None:
             raise SandboxError(f"a sandbox is up in {self.layout.root}: take it down first")
-        supervisor = manifest.get("supervisor")
-        if supervisor and is_same(supervisor["pid"], supervisor["started"], "supervisor"):
+        if supervisor and is_same(supervisor.pid, supervisor.started, "supervisor"):
             raise SandboxError(f"the sandbox in {self.layout.root} is starting or stopping")
         self.down(remove=True)
 
     def _build(self) -> None:
         """Write files, start the supervisor (which undoes the rest), then build the network."""
-        plan, layout = self.plan, self.layout
-        write_files(plan)
-        memory = self._link_state()
-        wanted = daemons(plan)
-        manifest = {
-            "root": str(layout.root),
-            "control": str(layout.control_socket),
-            "temporary": self.temporary,
-            "spec": self.spec.as_json(),
-            "plan": plan.as_json(),
-            "undo": network.undo(plan),
-            "remove": memory,
-            "cgroups": cgroup_folders(plan),
-            "daemons": {
-                d.name: {"argv": d.argv, "env": dict(d.env), "log": str(layout.log / d.log)}
-                for d in wanted
-            },
-        }
-        control.launch(layout, manifest, self.env, self.owned)
+        write_files(self.plan)
+        make_state(self.plan)
+        control.launch(SandboxManifest(self.plan, self.temporary), self.env, self.owned)
         if self.spec.namespaces:
-            network.build(plan)
-
-    def _link_state(self) -> list[str]:
-        """Make slurmctld's folder, in memory if wanted; return the paths to remove at the end."""
-        state = self.layout.state
-        if not self.spec.state_on_tmpfs:
-            state.mkdir()
-            return []
-        memory = Path(f"/dev/shm/dlqueue-{self.layout.tag}")  # noqa: S108 - memory is the point
-        memory.mkdir(mode=0o755, exist_ok=True)
-        state.symlink_to(memory)
-        return [str(memory)]
+            network.build(self.plan)
 
     def _start(self) -> None:
         if self.spec.accounting:

@@ -34,10 +34,16 @@ class SandboxSpec:
     namespaces: bool = False  # each node a host of its own (root)
     power_saving: bool = False  # Slurm may suspend nodes: their slurmd is stopped and started
     slurm_conf: str = ""  # lines appended to slurm.conf
+    private: bool = False  # no other user enters its folder; always so unless root starts it
 
     def __post_init__(self) -> None:
         for fault in _faults(self):
             raise SandboxError(fault)
+
+    @property
+    def folder_mode(self) -> int:
+        """Mode of the sandbox's folder: other users submit to root's, and only to that."""
+        return 0o700 if self.private or os.geteuid() != 0 else 0o755
 
     @classmethod
     def dlqueue(cls, **changes: Any) -> "SandboxSpec":

@@ -1,11 +1,11 @@
 """Ancestor process of a sandbox: starts and stops its daemons, and ends them all with itself.
 
-    python -m slurm_ext.sandbox.supervisor MANIFEST OWNER_PID     (0: no owner)
+    python -m slurm_ext.sandbox.supervisor ROOT OWNER_PID     (0: no owner)
 
 It is a subreaper: processes that daemonize below it, slurmstepd and jobs' included, become its
 children, so that its descendants are the whole sandbox and nothing else. Two processes watch each
 other: if the one that serves dies, the other kills what is left; if the other or the owner dies,
-the one that serves does. Standard library only, so that it stays small.
+the one that serves does. Which commands it runs follows from the manifest's numbers (`plan.py`).
 
 Requests are JSON lines on a unix socket: {"do": "start" | "stop" | "status" | "down", ...}.
 """
@@ -18,12 +18,14 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.sandbox.processes import send, sweep
+from slurm_ext.sandbox.leftovers import clean
+from slurm_ext.sandbox.manifest import SandboxManifest, read_manifest
+from slurm_ext.sandbox.plan import daemons
+from slurm_ext.sandbox.processes import kill_descendants, send
 
 GRACE_S = 3.0  # slurmctld needs about a second to save its state
 REAP_S = 0.1
@@ -31,10 +33,11 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Supervisor:
-    """Daemons of one manifest, by name."""
+    """Daemons of one sandbox, by name."""
 
-    def __init__(self, manifest: Mapping[str, Any]) -> None:
+    def __init__(self, manifest: SandboxManifest) -> None:
         self.manifest = manifest
+        self.daemons = {daemon.name: daemon for daemon in daemons(manifest.plan)}
         self.pids: dict[str, int] = {}
         self.exits: dict[str, int] = {}
 
@@ -42,12 +45,13 @@ class Supervisor:
         """Start a daemon with its output in its log; return its pid."""
         if name in self.pids:
             return {"pid": self.pids[name]}
-        daemon = self.manifest["daemons"][name]
-        log = (os.POSIX_SPAWN_OPEN, 1, daemon["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        daemon = self.daemons[name]
+        path = self.manifest.plan.layout.log / daemon.log
+        log = (os.POSIX_SPAWN_OPEN, 1, str(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self.pids[name] = os.posix_spawnp(
-            daemon["argv"][0],
-            daemon["argv"],
-            {**os.environ, **daemon["env"]},
+            daemon.argv[0],
+            daemon.argv,
+            {**os.environ, **daemon.env},
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 log,
@@ -73,7 +77,7 @@ class Supervisor:
 
     def down(self) -> None:
         """Stop everything; by SIGTERM first if the folder stays, so that logs are complete."""
-        if not self.manifest["temporary"]:
+        if not self.manifest.temporary:
             for pid in self.pids.values():
                 send(pid, signal.SIGTERM)
             self._await(list(self.pids), GRACE_S)
@@ -129,9 +133,9 @@ def _obey(supervisor: Supervisor, verb: str | None, request: dict[str, Any]) -> 
     return {"error": f"unknown request {verb!r}"}
 
 
-def main(manifest_path: str, owner: int) -> None:
-    """Become the ancestor, fork, serve; sweep whatever happens."""
-    manifest = json.loads(Path(manifest_path).read_text())
+def main(root: str, owner: int) -> None:
+    """Become the ancestor, fork, serve; sweep whatever happens. Raises SandboxError."""
+    manifest = read_manifest(Path(root))
     _become_subreaper()
     lives = [os.pidfd_open(owner)] if owner else []
     partner = os.pidfd_open(os.getpid())
@@ -140,23 +144,29 @@ def main(manifest_path: str, owner: int) -> None:
     if serving := os.fork():
         signal.signal(signal.SIGTERM, lambda *_: send(serving, signal.SIGTERM))
         os.waitpid(serving, 0)
-        sweep(manifest)
+        _sweep(manifest)
         return
     _become_subreaper()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     _serve_and_sweep(manifest, [*lives, partner])
 
 
-def _serve_and_sweep(manifest: Mapping[str, Any], lives: list[int]) -> None:
-    supervisor = Supervisor(manifest)
+def _serve_and_sweep(manifest: SandboxManifest, lives: list[int]) -> None:
+    supervisor, control = Supervisor(manifest), str(manifest.plan.layout.control_socket)
     try:
         with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(manifest["control"])
-            Path(manifest["control"]).chmod(0o600)
+            mask = os.umask(0o177)  # only this user ever connects, and not for a moment anybody
+            listener.bind(control)
+            os.umask(mask)
             listener.listen()
             serve(supervisor, listener, lives)
     finally:
-        sweep(manifest)
+        _sweep(manifest)
+
+
+def _sweep(manifest: SandboxManifest) -> None:
+    kill_descendants()
+    clean(manifest.plan, temporary=manifest.temporary)
 
 
 def _become_subreaper() -> None:

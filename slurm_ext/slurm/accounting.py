@@ -54,6 +54,8 @@ def _allowance(row: Mapping[str, str], job: Iterable[str], minutes: Iterable[str
         max_cpus=_least(limits, "cpu"),
         max_mem_mib=_least(limits, "mem"),
         max_cpu_minutes=_least(over_time, "cpu"),
+        max_gpus=_least_gpus(limits),
+        max_gpu_minutes=_least_gpus(over_time),
         by_other_means=any({"billing", "mem"} & set(tres) for tres in over_time)
         or any("billing" in tres for tres in limits),
         max_mps=_shares("mps", least, limits, over_time),
@@ -85,6 +87,12 @@ def _of_gpus(tres: Mapping[str, str]) -> bool:
 
 def _least(limits: Iterable[Mapping[str, str]], name: str) -> int | None:
     return min((_amount(name, tres[name]) for tres in limits if name in tres), default=None)
+
+
+def _least_gpus(limits: Iterable[Mapping[str, str]]) -> int | None:
+    """Fewest of GPUs of any type: a job may be given GPUs of the type that is limited."""
+    counts = (int(tres[name]) for tres in limits for name in tres if name.startswith("gres/gpu"))
+    return min(counts, default=None)
 
 
 def _most(limits: Iterable[Mapping[str, str]]) -> int | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 _PART = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
 MOST = 100_000  # names of one list; more is a mistake
+MOST_DIGITS = 40  # of a range
 
 
 def expand(text: str) -> tuple[str, ...]:
@@ -17,13 +18,13 @@ def expand(text: str) -> tuple[str, ...]:
         return ()
     parts = _PART.findall(text)
     if ",".join(parts) != text:
-        raise ValueError(f"{text!r} is no list of hosts")
+        raise ValueError(f"{text[:80]!r} is no list of hosts")
     names: list[str] = []
     for part in parts:
         for name in _names(part):
             names.append(name)
             if len(names) > MOST:
-                raise ValueError(f"{text!r} names more than {MOST} hosts")
+                raise ValueError(f"{text[:80]!r} names more than {MOST} hosts")
     return tuple(names)
 
 
@@ -55,7 +56,7 @@ def _names(part: str) -> Iterator[str]:
 def _numbers(span: str) -> Iterator[str]:
     """Numbers of a range: 08-10 is 08, 09, 10."""
     first, dash, last = span.partition("-")
-    if not first.isdecimal() or (dash and not last.isdecimal()):
-        raise ValueError(f"[{span}] is no range of hosts")
+    if not first.isdecimal() or (dash and not last.isdecimal()) or len(span) > MOST_DIGITS:
+        raise ValueError(f"[{span:.80}] is no range of hosts")
     for number in range(int(first), int(last or first) + 1):
         yield f"{number:0{len(first)}}"

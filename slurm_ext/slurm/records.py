@@ -152,6 +152,8 @@ class JobAllowance:
     max_cpus: int | None = None
     max_mem_mib: int | None = None
     max_cpu_minutes: int | None = None  # CPUs times the job's time limit
+    max_gpus: int | None = None
+    max_gpu_minutes: int | None = None
     by_other_means: bool = False  # limits in units that dlqueue cannot compute, such as billing
     max_mps: int | None = None  # of one job; 0: GPUs are limited and these would not count
     max_shard: int | None = None

@@ -21,11 +21,17 @@ COMMON: dict[str, Any] = {
 }
 
 
-def fit_forest(rows: Array, target: Array, params: dict[str, Any], rounds: int) -> Forest:
+def fit_forest(
+    rows: Array,
+    target: Array,
+    params: dict[str, Any],
+    rounds: int,
+    weights: Array | None = None,
+) -> Forest:
     """Fit a forest. Raises ModelError if its arrays do not answer as LightGBM does."""
     import lightgbm
 
-    data = lightgbm.Dataset(rows, target, params={"verbosity": -1})
+    data = lightgbm.Dataset(rows, target, weight=weights, params={"verbosity": -1})
     booster = lightgbm.train({**COMMON, **params}, data, rounds)
     forest = forest_from_dump(booster.dump_model())
     some = rows[:: max(1, len(rows) // 500)]

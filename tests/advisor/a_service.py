@@ -124,15 +124,18 @@ class Service:
 
     def writer(self) -> int:
         """The history writer's process id."""
+        return int(until(lambda: self.child("history_writer"), "a history writer"))
+
+    def child(self, module: str) -> int | None:
+        """Process id of the child that runs a module of this name."""
         assert self.process is not None
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         tasks = Path(f"/proc/{self.process.pid}/task")
-
-        def found() -> list[str]:
-            return [c for t in tasks.iterdir() for c in (t / "children").read_text().split()]
-
-        assert children.exists()
-        return int(until(found, "a history writer")[0])
+        for task in tasks.iterdir():
+            for child in (task / "children").read_text().split():
+                with suppress(OSError):  # it has ended
+                    if module in Path(f"/proc/{child}/cmdline").read_text():
+                        return int(child)
+        return None
 
 
 def a_job(**fields: Any) -> Submission:

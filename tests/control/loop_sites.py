@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +24,7 @@ from slurm_ext.node.common import state
 from slurm_ext.node.common.spool_layout import Spool, make_run_dir
 from slurm_ext.slurm import JobInfo, MemoryClient, NodeInfo, PowerCommand
 from tests.builders import STORAGE_BOUND, estimate_of
+from tests.whole import until
 
 INTERVAL_S = 0.05
 PHASE: dict[str, Any] = {
@@ -39,6 +42,27 @@ PHASE: dict[str, Any] = {
     "bytes_read": 1000,
     "main_cpu_s": 0.2,
 }
+
+
+Step = tuple[Callable[[], object], signal.Signals | None]
+
+
+def signalled(*steps: Step) -> threading.Thread:
+    """Wait for each condition and send its signal to this process; SIGTERM whatever happens."""
+
+    def wait() -> None:
+        try:
+            for happened, number in steps:
+                until(happened, "it never happened")
+                if number is not None:
+                    os.kill(os.getpid(), number)
+        except AssertionError:
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
 
 
 @dataclass

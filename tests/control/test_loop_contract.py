@@ -4,8 +4,6 @@ import json
 import logging
 import os
 import signal
-import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,29 +16,9 @@ from slurm_ext.control.loops.loop_state import LoopState
 from slurm_ext.core.errors import DlqueueError, InputError, SettingsError, SlurmError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm import SlurmClient
-from tests.control.loop_sites import LoopSite, site
-from tests.whole import until
+from tests.control.loop_sites import LoopSite, Step, signalled, site
 
 __all__ = ["site"]
-Step = tuple[Callable[[], object], signal.Signals | None]
-
-
-def signalled(*steps: Step) -> threading.Thread:
-    """Wait for each condition and send its signal to this process; SIGTERM whatever happens."""
-
-    def wait() -> None:
-        try:
-            for happened, number in steps:
-                until(happened, "it never happened")
-                if number is not None:
-                    os.kill(os.getpid(), number)
-        except AssertionError:
-            os.kill(os.getpid(), signal.SIGTERM)
-            raise
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    return thread
 
 
 def serve(

@@ -17,14 +17,26 @@ from slurm_ext.core import errors
             errors.SettingsError("f", "a.b", "x", "a number"),
             "f: a.b = 'x' is not valid: expected a number",
         ),
-        (errors.SlurmError("squeue", 1, " no route \n"), "squeue (exit 1): no route"),
-        (errors.SlurmError("squeue", 0, ""), "squeue (exit 0): printed nothing"),
-        (errors.SlurmError("squeue", None, "no answer"), "squeue: no answer"),
     ],
 )
 def test_a_message_is_one_line(error: errors.DlqueueError, message: str) -> None:
     """As the command line prints it."""
     assert str(error) == message
+
+
+@pytest.mark.parametrize(
+    ("status", "output", "message"),
+    [
+        (1, " no route \n", "squeue (exit 1): no route"),
+        (0, "", "squeue (exit 0): printed nothing"),
+        (None, "no answer", "squeue: no answer"),
+    ],
+)
+def test_a_failed_command_is_told_with_what_it_printed(
+    status: int | None, output: str, message: str
+) -> None:
+    """And with its exit status, where it has one."""
+    assert str(errors.SlurmError("squeue", status, output)) == message
 
 
 def test_errors_keep_their_parts() -> None:

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.core.files import file_id, file_version, replace_file, sync_folder, try_lock
+from slurm_ext.core.files import (
+    file_id,
+    file_version,
+    replace_file,
+    sync_folder,
+    try_lock,
+    write_new,
+)
 
 
 def test_readers_find_the_old_file_or_the_new_one(tmp_path: Path) -> None:
@@ -127,3 +134,27 @@ def test_a_folder_that_is_none_cannot_be_synced(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError):
         sync_folder(tmp_path / "file")
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o400])
+def test_a_new_file_has_its_bytes_and_its_mode(tmp_path: Path, mode: int) -> None:
+    """Whatever the process's mask is."""
+    mask = os.umask(0o077)
+    try:
+        write_new(tmp_path / "file", b"secret", mode=mode)
+    finally:
+        os.umask(mask)
+    assert (tmp_path / "file").read_bytes() == b"secret"
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == mode
+
+
+def test_what_lies_at_a_new_files_place_is_left(tmp_path: Path) -> None:
+    """A file, and a link to one that is there or is not: somebody may have laid it there."""
+    (tmp_path / "file").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "open").symlink_to("none")
+    for name in ("file", "link", "open"):
+        with pytest.raises(FileExistsError):
+            write_new(tmp_path / name, b"secret", mode=0o600)
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert not (tmp_path / "none").exists()

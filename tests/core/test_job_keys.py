@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.core.job_keys import job_signature, keys_of, user_name_key
+from slurm_ext.core.job_keys import job_signature, keys_of, record_keys, user_name_key
 from slurm_ext.core.records import Level, Submission
 
 SCRIPT = "#!/bin/bash\n#SBATCH -c 2\nsrun python train.py --lr 0.1\n"
-JOB = Submission(name="train-7", user_name="ada", script=SCRIPT, argv=("job.sh", "x"))
+JOB = Submission(
+    name="train-7", user_name="ada", account="lab", script=SCRIPT, argv=("job.sh", "x")
+)
 
 
 def same(one: Submission, other: Submission) -> set[Level]:
@@ -44,7 +46,16 @@ def test_arguments_of_sbatch_count_only_on_the_nearest_level() -> None:
 def test_another_users_training_of_the_same_program_is_of_the_same_kind() -> None:
     """Programs tie users together where nothing nearer does."""
     other = replace(JOB, user_name="bob", script="python /opt/train.py --data here\n")
-    assert same(JOB, other) == {Level.KIND, Level.CLUSTER}
+    assert same(JOB, other) == {Level.ACCOUNT_KIND, Level.KIND, Level.CLUSTER}
+    assert same(JOB, replace(other, account="physics")) == {Level.KIND, Level.CLUSTER}
+
+
+def test_users_without_a_name_are_told_apart_by_their_numbers() -> None:
+    """Equal names of jobs do not make one user of two whose names the cluster does not know."""
+    one, other = (replace(JOB, user_name="", user_id=uid) for uid in (1001, 1002))
+    assert same(one, other) == {Level.ACCOUNT_KIND, Level.KIND, Level.CLUSTER}
+    assert same(one, replace(one)) == set(Level)
+    assert record_keys("", "train") == record_keys(None, "train")
 
 
 def test_numbers_in_a_job_name_do_not_tell_jobs_apart() -> None:
@@ -75,7 +86,11 @@ def test_any_text_has_keys_that_sqlite_can_hold(script: str, argv: list[str], na
 def test_the_same_words_in_another_folder_or_hand_are_another_training() -> None:
     """`python train.py` runs what lies in its folder; only its own user's runs are near."""
     assert same(JOB, replace(JOB, work_dir="/elsewhere")) == set(Level) - {Level.SCRIPT_ARGS}
-    assert same(JOB, replace(JOB, user_name="bob")) == {Level.KIND, Level.CLUSTER}
+    assert same(JOB, replace(JOB, user_name="bob")) == {
+        Level.ACCOUNT_KIND,
+        Level.KIND,
+        Level.CLUSTER,
+    }
 
 
 def test_a_job_that_nobody_named_is_alike_to_no_other_by_its_name() -> None:
@@ -97,6 +112,8 @@ def test_keys_are_the_same_in_every_release() -> None:
         Level.SCRIPT: -6406919531015438335,
         Level.USER_NAME: 3128429233052506228,
         Level.KIND: 7434736347406148088,
+        Level.OWN_KIND: -2142780326403138599,
+        Level.ACCOUNT_KIND: -2116097967821846251,
         Level.CLUSTER: -7431966638678001207,
     }
     assert job_signature(keys_of(job)) == "27160ca1c1500001"
@@ -119,6 +136,11 @@ def test_a_signature_is_the_scripts_else_the_names(
     assert job_signature(keys) == signature
 
 
+def test_a_script_that_is_not_seen_whole_is_like_no_other() -> None:
+    """What follows the part that was seen may be anything; name and user are still known."""
+    assert set(keys_of(replace(JOB, script_truncated=True))) == {Level.USER_NAME, Level.CLUSTER}
+
+
 @pytest.mark.parametrize(
     ("one", "other", "alike"),
     [
@@ -130,8 +152,13 @@ def test_a_signature_is_the_scripts_else_the_names(
         ("python -m pkg.train", "python -m pkg.test", False),
         ("python -m a.py", "python a.py", True),
         ("python -m d/a.py", "python a.py", True),
+        ("python -m folder/train.py", "python train.py", True),
         ("python -m pkg x -m other", "python -m other; python -m pkg", False),
         ("python -m one -m two", "python -m two -m one", True),
+        ("python -m  one", "python -m one", True),
+        ("python x-m one -m two", "python -m two", True),
+        ("python -m\npython -m one", "python -m one", True),
+        ("-m -m one", "-m -m -m one", True),
     ],
 )
 def test_programs_make_the_kind(one: str, other: str, alike: bool) -> None:
@@ -139,6 +166,13 @@ def test_programs_make_the_kind(one: str, other: str, alike: bool) -> None:
     kinds = [keys_of(replace(JOB, script=script)).get(Level.KIND) for script in (one, other)]
     assert None not in kinds
     assert (kinds[0] == kinds[1]) is alike
+
+
+def test_a_script_without_commands_has_the_key_that_histories_have() -> None:
+    """Its empty text is no line: a key that changes would forget what its runs taught."""
+    job = Submission(script="#!/bin/sh\n", user_name="ada", work_dir="/home/ada", argv=("job.sh",))
+    assert keys_of(job)[Level.SCRIPT_ARGS] == -4206234248522724040
+    assert keys_of(replace(job, script="")) == keys_of(job)
 
 
 @pytest.mark.parametrize("script", ["", "\n# nothing\n", "echo hello.pyc", "ls -mine", "tar -m"])

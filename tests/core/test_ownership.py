@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.core.ownership import appendable, chown_to_parent, make_folder, newline_if_torn
+from slurm_ext.core.ownership import (
+    appendable,
+    chown_to_parent,
+    make_folder,
+    newline_if_torn,
+    read_own,
+    trust_path,
+)
 
 SLURM = 64_030
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: gives files to another user")
@@ -123,3 +130,38 @@ def test_another_process_may_make_the_folder_first(
     with pytest.raises(NotADirectoryError) as caught:
         make_folder(state / "f")
     assert (caught.value.errno, caught.value.filename) == (20, str(state / "f"))
+
+
+@needs_root
+def test_root_finds_no_program_where_everybody_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither in the folder where it is, nor in a public one; a missing one does no harm."""
+    public, own = tmp_path / "public", tmp_path / "own"
+    public.mkdir()
+    public.chmod(0o1777)
+    own.mkdir(mode=0o755)
+    monkeypatch.setenv("PATH", f".::bin:{public}:{own}:/usr/bin:/no/such")
+    trust_path()
+    assert os.environ["PATH"] == f"{own}:/usr/bin:/no/such"
+    monkeypatch.setenv("PATH", ".")
+    trust_path()
+    assert os.environ["PATH"] == os.defpath
+
+
+@needs_root
+@pytest.mark.parametrize("fault", ["foreign", "group", "link", "folder"])
+def test_only_ones_own_file_is_read(tmp_path: Path, fault: str) -> None:
+    """Whoever else could have written it, or another thing of its name, is refused."""
+    file = tmp_path / "file"
+    file.write_bytes(b"mine")
+    assert read_own(file) == b"mine"
+    if fault == "foreign":
+        os.chown(file, SLURM, -1)
+    elif fault == "group":
+        file.chmod(0o664)
+    else:
+        file.unlink()
+        file.symlink_to("/etc/hostname") if fault == "link" else file.mkdir()
+    with pytest.raises(OSError, match=r"another user|by others|symbolic|plain file"):
+        read_own(file)

@@ -13,6 +13,10 @@ from slurm_ext.core.stats import (
     NORMAL_90,
     LogGroup,
     conformal_rank,
+    fair_limit,
+    fair_newest,
+    fair_rows,
+    fair_weights,
     normal_reach,
     share,
     student,
@@ -124,3 +128,32 @@ def test_the_conformal_rank_covers(count: int) -> None:
     assert conformal_rank(count) <= count
     if count >= 10:
         assert conformal_rank(count) >= 0.9 * count
+
+
+@given(st.lists(st.integers(1, 2000), max_size=30), st.integers(1, 4))
+def test_nobody_has_more_than_a_fair_share(counts: list[int], users: int) -> None:
+    """Of as many rows as can be kept; one row more of each would be too many for somebody."""
+    limit = fair_limit(counts, users)
+    kept = [min(count, limit) for count in counts]
+    assert max(kept, default=0) * users <= sum(kept)
+    if limit < max(counts, default=0):
+        more = [min(count, limit + 1) for count in counts]
+        assert max(more) * users > sum(more)
+
+
+def test_fewer_users_than_a_pool_has_count_alike() -> None:
+    """One has all, two have half each; three and more have a third at most."""
+    assert fair_weights(["a"] * 4) == [1.0] * 4
+    assert fair_weights(["a"] * 8 + ["b"] * 2) == [0.25] * 8 + [1.0] * 2
+    assert fair_weights(["a"] * 8 + ["b", "c"]) == [0.125] * 8 + [1.0] * 2
+    assert fair_newest(list("aaaab")) == [3, 4]
+    assert fair_newest(list("aaaab"), least=3) == [1, 2, 3, 4]
+    assert fair_newest([]) == []
+
+
+def test_the_first_rows_of_each_are_a_pool() -> None:
+    """As many of one as of the others, in their order; two users are none."""
+    assert fair_rows(list("aaabca"), 9) == [0, 3, 4]
+    assert fair_rows(list("aabbccdd"), 9) == list(range(8))
+    assert fair_rows(list("aabbccdd"), 4) == [0, 2, 4, 6]
+    assert fair_rows(list("ab"), 9) == []

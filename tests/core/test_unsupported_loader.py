@@ -81,6 +81,23 @@ def test_a_batch_size_that_changed_is_doubted() -> None:
     assert doubt(one) is None
 
 
+@pytest.mark.parametrize(
+    ("trained", "steps", "doubted"), [(96, 0, False), (96, 1, True), (0, 0, True), (None, 0, True)]
+)
+def test_evaluating_the_same_data_is_no_change_of_batch(
+    trained: int | None, steps: int, doubted: bool
+) -> None:
+    """Batches that no step of an optimiser followed, where steps were seen at all."""
+    _, summary = record()
+    second = beside(summary, 0.5, batch_size=256)
+    for phase in summary["loaders"][0]["phases"]:
+        phase["steps"] = trained
+    for phase in second["phases"]:
+        phase["steps"] = steps
+    found = unsupported_loader(summary, summary["loaders"][0])
+    assert (found == UnsupportedLoader.BATCH_CHANGED) is doubted
+
+
 @pytest.mark.parametrize("name", ["started_s", "ended_s"])
 def test_a_summary_without_its_times_is_not_doubted_for_that(name: str) -> None:
     """Missing is unknown, and no crash."""
@@ -151,3 +168,15 @@ def test_a_phase_without_a_number_counts_as_none_of_it() -> None:
     summary["ended_s"] = summary["started_s"] + 23
     assert unsupported_loader(summary, summary["loaders"][0]) is None
     assert doubt(one) is None
+
+
+@pytest.mark.parametrize(("samples", "doubted"), [(99.0, False), (100.0, True), (101.0, True)])
+def test_a_batch_that_changed_counts_from_a_tenth_of_the_samples(
+    samples: float, doubted: bool
+) -> None:
+    """Fewer are left by a change in the last moments."""
+    training = {"dataset": "d", "length": 9, "style": "map", "batch_size": 8}
+    other = training | {"batch_size": 16, "phases": [{"samples": samples}]}
+    training["phases"] = [{"samples": 1000.0}]
+    found = unsupported_loader({"loaders": [training, other]}, training)
+    assert (found is UnsupportedLoader.BATCH_CHANGED) is doubted

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.core.errors import WireError
-from slurm_ext.core.records import Edits, Submission
+from slurm_ext.core.records import ENV_NAMES, Edits, Submission
 from slurm_ext.core.wire import (
     MAX_LINE_BYTES,
     VERSION,
@@ -17,15 +17,20 @@ from slurm_ext.core.wire import (
     decode_request,
     encode_reply,
     encode_request,
+    raw_size,
+    request_size,
     rests_of,
 )
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "wire"
 
 
-def test_the_golden_request_is_read() -> None:
-    """What version 1 of the Lua sends is understood, field by field."""
-    kind, job = decode_request((GOLDEN / "submit-v1.json").read_bytes())
+@pytest.mark.parametrize("name", ["submit-v1.json", "submit-v2.txt"])
+def test_the_golden_request_is_read(name: str) -> None:
+    """What each version of the Lua sends is understood, field by field."""
+    request = (GOLDEN / name).read_bytes()
+    assert request_size(request) == len(request)
+    kind, job = decode_request(request)
     assert kind == "submit"
     assert job == Submission(
         name="train.sh",
@@ -82,7 +87,9 @@ def test_a_reply_without_edits_says_nothing_of_fields() -> None:
         (b"\x00\xff\xfe", "not a JSON line"),
         (b"[" * 100_000, "not a JSON line"),
         (b"[1]", "expected a JSON object, got list"),
-        (b'{"v":2,"kind":"submit","job":{}}', "wire version 2, this advisor speaks 1"),
+        (b'{"v":3,"kind":"submit","job":{}}', "wire version 3, this advisor speaks 1"),
+        (b'{"v":2,"raw":0,"kind":"submit"}\n', "no job object"),
+        (b'{"v":2,"raw":9,"kind":"submit","job":{}}\nuser_id=7\0', "job.user_id is str"),
         (b'{"kind":"ping"}', "wire version None"),
         (b'{"v":1,"kind":"delete"}', "unknown kind 'delete', expected one of submit"),
         (b'{"v":1,"kind":"submit"}', "no job object"),
@@ -100,6 +107,80 @@ def test_what_is_not_the_protocol_is_refused_with_the_reason(line: bytes, why: s
     with pytest.raises(WireError) as caught:
         decode_request(line)
     assert why in str(caught.value)
+
+
+def test_a_request_is_whole_with_the_bytes_that_follow_its_line() -> None:
+    """Of version 2; a line of version 1 that only looks so is whole with its end."""
+    head = b'{"v":2,"raw":3,"kind":"submit","job":{}}\n'
+    assert request_size(head[:-1]) is None
+    assert request_size(head) is None
+    assert request_size(head + b"a\0") is None
+    assert request_size(head + b"\n\n\0") == len(head) + 3
+    assert request_size(bytearray(head + b"a=\0{")) == len(head) + 3
+    assert raw_size(b'{"v":1,"raw":3,"kind":"ping"}\n') == 0
+    assert request_size(b'{"v":1,"raw":3,"kind":"ping"}\nabc') == 30
+    assert request_size(b"\n\n") == 1
+    assert request_size(b"") is None
+
+
+def test_texts_behind_the_line_are_told_apart_by_name() -> None:
+    """Arguments in their order, variables by name; numbers are the line's, as is what it cut."""
+    texts = b"script=a=b\n\0argv=x\0argv=\0env.DLQUEUE=off\0env.HOME=/h\0name=n\0later=1\0"
+    line = b'{"v":2,"raw":%d,"kind":"submit","job":{"script_truncated":true,"user_id":5}}\n'
+    kind, job = decode_request(line % len(texts) + texts)
+    assert kind == "submit"
+    assert job == Submission(
+        script="a=b\n",
+        script_truncated=True,
+        argv=("x", ""),
+        env={"DLQUEUE": "off"},
+        name="n",
+        user_id=5,
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "cut"),
+    [
+        ("x" * 32768, False),
+        ("x" * 32769, True),
+        ("\udcff" * 32768, False),
+        ("\u00e9" * 16385, True),
+        ("a\n" * 4096, False),
+        ("a\n" * 4097, True),
+        ("\x0c" * 4097, True),
+    ],
+)
+def test_a_script_that_is_not_seen_whole_is_said_to_be_cut(script: str, cut: bool) -> None:
+    """32 KiB of its bytes and 4,096 of its lines are looked at, in whatever version it comes."""
+    job = decode_job({"script": script, "script_truncated": False})
+    assert job.script_truncated is cut
+    assert len((job.script or "").encode("utf-8", "surrogateescape")) <= 32768
+    assert decode_job({"script": "a", "script_truncated": True}).script_truncated
+
+
+def test_half_a_character_in_a_script_is_refused() -> None:
+    """JSON can hold what no file can."""
+    with pytest.raises(WireError, match=r"^job.script holds half a character$"):
+        decode_request(b'{"v":1,"kind":"predict","job":{"script":"\\ud800"}}')
+
+
+def test_what_is_remembered_of_a_job_is_bounded() -> None:
+    """Texts, arguments and variables are cut as Lua cuts them; a number beyond 63 bits is none."""
+    job = decode_job(
+        {
+            "name": "n" * 9999,
+            "argv": ["w" * 9999] * 99,
+            "env": {"DLQUEUE": "e" * 9999, "HOME": "/home/ada"},
+        }
+    )
+    assert job.name == "n" * 1024
+    assert job.argv == ("w" * 512,) * 64
+    assert job.env == {"DLQUEUE": "e" * 1024}
+    assert decode_job({"num_tasks": 2**63 - 1}).num_tasks == 2**63 - 1
+    for number in (2**63, -(2**63), 10**400):
+        with pytest.raises(WireError, match=r"^job.num_tasks is out of range$"):
+            decode_job({"num_tasks": number})
 
 
 def test_fields_of_a_later_version_are_passed_over() -> None:
@@ -129,7 +210,7 @@ def test_a_script_of_any_bytes_is_kept() -> None:
         script=st.none() | st.text(max_size=200),
         argv=st.lists(st.text(max_size=20), max_size=4).map(tuple),
         cpus_per_task=st.none() | st.integers(0, 65535),
-        env=st.dictionaries(st.text(max_size=10), st.text(max_size=10), max_size=3),
+        env=st.dictionaries(st.sampled_from(ENV_NAMES), st.text(max_size=10), max_size=3),
     )
 )
 def test_any_submission_survives_the_round_trip(job: Submission) -> None:
@@ -232,5 +313,6 @@ def test_a_wrong_field_is_named_with_its_type(job: object, why: str) -> None:
 
 def test_variables_that_are_no_texts_are_left_out() -> None:
     """One odd value does not cost the job its others."""
-    assert decode_job({"env": {"A": "1", "B": 2, "C": None}}) == Submission(env={"A": "1"})
+    env = {"DLQUEUE": "1", "DLQUEUE_SHARE": 2, "OMP_NUM_THREADS": None}
+    assert decode_job({"env": env}) == Submission(env={"DLQUEUE": "1"})
     assert decode_job({"argv": [], "script_truncated": True}).script_truncated is True

@@ -1,6 +1,7 @@
 """What must not happen to a site, whatever files, words, disks and kills meet `install`."""
 
 import errno
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -135,3 +136,47 @@ def test_a_file_that_changes_meanwhile_is_not_lost(site: Site) -> None:
     with pytest.raises(Exception, match="another program"):
         apply.apply(plan, place, kept)
     assert site.text("/etc/slurm/slurm.conf") == "SlurmUser=root\n"
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("fault", ["foreign file", "writable file", "link", "foreign folder"])
+def test_a_record_that_others_may_have_written_is_not_obeyed(
+    site: Site, fault: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It tells root what to write and to remove: whoever else wrote it changes nothing."""
+    assert site.run("install") == 0
+    folder = site.path("/etc/dlqueue/install")
+    record = folder / "installed.json"
+    if fault == "link":
+        record.rename(folder / "elsewhere")
+        record.symlink_to(folder / "elsewhere")
+        folder.chmod(0o777)
+    elif fault == "writable file":
+        record.chmod(0o666)
+    else:
+        os.chown(folder if "folder" in fault else record, 65534, 65534)
+    before = site.tree()
+    assert site.run("uninstall") == 1
+    assert "install" in capsys.readouterr().err
+    assert site.tree() == before
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("files", {"etc/shadow": {"kind": "own", "before": None, "ours": []}}),
+        ("files", {"/etc/../x": {"kind": "own", "before": None, "ours": []}}),
+        ("folders", ["../x"]),
+        ("links", {"/a": "b"}),
+        ("slurm_conf", "x"),
+    ],
+)
+def test_a_record_with_a_path_that_leads_elsewhere_is_damaged(
+    site: Site, key: str, value: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Paths are absolute and whole, so that each is below the site's root."""
+    assert site.run("install") == 0
+    record = site.path("/etc/dlqueue/install/installed.json")
+    record.write_text(json.dumps({**json.loads(record.read_text()), key: value}))
+    assert site.run("uninstall") == 1
+    assert "is damaged" in capsys.readouterr().err

@@ -57,6 +57,18 @@ def test_steps_come_and_go_in_any_order(site: Site) -> None:
     assert site.tree() == before
 
 
+def test_the_unit_may_write_where_the_settings_say_and_nowhere_else(site: Site) -> None:
+    """State and shared folder of dlqueue.toml are writable, whatever characters they hold."""
+    site.write(
+        "/etc/dlqueue/dlqueue.toml",
+        '[paths]\nstate_dir = "/srv/a %b"\n[node]\nfolder = "/shared/dlqueue"\n',
+    )
+    assert site.run("install", "service") == 0
+    unit = site.text("/etc/systemd/system/dlqueue.service")
+    assert 'ReadWritePaths="-/srv/a %%b" -/shared/dlqueue\n' in unit
+    assert "ProtectSystem=strict\n" in unit
+
+
 def test_what_somebody_changed_since_stays(site: Site) -> None:
     """Of a file that was edited only our marked lines go; settings that were edited stay."""
     assert site.run("install") == 0

@@ -11,6 +11,7 @@ import pytest
 
 from slurm_ext.core.actions import Action, parse_action
 from slurm_ext.sandbox import Sandbox
+from tests.as_unit import dlqueue_as_unit
 from tests.conftest import MakeSandbox
 from tests.whole import until
 
@@ -64,10 +65,11 @@ def config(slurm: Sandbox, folder: Path, mode: str) -> Path:
     return path
 
 
-def command(config_file: Path, *more: str) -> list[str]:
-    """`dlqueue control --elastic`."""
+def command(slurm: Sandbox, config_file: Path, *more: str) -> list[str]:
+    """`dlqueue control --elastic`, as its unit runs it."""
     words = ["control", "--elastic", "--config", str(config_file), *more]
-    return [sys.executable, "-m", "slurm_ext.cli", *words]
+    folders = [config_file.parent, slurm.layout.root]
+    return dlqueue_as_unit("dlqueue-elastic", folders, *words)
 
 
 def moves(folder: Path) -> list[Action]:
@@ -81,7 +83,7 @@ def test_a_running_training_grows_and_its_loss_goes_on(slurm: Sandbox, tmp_path:
     folder = tmp_path / "job"
     job, reference = submit(slurm, folder, 1), alone(tmp_path / "alone")
     until((folder / f"dlqueue-elastic-{job}.json").exists, "it tells nothing", 120)
-    argv = command(config(slurm, tmp_path, "act"))
+    argv = command(slurm, config(slurm, tmp_path, "act"))
     loop = subprocess.Popen(argv, env=slurm.env, stderr=subprocess.PIPE, text=True)
     try:
         until(lambda: any(size == 2 for _, size, _ in losses(folder)), "it does not grow", 120)
@@ -112,7 +114,7 @@ def test_a_waiting_job_is_made_smaller_only_in_act(slurm: Sandbox, tmp_path: Pat
     )[0]
     until(lambda: slurm.job(job).get("Reason") in {"Resources", "Priority"}, "it does not wait")
     shadow = subprocess.run(
-        command(config(slurm, tmp_path, "shadow"), "--once", "--json"),
+        command(slurm, config(slurm, tmp_path, "shadow"), "--once", "--json"),
         env=slurm.env,
         capture_output=True,
         text=True,
@@ -121,7 +123,7 @@ def test_a_waiting_job_is_made_smaller_only_in_act(slurm: Sandbox, tmp_path: Pat
     assert [move["done"] for move in json.loads(shadow.stdout)["moves"]] == ["2->1 GPUs"]
     assert slurm.job(job)["JobState"] == "PENDING"
     act = subprocess.run(
-        command(config(slurm, tmp_path, "act"), "--once", "--json"),
+        command(slurm, config(slurm, tmp_path, "act"), "--once", "--json"),
         env=slurm.env,
         capture_output=True,
         text=True,

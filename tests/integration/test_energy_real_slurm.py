@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.sandbox import Sandbox, control
+from tests.as_unit import dlqueue_as_unit
 from tests.conftest import MakeSandbox
 from tests.whole import dlqueue, until
 
@@ -29,8 +30,10 @@ def slurm(make_module_sandbox: MakeSandbox) -> Sandbox:
 
 
 def energy(slurm: Sandbox, *argv: str) -> dict[str, Any]:
-    """One round, or a look."""
-    return dict(json.loads(dlqueue(slurm, "control", "--energy", "--json", *argv)))
+    """One round, or a look, as its unit runs it."""
+    words = ("control", "--energy", "--json", *argv)
+    unit = dlqueue_as_unit("dlqueue-energy", [slurm.layout.root], *words)
+    return dict(json.loads(slurm.run(unit).stdout))
 
 
 def states(slurm: Sandbox) -> dict[str, set[str]]:

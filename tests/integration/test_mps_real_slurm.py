@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.node.mps import processes as mps_processes
 from slurm_ext.sandbox import Sandbox
 from tests.conftest import MakeSandbox
 from tests.mps_standin import install
+from tests.node.by_mps import processes_below
 from tests.whole import until
 
 pytestmark = pytest.mark.slurm
@@ -60,8 +60,7 @@ def nodes_stay_up(slurm: Sandbox) -> Iterator[None]:
 
 
 def _ours(slurm: Sandbox) -> list[int]:
-    root = str(slurm.path("nodes"))
-    return [each.pid for each in mps_processes.below(root, mps_processes.running_processes())]
+    return [process.pid for process in processes_below(slurm.path("nodes"))]
 
 
 def _submit(slurm: Sandbox, go: Path, *words: str) -> int:

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.colocation.colocation_monitor import PairCooldown
 from slurm_ext.sandbox import Sandbox
 from slurm_ext.slurm import CommandClient
+from tests.as_unit import dlqueue_as_unit
 from tests.conftest import MakeSandbox
 from tests.whole import until
 
@@ -167,7 +167,8 @@ def test_a_killed_controller_leaves_nobody_held(
     ]
     until(lambda: all(state(slurm, job) == "RUNNING" for job in jobs[:2]), "they do not run")
     remember(tmp_path, reader_key(client, jobs[0]))
-    argv = [sys.executable, "-m", "slurm_ext.cli", "control", "--pairs", "--config", str(config)]
+    words = ["control", "--pairs", "--config", str(config)]
+    argv = dlqueue_as_unit("dlqueue-pairs", [tmp_path, slurm.layout.root], *words)
     controller = subprocess.Popen(argv, env=slurm.env, stderr=subprocess.DEVNULL)
     try:
         until(lambda: not freed(slurm, jobs[2]), "the third is not put off")

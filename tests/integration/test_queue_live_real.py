@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from slurm_ext.cli import main
 from slurm_ext.core.actions import Action, parse_action
 from slurm_ext.sandbox import Sandbox
+from tests.as_unit import dlqueue_as_unit
 from tests.conftest import MakeSandbox
 from tests.whole import until
 
@@ -73,12 +73,13 @@ def nices(slurm: Sandbox, jobs: list[int]) -> list[int]:
 
 
 def test_who_needs_little_starts_first(slurm: Sandbox, tmp_path: Path) -> None:
-    """The loop itself, as people start it; what it set is gone with it, the order was its own."""
+    """The loop as its unit starts it; what it set is gone with it, the order was its own."""
     gate = tmp_path / "gate"
     first, *jobs = waiting(slurm, gate)
     long, middle, short = jobs
     settings = config(slurm, tmp_path, "act")
-    argv = [sys.executable, "-m", "slurm_ext.cli", *QUEUE, "--config", str(settings)]
+    folders = [tmp_path, slurm.layout.root]
+    argv = dlqueue_as_unit("dlqueue-queue", folders, *QUEUE, "--config", str(settings))
     loop = subprocess.Popen(argv, env=slurm.env, stderr=subprocess.PIPE, text=True)
     try:
         until(lambda: nices(slurm, [long, middle]) > [0, 0], "nobody gives way")

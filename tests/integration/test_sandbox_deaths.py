@@ -16,7 +16,8 @@ import pytest
 import slurm_ext
 from slurm_ext.sandbox import Sandbox
 from slurm_ext.sandbox.control import MARK
-from slurm_ext.sandbox.layout import SandboxLayout, read_manifest
+from slurm_ext.sandbox.layout import SandboxLayout
+from slurm_ext.sandbox.manifest import read_manifest
 from slurm_ext.sandbox.processes import bearing, descendants
 from tests.whole import until
 
@@ -52,6 +53,13 @@ def owner_of(root: Path, spec: str = "{}") -> "subprocess.Popen[str]":
     assert owner.stdout is not None
     assert owner.stdout.readline() == "up\n"
     return owner
+
+
+def supervisor_of(sandbox: Sandbox) -> int:
+    """Pid of the outer one of the two supervisors."""
+    process = read_manifest(sandbox.layout.root).supervisor
+    assert process is not None
+    return process.pid
 
 
 def wait_gone(root: Path) -> None:
@@ -90,7 +98,7 @@ def test_nothing_is_left_after_kill_9_of_a_supervisor(
 ) -> None:
     """The two supervisors watch each other: the survivor sweeps."""
     sandbox = make_sandbox()
-    outer = read_manifest(sandbox.layout.root)["supervisor"]["pid"]  # type: ignore[index]
+    outer = supervisor_of(sandbox)
     inner = sandbox.supervisor_pid()
     assert inner in descendants(outer)
     os.kill(outer if which == "outer" else inner, signal.SIGKILL)
@@ -100,7 +108,7 @@ def test_nothing_is_left_after_kill_9_of_a_supervisor(
 def test_down_finds_what_two_dead_supervisors_left(make_sandbox: MakeSandbox) -> None:
     """Without any supervisor, `down` kills what bears the sandbox's mark."""
     sandbox = make_sandbox()
-    outer = read_manifest(sandbox.layout.root)["supervisor"]["pid"]  # type: ignore[index]
+    outer = supervisor_of(sandbox)
     inner = sandbox.supervisor_pid()
     for pid in (outer, inner):
         os.kill(pid, signal.SIGSTOP)

@@ -106,7 +106,7 @@ def test_what_the_advisor_is_told(slurm: Sandbox) -> None:
     told = {key: job.get(key) for key in ("partition", "cpus_per_task", "min_cpus", "array")}
     assert told == {"partition": "main", "cpus_per_task": 2, "min_cpus": 2, "array": "0-3"}
     assert (job["time_limit_minutes"], job["mem_per_node_mib"]) == (10, 200)
-    assert "gpu:1" in job["gres"]
+    assert "gpu:1" in job["tres_per_node"]
 
 
 def test_an_array_is_asked_about_once(slurm: Sandbox) -> None:

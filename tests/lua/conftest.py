@@ -31,7 +31,7 @@ def lua(interpreter: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     running.run(
         "json = dofile(... .. '/json.lua')"
         " edits = loadfile(... .. '/edits.lua')(json)"
-        " request = loadfile(... .. '/request.lua')(json)",
+        " request = dofile(... .. '/request.lua')",
         str(folder).encode(),
     )
     yield running

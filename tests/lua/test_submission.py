@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.core import records, wire
+from slurm_ext.core.job_keys import MAX_SCRIPT_BYTES
 from slurm_ext.core.records import Submission
 from tests.fake_advisor import (
     DECISION,
@@ -35,6 +36,7 @@ def asked(controller: Controller, *args: Any, **kwargs: Any) -> Submission:
     kind, job = wire.decode_request(lines[0])
     assert kind == "submit"
     assert len(lines[0]) <= wire.MAX_LINE_BYTES
+    assert wire.request_size(lines[0]) == len(lines[0])
     assert job is not None
     return job
 
@@ -112,7 +114,6 @@ def test_every_field_arrives(controller: Controller) -> None:
         shared=0,
         array="0-3",
         het_offset=0,
-        gres="gres:gpu:2,gres:gpu:1,gres:gpu:3,cpu=4,gres:gpu:4",
         cpus_per_tres="gres:gpu:4",
         tres_per_job="gres:gpu:2",
         tres_per_node="gres:gpu:1",
@@ -130,7 +131,7 @@ def test_every_field_arrives(controller: Controller) -> None:
 
 def test_the_golden_request_is_what_lua_writes(controller: Controller) -> None:
     """The wire's golden request is what this job becomes, field by field."""
-    golden = Path(__file__).parent.parent / "golden" / "wire" / "submit-v1.json"
+    golden = Path(__file__).parent.parent / "golden" / "wire" / "submit-v2.txt"
     job = wire.decode_request(golden.read_bytes())[1]
     fields = {
         "partition": "gpu",
@@ -173,7 +174,6 @@ HOSTILE = (
     b"a\nb\r\n",
     b"\xff\xfe\x80",
     b'\\"}],"v":2',
-    b"nul\0nul",
     "ünï→😀".encode(),
 )
 
@@ -191,15 +191,44 @@ def test_hostile_texts_arrive_as_they_are(controller: Controller, hostile: bytes
 
 @pytest.mark.parametrize("byte", [ord("x"), ord('"'), 1, 255])
 def test_giant_texts_are_cut(controller: Controller, byte: int) -> None:
-    """4 MB of script and of everything else still make a line that the advisor accepts."""
+    """4 MB of script and of everything else still make a request that the advisor accepts."""
     names = ("name", "comment", "work_dir", "account", "tres_per_node", "script")
     fields = dict.fromkeys(names, giant(byte))
     argv = {i: bytes([byte]) * 600 for i in range(300)}
     job = asked(controller, {**fields, "argc": 300, "argv": argv})
     assert job.script_truncated
     assert job.script is not None
-    assert len(job.script) == (65536 if byte == 1 else wire.MAX_SCRIPT_BYTES)
-    assert (len(job.name), len(job.argv)) == (1024, 64)
+    assert len(job.script) == MAX_SCRIPT_BYTES
+    assert (len(job.name), len(job.argv), len(job.argv[0])) == (1024, 64, 512)
+
+
+@pytest.mark.parametrize(("size", "cut"), [(MAX_SCRIPT_BYTES, False), (MAX_SCRIPT_BYTES + 1, True)])
+def test_a_script_is_seen_whole_up_to_its_bound(
+    controller: Controller, size: int, cut: bool
+) -> None:
+    """One byte more, and the advisor knows that it does not see all of it."""
+    job = asked(controller, {"script": "x" * size})
+    assert (len(job.script or ""), job.script_truncated) == (MAX_SCRIPT_BYTES, cut)
+
+
+def test_an_environment_that_takes_long_is_not_looked_through(controller: Controller) -> None:
+    """Slurm compares every variable with each name; such a job is left as written."""
+    controller.lua.run(
+        "core = require('socket.core') gettime, later = core.gettime, 0"
+        " core.gettime = function() later = later + 0.0002 return gettime() + later end"
+    )
+    try:
+        job = asked(controller, {}, {"DLQUEUE": "on", "DLQUEUE_ELASTIC": "1"})
+    finally:
+        controller.lua.run("core.gettime = gettime")
+    assert job.env == {"DLQUEUE": "on"}
+    assert job.script_truncated
+
+
+def test_a_text_ends_at_nul(controller: Controller) -> None:
+    """Slurm's own texts do, and nothing behind it becomes another field."""
+    job = asked(controller, {"name": b"nul\0user_name=root", "script": b"#!/bin/sh\n\0name=x"})
+    assert (job.name, job.user_name, job.script) == ("nul", "ada", "#!/bin/sh\n")
 
 
 # Who is asked, and when --------------------------------------------------------------------

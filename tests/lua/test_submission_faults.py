@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from slurm_ext.advisor.service.unix_socket import SUBMIT
 from slurm_ext.core import wire
+from slurm_ext.core.records import Submission
 from tests.fake_advisor import (
     Behaviour,
     FakeAdvisor,
@@ -53,6 +55,75 @@ def test_a_faulty_advisor_costs_one_try(lua: Lua, tmp_path: Path, behaviour: Beh
             assert as_written(following)
             assert following[b"logged"] == {}
         assert len(advisor.requests) == 1
+
+
+def test_slurmctld_has_a_socket_of_its_own(controller: Controller) -> None:
+    """A crowd in the queue of everybody's keeps nobody's job from an answer."""
+    own = controller.socket.with_name(f"{controller.socket.name}{SUBMIT}")
+    with a_full_backlog(controller.socket), FakeAdvisor(own, says(CHANGE)) as advisor:
+        assert not as_written(controller.submit())
+        assert len(advisor.requests) == 1
+
+
+def wrong_for(*users: int) -> Behaviour:
+    """Changes jobs of all users but these, whose questions have no answer that can be used."""
+
+    def behaviour(connection: socket.socket, request: bytes) -> None:
+        user = (wire.decode_request(request)[1] or Submission()).user_id
+        connection.sendall(b"garbage\n" if user in users else CHANGE)
+
+    return behaviour
+
+
+def test_a_question_that_goes_wrong_costs_its_own_user_a_rest(controller: Controller) -> None:
+    """Nobody else's jobs go as written for it, however many users there are before and after."""
+    with FakeAdvisor(controller.socket, wrong_for(5)) as advisor:
+        for user in (6, 5, 7, 5, 8, 5):
+            assert as_written(controller.submit({"user_id": user})) == (user == 5)
+        assert [job["user_id"] for job in advisor.jobs] == [6, 5, 7, 8]
+
+
+def test_two_users_in_a_row_have_all_rest(controller: Controller) -> None:
+    """An advisor that takes questions and answers none is left alone by everybody."""
+    with FakeAdvisor(controller.socket, wrong_for(5, 6)) as advisor:
+        results = [controller.submit({"user_id": user}) for user in (5, 6, 7)]
+        assert [len(result[b"logged"]) for result in results] == [1, 1, 0]
+        assert b"; jobs of user 5 go as written for 30 s" in results[0][b"logged"][0]
+        assert b"; jobs go as written for 30 s" in results[1][b"logged"][0]
+        assert len(advisor.requests) == 2
+
+
+def test_two_users_with_an_answer_between_them_rest_alone(controller: Controller) -> None:
+    """An advisor that answers others does well: two slow users are no reason to leave it alone."""
+    with FakeAdvisor(controller.socket, wrong_for(5, 6)):
+        assert [as_written(controller.submit({"user_id": u})) for u in (5, 7, 6, 7, 5, 6)] == [
+            *(True, False),
+            *(True, False),
+            *(True, True),
+        ]
+
+
+def test_users_that_rest_are_bounded(controller: Controller) -> None:
+    """64 may rest at a time; with one more, everybody does, and they are forgotten."""
+    slow = range(1, 66)
+    with FakeAdvisor(controller.socket, wrong_for(*slow)) as advisor:
+        for user in slow:
+            assert not as_written(controller.submit({"user_id": 1000}))
+            assert controller.submit({"user_id": user})[b"logged"]
+        assert as_written(controller.submit({"user_id": 1000}))
+        assert len(advisor.requests) == 2 * 65
+
+
+def test_a_user_is_asked_about_again_after_the_rest(controller: Controller) -> None:
+    """As long as everybody's; a clock that steps back ends it at once."""
+    controller.lua.run("real_time, now = os.time, 1000 os.time = function() return now end")
+    try:
+        with FakeAdvisor(controller.socket, wrong_for(5)):
+            for seconds, tried in ((1000, 1), (1029, 0), (1030, 1), (1059, 0), (5, 1), (34, 0)):
+                controller.lua.run(f"now = {seconds}")
+                assert len(controller.submit({"user_id": 5})[b"logged"]) == tried
+    finally:
+        controller.lua.run("os.time = real_time")
 
 
 @contextlib.contextmanager

@@ -72,7 +72,7 @@ class MpsNode(Node):
 
     def ours(self) -> list[mps_processes.MpsProcess]:
         """Daemons and servers of this node."""
-        return mps_processes.below(str(self.mps), mps_processes.running_processes())
+        return processes_below(self.mps)
 
     def daemons(self) -> list[int]:
         """Pids of its control daemons."""
@@ -94,6 +94,12 @@ class MpsNode(Node):
         super().close()
         for each in self.ours():
             os.kill(each.pid, signal.SIGKILL)
+
+
+def processes_below(root: Path) -> list[mps_processes.MpsProcess]:
+    """Daemons and servers whose pipe folder lies under `root`, whoever runs them."""
+    running = mps_processes.running_processes(lambda *_: True)
+    return [each for each in running if (each.pipe or "").startswith(f"{root}/")]
 
 
 def _named(lines: list[str]) -> dict[str, str]:

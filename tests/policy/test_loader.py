@@ -329,6 +329,43 @@ def test_the_grid_rises_from_low_to_high(low_count: int, high: int) -> None:
         assert found == []
 
 
+@pytest.mark.parametrize(
+    ("low_count", "high", "found"),
+    [
+        (1, 1, [1]),
+        (2, 1, []),
+        (1, 8, [*range(1, 9)]),
+        (0, 16, [*range(17)]),
+        (15, 17, [15, 16, 17]),
+        (16, 20, [16, 20]),
+        (16, 21, [16, 20, 21]),
+        (17, 40, [20, 24, 28, 32, 40]),
+        (1, 65, [*range(1, 17), 20, 24, 28, 32, 40, 48, 56, 64, 65]),
+        (50, 100, [56, 64, 80, 96, 100]),
+    ],
+)
+def test_every_count_to_16_and_four_a_doubling_beyond(
+    low_count: int, high: int, found: list[int]
+) -> None:
+    """The highest is there in any case."""
+    assert list(counts(low_count, high)) == found
+
+
+def test_a_climb_goes_on_after_one_step_without_help_and_ends_after_two() -> None:
+    """The third worker is found behind a plateau of one; what comes after two is not asked for."""
+    asked: list[int] = []
+    bounds = {0: 10.0, 1: 20.0, 2: 20.0, 3: 30.0, 4: 30.0, 5: 30.0, 6: 90.0}
+    table = told_by({shape(1, count): (low, low) for count, low in bounds.items()})
+
+    def noted(wanted: Shape) -> Prediction:
+        asked.append(wanted.num_workers)
+        return table(wanted)
+
+    told = decide(shape(1, 0), noted, ShapeLimits(max_cpus_per_task=1, node_cores=1, max_workers=6))
+    assert told.after == shape(1, 3)
+    assert sorted(asked) == [0, 1, 2, 3, 4, 5]
+
+
 def test_asking_is_cheap_on_a_large_node() -> None:
     """A node of 256 cores is searched with a few hundred predictions, each asked once."""
     asked: list[Shape] = []

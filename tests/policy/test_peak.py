@@ -45,6 +45,12 @@ def test_a_job_that_needs_nothing_gets_the_smallest_shape() -> None:
     assert found.knee.shape == Shape(cpus_per_task=1, num_workers=0)
 
 
+def test_limits_that_allow_no_core_are_looked_at_with_one() -> None:
+    """Nothing runs on none: the table still has a row."""
+    found = peak(of(), ShapeLimits(max_cpus_per_task=0, node_cores=0, max_workers=4))
+    assert found.maximum.shape.cpus_per_task == found.knee.shape.cpus_per_task == 1
+
+
 @given(
     st.floats(1e-4, 0.2),
     st.floats(0.05, 1.0),

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from jinja2.exceptions import SecurityError
 
 from slurm_ext.cli import main
 from slurm_ext.history.store.store import open_history
+from slurm_ext.report.render import _environment
 from tests.report.conftest import site
 
 
@@ -103,3 +105,39 @@ def test_a_folder_that_is_none(own: Path, capsys: pytest.CaptureFixture[str]) ->
     words = ["report", "--config", str(own.parent / "dlqueue.toml"), "--format", "html"]
     assert main(words) == 1
     assert "is no folder; report.templates names one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ section.__init__.__globals__ }}",
+        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{{ cycler.__init__.__globals__.os.system('touch PROOF') }}",
+        "{{ '{0.__class__}'.format(section) }}",
+        "{{ (report.sections | list).append(1) }}",
+        "{{ range(10000000) | list }}",
+        "{{ self.__init__ }}",
+    ],
+)
+def test_a_template_reaches_nothing_but_the_report(
+    own: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No class, no module, no change of what is told: the template is named, ours stands in."""
+    proof = own.parent / "proof"
+    (own / "energy.html.jinja").write_text(text.replace("PROOF", str(proof)))
+    made = page(own)
+    assert "energy.html.jinja:1: " in capsys.readouterr().err
+    assert '<section id="energy"' in made
+    assert not proof.exists()
+
+
+def test_a_value_that_acts_is_not_called() -> None:
+    """Methods of plain values, macros and ranges are; those of other values are not."""
+    environment = _environment()
+    path = Path("/nowhere")
+    template = "{% macro twice(x) %}{{ x }}{{ x }}{% endmacro %}{{ twice('a'.upper()) }}{{ act }}"
+    assert environment.from_string(template).render(act=len(range(3))) == "AA3"
+    with pytest.raises(SecurityError):
+        environment.from_string("{{ path.unlink() }}").render(path=path)
+    with pytest.raises(SecurityError):
+        environment.from_string("{{ act('x') }}").render(act=open)

@@ -7,30 +7,16 @@ import pytest
 
 from slurm_ext.core.errors import SandboxError
 from slurm_ext.core.settings.document import parse
-from slurm_ext.sandbox.layout import SandboxLayout, free_ports, read_manifest
-from slurm_ext.sandbox.plan import SandboxNode, SandboxPlan, cgroup_folders, daemons
+from slurm_ext.sandbox.layout import SandboxLayout, free_ports
+from slurm_ext.sandbox.plan import SandboxPlan, cgroup_folders, daemons, read_plan
 from slurm_ext.sandbox.render import render, settings_of, write_files
 from slurm_ext.sandbox.spec import SandboxSpec
 
 
 def plan_of(spec: SandboxSpec, root: Path = Path("/tmp/x")) -> SandboxPlan:
     """A plan with made-up ports, as `make_plan` would make it with Slurm installed."""
-    layout = SandboxLayout(root)
-    names = layout.node_names(spec)
-    nodes = [
-        SandboxNode(name=name, address="127.0.0.1", port=21000 + n, namespace=None)
-        for n, name in enumerate(names)
-    ]
-    return SandboxPlan(
-        spec=spec,
-        layout=layout,
-        address="127.0.0.1",
-        controller_port=20001,
-        database_port=20002,
-        stream_port=20003,
-        nodes=tuple(nodes),
-        slurm_version=(22, 5),
-    )
+    fields = {"first_port": 20001, "subnet": None, "slurm_version": [22, 5]}
+    return read_plan(spec, SandboxLayout(root), fields)
 
 
 @pytest.mark.parametrize("both", ["mps,shard", "shard,mps"])
@@ -78,7 +64,7 @@ def test_a_spec_survives_json() -> None:
 def test_a_plan_survives_json() -> None:
     """Another process sees the same ports, addresses and nodes."""
     plan = plan_of(SandboxSpec(nodes=2))
-    assert SandboxPlan.from_json(plan.spec, plan.layout, plan.as_json()) == plan
+    assert read_plan(plan.spec, plan.layout, plan.as_json()) == plan
 
 
 @pytest.mark.parametrize(
@@ -88,7 +74,7 @@ def test_a_plan_survives_json() -> None:
 def test_a_folder_that_slurm_cannot_use_is_refused(name: str, words: str) -> None:
     """A path with blanks or too long for a socket is named before the daemons stumble over it."""
     with pytest.raises(SandboxError, match=words):
-        SandboxLayout(Path("/tmp") / name).check()
+        SandboxLayout(Path("/tmp") / name).check(0o755)
 
 
 @pytest.mark.parametrize(("mode", "words"), [(0o700, "o\\+x"), (0o777, "go-w")])
@@ -96,38 +82,7 @@ def test_a_folder_that_munge_refuses_is_named(mode: int, words: str, short_folde
     """Munge's demands on the folders above its socket become one sentence with the remedy."""
     short_folder.chmod(mode)
     with pytest.raises(SandboxError, match=words):
-        SandboxLayout(short_folder / "sandbox").check()
-
-
-def test_a_folder_that_is_no_sandbox_is_named(tmp_path: Path) -> None:
-    """`status` and `down` of a wrong folder say how a sandbox is made."""
-    with pytest.raises(SandboxError, match="is no sandbox"):
-        read_manifest(tmp_path)
-
-
-def test_a_torn_manifest_is_named(tmp_path: Path) -> None:
-    """Half a sandbox.json is an error message, not a traceback."""
-    (tmp_path / "sandbox.json").write_text('{"spec": ')
-    with pytest.raises(SandboxError, match=r"sandbox\.json: cannot be read"):
-        read_manifest(tmp_path)
-
-
-@pytest.mark.parametrize("text", ["[]", "3", "null", "{}", '{"spec": {}}'])
-def test_a_manifest_of_something_else_is_refused(tmp_path: Path, text: str) -> None:
-    """JSON that no `sandbox up` wrote."""
-    (tmp_path / "sandbox.json").write_text(text)
-    with pytest.raises(SandboxError, match="not written by `dlqueue sandbox up`"):
-        read_manifest(tmp_path)
-
-
-def test_a_manifest_of_another_user_is_not_obeyed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It names commands to run and files to remove, and /tmp is everybody's."""
-    (tmp_path / "sandbox.json").write_text('{"undo": [["touch", "/etc/x"]]}')
-    monkeypatch.setattr("os.geteuid", lambda: 4242)
-    with pytest.raises(SandboxError, match="another user's sandbox"):
-        read_manifest(tmp_path)
+        SandboxLayout(short_folder / "sandbox").check(0o755)
 
 
 def test_ports_in_use_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from slurm_ext.core.job_keys import keys_of
-from slurm_ext.core.records import Level, Submission
-from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS
+from slurm_ext.core.records import Submission
+from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS, STORED_LEVELS
 from slurm_ext.history.store.store import History, open_history
 
 START_S = 1_750_000_000.0
@@ -266,7 +266,7 @@ def _loader_rows(
         yield (
             job,
             *(values.get(name) for name in LOADER_COLUMNS),
-            *(own.get(level) for level in Level),
+            *(own.get(level) for level in STORED_LEVELS),
         )
 
 

@@ -102,7 +102,7 @@ def _advisor(folder: Path) -> tuple["Advisor", "Submission"]:
     keys = keys_of(JOB)
     row = [np.nan if value is None else value for name in COLUMNS for value in [getattr(RUN, name)]]
     columns = [np.full(RUNS, keys.get(level, NO_KEY), np.int64) for level in LEVELS]
-    advisor.runs.extend(np.array([row] * RUNS, np.float32), columns)
+    advisor.runs.extend(np.array([row] * RUNS, np.float32), columns, np.zeros(RUNS, np.int32))
     return advisor, JOB
 
 

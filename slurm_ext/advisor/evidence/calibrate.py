@@ -1,16 +1,76 @@
-"""Factor by which intervals have to be widened, from the ledger's own outcomes. Pure."""
+"""Factors by which intervals have to be widened, from the ledger's own outcomes. Pure.
 
-from collections.abc import Iterable
+Anybody's jobs can end where their prediction did not say. So a user's factor moves away from one
+only as far as it does without any one of the other users: his own outcomes count in full, those of
+all others as far as no single one of them is needed for it.
+"""
 
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+from slurm_ext.core.records import Level
 from slurm_ext.history.views.lookup import Residual
-from slurm_ext.model.throughput.calibration import CalibrationPoint, interval_factor
+from slurm_ext.model.throughput.calibration import (
+    FEWEST,
+    CalibrationPoint,
+    factor_of_misses,
+    in_half_widths,
+)
 
 NEWEST = 200  # outcomes: what is new on the cluster counts soon
+Factors = Mapping[tuple[Level | None, str | None], float]
+_Miss = tuple[float, str]  # in half widths; whose outcome
 
 
-def factor_of(residuals: Iterable[Residual]) -> float:
-    """The factor for the next predictions; 1 where too few outcomes are known."""
-    return interval_factor([unwidened(one) for one in residuals])
+def factors_of(residuals: Iterable[Residual]) -> Factors:
+    """The factor of each level, and of any (None), for each user and for all others (None).
+
+    1 where too few outcomes are known.
+    """
+    by_level: dict[Level | None, list[_Miss]] = {None: []}
+    for one in residuals:
+        miss = in_half_widths(unwidened(one)), one.user
+        by_level[None].append(miss)
+        by_level.setdefault(one.level, []).append(miss)
+    every = sorted(by_level[None])
+    users = {user for _, user in every}
+    factors = dict[tuple[Level | None, str | None], float]()
+    for level in (None, *Level):
+        near = sorted(by_level.get(level, ()))
+        without = {user: _without(user, near, every) for user in users}
+        whole = _without(None, near, every)
+        factors |= {(level, user): _fair(user, without, whole) for user in (*users, None)}
+    return factors
+
+
+def factor_for(factors: Factors, level: Level | None, user: str) -> float:
+    """The factor of this user's next prediction that rests on `level`; None: on any."""
+    return factors.get((level, user)) or factors.get((level, None), 1.0)
+
+
+def usual(factors: Factors) -> float:
+    """The factor of somebody without outcomes; on a cluster with one user, that user's."""
+    users = {user for _, user in factors} - {None}
+    return (
+        factor_for(factors, None, users.pop() or "")
+        if len(users) == 1
+        else factors.get((None, None), 1.0)
+    )
+
+
+def _fair(user: str | None, without: Mapping[str, float], whole: float) -> float:
+    """As far from one as the outcomes are without any one other user; `whole`: with all."""
+    others = [factor for other, factor in without.items() if other != user]
+    if not others:
+        return whole
+    return max(1.0, min(others)) if min(others) > 1 else min(1.0, max(others))
+
+
+def _without(user: Hashable, of_level: Sequence[_Miss], every: Sequence[_Miss]) -> float:
+    """The factor that all others' outcomes have: those of the level where they are enough."""
+    near = [miss for miss, whose in of_level if whose != user]
+    return factor_of_misses(
+        near if len(near) >= FEWEST else [miss for miss, whose in every if whose != user]
+    )
 
 
 def unwidened(one: Residual) -> CalibrationPoint:

@@ -10,7 +10,7 @@ from slurm_ext.model.throughput.artifact import PriorArtifact, load
 from slurm_ext.model.throughput.estimate import Prior
 from slurm_ext.model.throughput.features import PriorInput
 
-_MOST_PRIORS = 4096
+_MOST_PRIORS = 1024  # each under two texts of a job
 
 
 class Priors:

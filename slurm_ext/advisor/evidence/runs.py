@@ -1,14 +1,15 @@
-"""Every run's evidence in memory, in columns: some 170 bytes a run, the newest of a key at once.
+"""Every run's evidence in memory, in columns: some 200 bytes a run, the newest of a key at once.
 
 Rows are appended in the order of history. On each level, `prev` leads from a row to the one before
 it with the same key; the newest row of a key is its head. Heads of the first, large load stand in
 sorted arrays (a dict of a million keys would cost 100 MiB), later ones in a dict over them.
+Of levels that are of anybody, no user's runs are more than a share of what is read.
 One thread appends; others may read at the same time, because a head is published last.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from itertools import count
+from itertools import count, islice
 from math import nan
 from typing import Any
 
@@ -16,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slurm_ext.advisor.evidence.summary import EvidenceSummary, summarize
-from slurm_ext.core.records import Level, LoaderRun
+from slurm_ext.core.records import MOST_POOLED, OWN_LEVELS, POOLED_LEVELS, Level, LoaderRun
+from slurm_ext.core.stats import fair_rows
 from slurm_ext.model.throughput.estimate import Prior
 
 Keys = npt.NDArray[np.int64]
@@ -48,6 +50,7 @@ _INTEGERS = tuple(
 _EMULATED = COLUMNS.index("emulated")
 _TEXT = "gpu_model"  # the last column: a number in the table's list of names
 _MOST_TEXTS = 1000  # GPU models that a cluster can have seen; jobs name them
+_MOST_WALKED = 256  # runs of anybody that are looked at for those of several users
 
 
 class RunTable:
@@ -56,6 +59,7 @@ class RunTable:
     def __init__(self) -> None:
         self._size = 0
         self._values: Values = np.empty((0, len(COLUMNS)), np.float32)
+        self._owners: Rows = np.empty(0, np.int32)
         self._prev: list[Rows] = [np.empty(0, np.int32) for _ in LEVELS]
         none: tuple[Keys, Rows] = (np.empty(0, np.int64), np.empty(0, np.int32))
         self._sorted = [none] * len(LEVELS)
@@ -65,6 +69,7 @@ class RunTable:
         self._serial = next(_serials)
         self._codes: dict[str, int] = {}
         self._texts: list[str] = []
+        self._users: dict[str | None, int] = {}
 
     def __len__(self) -> int:
         return self._size
@@ -78,42 +83,50 @@ class RunTable:
             self._codes[text] = len(self._texts) - 1
         return self._codes.get(text, nan)
 
-    def extend(self, values: Values, keys: list[Keys]) -> None:
+    def owner(self, user: str | None) -> int:
+        """The number that stands for a user in `owners`; one for all runs of nobody known."""
+        return self._users.setdefault(user, len(self._users))
+
+    def extend(self, values: Values, keys: list[Keys], owners: Rows) -> None:
         """Append rows: `values` in the order of COLUMNS (NaN: not measured), `keys` by level.
 
-        Both now belong to the table: nothing large is held twice.
+        All of it now belongs to the table: nothing large is held twice.
         """
         first, count = self._size, len(values)
+        self._owners = np.concatenate((self._owners[:first], owners))
         self._append(values)
         link = self._link_sorted if first == 0 and count >= _BULK else self._link
         for level in range(len(LEVELS)):
             link(level, keys, first)
 
-    def newest(self, keys: Mapping[Level, int]) -> "NewestRuns":
+    def newest(self, keys: Mapping[Level, int], levels: Sequence[Level] = LEVELS) -> "NewestRuns":
         """The newest runs of each level's key, newest first; a level without any is left out."""
         heads = [
-            self._head(number, keys[level]) if level in keys else -1
+            self._head(number, keys[level]) if level in keys and level in levels else -1
             for number, level in enumerate(LEVELS)
         ]
         return NewestRuns(self, heads, (self._serial, *heads))
 
-    def summary(self, evidence: "NewestRuns", prior: Prior | None) -> EvidenceSummary:
+    def summary(
+        self, evidence: "NewestRuns", prior: Prior | None, own: Sequence[Level] = OWN_LEVELS
+    ) -> EvidenceSummary:
         """The summary of these runs; kept, as the scripts of a sweep rest on the same ones."""
-        mark = (evidence.version, prior)
+        mark = (evidence.version, prior, own)
         summary = self._summaries.get(mark)
         if summary is None:
             if len(self._summaries) >= _MOST_SUMMARIES:
                 self._summaries.clear()
-            summary = self._summaries[mark] = summarize(evidence, prior)
+            summary = self._summaries[mark] = summarize(evidence, prior, own)
         return summary
 
     def chain(self, level: Level, head: int) -> list[LoaderRun]:
         """At most NEWEST runs of a key from its row `head` on, newest first."""
-        rows: list[int] = []
-        prev, cache = self._prev[LEVELS.index(level)], self._cache
-        while head >= 0 and len(rows) < NEWEST:
-            rows.append(head)
-            head = int(prev[head])
+        walk, cache = self._walk(self._prev[LEVELS.index(level)], head), self._cache
+        if level in POOLED_LEVELS:
+            walked = list(islice(walk, _MOST_WALKED))
+            rows = [walked[at] for at in fair_rows(self._owners[walked].tolist(), MOST_POOLED)]
+        else:
+            rows = list(islice(walk, NEWEST))
         missing = [row for row in rows if row not in cache]
         if len(cache) + len(missing) > _MOST_CACHED:
             cache.clear()
@@ -124,6 +137,11 @@ class RunTable:
                 (row, _run(v, self._texts)) for row, v in zip(missing, values, strict=True)
             )
         return [cache[row] for row in rows]
+
+    def _walk(self, prev: Rows, row: int) -> Iterator[int]:
+        while row >= 0:
+            yield row
+            row = int(prev[row])
 
     def _head(self, level: int, key: int) -> int:
         """The newest row with `key`, or -1."""

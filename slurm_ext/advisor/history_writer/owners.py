@@ -1,20 +1,32 @@
-"""Owners of jobs, from Slurm or the history: nobody files a record under another's job."""
+"""Records that a job's owner sends: only what was measured is the owner's word.
 
-import re
-import shutil
-import subprocess
+Who the job is, where and when it ran, how it ended and which decision it had are Slurm's words and
+the ledger's. What is not known to Slurm any more is refused.
+"""
+
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from slurm_ext.core.errors import MissingError, RecordError
+from slurm_ext.advisor.history_writer.slurm_record import (
+    EARLY_S,
+    LATE_S,
+    identity_of,
+    name_of,
+    outcome_of,
+    times_of,
+)
+from slurm_ext.core.errors import RecordError
 from slurm_ext.history.store.reading import connect
-from slurm_ext.history.views.lookup import owner_of
-from slurm_ext.slurm import SlurmClient
+from slurm_ext.history.views.lookup import token_of
+from slurm_ext.slurm import JobInfo, SlurmClient, hostlist
 
 FRESH_S = 2.0  # how old an answer of Slurm may be; a user must not have it asked without end
+MAX_WAITING_BYTES = 32 << 20  # of one user's records in the spool, should the history not take them
 
 
 class ForeignRecordError(RecordError):
@@ -24,72 +36,97 @@ class ForeignRecordError(RecordError):
 class JobOwners:
     """Asked by the receiving threads, one at a time."""
 
-    def __init__(self, client: SlurmClient, history: Path) -> None:
-        self._client, self._history = client, history
+    def __init__(self, client: SlurmClient, state_dir: Path) -> None:
+        self._client, self._state_dir = client, state_dir
         self._lock = threading.Lock()
-        self._uids: dict[int, int] = {}
+        self._jobs: dict[int, JobInfo] = {}
         self._asked_s = float("-inf")
+        self._waiting: dict[int, dict[Path, int]] = {}  # uid → files and their bytes
 
-    def check(self, job_id: object, uid: int, name: str) -> None:
-        """Check that the job is this user's.
+    def as_slurm_says(self, record: dict[str, Any], uid: int, cluster: str) -> dict[str, Any]:
+        """The record of `uid`'s job with Slurm's word for everything that it knows.
 
-        Raises ForeignRecordError if it is not; SlurmError or HistoryError: ask later.
+        Raises ForeignRecordError where it is no record of an ended run of the user's, RecordError,
+        SlurmError or HistoryError where it may be one later.
         """
-        owner = self._owner(job_id) if type(job_id) is int else None
-        if owner is None:
-            raise ForeignRecordError(
-                name, f"neither Slurm nor the history knows job {job_id!r:.40}"
-            )
-        if owner != uid:
-            raise ForeignRecordError(name, f"job {job_id} is uid {owner}'s, not uid {uid}'s")
+        said, name = record["identity"], str(record["record_id"])
+        job = self._ended_job(said.get("job_id"), uid, name)
+        node = str(said.get("node"))
+        if (said.get("restart"), said.get("cluster")) != (job.restarts, cluster):
+            raise ForeignRecordError(name, "Slurm does not know this run of the job")
+        if node not in hostlist.expand(job.nodes):
+            raise ForeignRecordError(name, f"job {job.job_id} was not on node {node!r:.80}")
+        identity = identity_of(job, cluster, node)
+        if name != name_of(identity):
+            raise ForeignRecordError(name, "is not the name of this run's record")
+        token = self._token(job, record.get("decision"))
+        own = {"identity": identity, "times": times_of(job), "decision": token}
+        return {**record, **own, "outcome": _outcome(job, record.get("outcome"))}
 
-    def _owner(self, job_id: int) -> int | None:
+    def make_room(self, uid: int, file: Path, size_bytes: int) -> None:
+        """Count what the user's records take in the spool. Raises RecordError beyond the bound."""
         with self._lock:
-            if job_id not in self._uids and time.monotonic() - self._asked_s > FRESH_S:
-                self._uids = {job.job_id: job.user_id for job in self._client.jobs()}
+            files = {path: size for path, size in self._of(uid).items() if path.exists()}
+            files[file] = size_bytes
+            if sum(files.values()) > MAX_WAITING_BYTES:
+                raise RecordError(file.stem, f"uid {uid} has too many records waiting")
+            self._waiting[uid] = files
+
+    def _of(self, uid: int) -> Mapping[Path, int]:
+        return self._waiting.get(uid, {})
+
+    def _ended_job(self, job_id: object, uid: int, name: str) -> JobInfo:
+        job = self._job(job_id) if type(job_id) is int else None
+        if job is None:
+            raise ForeignRecordError(name, f"Slurm does not know job {job_id!r:.40}")
+        if job.user_id != uid:
+            raise ForeignRecordError(name, f"job {job_id} is uid {job.user_id}'s, not uid {uid}'s")
+        if not _is_over(job):
+            raise RecordError(name, f"job {job_id} has not ended")
+        return job
+
+    def _job(self, job_id: int) -> JobInfo | None:
+        with self._lock:
+            job = self._jobs.get(job_id)
+            stale = time.monotonic() - self._asked_s > FRESH_S
+            if stale and (job is None or not _is_over(job)):
+                self._jobs = {job.job_id: job for job in self._client.jobs()}
                 self._asked_s = time.monotonic()
-            owner = self._uids.get(job_id)
-        return self._recorded(job_id) if owner is None else owner
+            return self._jobs.get(job_id)
 
-    def _recorded(self, job_id: int) -> int | None:
-        if not self._history.exists():
+    def _token(self, job: JobInfo, claimed: object) -> str | None:
+        """The decision that the ledger has for the job, or that the record picks among possible.
+
+        Possible is one of the same user, job name and moment, as the reconciler ties them.
+        """
+        history = self._state_dir / "history.db"
+        if not history.exists():
             return None
-        with closing(connect(self._history)) as conn:
-            return owner_of(conn, self._history, job_id)
+        submit_s = job.submit_time_s or 0
+        with closing(connect(history)) as conn:
+            return token_of(
+                conn,
+                history,
+                job_id=job.array_job_id or job.job_id,
+                uid=job.user_id,
+                job_name=job.name,
+                between_s=(submit_s - LATE_S, submit_s + EARLY_S),
+                claimed=claimed if isinstance(claimed, str) else "",
+            )
 
 
-TIMEOUT_S = 10.0
+def _is_over(job: JobInfo) -> bool:
+    """True if its processes ended; its epilog may still run."""
+    return job.ended or job.state == "COMPLETING"
 
 
-MAX_CREDENTIAL = 16 * 1024
+def _outcome(job: JobInfo, said: object) -> dict[str, Any]:
+    """Slurm's word for the end; while the epilog runs, the record's, which Slurm's corrects later.
 
-
-_SAID = re.compile(rb"UID:\s+(?:\S+ \()?([0-9]+)\)?\s*\n\n(.*)", re.DOTALL)
-
-
-def signed_by(credential: str, munge_socket: str) -> tuple[int, bytes]:
-    """The uid and the payload of a credential that has not been seen before.
-
-    Raises RecordError where munge refuses it (forged, expired, replayed), MissingError where
-    there is no unmunge.
+    A node's own record of the run, by root, replaces this one.
     """
-    command = [_unmunge(), "--keys=UID", *([f"--socket={munge_socket}"] if munge_socket else [])]
-    try:
-        done = _run(command, credential.encode("ascii", "replace")[:MAX_CREDENTIAL])
-    except subprocess.TimeoutExpired:
-        raise RecordError("munge", f"did not answer within {TIMEOUT_S:.0f} s") from None
-    found = _SAID.fullmatch(done.stdout)
-    if done.returncode != 0 or found is None:
-        raise RecordError("munge", done.stderr.decode("utf-8", "replace").strip()[:200])
-    return int(found[1]), found[2]
-
-
-def _run(command: Sequence[str], said: bytes) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(command, input=said, capture_output=True, timeout=TIMEOUT_S, check=False)
-
-
-def _unmunge() -> str:
-    found = shutil.which("unmunge") or shutil.which("unmunge", path="/usr/bin:/usr/local/bin")
-    if found is None:
-        raise MissingError("unmunge is not installed", "install munge, or use the folder transport")
-    return found
+    if not job.ended:
+        state = str(said.get("state")) if isinstance(said, dict) else ""
+        job = replace(job, state=state, exit_code=None, exit_signal=None)
+    exits = {"exit_code": job.exit_code, "signal": job.exit_signal}
+    return {"state": outcome_of(job.state), **exits, "source": "node"}

@@ -3,104 +3,49 @@ r"""Receives records that nodes stream: a header line, the record, and an acknow
     {"v":1,"kind":"record","record_id":..,"bytes":..,"sha256":..,"credential":..}\n<bytes>
     {"v":1,"ack":record_id}\n    or    {"v":1,"error":why}\n and the connection ends
 
-The credential is munge's over the record's sha256. It is accepted from root, from a trusted uid,
-and from the job's owner, as Slurm or the history knows them. An error with "final":true will be the
-same whenever the record is sent again. A record is acknowledged once it lies in the spool, synced.
+The credential is munge's over the record's sha256, and is judged before a byte of the record is
+read. It is accepted from root and from trusted uids, whose word on a job counts; where
+advisor.accept_job_owners is set also from the job's user, for what was measured alone (owners.py).
+An error with "final":true will be the same whenever the record is sent again. A record is
+acknowledged once it lies in the spool, synced.
 """
 
+import io
 import json
 import logging
-import re
 import socket
 import socketserver
 import sys
 import threading
-from dataclasses import dataclass
+import time
+from contextlib import suppress
 from hashlib import sha256
-from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
-from slurm_ext.advisor.history_writer.owners import (
-    MAX_CREDENTIAL,
-    ForeignRecordError,
-    JobOwners,
-    signed_by,
+from slurm_ext.advisor.history_writer.header import (
+    MAX_HEADER_BYTES,
+    MAX_RECORD_BYTES,
+    Header,
+    header_of,
+    signer,
 )
+from slurm_ext.advisor.history_writer.owners import ForeignRecordError, JobOwners
+from slurm_ext.advisor.history_writer.slurm_record import name_of, put
 from slurm_ext.advisor.limits.rules import client_of
+from slurm_ext.advisor.places import Places, TimedReader
 from slurm_ext.core.errors import DlqueueError, InputError, RecordError
-from slurm_ext.core.files import replace_file
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm import SlurmClient
 
-MAX_RECORD_BYTES = 4 * 1024 * 1024
-MAX_HEADER_BYTES = MAX_CREDENTIAL + 1024
 MOST_CONNECTIONS = 64
+MOST_OF_PEER = 16  # a node has one worker, but several nodes may share an address (NAT, a sandbox)
 POLL_S = 0.1  # how soon it ends
-SILENCE_S = 30.0  # a node that says nothing for so long has gone
-_RECORD_ID = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.+-]{0,219}")
+HEADER_S = 10.0  # for a whole header: a node asks munge for it
+BODY_S = 60.0  # for a whole record of MAX_RECORD_BYTES: 70 KB/s
+REPLY_S = 10.0
+REST_S = 5.0  # for the rest of a record that was refused: an end that is reset hides the reason
+REPORT_EVERY_S = 10.0
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
-    """The announcement of one record."""
-
-    record_id: str
-    size_bytes: int
-    sha256: str
-    credential: str
-
-
-def header_of(line: bytes) -> Header:
-    """The header of a line. Raises RecordError."""
-    try:
-        said = json.loads(line)
-        if said["v"] != 1 or said["kind"] != "record":
-            raise ValueError("is not a record of version 1")
-        name, size = said["record_id"], said["bytes"]
-        if not _RECORD_ID.fullmatch(name) or not 0 < size <= MAX_RECORD_BYTES:
-            raise ValueError(f"has no usable name, or more than {MAX_RECORD_BYTES} bytes")
-        return Header(
-            record_id=name,
-            size_bytes=int(size),
-            sha256=str(said["sha256"]),
-            credential=str(said["credential"]),
-        )
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise RecordError("header", f"cannot be used: {error!r}"[:200]) from None
-
-
-def check(header: Header, raw: bytes, munge_socket: str) -> int:
-    """Return the uid that signed a complete record. Raises RecordError, MissingError."""
-    if sha256(raw).hexdigest() != header.sha256:
-        raise RecordError(header.record_id, "does not match its sha256")
-    uid, payload = signed_by(header.credential, munge_socket)
-    if payload.strip() != header.sha256.encode():
-        raise RecordError(header.record_id, "the credential is for something else")
-    return uid
-
-
-def check_owner(header: Header, raw: bytes, uid: int, cluster: str, owners: JobOwners) -> None:
-    """That the record is about a job of `uid`'s on our cluster. Raises DlqueueError."""
-    identity = _identity(header, raw)
-    if identity.get("uid") != uid or not _named_after(header, identity):
-        raise ForeignRecordError(header.record_id, f"uid {uid} may not send another user's record")
-    if identity.get("cluster") != cluster:
-        raise ForeignRecordError(
-            header.record_id, f"cluster {identity.get('cluster')!r:.80} is not ours"
-        )
-    owners.check(identity.get("job_id"), uid, header.record_id)
-
-
-def record_id(*, cluster: str, job_id: str, restart: str, node: str) -> str:
-    """A record's name as nodes make it (node/common/spool_layout.py), safe whatever its parts."""
-    return re.sub(r"[^A-Za-z0-9_.+-]", "_", f"{cluster[:80]}-{job_id}-{restart}-{node[:80]}")
-
-
-def put(spool: Path, name: str, raw: bytes) -> None:
-    """The record as `name`.json in the spool, safe on disk when this returns. Raises OSError."""
-    spool.mkdir(parents=True, exist_ok=True)
-    replace_file(spool / f"{name}.json", raw)
 
 
 def start_receiver(settings: Settings, client: SlurmClient | None = None) -> "Receiver | None":
@@ -122,96 +67,135 @@ def start_receiver(settings: Settings, client: SlurmClient | None = None) -> "Re
 
 
 class Receiver(socketserver.ThreadingTCPServer):
-    """A thread a connection, at most MOST_CONNECTIONS of them."""
+    """A thread a connection, as many as there are places."""
 
     allow_reuse_address = True
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 128
 
     def __init__(self, address: tuple[str, int], settings: Settings, client: SlurmClient) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.spool = settings.state_dir / "spool"
-        self.owners = JobOwners(client, settings.state_dir / "history.db")
+        self.owners = JobOwners(client, settings.state_dir)
         self.munge_socket: str = settings["node.munge_socket"]
-        self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self.places = Places(most=MOST_CONNECTIONS, of_peer=MOST_OF_PEER)
+        self._owners_turn = threading.Lock()  # a record of 4 MiB takes 100 MiB while it is parsed
+        self._refused, self._reported_s = 0, float("-inf")
         self.take(settings)
         super().__init__(address, _Connection)
 
     def take(self, settings: Settings) -> None:
-        """Take cluster and trusted uids from the settings, from now on."""
+        """Take cluster and accepted senders from the settings, from now on."""
         self.cluster: str = settings["site.cluster"]
         self.trusted = frozenset({0, *settings["advisor.trusted_uids"]})
+        self.accepts_owners: bool = settings["advisor.accept_job_owners"]
 
-    def verify_request(self, *_: Any) -> bool:
+    def sender(self, header: Header) -> int:
+        """The uid that may send the announced record. Raises RecordError, MissingError."""
+        uid = signer(header, self.munge_socket)
+        if uid not in self.trusted and not self.accepts_owners:
+            raise RecordError(header.record_id, f"uid {uid} is not in advisor.trusted_uids")
+        return uid
+
+    def keep(self, header: Header, uid: int, raw: bytes) -> None:
+        """Put the record into the spool. Raises DlqueueError where it is refused, OSError."""
+        if sha256(raw).hexdigest() != header.sha256:
+            raise RecordError(header.record_id, "does not match its sha256")
+        name = header.record_id
+        if uid not in self.trusted:
+            # A name of its own: the node's record may lie in the spool at this moment.
+            name = f"{name}.owner"
+            with self._owners_turn:
+                raw = self._as_slurm_says(header, uid, raw, name)
+        elif (said := parse_record(header, raw)["identity"].get("cluster")) != self.cluster:
+            why = f"cluster {said!r:.80} is not ours, {self.cluster!r}"
+            raise RecordError(header.record_id, why)
+        put(self.spool, name, raw)
+
+    def _as_slurm_says(self, header: Header, uid: int, raw: bytes, name: str) -> bytes:
+        record = parse_record(header, raw)
+        record = self.owners.as_slurm_says(record, uid, self.cluster)
+        raw = json.dumps(record, separators=(",", ":")).encode()
+        self.owners.make_room(uid, self.spool / f"{name}.json", len(raw))
+        return raw
+
+    def report(self, peer: object, error: BaseException | None) -> None:
+        """Log a refusal, or count it for the next line: a peer must not fill the log."""
+        self._refused += 1
+        if time.monotonic() - self._reported_s < REPORT_EVERY_S:
+            return
+        counted = f" ({self._refused} since the last line)" if self._refused > 1 else ""
+        log.warning("a record from %s was refused: %s%s", peer, error, counted)
+        self._refused, self._reported_s = 0, time.monotonic()
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
         """True if there is a place for one more connection."""
-        return self._free.acquire(blocking=False)
+        return self.places.admit(request, client_address[0])
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """As the base class does it; where no thread can be started, the place is free again."""
-        try:
-            super().process_request(request, client_address)
-        except BaseException:
-            self._free.release()
-            raise
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """As the base class does it, and the place is free again."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free.release()
+    def shutdown_request(self, request: Any) -> None:
+        """As the base class does it, and the place is free again, whatever happened."""
+        self.places.leave(request)
+        super().shutdown_request(request)
 
     def handle_error(self, _: Any, client_address: Any) -> None:
         """A connection that broke is the node's to repeat."""
-        log.info("the stream from %s broke: %s", client_address, sys.exception())
+        self.report(client_address, sys.exception())
 
 
-class _Connection(socketserver.StreamRequestHandler):
-    timeout = SILENCE_S
-
+class _Connection(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         receiver = cast(Receiver, self.server)
-        stream = cast(BinaryIO, self.rfile)
-        while line := stream.readline(MAX_HEADER_BYTES):
-            try:
-                name = _take(receiver, line, stream)
-            except (DlqueueError, OSError) as error:
-                log.warning("a record from %s was refused: %s", self.client_address, error)
-                final = {"final": True} if isinstance(error, ForeignRecordError) else {}
-                self._say({"v": 1, "error": str(error), **final})
-                return
-            self._say({"v": 1, "ack": name})
+        self.timed = TimedReader(self.request)
+        self.stream = io.BufferedReader(self.timed)
+        try:
+            while line := self._line():
+                self._reply({"v": 1, "ack": self._take(receiver, line)})
+        except (DlqueueError, OSError) as error:
+            receiver.report(self.client_address, error)
+            final = {"final": True} if isinstance(error, ForeignRecordError) else {}
+            with suppress(OSError):  # it has gone
+                self._reply({"v": 1, "error": str(error), **final})
+                self._read_rest()
 
-    def _say(self, body: dict[str, object]) -> None:
-        self.wfile.write(json.dumps(body).encode() + b"\n")
+    def _line(self) -> bytes:
+        self.timed.allow(HEADER_S)
+        return self.stream.readline(MAX_HEADER_BYTES)
+
+    def _take(self, receiver: Receiver, line: bytes) -> str:
+        header = header_of(line)
+        uid = receiver.sender(header)
+        if uid in receiver.trusted:
+            receiver.places.prove(self.request)
+        self.timed.allow(BODY_S)
+        raw = self.stream.read(header.size_bytes)
+        if len(raw) < header.size_bytes:
+            raise RecordError(header.record_id, "ended early")
+        receiver.keep(header, uid, raw)
+        return header.record_id
+
+    def _reply(self, body: dict[str, object]) -> None:
+        self.request.settimeout(REPLY_S)
+        self.request.sendall(json.dumps(body).encode() + b"\n")
+
+    def _read_rest(self) -> None:
+        """Read what the peer still sends, and forget it."""
+        self.request.shutdown(socket.SHUT_WR)
+        self.timed.allow(REST_S)
+        left = MAX_RECORD_BYTES
+        while left > 0 and (piece := self.stream.read1(1 << 16)):
+            left -= len(piece)
 
 
-def _take(receiver: Receiver, line: bytes, stream: BinaryIO) -> str:
-    header = header_of(line)
-    raw = stream.read(header.size_bytes)
-    if len(raw) < header.size_bytes:
-        raise RecordError(header.record_id, "ended early")
-    uid = check(header, raw, receiver.munge_socket)
-    if uid in receiver.trusted:
-        _identity(header, raw)
-    else:
-        check_owner(header, raw, uid, receiver.cluster, receiver.owners)
-    put(receiver.spool, header.record_id, raw)
-    return header.record_id
-
-
-def _identity(header: Header, raw: bytes) -> dict[str, Any]:
-    """Return the record's identity part; its name has to match the header's."""
+def parse_record(header: Header, raw: bytes) -> dict[str, Any]:
+    """The record, whose name is the header's and follows from its job. Raises RecordError."""
     try:
-        record = json.loads(raw)
+        record: dict[str, Any] = json.loads(raw)
         identity = record["identity"]
         if record["record_id"] != header.record_id or not isinstance(identity, dict):
             raise ValueError("another name inside")
+        if header.record_id != name_of(identity):
+            raise ValueError("not the name of its job's record")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise RecordError(header.record_id, f"is not a record: {error!r}"[:200]) from None
-    return identity
-
-
-def _named_after(header: Header, identity: dict[str, Any]) -> bool:
-    named = {name: str(identity.get(name)) for name in ("cluster", "job_id", "restart", "node")}
-    return header.record_id == record_id(**named)
+    return record

@@ -15,11 +15,16 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slurm_ext.advisor.history_writer.receive import put, record_id
+from slurm_ext.advisor.history_writer.slurm_record import (
+    EARLY_S,
+    LATE_S,
+    outcome_of,
+    put,
+    record_of,
+)
 from slurm_ext.advisor.limits.rules import client_of
 from slurm_ext.advisor.sharing.gpu_sharers import SharedGpuQueue, shared_gpu_jobs, write
 from slurm_ext.core import elastic_requests
-from slurm_ext.core.records import Outcome
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.history.ingest.decisions import (
     claim,
@@ -32,14 +37,11 @@ from slurm_ext.history.ingest.decisions import (
 from slurm_ext.history.ingest.insert import apply_final_state
 from slurm_ext.history.store.store import History
 from slurm_ext.history.views.queries import recorded
-from slurm_ext.slurm import JobInfo, SlurmClient, hostlist
+from slurm_ext.slurm import JobInfo, SlurmClient
 
-EARLY_S, LATE_S = 1.5, 1.5  # slurmctld sets the submit time, in whole seconds, after the plugin ran
 SETTLED_S = 3.0  # a moment whose other proposals have all arrived
 SURE_S = 10.0  # a proposal older than this has become a job, or never will
 KEEP_DOUBTFUL_S = 86400.0  # where several jobs could be meant, the job's own record decides
-_OUTCOMES = {"BOOT_FAIL": Outcome.NODE_FAIL, "DEADLINE": Outcome.TIMEOUT}
-_OUTCOMES |= {"PREEMPTED": Outcome.CANCELLED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,52 +79,6 @@ def certain(found: Mapping[str, Sequence[int]]) -> dict[str, int]:
     }
 
 
-def record_of(job: JobInfo, cluster: str, token: str | None) -> dict[str, Any]:
-    """The spool record of a job's end as squeue saw it: what was not measured is null."""
-    node, start_s, end_s = hostlist.first(job.nodes), job.start_time_s, job.end_time_s
-    limit = job.time_limit_minutes
-    return {
-        "v": 1,
-        "kind": "run",
-        "record_id": record_id(
-            cluster=cluster, job_id=str(job.job_id), restart=str(job.restarts), node=node
-        ),
-        "identity": {
-            "cluster": cluster,
-            "job_id": job.job_id,
-            "restart": job.restarts,
-            "node": node,
-            "user": job.user_name,
-            "uid": job.user_id,
-            "account": job.account or None,
-            "partition": job.partition or None,
-            "job_name": job.name,
-            "work_dir": job.work_dir or None,
-            "array_job_id": job.array_job_id,
-            "array_task_id": None,
-        },
-        "allocation": {"cpus": job.cpus, "time_limit_s": None if limit is None else 60 * limit},
-        "times": {
-            "submit_s": job.submit_time_s,
-            "start_s": start_s,
-            "end_s": end_s,
-            "elapsed_s": None if start_s is None or end_s is None else max(0, end_s - start_s),
-        },
-        "outcome": {
-            "state": _outcome(job.state),
-            "exit_code": job.exit_code,
-            "signal": job.exit_signal,
-            "source": "reconcile",
-        },
-        "host": {},
-        "counters": [],
-        "timeline": None,
-        "corunners": [],
-        "decision": token,
-        "probe": {"summaries": [], "faults": []},
-    }
-
-
 class Reconciler:
     """One comparison at a time; remembers which ended jobs were dealt with."""
 
@@ -152,12 +108,14 @@ class Reconciler:
         if not waiting:
             return
         found = candidates(waiting, jobs)
-        tied = {job for meant in found.values() for job in meant if _is_tied(history, job)}
+        uids = _uids(jobs)
+        meant = {job for ids in found.values() for job in ids}
+        tied = {job for job in meant if _is_tied(history, job, uids)}
         found = {token: [job for job in meant if job not in tied] for token, meant in found.items()}
         settled = {one.token for one in waiting if one.decided_s <= now_s - SETTLED_S}
         for token, job_id in certain(found).items():
             if token in settled:
-                claim(history, token, job_id, now_s=now_s)
+                claim(history, token, job_id, uid=uids[job_id], now_s=now_s)
         doubtful = [token for token, meant in found.items() if meant]
         drop_unclaimed(history, before_s=now_s - SURE_S, keep=doubtful)
         drop_unclaimed(history, before_s=now_s - KEEP_DOUBTFUL_S)
@@ -166,7 +124,8 @@ class Reconciler:
         """Let the answering process know who shares GPUs; `now_s` is from before the listing."""
         found = shared_gpu_jobs(jobs)
         maybe = self._maybe(history, jobs, now_s) if found else {}
-        named = [replace(one, key=_named(history, int(one.job), maybe)) for one in found]
+        uids = _uids(jobs)
+        named = [replace(one, key=_named(history, int(one.job), uids, maybe)) for one in found]
         write(self._settings.state_dir, SharedGpuQueue(at_s=now_s, jobs=tuple(named)))
 
     def _tell_elastic(self, history: History, jobs: Sequence[JobInfo], now_s: float) -> None:
@@ -175,7 +134,8 @@ class Reconciler:
         tied = {job[0]: said for job, said in elastic_jobs(history).items() if job in alive}
         maybe = self._maybe(history, jobs, now_s, lambda row: row["elastic"])
         found = {job: said for job, (said, *more) in maybe.items() if said and not more}
-        known = {job: said for job, said in found.items() if not _is_tied(history, job)}
+        uids = _uids(jobs)
+        known = {job: said for job, said in found.items() if not _is_tied(history, job, uids)}
         elastic_requests.write(self._settings.state_dir, known | tied)
 
     def _maybe(
@@ -201,9 +161,9 @@ class Reconciler:
         if now_s - (job.end_time_s or 0) < patience_s:
             return
         if recorded(history, job.job_id, job.restarts):
-            apply_final_state(history, job.job_id, job.restarts, _outcome(job.state))
+            apply_final_state(history, job.job_id, job.restarts, outcome_of(job.state))
         else:
-            ledger = decision(history, job_id=job.job_id)
+            ledger = decision(history, job_id=job.job_id, uid=job.user_id)
             token = None if ledger is None else str(ledger["token"])
             record = record_of(job, self._settings["site.cluster"], token)
             # A name of its own: the node's record may lie in the spool at this moment.
@@ -212,14 +172,22 @@ class Reconciler:
         self._done.add((job.job_id, job.restarts))
 
 
-def _is_tied(history: History, job_id: int) -> bool:
-    return decision(history, job_id=job_id) is not None
+def _uids(jobs: Sequence[JobInfo]) -> dict[int, int]:
+    """Owner of each job as Slurm has it: a decision of another user's is none of the job's."""
+    return {job.job_id: job.user_id for job in jobs}
+
+
+def _is_tied(history: History, job_id: int, uids: Mapping[int, int]) -> bool:
+    return decision(history, job_id=job_id, uid=uids[job_id]) is not None
 
 
 def _named(
-    history: History, job_id: int, maybe: Mapping[int, AbstractSet[str | None]]
+    history: History,
+    job_id: int,
+    uids: Mapping[int, int],
+    maybe: Mapping[int, AbstractSet[str | None]],
 ) -> str | None:
-    ledger = decision(history, job_id=job_id)
+    ledger = decision(history, job_id=job_id, uid=uids[job_id])
     if ledger is not None:
         return solo_key_of(ledger)
     names = maybe.get(job_id, set())
@@ -233,8 +201,3 @@ def _proposed(row: Mapping[str, Any]) -> UntiedDecision:
         job_name=row["job_name"],
         decided_s=row["decided_s"],
     )
-
-
-def _outcome(state: str) -> str:
-    known = state in Outcome.__members__
-    return Outcome(state).value if known else _OUTCOMES.get(state, Outcome.UNKNOWN).value

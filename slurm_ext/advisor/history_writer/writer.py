@@ -20,7 +20,7 @@ from slurm_ext.advisor.history_writer.receive import Receiver, start_receiver
 from slurm_ext.advisor.history_writer.reconcile import Reconciler
 from slurm_ext.advisor.history_writer.retrain import Retrainer
 from slurm_ext.advisor.pipeline.journal import journals
-from slurm_ext.core.errors import DlqueueError
+from slurm_ext.core.errors import DlqueueError, HistoryError
 from slurm_ext.core.logs import set_up
 from slurm_ext.core.settings.document import Settings, load, reloaded
 from slurm_ext.history.ingest.actions import action_files, record_actions
@@ -46,19 +46,22 @@ class PeriodicTask:
     due_s: float = 0.0
     said: str = field(default="", repr=False)
 
-    def do(self, history: History, clock_s: float) -> None:
-        """Act if it is time."""
+    def do(self, history: History, clock_s: float) -> bool:
+        """Act if it is time; False if the history itself failed."""
         if clock_s < self.due_s:
-            return
+            return True
         self.due_s = clock_s + self.every_s
         try:
             self.act(history, time.time())
         except (DlqueueError, OSError) as error:
             self._say(str(error), fault=False)
+            # Only what SQLite raised has a cause: a spool that cannot be listed is not the history.
+            return not isinstance(error, HistoryError) or error.__cause__ is None
         except Exception as error:  # a fault of ours in one task must not stop the others
             self._say(repr(error), fault=True)
         else:
             self.said = ""
+        return True
 
     def _say(self, what: str, *, fault: bool) -> None:
         if what != self.said:
@@ -87,9 +90,13 @@ class HistoryWriter:
         )
 
     def round(self, history: History) -> None:
-        """Run every task whose time has come."""
+        """Run every task whose time has come, until the history fails one.
+
+        A damaged file may still take a record, which is lost with it: records wait instead.
+        """
         for task in self._tasks:
-            task.do(history, time.monotonic())
+            if not task.do(history, time.monotonic()):
+                return
 
     def reload_settings(self) -> Settings:
         """Go on with the settings as the file has them now. Raises SettingsError, InputError."""

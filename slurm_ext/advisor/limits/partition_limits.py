@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from slurm_ext.advisor.limits.allowances import Allowances
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.limits.gpu_pools import GpuPool, joined
 from slurm_ext.core.records import Submission
+from slurm_ext.slurm.allowances import Allowances
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,10 +19,11 @@ class ClusterRules:
     allowances: Allowances | None = None  # None: Slurm enforces no limits by account or QOS
     pools: Mapping[str, GpuPool] = field(default_factory=dict)  # by partition
     task_prolog: bool = False  # whether Slurm runs one
+    hides_others: bool = True  # whether PrivateData keeps jobs from other users, as far as is known
 
     def rules_for(self, job: Submission) -> PartitionRules | None:
         """The narrowest of the job's partitions and accounts; None where one is not known."""
-        names = (job.partition or self.default or "").split(",")
+        names = _names(job.partition or self.default)
         found = [self.partitions.get(name) for name in names]
         known = [rules for rules in found if rules is not None]
         if len(known) < len(found):
@@ -31,7 +32,7 @@ class ClusterRules:
 
     def pool_for(self, partitions: str | None) -> GpuPool | None:
         """Return the pool of these partitions (a,b; None: the default); None: not known."""
-        names = (partitions or self.default or "").split(",")
+        names = _names(partitions or self.default)
         if not all(name in self.pools for name in names):
             return None
         return joined([self.pools[name] for name in names])
@@ -43,6 +44,11 @@ class ClusterRules:
             return rules
         allowance = self.allowances.of(job, (self.qos[name] for name in names if name in self.qos))
         return None if allowance is None else replace(rules, allowance=allowance)
+
+
+def _names(partitions: str | None) -> list[str]:
+    """Each partition once, however often a job names it."""
+    return list(dict.fromkeys((partitions or "").split(",")))
 
 
 def _narrowest(rules: list[PartitionRules]) -> PartitionRules:

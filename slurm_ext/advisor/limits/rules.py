@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 
-from slurm_ext.advisor.limits.allowances import Allowances
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.limits.gpu_pools import pool_of
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm import CommandClient, NodeInfo, PartitionInfo, SlurmClient
+from slurm_ext.slurm.allowances import Allowances
+
+_HIDING = {"jobs", "usage"}  # of PrivateData: either keeps users from others' jobs
 
 
 def client_of(settings: Settings) -> CommandClient:
@@ -29,6 +31,7 @@ def read_rules(client: SlurmClient) -> ClusterRules:
         allowances=None if accounting is None else Allowances(accounting),
         pools={p.name: pool_of(p, _nodes_of(p, nodes), config) for p in partitions},
         task_prolog=bool(config.get("TaskProlog")),
+        hides_others=bool(_HIDING & set(config.get("PrivateData", "").lower().split(","))),
     )
 
 

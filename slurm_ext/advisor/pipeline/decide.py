@@ -1,7 +1,8 @@
 """Decide on one submission: Submission in, Response out. Pure, so that live, shadow, replay agree.
 
 Mode, opt-out and what must be left alone come first; then what like runs say, the policy's choice,
-the floors below which a job is hurt, and last what the mode lets through.
+the floors below which a job is hurt, and last what the mode lets through. Where only other users'
+runs say something, `act` is `advise`.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from slurm_ext.advisor.evidence.summary import (
+    ACTING_LEVELS,
     Evidence,
     EvidenceSummary,
     node_cores_of,
@@ -59,6 +61,8 @@ class Recommendation:
     message: str | None = None
     estimate: "Estimate | None" = None
     limits: ShapeLimits | None = None
+    of_others: bool = False  # as EvidenceSummary's: nothing is changed
+    factor: float = 1.0  # as DecisionContext's
     unmarked: Mapping[str, str] = field(default_factory=dict)  # marks of another job, emptied
 
 
@@ -86,8 +90,12 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
     why = "the mode here is off" if mode is Mode.OFF else why_skipped(job)
     if why is not None:
         return Recommendation(mode=mode, why=why)
-    summary = context.summary or summarize(context.evidence, context.prior)
+    own = ACTING_LEVELS[context.settings["policy.evidence_of"]]
+    summary = context.summary or summarize(context.evidence, context.prior, own)
     estimated = summary.estimate
+    of_others = summary.of_others and estimated is not None
+    if of_others and mode is Mode.ACT:
+        mode = Mode.ADVISE
     limits = limits_for(job, context.rules, context.settings["policy.max_workers"])
     decision = _loader_decision(job, context, summary, limits)
     proposed, text = _NO_EDITS, None
@@ -98,7 +106,7 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
     if estimated is not None:
         from slurm_ext.advisor.pipeline.message import message
 
-        text = message(decision, mode, emulated=estimated.emulated)
+        text = message(decision, mode, emulated=estimated.emulated, of_others=of_others)
     return Recommendation(
         mode=mode,
         why=decision.reason,
@@ -107,6 +115,8 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
         message=text,
         estimate=estimated,
         limits=limits,
+        of_others=of_others,
+        factor=context.factor,
         unmarked={MARK: ""} if job.env.get(MARK) else {},
     )
 
@@ -125,9 +135,8 @@ def apply_mode(
     if recommendation.decision is None:
         return Response(recommendation=recommendation)
     shares = sharing is not None and sharing.share
-    holdout = (recommendation.estimate is not None or shares) and held_out(
-        token, settings["policy.holdout_share"]
-    )
+    knows = recommendation.estimate is not None and not recommendation.of_others
+    holdout = (knows or shares) and held_out(token, settings["policy.holdout_share"])
     acts = recommendation.mode is Mode.ACT and not holdout
     edits = recommendation.proposed if acts else _NO_EDITS
     text = None if holdout else recommendation.message
@@ -140,7 +149,7 @@ def apply_mode(
 
         text = with_elastic_fault(text, elastic_fault)
     env = {**recommendation.unmarked, **edits.env, "DLQUEUE_DECISION": token}
-    if settings["control.mode"] != "off" and recommendation.estimate is not None:
+    if settings["control.mode"] != "off" and knows and recommendation.estimate is not None:
         from slurm_ext.model.throughput import estimate_codec
 
         env["DLQUEUE_CURVE"] = estimate_codec.write(recommendation.estimate)

@@ -50,6 +50,19 @@ class Journal:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o640)
 
 
+class NoJournal(Journal):
+    """Keeps nothing: of an advisor that is only asked."""
+
+    def __init__(self) -> None:
+        """No file."""
+
+    def append(self, line: str) -> None:
+        """Forget it."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 def journals(folder: Path) -> list[Path]:
     """Every journal, oldest first; only the last one may still grow."""
     return sorted(folder.glob(f"*{_SUFFIX}"))

@@ -5,19 +5,23 @@ from slurm_ext.core.records import Decision, Mode, Prediction
 from slurm_ext.core.wire import MAX_MESSAGE_CHARS
 
 OPT_OUT = "Opt out: --comment=dlqueue=off"
+UNCHANGED = "Nothing was changed."
 SAME = 1.03  # a smaller ratio is not called faster
 
 
-def message(decision: Decision, mode: Mode, *, emulated: bool) -> str | None:
+def message(
+    decision: Decision, mode: Mode, *, emulated: bool, of_others: bool = False
+) -> str | None:
     """Return the change (or advice), the predicted gain with its interval, how to opt out."""
     if mode not in (Mode.ADVISE, Mode.ACT) or decision.predicted_after is None:
         return None
     emulation = ", emulated accelerator" if emulated else ""
+    emulation += ", by other users' runs" if of_others else ""
     if decision.action == "leave":
         return f"dlqueue: left as it is: {decision.reason}{emulation}."
     gain = _gain(decision.predicted_before, decision.predicted_after, emulation)
     if mode is Mode.ADVISE:
-        return f"dlqueue advises {changes(decision)}: {gain}. Nothing was changed."
+        return f"dlqueue advises {changes(decision)}: {gain}. {UNCHANGED}"
     return f"dlqueue: {changes(decision)}: {gain}. {OPT_OUT}"
 
 
@@ -32,13 +36,13 @@ def with_sharing(line: str | None, sharing: SharingDecision) -> str | None:
         cost += f" (usually {min(slower(sharing.usual), slower(sharing.worst))} %)"
     if sharing.mode is Mode.ADVISE:
         advice = f"sharing its GPU ({sharing.gres}) with another such job: {cost}"
-        end = "Nothing was changed." if line is None else ""
+        end = UNCHANGED if line is None else ""
         return _one_line(f"{line or ''} dlqueue advises {advice}. {end}")
     whose = "another job" if sharing.across else "another job of yours"
     what = f"shares its GPU with {whose}, {cost}"
     if line is None:
         return _one_line(f"dlqueue: {what}. {OPT_OUT}")
-    first, _, _ = line.partition(f" {OPT_OUT}")
+    first = line.removesuffix(f" {OPT_OUT}").removesuffix(f" {UNCHANGED}")
     return _one_line(f"{first} It {what}. {OPT_OUT}")
 
 

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
+from slurm_ext.advisor.evidence.calibrate import Factors
 from slurm_ext.advisor.evidence.prior import Priors
-from slurm_ext.advisor.evidence.runs import RunTable
+from slurm_ext.advisor.evidence.runs import LEVELS, RunTable
+from slurm_ext.advisor.evidence.summary import ACTING_LEVELS
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.limits.eligible import words_of
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
@@ -36,7 +38,8 @@ from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.wire import decode_request, encode_reply, rests_of
 from slurm_ext.history.ingest.proposals import Proposal, line_of
 
-_MOST_REQUESTS, _MOST_RULES = 4096, 4096  # kept in memory
+_MOST_REQUESTS, _MOST_REQUEST_BYTES = 4096, 16 * 1024 * 1024  # kept in memory
+_MOST_RULES = 1024  # each under four texts of the job
 _NO_EDITS = Edits()
 decisions = logging.getLogger(DECISIONS)
 
@@ -68,12 +71,13 @@ class Advisor:
         self.runs = RunTable()
         self.rules = ClusterRules()
         self.priors = Priors()
-        self.factor = 1.0
+        self.factors: Factors = {}
         self.sharing = SharingMemory()
         self.counters = AdvisorCounters()
         self.logs_decisions = True
         self.runtimes = RuntimeEstimator()
         self._requests: dict[bytes, CachedRequest] = {}
+        self._request_bytes = 0  # of the lines behind them
         self._rules: dict[tuple[str | None, ...], PartitionRules | None] = {}
         self._rules_of: ClusterRules = self.rules  # from which `_rules` was read
 
@@ -119,8 +123,10 @@ class Advisor:
         if job is None:
             return None
         shares = self.settings["sharing.mode"] != "off"
-        if len(self._requests) >= _MOST_REQUESTS:
+        self._request_bytes += len(line)
+        if len(self._requests) >= _MOST_REQUESTS or self._request_bytes > _MOST_REQUEST_BYTES:
             self._requests.clear()
+            self._request_bytes = len(line)
         request = self._requests[digest] = CachedRequest(
             kind=kind,
             job=replace(job, script=None if job.script is None else ""),
@@ -181,8 +187,14 @@ class Advisor:
             decisions.info("%s", decision.reason, extra=extra)
 
     def _explain(self, request: CachedRequest) -> bytes:
-        """Answer people: the recommendation, or the context that a what-if table is made of."""
+        """Answer people: the recommendation, or the context that a what-if table is made of.
+
+        Where Slurm hides other users' jobs, neither their run times nor their names are in it.
+        """
+        hides = self.rules.hides_others
         runtime = self.runtimes.of(request.job, time.time(), self.rules.default)
+        if hides and runtime is not None and "user" not in runtime.like:
+            runtime = None
         if request.kind == "what_if":
             body = {
                 "known": context_json(self._context(request)),
@@ -192,6 +204,8 @@ class Advisor:
         context, recommendation = self._recommend(request)
         shares = request.whole is not None and recommendation.decision is not None
         sharing = self._share(request) if shares else None
+        if hides and sharing is not None and sharing.across:
+            sharing = replace(sharing, beside=None, partners=())
         body = recommendation_json(context, recommendation, sharing, runtime)
         return encode_reply(None, _NO_EDITS, None, **body)
 
@@ -204,18 +218,23 @@ class Advisor:
         return context, request.recommendation
 
     def _context(self, request: CachedRequest) -> DecisionContext:
-        runs, priors = self.runs, self.priors
-        evidence = runs.newest(request.keys)
+        """Look up the job; nothing of other users is in it where Slurm hides their jobs."""
+        runs, priors, job = self.runs, self.priors, request.job
+        own, hides = ACTING_LEVELS[request.settings["policy.evidence_of"]], self.rules.hides_others
+        evidence = runs.newest(request.keys, own if hides else LEVELS)
         prior = None
-        if priors.name is not None:
-            prior = priors.prior_of(request.job, request.keys)
+        if priors.name is not None and not hides:
+            prior = priors.prior_of(job, request.keys)
+        summary = runs.summary(evidence, prior, own)
+        level = None if summary.estimate is None else summary.estimate.level
+        factors = self.factors
         return DecisionContext(
             settings=request.settings,
             evidence=evidence,
             prior=prior,
-            rules=self._rules_for(request.job),
-            factor=self.factor,
-            summary=runs.summary(evidence, prior),
+            rules=self._rules_for(job),
+            factor=factors.get((level, job.user_name)) or factors.get((level, None), 1.0),
+            summary=summary,
         )
 
     def _rules_for(self, job: Submission) -> PartitionRules | None:
@@ -258,7 +277,7 @@ class Advisor:
             edits=response.edits,
             message=response.message,
             keys=request.keys,
-            factor=self.factor,
+            factor=response.recommendation.factor,
             model=self.priors.name,
             sharing=None if sharing is None else sharing.as_json(done=done),
             elastic=requested_bounds((), job.env[VARIABLE]) if elastic else None,

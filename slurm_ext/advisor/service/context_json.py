@@ -1,7 +1,8 @@
 """A submission's DecisionContext as JSON, for people's commands, and read back.
 
 Schema: evidence ({level: [LoaderRun]}), prior ({accel, wall, cpu: [log_mean, log_sd]} or null),
-rules (as bounds.Rules, or null) and factor. Numbers about runs alike; no names of anybody.
+rules (as bounds.Rules, or null) and factor. The runs are the user's own; what other users' runs say
+is in the prior, as ranges.
 """
 
 from collections.abc import Mapping
@@ -9,9 +10,10 @@ from dataclasses import MISSING, asdict, fields
 from math import isfinite
 from typing import Any
 
+from slurm_ext.advisor.evidence.summary import only, prior_of_others
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.pipeline.decide import DecisionContext
-from slurm_ext.core.records import Level, LoaderRun
+from slurm_ext.core.records import OWN_LEVELS, Level, LoaderRun
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.throughput.estimate import Prior
 from slurm_ext.model.throughput.inversion import LogNormal
@@ -23,11 +25,11 @@ _BELIEFS = ("accel", "wall", "cpu")
 
 def context_json(known: DecisionContext) -> dict[str, Any]:
     """The document's `known`."""
-    prior = known.prior
+    prior = prior_of_others(known.evidence, known.prior, OWN_LEVELS)
     return {
         "evidence": {
             level.value: [_finite(asdict(run)) for run in runs]
-            for level, runs in known.evidence.items()
+            for level, runs in only(known.evidence, OWN_LEVELS).items()
         },
         "prior": None
         if prior is None

@@ -45,6 +45,7 @@ class AdvisorCounters:
         self.answers: dict[str, LatencyHistogram] = {}
         self.decisions: Counter[tuple[str, str]] = Counter()
         self.rests = 0
+        self.unreadable_runs = 0  # of the history, passed over
         self._rests_reported: int | None = None
         self._rests_until_s = 0.0
 

@@ -44,10 +44,12 @@ def context_from_history(settings: "Settings", job: "Submission") -> "DecisionCo
     keys = keys_of(job)
     evidence, factor = {}, 1.0
     if path.exists():
-        from slurm_ext.advisor.evidence.calibrate import NEWEST, factor_of
+        from slurm_ext.advisor.evidence.calibrate import NEWEST, factor_for, factors_of
         from slurm_ext.history.views.lookup import outcomes, similar_runs
 
-        evidence, factor = similar_runs(path, keys), factor_of(outcomes(path, NEWEST))
+        user, account = job.user_name, job.account
+        evidence = similar_runs(path, keys, user=user, account=account)
+        factor = factor_for(factors_of(outcomes(path, NEWEST)), None, user)
     prior = _prior(models, job, keys)
     return DecisionContext(settings=settings, evidence=evidence, prior=prior, factor=factor)
 

@@ -1,24 +1,30 @@
-"""`/metrics` for Prometheus: one thread beside the answering one, one client at a time, bounded.
+"""`/metrics` for Prometheus: threads beside the answering one, one scrape at a time, bounded.
 
 Whatever happens here, submissions are answered: a port that is taken costs the metrics, not the
-advisor, and who reads slowly is cut off.
+advisor, who reads slowly is cut off, and where many do, the oldest makes room for the next scrape.
 """
 
 import logging
 import socket
+import socketserver
 import sys
 import threading
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
+from slurm_ext.advisor.places import Places
 from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.advisor.service.prometheus_collector import PrometheusCollector
 from slurm_ext.core.settings.loops_and_metrics import address_of
 
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
 MOST_S = 10.0  # of one client
+MOST_CLIENTS = 8
 log = logging.getLogger(__name__)
 
 
@@ -29,7 +35,7 @@ class MetricsServer(threading.Thread):
         super().__init__(name="metrics", daemon=True)
         registry = CollectorRegistry(auto_describe=False)
         registry.register(PrometheusCollector(advisor))
-        self._app = make_wsgi_app(registry)
+        self._app = _one_at_a_time(make_wsgi_app(registry))
         self._where = advisor.settings["metrics.listen"]
         self._server: WSGIServer | None = None
 
@@ -47,7 +53,7 @@ class MetricsServer(threading.Thread):
         super().start()
 
     def run(self) -> None:
-        """One scrape after the other."""
+        """Each client has a thread, so that one who is slow holds up no other."""
         if self._server is not None:
             self._server.serve_forever(poll_interval=0.5)
 
@@ -57,8 +63,34 @@ class MetricsServer(threading.Thread):
             threading.Thread(target=self._server.shutdown, daemon=True).start()
 
 
-class _Server(WSGIServer):
+def _one_at_a_time(app: "WSGIApplication") -> "WSGIApplication":
+    """The application for several threads: a submission has to wait for one of them at most."""
+    lock = threading.Lock()
+
+    def locked(environ: "WSGIEnvironment", start_response: "StartResponse") -> Any:
+        with lock:
+            return app(environ, start_response)
+
+    return locked
+
+
+class _Server(socketserver.ThreadingMixIn, WSGIServer):
     request_queue_size = 8
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, *values: Any) -> None:
+        self.places = Places(most=MOST_CLIENTS, of_peer=MOST_CLIENTS)
+        super().__init__(*values)
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """True if there is a place for one more client."""
+        return self.places.admit(request, client_address[0])
+
+    def shutdown_request(self, request: Any) -> None:
+        """As usual, and the place is free again."""
+        self.places.leave(request)
+        super().shutdown_request(request)
 
     def server_bind(self) -> None:
         """As usual, but the machine's name is not looked up, which can take long."""

@@ -5,7 +5,6 @@ is left out, and counted.
 """
 
 import logging
-import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -19,10 +18,12 @@ from prometheus_client.core import (
     Metric,
 )
 
+from slurm_ext.advisor.evidence.calibrate import usual
 from slurm_ext.advisor.pipeline.journal import journals
 from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.advisor.service.counters import BOUNDS_S
 from slurm_ext.core.errors import DlqueueError
+from slurm_ext.core.successes import TASKS, last_success_s, oldest_waiting
 from slurm_ext.history.store.reading import connect
 from slurm_ext.history.views.self_metrics import SelfMetrics, read_self_metrics
 
@@ -82,7 +83,10 @@ class PrometheusCollector:
         advisor = self._advisor
         kill_file = Path(advisor.settings["paths.kill_file"])
         yield _gauge("dlqueue_runs", "Runs that answers rest on", len(advisor.runs))
-        yield _gauge("dlqueue_interval_factor", "By which intervals are widened", advisor.factor)
+        what, unreadable = "Runs that were passed over", advisor.counters.unreadable_runs
+        yield _gauge("dlqueue_runs_unreadable", what, unreadable)
+        factor = usual(advisor.factors)
+        yield _gauge("dlqueue_interval_factor", "By which intervals are widened", factor)
         yield _gauge("dlqueue_killed", "Whether the kill file is there", kill_file.exists())
         yield _gauge("dlqueue_deadline_seconds", "slurmctld's", _deadline_s(advisor))
         named = {"mode": str(advisor.settings["site.mode"]), "model": advisor.priors.name or ""}
@@ -92,7 +96,7 @@ class PrometheusCollector:
         """Metrics of the files in the state folder; unreadable parts are left out."""
         state = self._advisor.settings.state_dir
         found: list[Metric] = []
-        for look in (of_history, of_spool):
+        for look in (of_history, of_spool, of_successes):
             try:
                 found += look(state)
             except (DlqueueError, OSError) as error:
@@ -143,26 +147,21 @@ def _standing(standing: SelfMetrics) -> Iterator[Metric]:
 
 def of_spool(state: Path) -> list[Metric]:
     """Metrics of the records that wait in the spool, and the oldest one's age. Raises OSError."""
-    born = []
-    folder = state / "spool"
-    if folder.is_dir():
-        with os.scandir(folder) as entries:
-            for entry, _ in zip(entries, range(MOST_FILES), strict=False):
-                if entry.name.endswith(".json") and not entry.name.startswith("."):
-                    born.append(_born(entry))
-    known = [at for at in born if at is not None]
-    lag_s = max(0.0, time.time() - min(known)) if known else 0.0
+    count, lag_s = oldest_waiting(state / "spool", MOST_FILES)
     return [
         _gauge("dlqueue_ingest_lag_seconds", "Age of the oldest record that waits", lag_s),
-        _gauge("dlqueue_ingest_waiting_records", "Records that wait in the spool", len(known)),
+        _gauge("dlqueue_ingest_waiting_records", "Records that wait in the spool", count),
     ]
 
 
-def _born(entry: "os.DirEntry[str]") -> float | None:
-    try:
-        return entry.stat().st_mtime
-    except FileNotFoundError:
-        return None  # taken in meanwhile
+def of_successes(state: Path) -> list[Metric]:
+    """Times of last successes; a task that never succeeded is left out."""
+    what = "When a task that goes on unseen succeeded last"
+    times = GaugeMetricFamily("dlqueue_last_success_timestamp_seconds", what, labels=("task",))
+    for task in TASKS:
+        if (moment := last_success_s(state, task)) is not None:
+            times.add_metric([task], moment)
+    return [times]
 
 
 def _deadline_s(advisor: Advisor) -> float:

@@ -6,37 +6,49 @@ Whatever is locked, damaged or absent is said once in the log, and what is known
 import gc
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from slurm_ext.advisor.evidence.calibrate import NEWEST, factor_of
+from slurm_ext.advisor.evidence.calibrate import NEWEST, factors_of
 from slurm_ext.advisor.evidence.prior import serving
 from slurm_ext.advisor.evidence.runs import COLUMNS, LEVELS, NO_KEY, RunTable
 from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.core.errors import DlqueueError
+from slurm_ext.core.job_keys import record_keys
+from slurm_ext.core.records import Level
 from slurm_ext.core.settings.document import reloaded
+from slurm_ext.core.successes import REFRESH, mark_success
+from slurm_ext.history.store.names import STORED_LEVELS
 from slurm_ext.history.store.reading import connect
 from slurm_ext.history.store.store import History
 from slurm_ext.history.views.columns import SERVER_COLUMNS, loader_count, loader_rows
-from slurm_ext.history.views.lookup import outcomes_of
+from slurm_ext.history.views.lookup import fair_outcomes
 
 EVERY_S = 1.0
+MARK_EVERY_S = 15.0
 BUSY_MS = 500  # of a locked history; the next look comes soon
 MOST_RUNS = 1_000_000  # kept in memory: the newest
 _CHUNK = 8192
-_KEYS = 1  # where the keys begin in a row of SERVER_COLUMNS, and behind them the values
-_VALUES = _KEYS + len(LEVELS)
+_KEYS = 1  # where the keys begin in a row of SERVER_COLUMNS, then the owners, then the values
+_USER = _KEYS + len(STORED_LEVELS)
+_ACCOUNT, _VALUES = _USER + 1, _USER + 2
+_PLACES = {level: _KEYS + place for place, level in enumerate(STORED_LEVELS)}
+_KIND = _PLACES[Level.KIND]
+_NUMBERS = frozenset((int, float, type(None)))
 log = logging.getLogger(__name__)
 
 
 class Refresher(threading.Thread):
     """Looks at history, model and settings every second."""
 
-    def __init__(self, advisor: Advisor, config: Path | None) -> None:
+    def __init__(self, advisor: Advisor, config: Path | None, *, marks: bool = False) -> None:
+        """`marks`: leave the time of the last success in the state folder."""
         super().__init__(name="refresh", daemon=True)
         self._advisor, self._config = advisor, config
         self._stop_asked = threading.Event()
@@ -44,6 +56,7 @@ class Refresher(threading.Thread):
         self._last_id = 0
         self._history: History | None = None
         self._said: dict[str, str] = {}
+        self._marks, self._marked_s = marks, float("-inf")
 
     def run(self) -> None:
         """Refresh until stopped."""
@@ -68,6 +81,13 @@ class Refresher(threading.Thread):
         self._guarded("run times", self._run_times)
         if self._advisor.settings["sharing.mode"] != "off":
             self._guarded("who shares", self._sharing)
+        if self._marks and not self._said and time.monotonic() >= self._marked_s + MARK_EVERY_S:
+            self._marked_s = time.monotonic()
+            mark_success(self._advisor.settings.state_dir, REFRESH)
+
+    def faults(self) -> dict[str, str]:
+        """Reasons why the last look left something as it was, by what it looked at."""
+        return dict(self._said)
 
     def _guarded(self, what: str, look: Callable[[], None]) -> None:
         """One look; a failure is logged when it is new, and the next look tries again."""
@@ -126,8 +146,7 @@ class Refresher(threading.Thread):
 
     def _calibrate(self, history: History) -> None:
         """New outcomes say how far the intervals can be trusted."""
-        residuals = outcomes_of(history.conn, history.path, NEWEST)
-        self._advisor.factor = factor_of(residuals)
+        self._advisor.factors = factors_of(fair_outcomes(history.conn, history.path, NEWEST))
 
     def _take_new(self, history: History) -> None:
         if len(self._advisor.runs) > MOST_RUNS * 1.1:
@@ -149,26 +168,41 @@ class Refresher(threading.Thread):
     def _append(self, chunks: Iterable[list[tuple[Any, ...]]], room: int) -> None:
         values = np.empty((room, len(COLUMNS)), np.float32)
         keys = [np.empty(room, np.int64) for _ in LEVELS]
-        filled = 0
+        owners, filled = np.empty(room, np.int32), 0
         for rows in chunks:
-            kept = rows[: room - filled]
+            kept = self._readable(rows[: room - filled])
             part = slice(filled, filled + len(kept))
             with np.errstate(over="ignore"):
                 values[part, :-1] = np.array([row[_VALUES:-1] for row in kept], np.float64)
             values[part, -1] = [self._advisor.runs.code(row[-1]) for row in kept]
-            for level, column in enumerate(keys):
-                column[part] = [row[_KEYS + level] or NO_KEY for row in kept]
+            owners[part] = [self._advisor.runs.owner(row[_USER]) for row in kept]
+            owned = [_kind_keys(row[_USER], None, row[_ACCOUNT], row[_KIND]) for row in kept]
+            for level, column in zip(LEVELS, keys, strict=True):
+                if level in _PLACES:
+                    column[part] = [row[_PLACES[level]] or NO_KEY for row in kept]
+                else:
+                    column[part] = [of_row.get(level, NO_KEY) for of_row in owned]
             filled += len(kept)
-            if kept:
-                self._last_id = kept[-1][0]
+            self._last_id = max(self._last_id, rows[-1][0])
         if filled:
             # Popped, so that the table is the only owner and can free each column in turn.
-            self._advisor.runs.extend(values[:filled], [keys.pop(0)[:filled] for _ in LEVELS])
+            columns = [keys.pop(0)[:filled] for _ in LEVELS]
+            self._advisor.runs.extend(values[:filled], columns, owners[:filled])
+
+    def _readable(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Rows whose values have their types; another must not stop those behind it."""
+        readable = [row for row in rows if _NUMBERS.issuperset(map(type, row[_VALUES:-1]))]
+        if len(readable) < len(rows):
+            self._advisor.counters.unreadable_runs += len(rows) - len(readable)
+        return readable
 
     def _forget_connection(self) -> None:
         if self._history is not None:
             self._history.close()
             self._history = None
+
+
+_kind_keys = lru_cache(maxsize=1 << 14)(record_keys)  # most runs are of few programs
 
 
 def _chunks(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:

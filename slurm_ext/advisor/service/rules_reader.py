@@ -19,20 +19,26 @@ class RulesReader(threading.Thread):
         super().__init__(name="rules", daemon=True)
         self._advisor = advisor
         self._stop_asked = threading.Event()
+        self._said = ""
 
     def run(self) -> None:
-        """Read until stopped; each failure is logged once."""
-        said = ""
+        """Read until stopped."""
         pause_s = 0.0
         while not self._stop_asked.wait(pause_s):
-            try:
-                self._advisor.rules = read_rules(client_of(self._advisor.settings))
-                said, pause_s = "", EVERY_S
-            except Exception as error:  # also a fault of ours: limits would never be read again
-                if repr(error) != said:
-                    fault = not isinstance(error, SlurmError)
-                    log.warning("limits stay as they were: %s", error, exc_info=fault)
-                said, pause_s = repr(error), RETRY_S
+            pause_s = EVERY_S if self.look() else RETRY_S
+
+    def look(self) -> bool:
+        """Read once; each failure is logged once, and False."""
+        try:
+            self._advisor.rules = read_rules(client_of(self._advisor.settings))
+        except Exception as error:  # also a fault of ours: limits would never be read again
+            if repr(error) != self._said:
+                fault = not isinstance(error, SlurmError)
+                log.warning("limits stay as they were: %s", error, exc_info=fault)
+            self._said = repr(error)
+            return False
+        self._said = ""
+        return True
 
     def stop(self) -> None:
         """End soon."""

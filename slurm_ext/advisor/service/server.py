@@ -1,8 +1,4 @@
-"""One thread, many persistent connections, one JSON line each way. Never crashes over a line.
-
-A client is trusted (its submissions count) or not (it may only ask, and not too often). Trusted
-ones are answered first, because slurmctld waits with its locks held.
-"""
+"""One thread, many persistent connections, requests in and lines out. Never crashes over a line."""
 
 import gc
 import logging
@@ -10,21 +6,21 @@ import os
 import selectors
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from slurm_ext.advisor.service.unix_socket import peer_uid
-from slurm_ext.core.wire import MAX_LINE_BYTES
+from slurm_ext.core.wire import MAX_LINE_BYTES, request_size
 
-MOST_CLIENTS = 64  # of each kind; the one silent for longest makes room
-ASKS_PER_S, ASKS_AT_ONCE = 10.0, 20.0  # of one untrusted user
-MOST_ASKERS = 1024  # users whose allowances are kept before the idle ones are forgotten
+MOST_CLIENTS = 64  # the one silent for longest makes room
 _READ_BYTES = 256 * 1024
 _IDLE_S = 1.0
 log = logging.getLogger(__name__)
 
-Answering = Callable[[bytes, bool], tuple[bytes, bool]]
-"""Line and whether its sender is trusted → the reply's line and whether the connection stays."""
+Answering = Callable[[bytes, int], tuple[bytes, bool]]
+"""Request and its sender's uid → the reply's line and whether the connection stays."""
+Admitting = Callable[[socket.socket, int], bool]
+"""Connection and its uid → True if this server serves it, else it is closed here."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,67 +29,76 @@ class Client:
 
     sock: socket.socket
     uid: int
-    trusted: bool
     seen_s: float
     buffer: bytearray = field(default_factory=bytearray)
 
 
 class Server:
-    """The loop over a listening socket; `stop_from` is readable when something else wants it."""
+    """The loop over sockets that connections come from; the first is looked at first."""
+
+    most_bytes = MAX_LINE_BYTES  # of a request
 
     def __init__(
         self,
-        listening: socket.socket,
+        sources: Sequence[socket.socket],
         answering: Answering,
-        trusted_uids: Callable[[], frozenset[int]],
         refuse: Callable[[str], bytes],
+        admitting: Admitting = lambda *_: True,
     ) -> None:
-        self._listening, self._answering, self._refuse = listening, answering, refuse
-        self._trusted_uids = trusted_uids
+        self._sources, self._answering, self._refuse = sources, answering, refuse
+        self._admitting = admitting
         self._clients: set[Client] = set()
-        self._asks: dict[int, tuple[float, float]] = {}  # uid → (allowance, when)
         self._selector = selectors.DefaultSelector()
-        self._selector.register(listening, selectors.EVENT_READ, None)
+        for source in sources:
+            self._selector.register(source, selectors.EVENT_READ, None)
 
     def run(self, signals: int, on_signal: Callable[[bytes], bool]) -> None:
         """Serve until `on_signal`, given what came out of `signals`, says to stop (False)."""
         self._selector.register(signals, selectors.EVENT_READ, None)
-        while True:
+        goes_on = True
+        while goes_on:
             ready = [key for key, _ in self._selector.select(_IDLE_S)]
-            clients = [key.data for key in ready if key.data is not None]
-            for client in sorted(clients, key=lambda c: not c.trusted):
+            for client in [key.data for key in ready if key.data is not None]:
                 if client in self._clients:
                     self._serve(client)
             others = [key.fileobj for key in ready if key.data is None]
-            if self._listening in others:
-                self._accept()
-            if signals in others and not on_signal(os.read(signals, 64)):
-                break
+            for source in self._sources:
+                goes_on = goes_on and (source not in others or self._accept(source))
+            if signals in others:
+                goes_on = on_signal(os.read(signals, 64)) and goes_on
             if not ready:
                 gc.collect(1)  # automatic collection is off while slurmctld may wait
         self._close_all()
 
-    def _accept(self) -> None:
+    def _accept(self, source: socket.socket) -> bool:
+        """Take one connection; False where no more will come."""
         try:
-            sock, _ = self._listening.accept()
+            sock, _ = source.accept()
         except OSError as error:  # it went away, or no file descriptor is left
             log.warning("accept: %s", error)
             time.sleep(0.01)
-            return
+            return True
+        self._welcome(sock)
+        return True
+
+    def _welcome(self, sock: socket.socket) -> None:
+        """Serve a connection from now on, if it is one of ours."""
         sock.setblocking(False)
         uid = peer_uid(sock)
-        client = Client(sock, uid, uid in self._trusted_uids(), time.monotonic())
-        self._make_room(client.trusted)
+        if not self._admitting(sock, uid):
+            sock.close()
+            return
+        self._make_room()
+        client = Client(sock, uid, time.monotonic())
         self._clients.add(client)
         self._selector.register(sock, selectors.EVENT_READ, client)
 
-    def _make_room(self, trusted: bool) -> None:
-        kind = [client for client in self._clients if client.trusted == trusted]
-        if len(kind) >= MOST_CLIENTS:
-            self._close(min(kind, key=lambda client: client.seen_s))
+    def _make_room(self) -> None:
+        if len(self._clients) >= MOST_CLIENTS:
+            self._close(min(self._clients, key=lambda client: client.seen_s))
 
     def _serve(self, client: Client) -> None:
-        """Read once and answer every whole line; closes on end, error and excess."""
+        """Read once and answer every whole request; closes on end, error and excess."""
         try:
             data = client.sock.recv(_READ_BYTES)
             stays = bool(data) and self._take(client, data)
@@ -105,42 +110,25 @@ class Server:
     def _take(self, client: Client, data: bytes) -> bool:
         client.seen_s = time.monotonic()
         client.buffer += data
-        if b"\n" in data:
-            *lines, rest = bytes(client.buffer).split(b"\n")
-            client.buffer = bytearray(rest)
-            for line in lines:
-                reply, stays = self._reply(client, line)
-                client.sock.sendall(reply)
-                if not stays:
-                    return False
-        if len(client.buffer) > MAX_LINE_BYTES:
-            client.sock.sendall(self._refuse(f"a line is at most {MAX_LINE_BYTES} bytes"))
+        while (size := request_size(client.buffer)) is not None:
+            reply, stays = self._reply(client, bytes(client.buffer[:size]))
+            client.sock.sendall(reply)
+            del client.buffer[:size]
+            if not stays:
+                return False
+        if len(client.buffer) > self.most_bytes:
+            client.sock.sendall(self._refuse(f"a line is at most {self.most_bytes} bytes"))
             return False
         return True
 
-    def _reply(self, client: Client, line: bytes) -> tuple[bytes, bool]:
-        if len(line) > MAX_LINE_BYTES:
-            return self._refuse(f"a line is at most {MAX_LINE_BYTES} bytes"), False
-        if not client.trusted and not self._may_ask(client.uid):
-            return self._refuse("too many questions; ask again in a second"), False
+    def _reply(self, client: Client, request: bytes) -> tuple[bytes, bool]:
+        if len(request) > self.most_bytes:
+            return self._refuse(f"a line is at most {self.most_bytes} bytes"), False
         try:
-            return self._answering(line, client.trusted)
+            return self._answering(request, client.uid)
         except Exception:  # a fault of ours must cost one answer, never the service
-            log.exception("no answer to a line of %d bytes", len(line))
+            log.exception("no answer to a line of %d bytes", len(request))
             return self._refuse("the advisor has a fault; its log says which"), False
-
-    def _may_ask(self, uid: int) -> bool:
-        """A token bucket for each untrusted user; full buckets are not kept."""
-        now = time.monotonic()
-        if len(self._asks) >= MOST_ASKERS:
-            filled_s = now - ASKS_AT_ONCE / ASKS_PER_S
-            self._asks = {uid: ask for uid, ask in self._asks.items() if ask[1] > filled_s}
-        left, since = self._asks.get(uid, (ASKS_AT_ONCE, now))
-        left = min(ASKS_AT_ONCE, left + (now - since) * ASKS_PER_S)
-        if left < 1:
-            return False
-        self._asks[uid] = (left - 1, now)
-        return True
 
     def _close(self, client: Client) -> None:
         self._clients.discard(client)

@@ -1,23 +1,26 @@
-"""`dlqueue serve`: assembles advisor, socket, refresher and history writer, and ends them."""
+"""`dlqueue serve`: assembles advisor, socket, refresher and child processes, and ends them."""
 
 import gc
 import logging
 import os
 import signal
 import socket
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from slurm_ext.advisor.pipeline.journal import Journal
 from slurm_ext.advisor.service.advisor import Advisor, refusal
 from slurm_ext.advisor.service.child_process import HistoryWriterProcess
+from slurm_ext.advisor.service.question_process import QuestionProcess
 from slurm_ext.advisor.service.refresh import Refresher
 from slurm_ext.advisor.service.rules_reader import RulesReader
-from slurm_ext.advisor.service.server import Server
-from slurm_ext.advisor.service.unix_socket import listener, remove
+from slurm_ext.advisor.service.server import Admitting, Answering, Server
+from slurm_ext.advisor.service.unix_socket import SUBMIT, fits, listener, remove
 from slurm_ext.advisor.service.warm_up import warm_up
 from slurm_ext.core.errors import AdvisorError
 from slurm_ext.core.files import try_lock
@@ -49,14 +52,18 @@ def serve(settings: Settings, config: Path | None) -> None:
         journal = Journal(settings.state_dir / "journal")
         stack.callback(journal.close)
         advisor = Advisor(settings, journal)
-        refresher = Refresher(advisor, config)
+        refresher = Refresher(advisor, config, marks=True)
         refresher.refresh()
         warm_up(advisor)
         told = stack.enter_context(signals(signal.SIGHUP))
         writer = HistoryWriterProcess(config)
-        with _listening(settings) as listening:
+        open_to_all = bool(settings["advisor.socket_mode"] & stat.S_IWOTH)
+        counted = partial(advisor.counters.answered, deadline_s=0.0, breaker_s=0.0)
+        questions = QuestionProcess(config, counted, at_once=open_to_all)
+        with _sockets(settings) as listening:
             helpers: list[BackgroundThread] = [
                 writer,
+                questions,
                 refresher,
                 RulesReader(advisor),
                 *_metrics(advisor),
@@ -65,8 +72,25 @@ def serve(settings: Settings, config: Path | None) -> None:
                 helper.start()
                 stack.callback(helper.stop)
             log.info("answering at %s with %d runs", settings["paths.socket"], len(advisor.runs))
-            server = Server(listening, advisor.reply, advisor.trusted_uids, refusal)
-            _answer(server, told, (refresher.reload_settings, writer.reload_settings))
+            server = Server(listening, _submitted(advisor), refusal, _admitted(advisor, questions))
+            children = (writer.reload_settings, questions.reload_settings)
+            _answer(server, told, (refresher.reload_settings, *children))
+
+
+def _submitted(advisor: Advisor) -> Answering:
+    return lambda request, _uid: advisor.reply(request, trusted=True)
+
+
+def _admitted(advisor: Advisor, questions: QuestionProcess) -> Admitting:
+    """Users who are not trusted ask the other process, where they cost no submission its time."""
+
+    def admitted(client: socket.socket, uid: int) -> bool:
+        if uid in advisor.trusted_uids():
+            return True
+        questions.hand_over(client)
+        return False
+
+    return admitted
 
 
 def _metrics(advisor: Advisor) -> list["MetricsServer"]:
@@ -79,10 +103,21 @@ def _metrics(advisor: Advisor) -> list["MetricsServer"]:
 
 
 @contextmanager
-def _listening(settings: Settings) -> Iterator[socket.socket]:
-    """Hold the socket, and remove it as soon as nobody answers."""
-    path = Path(settings["paths.socket"])
-    with listener(path, settings["advisor.socket_mode"]) as listening:
+def _sockets(settings: Settings) -> Iterator[list[socket.socket]]:
+    """The socket that only slurmctld may use, where its path is not too long, and everybody's."""
+    path, mode = Path(settings["paths.socket"]), settings["advisor.socket_mode"]
+    own = Path(f"{path}{SUBMIT}")
+    with ExitStack() as stack:
+        found = [stack.enter_context(_listening(path, mode))]
+        if fits(own):
+            found.insert(0, stack.enter_context(_listening(own, mode & ~stat.S_IRWXO)))
+        yield found
+
+
+@contextmanager
+def _listening(path: Path, mode: int) -> Iterator[socket.socket]:
+    """Hold a socket, and remove it as soon as nobody answers."""
+    with listener(path, mode) as listening:
         made = path.lstat()
         try:
             yield listening

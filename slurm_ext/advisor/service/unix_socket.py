@@ -9,6 +9,9 @@ from pathlib import Path
 from slurm_ext.core.errors import AdvisorError
 
 BACKLOG = 128
+SUBMIT = ".submit"
+"""Ends the name of the socket that only slurmctld may use: no crowd of users fills its queue."""
+_MOST_PATH_BYTES = 107  # of a unix socket's address, on Linux
 _PROBE_S = 1.0
 
 
@@ -27,6 +30,11 @@ def listener(path: Path, mode: int) -> socket.socket:
         return _bound(path, mode)
     except OSError as error:
         raise AdvisorError(f"{path} cannot be made: {error.strerror or error}") from None
+
+
+def fits(path: Path) -> bool:
+    """True if a socket can have this path."""
+    return len(os.fsencode(path.with_name(f".{path.name}.{os.getpid()}"))) <= _MOST_PATH_BYTES
 
 
 def remove(path: Path, made: os.stat_result) -> None:

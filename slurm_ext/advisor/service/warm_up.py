@@ -8,7 +8,7 @@ import numpy as np
 from slurm_ext.advisor.evidence.runs import COLUMNS, LEVELS, NO_KEY, RunTable
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
-from slurm_ext.advisor.pipeline.journal import Journal
+from slurm_ext.advisor.pipeline.journal import NoJournal
 from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.core.job_keys import keys_of
 from slurm_ext.core.records import Level, LoaderRun, Submission
@@ -38,23 +38,13 @@ _ACTING = Settings(
 )
 
 
-class _Nowhere(Journal):
-    """Keeps nothing."""
-
-    def __init__(self) -> None:
-        pass
-
-    def append(self, line: str) -> None:
-        pass
-
-
 def warm_up(advisor: Advisor) -> bytes:
     """The whole path but for the journal, and the real table once; nothing is recorded.
 
     Returns the last answer.
     """
     keys = keys_of(JOB)
-    twin = Advisor(_ACTING, _Nowhere())
+    twin = Advisor(_ACTING, NoJournal())
     twin.logs_decisions, twin.priors = False, advisor.priors
     twin.rules = ClusterRules(partitions={"none": PartitionRules(cpus_per_node=8)})
     twin.runs = _one_run(keys)
@@ -70,5 +60,6 @@ def _one_run(keys: Mapping[Level, int]) -> RunTable:
     known = (getattr(RUN, name) for name in COLUMNS)
     values = np.array([[np.nan if value is None else value for value in known]], np.float32)
     table = RunTable()
-    table.extend(values, [np.array([keys.get(level, NO_KEY)], np.int64) for level in LEVELS])
+    columns = [np.array([keys.get(level, NO_KEY)], np.int64) for level in LEVELS]
+    table.extend(values, columns, np.zeros(1, np.int32))
     return table

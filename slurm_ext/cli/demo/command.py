@@ -62,9 +62,7 @@ def _need_torch() -> None:
 def _new_folder() -> Path:
     import tempfile
 
-    folder = Path(tempfile.mkdtemp(prefix="dlqueue-demo-"))
-    folder.chmod(0o755)  # munge walks through every folder above its socket
-    return folder
+    return Path(tempfile.mkdtemp(prefix="dlqueue-demo-"))
 
 
 @contextmanager

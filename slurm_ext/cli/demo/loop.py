@@ -67,7 +67,7 @@ class DemoResult:
 
 def spec(given: Mapping[str, Any]) -> SandboxSpec:
     """The demo's cluster: one node, all of dlqueue, acting, with the settings given."""
-    return SandboxSpec.dlqueue(cpus=NODE_CPUS, settings={**SETTINGS, **given})
+    return SandboxSpec.dlqueue(cpus=NODE_CPUS, private=True, settings={**SETTINGS, **given})
 
 
 def scripts() -> list[Path]:

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding, judged, output, present
 from slurm_ext.core.settings.document import Settings
+from slurm_ext.node.common.spool_layout import Spool
 from slurm_ext.node.mps.daemon import SMI_FIELDS, parse_gpu
 from slurm_ext.node.mps.processes import MpsProcess, running_processes
-from slurm_ext.node.mps.registry import FOLDER
+from slurm_ext.node.mps.program import GenuineMps
+from slurm_ext.node.mps.registry import FOLDER, living
 from slurm_ext.node.mps.rules import LONGEST_NAME, LONGEST_SOCKET
 
 LONGEST_PLACE = "/012345678901-4294967295/999/pipe"  # a GPU and user, see `node.mps.registry`
@@ -25,7 +27,9 @@ def mps(settings: Settings) -> Iterator[Finding]:
     yield from _cards(control.with_name("nvidia-smi"))
     root = f"{settings['node.spool_dir']}/{FOLDER}"
     yield _room(root)
-    yield _others(root, running_processes())
+    ours = [facts["pid"] for _, facts in living(Spool(settings["node.spool_dir"]))]
+    running = running_processes(GenuineMps(settings["mps.control"], None))
+    yield _others(root, ours, running)
 
 
 def _cards(smi: Path) -> Iterator[Finding]:
@@ -49,11 +53,16 @@ def _room(root: str) -> Finding:
     return judged("mps.sockets", longest <= LONGEST_SOCKET, seen, advice, FAIL)
 
 
-def _others(root: str, running: list[MpsProcess]) -> Finding:
+def _others(root: str, ours: list[int], running: list[MpsProcess]) -> Finding:
     """A daemon on all GPUs, say, that a boot script or an older prolog starts."""
-    ours = [process for process in running if process.pipe and process.pipe.startswith(root + "/")]
-    foreign = [process for process in running if process not in ours and not process.server]
-    seen = f"{len([process for process in ours if not process.server])} of dlqueue's"
+    foreign = [
+        process
+        for process in running
+        if not process.server
+        and process.pid not in ours
+        and not (process.pipe or "").startswith(root + "/")
+    ]
+    seen = f"{len(ours)} of dlqueue's"
     if not foreign:
         return Finding("mps.daemons", OK, seen)
     others = ", ".join(

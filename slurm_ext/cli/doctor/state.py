@@ -1,12 +1,18 @@
 """Checks of `doctor`: the advisor and its files."""
 
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding, judged
 from slurm_ext.core.errors import DlqueueError, NoHistoryError
 from slurm_ext.core.settings.document import Settings
+from slurm_ext.core.successes import TASKS, last_success_s, oldest_waiting
+
+LATE_S = 600.0  # the alerts' bound of a waiting record and of a refresh
+TRAINING_S = 3600.0  # longer than any training
+MOST_FILES = 20_000  # of the spool that are looked at
 
 
 def state(settings: Settings) -> Iterator[Finding]:
@@ -17,6 +23,7 @@ def state(settings: Settings) -> Iterator[Finding]:
         return
     yield Finding("state_dir", OK, str(folder))
     yield from _history(folder / "history.db")
+    yield from _unseen(folder)
     if settings["node.transport"] == "folder":
         yield _records(Path(settings["node.folder"]), folder / "spool")
 
@@ -66,6 +73,28 @@ def _history(path: Path) -> Iterator[Finding]:
     seen = f"{aside[0]} records, such as: {aside[1]}" if aside[0] else "none"
     advice = f"they could not be read; they are in {path.parent / 'aside'}"
     yield judged("set aside", not aside[0], seen, advice)
+
+
+def _unseen(folder: Path) -> Iterator[Finding]:
+    """Records that wait, and the last successes of what goes on unseen."""
+    try:
+        count, age_s = oldest_waiting(folder / "spool", MOST_FILES)
+    except OSError as error:
+        yield Finding("waiting records", WARN, f"{folder / 'spool'}: {error.strerror}")
+    else:
+        advice = "is history.db locked, or the disk full? journalctl -u dlqueue"
+        seen = f"{count}, the oldest for {age_s:.0f} s" if count else "none"
+        yield judged("waiting records", age_s <= LATE_S, seen, advice)
+    refreshed_s, trained_s = (last_success_s(folder, task) for task in TASKS)
+    if refreshed_s is not None:
+        age_s = time.time() - refreshed_s
+        advice = "the advisor answers from what it knew then; journalctl -u dlqueue says why"
+        yield judged("refresh", age_s <= LATE_S, f"{age_s:.0f} s ago", advice)
+    log = folder / "train.log"
+    started_s = log.stat().st_mtime if log.exists() else 0.0
+    failed = started_s > (trained_s or 0.0) and time.time() - started_s > TRAINING_S
+    seen = "never" if trained_s is None else f"{(time.time() - trained_s) / 3600:.1f} h ago"
+    yield judged("training", not failed, seen, f"the last one did not succeed; see {log}")
 
 
 def _records(shared: Path, taken_from: Path) -> Finding:

@@ -66,8 +66,9 @@ def explained(history: "History", named: str) -> dict[str, Any]:
     loops did to
     it (core/actions.py). `run_time`: how long it was to be expected to run (explain_run_time.py),
     or
-    null. A run that shared its node has `shared` (explain_shared.py), one whose power was measured
-    `energy` (explain_energy.py), else null.
+    null. A run that shared its node has `shared` (explain/shared.py), one whose power was measured
+    `energy` (explain/energy.py), one with the probe's summaries `probe` (explain/probe.py); else
+    null.
 
     Raises UsageError for what is neither a job id nor a token, HistoryError where it is unknown.
     """
@@ -103,13 +104,15 @@ def explained(history: "History", named: str) -> dict[str, Any]:
 def _past(history: "History", ledger: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     """The newest runs that the decision rested on: those known then, alike at its level."""
     from slurm_ext.core.records import Level
-    from slurm_ext.history.store.names import KEY_OF_LEVEL
+    from slurm_ext.history.store.names import KEY_OF_LEVEL, OWNER_OF_LEVEL
     from slurm_ext.history.views.recent_runs import recent_runs
 
     if ledger is None or ledger["level"] is None:
         return []
-    keys = {level: ledger[KEY_OF_LEVEL[level]] for level in Level}
-    return recent_runs(history.conn, ledger["level"], keys, known_by_s=ledger["decided_s"])
+    keys = {level: ledger[key] for level, key in KEY_OF_LEVEL.items()}
+    column = OWNER_OF_LEVEL.get(Level(ledger["level"]))
+    owner, by_s = ledger[column] if column else None, ledger["decided_s"]
+    return recent_runs(history.conn, ledger["level"], keys, owner=owner, known_by_s=by_s)
 
 
 def lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -142,6 +145,10 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield line(document["run_time"], document["runs"])
     for one in document["runs"]:
         yield _outcome_line(one)
+        if one["probe"]:
+            from slurm_ext.cli.explain.probe import lines as probe_lines
+
+            yield from probe_lines(one["probe"])
         if one["shared"]:
             from slurm_ext.cli.explain.shared import lines as shared_lines
 
@@ -206,18 +213,15 @@ def _shared(ledger: Mapping[str, Any]) -> Iterator[str]:
 def _outcome(one: Mapping[str, Any], beside: Mapping[int, Any]) -> dict[str, Any]:
     names = ("restart", "node", "state", "source", "elapsed_s", "cpus_per_task", "exit_code")
     from slurm_ext.cli.explain.energy import energy_of
+    from slurm_ext.cli.explain.probe import probe_of
 
     loader = {n: one[n] for n in one if n.startswith("loader_")}
-    more = {"shared": beside.get(one["id"]), "energy": energy_of(one)}
+    more = {"shared": beside.get(one["id"]), "energy": energy_of(one), "probe": probe_of(one)}
     return {**{name: one[name] for name in names}, **loader, **more}
 
 
 def _outcome_line(one: Mapping[str, Any]) -> str:
-    from slurm_ext.report.formatting import counted
+    from slurm_ext.cli.explain.probe import measured
 
-    rate, workers = one.get("loader_samples_per_s"), one.get("loader_workers")
-    emulated = ", emulated accelerator" if one.get("loader_emulated") else ""
-    measured = "not measured"
-    if rate:
-        measured = f"{rate:.4g} samples/s with {counted(workers or 0, 'worker')}{emulated}"
-    return f"outcome:  {one['state']} on {one['node']} (restart {one['restart']}): {measured}"
+    said = measured(one)
+    return f"outcome:  {one['state']} on {one['node']} (restart {one['restart']}): {said}"

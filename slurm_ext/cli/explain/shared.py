@@ -79,7 +79,7 @@ def _cost(history: "History", rows: list[dict[str, Any]]) -> dict[str, Any] | No
             break
     if not rates:
         return None
-    solo, together = median(rates), beside(rows)
+    solo, together = median(rates), beside(rows, teaches=False)
     return {
         "by": run.shape[0],
         "runs": len(rates),

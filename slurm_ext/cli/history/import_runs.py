@@ -2,6 +2,7 @@
 
 import argparse
 import gzip
+import itertools
 import json
 import os
 import sys
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from slurm_ext.history.store.store import History
 
 USUAL = "365d"
+MOST_CHARS = 1 << 20  # of a line: jobstats' summary of a thousand nodes has 100 KiB
 HELP = (
     "Take in the jobs of sacct (and jobstats' summaries in AdminComment): from FILE, - for standard"
     " input, or without one by asking slurmdbd. Stopped and started again, it takes each run once."
@@ -141,9 +143,20 @@ def _opened(name: str) -> Iterator[tuple[IO[str], BinaryIO]]:
 
 
 def _split(file: IO[str], delimiter: str) -> Iterator["Line"]:
-    for number, line in enumerate(file, 1):
-        if line.strip():
+    for number in itertools.count(1):
+        line = file.readline(MOST_CHARS)
+        if not line:
+            return
+        if _is_cut(line):
+            while _is_cut(file.readline(MOST_CHARS)):
+                pass
+            yield number, ()
+        elif line.strip():
             yield number, line.rstrip("\r\n").split(delimiter)
+
+
+def _is_cut(line: str) -> bool:
+    return len(line) == MOST_CHARS and not line.endswith("\n")
 
 
 @contextmanager

@@ -18,11 +18,8 @@ def asked(settings: "Settings", kind: str, job: "Submission") -> dict[str, Any] 
     import json
     import socket
 
-    from slurm_ext.core.wire import MAX_SCRIPT_BYTES as MOST_BYTES
     from slurm_ext.core.wire import encode_request
 
-    if len(job.script or "") > MOST_BYTES:
-        return None
     try:
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(TIMEOUT_S)

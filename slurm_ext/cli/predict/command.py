@@ -80,10 +80,13 @@ def _because(settings: "Settings", job: "Submission", said: dict[str, Any]) -> d
         return {"past": [], "would_change": would}
     from slurm_ext.core.errors import HistoryError
     from slurm_ext.core.job_keys import keys_of
+    from slurm_ext.core.records import Level
     from slurm_ext.history.views.recent_runs import recent_runs_of
 
     try:
-        past = recent_runs_of(settings.state_dir / "history.db", said["level"], keys_of(job))
+        path, account = settings.state_dir / "history.db", said["level"] == Level.ACCOUNT_KIND.value
+        owner = job.account if account else job.user_name
+        past = recent_runs_of(path, said["level"], keys_of(job), owner)
     except HistoryError:
         past = None
     return {"past": past, "would_change": would}

@@ -12,8 +12,10 @@ def submission(script: str, args: tuple[str, ...]) -> "Submission":
     """Return the submission of `sbatch SCRIPT ARGS` by this user. Raises InputError."""
     import os
     import pwd
+    from dataclasses import replace
 
     from slurm_ext.advisor.pipeline.script import read_script
+    from slurm_ext.core.job_keys import seen_script
     from slurm_ext.core.records import ENV_NAMES
 
     uid = os.getuid()
@@ -22,8 +24,9 @@ def submission(script: str, args: tuple[str, ...]) -> "Submission":
     except KeyError:
         user = str(uid)
     env = {name: os.environ[name] for name in ENV_NAMES if name in os.environ}
-    return read_script(
-        _text(script),
+    text = _text(script)
+    job = read_script(
+        text,
         script,
         args=args,
         user_name=user,
@@ -31,6 +34,8 @@ def submission(script: str, args: tuple[str, ...]) -> "Submission":
         work_dir=os.getcwd(),  # noqa: PTH109 (pathlib is not needed for anything else)
         env=env,
     )
+    seen, cut = seen_script(text)
+    return replace(job, script=seen, script_truncated=cut)
 
 
 def _text(script: str) -> str:

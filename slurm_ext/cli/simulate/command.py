@@ -137,19 +137,20 @@ def _energy_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Replay and print. Raises UsageError and InputError."""
     from slurm_ext.cli.common.output import put_file
+    from slurm_ext.cli.simulate.page import show
 
     kind = kind_of(args)
     module = import_module(f"slurm_ext.cli.simulate.{kind}")
     with _progress() as progress:
         replayed = module.replayed(args, progress)
     if args.html is not None:
-        put_file(args.html, replayed.page())
+        put_file(args.html, replayed.page().html(dict(replayed.plots())))
     if args.json:
         import json
 
         print(json.dumps(replayed.document))
     else:
-        replayed.show()
+        show(replayed.page())
     return 0
 
 

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from slurm_ext.cli.simulate.command import check
-from slurm_ext.cli.simulate.page import Page, Plots, show
+from slurm_ext.cli.simulate.page import Page, Plots
 from slurm_ext.core.errors import InputError
 from slurm_ext.model.demand.model import SLOT_S, DemandPredictor, persistence_of
 from slurm_ext.report.formatting import counted
@@ -58,15 +58,8 @@ class EnergyReplayed:
             "policies": [{"policy": result.policy, **result.figures()} for result in self.results],
         }
 
-    def show(self) -> None:
-        """Print the table."""
-        show(self._page())
-
-    def page(self) -> str:
-        """One HTML page that needs nothing else."""
-        return self._page().html(dict(self._plots()))
-
-    def _page(self) -> Page:
+    def page(self) -> Page:
+        """The table and what is to be said below it."""
         nodes = counted(int(self.record.total.max()), "node")
         days = (len(self.record.need) - self.split) * SLOT_S / 86400
         return Page(
@@ -89,7 +82,8 @@ class EnergyReplayed:
             more = "more" if saved >= 0 else "fewer"
             yield f"{result.policy}: {abs(saved):,.0f} {more} node-hours off than {first.policy}"
 
-    def _plots(self) -> Plots:
+    def plots(self) -> Plots:
+        """Plots of the page, by title."""
         total = self.record.total[self.split :].clip(min=1)
         need = self.record.need[self.split :]
         shares = {result.policy: result.powered_by_slot / total for result in self.results}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slurm_ext.cli.simulate.page import Page, Plots, show
+from slurm_ext.cli.simulate.page import Page, Plots
 from slurm_ext.report.formatting import counted, seconds
 from slurm_ext.report.plots import Points, shares_by_time, shares_over_time
 from slurm_ext.simulate.replay_result import ReplayResult, distribution
@@ -49,15 +49,8 @@ class JobsReplayed:
             "policies": [{"policy": result.policy, **result.figures()} for result in self.results],
         }
 
-    def show(self) -> None:
-        """Print the table."""
-        show(self._page())
-
-    def page(self) -> str:
-        """One HTML page that needs nothing else."""
-        return self._page().html(dict(self._plots()))
-
-    def _page(self) -> Page:
+    def page(self) -> Page:
+        """The table and what is to be said below it."""
         jobs = len(self.results[0].submit_s)
         nodes, gpus = counted(self.nodes, "node"), counted(self.gpus, "GPU")
         return Page(
@@ -83,7 +76,8 @@ class JobsReplayed:
                 ahead = f"{gain:.2f}x better" if gain >= 1 else f"{1 / gain:.2f}x worse"
                 yield f"{result.policy}: mean JCT {ahead} than {first.policy}"
 
-    def _plots(self) -> Plots:
+    def plots(self) -> Plots:
+        """Plots of the page, by title."""
         jct = {result.policy: _distribution(result.jct_s) for result in self.results}
         queue = {result.policy: _distribution(result.queue_s) for result in self.results}
         used = {result.policy: _pairs(*result.utilisation(SLICES)) for result in self.results}

@@ -23,6 +23,7 @@ from slurm_ext.control.elastic.jobs import (
     requested_size,
     shape_of,
 )
+from slurm_ext.control.elastic.limits import ElasticLimits
 from slurm_ext.control.loops.loop_state import LoopState
 from slurm_ext.control.loops.planned_loop import DONE, PlannedAction, planned_kind
 from slurm_ext.core import elastic_requests
@@ -58,6 +59,7 @@ class ElasticLoop:
         )  # as their users wrote them
         self._wanted: dict[str, int] = dict(kept.get("wanted", {}))  # size after our requeue
         self._changed_s: dict[str, float] = dict(kept.get("changed_s", {}))
+        self._limits = ElasticLimits(client, set(kept.get("limited", ())))
         self._now_s = 0.0
         self._seen: dict[str, Any] = {}
 
@@ -71,9 +73,11 @@ class ElasticLoop:
                 self._wanted.pop(str(job.job_id), None)
         ours = [int(job) for job in self._wanted]
         pools, left_alone = self._look(jobs, ours)
-        planned: list[PlannedAction] = []
+        self._limits.read(now_s)
+        over = self._limits.over(jobs, self._asked)
+        planned = [self._given_back(job) for job in over]
         statuses = []
-        for pool in pools:
+        for pool in (self._limits.within(pool, self._asked) for pool in pools):
             reports = {resizable.name: report_of(resizable.info) for resizable in pool.jobs}
             left_alone |= {job: why for job, (_, why) in reports.items() if why}
             sizes = self.division(pool, {job: report for job, (report, _) in reports.items()})
@@ -81,6 +85,15 @@ class ElasticLoop:
             planned += self._resizes(pool, sizes)
         self._seen = {"pools": statuses, "left_alone": left_alone}
         return planned
+
+    def _given_back(self, job: JobInfo) -> PlannedAction:
+        """Plan the size that its user wrote, on as many nodes."""
+        asked = self._asked[str(job.job_id)]
+        own = Resizable(info=job, least=asked["gpus"], most=asked["gpus"])
+        per_node = max(1, -(-asked["gpus"] // asked["nodes"]))
+        pool = ElasticPool(partition=job.partition, per_node=per_node, gpus=0, jobs=[own])
+        why = "at this size it waits for a limit of its account, QOS or partition"
+        return self._planned(own, asked["gpus"], pool, why)
 
     def _look(
         self, jobs: Sequence[JobInfo], ours: Sequence[int]
@@ -217,13 +230,15 @@ class ElasticLoop:
         return self._seen
 
     def _forget(self, alive: set[str]) -> None:
+        self._limits.limited &= alive
         for kept in (self._asked, self._wanted, self._changed_s):
             for job in set(kept) - alive:
                 del kept[job]
 
     def _keep(self) -> None:
         kept = {"asked": self._asked, "wanted": self._wanted, "changed_s": self._changed_s}
-        self._state.keep(kept)
+        limited = sorted(self._limits.limited)
+        self._state.keep({**kept, "limited": limited} if limited else kept)
 
 
 def _elastic(resizable: Resizable, reports: Mapping[str, GoodputReport | None]) -> ElasticJob:

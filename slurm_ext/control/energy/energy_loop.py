@@ -146,7 +146,7 @@ class EnergyLoop:
         if wrong:
             prediction = DemandForecast(prediction.peak, wrong, prediction.knows)
         recent = needed[-1 - int(self._rules.hold_s // SLOT_S) :]
-        return prediction, int(recent.max()) if len(recent) else 0
+        return prediction, int(recent.max())
 
     def _planned(
         self, step: PowerChange, needs: NodeDemand, prediction: DemandForecast

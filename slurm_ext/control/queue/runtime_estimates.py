@@ -1,5 +1,8 @@
 """Run times of waiting jobs: the promoted model, else similar runs, else the limit.
 
+They order the queue, so the model is believed only of a user who has ended jobs: what other users'
+jobs did, of whatever name, makes nobody's job shorter or longer.
+
 Each round reads what is new in the history; without a history the limits remain. Jobs that were
 submitted together correct each other: what has ended changes the estimates of its waiting siblings.
 """
@@ -54,7 +57,9 @@ class RuntimeEstimates:
         predictions = self._lengths.predict([duration_query(job, now_s) for job in jobs])
         return [
             RuntimeEstimate(seconds=p.mean_s, by="model", low_s=p.low_s, high_s=p.high_s)
-            for p in predictions
+            if "user" in p.like
+            else _limit(job)
+            for job, p in zip(jobs, predictions, strict=True)
         ]
 
     def _refresh(self) -> None:

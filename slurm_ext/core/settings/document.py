@@ -5,6 +5,7 @@ out of range is a SettingsError that names the file, the key, the value and what
 """
 
 import os
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -58,12 +59,21 @@ def load(path: Path | None = None) -> Settings:
     if named is None and not chosen.exists():
         return Settings()
     try:
-        text = chosen.read_text(encoding="utf-8")
-        return parse(text, str(chosen))
+        return parse(_trusted_text(chosen), str(chosen))
     except OSError as error:
         raise InputError(str(chosen), f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(str(chosen), "is not UTF-8 text") from None
+
+
+def _trusted_text(path: Path) -> str:
+    """Read settings, which name programs that are run: root takes only root's. InputError."""
+    with path.open(encoding="utf-8") as stream:
+        info = os.fstat(stream.fileno())
+        if os.geteuid() == 0 and (info.st_uid != 0 or info.st_mode & stat.S_IWOTH):
+            why = f"uid {info.st_uid} or others may have written it, and root would obey it"
+            raise InputError(str(path), f"{why}: chown root, chmod o-w")
+        return stream.read()
 
 
 def parse(text: str, source: str) -> Settings:

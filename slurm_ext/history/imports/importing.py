@@ -13,7 +13,7 @@ from itertools import islice
 
 from slurm_ext.core.errors import InputError, RecordError
 from slurm_ext.history.imports import sacct as imports_sacct
-from slurm_ext.history.ingest.insert import SAME_END_S, IngestResult, Inserter
+from slurm_ext.history.ingest.insert import REFUSED, SAME_END_S, IngestResult, Inserter
 from slurm_ext.history.ingest.rows import RecordRows, rows_of
 from slurm_ext.history.store.names import SACCT
 from slurm_ext.history.store.store import History
@@ -25,7 +25,8 @@ BY_DLQUEUE, TOO_OLD = "recorded by dlqueue itself", "older than history.retentio
 BAD = "lines that are not sacct's"
 _OWN = "SELECT 1 FROM runs WHERE job_id = ? AND cluster = ? AND source <> ? AND abs(end_s - ?) < ?"
 
-Line = tuple[int, Sequence[str]]  # its number in the file, its fields
+Line = tuple[int, Sequence[str]]  # its number in the file, its fields; none: it is too long
+Job = tuple[int, list[RecordRows]]  # its line's number, its runs
 
 
 @dataclass(slots=True)
@@ -89,19 +90,36 @@ def import_lines(
     tally, waiting = ImportCounts(), iter(lines)
     inserter = Inserter(history.conn)
     while batch := list(islice(waiting, BATCH)):
-        jobs = list(_jobs(columns, batch, site, tally))
-        with history.transaction():
-            for runs in jobs:
-                _put(history, inserter, runs, tally, now_s)
+        for jobs in _bounded(_jobs(columns, batch, site, tally)):
+            with history.transaction():
+                for number, runs in jobs:
+                    _put_whole(history, inserter, number, runs, tally, now_s)
         on_batch(batch[-1][0], tally)
     return tally
 
 
+def _bounded(jobs: Iterator[Job]) -> Iterator[list[Job]]:
+    """Jobs together as long as they have fewer than BATCH runs: a job has one a node."""
+    part: list[Job] = []
+    size = 0
+    for job in jobs:
+        part.append(job)
+        size += len(job[1])
+        if size >= BATCH:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
 def _jobs(
     columns: Sequence[str], batch: Sequence[Line], site: AccountingSource, tally: ImportCounts
-) -> Iterator[list[RecordRows]]:
-    """The runs of each line that is an ended job; all others are counted with their reason."""
+) -> Iterator[Job]:
+    """Line and runs of each ended job; all other lines are counted with their reason."""
     for number, fields in batch:
+        if not fields:
+            tally.refuse(number, "is too long")
+            continue
         if len(fields) != len(columns):
             tally.refuse(number, f"{len(fields)} fields where the header has {len(columns)}")
             continue
@@ -117,16 +135,35 @@ def _jobs(
                 raise imports_sacct.NotTakenError(TOO_OLD)
         except imports_sacct.NotTakenError as reason:
             tally.skipped[str(reason)] += 1
-        except (ValueError, RecordError) as error:
+        except (ValueError, OverflowError, RecordError) as error:
             tally.refuse(number, str(error))
         else:
             tally.notes.update([note] if note else [])
-            yield runs
+            yield number, runs
 
 
 def _readable(text: str) -> str:
     """Bytes that are not UTF-8 as escapes: SQLite takes no half characters."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _put_whole(
+    history: History,
+    inserter: Inserter,
+    number: int,
+    runs: list[RecordRows],
+    tally: ImportCounts,
+    now_s: float,
+) -> None:
+    """All runs of a line's job, or none where SQLite refuses a value: the batch goes on."""
+    history.conn.execute("SAVEPOINT job")
+    try:
+        _put(history, inserter, runs, tally, now_s)
+    except REFUSED as error:
+        history.conn.execute("ROLLBACK TO job")
+        inserter.forget_names()
+        tally.refuse(number, f"SQLite refuses it: {error}")
+    history.conn.execute("RELEASE job")
 
 
 def _put(

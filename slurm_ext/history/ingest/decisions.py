@@ -1,22 +1,21 @@
 """The ledger: the proposal for each submission, and the job that it became.
 
-A proposal is `proposed` until a job is seen with its token, then `claimed`. That of an `sbatch
---test-only` is claimed by no job and dropped, so the ledger has no orphans.
+A proposal is `proposed` until a job of its own user is seen with its token, then `claimed`. A token
+in the environment or record of somebody else's job does nothing, because anyone can copy one. That
+of an `sbatch --test-only` is claimed by no job and dropped, so the ledger has no orphans.
 """
 
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from math import isfinite
 from typing import Any
 
-from slurm_ext.core.errors import RecordError
 from slurm_ext.core.job_keys import job_signature
 from slurm_ext.core.records import Level, Prediction
 from slurm_ext.history.ingest.proposals import Proposal
-from slurm_ext.history.ingest.rows import LEVELS, RunRecord
-from slurm_ext.history.store.names import KEY_COLUMNS
+from slurm_ext.history.ingest.rows import RunRecord
+from slurm_ext.history.store.names import KEY_COLUMNS, STORED_LEVELS
 from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
 
@@ -78,13 +77,14 @@ def record_proposals(
     return len(new)
 
 
-def claim(history: History, token: str, job_id: int, *, now_s: float) -> bool:
+def claim(history: History, token: str, job_id: int, *, uid: int, now_s: float) -> bool:
     """Tie a proposal to the job it became (an array's first id); whether it is that job's now.
 
-    The first job wins: a script that submits another hands its own token down in the environment.
+    `uid` is the job's user, who has to be the proposal's. The first job wins: a script that submits
+    another hands its own token down in the environment.
     """
     with history.transaction() as conn:
-        return _claim(conn, token, job_id, now_s)
+        return _claim(conn, token, job_id, uid, now_s)
 
 
 def unclaimed(history: History, *, before_s: float) -> list[str]:
@@ -111,13 +111,20 @@ def drop_unclaimed(history: History, *, before_s: float, keep: Sequence[str] = (
 
 
 def decision(
-    history: History, *, token: str | None = None, job_id: int | None = None
+    history: History,
+    *,
+    token: str | None = None,
+    job_id: int | None = None,
+    uid: int | None = None,
 ) -> dict[str, Any] | None:
-    """The ledger's row for a token, or the newest for a job (an array's task included)."""
+    """The ledger's row for a token, or the newest for a job (an array's task included).
+
+    A job's row is its user's: `uid`, as Slurm has it, else that of the job's newest run.
+    """
     with explaining(history.path):
         if token is not None:
             return next(history.db.query(_BY_TOKEN, [token]), None)
-        return next(history.db.query(_BY_JOB, [job_id, job_id]), None)
+        return next(history.db.query(_BY_JOB, {"job": job_id, "uid": uid}), None)
 
 
 def elastic_jobs(history: History) -> dict[tuple[int, int, str], str]:
@@ -143,66 +150,78 @@ def solo_key_of(row: Mapping[str, Any] | None) -> str | None:
 _BY_TOKEN = "SELECT * FROM decisions WHERE token = ?"  # noqa: S105 (not a password)
 _BY_JOB = """
 SELECT * FROM decisions
-WHERE job_id = ? OR job_id IN (SELECT array_job_id FROM runs WHERE job_id = ?)
+WHERE (job_id = :job OR job_id IN (SELECT array_job_id FROM runs WHERE job_id = :job))
+AND uid IS coalesce(
+    :uid, (SELECT uid FROM runs WHERE job_id = :job ORDER BY ingested_s DESC LIMIT 1), uid)
 ORDER BY id DESC LIMIT 1"""
 
 
 def claim_for_run(conn: sqlite3.Connection, run: RunRecord, now_s: float) -> Mapping[Level, int]:
     """Tie the proposal that a run's record names to the run's job.
 
-    Returns the submission's keys; none where its proposal is not here, or is another job's.
+    Returns the submission's keys; none where its proposal is not here, or is another job's. The
+    token of another user's proposal is struck out: no query finds this run by it.
     """
     if run.decision is None:
         return {}
     job_id = run.array_job_id or run.job_id
-    conn.execute(_CLAIM, (job_id, now_s, run.decision))
-    row = conn.execute(_KEYS, (run.decision, job_id)).fetchone()
-    pairs = zip(LEVELS, row, strict=True) if row else ()
-    return {level: key for level, key in pairs if key is not None}
+    conn.execute(_CLAIM, (job_id, now_s, run.decision, run.uid))
+    row = conn.execute(_KEYS, (run.decision,)).fetchone()
+    if row is None:
+        return {}
+    uid, claimed_by, *keys = row
+    if uid != run.uid:
+        conn.execute("UPDATE runs SET decision = NULL WHERE record_id = ?", (run.record_id,))
+    if (uid, claimed_by) != (run.uid, job_id):
+        return {}
+    return {level: key for level, key in zip(STORED_LEVELS, keys, strict=True) if key is not None}
 
 
 _CLAIM = (
     "UPDATE decisions SET state = 'claimed', job_id = ?, claimed_s = ?"
-    " WHERE token = ? AND state = 'proposed'"
+    " WHERE token = ? AND state = 'proposed' AND uid = ?"
 )
-_KEYS = f"SELECT {', '.join(KEY_COLUMNS)} FROM decisions WHERE token = ? AND job_id = ?"
+_KEYS = f"SELECT uid, job_id, {', '.join(KEY_COLUMNS)} FROM decisions WHERE token = ?"
 
 
-def _claim(conn: sqlite3.Connection, token: str, job_id: int, now_s: float) -> bool:
-    conn.execute(_CLAIM, (job_id, now_s, token))
+def _claim(conn: sqlite3.Connection, token: str, job_id: int, uid: int, now_s: float) -> bool:
+    conn.execute(_CLAIM, (job_id, now_s, token, uid))
     mine = conn.execute(
-        "SELECT 1 FROM decisions WHERE token = ? AND job_id = ?", (token, job_id)
+        "SELECT 1 FROM decisions WHERE token = ? AND job_id = ? AND uid = ?", (token, job_id, uid)
     ).fetchone()
     return mine is not None
 
 
+# Other users' runs that name the token.
+_STRIKE_OUT = "UPDATE runs SET decision = NULL WHERE decision = ? AND uid IS NOT ?"
+
+
 def _catch_up(conn: sqlite3.Connection, proposal: Proposal) -> None:
     """Runs that arrived before their proposal: the first one claims it, its job's get the keys."""
+    conn.execute(_STRIKE_OUT, (proposal.token, proposal.uid))
     first = conn.execute(
         f"SELECT {_OF_RUN}, ingested_s FROM runs r WHERE decision = ? ORDER BY start_s, id LIMIT 1",
         (proposal.token,),
     ).fetchone()
     if first is None:
         return
-    _claim(conn, proposal.token, *first)
+    job_id, ingested_s = first
+    _claim(conn, proposal.token, job_id, proposal.uid, ingested_s)
     known = [(f"key_{level.name.lower()}", key) for level, key in proposal.keys.items()]
     if known:
         conn.execute(
             f"UPDATE loader_runs SET {', '.join(f'{name} = ?' for name, _ in known)} WHERE run IN"
             f" (SELECT id FROM runs r WHERE decision = ? AND {_OF_RUN} = ?)",
-            (*(key for _, key in known), proposal.token, first[0]),
+            (*(key for _, key in known), proposal.token, job_id),
         )
 
 
 def row_of(proposal: Proposal) -> tuple[Any, ...]:
-    """The ledger's row. Raises RecordError where a value is none that SQLite holds."""
-    values = _values(proposal)
-    for name, value in zip(_COLUMNS, values, strict=True):
-        whole = isinstance(value, int) and -(1 << 63) <= value < 1 << 63
-        finite = isinstance(value, float) and isfinite(value)
-        if not (value is None or whole or finite or isinstance(value, str)):
-            raise RecordError("journal", f"{name} = {value!r:.80} is no value of the ledger")
-    return values
+    """The ledger's row; bytes that are not UTF-8 as escapes: SQLite takes no half characters."""
+    return tuple(
+        value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+        for value in _values(proposal)
+    )
 
 
 def _values(p: Proposal) -> tuple[Any, ...]:
@@ -215,12 +234,12 @@ def _values(p: Proposal) -> tuple[Any, ...]:
         p.mode.value,
         p.holdout,
         chosen.action,
-        _clean(chosen.reason),
-        _clean(p.user),
+        chosen.reason,
+        p.user,
         p.uid,
-        _clean(p.job_name),
-        _clean(p.account),
-        _clean(p.partition),
+        p.job_name,
+        p.account,
+        p.partition,
         chosen.before.cpus_per_task,
         chosen.before.num_workers,
         chosen.after.cpus_per_task,
@@ -230,11 +249,11 @@ def _values(p: Proposal) -> tuple[Any, ...]:
         *((basis.interval.level, basis.level.value, basis.runs) if basis else (None, None, None)),
         p.factor,
         json.dumps(asdict(p.edits)),
-        _clean(p.message),
+        p.message,
         p.model,
         None if p.sharing is None else json.dumps(p.sharing),
-        _clean(p.elastic),
-        *map(p.keys.get, LEVELS),
+        p.elastic,
+        *map(p.keys.get, STORED_LEVELS),
     )
 
 
@@ -242,8 +261,3 @@ def _believed(p: Prediction | None) -> tuple[Any, ...]:
     if p is None:
         return (None, None, None, None)
     return (p.samples_per_s, p.interval.low, p.interval.high, p.bottleneck)
-
-
-def _clean(text: str | None) -> str | None:
-    """Escape bytes that are not UTF-8: SQLite takes no half characters."""
-    return None if text is None else text.encode("utf-8", "backslashreplace").decode()

@@ -1,6 +1,7 @@
 """One record into an open transaction: new, better than the one known, or known already."""
 
 import sqlite3
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from slurm_ext.core.job_keys import record_keys
@@ -8,17 +9,25 @@ from slurm_ext.core.records import Outcome
 from slurm_ext.history.ingest.decisions import claim_for_run
 from slurm_ext.history.ingest.rows import (
     CORUNNER_COLUMNS,
-    LEVELS,
     RUN_COLUMNS,
     RecordRows,
     loader_values,
     run_values,
 )
-from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS, SACCT
+from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS, SACCT, STORED_LEVELS
 from slurm_ext.history.store.store import History
 
 _CHILDREN = ("counters", "corunners", "timeline", "probes", "loader_runs")
 RECONCILE = "reconcile"
+REFUSED = (
+    sqlite3.ProgrammingError,
+    sqlite3.InterfaceError,
+    sqlite3.IntegrityError,
+    sqlite3.DataError,
+    OverflowError,
+    UnicodeError,
+)
+"""SQLite's refusals of a value, not of its file: the record's fault."""
 _RANKS = {"epilog": 2, "node": 1}  # nearer to the job's end; reconcile only saw it gone
 
 
@@ -59,12 +68,12 @@ _KNOWN = (
 )
 
 
+@dataclass(slots=True)
 class Inserter:
     """Writes records within the caller's transaction; remembers the ids of counters' names."""
 
-    def __init__(self, conn: sqlite3.Connection) -> None:
-        self._conn = conn
-        self._names: dict[tuple[str, str, str], int] = {}
+    _conn: sqlite3.Connection
+    _names: dict[tuple[str, str, str], int] = field(default_factory=dict)
 
     def put(self, rows: RecordRows, now_s: float) -> IngestResult:
         """Insert, replace or leave a record, by its id and by its witness."""
@@ -112,7 +121,7 @@ class Inserter:
         submitted = claim_for_run(conn, rows.run, now_s)
         if rows.loader is not None:
             keys = {**record_keys(rows.run.user, rows.run.job_name), **submitted}
-            values = (run, *loader_values(rows.loader), *map(keys.get, LEVELS))
+            values = (run, *loader_values(rows.loader), *map(keys.get, STORED_LEVELS))
             conn.execute(_INSERT_LOADER, values)
 
     def _name(self, name: tuple[str, str, str]) -> int:

@@ -9,8 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from slurm_ext.core.errors import RecordError
-from slurm_ext.history.ingest.decisions import record_proposals, row_of
-from slurm_ext.history.ingest.proposals import MAX_LINE_BYTES, Proposal, proposal_of
+from slurm_ext.history.ingest.decisions import record_proposals
+from slurm_ext.history.ingest.proposals import proposal_of
 from slurm_ext.history.ingest.quarantine import note_quarantined
 from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
@@ -38,7 +38,7 @@ def record_journal(history: History, journal: Path, *, now_s: float) -> JournalR
         proposals = []
         for line in chunk.splitlines(keepends=True):
             try:
-                proposals.append(_checked(line))
+                proposals.append(proposal_of(line))
             except RecordError as error:
                 bad += 1
                 note_line(history, journal, line, error, now_s)
@@ -75,17 +75,6 @@ def whole_lines(journal: Path, start: int, *, rest: bool = False) -> bytes:
     end = chunk.rfind(b"\n") + 1
     whole = (end == 0 and len(chunk) == _CHUNK_BYTES) or (rest and len(chunk) < _CHUNK_BYTES)
     return chunk if whole else chunk[:end]
-
-
-def _checked(line: bytes) -> Proposal:
-    if len(line) > MAX_LINE_BYTES:
-        raise RecordError("journal", f"a line of {len(line)} bytes")
-    try:
-        proposal = proposal_of(line)
-        row_of(proposal)
-    except (AttributeError, TypeError) as error:
-        raise RecordError("journal", f"is not a proposal: {error}") from None
-    return proposal
 
 
 def note_line(

@@ -6,13 +6,19 @@ The server writes `line_of(proposal)`, the keeper reads `proposal_of(line)`; bot
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from slurm_ext.core.errors import RecordError
 from slurm_ext.core.records import Decision, Edits, Interval, Level, Mode, Prediction, Shape
+from slurm_ext.history.store.names import STORED_LEVELS
 
 VERSION = 1
 MAX_LINE_BYTES = 64 * 1024
+T = TypeVar("T")
+_LARGEST = 1e18  # of any figure; infinities and what is not a number are beyond
+_INT64 = range(-(1 << 63), 1 << 63)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +46,7 @@ class Proposal:
 
 def line_of(proposal: Proposal) -> str:
     """The journal line, newline included; any text of a user survives it."""
-    keys = {level.name: key for level, key in proposal.keys.items()}
+    keys = {level.name: key for level, key in proposal.keys.items() if level in STORED_LEVELS}
     body = {"v": VERSION, **_members(proposal), "keys": keys}
     return json.dumps(body, separators=(",", ":"), default=_members) + "\n"
 
@@ -51,37 +57,72 @@ def _members(record: Any) -> dict[str, Any]:
 
 
 def proposal_of(line: bytes) -> Proposal:
-    """The proposal of a journal line. Raises RecordError on anything else."""
+    """The proposal of a journal line, each field of its type. Raises RecordError on all else."""
+    if len(line) > MAX_LINE_BYTES:
+        raise RecordError("journal", f"a line of {len(line)} bytes, at most {MAX_LINE_BYTES}")
     try:
         body = json.loads(line)
         if body.pop("v") != VERSION:
             raise ValueError("another version")
         return _proposal(body)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise RecordError("journal", f"is not a proposal: {error!r}") from None
+    except Exception as error:  # whatever it holds, it is this line's fault
+        raise RecordError("journal", f"is not a proposal: {error!r:.200}") from None
 
 
 def _proposal(body: dict[str, Any]) -> Proposal:
     body["mode"] = Mode(body["mode"])
     body["decision"] = _decision(body["decision"])
-    body["edits"] = Edits(**body["edits"])
-    body["keys"] = {Level[name]: int(key) for name, key in body["keys"].items()}
-    return Proposal(**body)
+    body["edits"] = _typed(Edits(**body["edits"]))
+    body["keys"] = {Level[name]: key for name, key in body["keys"].items()}
+    return _typed(Proposal(**body))
 
 
 def _decision(body: dict[str, Any]) -> Decision:
-    return Decision(
-        action=body["action"],
-        reason=body["reason"],
-        before=Shape(**body["before"]),
-        after=Shape(**body["after"]),
-        predicted_before=_prediction(body["predicted_before"]),
-        predicted_after=_prediction(body["predicted_after"]),
+    return _typed(
+        Decision(
+            action=body["action"],
+            reason=body["reason"],
+            before=_typed(Shape(**body["before"])),
+            after=_typed(Shape(**body["after"])),
+            predicted_before=_prediction(body["predicted_before"]),
+            predicted_after=_prediction(body["predicted_after"]),
+        )
     )
 
 
 def _prediction(body: dict[str, Any] | None) -> Prediction | None:
     if body is None:
         return None
-    shape, interval = Shape(**body.pop("shape")), Interval(**body.pop("interval"))
-    return Prediction(**{**body, "level": Level(body["level"])}, shape=shape, interval=interval)
+    shape = _typed(Shape(**body.pop("shape")))
+    interval = _typed(Interval(**body.pop("interval")))
+    level = Level(body.pop("level"))
+    return _typed(Prediction(**body, level=level, shape=shape, interval=interval))
+
+
+def _typed(record: T) -> T:
+    """The record, if each field's value is of its type. Raises ValueError."""
+    kind: Any = type(record)
+    for name, hint in _hints(kind).items():
+        value = getattr(record, name)
+        if not _fits(value, hint):
+            raise ValueError(f"{name} is {value!r:.80}, expected {hint}")
+    return record
+
+
+_hints = cache(get_type_hints)
+
+
+def _fits(value: object, hint: Any) -> bool:
+    kind = get_origin(hint) or hint
+    if kind is UnionType:
+        return any(_fits(value, one) for one in get_args(hint))
+    if kind is Mapping:
+        key, item = get_args(hint)
+        return isinstance(value, dict) and all(
+            _fits(name, key) and _fits(one, item) for name, one in value.items()
+        )
+    if kind is float:
+        return type(value) in (int, float) and -_LARGEST <= value <= _LARGEST  # type: ignore[operator]
+    if kind is int:
+        return type(value) is int and value in _INT64
+    return kind is Any or (isinstance(value, kind))

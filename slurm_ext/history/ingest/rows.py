@@ -11,18 +11,17 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from slurm_ext.core.loader_run import loader_run
-from slurm_ext.core.records import Level, LoaderRun
+from slurm_ext.core.records import LoaderRun
 from slurm_ext.history.store.names import LOADER_COLUMNS
 from slurm_ext.node.record import fields
-from slurm_ext.node.record.reader import has_evidence
 
-LEVELS = tuple(Level)  # in the order of KEY_COLUMNS
 Record = Mapping[str, Any]
 Counters = dict[tuple[str, str, str], float | None]
 _MAX_JSON = 16 * 1024
 _MAX_NAME = 80
 _MAX_MODELS = 16
 _MAX_PLAIN_BYTES = 8 << 20  # of one deflated column when it is read
+MAX_TIMELINE, MAX_PROBES = 256 << 10, 64 << 10  # bytes in the history; one of 64 ranks has 12 KiB
 
 
 def _gpu_models(names: list[str]) -> str:
@@ -77,9 +76,9 @@ def rows_of(record: dict[str, Any]) -> RecordRows:
         run=_run(record, counters),
         counters=counters,
         corunners=[corunner_row(corunner) for corunner in record["corunners"]],
-        timeline=deflated(record.get("timeline")),
+        timeline=deflated(record.get("timeline"), MAX_TIMELINE),
         probes=deflated(record["probe"]),
-        loader=loader_run(record) if has_evidence(record) else None,
+        loader=loader_run(record),
     )
 
 
@@ -126,11 +125,12 @@ def shared_resources(
     return {"cpus": cpus, "sockets": sockets, "gpus": names}
 
 
-def deflated(value: Any) -> bytes | None:
-    """Deflated JSON; None for what is empty."""
+def deflated(value: Any, most: int = MAX_PROBES) -> bytes | None:
+    """Deflated JSON; None for what is empty, or takes more than `most` bytes."""
     if not value:
         return None
-    return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 1)
+    packed = zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 1)
+    return packed if len(packed) <= most else None
 
 
 def inflated(blob: bytes | None) -> Any:

@@ -16,7 +16,7 @@ from secrets import token_hex
 
 from slurm_ext.core.errors import HistoryError, RecordError
 from slurm_ext.core.files import file_version
-from slurm_ext.history.ingest.insert import IngestResult, Inserter
+from slurm_ext.history.ingest.insert import REFUSED, IngestResult, Inserter
 from slurm_ext.history.ingest.quarantine import quarantine
 from slurm_ext.history.ingest.rows import RecordRows, rows_of
 from slurm_ext.history.store.store import History
@@ -24,15 +24,6 @@ from slurm_ext.node.record.reader import UnusableRecordError, read_raw, validate
 
 BATCH_RECORDS = 500
 BATCH_BYTES = 16 << 20
-# SQLite's refusals of a value, not of its file: the record's fault.
-_REFUSED = (
-    sqlite3.ProgrammingError,
-    sqlite3.InterfaceError,
-    sqlite3.IntegrityError,
-    sqlite3.DataError,
-    OverflowError,
-    UnicodeError,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +98,10 @@ class _Spool:
                 continue  # another ingester was quicker
             except UnusableRecordError as error:
                 self._quarantine(path, error.why, digest)
-            except OSError:
+            except (OSError, MemoryError):
                 self.counts.left += 1  # a disk or a server that does not answer now: it stays
+            except Exception as error:  # a fault of ours costs this record, not those behind it
+                self._quarantine(path, f"cannot be taken in: {error!r:.200}", digest)
 
     def commit(self, batch: list[_Arrival]) -> None:
         """One transaction, then the files go. A batch that fails is taken record by record."""
@@ -128,7 +121,7 @@ class _Spool:
             _delete(arrival)
 
     def _insert(self, batch: list[_Arrival]) -> list[IngestResult]:
-        """Raises RecordError where SQLite refuses a record's values; nothing is written then."""
+        """Raises RecordError where a record cannot be written; nothing of the batch is then."""
         results = []
         try:
             with self._history.transaction():
@@ -136,7 +129,11 @@ class _Spool:
                     self._step("insert")
                     try:
                         results.append(self._inserter.put(arrival.rows, self._now_s))
-                    except _REFUSED as error:
+                    except UnicodeDecodeError:
+                        raise  # SQLite quotes what is damaged in the file: the record waits
+                    except Exception as error:
+                        if isinstance(error, sqlite3.Error) and not isinstance(error, REFUSED):
+                            raise  # the file's fault or the disk's: the record waits
                         why = f"SQLite refuses it: {error}"
                         raise RecordError(arrival.path.name, why) from error
         except BaseException:

@@ -5,6 +5,9 @@ from dataclasses import fields
 from slurm_ext.core.records import Level, LoaderRun
 
 LOADER_COLUMNS = tuple(field.name for field in fields(LoaderRun))
-KEY_OF_LEVEL = {level: f"key_{level.name.lower()}" for level in Level}
+OWNER_OF_LEVEL = {Level.OWN_KIND: "user", Level.ACCOUNT_KIND: "account"}
+"""Columns of runs that tell these levels from KIND, so that they need no key of their own."""
+STORED_LEVELS = tuple(level for level in Level if level not in OWNER_OF_LEVEL)
+KEY_OF_LEVEL = {level: f"key_{level.name.lower()}" for level in STORED_LEVELS}
 SACCT = "sacct"  # the source of runs that a site's accounting brought, not their nodes
 KEY_COLUMNS = tuple(KEY_OF_LEVEL.values())

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slurm_ext.core.errors import HistoryError
+from slurm_ext.history.store.column_types import check_types
 from slurm_ext.history.store.reading import APPLICATION_ID
 
 if TYPE_CHECKING:
@@ -227,6 +228,46 @@ def view_of_outcomes(db: "Database") -> None:
     )
 
 
+def own_decisions(db: "Database") -> None:
+    """Strike out tokens of other users' decisions, which runs of before may name."""
+    db.execute(
+        "UPDATE runs SET decision = NULL WHERE EXISTS"
+        " (SELECT 1 FROM decisions d WHERE d.token = runs.decision AND d.uid <> runs.uid)"
+    )
+
+
+def bounded_set_aside(db: "Database") -> None:
+    """Add the user whose record was set aside, and how much was dropped beyond the bounds."""
+    db.execute("ALTER TABLE set_aside ADD COLUMN uid INTEGER")
+    db.execute(
+        "CREATE TABLE set_aside_dropped (records INTEGER NOT NULL, size_bytes INTEGER NOT NULL)"
+    )
+    db.execute("INSERT INTO set_aside_dropped VALUES (0, 0)")
+
+
+def typed_columns(db: "Database") -> None:
+    """Let each column hold values of its type only: a reader stops at one of another."""
+    for table in TABLES:
+        check_types(db, table)
+
+
+TABLES = (
+    "runs",
+    "loader_runs",
+    "counter_names",
+    "counters",
+    "corunners",
+    "timeline",
+    "probes",
+    "decisions",
+    "moves",
+    "journals",
+    "set_aside",
+    "set_aside_dropped",
+    "forgotten",
+)
+"""Tables whose values are checked; `migrations` is ours alone."""
+
 MIGRATIONS: tuple[Migration, ...] = (
     first_tables,
     whole_runs,
@@ -239,6 +280,9 @@ MIGRATIONS: tuple[Migration, ...] = (
     mps_of_runs,
     elastic_decisions,
     view_of_outcomes,
+    own_decisions,
+    bounded_set_aside,
+    typed_columns,
 )
 
 

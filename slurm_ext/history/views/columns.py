@@ -7,8 +7,8 @@ from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS
 from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
 
-SERVER_COLUMNS = ("id", *KEY_COLUMNS, *LOADER_COLUMNS)
-"""Order of `loader_rows`: the id, five keys (by Level, None where unknown), LoaderRun's fields."""
+SERVER_COLUMNS = ("id", *KEY_COLUMNS, "user", "account", *LOADER_COLUMNS)
+"""Order of `loader_rows`: the id, stored keys (None where unknown), owners, LoaderRun's fields."""
 
 TRAINING_COLUMNS = (
     "end_s",
@@ -27,7 +27,11 @@ _ARRAY_ROWS = 4096
 
 def loader_rows(history: History, after_rowid: int = 0) -> Iterator[tuple[Any, ...]]:
     """Loader runs with an id beyond `after_rowid`, oldest first, as tuples of SERVER_COLUMNS."""
-    sql = f"SELECT {', '.join(SERVER_COLUMNS)} FROM loader_runs WHERE id > ? ORDER BY id"
+    names = [f"{'r' if name in ('user', 'account') else 'l'}.{name}" for name in SERVER_COLUMNS]
+    sql = (
+        f"SELECT {', '.join(names)} FROM loader_runs l CROSS JOIN runs r ON r.id = l.run"
+        " WHERE l.id > ? ORDER BY l.id"
+    )
     return _streamed(history, sql, (after_rowid,))
 
 

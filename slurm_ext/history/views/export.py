@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from slurm_ext.core.csv_cells import csv_cell
 from slurm_ext.core.errors import InputError, MissingError
 
 Row = dict[str, Any]
@@ -45,7 +46,7 @@ def write(
 def _csv(rows: Iterable[Row], names: list[str], stream: IO[str]) -> None:
     writer = csv.DictWriter(stream, names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
 
 
 def _jsonl(rows: Iterable[Row], _names: list[str], stream: IO[str]) -> None:

@@ -4,18 +4,21 @@ Every query here touches a number of rows that its limit sets, not the size of t
 """
 
 import sqlite3
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.core.records import Level, LoaderRun
+from slurm_ext.core.records import MOST_POOLED, POOLED_LEVELS, Level, LoaderRun
+from slurm_ext.core.stats import POOL_USERS, fair_rows
 from slurm_ext.history.store import reading
 from slurm_ext.history.store.names import KEY_OF_LEVEL, LOADER_COLUMNS
 from slurm_ext.history.store.reading import explaining
 
-_COLUMNS = ", ".join(LOADER_COLUMNS)
+_COLUMNS = ", ".join(f"l.{name}" for name in LOADER_COLUMNS)
+MOST_WALKED = 256  # runs of a program that are looked at for those of one user, or of several
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,28 +32,59 @@ class Residual:
     level: Level
     runs: int
     factor: float  # by which low and high were widened then
+    user: str = ""
     acted: bool  # the job ran as changed; otherwise the prediction is of the job as written
 
 
 def newest(key: str) -> str:
-    """The query for the newest runs of one key column: a range at one index's end."""
-    return f"SELECT {_COLUMNS} FROM loader_runs WHERE {key} = ? ORDER BY id DESC LIMIT ?"
+    """The query for the newest runs of one key column: a range at one index's end.
+
+    Behind the columns of LoaderRun stand the run's user and account.
+    """
+    near = f"SELECT * FROM loader_runs WHERE {key} = ? ORDER BY id DESC LIMIT ?"
+    return f"SELECT {_COLUMNS}, r.user, r.account FROM ({near}) l CROSS JOIN runs r ON r.id = l.run"
 
 
 def similar_runs(
-    path: Path, keys: Mapping[Level, int], limit: int = 16
+    path: Path,
+    keys: Mapping[Level, int],
+    limit: int = 16,
+    *,
+    user: str = "",
+    account: str | None = None,
 ) -> dict[Level, list[LoaderRun]]:
-    """The newest `limit` runs that share each level's key, newest first. Raises HistoryError."""
+    """The newest `limit` runs that share each level's key, newest first. Raises HistoryError.
+
+    `user` and `account`: the job's. At levels of any user at most MOST_POOLED, and no user has
+    more than a fair share of them.
+    """
+    owners = {Level.OWN_KIND: (-2, user), Level.ACCOUNT_KIND: (-1, account)}
     with closing(reading.connect(path)) as conn, explaining(path):
-        return {
-            level: [_run(row) for row in conn.execute(newest(KEY_OF_LEVEL[level]), (key, limit))]
-            for level, key in keys.items()
-        }
+        found = {}
+        for level, key in keys.items():
+            if level in owners:
+                column, owner = owners[level]
+                rows = _rows(conn, Level.KIND, keys[Level.KIND], MOST_WALKED)
+                rows = [row for row in rows if row[column] == owner][:limit]
+            elif level in POOLED_LEVELS:
+                rows = _rows(conn, level, key, MOST_WALKED)
+                places = fair_rows([row[-2] for row in rows], MOST_POOLED)
+                rows = [rows[place] for place in places]
+            else:
+                rows = _rows(conn, level, key, limit)
+            found[level] = [_run(row[:-2]) for row in rows]
+        return found
+
+
+def _rows(conn: sqlite3.Connection, level: Level, key: int, limit: int) -> list[tuple[Any, ...]]:
+    return conn.execute(newest(KEY_OF_LEVEL[level]), (key, limit)).fetchall()
 
 
 OUTCOMES = """
-SELECT predicted, low, high, achieved, level, runs, factor, acted FROM outcomes
+SELECT predicted, low, high, achieved, level, runs, factor, acted,
+    coalesce((SELECT user FROM decisions WHERE id = decision), '') FROM outcomes
 ORDER BY decision DESC LIMIT ?"""
+LOOKED_AT = 8  # times the outcomes that are wanted, so that one user's do not displace the others'
 
 
 def outcomes(path: Path, limit: int = 1000) -> list[Residual]:
@@ -66,24 +100,49 @@ def outcomes_of(conn: sqlite3.Connection, path: Path, limit: int) -> list[Residu
     return [_residual(row) for row in rows if row[0] is not None]
 
 
-_OWNER = """
-SELECT uid FROM (
-    SELECT uid, ingested_s AS known_s FROM runs WHERE job_id = ?
-    UNION ALL SELECT uid, claimed_s FROM decisions WHERE job_id = ?
-) WHERE uid IS NOT NULL ORDER BY known_s DESC LIMIT 1"""
+def fair_outcomes(conn: sqlite3.Connection, path: Path, limit: int) -> list[Residual]:
+    """At most `limit` of the newest outcomes; those of one user make way for those of others."""
+    newest = outcomes_of(conn, path, LOOKED_AT * limit)
+    most, seen = limit // POOL_USERS, Counter[str]()
+    first, rest = list[Residual](), list[Residual]()
+    for one in newest:
+        seen[one.user] += 1
+        (first if seen[one.user] <= most else rest).append(one)
+    return [*first, *rest][:limit]
 
 
-def owner_of(conn: sqlite3.Connection, path: Path, job_id: int) -> int | None:
-    """The uid whose job this was, by its runs and decisions; None where it has none."""
-    if not 0 <= job_id < 1 << 63:
-        return None
+_DECISION_OF = """
+SELECT token FROM decisions WHERE uid = :uid AND (
+    job_id = :job OR (state = 'proposed' AND token = :claimed AND job_name = :name
+    AND decided_s BETWEEN :early_s AND :late_s)
+) ORDER BY state, id DESC LIMIT 1"""
+
+
+def token_of(
+    conn: sqlite3.Connection,
+    path: Path,
+    *,
+    job_id: int,
+    uid: int,
+    job_name: str,
+    between_s: tuple[float, float],
+    claimed: str,
+) -> str | None:
+    """The decision tied to the user's job, else the `claimed` one if it can have become the job.
+
+    `between_s`: when a decision on the job was made.
+    """
+    early_s, late_s = between_s
+    values = {"job": job_id, "uid": uid, "claimed": claimed, "name": job_name}
     with explaining(path):
-        found = conn.execute(_OWNER, (job_id, job_id)).fetchone()
-    return None if found is None else int(found[0])
+        row = conn.execute(
+            _DECISION_OF, {**values, "early_s": early_s, "late_s": late_s}
+        ).fetchone()
+    return None if row is None else str(row[0])
 
 
 def _residual(row: tuple[Any, ...]) -> Residual:
-    predicted, low, high, achieved, level, runs, factor, acted = row
+    predicted, low, high, achieved, level, runs, factor, acted, user = row
     return Residual(
         predicted=predicted,
         low=low,
@@ -93,6 +152,7 @@ def _residual(row: tuple[Any, ...]) -> Residual:
         runs=runs,
         factor=factor,
         acted=bool(acted),
+        user=user,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from slurm_ext.core.records import Level
 from slurm_ext.history.store import reading
-from slurm_ext.history.store.names import KEY_OF_LEVEL
+from slurm_ext.history.store.names import KEY_OF_LEVEL, OWNER_OF_LEVEL
 from slurm_ext.history.store.reading import explaining
 
 MOST = 5
@@ -17,28 +17,36 @@ _PAST = """
 SELECT r.job_id, r.node, r.end_s AS ended_s, l.cores AS cpus, l.workers AS num_workers,
     l.samples_per_s
 FROM loader_runs l CROSS JOIN runs r ON r.id = l.run
-WHERE l.{key} = ? AND r.ingested_s <= ? ORDER BY l.id DESC LIMIT ?"""
+WHERE l.{key} = ? AND r.ingested_s <= ?{owned} ORDER BY l.id DESC LIMIT ?"""
 
 
 def recent_runs_of(
-    path: Path, level: str | None, keys: Mapping[Level, int]
+    path: Path, level: str | None, keys: Mapping[Level, int], owner: str | None = None
 ) -> list[dict[str, Any]]:
-    """The newest runs alike at `level` (a Level's text). Raises HistoryError."""
+    """The newest runs alike at `level` (a Level's text), of `owner`. Raises HistoryError."""
     if level is None or not path.exists():
         return []
     with closing(reading.connect(path)) as conn, explaining(path):
-        return recent_runs(conn, level, keys)
+        return recent_runs(conn, level, keys, owner=owner)
 
 
 def recent_runs(
-    conn: sqlite3.Connection, level: str, keys: Mapping[Level, int], *, known_by_s: float = inf
+    conn: sqlite3.Connection,
+    level: str,
+    keys: Mapping[Level, int],
+    *,
+    owner: str | None = None,
+    known_by_s: float = inf,
 ) -> list[dict[str, Any]]:
     """At most MOST, newest first, which were in the history at `known_by_s` (epoch seconds).
 
-    Each: job_id, node, ended_s (epoch), cpus (cores it had), num_workers, samples_per_s.
+    Each: job_id, node, ended_s (epoch), cpus (cores it had), num_workers, samples_per_s. `owner`:
+    the user or account whose runs of a program these are, where the level is of one.
     """
-    key = keys.get(Level(level))
-    sql = _PAST.format(key=KEY_OF_LEVEL[Level(level)])
-    cursor = conn.execute(sql, (key, known_by_s, MOST))
+    owned = OWNER_OF_LEVEL.get(Level(level))
+    near = Level.KIND if owned else Level(level)
+    sql = _PAST.format(key=KEY_OF_LEVEL[near], owned=f" AND r.{owned} = ?" if owned else "")
+    values = (keys.get(near), known_by_s, *([owner] if owned else []), MOST)
+    cursor = conn.execute(sql, values)
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor]

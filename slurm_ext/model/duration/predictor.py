@@ -24,10 +24,12 @@ from slurm_ext.model.duration.key_statistics import STATISTICS
 from slurm_ext.model.duration.model import MOST_LOG
 from slurm_ext.model.duration.query import DurationQuery, query_of_run, runtime_s
 from slurm_ext.model.duration.state import DurationState
+from slurm_ext.model.duration.user_bounds import UserBounds
 
 MOST_KEYS = 2048  # kept of a level: at most some 20 MiB in all
 MOST_RUNS = 100_000  # the newest: a predictor is first filled with them, and training reads as many
 _AT_ONCE = 200  # rows added under one lock: some 10 ms
+_Ended = tuple[list[float], float, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,7 @@ class DurationPredictor:
         self.name = name
         self.past = past
         self._artifact = artifact
-        self._bounds = artifact.bounds.copy()
+        self._bounds = UserBounds(artifact.bounds.copy())
         window = artifact.about.get("window_s")
         self._learned_until_s = window[1] if window else inf
 
@@ -91,15 +93,17 @@ class DurationPredictor:
         with self.past.lock:
             rows = np.array([self.past.state.row(job.submission()) for job in jobs])
         logs = self._artifact.durations.predict(rows)
-        shifts = np.array([self._bounds.low, self._bounds.high])[:, logs.known]
-        low, high = logs.log_low - shifts[0], logs.log_high + shifts[1]
+        users = [job.user or "" for job in jobs]
+        known = logs.known.tolist()
+        shifts = np.array([self._bounds.shifts(*one) for one in zip(users, known, strict=True)])
+        low, high = logs.log_low - shifts[:, 0], logs.log_high + shifts[:, 1]
         return [
             self._prediction(job, row, *ends)
             for job, row, *ends in zip(jobs, rows, logs.log_mean, low, high, strict=True)
         ]
 
-    def _take(self, row: Mapping[str, Any]) -> tuple[list[float], float] | None:
-        """Add a job. Returns its features and log if the model has not learned from it."""
+    def _take(self, row: Mapping[str, Any]) -> _Ended | None:
+        """Add a job. Returns its features, log and user if the model has not learned from it."""
         self.past.last_id = max(self.past.last_id, row.get("id") or 0)
         query, elapsed_s = query_of_run(row), runtime_s(row)
         if query is None or elapsed_s is None:
@@ -107,19 +111,19 @@ class DurationPredictor:
         job, later = query.submission(), query.submit_s > self._learned_until_s
         known = self.past.state.row(job) if later else None
         self.past.state.lived(job, float(row["end_s"]), elapsed_s)
-        return None if known is None else (known, log(max(1.0, elapsed_s)))
+        return None if known is None else (known, log(max(1.0, elapsed_s)), query.user or "")
 
-    def _judge(self, new: list[tuple[list[float], float]]) -> None:
+    def _judge(self, new: list[_Ended]) -> None:
         """Move the bounds by each job that ended since training, so that nine in ten stay inside.
 
         The features are those at its end, because those at its submission are not kept.
         """
         if not new:
             return
-        logs = self._artifact.durations.predict(np.array([row for row, _ in new]))
-        for at, (_, log_s) in enumerate(new):
+        logs = self._artifact.durations.predict(np.array([row for row, _, _ in new]))
+        for at, (_, log_s, user) in enumerate(new):
             below, above = logs.log_low[at] - log_s, log_s - logs.log_high[at]
-            self._bounds.update(int(logs.known[at]), float(below), float(above))
+            self._bounds.update(user, int(logs.known[at]), float(below), float(above))
 
     def _prediction(
         self, job: DurationQuery, row: Any, middle: float, low: float, high: float

@@ -26,13 +26,18 @@ def interval_factor(outcomes: Sequence[CalibrationPoint]) -> float:
 
     The miss of conformal rank among |log(measured / predicted)| over the half width.
     """
-    misses = sorted(_in_half_widths(one) for one in outcomes)
+    return factor_of_misses(sorted(in_half_widths(one) for one in outcomes))
+
+
+def factor_of_misses(misses: Sequence[float]) -> float:
+    """`interval_factor` of misses in half widths, the smallest first."""
     if len(misses) < FEWEST:
         return 1.0
     return min(WIDEST, max(NARROWEST, misses[conformal_rank(len(misses), LEVEL) - 1]))
 
 
-def _in_half_widths(one: CalibrationPoint) -> float:
+def in_half_widths(one: CalibrationPoint) -> float:
+    """Distance of the measured rate from the predicted one; 1 is at the interval's end."""
     if min(one.predicted, one.low, one.high, one.measured) <= 0:
         return inf
     above = one.measured > one.predicted

@@ -25,7 +25,16 @@ _COSTS = (
     "bytes_per_sample",
 )
 _MAYBE = ("storage_samples_per_s", "worker_rss_bytes")  # null: not known
-_LEVELS = tuple(Level)
+_LEVELS = (
+    Level.SCRIPT_ARGS,
+    Level.SCRIPT,
+    Level.USER_NAME,
+    Level.KIND,
+    Level.CLUSTER,
+    Level.OWN_KIND,
+    Level.ACCOUNT_KIND,
+)
+"""By number: jobs that run across an update keep what they were told."""
 CELLS = 1 + 2 * len(_PARAMETERS) + len(_COSTS) + len(_MAYBE) + 5
 
 

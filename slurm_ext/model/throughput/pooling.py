@@ -21,6 +21,8 @@ SPREAD = {
     Level.SCRIPT_ARGS: 0.04,
     Level.SCRIPT: 0.25,
     Level.USER_NAME: 0.4,
+    Level.OWN_KIND: 0.6,
+    Level.ACCOUNT_KIND: 0.6,
     Level.KIND: 0.6,
     Level.CLUSTER: 1.5,
 }

@@ -62,6 +62,15 @@ def lock(path: str, wait_s: float = 0.0) -> Lock | None:
         time.sleep(POLL_S)
 
 
+def is_held(path: str) -> bool:
+    """True while some process holds the lock at `path`."""
+    attempt = _attempt(path)
+    if attempt is None:
+        return True
+    with attempt:
+        return False
+
+
 def _attempt(path: str) -> Lock | None:
     try:
         if _name(os.stat(path, follow_symlinks=False)) in _held:

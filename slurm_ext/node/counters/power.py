@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from slurm_ext.node.kernel import sysfs
 from slurm_ext.node.kernel.readings import CounterGain
 
 POWERCAP = "/sys/class/powercap"
@@ -24,7 +25,7 @@ class PowerMeter:
     def sample(self) -> None:
         """Read every meter."""
         for (folder, _), gain in self._zones:
-            now = _number(os.path.join(folder, "energy_uj"))
+            now = sysfs.number(os.path.join(folder, "energy_uj"))
             gain.see(None if now is None else now * 1e-6)
 
     def totals(self) -> dict[str, tuple[str, float]]:
@@ -42,32 +43,12 @@ class PowerMeter:
 def _zones(root: str) -> list[tuple[tuple[str, str], float | None]]:
     """Folder and counter of each meter, with the joules after which it wraps to zero."""
     zones: dict[str, tuple[tuple[str, str], float | None]] = {}
-    for entry in _listed(root):
+    for entry in sysfs.listed(root):
         folder = os.path.join(root, entry)
-        name = _text(os.path.join(folder, "name")).partition("-")[0]
+        name = sysfs.text(os.path.join(folder, "name")).partition("-")[0]
         if name in _NAMES and entry.startswith(("intel-rapl:", "amd-rapl:")):
-            wraps_at = _number(os.path.join(folder, "max_energy_range_uj"))
-            if _number(os.path.join(folder, "energy_uj")) is not None:
+            wraps_at = sysfs.number(os.path.join(folder, "max_energy_range_uj"))
+            if sysfs.number(os.path.join(folder, "energy_uj")) is not None:
                 joules = wraps_at * 1e-6 if wraps_at else None
                 zones[entry] = ((folder, _NAMES[name]), joules)
     return list(zones.values())
-
-
-def _listed(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read(256).strip()
-    except OSError:
-        return ""
-
-
-def _number(path: str) -> float | None:
-    text = _text(path)
-    return float(text) if text.isdecimal() else None

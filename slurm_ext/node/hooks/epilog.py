@@ -106,10 +106,9 @@ def stop_sampler(spool: Spool, key: str, wait_s: float) -> state.Lock | None:
 
 
 def _signal(path: str, number: int) -> None:
-    """Send a signal to the process that signed the lock at `path`."""
+    """Send a signal to the process that signed the lock at `path` and holds it."""
     pid = state.signed_pid(path)
-    try:
-        if pid is not None:
-            os.kill(pid, number)
-    except OSError:
-        pass  # it ended by itself meanwhile
+    if pid is not None:
+        from slurm_ext.node.common.signals import send
+
+        send(pid, number, lambda: state.signed_pid(path) == pid and state.is_held(path))

@@ -11,7 +11,7 @@ import os
 import time
 
 from slurm_ext.node.common import job, state
-from slurm_ext.node.mps import notes, processes, registry, rules
+from slurm_ext.node.mps import notes, processes, program, registry, rules
 from slurm_ext.node.mps.child import NOBODY, Owner
 from slurm_ext.node.mps.daemon import MpsDaemon, query_gpu
 
@@ -104,21 +104,29 @@ def _check(config: NodeConfig, spool: Spool, slot: MpsSlot, gpu: str, card: rule
     """Raise NoMpsError if this GPU cannot have a daemon of ours."""
     if not os.access(config.mps_control, os.X_OK):
         raise NoMpsError(f"{config.mps_control} is not there")
-    running, root = processes.running_processes(), registry.mps_root(spool)
-    others = processes.foreign(root, gpu, card.uuid, running)
+    others = _others(config, spool, gpu, card)
     if others:  # one that is only just ending or starting is not there a moment later
         time.sleep(MOMENT_S)
-        running = processes.running_processes()
-        others = [pid for pid in processes.foreign(root, gpu, card.uuid, running) if pid in others]
+        others = [pid for pid in _others(config, spool, gpu, card) if pid in others]
     why = rules.refusal(gpu, card, slot.pipe(999), others)
     if why is None and card.mode.lower() == "exclusive_process":
         beside = [
-            process for process in processes.below(root, running) if process.devices == card.uuid
+            daemon
+            for other, daemon in registry.living(spool)
+            if other.folder != slot.folder and daemon.get("gpu") == card.uuid
         ]
-        if any(not (process.pipe or "").startswith(slot.folder + "/") for process in beside):
+        if beside:
             why = "another user's MPS has it, in compute mode Exclusive_Process"
     if why is not None:
         raise NoMpsError(why)
+
+
+def _others(config: NodeConfig, spool: Spool, gpu: str, card: rules.SmiGpu) -> list[int]:
+    """Pids of other tools' control daemons on the GPU."""
+    genuine = program.GenuineMps(config.mps_control, program.device_of(gpu, card))
+    ours = [daemon["pid"] for _, daemon in registry.living(spool)]
+    running = processes.running_processes(genuine)
+    return processes.foreign(registry.mps_root(spool), gpu, card.uuid, running, ours)
 
 
 def _have_daemon(

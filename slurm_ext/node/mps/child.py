@@ -9,6 +9,7 @@ import os
 import select
 import time
 
+from slurm_ext.node.common.signals import send
 from slurm_ext.node.mps.processes import is_alive
 
 TYPE_CHECKING = False
@@ -83,16 +84,15 @@ def run(
 
 def signal(owner: Owner, pid: int, start: int, number: int, deadline: float) -> None:
     """Send a signal as the user: whatever a forged or reused pid names, it is his own."""
-
-    def send() -> None:
-        owner.become()
-        if is_alive(pid, start):
-            os.kill(pid, number)
-
     child = os.fork()
     if child == 0:
-        _end_after(send)
+        _end_after(lambda: _send(owner, pid, start, number))
     _reap(child, deadline)
+
+
+def _send(owner: Owner, pid: int, start: int, number: int) -> None:
+    owner.become()
+    send(pid, number, lambda: is_alive(pid, start))
 
 
 def _exec(

@@ -54,7 +54,7 @@ class MpsDaemon:
 
     def processes(self) -> list[mps_processes.MpsProcess]:
         """It and its servers: the user's processes with its pipe folder in their environment."""
-        running = mps_processes.running_processes()
+        running = mps_processes.running_processes(lambda _, uid: uid == self.owner.uid)
         return mps_processes.daemon_and_servers(
             self.slot.pipe(self.number), self.owner.uid, running
         )

@@ -1,4 +1,4 @@
-"""MPS processes of this machine, from /proc; their environment says to which daemon they belong."""
+"""Processes of this machine that are called like MPS; their environment says to which daemon."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slurm_ext.node.mps.rules import DEVICES, PIPE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Container, Iterable
 
 _COMM = "nvidia-cuda-mps"  # the kernel keeps 15 characters: control daemon and server alike
 _DAEMON = {b"-d", b"-f", b"-S", b"--static-partitioning"}
@@ -33,29 +33,31 @@ class MpsProcess:
         self.parent = 0
 
 
-def running_processes() -> list[MpsProcess]:
-    """Every living MPS process of the machine."""
+def running_processes(of_interest: Callable[[int, int], bool]) -> list[MpsProcess]:
+    """Living processes called like MPS that `of_interest(pid, uid)`; of others nothing is read."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-    found = [_process(pid) for pid in pids if pid != os.getpid() and _called_so(pid)]
+    found = [_process(pid, of_interest) for pid in pids if pid != os.getpid() and _called_so(pid)]
     return [process for process in found if process is not None]
 
 
-def below(root: str, processes: Iterable[MpsProcess]) -> list[MpsProcess]:
-    """Those whose pipe folder lies under `root`."""
-    return [
-        process for process in processes if process.pipe and process.pipe.startswith(root + "/")
-    ]
+def foreign(
+    root: str,
+    gpu: str,
+    uuid: str | None,
+    processes: Iterable[MpsProcess],
+    ours: Container[int] = (),
+) -> list[int]:
+    """Pids of control daemons on this GPU (Slurm's index, UUID) that we did not start.
 
-
-def foreign(root: str, gpu: str, uuid: str | None, processes: Iterable[MpsProcess]) -> list[int]:
-    """Pids of control daemons on this GPU (Slurm's index, UUID) that we did not start."""
-    return [
-        process.pid
+    `ours` are the pids of those that we did; a pipe folder below `root` says so, too.
+    """
+    daemons = {
+        process.parent if process.server else process.pid
         for process in processes
-        if not process.server
-        and not (process.pipe and process.pipe.startswith(root + "/"))
+        if not (process.pipe and process.pipe.startswith(root + "/"))
         and _serves(process.devices, gpu, uuid)
-    ]
+    }
+    return sorted(pid for pid in daemons if pid not in ours)
 
 
 def daemon_and_servers(pipe: str, uid: int, processes: Iterable[MpsProcess]) -> list[MpsProcess]:
@@ -92,13 +94,9 @@ def _called_so(pid: int) -> bool:
         return False
 
 
-def _process(pid: int) -> MpsProcess | None:
-    stat = _stat(pid)
-    try:
-        uid = os.stat(f"/proc/{pid}").st_uid
-    except OSError:
-        return None
-    if stat is None:
+def _process(pid: int, of_interest: Callable[[int, int], bool]) -> MpsProcess | None:
+    stat, uid = _stat(pid), _uid(pid)
+    if stat is None or uid is None or not of_interest(pid, uid):
         return None
     process = MpsProcess(pid, stat[0], uid)
     process.parent = stat[1]
@@ -115,6 +113,16 @@ def _process(pid: int) -> MpsProcess | None:
     values = dict(line.partition("=")[::2] for line in environ.split("\0"))
     process.pipe, process.devices = values.get(PIPE), values.get(DEVICES)
     return process
+
+
+def _uid(pid: int) -> int | None:
+    """Its real user, not root where it runs a program that is setuid."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            words = file.read(4096).partition(b"\nUid:")[2].split(maxsplit=1)
+    except OSError:
+        return None
+    return int(words[0]) if words else None
 
 
 def _environ(pid: int) -> str:

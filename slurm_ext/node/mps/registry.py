@@ -19,8 +19,10 @@ import re
 import time
 
 from slurm_ext.node.common import state
-from slurm_ext.node.common.files import read_bounded, remove_tree, unlink_quietly, write_whole
+from slurm_ext.node.common.files import read_bounded, unlink_quietly, write_whole
+from slurm_ext.node.common.removal import remove_tree
 from slurm_ext.node.common.spool_layout import is_key
+from slurm_ext.node.mps.processes import is_alive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -191,6 +193,12 @@ def load_daemon(slot: MpsSlot) -> dict[str, Any] | None:
     """The daemon's facts, written in this boot; None if there are none."""
     facts = _load(slot.daemon)
     return facts if facts and facts.get("boot_id") == state.boot_id() else None
+
+
+def living(spool: Spool) -> list[tuple[MpsSlot, dict[str, Any]]]:
+    """Every slot whose daemon runs, with the daemon's facts: they are root's, not the process's."""
+    found = [(slot, load_daemon(slot)) for slot in slots(spool)]
+    return [(s, facts) for s, facts in found if facts and is_alive(facts["pid"], facts["start"])]
 
 
 def _load(path: str) -> dict[str, Any] | None:

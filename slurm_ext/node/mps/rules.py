@@ -122,7 +122,7 @@ def _bytes(text: str) -> int | None:
 def faults(text: str) -> list[tuple[str, str]]:
     """Times and texts of the first few log lines that report a fault."""
     matches = [match for line in text.splitlines() if (match := _LINE.match(line))]
-    events = [(match[1], f"{match[2].split()[0]}: {match[3]}") for match in matches]
+    events = [(match[1], f"{match[2].partition(' ')[0]}: {match[3]}") for match in matches]
     first: dict[str, tuple[str, str]] = {}  # of each second: what follows is its consequence
     for when, what in events:
         if _FAULT.search(what):

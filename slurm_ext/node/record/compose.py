@@ -11,7 +11,8 @@ import os
 import time
 
 from slurm_ext.node.common import log, state
-from slurm_ext.node.common.files import remove_tree, unlink_quietly
+from slurm_ext.node.common.files import unlink_quietly
+from slurm_ext.node.common.removal import remove_tree
 from slurm_ext.node.common.spool_layout import record_id, split_key
 from slurm_ext.node.counters.columns import TIMELINE, counter_rows
 from slurm_ext.node.record import fields, squeue
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from slurm_ext.node.common.config import NodeConfig
     from slurm_ext.node.common.spool_layout import Spool
 
+CLEAR_S = 0.2  # for the run folder: housekeeping removes what is left
 _FILLED_IN = ("job_name", "array_job_id", "array_task_id")
 _ALLOCATED = ("cpus", "num_nodes", "num_tasks", "cpus_per_task", "mem_bytes", "time_limit_s")
 
@@ -77,7 +79,7 @@ def _clear(spool: Spool, key: str, deadline: float) -> None:
     for kind in ("json", "end", "reserve", "lock", "mps"):
         unlink_quietly(spool.state_file(key, kind))
     if os.path.isdir(spool.run_dir(key)):
-        remove_tree(key, spool.run, deadline)
+        remove_tree(key, spool.run, min(deadline, time.monotonic() + CLEAR_S))
 
 
 def _compose(config: NodeConfig, spool: Spool, key: str, deadline: float) -> dict[str, Any]:

@@ -32,11 +32,15 @@ LARGEST = 10**18 - 1  # of any number: SQLite's integers end at 9.2e18
 LONGEST = 4096  # characters of any text
 MAX_COUNTERS, MAX_CORUNNERS, MAX_ROWS = 256, 1024, 1000
 MAX_SHARED_GPUS, MAX_GPUS = 16, 4096
-MAX_PARTS = 65_536  # of a list inside a probe's summary
+MAX_PARTS = 65_536  # of an object whose keys are not in this table
+MAX_SUMMARIES, MAX_LOADERS, MAX_PHASES = 1024, 64, 8
+MAX_FAULTS = 4096
+LONGEST_NAME = 256  # characters of a name inside a summary or a counter
 
-TEXT, WHOLE, NUMBER, OBJECT = "text", "integer", "number", "object"
+TEXT, WHOLE, NUMBER, OBJECT, FLAG = "text", "integer", "number", "object", "flag"
 LIST, TEXTS, COUNTED = "list", "texts", "count"
-"""Types. `texts` is a list of texts; `count` is a list, or the number of its items."""
+"""Types. `texts` is a list of texts; `count` is a list, or the number of its items; `flag` is true
+or false."""
 
 
 def text(
@@ -44,6 +48,11 @@ def text(
 ) -> Field:
     """A field that is a text."""
     return (name, TEXT, "", 0, longest, required, column, about)
+
+
+def short(name: str, about: str, *, required: bool = False) -> Field:
+    """A field that is a short text."""
+    return text(name, about, required=required, longest=LONGEST_NAME)
 
 
 def whole(name: str, unit: str, about: str, *, column: str = "", required: bool = False) -> Field:
@@ -126,13 +135,13 @@ HOST = (
     text("kernel", "Release of the kernel.", column="kernel"),
 )
 PROBE = (
-    several("summaries", LIST, MAX_PARTS, "One summary for each process with a loader."),
-    several("faults", LIST, MAX_PARTS, "Sentences on what could not be measured."),
+    several("summaries", LIST, MAX_SUMMARIES, "One summary for each process that trains."),
+    several("faults", TEXTS, MAX_FAULTS, "Sentences on what could not be measured."),
 )
 COUNTER = (
-    text("name", "Name of the counter.", required=True),
-    text("unit", "Unit: s, B, J, W, 1.", required=True),
-    text("source", "Where it was counted.", required=True),
+    text("name", "Name of the counter.", required=True, longest=LONGEST_NAME),
+    text("unit", "Unit: s, B, J, W, 1.", required=True, longest=LONGEST_NAME),
+    text("source", "Where it was counted.", required=True, longest=LONGEST_NAME),
     number("value", "", "Value; null where it was not counted.", signed=True),
 )
 CORUNNER = (
@@ -145,29 +154,56 @@ SHARED = (
     several("gpus", TEXTS, MAX_SHARED_GPUS, "GPUs of both, by UUID."),
 )
 SUMMARY = (
+    whole("v", "", "Version of the summary."),
+    whole("pid", "", "Process id."),
     whole("rank", "", "Rank of the training process."),
     number("world_size", "", "Training processes of the job."),
+    short("host", "Name of the node."),
+    short("python", "Version of Python."),
+    short("torch", "Version of PyTorch."),
     number("cores", "", "CPUs that the process could use."),
-    number("node_cores", "", "CPUs of the node."),
+    whole("node_cores", "", "CPUs of the node."),
     number("started_s", "s", "Start of the process, since the epoch."),
     number("ended_s", "s", "Time of the last line, since the epoch."),
-    text("accelerator", "Name of the GPU in use; null: none."),
-    several("loaders", LIST, MAX_PARTS, "One entry for each DataLoader."),
+    ("finished", FLAG, "", 0, 1, False, "", "Python came to its end."),
+    number("main_cpu_s", "s", "CPU time of the process, without its workers."),
+    short("accelerator", "Name of the GPU in use; null: none."),
+    ("optimizer", OBJECT, "", 0, MAX_PARTS, False, "", "Steps of its busiest optimiser."),
+    ("directive", OBJECT, "", 0, MAX_PARTS, False, "", "Workers and token of its environment."),
+    several("loaders", LIST, MAX_LOADERS, "One entry for each DataLoader."),
+    several("faults", TEXTS, MAX_FAULTS, "Clauses on what the probe failed at."),
+)
+DIRECTIVE = (
+    whole("num_workers", "", "Workers that the decision asks for."),
+    short("decision", "Token of the submission's decision."),
+)
+OPTIMIZER = (
+    whole("steps", "", "Steps done.", required=True),
+    number("wall_s", "s", "Time from the first step to the latest.", required=True),
 )
 LOADER = (
-    text("dataset", "Class of the dataset."),
-    text("style", "map or iterable."),
+    whole("id", "", "Number of the loader in its process."),
+    short("dataset", "Class of the dataset."),
+    short("style", "map or iterable."),
     number("batch_size", "samples", "Samples in a batch."),
     number("length", "samples", "Samples in the dataset."),
-    number("user_num_workers", "", "Workers that the script asks for."),
-    number("worker_rss_bytes", "bytes", "Largest private memory of a worker."),
-    several("phases", LIST, MAX_PARTS, "Sums over epochs: first, later.", required=True),
+    whole("user_num_workers", "", "Workers that the script asks for."),
+    whole("started_workers", "", "Workers that were started."),
+    whole("gate", "", "Workers that may work."),
+    whole("most_workers", "", "Workers that the gate can be asked for."),
+    short("method", "gated (by the directive) or own (the script's)."),
+    text("left_alone", "Why its workers are as the script set them."),
+    text("fallback", "Why the workers that it was given were given up."),
+    whole("worker_rss_bytes", "bytes", "Largest private memory of a worker."),
+    number("startup_s", "s", "Time to start the workers."),
+    several("phases", LIST, MAX_PHASES, "Sums over epochs: first, later.", required=True),
 )
 PHASE = (
-    text("phase", "first_epoch or later.", required=True),
+    short("phase", "first_epoch or later.", required=True),
     number("epochs", "", "Epochs that began."),
     number("samples", "samples", "Samples delivered.", required=True),
     number("batches", "", "Batches delivered."),
+    number("steps", "", "Steps of the optimisers with these batches."),
     number("wall_s", "s", "Wall time of the loop."),
     number("wait_s", "s", "Part of it that waited for data."),
     number("step_s", "s", "Part of it between two batches."),
@@ -199,6 +235,8 @@ PARTS: dict[str, tuple[Field, ...]] = {
     "corunners[]": CORUNNER,
     "corunners[].shared": SHARED,
     "probe.summaries[]": SUMMARY,
+    "probe.summaries[].optimizer": OPTIMIZER,
+    "probe.summaries[].directive": DIRECTIVE,
     "probe.summaries[].loaders[]": LOADER,
     "probe.summaries[].loaders[].phases[]": PHASE,
 }

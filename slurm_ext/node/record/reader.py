@@ -1,7 +1,8 @@
 """Read a spool record that nobody vouches for; its fields are those of `fields`.
 
 A record comes over a network or a shared folder: it may be torn, doubled, giant or hostile.
-Unknown keys are kept, so that a newer node can talk to an older reader.
+Unknown keys do no harm, so that a newer node can talk to an older reader; those of summaries, which
+users write, are dropped.
 
 Counters are named in `counters.columns`: units there, source beside each value, null where it was
 not counted. `perf_*` are hardware events, by control group or by process as the source says, and
@@ -17,24 +18,15 @@ import re
 from slurm_ext.node.common.files import UnusableFileError, read_bounded
 from slurm_ext.node.record import bounds, fields
 from slurm_ext.node.record.bounds import OutOfBoundsError
+from slurm_ext.node.record.field_checks import check_fields, known_summary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from os import PathLike
     from typing import Any
 
 MAX_BYTES = 4 * 1024 * 1024
 RECORD_ID = re.compile(r"[A-Za-z0-9_.+-]{1,220}")
-_TYPES = {
-    fields.TEXT: (str,),
-    fields.WHOLE: (int,),
-    fields.NUMBER: (int, float),
-    fields.LIST: (list,),
-    fields.TEXTS: (list,),
-    fields.COUNTED: (list, int),
-    fields.OBJECT: (dict,),
-}
 _LISTS = (
     ("counters", fields.MAX_COUNTERS, fields.COUNTER),
     ("corunners", fields.MAX_CORUNNERS, fields.CORUNNER),
@@ -90,10 +82,13 @@ def validate(raw: bytes, source: str) -> dict[str, Any]:
 
 
 def check(record: dict[str, Any]) -> None:
-    """Compare a record with the table of fields. Raises OutOfBoundsError at the first fault."""
-    _check_fields("record", record, fields.HEAD)
+    """Compare a record with the table of fields. Raises OutOfBoundsError at the first fault.
+
+    Summaries that no probe writes are taken out of it.
+    """
+    check_fields("record", record, fields.HEAD)
     for section, columns in fields.SECTIONS.items():
-        _check_fields(section, record.get(section), columns)
+        check_fields(section, record.get(section), columns)
     if record["outcome"]["state"] not in fields.STATES:
         raise OutOfBoundsError("outcome.state is unknown")
     for name, most, columns in _LISTS:
@@ -101,49 +96,29 @@ def check(record: dict[str, Any]) -> None:
         if type(items) is not list or len(items) > most:
             raise OutOfBoundsError(f"{name} is no list of at most {most}")
         for item in items:
-            _check_fields(name, item, columns)
+            check_fields(name, item, columns)
             if item.get("shared") is not None:
-                _check_fields("corunners.shared", item["shared"], fields.SHARED)
+                check_fields("corunners.shared", item["shared"], fields.SHARED)
     timeline = record.get("timeline")
     if timeline is not None:
-        _check_fields("timeline", timeline, fields.TIMELINE)
+        check_fields("timeline", timeline, fields.TIMELINE)
     if not set(map(type, record["probe"].get("summaries") or ())) <= {dict}:
         raise OutOfBoundsError("probe.summaries holds something else than objects")
+    if record["probe"].get("summaries"):
+        leave_out_faulty(record["probe"])
 
 
-def has_evidence(record: dict[str, Any]) -> bool:
-    """True if the record has summaries of its probe and each is what a probe writes.
+def leave_out_faulty(probe: dict[str, Any]) -> None:
+    """Keep the summaries that a probe writes; a sentence says which of the others lack, and why.
 
-    The user's own process wrote them: one that is malformed costs the run's evidence, not the run.
+    A user's own process writes them: a faulty one costs its own figures only.
     """
-    summaries = record["probe"].get("summaries")
-    try:
-        for summary in summaries or ():
-            _check_fields("probe.summaries[]", summary, fields.SUMMARY)
-            for loader in summary.get("loaders") or ():
-                _check_fields("loaders[]", loader, fields.LOADER)
-                for phase in loader["phases"]:
-                    _check_fields("phases[]", phase, fields.PHASE)
-    except OutOfBoundsError:
-        return False
-    return bool(summaries)
-
-
-def _check_fields(section: str, values: Any, columns: Sequence[fields.Field]) -> None:
-    """One object against its fields: a single loop, because a record has hundreds of values."""
-    if type(values) is not dict:
-        raise OutOfBoundsError(f"has no section {section!r}")
-    for name, kind, _, least, most, required, _, _ in columns:
-        value = values.get(name)
-        if value is None:
-            if required:
-                raise OutOfBoundsError(f"has no {section}.{name}")
-        elif type(value) not in _TYPES[kind]:
-            raise OutOfBoundsError(f"{section}.{name} is {type(value).__name__}")
-        elif type(value) in (int, float):
-            if not least <= value <= most:
-                raise OutOfBoundsError(f"{section}.{name} is not within {least:g} and {most:g}")
-        elif len(value) > most:
-            raise OutOfBoundsError(f"{section}.{name} is longer than {most}")
-        elif kind == fields.TEXTS and not set(map(type, value)) <= {str}:
-            raise OutOfBoundsError(f"{section}.{name} holds something else than texts")
+    sound, faults = [], []
+    for number, summary in enumerate(probe["summaries"]):
+        try:
+            sound.append(known_summary(summary))
+        except OutOfBoundsError as error:
+            faults.append(f"summary {number} is left out: {error}")
+    probe["summaries"] = sound
+    if faults:
+        probe["faults"] = [*(probe.get("faults") or ()), *faults]

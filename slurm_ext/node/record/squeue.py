@@ -10,6 +10,7 @@ import os
 
 from slurm_ext.node.common.daemonize import output_of
 from slurm_ext.node.common.job import clean
+from slurm_ext.node.record.fields import LARGEST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,10 +98,10 @@ def memory_bytes(tres: str) -> int | None:
         return None
     power = "KMGTP".find(words[0][-1:]) + 1
     try:
-        number = float(words[0][:-1] if power else words[0])
+        number = float(words[0][:-1] if power else words[0]) * 1024.0 ** (power or 2)
     except ValueError:
         return None
-    return round(number * float(1024 ** (power or 2)))
+    return round(number) if 0 <= number <= LARGEST else None
 
 
 def seconds(limit: str) -> int | None:
@@ -113,7 +114,8 @@ def seconds(limit: str) -> int | None:
     if len(numbers) < 3:
         numbers = [*numbers, 0, 0] if dash else [0, *numbers, 0]
     hours, minutes, rest = numbers[:3]
-    return int(days or 0) * 86400 + hours * 3600 + minutes * 60 + rest
+    total = int(days or 0) * 86400 + hours * 3600 + minutes * 60 + rest
+    return total if total <= LARGEST else None
 
 
 def _squeue(folder: str) -> str | None:

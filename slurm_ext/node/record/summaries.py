@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 
-from slurm_ext.node.common.files import FOLDER, read_bounded
+from slurm_ext.node.common.files import FOLDER, has_user_mounts, read_bounded
 from slurm_ext.node.common.job import is_token
 from slurm_ext.node.common.log import printable
 from slurm_ext.node.record import bounds
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 MAX_FILES = 64
 MAX_BYTES = 256 * 1024
-MAX_TOTAL_BYTES = 2 * 1024 * 1024
+MAX_TOTAL_BYTES = 1024 * 1024  # as they stand in the record
+MAX_PARTS = 2048  # lists and objects of a summary: a probe's 32 loaders need some 130
 MAX_ENTRIES = 4096
 MAX_FAULTS = 16
 _SUMMARY = ("summary-", ".json")
@@ -37,15 +39,18 @@ class RunFolderContents:
 
 
 def collect(run_dir: str, uid: int, deadline: float) -> RunFolderContents:
-    """Everything usable in `run_dir`, a folder that belongs to `uid`; stops at `deadline`."""
+    """Everything usable in `run_dir`, the folder of `uid` or one that was closed; by `deadline`."""
     findings = RunFolderContents()
+    if has_user_mounts(run_dir):
+        findings.fault("run folder", "a user's file system is mounted there")
+        return findings
     try:
         folder = os.open(run_dir, FOLDER)
     except OSError as error:
         findings.fault("run folder", error.strerror)
         return findings
     try:
-        if os.fstat(folder).st_uid != uid:
+        if os.fstat(folder).st_uid not in (uid, os.geteuid()):
             findings.fault("run folder", "belongs to somebody else")
             return findings
         findings.decision = _decision(folder, uid)
@@ -61,23 +66,35 @@ def _read_summaries(folder: int, uid: int, findings: RunFolderContents, deadline
         findings.fault("summaries", f"{len(names)} files, {MAX_FILES} are read")
     total = 0
     for name in names[:MAX_FILES]:
-        if time.monotonic() > deadline or total > MAX_TOTAL_BYTES:
-            findings.fault(name, "no time or room left")
+        if time.monotonic() > deadline:
+            findings.fault(name, "no time left")
             return
         try:
-            raw = read_bounded(name, MAX_BYTES, owner=uid, dir_fd=folder)
-            findings.summaries.append(parse_summary(raw))
-            total += len(raw)
+            summary = parse_summary(read_bounded(name, MAX_BYTES, owner=uid, dir_fd=folder))
         except (OSError, ValueError) as error:
             findings.fault(name, error)
+            continue
+        total += len(json.dumps(summary))  # a text of the file may be longer here: 6 bytes for an é
+        if total > MAX_TOTAL_BYTES:
+            findings.fault(name, f"no room left: a record takes {MAX_TOTAL_BYTES} bytes of them")
+            return
+        findings.summaries.append(summary)
 
 
 def parse_summary(raw: bytes) -> dict[str, Any]:
-    """A probe's summary whose figures can be figures. Raises OutOfBoundsError."""
+    """The known part of a probe's summary, field by field. Raises OutOfBoundsError.
+
+    Its lists and objects are counted first, for one of three bytes takes sixty when it is parsed.
+    """
+    parts = raw.count(b"[") + raw.count(b"{")
+    if parts > MAX_PARTS:
+        raise bounds.OutOfBoundsError(f"holds {parts} lists and objects, at most {MAX_PARTS}")
     summary = bounds.parse(raw, least=0)
     if summary.get("v") != 1 or not isinstance(summary.get("loaders"), list):
         raise bounds.OutOfBoundsError("is not a summary of version 1")
-    return summary
+    from slurm_ext.node.record.field_checks import known_summary  # most jobs have no summary
+
+    return known_summary(summary)
 
 
 def _summary_names(folder: int) -> list[str]:
@@ -86,12 +103,13 @@ def _summary_names(folder: int) -> list[str]:
         for count, entry in enumerate(entries):
             if count >= MAX_ENTRIES:
                 break
-            if _is_summary(entry.name):
+            if is_summary(entry.name):
                 names.append(entry.name)
     return sorted(names, key=lambda name: (len(name), name))
 
 
-def _is_summary(name: str) -> bool:
+def is_summary(name: str) -> bool:
+    """True if a probe calls its summary so."""
     before, after = _SUMMARY
     pid = name[len(before) : -len(after)]
     return name == f"{before}{pid}{after}" and pid.isascii() and pid.isdigit() and len(pid) <= 10

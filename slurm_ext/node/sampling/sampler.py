@@ -16,6 +16,7 @@ from slurm_ext.node.common.spool_layout import Spool, split_key
 from slurm_ext.node.counters.corunners import CoRunners
 from slurm_ext.node.counters.meter import JobMeter
 from slurm_ext.node.counters.timeline import Timeline
+from slurm_ext.node.sampling.run_folder import RunFolder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class _Sampler:
         self.boot_id = state.boot_id()
         self.flushed_s = self.alive_s = state.uptime_s()
         self.corunners = CoRunners(spool, key, job_state, self.alive_s)
+        self.run_folder = RunFolder(spool.run_dir(key), int(job_state["identity"]["uid"]))
         self.unanswered = 0
 
     def run(self, grace_s: float) -> None:
@@ -74,7 +76,8 @@ class _Sampler:
             if not self._may_go_on():
                 return
             self._sample()
-            wait_s = self._pause(time.process_time() - spent_s + self.meter.hardware.cpu_s)
+            cost_s = time.process_time() - spent_s - self.run_folder.spent_s
+            wait_s = self._pause(cost_s + self.meter.hardware.cpu_s)
             if state.uptime_s() - self.alive_s > grace_s and not self._lives_on(grace_s):
                 self._finish()
                 return
@@ -93,6 +96,7 @@ class _Sampler:
         now = state.uptime_s()
         if self.meter.sample(last=last):
             self.alive_s = now
+        self.run_folder.look()
         self.corunners.meet(now)
         self.timeline.add(self._row(now))
         due_s = min(FLUSH_S[1], max(FLUSH_S[0], self._elapsed_s(now) / 20))
@@ -117,7 +121,7 @@ class _Sampler:
         self.job_state["place"] = self._place()
         self.corunners.compare(self.job_state["place"])
         self.job_state["shared"] = self.corunners.shared
-        self.job_state["faults"] = self.meter.hardware.faults()
+        self.job_state["faults"] = [*self.meter.hardware.faults(), *self.run_folder.faults]
         self.job_state["meter"] = self.meter.saved()
         self.job_state["timeline"] = {"rows": self.timeline.rows, "stride": self.timeline.stride}
         self.job_state["corunners"] = self.corunners.overlap_s
@@ -136,7 +140,8 @@ class _Sampler:
         elapsed_s = self._elapsed_s(state.uptime_s())
         early_s = min(self.config.sample_s, max(FASTEST_S, elapsed_s / 10))
         earned_s = (cost_s - GRANT_S) / COST_SHARE - elapsed_s
-        return max(early_s, earned_s, min(elapsed_s / 240, SLOWEST_S))
+        pause_s = max(early_s, earned_s, min(elapsed_s / 240, SLOWEST_S))
+        return min(pause_s, 1.0) if self.run_folder.is_filled else pause_s
 
     def _elapsed_s(self, now: float) -> float:
         return max(0.0, now - float(self.job_state["started_uptime_s"]))

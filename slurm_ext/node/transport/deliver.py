@@ -15,6 +15,7 @@ from slurm_ext.node.record.reader import MAX_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
@@ -56,9 +57,10 @@ class _Folder:
 
     def send(self, path: str) -> None:
         target = os.path.join(self.folder, os.path.basename(path))
+        record = _record(path)
         try:
-            write_whole(target, read_bounded(path, MAX_BYTES), mode=0o640)
-        except (OSError, ValueError) as error:
+            write_whole(target, record, mode=0o640)
+        except OSError as error:
             raise UndeliveredError(f"{target}: {error}") from None
 
 
@@ -66,30 +68,22 @@ class _Stream:
     """Over TCP to `node.address`: a header line, the record, and one line that confirms it."""
 
     def __init__(self, config: NodeConfig) -> None:
-        import socket
-
-        host, _, port = config.address.rpartition(":")
-        self.munge_socket = config.munge_socket
-        try:
-            address = (host.strip("[]"), int(port))
-            self.socket = socket.create_connection(address, timeout=TIMEOUT_S)
-        except (OSError, ValueError, OverflowError) as error:
-            raise UndeliveredError(f"{config.address!r}: {error}") from None
-        self.replies = self.socket.makefile("rb")
+        self.address, self.munge_socket = config.address, config.munge_socket
+        self.socket: socket.socket | None = None
 
     def __enter__(self) -> Callable[[str], None]:
         return self.send
 
     def __exit__(self, *_: object) -> None:
-        self.replies.close()
-        self.socket.close()
+        if self.socket is not None:
+            self.socket.close()
 
     def send(self, path: str) -> None:
+        record = _record(path)
+        name = os.path.basename(path)[: -len(".json")]
         try:
-            record = read_bounded(path, MAX_BYTES)
-            name = os.path.basename(path)[: -len(".json")]
-            self.socket.sendall(self._header(name, record) + record)
-            reply = self.replies.readline(MAX_REPLY_BYTES)
+            # Signed first: the advisor cuts connections that say nothing when it needs their place.
+            reply = self._exchange(self._header(name, record) + record)
         except (OSError, ValueError) as error:
             raise UndeliveredError(f"{path}: {error}") from None
         answer = _answer(reply)
@@ -98,6 +92,25 @@ class _Stream:
             raise fate(f"{name} was refused: {answer['error']!s:.200}")
         if answer.get("v") != 1 or answer.get("ack") != name:
             raise UndeliveredError(f"{name} was not confirmed: {reply[:200]!r}")
+
+    def _exchange(self, announced: bytes) -> bytes:
+        """The advisor's reply, which may come before all was sent: a header can be enough."""
+        connection = self.socket = self.socket or self._connected()
+        try:
+            connection.sendall(announced)
+        except OSError:  # the reason was sent before the end
+            pass
+        with connection.makefile("rb") as replies:
+            return replies.readline(MAX_REPLY_BYTES)
+
+    def _connected(self) -> socket.socket:
+        import socket
+
+        host, _, port = self.address.rpartition(":")
+        try:
+            return socket.create_connection((host.strip("[]"), int(port)), timeout=TIMEOUT_S)
+        except (OSError, ValueError, OverflowError) as error:
+            raise UndeliveredError(f"{self.address!r}: {error}") from None
 
     def _header(self, name: str, record: bytes) -> bytes:
         from hashlib import sha256
@@ -112,6 +125,16 @@ class _Stream:
             "credential": credential(digest, self.munge_socket),
         }
         return json.dumps(header, separators=(",", ":")).encode() + b"\n"
+
+
+def _record(path: str) -> bytes:
+    """Our own copy. Raises RecordRefusedError, for good where no reader would take it."""
+    try:
+        return read_bounded(path, MAX_BYTES)
+    except OSError as error:
+        raise RecordRefusedError(f"{path}: {error}") from None
+    except ValueError as error:
+        raise RecordRejectedError(f"{path}: {error}") from None
 
 
 def credential(text: str, munge_socket: str) -> str:

@@ -7,51 +7,81 @@ import os
 import time
 
 from slurm_ext.node.common import log, state
-from slurm_ext.node.common.files import read_bounded, remove_tree, unlink_quietly, write_whole
+from slurm_ext.node.common.files import read_bounded, unlink_quietly, write_whole
+from slurm_ext.node.common.removal import remove_tree
 from slurm_ext.node.common.spool_layout import REFUSED, is_key
 from slurm_ext.node.record.compose import compose_record
 from slurm_ext.node.record.reader import MAX_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from slurm_ext.node.common.config import NodeConfig
     from slurm_ext.node.common.spool_layout import Spool
 
-FINISH_S = 30.0
+FINISH_S = 30.0  # of a round, for the records of half-done jobs
 MPS_S = 5.0  # a prolog may wait for these locks
+CLEAR_S = 2.0  # of a round, for what jobs left in their run folders
 REMEMBER_S = 24 * 3600.0  # how long a finished job is known as such
 STALE_S = 3600.0
 MIB = 1024 * 1024
 
 
-def housekeep(config: NodeConfig, spool: Spool) -> None:
-    """One round over the whole spool; a job that its sampler or an epilog holds is left alone."""
+def housekeep(config: NodeConfig, spool: Spool) -> bool:
+    """One round over the whole spool; True if it ended by the clock and has more to do.
+
+    A job that its sampler or an epilog holds is left alone. A task that fails is reported, and
+    the others are done.
+    """
+    more = [
+        attempt("half-done jobs", _finish, config, spool),
+        attempt("MPS", _end_mps, config, spool),
+        attempt("run folders", _clear_run_folders, spool),
+        attempt("leftovers", _sweep, spool),
+        attempt("room", keep_within, spool, config.spool_max_mib * MIB),
+    ]
+    return any(more)
+
+
+def attempt(name: str, work: Callable[..., object], *arguments: object) -> object:
+    """Do one task, and report a failure, so that the next one is done all the same."""
+    try:
+        return work(*arguments)
+    # Whatever a user or a disk did to this task, the next one is done.
+    except Exception as error:
+        log.report(f"{name}: {type(error).__name__}: {error}")
+        return None
+
+
+def _finish(config: NodeConfig, spool: Spool) -> bool:
+    """Take up the jobs whose sampler or epilog is gone; True if time ended it."""
+    deadline = time.monotonic() + FINISH_S
     for key in spool.unfinished():
-        try:
-            _take_up(config, spool, key)
-        except OSError as error:
-            log.report(f"{key}: {error}")
+        if time.monotonic() > deadline:
+            return True
+        attempt(key, _take_up, config, spool, key, deadline)
+    return False
+
+
+def _end_mps(config: NodeConfig, spool: Spool) -> None:
     if os.path.isdir(os.path.join(spool.root, "mps")):
         from slurm_ext.node.mps.release import sweep
 
         sweep(config, spool, time.monotonic() + MPS_S)
-    _sweep(spool)
-    keep_within(spool, config.spool_max_mib * MIB)
 
 
-def _take_up(config: NodeConfig, spool: Spool, key: str) -> None:
+def _take_up(config: NodeConfig, spool: Spool, key: str, deadline: float) -> None:
     lock = state.lock(spool.state_file(key, "lock"))
     if lock is None:
         return
     with lock:
         if not _goes_on(spool, key):
-            compose_record(config, spool, key, time.monotonic() + FINISH_S)
+            compose_record(config, spool, key, deadline)
             return
     from slurm_ext.node.sampling.start import start_sampler
 
-    start_sampler(config, key, time.monotonic() + FINISH_S)
+    start_sampler(config, key, deadline)
 
 
 def _goes_on(spool: Spool, key: str) -> bool:
@@ -60,6 +90,22 @@ def _goes_on(spool: Spool, key: str) -> bool:
         return False
     job_state = state.load(spool, key, "json")
     return job_state is not None and job_state.get("boot_id") == state.boot_id()
+
+
+def _clear_run_folders(spool: Spool) -> bool:
+    """Remove the folders of jobs that have ended; True if time ended it."""
+    deadline = time.monotonic() + CLEAR_S
+    for _, name, age_s in _aged(spool.run):
+        if is_key(name) and _is_over(spool, name, age_s):
+            remove_tree(name, spool.run, deadline)
+    return time.monotonic() > deadline
+
+
+def _is_over(spool: Spool, key: str, age_s: float) -> bool:
+    """True if no job needs its run folder. By our own marker, for a user sets a folder's time."""
+    if any(os.path.exists(spool.state_file(key, kind)) for kind in ("json", "end", "record")):
+        return False
+    return os.path.exists(spool.state_file(key, "done")) or abs(age_s) > STALE_S
 
 
 def _sweep(spool: Spool) -> None:
@@ -75,9 +121,6 @@ def _sweep(spool: Spool) -> None:
     for path, name, age_s in _aged(spool.out):
         if name.endswith(".tmp") and age_s > STALE_S:
             unlink_quietly(path)
-    for _, name, age_s in _aged(spool.run):
-        if is_key(name) and name not in unfinished and age_s > STALE_S:
-            remove_tree(name, spool.run, time.monotonic() + FINISH_S)
 
 
 def _aged(folder: str) -> Iterator[tuple[str, str, float]]:
@@ -95,12 +138,12 @@ def _aged(folder: str) -> Iterator[tuple[str, str, float]]:
 def keep_within(spool: Spool, max_bytes: int) -> None:
     """Keep undelivered and refused records within `max_bytes`: first time lines go, then records.
 
-    What went is counted in the file `dropped`: nothing disappears unseen.
+    Those of twice the size go before the others, whatever their age: a user with large records
+    takes no room from those with small ones. What went is counted in the file `dropped`.
     """
-    records = sorted((changed_s, path) for path, changed_s in _records(spool))
-    over = sum(os.path.getsize(path) for _, path in records) - max_bytes
+    over = sum(size for _, _, size, _ in _records(spool)) - max_bytes
     for drop, counted in ((_drop_timeline, "timelines"), (_drop_record, "records")):
-        for _, path in records:
+        for _, _, _, path in _records(spool) if over > 0 else ():
             if over <= 0:
                 return
             freed = drop(path)
@@ -109,9 +152,14 @@ def keep_within(spool: Spool, max_bytes: int) -> None:
                 _count(spool, counted)
 
 
-def _records(spool: Spool) -> Iterator[tuple[str, float]]:
-    kinds = (".json", REFUSED)
-    return ((path, -age) for path, name, age in _aged(spool.out) if name.endswith(kinds))
+def _records(spool: Spool) -> list[tuple[int, float, int, str]]:
+    """Records by size in powers of two, the largest first, then by age."""
+    records = []
+    for path, name, age_s in _aged(spool.out):
+        if name.endswith((".json", REFUSED)):
+            size = os.lstat(path).st_size
+            records.append((-size.bit_length(), -age_s, size, path))
+    return sorted(records)
 
 
 def _drop_timeline(path: str) -> int:

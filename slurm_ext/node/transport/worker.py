@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 NAME = "dlqueue-ship"
 LIFE_S = 24 * 3600.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
+MOST_FAILURES = 3  # in a row, of one round: then it is not the record
 RECORD_PAUSE_S = 0.005  # at most 200 records/s: a node that returns must not drown the advisor
 
 
@@ -50,54 +51,51 @@ def deliver_records(config: NodeConfig, life_s: float = LIFE_S) -> None:
 
 
 def _work(config: NodeConfig, spool: Spool, end_s: float) -> None:
-    from slurm_ext.node.transport.deliver import UndeliveredError
-    from slurm_ext.node.transport.housekeeping import housekeep
+    """Deliver first, then keep house: nothing that a job leaves behind holds up a record."""
+    from slurm_ext.node.transport.housekeeping import attempt, housekeep
 
-    pause_s = FIRST_PAUSE_S
+    pause_s, failed = FIRST_PAUSE_S, set[str]()
     while state.uptime_s() < end_s and not os.path.exists(config.kill_file):
-        housekeep(config, spool)
-        if not _left_to_do(config, spool):
+        names = sorted(_waiting(spool), key=failed.__contains__)
+        if attempt("transport", _deliver, config, spool, names, failed):
+            pause_s = FIRST_PAUSE_S
+        more = housekeep(config, spool)
+        if not (more or _left_to_do(config, spool)):
             return
-        names = _waiting(spool)
-        if names:  # what is sent must not be composed again after a power failure
-            sync_folder(spool.out)
-        try:
-            if _deliver(config, spool, names):
-                pause_s = FIRST_PAUSE_S
-        except UndeliveredError as error:
-            log.report(f"transport: {error}; next try in {pause_s:.1f} s")
-        if _left_to_do(config, spool):
+        if set(_waiting(spool)) <= set(names):  # else a record was made just now
             time.sleep(pause_s)
             pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
 
 
-def _deliver(config: NodeConfig, spool: Spool, names: list[str]) -> int:
-    """Send the records, and return how many went; a refused one does not hold up the others.
+def _deliver(config: NodeConfig, spool: Spool, names: list[str], failed: set[str]) -> int:
+    """Send the records, and return how many went; one that fails does not hold up the others.
 
-    One that is refused for good is put aside, where it counts against the spool's size. Raises
-    UndeliveredError if the other side is not there.
+    Ends when a few in a row fail, which come last the next time. One that is refused for good is
+    put aside, where it counts against the spool's size. Raises UndeliveredError if nobody is there.
     """
-    from slurm_ext.node.transport.deliver import (
-        RecordRefusedError,
-        RecordRejectedError,
-        open_channel,
-    )
+    from slurm_ext.node.transport import deliver
 
-    waiting, delivered = list(names), 0
-    while waiting:
-        try:
-            with open_channel(config) as send:
+    waiting, delivered, failures = list(names), 0, 0
+    if names:  # what is sent must not be composed again after a power failure
+        sync_folder(spool.out)
+    while waiting and failures < MOST_FAILURES:
+        with deliver.open_channel(config) as send:
+            try:
                 while waiting:
                     path = os.path.join(spool.out, waiting.pop(0))
                     send(path)
                     os.unlink(path)
-                    delivered += 1
+                    delivered, failures = delivered + 1, 0
                     time.sleep(RECORD_PAUSE_S)
-        except RecordRejectedError as error:
-            log.report(f"transport: {error}; it is kept as {path}{REFUSED}")
-            os.replace(path, path + REFUSED)
-        except RecordRefusedError as error:
-            log.report(f"transport: {error}")
+            except deliver.RecordRejectedError as error:
+                log.report(f"transport: {error}; it is kept as {path}{REFUSED}")
+                os.replace(path, path + REFUSED)
+            except deliver.RecordRefusedError as error:
+                log.report(f"transport: {error}")
+            except deliver.UndeliveredError as error:
+                log.report(f"transport: {error}")
+                failed.add(os.path.basename(path))
+                failures += 1
     return delivered
 
 

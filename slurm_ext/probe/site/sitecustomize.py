@@ -1,4 +1,4 @@
-"""Waits, in every Python process of a job, for torch's DataLoader; costs microseconds otherwise.
+"""Waits, in every Python process of a job, for two modules of torch; costs microseconds otherwise.
 
 Then makes way for the sitecustomize that Python would have found without this one, so that
 Debian's, conda's or the user's own does exactly what it always did, its errors included.
@@ -12,18 +12,21 @@ if TYPE_CHECKING:
     from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_TARGET = "torch.utils.data.dataloader"
+# Module, and what the probe does with it once it is there.
+_AWAITED = {"torch.utils.data.dataloader": "attach", "torch.optim.optimizer": "listen"}
 
 
 class _Finder:
-    """Sees the one import that matters, and lets everybody else's finders do it."""
+    """Sees the imports that matter, and lets everybody else's finders do them."""
 
     @classmethod
     def find_spec(cls, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
-        if name != _TARGET:
+        act = _AWAITED.pop(name, None)
+        if act is None:
             return None
-        sys.meta_path.remove(cls)
-        for finder in list(sys.meta_path):  # the rest of them, this one being gone
+        if not _AWAITED:
+            sys.meta_path.remove(cls)
+        for finder in [other for other in sys.meta_path if other is not cls]:
             look = getattr(finder, "find_spec", None)  # old ones lack it
             spec = look(name, path, target) if look else None
             if spec is not None:
@@ -31,19 +34,19 @@ class _Finder:
         else:
             return None
         try:  # noqa: SIM105 - contextlib would cost every process of the job
-            _attach_after(spec.loader)
+            _after_import(spec.loader, act)
         except Exception:  # noqa: S110 - the job goes on whatever happens to the probe
             pass
         return spec
 
 
-def _attach_after(loader: "Any") -> None:
+def _after_import(loader: "Any", act: str) -> None:
     execute = loader.exec_module
 
     def exec_module(module: "Any") -> None:
         execute(module)
         try:  # noqa: SIM105 - as above
-            _probe().attach(module)
+            getattr(_probe(), act)(module)
         except Exception:  # noqa: S110 - as above
             pass
 
@@ -55,6 +58,8 @@ def _probe() -> "Any":
     import importlib
     import importlib.util
 
+    if "_dlqueue_probe.attach" in sys.modules:
+        return sys.modules["_dlqueue_probe.attach"]
     folder = os.path.dirname(_HERE)
     spec: Any = importlib.util.spec_from_file_location(
         "_dlqueue_probe", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]

@@ -42,9 +42,12 @@ class Clock:
         except ValueError:
             expected = "seconds or 2026-01-31T08:00:00, with +01:00 or not"
             raise ValueError(f"{text[:40]!r} is no time: expected {expected}") from None
-        if moment.tzinfo is None:
-            return moment.replace(tzinfo=self._zone).timestamp(), "dates without a zone"
-        return moment.timestamp(), "dates with a zone"
+        dated = moment if moment.tzinfo else moment.replace(tzinfo=self._zone)
+        try:
+            kind = "dates with a zone" if moment.tzinfo else "dates without a zone"
+            return dated.timestamp(), kind
+        except OverflowError:  # the first or the last hours of all years, in a zone
+            raise ValueError(f"{text[:40]!r} is no time that can be counted") from None
 
 
 def zone_of(text: str) -> tzinfo:

@@ -19,7 +19,7 @@ from slurm_ext.core.errors import ModelError
 from slurm_ext.model.arrays import Array
 from slurm_ext.model.duration.adaptive_bounds import AdaptiveBounds
 from slurm_ext.model.duration.artifact import FOLDER, DurationArtifact, load, serialize
-from slurm_ext.model.duration.model import DurationQuantiles
+from slurm_ext.model.duration.model import DurationModel, DurationQuantiles
 from slurm_ext.model.duration.query import SITE, query_of_run, runtime_s
 from slurm_ext.training.challenger import Challenger, Export, Scores, TrainingVerdict
 from slurm_ext.training.duration import fit as training
@@ -39,6 +39,7 @@ class JobTable:
     submit_s: Array
     end_s: Array
     log_s: Array
+    owners: NDArray[np.str_]
 
     @property
     def window_s(self) -> tuple[float, float]:
@@ -84,7 +85,7 @@ def challenge(jobs: Sequence[FinishedJob], models: Path) -> TrainingVerdict:
     def export(model: DurationArtifact, scores: Scores) -> Export:
         about = {"window_s": table.window_s, "runs": len(jobs), "scores": scores}
         bounds = _bounds(model.durations.predict(rows), log_s)
-        whole = DurationArtifact(fit(SITE, table.rows, table.log_s), bounds, about)
+        whole = DurationArtifact(_fit(table, np.ones(len(jobs), bool)), bounds, about)
         return Export(serialize(whole), lambda folder: difference(whole, load(folder), rows))
 
     return Challenger(
@@ -106,7 +107,8 @@ def _table(jobs: Sequence[FinishedJob]) -> JobTable:
     end_s = np.array([np.inf if job.end_s is None else job.end_s for job in jobs])
     durations = np.array([job.duration_s for job in jobs], dtype=float)
     rows = features(SITE, jobs, ended_only=True)
-    return JobTable(rows, submit_s, end_s, np.log(np.maximum(durations, 1.0)))
+    owners = np.array([job.asked.names.get("user", "") for job in jobs])
+    return JobTable(rows, submit_s, end_s, np.log(np.maximum(durations, 1.0)), owners)
 
 
 def _rows(model: DurationArtifact, jobs: Sequence[FinishedJob], table: JobTable) -> Array:
@@ -133,10 +135,15 @@ def _calibrated_since(table: JobTable, older: NDArray[np.bool_]) -> float:
 def _fitted(table: JobTable, older: NDArray[np.bool_], since_s: float) -> DurationArtifact:
     """Fit to what had ended by the cut; a model without the newest of it sets the bounds."""
     first = table.end_s <= since_s
-    before = fit(SITE, table.rows[first], table.log_s[first])
+    before = _fit(table, first)
     newest = older & (table.submit_s >= since_s)
     bounds = _bounds(before.predict(table.rows[newest]), table.log_s[newest])
-    return DurationArtifact(fit(SITE, table.rows[older], table.log_s[older]), bounds)
+    return DurationArtifact(_fit(table, older), bounds)
+
+
+def _fit(table: JobTable, which: NDArray[np.bool_]) -> DurationModel:
+    owners = table.owners[which].tolist()
+    return fit(SITE, table.rows[which], table.log_s[which], owners=owners)
 
 
 def _bounds(predicted: DurationQuantiles, log_s: Array) -> AdaptiveBounds:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from slurm_ext.core.errors import ModelError
+from slurm_ext.core.stats import fair_weights
 from slurm_ext.model.arrays import Array
 from slurm_ext.model.boosted_trees import Forest
 from slurm_ext.model.duration.model import MISSED, DurationModel, relative
@@ -63,24 +64,38 @@ def features(plan: FeaturePlan, jobs: Sequence[FinishedJob], *, ended_only: bool
     return rows
 
 
-def fit(plan: FeaturePlan, rows: Array, log_s: Array, *, rounds: int = ROUNDS) -> DurationModel:
-    """Of `features` and natural logs of durations. Raises ModelError where jobs are too few."""
+def fit(
+    plan: FeaturePlan,
+    rows: Array,
+    log_s: Array,
+    *,
+    rounds: int = ROUNDS,
+    owners: Sequence[str] | None = None,
+) -> DurationModel:
+    """Of `features` and natural logs of durations. Raises ModelError where jobs are too few.
+
+    `owners`: the jobs' users, of whom nobody has more than a share; None: all count alike.
+    """
     if len(rows) < FEWEST:
         raise ModelError(f"{len(rows)} ended jobs are too few, {FEWEST} are needed")
-    start = float(log_s.mean())
+    fair = fair_weights(owners or [])
+    weights = np.array(fair) if min(fair, default=1.0) < 1 else None
+    start = float(np.average(log_s, weights=weights))
     base, shifted = relative(plan, rows, start)
     squared: dict[str, Any] = {"objective": "l2"}
     low, high = ({"objective": "quantile", "alpha": at} for at in (MISSED, 1 - MISSED))
     return DurationModel(
         plan,
         start,
-        mean=_boosted(shifted, log_s - base, squared, rounds),
-        plain=_boosted(rows, log_s - start, squared, rounds),
-        low=_boosted(shifted, log_s - base, low, rounds),
-        high=_boosted(shifted, log_s - base, high, rounds),
+        mean=_boosted(shifted, log_s - base, squared, rounds, weights),
+        plain=_boosted(rows, log_s - start, squared, rounds, weights),
+        low=_boosted(shifted, log_s - base, low, rounds, weights),
+        high=_boosted(shifted, log_s - base, high, rounds, weights),
     )
 
 
-def _boosted(rows: Array, target: Array, params: dict[str, Any], rounds: int) -> Forest:
+def _boosted(
+    rows: Array, target: Array, params: dict[str, Any], rounds: int, weights: Array | None
+) -> Forest:
     leaf = {"min_data_in_leaf": min(LEAF, len(rows) // 20)}
-    return fit_forest(rows, target, {**TREES, **leaf, **params}, rounds)
+    return fit_forest(rows, target, {**TREES, **leaf, **params}, rounds, weights)

@@ -5,6 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from slurm_ext.core.records import LoaderRun
+from slurm_ext.core.stats import fair_newest
 from slurm_ext.model.scaling.model import TrainingConfig
 from slurm_ext.model.scaling.multi_gpu_estimate import measurement_of
 from slurm_ext.training.scaling.rows import ScalingRow
@@ -19,19 +20,24 @@ def rows(table: Iterable[Sequence[Any]], columns: Sequence[str]) -> list[Scaling
     """Rows of history, oldest first as they come, as rows of the newest trainings on GPUs.
 
     A training is a script of one user; its cluster is the GPU's model. Only trainings that ran on
-    more than one number of GPUs show how they grow.
+    more than one number of GPUs show how they grow. No user has more than a share of them.
     """
+    owners: dict[tuple[str, str], str] = {}
     trainings: dict[tuple[str, str], dict[TrainingConfig, ScalingRow]] = {}
     for values in table:
-        row = _row(dict(zip(columns, values, strict=True)))
+        named = dict(zip(columns, values, strict=True))
+        row = _row(named)
         if row is not None:
+            owners[row.model, row.cluster] = named["user"] or ""
             key, config = (row.model, row.cluster), row.measured.config
             trainings[key] = each = trainings.pop(key, {})  # the last training is the newest
             each.pop(config, None)
             each[config] = row  # and so is the last of its configs; a repeat replaces the older
     newest = [list(each.values())[-MOST_ROWS:] for each in trainings.values()]
     growing = [each for each in newest if _counts(each) > 1]
-    return [row for each in growing[-MOST_TRAININGS:] for row in each]
+    whose = [owners[each[0].model, each[0].cluster] for each in growing]
+    fair = [growing[place] for place in fair_newest(whose)]
+    return [row for each in fair[-MOST_TRAININGS:] for row in each]
 
 
 def _row(named: Mapping[str, Any]) -> ScalingRow | None:

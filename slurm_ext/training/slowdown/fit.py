@@ -1,4 +1,8 @@
-"""Fit model/slowdown/model.py: each table's likeliest kernel, and the width of each evidence."""
+"""Fit model/slowdown/model.py: each table's likeliest kernel, and the width of each evidence.
+
+A pair's own runs are the pair's; what is learned of jobs in general (kernels, counter models,
+widths) is learned from rows of which nobody has more than a share.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,7 +11,7 @@ from math import log, sqrt
 import numpy as np
 
 from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile, SpeedBasis
-from slurm_ext.core.stats import NORMAL_90, conformal_rank
+from slurm_ext.core.stats import NORMAL_90, conformal_rank, fair_newest
 from slurm_ext.model.arrays import Array
 from slurm_ext.model.slowdown.completion import PairSpeed
 from slurm_ext.model.slowdown.completion_kernel import CompletionKernel
@@ -22,6 +26,7 @@ from slurm_ext.model.slowdown.model import (
 from slurm_ext.model.slowdown.pair_measurement import (
     MINUTE_LOG_SD,
     PairKey,
+    all_pair_stats,
     is_usable,
     key,
     pair_stats,
@@ -39,13 +44,14 @@ def fitted(
     pairs: Sequence[CorunMeasurement], solos: Mapping[str, SoloProfile]
 ) -> tuple[SlowdownModel, dict[bool, CompletionKernel]]:
     """Fit a model to `pairs`, oldest first. Returns it and the kernels of its tables."""
+    fair = [pairs[place] for place in fair_newest([one.owner for one in pairs])]
     job_traits = traits(solos)
-    known = slowdown_model(
-        pairs, solos, traits=job_traits, by_counters=fit_counter_models(pairs, solos)
-    )
+    by_counters = fit_counter_models(fair, solos)
+    known = slowdown_model(pairs, solos, traits=job_traits, by_counters=by_counters)
+    pool = replace(known, met=all_pair_stats(fair))
     kernels, missed = dict(KERNELS), np.zeros(0)
     for on_cpu in known.tables:
-        met = measured_pairs(known, on_cpu)
+        met = measured_pairs(pool, on_cpu)
         if len(met) >= FEWEST_PAIRS:
             kernels[on_cpu] = likeliest(met, KERNELS[on_cpu], traits=job_traits)
             missed = np.concatenate(
@@ -53,8 +59,8 @@ def fitted(
             )
     widths = {
         SpeedBasis.COMPLETED: _width(missed),
-        SpeedBasis.PAIR: _width(_repeats(pairs)),
-        SpeedBasis.PRIOR: _width(_in_general(pairs)),
+        SpeedBasis.PAIR: _width(_repeats(fair)),
+        SpeedBasis.PRIOR: _width(_in_general(fair)),
     }
     return with_tables(replace(known, widths=widths), kernels), kernels
 

@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any
 
 from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile
+from slurm_ext.core.stats import POOL_USERS, fair_newest
 from slurm_ext.history.store.store import History
 from slurm_ext.history.views.shared_runs import (
     PARTNER_COLUMNS,
@@ -22,13 +23,15 @@ from slurm_ext.history.views.shared_runs import (
     counters_of,
     together_rows,
 )
+from slurm_ext.model.slowdown.model import MOST_SEEN
 from slurm_ext.model.slowdown.pair_measurement import is_usable
-from slurm_ext.training.slowdown.rows import Beside, MeasuredRun, beside, run_of, speed
+from slurm_ext.training.slowdown.rows import Beside, MeasuredRun, beside, runs_of, speed
 
 MOST_TOGETHER = 20_000
 MOST_OTHERS = 4_000  # jobs that never shared, known by their counters alone
 MOST_ALONE = 16  # runs of one job in one shape
 MOST_OF_JOB = 256  # in all its shapes: a sweep has one for every run
+MOST_OF_USER = MOST_SEEN // POOL_USERS  # runs together, where others have fewer
 MOST_COUNTED = 4  # newest runs of a job whose counters are read
 # Ends of the names of counters that are levels, not sums over the run.
 _LEVELS = ("_peak", "_mean", "_share", "_util", "_clock", "_active", "_occupancy")
@@ -66,7 +69,9 @@ def sharing_history(history: History) -> SharingHistory:
         refused += row is None
         rows += [row] if row else []
     rows.sort(key=lambda row: row.end_s)
-    return SharingHistory(rows=tuple(rows), solos=_solos(history, alone), refused=refused)
+    places = fair_newest([row.together.owner for row in rows], least=MOST_OF_USER)
+    fair = tuple(rows[place] for place in places)
+    return SharingHistory(rows=fair, solos=_solos(history, alone), refused=refused)
 
 
 def _met(table: Iterable[Sequence[Any]]) -> list[Beside]:
@@ -96,19 +101,20 @@ def _alone(
     kept: Counter[str] = Counter()
     others: set[str] = set()
     for row in table:
-        run = run_of(dict(zip(RUN_COLUMNS, row, strict=True)))
-        if run is None:
+        ways = runs_of(dict(zip(RUN_COLUMNS, row, strict=True)))
+        if not ways:
             continue
+        run = ways[0]
         if run.key not in met and run.key not in others:
             if len(others) >= MOST_OTHERS:
                 continue
             others.add(run.key)
         if kept[run.key] >= (MOST_OF_JOB if run.key in met else MOST_COUNTED):
             continue
-        runs = groups[run.key, run.shape]
-        if len(runs) < MOST_ALONE:
-            runs.append(run)
-            kept[run.key] += 1
+        room = [way for way in ways if len(groups[way.key, way.shape]) < MOST_ALONE]
+        for way in room:
+            groups[way.key, way.shape].append(way)
+        kept[run.key] += bool(room)
     return groups
 
 
@@ -120,6 +126,7 @@ def _row(one: Beside, solo_rate: float) -> SharedRun | None:
         speed=speed(one, solo_rate),
         seconds=one.overlap_s * one.overlap_s / one.run.elapsed_s,
         device=one.run.device,
+        owner=one.run.user,
     )
     return SharedRun(together=together, end_s=one.run.end_s) if is_usable(together) else None
 
@@ -133,7 +140,9 @@ def _solos(
     runs = {
         run.run: run
         for each in by_job.values()
-        for run in sorted(each, key=lambda one: -one.end_s)[:MOST_COUNTED]
+        for run in sorted({one.run: one for one in each}.values(), key=lambda one: -one.end_s)[
+            :MOST_COUNTED
+        ]
     }
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for run in runs.values():

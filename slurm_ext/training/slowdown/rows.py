@@ -3,7 +3,9 @@
 Rates are compared only between runs of one job in one shape (CPUs, GPUs, workers, batch), and only
 of one measure: samples/s of its training loop; else instructions/s; else, for runs of the same
 script and arguments that ended well, one whole run in its time. A job with GPUs shares with
-jobs on the same GPU; a job without GPUs, with all jobs on its node.
+jobs on the same GPU; a job without GPUs, with all jobs on its node. A job writes its samples/s
+itself: beside jobs of other users only what root measured counts, so that nobody's probe says how
+hard another user's job is on its neighbours.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,6 +37,7 @@ class MeasuredRun:
     elapsed_s: float
     end_s: float
     device: str  # what it would share: a GPU's model, or cpu
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,13 @@ class Beside:
     overlap_s: float
 
 
-def run_of(row: Mapping[str, Any]) -> MeasuredRun | None:
+def runs_of(row: Mapping[str, Any]) -> list[MeasuredRun]:
+    """Measure a run in every way: as its probe says, and as root saw it."""
+    ways = {way.shape[0]: way for by_root in (False, True) if (way := run_of(row, by_root=by_root))}
+    return list(ways.values())
+
+
+def run_of(row: Mapping[str, Any], *, by_root: bool = False) -> MeasuredRun | None:
     """Measure a run; None if too short, on several nodes, of an unknown job, or unmeasured."""
     elapsed, end = _positive(row["elapsed_s"]), _positive(row["end_s"])
     key = key_of(row)
@@ -54,19 +63,29 @@ def run_of(row: Mapping[str, Any]) -> MeasuredRun | None:
         return None
     if (row["num_nodes"] or 1) > 1:
         return None  # the slowest of its nodes delays the others
-    measured = _measure(row, elapsed)
+    measured = _measure(row, elapsed, by_root=by_root)
     if measured is None:
         return None
     measure, rate = measured
     device = str(row["gpu_model"] or "gpu") if row["gpus"] else CPU
     shape = (*measure, row["cpus"], row["gpus"] or 0)
     return MeasuredRun(
-        run=row["run"], key=key, shape=shape, rate=rate, elapsed_s=elapsed, end_s=end, device=device
+        run=row["run"],
+        key=key,
+        shape=shape,
+        rate=rate,
+        elapsed_s=elapsed,
+        end_s=end,
+        device=device,
+        user=row["user"] or "",
     )
 
 
-def beside(rows: Sequence[Mapping[str, Any]]) -> Beside | None:
-    """Combine one run's rows, one a partner; None if its partners are not clear."""
+def beside(rows: Sequence[Mapping[str, Any]], *, teaches: bool = True) -> Beside | None:
+    """Combine one run's rows, one a partner; None if its partners are not clear.
+
+    `teaches`: the run is learned from; else it is only reported, as its job measured it.
+    """
     run = run_of(rows[0])
     if run is None or any(row["overlap_s"] is None for row in rows):
         return None
@@ -76,9 +95,16 @@ def beside(rows: Sequence[Mapping[str, Any]]) -> Beside | None:
         if any(row["shared_gpus"] is None for _, row in there):
             return None  # the sharing of GPUs was not recorded
         there = [(s, row) for s, row in there if row["shared_gpus"]]
+    if teaches and any(row["partner_user"] != row["user"] for _, row in there):
+        run = run_of(rows[0], by_root=True)
     names = [key_of(row, "partner_") for _, row in there]
     least = LEAST_OVERLAP if len(there) == 1 else WHOLE
-    if not there or None in names or min(s for s, _ in there) < least * run.elapsed_s:
+    if (
+        run is None
+        or not there
+        or None in names
+        or min(s for s, _ in there) < least * run.elapsed_s
+    ):
         return None
     overlap = min(*(s for s, _ in there), run.elapsed_s)
     return Beside(run=run, partners=tuple(str(name) for name in names), overlap_s=overlap)
@@ -100,9 +126,11 @@ def key_of(row: Mapping[str, Any], side: str = "") -> str | None:
     return job_signature(known)
 
 
-def _measure(row: Mapping[str, Any], elapsed: float) -> tuple[tuple[Any, ...], float] | None:
+def _measure(
+    row: Mapping[str, Any], elapsed: float, *, by_root: bool
+) -> tuple[tuple[Any, ...], float] | None:
     samples, instructions = _positive(row["samples_per_s"]), _positive(row["instructions"])
-    if samples is not None:
+    if samples is not None and not by_root:
         return ("samples", row["workers"], row["batch_size"]), samples
     if instructions is not None:
         return ("instructions",), instructions / elapsed

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from slurm_ext.core.records import Level, LoaderRun
+from slurm_ext.core.records import LoaderRun
+from slurm_ext.history.store.names import KEY_OF_LEVEL
 from slurm_ext.model.throughput.features import PriorInput
 from slurm_ext.model.throughput.inversion import invert
 
@@ -58,7 +59,7 @@ def _example(row: dict[str, Any]) -> Example:
         user=row["user"],
         partition=row["partition"],
         gpus=run.gpus or 0,
-        keys={level: row[f"key_{level.name.lower()}"] for level in Level},
+        keys={level: row[key] for level, key in KEY_OF_LEVEL.items()},
     )
     return Example(
         row["end_s"],

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from slurm_ext.core.stats import fair_weights
 from slurm_ext.model.arrays import Array
 from slurm_ext.model.throughput.artifact import LOG_SD_RANGE, TARGETS
 from slurm_ext.model.throughput.features import WIDTH, features
@@ -40,14 +41,21 @@ def fit(
 ) -> tuple[dict[str, Array], Network]:
     """Fit the prior: its weights, and the network. `progress` is called with (step, loss)."""
     torch.set_num_threads(1)  # it runs beside the controller, and more would not be faster
-    targets = np.array([one.targets for one in train])
-    shift, scale = targets.mean(0), np.maximum(targets.std(0), 0.05)
+    targets, weights = np.array([one.targets for one in train]), weights_of(train)
+    shift = np.average(targets, axis=0, weights=weights)
+    spread = np.sqrt(np.average((targets - shift) ** 2, axis=0, weights=weights))
+    scale = np.maximum(spread, 0.05)
     rows = torch.from_numpy(matrix(train))
     wanted = torch.from_numpy((targets - shift) / scale)
     network = Network(torch.Generator().manual_seed(seed))
-    _descend(network, rows, wanted, progress)
+    _descend(network, rows, wanted, torch.from_numpy(weights), progress)
     arrays = {name: value.detach().numpy().copy() for name, value in network.named_parameters()}
     return {**arrays, "shift": shift, "scale": scale, "widen": np.ones(len(TARGETS))}, network
+
+
+def weights_of(every: Sequence[Example]) -> Array:
+    """Weight of each example: no user has more than a share of the fit, or of a score."""
+    return np.array(fair_weights([one.known.user for one in every]))
 
 
 def difference(network: Network, weights: dict[str, Array], rows: Array) -> float:
@@ -76,6 +84,7 @@ def _descend(
     network: Network,
     rows: torch.Tensor,
     wanted: torch.Tensor,
+    weights: torch.Tensor,
     progress: Callable[[int, float], None],
 ) -> None:
     """Full-batch Adam on the Gaussian negative log likelihood: no draw but the first weights."""
@@ -83,7 +92,8 @@ def _descend(
     for step in range(1, STEPS + 1):
         optimizer.zero_grad()
         means, log_sds = network(rows)
-        loss: Any = (log_sds + 0.5 * ((wanted - means) / log_sds.exp()) ** 2).mean()
+        losses = (log_sds + 0.5 * ((wanted - means) / log_sds.exp()) ** 2).mean(1)
+        loss: Any = (losses * weights).sum() / weights.sum()
         loss.backward()
         optimizer.step()
         progress(step, float(loss.detach()))

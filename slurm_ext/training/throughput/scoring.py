@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from slurm_ext.core.stats import NORMAL_90, conformal_rank
+from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.arrays import Array
 from slurm_ext.model.throughput.artifact import TARGETS, forward
 from slurm_ext.training.throughput.dataset import Example
-from slurm_ext.training.throughput.fit import matrix
+from slurm_ext.training.throughput.fit import matrix, weights_of
 
 LEVEL = 0.9
 
@@ -19,7 +19,9 @@ def score(weights: dict[str, Array], test: Sequence[Example]) -> dict[str, Any]:
     """Mean absolute log error of each target and of all, and how many fell into the interval."""
     means, sds = forward(weights, matrix(test))
     misses = np.abs(_targets(test) - means)
-    return {**_errors(misses), "coverage90": float((misses <= NORMAL_90 * sds).mean())}
+    inside = (misses <= NORMAL_90 * sds).mean(1)
+    coverage = float(np.average(inside, weights=weights_of(test)))
+    return {**_errors(misses, test), "coverage90": coverage}
 
 
 def naive(train: Sequence[Example], test: Sequence[Example]) -> dict[str, Any]:
@@ -30,18 +32,26 @@ def naive(train: Sequence[Example], test: Sequence[Example]) -> dict[str, Any]:
     medians = {user: _medians(theirs) for user, theirs in by_user.items()}
     everybody = _medians(train)
     answers = np.array([medians.get(one.known.user, everybody) for one in test])
-    return _errors(np.abs(_targets(test) - answers))
+    return _errors(np.abs(_targets(test) - answers), test)
 
 
 def widened(weights: dict[str, Array], calibrate: Sequence[Example]) -> dict[str, Array]:
     """The same prior, its spreads scaled so that nine in ten of `calibrate` fall inside.
 
-    Split conformal: the normalised miss of conformal rank, of each target.
+    Split conformal: the normalised miss of conformal rank, of each target; users as fair_weights.
     """
     means, sds = forward(weights, matrix(calibrate))
-    ratios = np.sort(np.abs(_targets(calibrate) - means) / sds, axis=0)
-    rank = conformal_rank(len(ratios), LEVEL)
-    return {**weights, "widen": weights["widen"] * ratios[rank - 1] / NORMAL_90}
+    ratios = np.abs(_targets(calibrate) - means) / sds
+    reach = [_conformal(column, weights_of(calibrate)) for column in ratios.T]
+    return {**weights, "widen": weights["widen"] * np.array(reach) / NORMAL_90}
+
+
+def _conformal(misses: Array, weights: Array) -> float:
+    """The miss of conformal rank among weighted ones; of equal weights, `conformal_rank`."""
+    order = np.argsort(misses)
+    reached = np.cumsum(weights[order])
+    rank = min(reached[-1], (reached[-1] + 1) * LEVEL)
+    return float(misses[order][np.searchsorted(reached, rank - 1e-9)])
 
 
 def _targets(every: Sequence[Example]) -> Array:
@@ -52,6 +62,6 @@ def _medians(every: Sequence[Example]) -> tuple[float, ...]:
     return tuple(median(one.targets[i] for one in every) for i in range(len(TARGETS)))
 
 
-def _errors(misses: Array) -> dict[str, Any]:
-    each = dict(zip(TARGETS, misses.mean(0).tolist(), strict=True))
-    return {"mae": float(misses.mean()), "mae_of": each}
+def _errors(misses: Array, test: Sequence[Example]) -> dict[str, Any]:
+    means = np.average(misses, axis=0, weights=weights_of(test))
+    return {"mae": float(means.mean()), "mae_of": dict(zip(TARGETS, means.tolist(), strict=True))}

@@ -27,15 +27,18 @@ RUN = LoaderRun(
 )
 
 
-def append(table: RunTable, runs: list[LoaderRun], script_keys: list[int]) -> None:
-    """Rows that differ in their script's key only; the cluster's is 1 for all."""
+def append(
+    table: RunTable, runs: list[LoaderRun], script_keys: list[int], owners: list[int] | None = None
+) -> None:
+    """Rows that differ in their script's key only; the cluster's is 1 for all, five own them."""
     values = [
         [*(getattr(run, name) for name in COLUMNS[:-1]), table.code(run.gpu_model)] for run in runs
     ]
     keys = [np.zeros(len(runs), np.int64) for _ in Level]
     keys[list(Level).index(Level.SCRIPT)][:] = script_keys
     keys[list(Level).index(Level.CLUSTER)][:] = 1
-    table.extend(np.array(values, np.float32), keys)
+    whose = [number % 5 for number in range(len(runs))] if owners is None else owners
+    table.extend(np.array(values, np.float32), keys, np.array(whose, np.int32))
 
 
 def test_a_run_comes_back_as_it_went_in() -> None:
@@ -68,6 +71,36 @@ def test_the_newest_come_first_whether_loaded_at_once_or_later(bulk: int) -> Non
     assert len(table) == bulk + 1
     (newest, *_) = table.newest({Level.CLUSTER: 1})[Level.CLUSTER]
     assert newest.workers == 9999
+
+
+@pytest.mark.parametrize("rows", [10, 5000])
+def test_a_key_of_one_run_has_no_other_run(rows: int) -> None:
+    """Whether few rows are loaded or many at once: a chain ends where its key's runs do."""
+    table = RunTable()
+    runs = [replace(RUN, workers=number) for number in range(rows)]
+    append(table, runs, list(range(1, rows + 1)))
+    for key in (1, 2, 3, rows):
+        assert table.newest({Level.SCRIPT: key}) == {Level.SCRIPT: [runs[key - 1]]}
+
+
+@pytest.mark.parametrize(
+    ("owners", "kept"),
+    [
+        ([0, 1, 2, 0, 0, 0, 0, 0], [7, 2, 1]),  # one user's flood is one of three
+        ([0, 1, 2, 3, 0, 1, 2, 3], [7, 6, 5, 4, 3, 2, 1, 0]),
+        ([0, 1, 0, 1, 0, 1], []),  # two are no pool
+        ([0] * 8, []),
+    ],
+)
+def test_nobody_has_more_than_a_third_of_what_others_are_told(
+    owners: list[int], kept: list[int]
+) -> None:
+    """The newest of each user; with fewer than three, nothing is told of others."""
+    table = RunTable()
+    append(table, [replace(RUN, workers=n) for n in range(len(owners))], [7] * len(owners), owners)
+    found = table.newest({Level.SCRIPT: 7, Level.CLUSTER: 1})
+    assert [run.workers for run in found[Level.CLUSTER]] == kept
+    assert len(found[Level.SCRIPT]) == len(owners)  # a user's own are all his
 
 
 @given(st.lists(st.lists(st.integers(-3, 3), min_size=1, max_size=40), min_size=1, max_size=6))

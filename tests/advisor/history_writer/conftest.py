@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.advisor.history_writer import receive
+from slurm_ext.advisor.history_writer import header
 from slurm_ext.advisor.history_writer.receive import (
     Receiver,
     start_receiver,
@@ -23,7 +23,7 @@ def receiver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiv
         uid, _, digest = credential.partition(":")
         return int(uid), digest.encode()
 
-    monkeypatch.setattr(receive, "signed_by", signed)
+    monkeypatch.setattr(header, "signed_by", signed)
     values = {
         "paths.state_dir": str(tmp_path),
         "advisor.listen": "127.0.0.1:0",
@@ -31,8 +31,8 @@ def receiver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiv
         "site.cluster": "c",
         "advisor.trusted_uids": [9],
     }
-    client = MemoryClient(known_jobs=(JobInfo(job_id=5, user_id=7),))
-    made = start_receiver(Settings(values=values), client)
+    job = JobInfo(job_id=5, user_id=7, user_name="ada", state="COMPLETED", nodes="n")
+    made = start_receiver(Settings(values=values), MemoryClient(known_jobs=(job,)))
     assert made is not None
     yield made
     made.shutdown()

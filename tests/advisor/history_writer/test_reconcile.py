@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.advisor.history_writer.receive import put
-from slurm_ext.advisor.history_writer.reconcile import Reconciler, record_of
+from slurm_ext.advisor.history_writer.reconcile import Reconciler
+from slurm_ext.advisor.history_writer.slurm_record import put, record_of
 from slurm_ext.advisor.sharing.gpu_sharers import read
 from slurm_ext.core import elastic_requests
 from slurm_ext.core.job_keys import job_signature
@@ -311,6 +311,27 @@ def test_who_shares_is_told_with_the_name_of_its_script(tmp_path: Path) -> None:
         "4": None,
         "6": None,
     }
+
+
+def test_a_tied_job_shares_under_the_name_of_its_own_decision(tmp_path: Path) -> None:
+    """Other proposals of the same user and name change nothing for a job that is tied."""
+    world = World(tmp_path, **{"sharing.mode": "shadow"})
+    half = replace(JOB, gres="gres:mps:50", partition="gpu")
+    for token, key in (("d1-mine", 1), ("d1-late", 2)):
+        row = Proposal(
+            token=token,
+            decided_s=NOW_S - 0.5,
+            mode=Mode.ACT,
+            uid=1000,
+            user="ada",
+            job_name="train.sh",
+            decision=LEAVE,
+            keys={Level.SCRIPT: key},
+        )
+        record_proposals(world.history, [row], f"{token}.jsonl", 1)
+        world.look(half, later_s=5.0)
+    assert world.state("d1-mine") == ("claimed", 7)
+    assert [one.key for one in read(tmp_path).jobs] == [job_signature({Level.SCRIPT: 1})]
 
 
 def test_whose_environment_lets_its_size_change_is_told(tmp_path: Path) -> None:

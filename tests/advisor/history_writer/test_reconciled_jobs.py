@@ -11,8 +11,8 @@ from slurm_ext.advisor.history_writer.reconcile import (
     UntiedDecision,
     candidates,
     certain,
-    record_of,
 )
+from slurm_ext.advisor.history_writer.slurm_record import record_of
 from slurm_ext.slurm import JobInfo
 from tests.advisor.history_writer.test_reconcile import ENDED, JOB, NOW_S, World
 

@@ -3,23 +3,22 @@
 import json
 import subprocess
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from slurm_ext.advisor.history_writer import owners
-from slurm_ext.advisor.history_writer.owners import ForeignRecordError, JobOwners, signed_by
-from slurm_ext.advisor.history_writer.receive import (
+from slurm_ext.advisor.history_writer import header
+from slurm_ext.advisor.history_writer.header import (
     MAX_RECORD_BYTES,
     Header,
     header_of,
+    signed_by,
+    signer,
 )
 from slurm_ext.core.errors import (
     MissingError,
     RecordError,
 )
-from slurm_ext.slurm import JobInfo, MemoryClient
 
 PLAIN = {
     "v": 1,
@@ -81,8 +80,8 @@ def unmunged(
         calls.append((command, said))
         return subprocess.CompletedProcess(command, status, stdout, stderr)
 
-    monkeypatch.setattr(owners, "_run", run)
-    monkeypatch.setattr(owners, "_unmunge", lambda: "/x/unmunge")
+    monkeypatch.setattr(header, "_run", run)
+    monkeypatch.setattr(header, "_unmunge", lambda: "/x/unmunge")
     return calls
 
 
@@ -109,7 +108,7 @@ def test_what_munge_refuses_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def silent(command: Any, said: bytes) -> Any:
         raise subprocess.TimeoutExpired(command, 10.0, said)
 
-    monkeypatch.setattr(owners, "_run", silent)
+    monkeypatch.setattr(header, "_run", silent)
     with pytest.raises(RecordError, match=r"^munge: did not answer within 10 s$"):
         signed_by("x", "")
 
@@ -123,11 +122,11 @@ def test_without_unmunge_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -
         places.append(path)
         return "/usr/bin/unmunge" if path and len(places) == 2 else None
 
-    monkeypatch.setattr("slurm_ext.advisor.history_writer.owners.shutil.which", which)
-    assert owners._unmunge() == "/usr/bin/unmunge"
+    monkeypatch.setattr("slurm_ext.advisor.history_writer.header.shutil.which", which)
+    assert header._unmunge() == "/usr/bin/unmunge"
     assert places == [None, "/usr/bin:/usr/local/bin"]
     with pytest.raises(MissingError) as caught:
-        owners._unmunge()
+        header._unmunge()
     assert str(caught.value) == (
         "unmunge is not installed; install munge, or use the folder transport"
     )
@@ -135,44 +134,23 @@ def test_without_unmunge_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_command_of_munges_gets_its_input() -> None:
     """Both outputs come back, and a bad end is no error yet."""
-    done = owners._run(["sh", "-c", "cat; echo no >&2; exit 3"], b"said")
+    done = header._run(["sh", "-c", "cat; echo no >&2; exit 3"], b"said")
     assert (done.returncode, done.stdout, done.stderr) == (3, b"said", b"no\n")
 
 
-class CountingClient(MemoryClient):
-    """Counts how often Slurm is asked."""
+def test_a_credential_is_for_the_very_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The uid of who signed it; a credential for anything else counts for nothing."""
+    announced = Header(record_id="c-1-0-n", size_bytes=5, sha256="ab", credential="M")
+    calls: list[tuple[str, str]] = []
+    payload = [b"ab\n"]
 
-    __slots__ = ("count",)
+    def signed(credential: str, munge_socket: str) -> tuple[int, bytes]:
+        calls.append((credential, munge_socket))
+        return 7, payload[0]
 
-    def jobs(self) -> tuple[JobInfo, ...]:
-        """As the base class has it."""
-        self.count = getattr(self, "count", 0) + 1
-        return MemoryClient.jobs(self)
-
-
-def test_an_owner_is_asked_for_once_in_two_seconds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever sends records of unknown jobs does not have Slurm asked each time."""
-    clock = [100.0]
-    monkeypatch.setattr("slurm_ext.advisor.history_writer.owners.time.monotonic", lambda: clock[0])
-    client = CountingClient(known_jobs=(JobInfo(job_id=5, user_id=7),))
-    known = JobOwners(client, tmp_path / "history.db")
-    known.check(5, 7, "r")
-    with pytest.raises(ForeignRecordError) as caught:
-        known.check(6, 7, "r")
-    assert str(caught.value) == "r: neither Slurm nor the history knows job 6"
-    assert client.count == 1
-    clock[0] += 2.0
-    with pytest.raises(ForeignRecordError):
-        known.check(6, 7, "r")
-    assert client.count == 1
-    clock[0] += 0.1
-    with pytest.raises(ForeignRecordError):
-        known.check(6, 7, "r")
-    assert client.count == 2
-    with pytest.raises(ForeignRecordError, match=r"^r: job 5 is uid 7's, not uid 8's$"):
-        known.check(5, 8, "r")
-    for odd in (True, "5", None):
-        with pytest.raises(ForeignRecordError, match=f"knows job {odd!r}$"):
-            known.check(odd, 7, "r")
+    monkeypatch.setattr(header, "signed_by", signed)
+    assert signer(announced, "/s") == 7
+    assert calls == [("M", "/s")]
+    payload[0] = b"else"
+    with pytest.raises(RecordError, match=r"^c-1-0-n: the credential is for something else$"):
+        signer(replace(announced, sha256="\ud800"), "/s")

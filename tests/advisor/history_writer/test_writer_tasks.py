@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import sqlite3
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -62,6 +63,20 @@ def test_a_writer_has_six_tasks_in_order(tmp_path: Path) -> None:
         ("retention", 21600.0),
         ("retraining", 0.0),
     ]
+
+
+def test_a_round_asks_each_task_with_the_history_and_one_clock(tmp_path: Path) -> None:
+    """A task whose time has come acts on that history; one that just acted waits."""
+    made = HistoryWriter(settings(tmp_path), None)
+    acted: list[tuple[str, Any]] = []
+    names = ("always", "rarely")
+    made._tasks = tuple(
+        PeriodicTask(name, every_s, lambda history, _now, name=name: acted.append((name, history)))  # type: ignore[misc]  # name is bound here
+        for name, every_s in zip(names, (0.0, 3600.0), strict=True)
+    )
+    made.round(ANYTHING)
+    made.round(ANYTHING)
+    assert acted == [("always", ANYTHING), ("rarely", ANYTHING), ("always", ANYTHING)]
 
 
 def test_a_writer_goes_on_with_new_settings(tmp_path: Path) -> None:
@@ -292,3 +307,29 @@ def test_the_programs_exit_status(
     monkeypatch.setattr(writer, "keep", failing)
     assert writer.main([str(config)]) == 1
     assert caplog.messages == ["squeue (exit 1): down"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "acted"),
+    [
+        (sqlite3.DatabaseError("malformed"), []),
+        (sqlite3.OperationalError("locked"), []),
+        (None, ["spool"]),
+    ],
+)
+def test_records_wait_where_the_history_fails(
+    tmp_path: Path, fault: Exception | None, acted: list[str]
+) -> None:
+    """Not where a task fails otherwise, such as at a folder that cannot be listed."""
+    done: list[str] = []
+
+    def fail(_history: Any, _now_s: float) -> None:
+        raise HistoryError("cannot be read") from fault
+
+    made = HistoryWriter(settings(tmp_path), None)
+    made._tasks = (
+        PeriodicTask("journal", 0.0, fail),
+        PeriodicTask("spool", 0.0, lambda *_: done.append("spool")),
+    )
+    made.round(ANYTHING)
+    assert done == acted

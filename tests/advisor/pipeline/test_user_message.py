@@ -194,3 +194,16 @@ def test_the_ledger_gets_every_field_of_a_sharing_decision() -> None:
 def test_a_loss_is_rounded_up_to_whole_per_cents(speed: float, percent: int) -> None:
     """But for errors of the arithmetic."""
     assert slower(speed) == percent
+
+
+def test_advice_by_other_users_runs_says_so() -> None:
+    """And a job that shares all the same is not said to be unchanged."""
+    line = message(decision(), Mode.ADVISE, emulated=True, of_others=True)
+    assert line == (
+        f"dlqueue advises {CHANGED}: about 2.0x faster (10 -> 20 samples/s, 18 to 22,"
+        " emulated accelerator, by other users' runs). Nothing was changed."
+    )
+    shared = with_sharing(line, sharing())
+    assert shared is not None
+    assert "Nothing was changed" not in shared
+    assert shared.endswith(OPT_OUT)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slurm_ext.advisor.evidence.calibrate import Factors
 from slurm_ext.advisor.evidence.runs import COLUMNS, LEVELS, NO_KEY
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
@@ -18,12 +19,13 @@ from slurm_ext.advisor.pipeline.journal import Journal, journals
 from slurm_ext.advisor.service import advisor as advisor_module
 from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.advisor.service.counters import BOUNDS_S, AdvisorCounters
-from slurm_ext.advisor.service.server import MOST_ASKERS, Server
+from slurm_ext.advisor.service.questions import MOST_ASKERS, QuestionServer
 from slurm_ext.advisor.service.warm_up import JOB, RUN
 from slurm_ext.core.job_keys import keys_of
-from slurm_ext.core.records import Submission
+from slurm_ext.core.records import Level, Mode, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.wire import encode_request
+from tests.advisor.service.service_examples import shares
 
 
 def settings(**values: Any) -> Settings:
@@ -33,12 +35,18 @@ def settings(**values: Any) -> Settings:
     return Settings(values={**own, **named})
 
 
+def always(factor: float) -> Factors:
+    """One factor for every level and user."""
+    return {(level, None): factor for level in (None, *Level)}
+
+
 def runs(advisor: Advisor, count: int) -> None:
     """Add `count` runs of JOB's user and name."""
     keys = keys_of(JOB)
     row = [np.nan if value is None else value for value in (getattr(RUN, n) for n in COLUMNS)]
     columns = [np.full(count, keys.get(level, NO_KEY), np.int64) for level in LEVELS]
-    advisor.runs.extend(np.array([row] * count, np.float32), columns)
+    owners = np.zeros(count, np.int32)
+    advisor.runs.extend(np.array([row] * count, np.float32), columns, owners)
 
 
 @pytest.fixture
@@ -126,7 +134,7 @@ def test_a_recommendation_lasts_as_long_as_what_it_rests_on(advisor: Advisor) ->
     assert first["runs"] == 3
     runs(advisor, 1)
     assert recommended()["runs"] == 4
-    advisor.factor = 2.0
+    advisor.factors = always(2.0)
     (low, high), (wider_low, wider_high) = (
         document["predicted_after"]["interval"] for document in (first, recommended())
     )
@@ -149,6 +157,19 @@ def test_requests_and_rules_that_are_kept_are_bounded(
         assert len(advisor._rules) <= 3
 
 
+def test_requests_that_are_kept_are_bounded_in_bytes(
+    advisor: Advisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few large ones take the place of many small ones; the last one is always kept."""
+    lines = [encode_request("predict", replace(JOB, comment=f"{n}" * 1000)) for n in range(9)]
+    monkeypatch.setattr(advisor_module, "_MOST_REQUEST_BYTES", 3 * len(lines[0]))
+    kept = []
+    for line in lines:
+        advisor.reply(line, trusted=False)
+        kept.append(len(advisor._requests))
+    assert kept == [1, 2, 3] * 3
+
+
 def test_decisions_are_counted_by_action_and_outcome(
     advisor: Advisor, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -166,6 +187,20 @@ def test_decisions_are_counted_by_action_and_outcome(
         ("none", "switched_off"): 1,
     }
     assert [record.getMessage() for record in caplog.records if "decision" in record.__dict__]
+
+
+def test_a_part_of_a_gpu_is_counted_as_shared(
+    advisor: Advisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under its own name, as dashboards and `dlqueue explain` read it."""
+    advisor.settings = settings(sharing__mode="shadow")
+    decided = iter((shares(Mode.SHADOW), shares(Mode.SHADOW, share=False)))
+    monkeypatch.setattr(advisor.sharing, "decide", lambda *_, **__: next(decided))
+    job = replace(JOB, tres_per_job="gres:gpu:1")
+    submit(advisor, job)
+    assert list(advisor.counters.decisions) == [("share", "shadow")]
+    submit(advisor, job)
+    assert list(advisor.counters.decisions)[1:] == [("change", "done")]
 
 
 def test_rests_of_the_breaker_are_counted_from_one_report_to_the_next() -> None:
@@ -217,8 +252,8 @@ def test_the_control_group_is_as_large_as_it_is_set() -> None:
 def test_allowances_of_users_that_ask_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Users who have not asked for a while cost no memory; those who just did keep their count."""
     clock = [100.0]
-    monkeypatch.setattr("slurm_ext.advisor.service.server.time.monotonic", lambda: clock[0])
-    server = Server.__new__(Server)
+    monkeypatch.setattr("slurm_ext.advisor.service.questions.time.monotonic", lambda: clock[0])
+    server = QuestionServer.__new__(QuestionServer)
     server._asks = {}
     for uid in range(MOST_ASKERS):
         assert server._may_ask(uid)

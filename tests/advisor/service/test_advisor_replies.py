@@ -16,8 +16,9 @@ from slurm_ext.advisor.service.warm_up import JOB
 from slurm_ext.core.job_keys import keys_of
 from slurm_ext.core.records import Decision, Level, Mode, Shape, Submission
 from slurm_ext.core.wire import encode_request
+from slurm_ext.history.store.names import STORED_LEVELS
 from tests.advisor.service.service_examples import shares
-from tests.advisor.service.test_advisor_lines import journalled, settings, submit
+from tests.advisor.service.test_advisor_lines import always, journalled, settings, submit
 
 KEPT = Decision(
     action="leave",
@@ -91,7 +92,7 @@ def test_root_the_service_and_slurm_are_trusted(advisor: Advisor) -> None:
 
 def test_a_submission_is_journalled_with_every_field(advisor: Advisor, tmp_path: Path) -> None:
     """Who, what, when, on what it rests, and the reply as it was sent."""
-    advisor.factor = 1.5
+    advisor.factors = always(1.5)
     job = replace(JOB, account="a", user_id=7)
     before = time.time()
     reply = submit(advisor, job)
@@ -114,7 +115,7 @@ def test_a_submission_is_journalled_with_every_field(advisor: Advisor, tmp_path:
     ]
     assert (line["message"], line["factor"], line["model"]) == (reply["message"], 1.5, None)
     assert (line["sharing"], line["elastic"]) == (None, None)
-    keys = {level.value: key for level, key in keys_of(job).items()}
+    keys = {level.value: key for level, key in keys_of(job).items() if level in STORED_LEVELS}
     assert sorted(map(str, line["keys"].values())) == sorted(map(str, keys.values()))
     assert list(line["keys"])
 

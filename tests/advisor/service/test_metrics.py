@@ -7,12 +7,14 @@ import socket
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from slurm_ext.advisor.service.counters import BOUNDS_S, AdvisorCounters
+from slurm_ext.advisor.service.metrics import MOST_CLIENTS
 from slurm_ext.advisor.service.prometheus_collector import of_spool
 from slurm_ext.core.errors import SettingsError
 from slurm_ext.core.records import Level
@@ -100,6 +102,22 @@ def test_who_reads_slowly_or_never_does_not_hold_up_submissions(start: Start) ->
         for client in clients:
             client.close()
     assert scraped(service)["dlqueue_answer_seconds_count submit"] == 5
+
+
+def test_slow_clients_do_not_starve_a_scrape(start: Start) -> None:
+    """More silent ones than there are places: the scrape is answered while they stay open."""
+    service = start(metrics__listen="0")
+    clients = [socket.create_connection(where(service)) for _ in range(3 * MOST_CLIENTS)]
+    try:
+        for client in clients[::2]:
+            with suppress(OSError):  # it had to make room
+                client.sendall(b"GET /metrics HT")
+        host, port = where(service)
+        with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=60) as answer:
+            assert answer.status == 200
+    finally:
+        for client in clients:
+            client.close()
 
 
 def test_a_port_that_is_taken_costs_the_metrics_alone(start: Start) -> None:

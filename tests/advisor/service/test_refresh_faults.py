@@ -11,7 +11,10 @@ from slurm_ext.advisor.service import rules_reader
 from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.advisor.service.refresh import Refresher
 from slurm_ext.advisor.service.rules_reader import RulesReader
+from slurm_ext.core.records import Level
 from slurm_ext.core.settings.document import Settings
+from slurm_ext.history.store.store import open_history
+from tests.history.conftest import add_run, insert
 from tests.whole import until
 
 
@@ -81,3 +84,21 @@ def test_limits_are_read_again_whatever_stood_in_the_way(
     reader.stop()
     reader.join(0)
     assert said(caplog) == ["limits stay as they were: 'gres'"]
+
+
+def test_runs_of_the_history_have_their_gpus_name(advisor: Advisor, tmp_path: Path) -> None:
+    """In the first load and in a later one; a run without a GPU has none."""
+    refresher = Refresher(advisor, None)
+    models = ("NVIDIA A100", None, "NVIDIA H100")
+    with open_history(tmp_path / "history.db") as history:
+        for number, model in enumerate(models, start=1):
+            add_run(history.conn, number)
+            columns = {"key_script": 7, "workers": number, "samples_per_s": 1.0}
+            insert(history.conn, "loader_runs", run=number, gpu_model=model, **columns)
+            refresher.refresh()
+    runs = advisor.runs.newest({Level.SCRIPT: 7})[Level.SCRIPT]
+    assert [(run.workers, run.gpu_model) for run in runs] == [
+        (3, "NVIDIA H100"),
+        (2, None),
+        (1, "NVIDIA A100"),
+    ]

@@ -15,7 +15,7 @@ from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.advisor.service.counters import AdvisorCounters
 from slurm_ext.advisor.service.prometheus_collector import PrometheusCollector
 from slurm_ext.history.store.store import open_history
-from tests.advisor.service.test_advisor_lines import settings
+from tests.advisor.service.test_advisor_lines import always, settings
 
 
 def samples(families: Any) -> dict[str, Any]:
@@ -41,12 +41,17 @@ def test_a_scrape_has_these_families_and_texts(advisor: Advisor) -> None:
             "Whether slurmctld probably rests after an answer that came too late",
         ),
         "dlqueue_runs": ("gauge", "Runs that answers rest on"),
+        "dlqueue_runs_unreadable": ("gauge", "Runs that were passed over"),
         "dlqueue_interval_factor": ("gauge", "By which intervals are widened"),
         "dlqueue_killed": ("gauge", "Whether the kill file is there"),
         "dlqueue_deadline_seconds": ("gauge", "slurmctld's"),
         "dlqueue_serving": ("info", "Mode of the site and model"),
         "dlqueue_ingest_lag_seconds": ("gauge", "Age of the oldest record that waits"),
         "dlqueue_ingest_waiting_records": ("gauge", "Records that wait in the spool"),
+        "dlqueue_last_success_timestamp_seconds": (
+            "gauge",
+            "When a task that goes on unseen succeeded last",
+        ),
         "dlqueue_looks_failed": (
             "counter",
             "Looks at the history or the spool that failed",
@@ -59,7 +64,7 @@ def test_a_scrape_has_the_advisors_numbers(advisor: Advisor, tmp_path: Path) -> 
     advisor.settings = settings(
         paths__state_dir=str(tmp_path), paths__kill_file=str(tmp_path), advisor__deadline_ms=250
     )
-    advisor.factor = 1.5
+    advisor.factors = always(1.5)
     advisor.counters.decisions = Counter({("leave", "kept"): 2, ("change", "done"): 1})
     advisor.counters.rests = 4
     advisor.counters.answered("submit", 0.02, 0.05, 30.0)
@@ -72,6 +77,7 @@ def test_a_scrape_has_the_advisors_numbers(advisor: Advisor, tmp_path: Path) -> 
         "dlqueue_breaker_trips_total": 4,
         "dlqueue_breaker_open": 1,
         "dlqueue_runs": 3,
+        "dlqueue_runs_unreadable": 0,
         "dlqueue_interval_factor": 1.5,
         "dlqueue_killed": 1,
         "dlqueue_deadline_seconds": 0.25,

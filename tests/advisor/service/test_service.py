@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -11,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.advisor.service.server import ASKS_AT_ONCE, MOST_CLIENTS
+from slurm_ext.advisor.service.questions import ASKS_AT_ONCE
+from slurm_ext.advisor.service.server import MOST_CLIENTS
 from slurm_ext.core.wire import MAX_LINE_BYTES, encode_request
 from tests.advisor.a_service import PING, Service, a_job, deliver, ledger, runs, until
 
@@ -166,11 +168,55 @@ def _as_nobody(service: Service, lines: bytes) -> list[dict[str, Any]]:
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root, setpriv")
 def test_another_user_may_ask_and_not_submit(service: Service) -> None:
     """Whose submissions count is the kernel's word on the peer, not the request's."""
-    (asked,) = _as_nobody(service, encode_request("predict", a_job()))
+    mine = a_job(user_name="", user_id=65534)
+    (asked,) = _as_nobody(service, encode_request("predict", mine))
     assert asked["action"] == "leave"
-    (refused,) = _as_nobody(service, encode_request("submit", a_job()))
+    (refused,) = _as_nobody(service, encode_request("submit", mine))
     assert refused["decision"] is None
     assert "only slurmctld submits" in refused["error"]
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root, setpriv")
+def test_another_user_asks_about_its_own_jobs(service: Service) -> None:
+    """Whoever asks about somebody else's is told which field says so; root may ask about all."""
+    name = pwd.getpwuid(65534).pw_name
+    for job, why in (
+        (a_job(user_name=name, user_id=1000), "job.user_id is 1000, and yours is 65534: "),
+        (a_job(user_name="ada", user_id=-1), f"job.user_name is 'ada', and yours is {name}: "),
+    ):
+        (refused,) = _as_nobody(service, encode_request("what_if", job))
+        assert refused["error"] == f"{why}ask about your own jobs"
+    assert service.say(encode_request("predict", a_job()))["action"] == "leave"
+
+
+def test_slurmctlds_own_socket_is_closed_to_users(tmp_path: Path) -> None:
+    """Whatever everybody's is; both go when the advisor does."""
+    service = Service(tmp_path, advisor__socket_mode=0o666).start()
+    own = service.socket.with_name(f"{service.socket.name}.submit")
+    assert own.stat().st_mode & 0o777 == 0o660
+    assert service.socket.stat().st_mode & 0o777 == 0o666
+    service.socket, everybodys = own, service.socket
+    assert service.submit()["decision"] is not None
+    assert service.stop() == 0
+    assert not own.exists()
+    assert not everybodys.exists()
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root, setpriv")
+def test_questions_are_answered_by_another_process(service: Service) -> None:
+    """While it is stopped or dead, submissions are answered; a new one takes its place."""
+    assert _as_nobody(service, PING)[0]["v"] == 1
+    answering = until(lambda: service.child("questions"), "the process that answers questions")
+    os.kill(answering, signal.SIGSTOP)
+    with service.connect() as waiting:
+        waiting.sendall(PING)
+        assert all(service.submit()["decision"] is not None for _ in range(5))
+    os.kill(answering, signal.SIGKILL)
+    assert service.submit()["decision"] is not None
+    until(lambda: service.child("questions") not in (answering, None), "another one")
+    until(lambda: _as_nobody(service, PING)[0] is not None, "an answer")
 
 
 @pytest.mark.root

@@ -71,6 +71,7 @@ def test_a_recommendation_as_json_has_every_field() -> None:
         "level": "same script and arguments",
         "runs": 2,
         "emulated": True,
+        "of_others": False,
         "opt_out": "--comment=dlqueue=off",
         "sharing": shares(Mode.ADVISE).as_json(done=False),
         "run_time": None,
@@ -120,6 +121,7 @@ def test_a_recommendation_of_nothing_is_told() -> None:
         "level": None,
         "runs": 0,
         "emulated": None,
+        "of_others": False,
         "opt_out": "--comment=dlqueue=off",
         "sharing": None,
         "run_time": None,
@@ -155,8 +157,8 @@ def test_a_context_survives_json() -> None:
     assert context_json(bare) == {"evidence": {}, "prior": None, "rules": None, "factor": 1.0}
     assert context_from_json(bare.settings, context_json(bare)) == bare
     endless = replace(STARVED, samples_per_s=float("inf"), main_cpu_s=float("nan"))
-    body = context_json(context(evidence={Level.KIND: [endless]}))
-    (run,) = body["evidence"]["same kind of program"]
+    body = context_json(context(evidence={Level.OWN_KIND: [endless]}))
+    (run,) = body["evidence"]["same user and kind of program"]
     assert (run["samples_per_s"], run["main_cpu_s"]) == (0.0, None)
 
 

@@ -2,8 +2,10 @@
 
 import json
 import logging
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,9 +13,11 @@ from typing import Any
 import pytest
 
 from slurm_ext.advisor.pipeline.journal import Journal, journals
+from slurm_ext.advisor.service import metrics as metrics_module
 from slurm_ext.advisor.service import service
 from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.advisor.service.child_process import HistoryWriterProcess
+from slurm_ext.advisor.service.metrics import MetricsServer
 from slurm_ext.advisor.service.refresh import Refresher
 from slurm_ext.advisor.service.warm_up import RUN, warm_up
 from slurm_ext.core.errors import AdvisorError
@@ -41,6 +45,39 @@ def test_metrics_are_served_where_the_settings_want_them(advisor: Advisor) -> No
     assert service._metrics(advisor) == []
     advisor.settings = settings(metrics__listen="127.0.0.1:0")
     assert len(service._metrics(advisor)) == 1
+
+
+@pytest.fixture
+def metrics(advisor: Advisor) -> Iterator[MetricsServer]:
+    """A server of metrics at a free port of this machine."""
+    advisor.settings = settings(metrics__listen="127.0.0.1:0")
+    (made,) = service._metrics(advisor)
+    assert isinstance(made, MetricsServer)
+    made.start()
+    yield made
+    made.stop()
+    made.join(10.0)
+    assert made._server is not None
+    made._server.server_close()
+
+
+def test_metrics_end_without_another_scrape(metrics: MetricsServer) -> None:
+    """The service ends soon, although nobody asks any more."""
+    assert metrics.is_alive()
+    metrics.stop()
+    metrics.join(10.0)
+    assert not metrics.is_alive()
+
+
+def test_a_client_that_sends_slowly_is_cut_off(
+    metrics: MetricsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After its time, although each of its bytes comes soon after the other."""
+    monkeypatch.setattr(metrics_module, "MOST_S", 0.05)
+    assert metrics._server is not None
+    with socket.create_connection(("127.0.0.1", metrics._server.server_port), 5.0) as client:
+        client.sendall(b"GET /metrics")
+        assert client.recv(1) == b""
 
 
 def test_a_signal_reloads_or_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The advisor's socket and its clients: limits, order and refusals."""
+"""The advisor's socket and its clients: limits and refusals."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 
 from slurm_ext.advisor.service.advisor import refusal
 from slurm_ext.advisor.service.server import MOST_CLIENTS, Client, Server
-from slurm_ext.advisor.service.unix_socket import listener, peer_uid, remove
+from slurm_ext.advisor.service.unix_socket import fits, listener, peer_uid, remove
 from slurm_ext.core.errors import AdvisorError
 from slurm_ext.core.wire import MAX_LINE_BYTES
 
@@ -56,6 +56,14 @@ def test_what_is_in_the_sockets_way_is_named(tmp_path: Path) -> None:
     assert str(caught.value) == why
 
 
+def test_a_path_fits_where_its_hidden_name_does(tmp_path: Path) -> None:
+    """The socket is made under another name first, a few bytes longer."""
+    room = 107 - len(f"{tmp_path}/..{os.getpid()}")
+    assert fits(tmp_path / ("x" * room))
+    assert not fits(tmp_path / ("x" * (room + 1)))
+    listener(tmp_path / ("x" * room), 0o600).close()
+
+
 def test_the_kernel_vouches_for_the_peer() -> None:
     """The uid, not the process or the group."""
     one, other = socket.socketpair()
@@ -68,24 +76,26 @@ class Rig:
 
     def __init__(self, tmp_path: Path) -> None:
         self.listening = listener(tmp_path / "a.sock", 0o600)
-        self.lines: list[tuple[bytes, bool]] = []
+        self.lines: list[tuple[bytes, int]] = []
+        self.admits = True
         self.stays = True
         self.ours: list[socket.socket] = []
-        self.server = Server(self.listening, self.answer, lambda: frozenset({os.getuid()}), refusal)
+        self.server = Server([self.listening], self.answer, refusal, lambda *_: self.admits)
 
-    def answer(self, line: bytes, trusted: bool) -> tuple[bytes, bool]:
+    def answer(self, line: bytes, uid: int) -> tuple[bytes, bool]:
         """Say it again."""
-        self.lines.append((line, trusted))
+        line = line.rstrip(b"\n")
+        self.lines.append((line, uid))
         if line == b"fault":
             raise ZeroDivisionError
         return line + b"!\n", self.stays
 
-    def client(self, *, trusted: bool = True, uid: int = 5) -> tuple[Client, socket.socket]:
+    def client(self, uid: int = 5) -> tuple[Client, socket.socket]:
         """The server's end and ours."""
         one, other = socket.socketpair()
         other.settimeout(5.0)
         self.ours.append(other)
-        client = Client(one, uid, trusted, 0.0)
+        client = Client(one, uid, 0.0)
         self.server._clients.add(client)
         self.server._selector.register(one, 1, client)
         return client, other
@@ -112,7 +122,7 @@ def test_lines_are_answered_in_whole_and_in_order(rig: Rig) -> None:
     ours.sendall(b"d\n")
     rig.server._serve(client)
     assert ours.recv(99) == b"cd!\n"
-    assert rig.lines == [(b"a", True), (b"b", True), (b"cd", True)]
+    assert rig.lines == [(b"a", 5), (b"b", 5), (b"cd", 5)]
     ours.close()
     rig.server._serve(client)
     assert client not in rig.server._clients
@@ -127,7 +137,7 @@ def test_a_refused_line_ends_the_connection(rig: Rig) -> None:
     rig.server._serve(client)
     assert ours.recv(99) == b"a!\n"
     assert ours.recv(99) == b""
-    assert rig.lines == [(b"a", True)]
+    assert rig.lines == [(b"a", 5)]
 
 
 def test_a_fault_of_ours_costs_one_answer(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
@@ -136,7 +146,7 @@ def test_a_fault_of_ours_costs_one_answer(rig: Rig, caplog: pytest.LogCaptureFix
     ours.sendall(b"fault\n")
     rig.server._serve(client)
     assert json.loads(ours.recv(999))["error"] == "the advisor has a fault; its log says which"
-    assert caplog.messages == ["no answer to a line of 5 bytes"]
+    assert caplog.messages == ["no answer to a line of 6 bytes"]
     assert caplog.records[0].exc_info
     assert client not in rig.server._clients
 
@@ -154,56 +164,51 @@ def test_a_line_that_is_too_long_is_refused(rig: Rig) -> None:
     assert rig.server._reply(client, b"x" * MAX_LINE_BYTES)[1]
 
 
-def test_who_is_not_trusted_asks_twenty_times_at_once(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And ten times a second from then on; each user has an allowance of its own."""
-    clock = [100.0]
-    monkeypatch.setattr("slurm_ext.advisor.service.server.time.monotonic", lambda: clock[0])
-    stranger, _ = rig.client(trusted=False)
-    answers = [rig.server._reply(stranger, b"a") for _ in range(21)]
-    assert [stays for _, stays in answers] == [True] * 20 + [False]
-    assert json.loads(answers[-1][0])["error"] == "too many questions; ask again in a second"
-    clock[0] += 0.05
-    assert not rig.server._reply(stranger, b"a")[1]
-    clock[0] += 0.06
-    assert rig.server._reply(stranger, b"a")[1]
-    assert not rig.server._reply(stranger, b"a")[1]
-    clock[0] += 1000.0
-    assert sum(rig.server._reply(stranger, b"a")[1] for _ in range(30)) == 20
-    trusted, _ = rig.client()
-    assert all(rig.server._reply(trusted, b"a")[1] for _ in range(30))
-    other, _ = rig.client(trusted=False, uid=6)
-    assert rig.server._reply(other, b"a")[1]
-
-
-def test_the_longest_silent_of_a_kind_makes_room(rig: Rig) -> None:
-    """As many of each kind as there may be."""
-    clients = [rig.client(trusted=n % 2 == 0)[0] for n in range(2 * MOST_CLIENTS - 2)]
+def test_the_longest_silent_makes_room(rig: Rig) -> None:
+    """As soon as there are as many as may be."""
+    clients = [rig.client()[0] for _ in range(MOST_CLIENTS - 1)]
     for number, client in enumerate(clients):
         client.seen_s = 1000.0 - number
-    rig.server._make_room(True)
+    rig.server._make_room()
     assert len(rig.server._clients) == len(clients)
     more, _ = rig.client()
     more.seen_s = 2000.0
-    rig.server._make_room(True)
-    assert set(clients) - rig.server._clients == {clients[-2]}
-    rig.server._make_room(False)
-    assert len(rig.server._clients) == 2 * MOST_CLIENTS - 2
+    rig.server._make_room()
+    assert set(clients) - rig.server._clients == {clients[-1]}
 
 
-def test_a_newcomer_makes_room_among_its_own_kind(rig: Rig, tmp_path: Path) -> None:
-    """Before it is counted itself."""
+def test_a_newcomer_makes_room_before_it_is_counted(rig: Rig, tmp_path: Path) -> None:
+    """And one that is not admitted takes nobody's place."""
     ours = [rig.client()[0] for _ in range(MOST_CLIENTS)]
-    stranger, _ = rig.client(trusted=False)
     for number, client in enumerate(ours):
         client.seen_s = 1.0 + number
-    with socket.socket(socket.AF_UNIX) as newcomer:
+    with socket.socket(socket.AF_UNIX) as stranger, socket.socket(socket.AF_UNIX) as newcomer:
+        stranger.connect(str(tmp_path / "a.sock"))
+        rig.admits = False
+        assert rig.server._accept(rig.listening)
+        assert rig.server._clients == set(ours)
+        stranger.settimeout(5.0)
+        assert stranger.recv(1) == b""
         newcomer.connect(str(tmp_path / "a.sock"))
-        rig.server._accept()
+        rig.admits = True
+        assert rig.server._accept(rig.listening)
         assert set(ours) - rig.server._clients == {ours[0]}
-        assert stranger in rig.server._clients
-        assert len(rig.server._clients) == MOST_CLIENTS + 1
+        assert len(rig.server._clients) == MOST_CLIENTS
+
+
+def test_clients_that_have_said_nothing_yet_make_room_too(rig: Rig, tmp_path: Path) -> None:
+    """A newcomer counts as heard when it was accepted: the first of the silent ones goes."""
+    ours = [rig.client()[0] for _ in range(MOST_CLIENTS - 1)]
+    for client in ours:
+        client.seen_s = float("inf")
+    with socket.socket(socket.AF_UNIX) as first, socket.socket(socket.AF_UNIX) as second:
+        for newcomer in (first, second):
+            newcomer.connect(str(tmp_path / "a.sock"))
+            rig.server._accept(rig.listening)
+        first.settimeout(5.0)
+        assert first.recv(1) == b""
+        assert set(ours) < rig.server._clients
+        assert len(rig.server._clients) == MOST_CLIENTS
 
 
 def test_a_client_that_does_not_read_its_replies_is_closed(
@@ -234,9 +239,9 @@ def test_a_server_serves_until_a_signal_says_so(rig: Rig, tmp_path: Path) -> Non
         ours.settimeout(5.0)
         ours.connect(str(tmp_path / "a.sock"))
         ours.sendall(b"hello\n")
-        rig.server._accept()
+        rig.server._accept(rig.listening)
         (client,) = rig.server._clients
-        assert (client.uid, client.trusted) == (os.getuid(), True)
+        assert client.uid == os.getuid()
         os.write(write, b"\x0f")
         rig.server.run(read, on_signal)
         assert ours.recv(99) == b"hello!\n"
@@ -245,4 +250,4 @@ def test_a_server_serves_until_a_signal_says_so(rig: Rig, tmp_path: Path) -> Non
     assert rig.server._clients == set()
     os.close(read)
     os.close(write)
-    rig.server = Server(rig.listening, rig.answer, frozenset, refusal)
+    rig.server = Server([rig.listening], rig.answer, refusal)

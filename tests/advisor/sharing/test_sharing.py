@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.advisor.limits.allowances import Allowances
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.limits.gpu_pools import GpuPool
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
@@ -21,6 +20,7 @@ from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
 from slurm_ext.core.records import Mode, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm import Accounting, Association, JobAllowance
+from slurm_ext.slurm.allowances import Allowances
 
 NOW = 1_795_262_400.0
 GIB = 1024.0**3

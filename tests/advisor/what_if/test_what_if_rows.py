@@ -14,11 +14,13 @@ from slurm_ext.advisor.pipeline.decide import DecisionContext
 from slurm_ext.advisor.pipeline.script import options_of, read_script
 from slurm_ext.advisor.what_if.layout import JobLayout, request_of, task_mem_of
 from slurm_ext.advisor.what_if.shapes import MOST_CHOSEN, Axes, ClusterNodes
+from slurm_ext.advisor.what_if.speed import LayoutSpeed
 from slurm_ext.advisor.what_if.table import MOST_ROWS, WhatIfRow, WhatIfTable, draft, judged
 from slurm_ext.core.errors import UsageError
 from slurm_ext.core.records import Level, LoaderRun, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm import StartEstimate
+from tests.model.scaling.test_scaling_model import family
 
 GIB = 1 << 30
 NOW_S = 1_795_260_000.0
@@ -394,3 +396,27 @@ def test_no_row_but_the_written_one_breaks_a_guard_and_no_recommendation_does(
         assert not (advised and (row.start.refused or row.fault))
     assert sum("recommended" in row.marks for row in made.rows) <= 1
     assert sum("written" in row.marks for row in made.rows) == 1
+
+
+def test_counts_of_gpus_nearest_to_the_written_one_are_compared() -> None:
+    """Four of those that runs had, and of half and twice: a far one is left out first."""
+    runs = [replace(RUN, gpus=count, ranks=count) for count in (8, 7, 6, 2, 1)]
+    made = drafted(
+        *runs, head="#SBATCH -c 32 --gres=gpu:8", machines=ClusterNodes(cpus=64, gpus=16)
+    )
+    assert {row.layout.gpus for row in made.rows} == {8, 7, 6, 4, 2}
+
+
+def test_what_other_trainings_taught_narrows_other_counts_of_gpus() -> None:
+    """A learned family says how such a training scales; without it physics alone does."""
+    layout = replace(drafted(RUN).rows[0].layout, gpus=2, ranks=2, tasks=2)
+    widths = []
+    for known_family in (None, family()):
+        known = DecisionContext(
+            settings=Settings(), evidence={Level.SCRIPT_ARGS: [RUN]}, family=known_family
+        )
+        rate_of_two = LayoutSpeed(known, lambda _: None).at(layout)
+        assert not isinstance(rate_of_two, str)
+        widths.append(rate_of_two.interval.high / rate_of_two.interval.low)
+    plain, learned = widths
+    assert learned != plain

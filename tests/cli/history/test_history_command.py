@@ -13,6 +13,7 @@ import pytest
 
 from contrib.bench.common import synthetic_history
 from slurm_ext.cli import main
+from slurm_ext.core.csv_cells import csv_cell
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.store import open_history
 
@@ -146,7 +147,7 @@ def test_no_history_is_told(dlqueue: Dlqueue, state: Path) -> None:
 
 
 def test_csv_and_json_lines_hold_the_same_runs(dlqueue: Dlqueue, state: Path) -> None:
-    """To standard output or to a file; any text survives both."""
+    """To standard output or to a file; any text survives both, in CSV as one that obeys nothing."""
     as_csv = dlqueue("export")
     as_lines = dlqueue("export", "--format", "jsonl")
     rows = list(csv.DictReader(io.StringIO(as_csv)))
@@ -154,8 +155,9 @@ def test_csv_and_json_lines_hold_the_same_runs(dlqueue: Dlqueue, state: Path) ->
     assert len(rows) == len(objects) == 31
     assert list(rows[0]) == list(objects[0])
     for row, thing in zip(rows, objects, strict=True):
-        assert row == {k: "" if v is None else str(v) for k, v in thing.items()}
-    assert rows[0]["job_name"] == HOSTILE
+        assert row == {k: "" if v is None else str(csv_cell(v)) for k, v in thing.items()}
+    assert rows[0]["job_name"] == csv_cell(HOSTILE)
+    assert objects[0]["job_name"] == HOSTILE
     for form, wanted in (("csv", as_csv), ("jsonl", as_lines)):
         file = state / f"runs.{form}"
         told = json.loads(dlqueue("export", "--json", "--format", form, "--output", str(file)))

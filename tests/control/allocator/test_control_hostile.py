@@ -22,22 +22,7 @@ from slurm_ext.model.throughput.estimate_codec import write
 from slurm_ext.node.common import state
 from slurm_ext.node.common.spool_layout import Spool, make_run_dir
 from slurm_ext.slurm import MemoryClient
-
-PHASE: dict[str, Any] = {
-    "phase": "first_epoch",
-    "epochs": 1,
-    "samples": 400,
-    "batches": 50,
-    "wall_s": 4.0,
-    "wait_s": 2.0,
-    "step_s": 2.0,
-    "workers": 2.0,
-    "fetch_samples": 400,
-    "fetch_wall_s": 7.6,
-    "fetch_cpu_s": 7.4,
-    "bytes_read": 1000,
-    "main_cpu_s": 0.2,
-}
+from tests.control.loop_sites import PHASE
 
 
 def summary(**phase: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The pairing answers with what training promoted last."""
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -32,14 +33,21 @@ def test_without_a_model_jobs_are_known_in_general_only(tmp_path: Path) -> None:
     assert ServedSlowdowns(tmp_path)().speed(A, [B]).evidence is SpeedBasis.PRIOR
 
 
-def test_a_promoted_model_serves_from_the_next_round_on(tmp_path: Path) -> None:
-    """And the next one after it, without a restart."""
+def test_a_promoted_model_serves_from_the_next_round_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And the next one after it, without a restart; the log names each once, and its absence."""
+    caplog.set_level(logging.INFO)
     known = ServedSlowdowns(tmp_path)
-    promote(tmp_path, "m1", 0.5)
+    link = promote(tmp_path, "m1", 0.5).parent / "current"
     first = known().speed(A, [B])
     assert first.evidence is SpeedBasis.PAIR
     promote(tmp_path, "m2", 0.95)
     assert known().speed(A, [B]).mean > first.mean
+    link.unlink()
+    assert [known().speed(A, [B]).evidence for _ in range(2)] == [SpeedBasis.PRIOR] * 2
+    named = ("m1", "m2", "nothing is known any more")
+    assert caplog.messages == [f"slowdowns: {one}" for one in named]
 
 
 def test_a_damaged_model_leaves_the_last_one(

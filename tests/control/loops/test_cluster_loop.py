@@ -2,8 +2,7 @@
 
 import os
 import signal
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from slurm_ext.core.actions import Action, parse_action
 from slurm_ext.core.errors import InputError, SettingsError, SlurmError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm import MemoryClient, SlurmClient
-from tests.whole import until
+from tests.control.loop_sites import signalled
 
 
 class Lamp:
@@ -86,24 +85,6 @@ def lit(tmp_path: Path) -> list[int]:
     """What is kept on the disk."""
     found: list[int] = cluster_state(tmp_path, "queue").load(dict).get("lit", [])
     return found
-
-
-def signalled(*steps: tuple[Callable[[], object], signal.Signals | None]) -> threading.Thread:
-    """Sends ourselves each signal as soon as its condition holds; SIGTERM whatever happens."""
-
-    def wait() -> None:
-        try:
-            for happened, number in steps:
-                until(happened, "it never happened")
-                if number is not None:
-                    os.kill(os.getpid(), number)
-        except AssertionError:
-            os.kill(os.getpid(), signal.SIGTERM)
-            raise
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    return thread
 
 
 def serve(lamp: type[Lamp], settings: Settings, again: Settings | None = None) -> None:

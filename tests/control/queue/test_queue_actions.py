@@ -85,6 +85,23 @@ def test_a_long_job_gives_way_in_these_words(tmp_path: Path) -> None:
     assert loop.undo(NOW_S) == ()
 
 
+def test_the_age_of_a_running_sibling_counts_at_each_round(tmp_path: Path) -> None:
+    """One that has run for long makes those that wait beside it longer, against one that ended."""
+    submit_s = int(NOW_S) - 1000
+    same = {"name": "sweep", "submit_time_s": submit_s}
+    runs = job(1, state="RUNNING", start_time_s=submit_s, time_limit_minutes=6000, **same)
+    loop, _ = loop_of(tmp_path, runs, job(2, time_limit_minutes=60_000, **same))
+    loop._times._times.siblings.ended(3, _like(runs), submit_s, 60.0)
+    lengths = []
+    for later_s in (0.0, 40_000.0, 80_000.0):
+        loop.plan(NOW_S + later_s)
+        (order,) = loop.status()["orders"]
+        (waiting,) = order["jobs"]
+        lengths.append(waiting["length_s"])
+        assert waiting["by"] == "siblings"
+    assert lengths == sorted(set(lengths))
+
+
 def test_only_our_nices_of_waiting_jobs_are_undone(tmp_path: Path) -> None:
     """A job that runs, one with another nice, and one with none are left; an array is one."""
     loop, _ = loop_of(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from slurm_ext.core.errors import InputError, SettingsError
 from slurm_ext.core.records import Mode
-from slurm_ext.core.settings.document import TABLE, Settings, load, parse, sample
+from slurm_ext.core.settings.document import TABLE, Settings, load, parse, reloaded, sample
 from slurm_ext.core.settings.table import RETIRED_KEYS
 
 
@@ -151,3 +151,14 @@ def test_a_key_of_an_earlier_version_is_ignored_with_a_warning(
 def test_no_key_is_retired_and_in_use() -> None:
     """A retired key must not come back with another meaning."""
     assert not RETIRED_KEYS.keys() & {setting.key for setting in TABLE}
+
+
+def test_what_needs_a_restart_stays_and_is_named(tmp_path: Path) -> None:
+    """All else is as the file has it now."""
+    file = tmp_path / "dlqueue.toml"
+    file.write_text('site.mode = "act"\npaths.socket = "/new"\nlog.format = "json"\n')
+    now = Settings(source="old", values={"paths.socket": "/old", "log.format": "text"})
+    then, waiting = reloaded(file, now)
+    assert waiting == ["paths.socket", "log.format"]
+    assert (then["paths.socket"], then["log.format"]) == ("/old", "text")
+    assert (then["site.mode"], then.source) == ("act", str(file))

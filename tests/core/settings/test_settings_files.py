@@ -1,5 +1,6 @@
 """Settings files with one fault each: the error names file, key, value, and what is valid."""
 
+import os
 import re
 from pathlib import Path
 
@@ -25,3 +26,15 @@ def test_the_error_says_where_what_and_what_would_be_valid(path: Path) -> None:
     else:
         assert isinstance(caught.value, SettingsError)
         assert re.search(r": [a-z_.]+ = .+ is not valid: expected .+", said)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("fault", ["foreign", "public"])
+def test_root_obeys_no_settings_of_others(tmp_path: Path, fault: str) -> None:
+    """They name programs that are run: the message says how to make them root's."""
+    path = tmp_path / "dlqueue.toml"
+    path.write_text('[site]\nmode = "off"\n')
+    assert load(path)["site.mode"] == "off"
+    os.chown(path, 65534, -1) if fault == "foreign" else path.chmod(0o666)
+    with pytest.raises(InputError, match="chown root, chmod o-w"):
+        load(path)

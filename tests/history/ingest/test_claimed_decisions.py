@@ -9,7 +9,8 @@ import pytest
 from slurm_ext.core.errors import RecordError
 from slurm_ext.core.records import Edits, Level
 from slurm_ext.history.ingest import decisions, journal
-from slurm_ext.history.store.names import KEY_COLUMNS
+from slurm_ext.history.ingest.proposals import line_of, proposal_of
+from slurm_ext.history.store.names import KEY_COLUMNS, STORED_LEVELS
 from slurm_ext.history.store.store import History
 from tests.history.conftest import add_decision, add_run, insert
 from tests.history.ingest.ingest_examples import DECISION, TOKEN, predicted, proposal
@@ -33,7 +34,7 @@ def test_every_column_of_the_ledger(history: History) -> None:
         partition="par",
         edits=Edits(cpus_per_task=13),
         message="hello",
-        keys={level: 20 + number for number, level in enumerate(Level)},
+        keys={level: 20 + number for number, level in enumerate(STORED_LEVELS)},
         factor=1.5,
         model="m",
         sharing={"kind": "mps"},
@@ -128,28 +129,37 @@ def test_a_proposal_counts_once(history: History) -> None:
 )
 def test_whole_numbers_of_the_ledger_end_where_sqlites_do(value: int, held: bool) -> None:
     """One beyond is refused by its name; so is what is no number and no text."""
+    line = line_of(proposal(uid=value)).encode()
     if held:
-        decisions.row_of(proposal(uid=value))
+        assert proposal_of(line).uid == value
         return
-    with pytest.raises(RecordError) as error:
-        decisions.row_of(proposal(uid=value))
-    assert str(error.value) == f"journal: uid = {value} is no value of the ledger"
+    with pytest.raises(RecordError, match=f"uid is {value}, expected <class 'int'>"):
+        proposal_of(line)
 
 
-@pytest.mark.parametrize("value", [float("inf"), float("nan"), [1], b"x"])
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), [1], True, "1", 1e19])
 def test_what_sqlite_cannot_hold_is_refused(value: Any) -> None:
     """Before it costs the lines beside it."""
-    with pytest.raises(RecordError, match=r"journal: factor = .* is no value of the ledger"):
-        decisions.row_of(proposal(factor=value))
+    with pytest.raises(RecordError, match=r"journal: is not a proposal: .*factor is "):
+        proposal_of(line_of(proposal(factor=value)).encode())
+
+
+def test_half_a_character_costs_no_line(history: History) -> None:
+    """SQLite takes none: any text of a line becomes escapes."""
+    odd = proposal(model="m\ud800", user="\udc80", account="\ud801")
+    assert decisions.record_proposals(history, [odd], "j", 5) == 1
+    row = decisions.decision(history, token=TOKEN)
+    assert row is not None
+    assert (row["model"], row["user"], row["account"]) == ("m\\ud800", "\\udc80", "\\ud801")
 
 
 def test_the_first_job_claims_and_is_told_so_again(history: History) -> None:
     """Another job, and a token that nobody knows, get nothing."""
-    decisions.record_proposals(history, [proposal()], "j", 1)
-    assert decisions.claim(history, TOKEN, 7, now_s=50.0)
-    assert decisions.claim(history, TOKEN, 7, now_s=60.0)
-    assert not decisions.claim(history, TOKEN, 8, now_s=70.0)
-    assert not decisions.claim(history, "d1-none", 7, now_s=70.0)
+    decisions.record_proposals(history, [proposal(uid=5)], "j", 1)
+    assert decisions.claim(history, TOKEN, 7, uid=5, now_s=50.0)
+    assert decisions.claim(history, TOKEN, 7, uid=5, now_s=60.0)
+    assert not decisions.claim(history, TOKEN, 8, uid=5, now_s=70.0)
+    assert not decisions.claim(history, "d1-none", 7, uid=5, now_s=70.0)
     found = row(history)
     assert (found["state"], found["job_id"], found["claimed_s"]) == ("claimed", 7, 50.0)
 
@@ -183,10 +193,11 @@ def test_the_earliest_run_claims_a_proposal_that_comes_late(
 ) -> None:
     """Its job's runs get the submission's keys, the other job's keep theirs."""
     for number, columns in ((1, first), (2, second)):
-        add_run(history.conn, number, job_id=10 + number, decision=TOKEN, ingested_s=5.0, **columns)
+        known = {"job_id": 10 + number, "uid": 5, "decision": TOKEN, "ingested_s": 5.0}
+        add_run(history.conn, number, **known, **columns)
         insert(history.conn, "loader_runs", run=number, key_script=1, key_kind=2)
     keys = {Level.SCRIPT: 77, Level.USER_NAME: 78}
-    decisions.record_proposals(history, [proposal(keys=keys)], "j", 1)
+    decisions.record_proposals(history, [proposal(uid=5, keys=keys)], "j", 1)
     found = row(history)
     assert (found["job_id"], found["claimed_s"], found["state"]) == (claims, 5.0, "claimed")
     sql = "SELECT key_script, key_user_name, key_kind FROM loader_runs ORDER BY run"
@@ -196,8 +207,8 @@ def test_the_earliest_run_claims_a_proposal_that_comes_late(
 
 def test_a_late_proposal_without_keys_still_is_claimed(history: History) -> None:
     """By the run that came before it."""
-    add_run(history.conn, 1, job_id=5, decision=TOKEN)
-    decisions.record_proposals(history, [proposal()], "j", 1)
+    add_run(history.conn, 1, job_id=5, uid=5, decision=TOKEN)
+    decisions.record_proposals(history, [proposal(uid=5)], "j", 1)
     assert row(history)["job_id"] == 5
 
 

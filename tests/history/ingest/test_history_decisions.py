@@ -10,13 +10,13 @@ from slurm_ext.core.records import Decision, Edits, Interval, Level, Mode, Predi
 from slurm_ext.history.ingest import decisions, journal
 from slurm_ext.history.ingest.proposals import Proposal, line_of, proposal_of
 from slurm_ext.history.ingest.spool_folder import ingest_folder
-from slurm_ext.history.store.names import KEY_COLUMNS
+from slurm_ext.history.store.names import KEY_COLUMNS, STORED_LEVELS
 from slurm_ext.history.store.store import History, open_history
 from slurm_ext.history.views.lookup import outcomes
 from tests.history.conftest import Spool
 
 TOKEN = "d1-0123456789abcdef"
-KEYS = {level: 100 + number for number, level in enumerate(Level)}
+KEYS = {level: 100 + number for number, level in enumerate(STORED_LEVELS)}
 
 
 def believed(cpus: int, rate: float) -> Prediction:
@@ -134,10 +134,10 @@ def test_the_first_job_keeps_the_token(database: Path, spool: Spool) -> None:
     """A job that submits another passes its environment on; the child is not the parent."""
     with open_history(database) as history:
         decisions.record_proposals(history, [proposal()], "j", 10)
-        assert decisions.claim(history, TOKEN, 1041, now_s=1500.0)
-        assert not decisions.claim(history, TOKEN, 1042, now_s=1600.0)
-        assert decisions.claim(history, TOKEN, 1041, now_s=1700.0)
-        assert not decisions.claim(history, "d1-ffffffffffffffff", 1, now_s=0.0)
+        assert decisions.claim(history, TOKEN, 1041, uid=1000, now_s=1500.0)
+        assert not decisions.claim(history, TOKEN, 1042, uid=1000, now_s=1600.0)
+        assert decisions.claim(history, TOKEN, 1041, uid=1000, now_s=1700.0)
+        assert not decisions.claim(history, "d1-ffffffffffffffff", 1, uid=1000, now_s=0.0)
         ingest_folder(history, spool().parent, now_s=2000.0)  # job 1042 with 1041's token
         ((script_args, *_),) = keys_of_runs(history)
         assert script_args is None
@@ -164,7 +164,7 @@ def test_what_became_no_job_leaves_no_orphan(database: Path) -> None:
     with open_history(database) as history:
         rows = [proposal(t, decided_s=1000.0 * (n + 1)) for n, t in enumerate(tokens)]
         decisions.record_proposals(history, rows, "j", 10)
-        decisions.claim(history, tokens[0], 7, now_s=0.0)
+        decisions.claim(history, tokens[0], 7, uid=1000, now_s=0.0)
         assert decisions.unclaimed(history, before_s=3500.0) == tokens[1:3]
         assert decisions.drop_unclaimed(history, before_s=3500.0, keep=[tokens[2]]) == 1
         assert decisions.drop_unclaimed(history, before_s=3500.0, keep=[tokens[2]]) == 0
@@ -205,12 +205,18 @@ def test_a_journal_is_read_once_and_half_a_line_waits(database: Path, tmp_path: 
         line_of(proposal()).replace('"mode":"act"', '"mode":"war"').encode(),
         line_of(proposal()).replace('"job_name":"train.sh"', '"job_name":5').encode(),
         line_of(proposal()).replace('"keys":{', '"keys":{"NOWHERE":1,').encode(),
+        line_of(proposal()).replace('"KIND":103', '"KIND":1e400').encode(),
+        line_of(proposal()).replace('"KIND":103', '"KIND":9223372036854775808').encode(),
+        line_of(proposal(factor=1e300)).encode(),
+        line_of(proposal(uid=1 << 63)).encode(),
+        line_of(proposal(elastic=7)).encode(),
+        line_of(proposal(edits=Edits(env={"A": [1]}))).encode(),  # type: ignore[dict-item]
     ],
 )
 def test_a_bad_line_is_noted_and_passed(database: Path, tmp_path: Path, bad: bytes) -> None:
     """One line that is no proposal stops neither the journal nor the keeper."""
     with pytest.raises(RecordError):
-        journal._checked(bad)
+        proposal_of(bad)
     log = tmp_path / "journal-1"
     log.write_bytes(bad + line_of(proposal("d1-0000000000000001")).encode())
     with open_history(database) as history:

@@ -16,8 +16,8 @@ def test_only_jobs_that_are_known_by_their_id_are_told(database: Path) -> None:
     lines = [line_of(proposal(token, elastic=word)) for token, word in said.items()]
     with open_history(database) as history:
         record_proposals(history, [proposal_of(line.encode()) for line in lines], "one.jsonl", 1)
-        claim(history, "d1-a", 7, now_s=0.0)
-        claim(history, "d1-b", 8, now_s=0.0)
+        claim(history, "d1-a", 7, uid=asked.uid, now_s=0.0)
+        claim(history, "d1-b", 8, uid=asked.uid, now_s=0.0)
         assert elastic_jobs(history) == {(7, asked.uid, asked.job_name): "1-8"}
 
 

@@ -11,6 +11,7 @@ from slurm_ext.cli.explain.command import explained, lines
 from slurm_ext.history.ingest.rows import energy_of
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store import schema
+from slurm_ext.history.store.column_types import drop_checks
 from slurm_ext.history.store.store import History, open_history
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "spool" / "v1-shared-gpu.json"
@@ -90,6 +91,7 @@ def test_the_whole_boards_meter_holds_the_others() -> None:
 
 def test_runs_of_an_older_history_get_theirs(history: History) -> None:
     """The migration adds up the counters that were kept."""
+    drop_checks(history.db, "runs")
     for column in ("node_gpu_model", "gpu_energy_j", "node_energy_j"):
         history.conn.execute(f"ALTER TABLE runs DROP COLUMN {column}")
     schema.energy_of_runs(history.db)

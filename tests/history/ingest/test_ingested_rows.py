@@ -74,7 +74,7 @@ def test_a_file_that_is_set_aside(history: History) -> None:
     quarantine(history, path, "torn", "d1g", now_s=4.0)
     name = f"we_ird_{'x' * 113}-{found.st_ino}-{found.st_mtime_ns}"
     assert history.conn.execute("SELECT * FROM set_aside").fetchall() == [
-        (name, str(path), "torn", "d1g", 5, 3.0)
+        (name, str(path), "torn", "d1g", 5, 3.0, None)
     ]
     folder = history.path.parent / "aside"
     assert (folder / name).read_bytes() == b"12345"
@@ -86,7 +86,7 @@ def test_the_first_reason_stays(history: History) -> None:
     with history.transaction() as conn:
         note_quarantined(conn, "n", "s\udcff", "r\ud800", None, None, 1.0)
         note_quarantined(conn, "n", "t", "u", "v", 2, 3.0)
-    wanted = [("n", "s\\udcff", "r\\ud800", None, None, 1.0)]
+    wanted = [("n", "s\\udcff", "r\\ud800", None, None, 1.0, None)]
     assert history.conn.execute("SELECT * FROM set_aside").fetchall() == wanted
 
 
@@ -162,6 +162,7 @@ def test_deflated_columns_come_back() -> None:
     for value in ({"a": [1, "é"]}, [0]):
         assert rows.inflated(rows.deflated(value)) == value
     assert rows.deflated({}) is rows.deflated(None) is rows.inflated(None) is None
+    assert rows.deflated("x" * 1000, 10) is None  # the run counts all the same
     edge = b'"' + b"x" * ((8 << 20) - 2) + b'"'
     assert len(rows.inflated(zlib.compress(edge, 1))) == (8 << 20) - 2
     with pytest.raises(ValueError, match="Unterminated"):

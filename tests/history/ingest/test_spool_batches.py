@@ -12,6 +12,7 @@ from slurm_ext.history.ingest.proposals import MAX_LINE_BYTES, line_of
 from slurm_ext.history.ingest.quarantine import quarantine
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.store import History
+from slurm_ext.node.record.reader import read_raw
 from tests.history.conftest import Spool
 from tests.history.ingest.ingest_examples import proposal
 
@@ -44,6 +45,27 @@ def test_batches_are_bounded(
         for step in ("read", *["insert"] * many, "committed", *["delete"] * many)
     ]
     assert list(folder.iterdir()) == []
+
+
+def test_files_that_are_gone_or_cannot_be_read_do_not_hide_the_others(
+    history: History, spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that another ingester took is not counted; each that the disk refuses now stays."""
+    for number in range(6):
+        spool(f"{number}.json", record_id=f"r{number}")
+    faults = {"0": FileNotFoundError(), "1": OSError(errno.EIO, "I/O"), "3": FileNotFoundError()}
+    faults["4"] = OSError(errno.ESTALE, "stale")
+
+    def read(path: Path) -> bytes:
+        if path.stem in faults:
+            raise faults[path.stem]
+        return read_raw(path)
+
+    monkeypatch.setattr(spool_folder, "read_raw", read)
+    folder = history.path.parent / "spool"
+    report = ingest_folder(history, folder, now_s=1.0)
+    assert (report.taken, report.quarantined, report.left) == (2, 0, 2)
+    assert sorted(path.stem for path in folder.iterdir()) == ["0", "1", "3", "4"]
 
 
 def test_a_spool_that_is_no_folder_is_named(history: History) -> None:
@@ -93,5 +115,5 @@ def test_a_line_as_long_as_any_is_read_and_a_longer_one_named(history: History) 
     assert (report.new, report.bad_lines) == (1, 1)
     digest = sha256(long).hexdigest()
     (note,) = history.conn.execute("SELECT * FROM set_aside").fetchall()
-    reason = "journal: a line of 65537 bytes"
-    assert note == (f"journal-1-line-{digest[:16]}", str(path), reason, digest, 65537, 9.0)
+    reason = "journal: a line of 65537 bytes, at most 65536"
+    assert note == (f"journal-1-line-{digest[:16]}", str(path), reason, digest, 65537, 9.0, None)

@@ -11,6 +11,7 @@ import pytest
 
 from slurm_ext.core.errors import HistoryError, NoHistoryError
 from slurm_ext.history.store import names, reading, retention, schema, store
+from slurm_ext.history.store.column_types import drop_checks
 from slurm_ext.history.store.reading import explained, explaining
 from slurm_ext.history.store.retention import forget
 from slurm_ext.history.store.store import History, open_history
@@ -33,6 +34,17 @@ def add_move(history: History, name: str, at_s: float) -> None:
     """One action of a loop."""
     texts = dict.fromkeys(("kind", "mode", "subject", "done", "why", "before", "after"), "x")
     insert(history.conn, "moves", move_id=name, at_s=at_s, **texts)
+
+
+def test_a_history_that_is_there_keeps_its_owner(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new one is the folder's owner's; who opens it later, be it root, gives it to nobody."""
+    given: list[Path] = []
+    monkeypatch.setattr(store, "chown_to_parent", given.append)
+    for _ in range(2):
+        open_history(database).close()
+        assert given == [database]
 
 
 def test_retention_of_each_table_ends_at_the_same_moment(history: History) -> None:
@@ -419,6 +431,7 @@ def test_energy_of_runs_that_were_recorded_before(history: History) -> None:
         (2, "node_energy_dram", "a", 7.0),
     ):
         add_counter(history.conn, run, name, value, source)
+    drop_checks(history.db, "runs")
     for name in ("node_gpu_model", "gpu_energy_j", "node_energy_j"):
         history.conn.execute(f"ALTER TABLE runs DROP COLUMN {name}")
     schema.energy_of_runs(history.db)

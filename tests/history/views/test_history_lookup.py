@@ -11,7 +11,7 @@ import pytest
 from contrib.bench.common import synthetic_history
 from slurm_ext.core.errors import HistoryError
 from slurm_ext.core.job_keys import keys_of
-from slurm_ext.core.records import Level, LoaderRun
+from slurm_ext.core.records import OWN_LEVELS, Level, LoaderRun
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store import names, retention
 from slurm_ext.history.store.store import open_history
@@ -48,21 +48,26 @@ def test_the_tables_have_a_column_for_all_that_a_loader_run_teaches(filled: Path
     assert set(found) == {"id", "run", *(f.name for f in fields(LoaderRun)), *names.KEY_COLUMNS}
 
 
-@pytest.mark.parametrize("level", Level)
+@pytest.mark.parametrize("level", names.STORED_LEVELS)
 def test_the_newest_runs_of_a_key_are_one_index_range(
     reader: sqlite3.Connection, level: Level
 ) -> None:
     """No table scan and no sort: the cost does not grow with the history."""
     key = names.KEY_OF_LEVEL[level]
-    (step,) = plan(reader, lookup.newest(key), (1, 16))
-    assert step == f"SEARCH loader_runs USING INDEX loader_{key} ({key}=?)"
+    steps = plan(reader, lookup.newest(key), (1, 16))
+    assert f"SEARCH loader_runs USING INDEX loader_{key} ({key}=?)" in steps
+    assert "SEARCH r USING INTEGER PRIMARY KEY (rowid=?)" in steps
+    assert not any("SORT" in step or "TEMP" in step for step in steps)
 
 
 def test_outcomes_walk_the_ledger_from_its_end(reader: sqlite3.Connection) -> None:
     """Each step is a search by index, and nothing is sorted."""
     steps = plan(reader, lookup.OUTCOMES, (100,))
-    assert len(steps) == 3
-    assert all(step.startswith("SEARCH") and "INDEX" in step for step in steps)
+    searches = [step for step in steps if not step.startswith("CORRELATED")]
+    assert len(searches) == 4
+    assert all(
+        step.startswith("SEARCH") and ("INDEX" in step or "KEY" in step) for step in searches
+    )
 
 
 def test_what_arrived_since_is_a_range_too(reader: sqlite3.Connection) -> None:
@@ -73,15 +78,23 @@ def test_what_arrived_since_is_a_range_too(reader: sqlite3.Connection) -> None:
 
 def test_every_level_answers_its_own_newest_runs(filled: Path, reader: sqlite3.Connection) -> None:
     """The answer is what a full scan would give."""
-    keys = keys_of(synthetic_history.submission(7))
-    found = lookup.similar_runs(filled, keys, limit=5)
+    job = synthetic_history.submission(7)
+    keys = keys_of(job)
+    found = lookup.similar_runs(filled, keys, limit=5, user=job.user_name)
     assert list(found) == list(keys)
-    for level, key in keys.items():
-        column = names.KEY_OF_LEVEL[level]
+    of_user = "SELECT id FROM runs WHERE user = :user"
+    for level in (*OWN_LEVELS, Level.KIND, Level.CLUSTER):
+        own = level is Level.OWN_KIND
+        column = names.KEY_OF_LEVEL[Level.KIND if own else level]
         wanted = reader.execute(
-            f"SELECT samples_per_s FROM loader_runs WHERE +{column} = ? ORDER BY id DESC", (key,)
-        ).fetchmany(5)
-        assert [(run.samples_per_s,) for run in found[level]] == wanted
+            f"SELECT samples_per_s FROM loader_runs WHERE +{column} = :key"
+            f"{f' AND run IN ({of_user})' if own else ''} ORDER BY id DESC",
+            {"key": keys[Level.KIND if own else level], "user": job.user_name},
+        ).fetchmany(lookup.MOST_WALKED)
+        rates = [(run.samples_per_s,) for run in found[level]]
+        if level in OWN_LEVELS:
+            assert rates == wanted[:5]
+        assert set(rates) <= set(wanted)
         assert wanted
 
 

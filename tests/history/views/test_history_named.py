@@ -43,14 +43,16 @@ QUESTIONS: dict[str, Callable[[History], object]] = {
     "together": lambda h: list(shared_runs.together_rows(h)),
     "alone": lambda h: list(shared_runs.alone_rows(h)),
     "counters": lambda h: list(shared_runs.counters_of(h, [1])),
-    "owner": lambda h: lookup.owner_of(h.conn, h.path, 1),
+    "token": lambda h: lookup.token_of(
+        h.conn, h.path, job_id=1, uid=2, job_name="n", between_s=(0.0, 1.0), claimed="t"
+    ),
     "outcomes": lambda h: lookup.outcomes_of(h.conn, h.path, 1),
     "self": lambda h: self_metrics.read_self_metrics(h.conn, h.path),
     "actions": lambda h: actions.actions_of(h, 1),
     "unclaimed": lambda h: decisions.unclaimed(h, before_s=1.0),
     "decision": lambda h: decisions.decision(h, job_id=1),
     "elastic": decisions.elastic_jobs,
-    "claim": lambda h: decisions.claim(h, "t", 1, now_s=1.0),
+    "claim": lambda h: decisions.claim(h, "t", 1, uid=2, now_s=1.0),
     "offset": lambda h: journal.offset(h, "j"),
     "final state": lambda h: insert.apply_final_state(h, 1, 0, "FAILED"),
 }

@@ -1,27 +1,18 @@
 """The table of a period's runs: which runs are in it, and how each of its figures is made."""
 
 import sqlite3
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from slurm_ext.core.errors import HistoryError
-from slurm_ext.history.store.store import History, open_history
+from slurm_ext.history.store.store import History
 from slurm_ext.history.views import period_view
 from slurm_ext.history.views.period_view import Period, select_runs
 from tests.history.conftest import add_counter, add_run, insert
 
 ALL = Period(since_s=0.0, until_s=1e9)
 GIB = 1 << 30
-
-
-@pytest.fixture
-def history(database: Path) -> Iterator[History]:
-    """An empty one."""
-    with open_history(database) as found:
-        yield found
 
 
 def selected(history: History, period: Period = ALL) -> dict[int, dict[str, Any]]:

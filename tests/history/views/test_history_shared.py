@@ -1,13 +1,12 @@
 """Runs that shared a node or a GPU, and runs that did not: every bound of what counts as which."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from slurm_ext.core.records import Level
-from slurm_ext.history.store.store import History, open_history
+from slurm_ext.history.store.column_types import drop_checks
+from slurm_ext.history.store.store import History
 from slurm_ext.history.views.gpu_runs import MOST_RUNS, gpu_runs
 from slurm_ext.history.views.shared_runs import (
     ALONE_S,
@@ -18,13 +17,6 @@ from slurm_ext.history.views.shared_runs import (
     together_rows,
 )
 from tests.history.conftest import add_counter, add_decision, add_run, insert
-
-
-@pytest.fixture
-def history(database: Path) -> Iterator[History]:
-    """An empty one."""
-    with open_history(database) as found:
-        yield found
 
 
 def together(history: History, job_id: int | None = None) -> list[dict[str, Any]]:
@@ -190,6 +182,7 @@ def test_a_history_of_before_has_no_shared_gpus(history: History) -> None:
     """Then nobody looked: a run with GPUs beside another was not alone; columns are empty."""
     add_run(history.conn, 1, gpus=1)
     beside(history, 1, 2)
+    drop_checks(history.db, "corunners")
     for name in ("shared_cpus", "shared_gpus"):
         history.conn.execute(f"ALTER TABLE corunners DROP COLUMN {name}")
     assert alone(history) == []

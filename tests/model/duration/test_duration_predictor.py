@@ -29,6 +29,7 @@ from slurm_ext.model.duration.predictor import (
 from slurm_ext.model.duration.query import DurationQuery
 from slurm_ext.model.duration.state import FeaturePlan
 from slurm_ext.model.duration.submission_batch import SubmissionBatches, _come_to
+from slurm_ext.model.duration.user_bounds import UserBounds
 
 PLAN = FeaturePlan(levels=(("user", "job_name"), ("user",), ()), numbers=("log_cpus",))
 
@@ -133,16 +134,32 @@ def test_jobs_after_training_move_the_bounds() -> None:
     """Those that the model learned from do not; each side by its own misses."""
     known = DurationPredictor(artifact(window_s=[0.0, 2500.0]), "m")
     known.take([row(1, 100.0), row(2, 100.0)])
-    assert (known._bounds.low, known._bounds.high) == ([0.1, 0.2, 0.3], [0.4, 0.5, 0.6])
+    before = [(0.1, 0.4), (0.2, 0.5), (0.3, 0.6)]
+    assert [known._bounds.shifts("ann", at) for at in range(3)] == before
     known.take([row(3, 1.0)])  # two of its name had ended: far below
-    assert known._bounds.low == pytest.approx([0.1, 0.2 + 0.02 * 0.95, 0.3])
-    assert known._bounds.high == pytest.approx([0.4, 0.5 - 0.02 * 0.05, 0.6])
+    moved = (0.2 + 0.02 * 0.95, 0.5 - 0.02 * 0.05)
+    assert known._bounds.shifts("ann", 1) == pytest.approx(moved)
+    assert known._bounds.shifts("bob", 1) == before[1]  # one user's alone are nobody else's
     known.take([row(4, 1e7, user="bob")])
-    assert known._bounds.high == pytest.approx([0.4 + 0.019, 0.499, 0.6])
-    assert known._bounds.low == pytest.approx([0.1 - 0.001, 0.219, 0.3])
+    assert known._bounds.shifts("bob", 0) == pytest.approx((0.1 - 0.001, 0.4 + 0.019))
     unknown = DurationPredictor(artifact(), "m")
     unknown.take([row(3, 1e7)])
-    assert unknown._bounds.high == [0.4, 0.5, 0.6]
+    assert unknown._bounds.shifts("ann", 1) == before[1]
+
+
+def test_one_users_ends_do_not_move_the_bounds_of_others() -> None:
+    """Hundreds of them: they move his own; those of many users move everybody's."""
+    bounds = UserBounds(AdaptiveBounds())
+    for number in range(300):
+        bounds.update("mallory", 0, 50.0, 50.0)
+        bounds.update(f"user {number % 10}", 0, -1.0, -1.0)
+    low, high = bounds.shifts("user 1", 0)
+    assert -0.5 < low < 0.05
+    assert low == high
+    assert bounds.shifts("mallory", 0)[0] > 3.0
+    for number in range(300):
+        bounds.update(f"user {number % 10}", 0, 50.0, 50.0)
+    assert bounds.shifts("nobody", 0)[0] > 3.0
 
 
 def test_rows_that_cannot_be_are_skipped_but_counted_as_read() -> None:
@@ -169,7 +186,7 @@ def test_models_of_one_plan_hand_on_their_history() -> None:
     assert DurationPredictor(changed, "other", old.past).last_id == 0
     source = artifact()
     predictor = DurationPredictor(source, "m")
-    predictor._bounds.low[0] = 9.0
+    predictor._bounds.common.low[0] = 9.0
     assert source.bounds.low == [0.1, 0.2, 0.3]
 
 

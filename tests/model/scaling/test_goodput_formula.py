@@ -81,6 +81,7 @@ def test_the_best_batch_of_each_size() -> None:
         chosen = (float(best.local[place]), float(best.accumulated[place]))
         assert goodputs[chosen] == pytest.approx(max(goodputs.values()))
     assert best.goodput[3] == 0.0
+    assert best.local.dtype == best.accumulated.dtype == np.int64
 
 
 @pytest.mark.parametrize(("most", "local_most"), list(product((127, 128), (31, 32))))

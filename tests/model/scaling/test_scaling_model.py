@@ -188,6 +188,14 @@ def test_a_normal_likelihood_gives_the_normal_posterior() -> None:
     assert found.covariance()[0, 0] == pytest.approx(0.2, abs=0.02)
 
 
+def test_a_certainty_is_drawn_too() -> None:
+    """A prior without variance in a term keeps to it, and the other term learns."""
+    prior = np.diag([0.0, 1.0])
+    found = draw(lambda rows: -((rows[:, 1] - 2.0) ** 2) / 0.5, np.array([3.0, 0.0]), prior)
+    assert found.mean()[0] == pytest.approx(3.0, abs=0.001)
+    assert found.mean()[1] == pytest.approx(1.6, abs=0.02)
+
+
 # -- counts ------------------------------------------------------------------------------------
 
 

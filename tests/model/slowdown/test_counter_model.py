@@ -192,3 +192,22 @@ def test_a_torn_model_is_refused(model: CounterModel, name: str, value: Any) -> 
         del body[name]
     with pytest.raises(ModelError, match="train again"):
         from_json(body)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("centre", [1.0], "centre: expected (3,) finite numbers"),
+        ("spread", [0.0, 1.0, 1.0], "spread: expected numbers above 0"),
+        ("noise_var", [0.0] * 36, "noise_var: expected numbers above 0"),
+        ("met", [[-1] * 36, [0] * 36], "met: a row that is no job"),
+        ("log_odds", [], "0 pairs met"),
+        ("views", [[7]], "a view on columns [7]"),
+    ],
+)
+def test_what_is_torn_is_named(model: CounterModel, name: str, value: Any, why: str) -> None:
+    """The field, and what was expected of it."""
+    with pytest.raises(ModelError) as caught:
+        from_json(to_json(model) | {name: value})
+    told = f"a model from counters: ValueError({why!r}); train again"
+    assert str(caught.value) == told

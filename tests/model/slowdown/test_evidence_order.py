@@ -10,6 +10,7 @@ from slurm_ext.core.gpu_sharing import (
     SoloProfile,
     SpeedBasis,
 )
+from slurm_ext.model.slowdown.composition import compose
 from slurm_ext.model.slowdown.model import (
     FASTEST,
     HIGH_SDS,
@@ -83,6 +84,17 @@ def test_a_triple_is_its_own_pair() -> None:
     assert measured_pairs(model, True) == []
     composed = SlowdownModel().speed(A, [B, C])
     assert 0.3 < model.speed(A, [B, C]).mean < composed.mean
+
+
+@pytest.mark.parametrize("device", ["cpu", "v100"])
+def test_speeds_beside_several_are_composed_by_the_kind_of_device(device: str) -> None:
+    """On CPUs speeds multiply, on a GPU slowdowns add: what was measured of two gives three's."""
+    rows = [met("b", speed=0.6, device=device), met("c", speed=0.7, device=device)]
+    model = slowdown_model(rows)
+    pairs = [model.speed(A, [one], device) for one in (B, C)]
+    both = model.speed(A, [B, C], device)
+    assert both == compose(pairs, on_cpu=device == "cpu")
+    assert both != compose(pairs, on_cpu=device != "cpu")
 
 
 def test_tables_are_of_one_kind_of_device_and_of_the_best_pairs() -> None:

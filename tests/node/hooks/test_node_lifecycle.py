@@ -1,5 +1,6 @@
 """A job's way through the hooks, by hand: prolog, sampler, task prolog, epilog, transport."""
 
+import contextlib
 import os
 import signal
 import stat
@@ -140,11 +141,18 @@ def test_the_prolog_leaves_nothing_open(node: Node) -> None:
     """The sampler stands alone: own session, no terminal, none of the hook's descriptors."""
     node.prolog(33)
     pid = node.sampler("33.0")
-    targets = {str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()}
-    targets = {target for target in targets if not target.startswith("/proc/")}  # being read
-    assert targets <= {"/dev/null", node.spool.state_file("33.0", "lock")}
+    own = {"/dev/null", node.spool.state_file("33.0", "lock")}
+    wait_for(lambda: _open_files(pid) <= own)  # between two looks
     assert os.getsid(pid or 0) == pid
     assert Path(f"/proc/{pid}/comm").read_text() == "dlqueue-sampler\n"
+
+
+def _open_files(pid: int | None) -> set[str]:
+    links = []
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            links.append(str(path.readlink()))
+    return set(links)
 
 
 def test_the_run_folder_is_the_users_alone(node: Node) -> None:

@@ -172,7 +172,7 @@ def test_a_process_that_is_gone_is_nobodys() -> None:
     """Between the list of processes and the look at one of them, it may end."""
     child = subprocess.Popen(["/bin/true"])
     child.wait()
-    assert mps_processes._process(child.pid) is None
+    assert mps_processes._process(child.pid, lambda *_: True) is None
     assert not mps_processes.is_alive(child.pid, 1)
 
 

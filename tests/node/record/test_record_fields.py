@@ -9,7 +9,8 @@ import pytest
 from slurm_ext.history.ingest import rows
 from slurm_ext.history.store.store import open_history
 from slurm_ext.node.record import fields
-from slurm_ext.node.record.reader import UnusableRecordError, has_evidence, validate
+from slurm_ext.node.record.field_checks import known_summary
+from slurm_ext.node.record.reader import UnusableRecordError, validate
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "spool" / "v1.json").read_text())
 Field = tuple[Any, ...]
@@ -129,13 +130,42 @@ def test_texts_are_taken_up_to_their_length() -> None:
     [(name, value) for name, values in WRONG.items() for value in values],
     ids=str,
 )
-def test_a_summary_that_no_probe_writes_is_no_evidence(name: str, value: Any) -> None:
-    """It is the user's own process's: the record is read, and its run gives no evidence."""
+def test_a_summary_that_no_probe_writes_is_left_out(name: str, value: Any) -> None:
+    """It is the user's own process's: the rest of the record, and its evidence, is the same."""
     record = json.loads(json.dumps(GOLDEN))
-    assert has_evidence(record)
-    record["probe"]["summaries"][0]["loaders"][0][name] = value
-    assert not has_evidence(validate(json.dumps(record).encode(), "x"))
-    assert rows.rows_of(record).loader is None
+    other = json.loads(json.dumps(GOLDEN["probe"]["summaries"][0]))
+    other["loaders"][0][name] = value
+    record["probe"]["summaries"].append(other)
+    read = validate(json.dumps(record).encode(), "x")
+    assert read["probe"]["summaries"] == GOLDEN["probe"]["summaries"]
+    assert read["probe"]["faults"][-1].startswith("summary 1 is left out: ")
+    assert rows.rows_of(read).loader == rows.rows_of(json.loads(json.dumps(GOLDEN))).loader
+    record["probe"]["summaries"] = [other]
+    assert rows.rows_of(validate(json.dumps(record).encode(), "x")).loader is None
+
+
+def test_the_table_has_each_key_that_the_probe_writes() -> None:
+    """Else the history would lack it: unknown keys of a summary are dropped."""
+    written = json.loads((Path(__file__).parents[2] / "golden" / "probe" / "v1.json").read_text())
+    (loader,) = written["loaders"]
+    for values, columns in (
+        (written, fields.SUMMARY),
+        (written["directive"], fields.DIRECTIVE),
+        (loader, fields.LOADER),
+        (loader["phases"][0], fields.PHASE),
+    ):
+        assert set(values) == {column[0] for column in columns}
+    assert known_summary(written) == written
+
+
+def test_unknown_keys_of_a_summary_are_dropped() -> None:
+    """A job has no other part of the history than the table's."""
+    summary = GOLDEN["probe"]["summaries"][0]
+    (loader, *_) = summary["loaders"]
+    more = {**loader, "x": "y" * 4000, "phases": [{**loader["phases"][0], "z": [1] * 100}]}
+    known = known_summary({**summary, "junk": ["y" * 4000] * 50, "loaders": [more]})
+    assert known["loaders"] == [{**loader, "phases": loader["phases"][:1]}]
+    assert known == {**summary, "loaders": known["loaders"]}
 
 
 def test_a_record_has_the_keys_of_the_table_and_null_for_what_is_not_known() -> None:

@@ -200,3 +200,15 @@ def test_nobody_is_slowed_down_by_what_others_read_more() -> None:
     eager = demand("eager", curve(10, 20, 30, 80, 100, io=1.0))
     told = allocate([reader, eager], 6, io_bytes_per_s=90.0)
     assert told.points["reader"].samples_per_s == 60
+
+
+def test_cores_that_would_only_read_more_go_to_a_job_that_reads_nothing() -> None:
+    """Two jobs fill the storage at their shares: more cores would bring them nothing."""
+    jobs = [
+        demand("none", curve(20, 60, 80, 90), share=2),
+        demand("one", curve(30, 60, 70, 90, io=2.0), share=2),
+        demand("other", curve(10, 10, 50, 80, io=2.0), share=2),
+    ]
+    told = allocate(jobs, 6, io_bytes_per_s=60.0)
+    found = {job: (have.units, have.samples_per_s) for job, have in told.points.items()}
+    assert found == {"none": (4, 90), "one": (1, 20), "other": (1, 10)}

@@ -62,6 +62,14 @@ def test_a_nice_is_left_within_a_tenth_of_the_most() -> None:
     assert nices(stands(1389), bounds) == {"b": 2000 - 1490}
 
 
+def test_a_job_that_gave_way_as_far_as_it_may_stays_there() -> None:
+    """A nice of just the most that is allowed is left; one beyond it is made anew."""
+    first = WaitingJob(job="1", priority=100, nice=0, tie=1)
+    second = WaitingJob(job="2", priority=97, nice=4, tie=2)
+    assert nices([first, second], NiceBounds(most=4)) == {}
+    assert nices([first, second], NiceBounds(most=3)) == {"2": 2}
+
+
 @pytest.mark.parametrize(("least", "lifted"), [(-5, 5), (0, 0)])
 def test_all_are_lifted_where_priorities_are_too_low(least: int, lifted: int) -> None:
     """Three jobs of priority 1, wanted against their ids: there is no room below."""

@@ -9,16 +9,22 @@ import numpy as np
 import pytest
 
 from slurm_ext.core.errors import ModelError
-from slurm_ext.core.gpu_sharing import SoloProfile, SpeedBasis
+from slurm_ext.core.gpu_sharing import CorunMeasurement, SoloProfile, SpeedBasis
 from slurm_ext.core.job_keys import job_signature, user_name_key
 from slurm_ext.core.records import Level
+from slurm_ext.core.stats import fair_newest
 from slurm_ext.history.store.store import open_history
 from slurm_ext.history.views.shared_runs import RUN_COLUMNS
 from slurm_ext.model.artifact_store import current
 from slurm_ext.model.slowdown.artifact import FILE, FOLDER, load
 from slurm_ext.training.challenger import TrainingVerdict
 from slurm_ext.training.slowdown.challenge import FEWEST, challenge, split
-from slurm_ext.training.slowdown.history_runs import SharingHistory, sharing_history
+from slurm_ext.training.slowdown.fit import fitted
+from slurm_ext.training.slowdown.history_runs import (
+    MOST_OF_USER,
+    SharingHistory,
+    sharing_history,
+)
 from slurm_ext.training.slowdown.job_embedding import traits
 from slurm_ext.training.slowdown.rows import run_of
 from tests.training.shared_history import JOBS, LONG_S, Site, filled, truth
@@ -255,3 +261,42 @@ def test_training_replaces_a_damaged_model(
     (folder / FILE).write_text("{")
     assert challenge(learn(whole), tmp_path / "models").promoted
     assert load(folder).slowdowns.met
+
+
+def test_beside_another_users_job_what_root_measured_counts(tmp_path: Path) -> None:
+    """A job's own samples/s say nothing of how hard a stranger's job is on others."""
+    site = Site(tmp_path / "history.db")
+    with site.open() as history:
+        for _ in range(3):
+            site.alone(history, "a")
+        site.pair(history, "a", "b", 0.3)
+        history.conn.execute("UPDATE runs SET user = 'bob' WHERE job_name = 'b'")
+    assert learn(site.path).rows == ()
+    with open_history(site.path) as history:
+        name = {"id": 2, "name": "perf_instructions", "unit": "1", "source": "perf"}
+        history.conn.execute("INSERT INTO counter_names VALUES (:id, :name, :unit, :source)", name)
+        jobs = "SELECT id, 2, iif(id = 4, 8e11, 1e12) FROM runs WHERE job_name = 'a'"
+        history.conn.execute(f"INSERT INTO counters {jobs}")
+    (row,) = learn(site.path).rows
+    assert row.together.speed == pytest.approx(0.8)  # and not 0.3
+    assert row.together.owner == "ada"
+
+
+def test_nobody_fills_the_table_of_slowdowns() -> None:
+    """A user's oldest rows make way where others have fewer; what is pooled has a third at most."""
+    mine = [_measured("mallory", number) for number in range(2 * MOST_OF_USER)]
+    others = [_measured(user, 0) for user in ("ada", "bob")]
+    kept = fair_newest([one.owner for one in (*mine, *others)], least=MOST_OF_USER)
+    assert kept == [*range(MOST_OF_USER, 2 * MOST_OF_USER + 2)]
+    hostile = [_measured("mallory", number, speed=0.02) for number in range(300)]
+    honest = [_measured(user, n, speed=0.9) for user in ("ada", "bob") for n in range(300)]
+    alone, among = (fitted(rows, {})[0].widths for rows in (honest, [*hostile, *honest]))
+    assert among[SpeedBasis.PRIOR] >= alone[SpeedBasis.PRIOR]
+    flooded = fitted([_measured("mallory", n, speed=0.02) for n in range(3000)] + honest[:2], {})
+    assert flooded[0].widths[SpeedBasis.PRIOR] == 1.0  # two rows of each are too few
+
+
+def _measured(owner: str, number: int, speed: float = 0.7) -> CorunMeasurement:
+    return CorunMeasurement(
+        job=f"{owner} {number}", partners=("x",), speed=speed, seconds=60.0, owner=owner
+    )

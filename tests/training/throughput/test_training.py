@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,16 @@ import numpy as np
 import pytest
 
 from slurm_ext.core.errors import ModelError
-from slurm_ext.core.records import Level
+from slurm_ext.history.store.names import STORED_LEVELS
 from slurm_ext.history.views.columns import TRAINING_COLUMNS
 from slurm_ext.model import artifact_store
 from slurm_ext.model.throughput import artifact as throughput_artifact
+from slurm_ext.model.throughput.features import PriorInput
+from slurm_ext.training.scaling.history_runs import rows
 from slurm_ext.training.throughput import challenge as throughput_challenge
 from slurm_ext.training.throughput.challenge import FEWEST, challenge
 from slurm_ext.training.throughput.dataset import Example, examples, split
-from slurm_ext.training.throughput.fit import difference, fit, matrix
+from slurm_ext.training.throughput.fit import difference, fit, matrix, weights_of
 from slurm_ext.training.throughput.scoring import naive, score, widened
 
 
@@ -166,7 +169,7 @@ def test_rows_come_out_as_the_features_of_a_submission(every: list[Example]) -> 
     assert known.user is not None
     assert known.user.startswith("user")
     assert known.gpus == 1
-    assert set(known.keys) == set(Level)
+    assert set(known.keys) == set(STORED_LEVELS)
 
 
 @pytest.mark.parametrize("name", ["samples_per_s", "fetch_wall_s", "batch_size", "end_s"])
@@ -183,3 +186,47 @@ def test_the_report_is_json(every: list[Example], tmp_path: Path) -> None:
     """Every figure of a report can be printed as one JSON object."""
     report = challenge(every, tmp_path)
     assert json.loads(json.dumps(report.scores)) == report.scores
+
+
+def test_one_users_runs_are_a_third_of_the_prior_at_most(every: list[Example]) -> None:
+    """However many: an absurd user's claims move a stranger's prior as far as a third of it."""
+    honest = every[:60]
+    claim = replace(every[0], known=PriorInput(user="mallory", keys={}), targets=(50.0, 9.0, 9.0))
+    for count in (100, 1000):
+        weights = weights_of([*honest, *[claim] * count])
+        assert weights[len(honest) :].sum() <= weights.sum() / 3 + 1e-9
+    means = fit([*honest, *[claim] * 300], 0, lambda *_: None)[0]["shift"]
+    assert means[0] <= honest[0].targets[0] + 0.34 * 50.0
+
+
+def test_growth_with_gpus_is_of_nobody_alone() -> None:
+    """Of a user with many trainings, the newest as many as the others' allow."""
+    table = [
+        _growing(user, number, gpus)
+        for user, count in (("mallory", 20), ("ada", 2), ("bob", 3))
+        for number in range(count)
+        for gpus in (1, 2)
+    ]
+    kept = {row.model for row in rows(table, TRAINING_COLUMNS)}
+    assert kept == {"118", "119", "200", "201", "301", "302"}
+
+
+def _growing(user: str, number: int, gpus: int) -> tuple[object, ...]:
+    key = {"mallory": 100, "ada": 200, "bob": 300}[user] + number
+    named = dict.fromkeys(TRAINING_COLUMNS) | {
+        "user": user,
+        "key_script": key,
+        "samples_per_s": 90.0 * gpus,
+        "accel_samples_per_s": 100.0,
+        "fetch_wall_s": 0.01,
+        "fetch_cpu_s": 0.01,
+        "batch_size": 32.0,
+        "cores": 4.0,
+        "workers": 4,
+        "gpus": gpus,
+        "ranks": gpus,
+        "nodes": 1,
+        "gpu_model": "T4",
+        "emulated": 0,
+    }
+    return tuple(named[name] for name in TRAINING_COLUMNS)

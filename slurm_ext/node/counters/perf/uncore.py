@@ -12,6 +12,7 @@ import re
 
 from slurm_ext.node.counters.perf import events
 from slurm_ext.node.counters.perf.syscall import PerfEvent
+from slurm_ext.node.kernel import sysfs
 from slurm_ext.node.kernel.cpu_topology import cpu_numbers
 from slurm_ext.node.kernel.readings import scaled
 
@@ -105,11 +106,11 @@ def encoded(terms: str, formats: Mapping[str, str]) -> int:
 
 def _wanted(devices: str, cpuinfo: str) -> Iterator[tuple[str, set[int], PerfEvent, float]]:
     """Device, the CPUs to count it on, event, and bytes a count."""
-    free_running = [d for d in _listed(devices) if "free_running" in d]
-    for device in _listed(devices):
+    free_running = [d for d in sysfs.listed(devices) if "free_running" in d]
+    for device in sysfs.listed(devices):
         if _INTEL.fullmatch(device) and (device in free_running or not free_running):
             yield from _intel(device, os.path.join(devices, device))
-    if "amd_df" in _listed(devices) and _zen_2_or_3(cpuinfo):
+    if "amd_df" in sysfs.listed(devices) and _zen_2_or_3(cpuinfo):
         folder = os.path.join(devices, "amd_df")
         for terms in _AMD_TERMS:
             event = _event(folder, terms)
@@ -120,23 +121,25 @@ def _wanted(devices: str, cpuinfo: str) -> Iterator[tuple[str, set[int], PerfEve
 def _intel(device: str, folder: str) -> Iterator[tuple[str, set[int], PerfEvent, float]]:
     for name in _INTEL_EVENTS:
         path = os.path.join(folder, "events", name)
-        event = _event(folder, _text(path)) if os.path.exists(path) else None
-        unit, scale = _text(f"{path}.unit"), _text(f"{path}.scale") or "1"
+        event = _event(folder, sysfs.text(path)) if os.path.exists(path) else None
+        unit, scale = sysfs.text(f"{path}.unit"), sysfs.text(f"{path}.scale") or "1"
         if event and unit in _UNITS:
             yield device, _cpus(folder), event, float(scale) * _UNITS[unit]
 
 
 def _event(folder: str, terms: str) -> PerfEvent | None:
-    formats = {name: _text(os.path.join(folder, "format", name)) for name in ("event", "umask")}
+    formats = {
+        name: sysfs.text(os.path.join(folder, "format", name)) for name in ("event", "umask")
+    }
     try:
-        kind = int(_text(os.path.join(folder, "type")))
+        kind = int(sysfs.text(os.path.join(folder, "type")))
         return PerfEvent(os.path.basename(folder), kind, encoded(terms, formats))
     except ValueError:
         return None
 
 
 def _cpus(folder: str) -> set[int]:
-    return cpu_numbers(_text(os.path.join(folder, "cpumask"))) or {0}
+    return cpu_numbers(sysfs.text(os.path.join(folder, "cpumask"))) or {0}
 
 
 def _zen_2_or_3(cpuinfo: str) -> bool:
@@ -147,18 +150,3 @@ def _zen_2_or_3(cpuinfo: str) -> bool:
         return False
     zen_3 = model <= 0x0F or 0x20 <= model <= 0x5F
     return (family == 23 and model >= 0x30) or (family == 25 and zen_3)
-
-
-def _listed(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read(1024).strip()
-    except OSError:
-        return ""

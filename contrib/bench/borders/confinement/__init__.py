@@ -1,0 +1,1 @@
+"""Is a program as confined as the unit of its service says?"""

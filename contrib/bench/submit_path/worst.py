@@ -1,0 +1,200 @@
+"""The worst submission that a user can have accepted: its cost in the advisor and in Lua.
+
+    python -m contrib.bench.submit_path.worst [--quick] [--json]
+
+Searches for it: scripts of every kind of text at its bound, with hostile fields, combined by
+chance, then measures the worst in rounds with an empty script. Each submission is another one, so
+that nothing is remembered. Times are of the CPU, which other programs do not change; Lua's is that
+of a real interpreter and a stand-in for Slurm's job, without the wait for the advisor.
+"""
+
+import argparse
+import random
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+from contrib.bench.common.program import Result, at_most, options, run
+from contrib.bench.house.ways import _advisor
+from slurm_ext.advisor.limits.bounds import PartitionRules
+from slurm_ext.advisor.limits.gpu_pools import GpuPool
+from slurm_ext.advisor.limits.partition_limits import ClusterRules
+from slurm_ext.core.job_keys import MAX_SCRIPT_BYTES, MAX_SCRIPT_LINES
+from slurm_ext.core.records import ENV_NAMES
+from slurm_ext.core.settings.document import Settings
+from tests.lua.lua_process import Lua, install, literal
+
+ADVISOR_MS, LUA_MS = 5.0, 2.0  # at most
+EMPTY = "#!/bin/sh\n"
+LINE = MAX_SCRIPT_BYTES // MAX_SCRIPT_LINES  # bytes of each, where there are as many as may be
+LINES = ("a", "1", "-m a", "a.py", "srun", "srun -G", "\u00e9", "\udcff", "# a", " a ")
+UNITS = (
+    *(line.ljust(LINE - 1, "x")[: LINE - 1] + "\n" for line in LINES),
+    *("x", "-m a ", "-m ", ".py ", " ", "a ", "\x01", '"', "\\", "\udcff", "\u00e9", "\x1c", "1"),
+    *("-m a\n", ".py\n", "a\n", "\n", "srun -G\n", "\\\n", "#\n", "/.py ", "SLURM_GPUS ", "a,"),
+)
+SETTINGS = {
+    "site.mode": "act",
+    "policy.holdout_share": 0.0,
+    "sharing.mode": "act",
+    "elastic.mode": "act",
+    "control.mode": "act",
+}
+TIMED = """local job = mock_job(...)
+local from = os.clock()
+local line = request.line(job, job.script, {}, 50, 0)
+local took = os.clock() - from
+return { line = line, took = took * 1000 }
+"""
+ANSWERED = """local job = mock_job({}, {}, {})
+local from = os.clock()
+local writes, message = edits.from_reply(...)
+edits.apply(job, writes)
+return (os.clock() - from) * 1000
+"""
+
+
+class Bench:
+    """An advisor that knows the job's user and name, and a Lua that asks it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.advisor, self.job = _advisor(folder)
+        self.advisor.settings = Settings(values=SETTINGS)
+        self.advisor.rules = _rules()
+        install(folder, Settings())
+        self.lua = Lua("lua5.1")
+        parts = "json = dofile(... .. '/json.lua') edits = loadfile(... .. '/edits.lua')(json)"
+        request = "request = dofile(... .. '/request.lua')"
+        self.lua.run(f"{parts} {request}", str(folder).encode())
+        self.count = 0
+
+    def took_ms(self, script: str, fields: Mapping[str, Any]) -> tuple[float, float]:
+        """CPU of the advisor and of Lua for one submission, which none was before."""
+        self.count += 1
+        whole = {
+            "name": self.job.name,
+            "user_name": self.job.user_name,
+            "partition": "none",
+            **{name: _raw(value) for name, value in fields.items() if name != "env"},
+            "work_dir": f"/{self.count}",
+            "script": _raw(script),
+        }
+        given = ", ".join(map(literal, (whole, fields.get("env", {}), {})))
+        asked = self.lua.run(TIMED.replace("...", given))
+        from_s = time.thread_time()
+        reply, _ = self.advisor.reply(asked[b"line"], trusted=True)
+        took_ms = (time.thread_time() - from_s) * 1000
+        return took_ms, asked[b"took"] + self.lua.run(ANSWERED, reply.rstrip(b"\n"))
+
+
+def _rules() -> ClusterRules:
+    names = ["none", *(f"p{number}" for number in range(200))]
+    return ClusterRules(
+        partitions={name: PartitionRules(cpus_per_node=8) for name in names},
+        pools={name: GpuPool(nodes=frozenset(map(str, range(100)))) for name in names},
+    )
+
+
+def _raw(value: Any) -> Any:
+    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+
+
+def hostile_fields() -> dict[str, dict[str, Any]]:
+    """Every field that a user writes, at its bound and beyond."""
+    lists = {
+        f"tres_per_{unit}": "gres:gpu:a:1," * 400 for unit in ("node", "job", "task", "socket")
+    }
+    return {
+        "none": {},
+        "one GPU": {"tres_per_node": "gres:gpu:1", "comment": "dlqueue=share"},
+        "gres": {**lists, "cpus_per_tres": "gres:gpu:1," * 400},
+        "argv": {"argc": 99, "argv": dict.fromkeys(range(99), b"\x01\xff" * 300)},
+        "partitions": {"partition": ",".join(f"p{n % 200}" for n in range(900))},
+        "env": {"env": dict.fromkeys(ENV_NAMES, "x=1 " * 900)},
+        "comment": {"comment": "dlqueue=share," * 400, "features": "a&" * 900},
+        "names": {"qos": "q," * 900, "account": "a" * 4000, "reservation": "r," * 900},
+    }
+
+
+def result(args: argparse.Namespace) -> Result:
+    """The benchmark's last line."""
+    tries, rounds = (60, 30) if args.quick else (600, 300)
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder))
+        for _ in range(30):
+            bench.took_ms(EMPTY, {})
+        figures = measured(bench, found(bench, tries), rounds)
+    wanted = [
+        at_most(
+            "worst submission in the advisor, p99, ms", ADVISOR_MS, figures["advisor"]["p99_ms"]
+        ),
+        at_most("worst submission in Lua, p99, ms", LUA_MS, figures["lua"]["p99_ms"]),
+    ]
+    return {"bench": "submit_path.worst", "figures": figures, "wanted": wanted}
+
+
+def found(bench: Bench, tries: int) -> dict[str, tuple[str, dict[str, Any], str]]:
+    """The submission that costs the advisor most, and the one that costs Lua most."""
+    chance, fields = random.Random(1), hostile_fields()
+    seen = []
+    for number in range(tries):
+        unit = UNITS[number % len(UNITS)] + (chance.choice(UNITS) if number >= len(UNITS) else "")
+        names = chance.sample(sorted(fields), k=min(number // len(UNITS), 3))
+        script = _long(unit)
+        whole = {key: value for name in names for key, value in fields[name].items()}
+        took = [bench.took_ms(script, whole) for _ in range(2)]
+        what = f"{unit!r} again and again, {' and '.join(names) or 'nothing else'}"
+        seen.append((tuple(map(min, zip(*took, strict=True))), script, whole, what))
+    worst = {
+        who: max(seen, key=lambda one: one[0][at]) for at, who in enumerate(("advisor", "lua"))
+    }
+    return {who: one[1:] for who, one in worst.items()}
+
+
+def _long(unit: str) -> str:
+    """A script of this text again and again, as long as one that is looked at may be."""
+    room = MAX_SCRIPT_BYTES - len(EMPTY)
+    lines = len((unit * 2).splitlines()) - len(unit.splitlines())  # that each one more begins
+    times = min(room // len(_raw(unit)), (MAX_SCRIPT_LINES - 2) // lines if lines else room)
+    return EMPTY + unit * times
+
+
+def measured(
+    bench: Bench, worst: dict[str, tuple[str, dict[str, Any], str]], rounds: int
+) -> dict[str, Any]:
+    """Figures of the worst ones and of the empty script, in the same rounds."""
+    figures: dict[str, Any] = {}
+    for at, (who, (script, fields, what)) in enumerate(worst.items()):
+        times, plain = [], []
+        for _ in range(rounds):
+            times.append(bench.took_ms(script, fields)[at])
+            plain.append(bench.took_ms(EMPTY, {})[at])
+        figures[who] = {"what": what, **_spread(times), "empty_script": _spread(plain)}
+    return figures
+
+
+def _spread(times_ms: list[float]) -> dict[str, float]:
+    cuts = quantiles(times_ms, n=100, method="inclusive")
+    return {
+        name: round(value, 3) for name, value in (("p50_ms", cuts[49]), ("p99_ms", cuts[98]))
+    } | {"max_ms": round(max(times_ms), 3)}
+
+
+def main() -> None:
+    """Search and print."""
+    run(options(__doc__, quick="60 submissions are tried, 30 rounds"), result, _print)
+
+
+def _print(measured: Result) -> None:
+    for who, figure in measured["figures"].items():
+        empty = figure["empty_script"]
+        print(f"{who}: p50 {figure['p50_ms']} ms, p99 {figure['p99_ms']}, max {figure['max_ms']}")
+        print(f"    {figure['what']}")
+        print(f"    an empty script: p50 {empty['p50_ms']} ms, p99 {empty['p99_ms']}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""The line before a streamed record, and munge's credential in it."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slurm_ext.core.errors import MissingError, RecordError
+
+MAX_RECORD_BYTES = 4 * 1024 * 1024
+MAX_CREDENTIAL = 16 * 1024
+MAX_HEADER_BYTES = MAX_CREDENTIAL + 1024
+TIMEOUT_S = 10.0
+_RECORD_ID = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.+-]{0,219}")
+_SAID = re.compile(rb"UID:\s+(?:\S+ \()?([0-9]+)\)?\s*\n\n(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """The announcement of one record."""
+
+    record_id: str
+    size_bytes: int
+    sha256: str
+    credential: str
+
+
+def header_of(line: bytes) -> Header:
+    """The header of a line. Raises RecordError."""
+    try:
+        said = json.loads(line)
+        if said["v"] != 1 or said["kind"] != "record":
+            raise ValueError("is not a record of version 1")
+        name, size = said["record_id"], said["bytes"]
+        if not _RECORD_ID.fullmatch(name) or not 0 < size <= MAX_RECORD_BYTES:
+            raise ValueError(f"has no usable name, or more than {MAX_RECORD_BYTES} bytes")
+        return Header(
+            record_id=name,
+            size_bytes=int(size),
+            sha256=str(said["sha256"]),
+            credential=str(said["credential"]),
+        )
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
+        raise RecordError("header", f"cannot be used: {error!r}"[:200]) from None
+
+
+def signer(header: Header, munge_socket: str) -> int:
+    """Return the uid that signed the announced digest. Raises RecordError, MissingError."""
+    uid, payload = signed_by(header.credential, munge_socket)
+    if payload.strip() != header.sha256.encode("utf-8", "replace"):
+        raise RecordError(header.record_id, "the credential is for something else")
+    return uid
+
+
+def signed_by(credential: str, munge_socket: str) -> tuple[int, bytes]:
+    """The uid and the payload of a credential that has not been seen before.
+
+    Raises RecordError where munge refuses it (forged, expired, replayed), MissingError where
+    there is no unmunge.
+    """
+    command = [_unmunge(), "--keys=UID", *([f"--socket={munge_socket}"] if munge_socket else [])]
+    try:
+        done = _run(command, credential.encode("ascii", "replace")[:MAX_CREDENTIAL])
+    except subprocess.TimeoutExpired:
+        raise RecordError("munge", f"did not answer within {TIMEOUT_S:.0f} s") from None
+    found = _SAID.fullmatch(done.stdout)
+    if done.returncode != 0 or found is None:
+        raise RecordError("munge", done.stderr.decode("utf-8", "replace").strip()[:200])
+    return int(found[1]), found[2]
+
+
+def _run(command: Sequence[str], said: bytes) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(command, input=said, capture_output=True, timeout=TIMEOUT_S, check=False)
+
+
+def _unmunge() -> str:
+    found = shutil.which("unmunge") or shutil.which("unmunge", path="/usr/bin:/usr/local/bin")
+    if found is None:
+        raise MissingError("unmunge is not installed", "install munge, or use the folder transport")
+    return found

@@ -1,0 +1,62 @@
+"""The probe's word on a run: what it measured in the job, and what it left as the user wrote it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+MOST_CHARACTERS = 120  # of a reason: a job's own process wrote it
+NOTHING = "not measured"
+
+
+def probe_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
+    """`{steps, steps_wall_s, left_alone}` from a run's summaries; None where there is none to use.
+
+    `steps` and `steps_wall_s`: of the busiest optimiser of any process, null where none was seen.
+    `left_alone`: why loaders kept the workers that the script gave them, each reason once.
+    """
+    from slurm_ext.node.record.reader import leave_out_faulty
+
+    probe = run.get("probe")
+    if not isinstance(probe, dict) or not probe.get("summaries"):
+        return None
+    leave_out_faulty(probe)
+    summaries = probe["summaries"]
+    if not summaries:
+        return None
+    counted = [summary["optimizer"] for summary in summaries if summary.get("optimizer")]
+    none: dict[str, Any] = {}
+    busiest = max(counted, key=lambda one: int(one["steps"]), default=none)
+    loaders = [loader for summary in summaries for loader in summary.get("loaders") or ()]
+    reasons = [loader.get("left_alone") or loader.get("fallback") for loader in loaders]
+    return {
+        "steps": busiest.get("steps"),
+        "steps_wall_s": busiest.get("wall_s"),
+        "left_alone": sorted({reason[:MOST_CHARACTERS] for reason in reasons if reason}),
+    }
+
+
+def measured(run: Mapping[str, Any]) -> str:
+    """The throughput of a run for people: of all its ranks, or why there is none."""
+    from slurm_ext.report.formatting import counted
+
+    rate, ranks = run.get("loader_samples_per_s"), run.get("loader_ranks") or 1
+    if not rate:
+        return _without_rate(run["probe"])
+    each = f", {rate:.4g} by each of {ranks} ranks" if ranks > 1 else ""
+    emulated = ", emulated accelerator" if run.get("loader_emulated") else ""
+    workers = counted(run.get("loader_workers") or 0, "worker")
+    return f"{rate * ranks:.4g} samples/s with {workers}{each}{emulated}"
+
+
+def _without_rate(probe: Mapping[str, Any] | None) -> str:
+    """Steps stand in for samples where batches come from no loader that the probe knows."""
+    if not probe or not probe["steps"]:
+        return NOTHING
+    steps, wall_s = probe["steps"], probe["steps_wall_s"]
+    rate = f", {(steps - 1) / wall_s:.4g} a second" if steps > 1 and wall_s else ""
+    return f"no samples/s: no DataLoader of torch was long enough; {steps} optimizer steps{rate}"
+
+
+def lines(probe: Mapping[str, Any]) -> Iterator[str]:
+    """For people: a line for each reason to leave a loader alone."""
+    for reason in probe["left_alone"]:
+        yield f"workers:  as the script set them: {reason}"

@@ -1,0 +1,64 @@
+"""Values against the table of fields: each of its type and within its bounds, or null."""
+
+from __future__ import annotations
+
+from slurm_ext.node.record import fields
+from slurm_ext.node.record.bounds import OutOfBoundsError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+_TYPES = {
+    fields.TEXT: (str,),
+    fields.WHOLE: (int,),
+    fields.NUMBER: (int, float),
+    fields.LIST: (list,),
+    fields.TEXTS: (list,),
+    fields.COUNTED: (list, int),
+    fields.OBJECT: (dict,),
+    fields.FLAG: (bool,),
+}
+
+
+def check_fields(  # noqa: C901 (each call more is paid hundreds of times a record)
+    section: str, values: Any, columns: Sequence[fields.Field]
+) -> dict[str, Any]:
+    """One object's known keys, each checked: a single loop, for a record has hundreds of values.
+
+    Raises OutOfBoundsError at the first fault.
+    """
+    if type(values) is not dict:
+        raise OutOfBoundsError(f"has no section {section!r}")
+    known = {}
+    for name, kind, _, least, most, required, _, _ in columns:
+        value = values.get(name)
+        if value is None:
+            if required:
+                raise OutOfBoundsError(f"has no {section}.{name}")
+        elif type(value) not in _TYPES[kind]:
+            raise OutOfBoundsError(f"{section}.{name} is {type(value).__name__}")
+        elif type(value) in (int, float):
+            if not least <= value <= most:
+                raise OutOfBoundsError(f"{section}.{name} is not within {least:g} and {most:g}")
+        elif kind != fields.FLAG and len(value) > most:
+            raise OutOfBoundsError(f"{section}.{name} is longer than {most}")
+        elif kind == fields.TEXTS and not set(map(type, value)) <= {str}:
+            raise OutOfBoundsError(f"{section}.{name} holds something else than texts")
+        if name in values:
+            known[name] = value
+    return known
+
+
+def known_summary(summary: Any) -> dict[str, Any]:
+    """The known part of a probe's summary. Raises OutOfBoundsError where a probe writes no such."""
+    known = check_fields("probe.summaries[]", summary, fields.SUMMARY)
+    for name, columns in (("directive", fields.DIRECTIVE), ("optimizer", fields.OPTIMIZER)):
+        if known.get(name) is not None:
+            known[name] = check_fields(name, known[name], columns)
+    loaders = [check_fields("loaders[]", one, fields.LOADER) for one in known.get("loaders") or ()]
+    for loader in loaders:
+        phases = loader["phases"]
+        loader["phases"] = [check_fields("phases[]", phase, fields.PHASE) for phase in phases]
+    return {**known, "loaders": loaders}

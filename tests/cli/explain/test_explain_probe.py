@@ -1,0 +1,91 @@
+"""`dlqueue explain` tells what the probe measured, and why it measured or changed nothing."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurm_ext.cli.explain.probe import MOST_CHARACTERS, NOTHING, lines, measured, probe_of
+
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "probe" / "v1.json").read_text())
+
+
+def run(**loader: Any) -> dict[str, Any]:
+    """A run whose probe wrote the golden summary, its loader changed."""
+    summary = copy.deepcopy(GOLDEN)
+    summary["loaders"][0].update(loader)
+    return {"probe": {"summaries": [summary], "faults": []}}
+
+
+def test_steps_stand_in_where_no_loader_is_known() -> None:
+    """95 steps after the first, in 22.75 s."""
+    probe = probe_of(run())
+    assert probe is not None
+    assert (probe["steps"], probe["steps_wall_s"]) == (96, 22.75)
+    told = measured({"loader_samples_per_s": None, "probe": probe})
+    assert told.startswith("no samples/s: no DataLoader of torch was long enough; ")
+    assert told.endswith("; 96 optimizer steps, 4.176 a second")
+
+
+@pytest.mark.parametrize("wall_s", [0, 0.0])
+def test_steps_at_one_moment_have_no_rate(wall_s: float) -> None:
+    """A single step lasts no time."""
+    probe = {"steps": 1, "steps_wall_s": wall_s, "left_alone": []}
+    told = measured({"loader_samples_per_s": None, "probe": probe})
+    assert told.endswith("; 1 optimizer steps")
+
+
+@pytest.mark.parametrize("probe", [None, {"steps": None, "steps_wall_s": None, "left_alone": []}])
+def test_nothing_is_said_of_what_was_not_seen(probe: Any) -> None:
+    """Neither a loader nor an optimiser."""
+    assert measured({"loader_samples_per_s": None, "probe": probe}) == NOTHING
+
+
+def test_the_rate_is_the_whole_jobs() -> None:
+    """Two ranks of 332 samples/s are a job of 664."""
+    told = measured({"loader_samples_per_s": 332.0, "loader_ranks": 2, "loader_workers": 4})
+    assert told == "664 samples/s with 4 workers, 332 by each of 2 ranks"
+    alone = measured({"loader_samples_per_s": 332.0, "loader_ranks": 1, "loader_workers": 1})
+    assert alone == "332 samples/s with 1 worker"
+
+
+def test_a_refusal_is_told_once() -> None:
+    """Both loaders of a job with a pinned seed are left alone for one reason."""
+    changed = run(left_alone="torch's seed is pinned")
+    summary = changed["probe"]["summaries"][0]
+    summary["loaders"].append(copy.deepcopy(summary["loaders"][0]))
+    probe = probe_of(changed)
+    assert probe is not None
+    assert list(lines(probe)) == ["workers:  as the script set them: torch's seed is pinned"]
+
+
+def test_workers_that_were_given_up_are_told() -> None:
+    """Half-way, a batch could not be sent from a worker."""
+    probe = probe_of(run(fallback="a batch cannot be sent"))
+    assert probe is not None
+    assert probe["left_alone"] == ["a batch cannot be sent"]
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [
+        None,
+        [],
+        {"summaries": []},
+        {"summaries": [{"optimizer": {"steps": "many", "wall_s": 1}}]},
+        {"summaries": [{"optimizer": {"steps": 10}}]},
+        {"summaries": [{"loaders": [{"phases": [], "left_alone": ["x"]}]}]},
+    ],
+)
+def test_what_no_probe_writes_is_set_aside(probe: Any) -> None:
+    """A job's own process wrote it: a wrong type is no fault of explain's."""
+    assert probe_of({"probe": probe}) is None
+
+
+def test_a_long_reason_is_cut() -> None:
+    """A job cannot fill the page."""
+    probe = probe_of(run(left_alone="x" * 4000))
+    assert probe is not None
+    assert probe["left_alone"] == ["x" * MOST_CHARACTERS]

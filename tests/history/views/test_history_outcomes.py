@@ -1,0 +1,235 @@
+"""Outcomes, gain and what dlqueue knows of itself: exact answers from a few rows."""
+
+import inspect
+import sqlite3
+from math import log
+from typing import Any
+
+import pytest
+
+from slurm_ext.core.records import Level
+from slurm_ext.core.stats import FEWEST
+from slurm_ext.history.store.store import History
+from slurm_ext.history.views import columns, gain, lookup, self_metrics
+from slurm_ext.history.views.lookup import Residual, outcomes
+from slurm_ext.history.views.self_metrics import accuracy_of, read_self_metrics
+from tests.history.conftest import add_decision, add_run, insert
+
+
+def an_outcome(history: History, number: int, achieved: float, **columns: Any) -> None:
+    """A claimed decision with its run: 100 was predicted of the job as written, 200 as changed."""
+    conn, token = history.conn, f"d{number}"
+    rates = {"before_samples_per_s": 100.0, "before_low": 90.0, "before_high": 120.0}
+    after = {"after_samples_per_s": 200.0, "after_low": 180.0, "after_high": 240.0}
+    row = {"action": "change", "level": "same script", "runs": 3, "factor": 1.5, **rates, **after}
+    add_decision(conn, token, **{**row, "job_id": number, **columns})
+    add_run(conn, number, decision=token)
+    insert(conn, "loader_runs", run=number, samples_per_s=achieved)
+
+
+@pytest.mark.parametrize(
+    ("columns", "acted"),
+    [
+        ({}, True),
+        ({"holdout": 1}, False),
+        ({"mode": "advise"}, False),
+        ({"action": "leave"}, False),
+    ],
+)
+def test_an_outcome_is_of_the_shape_that_ran(
+    history: History, columns: dict[str, Any], acted: bool
+) -> None:
+    """The job as changed only where dlqueue acted; else as it was written."""
+    an_outcome(history, 1, 150.0, **columns)
+    figures = (200.0, 180.0, 240.0) if acted else (100.0, 90.0, 120.0)
+    predicted, low, high = figures
+    assert outcomes(history.path) == [
+        Residual(
+            predicted=predicted,
+            low=low,
+            high=high,
+            achieved=150.0,
+            level=Level.SCRIPT,
+            runs=3,
+            factor=1.5,
+            acted=acted,
+        )
+    ]
+
+
+def test_outcomes_are_the_newest_claimed_ones(history: History) -> None:
+    """Of jobs that are the decision's own; an array's task is; without a prediction it is none."""
+    for number in (1, 2, 3, 4, 5, 6):
+        an_outcome(history, number, float(number))
+    history.conn.execute("UPDATE decisions SET state = 'proposed' WHERE id = 2")
+    history.conn.execute("UPDATE decisions SET job_id = 99 WHERE id = 3")
+    history.conn.execute("UPDATE decisions SET job_id = 90 WHERE id = 4")
+    history.conn.execute("UPDATE runs SET array_job_id = 90 WHERE id = 4")
+    history.conn.execute("UPDATE decisions SET after_samples_per_s = NULL WHERE id = 5")
+    history.conn.execute(
+        "UPDATE decisions SET holdout = 1, before_samples_per_s = NULL WHERE id = 6"
+    )
+    assert [one.achieved for one in outcomes(history.path)] == [4.0, 1.0]
+    assert [one.achieved for one in outcomes(history.path, 2)] == [4.0]
+    assert inspect.signature(outcomes).parameters["limit"].default == 1000
+    assert lookup.outcomes_of(history.conn, history.path, 0) == []
+
+
+def test_the_gain_compares_the_changed_with_those_left_as_written(history: History) -> None:
+    """Logarithms of rate over prediction as written; outcomes without a rate count in neither."""
+    for number, (achieved, holdout) in enumerate(
+        ((200.0, 0), (150.0, 0), (100.0, 1), (120.0, 1), (0.0, 0)), 1
+    ):
+        an_outcome(history, number, achieved, holdout=holdout)
+    an_outcome(history, 6, 500.0, mode="advise")
+    an_outcome(history, 7, 500.0, action="leave")
+    an_outcome(history, 8, 500.0, before_samples_per_s=0.0)
+    an_outcome(history, 9, 500.0, after_samples_per_s=0.0)
+    found = gain.estimate_gain(history.conn)
+    logs = log(2.0), log(1.5), log(1.2)
+    assert (found.changed.n, found.control.n) == (2, 2)
+    rows = list(history.conn.execute(gain.decisions_by("1 = 1") + " ORDER BY decision"))
+    assert [holdout for holdout, _, _ in rows] == [0, 0, 1, 1]
+    assert [x for _, x, _ in rows] == pytest.approx([logs[0], logs[1], 0.0, logs[2]])
+    assert [predicted for _, _, predicted in rows] == pytest.approx([log(2.0)] * 4)
+    only = gain.estimate_gain(history.conn, "run = ?", [1])
+    assert (only.changed.n, only.control.n, only.ratio) == (1, 0, None)
+    assert gain.gain_json(only) is None
+
+
+def test_a_decision_counts_once_in_the_gain(history: History) -> None:
+    """The mean of its runs."""
+    an_outcome(history, 1, 100.0)
+    history.conn.execute("UPDATE decisions SET job_id = 90")
+    history.conn.execute("UPDATE runs SET array_job_id = 90")
+    add_run(history.conn, 2, array_job_id=90, decision="d1")
+    insert(history.conn, "loader_runs", run=2, samples_per_s=400.0)
+    ((_, x, _),) = history.conn.execute(gain.decisions_by("1 = 1"))
+    assert x == pytest.approx(log(2.0))
+    assert gain.estimate_gain(history.conn).changed.n == 1
+
+
+def test_the_gain_as_json(history: History) -> None:
+    """How many of each, the ratio and its bounds, each under its own name."""
+    for number in range(1, 2 * FEWEST + 2):
+        holdout = number % 2
+        rate = (100.0 if holdout else 200.0) + number
+        an_outcome(history, number, rate, holdout=holdout)
+    found = gain.estimate_gain(history.conn)
+    shown = gain.gain_json(found)
+    assert shown is not None
+    assert found.ratio is not None
+    assert (shown["changed"], shown["control"]) == (FEWEST, FEWEST + 1)
+    assert (shown["ratio"], shown["low"], shown["high"]) == (
+        found.ratio.value,
+        found.ratio.low,
+        found.ratio.high,
+    )
+    assert 1.7 < shown["low"] < shown["ratio"] < shown["high"] < 2.2
+
+
+def test_a_logarithm_of_what_has_none_is_none() -> None:
+    """Nothing, less, text and NULL, as SQLite's own has it."""
+    made = [gain._ln(value) for value in (1, 2.0, 0, -1.0, "2", None)]
+    assert made == [0.0, log(2.0), None, None, None, None]
+
+
+def test_what_dlqueue_knows_of_itself(history: History) -> None:
+    """Its newest predictions, its gain, how many files it set aside, how far it read journals."""
+    nothing = read_self_metrics(history.conn, history.path)
+    assert (nothing.beliefs, nothing.set_aside, nothing.journals) == (None, 0, {})
+    assert (nothing.gain.changed.n, nothing.gain.ratio) == (0, None)
+    an_outcome(history, 1, 220.0)
+    an_outcome(history, 2, 50.0, holdout=1)
+    for name in ("a", "b", "c"):
+        insert(history.conn, "set_aside", name=name, source="s", reason="r", aside_s=1.0)
+    for name, offset in (("j", 5), ("k", 6)):
+        insert(history.conn, "journals", name=name, offset=offset)
+    found = read_self_metrics(history.conn, history.path)
+    assert found.beliefs is not None
+    assert (found.beliefs.outcomes, found.beliefs.coverage) == (2, 0.5)
+    assert found.beliefs.error == pytest.approx(0.3)
+    assert found.beliefs.drift is None
+    assert (found.gain.changed.n, found.gain.control.n) == (1, 1)
+    assert (found.set_aside, found.journals) == (3, {"j": 5, "k": 6})
+    assert (self_metrics.NEWEST_BELIEFS, gain.NEWEST) == (200, 5000)
+
+
+@pytest.mark.parametrize(
+    ("rates", "error", "coverage"),
+    [
+        ([120.0], 0.2, 0.0),
+        ([80.0], 0.2, 0.0),
+        ([100.0, 110.0, 150.0], 0.1, 2 / 3),
+        ([100.0, -5.0, 0.0], 0.0, 1.0),
+        ([0.5], 0.995, 0.0),
+    ],
+)
+def test_the_error_is_the_median_of_how_far_off(
+    rates: list[float], error: float, coverage: float
+) -> None:
+    """Above and below alike; what achieved nothing does not count."""
+    found = accuracy_of([residual(rate) for rate in rates])
+    assert found is not None
+    assert found.outcomes == sum(rate > 0 for rate in rates)
+    assert found.error == pytest.approx(error)
+    assert found.coverage == pytest.approx(coverage)
+
+
+def test_nothing_predicted_is_nothing_to_judge() -> None:
+    """No outcome, one of a prediction of nothing, and a drift from an error of nothing."""
+    assert accuracy_of([]) is None
+    assert accuracy_of([residual(5.0, predicted=0.0)]) is None
+    assert accuracy_of([residual(5.0, predicted=0.5)]) is not None
+    exact = accuracy_of([residual(120.0)] * FEWEST + [residual(100.0)] * (3 * FEWEST))
+    assert exact is not None
+    assert exact.drift is None
+    assert exact.error == 0.0
+
+
+def residual(achieved: float, predicted: float = 100.0) -> Residual:
+    """An outcome of a prediction that was sure to a tenth of 100."""
+    return Residual(
+        predicted=predicted,
+        low=90.0,
+        high=110.0,
+        achieved=achieved,
+        level=Level.SCRIPT,
+        runs=3,
+        factor=1.0,
+        acted=False,
+    )
+
+
+class WithoutLogarithm:
+    """A connection of an SQLite that was built without mathematics."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[Any, ...]] = []
+
+    def execute(self, _: str) -> None:
+        """Refuse, as SQLite does."""
+        raise sqlite3.OperationalError("no such function: ln")
+
+    def create_function(self, *function: Any, **options: Any) -> None:
+        """Note what is defined."""
+        self.made.append((*function, options))
+
+
+def test_a_logarithm_is_made_where_sqlite_has_none() -> None:
+    """Of one argument, always the same for the same; where there is one, nothing is made."""
+    without: Any = WithoutLogarithm()
+    gain.with_logarithm(without)
+    assert without.made == [("ln", 1, gain._ln, {"deterministic": True})]
+    conn = sqlite3.connect(":memory:")
+    gain.with_logarithm(conn)
+    assert conn.execute("SELECT ln(1)").fetchone() == (0.0,)
+    conn.close()
+
+
+def test_training_reads_from_the_first_second_on(history: History) -> None:
+    """Of 1970: no run is too old by default."""
+    for number, end_s in ((1, 0.0), (2, 0.5), (3, 9e17)):
+        add_run(history.conn, number, end_s=end_s)
+        insert(history.conn, "loader_runs", run=number)
+    assert [row[0] for row in columns.training_rows(history)] == [0.0, 0.5, 9e17]

@@ -1,0 +1,218 @@
+"""What the probe says of a training is what the training says of itself."""
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from slurm_ext.probe import steps
+from slurm_ext.probe.rows import rows
+from slurm_ext.probe.session import Session
+from slurm_ext.probe.steps import StepClock
+from slurm_ext.probe.turns import Turns
+from tests.probe.conftest import Environment, Python
+
+FOUR = torch.zeros(4, 3)
+
+
+@pytest.fixture(scope="module")
+def counted(
+    environment: Environment, python: Python, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The programs' own counts, and the summary of their process."""
+    run_dir = tmp_path_factory.mktemp("counted") / "run"
+    done = python(["-m", "tests.probe.programs_counted"], environment(run_dir))
+    assert done.returncode == 0, done.stderr
+    (path,) = run_dir.glob("summary-*.json")
+    return json.loads(done.stdout), json.loads(path.read_text())
+
+
+LOADERS = {
+    "batches_of_the_dataset": 0,
+    "iterable_of_batches": 1,
+    "iterable_of_samples": 2,
+    "another_library": 3,
+    "lasting": 5,
+    "side_by_side": 7,
+}
+
+
+def total(loader: dict[str, Any], name: str) -> float:
+    """The sum over a loader's phases."""
+    return float(sum(phase[name] for phase in loader["phases"]))
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_samples_are_those_that_the_loop_received(counted: Any, name: str) -> None:
+    """Whoever made the batches, and however often a loader begins anew."""
+    counts, summary = counted
+    loader = summary["loaders"][LOADERS[name]]
+    assert total(loader, "samples") == pytest.approx(counts[name][0], rel=0.01)
+
+
+def test_made_and_delivered_samples_are_counted_alike(counted: Any) -> None:
+    """The cost of a sample is the loading's time over as many samples as the loop got."""
+    for loader in counted[1]["loaders"][:3]:
+        assert total(loader, "fetch_samples") == total(loader, "samples")
+
+
+def test_another_librarys_loader_is_only_measured(counted: Any) -> None:
+    """Training and validation apart, an epoch after the other; nothing of it is changed."""
+    training, validation = counted[1]["loaders"][3:5]
+    assert [phase["epochs"] for phase in training["phases"]] == [1, 2]
+    assert (total(training, "samples"), total(validation, "samples")) == (288, 216)
+    assert training["left_alone"] == "the loader is another library's"
+
+
+def test_a_validation_is_no_step(counted: Any) -> None:
+    """A loader that lives through all epochs: 19 steps of 5 ms, and 3 validations of 120 ms."""
+    training, validation = counted[1]["loaders"][5:7]
+    assert total(validation, "step_s") >= 3 * 5 * 0.02
+    assert total(training, "step_s") < counted[0]["lasting"][1] - 3 * 5 * 0.02
+
+
+def test_loaders_that_take_turns_each_have_the_whole_time(counted: Any) -> None:
+    """Neither's rate is higher than the training's."""
+    wall_s = counted[0]["side_by_side"][1]
+    for loader in counted[1]["loaders"][7:9]:
+        assert total(loader, "wall_s") > 7 * 0.005
+        assert total(loader, "wall_s") == pytest.approx(wall_s, rel=0.5)
+
+
+def test_optimizer_steps_are_a_clock_of_their_own(counted: Any) -> None:
+    """All steps of the process's one optimiser: 21 + 30 + 10 + 36 + 21 + 7."""
+    assert counted[1]["optimizer"]["steps"] == 125
+    assert counted[1]["optimizer"]["wall_s"] > 124 * 0.005
+    assert counted[1]["faults"] == []
+
+
+def test_steps_belong_to_the_loader_whose_batch_they_took(counted: Any) -> None:
+    """A validation has none, whatever was trained before and after it."""
+    steps = [total(loader, "steps") for loader in counted[1]["loaders"][3:7]]
+    assert steps == [36, 0, 21, 0]
+
+
+def test_a_training_without_a_loader_has_steps(
+    environment: Environment, python: Python, tmp_path: Path
+) -> None:
+    """Batches cut from a tensor by hand: the summary has no loader, and counts."""
+    code = (
+        "import torch; w = torch.zeros(1, requires_grad=True); o = torch.optim.SGD([w], 0.1)\n"
+        "for _ in range(5): w.sum().backward(); o.step()"
+    )
+    done = python(["-c", code], environment(tmp_path / "run"))
+    assert (done.returncode, done.stderr) == (0, "")
+    (path,) = (tmp_path / "run").glob("summary-*.json")
+    summary = json.loads(path.read_text())
+    assert (summary["loaders"], summary["optimizer"]["steps"]) == ([], 5)
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        (FOUR, 4),
+        ([FOUR, torch.zeros(4)], 4),
+        ({"image": FOUR, "label": torch.zeros(4, dtype=torch.int64)}, 4),
+        ((FOUR, ["a", "b", "c", "d"]), 4),
+        ([(FOUR, 1), (FOUR, 0)], 2),
+        (([FOUR, torch.zeros(7, 3)], [{}, {}]), 2),
+        ((FOUR, 1), None),
+        ((FOUR, torch.tensor(1)), None),
+        ((FOUR, torch.zeros(5)), None),
+        (torch.zeros(9), None),
+        ({"tokens": torch.zeros(9), "mask": torch.zeros(9)}, None),
+        (SimpleNamespace(num_graphs=8), 8),
+        (torch.zeros(0, 3), None),
+        ([], None),
+        ("text", None),
+        (None, None),
+    ],
+)
+def test_a_batch_tells_its_samples(batch: Any, expected: int | None) -> None:
+    """By the first dimension where all parts agree; a label or vectors alone are one sample's."""
+    assert rows(batch) == expected
+
+
+def test_the_busiest_optimizer_is_the_clock() -> None:
+    """A generator stepped once for five steps of its critic."""
+    clock, generator, critic = StepClock(), object(), object()
+    assert clock.row() is None
+    for second in range(10):
+        clock.count(critic, float(second))
+    clock.count(generator, 9.5)
+    assert clock.row() == {"steps": 10, "wall_s": 9.0}
+    assert clock.total == 11
+
+
+def test_optimizers_without_end_cost_no_memory() -> None:
+    """A search that makes an optimiser for each trial: the first sixteen are told apart."""
+    clock, optimisers = StepClock(), [object() for _ in range(40)]
+    for optimiser in optimisers:
+        clock.count(optimiser, 1.0)
+    clock.count(optimisers[3], 2.0)
+    assert clock.row() == {"steps": 2, "wall_s": 1.0}
+    assert len(clock._of) == 16
+
+
+def test_a_torch_that_cannot_tell_compiling_is_not_listened_to() -> None:
+    """Before 2.1, a hook could be traced into the user's compiled step."""
+    heard: list[Any] = []
+    module = SimpleNamespace(register_optimizer_step_post_hook=heard.append)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "torch", SimpleNamespace(__version__="2.0.1+cu117"))
+        steps.hook(module, lambda *_: None)
+        assert heard == []
+        patch.setitem(sys.modules, "torch", SimpleNamespace(__version__="2.1.0"))
+        steps.hook(module, lambda *_: None)
+    assert len(heard) == 1
+
+
+def one_pass() -> Any:
+    """A pass that has handed a batch."""
+    passed = SimpleNamespace(last=1.0, left=None, steps=0, moved=[])
+    passed.apart = lambda seconds, _: passed.moved.append(seconds)
+    return passed
+
+
+@pytest.mark.parametrize(
+    ("others", "stepped", "expected"), [(3, False, [5.0]), (1, False, []), (3, True, [])]
+)
+def test_only_a_validation_is_left_out(others: int, stepped: bool, expected: list[float]) -> None:
+    """Several batches of another loader in a row, and no step of an optimiser meanwhile."""
+    clock = StepClock()
+    turns, training, other = Turns(clock), one_pass(), one_pass()
+    turns.to(training, 10.0)
+    for _ in range(others):
+        turns.to(other, 20.0)
+    if stepped:
+        clock.count(object(), 22.0)
+    turns.to(training, 25.0)
+    assert training.moved == expected
+    turns.to(training, 26.0)
+    assert training.moved == expected
+
+
+def test_a_loader_that_reuses_a_dead_ones_id_takes_nothing_of_it() -> None:
+    """Python gives a new object the id of one that is gone: the predecessor's numbers stay."""
+
+    class Loader:
+        """Stands for a loader that each epoch makes anew."""
+
+    session = Session.__new__(Session)
+    session.meters, session._of = [], {}
+    session.directive = SimpleNamespace(run_dir="/nowhere")  # type: ignore[assignment]
+    meters = []
+    for _ in range(3):
+        for name in ("training", "validation"):
+            owner = Loader()
+            meter = session._new_meter(owner, {"dataset": name}, None)
+            assert meter is not None
+            session._of = dict.fromkeys(session._of, meter)  # all had this id once
+            meters.append(meter)
+            del owner
+    assert len(session.meters) == 2
+    assert meters == session.meters * 3
