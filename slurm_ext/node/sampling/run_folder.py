@@ -133,6 +133,6 @@ def _is_ours(entry: os.DirEntry[str], kept: set[str]) -> bool:
     few = len(kept) < summaries.MAX_FILES + len(NOTES)
     named = entry.name in NOTES or summaries.is_summary(entry.name)
     if few and named and entry.is_file(follow_symlinks=False):
-        small = entry.stat(follow_symlinks=False).st_size <= summaries.MAX_BYTES
-        kept.update({entry.name} if small else ())
+        size = entry.stat(follow_symlinks=False).st_size
+        kept.update({entry.name} if 0 < size <= summaries.MAX_BYTES else ())
     return entry.name in kept

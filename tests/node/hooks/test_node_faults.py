@@ -101,7 +101,10 @@ def test_a_hostile_run_folder(node: Node) -> None:
 
 
 def test_a_flood_of_summaries_is_bounded(node: Node) -> None:
-    """Ten thousand files cost the epilog no more than its budget; 64 are kept."""
+    """Ten thousand files cost the epilog no more than its budget; 64 are kept.
+
+    So it is whether the sampler closed the folder before the end or not.
+    """
     node.prolog(53)
     run = node.root / "spool/run/53.0"
     for number in range(10_000):
@@ -109,7 +112,7 @@ def test_a_flood_of_summaries_is_bounded(node: Node) -> None:
     node.epilog(53)
     (record,) = node.delivered()
     assert 0 < len(record["probe"]["summaries"]) <= 64
-    assert "files, 64 are read" in record["probe"]["faults"][0]
+    assert any("files, 64 are read" in fault for fault in record["probe"]["faults"])
 
 
 @pytest.mark.root

@@ -60,6 +60,7 @@ _FILL: dict[str, Callable[[Path], object]] = {
     "depth": lambda run: (run / "/".join("d" * 50)).mkdir(parents=True),
     "below": lambda run: _many(_folders(run, 1), "f{}", 1, 3_000_000),
     "summaries": lambda run: _many(run, "summary-{}.json", 10, 300_000),
+    "empty summaries": lambda run: _many(run, "summary-{}.json", 300, 0),
 }
 
 pytestmark = pytest.mark.root
