@@ -150,6 +150,13 @@ class LoaderRun:
     nodes: int | None = None  # of the whole job; `gpus` are those of one of them
     run_samples: float | None = None  # of all ranks; None: it did not run to its end
     outside_s: float | None = None  # of such a run: start-up, validation, all but the loop
+    whole_samples_per_s: float | None = None  # of the whole job, over its training's wall time
+    startup_s: float | None = None  # of its workers, on each pass that starts them
+    refused: int | None = None  # a LoaderRefusal: why the probe left its workers as they were
+    used_cores: float | None = None  # mean cores that one task kept busy, by its cgroup
+    threads: int | None = None  # of torch, inside one operation
+    on_cpu: int | None = None  # 1: it trained on the CPU, and nothing stood in for a GPU
+    data_key: int | None = None  # 24 bits that stand for its dataset and its batch
     gpu_model: str | None = None  # by its driver's name
 
 

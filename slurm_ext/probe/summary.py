@@ -3,7 +3,9 @@
 Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, sizes bytes, null is
 "not measured", never zero.
 
-- v, pid, rank, world_size, host, python, torch; accelerator: the GPU, null: none
+- v, pid, rank, world_size, host, python, torch; accelerator: the GPU, null: none; emulated: a
+  stand-in waits where a GPU would compute (it says so in DLQUEUE_EMULATED); threads: of torch in
+  one operation; frameworks: those of FRAMEWORKS that the program imported
 - started_s, ended_s: the clock (Unix) at the first DataLoader or step, and at this writing;
   finished: Python came to its end (false: killed, or still running; rewritten every few seconds,
   about each second where DLQUEUE_MAX_WORKERS is set)
@@ -45,6 +47,24 @@ from . import machine
 from .directive import Directive
 
 VERSION = 1
+FRAMEWORKS = (
+    "lightning",
+    "pytorch_lightning",
+    "transformers",
+    "accelerate",
+    "deepspeed",
+    "fastai",
+    "timm",
+    "monai",
+    "ultralytics",
+    "torch_geometric",
+    "webdataset",
+    "torchdata",
+    "ignite",
+    "keras",
+    "jax",
+    "tensorflow",
+)
 
 
 def process_facts() -> dict[str, Any]:
@@ -75,6 +95,9 @@ def document(
         "rank": rank,
         "world_size": world_size,
         "accelerator": _accelerator(),
+        "emulated": os.environ.get("DLQUEUE_EMULATED") == "1",
+        "threads": int(sys.modules["torch"].get_num_threads()),
+        "frameworks": [name for name in FRAMEWORKS if name in sys.modules],
         "ended_s": time.time(),
         "finished": finished,
         "main_cpu_s": time.process_time(),

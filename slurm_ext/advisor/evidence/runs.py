@@ -45,6 +45,10 @@ _INTEGERS = tuple(
         "ranks",
         "nodes",
         "doubt",
+        "refused",
+        "threads",
+        "on_cpu",
+        "data_key",
     )
 )
 _EMULATED = COLUMNS.index("emulated")

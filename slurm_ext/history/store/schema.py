@@ -251,6 +251,25 @@ def typed_columns(db: "Database") -> None:
         check_types(db, table)
 
 
+def honest_runs(db: "Database") -> None:
+    """Add what tells a run's evidence from another's: NULL for runs before.
+
+    The job's whole rate, its workers' start, why the probe left them alone, cores in use, threads,
+    whether it trained on the CPU, and its data.
+    """
+    for column in (
+        "whole_samples_per_s REAL",
+        "startup_s REAL",
+        "refused INTEGER",
+        "used_cores REAL",
+        "threads INTEGER",
+        "on_cpu INTEGER",
+        "data_key INTEGER",
+    ):
+        db.execute(f"ALTER TABLE loader_runs ADD COLUMN {column}")
+    check_types(db, "loader_runs")
+
+
 TABLES = (
     "runs",
     "loader_runs",
@@ -283,6 +302,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     own_decisions,
     bounded_set_aside,
     typed_columns,
+    honest_runs,
 )
 
 

@@ -127,6 +127,7 @@ def _compose(config: NodeConfig, spool: Spool, key: str, deadline: float) -> dic
         "probe": {
             "summaries": left.summaries,
             "faults": [*left.faults, *mps_faults, *(known.get("faults") or ())],
+            "unprobed": known.get("unprobed"),
         },
     }
 

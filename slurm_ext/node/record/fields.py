@@ -35,6 +35,7 @@ MAX_SHARED_GPUS, MAX_GPUS = 16, 4096
 MAX_PARTS = 65_536  # of an object whose keys are not in this table
 MAX_SUMMARIES, MAX_LOADERS, MAX_PHASES = 1024, 64, 8
 MAX_FAULTS = 4096
+MAX_FRAMEWORKS = 16
 LONGEST_NAME = 256  # characters of a name inside a summary or a counter
 
 TEXT, WHOLE, NUMBER, OBJECT, FLAG = "text", "integer", "number", "object", "flag"
@@ -137,6 +138,7 @@ HOST = (
 PROBE = (
     several("summaries", LIST, MAX_SUMMARIES, "One summary for each process that trains."),
     several("faults", TEXTS, MAX_FAULTS, "Sentences on what could not be measured."),
+    whole("unprobed", "", "Python processes of the job that the probe was not in."),
 )
 COUNTER = (
     text("name", "Name of the counter.", required=True, longest=LONGEST_NAME),
@@ -168,6 +170,9 @@ SUMMARY = (
     ("finished", FLAG, "", 0, 1, False, "", "Python came to its end."),
     number("main_cpu_s", "s", "CPU time of the process, without its workers."),
     short("accelerator", "Name of the GPU in use; null: none."),
+    ("emulated", FLAG, "", 0, 1, False, "", "A stand-in waits where a GPU would compute."),
+    whole("threads", "", "Threads of PyTorch inside one operation."),
+    several("frameworks", TEXTS, MAX_FRAMEWORKS, "Training frameworks that were imported."),
     ("optimizer", OBJECT, "", 0, MAX_PARTS, False, "", "Steps of its busiest optimiser."),
     ("directive", OBJECT, "", 0, MAX_PARTS, False, "", "Workers and token of its environment."),
     several("loaders", LIST, MAX_LOADERS, "One entry for each DataLoader."),

@@ -367,6 +367,13 @@ ADDED = {
         "main_queued_s": "REAL",
         "sample_bytes": "REAL",
         "doubt": "INTEGER",
+        "whole_samples_per_s": "REAL",
+        "startup_s": "REAL",
+        "refused": "INTEGER",
+        "used_cores": "REAL",
+        "threads": "INTEGER",
+        "on_cpu": "INTEGER",
+        "data_key": "INTEGER",
     },
     "runs": {
         "node_gpu_model": "TEXT",
