@@ -9,6 +9,7 @@ import time
 from argparse import Namespace
 from dataclasses import asdict
 from importlib import import_module
+from math import ceil
 from random import Random
 from typing import Any
 
@@ -33,8 +34,8 @@ def result(args: Namespace) -> Result:
     """The benchmark's last line."""
     chosen = [pair for pair in pairs() if args.only in (None, pair.name)]
     inputs = args.inputs or (2_000 if args.quick else WANTED_INPUTS)
-    each = -(-inputs // max(1, len(chosen)))
-    figures = {pair.name: _tried(pair, each, args.seed) for pair in chosen}
+    whole = sum(pair.share for pair in chosen)
+    figures = {p.name: _tried(p, ceil(inputs * p.share / whole), args.seed) for p in chosen}
     counted = {kind: sum(figure[kind] for figure in figures.values()) for kind in KINDS}
     wanted = [at_least("inputs", WANTED_INPUTS, sum(f["inputs"] for f in figures.values()))]
     wanted += [at_most(kind, 0, number) for kind, number in counted.items()]

@@ -150,4 +150,4 @@ def _is_in(state: Path, number: int) -> bool:
         return found.fetchone() is not None
 
 
-PAIR = Pair(name="accounting", about="sacct → import → report", run=run)
+PAIR = Pair(name="accounting", about="sacct → import → report", share=0.07, run=run)

@@ -70,4 +70,5 @@ class Pair:
 
     name: str  # such as record
     about: str  # record → ingest → refresh → train
+    share: float  # of the inputs: a pipeline that ends in a training has fewer of them
     run: Callable[[int, Random], Tried]

@@ -131,4 +131,4 @@ def _put(state: Path, body: Any, number: int) -> None:
     (spool / f"{number}.json").write_text(json.dumps(body))
 
 
-PAIR = Pair(name="records", about="record → ingest → refresh → train", run=run)
+PAIR = Pair(name="records", about="record → ingest → refresh → train", share=0.03, run=run)

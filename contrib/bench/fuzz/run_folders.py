@@ -113,4 +113,6 @@ def _line(random: Random) -> str:
     return line.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
-PAIR = Pair(name="run_folders", about="run folder → sampler → epilog → delivery", run=run)
+PAIR = Pair(
+    name="run_folders", about="run folder → sampler → epilog → delivery", share=0.5, run=run
+)

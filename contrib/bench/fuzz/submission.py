@@ -117,4 +117,4 @@ def _raw(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-PAIR = Pair(name="submission", about="script → Lua → advisor → edits", run=run)
+PAIR = Pair(name="submission", about="script → Lua → advisor → edits", share=0.4, run=run)

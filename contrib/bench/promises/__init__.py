@@ -1,0 +1,1 @@
+"""Does what dlqueue promises of a job hold where the job runs?"""

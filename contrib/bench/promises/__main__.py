@@ -1,0 +1,151 @@
+"""Promises against what came: random trainings in random surroundings, submitted again and again.
+
+    python -m contrib.bench.promises [--trials 200] [--seed 1] [--quick] [--json]
+
+Each trial is a new training of a user: one to three jobs of it run first, each where chance puts it
+(alone, beside busy processes that share its cores or do not), then one more. All of them pass the
+advisor, which acts. What it tells of the last one is held against the program's own clock. A job
+that was changed runs once more as its user wrote it, in the same surroundings: the baseline.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from contrib.bench.common.program import Result, at_least, at_most, options, row, run
+from contrib.bench.promises.draws import Training, surroundings, training
+from contrib.bench.promises.run import ran
+from contrib.bench.promises.score import Promise, scores
+from contrib.bench.promises.site import Site, Told
+
+TRIALS = 200
+COVERED = (0.85, 0.95)
+MOST_ERROR, MOST_SLOWED = 0.10, 0.02
+EARLIER = (1, 2, 3)  # runs before the one that is scored
+
+
+def main() -> None:
+    """Run and print."""
+    parser = options(__doc__, quick="six trials")
+    parser.add_argument("--trials", type=int, default=TRIALS, help=f"trainings ({TRIALS})")
+    parser.add_argument("--seed", type=int, default=1, help="of the random generator (1)")
+    run(parser, result, show)
+
+
+def result(args: argparse.Namespace) -> Result:
+    """The benchmark's last line."""
+    random, promises, silent = Random(args.seed), list[Promise](), list[str]()
+    trials = 6 if args.quick else args.trials
+    with tempfile.TemporaryDirectory(prefix="dlqueue-bench-") as folder:
+        site = Site(Path(folder))
+        try:
+            for number in range(trials):
+                one = _trial(site, number, random)
+                (promises if isinstance(one, Promise) else silent).append(one)  # type: ignore[arg-type]  # each list takes its kind
+                print(f"{number + 1}/{trials} {_line(one)}", file=sys.stderr, flush=True)
+        finally:
+            site.close()
+    if not promises:
+        raise SystemExit("nothing was promised: nothing to score")
+    figures = {"trials": trials, "silent": _counted(silent), **scores(promises)}
+    rows = [asdict(one) for one in promises]
+    return {"bench": "promises", "figures": {**figures, "rows": rows}, "wanted": _wanted(promises)}
+
+
+def _trial(site: Site, number: int, random: Random) -> "Promise | str":
+    """The promise on the last job of a new training; a text: why there was none."""
+    drawn = training(random, len(os.sched_getaffinity(0)))
+    earlier = random.choice(EARLIER)
+    for _ in range(earlier):
+        _job(site, number, drawn, random)
+    where = surroundings(random)
+    told = site.submit(number, drawn)
+    came = ran(drawn, where, told.cpus, told.env)
+    changed = told.action == "change"
+    written = ran(drawn, where, drawn.cpus, {}).samples_per_s if changed else None
+    site.ended(number, drawn, told, came)
+    if told.predicted is None:
+        return told.message or "nothing was said"
+    return Promise(
+        training=number,
+        surroundings=where.name,
+        runs=earlier,
+        action=told.action,
+        message=told.message or "",
+        predicted=told.predicted,
+        low=told.low,
+        high=told.high,
+        achieved=came.samples_per_s,
+        as_written=written,
+        cpus=(drawn.cpus, told.cpus),
+    )
+
+
+def _job(site: Site, number: int, drawn: Training, random: Random) -> Told:
+    told = site.submit(number, drawn)
+    site.ended(number, drawn, told, ran(drawn, surroundings(random), told.cpus, told.env))
+    return told
+
+
+def _wanted(promises: Sequence[Promise]) -> list[Result]:
+    figures = scores(promises)
+    low, high = COVERED
+    rows = [
+        row(
+            f"coverage {place}",
+            list(COVERED),
+            one["coverage90"],
+            met=low <= one["coverage90"] <= high,
+        )
+        for place, one in figures.items()
+    ]
+    changed = max(1, figures["all"]["changed"])
+    return [
+        *rows,
+        at_most("median error", MOST_ERROR, figures["all"]["median_error"]),
+        at_most(
+            "changed jobs slower than as written", MOST_SLOWED, figures["all"]["slowed"] / changed
+        ),
+        at_most("jobs that lost by fewer cores", 0, figures["all"]["lost_cores"]),
+        at_least("trials", TRIALS, len(promises)),
+    ]
+
+
+def _counted(texts: Sequence[str]) -> dict[str, int]:
+    return {text: texts.count(text) for text in sorted(set(texts))}
+
+
+def _line(one: "Promise | str") -> str:
+    if isinstance(one, str):
+        return f"no promise: {one}"
+    inside = "inside" if one.inside else "OUTSIDE"
+    return (
+        f"{one.surroundings}: {one.predicted:.1f} ({one.low:.1f} to {one.high:.1f}),"
+        f" came {one.achieved:.1f}, {inside}; {one.action}"
+        + (f", as written {one.as_written:.1f}" if one.as_written else "")
+    )
+
+
+def show(measured: Result) -> None:
+    """One line for each surroundings."""
+    for place, figure in measured["figures"].items():
+        if isinstance(figure, dict) and "coverage90" in figure:
+            print(f"{place}: {_text(figure)}")
+
+
+def _text(figure: dict[str, Any]) -> str:
+    return (
+        f"{figure['promises']} promises, {figure['coverage90']:.0%} inside, median error"
+        f" {figure['median_error']:.1%}; {figure['changed']} changed, {figure['slowed']} slower"
+        f" for it, {figure['lost_cores']} by fewer cores"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Scores of promises by surroundings: coverage, error, jobs slowed, cores that were missed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+SLOWER = 0.95  # of the rate as written, in the same surroundings: more than two runs differ by
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """What was told of one job, and what it did; rates in samples/s by the program's clock."""
+
+    training: int
+    surroundings: str
+    runs: int  # of before
+    action: str
+    message: str
+    predicted: float
+    low: float
+    high: float
+    achieved: float
+    as_written: float | None  # of a changed job, in the same surroundings
+    cpus: tuple[int, int]  # as written, as it ran
+
+    @property
+    def inside(self) -> bool:
+        """True if the interval contains what was achieved."""
+        return self.low <= self.achieved <= self.high
+
+    @property
+    def slowed(self) -> bool:
+        """True if the job would have been faster as its user wrote it."""
+        return self.as_written is not None and self.achieved < SLOWER * self.as_written
+
+    @property
+    def lost_cores(self) -> bool:
+        """True if it had fewer cores than written, and was slower for it."""
+        return self.slowed and self.cpus[1] < self.cpus[0]
+
+
+def scores(promises: Sequence[Promise]) -> dict[str, Any]:
+    """Figures of each surroundings, and of all."""
+    places = sorted({one.surroundings for one in promises})
+    of = {place: [p for p in promises if p.surroundings == place] for place in places}
+    return {"all": _figures(promises), **{place: _figures(some) for place, some in of.items()}}
+
+
+def _figures(promises: Sequence[Promise]) -> dict[str, Any]:
+    changed = [one for one in promises if one.as_written is not None]
+    errors = [abs(one.predicted / one.achieved - 1) for one in promises]
+    return {
+        "promises": len(promises),
+        "coverage90": sum(one.inside for one in promises) / len(promises),
+        "median_error": median(errors),
+        "median_high_over_low": median(one.high / one.low for one in promises),
+        "changed": len(changed),
+        "slowed": sum(one.slowed for one in changed),
+        "lost_cores": sum(one.lost_cores for one in changed),
+        "median_gain": median(one.achieved / (one.as_written or 1) for one in changed)
+        if changed
+        else None,
+    }
