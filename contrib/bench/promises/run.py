@@ -24,7 +24,7 @@ TIMEOUT_S = 240
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What came of a run: by the program's own clock, and what the node saw."""
+    """A run by the clock of its program, and as the node counted it."""
 
     samples_per_s: float  # of all ranks, start-up of workers included
     elapsed_s: float

@@ -10,7 +10,7 @@ SLOWER = 0.95  # of the rate as written, in the same surroundings: more than two
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What was told of one job, and what it did; rates in samples/s by the program's clock."""
+    """A promise to one job, and its run; rates in samples/s by the clock of its program."""
 
     training: int
     surroundings: str

@@ -17,7 +17,7 @@ from slurm_ext.advisor.what_if.layout import (
 from slurm_ext.advisor.what_if.shapes import size
 from slurm_ext.core.errors import UsageError
 from slurm_ext.core.records import LoaderRun, Submission
-from tests.advisor.what_if.test_what_if_rows import RUN
+from tests.advisor.what_if.drafts import RUN
 from tests.advisor.what_if.what_if_examples import layout
 
 

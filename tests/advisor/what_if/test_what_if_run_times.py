@@ -15,7 +15,7 @@ from slurm_ext.advisor.what_if.runtime_estimates import (
 from slurm_ext.advisor.what_if.speed import of_model
 from slurm_ext.core.records import Interval, Level, Submission
 from slurm_ext.model.duration.query import DurationQuery
-from tests.advisor.what_if.test_what_if_rows import RUN, table
+from tests.advisor.what_if.drafts import RUN, table
 from tests.advisor.what_if.what_if_examples import OTHER_GPU
 
 

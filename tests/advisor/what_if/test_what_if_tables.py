@@ -15,7 +15,7 @@ from slurm_ext.core.errors import UsageError
 from slurm_ext.core.records import LoaderRun
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm import StartEstimate
-from tests.advisor.what_if.test_what_if_rows import NOW_S, RUN, table
+from tests.advisor.what_if.drafts import NOW_S, RUN, table
 from tests.advisor.what_if.what_if_examples import OTHER_GPU, layout
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from slurm_ext.advisor.what_if.layout import (
     JobLayout,
 )
-from tests.advisor.what_if.test_what_if_rows import RUN
+from tests.advisor.what_if.drafts import RUN
 
 OTHER_GPU = replace(RUN, gpu_model="NVIDIA H100", accel_samples_per_s=200.0)
 

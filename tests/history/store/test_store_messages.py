@@ -1,8 +1,7 @@
-"""Retention's moment, the messages of a history that cannot be used, and what a file must have."""
+"""The messages of a history that cannot be used, and what a file must have."""
 
 import os
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -10,87 +9,11 @@ from typing import Any
 import pytest
 
 from slurm_ext.core.errors import HistoryError, NoHistoryError
-from slurm_ext.history.store import names, reading, retention, schema, store
-from slurm_ext.history.store.column_types import drop_checks
+from slurm_ext.history.store import reading, schema, store
 from slurm_ext.history.store.reading import explained, explaining
-from slurm_ext.history.store.retention import forget
 from slurm_ext.history.store.store import History, open_history
-from tests.history.conftest import add_counter, add_decision, add_run, insert
-
-
-@pytest.fixture
-def history(database: Path) -> Iterator[History]:
-    """An empty one."""
-    with open_history(database) as found:
-        yield found
-
-
-def column(history: History, sql: str) -> list[Any]:
-    """The first column of what a query gives."""
-    return [row[0] for row in history.conn.execute(sql)]
-
-
-def add_move(history: History, name: str, at_s: float) -> None:
-    """One action of a loop."""
-    texts = dict.fromkeys(("kind", "mode", "subject", "done", "why", "before", "after"), "x")
-    insert(history.conn, "moves", move_id=name, at_s=at_s, **texts)
-
-
-def test_a_history_that_is_there_keeps_its_owner(
-    database: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A new one is the folder's owner's; who opens it later, be it root, gives it to nobody."""
-    given: list[Path] = []
-    monkeypatch.setattr(store, "chown_to_parent", given.append)
-    for _ in range(2):
-        open_history(database).close()
-        assert given == [database]
-
-
-def test_retention_of_each_table_ends_at_the_same_moment(history: History) -> None:
-    """What is of that very moment stays; a run without an end goes by its arrival."""
-    conn = history.conn
-    for number, end_s, ingested_s in (
-        (1, 99.9, 500.0),
-        (2, 100.0, 0.0),
-        (3, None, 99.9),
-        (4, None, 100.0),
-    ):
-        add_run(conn, number, end_s=end_s, ingested_s=ingested_s)
-        add_counter(conn, number, "cpu_user", 1.0)
-        insert(conn, "corunners", run=number, job_id=9)
-        insert(conn, "loader_runs", run=number)
-    for token, decided_s in (("old", 99.9), ("edge", 100.0), ("of 1", 5.0), ("of 2", 5.0)):
-        add_decision(conn, token, decided_s=decided_s)
-    conn.execute("UPDATE runs SET decision = 'of ' || id")
-    for name, at_s in (("old", 99.9), ("edge", 100.0)):
-        add_move(history, name, at_s)
-    insert(conn, "set_aside", name="n", source="s", reason="r", aside_s=1.0)
-    assert forget(history, 100.0) == 2
-    assert column(history, "SELECT id FROM runs ORDER BY id") == [2, 4]
-    for table in ("counters", "corunners", "loader_runs"):
-        assert column(history, f"SELECT run FROM {table} ORDER BY run") == [2, 4]
-    assert column(history, "SELECT record_id FROM forgotten ORDER BY 1") == ["r1", "r3"]
-    assert column(history, "SELECT token FROM decisions ORDER BY token") == ["edge", "of 2"]
-    assert column(history, "SELECT move_id FROM moves") == ["edge"]
-    assert column(history, "SELECT name FROM set_aside") == ["n"]
-    assert forget(history, 100.0) == 0
-
-
-@pytest.mark.parametrize("many", [0, 1, 2, 3, 4, 5])
-def test_retention_goes_on_until_nothing_old_is_left(
-    history: History, monkeypatch: pytest.MonkeyPatch, many: int
-) -> None:
-    """Two at a time here; of runs and of actions, whether the last chunk is full or not."""
-    assert retention._CHUNK == 1000
-    monkeypatch.setattr(retention, "_CHUNK", 2)
-    for number in range(1, many + 1):
-        add_run(history.conn, number)
-        add_move(history, f"m{number}", 1.0)
-    assert forget(history, 100.0) == many
-    assert column(history, "SELECT count(*) FROM runs") == [0]
-    assert column(history, "SELECT count(*) FROM moves") == [0]
-    assert column(history, "SELECT count(*) FROM forgotten") == [many]
+from tests.history.conftest import add_run, insert
+from tests.history.store.rows_by_hand import column
 
 
 def sqlite_error(text: str, code: int | None) -> sqlite3.Error:
@@ -345,103 +268,3 @@ def test_write_ahead_is_tried_again_only_while_it_is_busy(code: int, timeout_s: 
     with pytest.raises(sqlite3.OperationalError):
         store._journal_ahead(conn, timeout_s)
     assert conn.tries == 1
-
-
-def test_names_of_columns() -> None:
-    """One key column for each level, in the order of levels; accounting's own source."""
-    keys = ("key_script_args", "key_script", "key_user_name", "key_kind", "key_cluster")
-    assert keys == names.KEY_COLUMNS == schema.KEY_COLUMNS
-    assert tuple(names.KEY_OF_LEVEL.values()) == keys
-    assert names.SACCT == "sacct"
-
-
-ADDED = {
-    "loader_runs": {
-        "ranks": "INTEGER",
-        "nodes": "INTEGER",
-        "run_samples": "REAL",
-        "outside_s": "REAL",
-        "gpu_model": "TEXT",
-        "fetch_queued_s": "REAL",
-        "step_queued_s": "REAL",
-        "main_queued_s": "REAL",
-        "sample_bytes": "REAL",
-        "doubt": "INTEGER",
-        "whole_samples_per_s": "REAL",
-        "startup_s": "REAL",
-        "refused": "INTEGER",
-        "used_cores": "REAL",
-        "threads": "INTEGER",
-        "on_cpu": "INTEGER",
-        "data_key": "INTEGER",
-    },
-    "runs": {
-        "node_gpu_model": "TEXT",
-        "gpu_energy_j": "REAL",
-        "node_energy_j": "REAL",
-        "mps": "TEXT",
-    },
-    "decisions": {"sharing": "TEXT", "elastic": "TEXT"},
-    "corunners": {"shared_cpus": "INTEGER", "shared_sockets": "INTEGER", "shared_gpus": "TEXT"},
-}
-
-
-@pytest.mark.parametrize("table", ADDED)
-def test_columns_that_later_versions_added(history: History, table: str) -> None:
-    """After those of the first version, in their order, with their types, which an export shows."""
-    columns = [(c.name, c.type, c.notnull) for c in history.db.table(table).columns]
-    added = ADDED[table]
-    assert columns[-len(added) :] == [(name, kind, 0) for name, kind in added.items()]
-
-
-def test_the_table_of_actions(history: History) -> None:
-    """Each column with its type and whether it may be empty; found by job and by time."""
-    found = [(c.name, c.type, c.notnull) for c in history.db.table("moves").columns]
-    assert found == [
-        ("id", "INTEGER", 0),
-        ("move_id", "TEXT", 1),
-        ("at_s", "REAL", 1),
-        *((name, "TEXT", 1) for name in ("kind", "mode", "subject")),
-        ("job_id", "INTEGER", 0),
-        *((name, "TEXT", 1) for name in ("done", "why", "before", "after")),
-        ("outcome", "TEXT", 0),
-    ]
-    indexes = {index.name: index.columns for index in history.db.table("moves").indexes}
-    del indexes["sqlite_autoindex_moves_1"]
-    assert indexes == {"moves_job": ["job_id"], "moves_at": ["at_s"]}
-    elastic = [i for i in history.db.table("decisions").indexes if i.name == "decisions_elastic"]
-    assert [(index.columns, index.partial) for index in elastic] == [(["job_id"], 1)]
-
-
-def test_the_columns_of_outcomes(history: History) -> None:
-    """What the report and `explain` read of it."""
-    cursor = history.conn.execute("SELECT * FROM outcomes")
-    assert [column[0] for column in cursor.description] == [
-        *("decision", "token", "mode", "action", "holdout", "acted", "level", "runs", "factor"),
-        *("before_samples_per_s", "after_samples_per_s", "predicted", "low", "high", "achieved"),
-        *("run", "end_s"),
-    ]
-
-
-def test_energy_of_runs_that_were_recorded_before(history: History) -> None:
-    """Each run's own counters, GPUs apart from the node; less than nothing is no reading."""
-    for number in (1, 2, 3):
-        add_run(history.conn, number)
-    for run, name, source, value in (
-        (1, "gpu_energy", "a", 10.0),
-        (1, "gpu_energy", "b", 5.0),
-        (1, "gpu_energy", "c", -1.0),
-        (1, "node_energy_cpu", "a", 3.0),
-        (1, "node_energy_dram", "a", 4.0),
-        (1, "cpu_user", "a", 99.0),
-        (2, "gpu_energy", "a", 0.0),
-        (2, "node_energy_dram", "a", 7.0),
-    ):
-        add_counter(history.conn, run, name, value, source)
-    drop_checks(history.db, "runs")
-    for name in ("node_gpu_model", "gpu_energy_j", "node_energy_j"):
-        history.conn.execute(f"ALTER TABLE runs DROP COLUMN {name}")
-    schema.energy_of_runs(history.db)
-    sql = "SELECT gpu_energy_j, node_energy_j, node_gpu_model FROM runs ORDER BY id"
-    wanted = [(15.0, 7.0, None), (0.0, 7.0, None), (None, None, None)]
-    assert history.conn.execute(sql).fetchall() == wanted
