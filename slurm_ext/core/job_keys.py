@@ -1,12 +1,16 @@
 """Similarity of submissions as 64-bit keys, one a level: equal keys of a level mean similar jobs.
 
 Pure string work in linear time, because it runs for every submission and over any user's text.
+A batch of 32 is not one of 256, and `train.py 2` is not `train.py 0`: every number counts, but
+those of options that only seed, name or place a run.
 """
 
+import re
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial, reduce
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import islice, pairwise
+from posixpath import join, normpath
 
 from slurm_ext.core.errors import WireError
 from slurm_ext.core.records import Level, Submission
@@ -14,10 +18,30 @@ from slurm_ext.core.records import Level, Submission
 MAX_SCRIPT_BYTES = 32 * 1024
 MAX_SCRIPT_LINES = 4096
 _DIGITS = {ord(digit): "#" for digit in "0123456789"}
-_DIGIT_BYTES = bytes.maketrans(b"0123456789", b"##########")
 _SIGNED = 1 << 63  # SQLite's integers are signed
 _NO_NAMES = frozenset({"", "sbatch", "wrap"})  # sbatch's names for a job without one
-_END = " \0 "  # stands for a line's end among its words: no script of Slurm's holds NUL
+# Ends of an option's name, whatever stands before them: --random-seed, --optimizer.lr.
+_SEEDS = "seed|port|lr|wd|learning_?rate|weight_?decay"
+_RUNS = "out|output|log|logs|logging|save|run|exp|experiment|job|work|wandb|tensorboard|results?"
+_PLACES = "dir|directory|folder|root|path|file|prefix|name|id|tag|group"
+# Whole names: --model-name says which model.
+_WHOLE = "name|tag|out|output|run|resume|notes"
+_IDLE = re.compile(rf"(?:.*[_.])?(?:{_SEEDS}|(?:{_RUNS})_?(?:{_PLACES}))|{_WHOLE}", re.ASCII)
+_NUMBER = re.compile(r"[0-9]+(?:[.+\-eE:_]+[0-9]+)*", re.ASCII)
+_DATE = re.compile(
+    r"(?<![0-9])20[0-9]{2}([-_.]?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12][0-9]|3[01])"
+    r"(?:[-_T]?[0-2][0-9][-_:.h]?[0-5][0-9](?:[-_:.m]?[0-5][0-9])?)?(?![0-9])",
+    re.ASCII,
+)
+_END = "\0"  # stands for a line's end among its words: no script of Slurm's holds NUL
+_MOST_OPTIONS = 512  # and dates, that are looked at; in the rest, every number counts
+_MOST_CHARS = 8192  # of them
+_MOST_PROGRAMS = 256
+_MOST_FOLDERS = 64  # `cd`s that are followed
+_MOST_PATH_CHARS = 1024
+_PLAIN_FOLDERS = frozenset(
+    ("src", "source", "code", "scripts", "script", "bin", "tools", "examples", "app", "training")
+)
 _raw = partial(str.encode, encoding="utf-8", errors="surrogatepass")
 
 
@@ -49,8 +73,9 @@ def keys_of(job: Submission) -> Mapping[Level, int]:
     """Return one key for each level, without levels that the job has nothing for (no script).
 
     `python train.py` of another user or in another folder is another training: the nearest level
-    has both in its key, the next one the user. The same program alone is only KIND, whoever ran
-    it. A script that is not seen whole has no key, since what follows may be anything.
+    has both in its key, the next one the user and the programs' paths within their project, with
+    all arguments that change the work. The same program alone is only KIND, whoever ran it.
+    A script that is not seen whole has no key, since what follows may be anything.
     A user without a name has the number: nobody else's jobs are alike then.
     """
     user, kind = job.user_name or f"#{job.user_id}", None
@@ -61,13 +86,14 @@ def keys_of(job: Submission) -> Mapping[Level, int]:
         text = "\n".join([line for line in lines if line[0] != "#"])
         own, here = [_raw(user)], [_raw(job.work_dir)]
         exact = _raw(text).split(b"\n") if text else []
-        alike = _raw(text).translate(_DIGIT_BYTES).split(b"\n") if text else []
         rest = [b"", *map(_raw, job.argv[1:])]
+        words = f"{text}\n{' '.join(job.argv[1:])}".replace("\n", f" {_END} ").split()
+        files = list(map(_raw, sorted(_programs(words, job.work_dir))))
+        alike = blake2b(_raw(" ".join(_same_work(words)))).digest()
         keys[Level.SCRIPT_ARGS] = _key(Level.SCRIPT_ARGS, [*own, *here, *exact, *rest])
-        keys[Level.SCRIPT] = _key(Level.SCRIPT, [*own, *alike])
-        programs = sorted(_programs(text))
-        if programs:
-            kind = keys[Level.KIND] = _key(Level.KIND, list(map(_raw, programs)))
+        keys[Level.SCRIPT] = _key(Level.SCRIPT, [*own, *files, alike])
+        if files:
+            kind = keys[Level.KIND] = _key(Level.KIND, files)
     return keys | record_keys(user, job.name, job.account, kind)
 
 
@@ -84,15 +110,17 @@ def record_keys(
     return keys
 
 
+@lru_cache(maxsize=1024)
 def user_name_key(user: str, job_name: str) -> int:
     """Key of one user's jobs of one name, whatever numbers are in the name."""
     return _key(Level.USER_NAME, [_raw(user), _raw(job_name.translate(_DIGITS))])
 
 
 def job_signature(keys: Mapping[Level, int]) -> str | None:
-    """Name of a job in core/gpu_sharing.py: its script without numbers, else user and job name.
+    """Name of a job in core/gpu_sharing.py: its script and arguments, else user and job name.
 
-    A sweep over numbers is one job. None where neither is known: nothing is predicted then.
+    A sweep over seeds is one job; one over batch sizes is not, as each uses a GPU in its own way.
+    None where neither is known: nothing is predicted then.
     """
     for level in (Level.SCRIPT, Level.USER_NAME):
         if level in keys:
@@ -100,14 +128,60 @@ def job_signature(keys: Mapping[Level, int]) -> str | None:
     return None
 
 
-def _programs(text: str) -> set[str]:
-    """Base names of the Python files and modules that the commands mention."""
-    if ".py" not in text and "-m" not in text:  # most commands mention none
+def _same_work(words: Sequence[str]) -> list[str]:
+    """The words without numbers that do not change the work: seeds, learning rates, dates."""
+    kept, room = list(words), _MOST_CHARS
+    looked_at = (at for at, w in enumerate(words) if w[0] == "-" or "=" in w or "20" in w)
+    for at in islice(looked_at, _MOST_OPTIONS):
+        word = words[at]
+        room -= len(word)
+        if room < 0:
+            break
+        name, sign, value = word.partition("=")
+        if _IDLE.fullmatch(name.lstrip("-\"'").replace("-", "_").lower()):
+            if sign:
+                kept[at] = f"{name}={_NUMBER.sub('#', value)}"
+            elif word[0] == "-" and words[at + 1 : at + 2] and words[at + 1][:2] != "--":
+                kept[at + 1] = _NUMBER.sub("#", words[at + 1])
+        elif "20" in word:
+            kept[at] = _DATE.sub("#", kept[at])
+    return kept
+
+
+def _programs(words: Sequence[str], work_dir: str) -> set[str]:
+    """Python files, by their path within the project, and modules that the commands mention.
+
+    A path ends with the file and its folder, and goes on where that folder's name is everybody's:
+    mnist/main.py, unet/src/train.py. Every `cd` is followed: what it leads to is the project.
+    """
+    files = {word for word in words if word[-3:] == ".py"}
+    pairs = [pair for pair in pairwise(words) if pair[0] in ("-m", "cd") and pair[1] != _END]
+    modules = {word for before, word in pairs if before == "-m"} - files
+    if not files and not modules:
         return set()
-    words = text.replace("\n", _END).split()
-    files = {word.rpartition("/")[2] for word in words if word[-3:] == ".py"}
-    modules = {word for before, word in pairwise(words) if before == "-m"} - {_END.strip()}
-    return files | {word for word in modules if word[-3:] != ".py"}
+    moves = (word for before, word in pairs if before == "cd")
+    folder = reduce(_moved, islice(moves, _MOST_FOLDERS), work_dir[-_MOST_PATH_CHARS:])
+    paths = sorted(files | {module for module in modules if "." not in module})[:_MOST_PROGRAMS]
+    named = {_within(folder, path[-_MOST_PATH_CHARS:]) for path in paths}
+    return named | {module for module in modules if "." in module}
+
+
+def _moved(folder: str, path: str) -> str:
+    """The folder after `cd path`; a leading variable or ~ is left out."""
+    path = path[-_MOST_PATH_CHARS:].strip("\"';&")
+    if path[:1] in ("$", "~"):
+        path = path.partition("/")[2]
+    return normpath(join(folder, path))[-_MOST_PATH_CHARS:]
+
+
+@lru_cache(maxsize=1024)
+def _within(folder: str, path: str) -> str:
+    """The end of a program's path that names its project."""
+    parts = _DATE.sub("#", _moved(folder, path)).split("/")
+    size = 2
+    while size < len(parts) and parts[-size] in _PLAIN_FOLDERS:
+        size += 1
+    return "/".join(parts[-size:])
 
 
 def _key(level: Level, raws: Sequence[bytes]) -> int:

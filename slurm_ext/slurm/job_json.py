@@ -40,6 +40,7 @@ def _job(job: Json) -> JobInfo:
         partition=_text(job, "partition"),
         account=_text(job, "account"),
         work_dir=_text(job, "current_working_directory"),
+        command=_text(job, "command"),
         submit_time_s=_positive(job, "submit_time"),
         start_time_s=_positive(job, "start_time"),
         end_time_s=_positive(job, "end_time"),

@@ -27,6 +27,7 @@ class JobInfo:
     partition: str = ""
     account: str = ""
     work_dir: str = ""
+    command: str = ""  # its script and the arguments behind it
     submit_time_s: int | None = None
     start_time_s: int | None = None  # of a pending job: when Slurm expects to start it
     end_time_s: int | None = None  # of a running job: when its time is up

@@ -11,7 +11,12 @@ from slurm_ext.core.records import Level, Submission
 
 SCRIPT = "#!/bin/bash\n#SBATCH -c 2\nsrun python train.py --lr 0.1\n"
 JOB = Submission(
-    name="train-7", user_name="ada", account="lab", script=SCRIPT, argv=("job.sh", "x")
+    name="train-7",
+    user_name="ada",
+    account="lab",
+    script=SCRIPT,
+    argv=("job.sh", "x"),
+    work_dir="/home/ada/mnist",
 )
 
 
@@ -32,20 +37,23 @@ def test_how_much_was_asked_for_does_not_tell_jobs_apart() -> None:
     assert same(JOB, replace(JOB, script=other, cpus_per_task=16)) == set(Level)
 
 
-def test_other_numbers_are_the_same_script_with_other_arguments() -> None:
-    """A sweep over a learning rate stays one script."""
+def test_a_sweep_over_a_learning_rate_stays_one_script() -> None:
+    """Its steps take as long at any rate."""
     other = replace(JOB, script=SCRIPT.replace("0.1", "0.2"))
     assert same(JOB, other) == set(Level) - {Level.SCRIPT_ARGS}
 
 
-def test_arguments_of_sbatch_count_only_on_the_nearest_level() -> None:
-    """`sbatch job.sh y` is the same script with other arguments."""
-    assert same(JOB, replace(JOB, argv=("job.sh", "y"))) == set(Level) - {Level.SCRIPT_ARGS}
+def test_arguments_of_sbatch_are_the_scripts() -> None:
+    """`sbatch job.sh y` is other work; `sbatch job.sh x --seed 3` is work with another seed."""
+    other = set(Level) - {Level.SCRIPT_ARGS, Level.SCRIPT}
+    assert same(JOB, replace(JOB, argv=("job.sh", "y"))) == other
+    one, two = (replace(JOB, argv=("job.sh", "--seed", seed)) for seed in "12")
+    assert same(one, two) == set(Level) - {Level.SCRIPT_ARGS}
 
 
 def test_another_users_training_of_the_same_program_is_of_the_same_kind() -> None:
     """Programs tie users together where nothing nearer does."""
-    other = replace(JOB, user_name="bob", script="python /opt/train.py --data here\n")
+    other = replace(JOB, user_name="bob", script="python /opt/mnist/train.py --data here\n")
     assert same(JOB, other) == {Level.ACCOUNT_KIND, Level.KIND, Level.CLUSTER}
     assert same(JOB, replace(other, account="physics")) == {Level.KIND, Level.CLUSTER}
 
@@ -85,7 +93,12 @@ def test_any_text_has_keys_that_sqlite_can_hold(script: str, argv: list[str], na
 
 def test_the_same_words_in_another_folder_or_hand_are_another_training() -> None:
     """`python train.py` runs what lies in its folder; only its own user's runs are near."""
-    assert same(JOB, replace(JOB, work_dir="/elsewhere")) == set(Level) - {Level.SCRIPT_ARGS}
+    copy = replace(JOB, work_dir="/scratch/mnist")
+    assert same(JOB, copy) == set(Level) - {Level.SCRIPT_ARGS}
+    assert same(JOB, replace(JOB, work_dir="/home/ada/imagenet")) == {
+        Level.USER_NAME,
+        Level.CLUSTER,
+    }
     assert same(JOB, replace(JOB, user_name="bob")) == {
         Level.ACCOUNT_KIND,
         Level.KIND,
@@ -109,14 +122,14 @@ def test_keys_are_the_same_in_every_release() -> None:
     job = replace(JOB, work_dir="/home/ada")
     assert keys_of(job) == {
         Level.SCRIPT_ARGS: -5229684609927070870,
-        Level.SCRIPT: -6406919531015438335,
+        Level.SCRIPT: 5423237554814061363,
         Level.USER_NAME: 3128429233052506228,
-        Level.KIND: 7434736347406148088,
-        Level.OWN_KIND: -2142780326403138599,
-        Level.ACCOUNT_KIND: -2116097967821846251,
+        Level.KIND: -1555995288684849208,
+        Level.OWN_KIND: -5113776898742258471,
+        Level.ACCOUNT_KIND: -6618463043218308787,
         Level.CLUSTER: -7431966638678001207,
     }
-    assert job_signature(keys_of(job)) == "27160ca1c1500001"
+    assert job_signature(keys_of(job)) == "cb4335d293400b33"
 
 
 @pytest.mark.parametrize(
@@ -144,16 +157,16 @@ def test_a_script_that_is_not_seen_whole_is_like_no_other() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "alike"),
     [
-        ("python a.py", "python3 -u /opt/a.py", True),
+        ("python a.py", "python3 -u /opt/mnist/a.py", True),
         ("python a.py", "python b.py", False),
         ("python a.py b.py", "python b.py a.py", True),
         ("python a.py", "python a.py b.py", False),
         ("python -m pkg.train", "torchrun -m pkg.train --x 1", True),
         ("python -m pkg.train", "python -m pkg.test", False),
         ("python -m a.py", "python a.py", True),
-        ("python -m d/a.py", "python a.py", True),
-        ("python -m folder/train.py", "python train.py", True),
-        ("python -m pkg x -m other", "python -m other; python -m pkg", False),
+        ("python -m d/a.py", "python d/a.py", True),
+        ("python -m folder/train.py", "python folder/train.py", True),
+        ("python -m pkg x -m other", "python -m other; python -m pkg", True),
         ("python -m one -m two", "python -m two -m one", True),
         ("python -m  one", "python -m one", True),
         ("python x-m one -m two", "python -m two", True),
@@ -162,7 +175,7 @@ def test_a_script_that_is_not_seen_whole_is_like_no_other() -> None:
     ],
 )
 def test_programs_make_the_kind(one: str, other: str, alike: bool) -> None:
-    """Base names of scripts and modules, in any order; what else stands in the line is not it."""
+    """Files in their folders, and modules, in any order; nothing else of the line."""
     kinds = [keys_of(replace(JOB, script=script)).get(Level.KIND) for script in (one, other)]
     assert None not in kinds
     assert (kinds[0] == kinds[1]) is alike

@@ -35,6 +35,7 @@ UNITS = (
     *(line.ljust(LINE - 1, "x")[: LINE - 1] + "\n" for line in LINES),
     *("x", "-m a ", "-m ", ".py ", " ", "a ", "\x01", '"', "\\", "\udcff", "\u00e9", "\x1c", "1"),
     *("-m a\n", ".py\n", "a\n", "\n", "srun -G\n", "\\\n", "#\n", "/.py ", "SLURM_GPUS ", "a,"),
+    *("--seed 1 ", "seed=1 ", "cd a ", "2026-01-02 "),
 )
 SETTINGS = {
     "site.mode": "act",

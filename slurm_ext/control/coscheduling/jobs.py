@@ -66,7 +66,11 @@ def opted_in(job: JobInfo, settings: Settings) -> bool:
 def key_of(job: JobInfo, script: str | None) -> str:
     """The job's solo key; empty where nothing names it."""
     submission = Submission(
-        name=job.name, user_name=job.user_name, work_dir=job.work_dir, script=script
+        name=job.name,
+        user_name=job.user_name,
+        work_dir=job.work_dir,
+        script=script,
+        argv=tuple(job.command.split()),
     )
     return job_signature(keys_of(submission)) or ""
 
