@@ -3,6 +3,7 @@
 from math import exp, log
 
 from slurm_ext.core.stats import normal_reach, share
+from slurm_ext.history.views.outcomes import stopped_scripts
 from slurm_ext.report.context import ReportContext, Row
 from slurm_ext.report.formatting import change, counted, percent
 from slurm_ext.report.gain import coarser, quantile
@@ -13,13 +14,15 @@ PER_DOUBLING = 32
 FINE = 50  # bins of one interval's reach
 FARTHEST = 4 * FINE
 LABELS = 6  # of a time axis
+MOST_SCRIPTS = 40
 LEVELS = (0.25, 0.5, 0.75, 0.8, 0.9, 0.95)
 
 # x: ln(achieved / predicted); z: the same in reaches of its interval, which is symmetric in ln.
 BELIEVED = """
 CREATE TEMP TABLE believed AS
-SELECT level, end_s, x, abs(x) / nullif(reach, 0) AS z FROM (
-    SELECT level, end_s, ln(achieved / predicted) AS x, ln(high / nullif(low, 0)) / 2 AS reach
+SELECT decision, level, end_s, x, abs(x) / nullif(reach, 0) AS z FROM (
+    SELECT decision, level, end_s, ln(achieved / predicted) AS x,
+        ln(high / nullif(low, 0)) / 2 AS reach
     FROM outcomes WHERE run IN (SELECT id FROM period_runs) AND achieved > 0
         AND before_samples_per_s > 0 AND after_samples_per_s > 0)
 WHERE x IS NOT NULL"""
@@ -32,6 +35,12 @@ GROUP BY 1 ORDER BY 1"""
 BY_LEVEL = """
 SELECT level, count(*), sum(z <= 1), avg(abs(x)) FROM believed WHERE z IS NOT NULL
 GROUP BY level ORDER BY 2 DESC"""
+BY_SCRIPT = f"""
+SELECT user, key_script, job_name, runs, inside FROM (
+    SELECT d.user, d.key_script, d.job_name, max(d.id), count(*) AS runs, sum(z <= 1) AS inside
+    FROM believed b CROSS JOIN decisions d ON d.id = b.decision
+    WHERE z IS NOT NULL AND d.key_script IS NOT NULL GROUP BY d.user, d.key_script)
+ORDER BY runs - inside DESC, runs DESC LIMIT {MOST_SCRIPTS}"""
 BY_TIME = """
 SELECT strftime(?, end_s, 'unixepoch'), count(*), sum(z <= 1), avg(abs(x)), avg(x)
 FROM believed WHERE z IS NOT NULL GROUP BY 1 ORDER BY min(end_s)"""
@@ -54,7 +63,13 @@ def section(context: ReportContext) -> Section:
             else f"{percent(held.value)} inside the 90 % interval ({counted(runs, 'outcome')})"
         ),
         lead=() if held is None else tuple(_lead(held.low, held.high, errors)),
-        tables=(_errors(errors), _calibration(reaches, runs), _levels(context), _drift(context)),
+        tables=(
+            _errors(errors),
+            _calibration(reaches, runs),
+            _levels(context),
+            _scripts(context),
+            _drift(context),
+        ),
     )
 
 
@@ -163,6 +178,30 @@ def _levels(context: ReportContext) -> ReportTable:
             Column("error", "off by a factor of, on geometric average", "number"),
         ),
         rows=rows,
+    )
+
+
+def _scripts(context: ReportContext) -> ReportTable:
+    """Coverage by script, the most misses first; and which ones nothing acts on now."""
+    people, stopped = context.people, stopped_scripts(context.history.conn, context.history.path)
+    rows = [
+        (people.script(user, name), runs, inside / runs, stopped.get((user, script), ""))
+        for user, script, name, runs, inside in context.rows(BY_SCRIPT)
+        if people.listed
+    ]
+    return ReportTable(
+        key="scripts",
+        title="By script",
+        columns=(
+            Column("script", "script", "name"),
+            Column("runs", "runs", "count"),
+            Column("inside", "inside the 90 % interval", "share"),
+            Column("stopped", "left as written, because", "words"),
+        ),
+        rows=rows,
+        note=f"{counted(len(stopped), 'script')} left as written until a run is as predicted."
+        if stopped
+        else "",
     )
 
 

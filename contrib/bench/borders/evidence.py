@@ -13,7 +13,7 @@ from slurm_ext.core.errors import HistoryError
 from slurm_ext.core.records import Submission
 from slurm_ext.core.wire import encode_request
 from slurm_ext.history.store.store import open_history
-from slurm_ext.history.views.lookup import fair_outcomes
+from slurm_ext.history.views.outcomes import fair_outcomes
 from slurm_ext.sandbox import Sandbox, SandboxSpec
 
 WAIT_S = 40.0

@@ -8,7 +8,7 @@ all others as far as no single one of them is needed for it.
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from slurm_ext.core.records import Level
-from slurm_ext.history.views.lookup import Residual
+from slurm_ext.history.views.outcomes import Residual
 from slurm_ext.model.throughput.calibration import (
     FEWEST,
     CalibrationPoint,

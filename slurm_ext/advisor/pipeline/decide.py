@@ -2,7 +2,7 @@
 
 Mode, opt-out and what must be left alone come first; then what like runs say, the policy's choice,
 the floors below which a job is hurt, and last what the mode lets through. Where only other users'
-runs say something, `act` is `advise`.
+runs say something, or earlier outcomes were not as predicted, `act` is `advise`.
 """
 
 from collections.abc import Callable, Mapping
@@ -46,6 +46,7 @@ class DecisionContext:
     prior: "Prior | None" = None
     rules: PartitionRules | None = None  # None: the partition's are unknown
     factor: float = 1.0  # widens every interval (model/throughput/calibration.py)
+    stopped: str = ""  # why nothing acts on it (advisor/evidence/standing.py); empty: act
     family: "Family | None" = None  # how trainings of this site grow with GPUs
     summary: EvidenceSummary | None = None  # of the evidence; None: not made yet
 
@@ -63,6 +64,7 @@ class Recommendation:
     limits: ShapeLimits | None = None
     of_others: bool = False  # as EvidenceSummary's: nothing is changed
     factor: float = 1.0  # as DecisionContext's
+    stopped: str = ""  # why mode act became advise; empty: it did not
     unmarked: Mapping[str, str] = field(default_factory=dict)  # marks of another job, emptied
 
 
@@ -94,7 +96,8 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
     summary = context.summary or summarize(context.evidence, context.prior, own)
     estimated = summary.estimate
     of_others = summary.of_others and estimated is not None
-    if of_others and mode is Mode.ACT:
+    stopped = context.stopped if mode is Mode.ACT and not of_others else ""
+    if mode is Mode.ACT and (of_others or stopped):
         mode = Mode.ADVISE
     limits = limits_for(job, context.rules, context.settings["policy.max_workers"])
     decision = _loader_decision(job, context, summary, limits)
@@ -106,7 +109,8 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
     if estimated is not None:
         from slurm_ext.advisor.pipeline.message import message
 
-        text = message(decision, mode, emulated=estimated.emulated, of_others=of_others)
+        emulated = estimated.emulated
+        text = message(decision, mode, emulated=emulated, of_others=of_others, stopped=stopped)
     return Recommendation(
         mode=mode,
         why=decision.reason,
@@ -117,6 +121,7 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
         limits=limits,
         of_others=of_others,
         factor=context.factor,
+        stopped=stopped,
         unmarked={MARK: ""} if job.env.get(MARK) else {},
     )
 
@@ -135,7 +140,8 @@ def apply_mode(
     if recommendation.decision is None:
         return Response(recommendation=recommendation)
     shares = sharing is not None and sharing.share
-    knows = recommendation.estimate is not None and not recommendation.of_others
+    trusted = not recommendation.of_others and not recommendation.stopped
+    knows = recommendation.estimate is not None and trusted
     holdout = (knows or shares) and held_out(token, settings["policy.holdout_share"])
     acts = recommendation.mode is Mode.ACT and not holdout
     edits = recommendation.proposed if acts else _NO_EDITS

@@ -10,9 +10,12 @@ SAME = 1.03  # a smaller ratio is not called faster
 
 
 def message(
-    decision: Decision, mode: Mode, *, emulated: bool, of_others: bool = False
+    decision: Decision, mode: Mode, *, emulated: bool, of_others: bool = False, stopped: str = ""
 ) -> str | None:
-    """Return the change (or advice), the predicted gain with its interval, how to opt out."""
+    """Return the change (or advice), the predicted gain with its interval, how to opt out.
+
+    `stopped`: why advice is all there is where the site acts.
+    """
     if mode not in (Mode.ADVISE, Mode.ACT) or decision.predicted_after is None:
         return None
     emulation = ", emulated accelerator" if emulated else ""
@@ -21,7 +24,8 @@ def message(
         return f"dlqueue: left as it is: {decision.reason}{emulation}."
     gain = _gain(decision.predicted_before, decision.predicted_after, emulation)
     if mode is Mode.ADVISE:
-        return f"dlqueue advises {changes(decision)}: {gain}. {UNCHANGED}"
+        why = f"Not changed: {stopped}." if stopped else UNCHANGED
+        return f"dlqueue advises {changes(decision)}: {gain}. {why}"
     return f"dlqueue: {changes(decision)}: {gain}. {OPT_OUT}"
 
 

@@ -10,6 +10,7 @@ from hashlib import blake2b
 from slurm_ext.advisor.evidence.calibrate import Factors
 from slurm_ext.advisor.evidence.prior import Priors
 from slurm_ext.advisor.evidence.runs import LEVELS, RunTable
+from slurm_ext.advisor.evidence.standing import Standings, standing_of
 from slurm_ext.advisor.evidence.summary import ACTING_LEVELS
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.limits.eligible import words_of
@@ -72,6 +73,7 @@ class Advisor:
         self.rules = ClusterRules()
         self.priors = Priors()
         self.factors: Factors = {}
+        self.standings = Standings()
         self.sharing = SharingMemory()
         self.counters = AdvisorCounters()
         self.logs_decisions = True
@@ -212,7 +214,7 @@ class Advisor:
     def _recommend(self, request: CachedRequest) -> tuple[DecisionContext, Recommendation]:
         """The recommendation: the last one as long as everything it rests on is the same."""
         context = self._context(request)
-        basis = (context.summary, context.rules, context.factor)
+        basis = (context.summary, context.rules, context.factor, context.stopped)
         if request.recommendation is None or request.basis != basis:
             request.basis, request.recommendation = basis, decide(request.job, context)
         return context, request.recommendation
@@ -227,13 +229,16 @@ class Advisor:
             prior = priors.prior_of(job, request.keys)
         summary = runs.summary(evidence, prior, own)
         level = None if summary.estimate is None else summary.estimate.level
-        factors = self.factors
+        user, factors = job.user_name, self.factors
+        factor = factors.get((level, user)) or factors.get((level, None), 1.0)
+        standing = standing_of(self.standings, request.keys, user, job.partition, factor)
         return DecisionContext(
             settings=request.settings,
             evidence=evidence,
             prior=prior,
             rules=self._rules_for(job),
-            factor=factors.get((level, job.user_name)) or factors.get((level, None), 1.0),
+            factor=standing.factor,
+            stopped=standing.stopped,
             summary=summary,
         )
 

@@ -6,10 +6,12 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from slurm_ext.advisor.evidence.standing import Standing
     from slurm_ext.advisor.pipeline.decide import DecisionContext
-    from slurm_ext.core.records import Submission
+    from slurm_ext.core.records import Level, Submission
     from slurm_ext.core.settings.document import Settings
     from slurm_ext.model.duration.predictor import RuntimePrediction
 
@@ -42,16 +44,41 @@ def context_from_history(settings: "Settings", job: "Submission") -> "DecisionCo
     from slurm_ext.core.job_keys import keys_of
 
     keys = keys_of(job)
-    evidence, factor = {}, 1.0
+    evidence, factor, stopped = {}, 1.0, ""
     if path.exists():
-        from slurm_ext.advisor.evidence.calibrate import NEWEST, factor_for, factors_of
-        from slurm_ext.history.views.lookup import outcomes, similar_runs
+        from slurm_ext.history.views.lookup import similar_runs
 
         user, account = job.user_name, job.account
         evidence = similar_runs(path, keys, user=user, account=account)
-        factor = factor_for(factors_of(outcomes(path, NEWEST)), None, user)
+        standing = _standing(path, job, keys)
+        factor, stopped = standing.factor, standing.stopped
     prior = _prior(models, job, keys)
-    return DecisionContext(settings=settings, evidence=evidence, prior=prior, factor=factor)
+    return DecisionContext(
+        settings=settings, evidence=evidence, prior=prior, factor=factor, stopped=stopped
+    )
+
+
+def _standing(path: "Path", job: "Submission", keys: "Mapping[Level, int]") -> "Standing":
+    """Judge the job by the outcomes in the history, as the advisor does from memory."""
+    from contextlib import closing
+
+    from slurm_ext.advisor.evidence.calibrate import NEWEST, factor_for, factors_of
+    from slurm_ext.advisor.evidence.standing import (
+        Standings,
+        site_standing,
+        standing_of,
+        standing_of_user,
+    )
+    from slurm_ext.history.store.reading import connect
+    from slurm_ext.history.views.outcomes import fair_outcomes, outcomes_of_user
+
+    user = job.user_name
+    with closing(connect(path)) as conn:
+        newest = fair_outcomes(conn, path, NEWEST)
+        own = standing_of_user(outcomes_of_user(conn, path, user))
+    known = Standings({user: own}, site_standing(newest))
+    factor = factor_for(factors_of(newest), None, user)
+    return standing_of(known, keys, user, job.partition, factor)
 
 
 def _prior(models: "Path", job: "Submission", keys: Any) -> Any:

@@ -19,6 +19,7 @@ from prometheus_client.core import (
 )
 
 from slurm_ext.advisor.evidence.calibrate import usual
+from slurm_ext.advisor.evidence.standing import Standings
 from slurm_ext.advisor.pipeline.journal import journals
 from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.advisor.service.counters import BOUNDS_S
@@ -87,6 +88,7 @@ class PrometheusCollector:
         yield _gauge("dlqueue_runs_unreadable", what, unreadable)
         factor = usual(advisor.factors)
         yield _gauge("dlqueue_interval_factor", "By which intervals are widened", factor)
+        yield _stopped(advisor.standings)
         yield _gauge("dlqueue_killed", "Whether the kill file is there", kill_file.exists())
         yield _gauge("dlqueue_deadline_seconds", "slurmctld's", _deadline_s(advisor))
         named = {"mode": str(advisor.settings["site.mode"]), "model": advisor.priors.name or ""}
@@ -118,6 +120,7 @@ def of_history(state: Path) -> list[Metric]:
     )
     return [
         _gauge("dlqueue_set_aside_records", "Records that could not be read", standing.set_aside),
+        _gauge("dlqueue_set_aside_dropped_records", "Records that had no room", standing.dropped),
         _gauge("dlqueue_journal_lag_bytes", "Decisions that are not in the ledger yet", waiting),
         *_standing(standing),
     ]
@@ -140,9 +143,22 @@ def _standing(standing: SelfMetrics) -> Iterator[Metric]:
     yield _gauge("dlqueue_model_outcomes", "Newest outcomes looked at", beliefs.outcomes)
     yield _gauge("dlqueue_model_error_ratio", "Median error of predicted rates", beliefs.error)
     yield _gauge("dlqueue_model_coverage_ratio", "Share that 90 % intervals held", beliefs.coverage)
+    what = "Share that the 20 newest intervals held"
+    yield _gauge("dlqueue_model_newest_coverage_ratio", what, beliefs.newest_coverage)
     if beliefs.drift is not None:
         what = "Error of the newest quarter over that of the rest"
         yield _gauge("dlqueue_model_drift_ratio", what, beliefs.drift)
+
+
+def _stopped(known: Standings) -> Metric:
+    """Count scripts and users that outcomes keep from being changed."""
+    what = "Scripts, users, or the site (1), which outcomes keep from being changed"
+    stopped = GaugeMetricFamily("dlqueue_stopped", what, labels=("of",))
+    users = list(known.users.values())
+    stopped.add_metric(["scripts"], sum(len(one.stopped_scripts()) for one in users))
+    stopped.add_metric(["users"], sum(bool(one.stopped) for one in users))
+    stopped.add_metric(["site"], bool(known.site))
+    return stopped
 
 
 def of_spool(state: Path) -> list[Metric]:

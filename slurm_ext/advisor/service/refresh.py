@@ -18,6 +18,7 @@ import numpy as np
 from slurm_ext.advisor.evidence.calibrate import NEWEST, factors_of
 from slurm_ext.advisor.evidence.prior import serving
 from slurm_ext.advisor.evidence.runs import COLUMNS, LEVELS, NO_KEY, RunTable
+from slurm_ext.advisor.evidence.standing import Standings, site_standing, standing_of_user
 from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.core.errors import DlqueueError
 from slurm_ext.core.job_keys import record_keys
@@ -28,7 +29,7 @@ from slurm_ext.history.store.names import STORED_LEVELS
 from slurm_ext.history.store.reading import connect
 from slurm_ext.history.store.store import History
 from slurm_ext.history.views.columns import SERVER_COLUMNS, loader_count, loader_rows
-from slurm_ext.history.views.lookup import fair_outcomes
+from slurm_ext.history.views.outcomes import fair_outcomes, outcomes_of_user, users_since
 
 EVERY_S = 1.0
 MARK_EVERY_S = 15.0
@@ -139,14 +140,22 @@ class Refresher(threading.Thread):
             known = self._last_id
             self._take_new(self._history)
             if self._last_id != known:
-                self._calibrate(self._history)
+                self._calibrate(self._history, known)
         except DlqueueError:
             self._forget_connection()
             raise
 
-    def _calibrate(self, history: History) -> None:
-        """New outcomes say how far the intervals can be trusted."""
-        self._advisor.factors = factors_of(fair_outcomes(history.conn, history.path, NEWEST))
+    def _calibrate(self, history: History, known: int) -> None:
+        """New outcomes, behind the id `known`, say how far the intervals can be trusted."""
+        conn, path, advisor = history.conn, history.path, self._advisor
+        newest = fair_outcomes(conn, path, NEWEST)
+        judged = {
+            user: standing_of_user(outcomes_of_user(conn, path, user))
+            for user in users_since(conn, path, known)
+        }
+        advisor.factors = factors_of(newest)
+        users = {**advisor.standings.users, **judged} if known else judged
+        advisor.standings = Standings(users, site_standing(newest))
 
     def _take_new(self, history: History) -> None:
         if len(self._advisor.runs) > MOST_RUNS * 1.1:

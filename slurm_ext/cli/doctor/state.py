@@ -54,11 +54,17 @@ def advisor(settings: Settings) -> Iterator[Finding]:
 
 
 def _history(path: Path) -> Iterator[Finding]:
+    from slurm_ext.advisor.evidence.calibrate import NEWEST
+    from slurm_ext.advisor.evidence.standing import site_standing
     from slurm_ext.history.store.store import open_history
+    from slurm_ext.history.views.outcomes import fair_outcomes, stopped_scripts
 
     try:
         with open_history(path, read_only=True) as history:
             runs = history.conn.execute("SELECT count(*) FROM runs").fetchone()[0]
+            lost = history.conn.execute("SELECT sum(records) FROM set_aside_dropped").fetchone()[0]
+            stopped = len(stopped_scripts(history.conn, path))
+            site = site_standing(fair_outcomes(history.conn, path, NEWEST))
             aside = history.conn.execute(
                 "SELECT count(*), reason FROM set_aside ORDER BY aside_s DESC LIMIT 1"
             ).fetchone()
@@ -73,6 +79,17 @@ def _history(path: Path) -> Iterator[Finding]:
     seen = f"{aside[0]} records, such as: {aside[1]}" if aside[0] else "none"
     advice = f"they could not be read; they are in {path.parent / 'aside'}"
     yield judged("set aside", not aside[0], seen, advice)
+    if lost:
+        advice = "somebody's jobs write what cannot be read, more than there is room for"
+        yield Finding("set aside and dropped", WARN, f"{lost} records", advice)
+    yield _as_predicted(stopped, site)
+
+
+def _as_predicted(stopped: int, site: str) -> Finding:
+    """Warn where outcomes keep the whole site from acting; for a few scripts that is no fault."""
+    seen = site or f"{stopped} scripts left as written, whose last runs were not as predicted"
+    advice = "nothing is changed until one is; dlqueue report and dlqueue explain say more"
+    return judged("outcomes", not site, seen, advice)
 
 
 def _unseen(folder: Path) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def explained(history: "History", named: str) -> dict[str, Any]:
     it (core/actions.py). `run_time`: how long it was to be expected to run (explain_run_time.py),
     or
     null. A run that shared its node has `shared` (explain/shared.py), one whose power was measured
-    `energy` (explain/energy.py), one with the probe's summaries `probe` (explain/probe.py); else
-    null.
+    `energy` (explain/energy.py), one with the probe's summaries `probe` (explain/probe.py), one of
+    which a rate was predicted `verdict` (explain/verdict.py); else null.
 
     Raises UsageError for what is neither a job id nor a token, HistoryError where it is unknown.
     """
@@ -78,6 +78,7 @@ def explained(history: "History", named: str) -> dict[str, Any]:
     from slurm_ext.history.ingest.actions import actions_of
     from slurm_ext.history.ingest.decisions import decision
     from slurm_ext.history.views.gain import estimate_gain, gain_json
+    from slurm_ext.history.views.outcomes import predicted_of
     from slurm_ext.history.views.queries import job
 
     token = named if _TOKEN.fullmatch(named) else None
@@ -93,10 +94,12 @@ def explained(history: "History", named: str) -> dict[str, Any]:
             " submission, a run some seconds after its end, and jobs that opted out never"
         )
     beside = {} if known is None else shared_with(history, known["runs"])
-    runs = [] if known is None else [_outcome(one, beside) for one in known["runs"]]
     chosen = ledger or (known or {}).get("decision")
+    past = _past(history, chosen)
+    told = {} if chosen is None else predicted_of(history.conn, history.path, chosen["id"])
+    runs = [] if known is None else [_outcome(one, beside, told, past) for one in known["runs"]]
     expected = run_time_of(history, chosen, known)
-    document = {"v": 1, "job_id": job_id, "decision": chosen, "past": _past(history, chosen)}
+    document = {"v": 1, "job_id": job_id, "decision": chosen, "past": past}
     gain = gain_json(estimate_gain(history.conn))
     return {**document, "moves": moved, "run_time": expected, "runs": runs, "gain": gain}
 
@@ -145,6 +148,10 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield line(document["run_time"], document["runs"])
     for one in document["runs"]:
         yield _outcome_line(one)
+        if one.get("verdict"):
+            from slurm_ext.cli.explain.verdict import line as verdict_line
+
+            yield verdict_line(one["verdict"])
         if one["probe"]:
             from slurm_ext.cli.explain.probe import lines as probe_lines
 
@@ -210,13 +217,20 @@ def _shared(ledger: Mapping[str, Any]) -> Iterator[str]:
     yield f"{'shared:  ' if told['done'] else 'sharing: '} {sharing(told)}{held}"
 
 
-def _outcome(one: Mapping[str, Any], beside: Mapping[int, Any]) -> dict[str, Any]:
+def _outcome(
+    one: Mapping[str, Any],
+    beside: Mapping[int, Any],
+    told: Mapping[int, Mapping[str, Any]],
+    past: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
     names = ("restart", "node", "state", "source", "elapsed_s", "cpus_per_task", "exit_code")
     from slurm_ext.cli.explain.energy import energy_of
     from slurm_ext.cli.explain.probe import probe_of
+    from slurm_ext.cli.explain.verdict import verdict_of
 
     loader = {n: one[n] for n in one if n.startswith("loader_")}
     more = {"shared": beside.get(one["id"]), "energy": energy_of(one), "probe": probe_of(one)}
+    more["verdict"] = verdict_of(told.get(one["id"]), one, past)
     return {**{name: one[name] for name in names}, **loader, **more}
 
 

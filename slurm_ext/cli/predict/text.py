@@ -41,7 +41,9 @@ def lines(said: Mapping[str, Any]) -> Iterator[str]:
         yield f"  otherwise:  {said['would_change']}"
     if said["action"] == "change":
         yield f"  opt out:    {said['opt_out']}"
-        if said["mode"] != "act":
+        if said.get("stopped"):
+            yield f"  Not changed: {said['stopped']}."
+        elif said["mode"] != "act":
             yield f"  The mode here is {said['mode']}: a submission would not be changed."
 
 

@@ -268,6 +268,11 @@ def honest_runs(db: "Database") -> None:
     ):
         db.execute(f"ALTER TABLE loader_runs ADD COLUMN {column}")
     check_types(db, "loader_runs")
+    # "The newest outcomes of a user" is one short range.
+    db.execute(
+        "CREATE INDEX decisions_of_user ON decisions (user)"
+        " WHERE state = 'claimed' AND after_samples_per_s IS NOT NULL"
+    )
 
 
 TABLES = (

@@ -4,36 +4,19 @@ Every query here touches a number of rows that its limit sets, not the size of t
 """
 
 import sqlite3
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from slurm_ext.core.records import MOST_POOLED, POOLED_LEVELS, Level, LoaderRun
-from slurm_ext.core.stats import POOL_USERS, fair_rows
+from slurm_ext.core.stats import fair_rows
 from slurm_ext.history.store import reading
 from slurm_ext.history.store.names import KEY_OF_LEVEL, LOADER_COLUMNS
 from slurm_ext.history.store.reading import explaining
 
 _COLUMNS = ", ".join(f"l.{name}" for name in LOADER_COLUMNS)
 MOST_WALKED = 256  # runs of a program that are looked at for those of one user, or of several
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Residual:
-    """A claimed decision's prediction beside its run's rate; samples/s of one process."""
-
-    predicted: float
-    low: float
-    high: float
-    achieved: float
-    level: Level
-    runs: int
-    factor: float  # by which low and high were widened then
-    user: str = ""
-    acted: bool  # the job ran as changed; otherwise the prediction is of the job as written
 
 
 def newest(key: str) -> str:
@@ -80,37 +63,6 @@ def _rows(conn: sqlite3.Connection, level: Level, key: int, limit: int) -> list[
     return conn.execute(newest(KEY_OF_LEVEL[level]), (key, limit)).fetchall()
 
 
-OUTCOMES = """
-SELECT predicted, low, high, achieved, level, runs, factor, acted,
-    coalesce((SELECT user FROM decisions WHERE id = decision), '') FROM outcomes
-ORDER BY decision DESC LIMIT ?"""
-LOOKED_AT = 8  # times the outcomes that are wanted, so that one user's do not displace the others'
-
-
-def outcomes(path: Path, limit: int = 1000) -> list[Residual]:
-    """Prediction and outcome of the newest claimed decisions, newest first. Raises HistoryError."""
-    with closing(reading.connect(path)) as conn:
-        return outcomes_of(conn, path, limit)
-
-
-def outcomes_of(conn: sqlite3.Connection, path: Path, limit: int) -> list[Residual]:
-    """`outcomes` over an open connection."""
-    with explaining(path):
-        rows = conn.execute(OUTCOMES, (limit,)).fetchall()
-    return [_residual(row) for row in rows if row[0] is not None]
-
-
-def fair_outcomes(conn: sqlite3.Connection, path: Path, limit: int) -> list[Residual]:
-    """At most `limit` of the newest outcomes; those of one user make way for those of others."""
-    newest = outcomes_of(conn, path, LOOKED_AT * limit)
-    most, seen = limit // POOL_USERS, Counter[str]()
-    first, rest = list[Residual](), list[Residual]()
-    for one in newest:
-        seen[one.user] += 1
-        (first if seen[one.user] <= most else rest).append(one)
-    return [*first, *rest][:limit]
-
-
 _DECISION_OF = """
 SELECT token FROM decisions WHERE uid = :uid AND (
     job_id = :job OR (state = 'proposed' AND token = :claimed AND job_name = :name
@@ -139,21 +91,6 @@ def token_of(
             _DECISION_OF, {**values, "early_s": early_s, "late_s": late_s}
         ).fetchone()
     return None if row is None else str(row[0])
-
-
-def _residual(row: tuple[Any, ...]) -> Residual:
-    predicted, low, high, achieved, level, runs, factor, acted, user = row
-    return Residual(
-        predicted=predicted,
-        low=low,
-        high=high,
-        achieved=achieved,
-        level=Level(level),
-        runs=runs,
-        factor=factor,
-        acted=bool(acted),
-        user=user,
-    )
 
 
 def _run(row: tuple[Any, ...]) -> LoaderRun:

@@ -12,9 +12,10 @@ from statistics import fmean, median
 from slurm_ext.core.stats import FEWEST
 from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.views.gain import GainEstimate, estimate_gain
-from slurm_ext.history.views.lookup import Residual, outcomes_of
+from slurm_ext.history.views.outcomes import Residual, outcomes_of
 
 NEWEST_BELIEFS = 200
+NEWEST_FEW = 20
 _QUARTER = 4
 
 
@@ -25,6 +26,7 @@ class PredictionAccuracy:
     outcomes: int
     error: float  # median of |achieved / predicted - 1|
     coverage: float  # share that the interval held
+    newest_coverage: float  # of the NEWEST_FEW
     drift: float | None  # the newest quarter's error over that of the rest
 
 
@@ -35,6 +37,7 @@ class SelfMetrics:
     beliefs: PredictionAccuracy | None  # None: no outcome is known
     gain: GainEstimate
     set_aside: int
+    dropped: int  # records beyond the bounds of what is set aside: gone
     journals: dict[str, int]  # name → bytes of it that are in the ledger
 
 
@@ -44,11 +47,13 @@ def read_self_metrics(conn: sqlite3.Connection, path: Path) -> SelfMetrics:
     with explaining(path):
         gain = estimate_gain(conn)
         aside = conn.execute("SELECT count(*) FROM set_aside").fetchone()[0]
+        dropped = conn.execute("SELECT sum(records) FROM set_aside_dropped").fetchone()[0] or 0
         journals = dict(conn.execute("SELECT name, offset FROM journals").fetchall())
     return SelfMetrics(
         beliefs=accuracy_of(residuals),
         gain=gain,
         set_aside=aside,
+        dropped=dropped,
         journals=journals,
     )
 
@@ -64,6 +69,7 @@ def accuracy_of(residuals: Sequence[Residual]) -> PredictionAccuracy | None:
     return PredictionAccuracy(
         outcomes=len(usable),
         error=median(errors),
-        coverage=fmean(one.low <= one.achieved <= one.high for one in usable),
+        coverage=fmean(one.inside for one in usable),
+        newest_coverage=fmean(one.inside for one in usable[:NEWEST_FEW]),
         drift=median(newest) / median(before) if enough else None,
     )

@@ -16,7 +16,7 @@ from slurm_ext.history.ingest.decisions import record_proposals
 from slurm_ext.history.ingest.proposals import Proposal
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.store import open_history
-from slurm_ext.history.views.lookup import Residual, fair_outcomes
+from slurm_ext.history.views.outcomes import Residual, fair_outcomes
 from slurm_ext.model.throughput.calibration import FEWEST
 from tests.advisor.a_service import golden_record
 

@@ -86,6 +86,15 @@ def test_the_line_of_each_mode(
     assert message(chosen, mode, emulated=emulated) == line
 
 
+def test_the_line_of_a_job_that_its_outcomes_stop() -> None:
+    """Advice, and the reason why the site did not act on it."""
+    why = "its last 3 runs were not as predicted"
+    line = message(decision(), Mode.ADVISE, emulated=False, stopped=why)
+    assert line is not None
+    assert line.startswith(f"dlqueue advises {CHANGED}: about 2.0x faster")
+    assert line.endswith(f"18 to 22). Not changed: {why}.")
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

@@ -21,7 +21,7 @@ from slurm_ext.core.records import Level
 from slurm_ext.core.settings.document import parse
 from slurm_ext.core.settings.loops_and_metrics import address_of
 from slurm_ext.core.wire import encode_request, rests_of
-from slurm_ext.history.views.lookup import Residual
+from slurm_ext.history.views.outcomes import Residual
 from slurm_ext.history.views.self_metrics import accuracy_of
 from tests.advisor.a_service import Service, a_job, deliver, ledger, until
 

@@ -43,6 +43,10 @@ def test_a_scrape_has_these_families_and_texts(advisor: Advisor) -> None:
         "dlqueue_runs": ("gauge", "Runs that answers rest on"),
         "dlqueue_runs_unreadable": ("gauge", "Runs that were passed over"),
         "dlqueue_interval_factor": ("gauge", "By which intervals are widened"),
+        "dlqueue_stopped": (
+            "gauge",
+            "Scripts, users, or the site (1), which outcomes keep from being changed",
+        ),
         "dlqueue_killed": ("gauge", "Whether the kill file is there"),
         "dlqueue_deadline_seconds": ("gauge", "slurmctld's"),
         "dlqueue_serving": ("info", "Mode of the site and model"),
@@ -79,6 +83,9 @@ def test_a_scrape_has_the_advisors_numbers(advisor: Advisor, tmp_path: Path) -> 
         "dlqueue_runs": 3,
         "dlqueue_runs_unreadable": 0,
         "dlqueue_interval_factor": 1.5,
+        "dlqueue_stopped of=scripts": 0,
+        "dlqueue_stopped of=users": 0,
+        "dlqueue_stopped of=site": 0,
         "dlqueue_killed": 1,
         "dlqueue_deadline_seconds": 0.25,
         "dlqueue_serving_info mode=act model=": 1,
@@ -129,6 +136,7 @@ def test_the_ledgers_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         group = SimpleNamespace
         gain = group(changed=group(n=5), control=group(n=6), ratio=None)
         plain: dict[str, Any] = {"gain": gain, "beliefs": None, "set_aside": 3, "journals": {}}
+        plain["dropped"] = 4
         return SimpleNamespace(**{**plain, **values})
 
     whole = standing(
@@ -138,7 +146,9 @@ def test_the_ledgers_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             control=SimpleNamespace(n=6),
             ratio=SimpleNamespace(value=1.2, low=1.1, high=1.3),
         ),
-        beliefs=SimpleNamespace(outcomes=9, error=0.1, coverage=0.8, drift=2.0),
+        beliefs=SimpleNamespace(
+            outcomes=9, error=0.1, coverage=0.8, newest_coverage=0.7, drift=2.0
+        ),
     )
     monkeypatch.setattr(collector, "read_self_metrics", lambda _conn, path: checked(path, whole))
 
@@ -149,6 +159,7 @@ def test_the_ledgers_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     families = collector.of_history(tmp_path)
     assert samples(families) == {
         "dlqueue_set_aside_records": 3,
+        "dlqueue_set_aside_dropped_records": 4,
         "dlqueue_journal_lag_bytes": 8,
         "dlqueue_gain_runs group=changed": 5,
         "dlqueue_gain_runs group=control": 6,
@@ -158,26 +169,34 @@ def test_the_ledgers_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         "dlqueue_model_outcomes": 9,
         "dlqueue_model_error_ratio": 0.1,
         "dlqueue_model_coverage_ratio": 0.8,
+        "dlqueue_model_newest_coverage_ratio": 0.7,
         "dlqueue_model_drift_ratio": 2.0,
     }
     assert {one.name: one.documentation for one in families} == {
         "dlqueue_set_aside_records": "Records that could not be read",
+        "dlqueue_set_aside_dropped_records": "Records that had no room",
         "dlqueue_journal_lag_bytes": "Decisions that are not in the ledger yet",
         "dlqueue_gain_runs": "Decisions of each group",
         "dlqueue_gain_ratio": "Rate of changed jobs over the control group's, 95 % interval",
         "dlqueue_model_outcomes": "Newest outcomes looked at",
         "dlqueue_model_error_ratio": "Median error of predicted rates",
         "dlqueue_model_coverage_ratio": "Share that 90 % intervals held",
+        "dlqueue_model_newest_coverage_ratio": "Share that the 20 newest intervals held",
         "dlqueue_model_drift_ratio": "Error of the newest quarter over that of the rest",
     }
     whole = standing()
     assert set(samples(collector.of_history(tmp_path))) == {
         "dlqueue_set_aside_records",
+        "dlqueue_set_aside_dropped_records",
         "dlqueue_journal_lag_bytes",
         "dlqueue_gain_runs group=changed",
         "dlqueue_gain_runs group=control",
     }
-    whole = standing(beliefs=SimpleNamespace(outcomes=9, error=0.1, coverage=0.8, drift=None))
+    whole = standing(
+        beliefs=SimpleNamespace(
+            outcomes=9, error=0.1, coverage=0.8, newest_coverage=0.7, drift=None
+        )
+    )
     assert "dlqueue_model_drift_ratio" not in samples(collector.of_history(tmp_path))
 
 

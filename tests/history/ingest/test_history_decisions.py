@@ -12,7 +12,7 @@ from slurm_ext.history.ingest.proposals import Proposal, line_of, proposal_of
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.names import KEY_COLUMNS, STORED_LEVELS
 from slurm_ext.history.store.store import History, open_history
-from slurm_ext.history.views.lookup import outcomes
+from slurm_ext.history.views.outcomes import outcomes_of
 from tests.history.conftest import Spool
 
 TOKEN = "d1-0123456789abcdef"
@@ -240,11 +240,12 @@ def test_outcomes_hold_belief_against_what_came(database: Path, spool: Spool) ->
             file = spool(f"{number}.json", record_id=f"r{number}", identity=ids, decision=token)
         ingest_folder(history, file.parent, now_s=2000.0)
         decisions.record_proposals(history, [proposal("d1-00000000000000ff")], "j", 99)
-    found = outcomes(database, 10)
+        found = outcomes_of(history.conn, database, 10)
+        newest = outcomes_of(history.conn, database, 2)
     assert [(r.acted, r.predicted, r.low, r.high) for r in found] == [
         (False, 50.0, 40.0, 60.0),
         (False, 50.0, 40.0, 60.0),
         (True, 100.0, 80.0, 120.0),
     ]
     assert {(round(r.achieved, 1), r.factor) for r in found} == {(136.5, 1.25)}
-    assert len(outcomes(database, 2)) == 2
+    assert len(newest) == 2

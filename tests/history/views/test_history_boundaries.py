@@ -13,7 +13,7 @@ from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.retention import forget
 from slurm_ext.history.store.store import History, open_history
 from slurm_ext.history.views.finished_jobs import finished_since, newest_finished
-from slurm_ext.history.views.lookup import Residual
+from slurm_ext.history.views.outcomes import Residual
 from slurm_ext.history.views.recent_runs import MOST, recent_runs
 from slurm_ext.history.views.self_metrics import accuracy_of
 from tests.history.conftest import Spool, add_run

@@ -15,7 +15,7 @@ from slurm_ext.core.records import OWN_LEVELS, Level, LoaderRun
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store import names, retention
 from slurm_ext.history.store.store import open_history
-from slurm_ext.history.views import columns, lookup
+from slurm_ext.history.views import columns, lookup, outcomes
 from tests.history.conftest import COUNTERS, Spool
 
 RUNS = 5000
@@ -62,7 +62,7 @@ def test_the_newest_runs_of_a_key_are_one_index_range(
 
 def test_outcomes_walk_the_ledger_from_its_end(reader: sqlite3.Connection) -> None:
     """Each step is a search by index, and nothing is sorted."""
-    steps = plan(reader, lookup.OUTCOMES, (100,))
+    steps = plan(reader, outcomes.OUTCOMES, (100,))
     searches = [step for step in steps if not step.startswith("CORRELATED")]
     assert len(searches) == 4
     assert all(

@@ -16,6 +16,7 @@ from slurm_ext.history.views import (
     finished_jobs,
     gpu_runs,
     lookup,
+    outcomes,
     period_view,
     queries,
     recent_runs,
@@ -46,7 +47,10 @@ QUESTIONS: dict[str, Callable[[History], object]] = {
     "token": lambda h: lookup.token_of(
         h.conn, h.path, job_id=1, uid=2, job_name="n", between_s=(0.0, 1.0), claimed="t"
     ),
-    "outcomes": lambda h: lookup.outcomes_of(h.conn, h.path, 1),
+    "outcomes": lambda h: outcomes.outcomes_of(h.conn, h.path, 1),
+    "fair outcomes": lambda h: outcomes.fair_outcomes(h.conn, h.path, 1),
+    "users": lambda h: outcomes.users_since(h.conn, h.path, 1),
+    "of a user": lambda h: outcomes.outcomes_of_user(h.conn, h.path, "ada"),
     "self": lambda h: self_metrics.read_self_metrics(h.conn, h.path),
     "actions": lambda h: actions.actions_of(h, 1),
     "unclaimed": lambda h: decisions.unclaimed(h, before_s=1.0),
@@ -79,9 +83,8 @@ def test_an_error_names_the_file(closed: History, name: str) -> None:
     [
         lambda path: lookup.similar_runs(path, {Level.SCRIPT: 1}),
         lambda path: recent_runs.recent_runs_of(path, "same script", {Level.SCRIPT: 1}),
-        lookup.outcomes,
     ],
-    ids=["similar", "recent", "outcomes"],
+    ids=["similar", "recent"],
 )
 def test_an_error_by_path_names_it_too(tmp_path: Path, question: Callable[[Path], object]) -> None:
     """Here a history without its tables."""

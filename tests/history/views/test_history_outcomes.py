@@ -1,6 +1,5 @@
 """Outcomes, gain and what dlqueue knows of itself: exact answers from a few rows."""
 
-import inspect
 import sqlite3
 from math import log
 from typing import Any
@@ -10,8 +9,8 @@ import pytest
 from slurm_ext.core.records import Level
 from slurm_ext.core.stats import FEWEST
 from slurm_ext.history.store.store import History
-from slurm_ext.history.views import columns, gain, lookup, self_metrics
-from slurm_ext.history.views.lookup import Residual, outcomes
+from slurm_ext.history.views import columns, gain, self_metrics
+from slurm_ext.history.views.outcomes import Residual, outcomes_of
 from slurm_ext.history.views.self_metrics import accuracy_of, read_self_metrics
 from tests.history.conftest import add_decision, add_run, insert
 
@@ -43,7 +42,7 @@ def test_an_outcome_is_of_the_shape_that_ran(
     an_outcome(history, 1, 150.0, **columns)
     figures = (200.0, 180.0, 240.0) if acted else (100.0, 90.0, 120.0)
     predicted, low, high = figures
-    assert outcomes(history.path) == [
+    assert outcomes_of(history.conn, history.path, 9) == [
         Residual(
             predicted=predicted,
             low=low,
@@ -53,6 +52,8 @@ def test_an_outcome_is_of_the_shape_that_ran(
             runs=3,
             factor=1.5,
             acted=acted,
+            as_written_low=90.0,
+            decision=1,
         )
     ]
 
@@ -69,10 +70,9 @@ def test_outcomes_are_the_newest_claimed_ones(history: History) -> None:
     history.conn.execute(
         "UPDATE decisions SET holdout = 1, before_samples_per_s = NULL WHERE id = 6"
     )
-    assert [one.achieved for one in outcomes(history.path)] == [4.0, 1.0]
-    assert [one.achieved for one in outcomes(history.path, 2)] == [4.0]
-    assert inspect.signature(outcomes).parameters["limit"].default == 1000
-    assert lookup.outcomes_of(history.conn, history.path, 0) == []
+    assert [one.achieved for one in outcomes_of(history.conn, history.path, 9)] == [4.0, 1.0]
+    assert [one.achieved for one in outcomes_of(history.conn, history.path, 2)] == [4.0]
+    assert outcomes_of(history.conn, history.path, 0) == []
 
 
 def test_the_gain_compares_the_changed_with_those_left_as_written(history: History) -> None:

@@ -217,6 +217,8 @@ def test_recent_runs_have_what_people_look_up(history: History) -> None:
         "cpus": 3.0,
         "num_workers": 2,
         "samples_per_s": 4.5,
+        "gpu_model": None,
+        "data_key": None,
     }
     keys = {Level.SCRIPT: 7, Level.KIND: 9}
     assert recent_runs(history.conn, "same script", keys) == [wanted]

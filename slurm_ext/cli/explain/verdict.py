@@ -1,0 +1,59 @@
+"""Verdict on a run: as predicted, or what the record knows to explain why not. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+WAITED = 0.1  # of its time: less waiting for cores explains no miss
+UNKNOWN = "no reason known"
+
+
+def verdict_of(
+    predicted: Mapping[str, Any] | None,
+    run: Mapping[str, Any],
+    past: Sequence[Mapping[str, Any]],
+) -> dict[str, Any] | None:
+    """`{inside, side, why}`; None where nothing was predicted of the run, or it measured nothing.
+
+    `predicted`: the run's row of the view `outcomes`; `run`: as `queries.job` has it; `past`: the
+    runs that the prediction rested on. `side` is below, above or null, `why` a list of reasons.
+    """
+    if predicted is None or None in (predicted["low"], predicted["high"], predicted["achieved"]):
+        return None
+    if predicted["low"] <= predicted["achieved"] <= predicted["high"]:
+        return {"inside": True, "side": None, "why": []}
+    side = "below" if predicted["achieved"] < predicted["low"] else "above"
+    return {"inside": False, "side": side, "why": [*_why(run, past, side)] or [UNKNOWN]}
+
+
+def line(verdict: Mapping[str, Any]) -> str:
+    """The same for people."""
+    if verdict["inside"]:
+        return "verdict:  inside its interval"
+    return f"verdict:  outside its interval, {verdict['side']} it: {'; '.join(verdict['why'])}"
+
+
+def _why(run: Mapping[str, Any], past: Sequence[Mapping[str, Any]], side: str) -> Iterator[str]:
+    if side == "below":
+        yield from _cores(run)
+    if run.get("loader_refused") is not None:
+        yield "dlqueue's probe left its workers as the script set them"
+    models = {one["gpu_model"] for one in past} - {None}
+    model = run.get("loader_gpu_model")
+    if model and models and model not in models:
+        yield f"it ran on {model}, earlier runs on {', '.join(sorted(models))}"
+    kinds = {one["data_key"] for one in past} - {None}
+    if kinds and run.get("loader_data_key") not in (None, *kinds):
+        yield "its data or its batch were others"
+
+
+def _cores(run: Mapping[str, Any]) -> Iterator[str]:
+    """Others on its cores, and how long it waited for a core."""
+    beside = [one for one in run.get("corunners") or () if (one["shared"] or {}).get("cpus")]
+    if beside:
+        who = "another job" if len(beside) == 1 else f"{len(beside)} other jobs"
+        yield f"{who} wanted the same cores"
+    rate, fetch = run.get("loader_samples_per_s") or 0.0, run.get("loader_fetch_wall_s")
+    main = (run.get("loader_main_queued_s") or 0.0) * rate
+    worker = (run.get("loader_fetch_queued_s") or 0.0) / fetch if fetch else 0.0
+    if max(main, worker) >= WAITED:
+        yield f"it waited for a core {min(1.0, max(main, worker)):.0%} of its time"

@@ -1,0 +1,189 @@
+"""Predictions beside what runs achieved, and series of them that keep dlqueue from acting.
+
+Every query here goes by an index from the newest on, user by user: nobody's outcomes hide others'.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from itertools import groupby, islice, takewhile
+from pathlib import Path
+from typing import Any
+
+from slurm_ext.core.records import Level
+from slurm_ext.core.stats import POOL_USERS
+from slurm_ext.history.store.reading import explaining
+
+OF_USER = 256  # outcomes of one user that his scripts are judged by
+FEWEST_OF_ITS_OWN = 3  # runs with the very arguments; below, those with other numbers count too
+BAD_IN_A_ROW = 3
+SLOWER_IN_A_ROW = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Residual:
+    """A claimed decision's prediction beside its run's rate; samples/s of one process."""
+
+    predicted: float
+    low: float
+    high: float
+    achieved: float
+    level: Level
+    runs: int
+    factor: float  # by which low and high were widened then
+    user: str = ""
+    acted: bool  # the job ran as changed; otherwise the prediction is of the job as written
+    as_written_low: float | None = None  # low end of the prediction for the job as written
+    partition: str | None = None
+    keys: tuple[int | None, int | None] = (None, None)  # script with its arguments, and without
+    decision: int = 0  # the ledger's id: a larger one is newer
+
+    @property
+    def inside(self) -> bool:
+        """True if the run was as fast as its interval said."""
+        return self.low <= self.achieved <= self.high
+
+    @property
+    def slower(self) -> bool:
+        """True if the job was changed, and ran slower than it was to be expected as written."""
+        low = self.as_written_low
+        return self.acted and low is not None and self.achieved < low
+
+
+_COLUMNS = """
+SELECT o.predicted, o.low, o.high, o.achieved, o.level, o.runs, o.factor, o.acted,
+    coalesce(d.user, ''), d.before_low, d.partition, d.key_script_args, d.key_script, o.decision"""
+_JOINED = "CROSS JOIN decisions d ON d.id = o.decision"
+OUTCOMES = f"{_COLUMNS} FROM outcomes o {_JOINED} ORDER BY o.decision DESC LIMIT ?"
+_OF = "INDEXED BY decisions_of_user"
+_BELIEVED = "state = 'claimed' AND after_samples_per_s IS NOT NULL"
+_OF_USER = f"""{_COLUMNS} FROM decisions d {_OF} CROSS JOIN outcomes o ON o.decision = d.id
+WHERE d.user = ? AND d.state = 'claimed' AND d.after_samples_per_s IS NOT NULL
+ORDER BY d.id DESC"""
+# One look-up for each user, however many decisions: SELECT DISTINCT would read them all.
+_USERS = f"""
+WITH RECURSIVE people (user) AS (
+    SELECT min(user) FROM decisions {_OF} WHERE {_BELIEVED}
+    UNION ALL SELECT (SELECT min(user) FROM decisions {_OF} WHERE {_BELIEVED}
+        AND user > people.user) FROM people WHERE people.user IS NOT NULL)
+SELECT user FROM people WHERE user IS NOT NULL"""
+_USERS_SINCE = """
+SELECT DISTINCT d.user FROM loader_runs l CROSS JOIN runs r ON r.id = l.run
+CROSS JOIN decisions d ON d.token = r.decision WHERE l.id > ? AND d.user IS NOT NULL"""
+_ACHIEVED, _DECISION = 3, -1
+
+
+def outcomes_of(conn: sqlite3.Connection, path: Path, limit: int) -> list[Residual]:
+    """Prediction and outcome of the newest claimed decisions, newest first. Raises HistoryError."""
+    with explaining(path):
+        rows = conn.execute(OUTCOMES, (limit,)).fetchall()
+    return [_residual(row) for row in rows if row[0] is not None]
+
+
+def fair_outcomes(conn: sqlite3.Connection, path: Path, limit: int) -> list[Residual]:
+    """At most `limit` of the newest outcomes; those of one user make way for those of others."""
+    with explaining(path):
+        each = [_of_user(conn, user) for (user,) in conn.execute(_USERS).fetchall()]
+        shares = [islice(one, limit // POOL_USERS) for one in each]
+        first = list(islice(_newest_first(shares), limit))
+        return [*first, *islice(_newest_first(each), limit - len(first))]
+
+
+def users_since(conn: sqlite3.Connection, path: Path, last_id: int) -> list[str]:
+    """Users with outcomes whose loader_runs are newer than this id; everybody's for id 0."""
+    with explaining(path):
+        found = conn.execute(_USERS_SINCE, (last_id,)) if last_id else conn.execute(_USERS)
+        return [user for (user,) in found]
+
+
+def outcomes_of_user(
+    conn: sqlite3.Connection, path: Path, user: str, limit: int = OF_USER
+) -> list[Residual]:
+    """One user's newest outcomes, newest first; a decision counts once. Raises HistoryError."""
+    with explaining(path):
+        return list(islice(_of_user(conn, user), limit))
+
+
+def predicted_of(
+    conn: sqlite3.Connection, path: Path, decision: int
+) -> dict[int, dict[str, float | None]]:
+    """By run: low, high and what was achieved, of one decision (its id). Raises HistoryError."""
+    sql = "SELECT run, low, high, achieved FROM outcomes WHERE decision = ?"
+    with explaining(path):
+        rows = conn.execute(sql, (decision,)).fetchall()
+    return {run: {"low": low, "high": high, "achieved": rate} for run, low, high, rate in rows}
+
+
+def series_by_key(newest: Iterable[Residual]) -> dict[int, list[Residual]]:
+    """One user's outcomes by what was run, newest first.
+
+    A script with its very arguments stands for itself where enough of its runs are known; else the
+    script has to, with whatever numbers it ran.
+    """
+    exact: dict[int, list[Residual]] = {}
+    alike: dict[int, list[Residual]] = {}
+    for one in newest:
+        for found, key in zip((exact, alike), one.keys, strict=True):
+            if key is not None:
+                found.setdefault(key, []).append(one)
+    own = {key: series for key, series in exact.items() if len(series) >= FEWEST_OF_ITS_OWN}
+    return alike | own
+
+
+def why_stopped(series: Sequence[Residual]) -> str:
+    """Return the reason in a series, newest first, not to act; empty: there is none.
+
+    Three outcomes in a row that were not as predicted, on either side: the model does not know the
+    job. Two of them that the change made slower are enough. The first good one ends it.
+    """
+    bad = list(takewhile(lambda one: one.slower or not one.inside, series))
+    if sum(one.slower for one in bad) >= SLOWER_IN_A_ROW:
+        return "its last changed runs were slower than as written"
+    if len(bad) >= BAD_IN_A_ROW:
+        return f"its last {len(bad)} runs were not as predicted"
+    return ""
+
+
+def stopped_scripts(conn: sqlite3.Connection, path: Path) -> dict[tuple[str, int | None], str]:
+    """By user and script (its key): why nothing acts on it now. Raises HistoryError."""
+    found: dict[tuple[str, int | None], str] = {}
+    for user in users_since(conn, path, 0):
+        for series in series_by_key(outcomes_of_user(conn, path, user)).values():
+            if why := why_stopped(series):
+                found[user, series[0].keys[1]] = why
+    return found
+
+
+def _of_user(conn: sqlite3.Connection, user: str) -> Iterator[Residual]:
+    """One for each decision: of its runs (nodes, restarts) the middle one."""
+    rows = conn.execute(_OF_USER, (user,))
+    for _, runs in groupby(rows, key=lambda row: row[_DECISION]):
+        usable = [row for row in runs if row[0] is not None and (row[_ACHIEVED] or 0) > 0]
+        if usable:
+            usable.sort(key=lambda row: float(row[_ACHIEVED]))
+            yield _residual(usable[len(usable) // 2])
+
+
+def _newest_first(streams: Iterable[Iterator[Residual]]) -> Iterator[Residual]:
+    return merge(*streams, key=lambda one: -one.decision)
+
+
+def _residual(row: tuple[Any, ...]) -> Residual:
+    predicted, low, high, achieved, level, runs, factor, acted, user, *more = row
+    as_written_low, partition, exact, script, decision = more
+    return Residual(
+        predicted=predicted,
+        low=low,
+        high=high,
+        achieved=achieved,
+        level=Level(level),
+        runs=runs,
+        factor=factor,
+        acted=bool(acted),
+        user=user,
+        as_written_low=as_written_low,
+        partition=partition,
+        keys=(exact, script),
+        decision=decision,
+    )
