@@ -48,6 +48,8 @@ DECIDED = {
     "edits": "{}",
 }
 
+RATES = {"samples_per_s": 100.0, "low": 80.0, "high": 125.0}
+
 
 def document(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> dict[str, Any]:
     """The report of a folder's history as JSON."""
@@ -130,6 +132,29 @@ def test_the_gain_is_against_the_control_group(
     assert row["gain"] == pytest.approx(1.3)
     assert 1.25 < row["low"] < 1.3 < row["high"] < 1.35
     assert row["believed"] == pytest.approx(10)  # told, and not claimed
+
+
+def test_scripts_that_are_left_as_written_are_listed(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the misses of each; to an administrator by name, to others by number."""
+    rates = {f"{when}_{end}": rate for when in ("before", "after") for end, rate in RATES.items()}
+    with open_history(folder / "history.db") as history, history.transaction():
+        for number, (user, rate) in enumerate(3 * (("ada", 300.0), ("bob", 100.0))):
+            run = {"id": number, "record_id": f"t{number}", "job_id": number, "user": user}
+            insert(history, "runs", {**ORDINARY, **run, "decision": f"t{number}"})
+            insert(history, "loader_runs", {"run": number, "samples_per_s": rate})
+            row = {**DECIDED, **rates, "token": f"t{number}", "holdout": 0, "job_id": number}
+            of = {"user": user, "job_name": "train", "key_script": 7}
+            of |= {"level": "same script", "runs": 1}
+            insert(history, "decisions", {**row, **of})
+    ada, bob = tables(document(capsys, folder, "--users", "names"))["predictions", "scripts"]
+    why = "its last 3 runs were not as predicted"
+    assert ada == {"script": "ada: train", "runs": 3, "inside": 0.0, "stopped": why}
+    assert bob == {"script": "bob: train", "runs": 3, "inside": 1.0, "stopped": ""}
+    hidden = tables(document(capsys, folder, "--users", "pseudonyms"))["predictions", "scripts"]
+    assert [row["script"].split()[0] for row in hidden] == ["script", "script"]
+    assert tables(document(capsys, folder, "--users", "none"))["predictions", "scripts"] == []
 
 
 def test_all_formats_tell_the_same(

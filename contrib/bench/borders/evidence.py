@@ -177,7 +177,7 @@ def private(folder: Path) -> Happened:
 def widen(folder: Path) -> Happened:
     """Of the newest 200 outcomes 20 are the attacker's; then all that can be."""
     told = []
-    for hostile in (20, 1500):
+    for hostile in (20, 2500):  # a window over all outcomes would hold the latter alone
         path = folder / f"{hostile}.db"
         with open_history(path) as history:
             conn = history.conn

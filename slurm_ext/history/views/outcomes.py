@@ -71,14 +71,14 @@ SELECT user FROM people WHERE user IS NOT NULL"""
 _USERS_SINCE = """
 SELECT DISTINCT d.user FROM loader_runs l CROSS JOIN runs r ON r.id = l.run
 CROSS JOIN decisions d ON d.token = r.decision WHERE l.id > ? AND d.user IS NOT NULL"""
-_ACHIEVED, _DECISION = 3, -1
+_ACHIEVED, _FIGURES, _DECISION = 3, 4, -1  # places in a row; the figures come first
 
 
 def outcomes_of(conn: sqlite3.Connection, path: Path, limit: int) -> list[Residual]:
     """Prediction and outcome of the newest claimed decisions, newest first. Raises HistoryError."""
     with explaining(path):
         rows = conn.execute(OUTCOMES, (limit,)).fetchall()
-    return [_residual(row) for row in rows if row[0] is not None]
+    return [_residual(row) for row in rows if None not in row[:_FIGURES]]
 
 
 def fair_outcomes(conn: sqlite3.Connection, path: Path, limit: int) -> list[Residual]:
@@ -159,7 +159,7 @@ def _of_user(conn: sqlite3.Connection, user: str) -> Iterator[Residual]:
     """One for each decision: of its runs (nodes, restarts) the middle one."""
     rows = conn.execute(_OF_USER, (user,))
     for _, runs in groupby(rows, key=lambda row: row[_DECISION]):
-        usable = [row for row in runs if row[0] is not None and (row[_ACHIEVED] or 0) > 0]
+        usable = [row for row in runs if None not in row[:_FIGURES] and row[_ACHIEVED] > 0]
         if usable:
             usable.sort(key=lambda row: float(row[_ACHIEVED]))
             yield _residual(usable[len(usable) // 2])

@@ -49,7 +49,7 @@ def expressions() -> list[str]:
 
 def test_prometheus_takes_the_rules_and_they_tell_well_from_ill() -> None:
     """Syntax by `check`, meaning by `test`: each alert fires where it should and nowhere else."""
-    assert "9 rules found" in promtool("check", "rules", "dlqueue.rules.yml")
+    assert "10 rules found" in promtool("check", "rules", "dlqueue.rules.yml")
     assert "SUCCESS" in promtool("test", "rules", "dlqueue.tests.yml")
     promtool("check", "config", "prometheus.yml")
 
