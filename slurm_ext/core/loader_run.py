@@ -20,6 +20,7 @@ CLOCK_SLACK = 1.1  # waits and steps are timed separately from the total
 MOST_OF_ANYTHING = 1e18  # seconds or samples of one job
 LEAST_OF_ANYTHING = 1e-12  # below it, quotients leave the range of a float
 MAX_RANKS = 1_000_000  # a larger world_size is not believed
+MAX_THREADS = 4096
 MAX_MODEL_CHARS = 64
 
 _Json = Mapping[str, Any]
@@ -94,14 +95,27 @@ def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | 
         fetch_cpu_s=sum([t.fetch_cpu_s for t in runs]) / fetch_samples,
         worker_rss_bytes=max([ld.get("worker_rss_bytes") or 0 for ld in loaders]) or None,
         node_cores=node_cores,
-        emulated=summary.get("accelerator") is None,
+        **_trained_on(summary),
         gpus=gpus if isinstance(gpus, int) else len(gpus),
         user_workers=loader.get("user_num_workers"),
         epoch_samples=first.samples / first.epochs if first.epochs >= 1 else None,
         doubt=unsupported_loader(summary, loader),
-        **_mean_costs(runs),
+        **_mean_costs(runs, _trained_on(summary)),
         **_whole_job(record, summaries, loaders),
     )
+
+
+def _trained_on(summary: _Json) -> dict[str, Any]:
+    """Which processor took the steps; a probe of before did not tell, and knew stand-ins alone."""
+    without = summary.get("accelerator") is None
+    emulated = summary.get("emulated", without) is True
+    threads = summary.get("threads")
+    usable = type(threads) is int and 0 < threads <= MAX_THREADS
+    return {
+        "emulated": emulated,
+        "on_cpu": int(without and not emulated),
+        "threads": threads if usable else None,
+    }
 
 
 _NEEDED = ("cpus_per_task", "num_tasks", "num_nodes")
@@ -187,8 +201,8 @@ def _added(phases: Sequence[_Json]) -> _Totals:
 def _is_possible(t: _Totals) -> bool:
     """True if a machine could have measured these numbers."""
     numbers = (t.samples, t.batches, t.wall_s, t.step_s, t.fetch_samples, t.fetch_wall_s)
-    if not LEAST_OF_ANYTHING < min(numbers) <= max(numbers) < MOST_OF_ANYTHING:
-        return False
+    if not all(LEAST_OF_ANYTHING < number < MOST_OF_ANYTHING for number in numbers):
+        return False  # not a number is never between
     if not (isfinite(t.fetch_cpu_s) and t.fetch_cpu_s >= 0 and 0 <= t.workers <= 4096):
         return False
     rates = (t.samples / t.wall_s, t.samples / t.step_s, t.fetch_samples / t.fetch_wall_s)
@@ -206,20 +220,15 @@ def _cores(allocation: _Json, summaries: Sequence[_Json], node_cores: float | No
     return float(min(bounds))
 
 
-def _mean_costs(runs: Sequence[_Totals]) -> dict[str, Any]:
-    """Costs of one sample that not every probe measures, as means over the ranks that have them.
-
-    `main_cpu_s` is unknown where the training process loads the data itself: its libraries'
-    threads then help with the loading (and spin between two calls), so that the process's CPU
-    time less the loading thread's is no measure of the step.
-    """
+def _mean_costs(runs: Sequence[_Totals], trained_on: _Json) -> dict[str, Any]:
+    """Costs of one sample that not every probe measures, as means over the ranks that have them."""
     costs: dict[str, list[float]] = {name: [] for name in _COSTS}
     for t in runs:
         waits = (t.step_queued_s, t.wait_queued_s)
         main = None if waits[0] is None or waits[1] is None else waits[0] + waits[1]
         # Name, total, the most that it can be, samples.
         for name, total, most, samples in (
-            ("main_cpu_s", t.main_cpu_s if round(t.workers) else None, None, t.samples),
+            ("main_cpu_s", _main_cpu_s(t, trained_on), None, t.samples),
             ("bytes_per_sample", t.bytes_read, MOST_OF_ANYTHING, t.samples),
             ("fetch_queued_s", t.fetch_queued_s, t.fetch_wall_s, t.fetch_samples),
             ("step_queued_s", t.step_queued_s, t.step_s, t.samples),
@@ -229,6 +238,21 @@ def _mean_costs(runs: Sequence[_Totals]) -> dict[str, Any]:
             if total is not None and (most is None or 0 <= total <= most * CLOCK_SLACK):
                 costs[name].append((total if most is None else min(total, most)) / samples)
     return {name: sum(ranks) / len(ranks) if ranks else None for name, ranks in costs.items()}
+
+
+def _main_cpu_s(t: _Totals, trained_on: _Json) -> float | None:
+    """CPU of the training process beside fetching; None: nobody can tell the two apart.
+
+    Where that process loads the data itself, its libraries' threads help with the loading (and spin
+    between two calls), so that its CPU time less the loading thread's is no measure of the step.
+    For a step on CPUs it is a bound, and so is each of its threads at work for all of the step.
+    """
+    if round(t.workers) or t.main_cpu_s is None:
+        return t.main_cpu_s
+    if not (trained_on["on_cpu"] and trained_on["threads"]):
+        return None
+    most_s: float = trained_on["threads"] * t.step_s
+    return min(max(0.0, t.main_cpu_s - t.fetch_cpu_s), most_s)
 
 
 _COSTS = (

@@ -137,7 +137,7 @@ class LoaderRun:
     main_cpu_s: float | None = None  # CPU of the training process itself for one sample
     bytes_per_sample: float | None = None
     node_cores: int | None = None
-    emulated: bool = False  # no accelerator was in use
+    emulated: bool = False  # a stand-in waited where a GPU would compute
     gpus: int = 0
     user_workers: int | None = None  # that the script asked for; `workers` ran
     epoch_samples: float | None = None  # an epoch starts with empty queues; None: none began
@@ -178,6 +178,7 @@ class Prediction:
     bottleneck: str  # one of model/throughput/bottleneck.py
     level: Level
     runs: int
+    alone_samples_per_s: float | None = None  # where other jobs want its cores: without them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,8 @@ TRAINING = """
 import os, sys, time, torch
 from torch.utils.data import DataLoader, Dataset
 
+os.environ["DLQUEUE_EMULATED"] = "1"  # its step sleeps where a GPU would compute
+
 class Samples(Dataset):
     def __len__(self):
         return 1_000_000

@@ -43,4 +43,5 @@ def test_a_plain_slurm(sandbox: Sandbox) -> None:
     for name in ("JobSubmitPlugins", "Prolog", "Epilog", "TaskProlog", "PrologFlags"):
         assert said[name]["status"] == "warn"
     assert "INSTALL.md" in said["Prolog"]["advice"]
+    assert said["jobs' cores"]["status"] == "warn"  # the sandbox constrains none
     assert said["exit"]["status"] == 0

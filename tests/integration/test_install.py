@@ -24,9 +24,11 @@ pytestmark = [pytest.mark.slurm, pytest.mark.root]
 OURS = {"DLQUEUE_DECISION", "DLQUEUE_NUM_WORKERS", "DLQUEUE_RUN_DIR", "PYTHONPATH"}
 TRAINING = """#!/bin/sh
 exec {python} - <<'END'
+import os
 import time
 import torch
 from torch.utils.data import DataLoader, Dataset
+os.environ["DLQUEUE_EMULATED"] = "1"  # its step sleeps where a GPU would compute
 class Slow(Dataset):
     def __len__(self):
         return 160
@@ -37,7 +39,6 @@ if __name__ == "__main__":
     for epoch in range(2):
         for batch in DataLoader(Slow(), batch_size=4, num_workers=1):
             time.sleep(0.005)
-    import os
     print("workers", os.environ.get("DLQUEUE_NUM_WORKERS"))
 END
 """

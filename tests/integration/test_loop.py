@@ -27,8 +27,10 @@ from tests.whole import (
 pytestmark = pytest.mark.slurm
 
 TRAINING = '''
-import time, torch
+import os, time, torch
 from torch.utils.data import DataLoader, Dataset
+
+os.environ["DLQUEUE_EMULATED"] = "1"  # its step sleeps where a GPU would compute
 
 class Slow(Dataset):
     """Ten milliseconds of storage for each sample, and an augmentation of its own."""

@@ -225,8 +225,9 @@ def _loader_decision(
         limits,
         target=settings["policy.target"],
         min_gain=settings["policy.min_gain"],
-        # With unknown rules, the default memory per CPU and its maximum are unknown too.
-        may_change_cpus="never" if context.rules is None else str(may_change),
+        # With unknown rules, the default memory per CPU and its maximum are unknown too. Beside
+        # other jobs on its cores a job that waits is no job that needs fewer, or that more help.
+        may_change_cpus="never" if context.rules is None or estimated.others else str(may_change),
         worker_rss_bytes=estimated.worker_rss_bytes,
     )
     if chosen.action != "change" or chosen.after.cpus_per_task >= before.cpus_per_task:

@@ -21,7 +21,9 @@ def message(
     emulation = ", emulated accelerator" if emulated else ""
     emulation += ", by other users' runs" if of_others else ""
     if decision.action == "leave":
-        return f"dlqueue: left as it is: {decision.reason}{emulation}."
+        where = beside(decision.predicted_after)
+        reached = f" It does {where}." if where else ""
+        return f"dlqueue: left as it is: {decision.reason}{emulation}.{reached}"
     gain = _gain(decision.predicted_before, decision.predicted_after, emulation)
     if mode is Mode.ADVISE:
         why = f"Not changed: {stopped}." if stopped else UNCHANGED
@@ -65,9 +67,20 @@ def changes(decision: Decision) -> str:
     return ", ".join(f"{name} {old} -> {new}" for name, old, new in pairs if old != new)
 
 
+def beside(told: Prediction) -> str:
+    """The rates beside other jobs and without them; empty where nobody wants its cores."""
+    if told.alone_samples_per_s is None:
+        return ""
+    here, alone = number(told.samples_per_s), number(told.alone_samples_per_s)
+    return (
+        f"{here} samples/s here, where other jobs want the same cores; {alone} on cores of its own"
+    )
+
+
 def _gain(before: Prediction | None, after: Prediction, emulation: str) -> str:
     low, high = number(after.interval.low), number(after.interval.high)
-    rates = f"{number(after.samples_per_s)} samples/s, {low} to {high}{emulation}"
+    rate = beside(after) or f"{number(after.samples_per_s)} samples/s"
+    rates = f"{rate}, {low} to {high}{emulation}"
     if before is None:
         return f"predicted {rates}"
     ratio = after.samples_per_s / before.samples_per_s

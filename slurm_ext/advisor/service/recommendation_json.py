@@ -123,4 +123,5 @@ def _prediction(prediction: Prediction | None) -> dict[str, Any] | None:
         "interval": [prediction.interval.low, prediction.interval.high],
         "interval_level": prediction.interval.level,
         "bottleneck": prediction.bottleneck,
+        "alone_samples_per_s": prediction.alone_samples_per_s,
     }

@@ -3,7 +3,8 @@
 Schema (version 1), null is unknown and has its reason beside it:
 - mode, eligible, action, before, after, why: what dlqueue itself would do with a submission, as
   the site's settings have it (as in `dlqueue predict`)
-- level, runs, emulated: the evidence of the rates (as in `dlqueue predict`)
+- level, runs, emulated: the evidence of the rates (as in `dlqueue predict`); alone: true where
+  other jobs wanted the runs' cores, and the rates are those without them
 - run_time: {mean_s, low_s, high_s, runs, like}: how long it will run as written, by the promoted
   model of durations (model/duration/predictor.py), or null; added by the command
 - work: {samples, outside_s: [least, most], level, runs} or null, work_why: all samples of a run,
@@ -48,6 +49,7 @@ def table_json(
         "level": believed.level.value if believed else None,
         "runs": believed.runs if believed else 0,
         "emulated": believed.emulated if believed else None,
+        "alone": believed.others > 0 if believed else None,
         "work": None
         if work is None
         else {

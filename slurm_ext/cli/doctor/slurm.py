@@ -9,6 +9,7 @@ from glob import glob
 from pathlib import Path
 
 from slurm_ext.cli.doctor.access import clock
+from slurm_ext.cli.doctor.cores import cores
 from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding, judged, output
 from slurm_ext.cli.doctor.lua import lua_files, lua_libraries
 from slurm_ext.cli.doctor.sharing import sharing
@@ -38,6 +39,7 @@ def slurm(settings: Settings) -> Iterator[Finding]:
     yield from _kills(config)
     yield from _patience(settings, config)
     yield from _rest(settings, config)
+    yield cores(config)
     yield from sharing(settings, config)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 MOST_CHARACTERS = 120  # of a reason: a job's own process wrote it
 NOTHING = "not measured"
+WAITED = 0.1  # of the time in which it could have computed: less is not told
 
 
 def probe_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -44,7 +45,15 @@ def measured(run: Mapping[str, Any]) -> str:
     each = f", {rate:.4g} by each of {ranks} ranks" if ranks > 1 else ""
     emulated = ", emulated accelerator" if run.get("loader_emulated") else ""
     workers = counted(run.get("loader_workers") or 0, "worker")
-    return f"{rate * ranks:.4g} samples/s with {workers}{each}{emulated}"
+    return f"{rate * ranks:.4g} samples/s with {workers}{each}{emulated}{_waited(run)}"
+
+
+def _waited(run: Mapping[str, Any]) -> str:
+    """The wait for cores that were at work for somebody; empty where it is small."""
+    queued_s = (run.get("loader_fetch_queued_s") or 0.0) + (run.get("loader_main_queued_s") or 0.0)
+    computed_s = (run.get("loader_fetch_cpu_s") or 0.0) + (run.get("loader_main_cpu_s") or 0.0)
+    share = queued_s / (queued_s + computed_s) if queued_s > 0 else 0.0
+    return f"; it waited for busy cores {share:.0%} of the time" if share >= WAITED else ""
 
 
 def _without_rate(probe: Mapping[str, Any] | None) -> str:

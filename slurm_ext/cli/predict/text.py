@@ -63,10 +63,12 @@ def _shape(point: Mapping[str, Any]) -> str:
 
 
 def rate(prediction: Mapping[str, Any]) -> str:
-    """`71 samples/s (60 to 80), limited by data`."""
+    """`71 samples/s (60 to 80), limited by data`, and beside other jobs what it is without them."""
     low, high = prediction["interval"]
-    value = prediction["samples_per_s"]
-    return f"{value:.4g} samples/s ({low:.4g} to {high:.4g}), limited by {prediction['bottleneck']}"
+    value, alone = prediction["samples_per_s"], prediction.get("alone_samples_per_s")
+    where = f"; {alone:.4g} on cores of its own, which other jobs want too" if alone else ""
+    rates = f"{value:.4g} samples/s{' here' if alone else ''} ({low:.4g} to {high:.4g})"
+    return f"{rates}, limited by {prediction['bottleneck']}{where}"
 
 
 def run_time(told: Mapping[str, Any]) -> str:

@@ -50,7 +50,8 @@ def _evidence(said: Mapping[str, Any], written: Row) -> Iterator[str]:
     if said["level"]:
         emulated = "; the accelerator was emulated" if said["emulated"] else ""
         runs = counted(said["runs"], "run") if said["runs"] else "other users' runs"
-        yield f"samples/s: {runs}, {said['level']}{emulated}; 90 % intervals"
+        alone = "; without the jobs that want the same cores" if said.get("alone") else ""
+        yield f"samples/s: {runs}, {said['level']}{emulated}{alone}; 90 % intervals"
     else:
         yield f"samples/s: unknown: {written['rate_why']}; a run with the probe would tell"
     yield f"run time:  {_work(said)}"

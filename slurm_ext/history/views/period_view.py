@@ -103,6 +103,12 @@ def _lost(used: str) -> str:
     return f"min(1.0, max(0.0, 1.0 - {used}))"
 
 
+# Cores that a training waited for while others computed on them: they were not idle.
+_WAITED_CORES = (
+    "(coalesce(l.fetch_queued_s, 0) + coalesce(l.main_queued_s, 0))"
+    " * coalesce(l.samples_per_s * coalesce(l.ranks, 1) / max(1, coalesce(l.nodes, 1)), 0)"
+)
+
 # How many others were on a run's GPUs, and on its node, on average over its time.
 _CREATE_MET = "CREATE TEMP TABLE met (run INTEGER PRIMARY KEY, gpu_s REAL, node_s REAL)"
 _MET = """
@@ -122,7 +128,8 @@ SELECT r.id, r.job_id, r.cluster, r.node, r.user, r.account, r.partition, r.job_
     iif(r.gpus > 0 AND l.samples_per_s > 0 AND l.accel_samples_per_s > 0,
         {_lost("l.samples_per_s / l.accel_samples_per_s")}, NULL) AS starved,
     iif(r.gpus > 0, {_lost("k.gpu_util")}, NULL) AS gpu_idle,
-    {_lost("k.cpu_s / nullif(r.cpus * r.elapsed_s, 0)")} AS core_idle,
+    {_lost(f"(k.cpu_s / nullif(r.elapsed_s, 0) + {_WAITED_CORES}) / nullif(r.cpus, 0)")}
+        AS core_idle,
     {_lost("k.mem_peak / nullif(r.mem_bytes, 0)")} AS mem_unused,
     coalesce(m.gpu_s / nullif(r.elapsed_s, 0), 0) AS gpu_company,
     coalesce(m.node_s / nullif(r.elapsed_s, 0), 0) AS node_company,

@@ -2,7 +2,8 @@
 
 The names: data (its loader cannot keep up), storage, accelerator (as it should be), network
 (ranks wait for each other), memory (more workers would help and do not fit), idle (nothing is
-busy). This is their only place.
+busy), step (that of a training on CPUs), cores (other jobs want the same ones). This is their only
+place.
 """
 
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ class BottleneckSigns:
     """Facts of a training at one shape beside its point on the curve; None: unknown."""
 
     loads_itself: bool = False  # no workers
+    others: bool = False  # its last runs waited for cores that other jobs used
     most_workers: bool = False  # its memory holds no more of them
     most_cores: bool = False  # its node or partition has no more
     network_share: float | None = None  # of a step: communication that nothing hides
@@ -45,6 +47,8 @@ LIMITS: Mapping[str, str] = MappingProxyType(
         "network": "the network is",
         "memory": "memory is",
         "idle": "nothing is",
+        "step": "its step on the CPUs is",
+        "cores": "other jobs on its cores are",
     }
 )
 """`... the limit`: said of a job that is as fast as it gets."""
@@ -60,6 +64,10 @@ def advise(point: Point, signs: BottleneckSigns) -> Advice:
         return Advice(binds, "fewer, larger files or a copy on the node: more readers do not help")
     if binds == "data":
         return _data(point, signs)
+    if signs.others:
+        return Advice("cores", "cores of its own: other jobs want those that it has")
+    if binds == "step":
+        return Advice(binds, "a GPU, or more CPUs if its program computes on all of them")
     if signs.accelerator_busy is not None and signs.accelerator_busy < BUSY:
         return Advice("idle", "a larger batch, then several ranks to a GPU: it has little to do")
     return Advice(binds, "nothing in its loader: mixed precision, or a faster GPU")
@@ -105,6 +113,7 @@ def diagnose(
     signs = replace(
         signs,
         loads_itself=shape.num_workers == 0,
+        others=known.others > 0,
         most_workers=_most_workers(known, shape, limits),
         most_cores=cores >= most_cores,
     )

@@ -24,10 +24,24 @@ Handing over a batch wakes a worker in addition. With every other core at work (
 one) it takes the training process's own, unless it starts by sleeping. With fewer workers than
 cores there is always one free. A fraction of a core is a quota on whole ones: it bounds what is
 computed, and cores are as free within it as its whole ones are.
+
+A step on CPUs (t = `threads` > 0) has no accelerator: its W = 1/G seconds, seen with t cores for
+its threads, and its m seconds of CPU time follow Amdahl's law. What all threads compute together
+is P = (m - W) * t / (t - 1), and with n of the cores it takes
+
+    step(n) = W + P * (1/n - 1/t)        1 <= n <= t; below one core m / n; never faster beyond t
+
+Its workers compute on the same cores, so n is what they leave of c, and X <= c / (u' + m): the
+cores are never more than busy. That it waits for a busy core is in n, and is no contention. A step
+on an accelerator keeps its own rate while the cores can pay for the process that feeds it: m / c.
+
+Others on its cores: with d = `others` processes for each core that always want it, a job of k
+processes that want a core gets c * k / (k + d * c) of its c cores, and what it computes takes as
+much longer. k counts at most c: more workers than cores are no claim on a neighbour's share.
 """
 
-from dataclasses import dataclass
-from math import ceil, inf
+from dataclasses import dataclass, replace
+from math import ceil, inf, sqrt
 
 # From contrib/bench/curve (decoding, latency, both, large batches; 0.25 to 2 cores; torch 2.13):
 # its error hardly moves for 8 to 24 and 2 to 4, and is smallest near these two.
@@ -59,6 +73,8 @@ class Curve:
     batch_size: float = 0.0  # 0: unknown, and nothing that is paid for a batch is counted
     sample_bytes: float = 0.0
     epoch_samples: float = inf
+    threads: float = 0.0  # cores that the step's threads had; 0: the step is an accelerator's
+    others: float = 0.0  # processes of other jobs that want each of its cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +92,7 @@ class Point:
     storage: float
     contention: float = 0.0  # the part of the loop's time that is waiting for a busy core
     in_turns: bool = False  # loading and training never overlap
+    on_cpu: bool = False  # the accelerator's part is that of a step on CPUs
 
     @property
     def stalled(self) -> float:
@@ -84,18 +101,20 @@ class Point:
 
     @property
     def limit(self) -> str:
-        """The ceiling that binds: accelerator, storage or data (see bottleneck.py)."""
+        """The ceiling that binds: accelerator, step, storage or data (see bottleneck.py)."""
         if self.stalled < STALLED:
-            return "accelerator"
+            return "step" if self.on_cpu else "accelerator"
         return "storage" if self.storage > self.wall + self.cpu else "data"
 
 
 def at(curve: Curve, workers: float, cores: float) -> Point:
     """The curve at `workers` > 0 workers, or 0 for loading in the training process itself."""
+    if curve.others:
+        curve, cores = _beside_others(curve, workers, cores)
     if workers <= 0:
         return _serial(curve, cores)
     supply, (wall, cpu) = _supply(curve, workers, cores)
-    step_s = 1 / curve.accel_samples_per_s + FREE_S_PER_BYTE * curve.sample_bytes
+    step_s = 1 / _step_rate(curve, cores) + FREE_S_PER_BYTE * curve.sample_bytes
     step_s += _per_sample(curve, curve.receive_s)
     ceilings = (1 / step_s, supply, curve.storage_samples_per_s)
     rate, (accelerator, loader, storage) = _smooth_min(ceilings, SHARPNESS)
@@ -104,6 +123,8 @@ def at(curve: Curve, workers: float, cores: float) -> Point:
     if held_s:
         ceilings = (1 / (step_s + held_s), supply, curve.storage_samples_per_s)
         rate, (accelerator, loader, storage) = _smooth_min(ceilings, SHARPNESS)
+    if curve.threads:
+        rate = min(rate, cores / (worker_s(curve)[1] + curve.main_cpu_s))
     return Point(
         samples_per_s=1
         / (1 / rate + pass_s(curve, workers, cores, accelerator) / curve.epoch_samples),
@@ -113,13 +134,69 @@ def at(curve: Curve, workers: float, cores: float) -> Point:
         cpu=loader * cpu,
         storage=storage,
         contention=accelerator * held_s / (step_s + held_s),
+        on_cpu=curve.threads > 0,
     )
+
+
+def _beside_others(curve: Curve, workers: float, cores: float) -> tuple[Curve, float]:
+    """The curve as slow as other jobs' processes make it, and the cores that they leave."""
+    wanted = min(cores, _wanted(curve, workers))
+    theirs = curve.others * cores
+    curve = replace(curve, others=0.0)
+    if wanted + theirs <= cores:
+        return curve, cores
+    slower = (wanted + theirs) / cores - 1
+    alone_s = step_s(curve, cores)
+    waits_s = slower * (alone_s if curve.threads else min(alone_s, curve.main_cpu_s))
+    slowed = replace(
+        curve,
+        accel_samples_per_s=1 / (alone_s + waits_s),
+        fetch_wall_s=curve.fetch_wall_s + slower * min(curve.fetch_cpu_s, curve.fetch_wall_s),
+    )
+    return slowed, wanted / (1 + slower) if workers > 0 else cores
+
+
+def _wanted(curve: Curve, workers: float) -> float:
+    """Cores that the job's processes want, were they all at work."""
+    own = max(1.0, curve.threads)
+    return own + workers * min(1.0, curve.fetch_cpu_s / curve.fetch_wall_s)
+
+
+def step_s(curve: Curve, cores: float) -> float:
+    """Seconds of the step for one sample where `cores` cores are free for it."""
+    seen_s, cpu_s = 1 / curve.accel_samples_per_s, curve.main_cpu_s
+    if cores < 1 or not curve.threads:
+        return max(seen_s, cpu_s / cores)
+    return seen_s + together_s(curve) * (1 / min(cores, curve.threads) - 1 / curve.threads)
+
+
+def together_s(curve: Curve) -> float:
+    """CPU seconds of the step for one sample that all its threads compute together."""
+    if curve.threads <= 1:
+        return 0.0
+    apart_s = max(0.0, curve.main_cpu_s - 1 / curve.accel_samples_per_s)
+    share = curve.threads / (curve.threads - 1)
+    return min(apart_s * share, curve.threads / curve.accel_samples_per_s)
+
+
+def _step_rate(curve: Curve, cores: float) -> float:
+    """Samples/s of a loop that never lacks data, on the cores that its workers leave.
+
+    At a rate of X they leave n = c - X * u; this is the X at which X * step(n) is 1.
+    """
+    if not curve.threads:
+        return curve.accel_samples_per_s
+    fetch_s, together = worker_s(curve)[1], together_s(curve)
+    alone_s = 1 / curve.accel_samples_per_s - together / curve.threads
+    both_s = alone_s * cores + together + fetch_s
+    root = sqrt(max(0.0, both_s**2 - 4 * alone_s * fetch_s * cores))
+    return min(1 / step_s(curve, cores), 2 * cores / (both_s + root))
 
 
 def _supply(curve: Curve, workers: float, cores: float) -> tuple[float, list[float]]:
     """Samples/s that the workers deliver, and the shares of their number and the cores in it."""
     wall_s, cpu_s = worker_s(curve)
-    all_cpu_s = cpu_s + curve.main_cpu_s
+    all_cpu_s = cpu_s + (0.0 if curve.threads else curve.main_cpu_s)
     by_wall, by_cpu = workers / wall_s, cores / all_cpu_s if all_cpu_s > 0 else inf
     sleeping = 1 - min(1.0, cpu_s / wall_s)
     sharpness = min(SHARPNESS, SLEEPY_SHARPNESS / max(sleeping, 1e-6))
@@ -141,7 +218,7 @@ def sending_s(batch_size: float, sample_bytes: float) -> float:
 def contention_s(curve: Curve, rate: float, workers: float, cores: float) -> float:
     """Seconds that the training process waits for busy cores in each batch, at `rate` samples/s."""
     whole = max(1, ceil(cores))
-    if workers < whole:
+    if workers < whole or curve.threads:
         return 0.0
     wall_s, cpu_s = worker_s(curve)
     busy = min(1.0, rate * (cpu_s + curve.main_cpu_s) / whole)
@@ -181,11 +258,13 @@ def _smooth_min(ceilings: tuple[float, ...], sharpness: float) -> tuple[float, l
 
 
 def _serial(curve: Curve, cores: float) -> Point:
-    step = 1 / curve.accel_samples_per_s
+    step = step_s(curve, cores)
     fetch = max(curve.fetch_wall_s, 1 / curve.storage_samples_per_s)
     both = step + fetch
     by_cpu = cores / curve.fetch_cpu_s if cores < 1 and curve.fetch_cpu_s > 0 else inf
     rate, (turns, cpu) = _smooth_min((1 / both, by_cpu), SHARPNESS)
+    if curve.threads:
+        rate = min(rate, cores / (curve.fetch_cpu_s + curve.main_cpu_s))
     return Point(
         samples_per_s=rate,
         supply_samples_per_s=1 / fetch,
@@ -194,4 +273,5 @@ def _serial(curve: Curve, cores: float) -> Point:
         cpu=cpu,
         storage=0.0,
         in_turns=True,
+        on_cpu=curve.threads > 0,
     )

@@ -4,9 +4,8 @@ Pure, standard library only: the submit path and `dlqueue predict` pass here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from math import ceil, exp, inf, log2, sqrt
+from dataclasses import dataclass, replace
+from math import ceil, exp, hypot, inf, log, log2, sqrt
 
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape
 from slurm_ext.core.stats import NORMAL_90
@@ -15,6 +14,7 @@ from slurm_ext.model.throughput.evidence_checks import evidence_flag, usable_run
 from slurm_ext.model.throughput.inversion import InvertedRun, LogNormal, invert
 from slurm_ext.model.throughput.pooling import NOTHING, pooled
 from slurm_ext.model.throughput.storage import ceiling, knee
+from slurm_ext.model.throughput.surroundings import others, shares
 
 NEAREST_FIRST = tuple(Level)
 MOST_RUNS = 8  # of one level; the weights of older ones would hardly count
@@ -31,7 +31,11 @@ SERIAL_SD = 0.03  # between loading in the training process and in workers
 FRACTION_SD = 0.07  # of what less than a core computes: pauses cost more than their time
 BALANCE_SD = 0.03  # where two ceilings are near each other, for the smooth-min itself
 MODEL_SD = 0.015  # of everything that the curve leaves out: no number of runs takes it away
+NEAR = 1.3  # times as many cores: such runs of a step on CPUs are like each other
 CONTENTION_SD = 0.3  # of the time that the training process waits for busy cores
+# A step on CPUs, for each halving of its cores: threads that outnumber them wait for each other.
+FEWER_CORES_SD = 0.5
+OTHERS_SD = 0.3  # of the log of what other jobs on its cores cost: they come and go
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +68,9 @@ class Estimate:
     batch_size: float
     epoch_samples: float
     bytes_per_sample: float = 0.0  # asked of storage; 0: not known
+    threads: float = 0.0  # cores that a step on CPUs had for its threads; 0: an accelerator's
+    grows: bool = False  # with more cores it would have more threads: nobody saw what they bring
+    others: float = 0.0  # processes of other jobs that wanted each core of the last runs
 
 
 def estimate(
@@ -102,12 +109,42 @@ def predict(
 def shape_predictor(
     known: Estimate, *, node_cores: int | None = None, factor: float = 1.0
 ) -> Callable[[Shape], Prediction]:
-    """Return `predict` for many shapes; the curve is computed once."""
-    return partial(_predict, known, _curve(known), node_cores, factor)
+    """Return `predict` for many shapes; the curve is computed once.
+
+    Where other jobs wanted the last runs' cores, they will want the next one's: the rate is that
+    beside them, and the interval reaches up to what cores of its own would give.
+    """
+    curve = _curve(known)
+    left = shares(curve, known.others, known.seen)
+
+    def predict_one(shape: Shape) -> Prediction:
+        cores = min(shape.cpus_per_task, node_cores or shape.cpus_per_task)
+        quiet = _predict(known, curve, cores, factor, shape)
+        if not known.others:
+            return quiet
+        return _beside(quiet, left(shape.num_workers, cores), factor)
+
+    return predict_one
+
+
+def _beside(quiet: Prediction, share: float, factor: float) -> Prediction:
+    """The prediction with so much of its rate left by other jobs."""
+    spread = hypot(
+        log(quiet.samples_per_s / quiet.interval.low), NORMAL_90 * factor * OTHERS_SD * log(share)
+    )
+    rate = quiet.samples_per_s * share
+    limited = quiet.bottleneck in ("accelerator", "step")
+    return replace(
+        quiet,
+        samples_per_s=rate,
+        interval=replace(quiet.interval, low=rate * exp(-spread)),
+        bottleneck="cores" if limited else quiet.bottleneck,
+        alone_samples_per_s=quiet.samples_per_s,
+    )
 
 
 def core_predictor(known: Estimate, *, factor: float = 1.0) -> Callable[[float, int], Prediction]:
-    """Return `predict` for any cores, fractions included, and workers: for a running job."""
+    """Return `predict` for any cores of its own, fractions included, and workers."""
     curve = _curve(known)
 
     def at_cores(cores: float, workers: int) -> Prediction:
@@ -123,9 +160,8 @@ def point_at(known: Estimate, workers: int, cores: float) -> Point:
 
 
 def _predict(
-    known: Estimate, curve: Curve, node_cores: float | None, factor: float, shape: Shape
+    known: Estimate, curve: Curve, cores: float, factor: float, shape: Shape
 ) -> Prediction:
-    cores = shape.cpus_per_task if node_cores is None else min(shape.cpus_per_task, node_cores)
     point = at(curve, shape.num_workers, cores)
     spread = NORMAL_90 * factor * _log_sd(known, point, shape.num_workers, cores)
     rate = point.samples_per_s
@@ -177,12 +213,13 @@ def _pool(
         parameters = _nearer(parameters, inverted, free or inverted, level)
         efficiency = pooled(efficiency, shown, level, EFFICIENCY.log_sd)
     level, runs = levels[0] if levels else (Level.CLUSTER, [])
+    fewest = min((one.threads for one in inverted), default=0.0)
     return Estimate(
         accel=parameters[0],
         wall=parameters[1],
         cpu=parameters[2],
         efficiency=efficiency,
-        main_cpu_s=_mean([one.main_cpu_s for one in inverted]),
+        main_cpu_s=_mean([one.main_cpu_s for one in inverted if one.threads <= NEAR * fewest]),
         receive_s=_mean([one.receive_s for one in inverted]),
         slice_s=_mean([s for one in inverted if (s := one.slice_s) is not None] or [SLICE_S]),
         sample_bytes=(runs[0].sample_bytes if runs else None) or 0.0,
@@ -195,6 +232,28 @@ def _pool(
         batch_size=runs[0].batch_size if runs else 0.0,
         epoch_samples=(runs[0].epoch_samples if runs else None) or inf,
         bytes_per_sample=_mean([b for run in runs if (b := run.bytes_per_sample) is not None]),
+        threads=_most_threads(inverted),
+        grows=any(one.grows for one in inverted),
+        others=others(runs, [_curve_of(one, run) for one, run in zip(inverted, runs, strict=True)]),
+    )
+
+
+def _most_threads(inverted: Sequence[InvertedRun]) -> float:
+    return max((one.threads for one in inverted), default=0.0)
+
+
+def _curve_of(one: InvertedRun, run: LoaderRun) -> Curve:
+    """One run's own curve."""
+    return Curve(
+        accel_samples_per_s=exp(one.accel.log_mean),
+        fetch_wall_s=exp(one.wall.log_mean),
+        fetch_cpu_s=exp(one.cpu.log_mean),
+        main_cpu_s=one.main_cpu_s,
+        receive_s=one.receive_s,
+        batch_size=run.batch_size,
+        sample_bytes=run.sample_bytes or 0.0,
+        epoch_samples=run.epoch_samples or inf,
+        threads=one.threads,
     )
 
 
@@ -205,8 +264,10 @@ def _nearer(
     level: Level,
 ) -> tuple[LogNormal, LogNormal, LogNormal]:
     widest = STEPS_SPREAD if level is Level.SCRIPT_ARGS else inf
+    most = _most_threads(inverted)
+    steps = [one.accel for one in inverted if one.threads * NEAR >= most]
     return (
-        pooled(farther[0], [one.accel for one in inverted], level, widest),
+        pooled(farther[0], steps, level, widest),
         pooled(farther[1], [one.wall for one in free], level),
         pooled(farther[2], [one.cpu for one in inverted], level),
     )
@@ -229,6 +290,7 @@ def _curve(known: Estimate) -> Curve:
         batch_size=known.batch_size,
         sample_bytes=known.sample_bytes,
         epoch_samples=known.epoch_samples,
+        threads=known.threads,
     )
 
 
@@ -245,7 +307,20 @@ def _log_sd(known: Estimate, point: Point, workers: int, cores: float) -> float:
         + (data * supply_sd) ** 2
         + (4 * point.accelerator * data * BALANCE_SD) ** 2
         + (point.contention * CONTENTION_SD) ** 2
+        + (point.accelerator * _threads_sd(known, cores)) ** 2
     )
+
+
+def _threads_sd(known: Estimate, cores: float) -> float:
+    """Log sd of a step on CPUs with other cores than seen.
+
+    What more threads would bring nobody saw: the bound is what as many times the cores could.
+    """
+    if not known.threads:
+        return 0.0
+    if cores < known.threads:
+        return FEWER_CORES_SD * log2(known.threads / cores)
+    return log(cores / known.threads) / NORMAL_90 if known.grows else 0.0
 
 
 def _distance_sd(known: Estimate, workers: int, cores: float) -> float:

@@ -1,6 +1,7 @@
 """An Estimate as one short line, which travels with the job to the node's controller.
 
 The user can write anything into it: what does not describe a possible curve reads as None.
+A step on CPUs adds two cells at the end, which an older node refuses: it leaves such a job alone.
 """
 
 import json
@@ -35,6 +36,7 @@ _LEVELS = (
     Level.ACCOUNT_KIND,
 )
 """By number: jobs that run across an update keep what they were told."""
+STEP_CELLS = 2  # threads, grows
 CELLS = 1 + 2 * len(_PARAMETERS) + len(_COSTS) + len(_MAYBE) + 5
 
 
@@ -50,7 +52,9 @@ def read(text: str) -> Estimate | None:
     """The Estimate of a line, None where it is none."""
     try:
         row = json.loads(text) if len(text) <= MAX_CHARS else None
-        whole = isinstance(row, list) and len(row) == CELLS and row[0] == VERSION
+        whole = (
+            isinstance(row, list) and len(row) in (CELLS, CELLS + STEP_CELLS) and row[0] == VERSION
+        )
         return _estimate(row) if whole and row is not None else None
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
         return None
@@ -65,6 +69,8 @@ def _text(known: Estimate, pairs: list[list[float]]) -> str:
     epoch = None if known.epoch_samples == inf else _short(known.epoch_samples)
     row += [epoch, int(known.emulated), _LEVELS.index(known.level), known.runs]
     row.append([[w, _short(c)] for w, c in pairs])
+    if known.threads:
+        row += [_short(known.threads), int(known.grows)]
     return json.dumps(row, separators=(",", ":"))
 
 
@@ -80,7 +86,8 @@ def _estimate(row: list[Any]) -> Estimate:
     parameters: Any = {name: _parameter(next(cells), next(cells)) for name in _PARAMETERS}
     costs: Any = {name: _number(next(cells)) for name in _COSTS}
     maybe = {name: _maybe(next(cells)) for name in _MAYBE}
-    epoch, emulated, level, runs, seen = cells  # ValueError for more or fewer
+    epoch, emulated, level, runs, seen, *step = cells  # ValueError for fewer
+    threads, grows = step or (0.0, 0)
     rss = maybe["worker_rss_bytes"]
     return Estimate(
         **parameters,
@@ -92,6 +99,8 @@ def _estimate(row: list[Any]) -> Estimate:
         level=_LEVELS[int(_number(level))],
         runs=int(_number(runs)),
         seen=tuple((int(_number(w)), _number(c, above=0.0)) for w, c in _list(seen)),
+        threads=_number(threads),
+        grows=(False, True)[int(_number(grows))],
     )
 
 

@@ -51,6 +51,8 @@ class InvertedRun:
     main_cpu_s: float
     receive_s: float  # for a batch
     slice_s: float | None  # None: the run did not show how long a busy core is waited for
+    threads: float = 0.0  # cores that the step's threads had; 0: the step is an accelerator's
+    grows: bool = False  # with more cores, torch would have had more threads
 
 
 def invert(run: LoaderRun) -> InvertedRun:
@@ -61,7 +63,7 @@ def invert(run: LoaderRun) -> InvertedRun:
     cpu_s = max(_less(min(run.fetch_cpu_s, run.fetch_wall_s), sent_s), LEAST_CPU_S)
     wall = _wall_alone(run, cpu_s + sent_s, main_s)
     wall = LogNormal(log(_less(exp(wall.log_mean), sent_s)), wall.log_sd)
-    accel = _accel(run)
+    accel = _accel(run, main_s)
     ideal = Curve(
         accel_samples_per_s=exp(accel.log_mean),
         fetch_wall_s=exp(wall.log_mean),
@@ -70,6 +72,7 @@ def invert(run: LoaderRun) -> InvertedRun:
         receive_s=RECEIVE_S,
         batch_size=run.batch_size,
         sample_bytes=run.sample_bytes or 0.0,
+        threads=_threads(run),
     )
     received_s = _received_s(run, ideal)
     return InvertedRun(
@@ -80,6 +83,8 @@ def invert(run: LoaderRun) -> InvertedRun:
         main_cpu_s=main_s,
         receive_s=received_s,
         slice_s=_slice_s(run, ideal),
+        threads=ideal.threads,
+        grows=bool(run.on_cpu) and (run.threads or inf) >= int(run.cores),
     )
 
 
@@ -103,23 +108,39 @@ def _once_filled(run: LoaderRun) -> LoaderRun:
 
 
 def _main_cpu_s(run: LoaderRun) -> float:
-    """Measured, or else: a process that drives a real accelerator keeps a core busy meanwhile."""
+    """Measured, or else: a process that drives a real accelerator keeps a core busy meanwhile.
+
+    A step on CPUs may have kept all its threads busy.
+    """
     if run.main_cpu_s is not None:
         return run.main_cpu_s
-    return RECEIVE_S / run.batch_size if run.emulated else 1 / run.accel_samples_per_s
+    if run.emulated:
+        return RECEIVE_S / run.batch_size
+    return max(1.0, _threads(run)) / run.accel_samples_per_s
 
 
-def _accel(run: LoaderRun) -> LogNormal:
+def _threads(run: LoaderRun) -> float:
+    """Cores that the step's threads had: what its workers left; 0: an accelerator's step."""
+    if not run.on_cpu:
+        return 0.0
+    fetching = run.samples_per_s * run.fetch_cpu_s if run.workers else 0.0
+    return min(run.threads or inf, max(1.0, run.cores - fetching))
+
+
+def _accel(run: LoaderRun, main_cpu_s: float) -> LogNormal:
     """The rate of the step alone: without the wait for a core in it, and without freed batches.
 
     A real accelerator goes on while the process that drives it waits: somewhere between none and
-    all of that wait was the step's, and a uniform distribution's spread is the doubt.
+    all of that wait was the step's, and a uniform distribution's spread is the doubt. A step on
+    CPUs is never faster than its CPU time on all its cores.
     """
     measured_s = 1 / run.accel_samples_per_s
     freed_s = FREE_S_PER_BYTE * (run.sample_bytes or 0.0) if run.workers else 0.0
     step_s = _less(measured_s, freed_s)
     alone_s = _less(step_s, run.step_queued_s or 0.0)
-    if run.emulated:
+    if run.on_cpu:
+        alone_s = min(step_s, max(alone_s, main_cpu_s / _threads(run)))
+    if run.emulated or run.on_cpu:
         return LogNormal(-log(alone_s), hypot(MEASURED_SD, QUEUED_DOUBT * log(step_s / alone_s)))
     doubt = log(step_s / alone_s) / sqrt(12)
     return LogNormal(-log(sqrt(alone_s * step_s)), hypot(MEASURED_SD, doubt))

@@ -56,6 +56,7 @@ def test_a_recommendation_as_json_has_every_field() -> None:
             "interval": [prediction.interval.low, prediction.interval.high],
             "interval_level": 0.9,
             "bottleneck": prediction.bottleneck,
+            "alone_samples_per_s": None,
         }
 
     assert body == {

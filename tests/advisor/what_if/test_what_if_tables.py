@@ -147,6 +147,7 @@ def test_the_json_of_a_table_has_every_field() -> None:
         "level": "same script and arguments",
         "runs": 1,
         "emulated": False,
+        "alone": False,
         "work": {
             "samples": 36_000.0,
             "outside_s": [30.0, 30.0],

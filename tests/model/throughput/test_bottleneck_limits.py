@@ -147,6 +147,8 @@ def test_every_advice_in_full() -> None:
         (point(0.9, cpu=1.0), {}),
         (point(0.0), {"accelerator_busy": 0.1}),
         (point(0.0), {}),
+        (point(0.0), {"others": True}),
+        (replace(point(0.0), on_cpu=True), {}),
     ]
     advices = [advise(at, replace(NONE, **signs)) for at, signs in said]  # type: ignore[arg-type]  # by name
     assert [(advice.word, advice.next) for advice in advices] == [
@@ -160,6 +162,8 @@ def test_every_advice_in_full() -> None:
         ("data", "more CPUs: its workers wait for them"),
         ("idle", "a larger batch, then several ranks to a GPU: it has little to do"),
         ("accelerator", "nothing in its loader: mixed precision, or a faster GPU"),
+        ("cores", "cores of its own: other jobs want those that it has"),
+        ("step", "a GPU, or more CPUs if its program computes on all of them"),
     ]
     assert dict(LIMITS) == {
         "accelerator": "the accelerator is",
@@ -168,5 +172,7 @@ def test_every_advice_in_full() -> None:
         "network": "the network is",
         "memory": "memory is",
         "idle": "nothing is",
+        "step": "its step on the CPUs is",
+        "cores": "other jobs on its cores are",
     }
     assert (EXPOSED, BUSY) == (0.15, 0.60)

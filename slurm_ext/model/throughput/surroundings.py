@@ -1,0 +1,77 @@
+"""Counts processes of other jobs that wanted the cores of a run. Pure; the only place of this rule.
+
+What a run waited for cores is taken off its costs (inversion.py), so that its curve is that of
+cores of its own. On a busy node that curve does not hold: the next run will wait as the last ones
+did. A run that waited notably for cores, and was slower than its own curve explains, had others on
+its cores: as many for each core as make its curve give the rate that was measured. Its own
+workers' waiting for each other is in the curve, and counts nobody.
+
+Beside them a job is as much slower as the curve says, and at no shape less than where it was seen,
+or with workers between: more workers are no way to take cores from a neighbour.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+
+from slurm_ext.core.records import LoaderRun
+from slurm_ext.model.throughput.curve import Curve, at
+
+WAITED = 0.1  # of the time in which its processes could have computed, and of its rate
+LAST = 3  # runs: of these the mean, because neighbours come and go
+MOST = 64.0  # processes for each core: more than that is no neighbour, but a broken figure
+MOST_FEWER = 64  # worker counts that are looked at
+_HALVINGS = 24
+
+
+def shares(
+    curve: Curve, count: float, seen: Sequence[tuple[int, float]]
+) -> Callable[[int, float], float]:
+    """Return the share of its rate at `(workers, cores)` that others leave a training.
+
+    `count`: processes of theirs for each core; `seen`: shapes of the runs that met them.
+    """
+    crowded = replace(curve, others=count)
+    fewest = min((workers for workers, _ in seen), default=0)
+
+    @cache
+    def share(workers: int, cores: float) -> float:
+        alone = at(curve, workers, cores).samples_per_s
+        return min(1.0, at(crowded, workers, cores).samples_per_s / alone)
+
+    def least(workers: int, cores: float) -> float:
+        fewer = ((w, cores) for w in range(fewest, min(workers, MOST_FEWER)))
+        return min(share(*shape) for shape in (*fewer, (workers, cores), *seen))
+
+    return least
+
+
+def others(runs: Sequence[LoaderRun], curves: Sequence[Curve]) -> float:
+    """Processes of others that wanted each core of the last runs (newest first); 0: none.
+
+    `curves`: each run's own, on cores of its own.
+    """
+    last = [others_of(run, curve) for run, curve in zip(runs[:LAST], curves[:LAST], strict=True)]
+    return sum(last) / max(1, len(last))
+
+
+def others_of(run: LoaderRun, curve: Curve) -> float:
+    """The same of one run."""
+
+    def rate(count: float) -> float:
+        return at(replace(curve, others=count), run.workers, run.cores).samples_per_s
+
+    if waited(run) <= WAITED or run.samples_per_s >= (1 - WAITED) * rate(0.0):
+        return 0.0
+    low, high = 0.0, MOST
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rate(middle) > run.samples_per_s else (low, middle)
+    return low
+
+
+def waited(run: LoaderRun) -> float:
+    """The share of the time in which its processes could compute that they waited for a core."""
+    queued_s = (run.fetch_queued_s or 0.0) + (run.main_queued_s or 0.0)
+    computed_s = run.fetch_cpu_s + (run.main_cpu_s or 0.0)
+    return queued_s / (queued_s + computed_s) if queued_s > 0 else 0.0

@@ -1,0 +1,73 @@
+"""A submission whose last runs waited for cores that other jobs used."""
+
+from dataclasses import replace
+
+from slurm_ext.advisor.pipeline.message import beside, message
+from slurm_ext.core.records import Decision, Interval, Level, LoaderRun, Mode, Prediction, Shape
+from tests.advisor.pipeline.test_journey import ask, job
+
+HERE = Prediction(
+    shape=Shape(cpus_per_task=4, num_workers=2),
+    samples_per_s=430.0,
+    interval=Interval(300.0, 760.0),
+    bottleneck="cores",
+    level=Level.SCRIPT_ARGS,
+    runs=2,
+    alone_samples_per_s=700.0,
+)
+BOTH = "430 samples/s here, where other jobs want the same cores; 700 on cores of its own"
+# A training that its GPU limits, on eight cores of which it needs two; others had most of them.
+LIGHT = LoaderRun(
+    samples_per_s=395.0,
+    workers=2,
+    cores=8,
+    batch_size=32,
+    accel_samples_per_s=400.0,
+    fetch_wall_s=0.002,
+    fetch_cpu_s=0.0018,
+    main_cpu_s=0.002,
+    node_cores=8,
+    gpus=1,
+    fetch_queued_s=0.0,
+    step_queued_s=0.0,
+    main_queued_s=0.0,
+)
+STARVED = replace(
+    LIGHT,
+    samples_per_s=55.0,
+    accel_samples_per_s=56.0,
+    fetch_wall_s=0.016,
+    fetch_queued_s=0.014,
+    step_queued_s=0.015,
+    main_queued_s=0.0155,
+)
+
+
+def test_the_line_tells_both_rates() -> None:
+    """What holds here and what would hold alone, for a job that stays and for one that changes."""
+    stays = Decision(
+        action="leave", reason="it is so", before=HERE.shape, after=HERE.shape, predicted_after=HERE
+    )
+    assert message(stays, Mode.ACT, emulated=False) == (
+        f"dlqueue: left as it is: it is so. It does {BOTH}."
+    )
+    more = replace(HERE, shape=replace(HERE.shape, num_workers=4))
+    moved = replace(
+        stays,
+        action="change",
+        after=more.shape,
+        predicted_before=replace(HERE, samples_per_s=215.0),
+        predicted_after=more,
+    )
+    said = message(moved, Mode.ADVISE, emulated=False) or ""
+    assert f"about 2.0x faster (215 -> {BOTH}, 300 to 760)" in said
+    assert beside(replace(HERE, alone_samples_per_s=None)) == ""
+
+
+def test_a_starved_job_is_not_idle() -> None:
+    """The same training gives cores back when it had them to itself, and none because it waited."""
+    quiet, starved = ask(job(cpus_per_task=8), LIGHT), ask(job(cpus_per_task=8), STARVED)
+    assert quiet.edits.cpus_per_task is None or quiet.edits.cpus_per_task < 8
+    assert starved.edits.cpus_per_task is None
+    assert "idle" not in (starved.message or "")
+    assert "where other jobs want the same cores" in (starved.message or "")

@@ -1,0 +1,134 @@
+"""A training on CPUs: its step costs cores, so that fewer cores are slower and more no promise."""
+
+from dataclasses import replace
+
+import pytest
+
+from slurm_ext.core.records import Level, LoaderRun, Shape, ShapeLimits
+from slurm_ext.model.throughput.curve import Curve, at, step_s
+from slurm_ext.model.throughput.estimate import Estimate, estimate, predict, shape_predictor
+from slurm_ext.model.throughput.estimate_codec import CELLS, MAX_CHARS, STEP_CELLS, read, write
+from slurm_ext.policy.loader import decide
+
+W, U, F = 0.010, 0.0175, 0.001  # seconds of a sample: the step on two cores, its CPU, a fetch
+CURVE = Curve(accel_samples_per_s=1 / W, fetch_wall_s=F, fetch_cpu_s=F, main_cpu_s=U, threads=2)
+# Sixteen threads that are nearly always at work, and one worker that has little to do.
+BUSY = LoaderRun(
+    samples_per_s=390,
+    workers=1,
+    cores=16,
+    batch_size=32,
+    accel_samples_per_s=400,
+    fetch_wall_s=0.0001,
+    fetch_cpu_s=0.0001,
+    main_cpu_s=15 / 400,
+    node_cores=16,
+    on_cpu=1,
+    threads=16,
+    fetch_queued_s=0.0,
+    step_queued_s=0.0,
+    main_queued_s=0.0,
+)
+
+
+def known(*runs: LoaderRun) -> Estimate:
+    """The estimate from runs, which has to be there."""
+    answer = estimate({Level.SCRIPT_ARGS: list(runs)})
+    assert answer is not None
+    return answer
+
+
+def test_a_step_follows_amdahls_law_between_one_core_and_its_threads() -> None:
+    """As seen with its threads' cores, its whole CPU time on one, and nothing gained beyond."""
+    assert step_s(CURVE, 2) == pytest.approx(W)
+    assert step_s(CURVE, 1) == pytest.approx(U)
+    assert step_s(CURVE, 0.5) == pytest.approx(2 * U)
+    assert step_s(CURVE, 64) == pytest.approx(W)
+
+
+@pytest.mark.parametrize("cores", [0.5, 1, 1.5, 2, 3, 8])
+@pytest.mark.parametrize("workers", [0, 1, 2, 8])
+def test_cores_are_never_more_than_busy(workers: int, cores: float) -> None:
+    """A sample costs its CPU seconds, whoever spends them."""
+    rate = at(CURVE, workers, cores).samples_per_s
+    assert rate * (U + F) <= cores * 1.0001
+    assert rate <= 1 / W
+
+
+def test_a_loop_has_the_cores_that_its_workers_leave() -> None:
+    """At the rate X they leave n = c - X u cores, and a step on n cores takes 1 / X."""
+    curve = replace(CURVE, fetch_wall_s=0.006, fetch_cpu_s=0.006)
+    rate = at(curve, 8, 2).samples_per_s
+    assert rate == pytest.approx(1 / step_s(curve, 2 - rate * 0.006), rel=0.02)
+    assert at(replace(curve, accel_samples_per_s=1 / U, threads=1), 1, 1).samples_per_s == (
+        pytest.approx(1 / (U + 0.006))
+    )
+
+
+def at_cores(run: LoaderRun, cores: int, workers: int = 1) -> float:
+    """The rate that such a run predicts."""
+    return predict(known(run), Shape(cpus_per_task=cores, num_workers=workers)).samples_per_s
+
+
+def test_a_training_on_all_its_cores_is_slower_on_one() -> None:
+    """Sixteen busy threads are worth fifteen cores; a timed wait would be as fast on one."""
+    assert at_cores(BUSY, 16) == pytest.approx(390, rel=0.05)
+    assert at_cores(BUSY, 1) == pytest.approx(390 / 15, rel=0.05)
+    assert at_cores(BUSY, 8) < 0.6 * 390
+    assert at_cores(replace(BUSY, on_cpu=0, emulated=True, main_cpu_s=0.0), 1) > 350
+
+
+def test_it_loses_no_cpus_and_is_promised_none() -> None:
+    """The policy may change CPUs at will, and finds every one of them at work."""
+    limits = ShapeLimits(max_cpus_per_task=64, node_cores=64)
+    before = Shape(cpus_per_task=16, num_workers=1)
+    chosen = decide(before, shape_predictor(known(BUSY)), limits, may_change_cpus="any")
+    assert (chosen.action, chosen.after) == ("leave", before)
+    assert "its step on the CPUs is the limit" in chosen.reason
+
+
+def test_more_cores_widen_the_interval_where_threads_follow_them() -> None:
+    """Torch has as many threads as cores, unless somebody said how many: then they bring none."""
+    wide = Shape(cpus_per_task=32, num_workers=1)
+    grows = predict(known(BUSY), wide)
+    fixed = predict(known(replace(BUSY, threads=8, main_cpu_s=7 / 400)), wide)
+    assert grows.samples_per_s == pytest.approx(390, rel=0.05)
+    assert grows.interval.high > 1.8 * 390
+    assert grows.interval.low < 0.6 * 390
+    assert fixed.interval.high < 1.2 * 390
+
+
+def test_two_runs_tell_what_a_core_is_worth() -> None:
+    """What it takes on one core is its CPU time: threads that wait for each other spin as well."""
+    one = replace(BUSY, cores=1, threads=1, accel_samples_per_s=50, samples_per_s=49, workers=0)
+    one = replace(one, main_cpu_s=1 / 50)
+    four = replace(BUSY, cores=4, threads=4, accel_samples_per_s=125, samples_per_s=121, workers=0)
+    four = replace(four, main_cpu_s=4 / 125)
+    both = known(four, one)
+    rates = [predict(both, Shape(cpus_per_task=c, num_workers=0)).samples_per_s for c in (1, 2, 4)]
+    assert rates[0] == pytest.approx(49, rel=0.05)
+    assert rates[2] == pytest.approx(121, rel=0.05)
+    assert rates[1] == pytest.approx(1 / (0.004 + 0.016 / 2 + 0.0001), rel=0.05)
+
+
+def test_its_unknown_cpu_time_is_that_of_all_its_threads() -> None:
+    """A run that did not tell it may have computed on every core."""
+    assert at_cores(replace(BUSY, main_cpu_s=None), 4) == pytest.approx(390 / 4, rel=0.05)
+    assert at_cores(replace(BUSY, main_cpu_s=None, threads=None), 4) < 0.3 * 390
+
+
+def test_it_travels_to_the_node_and_a_line_of_before_is_read() -> None:
+    """Two cells more; a step of an accelerator is written as it always was."""
+    believed = replace(known(BUSY), seen=tuple((w, w + 0.123) for w in range(99)))
+    line = write(believed)
+    there = read(line)
+    assert there is not None
+    assert there.threads == pytest.approx(believed.threads, rel=1e-3)
+    assert there.grows
+    assert len(line) <= MAX_CHARS
+    before = write(known(replace(BUSY, on_cpu=None)))
+    found = read(before)
+    assert found is not None
+    assert (found.threads, found.grows) == (0.0, False)
+    assert line.count(",") - before.count(",") >= STEP_CELLS
+    assert CELLS > STEP_CELLS
