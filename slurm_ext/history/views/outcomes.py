@@ -6,7 +6,6 @@ Every query here goes by an index from the newest on, user by user: nobody's out
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from heapq import merge
 from itertools import groupby, islice, takewhile
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from slurm_ext.core.stats import POOL_USERS
 from slurm_ext.history.store.reading import explaining
 
 OF_USER = 256  # outcomes of one user that his scripts are judged by
+MOST_WALKED = 4096  # decisions of one user that are looked at for them: many have no run yet
 FEWEST_OF_ITS_OWN = 3  # runs with the very arguments; below, those with other numbers count too
 BAD_IN_A_ROW = 3
 SLOWER_IN_A_ROW = 2
@@ -58,8 +58,10 @@ _JOINED = "CROSS JOIN decisions d ON d.id = o.decision"
 OUTCOMES = f"{_COLUMNS} FROM outcomes o {_JOINED} ORDER BY o.decision DESC LIMIT ?"
 _OF = "INDEXED BY decisions_of_user"
 _BELIEVED = "state = 'claimed' AND after_samples_per_s IS NOT NULL"
-_OF_USER = f"""{_COLUMNS} FROM decisions d {_OF} CROSS JOIN outcomes o ON o.decision = d.id
-WHERE d.user = ? AND d.state = 'claimed' AND d.after_samples_per_s IS NOT NULL
+OUTCOMES_OF_USER = f"""{_COLUMNS} FROM decisions d {_OF} CROSS JOIN outcomes o ON o.decision = d.id
+WHERE d.user = :user AND d.state = 'claimed' AND d.after_samples_per_s IS NOT NULL
+AND d.id > coalesce((SELECT id FROM decisions {_OF} WHERE user = :user AND {_BELIEVED}
+    ORDER BY id DESC LIMIT 1 OFFSET {MOST_WALKED}), -1)
 ORDER BY d.id DESC"""
 # One look-up for each user, however many decisions: SELECT DISTINCT would read them all.
 _USERS = f"""
@@ -68,6 +70,9 @@ WITH RECURSIVE people (user) AS (
     UNION ALL SELECT (SELECT min(user) FROM decisions {_OF} WHERE {_BELIEVED}
         AND user > people.user) FROM people WHERE people.user IS NOT NULL)
 SELECT user FROM people WHERE user IS NOT NULL"""
+_USERS_NEWEST = f"""
+SELECT user, (SELECT max(id) FROM decisions {_OF} WHERE {_BELIEVED} AND user = known.user) AS newest
+FROM ({_USERS}) known ORDER BY newest DESC"""
 _USERS_SINCE = """
 SELECT DISTINCT d.user FROM loader_runs l CROSS JOIN runs r ON r.id = l.run
 CROSS JOIN decisions d ON d.token = r.decision WHERE l.id > ? AND d.user IS NOT NULL"""
@@ -83,11 +88,12 @@ def outcomes_of(conn: sqlite3.Connection, path: Path, limit: int) -> list[Residu
 
 def fair_outcomes(conn: sqlite3.Connection, path: Path, limit: int) -> list[Residual]:
     """At most `limit` of the newest outcomes; those of one user make way for those of others."""
+    most = limit // POOL_USERS
     with explaining(path):
-        each = [_of_user(conn, user) for (user,) in conn.execute(_USERS).fetchall()]
-        shares = [islice(one, limit // POOL_USERS) for one in each]
-        first = list(islice(_newest_first(shares), limit))
-        return [*first, *islice(_newest_first(each), limit - len(first))]
+        users = conn.execute(_USERS_NEWEST).fetchall()
+        first = _newest(conn, users, slice(0, most), limit)
+        left = limit - len(first)
+        return [*first, *_newest(conn, users, slice(most, limit), left)] if left else first
 
 
 def users_since(conn: sqlite3.Connection, path: Path, last_id: int) -> list[str]:
@@ -157,7 +163,7 @@ def stopped_scripts(conn: sqlite3.Connection, path: Path) -> dict[tuple[str, int
 
 def _of_user(conn: sqlite3.Connection, user: str) -> Iterator[Residual]:
     """One for each decision: of its runs (nodes, restarts) the middle one."""
-    rows = conn.execute(_OF_USER, (user,))
+    rows = conn.execute(OUTCOMES_OF_USER, {"user": user})
     for _, runs in groupby(rows, key=lambda row: row[_DECISION]):
         usable = [row for row in runs if None not in row[:_FIGURES] and row[_ACHIEVED] > 0]
         if usable:
@@ -165,8 +171,18 @@ def _of_user(conn: sqlite3.Connection, user: str) -> Iterator[Residual]:
             yield _residual(usable[len(usable) // 2])
 
 
-def _newest_first(streams: Iterable[Iterator[Residual]]) -> Iterator[Residual]:
-    return merge(*streams, key=lambda one: -one.decision)
+def _newest(
+    conn: sqlite3.Connection, users: Iterable[tuple[str, int]], part: slice, limit: int
+) -> list[Residual]:
+    """The newest of a part of each user's outcomes; `users`: with their newest decision, sorted."""
+    found: list[Residual] = []
+    for user, newest in users:
+        if len(found) >= limit and newest < found[-1].decision:
+            break
+        found += islice(_of_user(conn, user), part.start, part.stop)
+        found.sort(key=lambda one: -one.decision)
+        del found[limit:]
+    return found
 
 
 def _residual(row: tuple[Any, ...]) -> Residual:

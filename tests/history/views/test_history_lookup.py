@@ -70,6 +70,15 @@ def test_outcomes_walk_the_ledger_from_its_end(reader: sqlite3.Connection) -> No
     )
 
 
+def test_outcomes_of_a_user_are_a_range_too(reader: sqlite3.Connection) -> None:
+    """However many others have, and however many of his jobs still wait."""
+    steps = plan(reader, outcomes.OUTCOMES_OF_USER, ("ada",))
+    assert steps[0] == "SEARCH d USING INDEX decisions_of_user (user=? AND rowid>?)"
+    assert "SEARCH d USING INDEX decisions_believed (state=? AND rowid=?)" in steps
+    assert not any("SORT" in step or "TEMP" in step for step in steps)
+    assert not any(step.startswith("SCAN") for step in steps)
+
+
 def test_what_arrived_since_is_a_range_too(reader: sqlite3.Connection) -> None:
     """The server's poll reads what is new and nothing else."""
     (step,) = plan(reader, "SELECT * FROM loader_runs WHERE id > ? ORDER BY id", (5,))
