@@ -226,9 +226,10 @@ def _mean_costs(runs: Sequence[_Totals], trained_on: _Json) -> dict[str, Any]:
     for t in runs:
         waits = (t.step_queued_s, t.wait_queued_s)
         main = None if waits[0] is None or waits[1] is None else waits[0] + waits[1]
+        cpu_s = t.main_cpu_s if round(t.workers) else _step_cpu_s(t, trained_on)
         # Name, total, the most that it can be, samples.
         for name, total, most, samples in (
-            ("main_cpu_s", _main_cpu_s(t, trained_on), None, t.samples),
+            ("main_cpu_s", cpu_s, None, t.samples),
             ("bytes_per_sample", t.bytes_read, MOST_OF_ANYTHING, t.samples),
             ("fetch_queued_s", t.fetch_queued_s, t.fetch_wall_s, t.fetch_samples),
             ("step_queued_s", t.step_queued_s, t.step_s, t.samples),
@@ -240,16 +241,14 @@ def _mean_costs(runs: Sequence[_Totals], trained_on: _Json) -> dict[str, Any]:
     return {name: sum(ranks) / len(ranks) if ranks else None for name, ranks in costs.items()}
 
 
-def _main_cpu_s(t: _Totals, trained_on: _Json) -> float | None:
-    """CPU of the training process beside fetching; None: nobody can tell the two apart.
+def _step_cpu_s(t: _Totals, trained_on: _Json) -> float | None:
+    """CPU of the step of a process that loads the data itself; None: nobody can tell the two apart.
 
-    Where that process loads the data itself, its libraries' threads help with the loading (and spin
-    between two calls), so that its CPU time less the loading thread's is no measure of the step.
-    For a step on CPUs it is a bound, and so is each of its threads at work for all of the step.
+    Its libraries' threads help with the loading (and spin between two calls), so that its CPU time
+    less the loading thread's is no measure of the step. For a step on CPUs it is a bound, and so is
+    each of its threads at work for all of the step.
     """
-    if round(t.workers) or t.main_cpu_s is None:
-        return t.main_cpu_s
-    if not (trained_on["on_cpu"] and trained_on["threads"]):
+    if t.main_cpu_s is None or not (trained_on["on_cpu"] and trained_on["threads"]):
         return None
     most_s: float = trained_on["threads"] * t.step_s
     return min(max(0.0, t.main_cpu_s - t.fetch_cpu_s), most_s)

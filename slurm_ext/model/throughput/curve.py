@@ -114,7 +114,8 @@ def at(curve: Curve, workers: float, cores: float) -> Point:
     if workers <= 0:
         return _serial(curve, cores)
     supply, (wall, cpu) = _supply(curve, workers, cores)
-    step_s = 1 / _step_rate(curve, cores) + FREE_S_PER_BYTE * curve.sample_bytes
+    rate = _step_rate(curve, cores) if curve.threads else curve.accel_samples_per_s
+    step_s = 1 / rate + FREE_S_PER_BYTE * curve.sample_bytes
     step_s += _per_sample(curve, curve.receive_s)
     ceilings = (1 / step_s, supply, curve.storage_samples_per_s)
     rate, (accelerator, loader, storage) = _smooth_min(ceilings, SHARPNESS)
@@ -184,8 +185,6 @@ def _step_rate(curve: Curve, cores: float) -> float:
 
     At a rate of X they leave n = c - X * u; this is the X at which X * step(n) is 1.
     """
-    if not curve.threads:
-        return curve.accel_samples_per_s
     fetch_s, together = worker_s(curve)[1], together_s(curve)
     alone_s = 1 / curve.accel_samples_per_s - together / curve.threads
     both_s = alone_s * cores + together + fetch_s

@@ -5,6 +5,7 @@ Pure, standard library only: the submit path and `dlqueue predict` pass here.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil, exp, hypot, inf, log, log2, sqrt
 
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape
@@ -114,17 +115,16 @@ def shape_predictor(
     Where other jobs wanted the last runs' cores, they will want the next one's: the rate is that
     beside them, and the interval reaches up to what cores of its own would give.
     """
-    curve = _curve(known)
-    left = shares(curve, known.others, known.seen)
+    alone = partial(_predict, known, _curve(known), node_cores, factor)
+    if not known.others:
+        return alone
+    left = shares(_curve(known), known.others, known.seen)
 
-    def predict_one(shape: Shape) -> Prediction:
+    def beside(shape: Shape) -> Prediction:
         cores = min(shape.cpus_per_task, node_cores or shape.cpus_per_task)
-        quiet = _predict(known, curve, cores, factor, shape)
-        if not known.others:
-            return quiet
-        return _beside(quiet, left(shape.num_workers, cores), factor)
+        return _beside(alone(shape), left(shape.num_workers, cores), factor)
 
-    return predict_one
+    return beside
 
 
 def _beside(quiet: Prediction, share: float, factor: float) -> Prediction:
@@ -160,8 +160,9 @@ def point_at(known: Estimate, workers: int, cores: float) -> Point:
 
 
 def _predict(
-    known: Estimate, curve: Curve, cores: float, factor: float, shape: Shape
+    known: Estimate, curve: Curve, node_cores: float | None, factor: float, shape: Shape
 ) -> Prediction:
+    cores = shape.cpus_per_task if node_cores is None else min(shape.cpus_per_task, node_cores)
     point = at(curve, shape.num_workers, cores)
     spread = NORMAL_90 * factor * _log_sd(known, point, shape.num_workers, cores)
     rate = point.samples_per_s
@@ -232,28 +233,9 @@ def _pool(
         batch_size=runs[0].batch_size if runs else 0.0,
         epoch_samples=(runs[0].epoch_samples if runs else None) or inf,
         bytes_per_sample=_mean([b for run in runs if (b := run.bytes_per_sample) is not None]),
-        threads=_most_threads(inverted),
+        threads=max((one.threads for one in inverted), default=0.0),
         grows=any(one.grows for one in inverted),
-        others=others(runs, [_curve_of(one, run) for one, run in zip(inverted, runs, strict=True)]),
-    )
-
-
-def _most_threads(inverted: Sequence[InvertedRun]) -> float:
-    return max((one.threads for one in inverted), default=0.0)
-
-
-def _curve_of(one: InvertedRun, run: LoaderRun) -> Curve:
-    """One run's own curve."""
-    return Curve(
-        accel_samples_per_s=exp(one.accel.log_mean),
-        fetch_wall_s=exp(one.wall.log_mean),
-        fetch_cpu_s=exp(one.cpu.log_mean),
-        main_cpu_s=one.main_cpu_s,
-        receive_s=one.receive_s,
-        batch_size=run.batch_size,
-        sample_bytes=run.sample_bytes or 0.0,
-        epoch_samples=run.epoch_samples or inf,
-        threads=one.threads,
+        others=others(runs, inverted),
     )
 
 
@@ -264,7 +246,7 @@ def _nearer(
     level: Level,
 ) -> tuple[LogNormal, LogNormal, LogNormal]:
     widest = STEPS_SPREAD if level is Level.SCRIPT_ARGS else inf
-    most = _most_threads(inverted)
+    most = max((one.threads for one in inverted), default=0.0)
     steps = [one.accel for one in inverted if one.threads * NEAR >= most]
     return (
         pooled(farther[0], steps, level, widest),
@@ -307,7 +289,7 @@ def _log_sd(known: Estimate, point: Point, workers: int, cores: float) -> float:
         + (data * supply_sd) ** 2
         + (4 * point.accelerator * data * BALANCE_SD) ** 2
         + (point.contention * CONTENTION_SD) ** 2
-        + (point.accelerator * _threads_sd(known, cores)) ** 2
+        + (point.accelerator * (_threads_sd(known, cores) if known.threads else 0.0)) ** 2
     )
 
 
@@ -316,8 +298,6 @@ def _threads_sd(known: Estimate, cores: float) -> float:
 
     What more threads would bring nobody saw: the bound is what as many times the cores could.
     """
-    if not known.threads:
-        return 0.0
     if cores < known.threads:
         return FEWER_CORES_SD * log2(known.threads / cores)
     return log(cores / known.threads) / NORMAL_90 if known.grows else 0.0

@@ -72,7 +72,7 @@ def invert(run: LoaderRun) -> InvertedRun:
         receive_s=RECEIVE_S,
         batch_size=run.batch_size,
         sample_bytes=run.sample_bytes or 0.0,
-        threads=_threads(run),
+        threads=_threads(run) if run.on_cpu else 0.0,
     )
     received_s = _received_s(run, ideal)
     return InvertedRun(
@@ -116,13 +116,11 @@ def _main_cpu_s(run: LoaderRun) -> float:
         return run.main_cpu_s
     if run.emulated:
         return RECEIVE_S / run.batch_size
-    return max(1.0, _threads(run)) / run.accel_samples_per_s
+    return (_threads(run) if run.on_cpu else 1.0) / run.accel_samples_per_s
 
 
 def _threads(run: LoaderRun) -> float:
-    """Cores that the step's threads had: what its workers left; 0: an accelerator's step."""
-    if not run.on_cpu:
-        return 0.0
+    """Cores that the threads of a step on CPUs had: what its workers left."""
     fetching = run.samples_per_s * run.fetch_cpu_s if run.workers else 0.0
     return min(run.threads or inf, max(1.0, run.cores - fetching))
 

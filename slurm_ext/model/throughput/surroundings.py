@@ -13,9 +13,11 @@ or with workers between: more workers are no way to take cores from a neighbour.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from math import exp, inf
 
 from slurm_ext.core.records import LoaderRun
 from slurm_ext.model.throughput.curve import Curve, at
+from slurm_ext.model.throughput.inversion import InvertedRun
 
 WAITED = 0.1  # of the time in which its processes could have computed, and of its rate
 LAST = 3  # runs: of these the mean, because neighbours come and go
@@ -46,28 +48,40 @@ def shares(
     return least
 
 
-def others(runs: Sequence[LoaderRun], curves: Sequence[Curve]) -> float:
-    """Processes of others that wanted each core of the last runs (newest first); 0: none.
-
-    `curves`: each run's own, on cores of its own.
-    """
-    last = [others_of(run, curve) for run, curve in zip(runs[:LAST], curves[:LAST], strict=True)]
-    return sum(last) / max(1, len(last))
+def others(runs: Sequence[LoaderRun], inverted: Sequence[InvertedRun]) -> float:
+    """Processes of others that wanted each core of the last runs (newest first); 0: none."""
+    last = list(zip(runs[:LAST], inverted[:LAST], strict=True))
+    waiting = [(run, one) for run, one in last if waited(run) > WAITED]
+    return sum([others_of(run, _curve_of(run, one)) for run, one in waiting]) / max(1, len(last))
 
 
 def others_of(run: LoaderRun, curve: Curve) -> float:
-    """The same of one run."""
+    """The same of one run that waited, by its own curve on cores of its own."""
 
     def rate(count: float) -> float:
         return at(replace(curve, others=count), run.workers, run.cores).samples_per_s
 
-    if waited(run) <= WAITED or run.samples_per_s >= (1 - WAITED) * rate(0.0):
+    if run.samples_per_s >= (1 - WAITED) * rate(0.0):
         return 0.0
     low, high = 0.0, MOST
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if rate(middle) > run.samples_per_s else (low, middle)
     return low
+
+
+def _curve_of(run: LoaderRun, one: InvertedRun) -> Curve:
+    return Curve(
+        accel_samples_per_s=exp(one.accel.log_mean),
+        fetch_wall_s=exp(one.wall.log_mean),
+        fetch_cpu_s=exp(one.cpu.log_mean),
+        main_cpu_s=one.main_cpu_s,
+        receive_s=one.receive_s,
+        batch_size=run.batch_size,
+        sample_bytes=run.sample_bytes or 0.0,
+        epoch_samples=run.epoch_samples or inf,
+        threads=one.threads,
+    )
 
 
 def waited(run: LoaderRun) -> float:
