@@ -33,7 +33,7 @@ MAY_IMPORT["cli"] = set(MAY_IMPORT)
 
 # room: its sub-rooms, each of which may import those named before it; "" is the room's own files
 SUB_ROOMS: dict[str, tuple[str, ...]] = {
-    "core": ("", "settings"),
+    "core": ("findings", "", "settings"),
     "node": (
         "common",
         "kernel",

@@ -10,6 +10,8 @@ from math import isfinite
 from statistics import median
 from typing import Any
 
+from slurm_ext.core.findings.loader_refusal import refusal_of
+from slurm_ext.core.findings.used_cores import used_cores
 from slurm_ext.core.records import LoaderRun, Outcome
 from slurm_ext.core.unsupported_loader import unsupported_loader
 
@@ -100,6 +102,8 @@ def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | 
         user_workers=loader.get("user_num_workers"),
         epoch_samples=first.samples / first.epochs if first.epochs >= 1 else None,
         doubt=unsupported_loader(summary, loader),
+        refused=refusal_of(loaders),
+        used_cores=used_cores(record),
         **_mean_costs(runs, _trained_on(summary)),
         **_whole_job(record, summaries, loaders),
     )

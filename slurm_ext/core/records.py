@@ -62,6 +62,7 @@ ENV_NAMES = (
     "SLURM_TRES_PER_TASK",
     "DLQUEUE_SHARED",
     "DLQUEUE_ELASTIC",
+    "DLQUEUE_SEEDED",
 )
 """Variables of the job's environment that the advisor sees: enough to decide, nothing private."""
 
@@ -153,7 +154,7 @@ class LoaderRun:
     whole_samples_per_s: float | None = None  # of the whole job, over its training's wall time
     startup_s: float | None = None  # of its workers, on each pass that starts them
     refused: int | None = None  # a LoaderRefusal: why the probe left its workers as they were
-    used_cores: float | None = None  # mean cores that one task kept busy, by its cgroup
+    used_cores: float | None = None  # of one task, kept busy in its busiest stretch, by its cgroup
     threads: int | None = None  # of torch, inside one operation
     on_cpu: int | None = None  # 1: it trained on the CPU, and nothing stood in for a GPU
     data_key: int | None = None  # 24 bits that stand for its dataset and its batch

@@ -7,7 +7,7 @@ fewest cores, then the fewest workers, where that gains enough or frees CPUs.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from slurm_ext.core.records import Decision, Prediction, Shape, ShapeLimits
@@ -28,17 +28,20 @@ def decide(
     min_gain: float = MIN_GAIN,
     may_change_cpus: str = "never",
     worker_rss_bytes: int | None = None,
+    least_cpus: int = 1,
+    workers_stay: str | None = None,
 ) -> Decision:
     """The smallest core and then worker count whose lower bound is `target` of the best one.
 
     `may_change_cpus`: never | grow | any. `worker_rss_bytes` None: memory does not limit workers
     (the probe still checks it inside the job). Never predicts less than `target` of the rate that
-    the job would have as written.
+    the job would have as written, and takes no CPU away below `least_cpus`. `workers_stay`: why
+    its workers cannot be moved; then no CPU is for others.
     """
     most = most_workers(limits, worker_rss_bytes)
+    cores = core_counts(before.cpus_per_task, limits, may_change_cpus, least_cpus)
     workers = worker_counts(most)
     search = _Search(predict, workers, target, short=most < limits.max_workers)
-    cores = core_counts(before.cpus_per_task, limits, may_change_cpus)
     written = search.at(before)
     if not cores:
         return _leave(written, "no shape fits the limits of its partition and node")
@@ -48,8 +51,26 @@ def decide(
     chosen = search.fewest_workers(frugal.shape.cpus_per_task, best)
     within = before.cpus_per_task <= cores[-1] and before.num_workers <= workers[-1]
     if within and search.good(written, best):
-        return _give_back(search, written, chosen, best)
-    return _improve(search, written, chosen, min_gain)
+        decision = _give_back(search, written, chosen, best)
+    else:
+        decision = _improve(search, written, chosen, min_gain)
+    if workers_stay is None or decision.after.num_workers == before.num_workers:
+        return decision
+    return _with_own_workers(search, written, cores, workers_stay)
+
+
+def _with_own_workers(
+    search: "_Search", written: Prediction, cores: Sequence[int], why: str
+) -> Decision:
+    """The job with the workers of its script: CPUs that these cannot use go back."""
+    before = written.shape
+    fewer = [count for count in cores if count < before.cpus_per_task]
+    rates = [search.at(replace(before, cpus_per_task=count)) for count in fewer]
+    enough = next((rate for rate in rates if search.good(rate, written)), None)
+    if enough is None:
+        return _leave(written, why)
+    free = before.cpus_per_task - enough.shape.cpus_per_task
+    return _change(written, enough, f"{_cpus(free)} would stay idle; {why}")
 
 
 def most_workers(limits: ShapeLimits, worker_rss_bytes: int | None) -> int:
@@ -183,13 +204,18 @@ STEPS_A_DOUBLING = 4
 
 
 @lru_cache(maxsize=1024)
-def core_counts(written: int, limits: ShapeLimits, may_change: str) -> tuple[int, ...]:
-    """Core counts, ascending; empty where nothing fits. `may_change`: never | grow | any."""
+def core_counts(
+    written: int, limits: ShapeLimits, may_change: str, least: int = 1
+) -> tuple[int, ...]:
+    """Core counts, ascending; empty where nothing fits. `may_change`: never | grow | any.
+
+    None is below `least`, but for what the limits ask for.
+    """
     most = min(limits.max_cpus_per_task, limits.node_cores)
     if may_change == "never":
         return (written,)
     if may_change == "any":
-        return counts(1, most)
+        return counts(max(1, min(least, most)), most)
     return (written, *counts(written + 1, most))
 
 

@@ -25,9 +25,15 @@ def peak(
     limits: ShapeLimits,
     *,
     worker_rss_bytes: int | None = None,
+    own_workers: int | None = None,
 ) -> Peak:
-    """Return the maximum throughput within `limits`, and the first shape at NEAR of it."""
-    workers = worker_counts(most_workers(limits, worker_rss_bytes))
+    """Return the maximum throughput within `limits`, and the first shape at NEAR of it.
+
+    `own_workers`: those of the script, where no others can be given.
+    """
+    workers: Sequence[int] = worker_counts(most_workers(limits, worker_rss_bytes))
+    if own_workers is not None:
+        workers = (own_workers,)
     rows = [_climb(predict, cores, workers) for cores in core_counts(1, limits, "any") or (1,)]
     best = max(chain.from_iterable(rows), key=lambda point: point.samples_per_s)
     return Peak(maximum=_first(rows, best, 1 / NO_BETTER), knee=_first(rows, best, NEAR))

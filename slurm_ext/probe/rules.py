@@ -59,7 +59,7 @@ def left_alone(loader: Any, dataloader: Any, directive: Directive) -> str | None
     """The reason why this loader keeps the user's setting, in a clause; None: it may be set."""
     return (
         _not_plain(loader, dataloader)
-        or _too_short(loader)
+        or _too_short(loader, directive)
         or (_with_workers if loader.num_workers else _without_workers)(
             loader, dataloader, directive
         )
@@ -81,7 +81,10 @@ def _not_plain(loader: Any, dataloader: Any) -> str | None:
     return None
 
 
-def _too_short(loader: Any) -> str | None:
+def _too_short(loader: Any, directive: Directive) -> str | None:
+    torchs_own = type(loader._index_sampler).__module__.startswith("torch.utils.data.")
+    if not directive.gates and not torchs_own:
+        return None  # a __len__ of the user's may cost or change something: not for a mere look
     try:
         return None if len(loader._index_sampler) >= MIN_BATCHES else "few batches"
     except Exception:  # the user's own __len__: any error means that it has none

@@ -75,7 +75,12 @@ class Session:
         return meter
 
     def gate(self, loader: Any, meter: LoaderMeter) -> Gate | None:
-        """The gate for a pass that is about to begin; None: it is the user's own."""
+        """The gate for a pass that is about to begin; None: it is the user's own.
+
+        A loader that nobody asks to move tells all the same what would leave it alone.
+        """
+        if not self.directive.gates:
+            meter.left_alone = self._refusal(loader)
         if not self.directive.gates or meter.fallback:
             return None
         running: Any = getattr(loader, "_iterator", None)  # persistent workers, kept from last time

@@ -21,7 +21,8 @@ Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, size
     yet, the loader starts them when it is asked to); most_workers: what the gate can be asked for
     (null: the loader cannot be moved)
   - method: gated (set by the directive) or own (the user's setting)
-  - left_alone: why the directive was not followed; fallback: why it was given up half-way
+  - left_alone: why the directive was not followed, or would not be where there is none (a look
+    finds less than the trial of lazy_workers.py); fallback: why it was given up half-way
   - worker_rss_bytes: private memory of the largest worker; startup_s: starting workers
   - phases (first_epoch; later), each: epochs, samples, batches, steps (of the optimisers, done with
     its batches: none in a validation); wall_s = wait_s (in next())

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from slurm_ext.advisor.evidence.objections import busy_cores, nearest_runs, refusal
 from slurm_ext.core.records import OWN_LEVELS, POOLED_LEVELS, Level, LoaderRun
 from slurm_ext.model.throughput.evidence_checks import why_no_estimate
 
@@ -31,6 +32,8 @@ class EvidenceSummary:
     usual_workers: int
     node_cores: int | None
     of_others: bool = False  # the estimate needs other users' runs, or a model of them
+    refused: int | None = None  # a LoaderRefusal: its workers stay as its script has them
+    busy_cores: int | None = None  # that one task used; None: no CPU is taken away
 
 
 def summarize(
@@ -75,6 +78,8 @@ def _summary(
         usual_workers=usual_workers(evidence),
         node_cores=node_cores_of(evidence),
         of_others=of_others,
+        refused=refusal(evidence),
+        busy_cores=busy_cores(nearest_runs(evidence)),
     )
 
 

@@ -7,7 +7,7 @@ runs say something, or earlier outcomes were not as predicted, `act` is `advise`
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slurm_ext.advisor.evidence.summary import (
     ACTING_LEVELS,
@@ -65,6 +65,8 @@ class Recommendation:
     of_others: bool = False  # as EvidenceSummary's: nothing is changed
     factor: float = 1.0  # as DecisionContext's
     stopped: str = ""  # why mode act became advise; empty: it did not
+    workers_stay: str | None = None  # why its workers cannot be moved
+    least_cpus: int = 1  # of a task: fewer are never advised
     unmarked: Mapping[str, str] = field(default_factory=dict)  # marks of another job, emptied
 
 
@@ -100,12 +102,17 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
     if mode is Mode.ACT and (of_others or stopped):
         mode = Mode.ADVISE
     limits = limits_for(job, context.rules, context.settings["policy.max_workers"])
-    decision = _loader_decision(job, context, summary, limits)
+    workers_stay = None if summary.refused is None else _why_workers_stay(job, summary.refused)
+    least = min(cpus_of(job), summary.busy_cores or cpus_of(job))
+    decision = _loader_decision(
+        job, context, summary, limits, least_cpus=least, workers_stay=workers_stay
+    )
     proposed, text = _NO_EDITS, None
     if decision.action == "change":
         from slurm_ext.advisor.pipeline.edits import edits_for
 
-        proposed = edits_for(job, decision, context.rules)
+        refused = workers_stay is not None
+        proposed = edits_for(job, decision, context.rules, workers_stay=refused)
     if estimated is not None:
         from slurm_ext.advisor.pipeline.message import message
 
@@ -122,6 +129,8 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
         of_others=of_others,
         factor=context.factor,
         stopped=stopped,
+        workers_stay=workers_stay,
+        least_cpus=least,
         unmarked={MARK: ""} if job.env.get(MARK) else {},
     )
 
@@ -200,8 +209,20 @@ def predictor(estimated: "Estimate", context: DecisionContext) -> Callable[[Shap
     return shape_predictor(estimated, node_cores=cores, factor=context.factor)
 
 
+def _why_workers_stay(job: Submission, refused: int) -> str | None:
+    """The refusal in a clause; None where the job itself lifts it."""
+    from slurm_ext.core.findings.loader_refusal import LoaderRefusal, why_workers_stay
+
+    lifted = refused == LoaderRefusal.SEEDS and job.env.get("DLQUEUE_SEEDED") == "allow"
+    return None if lifted else why_workers_stay(refused)
+
+
 def _loader_decision(
-    job: Submission, context: DecisionContext, summary: EvidenceSummary, limits: ShapeLimits
+    job: Submission,
+    context: DecisionContext,
+    summary: EvidenceSummary,
+    limits: ShapeLimits,
+    **bounds: Any,
 ) -> Decision:
     """The policy's choice, or the reason why it was not asked."""
     before = Shape(cpus_per_task=cpus_of(job), num_workers=summary.usual_workers)
@@ -229,6 +250,7 @@ def _loader_decision(
         # other jobs on its cores a job that waits is no job that needs fewer, or that more help.
         may_change_cpus="never" if context.rules is None or estimated.others else str(may_change),
         worker_rss_bytes=estimated.worker_rss_bytes,
+        **bounds,
     )
     if chosen.action != "change" or chosen.after.cpus_per_task >= before.cpus_per_task:
         return chosen

@@ -10,13 +10,20 @@ from slurm_ext.advisor.limits.bounds import (
 from slurm_ext.core.records import Decision, Edits, Submission
 
 
-def edits_for(job: Submission, decision: Decision, rules: PartitionRules | None) -> Edits:
+def edits_for(
+    job: Submission,
+    decision: Decision,
+    rules: PartitionRules | None,
+    *,
+    workers_stay: bool = False,
+) -> Edits:
     """Everything that makes `decision` true.
 
     The job's memory never shrinks: where it comes with the CPUs, fewer CPUs each bring more.
+    Workers that stay are not asked for.
     """
     cpus, workers = decision.after.cpus_per_task, decision.after.num_workers
-    told = {"DLQUEUE_NUM_WORKERS": str(workers)}
+    told = {} if workers_stay else {"DLQUEUE_NUM_WORKERS": str(workers)}
     if cpus == cpus_of(job):
         return Edits(env=told)
     told |= {"SLURM_CPUS_PER_TASK": str(cpus), "SRUN_CPUS_PER_TASK": str(cpus)}

@@ -8,7 +8,8 @@ from changing it, or null), opt_out, curve: a list of
 {num_workers, cpus_per_task, samples_per_s, low, high} at the chosen CPUs, maximum and knee (such
 points: the most within the job's limits, and the smallest shape that reaches 95 % of it; or null),
 bottleneck (a word of model/throughput/bottleneck.py, of the job as it would run), next (what to do
-of it) and
+of it), workers_stay (why no other workers can be given to it: curve, maximum and knee are of its
+own; or null) and
 sharing (sharing_terms.py's Shared.as_json, or null: no GPU, no consent, off, or no advisor asked),
 run_time: {mean_s, low_s, high_s, runs, like} (model/duration/predictor.py's Length; null: no
 model).
@@ -51,6 +52,7 @@ def recommendation_json(
         "emulated": estimated.emulated if estimated else None,
         "of_others": recommendation.of_others,
         "stopped": recommendation.stopped or None,
+        "workers_stay": recommendation.workers_stay,
         "opt_out": f"--comment={OPT_OUT}",
         "sharing": None if sharing is None else sharing.as_json(done=False),
         "run_time": _runtime(runtime),
@@ -81,23 +83,27 @@ def _curve(context: DecisionContext, recommendation: Recommendation) -> list[dic
     cpus = decision.after.cpus_per_task
     most = max(decision.after.num_workers, decision.before.num_workers, cpus)
     top = min(recommendation.limits.max_workers, max(4, 2 * most), MOST_POINTS - 1)
-    shapes = (Shape(cpus_per_task=cpus, num_workers=workers) for workers in range(top + 1))
+    stay = recommendation.workers_stay is not None
+    counts = (decision.before.num_workers,) if stay else range(top + 1)
+    shapes = (Shape(cpus_per_task=cpus, num_workers=workers) for workers in counts)
     return [_point(predict(shape)) for shape in shapes]
 
 
 def _reach(context: DecisionContext, recommendation: Recommendation) -> dict[str, Any]:
     """Maximum and knee within the job's limits, the bottleneck, and what to do about it."""
     estimated, limits = recommendation.estimate, recommendation.limits
-    if estimated is None or recommendation.decision is None or limits is None:
+    decision = recommendation.decision
+    if estimated is None or decision is None or limits is None:
         return dict.fromkeys(("maximum", "knee", "bottleneck", "next"))
     from slurm_ext.advisor.evidence.summary import node_cores_of
     from slurm_ext.model.throughput.bottleneck import diagnose
     from slurm_ext.policy.max_and_knee import peak
 
     predict, rss_bytes = predictor(estimated, context), estimated.worker_rss_bytes
-    points = peak(predict, limits, worker_rss_bytes=rss_bytes)
+    own = None if recommendation.workers_stay is None else decision.before.num_workers
+    points = peak(predict, limits, worker_rss_bytes=rss_bytes, own_workers=own)
     cores = node_cores_of(context.evidence)
-    advice = diagnose(estimated, recommendation.decision.after, limits, node_cores=cores)
+    advice = diagnose(estimated, decision.after, limits, node_cores=cores)
     return {
         "maximum": _point(points.maximum),
         "knee": _point(points.knee),

@@ -64,12 +64,15 @@ class ShapeGrid:
         written: JobLayout,
         speed: LayoutSpeed,
         machines: ClusterNodes,
+        workers_stay: str | None = None,
     ) -> None:
         self._job, self._known, self._written = job, known, written
-        self._speed, self._machines = speed, machines
+        self._speed, self._machines, self._stay = speed, machines, workers_stay
 
     def fault(self, layout: JobLayout) -> str | None:
         """Return the reason against a shape; None: it may be taken."""
+        if self._stay is not None and layout.num_workers != self._written.num_workers:
+            return self._stay
         most = self._speed.most_workers(layout)
         if most is not None and layout.num_workers > most:
             return f"its memory holds {most} workers at most"
@@ -104,7 +107,7 @@ class ShapeGrid:
         yield from (
             self._with_best_workers(cores) for cores in self._cores if cores & (cores - 1) == 0
         )
-        for workers in (2 * base.num_workers, base.num_workers // 2):
+        for workers in (2 * base.num_workers, base.num_workers // 2) if not self._stay else ():
             yield self._shaped(self._written.cpus_per_task, workers)
 
     def chosen(self, axes: Axes, base: JobLayout) -> Iterator[JobLayout]:
@@ -210,6 +213,8 @@ class ShapeGrid:
         return found
 
     def _by_workers(self, layout: JobLayout) -> Iterator[JobLayout]:
+        if self._stay is not None:
+            return iter((replace(layout, num_workers=self._written.num_workers),))
         limit = self._limits.max_workers
         most = self._speed.most_workers(layout)
         counts = worker_counts(limit if most is None else min(limit, most))

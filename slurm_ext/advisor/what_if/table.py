@@ -80,7 +80,7 @@ def draft(
     written = written_layout(job, request, usual_workers(known.evidence), runs)
     thought = decide(job, known)
     speed = LayoutSpeed(known, partial(task_mem_of, job, known.rules, written))
-    shapes = ShapeGrid(job, known, written, speed, machines)
+    shapes = ShapeGrid(job, known, written, speed, machines, thought.workers_stay)
     advice = _advice(job, known, written)
     marks, left_out = _chosen(shapes, advice, written, axes, known=speed.believed is not None)
     work, work_why = work_of(evidence)
@@ -181,7 +181,8 @@ def _may_be(table: WhatIfTable, row: WhatIfRow) -> bool:
         written.nodes,
         written.gpu_type,
     )
-    return same and row.rate is not None and not row.fault and not row.start.refused
+    enough = here.cpus_per_task >= table.thought.least_cpus
+    return same and enough and row.rate is not None and not row.fault and not row.start.refused
 
 
 def _recommended(table: WhatIfTable, rows: Sequence[WhatIfRow]) -> WhatIfRow | None:

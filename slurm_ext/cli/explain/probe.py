@@ -9,10 +9,11 @@ WAITED = 0.1  # of the time in which it could have computed: less is not told
 
 
 def probe_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
-    """`{steps, steps_wall_s, left_alone}` from a run's summaries; None where there is none to use.
+    """`{steps, steps_wall_s, left_alone, asked}` from a run's summaries; None: none can be used.
 
     `steps` and `steps_wall_s`: of the busiest optimiser of any process, null where none was seen.
-    `left_alone`: why loaders kept the workers that the script gave them, each reason once.
+    `left_alone`: why loaders kept the workers that the script gave them, each reason once; where
+    nobody `asked` for others, why they would have.
     """
     from slurm_ext.node.record.reader import leave_out_faulty
 
@@ -26,13 +27,22 @@ def probe_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
     counted = [summary["optimizer"] for summary in summaries if summary.get("optimizer")]
     none: dict[str, Any] = {}
     busiest = max(counted, key=lambda one: int(one["steps"]), default=none)
-    loaders = [loader for summary in summaries for loader in summary.get("loaders") or ()]
+    asked = any((summary.get("directive") or {}).get("num_workers") for summary in summaries)
+    found = [summary["loaders"] for summary in summaries if summary.get("loaders")]
+    # What nobody asked for is told of the training alone.
+    told = found if asked else [[max(some, key=_samples)] for some in found]
+    loaders = [loader for some in told for loader in some]
     reasons = [loader.get("left_alone") or loader.get("fallback") for loader in loaders]
     return {
         "steps": busiest.get("steps"),
         "steps_wall_s": busiest.get("wall_s"),
+        "asked": asked,
         "left_alone": sorted({reason[:MOST_CHARACTERS] for reason in reasons if reason}),
     }
+
+
+def _samples(loader: Mapping[str, Any]) -> float:
+    return float(sum(phase["samples"] for phase in loader["phases"]))
 
 
 def measured(run: Mapping[str, Any]) -> str:
@@ -67,5 +77,5 @@ def _without_rate(probe: Mapping[str, Any] | None) -> str:
 
 def lines(probe: Mapping[str, Any]) -> Iterator[str]:
     """For people: a line for each reason to leave a loader alone."""
-    for reason in probe["left_alone"]:
-        yield f"workers:  as the script set them: {reason}"
+    said = "as the script set them" if probe["asked"] else "dlqueue would leave them alone"
+    yield from (f"workers:  {said}: {reason}" for reason in probe["left_alone"])

@@ -32,6 +32,9 @@ def lines(said: Mapping[str, Any]) -> Iterator[str]:
         others = "; other users' runs: a submission is not changed" if said.get("of_others") else ""
         yield f"  evidence:   {counted(said['runs'], 'run')}, {said['level']}{emulated}{others}"
         yield from (f"              {line}" for line in past(said.get("past") or ()))
+        stay = said.get("workers_stay")
+        if stay and stay not in said["why"]:
+            yield f"  workers:    {stay}"
         yield from _reach(said)
     if said.get("run_time"):
         yield f"  run time:   {run_time(said['run_time'])}"

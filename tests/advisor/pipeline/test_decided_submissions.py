@@ -77,6 +77,8 @@ def test_the_policy_is_asked_with_the_sites_settings(monkeypatch: pytest.MonkeyP
         "min_gain": 0.25,
         "may_change_cpus": "grow",
         "worker_rss_bytes": rss,
+        "least_cpus": 2,
+        "workers_stay": None,
     }
     assert rss == 200 << 20
     assert calls[0][:3] == (before, 5, options)

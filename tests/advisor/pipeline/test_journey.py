@@ -38,7 +38,13 @@ STARVED = LoaderRun(  # one worker where eight would do: data costs 80 ms, the s
     user_workers=1,
 )
 FINE = replace(
-    STARVED, samples_per_s=99.0, fetch_wall_s=0.001, fetch_cpu_s=0.0005, user_workers=1, cores=16.0
+    STARVED,
+    samples_per_s=99.0,
+    fetch_wall_s=0.001,
+    fetch_cpu_s=0.0005,
+    user_workers=1,
+    cores=16.0,
+    used_cores=0.9,
 )
 
 

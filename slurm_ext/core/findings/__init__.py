@@ -1,0 +1,1 @@
+"""Facts of a run's record that forbid changing the next one."""
