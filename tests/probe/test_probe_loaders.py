@@ -127,6 +127,19 @@ def test_what_is_not_understood_is_left_alone(scenarios: Run, name: str, reason:
     assert row["started_workers"] == row["user_num_workers"]
 
 
+TRIED = ("keeps_state", "open_file", "own_generator")  # found by a trial, which nobody asked for
+
+
+def test_a_run_that_nobody_asked_says_what_would_be_left_alone(scenarios: Run) -> None:
+    """A look is enough for most reasons: the first run tells them, and no promise follows it."""
+    probed, plain, _ = scenarios("alone", DLQUEUE_NUM_WORKERS="")
+    for name, reason in ALONE.items():
+        row = probed[name]["rows"][0]
+        assert probed[name]["result"] == plain[name]["result"]
+        assert row["method"] == "own"
+        assert row["left_alone"] == (None if name in TRIED else reason)
+
+
 @pytest.mark.parametrize(
     "name",
     ["one_worker_shuffled", "persistent", "custom_sampler_with_workers"],
@@ -214,7 +227,7 @@ def test_a_seeded_job_may_say_otherwise(scenarios: Run) -> None:
 
 
 def test_without_a_directive_loaders_are_only_measured(scenarios: Run) -> None:
-    """No DLQUEUE_NUM_WORKERS: every loader keeps its workers, and nothing is said to be refused."""
+    """No DLQUEUE_NUM_WORKERS: every loader keeps its workers, and nothing is against others."""
     probed, plain, errors = scenarios("open", DLQUEUE_NUM_WORKERS="")
     for name in OPENED:
         assert probed[name]["result"] == plain[name]["result"]
