@@ -13,15 +13,15 @@ from typing import Any
 from slurm_ext.core.findings.loader_refusal import refusal_of
 from slurm_ext.core.findings.used_cores import used_cores
 from slurm_ext.core.records import LoaderRun, Outcome
-from slurm_ext.core.unsupported_loader import unsupported_loader
+from slurm_ext.core.trainings import MAX_SAMPLES_PER_S, Training, trainings
+from slurm_ext.core.trainings import total as in_all
+from slurm_ext.core.unsupported_loader import UnsupportedLoader, unsupported_loader
 
 MIN_BATCHES = 4  # the first ones only empty the prefetch queue
 MIN_WALL_S = 1.0
-MAX_SAMPLES_PER_S = 1e9
 CLOCK_SLACK = 1.1  # waits and steps are timed separately from the total
 MOST_OF_ANYTHING = 1e18  # seconds or samples of one job
 LEAST_OF_ANYTHING = 1e-12  # below it, quotients leave the range of a float
-MAX_RANKS = 1_000_000  # a larger world_size is not believed
 MAX_THREADS = 4096
 MAX_MODEL_CHARS = 64
 
@@ -68,19 +68,21 @@ class _Totals:
 
 
 def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | None:
-    """Return the evidence of one training process of the job, or None.
+    """Return the evidence of one process of the job's largest training, or None.
 
-    Ranks of one job run in step with each other, so costs are means over ranks and the rate is
-    the median rank's. The first epoch counts only if the later ones are shorter than `min_wall_s`
-    or MIN_BATCHES.
+    Processes that train together share the cores, so costs are means over them and the rate is
+    the median one's. The first epoch counts only if the later ones are shorter than `min_wall_s`
+    or MIN_BATCHES. The rate of the whole job is core/trainings.py's.
     """
+    training = next(trainings((record.get("probe") or {}).get("summaries") or ()), None)
     sound = [
         (summary, loader, totals)
-        for summary, loader in _training_loaders(record)
+        for summary, loader in (training.members if training else ())
         if (totals := _totals(loader, min_wall_s)) and _is_possible(totals)
     ]
     if not sound or None in map(record["allocation"].get, _NEEDED):
         return None
+    training = Training([(summary, loader) for summary, loader, _ in sound])
     summary, loader, first = sound[0]
     summaries, loaders = [s for s, _, _ in sound], [ld for _, ld, _ in sound]
     runs = [t for _, _, t in sound]
@@ -90,7 +92,7 @@ def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | 
     return LoaderRun(
         samples_per_s=median([t.samples / t.wall_s for t in runs]),
         workers=round(median([t.workers for t in runs])),
-        cores=_cores(record["allocation"], summaries, node_cores),
+        cores=_cores(record["allocation"], summaries, training.here, node_cores),
         batch_size=loader.get("batch_size") or first.samples / first.batches,
         accel_samples_per_s=sum([t.samples for t in runs]) / sum([t.step_s for t in runs]),
         fetch_wall_s=sum([t.fetch_wall_s for t in runs]) / fetch_samples,
@@ -101,11 +103,13 @@ def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | 
         gpus=gpus if isinstance(gpus, int) else len(gpus),
         user_workers=loader.get("user_num_workers"),
         epoch_samples=first.samples / first.epochs if first.epochs >= 1 else None,
-        doubt=unsupported_loader(summary, loader),
+        doubt=_doubt(training),
+        startup_s=_startup_s(loaders) if any(t.workers for t in runs) else None,
+        whole_samples_per_s=training.samples_per_s,
         refused=refusal_of(loaders),
         used_cores=used_cores(record),
         **_mean_costs(runs, _trained_on(summary)),
-        **_whole_job(record, summaries, loaders),
+        **_whole_job(record, summaries, loaders, training.ranks),
     )
 
 
@@ -125,14 +129,26 @@ def _trained_on(summary: _Json) -> dict[str, Any]:
 _NEEDED = ("cpus_per_task", "num_tasks", "num_nodes")
 
 
+def _doubt(training: Training) -> int | None:
+    """Reason to ignore the curve: the largest process's, or that another reads other data."""
+    summary, loader = training.members[0]
+    kinds = {(one.get("dataset"), one.get("batch_size")) for _, one in training.members}
+    return unsupported_loader(summary, loader) or (
+        UnsupportedLoader.TWO_LOADERS if len(kinds) > 1 else None
+    )
+
+
+def _startup_s(loaders: Sequence[_Json]) -> float | None:
+    """Mean seconds of a pass that went into starting its workers; None where it is unknown."""
+    passes = sum([in_all(loader, "epochs") for loader in loaders])
+    seconds = sum([loader.get("startup_s") or 0.0 for loader in loaders])
+    return seconds / passes if passes >= 1 and 0 <= seconds < MOST_OF_ANYTHING else None
+
+
 def _whole_job(
-    record: _Json, summaries: Sequence[_Json], loaders: Sequence[_Json]
+    record: _Json, summaries: Sequence[_Json], loaders: Sequence[_Json], ranks: int
 ) -> dict[str, Any]:
     """Fields of the whole job: where it ran, and its samples if it was completed."""
-    # Training processes on all nodes, never fewer than there are summaries.
-    sizes = [summary.get("world_size") for summary in summaries]
-    usable = [size for size in sizes if type(size) is int and size <= MAX_RANKS]
-    ranks = max([len(summaries), *usable])
     job = {
         "ranks": ranks,
         "nodes": record["allocation"]["num_nodes"],
@@ -157,22 +173,6 @@ def _gpu_model(record: _Json, summaries: Sequence[_Json]) -> str | None:
     same = bool(models) and all(model == models[0] for model in models)
     usable = same and models[0].isprintable() and 0 < len(models[0]) <= MAX_MODEL_CHARS
     return models[0] if usable else None
-
-
-def _training_loaders(record: _Json) -> list[tuple[_Json, _Json]]:
-    """Process summary and training loader of each rank: the most samples that an optimiser used.
-
-    Where no optimiser was seen, the most samples.
-    """
-    best: dict[int, tuple[tuple[bool, float], _Json, _Json]] = {}
-    for summary in (record.get("probe") or {}).get("summaries") or ():
-        for loader in summary.get("loaders") or ():
-            steps = sum([phase.get("steps") or 0 for phase in loader["phases"]])
-            samples = sum([phase["samples"] for phase in loader["phases"]])
-            rank, weight = summary.get("rank") or 0, (steps > 0, samples)
-            if samples > 0 and (rank not in best or weight > best[rank][0]):
-                best[rank] = (weight, summary, loader)
-    return [(summary, loader) for _, (_, summary, loader) in sorted(best.items())]
 
 
 def _totals(loader: _Json, min_wall_s: float) -> _Totals | None:
@@ -213,9 +213,10 @@ def _is_possible(t: _Totals) -> bool:
     return t.step_s <= t.wall_s * CLOCK_SLACK and max(rates) <= MAX_SAMPLES_PER_S
 
 
-def _cores(allocation: _Json, summaries: Sequence[_Json], node_cores: float | None) -> float:
+def _cores(
+    allocation: _Json, summaries: Sequence[_Json], ranks: int, node_cores: float | None
+) -> float:
     """Cores that one rank could use: by the allocation, its affinity and the machine."""
-    ranks = len(summaries)
     tasks_here = max(1, -(-allocation["num_tasks"] // max(1, allocation["num_nodes"])))
     share = allocation["cpus_per_task"] * tasks_here / max(ranks, tasks_here)
     bounds = [share, *[s["cores"] for s in summaries if s.get("cores")]]

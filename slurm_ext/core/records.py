@@ -127,7 +127,7 @@ class LoaderRun:
     Rates are samples/s of one training process; costs are seconds per sample.
     """
 
-    samples_per_s: float
+    samples_per_s: float  # steady: of its later epochs, once its workers run
     workers: int
     cores: float  # cores the job could really use: allocation, affinity and machine together
     batch_size: float
@@ -152,7 +152,7 @@ class LoaderRun:
     run_samples: float | None = None  # of all ranks; None: it did not run to its end
     outside_s: float | None = None  # of such a run: start-up, validation, all but the loop
     whole_samples_per_s: float | None = None  # of the whole job, over its training's wall time
-    startup_s: float | None = None  # of its workers, on each pass that starts them
+    startup_s: float | None = None  # of its workers: mean over its passes
     refused: int | None = None  # a LoaderRefusal: why the probe left its workers as they were
     used_cores: float | None = None  # of one task, kept busy in its busiest stretch, by its cgroup
     threads: int | None = None  # of torch, inside one operation

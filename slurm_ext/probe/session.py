@@ -24,6 +24,7 @@ _PAUSE_TIMES = 200.0  # what the last writing took: renaming on a busy disk take
 _MAX_LOADERS = 32
 _ELSEWHERE = "the workers are with another loader"
 _FOREIGN = "the loader is another library's"
+_MEMORY_TIMES, _MEMORY_EVERY_S = 100.0, 5.0  # looks at memory: 30 ms each in a large process
 _MEMORY_SHARE = 0.8  # of the room that is left: batches under way need some, too
 
 
@@ -40,6 +41,7 @@ class Session:
         self._of: dict[int, LoaderMeter] = {}  # by the owner's id
         self._lazy_workers: weakref.WeakSet[LazyWorkers] = weakref.WeakSet()
         self._iterators: weakref.WeakSet[Any] = weakref.WeakSet()  # the gated ones
+        self._memory_due = 0.0
         self._next_write = 0.0  # a pass that ends earlier is written later
         # With a controller at work, differences of two summaries are its measurement.
         self._write_every_s = _WRITE_EVERY_S if directive.max_workers is None else _WRITE_LIVE_S
@@ -227,7 +229,10 @@ class Session:
             meter = current.meter
             meter.worker_private = max(meter.worker_private, current.private_bytes())
             meter.gate_open = current.workers_now()
-            self._bound_memory(current.gate, meter, meter.facts["user_num_workers"])
+            if now >= self._memory_due or not meter.worker_private:
+                self._bound_memory(current.gate, meter, meter.facts["user_num_workers"])
+                took_s = time.perf_counter() - now
+                self._memory_due = now + min(_MEMORY_TIMES * took_s, _MEMORY_EVERY_S)
         self.write_if_due(now)
 
     def write_if_due(self, now: float) -> None:

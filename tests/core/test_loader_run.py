@@ -111,7 +111,8 @@ def test_ranks_are_one_training_each_with_its_part_of_the_cores() -> None:
 def test_of_two_processes_of_one_rank_the_one_that_trained_counts() -> None:
     """A preparation script before the training has the same rank and fewer samples."""
     one = deepcopy(GOLDEN)
-    before = deepcopy(one["probe"]["summaries"][0]) | {"pid": 1}
+    at = {"pid": 1, "started_s": 1759999900.0, "ended_s": 1759999990.0}
+    before = deepcopy(one["probe"]["summaries"][0]) | at
     for phase in before["loaders"][0]["phases"]:
         phase["samples"] = 1
     one["probe"]["summaries"].insert(0, before)

@@ -156,7 +156,12 @@ def test_a_changed_batch_is_of_the_same_data(
 def test_values_are_those_of_histories() -> None:
     """They are stored: a new reason gets a new number."""
     values = {reason.name: reason.value for reason in UnsupportedLoader}
-    assert values == {"ITERABLE": 1, "TWO_LOADERS": 2, "BATCH_CHANGED": 3}
+    assert values == {
+        "ITERABLE": 1,
+        "TWO_LOADERS": 2,
+        "BATCH_CHANGED": 3,
+        "CLOCKS_DISAGREE": 4,
+    }
 
 
 def test_a_phase_without_a_number_counts_as_none_of_it() -> None:

@@ -72,7 +72,8 @@ def difference(before: Sequence[_Json], after: Sequence[_Json]) -> list[dict[str
             continue
         loaders = _loaders(old or {"loaders": []}, summary)
         if loaders:
-            kept.append({**summary, "loaders": loaders})
+            # Its steps are counted since its start, and cannot be held against these loaders.
+            kept.append({**summary, "loaders": loaders, "optimizer": None})
     return kept
 
 

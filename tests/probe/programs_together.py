@@ -1,0 +1,98 @@
+"""Trainings of several processes, which hold their own clock beside the probe's.
+
+`python -m tests.probe.programs_together NAME FILE` appends to FILE a line for each training: its
+samples and the seconds from asking for its first batch to its last step.
+"""
+
+# ruff: noqa: D103 - written as jobs are, each named by what it does
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed
+import torch.multiprocessing
+from torch.utils.data import DataLoader, DistributedSampler
+
+from tests.probe.loader_frame import Numbers
+
+STEP_S = 0.01
+
+
+def sample(_: int) -> Any:
+    return torch.zeros(4)
+
+
+def train(told: str, length: int, epochs: int = 4, **options: Any) -> None:
+    data = Numbers(sample, length)
+    distributed = torch.distributed.is_initialized()
+    if distributed:
+        options["sampler"] = DistributedSampler(data)
+    loader: Any = DataLoader(data, batch_size=8, **options)
+    module: Any = torch.nn.Linear(4, 1)
+    model = torch.nn.parallel.DistributedDataParallel(module) if distributed else module
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    samples, began, ended = 0, time.perf_counter(), 0.0
+    for _ in range(epochs):
+        for batch in loader:
+            optimizer.zero_grad()
+            model(batch).sum().backward()
+            optimizer.step()
+            time.sleep(STEP_S)
+            samples += len(batch)
+            ended = time.perf_counter()
+    tell(told, samples, ended - began)
+
+
+def tell(told: str, samples: int, seconds: float) -> None:
+    with Path(told).open("a", encoding="ascii") as file:
+        file.write(json.dumps([samples, seconds]) + "\n")
+
+
+def one(told: str) -> None:
+    train(told, 480)
+
+
+def smaller(told: str) -> None:
+    train(told, 320)
+
+
+def short_epochs(told: str) -> None:
+    train(told, 160, epochs=8)
+
+
+def ranks(told: str) -> None:
+    torch.distributed.init_process_group("gloo")
+    train(told, 960)
+    torch.distributed.destroy_process_group()
+
+
+def spawned(told: str) -> None:
+    spawn: Any = torch.multiprocessing.__dict__["spawn"]
+    spawn(_rank, (told,), nprocs=2)
+
+
+def _rank(rank: int, told: str) -> None:
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29617"}
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
+    train(told, 960)
+    torch.distributed.destroy_process_group()
+
+
+def side_by_side(told: str) -> None:
+    both = [subprocess.Popen([sys.executable, "-m", __spec__.name, "one", told]) for _ in range(2)]
+    assert [process.wait() for process in both] == [0, 0]
+
+
+def in_turns(told: str) -> None:
+    for name in ("smaller", "one", "smaller"):
+        subprocess.run([sys.executable, "-m", __spec__.name, name, told], check=True)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](sys.argv[2])

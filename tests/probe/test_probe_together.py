@@ -1,0 +1,90 @@
+"""The rate of a job whose training is several processes, or several trainings: by its own clock."""
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurm_ext.core.loader_run import loader_run
+from slurm_ext.core.records import LoaderRun
+from slurm_ext.core.trainings import Training, trainings
+from tests.probe.conftest import ROOT, Environment, Python
+
+GOLDEN = json.loads((ROOT / "tests" / "golden" / "spool" / "v1.json").read_text(encoding="utf-8"))
+TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=29618")
+NEAR = 0.10  # the two clocks begin and end some steps apart
+Told = list[list[float]]
+
+
+class Trained:
+    """A program's own clock, its trainings and its evidence, as the probe saw them."""
+
+    def __init__(self, told: Told, summaries: list[dict[str, Any]]) -> None:
+        self.told = told
+        self.trainings: list[Training] = list(trainings(summaries))
+        record = deepcopy(GOLDEN)
+        record["probe"]["summaries"] = summaries
+        run = loader_run(record)
+        assert run is not None
+        self.run: LoaderRun = run
+
+    def rate(self) -> float:
+        """Samples/s of all its processes, by their own clock."""
+        return sum(samples for samples, _ in self.told) / max(seconds for _, seconds in self.told)
+
+
+def trained(
+    environment: Environment, python: Python, folder: Path, *words: str, **env: str
+) -> Trained:
+    """One of programs_together.py, to its end."""
+    told = folder / "told"
+    done = python([*words, str(told)], environment(folder / "run", **env))
+    assert done.returncode == 0, done.stderr
+    paths = sorted((folder / "run").glob("summary-*.json"))
+    lines = told.read_text().splitlines()
+    return Trained([json.loads(line) for line in lines], [json.loads(p.read_text()) for p in paths])
+
+
+TOGETHER = ("-m", "tests.probe.programs_together")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [(*TORCHRUN, *TOGETHER, "ranks"), (*TOGETHER, "spawned"), (*TOGETHER, "side_by_side")],
+    ids=lambda words: words[-1],
+)
+def test_processes_that_train_together_are_one_rate(
+    environment: Environment, python: Python, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """Two ranks of torchrun, of mp.spawn, two processes side by side: the job's rate is of both."""
+    done = trained(environment, python, tmp_path, *words)
+    assert done.run.whole_samples_per_s == pytest.approx(done.rate(), rel=NEAR)
+    assert done.run.samples_per_s == pytest.approx(done.rate() / 2, rel=2 * NEAR)
+    assert (done.run.ranks, done.run.doubt, len(done.trainings)) == (2, None, 1)
+
+
+def test_trainings_one_after_the_other_are_told_apart(
+    environment: Environment, python: Python, tmp_path: Path
+) -> None:
+    """Three in one script: each has its own rate, and the largest one teaches."""
+    done = trained(environment, python, tmp_path, *TOGETHER, "in_turns")
+    largest = max(done.told)
+    assert done.run.whole_samples_per_s == pytest.approx(largest[0] / largest[1], rel=NEAR)
+    found = sorted(one.samples_per_s or 0 for one in done.trainings)
+    assert found == pytest.approx(sorted(s / seconds for s, seconds in done.told), rel=NEAR)
+    assert done.run.ranks == 1
+
+
+def test_starting_workers_is_in_the_rate_that_is_told(
+    environment: Environment, python: Python, tmp_path: Path
+) -> None:
+    """On epochs of half a second the steady rate is beside the clock; the whole one is not."""
+    env = {"DLQUEUE_NUM_WORKERS": "2"}
+    done = trained(environment, python, tmp_path, *TOGETHER, "short_epochs", **env)
+    assert done.run.workers == 2
+    assert done.run.startup_s is not None
+    assert done.run.startup_s > 0
+    assert done.run.whole_samples_per_s == pytest.approx(done.rate(), rel=NEAR)
+    assert done.run.samples_per_s > 1.05 * done.rate()
