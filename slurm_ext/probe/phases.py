@@ -165,6 +165,7 @@ class LoaderMeter:
         self.rows_in_all: int | None = None  # samples of a full pass, where that is known
         self.startup_s = 0.0
         self.worker_private = 0
+        self.memory_due = 0.0  # when the room for its workers is to be looked at again
         self.gated: int | None = None  # workers started for the directive
         self.gate_open: int | None = None
         self.most_workers: int | None = None  # as many as the gate can open

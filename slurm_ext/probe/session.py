@@ -41,7 +41,6 @@ class Session:
         self._of: dict[int, LoaderMeter] = {}  # by the owner's id
         self._lazy_workers: weakref.WeakSet[LazyWorkers] = weakref.WeakSet()
         self._iterators: weakref.WeakSet[Any] = weakref.WeakSet()  # the gated ones
-        self._memory_due = 0.0
         self._next_write = 0.0  # a pass that ends earlier is written later
         # With a controller at work, differences of two summaries are its measurement.
         self._write_every_s = _WRITE_EVERY_S if directive.max_workers is None else _WRITE_LIVE_S
@@ -227,12 +226,12 @@ class Session:
         current.look(now)
         if current.gate is not None:
             meter = current.meter
-            meter.worker_private = max(meter.worker_private, current.private_bytes())
-            meter.gate_open = current.workers_now()
-            if now >= self._memory_due or not meter.worker_private:
+            known, meter.gate_open = meter.worker_private, current.workers_now()
+            meter.worker_private = max(known, current.private_bytes())
+            if now >= meter.memory_due or not known:
                 self._bound_memory(current.gate, meter, meter.facts["user_num_workers"])
                 took_s = time.perf_counter() - now
-                self._memory_due = now + min(_MEMORY_TIMES * took_s, _MEMORY_EVERY_S)
+                meter.memory_due = now + min(_MEMORY_TIMES * took_s, _MEMORY_EVERY_S)
         self.write_if_due(now)
 
     def write_if_due(self, now: float) -> None:
