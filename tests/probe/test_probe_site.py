@@ -1,5 +1,6 @@
 """The way into the job's Python: silent, chained, cheap, and absent where it should be."""
 
+import ast
 import json
 import os
 import shutil
@@ -120,6 +121,33 @@ def test_a_torch_it_does_not_know_is_left_alone(
     plain = python(["-c", code], environment(None, PYTHONPATH=lib), any_python)
     assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout)
     assert ours.stderr.splitlines()[-1:] == plain.stderr.splitlines()[-1:]
+
+
+def test_a_python_2_says_nothing(environment: Environment, python: Python, tmp_path: Path) -> None:
+    """It reads the file as every Python does; another sitecustomize on the path is its own."""
+    found = _interpreter("2.7")
+    if found is None:
+        pytest.skip("there is no Python 2.7 on this machine")
+    env = environment(tmp_path / "run", PYTHONDONTWRITEBYTECODE="1")
+    (tmp_path / "sitecustomize.py").write_text("print('mine')\n")
+    code = "import sys; print('sitecustomize' in sys.modules)"
+    done = python(["-c", code], env, found)
+    assert (done.stdout, done.stderr, done.returncode) == ("False\n", "", 0)
+    env["PYTHONPATH"] += f":{tmp_path}"
+    done = python(["-c", code], env, found)
+    assert (done.stdout, done.stderr, done.returncode) == ("mine\nTrue\n", "", 0)
+
+
+def test_what_a_python_2_reads_has_no_newer_syntax() -> None:
+    """Where no Python 2 is at hand: no annotation, no f-string, no keyword-only argument."""
+    tree = ast.parse((SITE / "sitecustomize.py").read_text())
+    newer = (ast.AnnAssign, ast.JoinedStr, ast.Nonlocal, ast.AsyncFunctionDef, ast.NamedExpr)
+    for node in ast.walk(tree):
+        assert not isinstance(node, newer)
+        assert not getattr(node, "annotation", None)
+        assert not getattr(node, "returns", None)
+        assert not getattr(node, "kwonlyargs", None)
+    assert (SITE / "sitecustomize.py").read_bytes().isascii()
 
 
 def test_every_file_compiles(any_python: str, environment: Environment, python: Python) -> None:

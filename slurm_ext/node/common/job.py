@@ -5,11 +5,15 @@ Measured on Slurm 22.05 to 26.05: job name, array ids and times are not there (s
 
 from __future__ import annotations
 
+import os
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_TEXT = 1024
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PROBE_SITE = os.path.join(_PACKAGE, "probe", "site")  # first on the PYTHONPATH of each task
 _HEX = set("0123456789abcdef")
 
 

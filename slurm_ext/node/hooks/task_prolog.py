@@ -10,7 +10,7 @@ import os
 import sys
 
 from slurm_ext.node.common.files import FOLDER
-from slurm_ext.node.common.job import is_token, job_id, restart_count
+from slurm_ext.node.common.job import PROBE_SITE, is_token, job_id, restart_count
 from slurm_ext.node.common.spool_layout import Spool, key_of
 
 TYPE_CHECKING = False
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from slurm_ext.node.common.config import NodeConfig
 
 MAX_CURVE = 256  # characters; the longest value that the submission may set
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SITE = os.path.join(_PACKAGE, "probe", "site")
 
 
 def task_prolog(config: NodeConfig, env: Mapping[str, str]) -> None:
@@ -62,12 +60,12 @@ def _headroom(config: NodeConfig) -> list[str]:
 def _python_path(config: NodeConfig, env: Mapping[str, str]) -> list[str]:
     """Put the probe's folder first on PYTHONPATH; nothing if it is there or unprintable."""
     before = env.get("PYTHONPATH", "")
-    if not config.probe or not os.path.isdir(SITE) or any(ord(char) < 32 for char in before):
+    if not config.probe or not os.path.isdir(PROBE_SITE) or any(ord(char) < 32 for char in before):
         return []
-    if before.partition(":")[0] == SITE:
+    if before.partition(":")[0] == PROBE_SITE:
         return []
-    rest = [part for part in before.split(":") if part != SITE] if before else []
-    return [f"export PYTHONPATH={':'.join([SITE, *rest])}"]
+    rest = [part for part in before.split(":") if part != PROBE_SITE] if before else []
+    return [f"export PYTHONPATH={':'.join([PROBE_SITE, *rest])}"]
 
 
 def note_decision(run_dir: str, token: str) -> None:

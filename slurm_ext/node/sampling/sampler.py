@@ -12,10 +12,12 @@ import signal
 import time
 
 from slurm_ext.node.common import log, state
+from slurm_ext.node.common.job import PROBE_SITE
 from slurm_ext.node.common.spool_layout import Spool, split_key
 from slurm_ext.node.counters.corunners import CoRunners
 from slurm_ext.node.counters.meter import JobMeter
 from slurm_ext.node.counters.timeline import Timeline
+from slurm_ext.node.kernel.pythons import Pythons
 from slurm_ext.node.sampling.run_folder import RunFolder
 
 TYPE_CHECKING = False
@@ -67,6 +69,7 @@ class _Sampler:
         self.flushed_s = self.alive_s = state.uptime_s()
         self.corunners = CoRunners(spool, key, job_state, self.alive_s)
         self.run_folder = RunFolder(spool.run_dir(key), int(job_state["identity"]["uid"]))
+        self.pythons = Pythons(PROBE_SITE, job_state.get("unprobed"))
         self.unanswered = 0
 
     def run(self, grace_s: float) -> None:
@@ -96,6 +99,8 @@ class _Sampler:
         now = state.uptime_s()
         if self.meter.sample(last=last):
             self.alive_s = now
+        if self.config.probe:
+            self.pythons.look(self.meter.processes.members, now)
         self.run_folder.look()
         self.corunners.meet(now)
         self.timeline.add(self._row(now))
@@ -125,6 +130,7 @@ class _Sampler:
         self.job_state["meter"] = self.meter.saved()
         self.job_state["timeline"] = {"rows": self.timeline.rows, "stride": self.timeline.stride}
         self.job_state["corunners"] = self.corunners.overlap_s
+        self.job_state["unprobed"] = self.pythons.unprobed
         self.job_state["seen_s"] = round(self._elapsed_s(now), 3)
         try:
             state.save(self.spool, self.key, "json", self.job_state, durable=False)

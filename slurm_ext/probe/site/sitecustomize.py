@@ -2,6 +2,8 @@
 
 Then makes way for the sitecustomize that Python would have found without this one, so that
 Debian's, conda's or the user's own does exactly what it always did, its errors included.
+
+Its types stand in comments, because a Python 2 reads this file too, and would say that it cannot.
 """
 
 import os
@@ -9,7 +11,7 @@ import sys
 
 TYPE_CHECKING = False  # not imported: neither typing nor __future__ is loaded in every process
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any  # noqa: F401 - in comments
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 # Module, and what the probe does with it once it is there.
@@ -20,7 +22,7 @@ class _Finder:
     """Sees the imports that matter, and lets everybody else's finders do them."""
 
     @classmethod
-    def find_spec(cls, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
+    def find_spec(cls, name, path=None, target=None):  # type: (str, Any, Any) -> Any
         act = _AWAITED.pop(name, None)
         if act is None:
             return None
@@ -40,10 +42,10 @@ class _Finder:
         return spec
 
 
-def _after_import(loader: "Any", act: str) -> None:
+def _after_import(loader, act):  # type: (Any, str) -> None
     execute = loader.exec_module
 
-    def exec_module(module: "Any") -> None:
+    def exec_module(module):  # type: (Any) -> None
         execute(module)
         try:  # noqa: SIM105 - as above
             getattr(_probe(), act)(module)
@@ -53,7 +55,7 @@ def _after_import(loader: "Any", act: str) -> None:
     loader.exec_module = exec_module
 
 
-def _probe() -> "Any":
+def _probe():  # type: () -> Any
     """The probe's package, under a name that no job imports and without touching sys.path."""
     import importlib
     import importlib.util
@@ -61,7 +63,7 @@ def _probe() -> "Any":
     if "_dlqueue_probe.attach" in sys.modules:
         return sys.modules["_dlqueue_probe.attach"]
     folder = os.path.dirname(_HERE)
-    spec: Any = importlib.util.spec_from_file_location(
+    spec = importlib.util.spec_from_file_location(  # type: Any
         "_dlqueue_probe", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
     )
     package = importlib.util.module_from_spec(spec)
@@ -70,7 +72,7 @@ def _probe() -> "Any":
     return importlib.import_module("_dlqueue_probe.attach")
 
 
-if os.environ.get("DLQUEUE_RUN_DIR"):
+if os.environ.get("DLQUEUE_RUN_DIR") and sys.version_info >= (3,):
     sys.meta_path.insert(0, _Finder)
 # What follows is as if this folder had never been on the path: Python's site module handles a
 # missing sitecustomize, and reports a failing one, in its own way.

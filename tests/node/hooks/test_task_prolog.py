@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.node.hooks.task_prolog import SITE
+from slurm_ext.node.common.job import PROBE_SITE as SITE
 from tests.node.by_hand import TOKEN, Node
 
 

@@ -1,0 +1,93 @@
+"""The list: each program's module and name, the library it needs, and how it ends."""
+
+from dataclasses import dataclass
+
+LIBRARIES = (
+    "torchvision==0.28.*;python_version<'3.15'",
+    "lightning",
+    "transformers",
+    "accelerate",
+    "fastai",
+    "pytorch-ignite",
+    "skorch",
+    "ultralytics",
+    "torchdata",
+    "webdataset",
+    "torch_geometric",
+    "monai",
+    "timm",
+    "jax",
+    "optax",
+    "keras",
+)
+"""As pip takes them; torch itself is the one that the benchmark runs with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One training program; `library` is the module that it imports, empty: torch alone."""
+
+    name: str
+    library: str = ""
+    status: int = 0
+    races: bool = False  # two runs as written differ by themselves
+
+    @property
+    def argv(self) -> list[str]:
+        """What stands behind the name of the interpreter."""
+        module, _, function = self.name.partition(".")
+        target = ["-m", f"contrib.bench.foreign.programs.{module}", function]
+        if function != "torchrun":
+            return target
+        return ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", *target]
+
+
+PROGRAMS = (
+    Program("plain.mnist"),
+    Program("plain.quickstart"),
+    Program("plain.imagenet"),
+    Program("plain.augmented"),
+    Program("plain.gan"),
+    Program("plain.accumulation"),
+    Program("plain.mixed_precision"),
+    Program("plain.compiled"),
+    Program("plain.compiled_step"),
+    Program("plain.mingpt"),
+    Program("plain.closure"),
+    Program("plain.reinforcement"),
+    Program("feeding.batch_size_none"),
+    Program("feeding.iterable_sharded"),
+    Program("feeding.endless"),
+    Program("feeding.side_by_side"),
+    Program("feeding.several_trainings"),
+    Program("feeding.tensors"),
+    Program("feeding.own_collate"),
+    Program("feeding.spawned_workers"),
+    Program("feeding.multi_epochs"),
+    Program("ends.os_exit", status=7),
+    Program("ends.exception", status=1),
+    Program("ranks.torchrun"),
+    Program("ranks.spawned"),
+    Program("ranks.hogwild", races=True),
+    Program("language.word_language_model"),
+    Program("language.nanogpt"),
+    Program("trainers.lightning", "lightning"),
+    Program("trainers.lightning_seeded", "lightning"),
+    Program("trainers.transformers_trainer", "transformers"),
+    Program("trainers.accelerate", "accelerate"),
+    Program("trainers.fastai", "fastai"),
+    Program("trainers.ignite", "ignite"),
+    Program("trainers.skorch", "skorch"),
+    Program("trainers.ultralytics", "ultralytics"),
+    Program("loaders.stateful", "torchdata"),
+    Program("loaders.nodes", "torchdata"),
+    Program("loaders.webdataset", "webdataset"),
+    Program("loaders.geometric", "torch_geometric"),
+    Program("loaders.monai_threads", "monai"),
+    Program("loaders.monai_cache", "monai"),
+    Program("loaders.timm", "timm"),
+    Program("without_torch.jax_optax", "jax"),
+    Program("without_torch.keras_jax", "keras"),
+    Program("without_torch.keras_torch", "keras"),
+    Program("without_torch.keras_torch_loader", "keras"),
+)

@@ -1,0 +1,1 @@
+"""Training programs, each as its library's documentation has it; `truth` counts along."""
