@@ -13,7 +13,7 @@ import pytest
 MAY_SKIP: tuple[tuple[str, str], ...] = (
     (r"needs root", "an ordinary user may run the tests"),
     (r"needs two cores", "the machine has one"),
-    (r"there is no Python 3\.(8|9|12|13|14) ", "Debian 12 brings 3.11 alone"),
+    (r"there is no Python (2\.7|3\.(8|9|12|13|14)) ", "Debian 12 brings 3.11 alone"),
     (r"needs (cgroup version 1|the freezer of cgroup v1)", "the kernel was booted with version 2"),
     (r"CPU quotas need", "the kernel was booted with cgroup version 2"),
     (r"no control group of version 2", "the kernel was booted with cgroup version 1"),

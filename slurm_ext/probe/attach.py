@@ -5,8 +5,10 @@ Each patched method does what it did before; the added part may fail without the
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
+import multiprocessing
 import os
 import sys
 import time
@@ -26,6 +28,7 @@ class _Process:
     worker: Any = None
     directive: Directive | None = None
     turns = Turns(steps.StepClock())
+    imported_s = 0.0
 
 
 def attach(dataloader: Any) -> None:
@@ -40,6 +43,8 @@ def attach(dataloader: Any) -> None:
     base.__next__ = _timed_next(base.__next__)
     base.__iter__ = _adopting_iter(base.__iter__, dataloader)
     os.register_at_fork(after_in_child=_forget)
+    _Process.imported_s = time.time()
+    atexit.register(_tell_of_no_step, dataloader)
 
 
 def listen(optimizer: Any) -> None:
@@ -55,6 +60,22 @@ def _count(optimiser: Any, now: float) -> None:
         session = _session(sys.modules["torch.utils.data.dataloader"])
         if session:
             session.safely(session.write_if_due, now)
+
+
+def _tell_of_no_step(dataloader: Any) -> None:
+    """At Python's end: a job that used torch and made no step that is known has a summary, too.
+
+    One is enough: where another process of the job wrote its own, this one adds nothing.
+    """
+    with contextlib.suppress(Exception):
+        directive = _Process.directive or Directive()
+        if _Process.session is not None or multiprocessing.parent_process() is not None:
+            return
+        if any(name.startswith("summary-") for name in os.listdir(directive.run_dir)):
+            return
+        session = _session(dataloader)
+        session.started(_Process.imported_s)
+        session.finish()
 
 
 def _forget() -> None:

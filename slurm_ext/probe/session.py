@@ -267,6 +267,10 @@ class Session:
         pause_s = max(_LEAST_PAUSE_S, _PAUSE_TIMES * (now - began))
         self._next_write = now + min(pause_s, _MOST_PAUSE_S)
 
+    def started(self, now_s: float) -> None:
+        """The process began at this Unix time, before its first DataLoader or step."""
+        self._facts["started_s"] = now_s
+
     def finish(self) -> None:
         """At Python's end."""
         if self._facts["pid"] == os.getpid():

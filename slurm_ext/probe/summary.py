@@ -1,12 +1,15 @@
 """The summary: `$DLQUEUE_RUN_DIR/summary-<pid>.json`, one for each process that trains.
 
+A job in which none does, but some imported torch, has one without loaders and optimizer.
+
 Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, sizes bytes, null is
 "not measured", never zero.
 
 - v, pid, rank, world_size, host, python, torch; accelerator: the GPU, null: none; emulated: a
   stand-in waits where a GPU would compute (it says so in DLQUEUE_EMULATED); threads: of torch in
   one operation; frameworks: those of FRAMEWORKS that the program imported
-- started_s, ended_s: the clock (Unix) at the first DataLoader or step, and at this writing;
+- started_s, ended_s: the clock (Unix) at the first DataLoader or step (none: at the import of
+  torch), and at this writing;
   finished: Python came to its end (false: killed, or still running; rewritten every few seconds,
   about each second where DLQUEUE_MAX_WORKERS is set)
 - cores: what affinity and cgroup quotas leave this process; node_cores: the machine's

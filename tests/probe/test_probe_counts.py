@@ -111,6 +111,22 @@ def test_a_training_without_a_loader_has_steps(
     assert (summary["loaders"], summary["optimizer"]["steps"]) == ([], 5)
 
 
+def test_a_torch_without_a_step_is_told_of(
+    environment: Environment, python: Python, tmp_path: Path
+) -> None:
+    """A training by hand has a summary that says what was imported; one for the job is enough."""
+    run_dir = tmp_path / "run"
+    code = "import sys, types; sys.modules['keras'] = types.ModuleType('keras'); import torch"
+    for _ in range(2):
+        done = python(["-c", code], environment(run_dir))
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    (path,) = run_dir.iterdir()
+    summary = json.loads(path.read_text())
+    assert (summary["loaders"], summary["optimizer"]) == ([], None)
+    assert (summary["frameworks"], summary["finished"]) == (["keras"], True)
+    assert summary["started_s"] < summary["ended_s"]
+
+
 @pytest.mark.parametrize(
     ("batch", "expected"),
     [

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 LIBRARIES = (
-    "torchvision==0.28.*;python_version<'3.15'",
     "lightning",
     "transformers",
     "accelerate",

@@ -19,20 +19,22 @@ def python_with_libraries(folder: Path) -> tuple[Path, dict[str, str]]:
         ours = Path(torch.__file__).parents[1]
         for name in [ours / "torch", *ours.glob("torchgen"), *ours.glob("torch-*.dist-info")]:
             (site / name.name).symlink_to(name)
+    print(f"{len(LIBRARIES)} libraries into {folder}: minutes, the first time", file=sys.stderr)
+    if _install(python, *LIBRARIES) is None:
+        return python, {}
     missing = {}
     for number, library in enumerate(LIBRARIES, 1):
-        print(f"library {number} of {len(LIBRARIES)}: {library}", end="\r", file=sys.stderr)
+        print(f"library {number} of {len(LIBRARIES)}: {library}", file=sys.stderr)
         why = _install(python, library)
         if why:
             missing[library] = why
-    print(file=sys.stderr)
     return python, missing
 
 
-def _install(python: Path, library: str) -> str | None:
+def _install(python: Path, *libraries: str) -> str | None:
     """None, or pip's last line."""
     same = f"torch=={torch.__version__.partition('+')[0]}"
-    pip = [str(python), "-m", "pip", "install", "--quiet", same, library]
+    pip = [str(python), "-m", "pip", "install", "--quiet", same, *libraries]
     done = subprocess.run(pip, capture_output=True, text=True, check=False)
     return None if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no word"])[-1]
 

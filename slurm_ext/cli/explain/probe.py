@@ -6,23 +6,33 @@ from typing import Any
 MOST_CHARACTERS = 120  # of a reason: a job's own process wrote it
 NOTHING = "not measured"
 WAITED = 0.1  # of the time in which it could have computed: less is not told
+TOO_SHORT = "no DataLoader of torch was long enough"
+NO_STEP = "the program has no step that dlqueue knows"
+UNPROBED = (
+    "a Python ran without dlqueue's probe (PYTHONPATH was replaced); "
+    "keep it: PYTHONPATH=.:$PYTHONPATH"
+)
 
 
 def probe_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
-    """`{steps, steps_wall_s, left_alone, asked}` from a run's summaries; None: none can be used.
+    """Figures of a run's Python processes, by summaries and node; None: there are none.
 
     `steps` and `steps_wall_s`: of the busiest optimiser of any process, null where none was seen.
     `left_alone`: why loaders kept the workers that the script gave them, each reason once; where
-    nobody `asked` for others, why they would have.
+    nobody `asked` for others, why they would have. `loaders`: how many they are; `frameworks`:
+    imported by the program; `unprobed`: Python processes without the probe, null: no Python was
+    seen.
     """
     from slurm_ext.node.record.reader import leave_out_faulty
 
     probe = run.get("probe")
-    if not isinstance(probe, dict) or not probe.get("summaries"):
+    if not isinstance(probe, dict):
         return None
-    leave_out_faulty(probe)
-    summaries = probe["summaries"]
-    if not summaries:
+    if probe.get("summaries"):
+        leave_out_faulty(probe)
+    summaries = probe.get("summaries") or ()
+    unprobed = probe.get("unprobed")
+    if not summaries and unprobed is None:
         return None
     counted = [summary["optimizer"] for summary in summaries if summary.get("optimizer")]
     none: dict[str, Any] = {}
@@ -33,11 +43,15 @@ def probe_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
     told = found if asked else [[max(some, key=_samples)] for some in found]
     loaders = [loader for some in told for loader in some]
     reasons = [loader.get("left_alone") or loader.get("fallback") for loader in loaders]
+    imported = {name for summary in summaries for name in summary.get("frameworks") or ()}
     return {
         "steps": busiest.get("steps"),
         "steps_wall_s": busiest.get("wall_s"),
         "asked": asked,
         "left_alone": sorted({reason[:MOST_CHARACTERS] for reason in reasons if reason}),
+        "loaders": len(loaders),
+        "frameworks": sorted(imported),
+        "unprobed": unprobed,
     }
 
 
@@ -68,11 +82,22 @@ def _waited(run: Mapping[str, Any]) -> str:
 
 def _without_rate(probe: Mapping[str, Any] | None) -> str:
     """Steps stand in for samples where batches come from no loader that the probe knows."""
-    if not probe or not probe["steps"]:
+    if not probe:
         return NOTHING
+    if not probe["steps"]:
+        return _without_steps(probe)
     steps, wall_s = probe["steps"], probe["steps_wall_s"]
     rate = f", {(steps - 1) / wall_s:.4g} a second" if steps > 1 and wall_s else ""
-    return f"no samples/s: no DataLoader of torch was long enough; {steps} optimizer steps{rate}"
+    return f"no samples/s: {TOO_SHORT}; {steps} optimizer steps{rate}"
+
+
+def _without_steps(probe: Mapping[str, Any]) -> str:
+    if probe["unprobed"]:
+        return f"{NOTHING}: {UNPROBED}"
+    if probe["loaders"]:
+        return f"no samples/s: {TOO_SHORT}"
+    imported = f" ({', '.join(probe['frameworks'])})" if probe["frameworks"] else ""
+    return f"no throughput: {NO_STEP}{imported}"
 
 
 def lines(probe: Mapping[str, Any]) -> Iterator[str]:

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.cli.explain.probe import MOST_CHARACTERS, NOTHING, lines, measured, probe_of
+from slurm_ext.cli.explain.probe import (
+    MOST_CHARACTERS,
+    NO_STEP,
+    NOTHING,
+    TOO_SHORT,
+    UNPROBED,
+    lines,
+    measured,
+    probe_of,
+)
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "probe" / "v1.json").read_text())
 
@@ -37,10 +46,31 @@ def test_steps_at_one_moment_have_no_rate(wall_s: float) -> None:
     assert told.endswith("; 1 optimizer steps")
 
 
-@pytest.mark.parametrize("probe", [None, {"steps": None, "steps_wall_s": None, "left_alone": []}])
-def test_nothing_is_said_of_what_was_not_seen(probe: Any) -> None:
-    """Neither a loader nor an optimiser."""
-    assert measured({"loader_samples_per_s": None, "probe": probe}) == NOTHING
+@pytest.mark.parametrize(
+    ("probe", "expected"),
+    [
+        (None, NOTHING),
+        ({"summaries": [], "unprobed": None}, NOTHING),
+        ({"summaries": [], "unprobed": 0}, f"no throughput: {NO_STEP}"),
+        ({"summaries": [], "unprobed": 2}, f"{NOTHING}: {UNPROBED}"),
+        (
+            {"summaries": [{"v": 1, "loaders": [], "frameworks": ["keras", "jax"]}]},
+            f"no throughput: {NO_STEP} (jax, keras)",
+        ),
+        ({"summaries": [{"v": 1, "loaders": []}], "unprobed": 1}, f"{NOTHING}: {UNPROBED}"),
+    ],
+)
+def test_why_there_is_no_figure(probe: Any, expected: str) -> None:
+    """No Python was seen, one lacked the probe, or none made a step that is known."""
+    assert measured({"loader_samples_per_s": None, "probe": probe_of({"probe": probe})}) == expected
+
+
+def test_a_short_loader_is_not_a_program_without_a_step() -> None:
+    """Its batches were seen: too few."""
+    short = run()
+    short["probe"]["summaries"][0]["optimizer"] = None
+    told = measured({"loader_samples_per_s": None, "probe": probe_of(short)})
+    assert told == f"no samples/s: {TOO_SHORT}"
 
 
 def test_the_rate_is_the_whole_jobs() -> None:
