@@ -40,7 +40,7 @@ def attach(dataloader: Any) -> None:
     loader = dataloader.DataLoader
     loader.__iter__ = _watched_iter(loader.__iter__, dataloader)
     base = dataloader._BaseDataLoaderIter
-    base.__next__ = _timed_next(base.__next__)
+    base.__next__ = _timed_next(base.__next__, dataloader)
     base.__iter__ = _adopting_iter(base.__iter__, dataloader)
     os.register_at_fork(after_in_child=_forget)
     _Process.imported_s = time.time()
@@ -112,13 +112,19 @@ def _adopting_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[
 
     @functools.wraps(original)
     def __iter__(self: Any) -> Any:  # noqa: N807 - it takes that method's place
-        if "_dlqueue" not in self.__dict__ and not hasattr(self, "_dlqueue_open"):
-            session = _session(dataloader)
-            if session:
-                session.safely(session.adopt, self)
+        _adopt(self, dataloader)
         return original(self)
 
     return __iter__
+
+
+def _adopt(iterator: Any, dataloader: Any) -> None:
+    """Measure an iterator of torch's that no DataLoader of torch's made; one that cannot be, once."""
+    if "_dlqueue" not in iterator.__dict__ and not hasattr(iterator, "_dlqueue_open"):
+        iterator.__dict__["_dlqueue"] = None
+        session = _session(dataloader)
+        if session:
+            session.safely(session.adopt, iterator)
 
 
 def _gated_iter(original: Callable[[Any], Any], dataloader: Any, loader: Any, gate: Any) -> Any:
@@ -154,12 +160,15 @@ def _session(dataloader: Any) -> Any:
     return _Process.session
 
 
-def _timed_next(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _timed_next(original: Callable[[Any], Any], dataloader: Any) -> Callable[[Any], Any]:
     clock = time.perf_counter
 
     @functools.wraps(original)
     def __next__(self: Any) -> Any:  # noqa: N807 - it takes that method's place
         current = self.__dict__.get("_dlqueue")
+        if current is None:
+            _adopt(self, dataloader)  # by its first batch: torchdata's loader has its own __iter__
+            current = self.__dict__.get("_dlqueue")
         if current is None:
             return original(self)
         began = clock()

@@ -31,6 +31,7 @@ class Pass:
         self.batches = 0
         self.steps = 0  # of the optimisers, done with its batches
         self.counts_rows = False  # nobody but the batch itself tells its samples
+        self.fetches_batches = False  # its dataset or the user's code makes whole batches
         self._rows = [0, 0]  # samples counted, and the batches that they came in
         self.left: tuple[float, float, int, int] | None = None  # turns.py's
         self.wait_s = 0.0
@@ -126,7 +127,7 @@ class Pass:
         wall = self.wait_s + self.step_s
         wait_queued_s = self._queued_waiting_s()
         samples = self._samples(fetched)
-        each = samples / self.batches if self.counts_rows and self.batches else 1
+        each = samples / self.batches if self.fetches_batches and self.batches else 1
         return {
             "epochs": 1 if self.batches else 0,
             "samples": samples,

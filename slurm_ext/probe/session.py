@@ -170,11 +170,11 @@ class Session:
         meter = self._new_meter(iterator, facts, None)
         if meter is not None:
             meter.left_alone = _FOREIGN
-            self._begin(iterator, meter)
+            self._begin(iterator, meter).counts_rows = True
 
     def _begin(self, iterator: Any, meter: LoaderMeter) -> Pass:
         current = Pass(iterator, meter, gated.pids(iterator))
-        current.counts_rows = not iterator._auto_collation
+        current.counts_rows = current.fetches_batches = not iterator._auto_collation
         meter.begin(current)
         iterator.__dict__["_dlqueue"] = current
         fetcher = getattr(iterator, "_dataset_fetcher", None)

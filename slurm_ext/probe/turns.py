@@ -12,6 +12,8 @@ from typing import Any
 
 from .steps import StepClock
 
+_MOST_BESIDE = 8
+
 
 class Turns:
     """Which pass handed the latest batch, and what happened since another one did."""
@@ -22,6 +24,7 @@ class Turns:
         self._again = False  # the latest pass was asked twice in a row
         self._stretches = 0  # passes that were, so far
         self._credited = 0  # steps
+        self._beside: list[Any] = []  # passes that handed a batch for the same step as the latest
 
     def to(self, current: Any, now: float) -> None:
         """`current` is asked for a batch: where a validation lay between, its step ended before."""
@@ -33,6 +36,8 @@ class Turns:
             return
         self.leave(now)
         self._latest, self._again = current, False
+        if current in self._beside or len(self._beside) > _MOST_BESIDE:
+            self._beside.clear()
         left, current.left = current.left, None
         if left is not None and current.last:
             left_s, cpu_s, stretches, steps = left
@@ -41,14 +46,20 @@ class Turns:
 
     def leave(self, now: float) -> None:
         """Another loader is asked from here on."""
-        self.credit()
         latest = self._latest
+        if not self.credit() and latest is not None and not self._again:
+            self._beside.append(latest)
         if latest is not None and latest.last and latest.left is None:
             latest.left = now, time.process_time(), self._stretches, self.steps.total
 
-    def credit(self) -> None:
-        """Steps of the optimisers are those of the pass that handed the latest batch."""
+    def credit(self) -> bool:
+        """Steps are those of the pass that handed the latest batch, and of those zipped with it."""
         lately = self.steps.total - self._credited
-        if lately and self._latest is not None:
-            self._latest.steps += lately
+        if not lately:
+            return False
+        for one in (self._latest, *self._beside):
+            if one is not None:
+                one.steps += lately
+        self._beside.clear()
         self._credited += lately
+        return True

@@ -122,6 +122,18 @@ def another_library() -> int:
     return count
 
 
+class OwnIterator(DataLoader[Any]):
+    """Makes its iterators itself, as torchdata's StatefulDataLoader does."""
+
+    def __iter__(self) -> Any:
+        return _SingleProcessDataLoaderIter(self)
+
+
+def own_iterator() -> int:
+    loader = OwnIterator(Numbers(sample, 100), batch_size=16)
+    return sum(step(batch) for _ in range(EPOCHS) for batch in loader)
+
+
 def lasting() -> int:
     loader = LastingLoader(Numbers(sample, 100), batch_size=16)
     held_out = LastingLoader(Numbers(sample, 90), batch_size=16)
@@ -146,6 +158,7 @@ PROGRAMS: tuple[Callable[[], int], ...] = (
     another_library,
     lasting,
     side_by_side,
+    own_iterator,
 )
 
 

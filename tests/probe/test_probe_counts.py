@@ -38,6 +38,7 @@ LOADERS = {
     "another_library": 3,
     "lasting": 5,
     "side_by_side": 7,
+    "own_iterator": 9,
 }
 
 
@@ -84,16 +85,24 @@ def test_loaders_that_take_turns_each_have_the_whole_time(counted: Any) -> None:
 
 
 def test_optimizer_steps_are_a_clock_of_their_own(counted: Any) -> None:
-    """All steps of the process's one optimiser: 21 + 30 + 10 + 36 + 21 + 7."""
-    assert counted[1]["optimizer"]["steps"] == 125
-    assert counted[1]["optimizer"]["wall_s"] > 124 * 0.005
+    """All steps of the process's one optimiser: 21 + 30 + 10 + 36 + 21 + 7 + 21."""
+    assert counted[1]["optimizer"]["steps"] == 146
+    assert counted[1]["optimizer"]["wall_s"] > 145 * 0.005
     assert counted[1]["faults"] == []
 
 
 def test_steps_belong_to_the_loader_whose_batch_they_took(counted: Any) -> None:
-    """A validation has none, whatever was trained before and after it."""
-    steps = [total(loader, "steps") for loader in counted[1]["loaders"][3:7]]
-    assert steps == [36, 0, 21, 0]
+    """A validation has none, whatever was trained before and after it; zipped ones have the same."""
+    steps = [total(loader, "steps") for loader in counted[1]["loaders"][3:]]
+    assert steps == [36, 0, 21, 0, 7, 7, 21]
+
+
+def test_a_loader_that_makes_its_own_iterators_is_measured(counted: Any) -> None:
+    """Its fetches are of samples, and an epoch is one pass."""
+    loader = counted[1]["loaders"][9]
+    assert total(loader, "fetch_samples") == pytest.approx(300, rel=0.01)
+    assert [phase["epochs"] for phase in loader["phases"]] == [1, 2]
+    assert loader["left_alone"] == "the loader is another library's"
 
 
 def test_a_training_without_a_loader_has_steps(
@@ -210,6 +219,14 @@ def test_only_a_validation_is_left_out(others: int, stepped: bool, expected: lis
     assert training.moved == expected
     turns.to(training, 26.0)
     assert training.moved == expected
+
+
+def test_passes_without_a_step_are_forgotten() -> None:
+    """A program that only evaluates, one batch of a new loader each time."""
+    turns = Turns(StepClock())
+    for second in range(100):
+        turns.to(one_pass(), float(second))
+    assert len(turns._beside) < 16
 
 
 def test_a_loader_that_reuses_a_dead_ones_id_takes_nothing_of_it() -> None:
