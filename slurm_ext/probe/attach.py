@@ -119,7 +119,7 @@ def _adopting_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[
 
 
 def _adopt(iterator: Any, dataloader: Any) -> None:
-    """Measure an iterator of torch's that no DataLoader of torch's made; one that cannot be, once."""
+    """Measure an iterator that no DataLoader of torch's own made; one that cannot be, once."""
     if "_dlqueue" not in iterator.__dict__ and not hasattr(iterator, "_dlqueue_open"):
         iterator.__dict__["_dlqueue"] = None
         session = _session(dataloader)

@@ -92,7 +92,7 @@ def test_optimizer_steps_are_a_clock_of_their_own(counted: Any) -> None:
 
 
 def test_steps_belong_to_the_loader_whose_batch_they_took(counted: Any) -> None:
-    """A validation has none, whatever was trained before and after it; zipped ones have the same."""
+    """A validation has none, whatever was trained around it; zipped ones have the same."""
     steps = [total(loader, "steps") for loader in counted[1]["loaders"][3:]]
     assert steps == [36, 0, 21, 0, 7, 7, 21]
 
