@@ -73,7 +73,7 @@ def test_a_refusal_is_the_decision() -> None:
 
 
 def test_shares_leave_out_what_races_by_itself() -> None:
-    """Processes that share a model, and draws that nobody seeded, differ from run to run, with or without dlqueue."""
+    """Processes that share a model, and draws that nobody seeded, differ without dlqueue, too."""
     good, other = ran(loader(1600, 10.0)), ran(loader(1600, 10.0), losses="bb")
     racing = Program("ranks.hogwild", races=True)
     rows = [judged(PROGRAMS[0], good, good, good), judged(racing, good, other, good)]

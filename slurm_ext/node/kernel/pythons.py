@@ -64,7 +64,7 @@ class Pythons:
 
 
 def isolated(cmdline: bytes) -> bool:
-    """True if Python was told to leave PYTHONPATH or the site module aside (-I, -E, -S)."""
+    """True if Python was started without PYTHONPATH or without its site module (-I, -E, -S)."""
     words = iter(cmdline.split(b"\0")[1:])
     for word in words:
         if word[:1] != b"-" or word[:2] == b"--" or word == b"-":
