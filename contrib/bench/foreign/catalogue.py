@@ -33,7 +33,7 @@ class Program:
 
     @property
     def argv(self) -> list[str]:
-        """What stands behind the name of the interpreter."""
+        """Arguments of the interpreter."""
         module, _, function = self.name.partition(".")
         target = ["-m", f"contrib.bench.foreign.programs.{module}", function]
         if function != "torchrun":

@@ -28,7 +28,7 @@ _QUIET = {
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What came of a run: the program's own words, and the probe's."""
+    """Results of a run: the program's own words, and the probe's."""
 
     status: int
     truths: list[dict[str, Any]]

@@ -45,14 +45,14 @@ def _record(run: Ran) -> dict[str, Any]:
 
 
 def truth(run: Ran, kind: str) -> float:
-    """How many a second by the program's own clock: samples of all processes, steps of one."""
+    """Rate by the program's own clock: samples of all processes, steps of one."""
     seconds = max(one["seconds"] for one in run.truths)
     counts = [one[kind] for one in run.truths]
     return float((sum(counts) if kind == "samples" else max(counts)) / seconds)
 
 
 def decision(run: Ran) -> str:
-    """What the gate did with the training's loader, or its reason to leave it alone."""
+    """The gate's act on the training's loader, or its reason to leave it alone."""
     loaders = [loader for one in run.summaries for loader in one["loaders"]]
     loader = max(loaders, key=_weight, default=None)
     if loader is None:
@@ -89,7 +89,7 @@ def judged(program: Program, off: Ran, on: Ran, moved: Ran) -> dict[str, Any]:
 
 
 def reasons(program: Program, row: dict[str, Any]) -> list[str]:
-    """Why a line is not as wanted, each in a clause."""
+    """Clauses that say why a line is not as wanted."""
     why: list[str] = []
     if row["figure"] is None:
         why.append(f"no figure: {NO_STEP}")

@@ -71,7 +71,7 @@ def lightning_seeded():
 
 
 class Labelled(Dataset):
-    """What transformers expects: dictionaries."""
+    """Dictionaries, as transformers expects them."""
 
     def __init__(self, length=400):
         self.images = Images(length)
