@@ -186,7 +186,7 @@ def compiled_step():
 
 
 def mingpt():
-    """minGPT's trainer: a sampler with replacement and without end, an iterator made again at its end."""
+    """minGPT's trainer: a sampler with replacement and without end."""
     torch.manual_seed(3407)
     net, truth = model(), Truth()
     optimizer = torch.optim.AdamW(net.parameters(), lr=3e-4)
