@@ -84,6 +84,17 @@ def gpus_of(job: Submission) -> int:
     return count_gpus(tres_per, nodes=nodes_of(job), tasks=tasks_of(job))
 
 
+def gpu_types(job: Submission) -> frozenset[str]:
+    """Types of the GPUs that the job names: a100; empty where any will do."""
+    items = (item for text in _tres_per(job).values() for item in parse_gres(text))
+    return frozenset(item.type for item in items if item.kind == "gpu" and item.type)
+
+
+def is_model(kind: str, model: str | None) -> bool:
+    """True if Slurm's name of a GPU's type is part of its driver's name for it."""
+    return _plain(kind) in _plain(model or "") and bool(_plain(kind))
+
+
 def devices_per_node(job: Submission) -> int:
     """GPUs that the job sees on its fullest node, as a run record counts them."""
     return devices(gpus_of(job), nodes_of(job), _tres_per(job).values())
@@ -133,3 +144,7 @@ def _whole(name: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or len(text) > 12:
         raise ValueError(f"{name} is {text!r}: expected a whole number")
     return int(text)
+
+
+def _plain(text: str) -> str:
+    return "".join(c for c in text.lower() if c.isalnum())

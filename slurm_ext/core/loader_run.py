@@ -10,6 +10,7 @@ from math import isfinite
 from statistics import median
 from typing import Any
 
+from slurm_ext.core.findings.data_key import data_key
 from slurm_ext.core.findings.loader_refusal import refusal_of
 from slurm_ext.core.findings.used_cores import used_cores
 from slurm_ext.core.records import LoaderRun, Outcome
@@ -108,6 +109,7 @@ def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | 
         whole_samples_per_s=training.samples_per_s,
         refused=refusal_of(loaders),
         used_cores=used_cores(record),
+        data_key=data_key(*map(loader.get, ("dataset", "length", "batch_size"))),
         **_mean_costs(runs, _trained_on(summary)),
         **_whole_job(record, summaries, loaders, training.ranks),
     )

@@ -44,6 +44,8 @@ class Level(StrEnum):
 
 OWN_LEVELS = (Level.SCRIPT_ARGS, Level.SCRIPT, Level.USER_NAME, Level.OWN_KIND)
 """Runs of the job's own user: what other users' jobs measured never changes a job."""
+SCRIPT_LEVELS = (Level.SCRIPT_ARGS, Level.SCRIPT)
+"""Levels at which one run is enough, as the submission is known to do the same work."""
 POOLED_LEVELS = (Level.KIND, Level.CLUSTER)
 """Runs of anybody: they inform what is told, and no user has more than a share of them."""
 MOST_POOLED = 8  # runs of such a level

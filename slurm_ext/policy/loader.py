@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from slurm_ext.core.records import Decision, Prediction, Shape, ShapeLimits
+from slurm_ext.core.records import SCRIPT_LEVELS, Decision, Prediction, Shape, ShapeLimits
 from slurm_ext.model.throughput.bottleneck import LIMITS
 
 TARGET = 0.98
 MIN_GAIN = 0.05
+FAR_MARGIN = 1.05  # of the lower bound over the present rate, by runs of other arguments
 WORTH = 1.001  # a bound that rises by less is level: plateaus are not climbed step by step
 NO_HELP = 2  # steps up without a better lower bound before the climb ends
 
@@ -159,8 +160,15 @@ def _improve(search: _Search, written: Prediction, chosen: Prediction, min_gain:
         return _change(written, chosen, f"{_cpus(freed)} would stay idle")
     if gain < min_gain:
         return _leave(written, search.fine(written, chosen))
+    margin = 1.0 if chosen.level in SCRIPT_LEVELS else FAR_MARGIN
+    if chosen.interval.low <= margin * written.samples_per_s:
+        return _leave(written, f"it may gain {gain:.0%}, but {_range(chosen)} is too uncertain")
     lost = gain / (1 + gain)
     return _change(written, chosen, f"{_waiting(written)}, which costs {lost:.0%} of its speed")
+
+
+def _range(prediction: Prediction) -> str:
+    return f"{prediction.interval.low:.3g} to {prediction.interval.high:.3g} samples/s"
 
 
 def _waiting(written: Prediction) -> str:

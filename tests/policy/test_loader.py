@@ -382,3 +382,35 @@ def test_asking_is_cheap_on_a_large_node() -> None:
         may_change_cpus="any",
     )
     assert len(asked) == len(set(asked)) < 200
+
+
+@pytest.mark.parametrize(
+    ("level", "lowest", "action"),
+    [
+        (Level.SCRIPT, 444.0, "change"),
+        (Level.SCRIPT, 443.0, "leave"),
+        (Level.SCRIPT, 262.0, "leave"),
+        (Level.USER_NAME, 465.0, "leave"),
+        (Level.USER_NAME, 466.0, "change"),
+    ],
+)
+def test_a_lower_bound_below_the_present_rate_is_no_reason_to_act(
+    level: Level, lowest: float, action: str
+) -> None:
+    """`about 1.1x faster (443 -> 480, 262 to 879)` is not said; from afar a margin is wanted."""
+
+    def answer(wanted: Shape) -> Prediction:
+        faster = wanted.num_workers > 0
+        return Prediction(
+            shape=wanted,
+            samples_per_s=480.0 if faster else 443.0,
+            interval=Interval(lowest, 879.0) if faster else Interval(200.0, 811.0),
+            bottleneck="data",
+            level=level,
+            runs=4,
+        )
+
+    told = decide(shape(2, 0), answer, NODE)
+    assert told.action == action
+    if action == "leave":
+        assert told.reason == f"it may gain 8%, but {lowest:.3g} to 879 samples/s is too uncertain"

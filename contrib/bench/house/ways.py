@@ -77,14 +77,15 @@ def submission() -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as folder:
         advisor, job = _advisor(Path(folder))
-        first, other = (replace(job, script=f"{job.script}: {number}\n") for number in range(2))
+        texts = (f"{job.script}: --seed {number}\n" for number in range(2))
+        first, other = (replace(job, script=text) for text in texts)
         advisor.reply(encode_request("submit", first), trusted=True)  # settles what is lazy
         line = encode_request("submit", other)
         return way_of(lambda: advisor.reply(line, trusted=True))
 
 
 def _advisor(folder: Path) -> tuple["Advisor", "Submission"]:
-    """An advisor with RUNS runs of the user's job name, and such a job."""
+    """An advisor with RUNS runs of the user's script with other seeds, and such a job."""
     import numpy as np
 
     from slurm_ext.advisor.evidence.runs import COLUMNS, LEVELS, NO_KEY
@@ -99,7 +100,7 @@ def _advisor(folder: Path) -> tuple["Advisor", "Submission"]:
     settings = {"site.mode": "act", "policy.holdout_share": 0.0}
     advisor = Advisor(Settings(values=settings), Journal(folder))
     advisor.rules = ClusterRules(partitions={"none": PartitionRules(cpus_per_node=8)})
-    keys = keys_of(JOB)
+    keys = keys_of(replace(JOB, script=f"{JOB.script}: --seed {RUNS}\n"))
     row = [np.nan if value is None else value for name in COLUMNS for value in [getattr(RUN, name)]]
     columns = [np.full(RUNS, keys.get(level, NO_KEY), np.int64) for level in LEVELS]
     advisor.runs.extend(np.array([row] * RUNS, np.float32), columns, np.zeros(RUNS, np.int32))

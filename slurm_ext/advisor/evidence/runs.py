@@ -11,13 +11,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import count, islice
 from math import nan
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from slurm_ext.advisor.evidence.summary import EvidenceSummary, summarize
-from slurm_ext.core.records import MOST_POOLED, OWN_LEVELS, POOLED_LEVELS, Level, LoaderRun
+from slurm_ext.core.records import (
+    MOST_POOLED,
+    OWN_LEVELS,
+    POOLED_LEVELS,
+    Level,
+    LoaderRun,
+    Submission,
+)
 from slurm_ext.core.stats import fair_rows
 from slurm_ext.model.throughput.estimate import Prior
 
@@ -52,6 +60,16 @@ _INTEGERS = tuple(
     )
 )
 _EMULATED = COLUMNS.index("emulated")
+_ANY_JOB = Submission()
+# What evidence/alike.py looks at of a job.
+_accelerators = attrgetter(
+    *(
+        f.name
+        for f in fields(Submission)
+        if f.name.startswith(("tres_per", "gres", "cpus_per_tres"))
+    ),
+    *("num_tasks", "ntasks_per_node", "ntasks_per_tres", "min_nodes", "shared", "array"),
+)
 _TEXT = "gpu_model"  # the last column: a number in the table's list of names
 _MOST_TEXTS = 1000  # GPU models that a cluster can have seen; jobs name them
 _MOST_WALKED = 256  # runs of anybody that are looked at for those of several users
@@ -112,15 +130,19 @@ class RunTable:
         return NewestRuns(self, heads, (self._serial, *heads))
 
     def summary(
-        self, evidence: "NewestRuns", prior: Prior | None, own: Sequence[Level] = OWN_LEVELS
+        self,
+        evidence: "NewestRuns",
+        prior: Prior | None,
+        own: Sequence[Level] = OWN_LEVELS,
+        job: Submission = _ANY_JOB,
     ) -> EvidenceSummary:
         """The summary of these runs; kept, as the scripts of a sweep rest on the same ones."""
-        mark = (evidence.version, prior, own)
+        mark = (evidence.version, prior, own, _accelerators(job))
         summary = self._summaries.get(mark)
         if summary is None:
             if len(self._summaries) >= _MOST_SUMMARIES:
                 self._summaries.clear()
-            summary = self._summaries[mark] = summarize(evidence, prior, own)
+            summary = self._summaries[mark] = summarize(evidence, prior, own, job)
         return summary
 
     def chain(self, level: Level, head: int) -> list[LoaderRun]:

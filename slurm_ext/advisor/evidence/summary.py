@@ -2,16 +2,28 @@
 
 A job is changed by runs of its own user alone (or of its account, where the site says so): what
 other users' jobs measured, and the prior that learned from everybody, answer only where those say
-nothing, and such an answer is advice.
+nothing, and such an answer is advice. So is one by runs of other arguments that do not agree.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import hypot
 from typing import TYPE_CHECKING, TypeVar
 
+from slurm_ext.advisor.evidence.alike import (
+    alike,
+    array_differs,
+    why_none_left,
+    why_not_acting,
+)
 from slurm_ext.advisor.evidence.objections import busy_cores, nearest_runs, refusal
-from slurm_ext.core.records import OWN_LEVELS, POOLED_LEVELS, Level, LoaderRun
-from slurm_ext.model.throughput.evidence_checks import why_no_estimate
+from slurm_ext.core.records import OWN_LEVELS, POOLED_LEVELS, Level, LoaderRun, Submission
+from slurm_ext.model.throughput.evidence_checks import (
+    evidence_flag,
+    usable_runs,
+    what_differs,
+    why_no_estimate,
+)
 
 if TYPE_CHECKING:  # the model is imported with the first evidence: `predict` starts without it
     from slurm_ext.model.throughput.estimate import Estimate, Prior
@@ -20,6 +32,8 @@ Evidence = Mapping[Level, Sequence[LoaderRun]]
 Known = TypeVar("Known")
 ACTING_LEVELS = {"user": OWN_LEVELS, "account": (*OWN_LEVELS, Level.ACCOUNT_KIND)}
 """Levels whose runs may change a job, by policy.evidence_of."""
+AGREEING = 3  # newest runs that answer where older ones contradict them
+_ANY_JOB = Submission()
 _OF_ITS_KIND = tuple(level for level in Level if level is not Level.CLUSTER)
 
 
@@ -34,21 +48,34 @@ class EvidenceSummary:
     of_others: bool = False  # the estimate needs other users' runs, or a model of them
     refused: int | None = None  # a LoaderRefusal: its workers stay as its script has them
     busy_cores: int | None = None  # that one task used; None: no CPU is taken away
+    why_advice: str = ""  # why the user's own runs change nothing; empty: they may
 
 
 def summarize(
-    evidence: Evidence, prior: "Prior | None", own: Sequence[Level] = OWN_LEVELS
+    evidence: Evidence,
+    prior: "Prior | None",
+    own: Sequence[Level] = OWN_LEVELS,
+    job: Submission = _ANY_JOB,
 ) -> EvidenceSummary:
-    """The summary of the newest runs by level, with the serving model's prior.
+    """The summary of the newest runs by level that are like `job`, with the serving model's prior.
 
     `own`: levels that are enough to change a job; the others answer where they are not.
     """
-    mine = only(evidence, own)
-    estimated = _estimate(mine, None) if mine else None
+    if array_differs(evidence, job):
+        return _none(evidence, f"the tasks of its array differ: {what_differs(_nearest(evidence))}")
+    near = alike(evidence, job)
+    mine = only(near.evidence, own)
+    estimated = (_estimate(mine, None) or _of_newest(mine)) if mine else None
     if estimated is not None:
-        return _summary(mine, estimated)
-    every = only(evidence, (*own, *POOLED_LEVELS))
-    return _summary(every, _estimate(every, prior) if every or prior else None, of_others=True)
+        why = why_not_acting(estimated.level, usable_runs(mine[estimated.level]))
+        wider = _widened(estimated, near.accel_sd)
+        return replace(_summary(mine, wider), why_advice=why)
+    every = only(near.evidence, (*own, *POOLED_LEVELS))
+    estimated = _estimate(every, prior) if every or prior else None
+    if estimated is not None:
+        return replace(_summary(every, _widened(estimated, near.accel_sd)), of_others=True)
+    why = why_none_left(only(evidence, own), job) or ""
+    return _none(every, f"I do not know yet: {why}" if why else why_no_estimate(every))
 
 
 def only(known: Mapping[Level, Known], levels: Iterable[Level]) -> dict[Level, Known]:
@@ -69,18 +96,37 @@ def prior_of_others(
     return Prior(accel=estimated.accel, wall=estimated.wall, cpu=estimated.cpu)
 
 
-def _summary(
-    evidence: Evidence, estimated: "Estimate | None", *, of_others: bool = False
-) -> EvidenceSummary:
+def _summary(evidence: Evidence, estimated: "Estimate") -> EvidenceSummary:
+    return replace(_none(evidence, ""), estimate=estimated)
+
+
+def _none(evidence: Evidence, why: str) -> EvidenceSummary:
     return EvidenceSummary(
-        estimate=estimated,
-        why_none="" if estimated is not None else why_no_estimate(evidence),
+        estimate=None,
+        why_none=why,
         usual_workers=usual_workers(evidence),
         node_cores=node_cores_of(evidence),
-        of_others=of_others,
         refused=refusal(evidence),
         busy_cores=busy_cores(nearest_runs(evidence)),
     )
+
+
+def _widened(estimated: "Estimate", accel_sd: float) -> "Estimate":
+    accel = estimated.accel
+    return replace(estimated, accel=replace(accel, log_sd=hypot(accel.log_sd, accel_sd)))
+
+
+def _nearest(evidence: Evidence) -> Sequence[LoaderRun]:
+    return next((evidence[level] for level in _OF_ITS_KIND if evidence.get(level)), ())
+
+
+def _of_newest(evidence: Evidence) -> "Estimate | None":
+    """The estimate of the newest runs of the nearest level, as older ones are of another time."""
+    level = next((level for level in _OF_ITS_KIND if usable_runs(evidence.get(level, ()))), None)
+    if level is None or evidence_flag(evidence) is not None:
+        return None
+    newest = usable_runs(evidence[level])[:AGREEING]
+    return _estimate({level: newest}, None) if len(newest) == AGREEING else None
 
 
 def _estimate(evidence: Evidence, prior: "Prior | None") -> "Estimate | None":

@@ -19,6 +19,7 @@ from slurm_ext.advisor.evidence.summary import (
 from slurm_ext.advisor.limits.bounds import PartitionRules, cpus_of, floor_for, limits_for
 from slurm_ext.advisor.limits.eligible import MARK, why_not_edited, why_skipped
 from slurm_ext.core.records import (
+    SCRIPT_LEVELS,
     Decision,
     Edits,
     Mode,
@@ -63,6 +64,7 @@ class Recommendation:
     estimate: "Estimate | None" = None
     limits: ShapeLimits | None = None
     of_others: bool = False  # as EvidenceSummary's: nothing is changed
+    why_advice: str = ""  # the same
     factor: float = 1.0  # as DecisionContext's
     stopped: str = ""  # why mode act became advise; empty: it did not
     workers_stay: str | None = None  # why its workers cannot be moved
@@ -95,11 +97,12 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
     if why is not None:
         return Recommendation(mode=mode, why=why)
     own = ACTING_LEVELS[context.settings["policy.evidence_of"]]
-    summary = context.summary or summarize(context.evidence, context.prior, own)
+    summary = context.summary or summarize(context.evidence, context.prior, own, job)
     estimated = summary.estimate
     of_others = summary.of_others and estimated is not None
-    stopped = context.stopped if mode is Mode.ACT and not of_others else ""
-    if mode is Mode.ACT and (of_others or stopped):
+    advice = "by other users' runs" if of_others else summary.why_advice
+    stopped = context.stopped if mode is Mode.ACT and not advice else ""
+    if mode is Mode.ACT and (advice or stopped):
         mode = Mode.ADVISE
     limits = limits_for(job, context.rules, context.settings["policy.max_workers"])
     workers_stay = None if summary.refused is None else _why_workers_stay(job, summary.refused)
@@ -117,7 +120,7 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
         from slurm_ext.advisor.pipeline.message import message
 
         emulated = estimated.emulated
-        text = message(decision, mode, emulated=emulated, of_others=of_others, stopped=stopped)
+        text = message(decision, mode, emulated=emulated, why_advice=advice, stopped=stopped)
     return Recommendation(
         mode=mode,
         why=decision.reason,
@@ -127,6 +130,7 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
         estimate=estimated,
         limits=limits,
         of_others=of_others,
+        why_advice=summary.why_advice,
         factor=context.factor,
         stopped=stopped,
         workers_stay=workers_stay,
@@ -149,7 +153,7 @@ def apply_mode(
     if recommendation.decision is None:
         return Response(recommendation=recommendation)
     shares = sharing is not None and sharing.share
-    trusted = not recommendation.of_others and not recommendation.stopped
+    trusted = not (recommendation.of_others or recommendation.why_advice or recommendation.stopped)
     knows = recommendation.estimate is not None and trusted
     holdout = (knows or shares) and held_out(token, settings["policy.holdout_share"])
     acts = recommendation.mode is Mode.ACT and not holdout
@@ -228,6 +232,7 @@ def _loader_decision(
     before = Shape(cpus_per_task=cpus_of(job), num_workers=summary.usual_workers)
     settings, estimated = context.settings, summary.estimate
     why_not, least = why_not_edited(job), settings["policy.min_runs"]
+    far = estimated is not None and estimated.level not in SCRIPT_LEVELS
     if estimated is None:
         why_not = why_not or summary.why_none
     elif estimated.runs < least:
@@ -240,6 +245,8 @@ def _loader_decision(
     predict = shape_predictor(estimated, node_cores=summary.node_cores, factor=context.factor)
     explicit = job.cpus_per_task is not None
     may_change = settings["policy.change_explicit"] if explicit else "any"
+    if far and may_change == "any":  # no job gives up cores for what other arguments needed
+        may_change = "grow"
     chosen = loader.decide(
         before,
         predict,

@@ -10,16 +10,17 @@ SAME = 1.03  # a smaller ratio is not called faster
 
 
 def message(
-    decision: Decision, mode: Mode, *, emulated: bool, of_others: bool = False, stopped: str = ""
+    decision: Decision, mode: Mode, *, emulated: bool, why_advice: str = "", stopped: str = ""
 ) -> str | None:
     """Return the change (or advice), the predicted gain with its interval, how to opt out.
 
-    `stopped`: why advice is all there is where the site acts.
+    `why_advice`: whose runs change nothing; `stopped`: why advice is all there is where the site
+    acts.
     """
     if mode not in (Mode.ADVISE, Mode.ACT) or decision.predicted_after is None:
         return None
     emulation = ", emulated accelerator" if emulated else ""
-    emulation += ", by other users' runs" if of_others else ""
+    emulation += f", {why_advice}" if why_advice else ""
     if decision.action == "leave":
         where = beside(decision.predicted_after)
         reached = f" It does {where}." if where else ""

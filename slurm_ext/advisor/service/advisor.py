@@ -199,7 +199,7 @@ class Advisor:
             runtime = None
         if request.kind == "what_if":
             body = {
-                "known": context_json(self._context(request)),
+                "known": context_json(self._context(request), request.job),
                 "run_time": runtime_json(runtime),
             }
             return encode_reply(None, _NO_EDITS, None, **body)
@@ -227,7 +227,7 @@ class Advisor:
         prior = None
         if priors.name is not None and not hides:
             prior = priors.prior_of(job, request.keys)
-        summary = runs.summary(evidence, prior, own)
+        summary = runs.summary(evidence, prior, own, job)
         level = None if summary.estimate is None else summary.estimate.level
         user, factors = job.user_name, self.factors
         factor = factors.get((level, user)) or factors.get((level, None), 1.0)

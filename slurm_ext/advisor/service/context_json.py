@@ -10,10 +10,11 @@ from dataclasses import MISSING, asdict, fields
 from math import isfinite
 from typing import Any
 
+from slurm_ext.advisor.evidence.alike import of_its_kind
 from slurm_ext.advisor.evidence.summary import only, prior_of_others
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.pipeline.decide import DecisionContext
-from slurm_ext.core.records import OWN_LEVELS, Level, LoaderRun
+from slurm_ext.core.records import OWN_LEVELS, Level, LoaderRun, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.throughput.estimate import Prior
 from slurm_ext.model.throughput.inversion import LogNormal
@@ -23,9 +24,9 @@ _NEEDED = {one.name for one in fields(LoaderRun) if one.default is MISSING}
 _BELIEFS = ("accel", "wall", "cpu")
 
 
-def context_json(known: DecisionContext) -> dict[str, Any]:
+def context_json(known: DecisionContext, job: Submission) -> dict[str, Any]:
     """The document's `known`."""
-    prior = prior_of_others(known.evidence, known.prior, OWN_LEVELS)
+    prior = prior_of_others(of_its_kind(known.evidence, job), known.prior, OWN_LEVELS)
     return {
         "evidence": {
             level.value: [_finite(asdict(run)) for run in runs]

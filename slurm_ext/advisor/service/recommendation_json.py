@@ -3,8 +3,8 @@
 Schema (version 1): mode, eligible, action (change | leave | none), why, before and after
 ({cpus_per_task, num_workers} or null), predicted_before and predicted_after (see `_prediction`),
 proposed (the edits that `act` would make), level, runs, emulated, of_others (whether it needs other
-users' runs: nothing is changed), stopped (why outcomes keep `act`
-from changing it, or null), opt_out, curve: a list of
+users' runs: nothing is changed), why_advice (why the user's own runs change nothing, or null),
+stopped (why outcomes keep `act` from changing it, or null), opt_out, curve: a list of
 {num_workers, cpus_per_task, samples_per_s, low, high} at the chosen CPUs, maximum and knee (such
 points: the most within the job's limits, and the smallest shape that reaches 95 % of it; or null),
 bottleneck (a word of model/throughput/bottleneck.py, of the job as it would run), next (what to do
@@ -53,6 +53,7 @@ def recommendation_json(
         "of_others": recommendation.of_others,
         "stopped": recommendation.stopped or None,
         "workers_stay": recommendation.workers_stay,
+        "why_advice": recommendation.why_advice or None,
         "opt_out": f"--comment={OPT_OUT}",
         "sharing": None if sharing is None else sharing.as_json(done=False),
         "run_time": _runtime(runtime),

@@ -43,20 +43,20 @@ def warm_up(advisor: Advisor) -> bytes:
 
     Returns the last answer.
     """
-    keys = keys_of(JOB)
+    keys = keys_of(replace(JOB, script=f"{JOB.script}: --seed {TIMES}\n"))
     twin = Advisor(_ACTING, NoJournal())
     twin.logs_decisions, twin.priors = False, advisor.priors
     twin.rules = ClusterRules(partitions={"none": PartitionRules(cpus_per_node=8)})
     twin.runs = _one_run(keys)
     for number in range(TIMES):
-        job = replace(JOB, script=f"{JOB.script}: {number}\n")
+        job = replace(JOB, script=f"{JOB.script}: --seed {number}\n")
         answer, _ = twin.reply(encode_request("submit", job), trusted=True)
     advisor.runs.newest(keys)
     return answer
 
 
 def _one_run(keys: Mapping[Level, int]) -> RunTable:
-    """Return a table with one run of that user and job name: the scripts differ."""
+    """Return a table with one run of that script; only the seeds differ."""
     known = (getattr(RUN, name) for name in COLUMNS)
     values = np.array([[np.nan if value is None else value for value in known]], np.float32)
     table = RunTable()

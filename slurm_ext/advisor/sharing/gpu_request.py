@@ -91,12 +91,3 @@ def _used_by_script(job: Submission) -> str | None:
     if "SLURM_GPUS" in script.replace("SLURM_GPUS_ON_NODE", ""):
         return "its script reads SLURM_GPUS"
     return None
-
-
-def is_model(kind: str, model: str | None) -> bool:
-    """True if Slurm's name of a GPU's type is part of its driver's name for it."""
-    return _plain(kind) in _plain(model or "") and bool(_plain(kind))
-
-
-def _plain(text: str) -> str:
-    return "".join(c for c in text.lower() if c.isalnum())

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
-from slurm_ext.advisor.sharing.gpu_request import is_model
+from slurm_ext.core.gpu_request import is_model
 from slurm_ext.core.gpu_sharing import SoloProfile
 from slurm_ext.policy.colocation.choose_pairs import SpeedPredictor
 

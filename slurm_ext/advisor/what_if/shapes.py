@@ -9,10 +9,10 @@ from math import ceil
 from slurm_ext.advisor.evidence.summary import node_cores_of
 from slurm_ext.advisor.limits.bounds import floor_for, limits_for
 from slurm_ext.advisor.pipeline.decide import DecisionContext
-from slurm_ext.advisor.sharing.gpu_request import is_model
 from slurm_ext.advisor.what_if.layout import JobLayout, with_gpus
 from slurm_ext.advisor.what_if.speed import LayoutRate, LayoutSpeed
 from slurm_ext.core.errors import UsageError
+from slurm_ext.core.gpu_request import is_model
 from slurm_ext.core.records import Decision, Level, LoaderRun, ShapeLimits, Submission
 from slurm_ext.policy.loader import core_counts, worker_counts
 from slurm_ext.policy.max_and_knee import NEAR, NO_BETTER

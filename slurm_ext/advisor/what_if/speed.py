@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from slurm_ext.advisor.evidence.summary import node_cores_of
 from slurm_ext.advisor.pipeline.decide import DecisionContext
-from slurm_ext.advisor.sharing.gpu_request import is_model
 from slurm_ext.advisor.what_if.layout import JobLayout
 from slurm_ext.core.errors import DlqueueError
+from slurm_ext.core.gpu_request import is_model
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape, ShapeLimits
 from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.core.units import MIB

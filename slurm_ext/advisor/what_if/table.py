@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from slurm_ext.advisor.evidence.alike import of_its_kind
 from slurm_ext.advisor.evidence.summary import usual_workers
 from slurm_ext.advisor.pipeline.decide import DecisionContext, Recommendation, decide
 from slurm_ext.advisor.what_if.layout import GpuOption, JobLayout, task_mem_of, written_layout
@@ -74,14 +75,15 @@ def draft(
     """The rows without their waits. Raises UsageError where the axes cannot be."""
     if request is None and (axes.gpus or axes.gpu_types):
         raise UsageError("the script asks for GPUs in a way that cannot be varied: try --gpus=N")
+    every, known = known, replace(known, evidence=of_its_kind(known.evidence, job))
     near = [level for level in Level if level is not Level.CLUSTER]
     evidence = {level: usable_runs(runs) for level, runs in known.evidence.items()}
     runs = [run for level in near for run in evidence.get(level, ())]
     written = written_layout(job, request, usual_workers(known.evidence), runs)
-    thought = decide(job, known)
+    thought = decide(job, every)
     speed = LayoutSpeed(known, partial(task_mem_of, job, known.rules, written))
     shapes = ShapeGrid(job, known, written, speed, machines, thought.workers_stay)
-    advice = _advice(job, known, written)
+    advice = _advice(job, every, written)
     marks, left_out = _chosen(shapes, advice, written, axes, known=speed.believed is not None)
     work, work_why = work_of(evidence)
     table = WhatIfTable(

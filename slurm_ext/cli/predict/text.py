@@ -29,7 +29,8 @@ def lines(said: Mapping[str, Any]) -> Iterator[str]:
         if said["action"] == "change":
             yield f"  changed:    {rate(said['predicted_after'])}"
         emulated = "; the accelerator was emulated" if said["emulated"] else ""
-        others = "; other users' runs: a submission is not changed" if said.get("of_others") else ""
+        advice = "other users' runs" if said.get("of_others") else said.get("why_advice")
+        others = f"; {advice}: a submission is not changed" if advice else ""
         yield f"  evidence:   {counted(said['runs'], 'run')}, {said['level']}{emulated}{others}"
         yield from (f"              {line}" for line in past(said.get("past") or ()))
         stay = said.get("workers_stay")

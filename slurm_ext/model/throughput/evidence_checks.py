@@ -10,6 +10,14 @@ SLACK = (
     1.5  # prefetched batches, clocks and rounding: what a sound run may be over a bound of its own
 )
 NONE_ALIKE = "no runs like this one"
+MOST_NAMED = 3  # values that are listed one by one
+_DIFFERENCES = {
+    "batch_size": "batches of {}",
+    "gpus": "{} GPUs",
+    "ranks": "{} processes",
+    "nodes": "{} nodes",
+    "threads": "{} threads",
+}
 
 Evidence = Mapping[Level, Sequence[LoaderRun]]
 
@@ -66,7 +74,27 @@ def why_no_estimate(evidence: Evidence) -> str:
         return f"I do not believe {_runs(len(faults))} like this one: {faults[0]}"
     if len(nearest) - len(faults) == 1:
         return "I do not know yet: one run of a similar job says too little"
-    return f"I do not know: {_runs(len(nearest))} like this one contradict each other"
+    what = what_differs(usable_runs(nearest))
+    return f"I do not know: {_runs(len(nearest))} like this one contradict each other: {what}"
+
+
+def what_differs(runs: Sequence[LoaderRun]) -> str:
+    """Name what runs that should be alike differ in; their rates if nothing else is known."""
+    named = []
+    for name, words in _DIFFERENCES.items():
+        seen = sorted({value for run in runs if (value := getattr(run, name)) is not None})
+        if len(seen) > 1:
+            some = len(seen) <= MOST_NAMED
+            listed = " and ".join(
+                f"{value:.4g}" for value in (seen if some else seen[:: len(seen) - 1])
+            )
+            named.append(words.format(listed if some else listed.replace(" and ", " to ")))
+    if not named and len({run.data_key for run in runs} - {None}) > 1:
+        named.append("several sets of data")
+    if not named:
+        rates = [run.samples_per_s for run in runs]
+        named.append(f"{min(rates):.4g} to {max(rates):.4g} samples/s")
+    return ", ".join(named)
 
 
 def _own(evidence: Evidence) -> Iterator[Sequence[LoaderRun]]:

@@ -66,7 +66,9 @@ def test_the_line_tells_both_rates() -> None:
 
 def test_a_starved_job_is_not_idle() -> None:
     """The same training gives cores back when it had them to itself, and none because it waited."""
-    quiet, starved = ask(job(cpus_per_task=8), LIGHT), ask(job(cpus_per_task=8), STARVED)
+    quiet, starved = (
+        ask(job(cpus_per_task=8, tres_per_node="gres/gpu:1"), run) for run in (LIGHT, STARVED)
+    )
     assert quiet.edits.cpus_per_task is None or quiet.edits.cpus_per_task < 8
     assert starved.edits.cpus_per_task is None
     assert "idle" not in (starved.message or "")

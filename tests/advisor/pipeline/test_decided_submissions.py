@@ -138,7 +138,8 @@ def given_back(monkeypatch: pytest.MonkeyPatch, cpus: int, workers: int, **field
         return replace(decision(), before=before, after=after)
 
     monkeypatch.setattr(loader, "decide", asked)
-    made = decide(replace(JOB, cpus_per_task=4, **fields), context())
+    known = replace(context(), evidence={Level.SCRIPT_ARGS: [replace(STARVED, gpus=2)] * 2})
+    made = decide(replace(JOB, cpus_per_task=4, **fields), known)
     assert made.decision is not None
     return made.decision
 

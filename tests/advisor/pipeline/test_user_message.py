@@ -207,7 +207,7 @@ def test_a_loss_is_rounded_up_to_whole_per_cents(speed: float, percent: int) -> 
 
 def test_advice_by_other_users_runs_says_so() -> None:
     """And a job that shares all the same is not said to be unchanged."""
-    line = message(decision(), Mode.ADVISE, emulated=True, of_others=True)
+    line = message(decision(), Mode.ADVISE, emulated=True, why_advice="by other users' runs")
     assert line == (
         f"dlqueue advises {CHANGED}: about 2.0x faster (10 -> 20 samples/s, 18 to 22,"
         " emulated accelerator, by other users' runs). Nothing was changed."

@@ -75,6 +75,7 @@ def test_a_recommendation_as_json_has_every_field() -> None:
         "of_others": False,
         "stopped": None,
         "workers_stay": None,
+        "why_advice": None,
         "opt_out": "--comment=dlqueue=off",
         "sharing": shares(Mode.ADVISE).as_json(done=False),
         "run_time": None,
@@ -127,6 +128,7 @@ def test_a_recommendation_of_nothing_is_told() -> None:
         "of_others": False,
         "stopped": None,
         "workers_stay": None,
+        "why_advice": None,
         "opt_out": "--comment=dlqueue=off",
         "sharing": None,
         "run_time": None,
@@ -154,15 +156,20 @@ def test_a_context_survives_json() -> None:
     prior = Prior(**{n: LogNormal(i + 0.5, i + 0.25) for i, n in enumerate(PRIOR_NAMES)})
     rules = PartitionRules(cpus_per_node=4, allowance=JobAllowance(max_cpus=3))
     known = context(prior=prior, rules=rules, factor=1.5)
-    body = json.loads(json.dumps(context_json(known)))
+    body = json.loads(json.dumps(context_json(known, Submission())))
     assert set(body) == {"evidence", "prior", "rules", "factor"}
     assert body["prior"] == {"accel": [0.5, 0.25], "wall": [1.5, 1.25], "cpu": [2.5, 2.25]}
     assert context_from_json(known.settings, body) == known
     bare = context(rules=None, evidence={})
-    assert context_json(bare) == {"evidence": {}, "prior": None, "rules": None, "factor": 1.0}
-    assert context_from_json(bare.settings, context_json(bare)) == bare
+    assert context_json(bare, Submission()) == {
+        "evidence": {},
+        "prior": None,
+        "rules": None,
+        "factor": 1.0,
+    }
+    assert context_from_json(bare.settings, context_json(bare, Submission())) == bare
     endless = replace(STARVED, samples_per_s=float("inf"), main_cpu_s=float("nan"))
-    body = context_json(context(evidence={Level.OWN_KIND: [endless]}))
+    body = context_json(context(evidence={Level.OWN_KIND: [endless]}), Submission())
     (run,) = body["evidence"]["same user and kind of program"]
     assert (run["samples_per_s"], run["main_cpu_s"]) == (0.0, None)
 

@@ -27,6 +27,7 @@ from slurm_ext.slurm import MemoryClient
 from tests.advisor.service.service_examples import shares
 from tests.advisor.service.test_advisor_lines import settings
 
+MEASURED = replace(RUN, data_key=7)
 VICTIM = replace(JOB, user_name="victim", account="lab")
 SURE = Prior(accel=LogNormal(4.6, 0.1), wall=LogNormal(-2.5, 0.1), cpu=LogNormal(-3.2, 0.1))
 OPEN = ClusterRules(partitions={"none": PartitionRules(cpus_per_node=8)}, hides_others=False)
@@ -46,7 +47,7 @@ def ran(advisor: Advisor, user: str, count: int, account: str = "lab") -> None:
     """So many runs of the victim's program by a user, of another script and job name."""
     job = replace(VICTIM, user_name=user, account=account, name=f"of {user}", script="train.py 1")
     keys = keys_of(job)
-    row = [np.nan if value is None else value for value in (getattr(RUN, n) for n in COLUMNS)]
+    row = [np.nan if value is None else value for value in (getattr(MEASURED, n) for n in COLUMNS)]
     columns = [np.full(count, keys.get(level, NO_KEY), np.int64) for level in LEVELS]
     owners = np.full(count, advisor.runs.owner(user), np.int32)
     advisor.runs.extend(np.array([row] * count, np.float32), columns, owners)

@@ -11,10 +11,11 @@ from slurm_ext.advisor.sharing.context import (
     rules_of,
     stale_after_s,
 )
-from slurm_ext.advisor.sharing.gpu_request import WholeGpuRequest, is_model, whole_gpu_request
+from slurm_ext.advisor.sharing.gpu_request import WholeGpuRequest, whole_gpu_request
 from slurm_ext.advisor.sharing.gpu_sharers import (
     SharedGpuJob,
 )
+from slurm_ext.core.gpu_request import is_model
 from slurm_ext.core.records import Edits, Mode, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.colocation.choose_pairs import SharingRules

@@ -291,9 +291,9 @@ def test_what_the_advisor_knows_survives_the_wire() -> None:
         rules=replace(RULES, allowance=JobAllowance(max_cpus=7)),
         factor=1.5,
     )
-    assert context_from_json(known.settings, context_json(known)) == known
+    assert context_from_json(known.settings, context_json(known, Submission())) == known
     plain = DecisionContext(settings=Settings())
-    assert context_from_json(plain.settings, context_json(plain)) == plain
+    assert context_from_json(plain.settings, context_json(plain, Submission())) == plain
 
 
 class Sealed(Journal):
@@ -325,7 +325,7 @@ def test_a_run_beyond_all_numbers_survives_the_wire_as_one_that_is_not_believed(
     """JSON has no infinity; what cannot be told is no evidence, and no fault of the advisor's."""
     endless = replace(RUN, samples_per_s=inf, main_cpu_s=inf)
     known = DecisionContext(settings=Settings(), evidence={Level.SCRIPT: [endless]})
-    told = json.loads(json.dumps(context_json(known), allow_nan=False))
+    told = json.loads(json.dumps(context_json(known, Submission()), allow_nan=False))
     ((back,),) = context_from_json(known.settings, told).evidence.values()
     assert (back.samples_per_s, back.main_cpu_s) == (0.0, None)
     assert inconsistency(back) is not None

@@ -288,11 +288,11 @@ TABLES: dict[str, list[str]] = {
         "1xany n1 t1 r1 4c 5w: 48.4 44.8 52.3 774",
         "1xany n1 t1 r1 8c 9w: 91.1 83.7 99.2 425",
         "1xany n1 t1 r1 9c 9w: 94.4 87.3 102 411 knee",
-        "1xany n1 t1 r1 10c 11w: 97.7 91.3 105 398 recommended",
+        "1xany n1 t1 r1 10c 10w: 97.2 90.8 104 400 recommended",
         "1xany n1 t1 r1 12c 20w: 98.8 92.1 106 394 maximum",
         "1xany n1 t1 r1 16c 10w: 98 91.6 105 397",
         "1xany n1 t1 r1 32c 10w: 98.1 91.5 105 397",
-        "2xany n1 t1 r2 20c 11w: 195 183 209 214",
+        "2xany n1 t1 r2 20c 10w: 194 182 208 215",
         "4xany n1 t1 r4 32c 8w: 353 324 385 132",
     ],
     "TASKS": [
