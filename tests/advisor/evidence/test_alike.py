@@ -168,7 +168,8 @@ def test_runs_of_other_arguments_act_only_where_they_agree(level: Level) -> None
 
 def test_no_job_gives_up_cores_for_what_other_arguments_needed() -> None:
     """`train.py 0` idled on eight cores; `train.py 2` may well use them."""
-    idle = replace(ON_GPU, fetch_wall_s=0.001, fetch_cpu_s=0.001, samples_per_s=390)
+    costs: dict[str, Any] = {"fetch_wall_s": 0.001, "fetch_cpu_s": 0.001, "used_cores": 0.6}
+    idle = replace(ON_GPU, **costs, samples_per_s=390)
     near = decided(GPU_JOB, *[idle] * 6).decision
     far = decided(GPU_JOB, *[idle] * 6, level=Level.USER_NAME).decision
     assert near is not None
