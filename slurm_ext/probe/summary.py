@@ -120,11 +120,14 @@ def write(run_dir: str, body: dict[str, Any]) -> None:
 
 
 def _place() -> tuple[int, int]:
-    """Rank and world size: torch.distributed's, else the launcher's, else Slurm's."""
+    """Rank and world size: torch.distributed's, else the launcher's, else those of Slurm's step.
+
+    A batch script runs once, whatever number of tasks the job has.
+    """
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
-    for rank, size in (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS")):
+    for rank, size in (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")):
         texts = os.environ.get(rank, ""), os.environ.get(size, "")
         if all(text.isdecimal() for text in texts):
             return int(texts[0]), int(texts[1])

@@ -17,6 +17,7 @@ from slurm_ext.advisor.evidence.alike import (
     why_not_acting,
 )
 from slurm_ext.advisor.evidence.objections import busy_cores, nearest_runs, refusal
+from slurm_ext.advisor.evidence.whole_run import WholeRun, whole_run_of
 from slurm_ext.core.records import OWN_LEVELS, POOLED_LEVELS, Level, LoaderRun, Submission
 from slurm_ext.model.throughput.evidence_checks import (
     evidence_flag,
@@ -34,6 +35,7 @@ ACTING_LEVELS = {"user": OWN_LEVELS, "account": (*OWN_LEVELS, Level.ACCOUNT_KIND
 """Levels whose runs may change a job, by policy.evidence_of."""
 AGREEING = 3  # newest runs that answer where older ones contradict them
 _ANY_JOB = Submission()
+_ALONE = WholeRun()
 _OF_ITS_KIND = tuple(level for level in Level if level is not Level.CLUSTER)
 
 
@@ -45,6 +47,7 @@ class EvidenceSummary:
     why_none: str  # empty: there is one
     usual_workers: int
     node_cores: int | None
+    whole: WholeRun = _ALONE  # what such a run takes beside its steady batches
     of_others: bool = False  # the estimate needs other users' runs, or a model of them
     refused: int | None = None  # a LoaderRefusal: its workers stay as its script has them
     busy_cores: int | None = None  # that one task used; None: no CPU is taken away
@@ -73,7 +76,8 @@ def summarize(
     every = only(near.evidence, (*own, *POOLED_LEVELS))
     estimated = _estimate(every, prior) if every or prior else None
     if estimated is not None:
-        return replace(_summary(every, _widened(estimated, near.accel_sd)), of_others=True)
+        wider = _widened(estimated, near.accel_sd)
+        return replace(_summary(every, wider), of_others=True, whole=_ALONE)
     why = why_none_left(only(evidence, own), job) or ""
     return _none(every, f"I do not know yet: {why}" if why else why_no_estimate(every))
 
@@ -97,7 +101,7 @@ def prior_of_others(
 
 
 def _summary(evidence: Evidence, estimated: "Estimate") -> EvidenceSummary:
-    return replace(_none(evidence, ""), estimate=estimated)
+    return replace(_none(evidence, ""), estimate=estimated, whole=_whole(evidence, estimated))
 
 
 def _none(evidence: Evidence, why: str) -> EvidenceSummary:
@@ -133,6 +137,10 @@ def _estimate(evidence: Evidence, prior: "Prior | None") -> "Estimate | None":
     from slurm_ext.model.throughput.estimate import estimate
 
     return estimate(evidence, prior)
+
+
+def _whole(evidence: Evidence, estimated: "Estimate") -> WholeRun:
+    return whole_run_of(evidence.get(estimated.level, ()))
 
 
 def usual_workers(evidence: Evidence) -> int:

@@ -16,6 +16,7 @@ from slurm_ext.advisor.evidence.summary import (
     node_cores_of,
     summarize,
 )
+from slurm_ext.advisor.evidence.whole_run import WholeRun
 from slurm_ext.advisor.limits.bounds import PartitionRules, cpus_of, floor_for, limits_for
 from slurm_ext.advisor.limits.eligible import MARK, why_not_edited, why_skipped
 from slurm_ext.core.records import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:  # imported with the first evidence: `dlqueue predict` starts 
     from slurm_ext.model.throughput.estimate import Estimate, Prior
 
 _NO_EDITS = Edits()
+_ALONE = WholeRun()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,7 @@ class Recommendation:
     stopped: str = ""  # why mode act became advise; empty: it did not
     workers_stay: str | None = None  # why its workers cannot be moved
     least_cpus: int = 1  # of a task: fewer are never advised
+    whole: WholeRun = _ALONE  # what its run takes beside the steady batches
     unmarked: Mapping[str, str] = field(default_factory=dict)  # marks of another job, emptied
 
 
@@ -119,8 +122,14 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
     if estimated is not None:
         from slurm_ext.advisor.pipeline.message import message
 
-        emulated = estimated.emulated
-        text = message(decision, mode, emulated=emulated, why_advice=advice, stopped=stopped)
+        text = message(
+            decision,
+            mode,
+            emulated=estimated.emulated,
+            why_advice=advice,
+            stopped=stopped,
+            ranks=summary.whole.ranks,
+        )
     return Recommendation(
         mode=mode,
         why=decision.reason,
@@ -135,6 +144,7 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
         stopped=stopped,
         workers_stay=workers_stay,
         least_cpus=least,
+        whole=summary.whole,
         unmarked={MARK: ""} if job.env.get(MARK) else {},
     )
 
@@ -205,12 +215,14 @@ def held_out(token: str, share: float) -> bool:
     return point < share * 2**64
 
 
-def predictor(estimated: "Estimate", context: DecisionContext) -> Callable[[Shape], Prediction]:
-    """Shape to Prediction, on machines such as like runs saw."""
+def predictor(
+    estimated: "Estimate", context: DecisionContext, whole: WholeRun = _ALONE
+) -> Callable[[Shape], Prediction]:
+    """Shape to Prediction of the whole run, on machines such as like runs saw."""
     from slurm_ext.model.throughput.estimate import shape_predictor
 
     cores = node_cores_of(context.evidence)
-    return shape_predictor(estimated, node_cores=cores, factor=context.factor)
+    return whole.predictor(shape_predictor(estimated, node_cores=cores, factor=context.factor))
 
 
 def _why_workers_stay(job: Submission, refused: int) -> str | None:
@@ -242,7 +254,8 @@ def _loader_decision(
     from slurm_ext.model.throughput.estimate import shape_predictor
     from slurm_ext.policy import loader
 
-    predict = shape_predictor(estimated, node_cores=summary.node_cores, factor=context.factor)
+    steady = shape_predictor(estimated, node_cores=summary.node_cores, factor=context.factor)
+    predict = summary.whole.predictor(steady)
     explicit = job.cpus_per_task is not None
     may_change = settings["policy.change_explicit"] if explicit else "any"
     if far and may_change == "any":  # no job gives up cores for what other arguments needed

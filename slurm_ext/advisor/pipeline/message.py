@@ -1,5 +1,7 @@
 """The one line that `sbatch` prints for the user. Pure; holds no text of the user's own."""
 
+from dataclasses import replace
+
 from slurm_ext.advisor.sharing.terms import SharingDecision, slower
 from slurm_ext.core.records import Decision, Mode, Prediction
 from slurm_ext.core.wire import MAX_MESSAGE_CHARS
@@ -10,22 +12,30 @@ SAME = 1.03  # a smaller ratio is not called faster
 
 
 def message(
-    decision: Decision, mode: Mode, *, emulated: bool, why_advice: str = "", stopped: str = ""
+    decision: Decision,
+    mode: Mode,
+    *,
+    emulated: bool,
+    why_advice: str = "",
+    stopped: str = "",
+    ranks: int = 1,
 ) -> str | None:
     """Return the change (or advice), the predicted gain with its interval, how to opt out.
 
     `why_advice`: whose runs change nothing; `stopped`: why advice is all there is where the site
-    acts.
+    acts. Rates are of the whole job: predictions are of one of its `ranks`.
     """
     if mode not in (Mode.ADVISE, Mode.ACT) or decision.predicted_after is None:
         return None
     emulation = ", emulated accelerator" if emulated else ""
     emulation += f", {why_advice}" if why_advice else ""
     if decision.action == "leave":
-        where = beside(decision.predicted_after)
+        where = beside(of_job(decision.predicted_after, ranks))
         reached = f" It does {where}." if where else ""
         return f"dlqueue: left as it is: {decision.reason}{emulation}.{reached}"
-    gain = _gain(decision.predicted_before, decision.predicted_after, emulation)
+    before = decision.predicted_before
+    of_ranks = None if before is None else of_job(before, ranks)
+    gain = _gain(of_ranks, of_job(decision.predicted_after, ranks), emulation)
     if mode is Mode.ADVISE:
         why = f"Not changed: {stopped}." if stopped else UNCHANGED
         return f"dlqueue advises {changes(decision)}: {gain}. {why}"
@@ -66,6 +76,20 @@ def changes(decision: Decision) -> str:
         ("workers", before.num_workers, after.num_workers),
     )
     return ", ".join(f"{name} {old} -> {new}" for name, old, new in pairs if old != new)
+
+
+def of_job(one: Prediction, ranks: int) -> Prediction:
+    """The prediction of all ranks, from that of one."""
+    if ranks == 1:
+        return one
+    interval = one.interval
+    alone = one.alone_samples_per_s
+    return replace(
+        one,
+        samples_per_s=ranks * one.samples_per_s,
+        interval=replace(interval, low=ranks * interval.low, high=ranks * interval.high),
+        alone_samples_per_s=None if alone is None else ranks * alone,
+    )
 
 
 def beside(told: Prediction) -> str:

@@ -2,6 +2,7 @@
 
 Schema (version 1): mode, eligible, action (change | leave | none), why, before and after
 ({cpus_per_task, num_workers} or null), predicted_before and predicted_after (see `_prediction`),
+ranks (training processes: all rates are of the whole job and its whole run),
 proposed (the edits that `act` would make), level, runs, emulated, of_others (whether it needs other
 users' runs: nothing is changed), why_advice (why the user's own runs change nothing, or null),
 stopped (why outcomes keep `act` from changing it, or null), opt_out, curve: a list of
@@ -37,6 +38,7 @@ def recommendation_json(
 ) -> dict[str, Any]:
     """Everything that a person may want to know about a recommendation."""
     decision, estimated = recommendation.decision, recommendation.estimate
+    ranks = recommendation.whole.ranks
     return {
         "mode": recommendation.mode.value,
         "eligible": decision is not None,
@@ -44,8 +46,9 @@ def recommendation_json(
         "why": recommendation.why,
         "before": asdict(decision.before) if decision else None,
         "after": asdict(decision.after) if decision else None,
-        "predicted_before": _prediction(decision.predicted_before if decision else None),
-        "predicted_after": _prediction(decision.predicted_after if decision else None),
+        "predicted_before": _prediction(decision.predicted_before if decision else None, ranks),
+        "predicted_after": _prediction(decision.predicted_after if decision else None, ranks),
+        "ranks": ranks,
         "proposed": edits_json(recommendation.proposed),
         "level": estimated.level.value if estimated else None,
         "runs": estimated.runs if estimated else 0,
@@ -80,14 +83,14 @@ def _curve(context: DecisionContext, recommendation: Recommendation) -> list[dic
     estimated, decision = recommendation.estimate, recommendation.decision
     if estimated is None or decision is None or recommendation.limits is None:
         return []
-    predict = predictor(estimated, context)
+    predict = predictor(estimated, context, recommendation.whole)
     cpus = decision.after.cpus_per_task
     most = max(decision.after.num_workers, decision.before.num_workers, cpus)
     top = min(recommendation.limits.max_workers, max(4, 2 * most), MOST_POINTS - 1)
     stay = recommendation.workers_stay is not None
     counts = (decision.before.num_workers,) if stay else range(top + 1)
     shapes = (Shape(cpus_per_task=cpus, num_workers=workers) for workers in counts)
-    return [_point(predict(shape)) for shape in shapes]
+    return [_point(predict(shape), recommendation.whole.ranks) for shape in shapes]
 
 
 def _reach(context: DecisionContext, recommendation: Recommendation) -> dict[str, Any]:
@@ -100,35 +103,37 @@ def _reach(context: DecisionContext, recommendation: Recommendation) -> dict[str
     from slurm_ext.model.throughput.bottleneck import diagnose
     from slurm_ext.policy.max_and_knee import peak
 
-    predict, rss_bytes = predictor(estimated, context), estimated.worker_rss_bytes
+    whole, rss_bytes = recommendation.whole, estimated.worker_rss_bytes
+    predict = predictor(estimated, context, whole)
     own = None if recommendation.workers_stay is None else decision.before.num_workers
     points = peak(predict, limits, worker_rss_bytes=rss_bytes, own_workers=own)
     cores = node_cores_of(context.evidence)
     advice = diagnose(estimated, decision.after, limits, node_cores=cores)
     return {
-        "maximum": _point(points.maximum),
-        "knee": _point(points.knee),
+        "maximum": _point(points.maximum, whole.ranks),
+        "knee": _point(points.knee, whole.ranks),
         "bottleneck": advice.word,
         "next": advice.next,
     }
 
 
-def _point(prediction: Prediction) -> dict[str, float]:
+def _point(prediction: Prediction, ranks: int) -> dict[str, float]:
     return {
         **asdict(prediction.shape),
-        "samples_per_s": prediction.samples_per_s,
-        "low": prediction.interval.low,
-        "high": prediction.interval.high,
+        "samples_per_s": ranks * prediction.samples_per_s,
+        "low": ranks * prediction.interval.low,
+        "high": ranks * prediction.interval.high,
     }
 
 
-def _prediction(prediction: Prediction | None) -> dict[str, Any] | None:
+def _prediction(prediction: Prediction | None, ranks: int) -> dict[str, Any] | None:
     if prediction is None:
         return None
+    alone = prediction.alone_samples_per_s
     return {
-        "samples_per_s": prediction.samples_per_s,
-        "interval": [prediction.interval.low, prediction.interval.high],
+        "samples_per_s": ranks * prediction.samples_per_s,
+        "interval": [ranks * prediction.interval.low, ranks * prediction.interval.high],
         "interval_level": prediction.interval.level,
         "bottleneck": prediction.bottleneck,
-        "alone_samples_per_s": prediction.alone_samples_per_s,
+        "alone_samples_per_s": alone and ranks * alone,
     }

@@ -34,7 +34,12 @@ RUN = LoaderRun(
     fetch_cpu_s=0.04,
 )
 _ACTING = Settings(
-    values={"site.mode": "act", "control.mode": "act", "paths.kill_file": "/nonexistent/off"}
+    values={
+        "site.mode": "act",
+        "control.mode": "act",
+        "policy.holdout_share": 0.0,
+        "paths.kill_file": "/nonexistent/off",
+    }
 )
 
 

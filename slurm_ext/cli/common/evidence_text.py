@@ -31,7 +31,8 @@ def would_change(said: Mapping[str, Any], min_gain: float) -> str | None:
         return None
     if said["predicted_after"] is None:
         return "one run of it that the probe measures"
-    if said["action"] == "leave" and said.get("workers_stay") == said["why"]:
+    stay = said.get("workers_stay")
+    if said["action"] == "leave" and stay is not None and stay == said["why"]:
         return "its workers may move once its newest run says nothing against it"
     written = said["predicted_before"]["samples_per_s"]
     best = max(

@@ -129,7 +129,7 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"{named}: {WAITS if document.get('queue') else NO_DECISION}"
     else:
         yield f"{named}, {ledger['user']}'s {ledger['job_name']}, decision {ledger['token']}"
-        yield from _expected(ledger)
+        yield from _expected(ledger, _ranks(document))
         yield from (f"          {line}" for line in past_lines(document["past"]))
         yield from _done(ledger)
         yield from _gain(document.get("gain"))
@@ -166,7 +166,14 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
             yield from energy_lines(one["energy"])
 
 
-def _expected(ledger: Mapping[str, Any]) -> Iterator[str]:
+def _ranks(document: Mapping[str, Any]) -> int:
+    """Training processes: a stored prediction is of one of them."""
+    seen = [one.get("loader_ranks") for one in document["runs"]]
+    seen += [one["ranks"] for one in document["past"]]
+    return next((int(ranks) for ranks in seen if ranks), 1)
+
+
+def _expected(ledger: Mapping[str, Any], ranks: int) -> Iterator[str]:
     from slurm_ext.cli.common.evidence_text import shape
     from slurm_ext.report.formatting import counted
 
@@ -175,8 +182,9 @@ def _expected(ledger: Mapping[str, Any]) -> Iterator[str]:
         return
     for when in ("before", "after"):
         told = shape(ledger[f"{when}_cpus"], ledger[f"{when}_workers"])
-        low, high = ledger[f"{when}_low"], ledger[f"{when}_high"]
-        rate = f"{ledger[f'{when}_samples_per_s']:.4g} samples/s ({low:.4g} to {high:.4g})"
+        low, high = ranks * ledger[f"{when}_low"], ranks * ledger[f"{when}_high"]
+        value = ranks * ledger[f"{when}_samples_per_s"]
+        rate = f"{value:.4g} samples/s ({low:.4g} to {high:.4g})"
         yield f"expected: {told}: {rate}, limited by {ledger[f'{when}_bottleneck']}"
     runs, model = counted(ledger["runs"], "run"), ledger["model"] or "none"
     yield f"on:       {runs}, {ledger['level']}; model {model}"

@@ -1,7 +1,10 @@
 """The probe's word on a run: what it measured in the job, and what it left as the user wrote it."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slurm_ext.core.trainings import Training
 
 MOST_CHARACTERS = 120  # of a reason: a job's own process wrote it
 NOTHING = "not measured"
@@ -18,11 +21,13 @@ def probe_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
     """Figures of a run's Python processes, by summaries and node; None: there are none.
 
     `steps` and `steps_wall_s`: of the busiest optimiser of any process, null where none was seen.
+    `trainings`: samples_per_s, samples, workers and ranks of each, largest first (trainings.py).
     `left_alone`: why loaders kept the workers that the script gave them, each reason once; where
     nobody `asked` for others, why they would have. `loaders`: how many they are; `frameworks`:
     imported by the program; `unprobed`: Python processes without the probe, null: no Python was
     seen.
     """
+    from slurm_ext.core.trainings import trainings
     from slurm_ext.node.record.reader import leave_out_faulty
 
     probe = run.get("probe")
@@ -48,6 +53,7 @@ def probe_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
         "steps": busiest.get("steps"),
         "steps_wall_s": busiest.get("wall_s"),
         "asked": asked,
+        "trainings": [_training(one) for one in trainings(summaries)],
         "left_alone": sorted({reason[:MOST_CHARACTERS] for reason in reasons if reason}),
         "loaders": len(loaders),
         "frameworks": sorted(imported),
@@ -59,17 +65,34 @@ def _samples(loader: Mapping[str, Any]) -> float:
     return float(sum(phase["samples"] for phase in loader["phases"]))
 
 
+def _training(one: "Training") -> dict[str, Any]:
+    from slurm_ext.core.trainings import total
+
+    phases = [phase for _, loader in one.members for phase in loader["phases"]]
+    samples = sum(phase["samples"] for phase in phases)
+    workers = sum(phase["workers"] * phase["samples"] for phase in phases) / samples
+    return {
+        "samples_per_s": one.samples_per_s,
+        "samples": sum(total(loader, "samples") for _, loader in one.members),
+        "workers": round(workers),
+        "ranks": one.ranks,
+    }
+
+
 def measured(run: Mapping[str, Any]) -> str:
-    """The throughput of a run for people: of all its ranks, or why there is none."""
+    """The throughput of a run for people: of all its ranks and the whole run, or why none."""
     from slurm_ext.report.formatting import counted
 
     rate, ranks = run.get("loader_samples_per_s"), run.get("loader_ranks") or 1
     if not rate:
         return _without_rate(run["probe"])
-    each = f", {rate:.4g} by each of {ranks} ranks" if ranks > 1 else ""
+    whole = run.get("loader_whole_samples_per_s")
+    told = whole or rate * ranks
+    each = f", {told / ranks:.4g} by each of {ranks} ranks" if ranks > 1 else ""
+    steady = f" (steady {rate * ranks:.4g})" if f"{rate * ranks:.3g}" != f"{told:.3g}" else ""
     emulated = ", emulated accelerator" if run.get("loader_emulated") else ""
     workers = counted(run.get("loader_workers") or 0, "worker")
-    return f"{rate * ranks:.4g} samples/s with {workers}{each}{emulated}{_waited(run)}"
+    return f"{told:.4g} samples/s{steady} with {workers}{each}{emulated}{_waited(run)}"
 
 
 def _waited(run: Mapping[str, Any]) -> str:
@@ -101,6 +124,15 @@ def _without_steps(probe: Mapping[str, Any]) -> str:
 
 
 def lines(probe: Mapping[str, Any]) -> Iterator[str]:
-    """For people: a line for each reason to leave a loader alone."""
+    """For people: a line for each training of several, and for each reason to leave a loader."""
+    from slurm_ext.report.formatting import counted
+
+    trained = probe.get("trainings") or ()
+    for one in trained if len(trained) > 1 else ():
+        value = one["samples_per_s"]
+        rate = "no rate" if value is None else f"{value:.4g} samples/s"
+        ranks = f", {one['ranks']} ranks" if one["ranks"] > 1 else ""
+        workers = counted(one["workers"], "worker")
+        yield f"training: {one['samples']:.4g} samples, {rate}, {workers}{ranks}"
     said = "as the script set them" if probe["asked"] else "dlqueue would leave them alone"
     yield from (f"workers:  {said}: {reason}" for reason in probe["left_alone"])

@@ -212,6 +212,10 @@ def view_of_outcomes(db: "Database") -> None:
 
     `predicted`, `low`, `high` are of the shape that ran; rates are samples/s of one process.
     """
+    _create_outcomes(db, "l.samples_per_s")
+
+
+def _create_outcomes(db: "Database", achieved: str) -> None:
     acted = "(d.mode = 'act' AND d.action = 'change' AND NOT d.holdout)"
     predicted = ", ".join(
         f"iif({acted}, d.after_{name}, d.before_{name}) AS {alias}"
@@ -220,7 +224,7 @@ def view_of_outcomes(db: "Database") -> None:
     db.execute(
         "CREATE VIEW outcomes AS SELECT d.id AS decision, d.token, d.mode, d.action, d.holdout,"
         f" {acted} AS acted, d.level, d.runs, d.factor, d.before_samples_per_s,"
-        f" d.after_samples_per_s, {predicted}, l.samples_per_s AS achieved, r.id AS run, r.end_s"
+        f" d.after_samples_per_s, {predicted}, {achieved} AS achieved, r.id AS run, r.end_s"
         " FROM decisions d INDEXED BY decisions_believed"
         " CROSS JOIN runs r ON r.decision = d.token CROSS JOIN loader_runs l ON l.run = r.id"
         " WHERE d.state = 'claimed' AND d.after_samples_per_s IS NOT NULL"
@@ -273,6 +277,9 @@ def honest_runs(db: "Database") -> None:
         "CREATE INDEX decisions_of_user ON decisions (user)"
         " WHERE state = 'claimed' AND after_samples_per_s IS NOT NULL"
     )
+    # One process's share of the whole job's rate: what predictions are of (whole_run.py).
+    db.execute("DROP VIEW outcomes")
+    _create_outcomes(db, "coalesce(l.whole_samples_per_s / nullif(l.ranks, 0), l.samples_per_s)")
 
 
 TABLES = (

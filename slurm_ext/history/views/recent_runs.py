@@ -15,7 +15,8 @@ from slurm_ext.history.store.reading import explaining
 MOST = 5
 _PAST = """
 SELECT r.job_id, r.node, r.end_s AS ended_s, l.cores AS cpus, l.workers AS num_workers,
-    l.samples_per_s, l.gpu_model, l.data_key
+    coalesce(l.whole_samples_per_s, l.samples_per_s * coalesce(l.ranks, 1)) AS samples_per_s,
+    coalesce(l.ranks, 1) AS ranks, l.gpu_model, l.data_key
 FROM loader_runs l CROSS JOIN runs r ON r.id = l.run
 WHERE l.{key} = ? AND r.ingested_s <= ?{owned} ORDER BY l.id DESC LIMIT ?"""
 
@@ -40,9 +41,9 @@ def recent_runs(
 ) -> list[dict[str, Any]]:
     """At most MOST, newest first, which were in the history at `known_by_s` (epoch seconds).
 
-    Each: job_id, node, ended_s (epoch), cpus (cores it had), num_workers, samples_per_s, gpu_model,
-    data_key (stands for its data set and batch). `owner`: the user or account whose runs of a
-    program these are, where the level is of one.
+    Each: job_id, node, ended_s (epoch), cpus (cores it had), num_workers, samples_per_s (of all its
+    ranks, over its whole run), ranks, gpu_model, data_key (stands for its data set and batch).
+    `owner`: the user or account whose runs of a program these are, where the level is of one.
     """
     owned = OWNER_OF_LEVEL.get(Level(level))
     near = Level.KIND if owned else Level(level)

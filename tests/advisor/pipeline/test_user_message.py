@@ -216,3 +216,16 @@ def test_advice_by_other_users_runs_says_so() -> None:
     assert shared is not None
     assert "Nothing was changed" not in shared
     assert shared.endswith(OPT_OUT)
+
+
+def test_rates_are_the_whole_jobs() -> None:
+    """A prediction is of one process; a job of four ranks is told four times that."""
+    one = message(decision(), Mode.ADVISE, emulated=False)
+    four = message(decision(), Mode.ADVISE, emulated=False, ranks=4)
+    before, after = decision().predicted_before, decision().predicted_after
+    assert before is not None
+    assert after is not None
+    assert one is not None
+    assert four is not None
+    assert f"({number(4 * before.samples_per_s)} -> {number(4 * after.samples_per_s)} " in four
+    assert one.partition("x faster")[0] == four.partition("x faster")[0]

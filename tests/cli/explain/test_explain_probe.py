@@ -77,8 +77,31 @@ def test_the_rate_is_the_whole_jobs() -> None:
     """Two ranks of 332 samples/s are a job of 664."""
     told = measured({"loader_samples_per_s": 332.0, "loader_ranks": 2, "loader_workers": 4})
     assert told == "664 samples/s with 4 workers, 332 by each of 2 ranks"
+    whole = {"loader_samples_per_s": 332.0, "loader_ranks": 2, "loader_workers": 4}
+    told = measured({**whole, "loader_whole_samples_per_s": 600.0})
+    assert told == "600 samples/s (steady 664) with 4 workers, 300 by each of 2 ranks"
     alone = measured({"loader_samples_per_s": 332.0, "loader_ranks": 1, "loader_workers": 1})
     assert alone == "332 samples/s with 1 worker"
+
+
+def test_each_training_of_a_job_has_a_line() -> None:
+    """Two ranks, and after them a smaller training; a job with one training has no such line."""
+    several = run()
+    first = several["probe"]["summaries"][0]
+    first |= {"world_size": 2, "rank": 0, "started_s": 0.0, "ended_s": 50.0}
+    late = copy.deepcopy(first) | {"world_size": 1, "started_s": 60.0, "ended_s": 90.0}
+    late["loaders"][0]["phases"].pop()
+    several["probe"]["summaries"] += [copy.deepcopy(first) | {"rank": 1}, late]
+    probe = probe_of(several)
+    assert probe is not None
+    assert [(one["samples"], one["ranks"]) for one in probe["trainings"]] == [(6144, 2), (1024, 1)]
+    told = [line for line in lines(probe) if line.startswith("training:")]
+    assert told[0].startswith("training: 6144 samples, ")
+    assert told[0].endswith(" samples/s, 4 workers, 2 ranks")
+    assert told[1].startswith("training: 1024 samples, ")
+    alone = probe_of(run())
+    assert alone is not None
+    assert not list(lines(alone))
 
 
 def test_a_refusal_is_told_once() -> None:
@@ -88,7 +111,8 @@ def test_a_refusal_is_told_once() -> None:
     summary["loaders"].append(copy.deepcopy(summary["loaders"][0]))
     probe = probe_of(changed)
     assert probe is not None
-    assert list(lines(probe)) == ["workers:  as the script set them: torch's seed is pinned"]
+    told = [line for line in lines(probe) if not line.startswith("training:")]
+    assert told == ["workers:  as the script set them: torch's seed is pinned"]
 
 
 def test_workers_that_were_given_up_are_told() -> None:

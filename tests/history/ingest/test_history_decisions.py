@@ -247,5 +247,7 @@ def test_outcomes_hold_belief_against_what_came(database: Path, spool: Spool) ->
         (False, 50.0, 40.0, 60.0),
         (True, 100.0, 80.0, 120.0),
     ]
-    assert {(round(r.achieved, 1), r.factor) for r in found} == {(136.5, 1.25)}
+    assert {(round(r.achieved, 1), r.factor) for r in found} == {
+        (129.1, 1.25)
+    }  # of the whole run; 136.5 steady
     assert len(newest) == 2

@@ -58,6 +58,15 @@ def test_an_outcome_is_of_the_shape_that_ran(
     ]
 
 
+def test_what_was_achieved_is_one_process_of_the_whole_run(history: History) -> None:
+    """As predictions are: of the whole job's rate, over all its run, where that is known."""
+    an_outcome(history, 1, 150.0)
+    history.conn.execute("UPDATE loader_runs SET whole_samples_per_s = 260.0, ranks = 2")
+    assert [one.achieved for one in outcomes_of(history.conn, history.path, 9)] == [130.0]
+    history.conn.execute("UPDATE loader_runs SET ranks = NULL")
+    assert [one.achieved for one in outcomes_of(history.conn, history.path, 9)] == [150.0]
+
+
 def test_outcomes_are_the_newest_claimed_ones(history: History) -> None:
     """Of jobs that are the decision's own; an array's task is; without a prediction it is none."""
     for number in (1, 2, 3, 4, 5, 6):

@@ -217,6 +217,7 @@ def test_recent_runs_have_what_people_look_up(history: History) -> None:
         "cpus": 3.0,
         "num_workers": 2,
         "samples_per_s": 4.5,
+        "ranks": 1,
         "gpu_model": None,
         "data_key": None,
     }
@@ -226,6 +227,10 @@ def test_recent_runs_have_what_people_look_up(history: History) -> None:
     assert recent_runs(history.conn, "this cluster", keys) == []
     assert recent_runs(history.conn, "same script", keys, known_by_s=0.5) == []
     assert recent_runs_of(history.path, "same script", keys) == [wanted]
+    history.conn.execute("UPDATE loader_runs SET ranks = 2")
+    assert recent_runs(history.conn, "same script", keys)[0]["samples_per_s"] == 9.0
+    history.conn.execute("UPDATE loader_runs SET whole_samples_per_s = 8.0")
+    assert recent_runs(history.conn, "same script", keys)[0]["samples_per_s"] == 8.0
     assert recent_runs_of(history.path, None, keys) == []
     assert recent_runs_of(history.path.with_name("none.db"), "same script", keys) == []
 

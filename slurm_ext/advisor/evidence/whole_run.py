@@ -1,0 +1,67 @@
+"""What a training's wall time holds beside its steady batches: predictions of the whole run. Pure.
+
+The curve predicts the steady rate of one process. What is told, and held against what was achieved
+(the view `outcomes`), is of the whole run: its first epoch and warm-up as earlier runs had them,
+and the start of its workers on every pass. Stored predictions are one process's share of that
+rate; people read the job's, which is that times `ranks`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from slurm_ext.core.records import LoaderRun, Prediction, Shape
+
+START_S = 0.02  # of a worker, where no run of the job started one: forking a process with torch
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRun:
+    """Seconds that the whole run takes beside its steady batches, for each sample."""
+
+    ranks: int = 1  # training processes of the job
+    beside_s: float = 0.0
+    start_s: float = 0.0  # for each worker
+
+    def of(self, steady: Prediction) -> Prediction:
+        """The prediction for the whole run; `steady` where nothing is beside."""
+        lost_s = self.beside_s + self.start_s * steady.shape.num_workers
+        if not lost_s:
+            return steady
+        rate, low, high = (
+            value / (1 + lost_s * value)
+            for value in (steady.samples_per_s, steady.interval.low, steady.interval.high)
+        )
+        alone = steady.alone_samples_per_s
+        return replace(
+            steady,
+            samples_per_s=rate,
+            interval=replace(steady.interval, low=low, high=high),
+            alone_samples_per_s=alone and alone / (1 + lost_s * alone),
+        )
+
+    def predictor(self, steady: Callable[[Shape], Prediction]) -> Callable[[Shape], Prediction]:
+        """Shape to prediction for the whole run."""
+        return lambda shape: self.of(steady(shape))
+
+
+def whole_run_of(runs: Sequence[LoaderRun]) -> WholeRun:
+    """What a job's own runs (newest first) show; nothing where none knows its whole rate."""
+    known = [run for run in runs if run.doubt is None and run.whole_samples_per_s and run.ranks]
+    ranks = next((run.ranks for run in runs if run.ranks), 1)
+    if not known:
+        return WholeRun(ranks)
+    return WholeRun(ranks, median(map(_beside_s, known)), median(map(_start_s, known)))
+
+
+def _beside_s(run: LoaderRun) -> float:
+    whole_s = (run.ranks or 1) / (run.whole_samples_per_s or run.samples_per_s)
+    starts_s = _start_s(run) * run.workers
+    return max(0.0, whole_s - 1 / run.samples_per_s - starts_s)
+
+
+def _start_s(run: LoaderRun) -> float:
+    if not run.epoch_samples:
+        return 0.0
+    each_s = run.startup_s / run.workers if run.workers and run.startup_s is not None else START_S
+    return each_s / run.epoch_samples
