@@ -93,7 +93,7 @@ def document(
     finished: bool,
 ) -> dict[str, Any]:
     """The whole summary as of now."""
-    rank, world_size = _place()
+    rank, world_size = place()
     return {
         **facts,
         "rank": rank,
@@ -119,7 +119,7 @@ def write(run_dir: str, body: dict[str, Any]) -> None:
     os.replace(path + ".new", path)
 
 
-def _place() -> tuple[int, int]:
+def place() -> tuple[int, int]:
     """Rank and world size: torch.distributed's, else the launcher's, else those of Slurm's step.
 
     A batch script runs once, whatever number of tasks the job has.
@@ -129,7 +129,7 @@ def _place() -> tuple[int, int]:
         return distributed.get_rank(), distributed.get_world_size()
     for rank, size in (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")):
         texts = os.environ.get(rank, ""), os.environ.get(size, "")
-        if all(text.isdecimal() for text in texts):
+        if all(text.isascii() and text.isdecimal() and len(text) < 8 for text in texts):
             return int(texts[0]), int(texts[1])
     return 0, 1
 
