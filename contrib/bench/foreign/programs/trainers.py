@@ -145,6 +145,7 @@ def accelerate():
 
 
 def fastai():
+    import fastai.callback.progress  # noqa: F401 - it gives a Learner no_bar
     from fastai.basics import Callback, DataLoaders, Learner
 
     same_each_time()
