@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from slurm_ext.sandbox import Sandbox, SandboxSpec
 from slurm_ext.sandbox.spec import search_path
+from tests.quiet import turn
 from tests.whole import stay_recorded
 
 pytest_plugins = ["tests.again", "tests.skips"]
@@ -42,9 +43,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(no_root)
 
 
-def _turn(item: pytest.Item) -> tuple[bool, bool]:
-    """Tests of Slurm wait most: first. The demo, which is measured, not beside other trainings."""
-    return item.get_closest_marker("slurm") is None, item.path.name == "test_demo.py"
+def _turn(item: pytest.Item) -> bool:
+    """Tests of Slurm wait most: first."""
+    return item.get_closest_marker("slurm") is None
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Let what measures a whole node run alone: a job that waits for others is judged otherwise."""
+    with turn(alone=item.get_closest_marker("alone") is not None):
+        return (yield)
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ WHOLE: dict[str, Any] = {"hooks": True, "lua": True, "advisor": True, "cpus": 8}
 """For `make_sandbox(**WHOLE, settings=ACTING)`."""
 
 _WANTED: WeakKeyDictionary[Sandbox, dict[int, list[str]]] = WeakKeyDictionary()
+ALIKE = 4  # runs that the advisor is taught by
 GOLDEN = Path(__file__).parent / "golden" / "spool" / "v1.json"
 
 
@@ -153,12 +154,19 @@ def teach(slurm: Sandbox, job_name: str) -> None:
 
 
 def learn(slurm: Sandbox, record: Mapping[str, Any]) -> None:
-    """The record comes in, and the advisor answers from it what is asked about jobs like it."""
-    put(slurm, f"{record['record_id']}.json", json.dumps(record).encode())
+    """The record comes in as of several jobs, and the advisor answers from all of them.
+
+    By the job's name alone nothing is changed for one run.
+    """
+    for number in range(ALIKE):
+        twin = json.loads(json.dumps(record))
+        job_id = twin["identity"]["job_id"] = record["identity"]["job_id"] + number * 100_000
+        twin["record_id"] = f"cluster-{job_id}-0-n1"
+        put(slurm, f"{twin['record_id']}.json", json.dumps(twin).encode())
     who = {"name": record["identity"]["job_name"], "user_name": record["identity"]["user"]}
     like = Submission(**who, user_id=0, num_tasks=1, script="#!/bin/sh\ntrue\n")
     request = encode_request("predict", like)
-    until(lambda: advisor_says(slurm, request).get("runs"), "the advisor has not learned")
+    until(lambda: advisor_says(slurm, request).get("runs") == ALIKE, "the advisor has not learned")
 
 
 def waiting_run(job_name: str, job_id: int) -> dict[str, Any]:
@@ -172,7 +180,7 @@ def waiting_run(job_name: str, job_id: int) -> dict[str, Any]:
     (summary,) = record["probe"]["summaries"]
     summary.update({"cores": 2, "node_cores": 8, "main_cpu_s": 0.5})
     (loader,) = summary["loaders"]
-    loader.update({"user_num_workers": 1, "started_workers": 1, "gate": 1})
+    loader.update({"user_num_workers": 1, "started_workers": 1, "gate": 1, "startup_s": 0.06})
     for phase in loader["phases"]:
         phase.update({"samples": 1000, "batches": 50, "wall_s": 20.0, "wait_s": 19.0})
         phase.update({"step_s": 1.0, "workers": 1.0, "fetch_samples": 1000})

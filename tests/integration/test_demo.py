@@ -16,7 +16,7 @@ import pytest
 from slurm_ext.cli.demo.loop import rejected
 from slurm_ext.sandbox import Sandbox
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.alone]
 # Epochs of the one that waits for nothing are long beside the start of its worker, busy or not.
 SMALLER = {"EXAMPLE_SAMPLES": "320", "EXAMPLE_COMPUTE_SAMPLES": "1280"}
 COMPUTE_RATE = 32 / 0.06  # samples/s: the emulated accelerator takes 60 ms a batch

@@ -56,7 +56,8 @@ class Disk:
 
 def submit(slurm: Sandbox, script: str, gate: Path) -> int:
     """A job of one CPU that agreed to share, and runs until its gate is there."""
-    body = f"{script}while [ ! -e {gate} ]; do sleep 0.05; done\n"
+    # The number of an output folder tells no two jobs apart.
+    body = f"{script}output_dir={gate}\nwhile [ ! -e $output_dir ]; do sleep 0.05; done\n"
     return slurm.sbatch("-c1", "--mem=100", "--comment=dlqueue=share", script=body)[0]
 
 

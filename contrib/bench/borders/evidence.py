@@ -79,6 +79,7 @@ _SUMMARY = {
 }
 
 
+PROJECT = "/opt/vision"  # a program is known by its path within its project, whoever runs it
 _CLIENT = """
 import socket, sys
 client = socket.socket(socket.AF_UNIX)
@@ -92,7 +93,7 @@ print(client.makefile().readline())
 def script(program: str = "train.py", claims: bool = True) -> str:
     """A job of that program, which claims to have measured a starved loader."""
     claim = f"cat > $DLQUEUE_RUN_DIR/summary-1.json <<'E'\n{json.dumps(_SUMMARY)}\nE\n"
-    return f"#!/bin/sh\n: python {program}\n{claim if claims else ''}"
+    return f"#!/bin/sh\n: python {PROJECT}/{program}\n{claim if claims else ''}"
 
 
 def cluster(folder: Path, **more: Any) -> Sandbox:
