@@ -31,6 +31,7 @@ class History:
         self.path, self.conn, self.busy_timeout_s = path, conn, busy_timeout_s
         self._opened = path.stat()
         self._size_bytes = self._opened.st_size
+        self._whole_bytes = 0  # of the last commit, its write-ahead log folded in
 
     @cached_property
     def db(self) -> "Database":
@@ -51,6 +52,7 @@ class History:
             try:
                 yield self.conn
                 self.conn.execute("COMMIT")
+                self._whole_bytes = self._committed_bytes()
             except BaseException:
                 if self.conn.in_transaction:  # a full disk has rolled back by itself
                     self.conn.execute("ROLLBACK")
@@ -66,17 +68,31 @@ class History:
 
     def _check_in_place(self) -> None:
         """Raise HistoryError if the file was moved away, replaced or cut: SQLite would write on."""
+        whole_bytes = 0 if self._has_log() else self._whole_bytes  # first: it may be folded now
         try:
             now = self.path.stat()
         except OSError:
             now = None
         if now is None or not os.path.samestat(now, self._opened):
             raise HistoryError(f"{self.path} was moved away; restore it, or restart the advisor")
-        if now.st_size < self._size_bytes:
+        if now.st_size < max(self._size_bytes, whole_bytes):
             raise HistoryError(
                 f"{self.path} was truncated; move it away with its -wal and restore a backup"
             )
         self._size_bytes = now.st_size
+
+    def _committed_bytes(self) -> int:
+        """Size of the file once the write-ahead log is folded into it."""
+        (pages,) = self.conn.execute("PRAGMA page_count").fetchone()
+        (size,) = self.conn.execute("PRAGMA page_size").fetchone()
+        return int(pages) * int(size)
+
+    def _has_log(self) -> bool:
+        """True if some of what was committed may lie in the write-ahead log alone."""
+        try:
+            return self.path.with_name(f"{self.path.name}-wal").stat().st_size > 0
+        except OSError:
+            return False
 
     def close(self) -> None:
         """Closes the file; the last one to close folds the write-ahead log into it."""

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -206,6 +207,22 @@ def test_a_history_that_was_cut_is_not_written(history: History) -> None:
         pass
     wanted = "was truncated; move it away with its -wal and restore a backup"
     assert str(cut.value) == f"{history.path} {wanted}"
+
+
+def test_a_cut_is_seen_after_somebody_folded_the_log(history: History) -> None:
+    """The file may have grown by that, and be cut to more than this process knew of it."""
+    with history.transaction() as conn:
+        conn.executemany(
+            "INSERT INTO journals VALUES (?, 0)", [(f"{n:0200}",) for n in range(2000)]
+        )
+    known = history.path.stat().st_size
+    with closing(sqlite3.connect(history.path)) as other:
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    whole = history.path.stat().st_size
+    assert known < whole
+    os.truncate(history.path, (known + whole) // 2)
+    with pytest.raises(HistoryError, match="was truncated"), history.transaction():
+        pass
 
 
 def test_a_history_in_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
