@@ -13,6 +13,7 @@ from slurm_ext.node.common.job import PROBE_SITE
 from slurm_ext.node.kernel import pythons
 from slurm_ext.node.kernel.processes import JobProcesses
 from slurm_ext.node.kernel.pythons import Pythons, isolated
+from tests.whole import until
 
 WITH = {"PYTHONPATH": f"{PROBE_SITE}:/elsewhere", "DLQUEUE_RUN_DIR": "/nowhere"}
 LATER_S = 1e9  # everything is old by then
@@ -22,6 +23,8 @@ LATER_S = 1e9  # everything is old by then
 def running(argv: list[str], env: dict[str, str]) -> Iterator[JobProcesses]:
     """The processes of a job that is this one program, which waits."""
     with subprocess.Popen(argv, env=env, stdin=subprocess.PIPE) as process:
+        # Popen returns while the kernel still builds the new program's arguments.
+        until(Path(f"/proc/{process.pid}/cmdline").read_bytes, "the program does not start")
         job = JobProcesses(1, os.getuid(), "node")
         job.update([process.pid], switches=False)
         try:
