@@ -1,4 +1,4 @@
-"""What a training's wall time holds beside its steady batches: predictions of the whole run. Pure.
+"""Predictions of the whole run: a training has more wall time than its steady batches. Pure.
 
 The curve predicts the steady rate of one process. What is told, and held against what was achieved
 (the view `outcomes`), is of the whole run: its first epoch and warm-up as earlier runs had them,
@@ -46,7 +46,7 @@ class WholeRun:
 
 
 def whole_run_of(runs: Sequence[LoaderRun]) -> WholeRun:
-    """What a job's own runs (newest first) show; nothing where none knows its whole rate."""
+    """Read it off a job's own runs, newest first; nothing where none knows its whole rate."""
     known = [run for run in runs if run.doubt is None and run.whole_samples_per_s and run.ranks]
     ranks = next((run.ranks for run in runs if run.ranks), 1)
     if not known:
