@@ -282,15 +282,7 @@ def _phase_row(name: str, total: dict[str, float]) -> dict[str, Any]:
     row: dict[str, Any] = {key: 0.0 if value < 0 else value for key, value in total.items()}
     row["phase"] = name
     row["workers"] = total["workers"] / total["wall_s"] if total["wall_s"] else 0.0
-    for key in (
-        "samples",
-        "batches",
-        "steps",
-        "epochs",
-        "fetch_samples",
-        "bytes_read",
-        "delivered_bytes",
-    ):
+    for key in _WHOLE:
         row[key] = int(row[key])
     row["delivered_bytes"] = row["delivered_bytes"] or None  # no tensor was found in a batch
     for key in ("fetch_queued_s", "wait_queued_s", "step_queued_s"):
