@@ -1,0 +1,24 @@
+"""Turns of tests: a test that runs again is in its turn already."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+STUCK_S = 60  # it takes milliseconds; a lock that waits for itself takes for ever
+
+
+@pytest.mark.parametrize(
+    ("first", "again"), [(True, True), (False, False), (False, True), (True, False)]
+)
+def test_a_turn_within_a_turn_is_the_same_one(first: bool, again: bool) -> None:
+    """A failed test of a whole node runs again in its own turn, and does not wait for itself."""
+    code = f"with turn(alone={first}), turn(alone={again}): pass\nwith turn(alone=True): pass"
+    subprocess.run(
+        [sys.executable, "-c", f"from tests.quiet import turn\n{code}"],
+        cwd=ROOT,
+        check=True,
+        timeout=STUCK_S,
+    )
