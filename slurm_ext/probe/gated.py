@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from typing import Any, Iterator
 
 from .gate import Gate, OpenWorkers
@@ -16,6 +17,7 @@ def gated_kind(base: Any) -> Any:
 
         def __init__(self, loader: Any, gate: Gate) -> None:
             self._dlqueue_open = OpenWorkers(gate)
+            self._dlqueue_context = loader.multiprocessing_context or _torchs_own()
             super().__init__(loader)
 
         def _try_put_index(self) -> None:
@@ -60,6 +62,11 @@ def view(loader: Any, **changes: Any) -> Any:
     other.__dict__.update(loader.__dict__)
     other.__dict__.update(changes)
     return other
+
+
+def _torchs_own() -> Any:
+    """What torch makes workers with where the loader names nothing else."""
+    return sys.modules["torch"].multiprocessing
 
 
 def pids(iterator: Any) -> tuple[int, ...]:

@@ -129,11 +129,12 @@ class LazyWorkers:
             _DataLoader__multiprocessing_context=multiprocessing.get_context("fork"),
             **{"batch_sampler" if user_iterator._auto_collation else "sampler": feed},
         )
-        fetching.guard = fetching.Guard(self.seeded)
+        fetching.guard = guard = fetching.Guard(self.seeded)
         try:
             self.workers = Gated.kind(seeing, self.gate)
         finally:
             fetching.guard = None
+        self.workers._dlqueue_guard = guard
         self._adopt(self.workers)
         self.on_start(self.workers, time.perf_counter() - began)
 

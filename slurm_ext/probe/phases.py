@@ -28,6 +28,7 @@ class Pass:
         self.home = fetching.FetchMeter()  # fetches in this process
         self.workers_now: Callable[[], int] = lambda: 0
         self.gate: Gate | None = None
+        self.workers: Callable[[], Any] = lambda: None  # the gated iterator behind, while it lives
         self.batches = 0
         self.steps = 0  # of the optimisers, done with its batches
         self.counts_rows = False  # nobody but the batch itself tells its samples

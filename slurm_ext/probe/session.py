@@ -8,7 +8,7 @@ import time
 import weakref
 from typing import Any, Callable, cast
 
-from . import gated, machine, rules, summary
+from . import gated, growth, machine, rules, summary
 from .directive import Directive
 from .gate import Gate
 from .lazy_workers import LazyWorkers
@@ -220,6 +220,24 @@ class Session:
         current.meter.gated = gate.limit
         current.workers_now = gate.open
         current.gate = gate
+        current.workers = weakref.ref(workers)
+
+    def grow(self, current: Pass, count: int, begin: Callable[[], None] | None = None) -> int:
+        """Start up to `count` more workers for a pass that runs; return how many started.
+
+        The gate can open for them at once. 0 where workers cannot start within a pass.
+        """
+        workers, gate = current.workers(), current.gate
+        if workers is None or gate is None:
+            return 0
+        began = time.perf_counter()
+        pids = growth.add_workers(workers, count, begin)
+        if pids:
+            current.join(pids)
+            gate.limit = current.meter.gated = len(workers._workers)
+            self._bound_memory(gate, current.meter, current.meter.facts["user_num_workers"])
+            current.meter.started(time.perf_counter() - began, len(pids))
+        return len(pids)
 
     def look(self, current: Pass, now: float) -> None:
         """Five times a second while a pass runs: mean workers, memory, the summary."""

@@ -1,0 +1,112 @@
+"""More workers for a gated multi-process iterator that is in the middle of a pass.
+
+torch makes all of an iterator's workers when it makes the iterator. `add_workers` makes one more
+in the same way, from the iterator's own parts, and adds it to torch's lists. It holds only for a
+torch whose worker function takes the parameters that are known here, and only where workers are
+forked; elsewhere `can_add` is False and more workers start with the next pass.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+from typing import Any, Callable
+
+from . import fetching
+
+# Parameters of torch's worker function, and the iterator's attribute that fills each.
+_FILLED_BY = {
+    "dataset_kind": "_dataset_kind",
+    "dataset": "_dataset",
+    "data_queue": "_worker_result_queue",
+    "done_event": "_workers_done_event",
+    "auto_collation": "_auto_collation",
+    "collate_fn": "_collate_fn",
+    "drop_last": "_drop_last",
+    "base_seed": "_base_seed",
+    "init_fn": "_worker_init_fn",
+    "num_workers": "_num_workers",
+    "persistent_workers": "_persistent_workers",
+    "shared_seed": "_shared_seed",
+}
+_OF_ONE_WORKER = {"index_queue", "worker_id"}
+_LISTS = ("_index_queues", "_workers", "_workers_status")
+
+
+def can_add(iterator: Any) -> bool:
+    """True if `add_workers` can start workers for this iterator now, within its pass."""
+    context = iterator.__dict__.get("_dlqueue_context")
+    if context is None or getattr(iterator, "_shutdown", True):
+        return False
+    names = set(inspect.signature(_worker_loop()).parameters)
+    known = _OF_ONE_WORKER <= names <= _OF_ONE_WORKER | set(_FILLED_BY)
+    parts = [_FILLED_BY[name] for name in names - _OF_ONE_WORKER] if known else []
+    complete = known and all(hasattr(iterator, part) for part in (*parts, *_LISTS))
+    return bool(complete and context.get_start_method() == "fork")
+
+
+def add_workers(
+    iterator: Any, count: int, begin: Callable[[], None] | None = None
+) -> tuple[int, ...]:
+    """Start up to `count` more workers for a gated iterator that runs; return their process ids.
+
+    They come after the present ones in `iterator._workers`, and get work once the gate opens for
+    their index (`OpenWorkers`). `begin` is called in each new worker before anything else, to
+    change its priority, say. Fewer start where the system refuses a process; none where `can_add`
+    is False. The caller answers for memory, raises the gate's limit, and lets the pass count the
+    new workers' fetches (`Pass.join`); `Session.grow` does all three.
+    """
+    if not can_add(iterator):
+        return ()
+    before = len(iterator._workers)
+    fetching.guard = iterator.__dict__.get("_dlqueue_guard")
+    try:
+        with contextlib.suppress(OSError):  # no more processes, files or memory
+            for _ in range(count):
+                _add_one(iterator, begin)
+    finally:
+        fetching.guard = None
+        _watch_for_death(iterator)
+    return tuple(worker.pid for worker in iterator._workers[before:])
+
+
+def _add_one(iterator: Any, begin: Callable[[], None] | None) -> None:
+    context = iterator._dlqueue_context
+    queue = context.Queue()
+    queue.cancel_join_thread()  # as torch: a queue that is full must not hold up Python's end
+    given = {
+        name: getattr(iterator, _FILLED_BY[name])
+        for name in inspect.signature(_worker_loop()).parameters
+        if name in _FILLED_BY
+    }
+    given.update(index_queue=queue, worker_id=len(iterator._workers))
+    worker = context.Process(target=_begin, args=(begin,), kwargs=given)
+    worker.daemon = True
+    worker.start()
+    iterator._index_queues.append(queue)
+    iterator._workers.append(worker)
+    iterator._workers_status.append(True)
+    if hasattr(iterator, "_workers_num_tasks"):  # since torch 2.6
+        iterator._workers_num_tasks.append(0)
+    iterator._num_workers += 1
+
+
+def _begin(begin: Callable[[], None] | None, **given: Any) -> None:
+    """In the worker: what the caller wants first, then torch's own loop."""
+    if begin is not None:
+        with contextlib.suppress(Exception):
+            begin()
+    _worker_loop()(**given)
+
+
+def _watch_for_death(iterator: Any) -> None:
+    """Have torch's signal handler see the new workers as it sees the others, where it sees any."""
+    if iterator._worker_pids_set:
+        signals = sys.modules["torch.utils.data._utils.signal_handling"]
+        signals._remove_worker_pids(id(iterator))
+        signals._set_worker_pids(id(iterator), tuple(worker.pid for worker in iterator._workers))
+
+
+def _worker_loop() -> Any:
+    return sys.modules["torch.utils.data._utils.worker"]._worker_loop

@@ -1,0 +1,85 @@
+"""Trainings to whose running iterators workers are added; run under the probe by test_probe_growth.
+
+Usage: growth_scenarios.py NAME. Prints one JSON object.
+"""
+
+# ruff: noqa: D103, T201 - written as jobs are, each named by what it does
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset, get_worker_info
+
+
+class Makers(Dataset[Any]):
+    """Item i is i, who made it, and how its maker is scheduled."""
+
+    def __len__(self) -> int:
+        return 300
+
+    def __getitem__(self, index: int) -> Any:
+        time.sleep(0.001)
+        info = get_worker_info()
+        return torch.tensor([index, -1 if info is None else info.id, os.getpriority(0, 0)])
+
+
+def _session() -> Any:
+    return sys.modules["_dlqueue_probe.attach"]._Process.session
+
+
+def grown(loader: Any, begin: Callable[[], None] | None = None) -> tuple[list[list[int]], int]:
+    """Every item of two passes, the first one with two workers more from its tenth batch on."""
+    items, added = [], 0
+    for epoch in range(2):
+        iterator = iter(loader)
+        for count, batch in enumerate(iterator):
+            items += batch.tolist()
+            if (epoch, count) == (0, 10):
+                current = iterator.__dict__["_dlqueue"]
+                added = _session().grow(current, 2, begin)
+                current.gate.first = current.gate.asked = current.gate.limit
+    return items, added
+
+
+def _answer(items: list[list[int]], added: int) -> dict[str, Any]:
+    order = [index for index, _, _ in items]
+    first = items[:300]
+    return {
+        "in_order": order == [*range(300), *range(300)],
+        "added": added,
+        "makers": [len({maker for _, maker, _ in part}) for part in (first[:30], first[150:])],
+        "nice": sorted({nice for _, maker, nice in first[150:] if maker >= 1}),
+    }
+
+
+def new_each_epoch() -> Any:
+    return _answer(*grown(DataLoader(Makers(), batch_size=4, num_workers=1)))
+
+
+def persistent() -> Any:
+    loader = DataLoader(Makers(), batch_size=4, num_workers=1, persistent_workers=True)
+    answer = _answer(*grown(loader))
+    return {**answer, "kept": len(loader._iterator._workers)}
+
+
+def behind_none() -> Any:
+    return _answer(*grown(DataLoader(Makers(), batch_size=4)))
+
+
+def with_lower_priority() -> Any:
+    loader = DataLoader(Makers(), batch_size=4, num_workers=1)
+    return _answer(*grown(loader, lambda: os.nice(5)))
+
+
+def spawned_ones_wait() -> Any:
+    loader = DataLoader(Makers(), batch_size=4, num_workers=1, multiprocessing_context="spawn")
+    return _answer(*grown(loader))
+
+
+if __name__ == "__main__":
+    print(json.dumps(globals()[sys.argv[1]]()))
