@@ -6,10 +6,10 @@ those of options that only seed, name or place a run.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial, reduce
 from hashlib import blake2b
-from itertools import islice, pairwise
+from itertools import islice
 from posixpath import join, normpath
 
 from slurm_ext.core.errors import WireError
@@ -34,9 +34,10 @@ _DATE = re.compile(
     re.ASCII,
 )
 _END = "\0"  # stands for a line's end among its words: no script of Slurm's holds NUL
-_MOST_OPTIONS = 512  # and dates, that are looked at; in the rest, every number counts
+_MOST_WORDS = 4096  # that are searched for options and dates; in the rest, every number counts
+_MOST_OPTIONS = 256  # and dates, that are looked at
 _MOST_CHARS = 8192  # of them
-_MOST_PROGRAMS = 256
+_MOST_PROGRAMS = 256  # files, and as many modules, in the order in which they are named
 _MOST_FOLDERS = 64  # `cd`s that are followed
 _MOST_PATH_CHARS = 1024
 _PLAIN_FOLDERS = frozenset(
@@ -131,7 +132,8 @@ def job_signature(keys: Mapping[Level, int]) -> str | None:
 def _same_work(words: Sequence[str]) -> list[str]:
     """The words without numbers that do not change the work: seeds, learning rates, dates."""
     kept, room = list(words), _MOST_CHARS
-    looked_at = (at for at, w in enumerate(words) if w[0] == "-" or "=" in w or "20" in w)
+    first = enumerate(islice(words, _MOST_WORDS))
+    looked_at = (at for at, w in first if w[0] == "-" or "=" in w or "20" in w)
     for at in islice(looked_at, _MOST_OPTIONS):
         word = words[at]
         room -= len(word)
@@ -154,16 +156,35 @@ def _programs(words: Sequence[str], work_dir: str) -> set[str]:
     A path ends with the file and its folder, and goes on where that folder's name is everybody's:
     mnist/main.py, unet/src/train.py. Every `cd` is followed: what it leads to is the project.
     """
-    files = {word for word in words if word[-3:] == ".py"}
-    pairs = [pair for pair in pairwise(words) if pair[0] in ("-m", "cd") and pair[1] != _END]
-    modules = {word for before, word in pairs if before == "-m"} - files
+    text = f" {' '.join(words)} "
+    files = set(islice(_words_before(text, ".py "), _MOST_PROGRAMS))
+    modules = set(islice(_words_after(text, " -m "), _MOST_PROGRAMS)) - files
     if not files and not modules:
         return set()
-    moves = (word for before, word in pairs if before == "cd")
+    moves = _words_after(text, " cd ")
     folder = reduce(_moved, islice(moves, _MOST_FOLDERS), work_dir[-_MOST_PATH_CHARS:])
-    paths = sorted(files | {module for module in modules if "." not in module})[:_MOST_PROGRAMS]
+    paths = files | {module for module in modules if "." not in module}
     named = {_within(folder, path[-_MOST_PATH_CHARS:]) for path in paths}
     return named | {module for module in modules if "." in module}
+
+
+def _words_before(text: str, end: str) -> Iterator[str]:
+    """Words that end like this, in a text whose words stand between single spaces."""
+    at = text.find(end)
+    while at >= 0:
+        yield text[text.rfind(" ", 0, at) + 1 : at + len(end) - 1]
+        at = text.find(end, at + 1)
+
+
+def _words_after(text: str, word: str) -> Iterator[str]:
+    """Words that follow this one on its line."""
+    at = text.find(word)
+    while at >= 0:
+        begin = at + len(word)
+        follower = text[begin : text.find(" ", begin)]
+        if follower not in ("", _END):
+            yield follower
+        at = text.find(word, begin - 1)
 
 
 def _moved(folder: str, path: str) -> str:
