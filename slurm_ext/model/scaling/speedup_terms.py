@@ -60,11 +60,17 @@ class SpeedupPrior:
 
 
 def independent_prior(
-    *, splits: bool, centres: tuple[float, ...], sds: tuple[float, ...]
+    *,
+    splits: bool,
+    centres: tuple[float, ...],
+    sds: tuple[float, ...],
+    noise_log_sd: float = 0.03,
 ) -> SpeedupPrior:
     """Independent terms, before anything was learned."""
     rows = [tuple(sd**2 if i == j else 0.0 for j in range(len(sds))) for i, sd in enumerate(sds)]
-    return SpeedupPrior(splits=splits, means=centres, covariance=tuple(rows), noise_log_sd=0.03)
+    return SpeedupPrior(
+        splits=splits, means=centres, covariance=tuple(rows), noise_log_sd=noise_log_sd
+    )
 
 
 # Centres: a tenth of the step does not divide (Amdahl's law), and waiting takes a twentieth of one

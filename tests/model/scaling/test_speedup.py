@@ -106,6 +106,14 @@ def test_noisy_points_are_believed_less() -> None:
     assert width(fit(shaky, THREADS), 8) > 1.5 * width(fit(sure, THREADS), 8)
 
 
+@pytest.mark.parametrize("sharp", [0.5, 1.0, 3.0])
+def test_steady_threads_show_their_own_law(sharp: float) -> None:
+    """Eight threads are told from two and four: after a power, Amdahl's law or a hard floor."""
+    rates = {k: ((0.15 + 0.85 * k**-sharp) ** (-1 / sharp)) for k in (1, 2, 4, 8)}
+    known = [CountMeasurement(count=k, rate=rates[k], log_sd=0.005) for k in (1, 2, 4)]
+    assert fit(known, THREADS).rate(8)[0] == pytest.approx(rates[8], rel=0.03)
+
+
 def test_contradicting_points_widen_the_interval() -> None:
     """A curve that no law explains is answered with more doubt, not with false precision."""
     rugged = amdahl([1, 2, 4], 0.1, noise=0.4)
