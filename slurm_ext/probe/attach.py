@@ -190,13 +190,22 @@ def _timed_next(original: Callable[[Any], Any], dataloader: Any) -> Callable[[An
         if current.closely:
             current.closely -= 1
             current.wait_queued_s += current.queued()
-        if now >= current.due and _Process.session:
-            _Process.session.safely(_Process.session.look, current, now)
-            _Process.session.safely(current.weigh, data)
+        if now >= current.due or current.batches >= current.tune_at:
+            _look(current, data, now)
             current.last = clock()
         return data
 
     return __next__
+
+
+def _look(current: Any, data: Any, now: float) -> None:
+    """What is due between two batches: the tuner's decision, the measuring, the summary."""
+    session = _Process.session
+    if session and now >= current.due:
+        session.safely(session.look, current, now)
+        session.safely(current.weigh, data)
+    if session and current.batches >= current.tune_at:
+        session.safely(session.tune, current, now)
 
 
 def _interrupted(current: Any, wait_s: float, at_end: bool) -> None:

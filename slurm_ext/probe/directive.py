@@ -12,6 +12,7 @@ class Directive:
     """The environment's words: where to write, how many workers work and start (None: the user's).
 
     `max_workers` is the headroom of the node's controller: so many start, no more work at first.
+    `tunes`: each loader finds its own count while it runs, from the first one on.
     """
 
     def __init__(self, env: Mapping[str, str] = os.environ) -> None:
@@ -19,12 +20,13 @@ class Directive:
         self.num_workers = _count(env.get("DLQUEUE_NUM_WORKERS", ""))
         self.max_workers = _count(env.get("DLQUEUE_MAX_WORKERS", ""))
         self.decision = env.get("DLQUEUE_DECISION") or None
+        self.tunes = env.get("DLQUEUE_AUTOTUNE") == "1"
         self.seeds_may_change = env.get("DLQUEUE_SEEDED") == "allow"
 
     @property
     def gates(self) -> bool:
         """True if any loader is to be set or may be asked to change."""
-        return self.num_workers is not None or self.max_workers is not None
+        return self.num_workers is not None or self.max_workers is not None or self.tunes
 
     @property
     def gate_path(self) -> str:

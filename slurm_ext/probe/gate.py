@@ -36,6 +36,17 @@ class Gate:
             self._look()
         return self.asked
 
+    def ask(self, count: int) -> None:
+        """Open so many, and again whenever the file is gone; while there is one, it decides."""
+        self.first = count
+        if not self.ruled:
+            self.asked = count
+
+    @property
+    def ruled(self) -> bool:
+        """True while a file says how many."""
+        return self._seen is not None
+
     def _look(self) -> None:
         try:
             stat = os.stat(self.path)

@@ -14,6 +14,7 @@ import sys
 from typing import Any, Callable
 
 from . import fetching
+from .dataset_inspection import DatasetInspection
 
 # Parameters of torch's worker function, and the iterator's attribute that fills each.
 _FILLED_BY = {
@@ -37,13 +38,27 @@ _LISTS = ("_index_queues", "_workers", "_workers_status")
 def can_add(iterator: Any) -> bool:
     """True if `add_workers` can start workers for this iterator now, within its pass."""
     context = iterator.__dict__.get("_dlqueue_context")
-    if context is None or getattr(iterator, "_shutdown", True):
+    if context is None or getattr(iterator, "_shutdown", True) or not _as_remembered(iterator):
         return False
     names = set(inspect.signature(_worker_loop()).parameters)
     known = _OF_ONE_WORKER <= names <= _OF_ONE_WORKER | set(_FILLED_BY)
     parts = [_FILLED_BY[name] for name in names - _OF_ONE_WORKER] if known else []
     complete = known and all(hasattr(iterator, part) for part in (*parts, *_LISTS))
     return bool(complete and context.get_start_method() == "fork")
+
+
+def remember(iterator: Any) -> None:
+    """Keep what the dataset looks like now, as the iterator's present workers know it.
+
+    A worker that is forked later would know what the training process changed in between.
+    """
+    if "_dlqueue_signature" not in iterator.__dict__:
+        iterator._dlqueue_signature = DatasetInspection(iterator._dataset).signature
+
+
+def _as_remembered(iterator: Any) -> bool:
+    before = iterator.__dict__.get("_dlqueue_signature")
+    return before is None or before == DatasetInspection(iterator._dataset).signature
 
 
 def add_workers(

@@ -43,6 +43,7 @@ class LazyWorkers:
         self.loader, self.gate, self.seeded = loader, gate, seeded
         self.pending: collections.deque[Any] = collections.deque()
         self.workers: Any = None
+        self.starts = 0
         self.trial_left = TRIAL_BATCHES if on_trial else 0
         self.home_batch_s = 0.0
         self.claimed = gate.first > 0
@@ -78,6 +79,16 @@ class LazyWorkers:
     def due_to_start(self) -> bool:
         """True if its workers are promised, but not started yet."""
         return self.workers is None and self.claimed
+
+    def go_home(self) -> None:
+        """End the workers between two batches; those of the gate may start again in this pass."""
+        user_iterator = self.user_iterator()
+        if user_iterator is None or self.workers is None:
+            return
+        self._end_workers()
+        self.rest = user_iterator._sampler_iter = itertools.chain(tuple(self.pending), self.rest)
+        self.pending.clear()
+        self.workers, self.claimed = None, False
 
     def _claim(self) -> bool:
         """True if workers are asked for by now, and some are left."""
@@ -124,7 +135,7 @@ class LazyWorkers:
             persistent_workers=False,
             pin_memory=user_iterator._pin_memory,  # False if torch found no accelerator
             generator=torch.Generator().manual_seed(
-                user_iterator._base_seed
+                user_iterator._base_seed + self.starts
             ),  # the user's own stays still
             _DataLoader__multiprocessing_context=multiprocessing.get_context("fork"),
             **{"batch_sampler" if user_iterator._auto_collation else "sampler": feed},
@@ -135,6 +146,7 @@ class LazyWorkers:
         finally:
             fetching.guard = None
         self.workers._dlqueue_guard = guard
+        self.starts += 1
         self._adopt(self.workers)
         self.on_start(self.workers, time.perf_counter() - began)
 
@@ -160,6 +172,9 @@ class LazyWorkers:
         """Hands what is left of the pass to torch's own code, in order."""
         user_iterator._sampler_iter = itertools.chain(tuple(self.pending), self.rest)
         user_iterator.__dict__.pop("_next_data", None)
+        self._end_workers()
+
+    def _end_workers(self) -> None:
         if self.workers is not None:
             with contextlib.suppress(Exception):
                 for worker in self.workers._workers:

@@ -52,6 +52,20 @@ def room_bytes(
     return min(rooms) if rooms else None
 
 
+def shared_room_bytes(folder: str = "/dev/shm") -> int | None:  # noqa: S108 - torch's own place
+    """Room for batches on their way from workers; None where the system does not say."""
+    try:
+        stat = os.statvfs(folder)
+    except OSError:
+        return None
+    return stat.f_bavail * stat.f_frsize
+
+
+def ranks_here(env: Mapping[str, str] = os.environ) -> int:
+    """Training processes that share this one's cores, as torch's launcher says; 1: it does not."""
+    return _decimal(env, "LOCAL_WORLD_SIZE") or 1
+
+
 def _cgroup_room(folder: str) -> int | None:
     for limit, usage, cache in (
         ("memory.max", "memory.current", "inactive_file"),

@@ -7,11 +7,15 @@ import math
 import os
 import time
 import weakref
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from . import fetching, machine, rows
+from .autotune import NEVER
 from .directive import MAX_WORKERS as MOST_WORKERS
 from .gate import Gate
+
+if TYPE_CHECKING:
+    from .tuning import Tuner
 
 _LOOK_EVERY_S = 0.2
 _CLOSELY = 3  # batches after each look around which the kernel is asked: some 40 us each time
@@ -29,6 +33,10 @@ class Pass:
         self.workers_now: Callable[[], int] = lambda: 0
         self.gate: Gate | None = None
         self.workers: Callable[[], Any] = lambda: None  # the gated iterator behind, while it lives
+        self.knob: Gate | None = None  # the gate that a tuner may turn
+        self.tune_at = NEVER  # batches after which the tuner wants to be called
+        self.go_home: Callable[[], None] = lambda: None  # ends the workers within the pass
+        self.over = False
         self.batches = 0
         self.steps = 0  # of the optimisers, done with its batches
         self.counts_rows = False  # nobody but the batch itself tells its samples
@@ -91,6 +99,10 @@ class Pass:
         self._weighed[0] += 1
         self._weighed[1] += fetching.tensor_bytes(batch)
 
+    def batch_bytes(self) -> float:
+        """Mean bytes of a batch, as far as any were weighed."""
+        return self._weighed[1] / max(1, self._weighed[0])
+
     def count_rows(self, batch: Any) -> None:
         """Count the samples of a batch, where it tells them."""
         try:
@@ -118,12 +130,22 @@ class Pass:
         """Memory of the largest worker."""
         return int(max([fetching.read_totals(self._path(pid))[5] for pid in self._before] or [0]))
 
-    def totals(self) -> dict[str, float]:
-        """This pass's part of a phase; all additive."""
+    def fetched(self) -> tuple[float, ...]:
+        """What fetching took in this pass, in whichever process; as `fetching.read_totals`."""
         fetched = self.home.totals()
         for pid, before in self._before.items():
             now = fetching.read_totals(self._path(pid))
             fetched = tuple(a + b - c for a, b, c in zip(fetched, now, before))
+        return fetched
+
+    def in_flight(self) -> int:
+        """Batches that workers were asked for and that are not delivered yet."""
+        workers = self.workers()
+        return 0 if workers is None else int(workers._send_idx - workers._rcvd_idx)
+
+    def totals(self) -> dict[str, float]:
+        """This pass's part of a phase; all additive."""
+        fetched = self.fetched()
         elapsed = max(self._looked - self._began, 1e-9)
         wall = self.wait_s + self.step_s
         wait_queued_s = self._queued_waiting_s()
@@ -146,7 +168,7 @@ class Pass:
             "fetch_queued_s": fetched[6],
             "wait_queued_s": wait_queued_s,
             "step_queued_s": self._queued_total_s - wait_queued_s,
-            "delivered_bytes": self.batches * self._weighed[1] / max(1, self._weighed[0]),
+            "delivered_bytes": self.batches * self.batch_bytes(),
         }
 
     def forget_workers(self) -> None:
@@ -168,6 +190,9 @@ class LoaderMeter:
         self.startup_s = 0.0
         self.worker_private = 0
         self.memory_due = 0.0  # when the room for its workers is to be looked at again
+        self.tuner: Tuner | None = None
+        self.batches: int | None = None  # of a full pass
+        self.latest_start_s = 0.0
         self.gated: int | None = None  # workers started for the directive
         self.gate_open: int | None = None
         self.most_workers: int | None = None  # as many as the gate can open
@@ -194,8 +219,13 @@ class LoaderMeter:
     def started(self, seconds: float, workers: int) -> None:
         """Starting so many workers took so long."""
         self.startup_s += seconds
+        self.latest_start_s = seconds
         if workers:
             self._start_each_s = seconds / workers
+
+    def start_each_s(self) -> float:
+        """Seconds that each pass spends on starting one worker."""
+        return 0.0 if self.facts["persistent"] else self._start_each_s
 
     def worth_starting(self) -> int:
         """As many workers as take a small share of a pass to start, where each pass starts them."""
@@ -221,6 +251,7 @@ class LoaderMeter:
 
     def end(self, current: Pass) -> None:
         """Adds a pass to its phase, once."""
+        current.over = True
         if current in self._passes:
             self._passes.remove(current)
             self._pass_s = current.wait_s + current.step_s
@@ -258,6 +289,7 @@ class LoaderMeter:
             "fallback": self.fallback,
             "worker_rss_bytes": self.worker_private or None,
             "startup_s": self.startup_s,
+            "tuned": self.tuner and self.tuner.row(self.facts["batch_size"] or 1),
             "phases": [_phase_row(name, total) for name, total in phases.items()],
         }
 

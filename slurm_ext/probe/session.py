@@ -9,10 +9,13 @@ import weakref
 from typing import Any, Callable, cast
 
 from . import gated, growth, machine, rules, summary
+from .autotune import NEVER
 from .directive import Directive
 from .gate import Gate
+from .knob import MOST_TUNED, Knob
 from .lazy_workers import LazyWorkers
 from .phases import LoaderMeter, Pass
+from .tuning import Tuner
 from .turns import Turns
 
 _WRITE_AFTER_S = (1.0, 2.0)  # then every
@@ -36,6 +39,7 @@ class Session:
         self.turns = turns
         self.directive = directive
         self.can_gate = rules.understood(dataloader)
+        self.knob = Knob(self)
         self.faults: list[str] = []
         self.meters: list[LoaderMeter] = []
         self._of: dict[int, LoaderMeter] = {}  # by the owner's id
@@ -88,31 +92,45 @@ class Session:
         if getattr(running, "_dlqueue_open", None) is not None:
             return cast("Gate", running._dlqueue_open.gate)
         meter.left_alone = meter.kept or self._refusal(loader)
-        gate = None if meter.left_alone else self._new_gate(meter, int(loader.num_workers))
+        own = int(loader.num_workers)
+        if self.directive.tunes and not meter.left_alone:
+            self._tune(meter, own, _length(loader._index_sampler))
+        gate = None if meter.left_alone else self._new_gate(meter, own)
         if gate is None:
             meter.left_alone = meter.left_alone or _ELSEWHERE
             meter.gate_open = meter.most_workers = None
         return gate
 
+    def _tune(self, meter: LoaderMeter, own: int, batches: int | None) -> None:
+        """Give the loader a tuner: it begins where the submission says, else the user."""
+        meter.batches = batches
+        if meter.tuner is None:
+            wanted = self.directive.num_workers
+            cores = machine.cores() / machine.ranks_here()
+            meter.tuner = Tuner(own, own if wanted is None else wanted, cores)
+            meter.tuner.start_each_s = meter.start_each_s
+
     def _new_gate(self, meter: LoaderMeter, own: int) -> Gate | None:
         """A gate with as many workers as are left and fit; None: not even the user's `own` are."""
-        wanted = self.directive.num_workers
+        wanted = self.directive.num_workers if meter.tuner is None else meter.tuner.count
         first = own if wanted is None else wanted
-        left = self._left(first)
+        left = self.left(first)
         if left < (max(own, 1) if wanted is None else 1):
             return None
         private = machine.private_bytes() or 0
         gate = Gate(self.directive.gate_path, left, min(first, left))
         least = max(own, 1) if meter.worker_private else max(own, gate.first, 1)
         meter.most_workers = max(min(least, left), self._fitting(left, meter, private))
-        asked = max(own, gate.first, gate.wanted(), 1)
-        gate.limit = min(meter.most_workers, max(asked, meter.worth_starting()))
+        asked = max(0 if meter.tuner else own, gate.first, gate.wanted(), 1)
+        ahead = 0 if meter.tuner and not self.directive.max_workers else meter.worth_starting()
+        gate.limit = min(meter.most_workers, max(asked, ahead))
         self._bound_memory(gate, meter, own, private)
         return gate
 
-    def _left(self, first: int) -> int:
+    def left(self, first: int) -> int:
         """Workers that another loader of this process may still start."""
-        return max(first, self.directive.max_workers or 0) - self._taken()
+        tuned = MOST_TUNED if self.directive.tunes else 0
+        return max(first, self.directive.max_workers or tuned) - self._taken()
 
     def _fitting(self, most: int, meter: LoaderMeter, private: int) -> int:
         """As many of `most` workers as memory holds.
@@ -142,6 +160,7 @@ class Session:
     ) -> None:
         """Opens as many workers as fit; before one was measured, no more than the user's or one."""
         if gate.limit <= own:
+            gate.ceiling = gate.limit
             return
         if private is None:
             private = machine.private_bytes() or 0
@@ -163,6 +182,15 @@ class Session:
             self._follow(current, iterator)
         elif gate is not None and int(loader.num_workers) == 0:
             self._open(loader, iterator, current, gate)
+        if gate is not None and meter.tuner is not None:
+            current.knob = gate
+            meter.tuner.begin(current, self.knob)
+
+    def tune(self, current: Pass, now: float) -> None:
+        """After the batches that the pass's tuner waits for."""
+        current.tune_at = NEVER  # and so it stays should the tuner fail
+        if current.meter.tuner is not None and current.knob is not None:
+            current.meter.tuner.tick(current, self.knob, now)
 
     def adopt(self, iterator: Any) -> None:
         """Measures the pass of an iterator of torch's that another library's loader made."""
@@ -199,16 +227,24 @@ class Session:
             self._follow(current, workers)
 
         def left(reason: str) -> None:
+            current.knob, current.tune_at = None, NEVER
             meter.left_alone = meter.kept = reason
             meter.gate_open = meter.most_workers = None
 
+        def home() -> None:
+            current.look(time.perf_counter())
+            lazy.go_home()
+            current.workers_now, current.workers, current.gate = lambda: 0, lambda: None, None
+            meter.gate_open = 0
+
         def fell(reason: str) -> None:
             current.look(time.perf_counter())
-            current.workers_now = lambda: 0
+            current.workers_now, current.knob, current.tune_at = lambda: 0, None, NEVER
             meter.fallback, meter.gate_open, meter.most_workers = reason, 0, None
 
         lazy.on_start, lazy.on_leave, lazy.on_fall = started, left, fell
-        lazy.left = lambda: self._left(0)
+        current.go_home = home
+        lazy.left = lambda: self.left(0)
         if not lazy.claimed:
             meter.gate_open = 0
 
@@ -221,6 +257,8 @@ class Session:
         current.workers_now = gate.open
         current.gate = gate
         current.workers = weakref.ref(workers)
+        if current.meter.tuner is not None and not current.meter.tuner.settled:
+            growth.remember(workers)
 
     def grow(self, current: Pass, count: int, begin: Callable[[], None] | None = None) -> int:
         """Start up to `count` more workers for a pass that runs; return how many started.
@@ -264,6 +302,9 @@ class Session:
         """Add a pass that came to its end; write the summary if enough time is between."""
         now = time.perf_counter()
         current.look(now)
+        current.over = True
+        if current.meter.tuner is not None and current.knob is not None:
+            self.safely(current.meter.tuner.end, current, self.knob)
         current.meter.end(current)
         if now >= self._next_write:
             self.write(finished=False)

@@ -44,9 +44,9 @@ def test_persistent_ones_stay_for_the_next_epoch(grown: Grown) -> None:
 
 
 def test_a_new_worker_may_be_set_up_first(grown: Grown) -> None:
-    """What the caller wants done comes before the first batch: here a lower priority."""
-    answer = grown("with_lower_priority")
-    assert (answer["added"], answer["nice"]) == (2, [5])
+    """What the caller wants done comes before the first batch, in the new ones alone."""
+    answer = grown("set_up_first")
+    assert (answer["added"], answer["begun"]) == (2, [1, 2])
 
 
 def test_no_worker_is_spawned_within_a_pass(grown: Grown) -> None:

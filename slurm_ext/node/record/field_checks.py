@@ -61,4 +61,11 @@ def known_summary(summary: Any) -> dict[str, Any]:
     for loader in loaders:
         phases = loader["phases"]
         loader["phases"] = [check_fields("phases[]", phase, fields.PHASE) for phase in phases]
+        if loader.get("tuned") is not None:
+            loader["tuned"] = _known_search(loader["tuned"])
     return {**known, "loaders": loaders}
+
+
+def _known_search(tuned: Any) -> dict[str, Any]:
+    known = check_fields("tuned", tuned, fields.TUNED)
+    return {**known, "rates": [check_fields("rates[]", one, fields.RATE) for one in known["rates"]]}

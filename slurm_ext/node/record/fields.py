@@ -34,6 +34,7 @@ MAX_COUNTERS, MAX_CORUNNERS, MAX_ROWS = 256, 1024, 1000
 MAX_SHARED_GPUS, MAX_GPUS = 16, 4096
 MAX_PARTS = 65_536  # of an object whose keys are not in this table
 MAX_SUMMARIES, MAX_LOADERS, MAX_PHASES = 1024, 64, 8
+MAX_RATES = 32  # counts that one search measures
 MAX_FAULTS = 4096
 MAX_FRAMEWORKS = 16
 LONGEST_NAME = 256  # characters of a name inside a summary or a counter
@@ -201,7 +202,19 @@ LOADER = (
     text("fallback", "Why the workers that it was given were given up."),
     whole("worker_rss_bytes", "bytes", "Largest private memory of a worker."),
     number("startup_s", "s", "Time to start the workers."),
+    ("tuned", OBJECT, "", 0, MAX_PARTS, False, "", "Its search for a count; null: it has none."),
     several("phases", LIST, MAX_PHASES, "Sums over epochs: first, later.", required=True),
+)
+TUNED = (
+    whole("workers", "", "Workers where the search stays; null: it goes on."),
+    number("settled_s", "s", "Measuring until it first stayed."),
+    whole("settled_batches", "", "Batches of that time."),
+    several("rates", LIST, MAX_RATES, "One entry for each count that was measured.", required=True),
+)
+RATE = (
+    whole("workers", "", "Workers at work.", required=True),
+    number("samples_per_s", "samples/s", "Steady rate of the loop.", required=True),
+    number("wait", "", "Share of the time that waited for data.", required=True),
 )
 PHASE = (
     short("phase", "first_epoch or later.", required=True),
@@ -243,6 +256,8 @@ PARTS: dict[str, tuple[Field, ...]] = {
     "probe.summaries[].optimizer": OPTIMIZER,
     "probe.summaries[].directive": DIRECTIVE,
     "probe.summaries[].loaders[]": LOADER,
+    "probe.summaries[].loaders[].tuned": TUNED,
+    "probe.summaries[].loaders[].tuned.rates[]": RATE,
     "probe.summaries[].loaders[].phases[]": PHASE,
 }
 """Items of a record's lists."""

@@ -1,0 +1,79 @@
+"""What a tuner may do to its loader, within one process: whose turn it is, room, and the change."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from . import machine
+
+if TYPE_CHECKING:
+    from .phases import Pass
+    from .session import Session
+    from .tuning import Tuner
+
+MOST_TUNED = 64  # workers of a process
+_IDLE_S = 5.0  # a search that saw no batch for so long makes way for another loader's
+_MEMORY_SHARE, _GROWTH = 0.8, 1.25  # of the room that is left; workers grow as they touch the data
+_SHARED_SHARE = 0.5  # of the room for batches on their way
+_PREFETCHED = 2  # batches of one worker
+
+
+class Knob:
+    """The tuners' hand on the passes of one process; one search at a time."""
+
+    def __init__(self, session: Session) -> None:
+        self._session: Any = weakref.proxy(session)
+        self._searching: Tuner | None = None
+        self._searched_at = 0.0
+
+    def ruled(self, current: Pass) -> bool:
+        """True while the gate file says how many may work."""
+        return current.knob is None or current.knob.ruled
+
+    def turn(self, tuner: Tuner) -> bool:
+        """True if no other loader's search would move what this one measures."""
+        now = time.perf_counter()
+        holder = self._searching
+        if holder not in (None, tuner) and now - self._searched_at < _IDLE_S:
+            return False
+        self._searching, self._searched_at = (None if tuner.settled else tuner), now
+        return True
+
+    def release(self, tuner: Tuner) -> None:
+        """Another loader may search."""
+        if self._searching is tuner:
+            self._searching = None
+
+    def room(self, current: Pass) -> int:
+        """Workers that this pass may have in all: by count, memory and room for their batches."""
+        workers = current.workers()
+        have = 0 if workers is None else len(workers._workers)
+        private = machine.private_bytes() or 0
+        each = _GROWTH * (current.meter.worker_private or private)
+        room = machine.room_bytes(private + int(each * have))
+        shared = machine.shared_room_bytes()
+        batch = _PREFETCHED * current.batch_bytes()
+        bounds = [MOST_TUNED, have + self._session.left(0)]
+        bounds += [have + int(room * _MEMORY_SHARE / each)] if room is not None and each else []
+        bounds += (
+            [have + int(shared * _SHARED_SHARE / batch)] if shared is not None and batch else []
+        )
+        return int(min(bounds))
+
+    def ask(self, current: Pass, count: int) -> None:
+        """Open the gate for so many; start those that are missing, or go home for 0."""
+        gate = current.knob
+        if gate is None:
+            return
+        gate.ask(count)
+        workers = current.workers()
+        if current.over:
+            return
+        if workers is None:
+            gate.limit = gate.ceiling = max(1, count)
+        elif count == 0:
+            current.go_home()
+        elif count > gate.limit:
+            self._session.grow(current, count - gate.limit)
