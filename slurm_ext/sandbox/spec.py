@@ -25,6 +25,7 @@ class SandboxSpec:
     shares_per_gpu: int = 0  # 0: 100 for mps, 4 for shard
     accounting: bool = False  # slurmdbd on a private MariaDB
     cgroup: bool = False  # cgroup v1 accounting (root)
+    constrain_cores: bool = False  # each job on cores of its own (with cgroup)
     hooks: bool = False  # our Prolog, TaskProlog and Epilog
     lua: bool = False  # our job_submit.lua
     advisor: bool = False  # `dlqueue serve`
@@ -75,6 +76,12 @@ def _faults(spec: SandboxSpec) -> Iterator[str]:
         yield "shares_per_gpu needs sharing by mps or shard, and is not negative"
     if spec.control and spec.settings.get("control.mode", "off") == "off":
         yield "control needs settings with control.mode = shadow or act"
+    yield from _machine_faults(spec)
+
+
+def _machine_faults(spec: SandboxSpec) -> Iterator[str]:
+    if spec.constrain_cores and not (spec.cgroup and spec.cpus <= (os.cpu_count() or 1)):
+        yield "constrain_cores needs cgroup, and no more CPUs than this machine has"
     if os.geteuid() != 0 and (spec.cgroup or spec.namespaces):
         yield "cgroup accounting and network namespaces need root; all else works without"
 
@@ -100,7 +107,8 @@ def check_machine(spec: SandboxSpec) -> None:
             raise MissingError(
                 f"{command} is not installed", f"on Debian: apt-get install {package}"
             )
-    absent = [name for name in CGROUP_CONTROLLERS if not (CGROUPS / name).is_dir()]
+    wanted = (*CGROUP_CONTROLLERS, *(("cpuset",) if spec.constrain_cores else ()))
+    absent = [name for name in wanted if not (CGROUPS / name).is_dir()]
     if spec.cgroup and absent:
         raise SandboxError(
             f"cgroup accounting needs cgroup v1 here: {CGROUPS} has no {', '.join(absent)}"

@@ -1,9 +1,11 @@
 """The sandbox is a real Slurm: it comes up, runs jobs, and goes."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -164,6 +166,28 @@ def test_cgroups_are_real_and_removed(make_sandbox: MakeSandbox) -> None:
     assert f":memory:{folder}" in sandbox.output(job)
     sandbox.down()
     assert list(Path("/sys/fs/cgroup").glob(f"*/slurm_{sandbox.nodes[0]}")) == []
+
+
+@pytest.mark.root
+@pytest.mark.skipif(
+    not Path("/sys/fs/cgroup/cpuset/cpuset.cpus").is_file(), reason="needs cgroup version 1"
+)
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_constrained_jobs_have_cores_of_their_own(make_sandbox: MakeSandbox) -> None:
+    """With ConstrainCores=yes two jobs at once run on one core each, and not on the same one."""
+    sandbox = make_sandbox(cgroup=True, constrain_cores=True, cpus=2)
+    script = "grep Cpus_allowed_list /proc/self/status; until [ -e go ]; do sleep 0.1; done"
+    jobs = [sandbox.sbatch("-c1", "--wrap", script)[0] for _ in range(2)]
+    sandbox.until(lambda: all(cores(sandbox, job) for job in jobs), "no job says its cores")
+    sandbox.path("out/go").touch()
+    assert sorted(cores(sandbox, job) for job in jobs) == ["0", "1"]
+
+
+def cores(sandbox: Sandbox, job: int) -> str:
+    """What a job has said of its cores; empty before."""
+    with suppress(FileNotFoundError):
+        return sandbox.output(job).partition(":")[2].strip()
+    return ""
 
 
 def test_the_command_line_outlives_itself(short_folder: Path) -> None:

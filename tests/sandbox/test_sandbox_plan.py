@@ -38,6 +38,8 @@ def test_mps_and_shard_together_are_refused_with_the_reason(both: str) -> None:
         ({"gpu_type": "a100"}, "gpu_type needs gpus"),
         ({"gpus": 1, "gpu_type": "a 100"}, "letters and digits"),
         ({"gpus": 1, "shares_per_gpu": 10}, "shares_per_gpu needs sharing"),
+        ({"constrain_cores": True}, "needs cgroup"),
+        ({"constrain_cores": True, "cgroup": True, "cpus": 8192}, "than this machine has"),
     ],
 )
 def test_an_impossible_cluster_is_refused(fields: dict[str, object], words: str) -> None:
