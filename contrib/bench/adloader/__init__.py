@@ -1,1 +1,1 @@
-"""Does moving cores and loader workers among live trainings raise their throughput?"""
+"""Do tuned loaders and lent cores speed up a node's live trainings, and slow none of them?"""

@@ -10,13 +10,14 @@ from pathlib import Path
 CPU = Path("/sys/fs/cgroup/cpu")
 PERIOD_US = 20_000  # short, so that a job that is throttled waits milliseconds
 LOOK_EVERY_S = 0.1
+NO_LIMIT = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Cores and workers that a job may use."""
+    """Cores and workers that a job may use; None: all cores."""
 
-    cores: float
+    cores: float | None
     workers: int
 
 
@@ -55,9 +56,10 @@ class Group:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
 
-    def hold(self, cores: float) -> None:
+    def hold(self, cores: float | None) -> None:
         """Cap it at `cores`."""
-        (self.folder / "cpu.cfs_quota_us").write_text(str(max(1000, round(cores * PERIOD_US))))
+        quota = NO_LIMIT if cores is None else max(1000, round(cores * PERIOD_US))
+        (self.folder / "cpu.cfs_quota_us").write_text(str(quota))
 
     def lives(self) -> bool:
         """True if a process is in it."""

@@ -5,15 +5,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from contrib.bench.adloader.actuator import CPU, Group, open_workers
-from contrib.bench.adloader.live import MOST_WORKERS, TRAINING
+from contrib.bench.adloader.site import MOST_WORKERS, TRAINING
 from contrib.bench.adloader.training import KINDS
 
-SHARES = (0.25, 0.5, 1.0, 1.5, 2.0)  # cores
+SHARES = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)  # cores, as far as there are
 WORKERS = (1, 2, 4, 8)
 MEASURE_S = 1.2
 ROUNDS = 6  # of all workers, for one point
@@ -30,11 +30,12 @@ class Table:
 
     def at(self, cores: float, workers: int) -> float:
         """Between shares by straight lines; workers as measured, or the next fewer."""
+        shares = sorted({share for share, _ in self.rates})
         count = max((w for w in WORKERS if w <= workers), default=WORKERS[0])
-        below = max((s for s in SHARES if s <= cores), default=SHARES[0])
-        above = min((s for s in SHARES if s >= cores), default=SHARES[-1])
+        below = max((s for s in shares if s <= cores), default=shares[0])
+        above = min((s for s in shares if s >= cores), default=shares[-1])
         low, high = self.rates[below, count], self.rates[above, count]
-        return low if above == below else low + (high - low) * (cores - below) / (above - below)
+        return low if above <= below else low + (high - low) * (cores - below) / (above - below)
 
     def best(self, cores: float) -> tuple[float, int]:
         """The highest rate with so many cores, and the fewest workers within 1 % of it."""
@@ -120,23 +121,28 @@ def steady_rate(batches: Sequence[tuple[float, int]], workers: int) -> float:
     return (last - first) / (ended_s - began_s)
 
 
-def sweep(kind: str, data: Path) -> Table:
-    """The grid of one kind; level parts are not measured further."""
-    alone, rates, before = Alone(kind, data), dict[tuple[float, int], float](), MOST_WORKERS
+def sweep(kind: str, data: Path, cores: int) -> Table:
+    """The grid of one kind on so many cores; level parts are not measured further."""
+    alone, rates = Alone(kind, data), dict[tuple[float, int], float]()
     try:
-        for workers in WORKERS:
-            row: list[float] = []
-            for share in SHARES:
-                if not _level(row):
-                    row.append(alone.rate(share, workers, before))
-                    before = workers
-                    print(f"{kind} {share} cores {workers} workers: {row[-1]:.0f}", file=sys.stderr)
-                rates[share, workers] = row[-1]
+        for share, workers, rate in _points(alone, cores):
+            rates[share, workers] = rate
+            print(f"{kind}: {share} cores, {workers} workers: {rate:.0f}/s", file=sys.stderr)
         return Table(rates)
     finally:
         alone.end()
 
 
-def _level(row: list[float]) -> bool:
+def _points(alone: Alone, cores: int) -> Iterator[tuple[float, int, float]]:
+    before = MOST_WORKERS
+    for workers in WORKERS:
+        row: list[float] = []
+        for share in (share for share in SHARES if share <= cores):
+            row.append(row[-1] if is_level(row) else alone.rate(share, workers, before))
+            before = workers
+            yield share, workers, row[-1]
+
+
+def is_level(row: Sequence[float]) -> bool:
     """True if the last two larger shares did not raise the rate."""
     return len(row) > 2 and row[-1] < LEVEL * row[-2] and row[-2] < LEVEL * row[-3]

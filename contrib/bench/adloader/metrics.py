@@ -2,20 +2,20 @@
 
 - a job's rate: its samples over the time from its first batch to its last;
 - samples_per_s, the aggregate: samples of all jobs during the loaded window, from the moment when
-  LOADED jobs train to the moment when fewer do for good, over the window's length;
-- while_loaded_samples_per_s: the same over only those stretches of it in which LOADED jobs train.
-  The window has the gaps between them, too, and whether a gap is in it hangs on tenths of a second;
-- makespan_s: from the first submission to the last batch of all;
-- worst_job_ratio: the least of the jobs' rates, each over the same job's rate under the even split
-  of the same mix and seed; mean_job_ratio: their mean.
+  as many jobs train as fit to the moment when fewer do for good, over the window's length;
+- while_loaded_samples_per_s: the same over only those stretches of it in which so many train. The
+  window has the gaps between them, too, and whether a gap is in it hangs on tenths of a second;
+- makespan_s: from the first submission to the last batch of all; mean_completion_s: the jobs' mean
+  from submission to last batch;
+- worst_job_ratio: the least of the jobs' rates, each over the same job's rate under Slurm as it is
+  in the same mix and seed; mean_job_ratio: their mean;
+- jobs_cpu_s: CPU seconds of the jobs, with what the probe adds.
 """
 
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
-
-LOADED = 3
 
 Batches = Sequence[tuple[float, int]]
 """(seconds since the run began, samples so far) of each batch of one job."""
@@ -28,6 +28,7 @@ class Trained:
     kind: str
     submit_s: float
     batches: Batches
+    cpu_s: float = 0.0
 
     @property
     def span_s(self) -> tuple[float, float]:
@@ -48,13 +49,13 @@ class Trained:
         return max((count for at_s, count in self.batches if at_s <= moment_s), default=0)
 
 
-def window(jobs: Sequence[Trained], loaded: int = LOADED) -> tuple[float, float]:
+def window(jobs: Sequence[Trained], loaded: int) -> tuple[float, float]:
     """From when `loaded` jobs train at once to when they last do; all of the time if never."""
     busy = stretches(jobs, loaded)
     return busy[0][0], busy[-1][1]
 
 
-def stretches(jobs: Sequence[Trained], loaded: int = LOADED) -> list[tuple[float, float]]:
+def stretches(jobs: Sequence[Trained], loaded: int) -> list[tuple[float, float]]:
     """Stretches of time in which `loaded` jobs train at once; the whole time if there is none."""
     moments = sorted({moment for job in jobs for moment in job.span_s})
     busy = [
@@ -65,15 +66,15 @@ def stretches(jobs: Sequence[Trained], loaded: int = LOADED) -> list[tuple[float
     return busy or [(moments[0], moments[-1])]
 
 
-def aggregate(jobs: Sequence[Trained]) -> float:
+def aggregate(jobs: Sequence[Trained], loaded: int) -> float:
     """Samples/s of all jobs together in the loaded window."""
-    begin_s, end_s = window(jobs)
+    begin_s, end_s = window(jobs, loaded)
     return sum(job.samples_in(begin_s, end_s) for job in jobs) / (end_s - begin_s)
 
 
-def while_loaded(jobs: Sequence[Trained]) -> float:
+def while_loaded(jobs: Sequence[Trained], loaded: int) -> float:
     """Samples/s of all jobs together while enough of them train."""
-    busy = stretches(jobs)
+    busy = stretches(jobs, loaded)
     samples = sum(job.samples_in(*stretch) for job in jobs for stretch in busy)
     return samples / sum(end_s - begin_s for begin_s, end_s in busy)
 
@@ -83,18 +84,21 @@ def makespan_s(jobs: Sequence[Trained]) -> float:
     return max(job.span_s[1] for job in jobs) - min(job.submit_s for job in jobs)
 
 
-def figures(jobs: Sequence[Trained], even: Sequence[Sequence[Trained]]) -> dict[str, float]:
-    """One run's figures against runs of the same jobs under the even split."""
+def figures(
+    jobs: Sequence[Trained], base: Sequence[Sequence[Trained]], loaded: int
+) -> dict[str, float]:
+    """One run's figures against runs of the same jobs under Slurm as it is."""
     rates = [job.samples_per_s for job in jobs]
-    base = [mean(run[n].samples_per_s for run in even) for n in range(len(jobs))]
-    ratios = [rate / at_even for rate, at_even in zip(rates, base, strict=True)]
+    usual = [mean(run[n].samples_per_s for run in base) for n in range(len(jobs))]
+    ratios = [rate / as_is for rate, as_is in zip(rates, usual, strict=True)]
     return {
-        "samples_per_s": aggregate(jobs),
-        "while_loaded_samples_per_s": while_loaded(jobs),
+        "samples_per_s": aggregate(jobs, loaded),
+        "while_loaded_samples_per_s": while_loaded(jobs, loaded),
         "makespan_s": makespan_s(jobs),
+        "mean_completion_s": mean(job.span_s[1] - job.submit_s for job in jobs),
         "worst_job_ratio": min(ratios),
         "mean_job_ratio": mean(ratios),
-        "sum_of_job_rates": sum(rates),
+        "jobs_cpu_s": sum(job.cpu_s for job in jobs),
     }
 
 

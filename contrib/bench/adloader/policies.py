@@ -1,16 +1,17 @@
 """Fixed policies of the live proof: cores and workers of each running job. Pure."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from contrib.bench.adloader.actuator import STARTING, Grant, Rule
 from contrib.bench.adloader.curves import SHARES, WORKERS, Table
-from contrib.bench.adloader.live import MOST_WORKERS, NODE_CPUS
-from contrib.bench.allocator import baselines as rules
+from contrib.bench.adloader.training import KINDS
+from contrib.bench.adloader.workload import slots
 
-GRAIN = 4  # units of a core: what Synergy and the search divide
+GRAIN = 4  # units of a core: what the search divides
 START_RATE = 200.0  # about what a core decodes
-NOT_BELOW = 0.98  # of the even split: what the search must leave to everybody
+NOT_BELOW = 0.98  # of Slurm as it is: what the search must leave to everybody
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,104 +22,67 @@ class Machine:
     measured: Mapping[str, Table]
 
     @property
-    def tables(self) -> Mapping[str, Table]:
-        """Measured tables; a job that still imports turns a core into START_RATE samples/s."""
-        start = {(share, w): START_RATE * min(share, 1.0) for share in SHARES for w in WORKERS}
-        return {**self.measured, STARTING: Table(start)}
-
-    @property
     def units(self) -> int:
         """Of CPU."""
         return self.cores * GRAIN
 
-    def best(self, kind: str, units: float) -> tuple[float, int]:
-        """The highest rate with so many units, and its workers."""
-        rate, workers = self.tables[kind].best(units / GRAIN)
-        return rate, workers
+    def table(self, kind: str) -> Table:
+        """The measured one; a job that still imports turns a core into START_RATE samples/s."""
+        if kind != STARTING:
+            return self.measured[kind]
+        start = {(share, w): START_RATE * min(share, 1.0) for share in SHARES for w in WORKERS}
+        return Table(start)
 
-    def grants(self, kinds: Sequence[str], division: Sequence[float]) -> tuple[Grant, ...]:
-        """The division with the best workers for each part."""
-        return tuple(
-            Grant(units / GRAIN, self.best(kind, units)[1])
-            for kind, units in zip(kinds, division, strict=True)
-        )
+    def as_written(self, kind: str) -> float:
+        """Rate of a job under Slurm as it is: cores of its own, the workers of its script."""
+        workers = KINDS[kind].user_workers if kind in KINDS else 1
+        return self.table(kind).at(self.cores / slots(self.cores), workers)
 
-
-def even(machine: Machine) -> Rule:
-    """Cores, and as many workers as the node has CPUs, in equal parts."""
-    return alike(lambda jobs: rules.even_split(jobs, machine.cores, NODE_CPUS))
-
-
-def pytorch(machine: Machine) -> Rule:
-    """Equal cores; the workers that PyTorch's warning suggests."""
-    return alike(lambda jobs: rules.pytorch(jobs, machine.cores, machine.cores))
+    def best_points(self, kind: str) -> list[tuple[float, int]]:
+        """The highest rate, and its workers, with each number of units from 1 on."""
+        table = self.table(kind)
+        return [table.best(units / GRAIN) for units in range(1, self.units + 1)]
 
 
-def lightning(machine: Machine) -> Rule:
-    """Equal cores; the workers that Lightning's warning suggests."""
-    return alike(lambda jobs: rules.lightning(jobs, machine.cores, machine.cores))
-
-
-def submitit(machine: Machine) -> Rule:
-    """Equal cores; ten workers as in the launchers written around submitit."""
-    return alike(lambda jobs: rules.submitit(jobs, machine.cores))
-
-
-def alike(shares: Callable[[int], Sequence[tuple[float, int]]]) -> Rule:
-    """The rule that looks only at how many jobs run."""
+def even(cores: int) -> Rule:
+    """As many workers as there are cores, in equal parts; the cores are everybody's."""
 
     def rule(kinds: tuple[str, ...]) -> tuple[Grant, ...]:
-        return tuple(Grant(cores, min(n, MOST_WORKERS)) for cores, n in shares(len(kinds)))
+        return (Grant(None, max(1, cores // len(kinds))),) * len(kinds)
 
     return rule
 
 
-def synergy(machine: Machine) -> Rule:
-    """Synergy's tune on the measured tables, each job with the best workers for its cores."""
+def best_fixed(machine: Machine) -> Rule:
+    """The division of all, with all worker counts of the grid, that has most samples/s.
 
-    def rule(kinds: tuple[str, ...]) -> tuple[Grant, ...]:
-        curves = [
-            {n: machine.best(kind, n)[0] for n in range(1, machine.units + 1)} for kind in kinds
-        ]
-        units = rules.synergy_tune(curves, machine.units, machine.units // len(kinds))
-        return machine.grants(kinds, units)
-
-    return rule
-
-
-def best_samples(machine: Machine) -> Rule:
-    """The division with most samples/s in all."""
-    return exhaustive(machine, lambda rates, _: sum(rates))
-
-
-def best_ratios(machine: Machine) -> Rule:
-    """The division with the largest sum of rates over those of the even split."""
-    return exhaustive(machine, lambda rates, base: sum(map(_over, rates, base)))
-
-
-def exhaustive(machine: Machine, worth: Callable[[list[float], list[float]], float]) -> Rule:
-    """The best of all divisions and all worker counts of the grid, for each set of running jobs.
-
-    Nobody is below NOT_BELOW of what the tables say of the even split.
+    One for each set of running jobs. Nobody is below NOT_BELOW of what the tables say of Slurm as
+    it is, if there is such a division.
     """
 
+    @cache
     def rule(kinds: tuple[str, ...]) -> tuple[Grant, ...]:
-        parts = rules.even_split(len(kinds), machine.cores, NODE_CPUS)
-        base = [machine.tables[kind].at(*part) for kind, part in zip(kinds, parts, strict=True)]
+        points = [machine.best_points(kind) for kind in kinds]
+        base = [machine.as_written(kind) for kind in kinds]
 
         def value(division: tuple[int, ...]) -> tuple[bool, float, float]:
-            rates = [machine.best(kind, n)[0] for kind, n in zip(kinds, division, strict=True)]
-            least = min(map(_over, rates, base))
-            return least >= NOT_BELOW, round(worth(rates, base), 1), least
+            rates = [each[n - 1][0] for each, n in zip(points, division, strict=True)]
+            least = min(rate / own for rate, own in zip(rates, base, strict=True))
+            return least >= NOT_BELOW, round(sum(rates), 1), least
 
         best = max(divisions(machine.units, len(kinds)), key=value)
-        return machine.grants(kinds, best)
+        return _grants(points, best)
 
     return rule
 
 
-def _over(rate: float, base: float) -> float:
-    return rate / base
+def _grants(
+    points: Sequence[Sequence[tuple[float, int]]], division: Sequence[int]
+) -> tuple[Grant, ...]:
+    return tuple(
+        Grant(units / GRAIN, each[units - 1][1])
+        for each, units in zip(points, division, strict=True)
+    )
 
 
 def divisions(units: int, parts: int) -> Iterator[tuple[int, ...]]:
@@ -129,14 +93,3 @@ def divisions(units: int, parts: int) -> Iterator[tuple[int, ...]]:
     for first in range(1, units - parts + 2):
         for rest in divisions(units - first, parts - 1):
             yield (first, *rest)
-
-
-POLICIES: Mapping[str, Callable[[Machine], Rule]] = {
-    "even": even,
-    "pytorch": pytorch,
-    "lightning": lightning,
-    "submitit": submitit,
-    "synergy": synergy,
-    "best_samples": best_samples,
-    "best_ratios": best_ratios,
-}

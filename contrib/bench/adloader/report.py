@@ -5,45 +5,42 @@ from statistics import mean
 from typing import Any
 
 from contrib.bench.adloader.metrics import Trained, figures, over_seeds
+from contrib.bench.common.program import Result, at_least, at_most
 
-SEARCHED = ("best_samples", "best_ratios")
-OURS = ("dlqueue_warm", "dlqueue_cold")
+BASE = "slurm"
+OURS = ("dlqueue_cold", "dlqueue_warm")
+MOST_SAMPLES, MOST_MAKESPAN = 1.289, 0.90  # of Slurm as it is
+WORST_TO_UNCONSTRAINED, WORST, SAME, OF_BEST = 1.05, 0.98, 0.99, 0.95
 Runs = dict[str, dict[str, list[dict[str, float]]]]
 """Figures of each run, by mix and policy, in the order of the seeds."""
 
 
-def result(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def result(rows: Sequence[Mapping[str, Any]], cores: int) -> Result:
     """The benchmark's one JSON object."""
     runs = by_mix(rows)
-    main = runs.get("mixed") or runs.get("small") or {}
-    figures: dict[str, Any] = {policy: over_seeds(each) for policy, each in main.items()}
-    if "homogeneous" in runs:
-        figures["homogeneous"] = {p: over_seeds(each) for p, each in runs["homogeneous"].items()}
-    figures["to_even"] = {policy: to(each, main["even"]) for policy, each in main.items()}
-    figures["emulated_accelerator"] = any(row.get("emulated") for row in rows)
-    return {"bench": "adloader", "figures": figures, "wanted": list(wanted(runs))}
+    told: dict[str, Any] = {"cores": cores}
+    told["emulated_accelerator"] = any(row.get("emulated") for row in rows)
+    for mix, policies in runs.items():
+        told[mix] = {policy: over_seeds(each) for policy, each in policies.items()}
+        told[f"{mix}_to_slurm"] = {p: to(each, policies[BASE]) for p, each in policies.items()}
+    told["own_cpu_s"] = own_cpu_s(rows)
+    return {"bench": "adloader", "figures": told, "wanted": list(wanted(runs))}
 
 
 def by_mix(rows: Sequence[Mapping[str, Any]]) -> Runs:
-    """Every run held against the even split of its mix and seed."""
-    ran = [row for row in rows if "jobs" in row]
+    """Every run held against Slurm as it is in its mix and seed; others are left out."""
     runs: Runs = {}
-    for row in ran:
-        where = (row["mix"], row["seed"])
-        even = [
-            trained(other)
-            for other in ran
-            if (other["mix"], other["seed"]) == where and other["policy"] == "even"
-        ]
-        if even:
-            one = {"seed": row["seed"], **figures(trained(row), even)}
+    for row in sorted((row for row in rows if "jobs" in row), key=lambda row: row["seed"]):
+        base = [trained(other) for other in rows if _is_base(other, row)]
+        if base:
+            one = {"seed": row["seed"], **figures(trained(row), base, row["slots"])}
             runs.setdefault(row["mix"], {}).setdefault(row["policy"], []).append(one)
-    for policies in runs.values():
-        for each in policies.values():
-            each.sort(key=lambda one: one["seed"])
-        if all(name in policies for name in SEARCHED):
-            policies["exhaustive_best"] = list(_better(*(policies[n] for n in SEARCHED)))
     return runs
+
+
+def _is_base(other: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    same = (other["mix"], other["seed"]) == (row["mix"], row["seed"])
+    return same and other.get("policy") == BASE
 
 
 def trained(row: Mapping[str, Any]) -> list[Trained]:
@@ -51,56 +48,74 @@ def trained(row: Mapping[str, Any]) -> list[Trained]:
     return [Trained(**job) for job in row["jobs"]]
 
 
-def _better(*runs: Sequence[dict[str, float]]) -> Iterator[dict[str, float]]:
-    """Of each seed the run with most samples/s."""
-    for each in zip(*runs, strict=False):
-        yield max(each, key=lambda one: one["samples_per_s"])
-
-
-def to(runs: Sequence[Mapping[str, float]], base: Sequence[Mapping[str, float]]) -> Any:
-    """Mean over the seeds of each seed's ratio to the base, for the two that have one."""
-    known = {one["seed"]: one for one in base}
-    pairs = [(one, known[one["seed"]]) for one in runs if one["seed"] in known]
+def own_cpu_s(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """CPU seconds of dlqueue's daemons and hooks in a run, by policy: means over the runs."""
+    found: dict[str, list[dict[str, float]]] = {}
+    for row in rows:
+        if row.get("own_cpu_s"):
+            found.setdefault(row["policy"], []).append(row["own_cpu_s"])
     return {
-        key: round(mean(one[key] / at_base[key] for one, at_base in pairs), 4)
-        for key in ("samples_per_s", "makespan_s")
+        policy: {
+            name: round(mean(each.get(name, 0.0) for each in runs), 2)
+            for name in sorted({name for each in runs for name in each})
+        }
+        for policy, runs in found.items()
     }
 
 
-def wanted(runs: Runs) -> Iterator[dict[str, Any]]:
-    """Targets of the controller, with history (warm) and without (cold)."""
-    main, same = runs.get("mixed", {}), runs.get("homogeneous", {})
+def to(
+    runs: Sequence[Mapping[str, float]], base: Sequence[Mapping[str, float]]
+) -> dict[str, float]:
+    """Mean over the seeds of each seed's ratio to the base; empty if no seed has both."""
+    known = {one["seed"]: one for one in base}
+    pairs = [(one, known[one["seed"]]) for one in runs if one["seed"] in known]
+    keys = [key for key in runs[0] if key != "seed" and all(other[key] for _, other in pairs)]
+    if not pairs:
+        return {}
+    return {key: round(mean(one[key] / other[key] for one, other in pairs), 4) for key in keys}
+
+
+def wanted(runs: Runs) -> Iterator[Result]:
+    """Targets of dlqueue without history (cold) and with it (warm)."""
     for ours in OURS:
-        if ours in main:
-            rate, span = to(main[ours], main["even"]).values()
-            worst = min(one["worst_job_ratio"] for one in main[ours])
-            yield _at_least(f"{ours}: samples_per_s to the even split's", 1.5, rate)
-            yield _at_most(f"{ours}: makespan_s to the even split's", 0.9, span)
-            yield _at_least(f"{ours}: worst job to its even share", 0.98, worst)
-        if ours in main and "exhaustive_best" in main:
-            rate = to(main[ours], main["exhaustive_best"])["samples_per_s"]
-            yield _at_least(f"{ours}: samples_per_s to the exhaustive best's", 0.95, rate)
+        yield from _mixed(ours, runs.get("mixed", {}))
+        same = runs.get("homogeneous", {})
         if ours in same:
-            rate = to(same[ours], same["even"])["samples_per_s"]
-            yield _at_least(f"{ours}: homogeneous samples_per_s to the even split's", 0.98, rate)
+            rate = to(same[ours], same[BASE])["samples_per_s"]
+            yield at_least(f"{ours}: homogeneous samples/s of Slurm as it is", SAME, rate)
 
 
-def _at_least(what: str, target: float, got: float) -> dict[str, Any]:
-    return {"what": f"{what}, at least", "target": target, "got": got, "met": got >= target}
+def _mixed(ours: str, policies: Mapping[str, list[dict[str, float]]]) -> Iterator[Result]:
+    if ours not in policies:
+        return
+    runs = policies[ours]
+    slurm = to(runs, policies[BASE])
+    worst = min(one["worst_job_ratio"] for one in runs)
+    yield at_least(f"{ours}: samples/s of Slurm as it is", MOST_SAMPLES, slurm["samples_per_s"])
+    yield at_most(f"{ours}: makespan of Slurm as it is", MOST_MAKESPAN, slurm["makespan_s"])
+    yield at_least(f"{ours}: every job's rate of Slurm as it is", WORST, worst)
+    if ratio := to(runs, policies.get("unconstrained", [])):
+        yield at_most(f"{ours}: makespan of unconstrained", 1.0, ratio["makespan_s"])
+        got = ratio["worst_job_ratio"]
+        yield at_least(f"{ours}: worst job of unconstrained's", WORST_TO_UNCONSTRAINED, got)
+    if ratio := to(runs, policies.get("best_fixed", [])):
+        got = ratio["samples_per_s"]
+        yield at_least(f"{ours}: samples/s of the best fixed split", OF_BEST, got)
 
 
-def _at_most(what: str, target: float, got: float) -> dict[str, Any]:
-    return {"what": f"{what}, at most", "target": target, "got": got, "met": got <= target}
+def table(told: Mapping[str, Any]) -> str:
+    """For people: the mixes, a line a policy."""
+    lines = []
+    for mix in ("mixed", "homogeneous", "quick"):
+        if mix in told:
+            lines += [f"{mix:<15} samples/s  makespan s  worst job  mean job  of slurm  jobs CPU s"]
+            lines += [_line(p, told[mix][p], told[f"{mix}_to_slurm"][p]) for p in told[mix]]
+    return "\n".join([*lines, f"own CPU s: {told['own_cpu_s']}"])
 
 
-def table(figures: Mapping[str, Any]) -> str:
-    """For people."""
-    lines = [f"{'policy':<16} samples/s  makespan s  worst job  mean job  to even"]
-    for policy, ratio in figures["to_even"].items():
-        one = figures[policy]
-        lines.append(
-            f"{policy:<16} {one['samples_per_s']:9.1f} {one['makespan_s']:11.1f}"
-            f" {one['worst_job_ratio']:10.3f} {one['mean_job_ratio']:9.3f}"
-            f" {ratio['samples_per_s']:8.3f}"
-        )
-    return "\n".join(lines)
+def _line(policy: str, one: Mapping[str, float], to_slurm: Mapping[str, float]) -> str:
+    return (
+        f"{policy:<15} {one['samples_per_s']:9.1f} {one['makespan_s']:11.1f}"
+        f" {one['worst_job_ratio']:10.3f} {one['mean_job_ratio']:9.3f}"
+        f" {to_slurm['samples_per_s']:9.3f} {one['jobs_cpu_s']:11.1f}"
+    )

@@ -1,64 +1,84 @@
 """Arrivals of jobs, the same for every policy of one seed. Pure."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from contrib.bench.adloader.training import KINDS
-
-SLOTS = 4  # jobs that Slurm lets run at a time
-ARRIVALS_S = (0.0, 0.0, 0.0, 3.0, 5.0, 6.0)
 JITTER = 0.15  # of the jobs' sizes, either way
+EPOCHS = 2
 
-# Samples of one job: about 20 s of an even share among four for jobs that the CPUs or the reading
-# hold back, and 6 s of the accelerator for the others.
-SAMPLES = {"jpeg": 2000, "records": 2500, "thumbs": 600, "compute": 700}
-HOMOGENEOUS = 1200
+# Samples/s of each kind on one core with the script's own workers: sizes only follow from these.
+USUAL_RATE = {"jpeg": 190.0, "records": 120.0, "compute": 110.0, "thumbs": 29.0}
+SECONDS = 60.0  # about, of a job of the mix under Slurm as it is
+SAME_SECONDS = 45.0  # of the equal ones
+QUICK_SECONDS = 10.0
+MIX = ("jpeg", "compute", "records", "jpeg", "thumbs")
+ARRIVALS_S = (0.0, 0.0, 10.0, 20.0, 40.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One submission of a mix."""
+    """One submission of a mix; `samples` of one of its EPOCHS."""
 
     number: int
     kind: str
     samples: int
     submit_s: float
 
-    @property
-    def user_workers(self) -> int:
-        """Loader workers that its script asks for."""
-        return int(KINDS[self.kind].user_workers)
+
+Mix = Callable[[int, int], list[Job]]
+"""From a seed, and the number of jobs that run at a time, to the jobs."""
 
 
-def mixed(seed: int) -> list[Job]:
-    """Two jobs that decode, two that read, two light ones, in an order and sizes of the seed."""
-    draw = random.Random(seed)
-    kinds = ["jpeg", "jpeg", "records", "records", "thumbs", "compute"]
+def slots(cores: int) -> int:
+    """Jobs that run at a time: those of two GPUs, or of four where there are cores for four."""
+    return 2 if cores < 4 else 4
+
+
+def mixed(seed: int, width: int) -> list[Job]:
+    """Half as many times two that decode, one each that reads, computes, idles; seed's order."""
+    draw, times = random.Random(seed), width // 2
+    kinds = list(MIX * times)
     draw.shuffle(kinds)
-    sizes = [SAMPLES[kind] * draw.uniform(1 - JITTER, 1 + JITTER) for kind in kinds]
-    return _jobs(kinds, sizes, ARRIVALS_S)
+    sizes = [SECONDS * draw.uniform(1 - JITTER, 1 + JITTER) for _ in kinds]
+    return _jobs(kinds, sizes, sorted(ARRIVALS_S * times))
 
 
-def homogeneous(seed: int) -> list[Job]:
-    """Four equal jobs at once: nothing can be gained, and nothing may be lost."""
+def homogeneous(seed: int, width: int) -> list[Job]:
+    """Equal jobs at once: nothing can be gained, and nothing may be lost."""
     del seed
-    return _jobs(["jpeg"] * SLOTS, [HOMOGENEOUS] * SLOTS, (0.0,) * SLOTS)
+    return _jobs(["jpeg"] * width, [SAME_SECONDS] * width, [0.0] * width)
 
 
-def small(seed: int) -> list[Job]:
-    """Three short jobs, for a quick look at the whole way."""
+def quick(seed: int, width: int) -> list[Job]:
+    """Three short jobs, for a look at the whole way."""
+    del width
     kinds = ["jpeg", "records", "compute"]
     random.Random(seed).shuffle(kinds)
-    return _jobs(kinds, [SAMPLES[kind] / 4 for kind in kinds], (0.0, 0.0, 1.0))
+    return _jobs(kinds, [QUICK_SECONDS] * 3, [0.0, 0.0, 1.0])
 
 
-def _jobs(kinds: list[str], sizes: Sequence[float], arrivals_s: tuple[float, ...]) -> list[Job]:
-    rows = zip(kinds, sizes, arrivals_s, strict=True)
+def _jobs(kinds: list[str], seconds: Sequence[float], arrivals_s: Sequence[float]) -> list[Job]:
+    rows = zip(kinds, seconds, arrivals_s, strict=True)
     return [
-        Job(number=number, kind=kind, samples=round(size), submit_s=arrival_s)
-        for number, (kind, size, arrival_s) in enumerate(rows)
+        Job(
+            number=number,
+            kind=kind,
+            samples=round(USUAL_RATE[kind] * run_s / EPOCHS),
+            submit_s=arrival_s,
+        )
+        for number, (kind, run_s, arrival_s) in enumerate(rows)
     ]
 
 
-MIXES = {"mixed": mixed, "homogeneous": homogeneous, "small": small}
+def usual_s(jobs: Sequence[Job], width: int) -> float:
+    """Seconds that the jobs take about, `width` at a time: in the order of submission."""
+    ends = [0.0] * width
+    for job in jobs:
+        first = min(range(width), key=ends.__getitem__)
+        run_s = job.samples * EPOCHS / USUAL_RATE[job.kind]
+        ends[first] = max(ends[first], job.submit_s) + run_s
+    return max(ends)
+
+
+MIXES: Mapping[str, Mix] = {"mixed": mixed, "homogeneous": homogeneous, "quick": quick}

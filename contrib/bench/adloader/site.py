@@ -13,29 +13,29 @@ from typing import Any
 
 from contrib.bench.adloader.actuator import CPU, Actuator, Group, Watched, sleep_until
 from contrib.bench.adloader.metrics import Trained
+from contrib.bench.adloader.own_cpu import OwnCpu
 from contrib.bench.adloader.training import KINDS
-from contrib.bench.adloader.workload import SLOTS, Job
+from contrib.bench.adloader.workload import EPOCHS, Job, slots
 from slurm_ext.sandbox import Sandbox
 
-NODE_CPUS = 8  # what Slurm believes; a job asks for NODE_CPUS / SLOTS
-MOST_WORKERS = 10  # that any policy may open in one job
+MOST_WORKERS = 10  # that a fixed policy may open in one job
 GATED = {"DLQUEUE_NUM_WORKERS": str(MOST_WORKERS)}  # the probe starts them, and opens as told
-RUN_S = 150
+RUN_S = 900
 TRAINING = Path(__file__).with_name("training.py")
 
 SCRIPT = """#!/bin/bash
 #SBATCH --job-name={kind}
 #SBATCH --cpus-per-task={cpus}
-#SBATCH --time=5
+#SBATCH --time=15
 
 [ -z "$ADLOADER_GROUP" ] || echo $$ > "$ADLOADER_GROUP/cgroup.procs"
-python3 "$SLURM_SUBMIT_DIR/{program}" {kind} --workers {workers} --data "$ADLOADER_DATA" \\
-    --log "$ADLOADER_LOG" "$@"
+python3 "$SLURM_SUBMIT_DIR/{program}" {kind} --epochs {epochs} --workers {workers} \\
+    --data "$ADLOADER_DATA" --log "$ADLOADER_LOG" "$@"
 """
 
 
 class RunFailedError(RuntimeError):
-    """A job did not train all of its samples exactly once."""
+    """A job did not train all of its samples exactly once an epoch."""
 
 
 @dataclass(slots=True)
@@ -50,17 +50,20 @@ class Site:
         work = self.sandbox.path("work")
         work.mkdir(exist_ok=True)
         shutil.copy(TRAINING, work)
+        cpus = self.sandbox.spec.cpus // slots(self.sandbox.spec.cpus)
         for name, kind in KINDS.items():
-            cpus = NODE_CPUS // SLOTS
-            text = SCRIPT.format(
-                program=TRAINING.name, kind=name, cpus=cpus, workers=kind.user_workers
-            )
+            fields = {"kind": name, "cpus": cpus, "workers": kind.user_workers, "epochs": EPOCHS}
+            text = SCRIPT.format(program=TRAINING.name, **fields)
             (work / f"{name}.sbatch").write_text(text)
 
     def run_dir(self, job_id: int) -> Path:
         """The probe's folder of a job."""
-        spool = self.sandbox.layout.node(self.sandbox.nodes[0]) / "dlqueue"
-        return spool / "run" / f"{job_id}.0"
+        return self.node_folder / "run" / f"{job_id}.0"
+
+    @property
+    def node_folder(self) -> Path:
+        """Dlqueue's folder on the node."""
+        return self.sandbox.layout.node(self.sandbox.nodes[0]) / "dlqueue"
 
     def play(
         self,
@@ -82,6 +85,7 @@ class Played:
 
     jobs: list[Trained]
     emulated: bool
+    own_cpu_s: dict[str, float]
     decisions: list[dict[str, Any]] = field(default_factory=list)  # of dlqueue control
 
 
@@ -95,17 +99,19 @@ class _Run:
         self.logs.mkdir(parents=True)
         self.groups: list[Group] = []
         self.job_ids: list[int] = []
-        self.began_s = 0.0
+        self.own_cpu = OwnCpu(site.sandbox.supervisor_pid())
+        self.began_s = self.looked_s = time.monotonic()
 
     def play(self, jobs: Sequence[Job]) -> Played:
         try:
-            self.began_s = time.monotonic()
             for job in jobs:
                 sleep_until(self.began_s + job.submit_s, self._look)
                 self._submit(job)
             self._await(jobs)
+            own_cpu_s = self.own_cpu.seconds()
             trained = [self._trained(job) for job in jobs]
-            return Played([job for job, _ in trained], any(emulated for _, emulated in trained))
+            emulated = any(emulated for _, emulated in trained)
+            return Played([job for job, _ in trained], emulated, own_cpu_s)
         finally:
             self._clean()
 
@@ -133,6 +139,9 @@ class _Run:
     def _look(self) -> None:
         if self.actuator:
             self.actuator.look()
+        if time.monotonic() - self.looked_s > 1:
+            self.own_cpu.look()
+            self.looked_s = time.monotonic()
 
     def _await(self, jobs: Sequence[Job]) -> None:
         deadline = time.monotonic() + RUN_S
@@ -148,18 +157,20 @@ class _Run:
     def _failure(self, number: int) -> str:
         job_id = self.job_ids[number]
         state = self.site.sandbox.job(job_id).get("JobState")
-        return (
-            f"job {number} is {state} after {RUN_S} s: {self.site.sandbox.output(job_id)[-2000:]}"
-        )
+        output = self.site.sandbox.output(job_id)[-2000:]
+        return f"job {number} is {state} after {RUN_S} s: {output}"
 
     def _trained(self, job: Job) -> tuple[Trained, bool]:
         *rows, last = (self.logs / f"{job.number}.log").read_text().splitlines()
         summary: dict[str, Any] = json.loads(last)
         pairs = [row.split() for row in rows]
-        batches = [(round(float(at) - self.began_s, 4), int(count)) for at, count in pairs]
-        if not summary["each_once"] or batches[-1][1] != job.samples:
+        batches = [(round(float(at) - self.began_s, 3), int(count)) for at, count in pairs]
+        if not summary["each_once"] or batches[-1][1] != job.samples * EPOCHS:
             raise RunFailedError(f"job {job.number} ({job.kind}) lost or doubled samples")
-        return Trained(kind=job.kind, submit_s=job.submit_s, batches=batches), summary["emulated"]
+        trained = Trained(
+            kind=job.kind, submit_s=job.submit_s, batches=batches, cpu_s=summary["cpu_s"]
+        )
+        return trained, summary["emulated"]
 
     def _clean(self) -> None:
         for group in self.groups:
