@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "control": {"core", "node", "history", "model", "policy", "slurm"},
     "simulate": {"core", "model", "policy"},
     "report": {"core", "history"},
-    "sandbox": {"core", "slurm"},
+    "sandbox": {"core", "node", "slurm"},
     "install": {"core"},
 }
 MAY_IMPORT["cli"] = set(MAY_IMPORT)

@@ -1,16 +1,18 @@
 """Parts of a sandbox outside its folder: memory, links and namespaces, control groups."""
 
-import shutil
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 
+from slurm_ext.node.common.removal import remove_tree
 from slurm_ext.sandbox import network
 from slurm_ext.sandbox.layout import SandboxLayout
 from slurm_ext.sandbox.plan import SandboxPlan, cgroup_folders
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - memory is the point
 _PREFIX = "dlqueue-"
+_REMOVE_S = 120.0  # hundreds of nodes leave many files; a job may have made more
 
 
 def make_state(plan: SandboxPlan) -> None:
@@ -33,14 +35,20 @@ def clean(plan: SandboxPlan, *, temporary: bool) -> None:
         _remove_cgroup(path)
     plan.layout.control_socket.unlink(missing_ok=True)
     if temporary:
-        shutil.rmtree(plan.layout.root, ignore_errors=True)
+        remove_folder(plan.layout.root)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder, as far as possible: whatever jobs made in it, however deep."""
+    with suppress(OSError):
+        remove_tree(folder.name, str(folder.parent), time.monotonic() + _REMOVE_S)
 
 
 def _remove_memory(layout: SandboxLayout) -> None:
     with suppress(OSError):  # no link: the state is in the folder
         memory = layout.state.readlink()
         if memory.parent == MEMORY and memory.name.startswith(_PREFIX):
-            shutil.rmtree(memory, ignore_errors=True)
+            remove_folder(memory)
 
 
 def _remove_cgroup(folder: Path) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from slurm_ext.core.files import write_new
 from slurm_ext.core.settings.document import Settings, parse
 from slurm_ext.core.settings.render import render_hook, render_lua_folder, render_node_config
+from slurm_ext.sandbox.control import MARK
 from slurm_ext.sandbox.plan import SandboxPlan
 
 if TYPE_CHECKING:
@@ -121,12 +122,22 @@ def _write_dlqueue(plan: SandboxPlan) -> None:
         _write((layout.etc if name == "job_submit.lua" else lua) / name, text)
     for hook in HOOKS:
         node_json = f"{layout.root}/nodes/$SLURMD_NODENAME/node.json"
-        _write(layout.etc / hook, render_hook(settings, hook, node_json), 0o755)
+        text = render_hook(settings, hook, node_json)
+        _write(layout.etc / hook, _marked(text, layout.root), 0o755)
     for node in plan.nodes:
         folder = layout.node(node.name)
         (folder / "slurmd").mkdir(parents=True)
         _write(folder / "dlqueue.toml", _toml(settings_of(plan, node.name)))
         _write(folder / "node.json", render_node_config(_checked_settings(plan, node.name)))
+
+
+def _marked(script: str, root: Path) -> str:
+    """The script with the sandbox's mark for what it starts: slurmd hands on no environment.
+
+    So the sampler of a job is found where no supervisor is left to end it.
+    """
+    head, _, rest = script.partition("\n")
+    return f"{head}\nexport {MARK}={root}\n{rest}"
 
 
 def _write_power(plan: SandboxPlan) -> None:

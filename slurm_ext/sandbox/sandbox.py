@@ -1,7 +1,6 @@
 """Starts a private Slurm, breaks parts of it on purpose, and stops it."""
 
 import os
-import shutil
 import signal
 import socket
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from slurm_ext.sandbox import control, database, network
 from slurm_ext.sandbox.client import SandboxClient
 from slurm_ext.sandbox.folder import make_root, open_own
 from slurm_ext.sandbox.layout import SandboxLayout
-from slurm_ext.sandbox.leftovers import clean, make_state
+from slurm_ext.sandbox.leftovers import clean, make_state, remove_folder
 from slurm_ext.sandbox.manifest import SandboxManifest, read_manifest
 from slurm_ext.sandbox.plan import SandboxPlan, daemons, make_plan
 from slurm_ext.sandbox.processes import is_same
@@ -80,7 +79,7 @@ class Sandbox(SandboxClient):
                 control.end(self.layout, manifest.supervisor)
             clean(manifest.plan, temporary=manifest.temporary)
         if remove or self.temporary:
-            shutil.rmtree(self.layout.root, ignore_errors=True)
+            remove_folder(self.layout.root)
 
     def __enter__(self) -> Self:
         return self.up()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import jinja2
@@ -62,6 +63,17 @@ def supervisor_of(sandbox: Sandbox) -> int:
     return process.pid
 
 
+def naming(sandbox: Sandbox, word: bytes) -> list[int]:
+    """Processes that name a file of the sandbox and `word`; those of a hook have no other mark."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            argv = path.read_bytes()
+            if bytes(sandbox.layout.root) + b"/" in argv and word in argv:
+                found.append(int(path.parent.name))
+    return found
+
+
 def wait_gone(root: Path) -> None:
     """The folder is the last thing that goes."""
     until(lambda: not root.exists(), "the folder stays")
@@ -106,8 +118,10 @@ def test_nothing_is_left_after_kill_9_of_a_supervisor(
 
 
 def test_down_finds_what_two_dead_supervisors_left(make_sandbox: MakeSandbox) -> None:
-    """Without any supervisor, `down` kills what bears the sandbox's mark."""
-    sandbox = make_sandbox()
+    """Without any supervisor, `down` kills what bears the sandbox's mark: a job's sampler, too."""
+    sandbox = make_sandbox(hooks=True)
+    sandbox.sbatch("--wrap", "sleep 1000")
+    until(lambda: naming(sandbox, b"prolog"), "no sampler")
     outer = supervisor_of(sandbox)
     inner = sandbox.supervisor_pid()
     for pid in (outer, inner):
@@ -116,6 +130,17 @@ def test_down_finds_what_two_dead_supervisors_left(make_sandbox: MakeSandbox) ->
         os.kill(pid, signal.SIGKILL)
     sandbox.down()
     assert bearing(f"{MARK}={sandbox.layout.root}") == []
+    assert naming(sandbox, b"") == []
+    assert not sandbox.layout.root.exists()
+
+
+def test_a_tree_of_any_depth_goes_with_the_sandbox(make_sandbox: MakeSandbox) -> None:
+    """What a job nests a thousand folders deep is removed all the same."""
+    sandbox = make_sandbox()
+    depth = "for n in $(seq 1200); do mkdir d; cd d; done"
+    job, _ = sandbox.sbatch("--wrap", depth)
+    assert sandbox.wait(job) == "COMPLETED"
+    sandbox.down(remove=True)
     assert not sandbox.layout.root.exists()
 
 
