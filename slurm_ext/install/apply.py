@@ -13,6 +13,7 @@ from slurm_ext.core.files import replace_file, sync_folder, try_lock
 from slurm_ext.core.ownership import open_folder
 from slurm_ext.install import backups as keeping
 from slurm_ext.install.backups import InstallRecord
+from slurm_ext.install.links import pinned
 from slurm_ext.install.plan import FileChange, InstallPlan
 from slurm_ext.install.site_files import FileContent, InstallRoot, user_of
 
@@ -121,13 +122,13 @@ def _unchanged(plan: InstallPlan, place: InstallRoot) -> None:
 
 def _put(place: InstallRoot, path: Path, content: FileContent | None) -> None:
     """Replace, make or remove a file at once; its folder exists."""
-    real = place.real(path)
-    if content is not None:
-        part = real.with_name(f".{real.name}{_PART}")
-        replace_file(real, content.data, part=part, prepare=partial(_as_owned, content))
-        return
-    real.unlink(missing_ok=True)
-    sync_folder(real.parent)
+    with pinned(place.real(path)) as real:
+        if content is not None:
+            part = real.with_name(f".{real.name}{_PART}")
+            replace_file(real, content.data, part=part, prepare=partial(_as_owned, content))
+            return
+        real.unlink(missing_ok=True)
+        sync_folder(real.parent)
 
 
 def _as_owned(content: FileContent, file: int) -> None:

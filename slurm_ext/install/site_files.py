@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from slurm_ext.core.errors import InputError
+from slurm_ext.install.links import pinned, resolve
 
 MOST_BYTES = 16 << 20  # of one file: no configuration is larger
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # links are resolved by then
@@ -57,10 +58,13 @@ class InstallRoot:
         return self.units / "dlqueue.service"
 
     def real(self, path: Path) -> Path:
-        """Resolve `path` and its links. Raises InputError if they lead out of `root`."""
-        below = self.root / path.relative_to("/")
-        real = Path(os.path.realpath(below))
-        if not real.is_relative_to(os.path.realpath(self.root)):
+        """Resolve `path` and its links. Raises InputError if they lead out of `root`.
+
+        A link that another user may have laid there is an InputError, too.
+        """
+        below = self.root.absolute() / path.relative_to("/")
+        real = resolve(below)
+        if not real.is_relative_to(resolve(self.root.absolute())):
             raise InputError(str(below), f"leads out of {self.root}, to {real}")
         return real
 
@@ -68,7 +72,8 @@ class InstallRoot:
         """Read a file; None if there is none. Raises InputError."""
         real = self.real(path)
         try:
-            file = os.open(real, _READ)
+            with pinned(real) as path_now:
+                file = os.open(path_now, _READ)
         except FileNotFoundError:
             return None
         except OSError as error:
