@@ -79,7 +79,12 @@ def fitted(rows: Sequence[PairExample], plan: CounterPlan, likeness: CounterKern
 
 
 def chosen(rows: Sequence[PairExample], plan: CounterPlan, seed: int = 0) -> CounterKernel:
-    """Return the kernel with the least error over held-out families."""
+    """Return the kernel with the least error over held-out families.
+
+    The usual kernel stays unless another is better by more than a standard error over the families:
+    with few of them a smaller difference is chance (Breiman et al., Classification and Regression
+    Trees, 1984, 3.4).
+    """
     if len(_families(rows)) < FEWEST_FAMILIES:
         return CounterKernel()
     few = _some(rows, ROWS_TO_CHOOSE, seed)
@@ -87,14 +92,23 @@ def chosen(rows: Sequence[PairExample], plan: CounterPlan, seed: int = 0) -> Cou
         CounterKernel(length=length, own_load=own, own_slice=max(own, 0.2))
         for length, own in product(LENGTHS, OWNS)
     ]
-    errors = [_error(few, plan, one) for one in tried]
-    return tried[int(np.argmin(errors))] if np.isfinite(errors).all() else CounterKernel()
+    usual = _errors(few, plan, CounterKernel())
+    gains = [_gain(usual - _errors(few, plan, one)) for one in tried]
+    return tried[int(np.argmax(gains))] if max(gains) > 0 else CounterKernel()
 
 
-def _error(rows: Sequence[PairExample], plan: CounterPlan, likeness: CounterKernel) -> float:
-    """Mean over parts, so that a family with many pairs does not decide; infinite without any."""
+def _errors(rows: Sequence[PairExample], plan: CounterPlan, likeness: CounterKernel) -> Array:
+    """Mean error of each part, so that a family with many pairs does not decide."""
     each = [np.abs(predicted.mean - at).mean() for predicted, at in left_out(rows, plan, likeness)]
-    return float(np.mean(each)) if each else np.inf
+    return np.array(each)
+
+
+def _gain(gains: Array) -> float:
+    """Mean over parts; 0 where it is within a standard error, or the parts are too few to tell."""
+    if len(gains) < 2 or not np.isfinite(gains).all():
+        return 0.0
+    mean = float(gains.mean())
+    return mean if mean > float(gains.std(ddof=1)) / np.sqrt(len(gains)) else 0.0
 
 
 def left_out(

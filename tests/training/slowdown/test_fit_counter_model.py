@@ -13,7 +13,7 @@ from slurm_ext.model.slowdown.features import CounterColumn
 from slurm_ext.training.slowdown import fit_counter_model
 from slurm_ext.training.slowdown.counter_export import difference, export
 from slurm_ext.training.slowdown.feature_plans import plan
-from slurm_ext.training.slowdown.fit_counter_model import CounterPlan, fit, fitted
+from slurm_ext.training.slowdown.fit_counter_model import CounterPlan, chosen, fit, fitted
 from slurm_ext.training.slowdown.reference_speed import PairExample, references
 
 PLAN = CounterPlan(
@@ -85,6 +85,20 @@ def test_shuffled_speeds_teach_nothing() -> None:
         for each in (rows, mixed)
     )
     assert right < 0.5 * wrong
+
+
+@pytest.mark.parametrize(("better", "owns"), [((0.05, 0.06, 0.05, 0.06), 0.3), ((0.3, -0.2), 0.1)])
+def test_a_kernel_that_is_better_by_chance_is_not_chosen(
+    monkeypatch: pytest.MonkeyPatch, better: tuple[float, ...], owns: float
+) -> None:
+    """Another kernel is chosen if it is better in every family, and not if it is so in one."""
+    usual = CounterKernel()
+
+    def errors(_rows: object, _plan: object, kernel: CounterKernel) -> np.ndarray:
+        return np.full(len(better), 0.5) - (0.0 if kernel == usual else np.array(better))
+
+    monkeypatch.setattr(fit_counter_model, "_errors", errors)
+    assert chosen(table("abde"), PLAN).own_load == owns
 
 
 def test_a_wrong_solo_speed_is_seen_and_stays_with_its_job() -> None:
