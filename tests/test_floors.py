@@ -27,7 +27,7 @@ STANDARD_LIBRARY_ONLY = {"core", "node", "probe"}
 # is absent, GPUs are not counted and the record says so.
 MAY_FIND_PYNVML = "node.counters.gpu.nvml_reader"
 ONLY_IN_TRAINING = {"torch", "sklearn", "lightgbm"}
-MEET_THE_JOBS_TORCH = {"training", "probe", "ranks"}
+MEET_THE_JOBS_TORCH = {"training", "probe", "ranks", "spatial"}
 
 
 @cache

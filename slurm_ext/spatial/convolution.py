@@ -1,0 +1,159 @@
+"""Convolution of slabs, 1-D to 3-D, and its transposed form.
+
+Keeps for its gradient what the serial layer keeps, and the halo beside it: the slab with its halo,
+a second copy of the activations, is put together anew in the backward pass.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.halo import fetch, folded, joined, with_halos
+from slurm_ext.spatial.window import Edge, KernelWindow, edge, halos, spreading_halos
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from slurm_ext.spatial.collectives import Layout
+    from slurm_ext.spatial.mesh import Mesh
+
+Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
+Transposed = nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d
+
+
+def convolve(layer: Convolution, mesh: Mesh, x: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """`layer` over the whole volume, this rank's part of the result."""
+    windows = [_window(layer, axis) for axis in range(len(layout))]
+    edges = window_edges(windows, mesh, layout)
+    if all(edge.is_empty for edge in edges):
+        return serial(layer, x)
+    split = {edge.axis for edge in edges}
+    padding = [0 if axis in split else w.left for axis, w in enumerate(windows)]
+    x, weight, bias = (_as_autocast(t) for t in (x, layer.weight, layer.bias))
+    how = (list(layer.stride), padding, list(layer.dilation), layer.groups)
+    y: torch.Tensor = _Convolve.apply(x, weight, bias, edges, mesh, how)  # type: ignore[no-untyped-call]  # torch's
+    return y
+
+
+def spread(layer: Transposed, mesh: Mesh, x: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """A transposed convolution, this rank's part of the result."""
+    windows = [_window(layer, axis) for axis in range(len(layout))]
+    split = [axis for axis, parts in enumerate(mesh.space) if parts > 1]
+    found = {
+        axis: spreading_halos(windows[axis], layer.output_padding[axis], layout[axis])
+        for axis in split
+    }
+    edges = [edge(axis + 2, axis, found[axis], mesh.coordinates[axis]) for axis in split]
+    grown = with_halos(x, edges, mesh, 0.0)
+    padding = [0 if axis in split else w.left for axis, w in enumerate(windows)]
+    y = _transposed(layer, grown, padding)
+    for one in edges:
+        stride = layer.stride[one.axis]
+        begin = one.halo.from_prev * stride + windows[one.axis].left
+        y = y.narrow(one.dim, begin, x.shape[one.dim] * stride)
+    return y
+
+
+def window_edges(windows: Sequence[KernelWindow], mesh: Mesh, layout: Layout) -> list[Edge]:
+    """The edges of dimensions that are divided, or padded otherwise than torch would."""
+    edges = []
+    for axis, window in enumerate(windows):
+        if mesh.space[axis] > 1 or window.left != window.right:
+            found = halos(window, layout[axis])
+            edges.append(edge(axis + 2, axis, found, mesh.coordinates[axis]))
+    return edges
+
+
+def serial(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """The layer as torch wrote it."""
+    y: torch.Tensor = type(layer).forward(layer, x)
+    return y
+
+
+class _Convolve(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: Any, edges: Any, mesh: Any, how: Any
+    ) -> torch.Tensor:
+        planes = fetch(x, edges, mesh, 0.0)
+        ctx.save_for_backward(x, weight, *planes)
+        ctx.edges, ctx.mesh, ctx.how = edges, mesh, how
+        ctx.bias_sizes = None if bias is None else list(bias.shape)
+        stride, padding, dilation, groups = how
+        flat = [0] * len(stride)
+        return torch.convolution(
+            joined(x, edges, planes, 0.0),
+            weight,
+            bias,
+            stride,
+            padding,
+            dilation,
+            False,
+            flat,
+            groups,
+        )
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+        x, weight, *planes = ctx.saved_tensors
+        stride, padding, dilation, groups = ctx.how
+        wants_x, wants_weight, wants_bias = ctx.needs_input_grad[:3]
+        dx, dweight, dbias = torch.ops.aten.convolution_backward(
+            grad,
+            joined(x, ctx.edges, planes, 0.0),
+            weight,
+            ctx.bias_sizes,
+            stride,
+            padding,
+            dilation,
+            False,
+            [0] * len(stride),
+            groups,
+            [wants_x, wants_weight, wants_bias],
+        )
+        home = folded(dx, ctx.edges, ctx.mesh) if wants_x else None
+        return home, dweight, dbias, None, None, None
+
+
+def _window(layer: Any, axis: int) -> KernelWindow:
+    """The layer's window along one axis; torch pads "same" more on the right."""
+    kernel, stride, dilation = layer.kernel_size[axis], layer.stride[axis], layer.dilation[axis]
+    if layer.padding_mode != "zeros":
+        raise SpatialError(f"padding mode {layer.padding_mode!r} is not divided")
+    if layer.padding == "same":
+        added = dilation * (kernel - 1)
+        sides = (added // 2, added - added // 2)
+    elif layer.padding == "valid":
+        sides = (0, 0)
+    else:
+        sides = (layer.padding[axis], layer.padding[axis])
+    return KernelWindow(kernel, stride, dilation, *sides)
+
+
+def _transposed(layer: Transposed, x: torch.Tensor, padding: list[int]) -> torch.Tensor:
+    call = getattr(functional, f"conv_transpose{x.dim() - 2}d")
+    y: torch.Tensor = call(
+        x,
+        layer.weight,
+        layer.bias,
+        layer.stride,
+        padding,
+        layer.output_padding,
+        layer.groups,
+        layer.dilation,
+    )
+    return y
+
+
+def _as_autocast(x: Any) -> Any:
+    """The tensor as autocast hands it to a convolution: halos travel in that precision, too."""
+    if x is None or not torch.is_autocast_enabled(x.device.type) or x.dtype == torch.float64:
+        return x
+    return x.to(torch.get_autocast_dtype(x.device.type))

@@ -1,0 +1,115 @@
+"""Exchange of halos: a slab grows by planes of its neighbours, and gives their gradients back.
+
+Dimension after dimension, each on what the one before has made: so corners come along, and no rank
+talks to a diagonal neighbour.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch.autograd.function import once_differentiable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from slurm_ext.spatial.mesh import Mesh
+    from slurm_ext.spatial.window import Edge
+
+Planes = list[torch.Tensor]
+"""Of each edge in turn: those of the previous part, those of the next one."""
+
+
+def with_halos(x: torch.Tensor, edges: Sequence[Edge], mesh: Mesh, fill: float) -> torch.Tensor:
+    """`x` with its neighbours' planes, and `fill` beyond the border; gradients flow back."""
+    if all(edge.is_empty for edge in edges):
+        return x
+    grown: torch.Tensor = _WithHalos.apply(x, edges, mesh, fill)  # type: ignore[no-untyped-call]  # torch's
+    return grown
+
+
+def fetch(x: torch.Tensor, edges: Sequence[Edge], mesh: Mesh, fill: float) -> Planes:
+    """Send and receive the planes of all edges."""
+    planes: Planes = []
+    for edge in edges:
+        size = x.shape[edge.dim]
+        down = x.narrow(edge.dim, 0, edge.to_prev)
+        up = x.narrow(edge.dim, size - edge.to_next, edge.to_next)
+        got = swap(mesh, edge, down, up, edge.halo.from_prev, edge.halo.from_next)
+        planes += got
+        x = joined(x, [edge], got, fill)
+    return planes
+
+
+def joined(x: torch.Tensor, edges: Sequence[Edge], planes: Planes, fill: float) -> torch.Tensor:
+    """`x` between the planes of its neighbours, edge after edge."""
+    for number, edge in enumerate(edges):
+        halo, dim = edge.halo, edge.dim
+        own = x.narrow(dim, 0, x.shape[dim] - halo.crop)
+        left = _border(x, dim, halo.pad_left, fill)
+        right = _border(x, dim, halo.pad_right, fill)
+        low, high = planes[2 * number : 2 * number + 2]
+        x = torch.cat([t for t in (left, low, own, high, right) if t.shape[dim]], dim)
+    return x
+
+
+def folded(grad: torch.Tensor, edges: Sequence[Edge], mesh: Mesh) -> torch.Tensor:
+    """The gradient of `x`: what the planes of neighbours got goes home and is added there."""
+    for edge in reversed(edges):
+        halo, dim = edge.halo, edge.dim
+        planes = [halo.pad_left, halo.from_prev, 0, halo.from_next, halo.pad_right]
+        planes[2] = grad.shape[dim] - sum(planes)
+        _, low, middle, high, _ = torch.split(grad, planes, dim)
+        middle = _grown(middle, dim, halo.crop)
+        below, above = swap(mesh, edge, low, high, edge.to_prev, edge.to_next)
+        middle.narrow(dim, 0, edge.to_prev).add_(below)
+        middle.narrow(dim, middle.shape[dim] - edge.to_next, edge.to_next).add_(above)
+        grad = middle
+    return grad
+
+
+def swap(
+    mesh: Mesh, edge: Edge, down: torch.Tensor, up: torch.Tensor, below: int, above: int
+) -> Planes:
+    """Send `down` to the previous part and `up` to the next; so many planes come from each."""
+    got, calls = [], []
+    for step, sent, count in ((-1, down, below), (1, up, above)):
+        shape = [*sent.shape]
+        shape[edge.dim] = count
+        received = sent.new_empty(shape)
+        got.append(received)
+        peer = mesh.neighbour(edge.axis, step)
+        if sent.shape[edge.dim]:
+            calls.append(dist.P2POp(dist.isend, sent.contiguous(), peer, mesh.group))
+        if count:
+            calls.append(dist.P2POp(dist.irecv, received, peer, mesh.group))
+    for request in dist.batch_isend_irecv(calls) if calls else ():
+        request.wait()
+    return got
+
+
+class _WithHalos(torch.autograd.Function):
+    """Keeps nothing: the exchange is linear."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, edges: Any, mesh: Any, fill: float) -> torch.Tensor:
+        ctx.edges, ctx.mesh = edges, mesh
+        return joined(x, edges, fetch(x, edges, mesh, fill), fill)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+        return folded(grad, ctx.edges, ctx.mesh), None, None, None
+
+
+def _border(x: torch.Tensor, dim: int, planes: int, fill: float) -> torch.Tensor:
+    shape = [*x.shape]
+    shape[dim] = planes
+    return x.new_full(shape, fill)
+
+
+def _grown(x: torch.Tensor, dim: int, zeros: int) -> torch.Tensor:
+    """A tensor of its own, to be added to, with `zeros` planes at its end."""
+    return torch.cat([x, _border(x, dim, zeros, 0.0)], dim) if zeros else x.clone()

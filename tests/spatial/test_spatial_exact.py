@@ -1,0 +1,40 @@
+"""Layers on slabs compute what they compute on whole volumes."""
+
+import pytest
+
+from tests.spatial.world import Results, results_of
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Every case, on four ranks."""
+    return results_of("tests.spatial.exact_cases", 4, tmp_path_factory.mktemp("world"))
+
+
+def worst(results: Results, case: str) -> dict[str, float]:
+    """Of each row of the case: the largest difference on any rank."""
+    ranks = results[case]
+    return {name: max(max(rank[name].values()) for rank in ranks) for name in ranks[0]}
+
+
+def test_every_layer_is_exact(results: Results) -> None:
+    """Outputs, gradients and running statistics: 1e-12 of the largest value in double precision.
+
+    In single precision a sum over slabs rounds otherwise: 5e-6.
+    """
+    found = worst(results, "case_layers")
+    assert len(found) > 100
+    bound = {name: 1e-12 if name.endswith("64") else 5e-6 for name in found}
+    assert {name: value for name, value in found.items() if not value <= bound[name]} == {}
+
+
+def test_a_unet_is_exact(results: Results) -> None:
+    """Two levels with skip connections, batch norm or group norm."""
+    found = worst(results, "case_unet")
+    assert {name: value for name, value in found.items() if not value <= 1e-12} == {}
+
+
+def test_signals_and_images_are_exact(results: Results) -> None:
+    """Space has one to three dimensions."""
+    found = worst(results, "case_one_and_two_dimensions")
+    assert {name: value for name, value in found.items() if not value <= 1e-12} == {}

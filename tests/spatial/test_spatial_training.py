@@ -1,0 +1,59 @@
+"""Training on slabs is the serial training, and what cannot be divided is refused by all."""
+
+import pytest
+
+from tests.spatial.world import Results, results_of
+
+REFUSED = {
+    "odd size": "18 planes cannot be divided into 4 equal parts",
+    "odd slabs, stride": "0 (Conv3d): parts of 3, 3, 3, 3 planes do not all begin at a multiple",
+    "thin": "0 (Conv3d): parts of 2, 2, 2, 2 planes are thinner than its halo of 3",
+    "no output": "one would have no output",
+    "unequal across": "slabs that do not fit together",
+    "unequal along, stride": "0 (MaxPool3d): parts of 4, 5, 4, 4 planes do not all begin",
+    "not batched": "without batch, channels and 3 dimensions of space",
+    "circular": "0 (Conv3d): padding mode 'circular' is not divided",
+    "linear on slab": "0 (Linear): it wants flattened features",
+    "adaptive": "0 (AdaptiveAvgPool3d): its output size must be 1",
+    "transposed": "0 (ConvTranspose3d): its output is not 2 times as large",
+    "modules": "0 (LSTM): no rule for this type; 2 (LayerNorm): no rule for this type",
+    "mesh": "a mesh of 3 x 1x1x1 wants 3 ranks and has 4",
+    "loss": "KLDivLoss with reduction 'mean' is no plain mean",
+    "own forward": "the model on slabs differs from the model on the volume",
+    "dtensor": "a DTensor: give each rank its slab",
+}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Every case, on four ranks."""
+    return results_of("tests.spatial.training_cases", 4, tmp_path_factory.mktemp("world"))
+
+
+@pytest.mark.parametrize("case", ["two_by_two", "curve", "accumulation", "resume"])
+def test_training_is_the_serial_one(results: Results, case: str) -> None:
+    """Losses and gradients: data and space together, thirty steps, accumulated, resumed."""
+    assert max(results[f"case_{case}"]) < 1e-10
+
+
+def test_half_precision_is_as_near_as_serial_is(results: Results) -> None:
+    """Halos in bfloat16 add no error beyond that of the format."""
+    assert max(results["case_half_precision"]) < 0.02
+
+
+def test_masks_are_shared_where_values_are(results: Results) -> None:
+    """Dropped channels and features after flattening are the same on all parts."""
+    assert results["case_dropout"] == [[True, False, True]] * 4
+
+
+def test_a_rank_reads_its_slab(results: Results) -> None:
+    """Files are sliced on disk, and groups draw different samples."""
+    assert all(results["case_slabs_on_disk"])
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_all_ranks_refuse_together(results: Results, case: str) -> None:
+    """One message on every rank, before anybody waits."""
+    messages = {rank[case] for rank in results["case_refused"]}
+    assert len(messages) == 1
+    assert REFUSED[case] in messages.pop()
