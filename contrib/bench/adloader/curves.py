@@ -18,6 +18,7 @@ WORKERS = (1, 2, 4, 8)
 MEASURE_S = 1.2
 ROUNDS = 6  # of all workers, for one point
 MOST_S = 3.0  # for one point, however slow
+STARVED_S = 60.0  # for a second batch, on a machine whose cores others have
 LEVEL = 1.03  # two shares in a row that bring less are followed by no better one
 SITE = Path(__file__).parents[3] / "slurm_ext" / "probe" / "site"
 
@@ -111,6 +112,7 @@ class Alone:
         begin = len(self.batches()) - 1
         time.sleep(MEASURE_S)
         self.await_batches(ROUNDS * workers - (len(self.batches()) - begin), MOST_S - MEASURE_S)
+        self.await_batches(begin + 2 - len(self.batches()), STARVED_S)
         return steady_rate(self.batches()[begin:], workers)
 
 
