@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from contrib.bench.adloader import curves, metrics, policies, report, workload
+from contrib.bench.adloader import curves, dlqueue_policy, metrics, policies, report, workload
 from contrib.bench.adloader.actuator import STARTING, Actuator, Grant, Group, Watched
 from contrib.bench.adloader.own_cpu import OwnCpu
 from contrib.bench.adloader.parts import DLQUEUE, POLICIES, TABLES, Measured, Part, parts, turned
@@ -229,6 +229,15 @@ def test_nothing_is_divided_while_no_job_runs(tmp_path: Path) -> None:
     held.jobs, held.seen = [watched], [(watched, "jpeg")]
     held.look()
     assert held.seen == []
+
+
+@pytest.mark.root
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two cores")
+def test_a_setting_of_the_command_line_comes_before_ours() -> None:
+    """`--set` tries another setting without an edit; all others are a site's that acts."""
+    settings = dlqueue_policy.spec(2, {"control": {"mode": "shadow"}}).settings
+    assert settings["control.mode"] == "shadow"
+    assert settings["site.mode"] == "act"
 
 
 def test_own_cpu_counts_only_dlqueue() -> None:

@@ -29,7 +29,10 @@ import json
 import sys
 import tempfile
 import time
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from contrib.bench.adloader.actuator import may_hold
 from contrib.bench.adloader.clusters import measure, take_cores
@@ -48,8 +51,10 @@ def main() -> None:
     cores = take_cores(args.cores)
     measured = Measured(args.state)
     wanted = list(parts(args.seeds, args.policy or POLICIES, quick=args.quick))
-    measure_all(measured, measured.left(wanted), cores)
+    settings = tomllib.loads("\n".join(args.set))
+    measure_all(measured, measured.left(wanted), cores, settings)
     report = result(measured.rows, cores)
+    report["figures"]["set"] = args.set
     if args.synergy:
         _replay(report, args.synergy)
     if not args.json:
@@ -65,12 +70,21 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--policy", action="append", choices=POLICIES, help="only this one; may be repeated"
     )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a line of dlqueue.toml more, such as control.mode='off'; may be repeated",
+    )
     parser.add_argument("--synergy", type=Path, nargs="+", help="Synergy's tables, for the replay")
     return parser
 
 
-def measure_all(measured: Measured, left: list[Part], cores: int) -> None:
-    """Every part that is missing; each is kept once it is whole."""
+def measure_all(
+    measured: Measured, left: list[Part], cores: int, settings: Mapping[str, Any]
+) -> None:
+    """Every part that is missing; each is kept once it is whole. `settings`: dlqueue's, by room."""
     minutes = sum(part.seconds(cores) for part in left) / 60
     print(f"{len(left)} parts, about {minutes:.0f} minutes, {cores} cores", file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="adloader-") as name:
@@ -78,7 +92,7 @@ def measure_all(measured: Measured, left: list[Part], cores: int) -> None:
         folder.chmod(0o755)  # munge walks through every folder above its socket
         for part in left:
             began_s = time.monotonic()
-            measured.keep(part, measure(part, folder, cores, measured))
+            measured.keep(part, measure(part, folder, cores, measured, settings))
             print(f"{part.name}: {time.monotonic() - began_s:.0f} s", file=sys.stderr, flush=True)
 
 

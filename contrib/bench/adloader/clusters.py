@@ -19,7 +19,9 @@ from slurm_ext.sandbox import Sandbox, SandboxSpec
 Row = dict[str, Any]
 
 
-def measure(part: Part, folder: Path, cores: int, measured: Measured) -> list[Row]:
+def measure(
+    part: Part, folder: Path, cores: int, measured: Measured, settings: Mapping[str, Any]
+) -> list[Row]:
     """One part's rows. Raises RunFailedError, SandboxError, OSError."""
     data = folder / "data"
     prepare(data)
@@ -27,7 +29,8 @@ def measure(part: Part, folder: Path, cores: int, measured: Measured) -> list[Ro
         return [{"tables": {kind: sweep(kind, data, cores).as_json() for kind in KINDS}}]
     mix = MIXES[part.mix](part.seed, slots(cores))
     if part.policy == DLQUEUE:
-        cold, warm = dlqueue.cold_and_warm(folder / "slurm", data, mix, cores)
+        spec = dlqueue.spec(cores, settings)
+        cold, warm = dlqueue.cold_and_warm(folder / "slurm", spec, data, mix)
         return [_row("dlqueue_cold", cold, cores), _row("dlqueue_warm", warm, cores)]
     rule = _rule(part.policy, cores, measured)
     with Sandbox(folder / "slurm", _spec(part.policy, cores, gated=rule is not None)) as sandbox:

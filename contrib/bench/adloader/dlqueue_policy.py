@@ -3,7 +3,7 @@
 import json
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,22 @@ SETTINGS = {
 }
 
 
-def cold_and_warm(root: Path, data: Path, mix: Sequence[Job], cores: int) -> tuple[Played, Played]:
-    """The mix twice in a row under `dlqueue serve` and `dlqueue control`. Raises RunFailedError."""
-    spec = SandboxSpec.dlqueue(
-        cpus=cores, cgroup=True, constrain_cores=True, control=True, settings=SETTINGS
+def spec(cores: int, more: Mapping[str, Any]) -> SandboxSpec:
+    """A site with ConstrainCores=yes and all of dlqueue; `more` of its settings by room."""
+    added = {f"{room}.{key}": value for room, keys in more.items() for key, value in keys.items()}
+    return SandboxSpec.dlqueue(
+        cpus=cores,
+        cgroup=True,
+        constrain_cores=True,
+        control=True,
+        settings={**SETTINGS, **added},
     )
+
+
+def cold_and_warm(
+    root: Path, spec: SandboxSpec, data: Path, mix: Sequence[Job]
+) -> tuple[Played, Played]:
+    """The mix twice in a row under `dlqueue serve` and `dlqueue control`. Raises RunFailedError."""
     with Sandbox(root, spec) as sandbox:
         site = Site(sandbox, data)
         time.sleep(STARTED_S)
