@@ -216,7 +216,7 @@ def test_the_process_goes_on_beyond_what_was_met(tmp_path: Path) -> None:
 def test_what_was_missed_makes_the_interval() -> None:
     """Nine of ten misses fit into it, and it is the wider the less is known."""
     told = ntua_model.SpeedPrediction(np.full(2, 0.5), np.array([0.2, 0.6]))
-    low, high = ntua_model.Residuals(np.linspace(-1, 1, 101)).ends(told)
+    low, high = ntua_model.Residuals(np.linspace(-1, 1, 101), np.zeros(101), 101).ends(told)
     assert high - told.mean == pytest.approx(0.9 * told.scale)
     assert low == pytest.approx(2 * told.mean - high)
     assert told.scale[1] > 2 * told.scale[0]

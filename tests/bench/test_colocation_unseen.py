@@ -169,6 +169,15 @@ def test_figures_are_the_definitions() -> None:
     assert none["mae"] is None
 
 
+def test_what_is_known_by_definition_covers_nothing() -> None:
+    """A point for an interval counts for no coverage and no width; alone it is what there is."""
+    measured, low = np.array([1.0, 1.0, 0.5, 0.9]), np.array([1.0, 1.0, 0.6, 0.8])
+    found = scores.bounds(low, np.array([1.0, 1.0, 0.7, 1.0]), measured)
+    assert found["coverage90"] == pytest.approx(0.5)
+    assert found["median_width"] == pytest.approx(0.15)
+    assert scores.bounds(low[:2], low[:2], measured[:2])["coverage90"] == 1
+
+
 def test_a_bad_file_is_refused_by_name(tmp_path: Path) -> None:
     """Absent, without its columns, or not gzip where its name says so."""
     path = tmp_path / "table.csv.gz"

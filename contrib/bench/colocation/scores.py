@@ -75,14 +75,19 @@ def errors(predicted: Array, measured: Array) -> dict[str, float | None]:
 
 
 def bounds(low: Array, high: Array, measured: Array) -> dict[str, float | None]:
-    """Coverage and width of the 90 % interval, and the outcome of accepting by `low`."""
+    """Coverage and width of the 90 % interval, and the outcome of accepting by `low`.
+
+    A speed that is known by definition (the interval is a point) is covered by no merit of the
+    interval: coverage and width leave it out, unless nothing else is there.
+    """
     if not len(measured):
         return {}
     good, accepted = measured >= FLOOR, low >= FLOOR
+    rows = (high > low) if (high > low).any() else np.ones(len(low), bool)
     return {
-        "coverage90": metrics.coverage(low, high, measured),
-        "below_low": metrics.share(measured < low),
-        "median_width": float(np.median(high - low)),
+        "coverage90": metrics.coverage(low[rows], high[rows], measured[rows]),
+        "below_low": metrics.share((measured < low)[rows]),
+        "median_width": float(np.median((high - low)[rows])),
         "accepted": int(accepted.sum()),
         "harmful_accepts": metrics.share(~good, accepted),
         "harmful_of_all": metrics.share(accepted & ~good),

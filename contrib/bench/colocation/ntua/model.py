@@ -8,7 +8,7 @@ process, and trees over counters relative to the campaign's own quiet runs. This
 families, campaigns and counts left out of the development table.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +25,7 @@ TREES, LEAF, COLUMNS = 80, 2, 0.4
 LOWEST = 0.01
 INSIDE = 0.9  # of residuals; both ways alike, for what is far may be off either way
 LEAST_WIDTH, LEAST_SPAN = 0.01, 0.03
+NEAR, FEWEST_PARTS = 150, 4
 Rows = Marks
 
 
@@ -47,14 +48,30 @@ class SpeedPrediction:
 
 @dataclass(frozen=True, slots=True)
 class Residuals:
-    """Residuals of rows predicted without similar ones, in units of `SpeedPrediction.scale`."""
+    """Residuals of rows predicted without similar ones, in units of `SpeedPrediction.scale`.
+
+    `mean`: what was predicted for each row. Only the `near` rows predicted nearest count, since the
+    scale is too wide for slow runs and too narrow for fast ones.
+    """
 
     residuals: Array
+    mean: Array
+    near: int
 
     def ends(self, prediction: SpeedPrediction) -> tuple[Array, Array]:
         """The 90 % interval."""
-        half = np.quantile(np.abs(self.residuals), INSIDE) * prediction.scale
+        apart = np.abs(prediction.mean[:, None] - self.mean)
+        nearest = np.argsort(apart, axis=1, kind="stable")[:, : self.near]
+        half = np.quantile(np.abs(self.residuals)[nearest], INSIDE, axis=1) * prediction.scale
         return np.maximum(prediction.mean - half, LOWEST), prediction.mean + half
+
+
+def joined_residuals(parts: Sequence[Residuals]) -> Residuals:
+    """Residuals of several parts; of few parts all rows count, near ones could be one part's."""
+    residuals, mean = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("residuals", "mean")
+    )
+    return Residuals(residuals, mean, NEAR if len(parts) >= FEWEST_PARTS else len(mean))
 
 
 def predict(train: Runs, queries: Runs, *, seed: int = 0, trees: int = TREES) -> SpeedPrediction:
@@ -171,14 +188,14 @@ def held_out_residuals(runs: Runs, ways: list[tuple[str, Rows, Rows]], *, trees:
     parts = []
     for _, learn, ask in ways:
         queries = runs.take(ask)
-        prediction = predict(runs.take(learn), queries, trees=trees)
-        parts.append(residuals(prediction, queries.speed)[~queries.alone])
-    return Residuals(np.concatenate(parts))
+        parts.append(residuals(predict(runs.take(learn), queries, trees=trees), queries))
+    return joined_residuals(parts)
 
 
-def residuals(prediction: SpeedPrediction, measured: Array) -> Array:
-    """In widths of its scale."""
-    return np.asarray((measured - prediction.mean) / prediction.scale)
+def residuals(prediction: SpeedPrediction, queries: Runs) -> Residuals:
+    """Residuals of the queries with neighbours."""
+    off, beside = (queries.speed - prediction.mean) / prediction.scale, ~queries.alone
+    return Residuals(off[beside], prediction.mean[beside], len(off))
 
 
 def blind(queries: Runs) -> Runs:

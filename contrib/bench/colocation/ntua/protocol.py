@@ -16,12 +16,12 @@ import numpy as np
 from contrib.bench.colocation import baselines as standard
 from contrib.bench.colocation.ntua.composition import composed
 from contrib.bench.colocation.ntua.model import (
-    Residuals,
     Rows,
     blind,
     filled,
     folds,
     held_out_residuals,
+    joined_residuals,
     predict,
     product,
     residuals,
@@ -100,14 +100,11 @@ def _left_out(every: Runs, way: list[Any], *, quick: bool) -> Predictions:
     parts = [(every.take(learn), every.take(ask)) for _, learn, ask in way]
     trees = {"trees": QUICK_TREES} if quick else {}
     each = [predict(learn, ask, **trees) for learn, ask in parts]
-    off = [
-        residuals(prediction, ask.speed)[~ask.alone]
-        for prediction, (_, ask) in zip(each, parts, strict=True)
-    ]
+    off = [residuals(prediction, ask) for prediction, (_, ask) in zip(each, parts, strict=True)]
     folds = []
     for at, (prediction, (learn, ask)) in enumerate(zip(each, parts, strict=True)):
-        miss = Residuals(np.concatenate([rest for place, rest in enumerate(off) if place != at]))
-        low, high = miss.ends(prediction)
+        rest = [residual for place, residual in enumerate(off) if place != at]
+        low, high = joined_residuals(rest).ends(prediction)
         folds.append(
             _predictions(ask, prediction.mean, low, high, _baselines(learn, ask, quick=quick))
         )
