@@ -68,6 +68,7 @@ SUB_ROOMS: dict[str, tuple[str, ...]] = {
         "loops",
         "allocator.cgroup",
         "allocator",
+        "lending",
         "coscheduling",
         "queue",
         "elastic",

@@ -29,6 +29,11 @@ class Directive:
         return self.num_workers is not None or self.max_workers is not None or self.tunes
 
     @property
+    def lent_path(self) -> str:
+        """The file that says how many workers more are lent, and where they may run."""
+        return os.path.join(self.run_dir, "lent")
+
+    @property
     def gate_path(self) -> str:
         """The file that says how many workers may work."""
         return os.path.join(self.run_dir, "workers")

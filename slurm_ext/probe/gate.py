@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .lent import LentWorkers
 
 LOOK_EVERY_S = 0.2
 
@@ -68,16 +73,47 @@ def _number(path: str) -> int | None:
 
 
 class OpenWorkers:
-    """Stands in for torch's cycle of worker queues: yields only the first `gate.open()` ones."""
+    """Stands in for torch's cycle of worker queues: yields only the first `gate.open()` ones.
+
+    With lent workers (lent.py) it yields the one that has the least to do: a lent one may be slow,
+    and batches are delivered in order.
+    """
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
+        self.lent: LentWorkers | None = None
+        self.tasks: dict[int, Any] = {}  # torch's: batch -> worker, and the data once it is there
         self._next = 0
+
+    def count(self) -> int:
+        """The number of workers that may be given work now, lent ones included."""
+        return self.gate.open() + (len(self.lent.active) if self.lent else 0)
+
+    def lent_count(self) -> int:
+        """The number of lent workers that have started."""
+        return len(self.lent.ids) if self.lent else 0
 
     def __iter__(self) -> OpenWorkers:
         return self
 
     def __next__(self) -> int:
+        if self.lent is not None and self.lent.ids:
+            return self._idlest(self.lent)
         worker = self._next if self._next < self.gate.open() else 0
         self._next = worker + 1
         return worker
+
+    def _idlest(self, lent: LentWorkers) -> int:
+        """The worker with the fewest batches to make; after it the next one, of several."""
+        own = _first(self.gate.open(), lent.ids)
+        busy = collections.Counter(task[0] for task in list(self.tasks.values()) if len(task) == 1)
+        last = self._next - 1
+        worker = min([*own, *lent.active], key=lambda each: (busy[each], each <= last, each))
+        self._next = worker + 1
+        return worker
+
+
+def _first(count: int, without: list[int]) -> list[int]:
+    """The first `count` workers that are none of `without`."""
+    workers = (worker for worker in range(count + len(without)) if worker not in without)
+    return [worker for worker, _ in zip(workers, range(count))]

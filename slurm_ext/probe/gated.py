@@ -23,7 +23,8 @@ def gated_kind(base: Any) -> Any:
         def _try_put_index(self) -> None:
             """Keeps prefetch_factor batches for each open worker under way, no more."""
             self._worker_queue_idx_cycle = self._dlqueue_open
-            window = self._prefetch_factor * self._dlqueue_open.gate.open()
+            self._dlqueue_open.tasks = self._task_info
+            window = self._prefetch_factor * self._dlqueue_open.count()
             while self._send_idx - self._rcvd_idx < window:
                 sent = self._send_idx
                 super()._try_put_index()

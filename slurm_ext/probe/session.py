@@ -8,7 +8,7 @@ import time
 import weakref
 from typing import Any, Callable, cast
 
-from . import gated, growth, machine, rules, summary
+from . import gated, growth, lent, machine, rules, summary
 from .autotune import NEVER
 from .directive import Directive
 from .gate import Gate
@@ -254,7 +254,7 @@ class Session:
         current.look(time.perf_counter())
         current.due = 0.0  # with the first batch: a worker's memory is known then
         current.meter.gated = gate.limit
-        current.workers_now = gate.open
+        current.workers_now = workers._dlqueue_open.count
         current.gate = gate
         current.workers = weakref.ref(workers)
         if current.meter.tuner is not None and not current.meter.tuner.settled:
@@ -272,18 +272,35 @@ class Session:
         pids = growth.add_workers(workers, count, begin)
         if pids:
             current.join(pids)
-            gate.limit = current.meter.gated = len(workers._workers)
+            lent_count = workers._dlqueue_open.lent_count()
+            gate.limit = current.meter.gated = len(workers._workers) - lent_count
             self._bound_memory(gate, current.meter, current.meter.facts["user_num_workers"])
             current.meter.started(time.perf_counter() - began, len(pids))
         return len(pids)
+
+    def _follow_loan(self, current: Pass) -> None:
+        """Lent workers of a pass that runs, as the node's file says and memory allows."""
+        workers = current.workers()
+        if workers is None:
+            return
+        if workers._dlqueue_open.lent is None:
+            workers._dlqueue_open.lent = lent.LentWorkers(self.directive.lent_path)
+        each, batch = current.meter.worker_private, current.batch_bytes()
+
+        def room() -> int:
+            private = (machine.private_bytes() or 0) + each * len(workers._workers)
+            return lent.room(private, each, batch, workers._prefetch_factor)
+
+        current.join(workers._dlqueue_open.lent.look(workers, room))
 
     def look(self, current: Pass, now: float) -> None:
         """Five times a second while a pass runs: mean workers, memory, the summary."""
         current.look(now)
         if current.gate is not None:
             meter = current.meter
-            known, meter.gate_open = meter.worker_private, current.workers_now()
+            known, meter.gate_open = meter.worker_private, current.gate.open()
             meter.worker_private = max(known, current.private_bytes())
+            self._follow_loan(current)
             if now >= meter.memory_due or not known:
                 self._bound_memory(current.gate, meter, meter.facts["user_num_workers"])
                 took_s = time.perf_counter() - now

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.control.allocator import allocator_round
 from slurm_ext.control.coscheduling import co_scheduling_loop
 from slurm_ext.control.elastic import elastic_loop
 from slurm_ext.control.energy import energy_loop
+from slurm_ext.control.lending import node_loop
 from slurm_ext.control.loops.control_loop import LoopKind
 from slurm_ext.control.queue import queue_loop
 from slurm_ext.core.gpu_sharing import RelativeSpeed, SoloProfile, SpeedBasis
@@ -280,10 +280,11 @@ def allocator(folder: Path) -> LoopSite:
     (run_dir / "curve").write_text(_curve())
     nodes = (NodeInfo(name="n1", cpus=4, mem_mib=1, state="MIXED"),)
     return LoopSite(
-        kind=allocator_round.KIND,
+        kind=node_loop.KIND,
         folder=folder,
         client=MemoryClient(known_nodes=nodes),
         changed=(run_dir / "workers").exists,
+        values={"control.allocator": "divide"},
     )
 
 

@@ -46,6 +46,7 @@ SETTINGS = {
     "node.probe": True,
     "node.python": sys.executable,
     "control.mode": "act",
+    "control.allocator": "divide",
     "control.grain_cores": 0.25,
     "control.max_workers": 6,
     "control.interval_s": 0.5,

@@ -21,7 +21,7 @@ LOOPS: Mapping[str, str] = {
     "energy": "put idle nodes to sleep and wake them, by Slurm's power saving (energy.mode)",
 }
 _MODULES: Mapping[str, str] = {
-    ALLOCATOR: "slurm_ext.control.allocator.allocator_round",
+    ALLOCATOR: "slurm_ext.control.lending.node_loop",
     PAIRS: "slurm_ext.control.coscheduling.co_scheduling_loop",
     **{name: f"slurm_ext.control.{name}.{name}_loop" for name in LOOPS},
 }

@@ -3,7 +3,7 @@
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding, judged, output, present
@@ -56,9 +56,19 @@ def _control(settings: Settings) -> Iterator[Finding]:
 
     mechanisms = node_mechanisms()
     yield Finding("control", OK, ", ".join(mechanisms))
+    if settings["control.allocator"] == "lend":
+        yield _lending(mechanisms)
+        return
     enough = settings["control.grain_cores"] == 1 or "quota" in mechanisms
     advice = "no CPU quotas here: set control.grain_cores = 1.0"
     yield judged("control.grain_cores", enough, settings["control.grain_cores"], advice, FAIL)
+
+
+def _lending(mechanisms: Sequence[str]) -> Finding:
+    """Jobs lend the cores that are theirs alone: Slurm has to hold them to these."""
+    held = "cpuset" in mechanisms
+    seen = "cores of each job" if held else "no cpuset"
+    return judged("control.allocator", held, seen, "set ConstrainCores=yes in cgroup.conf")
 
 
 def _spool(folder: Path) -> Iterator[Finding]:

@@ -1,4 +1,7 @@
-"""The node's allocator: look, measure, decide by the pure policy, and in mode act apply."""
+"""The node's divider (`control.allocator = "divide"`): look, measure, decide, and in act apply.
+
+It holds every job to a share by a modelled curve, for sites that want hard shares.
+"""
 
 import logging
 import os
@@ -17,16 +20,14 @@ from slurm_ext.control.allocator.jobs import RunningJob, SpooledJobs
 from slurm_ext.control.allocator.node import Machine, slurm_cpus
 from slurm_ext.control.allocator.slurm import SlurmNodeQuery, SlurmNodeView
 from slurm_ext.control.allocator.status import rows
-from slurm_ext.control.allocator.undo_log import allocator_state, keep_changes, undo_left
-from slurm_ext.control.loops.control_loop import ControlLoop, Events, LoopKind
+from slurm_ext.control.allocator.undo_log import keep_changes, undo_left
+from slurm_ext.control.loops.control_loop import ControlLoop, Events
 from slurm_ext.control.loops.loop_state import LoopState
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.units import MIB
-from slurm_ext.node.common.spool_layout import Spool
 from slurm_ext.policy.allocator.hysteresis import Retune, retune
 from slurm_ext.policy.allocator.max_min_share import capped, proportional
 from slurm_ext.policy.allocator.operating_points import OperatingPoint
-from slurm_ext.slurm.client import SlurmClient
 
 log = logging.getLogger("dlqueue.control")
 
@@ -90,7 +91,7 @@ class Allocator(ControlLoop):
         """A job comes or goes, or a training process ends: its share is free."""
         before = self._jobs.keys()
         pids = [pid for job in self.controlled.values() for pid in job.pids]
-        with _pidfds(pids) as descriptors:
+        with pidfds(pids) as descriptors:
             yield Events(descriptors=descriptors, changed=lambda: self._jobs.keys() != before)
 
     def _round(self) -> Retune | None:
@@ -246,6 +247,7 @@ class Allocator(ControlLoop):
                 "pid": os.getpid(),
                 "mode": self.settings["control.mode"],
                 "acts": self.acts,
+                "allocator": "divide",
                 "grain_cores": machine.grain_cores,
                 "change": decision.change if decision else False,
                 "reason": decision.reason if decision else "no job here can be moved",
@@ -256,7 +258,7 @@ class Allocator(ControlLoop):
 
 
 @contextmanager
-def _pidfds(pids: Sequence[int]) -> Iterator[list[int]]:
+def pidfds(pids: Sequence[int]) -> Iterator[list[int]]:
     """Descriptors that become readable when their process ends."""
     descriptors: list[int] = []
     try:
@@ -267,23 +269,3 @@ def _pidfds(pids: Sequence[int]) -> Iterator[list[int]]:
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
-
-
-def make(settings: Settings, client: SlurmClient, state: LoopState) -> Allocator:
-    """The allocator of this node under these settings."""
-    jobs = SpooledJobs(Spool(settings["node.spool_dir"]))
-    slurm = SlurmNodeQuery(client, lends_idle=settings["control.may_use_idle_cpus"])
-    return Allocator(settings, jobs, state, slurm)
-
-
-KIND = LoopKind(
-    name="control",
-    mode="control.mode",
-    interval="control.interval_s",
-    prefix="control.",
-    state=lambda settings, writes: allocator_state(
-        Spool(settings["node.spool_dir"]), writes=writes
-    ),
-    make=make,
-    status_keys=("mode", "reason", "grain_cores", "jobs", "left_alone"),
-)

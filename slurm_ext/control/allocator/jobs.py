@@ -29,7 +29,9 @@ class SpooledJob:
     cpus: int  # that Slurm gave it on this node
     gpus: int
     why_not: str | None  # why it is never touched
-    lends: bool = False  # it may fall below its share, by its comment
+    lends: bool = False  # it may fall below its share, or lends to everybody, by its comment
+    keeps: bool = False  # it neither lends nor borrows, by its comment
+    account: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,8 @@ class RunningJob:
     job: SpooledJob
     summaries: tuple[Mapping[str, Any], ...]
     curve: Estimate | None  # as it came with the job
-    agreed: bool = False  # it may fall below its share
+    agreed: bool = False  # it may fall below its share, or lends to everybody
+    keeps: bool = False  # it neither lends nor borrows
 
 
 class SpooledJobs:
@@ -96,17 +99,21 @@ def _job(spool: Spool, key: str) -> SpooledJob | None:
         gpus=len(allocation.get("gpus") or ()),
         why_not=why_not,
         lends=known.get("lends") is True,
+        keeps=known.get("keeps") is True,
+        account=identity.get("account"),
     )
 
 
 def _running(job: SpooledJob) -> RunningJob:
     found = collect(job.run_dir, job.place.uid, time.monotonic() + LOOK_S)
     live = [s for s in found.summaries if not s.get("finished") and alive(s.get("pid"))]
+    word = _noted(job, "lend", 1)
     return RunningJob(
         job=job,
         summaries=tuple(live),
         curve=_curve(job) if live else None,
-        agreed=job.lends or _noted(job, "lend", 1) == b"1",
+        agreed=job.lends or word == b"1",
+        keeps=job.keeps or word == b"0",
     )
 
 

@@ -1,24 +1,51 @@
 """Undo log of the allocator: enough to put each changed job back without this process's memory."""
 
 import logging
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from slurm_ext.control.allocator import gate
-from slurm_ext.control.allocator.cgroup.cpu import undo
+from slurm_ext.control.allocator.cgroup.cpu import UNDO_ATTEMPTS, UNDO_WAIT_S, undo
 from slurm_ext.control.allocator.cgroup.job_location import (
     JobGoneError,
     JobLocation,
     UntrustedJobDirError,
 )
-from slurm_ext.control.allocator.controlled_job import ControlledJob
+from slurm_ext.control.allocator.cgroup.lent_cpus import LENT, undo_loan
+from slurm_ext.control.allocator.jobs import SpooledJob
 from slurm_ext.control.loops.loop_state import LoopState
 from slurm_ext.node.common import state as node_state
 from slurm_ext.node.common.spool_layout import Spool
 
 log = logging.getLogger("dlqueue.control")
+
+
+class ShareKept(Protocol):
+    """A share or a loan: JSON that undoes its changes."""
+
+    @property
+    def kept(self) -> Mapping[str, Any]:
+        """Empty if there are none."""
+        ...
+
+
+class ChangedJob(Protocol):
+    """A job that the divider or the lender may have changed."""
+
+    job: SpooledJob
+
+    @property
+    def changed(self) -> bool:
+        """True if there is anything to undo."""
+        ...
+
+    @property
+    def share(self) -> ShareKept:
+        """Its share of CPUs, or its loan."""
+        ...
 
 
 def allocator_state(spool: Spool, *, writes: bool = True) -> LoopState:
@@ -33,7 +60,7 @@ def allocator_state(spool: Spool, *, writes: bool = True) -> LoopState:
     )
 
 
-def keep_changes(state: LoopState, controlled: Mapping[str, ControlledJob]) -> None:
+def keep_changes(state: LoopState, controlled: Mapping[str, ChangedJob]) -> None:
     """Note every job that was changed, or is about to be."""
     jobs = {key: _change(job) for key, job in controlled.items() if job.changed}
     state.keep({"boot_id": node_state.boot_id(), "jobs": jobs})
@@ -43,18 +70,30 @@ def undo_left(state: LoopState) -> int:
     """Undo what another process left; returns the number of jobs. Raises InputError, OSError."""
     jobs = state.load(_of_this_boot)
     for entry in jobs.values():
+        place = JobLocation(**entry["place"])
+        for remove in (gate.remove_gate, gate.remove_lent):  # before: nothing more is begun
+            with suppress(JobGoneError, UntrustedJobDirError):
+                remove(entry["run_dir"], uid=place.uid)
         with suppress(JobGoneError, OSError):
-            undo(JobLocation(**entry["place"]), entry["share"])
-        with suppress(JobGoneError, UntrustedJobDirError):
-            gate.remove_gate(entry["run_dir"], uid=entry["place"]["uid"])
+            undo(place, entry["share"])
+        with suppress(JobGoneError, OSError):
+            _take_back(place, entry["share"].get(LENT))
     state.forget()
     return len(jobs)
 
 
-def _change(controlled: ControlledJob) -> dict[str, Any]:
+def _take_back(place: JobLocation, loan: Mapping[str, Any] | None) -> None:
+    """Undo a loan; processes that are being killed take their time."""
+    for _ in range(UNDO_ATTEMPTS if loan else 0):
+        if undo_loan(place, loan or {}):
+            return
+        time.sleep(UNDO_WAIT_S)
+
+
+def _change(controlled: ChangedJob) -> dict[str, Any]:
     job = controlled.job
     place = {"job_id": job.place.job_id, "uid": job.place.uid, "node": job.place.node}
-    return {"place": place, "run_dir": job.run_dir, "share": controlled.share.kept}
+    return {"place": place, "run_dir": job.run_dir, "share": dict(controlled.share.kept)}
 
 
 def _of_this_boot(kept: dict[str, Any]) -> dict[str, Any]:

@@ -108,28 +108,63 @@ TABLE: tuple[Setting, ...] = (
     path("node.munge_socket", "", "munge's socket; empty: munge's own choice", empty=True),
     loop_mode(
         "control.mode",
-        "Let `dlqueue control` move CPUs and workers among a node's running jobs",
+        "Let `dlqueue control` lend a node's idle cores among its running jobs, or divide all",
     ),
-    number("control.max_workers", 16, 1, 1024, "Workers that one process may start ahead"),
+    choice(
+        "control.allocator",
+        "lend",
+        ("lend", "divide"),
+        "Lend idle cores to extra loader workers at idle priority; or divide all by hard shares",
+    ),
+    choice(
+        "control.lends_to",
+        "user",
+        ("user", "account", "all"),
+        "Whose jobs may use a job's idle cores: its user's, its account's too, or anybody's",
+    ),
+    number(
+        "control.lender_floor",
+        0.95,
+        0.5,
+        1.0,
+        "Part of its own earlier rate below which a lender gets its cores back",
+    ),
+    number(
+        "control.max_workers", 16, 1, 1024, "Workers that one process may have, lent ones included"
+    ),
     Setting(
         "control.grain_cores",
         1.0,
-        "Smallest part of a CPU that is moved; below 1 by quota, not by core",
+        "To divide: smallest part of a CPU that is moved; below 1 by quota, not by core",
         "0.25, 0.5 or 1.0",
         lambda v: v in (0.25, 0.5, 1.0),
     ),
     number("control.interval_s", 2.0, 0.5, 60.0, "Seconds between two rounds"),
     number("control.window_s", 3.0, 0.5, 600.0, "Seconds of one measurement of a running job"),
-    number("control.settle_s", 1.5, 0.0, 600.0, "Seconds after a change that are not measured"),
-    number("control.cooldown_s", 30.0, 0.0, 3600.0, "Least seconds between two changes for gain"),
-    number("control.switch_cost_s", 2.0, 0.0, 600.0, "Seconds of work that a change costs a job"),
-    number("control.margin", 0.05, 0.0, 1.0, "Predicted gain below which nothing is changed"),
+    number("control.settle_s", 1.5, 0.0, 600.0, "To divide: seconds after a change, not measured"),
+    number(
+        "control.cooldown_s",
+        30.0,
+        0.0,
+        3600.0,
+        "Least seconds between two changes for gain, and of a disturbed lender's rest",
+    ),
+    number(
+        "control.switch_cost_s",
+        2.0,
+        0.0,
+        600.0,
+        "To divide: seconds of work that a change costs a job",
+    ),
+    number(
+        "control.margin", 0.05, 0.0, 1.0, "To divide: predicted gain that a change has at least"
+    ),
     number(
         "control.storage_mib_per_s",
         0.0,
         0.0,
         1e6,
-        "MiB/s that a node's storage gives its jobs; 0: no limit",
+        "To divide: MiB/s that a node's storage gives its jobs; 0: no limit",
     ),
     path(
         "control.storage_path",
@@ -140,7 +175,7 @@ TABLE: tuple[Setting, ...] = (
     flag(
         "control.lends_unused",
         True,
-        "With a grain below 1: let jobs use what others leave (weights), or not (quotas)",
+        "To divide, with a grain below 1: let jobs use what others leave (weights), or not",
     ),
     flag("control.may_use_idle_cpus", False, "Lend CPUs that no job was given"),
     choice(

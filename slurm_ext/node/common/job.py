@@ -57,6 +57,11 @@ def lends_share(env: Mapping[str, str]) -> bool:
     return "dlqueue=lend" in _words(env)
 
 
+def keeps_cores(env: Mapping[str, str]) -> bool:
+    """True if the job's comment says that its idle cores are nobody else's, nor others' its own."""
+    return "dlqueue=keep" in _words(env)
+
+
 def _words(env: Mapping[str, str]) -> list[str]:
     return env.get("SLURM_JOB_COMMENT", "").replace(",", " ").replace(";", " ").split()
 

@@ -62,6 +62,7 @@ def first_state(config: NodeConfig, env: Mapping[str, str]) -> dict[str, object]
         "host": host_facts(),
         "head": job.is_head_node(env),
         "lends": job.lends_share(env),
+        "keeps": job.keeps_cores(env),
         "boot_id": state.boot_id(),
         "started_s": round(time.time(), 3),
         "started_uptime_s": state.uptime_s(),

@@ -35,8 +35,8 @@ def task_prolog(config: NodeConfig, env: Mapping[str, str]) -> None:
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         sys.stdout.flush()
     note_decision(run_dir, env.get("DLQUEUE_DECISION", ""))
-    if env.get("DLQUEUE_LEND") == "1":
-        note(run_dir, "lend", "1")
+    if env.get("DLQUEUE_LEND") in ("0", "1"):
+        note(run_dir, "lend", env["DLQUEUE_LEND"])
     curve = env.get("DLQUEUE_CURVE", "")
     if config.max_workers and len(curve) <= MAX_CURVE and curve.isprintable() and curve.isascii():
         note(run_dir, "curve", curve)

@@ -22,7 +22,7 @@ MAX_BYTES = 16 * 1024 * 1024
 MAX_ENTRIES = summaries.MAX_ENTRIES
 MAX_DEPTH = 8
 CLEAR_S = 0.1  # of one look
-NOTES = ("decision", "lend", "curve", "workers", "mps")
+NOTES = ("decision", "lend", "curve", "workers", "lent", "mps")
 CLOSED = f"the run folder held over {MAX_BYTES >> 20} MiB or {MAX_ENTRIES} entries: it was closed"
 _WRITE = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 

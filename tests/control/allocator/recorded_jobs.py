@@ -4,8 +4,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from slurm_ext.control.allocator.allocator_round import Allocator, make
+from slurm_ext.control.allocator.allocator_round import Allocator
 from slurm_ext.control.allocator.undo_log import allocator_state
+from slurm_ext.control.lending.lender import Lender
+from slurm_ext.control.lending.node_loop import make
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.node.common import state as node_state
 from slurm_ext.node.common.spool_layout import Spool, make_run_dir
@@ -26,12 +28,24 @@ def recorded(spool: Spool, key: str = "7.0", **facts: Any) -> Path:
 
 def settings_of(spool: Spool, mode: str = "act", **more: Any) -> Settings:
     """Settings of the allocator."""
+    more = {"allocator": "divide", **more}
     values = {f"control.{key}": value for key, value in more.items()}
     return Settings(values={"node.spool_dir": spool.root, "control.mode": mode, **values})
 
 
 def allocator_of(spool: Spool, mode: str = "act", **more: Any) -> Allocator:
-    """The allocator of the spool's node."""
+    """The divider of the spool's node."""
     state = allocator_state(spool)
     os.close(state.lock())
-    return make(settings_of(spool, mode, **more), MemoryClient(), state)
+    found = make(settings_of(spool, mode, **more), MemoryClient(), state)
+    assert isinstance(found, Allocator)
+    return found
+
+
+def lender_of(spool: Spool, mode: str = "act", **more: Any) -> Lender:
+    """The lender of the spool's node."""
+    state = allocator_state(spool)
+    os.close(state.lock())
+    found = make(settings_of(spool, mode, **{**more, "allocator": "lend"}), MemoryClient(), state)
+    assert isinstance(found, Lender)
+    return found

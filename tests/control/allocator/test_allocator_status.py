@@ -30,6 +30,7 @@ def test_the_status_of_a_node_without_jobs(spool: Spool, monkeypatch: pytest.Mon
         "pid": os.getpid(),
         "mode": "act",
         "acts": True,
+        "allocator": "divide",
         "grain_cores": 0.5,
         "change": False,
         "reason": "no job here can be moved",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.control.allocator import actuator
-from slurm_ext.control.allocator.allocator_round import KIND, _pidfds
+from slurm_ext.control.allocator.allocator_round import pidfds
 from slurm_ext.control.allocator.cgroup.job_location import (
     JobGoneError,
     JobLocation,
@@ -20,6 +20,7 @@ from slurm_ext.control.allocator.controlled_job import MOST_RUNS, ControlledJob,
 from slurm_ext.control.allocator.jobs import LOOK_S, RunningJob, SpooledJob
 from slurm_ext.control.allocator.measure import LEAST_S, MIXED, WorkerBounds, run_between
 from slurm_ext.control.allocator.node import Machine
+from slurm_ext.control.lending.node_loop import KIND
 from slurm_ext.node.common.spool_layout import Spool
 from slurm_ext.policy.allocator.operating_points import OperatingPoint
 from tests.control.allocator.recorded_jobs import UID, allocator_of, recorded
@@ -74,7 +75,7 @@ def test_events_of_a_node(spool: Spool) -> None:
         assert events.changed()
     with pytest.raises(OSError, match="Bad file"):
         os.fstat(events.descriptors[0])
-    with _pidfds([]) as descriptors:
+    with pidfds([]) as descriptors:
         assert descriptors == []
 
 
@@ -82,7 +83,7 @@ def test_the_loops_settings() -> None:
     """For the runner."""
     expected = ("control", "control.mode", "control.interval_s", "control.")
     assert (KIND.name, KIND.mode, KIND.interval, KIND.prefix) == expected
-    assert KIND.status_keys == ("mode", "reason", "grain_cores", "jobs", "left_alone")
+    assert KIND.status_keys == ("mode", "reason", "jobs", "left_alone")
     assert (LOOK_S, LEAST_S, MIXED, MOST_RUNS) == (0.5, 0.5, 0.25, 8)
 
 

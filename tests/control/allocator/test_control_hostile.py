@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from slurm_ext.control.allocator import gate
-from slurm_ext.control.allocator.allocator_round import KIND
 from slurm_ext.control.allocator.cgroup.job_location import JobGoneError, UntrustedJobDirError
 from slurm_ext.control.allocator.jobs import SpooledJobs
 from slurm_ext.control.allocator.measure import WorkerBounds, difference, run_between, worker_bounds
 from slurm_ext.control.allocator.undo_log import allocator_state, undo_left
+from slurm_ext.control.lending.node_loop import KIND
 from slurm_ext.control.loops import runner
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.records import Level, LoaderRun
@@ -77,7 +77,9 @@ def job(spool: Spool, number: int, *summaries: Any, curve: str = "", cpus: int =
 
 def status(spool: Spool) -> dict[str, Any]:
     """What would be done on it: eight CPUs by Slurm's count."""
-    settings = Settings(values={"node.spool_dir": spool.root, "control.mode": "act"})
+    settings = Settings(
+        values={"node.spool_dir": spool.root, "control.mode": "act", "control.allocator": "divide"}
+    )
     return runner.dry_run(KIND, settings, MemoryClient())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.control.allocator.allocator_round import KIND
+from slurm_ext.control.lending.node_loop import KIND
 from slurm_ext.control.loops import runner
 from slurm_ext.control.loops.control_loop import reload_settings
 from slurm_ext.control.loops.loop_state import LoopState, cluster_state

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.control.allocator.allocator_round import KIND as ALLOCATOR
 from slurm_ext.control.elastic.elastic_loop import KIND as ELASTIC
+from slurm_ext.control.lending.node_loop import KIND as ALLOCATOR
 from slurm_ext.control.loops import action_log as action_log_module
 from slurm_ext.control.loops import loop_state
 from slurm_ext.control.loops.action_log import ActionLog

@@ -136,8 +136,8 @@ def test_a_node_json_of_before_control(node: Node, run_dir: Path) -> None:
 
 
 def test_who_lends_says_so_in_the_environment(node: Node, run_dir: Path) -> None:
-    """DLQUEUE_LEND=1, and nothing else, lies where the controller looks."""
-    for text in ("", "0", "yes", "11"):
+    """DLQUEUE_LEND=1 or 0, and nothing else, lies where the controller looks."""
+    for text in ("", "2", "yes", "11"):
         _exports(node, DLQUEUE_LEND=text)
         assert not (run_dir / "lend").exists()
     _exports(node, DLQUEUE_LEND="1")

@@ -20,7 +20,7 @@ class Cpuset:
     """One job's cpusets; `kept` maps each group touched to what it was."""
 
     def __init__(self, place: JobLocation, kept: dict[str, Any] | None = None) -> None:
-        self._top = _top(place)
+        self._top = job_group(place)
         self.kept: dict[str, Any] = kept or {}
 
     @property
@@ -28,14 +28,14 @@ class Cpuset:
         """Cores that Slurm gave to the job; None where it does not constrain it."""
         if self._top is None:
             return None
-        before = self.kept.get(str(self._top), _read(self._top))
+        before = self.kept.get(str(self._top), read_cores(self._top))
         return parse_cores(before) if before else None
 
     def plan(self) -> None:
         """Note what is there, before anything is changed."""
         if self._top is not None:
             for folder in [*_above(self._top), self._top, *_below(self._top)]:
-                text = _read(folder)
+                text = read_cores(folder)
                 if text:  # an empty one follows its parent
                     self.kept.setdefault(str(folder), text)
 
@@ -45,7 +45,7 @@ class Cpuset:
             raise JobGoneError("the job's cpuset is gone")
         inner = [folder for folder in _below(self._top) if str(folder) in self.kept]
         for folder in [*_above(self._top), self._top, *inner]:  # from the top, so that it may grow
-            _write(folder, parse_cores(_read(folder) or "") | cores)
+            _write(folder, parse_cores(read_cores(folder) or "") | cores)
         for folder in reversed(inner):  # from the bottom, so that it may shrink
             _write(folder, cores)
 
@@ -54,24 +54,24 @@ class Cpuset:
         folders = sorted((Path(name) for name in self.kept), key=lambda path: len(path.parts))
         for folder in folders:
             with suppress(JobGoneError, OSError):
-                now = parse_cores(_read(folder) or "")
+                now = parse_cores(read_cores(folder) or "")
                 _write(folder, now | parse_cores(self.kept[str(folder)]))
         for folder in reversed(folders):
             with suppress(JobGoneError, OSError):
                 _write(folder, parse_cores(self.kept[str(folder)]))
 
 
-def _top(place: JobLocation) -> Path | None:
+def job_group(place: JobLocation) -> Path | None:
     """The job's group, where it has cores of its own."""
     for folder in (place.v2_folder(), place.v1_folder("cpuset")):
-        if folder is not None and _read(folder):
+        if folder is not None and read_cores(folder):
             return folder
     return None
 
 
 def _above(top: Path) -> Sequence[Path]:
     """The user's group of version 1, whose cores are those of their jobs here."""
-    return [top.parent] if top.parent.name.startswith("uid_") and _read(top.parent) else []
+    return [top.parent] if top.parent.name.startswith("uid_") and read_cores(top.parent) else []
 
 
 def _below(top: Path) -> Iterator[Path]:
@@ -84,7 +84,8 @@ def _below(top: Path) -> Iterator[Path]:
     return iter(groups[1:])
 
 
-def _read(folder: Path) -> str:
+def read_cores(folder: Path) -> str:
+    """Cores of a group, as a list of Linux's; empty where it follows its parent, or is gone."""
     with suppress(OSError):
         return (folder / "cpuset.cpus").read_text().strip()
     return ""

@@ -1,0 +1,45 @@
+"""Lent workers in the user's loader: at idle priority, and at work only where cores are lent."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = str(Path(__file__).parent / "lent_scenarios.py")
+Environment = Callable[..., dict[str, str]]
+Python = Callable[..., subprocess.CompletedProcess[str]]
+Run = Callable[[str], dict[str, Any]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, environment: Environment, python: Python) -> Run:
+    """What a scenario says of itself under the probe."""
+
+    def scenario(name: str) -> dict[str, Any]:
+        env = environment(tmp_path / "run", DLQUEUE_NUM_WORKERS="1", PYTHONWARNINGS="ignore")
+        done = python([SCRIPT, name], env)
+        assert (done.returncode, done.stderr) == (0, "")
+        (path,) = (tmp_path / "run").glob("summary-*.json")
+        assert json.loads(path.read_text())["faults"] == []
+        assert not list((tmp_path / "run").glob("fetch-*"))
+        return dict(json.loads(done.stdout))
+
+    return scenario
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_a_lent_worker_works_while_it_has_cores(run: Run) -> None:
+    """Every sample once and in order; before its cores come, and after they went, it idles."""
+    answer = run("lent_and_taken_back")
+    assert answer["in_order"]
+    assert answer["makers"] == [[0], [0, 1], [0]]
+    assert answer["idle_policy"]
+
+
+def test_a_file_that_is_no_loan_changes_nothing(run: Run) -> None:
+    """Texts of any kind: the user's own workers alone, every sample in order."""
+    assert run("no_file_that_counts") == {"in_order": True, "workers": 1}
