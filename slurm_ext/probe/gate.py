@@ -75,8 +75,8 @@ def _number(path: str) -> int | None:
 class OpenWorkers:
     """Stands in for torch's cycle of worker queues: yields only the first `gate.open()` ones.
 
-    With lent workers (lent.py) it yields the one that has the least to do: a lent one may be slow,
-    and batches are delivered in order.
+    With lent workers (lent.py) it yields the one that would finish first: a lent one may be slow,
+    batches are delivered in order, and in turns all would be as slow as that one.
     """
 
     def __init__(self, gate: Gate) -> None:
@@ -89,6 +89,10 @@ class OpenWorkers:
         """The number of workers that may be given work now, lent ones included."""
         return self.gate.open() + (len(self.lent.active) if self.lent else 0)
 
+    def window(self, prefetch: int) -> int:
+        """Batches under way: more with lent workers, so that others go on beside a slow one."""
+        return prefetch * (self.count() + (len(self.lent.active) if self.lent else 0))
+
     def lent_count(self) -> int:
         """The number of lent workers that have started."""
         return len(self.lent.ids) if self.lent else 0
@@ -98,17 +102,20 @@ class OpenWorkers:
 
     def __next__(self) -> int:
         if self.lent is not None and self.lent.ids:
-            return self._idlest(self.lent)
+            return self._first_to_finish(self.lent)
         worker = self._next if self._next < self.gate.open() else 0
         self._next = worker + 1
         return worker
 
-    def _idlest(self, lent: LentWorkers) -> int:
-        """The worker with the fewest batches to make; after it the next one, of several."""
+    def _first_to_finish(self, lent: LentWorkers) -> int:
+        """The worker that would finish one more batch first; of several the next after the last."""
         own = _first(self.gate.open(), lent.ids)
         busy = collections.Counter(task[0] for task in list(self.tasks.values()) if len(task) == 1)
         last = self._next - 1
-        worker = min([*own, *lent.active], key=lambda each: (busy[each], each <= last, each))
+        worker = min(
+            [*own, *lent.active],
+            key=lambda each: ((busy[each] + 1) * lent.slowness(each), each <= last, each),
+        )
         self._next = worker + 1
         return worker
 

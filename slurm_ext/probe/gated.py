@@ -24,7 +24,7 @@ def gated_kind(base: Any) -> Any:
             """Keeps prefetch_factor batches for each open worker under way, no more."""
             self._worker_queue_idx_cycle = self._dlqueue_open
             self._dlqueue_open.tasks = self._task_info
-            window = self._prefetch_factor * self._dlqueue_open.count()
+            window = self._dlqueue_open.window(self._prefetch_factor)
             while self._send_idx - self._rcvd_idx < window:
                 sent = self._send_idx
                 super()._try_put_index()

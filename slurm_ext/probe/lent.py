@@ -14,13 +14,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from typing import Any, Callable
 
-from . import growth, machine
+from . import fetching, growth, machine
 
 _MAX_WORKERS = 1024
 _MAX_CPU = 8192
 _SHARE = 0.8  # of the room that is left
+_OLD = 0.8  # weight of what was measured before the latest look
+_FEWEST = 0.2  # batches lately that tell a speed
+_UNKNOWN = 2.0  # slowness of a worker that has made nothing yet
+_FORGOTTEN = 0.9  # at each look
+_SLOWEST = 1000.0
 _SHM = "/dev/shm"  # noqa: S108 - where torch puts batches, and not ours
 
 
@@ -32,6 +38,11 @@ class LentWorkers:
         self.ids: list[int] = []  # in the iterator's list of workers
         self.active: list[int] = []  # may be given work now
         self.refused = False  # no worker could be added: not tried again in this pass
+        self._speeds = _Speeds(os.path.dirname(path))
+
+    def slowness(self, worker: int) -> float:
+        """Time of a batch in this worker, as a multiple of that in the loader's own workers."""
+        return self._speeds.slowness.get(worker, 1.0)
 
     def look(self, iterator: Any, room: Callable[[], int]) -> tuple[int, ...]:
         """Follow the file; returns the pids of workers that were added, at most `room()`."""
@@ -45,6 +56,8 @@ class LentWorkers:
             with contextlib.suppress(OSError):  # it died: torch will say so
                 if os.sched_getaffinity(pid) & cores:
                     self.active.append(worker)
+        if self.ids:
+            self._speeds.look(iterator, self.ids)
         return added
 
     def _add(self, iterator: Any, missing: int) -> tuple[int, ...]:
@@ -57,6 +70,54 @@ class LentWorkers:
         return added
 
 
+class _Speeds:
+    """Slowness of lent workers, by what each worker's fetches took lately."""
+
+    def __init__(self, run_dir: str) -> None:
+        self.slowness: dict[int, float] = {}
+        self._run_dir = run_dir
+        self._before: dict[int, tuple[float, float]] = {}  # batches made, seconds
+        self._lately: dict[int, tuple[float, float]] = {}
+        self._looked_s = time.monotonic()
+
+    def look(self, iterator: Any, lent: list[int]) -> None:
+        """Compare the lent workers with all others."""
+        now_s = time.monotonic()
+        elapsed_s, self._looked_s = now_s - self._looked_s, now_s
+        for worker, process in enumerate(iterator._workers):
+            totals = fetching.read_totals(fetching.fetch_path(self._run_dir, process.pid))
+            self._add(worker, totals[1], totals[2])
+        own = [part for worker, part in self._lately.items() if worker not in lent]
+        own_s = _each(sum(part[0] for part in own), sum(part[1] for part in own))
+        busy = {task[0] for task in list(iterator._task_info.values()) if len(task) == 1}
+        for worker in lent if own_s else ():
+            self._judge(worker, own_s, elapsed_s if worker in busy else 0.0)
+
+    def _add(self, worker: int, batches: float, seconds: float) -> None:
+        before = self._before.get(worker, (0.0, 0.0))
+        lately = self._lately.get(worker, (0.0, 0.0))
+        self._before[worker] = batches, seconds
+        new = batches - before[0], seconds - before[1]
+        self._lately[worker] = lately[0] * _OLD + new[0], lately[1] * _OLD + new[1]
+
+    def _judge(self, worker: int, own_s: float, waited_s: float) -> None:
+        """One that finishes nothing gets slower by the time; without work it is tried again."""
+        each_s = _each(*self._lately[worker])
+        known = self.slowness.get(worker, _UNKNOWN)
+        if each_s:
+            known = each_s / own_s
+        elif waited_s:
+            known += waited_s / own_s
+        else:
+            known = max(1.0, known * _FORGOTTEN)
+        self.slowness[worker] = min(_SLOWEST, max(1 / _SLOWEST, known))
+
+
+def _each(batches: float, seconds: float) -> float:
+    """Seconds of a batch; 0 if hardly any was made lately."""
+    return seconds / batches if batches > _FEWEST else 0.0
+
+
 def room(private: int, per_worker: int, batch_bytes: float, prefetch: int) -> int:
     """Workers that memory and /dev/shm still hold; 0 before the memory of one was measured."""
     if not per_worker:
@@ -67,7 +128,7 @@ def room(private: int, per_worker: int, batch_bytes: float, prefetch: int) -> in
         rooms.append(memory * _SHARE / per_worker)
     with contextlib.suppress(OSError):
         if batch_bytes:
-            rooms.append(_free_bytes(_SHM) * _SHARE / (batch_bytes * (prefetch + 1)))
+            rooms.append(_free_bytes(_SHM) * _SHARE / (batch_bytes * (2 * prefetch + 1)))
     return max(0, int(min(rooms)))
 
 

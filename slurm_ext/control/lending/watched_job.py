@@ -101,7 +101,7 @@ class WatchedJob:
             job=self.job.key,
             group=self._group(),
             cores=cores,
-            used_cores=use.used_cores if use else float(len(cores)),
+            wanted_cores=use.used_cores + use.queued_cores if use else float(len(cores)),
             wait_share=progress.wait_share if progress else 0.0,
             lent_use=self._lent_use(),
             max_lent=self._max_lent(now_s) if measured and not keeps else 0,

@@ -21,12 +21,12 @@ NOBODY = ""  # owner of cores that no job was given
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LendingJob:
-    """One job as measured between two looks; uses are CPU seconds in a second."""
+    """One job as measured between two looks; cores are CPU seconds in a second."""
 
     job: str
     group: str  # jobs of one group lend to each other
     cores: frozenset[int]  # that Slurm gave it
-    used_cores: float  # by its processes, lent workers apart
+    wanted_cores: float  # used or waited for by its processes, lent workers apart
     wait_share: float = 0.0  # part of its time that its loop waits for data
     lent_use: float = 0.0  # by its lent workers
     max_lent: int = 0  # lent workers that it may have; 0: it borrows nothing
@@ -45,8 +45,8 @@ class LendingJob:
         return self.max_lent > 0 and self.waits and not self.idle_cores(LAST_CORE_IDLE)
 
     def idle_cores(self, last_core_idle: float) -> int:
-        """Count its cores that its own processes leave idle; the last for a part of the time."""
-        idle = len(self.cores) - self.used_cores
+        """Count its cores that its own processes do not want; the last for a part of the time."""
+        idle = len(self.cores) - self.wanted_cores
         return max(0, min(len(self.cores), int(idle + 1 - last_core_idle)))
 
     def may_lend_to(self, borrower: "LendingJob") -> bool:
@@ -131,7 +131,7 @@ def _more(job: LendingJob, kept: Mapping[int, str]) -> int:
     """Lent workers that would end its wait, beyond those that it has."""
     has = sum(name == job.job for name in kept.values())
     wait = min(job.wait_share, MOST_WAIT)
-    ends_wait = ceil((job.used_cores + job.lent_use) * wait / (1 - wait))
+    ends_wait = ceil((job.wanted_cores + job.lent_use) * wait / (1 - wait))
     return max(0, min(job.max_lent - has, ends_wait))
 
 

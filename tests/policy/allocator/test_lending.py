@@ -23,7 +23,7 @@ def nodes(draw: st.DrawFn) -> tuple[LendingNode, dict[int, str]]:
                 job=f"j{number}",
                 group=draw(st.sampled_from("ab")),
                 cores=frozenset(range(first, first + count)),
-                used_cores=draw(st.floats(0, count * 1.1)),
+                wanted_cores=draw(st.floats(0, count * 1.1)),
                 wait_share=draw(st.sampled_from([0.0, 0.04, 0.05, 0.3, 1.0])),
                 lent_use=draw(st.floats(0, 4)),
                 max_lent=draw(st.integers(0, 8)),
@@ -45,7 +45,7 @@ def job(name: str, first: int, used: float, **more: object) -> LendingJob:
     """A job of one core of one user's."""
     values: dict[str, object] = {"group": "u", "max_lent": 8, **more}
     cores = frozenset({first})
-    return LendingJob(job=name, cores=cores, used_cores=used, **values)  # type: ignore[arg-type] # by name
+    return LendingJob(job=name, cores=cores, wanted_cores=used, **values)  # type: ignore[arg-type] # by name
 
 
 def settled(node: LendingNode) -> dict[int, str]:
@@ -76,7 +76,7 @@ def test_no_more_is_lent_than_is_idle(made_up: tuple[LendingNode, dict[int, str]
     result = lend(node, loans)
     for one in node.jobs:
         lent = sum(core in result for core in one.cores)
-        assert lent == 0 or len(one.cores) - one.used_cores >= lent - 0.8 - 1e-9
+        assert lent == 0 or len(one.cores) - one.wanted_cores >= lent - 0.8 - 1e-9
         assert Counter(result.values())[one.job] <= one.max_lent
 
 
@@ -128,7 +128,7 @@ def test_a_disturbed_lender_has_its_cores_back_in_one_round(
         return
     one = data.draw(st.sampled_from(lenders))
     change: dict[str, object] = data.draw(
-        st.sampled_from([{"disturbed": True}, {"used_cores": float(len(one.cores))}])
+        st.sampled_from([{"disturbed": True}, {"wanted_cores": float(len(one.cores))}])
     )
     worse = replace(one, **change)  # type: ignore[arg-type] # by name
     jobs = [worse if other is one else other for other in node.jobs]
@@ -156,7 +156,7 @@ def test_a_busy_job_that_waits_has_the_idle_core(used: float, wait: float, lent:
 
 def test_two_borrowers_share_what_is_idle() -> None:
     """One core each, and near ones: a borrower's cores are of its own memory node where it can."""
-    owner = LendingJob(job="owner", group="u", cores=frozenset({1, 5}), used_cores=0.0)
+    owner = LendingJob(job="owner", group="u", cores=frozenset({1, 5}), wanted_cores=0.0)
     jobs = [
         owner,
         job("left", 0, 1.0, wait_share=0.7),
@@ -169,7 +169,7 @@ def test_two_borrowers_share_what_is_idle() -> None:
 
 def test_what_is_not_used_goes_back() -> None:
     """A borrower that waits no more keeps as many cores as its lent workers use."""
-    owner = LendingJob(job="owner", group="u", cores=frozenset({1, 2, 3}), used_cores=0.0)
+    owner = LendingJob(job="owner", group="u", cores=frozenset({1, 2, 3}), wanted_cores=0.0)
     loans = dict.fromkeys((1, 2, 3), "b")
     for use, kept in ((0.0, 0), (0.2, 1), (0.6, 3)):
         node = LendingNode(jobs=[owner, job("b", 0, 1.0, lent_use=use)])
@@ -178,10 +178,10 @@ def test_what_is_not_used_goes_back() -> None:
 
 def test_no_more_is_lent_than_ends_the_wait() -> None:
     """A loop that waits for a third of its time is served by half as many workers more."""
-    owner = LendingJob(job="owner", group="u", cores=frozenset(range(8)), used_cores=0.0)
+    owner = LendingJob(job="owner", group="u", cores=frozenset(range(8)), wanted_cores=0.0)
     cores = frozenset({8, 9, 10, 11})
     borrower = LendingJob(
-        job="b", group="u", cores=cores, used_cores=4.0, wait_share=1 / 3, max_lent=8
+        job="b", group="u", cores=cores, wanted_cores=4.0, wait_share=1 / 3, max_lent=8
     )
     assert len(settled(LendingNode(jobs=[owner, borrower]))) == 2
     endless = replace(borrower, wait_share=1.0, max_lent=5)
