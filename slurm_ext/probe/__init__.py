@@ -5,8 +5,8 @@ DataLoader and then loads this package. Python 3.8 and newer, torch 1.13 and new
 nothing, raises nothing, and where it does not understand a loader it leaves it alone.
 
 Environment: DLQUEUE_RUN_DIR (without it nothing happens), DLQUEUE_NUM_WORKERS (1 to 1024; absent:
-measure only), DLQUEUE_MAX_WORKERS (1 to 1024: headroom), DLQUEUE_AUTOTUNE=1 (see below),
-DLQUEUE_DECISION (copied into the summary), DLQUEUE_SEEDED=allow (see below).
+measure only), DLQUEUE_MAX_WORKERS (1 to 1024: headroom), DLQUEUE_LENT=1 and DLQUEUE_AUTOTUNE=1,
+DLQUEUE_SEEDED=allow (see below), DLQUEUE_DECISION (copied into the summary).
 
 Which loaders get DLQUEUE_NUM_WORKERS = W workers:
 - map-style ones of at least 8 batches, of torch's own class or a subclass that only has another
@@ -32,6 +32,9 @@ memory fits.
 Headroom: with DLQUEUE_MAX_WORKERS = M each such loader starts up to M workers, idle beyond what
 works at first (W, else the user's own count; a loader without workers stays in the training process
 until the file asks for some). Only as many start as fit into memory and are worth starting.
+
+Lending: with DLQUEUE_LENT=1 the node may ask for workers more, on other jobs' idle cores and at
+idle priority (lent.py); each such loader keeps the user's own workers beside them.
 
 Tuning: with DLQUEUE_AUTOTUNE=1 each such loader finds its own count while it runs, from the
 directive's or the user's on (tuning.py, autotune.py): it measures counts in turn, stays where more

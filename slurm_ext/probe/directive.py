@@ -12,13 +12,15 @@ class Directive:
     """The environment's words: where to write, how many workers work and start (None: the user's).
 
     `max_workers` is the headroom of the node's controller: so many start, no more work at first.
-    `tunes`: each loader finds its own count while it runs, from the first one on.
+    `borrows`: the node's lender may ask for workers more (lent.py). `tunes`: each loader finds its
+    own count while it runs, from the first one on.
     """
 
     def __init__(self, env: Mapping[str, str] = os.environ) -> None:
         self.run_dir = env.get("DLQUEUE_RUN_DIR", "")
         self.num_workers = _count(env.get("DLQUEUE_NUM_WORKERS", ""))
         self.max_workers = _count(env.get("DLQUEUE_MAX_WORKERS", ""))
+        self.borrows = env.get("DLQUEUE_LENT") == "1"
         self.decision = env.get("DLQUEUE_DECISION") or None
         self.tunes = env.get("DLQUEUE_AUTOTUNE") == "1"
         self.seeds_may_change = env.get("DLQUEUE_SEEDED") == "allow"
@@ -26,7 +28,17 @@ class Directive:
     @property
     def gates(self) -> bool:
         """True if any loader is to be set or may be asked to change."""
-        return self.num_workers is not None or self.max_workers is not None or self.tunes
+        return self.num_workers is not None or self.is_controlled or self.tunes
+
+    @property
+    def is_controlled(self) -> bool:
+        """True if the node's loop watches the summaries, and may ask for workers or lend some."""
+        return self.max_workers is not None or self.borrows
+
+    @property
+    def starts_ahead(self) -> bool:
+        """True if workers start before they are asked for."""
+        return self.max_workers is not None or not (self.tunes or self.borrows)
 
     @property
     def lent_path(self) -> str:

@@ -13,7 +13,8 @@ import random
 import struct
 import sys
 import time
-from typing import Any, Callable
+from itertools import islice
+from typing import Any, Callable, Iterable
 
 from . import machine
 
@@ -24,6 +25,7 @@ _MEMORY_EVERY_S = 5.0  # smaps_rollup costs milliseconds
 _SHORT_S = 0.0002  # shorter fetches are timed only now and then, once
 _SKIP_AFTER = 64  # so many were timed,
 _SKIP = 15  # one in sixteen
+_MOST_PARTS = 16  # of a batch, that its samples are counted by
 _PLAIN = (int, float, bool, str, bytes, type(None))
 
 
@@ -207,6 +209,39 @@ def tensor_bytes(data: Any, depth: int = 4) -> int:
         values = data.values() if isinstance(data, dict) else data
         return sum(tensor_bytes(one, depth - 1) for one in values)
     return 0
+
+
+def rows(batch: Any) -> int | None:
+    """Samples by the first dimension on which all parts agree; None where they do not.
+
+    A number beside a tensor is the label of one sample, and vectors alone may be one sample's
+    features or tokens: both are None, which counts as one sample.
+    """
+    graphs = getattr(batch, "num_graphs", None)  # torch_geometric's batches are one large graph
+    if isinstance(graphs, int):
+        return graphs
+    if isinstance(batch, list) and batch and isinstance(batch[0], (tuple, dict)):
+        return len(batch)  # samples that nobody put together
+    sizes = [_size_of(part) for part in islice(_parts_of(batch), _MOST_PARTS)]
+    first = {size for size, _ in sizes if size is not None}
+    several = any(whole for _, whole in sizes)
+    return first.pop() or None if several and len(first) == 1 else None
+
+
+def _parts_of(batch: Any) -> Iterable[Any]:
+    if isinstance(batch, (list, tuple)):
+        return batch
+    return batch.values() if hasattr(batch, "values") and hasattr(batch, "keys") else (batch,)
+
+
+def _size_of(part: Any) -> tuple[int | None, bool]:
+    """First dimension (None: it has none to tell), and True if a row is more than a number."""
+    shape = getattr(part, "shape", None)
+    if isinstance(shape, tuple):
+        return (int(shape[0]), len(shape) > 1) if shape else (0, False)
+    if isinstance(part, (list, tuple)):
+        return len(part), bool(part) and not isinstance(part[0], (int, float))
+    return (0, False) if isinstance(part, (int, float)) else (None, False)
 
 
 def _pickle(data: Any) -> None:

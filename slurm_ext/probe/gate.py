@@ -24,6 +24,7 @@ class Gate:
         self.path = path
         self.limit = limit
         self.ceiling = limit
+        self.lent = 0  # lent workers at work beside these
         self.first = limit if first is None else first
         self.asked = self.first
         self._seen: tuple[int, int] | None = None

@@ -24,12 +24,18 @@ def gated_kind(base: Any) -> Any:
             """Keeps prefetch_factor batches for each open worker under way, no more."""
             self._worker_queue_idx_cycle = self._dlqueue_open
             self._dlqueue_open.tasks = self._task_info
-            window = self._dlqueue_open.window(self._prefetch_factor)
-            while self._send_idx - self._rcvd_idx < window:
-                sent = self._send_idx
-                super()._try_put_index()
-                if self._send_idx == sent:
-                    return
+            prefetch = self._prefetch_factor
+            window = self._dlqueue_open.window(prefetch)
+            if window > prefetch * self._num_workers:
+                self._prefetch_factor: int = window  # torch puts no more under way than it knows of
+            try:
+                while self._send_idx - self._rcvd_idx < window:
+                    sent = self._send_idx
+                    super()._try_put_index()
+                    if self._send_idx == sent:
+                        return
+            finally:
+                self._prefetch_factor = prefetch
 
     Gated.__name__, Gated.__qualname__ = base.__name__, base.__qualname__
     Gated.__module__ = base.__module__

@@ -9,7 +9,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any, Callable
 
-from . import fetching, machine, rows
+from . import fetching, machine
 from .autotune import NEVER
 from .directive import MAX_WORKERS as MOST_WORKERS
 from .gate import Gate
@@ -71,7 +71,8 @@ class Pass:
 
     def look(self, now: float) -> None:
         """Note how many workers work, for their mean, and look closely at the next batches."""
-        self._workers_s += self.workers_now() * (now - self._looked)
+        working = self.workers_now() + (self.gate.lent if self.gate else 0)
+        self._workers_s += working * (now - self._looked)
         self._looked = now
         self.due = now + _LOOK_EVERY_S
         self._main_cpu_end_s = time.process_time()
@@ -106,7 +107,7 @@ class Pass:
     def count_rows(self, batch: Any) -> None:
         """Count the samples of a batch, where it tells them."""
         try:
-            size = rows.rows(batch)
+            size = fetching.rows(batch)
         except Exception:  # a batch of the user's own kind
             size = None
         if size is not None:

@@ -47,9 +47,9 @@ class Session:
         self._iterators: weakref.WeakSet[Any] = weakref.WeakSet()  # the gated ones
         self._next_write = 0.0  # a pass that ends earlier is written later
         # With a controller at work, differences of two summaries are its measurement.
-        self._write_every_s = _WRITE_EVERY_S if directive.max_workers is None else _WRITE_LIVE_S
+        self._write_every_s = _WRITE_LIVE_S if directive.is_controlled else _WRITE_EVERY_S
         self._facts = summary.process_facts()
-        delays = _WRITE_AFTER_S if directive.max_workers is None else _WRITE_LIVE_AFTER_S
+        delays = _WRITE_LIVE_AFTER_S if directive.is_controlled else _WRITE_AFTER_S
         self._write_at = [time.perf_counter() + delay for delay in delays]
         atexit.register(self.finish)
 
@@ -122,14 +122,14 @@ class Session:
         least = max(own, 1) if meter.worker_private else max(own, gate.first, 1)
         meter.most_workers = max(min(least, left), self._fitting(left, meter, private))
         asked = max(0 if meter.tuner else own, gate.first, gate.wanted(), 1)
-        ahead = 0 if meter.tuner and not self.directive.max_workers else meter.worth_starting()
+        ahead = meter.worth_starting() if self.directive.starts_ahead else 0
         gate.limit = min(meter.most_workers, max(asked, ahead))
         self._bound_memory(gate, meter, own, private)
         return gate
 
     def left(self, first: int) -> int:
         """Workers that another loader of this process may still start."""
-        tuned = MOST_TUNED if self.directive.tunes else 0
+        tuned = MOST_TUNED if self.directive.tunes or self.directive.borrows else 0
         return max(first, self.directive.max_workers or tuned) - self._taken()
 
     def _fitting(self, most: int, meter: LoaderMeter, private: int) -> int:
@@ -254,7 +254,7 @@ class Session:
         current.look(time.perf_counter())
         current.due = 0.0  # with the first batch: a worker's memory is known then
         current.meter.gated = gate.limit
-        current.workers_now = workers._dlqueue_open.count
+        current.workers_now = gate.open
         current.gate = gate
         current.workers = weakref.ref(workers)
         if current.meter.tuner is not None and not current.meter.tuner.settled:
@@ -292,6 +292,7 @@ class Session:
             return lent.room(private, each, batch, workers._prefetch_factor)
 
         current.join(workers._dlqueue_open.lent.look(workers, room))
+        workers._dlqueue_open.gate.lent = len(workers._dlqueue_open.lent.active)
 
     def look(self, current: Pass, now: float) -> None:
         """Five times a second while a pass runs: mean workers, memory, the summary."""
@@ -312,7 +313,7 @@ class Session:
         if now >= self._write_at[0]:
             self._write_at[:] = self._write_at[1:] or [now + self._write_every_s]
             self.write(finished=False)
-            if self.directive.max_workers is None:
+            if not self.directive.is_controlled:
                 self._write_at[0] = max(self._write_at[0], self._next_write)
 
     def ended(self, current: Pass) -> None:

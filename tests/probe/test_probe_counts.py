@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from slurm_ext.probe import steps
-from slurm_ext.probe.rows import rows
+from slurm_ext.probe.fetching import rows
 from slurm_ext.probe.session import Session
 from slurm_ext.probe.steps import StepClock
 from slurm_ext.probe.turns import Turns

@@ -20,7 +20,7 @@ def run(tmp_path: Path, environment: Environment, python: Python) -> Run:
     """What a scenario says of itself under the probe."""
 
     def scenario(name: str) -> dict[str, Any]:
-        env = environment(tmp_path / "run", DLQUEUE_NUM_WORKERS="1", PYTHONWARNINGS="ignore")
+        env = environment(tmp_path / "run", DLQUEUE_LENT="1", PYTHONWARNINGS="ignore")
         done = python([SCRIPT, name], env)
         assert (done.returncode, done.stderr) == (0, "")
         (path,) = (tmp_path / "run").glob("summary-*.json")

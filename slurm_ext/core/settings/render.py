@@ -36,8 +36,13 @@ def render_folder(settings: Settings, folder: Path) -> Iterator[tuple[str, str, 
 def render_node_config(settings: Settings) -> str:
     """Return node.json: the settings of the hooks, by their keys in dlqueue.toml."""
     keys = [*_NODE_KEYS, *(s.key for s in TABLE if s.key.startswith(("node.", "mps.")))]
-    headroom = 0 if settings["control.mode"] == "off" else settings["control.max_workers"]
-    values = {**{key: settings[key] for key in keys}, "control.max_workers": headroom}
+    runs, lends = settings["control.mode"] != "off", settings["control.allocator"] == "lend"
+    headroom = settings["control.max_workers"] if runs and not lends else 0
+    values = {
+        **{key: settings[key] for key in keys},
+        "control.max_workers": headroom,
+        "control.lends": runs and lends,
+    }
     return json.dumps(values, indent=1) + "\n"
 
 

@@ -23,6 +23,7 @@ _TYPES = {
     "node.address": str,
     "node.munge_socket": str,
     "control.max_workers": int,
+    "control.lends": bool,
     "mps.mode": str,
     "mps.control": str,
     "mps.jobs": str,
@@ -32,6 +33,7 @@ _TYPES = {
 }
 _LATER: dict[str, object] = {  # a node.json of before has none of these
     "control.max_workers": 0,
+    "control.lends": False,
     "mps.mode": "off",
     "mps.control": "/usr/bin/nvidia-cuda-mps-control",
     "mps.jobs": "mps",
@@ -63,6 +65,7 @@ class NodeConfig:
     address: str
     munge_socket: str
     max_workers: int  # 0: no loop moves workers here
+    lends: bool  # the node's loop lends idle cores to more workers
     mps_mode: str  # off or act
     mps_control: str
     mps_jobs: str  # mps or all

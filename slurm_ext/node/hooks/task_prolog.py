@@ -53,7 +53,9 @@ def _mps(run_dir: str, env: Mapping[str, str]) -> list[str]:
 
 
 def _headroom(config: NodeConfig) -> list[str]:
-    """Export how many workers the probe may start ahead; nothing if no loop moves workers."""
+    """Export how many workers the probe may start ahead, or that some may be lent to it."""
+    if config.lends:
+        return ["export DLQUEUE_LENT=1"]
     return [f"export DLQUEUE_MAX_WORKERS={config.max_workers}"] if config.max_workers else []
 
 

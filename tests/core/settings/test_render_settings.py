@@ -44,7 +44,8 @@ max_workers = 5
 """,
     "site.toml",
 )
-ON = Settings(values={**SITE.values, "control.mode": "shadow"})
+LENDS = Settings(values={**SITE.values, "control.mode": "shadow"})
+ON = Settings(values={**LENDS.values, "control.allocator": "divide"})
 MAIN = PACKAGE / "node" / "__main__.py"
 RUN = f"/usr/bin/timeout -k 1 {{budget}} '/opt/my python/bin/python3' -I -S {MAIN}"
 
@@ -55,9 +56,11 @@ def test_the_sample_is_shipped() -> None:
     assert sample() == shipped.read_text()
 
 
-@pytest.mark.parametrize(("settings", "headroom"), [(SITE, 0), (ON, 5)])
-def test_node_json_holds_what_hooks_need(settings: Settings, headroom: int) -> None:
-    """Workers start ahead only where the allocator runs; other rooms' keys stay away."""
+@pytest.mark.parametrize(
+    ("settings", "headroom", "lends"), [(SITE, 0, False), (LENDS, 0, True), (ON, 5, False)]
+)
+def test_node_json_holds_what_hooks_need(settings: Settings, headroom: int, lends: bool) -> None:
+    """Workers start ahead only where the divider runs; other rooms' keys stay away."""
     text = render_node_config(settings)
     config = json.loads(text)
     assert text == json.dumps(config, indent=1) + "\n"
@@ -67,14 +70,14 @@ def test_node_json_holds_what_hooks_need(settings: Settings, headroom: int) -> N
         "paths.slurm_bin",
         "paths.slurm_conf",
     ]
-    assert list(config)[-1] == "control.max_workers"
-    assert {key.partition(".")[0] for key in list(config)[4:-1]} == {"node", "mps"}
+    assert list(config)[-2:] == ["control.max_workers", "control.lends"]
+    assert {key.partition(".")[0] for key in list(config)[4:-2]} == {"node", "mps"}
     assert (config["site.cluster"], config["node.probe"], config["mps.mode"]) == (
         "hpc",
         True,
         "act",
     )
-    assert config["control.max_workers"] == headroom
+    assert (config["control.max_workers"], config["control.lends"]) == (headroom, lends)
 
 
 def test_lua_settings_are_a_table() -> None:

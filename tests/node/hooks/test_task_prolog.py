@@ -111,7 +111,9 @@ CURVE = "[1,6.28,0.02,-4.6,0.02,-4.63,0.02,-0.03,0.02,0.0004,0,0.003,0,16,null,0
 
 def test_headroom_and_curve_where_control_is_on(make_node: Callable[..., Node]) -> None:
     """The probe is told how many workers may wait; the curve lies where the controller looks."""
-    node = make_node(**{"control.mode": "shadow", "control.max_workers": 12})
+    node = make_node(
+        **{"control.mode": "shadow", "control.allocator": "divide", "control.max_workers": 12}
+    )
     folder = node.root / "spool/run/5.0"
     folder.mkdir(parents=True)
     assert _exports(node, DLQUEUE_CURVE=CURVE)["DLQUEUE_MAX_WORKERS"] == "12"
@@ -119,6 +121,15 @@ def test_headroom_and_curve_where_control_is_on(make_node: Callable[..., Node]) 
     for lie in ("x" * 257, "two\nlines", "\x1b[2J", "ü"):
         _exports(node, DLQUEUE_CURVE=lie)
         assert (folder / "curve").read_text() == CURVE
+
+
+def test_nothing_starts_ahead_where_cores_are_lent(make_node: Callable[..., Node]) -> None:
+    """The probe learns that workers may be lent, and goes on with the user's own."""
+    node = make_node(**{"control.mode": "shadow"})
+    (node.root / "spool/run/5.0").mkdir(parents=True)
+    exports = _exports(node)
+    assert exports["DLQUEUE_LENT"] == "1"
+    assert "DLQUEUE_MAX_WORKERS" not in exports
 
 
 def test_no_headroom_where_control_is_off(node: Node, run_dir: Path) -> None:
@@ -130,7 +141,7 @@ def test_no_headroom_where_control_is_off(node: Node, run_dir: Path) -> None:
 def test_a_node_json_of_before_control(node: Node, run_dir: Path) -> None:
     """After an update of the package alone the hooks go on; there is no headroom."""
     values = json.loads(node.json.read_text())
-    del values["control.max_workers"]
+    del values["control.max_workers"], values["control.lends"]
     node.json.write_text(json.dumps(values))
     assert _exports(node) == {"DLQUEUE_RUN_DIR": str(run_dir), "PYTHONPATH": SITE}
 
