@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -52,8 +53,7 @@ def folders() -> Iterator[list[Path]]:
         (folder / "cpuset.cpus").write_text(whole if folder == user.parent else "0")
     yield made
     for folder in reversed(made):
-        with suppress(OSError):
-            folder.rmdir()
+        until(partial(removed, folder), "a killed process stays")
 
 
 @pytest.fixture
@@ -76,6 +76,13 @@ def training(folders: list[Path]) -> Iterator[tuple[int, int, int]]:
 def place() -> JobLocation:
     """Where it is."""
     return JobLocation(job_id=4713, uid=os.geteuid(), node=NODE)
+
+
+def removed(folder: Path) -> bool:
+    """True once its last process is gone, and the group with it."""
+    with suppress(OSError):
+        folder.rmdir()
+    return not folder.exists()
 
 
 def group(controller: str) -> Path:
