@@ -13,8 +13,9 @@ def main(argv: list[str] | None = None) -> int:
     from slurm_ext.cli.common import streams
     from slurm_ext.core.ownership import trust_path
 
-    trust_path()
     words = sys.argv[1:] if argv is None else argv
+    if words[:1] != ["run"]:  # the user's program has the user's PATH
+        trust_path()
     streams.prepare()
     try:
         return _flushed(words)

@@ -1,6 +1,7 @@
 """The commands of `dlqueue`, in the order that `--help` lists them."""
 
 COMMANDS = {
+    "run": "run a program under the probe: no root, no Slurm, a history of your own",
     "predict": "what dlqueue would change in a job, and why; with --what-if, other shapes",
     "explain": "what was predicted, done and measured for one job",
     "history": "list, show and export the runs it learned from; import earlier ones",

@@ -18,6 +18,7 @@ PACKAGES = {
         "install",
         "predict",
         "recommend",
+        "run",
         "simulate",
     )
 } | {"uninstall": "slurm_ext.cli.install.uninstall"}

@@ -26,9 +26,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the decision and its outcome; raises UsageError, HistoryError."""
     from slurm_ext.cli.common.output import tell
-    from slurm_ext.core.settings.document import load
+    from slurm_ext.cli.common.settings import load_for_history
 
-    document = _document(load(args.config), args.job)
+    document = _document(load_for_history(args.config), args.job)
     tell(document, lines, as_json=args.json)
     return 0
 

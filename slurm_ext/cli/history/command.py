@@ -37,10 +37,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Answer one verb; raises HistoryError, UsageError, InputError or MissingError."""
-    from slurm_ext.core.settings.document import load
+    from slurm_ext.cli.common.settings import load_for_history
     from slurm_ext.history.store.store import open_history
 
-    settings = load(args.config)
+    settings = load_for_history(args.config)
     if args.verb == "import":
         from slurm_ext.cli.history import import_runs
 

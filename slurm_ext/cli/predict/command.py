@@ -50,10 +50,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the answer; raises InputError, SettingsError, HistoryError."""
+    from slurm_ext.cli.common.settings import load_for_history
     from slurm_ext.cli.predict.script_file import submission
-    from slurm_ext.core.settings.document import load
 
-    settings = load(args.config)
+    settings = load_for_history(args.config)
     job = submission(args.script, tuple(args.args))
     if args.what_if or args.plot or args.cores or args.workers or args.gpus or args.gpu_type:
         from slurm_ext.cli.predict import what_if

@@ -35,10 +35,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the recommendation; raises UsageError, InputError, HistoryError."""
     from slurm_ext.cli.common.output import tell
+    from slurm_ext.cli.common.settings import load_for_history
     from slurm_ext.cli.recommend.text import lines
-    from slurm_ext.core.settings.document import load
 
-    settings = load(args.config)
+    settings = load_for_history(args.config)
     tell(recommended(args, settings), lines, as_json=args.json)
     return 0
 

@@ -1,0 +1,83 @@
+"""The user's program as a child that is told every signal, and whose end becomes ours."""
+
+import os
+import signal
+import sys
+
+NOT_FOUND, NOT_EXECUTABLE = 127, 126  # what a shell returns
+_FORWARDED = (
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGALRM,
+    signal.SIGWINCH,
+)
+_BY_A_PROCESS = (0, -1, -6)  # si_code of kill, sigqueue and tkill: a terminal's is the kernel's
+_PYTHON_IGNORES = (signal.SIGPIPE, signal.SIGXFSZ)  # a program of the user's must not
+
+
+class Child:
+    """A started program. Raises OSError where it cannot be started."""
+
+    def __init__(self, argv: list[str], env: dict[str, str]) -> None:
+        self._signals = {*_FORWARDED, signal.SIGCHLD}
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
+        try:
+            self.pid = os.posix_spawnp(
+                argv[0], argv, env, setsigmask=self._mask, setsigdef=_PYTHON_IGNORES
+            )
+        except OSError:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+            raise
+        self._usage = None
+
+    def wait(self) -> int:
+        """Hand on what is sent to us alone, until it ends; its status as waitpid has it."""
+        while True:
+            pid, status, self._usage = os.wait4(self.pid, os.WNOHANG)  # type: ignore[assignment]  # a tuple whose items differ
+            if pid:
+                return status
+            received = signal.sigwaitinfo(self._signals)
+            if received.si_signo != signal.SIGCHLD and _ours_alone(received):
+                os.kill(self.pid, received.si_signo)
+
+    def cpu_s(self) -> tuple[float, float]:
+        """CPU seconds of it and its children that ended before: user, system."""
+        usage: os.struct_rusage | None = self._usage  # type: ignore[name-defined]  # typeshed hides it
+        return (usage.ru_utime, usage.ru_stime) if usage else (0.0, 0.0)
+
+
+def _ours_alone(received: signal.struct_siginfo) -> bool:
+    """False if the program got it as well: from its terminal, or from Slurm's step daemon."""
+    if received.si_code not in _BY_A_PROCESS:
+        return False
+    try:
+        with open(f"/proc/{received.si_pid}/comm", encoding="ascii", errors="replace") as file:  # noqa: PTH123 (quicker)
+            return not file.read().startswith("slurmstepd")
+    except OSError:
+        return True
+
+
+def leave_as(status: int) -> int:
+    """The exit status to return; a program that a signal ended takes us with it."""
+    if not os.WIFSIGNALED(status):
+        return os.WEXITSTATUS(status)
+    import resource
+
+    number = os.WTERMSIG(status)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # its own core is the one that matters
+    signal.signal(number, signal.SIG_DFL) if number not in (9, 19) else None
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+    os.kill(os.getpid(), number)
+    return 128 + number
+
+
+def not_started(name: str, error: OSError) -> int:
+    """Say why, as a shell would; the status is a shell's."""
+    print(f"dlqueue run: {name}: {error.strerror}", file=sys.stderr)
+    return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE

@@ -1,0 +1,55 @@
+"""What `dlqueue run` says at a program's end: its throughput, and where its time went."""
+
+from collections.abc import Iterator
+from typing import Any
+
+WAITED = 0.1  # of the loop's time: less is not worth a word
+
+
+def end_json(number: int | None, document: dict[str, Any], advice: str | None) -> str:
+    """JSON: run (its number, null: not kept), samples_per_s, waited_share, advice, probe."""
+    import json
+
+    from slurm_ext.cli.explain.probe import probe_of
+
+    probe = probe_of(document["record"])
+    rate = probe["trainings"][0]["samples_per_s"] if probe and probe["trainings"] else None
+    waited = waited_share(document["record"]["probe"]["summaries"])
+    body = {"v": 1, "run": number, "samples_per_s": rate, "waited_share": waited}
+    return json.dumps({**body, "advice": advice, "probe": probe})
+
+
+def end_line(number: int | None, document: dict[str, Any], advice: str | None) -> str:
+    """`dlqueue: 512 samples/s with 2 workers, 38 % of it waiting for data; ...explain 12`."""
+    kept = f"dlqueue explain {number}" if number else "not kept: no room for it on the disk"
+    told = ", ".join(_parts(document["record"]))
+    return f"dlqueue: {'; '.join(filter(None, (told, advice, kept)))}"
+
+
+def _parts(record: dict[str, Any]) -> Iterator[str]:
+    from slurm_ext.cli.explain.probe import measured, probe_of
+
+    probe = probe_of(record)
+    first = probe["trainings"][0] if probe and probe["trainings"] else {}
+    if not first.get("samples_per_s"):
+        yield measured({"probe": probe})
+        return
+    workers = first["workers"]
+    yield f"{first['samples_per_s']:.4g} samples/s with {workers} worker{'s' * (workers != 1)}"
+    if first["ranks"] > 1:
+        yield f"{first['ranks']} ranks"
+    waited = waited_share(record["probe"]["summaries"])
+    if waited is not None and waited >= WAITED:
+        yield f"{waited:.0%} of the time waiting for data"
+
+
+def waited_share(summaries: list[dict[str, Any]]) -> float | None:
+    """Share of the training loops' time that they waited for batches; None without a loop."""
+    from slurm_ext.core.trainings import total, trainings
+
+    first = next(trainings(summaries), None)
+    if first is None:
+        return None
+    waited_s = sum(total(loader, "wait_s") for _, loader in first.members)
+    loop_s = waited_s + sum(total(loader, "step_s") for _, loader in first.members)
+    return round(waited_s / loop_s, 4) if loop_s > 0 else None

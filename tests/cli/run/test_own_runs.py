@@ -1,0 +1,201 @@
+"""`dlqueue run`: the program stays what it is, and its run is the user's own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slurm_ext.cli.run.advice import advice
+from slurm_ext.cli.run.own_history import ARRIVED, folder, keep
+from slurm_ext.core.settings.document import load
+from slurm_ext.node.common.job import PROBE_SITE
+
+ROOT = Path(__file__).parents[3]
+TRAINING = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(3):
+    for batch, in DataLoader(TensorDataset(torch.zeros(4096, 8)), 16):
+        optimizer.zero_grad()
+        model(batch).sum().backward()
+        optimizer.step()
+"""
+
+
+SLEEPY = """
+import time, torch
+from torch.utils.data import DataLoader, Dataset
+class Far(Dataset):
+    def __len__(self): return 1024
+    def __getitem__(self, index):
+        time.sleep(0.002)
+        return torch.zeros(8)
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for batch in DataLoader(Far(), 16):
+    optimizer.zero_grad()
+    model(batch).sum().backward()
+    optimizer.step()
+"""
+
+
+class Home:
+    """A user's home without a site."""
+
+    def __init__(self, path: Path) -> None:
+        self.state, self.tmp = path / "state", path / "tmp"
+        self.tmp.mkdir()
+        kept = {name: value for name, value in os.environ.items() if "DLQUEUE" not in name}
+        self.env = {**kept, "XDG_STATE_HOME": str(self.state), "TMPDIR": str(self.tmp)}
+
+    def dlqueue(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of dlqueue in the tree."""
+        return subprocess.run(
+            [sys.executable, "-m", "slurm_ext.cli", *words],
+            cwd=ROOT,
+            env={**self.env, **env},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def document(self, *words: str) -> dict[str, object]:
+        """What a command prints as JSON."""
+        done = self.dlqueue(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        body: dict[str, object] = json.loads(done.stdout)
+        return body
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A home of its own."""
+    return Home(tmp_path)
+
+
+def test_a_training_is_measured_kept_and_known_to_predict(home: Home, tmp_path: Path) -> None:
+    """One run, and `explain`, `history` and `predict` answer without a word of configuration."""
+    (tmp_path / "train.py").write_text(TRAINING)
+    command = [sys.executable, str(tmp_path / "train.py")]
+    done = home.dlqueue("run", *command)
+    assert done.returncode == 0
+    assert "samples/s with 0 workers" in done.stderr
+    assert done.stderr.rstrip().endswith("; dlqueue explain 1")
+    outcome = home.document("explain", "1")["runs"][0]  # type: ignore[index]  # a list of runs
+    assert outcome["state"] == "COMPLETED"
+    assert outcome["loader_samples_per_s"] > 0
+    job = tmp_path / "job.sh"
+    job.write_text(f"#!/bin/sh\n#SBATCH -c 2\n{' '.join(command)}\n")
+    assert home.document("predict", str(job))["runs"] == 1
+
+
+def test_a_long_run_ends_with_what_would_make_it_faster(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loader that sleeps in the training process is worth workers; a short run says nothing."""
+    (tmp_path / "train.py").write_text(SLEEPY)
+    done = home.dlqueue("run", "--quiet", sys.executable, str(tmp_path / "train.py"))
+    assert (done.returncode, done.stderr) == (0, "")
+    own = home.state / "dlqueue"
+    document = json.loads((own / ARRIVED / "1.json").read_text())
+    document["record"]["times"]["elapsed_s"] = 1.0
+    assert advice(own, document) is None
+    document["record"]["times"]["elapsed_s"] = 3600.0
+    monkeypatch.setenv("XDG_STATE_HOME", str(home.state))
+    told = advice(own, document)
+    assert told is not None
+    assert told.startswith("num_workers 0 -> ")
+
+
+@pytest.mark.parametrize(("code", "status"), [("exit(0)", 0), ("exit(3)", 3), ("1/0", 1)])
+def test_its_exit_status_and_output_are_the_programs(home: Home, code: str, status: int) -> None:
+    """What it prints arrives byte for byte, and nothing of ours is among it."""
+    program = f"import sys; print('out'); sys.stdin.read(); {code}"
+    done = home.dlqueue("run", "--quiet", sys.executable, "-c", program)
+    assert (done.returncode, done.stdout) == (status, "out\n")
+    assert "dlqueue" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_reaches_the_program_once(home: Home, number: int) -> None:
+    """Whoever signals the command means the program, which may handle it."""
+    program = (
+        "import signal, time\nseen = []\n"
+        f"signal.signal({number}, lambda *_: seen.append(1))\n"
+        "print('ready', flush=True)\nwhile not seen: time.sleep(0.01)\n"
+        "time.sleep(0.1); print(len(seen))"
+    )
+    words = [sys.executable, "-m", "slurm_ext.cli", "run", "--quiet", sys.executable, "-c", program]
+    with subprocess.Popen(words, cwd=ROOT, env=home.env, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(number)
+        assert process.stdout.read() == b"1\n"
+    assert process.returncode == 0
+
+
+def test_a_program_that_a_signal_ends_takes_the_command_with_it(home: Home) -> None:
+    """A shell or Slurm sees what it would see without us; the run is kept as failed."""
+    done = home.dlqueue("run", "sh", "-c", "kill -TERM $$")
+    assert done.returncode == -signal.SIGTERM
+    assert home.document("explain", "1")["runs"][0]["state"] == "FAILED"  # type: ignore[index]  # a list of runs
+
+
+@pytest.mark.parametrize(("name", "status"), [("/nowhere/train", 127), (str(ROOT), 126)])
+def test_what_cannot_start_ends_as_in_a_shell(home: Home, name: str, status: int) -> None:
+    """The message names the program; there is no run of it."""
+    done = home.dlqueue("run", name)
+    assert done.returncode == status
+    assert name in done.stderr
+    assert not list((home.state / "dlqueue" / ARRIVED).iterdir())
+    assert not list(home.tmp.iterdir())
+
+
+SHOW = "import os; print(os.environ.get('DLQUEUE_RUN_DIR'), os.environ.get('PYTHONPATH'))"
+
+
+def test_off_runs_it_bare(home: Home) -> None:
+    """Not even the environment differs."""
+    done = home.dlqueue("run", "--off", sys.executable, "-c", SHOW, PYTHONPATH=str(ROOT))
+    assert done.stdout == f"None {ROOT}\n"
+    assert not home.state.exists()
+
+
+def test_where_the_site_measures_a_job_nothing_is_counted_twice(home: Home, tmp_path: Path) -> None:
+    """The site's run folder stays the program's."""
+    done = home.dlqueue("run", sys.executable, "-c", SHOW, DLQUEUE_RUN_DIR=str(tmp_path))
+    assert done.stdout.startswith(str(tmp_path))
+    assert not home.state.exists()
+
+
+def test_the_probe_comes_first_on_the_users_own_path(home: Home) -> None:
+    """What the user has on PYTHONPATH stays there."""
+    done = home.dlqueue("run", sys.executable, "-c", SHOW, PYTHONPATH=str(ROOT))
+    assert done.stdout.rstrip().endswith(f"{PROBE_SITE}:{ROOT}")
+    assert not list(home.tmp.iterdir())
+
+
+def test_a_home_that_cannot_be_written_keeps_no_program_from_running(home: Home) -> None:
+    """The history is worth less than the run."""
+    home.state.write_text("a file where a folder should be")
+    done = home.dlqueue("run", sys.executable, "-c", "print('ran')")
+    assert (done.returncode, done.stdout) == (0, "ran\n")
+    assert "not measured" in done.stderr
+
+
+def test_runs_that_end_together_have_numbers_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No run takes another one's place, and what nobody wrote is left out."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("DLQUEUE_CONFIG", raising=False)
+    own = folder()
+    documents = [{"command": "x", "record": {"identity": {"node": "n"}}} for _ in range(3)]
+    assert [keep(own, document) for document in documents] == [1, 2, 3]
+    assert load(own / "dlqueue.toml").state_dir == own
