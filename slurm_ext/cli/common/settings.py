@@ -10,7 +10,7 @@ def load_for_history(path: Path | None) -> Settings:
     """Load settings; enter waiting runs of `dlqueue run`. Raises InputError, HistoryError."""
     settings = load(path)
     if settings.source == str(own_settings_path()):
-        from slurm_ext.cli.run.own_history import take_in
+        from slurm_ext.advisor.own_runs.own_history import take_in
 
         take_in(settings.state_dir)
     return settings

@@ -10,10 +10,10 @@ def advice(own: Path, document: dict[str, Any]) -> str | None:
     """`num_workers 0 -> 4 would give about 110 samples/s`; None where nothing would gain."""
     if document["record"]["times"]["elapsed_s"] < LEAST_S:
         return None
+    from slurm_ext.advisor.own_runs.entering import submission
+    from slurm_ext.advisor.own_runs.own_history import take_in
     from slurm_ext.advisor.pipeline.decide import decide
     from slurm_ext.advisor.service.from_history import context_from_history
-    from slurm_ext.cli.run.entering import submission
-    from slurm_ext.cli.run.own_history import take_in
     from slurm_ext.core.errors import DlqueueError
     from slurm_ext.core.settings.document import load
 

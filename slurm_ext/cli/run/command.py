@@ -51,7 +51,7 @@ def _bare(argv: list[str]) -> int:
 
 
 def _probed(argv: list[str], args: argparse.Namespace) -> int:
-    from slurm_ext.cli.run import own_history
+    from slurm_ext.advisor.own_runs import own_history
     from slurm_ext.cli.run.child import Child, leave_as, not_started
     from slurm_ext.cli.run.probed import Watched
 

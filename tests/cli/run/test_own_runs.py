@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from slurm_ext.advisor.own_runs.own_history import ARRIVED, folder, keep
 from slurm_ext.cli.run.advice import advice
-from slurm_ext.cli.run.own_history import ARRIVED, folder, keep
 from slurm_ext.core.settings.document import load
 from slurm_ext.node.common.job import PROBE_SITE
 

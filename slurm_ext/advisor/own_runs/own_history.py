@@ -70,7 +70,7 @@ def take_in(own: Path) -> None:
     if not waiting:
         return
     with _locked(own):
-        from slurm_ext.cli.run.entering import enter
+        from slurm_ext.advisor.own_runs.entering import enter
 
         documents = {path: _document(path) for path in waiting}
         enter(own, [document for document in documents.values() if document])
