@@ -27,7 +27,15 @@ def advice(own: Path, document: dict[str, Any]) -> str | None:
     if chosen is None or chosen.action != "change" or chosen.predicted_after is None:
         return None
     before, after = chosen.before.num_workers, chosen.after.num_workers
-    if after == before:
+    if after in (before, trained_workers(document)):
         return None
     rate = chosen.predicted_after.samples_per_s
     return f"num_workers {before} -> {after} would give about {rate:.3g} samples/s"
+
+
+def trained_workers(document: dict[str, Any]) -> int | None:
+    """Workers that its largest training had, tuned or not; None without one."""
+    from slurm_ext.cli.explain.probe import probe_of
+
+    probe = probe_of(document["record"])
+    return probe["trainings"][0]["workers"] if probe and probe["trainings"] else None

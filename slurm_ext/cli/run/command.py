@@ -51,12 +51,13 @@ def _bare(argv: list[str]) -> int:
 
 
 def _probed(argv: list[str], args: argparse.Namespace) -> int:
-    from slurm_ext.advisor.own_runs import own_history
+    from slurm_ext.advisor.own_runs import own_history, settled
     from slurm_ext.cli.run.child import Child, leave_as, not_started
     from slurm_ext.cli.run.probed import Watched
 
     try:
-        own, watched = own_history.folder(), Watched(argv)
+        own, key = own_history.folder(), settled.key_of(argv, os.getcwd())  # noqa: PTH109 (quicker)
+        watched = Watched(argv, settled.settled_workers(own, key))
     except OSError as error:  # a program is not kept from running by our disk
         print(f"dlqueue run: {error.filename}: {error.strerror}; not measured", file=sys.stderr)
         return _bare(argv)
@@ -68,6 +69,7 @@ def _probed(argv: list[str], args: argparse.Namespace) -> int:
         status = child.wait()
         document = watched.ended(status, child.cpu_s())
     number = own_history.keep(own, document)
+    settled.remember(own, key, document["record"]["probe"]["summaries"])
     if not args.quiet:
         _tell(own, number, document, as_json=args.json)
     return leave_as(status)

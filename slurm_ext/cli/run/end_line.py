@@ -27,6 +27,7 @@ def end_line(number: int | None, document: dict[str, Any], advice: str | None) -
 
 
 def _parts(record: dict[str, Any]) -> Iterator[str]:
+    from slurm_ext.advisor.own_runs.settled import workers_of
     from slurm_ext.cli.explain.probe import measured, probe_of
 
     probe = probe_of(record)
@@ -38,6 +39,9 @@ def _parts(record: dict[str, Any]) -> Iterator[str]:
     yield f"{first['samples_per_s']:.4g} samples/s with {workers} worker{'s' * (workers != 1)}"
     if first["ranks"] > 1:
         yield f"{first['ranks']} ranks"
+    found = workers_of(record["probe"]["summaries"])
+    if found is not None:
+        yield f"its search stayed at {found}"
     waited = waited_share(record["probe"]["summaries"])
     if waited is not None and waited >= WAITED:
         yield f"{waited:.0%} of the time waiting for data"

@@ -18,7 +18,8 @@ CLUSTER = "own"
 class Watched:
     """A program that runs under the probe, from before its start to after its end."""
 
-    def __init__(self, argv: list[str]) -> None:
+    def __init__(self, argv: list[str], workers: int | None) -> None:
+        """`workers`: where its search for a worker count starts; None: from its own setting."""
         self._argv = argv
         self.run_dir = os.path.join(  # noqa: PTH118 (quicker, as is a name without tempfile)
             os.environ.get("TMPDIR") or "/tmp",  # noqa: S108 (the folder below is new and ours)
@@ -28,7 +29,11 @@ class Watched:
         self._began_s, self._clock_s = time.time(), time.monotonic()
         before = os.environ.get("PYTHONPATH")
         path = f"{PROBE_SITE}:{before}" if before else PROBE_SITE
-        self.env = {**os.environ, "DLQUEUE_RUN_DIR": self.run_dir, "PYTHONPATH": path}
+        asked = {"DLQUEUE_AUTOTUNE": "1"}
+        if workers is not None:
+            asked["DLQUEUE_NUM_WORKERS"] = str(workers)
+        ours = {"DLQUEUE_RUN_DIR": self.run_dir, "PYTHONPATH": path}
+        self.env = {**asked, **os.environ, **ours}  # a word of the user's own comes first
 
     def __enter__(self) -> Self:
         return self

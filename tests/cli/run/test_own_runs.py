@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from slurm_ext.advisor.own_runs import settled
 from slurm_ext.advisor.own_runs.own_history import ARRIVED, folder, keep
 from slurm_ext.cli.run.advice import advice
 from slurm_ext.core.settings.document import load
@@ -85,7 +86,7 @@ def test_a_training_is_measured_kept_and_known_to_predict(home: Home, tmp_path: 
     command = [sys.executable, str(tmp_path / "train.py")]
     done = home.dlqueue("run", *command)
     assert done.returncode == 0
-    assert "samples/s with 0 workers" in done.stderr
+    assert "samples/s with" in done.stderr
     assert done.stderr.rstrip().endswith("; dlqueue explain 1")
     outcome = home.document("explain", "1")["runs"][0]  # type: ignore[index]  # a list of runs
     assert outcome["state"] == "COMPLETED"
@@ -100,7 +101,8 @@ def test_a_long_run_ends_with_what_would_make_it_faster(
 ) -> None:
     """A loader that sleeps in the training process is worth workers; a short run says nothing."""
     (tmp_path / "train.py").write_text(SLEEPY)
-    done = home.dlqueue("run", "--quiet", sys.executable, str(tmp_path / "train.py"))
+    words = ("run", "--quiet", sys.executable, str(tmp_path / "train.py"))
+    done = home.dlqueue(*words, DLQUEUE_AUTOTUNE="0")
     assert (done.returncode, done.stderr) == (0, "")
     own = home.state / "dlqueue"
     document = json.loads((own / ARRIVED / "1.json").read_text())
@@ -155,6 +157,28 @@ def test_what_cannot_start_ends_as_in_a_shell(home: Home, name: str, status: int
     assert name in done.stderr
     assert not list((home.state / "dlqueue" / ARRIVED).iterdir())
     assert not list(home.tmp.iterdir())
+
+
+def test_a_search_begins_where_the_last_one_stayed(home: Home) -> None:
+    """The same words in the same folder are the same program; the user's own word comes first."""
+    show = "import os; print(*map(os.environ.get, ('DLQUEUE_AUTOTUNE', 'DLQUEUE_NUM_WORKERS')))"
+    words = [sys.executable, "-c", show]
+    assert home.dlqueue("run", *words).stdout == "1 None\n"
+    loader = {"tuned": {"workers": 3}, "phases": [{"samples": 9}]}
+    settled.remember(
+        home.state / "dlqueue", settled.key_of(words, str(ROOT)), [{"loaders": [loader]}]
+    )
+    assert home.dlqueue("run", *words).stdout == "1 3\n"
+    own = {"DLQUEUE_AUTOTUNE": "0", "DLQUEUE_NUM_WORKERS": "2"}
+    assert home.dlqueue("run", *words, **own).stdout == "0 2\n"
+    assert home.dlqueue("run", *words, "more").stdout == "1 None\n"
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"a": true}', '{"a": 0}', '{"a": "2"}', "\xff" * 9])
+def test_a_damaged_memory_of_searches_is_none(tmp_path: Path, text: str) -> None:
+    """The program then starts from its own setting."""
+    (tmp_path / settled.NAME).write_text(text)
+    assert settled.settled_workers(tmp_path, "a") is None
 
 
 SHOW = "import os; print(os.environ.get('DLQUEUE_RUN_DIR'), os.environ.get('PYTHONPATH'))"
