@@ -12,9 +12,10 @@ import multiprocessing
 import os
 import sys
 import time
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 from . import fetching, steps
+from .determinism import streams
 from .directive import Directive
 from .turns import Turns
 
@@ -95,10 +96,13 @@ def _watched_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[
         began = time.perf_counter()
         _Process.turns.leave(began)
         gate = session.safely(session.gate, self, meter)
-        if gate is not None and self.num_workers:
-            iterator = _gated_iter(original, dataloader, self, gate)
-        else:
-            iterator = original(self)
+        with fetching.guarded(session.safely(session.guard, self, gate)) as guard:
+            if gate is not None and self.num_workers:
+                iterator = _gated_iter(original, dataloader, self, gate)
+            else:
+                iterator = original(self)
+        if guard is not None and iterator is not kept:
+            iterator.__dict__["_dlqueue_guard"] = guard
         fresh = gate is not None and self.num_workers and iterator is not kept
         meter.started(time.perf_counter() - began, gate.limit if fresh else 0)
         session.safely(session.watch, self, iterator, meter, gate)
@@ -129,16 +133,25 @@ def _adopt(iterator: Any, dataloader: Any) -> None:
 
 def _gated_iter(original: Callable[[Any], Any], dataloader: Any, loader: Any, gate: Any) -> Any:
     """The original `__iter__` with the gate's workers; where they cannot start, the user's."""
-    from . import gated, lazy_workers
-
     generator = loader.generator or sys.modules["torch"].default_generator
     state = generator.get_state()
-    with contextlib.suppress(Exception), gated.offered(
-        dataloader, lazy_workers.Gated.kind, loader, gate
-    ):
+    with contextlib.suppress(Exception), _offered(dataloader, loader, gate):
         return original(loader)
     generator.set_state(state)  # such as no more processes; an error of the user's own comes again
     return original(loader)
+
+
+@contextlib.contextmanager
+def _offered(dataloader: Any, loader: Any, gate: Any) -> Iterator[None]:
+    """Meanwhile the loader's workers are gated ones, of the kind that its seeds allow."""
+    from . import gated, lazy_workers
+
+    watch, changes = fetching.guard, {}
+    if gate.keeps_streams and isinstance(watch, streams.Watch) and loader.worker_init_fn:
+        changes["worker_init_fn"] = streams.Init(watch, loader.worker_init_fn)
+    kind = lazy_workers.Gated.seeded if gate.keeps_streams else lazy_workers.Gated.kind
+    with gated.offered(dataloader, kind, loader, gate, **changes):
+        yield
 
 
 def _session(dataloader: Any) -> Any:
@@ -150,9 +163,9 @@ def _session(dataloader: Any) -> Any:
 
             if lazy_workers.Gated.kind is None:
                 lazy_workers.Gated.module = dataloader
-                lazy_workers.Gated.kind = gated.gated_kind(
-                    dataloader._MultiProcessingDataLoaderIter
-                )
+                kind = gated.gated_kind(dataloader._MultiProcessingDataLoaderIter)
+                lazy_workers.Gated.kind = kind
+                lazy_workers.Gated.seeded = streams.seeded_kind(kind)
             directive = _Process.directive or Directive()
             _Process.session = session.Session(dataloader, directive, _Process.turns)
         except Exception:  # an unknown torch: the loader stays as it is
@@ -223,6 +236,8 @@ def _measured_fetch(original: Callable[..., Any], worker: Any) -> Callable[..., 
         meter = self.__dict__.get("_dlqueue") or _worker_meter(worker)
         if meter is None:
             return original(self, possibly_batched_index)
+        if possibly_batched_index.__class__ is streams.AnyWorkers:
+            return possibly_batched_index.made(lambda index: meter.fetch(original, self, index))
         if meter.skip:
             meter.skip -= 1
             return original(self, possibly_batched_index)

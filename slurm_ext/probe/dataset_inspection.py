@@ -51,6 +51,9 @@ _FOREIGN = frozenset(
 )
 
 
+# Attributes that hold what a class computed before and would compute again alike.
+_CACHES = {("torch_geometric.data.in_memory_dataset", "InMemoryDataset"): "_data_list"}
+
 _TELLING = ("_version", "bit_generator", "getstate", "get_state")
 
 
@@ -68,7 +71,10 @@ class DatasetInspection:
                 continue
             seen.add(id(item))
             self.unfit = self.unfit or _unfit(item)
-            self.signature.append(_state(item))
+            cache = _cache(item)
+            if cache is not None:
+                seen.add(id(getattr(item, cache, None)))
+            self.signature.append(_state(item, cache))
             waiting.extend(_parts(item))
 
 
@@ -83,14 +89,22 @@ def _unfit(item: Any) -> str | None:
     return None
 
 
-def _state(item: Any) -> Any:
+def _cache(item: Any) -> str | None:
+    """The attribute in which a known class keeps what it computed."""
+    if isinstance(item, (dict, list, tuple)):
+        return None
+    homes = ((kind.__module__, kind.__name__) for kind in type(item).__mro__)
+    return next((_CACHES[home] for home in homes if home in _CACHES), None)
+
+
+def _state(item: Any, cache: str | None = None) -> Any:
     """All that changes when the item is written to: identities, sizes, versions, random states."""
     state: list[Any] = [id(item)]
     if isinstance(item, (dict, list, set, bytearray)):
         state.append(len(item))
     attributes = getattr(item, "__dict__", None)
     if type(attributes) is dict:
-        state.extend((name, id(value)) for name, value in attributes.items())
+        state.extend((name, id(value)) for name, value in attributes.items() if name != cache)
     return [*state, *(_random_or_version(item, name) for name in _TELLING)]
 
 

@@ -14,11 +14,11 @@ import struct
 import sys
 import time
 from itertools import islice
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Iterable, Iterator
 
 from . import machine
 
-_FORM = struct.Struct("=7d")
+_FORM = struct.Struct("=8d")
 _BYTES_EVERY_S = 0.3  # /proc/self/io costs up to 80 microseconds
 _QUEUED_EVERY_S = 0.1  # schedstat costs 4 microseconds, and 40 after a step that emptied the caches
 _MEMORY_EVERY_S = 5.0  # smaps_rollup costs milliseconds
@@ -29,8 +29,21 @@ _MOST_PARTS = 16  # of a batch, that its samples are counted by
 _PLAIN = (int, float, bool, str, bytes, type(None))
 
 
-# Set while workers are started in place of none: forked children find it.
+DREW = "fetching draws random numbers in a job with pinned seeds"
+
+# Set while workers are started that are checked: forked children find it.
 guard: Guard | None = None
+
+
+@contextlib.contextmanager
+def guarded(by: Guard | None) -> Iterator[Guard | None]:
+    """Meanwhile workers that start are checked."""
+    global guard
+    guard = by
+    try:
+        yield by
+    finally:
+        guard = None
 
 
 class UnfitError(RuntimeError):
@@ -123,7 +136,7 @@ class WorkerMeter(FetchMeter):
         super().__init__()
         self.memory_after = memory_after  # fetches; later ones do not hold up the epoch's start
         self.guard = guard
-        self.may_skip = guard is None  # a guard looks at every batch
+        self.may_skip = guard is None or not guard.refuses  # such a guard looks at every batch
         self.private = 0.0
         self._next_memory = 0.0
         self._map: mmap.mmap | None = None
@@ -132,7 +145,7 @@ class WorkerMeter(FetchMeter):
 
     def fetch(self, original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
         """One fetch, timed, checked and published."""
-        state = self.guard.before() if self.guard else None
+        state = self.guard.before(fetcher) if self.guard else None
         data = super().fetch(original, fetcher, index)
         if self.guard:
             self.guard.after(state, data)
@@ -150,23 +163,28 @@ class WorkerMeter(FetchMeter):
             self.private = float(machine.private_bytes() or 0)
             self._next_memory = now + _MEMORY_EVERY_S
         totals = self.totals()
-        _FORM.pack_into(self._map, 0, *totals[:5], self.private, totals[6])
+        found = self.guard.finding if self.guard else 0.0
+        _FORM.pack_into(self._map, 0, *totals[:5], self.private, totals[6], found)
 
 
 class Guard:
     """Refuses what a worker would change: a seeded job's draws, batches that cannot travel."""
 
+    refuses = True
+    finding = 0.0  # for the training process to read, among a worker's totals
+
     def __init__(self, seeded: bool) -> None:
         self.seeded = seeded
 
-    def before(self) -> Any:
+    def before(self, fetcher: Any) -> Any:
         """The random generators' state, where it matters."""
+        del fetcher
         return random_state() if self.seeded else None
 
     def after(self, state: Any, data: Any) -> None:
         """Raises UnfitError where this batch must be made in the training process."""
         if self.seeded and not same_state(state, random_state()):
-            raise UnfitError("fetching draws random numbers in a job with pinned seeds")
+            raise UnfitError(DREW)
         if not _travels(data):
             _pickle(data)
 
@@ -179,6 +197,17 @@ def random_state() -> tuple[Any, ...]:
         kind, keys, *rest = numpy.get_state()
         theirs = (kind, keys.tobytes(), *rest)
     return (random.getstate(), theirs, torch.get_rng_state())
+
+
+def set_random_state(state: tuple[Any, ...]) -> None:
+    """Take up a `random_state` again; a numpy that came later keeps its own."""
+    ours, theirs, torchs = state
+    random.setstate(ours)
+    if theirs:
+        numpy = sys.modules["numpy"]
+        kind, keys, *rest = theirs
+        numpy.random.set_state((kind, numpy.frombuffer(keys, numpy.uint32), *rest))
+    sys.modules["torch"].set_rng_state(torchs)
 
 
 def same_state(before: Any, after: Any) -> bool:
@@ -265,7 +294,7 @@ def read_totals(path: str) -> tuple[float, ...]:
         with open(path, "rb") as file:
             return _FORM.unpack(file.read(_FORM.size))
     except (OSError, struct.error):
-        return (0.0,) * 7
+        return (0.0,) * 8
 
 
 def _mapped(path: str) -> mmap.mmap:

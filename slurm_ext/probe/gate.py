@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .lent import LentWorkers
 
+from .determinism.samplers import Drawing
+
 LOOK_EVERY_S = 0.2
 
 
@@ -27,6 +29,10 @@ class Gate:
         self.lent = 0  # lent workers at work beside these
         self.first = limit if first is None else first
         self.asked = self.first
+        self.own = 0  # workers as written
+        self.drawing: Drawing | None = None  # how far they may be run ahead of
+        self.keeps_streams = False  # each of them has random numbers of its own (streams.py)
+        self.planned = limit  # once that is seen not to matter
         self._seen: tuple[int, int] | None = None
         self._next_look = 0.0
 

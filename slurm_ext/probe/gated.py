@@ -21,15 +21,11 @@ def gated_kind(base: Any) -> Any:
             super().__init__(loader)
 
         def _try_put_index(self) -> None:
-            """Keeps prefetch_factor batches for each open worker under way, no more."""
-            self._worker_queue_idx_cycle = self._dlqueue_open
+            """Keeps so many batches under way as its turn says, no more."""
             self._dlqueue_open.tasks = self._task_info
             prefetch = self._prefetch_factor
-            window = self._dlqueue_open.window(prefetch)
-            if window > prefetch * self._num_workers:
-                self._prefetch_factor: int = window  # torch puts no more under way than it knows of
             try:
-                while self._send_idx - self._rcvd_idx < window:
+                while self._dlqueue_may_send(prefetch):
                     sent = self._send_idx
                     super()._try_put_index()
                     if self._send_idx == sent:
@@ -37,23 +33,43 @@ def gated_kind(base: Any) -> Any:
             finally:
                 self._prefetch_factor = prefetch
 
+        def _dlqueue_may_send(self, prefetch: int) -> bool:
+            self._worker_queue_idx_cycle, window = self._dlqueue_turn(prefetch)
+            if window > prefetch * self._num_workers:
+                self._prefetch_factor: int = window  # torch puts no more under way than it knows of
+            room = self._send_idx - self._rcvd_idx < window
+            return room and not self._dlqueue_too_early(prefetch)
+
+        def _dlqueue_turn(self, prefetch: int) -> tuple[Any, int]:
+            """Workers in their order, and batches under way: `prefetch` for each open one."""
+            return self._dlqueue_open, self._dlqueue_open.window(prefetch)
+
+        def _dlqueue_too_early(self, prefetch: int) -> bool:
+            """True if the next index is not to be drawn before its time as written."""
+            gate = self._dlqueue_open.gate
+            if gate.drawing is None:
+                return False
+            drawn = self._rcvd_idx + prefetch * gate.own - 1  # as written, by now
+            return bool(self._send_idx >= gate.drawing.until(drawn))
+
     Gated.__name__, Gated.__qualname__ = base.__name__, base.__qualname__
     Gated.__module__ = base.__module__
     return Gated
 
 
 @contextlib.contextmanager
-def offered(dataloader: Any, kind: Any, loader: Any, gate: Gate) -> Iterator[None]:
+def offered(dataloader: Any, kind: Any, loader: Any, gate: Gate, **changes: Any) -> Iterator[None]:
     """Meanwhile torch's own code, asked by `loader` for workers, makes gated ones.
 
     The name is torch's again before anything is made: torch 1.13 finds its own base class by it.
+    `changes` are to what the workers see of the loader.
     """
-    base = kind.__base__
+    base = dataloader._MultiProcessingDataLoaderIter
 
     def make(asking: Any) -> Any:
         dataloader._MultiProcessingDataLoaderIter = base
         if asking is loader:
-            return kind(view(loader, num_workers=gate.limit), gate)
+            return kind(view(loader, num_workers=gate.limit, **changes), gate)
         return base(asking)
 
     dataloader._MultiProcessingDataLoaderIter = make

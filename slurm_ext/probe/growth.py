@@ -40,6 +40,9 @@ def can_add(iterator: Any) -> bool:
     context = iterator.__dict__.get("_dlqueue_context")
     if context is None or getattr(iterator, "_shutdown", True) or not _as_remembered(iterator):
         return False
+    streams = iterator.__dict__.get("_dlqueue_streams")
+    if streams is not None and not streams.free:  # its workers' random states are the user's
+        return False
     names = set(inspect.signature(_worker_loop()).parameters)
     known = _OF_ONE_WORKER <= names <= _OF_ONE_WORKER | set(_FILLED_BY)
     parts = [_FILLED_BY[name] for name in names - _OF_ONE_WORKER] if known else []
@@ -96,6 +99,9 @@ def _add_one(iterator: Any, begin: Callable[[], None] | None) -> None:
         if name in _FILLED_BY
     }
     given.update(index_queue=queue, worker_id=len(iterator._workers))
+    streams = iterator.__dict__.get("_dlqueue_streams")
+    if streams is not None:  # a second one of the user's
+        given.update(num_workers=streams.workers, worker_id=given["worker_id"] % streams.workers)
     worker = context.Process(target=_begin, args=(begin,), kwargs=given)
     worker.daemon = True
     worker.start()

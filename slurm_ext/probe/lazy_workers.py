@@ -13,12 +13,15 @@ import contextlib
 import itertools
 import multiprocessing
 import sys
+import threading
 import time
 import weakref
 from typing import Any, Callable, Iterator
 
-from . import fetching, gated
+from . import fetching, gated, rules
 from .dataset_inspection import DatasetInspection
+from .determinism import samplers
+from .determinism.samplers import Drawing
 from .gate import Gate
 
 TRIAL_BATCHES = 2
@@ -39,12 +42,17 @@ class LazyWorkers:
     ) -> None:
         self.user_iterator = weakref.ref(user_iterator)
         self.own_next = type(user_iterator)._next_data
-        self.rest = user_iterator._sampler_iter
-        self.loader, self.gate, self.seeded = loader, gate, seeded
+        self.gate, self.seeded = gate, seeded
+        self.seen = gated.view(loader)  # a loader that keeps its iterator must not keep itself
+        _without_iterators(self.seen)
         self.pending: collections.deque[Any] = collections.deque()
+        self.feed = _Feed(user_iterator._sampler_iter, self.pending, rules.drawing(loader))
+        self.drawn_here = user_iterator._sampler_iter = iter(self.feed.draw, object())
+        self.thread = threading.get_ident()
         self.workers: Any = None
         self.starts = 0
-        self.trial_left = TRIAL_BATCHES if on_trial else 0
+        # A sampler that is not known shows its iterator with its first index.
+        self.trial_left = TRIAL_BATCHES if on_trial else int(self.feed.drawing is None)
         self.home_batch_s = 0.0
         self.claimed = gate.first > 0
         self.left: Callable[[], int]  # workers that may still be claimed
@@ -63,6 +71,8 @@ class LazyWorkers:
         try:
             if self.workers is None:
                 self._start(user_iterator)
+            elif not self.pending:
+                self._go_on()
             data = self.workers._next_data()
             self.pending.popleft()
             return data
@@ -76,6 +86,11 @@ class LazyWorkers:
             user_iterator, reason
         )  # outside: an error of the user's own has no history of ours
 
+    def _go_on(self) -> None:
+        """All that could be drawn ahead has come: the training asks for the next."""
+        self.feed.allow()
+        self.workers._try_put_index()
+
     def due_to_start(self) -> bool:
         """True if its workers are promised, but not started yet."""
         return self.workers is None and self.claimed
@@ -86,8 +101,7 @@ class LazyWorkers:
         if user_iterator is None or self.workers is None:
             return
         self._end_workers()
-        self.rest = user_iterator._sampler_iter = itertools.chain(tuple(self.pending), self.rest)
-        self.pending.clear()
+        self.feed.put_back()
         self.workers, self.claimed = None, False
 
     def _claim(self) -> bool:
@@ -100,12 +114,12 @@ class LazyWorkers:
     def _trial(self, user_iterator: Any) -> Any:
         """One batch at home, and after the last one the verdict on the dataset."""
         last = self.trial_left == 1
-        index = next(self.rest)  # first: a sampler may draw random numbers, too
+        index = self.feed.draw()  # first: a sampler may draw random numbers, too
         before = _looked(self._look, user_iterator._dataset, last)
         data = self._at_home(user_iterator, index)
         after = _looked(self._look, user_iterator._dataset, last)
         self.trial_left -= 1
-        reason = _verdict(before, after)
+        reason = _verdict(before, after) or (_way(self.feed, self.thread) if last else None)
         if reason:
             self._leave(user_iterator, reason)
         return data
@@ -121,24 +135,25 @@ class LazyWorkers:
         try:
             return self.own_next(user_iterator)
         finally:
-            user_iterator._sampler_iter = self.rest
+            user_iterator._sampler_iter = self.drawn_here
             self.home_batch_s = max(self.home_batch_s, time.perf_counter() - began)
 
     def _start(self, user_iterator: Any) -> None:
         began = time.perf_counter()
         torch = sys.modules["torch"]
-        feed = _Feed(self.rest, self.pending)
+        self.feed.allow()
         seeing = gated.view(
-            self.loader,
+            self.seen,
             num_workers=self.gate.limit,
             prefetch_factor=2,
             persistent_workers=False,
+            worker_init_fn=None,  # as written nobody calls it
             pin_memory=user_iterator._pin_memory,  # False if torch found no accelerator
             generator=torch.Generator().manual_seed(
                 user_iterator._base_seed + self.starts
             ),  # the user's own stays still
             _DataLoader__multiprocessing_context=multiprocessing.get_context("fork"),
-            **{"batch_sampler" if user_iterator._auto_collation else "sampler": feed},
+            **{"batch_sampler" if user_iterator._auto_collation else "sampler": self.feed},
         )
         fetching.guard = guard = fetching.Guard(self.seeded)
         try:
@@ -170,7 +185,8 @@ class LazyWorkers:
 
     def _home(self, user_iterator: Any) -> None:
         """Hands what is left of the pass to torch's own code, in order."""
-        user_iterator._sampler_iter = itertools.chain(tuple(self.pending), self.rest)
+        self.feed.put_back()
+        user_iterator._sampler_iter = self.feed.rest
         user_iterator.__dict__.pop("_next_data", None)
         self._end_workers()
 
@@ -180,6 +196,12 @@ class LazyWorkers:
                 for worker in self.workers._workers:
                     worker.kill()
                 self.workers._shutdown_workers()
+
+
+def _without_iterators(loader: Any) -> None:
+    base = Gated.module._BaseDataLoaderIter
+    for name in [name for name, value in vars(loader).items() if isinstance(value, base)]:
+        loader.__dict__[name] = None
 
 
 def _looked(look: Callable[..., Any], *args: Any) -> Any:
@@ -203,23 +225,61 @@ def _verdict(before: Any, after: Any) -> str | None:
     return None
 
 
+def _way(feed: _Feed, thread: int) -> str | None:
+    """The reason against workers that lies in how the loader is drawn from and asked."""
+    if feed.drawing is None and not samplers.fixed(feed.rest):
+        return "a sampler of its own kind"
+    if threading.get_ident() != thread:
+        return "it is read by a thread of its own"  # forked beside the training's own work
+    return None
+
+
 class Gated:
-    """This torch's gated iterator class and its module, set once by `attach`."""
+    """This torch's gated iterator classes and their module, set once by `attach`."""
 
     kind: Any = None
+    seeded: Any = None
     module: Any = None
 
 
 class _Feed:
-    """A sampler that draws from the user's and remembers what has not been delivered yet."""
+    """A sampler that draws from the user's and remembers what has not been delivered yet.
 
-    def __init__(self, rest: Iterator[Any], pending: collections.deque[Any]) -> None:
-        self.rest, self.pending = rest, pending
+    It draws no further ahead than `allow` found right; a `drawing` of None: nothing against it.
+    """
 
-    def __iter__(self) -> Iterator[Any]:
-        for index in self.rest:
-            self.pending.append(index)
-            yield index
+    def __init__(
+        self, rest: Iterator[Any], pending: collections.deque[Any], drawing: Drawing | None
+    ) -> None:
+        self.rest, self.pending, self.drawing = rest, pending, drawing
+        self.drawn = 0
+        self.allowed = 0.0
+
+    def allow(self) -> None:
+        """The training asks for the batch after those that were drawn."""
+        self.allowed = float("inf") if self.drawing is None else self.drawing.until(self.drawn)
+
+    def put_back(self) -> None:
+        """What was not delivered is drawn again, in its order."""
+        self.rest = itertools.chain(tuple(self.pending), self.rest)
+        self.drawn -= len(self.pending)
+        self.pending.clear()
+
+    def draw(self) -> Any:
+        """The next index, for the training process."""
+        index = next(self.rest)
+        self.drawn += 1
+        return index
+
+    def __iter__(self) -> _Feed:
+        return self
+
+    def __next__(self) -> Any:
+        if self.drawn >= self.allowed:
+            raise StopIteration
+        index = self.draw()
+        self.pending.append(index)
+        return index
 
 
 class _Patient:

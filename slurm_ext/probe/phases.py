@@ -37,6 +37,7 @@ class Pass:
         self.tune_at = NEVER  # batches after which the tuner wants to be called
         self.go_home: Callable[[], None] = lambda: None  # ends the workers within the pass
         self.over = False
+        self.undecided = False  # its workers' first fetches are looked at, and not over
         self.batches = 0
         self.steps = 0  # of the optimisers, done with its batches
         self.counts_rows = False  # nobody but the batch itself tells its samples
@@ -130,6 +131,10 @@ class Pass:
     def private_bytes(self) -> int:
         """Memory of the largest worker."""
         return int(max([fetching.read_totals(self._path(pid))[5] for pid in self._before] or [0]))
+
+    def findings(self) -> list[float]:
+        """What a look at each worker's first fetches found (streams.py)."""
+        return [fetching.read_totals(self._path(pid))[7] for pid in self._before]
 
     def fetched(self) -> tuple[float, ...]:
         """What fetching took in this pass, in whichever process; as `fetching.read_totals`."""

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import inspect
 import multiprocessing
 import sys
 from typing import Any
 
+from .determinism import samplers
 from .directive import Directive
 
 MIN_BATCHES = 8
 PINNED_SEEDS_BELOW = 1 << 32  # an unpinned torch generator starts from a random 64-bit number
-# What a subclass may define and still iterate as torch's own does.
+# What a subclass may not define: torch's iterators would see something else in it. Its own
+# `__iter__` may add to what torch's gives.
+_HARMFUL = frozenset(
+    ("__getattribute__", "__getattr__", "__delattr__", "__new__", "__slots__", "__del__")
+)
 _HARMLESS = frozenset(
     (
         "__init__",
+        "__iter__",
+        "__len__",
         "__module__",
         "__doc__",
         "__qualname__",
@@ -30,7 +36,6 @@ _HARMLESS = frozenset(
         "__annotations_cache__",
     )
 )
-_SAMPLERS = ("SequentialSampler", "RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler")
 _NEEDED = {  # the internals that the gate leans on: method, and the names its code must use
     "__init__": ("_index_queues", "_workers", "_reset"),
     "_reset": ("_worker_queue_idx_cycle", "_send_idx", "_rcvd_idx", "_try_put_index"),
@@ -60,9 +65,7 @@ def left_alone(loader: Any, dataloader: Any, directive: Directive) -> str | None
     return (
         _not_plain(loader, dataloader)
         or _too_short(loader, directive)
-        or (_with_workers if loader.num_workers else _without_workers)(
-            loader, dataloader, directive
-        )
+        or (_with_workers(loader, directive) if loader.num_workers else _without_workers())
     )
 
 
@@ -71,37 +74,61 @@ def _not_plain(loader: Any, dataloader: Any) -> str | None:
         return "iterable dataset"
     if any("datapipes" in kind.__module__ for kind in type(loader.dataset).__mro__):
         return "data pipe"
+    harmful = _read_by_iterators(dataloader.DataLoader)
     for kind in type(loader).__mro__:
         if kind is dataloader.DataLoader:
             break
-        if not set(vars(kind)) <= _HARMLESS:
+        if set(vars(kind)) & harmful:
             return "a DataLoader subclass of its own kind"
     if not getattr(loader, "in_order", True):
         return "delivers out of order"
     return None
 
 
+def _read_by_iterators(kind: Any) -> frozenset[str]:
+    """Names of torch's DataLoader: its methods, and what its constructor sets."""
+    names = {*vars(kind), *kind.__init__.__code__.co_names}
+    return _HARMFUL | (frozenset(names) - _HARMLESS)
+
+
 def _too_short(loader: Any, directive: Directive) -> str | None:
-    torchs_own = type(loader._index_sampler).__module__.startswith("torch.utils.data.")
+    sampler = loader._index_sampler
+    sampler = sampler.sampler if samplers.repeats(sampler) else sampler
+    torchs_own = type(sampler).__module__.startswith("torch.utils.data.")
     if not directive.gates and not torchs_own:
         return None  # a __len__ of the user's may cost or change something: not for a mere look
     try:
-        return None if len(loader._index_sampler) >= MIN_BATCHES else "few batches"
+        return None if len(sampler) >= MIN_BATCHES else "few batches"
     except Exception:  # the user's own __len__: any error means that it has none
         return "no length"
 
 
-def _with_workers(loader: Any, dataloader: Any, directive: Directive) -> str | None:
-    del dataloader
-    if pinned_seed(loader) and not directive.seeds_may_change:
+def _with_workers(loader: Any, directive: Directive) -> str | None:
+    if keeps_streams(loader, directive) and not (_forks(loader) and drawing(loader)):
         return "pinned seeds (DLQUEUE_SEEDED=allow lifts this)"
     return None
 
 
-def _without_workers(loader: Any, dataloader: Any, directive: Directive) -> str | None:
-    del directive
-    if not _known_sampler(loader, dataloader):
-        return "a sampler of its own kind"
+def keeps_streams(loader: Any, directive: Directive) -> bool:
+    """True if each of the user's workers is to keep its own stream of random numbers."""
+    return bool(loader.num_workers) and pinned_seed(loader) and not directive.seeds_may_change
+
+
+def _forks(loader: Any) -> bool:
+    context = loader.multiprocessing_context or sys.modules["torch"].multiprocessing
+    return bool(context.get_start_method() == "fork")
+
+
+def drawing(loader: Any) -> samplers.Drawing | None:
+    """How far this loader's indices may be drawn ahead; None: not known."""
+    try:
+        found = samplers.Drawing(loader._index_sampler)
+    except Exception:  # a __len__ of the user's own
+        return None
+    return found if found.known else None
+
+
+def _without_workers() -> str | None:
     if multiprocessing.current_process().daemon:
         return "a daemonic process may not have workers"
     if multiprocessing.get_start_method(allow_none=True) not in (None, "fork"):
@@ -115,18 +142,3 @@ def pinned_seed(loader: Any) -> bool:
     """True if the job chose the seed of this loader's random numbers."""
     generator = loader.generator or sys.modules["torch"].default_generator
     return bool(generator.initial_seed() < PINNED_SEEDS_BELOW)
-
-
-def _known_sampler(loader: Any, dataloader: Any) -> bool:
-    """Torch's own samplers do not look at the training: their indices may be drawn early."""
-    if loader.batch_sampler is not None:
-        if type(loader.batch_sampler) is not dataloader.BatchSampler:
-            return False
-        sampler = loader.batch_sampler.sampler
-    else:
-        sampler = loader.sampler
-    home = inspect.getmodule(type(sampler))
-    return (type(sampler).__name__, getattr(home, "__name__", "")) in {
-        *((name, "torch.utils.data.sampler") for name in _SAMPLERS),
-        ("DistributedSampler", "torch.utils.data.distributed"),
-    }

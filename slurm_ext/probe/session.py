@@ -10,6 +10,7 @@ from typing import Any, Callable, cast
 
 from . import gated, growth, lent, machine, rules, summary
 from .autotune import NEVER
+from .determinism import streams
 from .directive import Directive
 from .gate import Gate
 from .knob import MOST_TUNED, Knob
@@ -99,6 +100,10 @@ class Session:
         if gate is None:
             meter.left_alone = meter.left_alone or _ELSEWHERE
             meter.gate_open = meter.most_workers = None
+        elif loader.num_workers:
+            gate.own, gate.drawing = int(loader.num_workers), rules.drawing(loader)
+            if rules.keeps_streams(loader, self.directive):
+                gate.keeps_streams, gate.planned, gate.limit = True, gate.limit, gate.own
         return gate
 
     def _tune(self, meter: LoaderMeter, own: int, batches: int | None) -> None:
@@ -109,6 +114,12 @@ class Session:
             cores = machine.cores() / machine.ranks_here()
             meter.tuner = Tuner(own, own if wanted is None else wanted, cores)
             meter.tuner.start_each_s = meter.start_each_s
+
+    def guard(self, loader: Any, gate: Gate | None) -> streams.Watch | None:
+        """What looks at the first fetches of the workers that start for a loader; None: nothing."""
+        if not self.can_gate or not rules.keeps_streams(loader, self.directive):
+            return None
+        return streams.Watch(closely=gate is not None)
 
     def _new_gate(self, meter: LoaderMeter, own: int) -> Gate | None:
         """A gate with as many workers as are left and fit; None: not even the user's `own` are."""
@@ -127,7 +138,7 @@ class Session:
         self._bound_memory(gate, meter, own, private)
         return gate
 
-    def left(self, first: int) -> int:
+    def left(self, first: int = 0) -> int:
         """Workers that another loader of this process may still start."""
         tuned = MOST_TUNED if self.directive.tunes or self.directive.borrows else 0
         return max(first, self.directive.max_workers or tuned) - self._taken()
@@ -180,6 +191,8 @@ class Session:
         current = self._begin(iterator, meter)
         if getattr(iterator, "_dlqueue_open", None) is not None:
             self._follow(current, iterator)
+            if iterator._dlqueue_open.gate.keeps_streams:
+                streams.settle(self, iterator, current)
         elif gate is not None and int(loader.num_workers) == 0:
             self._open(loader, iterator, current, gate)
         if gate is not None and meter.tuner is not None:
@@ -210,6 +223,8 @@ class Session:
             fetcher.__dict__["_dlqueue"] = current.home
         own = int(iterator._num_workers)
         current.workers_now = lambda: own
+        watched = isinstance(iterator.__dict__.get("_dlqueue_guard"), streams.Watch)
+        current.undecided = watched and not self.directive.gates
         return current
 
     def _open(self, loader: Any, iterator: Any, current: Pass, gate: Gate) -> None:
@@ -222,7 +237,8 @@ class Session:
         def started(workers: Any, seconds: float) -> None:
             meter.started(seconds, gate.limit)
             current.wait_s -= seconds
-            meter.trust(loader)
+            if (owner := meter.owner()) is not None:
+                meter.trust(owner)
             current.join(gated.pids(workers))
             self._follow(current, workers)
 
@@ -231,9 +247,12 @@ class Session:
             meter.left_alone = meter.kept = reason
             meter.gate_open = meter.most_workers = None
 
+        kept = weakref.ref(lazy)  # a pass that was left early must not keep its workers
+
         def home() -> None:
             current.look(time.perf_counter())
-            lazy.go_home()
+            if (mine := kept()) is not None:
+                mine.go_home()
             current.workers_now, current.workers, current.gate = lambda: 0, lambda: None, None
             meter.gate_open = 0
 
@@ -244,7 +263,7 @@ class Session:
 
         lazy.on_start, lazy.on_leave, lazy.on_fall = started, left, fell
         current.go_home = home
-        lazy.left = lambda: self.left(0)
+        lazy.left = self.left
         if not lazy.claimed:
             meter.gate_open = 0
 
@@ -297,6 +316,8 @@ class Session:
     def look(self, current: Pass, now: float) -> None:
         """Five times a second while a pass runs: mean workers, memory, the summary."""
         current.look(now)
+        if current.undecided:
+            streams.tell(current)
         if current.gate is not None:
             meter = current.meter
             known, meter.gate_open = meter.worker_private, current.gate.open()

@@ -11,6 +11,7 @@ from typing import Any
 from tests.probe import (  # noqa: F401 - each lists its scenarios
     loaders_gated,
     loaders_left_alone,
+    loaders_lifted,
     loaders_measured,
     loaders_opened,
     loaders_seeded,

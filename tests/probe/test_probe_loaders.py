@@ -127,7 +127,8 @@ def test_what_is_not_understood_is_left_alone(scenarios: Run, name: str, reason:
     assert row["started_workers"] == row["user_num_workers"]
 
 
-TRIED = ("keeps_state", "open_file", "own_generator")  # found by a trial, which nobody asked for
+# Found by a trial, which nobody asked for.
+TRIED = ("keeps_state", "open_file", "own_generator", "custom_sampler")
 
 
 def test_a_run_that_nobody_asked_says_what_would_be_left_alone(scenarios: Run) -> None:

@@ -1,0 +1,151 @@
+"""How far a loader's indices may be drawn ahead of the training, sampler by sampler.
+
+Torch's own samplers draw what they need when a pass begins and do not look at the training. So do
+some of accelerate's, which also note the end of a pass, as torch's RandomSampler does in a
+generator of the program's: their last batch is drawn when the training asks for it. A sampler that
+begins anew by itself (the repeating ones of timm and Ultralytics) shuffles anew at that moment: it
+is not drawn beyond its epoch before the training gets there. Any other one is safe where it has
+already made its whole list (`fixed`).
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import sys
+from typing import Any
+
+_TORCHS = {
+    ("SequentialSampler", "torch.utils.data.sampler"),
+    ("RandomSampler", "torch.utils.data.sampler"),
+    ("SubsetRandomSampler", "torch.utils.data.sampler"),
+    ("WeightedRandomSampler", "torch.utils.data.sampler"),
+    ("DistributedSampler", "torch.utils.data.distributed"),
+}
+_NOTES_ITS_END = {("SeedableRandomSampler", "accelerate.data_loader")}
+_WRAPPERS = {  # the attribute that holds the sampler which they pass on
+    ("BatchSampler", "torch.utils.data.sampler"): "sampler",
+    ("BatchSamplerShard", "accelerate.data_loader"): "batch_sampler",
+    ("SkipBatchSampler", "accelerate.data_loader"): "batch_sampler",
+}
+_PLAIN_ITEMS = (int, str)
+
+
+class Drawing:
+    """How a loader of this index sampler draws; `known`: its sampler is one of those named here."""
+
+    def __init__(self, index_sampler: Any) -> None:
+        self._endless = repeats(index_sampler)
+        sampler = index_sampler.sampler if self._endless else index_sampler
+        inner = _inside(sampler)
+        name = _named(inner)
+        own = name in _TORCHS and getattr(inner, "generator", None) is not None  # the program's
+        self.known = name in _TORCHS | _NOTES_ITS_END and not (own and _draws_on(inner))
+        self._last_at_its_time = own or name in _NOTES_ITS_END
+        stops = self.known and (self._endless or self._last_at_its_time)
+        self._length = len(sampler) if stops else None
+
+    def until(self, asked: int) -> float:
+        """Batches that may be drawn when the training asks for the one after so many."""
+        if self._length is None:
+            return float("inf")
+        end = (asked // self._length + 1 if self._endless else 1) * self._length
+        return max(end - 1 if self._last_at_its_time else end, asked + 1)
+
+
+def _inside(sampler: Any) -> Any:
+    """The sampler behind known wrappers."""
+    wrapper = _WRAPPERS.get(_named(sampler))
+    return sampler if wrapper is None else _inside(getattr(sampler, wrapper, None))
+
+
+def _draws_on(sampler: Any) -> bool:
+    """True if one draws from its generator all along: the program may draw in between."""
+    if type(sampler).__name__ != "RandomSampler":
+        return False
+    return bool(sampler.replacement or sampler.num_samples > len(sampler.data_source))
+
+
+def _named(sampler: Any) -> tuple[str, str]:
+    home = inspect.getmodule(type(sampler))
+    return type(sampler).__name__, getattr(home, "__name__", "")
+
+
+# -- samplers that repeat themselves ---------------------------------------------------------
+
+
+def _repeating(self: Any) -> Any:
+    while True:
+        yield from iter(self.sampler)
+
+
+def _repeating_described(self: Any) -> Any:
+    """As it is often written."""
+    while True:
+        yield from iter(self.sampler)
+
+
+_REPEATING = {f.__code__.co_code for f in (_repeating, _repeating_described)}
+
+
+def repeats(sampler: Any) -> bool:
+    """True if a sampler gives its inner one's indices again and again, and does nothing else."""
+    code = getattr(getattr(type(sampler), "__iter__", None), "__code__", None)
+    return (
+        code is not None
+        and code.co_code in _REPEATING
+        and code.co_names == _repeating.__code__.co_names
+        and hasattr(sampler, "sampler")
+    )
+
+
+# -- samplers that have made their list ------------------------------------------------------
+
+
+def fixed(iterator: Any) -> bool:
+    """True if all that an index iterator will give stands already, and nobody else can change it.
+
+    That is a range, or a list that only its iterator holds, given as it is or in batches.
+    """
+    code = getattr(iterator, "gi_code", None)
+    if code is not None and code is _batches_code():
+        inner = _inner(iterator)
+        return inner is not None and _stands(inner)
+    return _stands(iterator)
+
+
+def _batches_code() -> Any:
+    return sys.modules["torch.utils.data.sampler"].BatchSampler.__iter__.__code__
+
+
+def _inner(batches: Any) -> Any:
+    """The iterator that a torch's BatchSampler takes its indices from; None: not seen."""
+    known = batches.gi_frame.f_locals if batches.gi_frame is not None else {}
+    if "sampler_iter" in known:
+        return known["sampler_iter"]
+    parts = [part for part in gc.get_referents(batches) if hasattr(part, "__next__")]
+    return parts[0] if len(parts) == 1 else None
+
+
+def _stands(iterator: Any) -> bool:
+    if type(iterator) is type(iter(range(0))):
+        return True
+    if type(iterator) is type(iter([])):
+        if _holders(iterator) > _LONELY:
+            return False
+    elif type(iterator) is not type(iter(())):
+        return False
+    items = next(iter(gc.get_referents(iterator)), ())
+    return all(kind in _PLAIN_ITEMS for kind in set(map(type, items)))
+
+
+def _holders(iterator: Any) -> int:
+    """References to the list of a list's iterator, those of this look included."""
+    return max(map(sys.getrefcount, gc.get_referents(iterator)), default=0)
+
+
+def _lonely() -> int:
+    return _holders(iter([object()]))
+
+
+_LONELY = _lonely()
