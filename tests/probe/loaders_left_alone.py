@@ -75,7 +75,7 @@ def custom_sampler() -> Any:
     seen = []
     for number, batch in enumerate(DataLoader(Numbers(), batch_size=4, sampler=Feedback())):
         seen += batch.tolist()
-        order[4 * number + 8 : 4 * number + 12] = [number] * 4
+        order[4 * number + 8 : 4 * number + 12] = [number] * len(order[4 * number + 8 :][:4])
     return seen
 
 

@@ -36,6 +36,7 @@ class LoaderRefusal(IntEnum):
     HOLDS = 18
     GPU_MEMORY = 19
     FAILED = 20
+    THREAD = 21
 
 
 _HOLDS = "the dataset holds "  # and what, in the words of the user's own classes
@@ -58,6 +59,7 @@ _CODES: Mapping[str, LoaderRefusal] = MappingProxyType(
         "the dataset cannot be looked through": LoaderRefusal.HIDDEN,
         "the dataset keeps state": LoaderRefusal.STATE,
         "the dataset holds GPU memory": LoaderRefusal.GPU_MEMORY,
+        "it is read by a thread of its own": LoaderRefusal.THREAD,
     }
 )
 """By the probe's words: probe/rules.py, session.py, lazy_workers.py, dataset_inspection.py and
@@ -83,6 +85,7 @@ CLAUSES: Mapping[int, str] = MappingProxyType(
         LoaderRefusal.STATE: "its dataset keeps state",
         LoaderRefusal.HOLDS: "its dataset holds what cannot move into a worker",
         LoaderRefusal.GPU_MEMORY: "its dataset holds GPU memory",
+        LoaderRefusal.THREAD: "a thread of its own reads its loader",
         LoaderRefusal.FAILED: "the workers that it was given failed",
     }
 )
@@ -91,6 +94,8 @@ _LIFTED: Mapping[int, str] = {LoaderRefusal.SEEDS: " (DLQUEUE_SEEDED=allow lifts
 ONLY_WHEN_TRIED = frozenset(
     (
         LoaderRefusal.OTHER,
+        LoaderRefusal.SAMPLER,
+        LoaderRefusal.THREAD,
         LoaderRefusal.ELSEWHERE,
         LoaderRefusal.HIDDEN,
         LoaderRefusal.STATE,

@@ -15,6 +15,7 @@ import contextlib
 import functools
 import itertools
 import sys
+import threading
 import time
 from typing import Any, Callable, Iterator
 
@@ -171,11 +172,24 @@ class Streams:
 
     @contextlib.contextmanager
     def drained(self) -> Iterator[None]:
-        """As written from here on; meanwhile nothing is sent."""
-        self.stay()
-        self.draining = True
+        """Meanwhile nothing is sent, and what comes next is sent as written."""
+        self.free, self.draining = False, True
         yield
         self.draining = False
+
+    def leave(self, iterator: Any, receive: Callable[[], Any]) -> None:
+        """Workers that stay have made all that was under way as written, draws included."""
+        began, again = iterator._rcvd_idx, list(self.sent)
+        with self.drained():
+            drew = _let_go(iterator, receive)
+        number = iterator._send_idx if drew is None else drew
+        iterator._rcvd_idx = began
+        _send_again(iterator, number, again[number - began :])
+        if drew is None:
+            self.free = True
+        else:
+            self.stay()
+            self.on_fall(fetching.DREW)
 
     def deliver(self) -> bool:
         """A batch came; True if this is the moment to decide."""
@@ -190,15 +204,27 @@ class Streams:
         self.sent.clear()
 
 
-def _let_go(iterator: Any, receive: Callable[[], Any]) -> None:
-    """Receive all that is under way for nothing; an error that lies in it comes again."""
+def _let_go(iterator: Any, receive: Callable[[], Any]) -> int | None:
+    """Receive all that is under way for nothing, errors too; the first batch that drew, if any."""
+    drew = None
     while iterator._rcvd_idx < iterator._send_idx:
         before = iterator._rcvd_idx
         try:
             receive()
-        except Exception:
+        except Exception as error:
             if iterator._rcvd_idx == before:  # a worker died: torch's own error
                 raise
+            if drew is None and isinstance(error, fetching.UnfitError):
+                drew = before
+    return drew
+
+
+def _send_again(iterator: Any, number: int, indices: list[Any]) -> None:
+    """As written from this batch on, whose index and those after it were drawn before."""
+    iterator._send_idx = number
+    iterator._rcvd_idx = min(iterator._rcvd_idx, number)
+    iterator._sampler_iter = itertools.chain(indices, iterator._sampler_iter)
+    iterator._try_put_index()
 
 
 def seeded_kind(base: Any) -> Any:
@@ -215,7 +241,10 @@ def seeded_kind(base: Any) -> Any:
             super().__init__(loader, gate)
 
         def _reset(self, loader: Any, first_iter: bool = False) -> None:
-            self._dlqueue_streams.sent.clear()
+            streams = self._dlqueue_streams
+            if streams.free and streams.sent:  # a pass was left early
+                streams.leave(self, super()._next_data)
+            streams.sent.clear()
             super()._reset(loader, first_iter)
 
         def _next_index(self) -> Any:
@@ -243,11 +272,10 @@ def seeded_kind(base: Any) -> Any:
         def _dlqueue_go_back(self, again: list[Any]) -> None:
             """As written from the batch that was refused: what else is under way is let go."""
             number = self._rcvd_idx - 1
+            self._dlqueue_streams.stay()
             with self._dlqueue_streams.drained():
                 _let_go(self, super()._next_data)
-            self._send_idx = self._rcvd_idx = number
-            self._sampler_iter = itertools.chain(again, self._sampler_iter)
-            self._try_put_index()
+            _send_again(self, number, again)
 
     Seeded.__name__, Seeded.__qualname__ = base.__name__, base.__qualname__
     Seeded.__module__ = base.__module__
@@ -256,6 +284,7 @@ def seeded_kind(base: Any) -> Any:
 
 def settle(session: Any, iterator: Any, current: Any) -> None:
     """Decides for a pass of a `Seeded` iterator, now or once its workers' trial is over."""
+    thread = threading.get_ident()
     streams, gate, meter = iterator._dlqueue_streams, iterator._dlqueue_open.gate, current.meter
 
     def free() -> None:
@@ -264,8 +293,12 @@ def settle(session: Any, iterator: Any, current: Any) -> None:
             meter.trust(meter.owner())
         session.grow(current, min(gate.planned - gate.limit, session.left(gate.first)))
 
+    def elsewhere() -> str | None:
+        same = threading.get_ident() == thread
+        return None if same else "it is read by a thread of its own"
+
     def decide() -> None:
-        reason = _against(current.findings())
+        reason = _against(current.findings()) or elsewhere()
         if reason is None:
             free()
         else:
