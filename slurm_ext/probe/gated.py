@@ -14,6 +14,7 @@ def gated_kind(base: Any) -> Any:
 
     class Gated(base):  # type: ignore[misc]
         __doc__ = base.__doc__
+        _prefetch_factor: int
 
         def __init__(self, loader: Any, gate: Gate) -> None:
             self._dlqueue_open = OpenWorkers(gate)
@@ -36,7 +37,7 @@ def gated_kind(base: Any) -> Any:
         def _dlqueue_may_send(self, prefetch: int) -> bool:
             self._worker_queue_idx_cycle, window = self._dlqueue_turn(prefetch)
             if window > prefetch * self._num_workers:
-                self._prefetch_factor: int = window  # torch puts no more under way than it knows of
+                self._prefetch_factor = window  # torch puts no more under way than it knows of
             room = self._send_idx - self._rcvd_idx < window
             return room and not self._dlqueue_too_early(prefetch)
 

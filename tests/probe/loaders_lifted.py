@@ -186,6 +186,14 @@ def draws_after_the_start_with_workers_that_stay() -> Any:
 
 
 @scenario("lifted")
+def left_early_with_draws_under_way() -> Any:
+    """The items are in batches that nobody gets in the first epoch, and in some of the second."""
+    data = Numbers(draws_at({88, 186}), length=200)
+    loader = DataLoader(data, batch_size=4, shuffle=True, num_workers=2, persistent_workers=True)
+    return trained(loader, epochs=3, most=23)
+
+
+@scenario("lifted")
 def draws_in_its_last_batch() -> Any:
     return augmented({199}, 1)
 

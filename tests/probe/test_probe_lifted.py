@@ -51,6 +51,7 @@ LIFTED = {
     "samples_tell_their_worker": None,
     "draws_long_after_the_start": DREW,
     "draws_after_the_start_with_workers_that_stay": DREW,
+    "left_early_with_draws_under_way": DREW,
     "draws_in_its_last_batch": DREW,
     "fails_after_it_drew": DREW,
 }

@@ -179,6 +179,8 @@ class Streams:
 
     def leave(self, iterator: Any, receive: Callable[[], Any]) -> None:
         """Workers that stay have made all that was under way as written, draws included."""
+        if not (self.free and self.sent):  # no pass was left early
+            return
         began, again = iterator._rcvd_idx, list(self.sent)
         with self.drained():
             drew = _let_go(iterator, receive)
@@ -242,19 +244,18 @@ def seeded_kind(base: Any) -> Any:
 
         def _reset(self, loader: Any, first_iter: bool = False) -> None:
             streams = self._dlqueue_streams
-            if streams.free and streams.sent:  # a pass was left early
-                streams.leave(self, super()._next_data)
+            streams.leave(self, super()._next_data)
             streams.sent.clear()
             super()._reset(loader, first_iter)
 
         def _next_index(self) -> Any:
             return self._dlqueue_streams.task(super()._next_index(), self._send_idx)
 
-        def _dlqueue_turn(self) -> tuple[Any, int]:
+        def _dlqueue_turn(self, prefetch: int) -> tuple[Any, int]:
             streams = self._dlqueue_streams
             if streams.free:
-                return super()._dlqueue_turn()  # type: ignore[no-any-return]
-            return streams.turn(self._send_idx, self._prefetch_factor)
+                return super()._dlqueue_turn(prefetch)  # type: ignore[no-any-return]
+            return streams.turn(self._send_idx, prefetch)
 
         def _next_data(self) -> Any:
             streams = self._dlqueue_streams
