@@ -216,6 +216,7 @@ def _let_go(iterator: Any, receive: Callable[[], Any]) -> int | None:
         except Exception as error:
             if iterator._rcvd_idx == before:  # a worker died: torch's own error
                 raise
+            error.__traceback__ = None  # torch holds it, and by it the workers
             if drew is None and isinstance(error, fetching.UnfitError):
                 drew = before
     return drew
@@ -261,7 +262,8 @@ def seeded_kind(base: Any) -> Any:
             streams = self._dlqueue_streams
             try:
                 data = super()._next_data()
-            except fetching.UnfitError:
+            except fetching.UnfitError as error:
+                error.__traceback__ = None  # torch's frames hold it, and by it the workers
                 streams.on_fall(fetching.DREW)
                 self._dlqueue_go_back(list(streams.sent))
                 return super()._next_data()
