@@ -192,7 +192,7 @@ class LoaderMeter:
         self.worker_private = 0
         self.memory_due = 0.0  # when the room for its workers is to be looked at again
         self.tuner: Tuner | None = None
-        self.batches: int | None = None  # of a full pass
+        self.pass_batches: int | None = None  # of a full pass
         self.latest_start_s = 0.0
         self.gated: int | None = None  # workers started for the directive
         self.gate_open: int | None = None

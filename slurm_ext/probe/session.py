@@ -103,7 +103,7 @@ class Session:
 
     def _tune(self, meter: LoaderMeter, own: int, batches: int | None) -> None:
         """Give the loader a tuner: it begins where the submission says, else the user."""
-        meter.batches = batches
+        meter.pass_batches = batches
         if meter.tuner is None:
             wanted = self.directive.num_workers
             cores = machine.cores() / machine.ranks_here()
