@@ -7,15 +7,12 @@ import math
 import os
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 from . import fetching, machine
 from .autotune import NEVER
 from .directive import MAX_WORKERS as MOST_WORKERS
 from .gate import Gate
-
-if TYPE_CHECKING:
-    from .tuning import Tuner
 
 _LOOK_EVERY_S = 0.2
 _CLOSELY = 3  # batches after each look around which the kernel is asked: some 40 us each time
@@ -132,7 +129,7 @@ class Pass:
         return int(max([fetching.read_totals(self._path(pid))[5] for pid in self._before] or [0]))
 
     def fetched(self) -> tuple[float, ...]:
-        """What fetching took in this pass, in whichever process; as `fetching.read_totals`."""
+        """Totals of fetching in this pass, of all processes, in the form of `read_totals`."""
         fetched = self.home.totals()
         for pid, before in self._before.items():
             now = fetching.read_totals(self._path(pid))
@@ -191,7 +188,7 @@ class LoaderMeter:
         self.startup_s = 0.0
         self.worker_private = 0
         self.memory_due = 0.0  # when the room for its workers is to be looked at again
-        self.tuner: Tuner | None = None
+        self.tuner: Any = None  # where the loader finds its own count of workers
         self.pass_batches: int | None = None  # of a full pass
         self.latest_start_s = 0.0
         self.gated: int | None = None  # workers started for the directive

@@ -138,6 +138,7 @@ class Tuner:
     def _not_as_asked(self, current: Any, knob: Knob, open_now: int, now: float) -> None:
         """Memory or the system holds the gate: after a while what is open is what can be had."""
         self._mark = None
+        knob.ask(current, self.count)  # such as workers that were slow to start
         current.tune_at = current.batches + max(1, self.count)
         if now - self._asked_at > _PATIENCE_S and open_now > 0:
             self._most = open_now
@@ -233,7 +234,7 @@ class Tuner:
 
 
 class _Mark:
-    """Where a block began; the pass is an argument, so that its end does not keep it."""
+    """Counts of a pass at the beginning of a block."""
 
     def __init__(self, current: Any, before_s: float) -> None:
         self.batches, self.seconds_waited, self.step_s = (
@@ -245,7 +246,7 @@ class _Mark:
         self.lent = _lent(current)
 
     def block(self, current: Any) -> Block:
-        """What was delivered since."""
+        """The block that ends now."""
         wait_s = current.wait_s - self.seconds_waited + current.meter.startup_s - self.startup_s
         seconds = wait_s + current.step_s - self.step_s
         return Block(current.batches - self.batches, seconds, wait_s)

@@ -142,7 +142,7 @@ def lines(probe: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _search(tuned: Mapping[str, Any]) -> str:
-    """Where a loader's search for a worker count stayed, and the rate at each count it measured."""
+    """The count where a loader's search stayed, and the rate of each count that it measured."""
     from slurm_ext.report.formatting import counted
 
     rates = [f"{one['workers']}: {one['samples_per_s']:.3g}" for one in tuned["rates"]]
