@@ -47,7 +47,9 @@ class Knob:
     def room(self, current: Pass) -> int:
         """Workers that this pass may have in all: by count, memory and room for their batches."""
         workers = current.workers()
-        have = 0 if workers is None else len(workers._workers)
+        have = 0
+        if workers is not None:
+            have = len(workers._workers) - workers._dlqueue_open.lent_count()
         private = machine.private_bytes() or 0
         each = _GROWTH * (current.meter.worker_private or private)
         room = machine.room_bytes(private + int(each * have))
