@@ -19,6 +19,7 @@ from slurm_ext.core.trainings import total as in_all
 from slurm_ext.core.unsupported_loader import UnsupportedLoader, unsupported_loader
 
 MIN_BATCHES = 4  # the first ones only empty the prefetch queue
+MOST_LENT = 0.02  # of a phase, with lent workers at work
 MIN_WALL_S = 1.0
 CLOCK_SLACK = 1.1  # waits and steps are timed separately from the total
 MOST_OF_ANYTHING = 1e18  # seconds or samples of one job
@@ -190,14 +191,22 @@ def _gpu_model(record: _Json, summaries: Sequence[_Json]) -> str | None:
 
 
 def _totals(loader: _Json, min_wall_s: float) -> _Totals | None:
-    """Totals of the later epochs if they are long enough, else of all; None: still too short."""
-    later = [phase for phase in loader["phases"] if phase["phase"] == "later"]
-    for phases in (later, loader["phases"]):
+    """Totals of the later epochs if they are long enough, else of all; None: still too short.
+
+    With lent workers a loop is faster than its own cores can make it: such a phase teaches nothing.
+    """
+    own = [phase for phase in loader["phases"] if not _is_lent(phase)]
+    later = [phase for phase in own if phase["phase"] == "later"]
+    for phases in (later, own):
         totals = _added(phases)
         long_enough = totals.batches >= MIN_BATCHES and totals.wall_s >= min_wall_s
         if long_enough and totals.fetch_samples > 0:
             return totals
     return None
+
+
+def _is_lent(phase: _Json) -> bool:
+    return bool((phase.get("lent_s") or 0.0) > MOST_LENT * (phase.get("wall_s") or 0.0))
 
 
 def _added(phases: Sequence[_Json]) -> _Totals:

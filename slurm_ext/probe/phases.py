@@ -51,6 +51,7 @@ class Pass:
         self.last = 0.0  # when the latest batch was handed over
         self.due = 0.0
         self._workers_s = 0.0
+        self._lent_s = 0.0
         self._looked = time.perf_counter()
         self._began = self._looked
         self._main_cpu_s = time.process_time()
@@ -70,6 +71,8 @@ class Pass:
         """Note how many workers work, for their mean, and look closely at the next batches."""
         working = self.workers_now() + (self.gate.lent if self.gate else 0)
         self._workers_s += working * (now - self._looked)
+        if self.gate is not None and self.gate.lent:
+            self._lent_s += now - self._looked
         self._looked = now
         self.due = now + _LOOK_EVERY_S
         self._main_cpu_end_s = time.process_time()
@@ -158,6 +161,7 @@ class Pass:
             "wait_s": self.wait_s,
             "step_s": self.step_s,
             "workers": wall * self._workers_s / elapsed,
+            "lent_s": wall * self._lent_s / elapsed,
             "fetch_samples": fetched[0] * each,
             "fetch_wall_s": fetched[2],
             "fetch_cpu_s": fetched[3],

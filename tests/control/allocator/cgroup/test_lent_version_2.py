@@ -95,7 +95,7 @@ def test_what_slurm_writes_meanwhile_holds(
     cpus = LentCpus(place)
     cpus.give(OWN, LENT, pids[1:])
     (job / "cpuset.cpus").write_text("0,3\n")
-    assert cpus.own_cores(pids) == {0, 3}
+    assert cpus.own_cores(pids) == frozenset({0, 3})
     assert cpus.restore()
     assert cores(job) == ["0,3", "0", ""]
     until(lambda: os.sched_getaffinity(pids[1]) == OWN, "it stays where it was lent to")
