@@ -231,9 +231,13 @@ class Session:
             meter.left_alone = meter.kept = reason
             meter.gate_open = meter.most_workers = None
 
+        ending = weakref.WeakMethod(lazy.go_home)  # the pass must not keep the workers
+
         def home() -> None:
             current.look(time.perf_counter())
-            lazy.go_home()
+            end = ending()
+            if end is not None:
+                end()
             current.workers_now, current.workers, current.gate = lambda: 0, lambda: None, None
             meter.gate_open = 0
 
