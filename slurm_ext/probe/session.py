@@ -244,6 +244,7 @@ class Session:
         def fell(reason: str) -> None:
             current.look(time.perf_counter())
             current.workers_now, current.knob, current.tune_at = lambda: 0, None, NEVER
+            current.gate = None  # its workers are gone
             meter.fallback, meter.gate_open, meter.most_workers = reason, 0, None
 
         lazy.on_start, lazy.on_leave, lazy.on_fall = started, left, fell
