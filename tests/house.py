@@ -49,6 +49,7 @@ SUB_ROOMS: dict[str, tuple[str, ...]] = {
         "",
     ),
     "probe": ("", "site"),
+    "spatial": ("planning", ""),
     "history": ("", "store", "ingest", "imports", "views"),
     "model": ("", "throughput", "scaling", "duration", "demand", "slowdown"),
     "policy": ("", "allocator", "colocation", "elastic", "queue", "ranks"),

@@ -5,10 +5,13 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from tests.wheel import build, sources
 
 ROOT = Path(__file__).parent.parent
 LOCKED = ROOT / "contrib" / "packaging" / "locked.txt"
+LOCKED_TRAIN = LOCKED.with_name("locked-train.txt")
 BUILD = {"pip", "setuptools"}  # what builds dlqueue is locked as well
 
 
@@ -23,9 +26,10 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def test_every_locked_file_has_a_hash() -> None:
+@pytest.mark.parametrize("path", [LOCKED, LOCKED_TRAIN], ids=lambda path: path.stem)
+def test_every_locked_file_has_a_hash(path: Path) -> None:
     """`pip install --require-hashes` takes the whole list: no package, and no line, without one."""
-    entries = re.split(r"\n(?=\S)", LOCKED.read_text().strip())
+    entries = re.split(r"\n(?=\S)", path.read_text().strip())
     packages = [entry.strip() for entry in entries if not entry.startswith("#")]
     assert packages
     for entry in packages:
@@ -41,6 +45,15 @@ def test_the_locked_versions_are_the_tested_ones() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = {normal(re.split(r"[<>=]", need)[0]) for need in project["dependencies"]}
     assert needed | BUILD <= set(locked)
+
+
+def test_training_is_locked_but_for_torch() -> None:
+    """Trained with the tested versions, from locked files; only PyTorch's index is a site's own."""
+    tested, locked = versions(ROOT / "constraints.txt"), versions(LOCKED_TRAIN)
+    assert locked.items() <= tested.items()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = {normal(re.split(r"[<>=]", n)[0]) for n in project["optional-dependencies"]["train"]}
+    assert needed - set(locked) == {"torch"}
 
 
 def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:

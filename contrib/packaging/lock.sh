@@ -1,6 +1,7 @@
 #!/bin/sh
-# Writes constraints.txt from what the virtual environment holds now, and locked.txt, the part of it
-# that dlqueue itself needs, with the hashes of all files that PyPI has (by pip-tools, in minutes).
+# Writes constraints.txt from what the virtual environment holds now; locked.txt, the part of it that
+# dlqueue itself needs, and locked-train.txt, what training its models needs as well, both with the
+# hashes of all files that PyPI has (by pip-tools, in minutes).
 set -eu
 cd "$(dirname "$0")/../.."
 {
@@ -13,12 +14,23 @@ tools=$(mktemp -d)
 trap 'rm -rf "$tools"' EXIT
 python3 -m venv "$tools"
 "$tools/bin/pip" install -q pip-tools
-{
-    echo '# dlqueue and what it needs to be built, each file by its hash: pip install --require-hashes -r this.'
-    echo '# The versions are those of constraints.txt. Regenerate: contrib/packaging/lock.sh'
-    "$tools/bin/pip-compile" -q --generate-hashes --strip-extras --allow-unsafe --no-header --no-annotate \
-        --no-emit-index-url --no-emit-find-links --build-deps-for wheel -c constraints.txt \
-        -o "$tools/locked.txt" pyproject.toml >&2
-    cat "$tools/locked.txt"
-} > contrib/packaging/locked.txt.new
-mv contrib/packaging/locked.txt.new contrib/packaging/locked.txt
+# Without PyTorch: a site chooses its index (CPU, CUDA).
+.venv/bin/python -c 'import tomllib
+project = tomllib.load(open("pyproject.toml", "rb"))["project"]
+print(*(need for need in project["optional-dependencies"]["train"] if not need.startswith("torch")), sep="\n")' \
+    > "$tools/train.in"
+lock() { # title, file, arguments
+    title=$1 file=$2
+    shift 2
+    {
+        echo "# $title, each file by its hash: pip install --require-hashes -r this."
+        echo '# The versions are those of constraints.txt. Regenerate: contrib/packaging/lock.sh'
+        "$tools/bin/pip-compile" -q --generate-hashes --strip-extras --allow-unsafe --no-header --no-annotate \
+            --no-emit-index-url --no-emit-find-links -c constraints.txt -o "$tools/locked.txt" "$@" >&2
+        cat "$tools/locked.txt"
+    } > "$file.new"
+    mv "$file.new" "$file"
+    rm "$tools/locked.txt"
+}
+lock 'dlqueue and what it needs to be built' contrib/packaging/locked.txt --build-deps-for wheel pyproject.toml
+lock 'Packages to train models with, but PyTorch' contrib/packaging/locked-train.txt "$tools/train.in"

@@ -21,6 +21,7 @@ from slurm_ext.spatial.checkpoint import load, save
 from slurm_ext.spatial.convert import parallelise
 from slurm_ext.spatial.launch import start
 from slurm_ext.spatial.loss import GlobalLoss
+from slurm_ext.spatial.measure import choose_mesh
 from slurm_ext.spatial.mesh import Mesh
 from slurm_ext.spatial.verify import check
 from slurm_ext.spatial.volumes import Slabs, sampler
@@ -33,9 +34,7 @@ def arguments():
     parser.add_argument("--samples", type=int, default=8)
     parser.add_argument("--batch", type=int, default=1, help="samples of a step on one group")
     parser.add_argument("--accumulate", type=int, default=1, help="steps between updates")
-    parser.add_argument(
-        "--mesh", help="data x space, as 1x2x1x1; without it the space is the ranks"
-    )
+    parser.add_argument("--mesh", help="data x space, as 1x2x1x1; without it, chosen")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
     parser.add_argument("--workers", type=int, default=0)
@@ -77,6 +76,17 @@ def waves(size, seed):
     return sum(parts).astype(np.float32), strengths
 
 
+def divided(args, device):
+    """Groups of data and parts of space: as told, or the quickest that fits."""
+    if args.mesh:
+        data, *space = (int(part) for part in args.mesh.split("x"))
+        return data, space
+    samples = args.batch * dist.get_world_size()
+    return choose_mesh(
+        lambda sizes: network(args.network, sizes[0])[0].to(device), (args.size,) * 3, samples
+    )
+
+
 def train(args, mesh, model, criterion, data, device):
     loss_of = GlobalLoss(criterion, mesh).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
@@ -112,9 +122,7 @@ def step(args, model, loss_of, optimizer, number, batch, device):
 def main():
     args = arguments()
     device = start()
-    numbers = [int(part) for part in args.mesh.split("x")] if args.mesh else None
-    data, *space = numbers or [1, dist.get_world_size(), 1, 1]
-    mesh = Mesh(data, space)
+    mesh = Mesh(*divided(args, device))
     model, criterion = network(args.network, args.size)
     if args.check:
         check(model.to(device), torch.randn(1, 1, *[args.size] * 3).to(device), mesh)

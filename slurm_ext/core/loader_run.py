@@ -19,6 +19,7 @@ from slurm_ext.core.trainings import total as in_all
 from slurm_ext.core.unsupported_loader import UnsupportedLoader, unsupported_loader
 
 MIN_BATCHES = 4  # the first ones only empty the prefetch queue
+MOST_LENT = 0.02  # of a phase, with lent workers at work
 MIN_WALL_S = 1.0
 CLOCK_SLACK = 1.1  # waits and steps are timed separately from the total
 MOST_OF_ANYTHING = 1e18  # seconds or samples of one job
@@ -73,7 +74,8 @@ def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | 
 
     Processes that train together share the cores, so costs are means over them and the rate is
     the median one's. The first epoch counts only if the later ones are shorter than `min_wall_s`
-    or MIN_BATCHES. The rate of the whole job is core/trainings.py's.
+    or MIN_BATCHES. Where a loader's own search for a worker count stayed, its count and rate are
+    those of that count. The rate of the whole job is core/trainings.py's.
     """
     training = next(trainings((record.get("probe") or {}).get("summaries") or ()), None)
     sound = [
@@ -87,12 +89,13 @@ def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | 
     summary, loader, first = sound[0]
     summaries, loaders = [s for s, _, _ in sound], [ld for _, ld, _ in sound]
     runs = [t for _, _, t in sound]
+    steady = [_settled(loader, t) or (t.workers, t.samples / t.wall_s) for _, loader, t in sound]
     node_cores = summary.get("node_cores") or record["host"].get("cores")
     fetch_samples = sum([t.fetch_samples for t in runs])
     gpus = record["allocation"].get("gpus") or 0  # a list, or its length
     return LoaderRun(
-        samples_per_s=median([t.samples / t.wall_s for t in runs]),
-        workers=round(median([t.workers for t in runs])),
+        samples_per_s=median([rate for _, rate in steady]),
+        workers=round(median([workers for workers, _ in steady])),
         cores=_cores(record["allocation"], summaries, training.here, node_cores),
         batch_size=loader.get("batch_size") or first.samples / first.batches,
         accel_samples_per_s=sum([t.samples for t in runs]) / sum([t.step_s for t in runs]),
@@ -113,6 +116,16 @@ def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | 
         **_mean_costs(runs, _trained_on(summary)),
         **_whole_job(record, summaries, loaders, training.ranks),
     )
+
+
+def _settled(loader: _Json, t: _Totals) -> tuple[float, float] | None:
+    """Workers and rate where the loader's own search stayed; None: none, or one that cannot be."""
+    tuned = loader.get("tuned") or {}
+    rates = {one["workers"]: one["samples_per_s"] for one in tuned.get("rates") or ()}
+    rate = rates.get(tuned.get("workers"))
+    if rate is None or not LEAST_OF_ANYTHING < rate <= CLOCK_SLACK * t.samples / t.step_s:
+        return None
+    return float(tuned["workers"]), float(rate)
 
 
 def _trained_on(summary: _Json) -> dict[str, Any]:
@@ -178,14 +191,22 @@ def _gpu_model(record: _Json, summaries: Sequence[_Json]) -> str | None:
 
 
 def _totals(loader: _Json, min_wall_s: float) -> _Totals | None:
-    """Totals of the later epochs if they are long enough, else of all; None: still too short."""
-    later = [phase for phase in loader["phases"] if phase["phase"] == "later"]
-    for phases in (later, loader["phases"]):
+    """Totals of the later epochs if they are long enough, else of all; None: still too short.
+
+    With lent workers a loop is faster than its own cores can make it: such a phase teaches nothing.
+    """
+    own = [phase for phase in loader["phases"] if not _is_lent(phase)]
+    later = [phase for phase in own if phase["phase"] == "later"]
+    for phases in (later, own):
         totals = _added(phases)
         long_enough = totals.batches >= MIN_BATCHES and totals.wall_s >= min_wall_s
         if long_enough and totals.fetch_samples > 0:
             return totals
     return None
+
+
+def _is_lent(phase: _Json) -> bool:
+    return bool((phase.get("lent_s") or 0.0) > MOST_LENT * (phase.get("wall_s") or 0.0))
 
 
 def _added(phases: Sequence[_Json]) -> _Totals:

@@ -65,6 +65,7 @@ ENV_NAMES = (
     "DLQUEUE_SHARED",
     "DLQUEUE_ELASTIC",
     "DLQUEUE_SEEDED",
+    "DLQUEUE_AUTOTUNE",
 )
 """Variables of the job's environment that the advisor sees: enough to decide, nothing private."""
 

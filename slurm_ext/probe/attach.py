@@ -212,7 +212,7 @@ def _timed_next(original: Callable[[Any], Any], dataloader: Any) -> Callable[[An
 
 
 def _look(current: Any, data: Any, now: float) -> None:
-    """What is due between two batches: the tuner's decision, the measuring, the summary."""
+    """Do between two batches all that is due: measuring, summary, the tuner's decision."""
     session = _Process.session
     if session and now >= current.due:
         session.safely(session.look, current, now)

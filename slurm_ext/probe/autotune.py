@@ -28,7 +28,7 @@ _WORSE, _BETTER = 0.85, 1.15  # of the best rate so far: clear after two blocks
 
 
 class Rate(NamedTuple):
-    """What one worker count gave: batches/s, its relative error, and seconds for each batch."""
+    """Measurement of one worker count: batches/s, its relative error, and seconds of a batch."""
 
     batches_per_s: float
     error: float

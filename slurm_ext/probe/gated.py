@@ -89,7 +89,7 @@ def view(loader: Any, **changes: Any) -> Any:
 
 
 def _torchs_own() -> Any:
-    """What torch makes workers with where the loader names nothing else."""
+    """Multiprocessing as torch uses it where the loader names no context of its own."""
     return sys.modules["torch"].multiprocessing
 
 

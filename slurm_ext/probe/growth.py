@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
+import time
 from typing import Any, Callable
 
 from . import fetching
@@ -31,6 +32,7 @@ _FILLED_BY = {
     "persistent_workers": "_persistent_workers",
     "shared_seed": "_shared_seed",
 }
+_PATIENCE_S = 0.3  # as long as the training stands still for new workers
 _OF_ONE_WORKER = {"index_queue", "worker_id"}
 _LISTS = ("_index_queues", "_workers", "_workers_status")
 
@@ -71,9 +73,10 @@ def add_workers(
 
     They come after the present ones in `iterator._workers`, and get work once the gate opens for
     their index (`OpenWorkers`). `begin` is called in each new worker before anything else, to
-    change its priority, say. Fewer start where the system refuses a process; none where `can_add`
-    is False. The caller answers for memory, raises the gate's limit, and lets the pass count the
-    new workers' fetches (`Pass.join`); `Session.grow` does all three.
+    change its priority, say. Fewer start where the system refuses a process, or is slow to start
+    them (the training waits meanwhile; ask again); none where `can_add` is False. The caller
+    answers for memory, raises the gate's limit, and lets the pass count the new workers' fetches
+    (`Pass.join`); `Session.grow` does all three.
     """
     if not can_add(iterator):
         return ()
@@ -81,8 +84,11 @@ def add_workers(
     fetching.guard = iterator.__dict__.get("_dlqueue_guard")
     try:
         with contextlib.suppress(OSError):  # no more processes, files or memory
+            ends = time.perf_counter() + _PATIENCE_S
             for _ in range(count):
                 _add_one(iterator, begin)
+                if time.perf_counter() > ends:
+                    break
     finally:
         fetching.guard = None
         _watch_for_death(iterator)

@@ -1,4 +1,4 @@
-"""What a tuner may do to its loader, within one process: whose turn it is, room, and the change."""
+"""A tuner's hand on its loader, within one process: its turn, the room, and the change."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from . import machine
 
 if TYPE_CHECKING:
     from .phases import Pass
-    from .session import Session
-    from .tuning import Tuner
 
 MOST_TUNED = 64  # workers of a process
 _IDLE_S = 5.0  # a search that saw no batch for so long makes way for another loader's
@@ -23,16 +21,16 @@ _PREFETCHED = 2  # batches of one worker
 class Knob:
     """The tuners' hand on the passes of one process; one search at a time."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Any) -> None:
         self._session: Any = weakref.proxy(session)
-        self._searching: Tuner | None = None
+        self._searching: Any = None
         self._searched_at = 0.0
 
     def ruled(self, current: Pass) -> bool:
         """True while the gate file says how many may work."""
         return current.knob is None or current.knob.ruled
 
-    def turn(self, tuner: Tuner) -> bool:
+    def turn(self, tuner: Any) -> bool:
         """True if no other loader's search would move what this one measures."""
         now = time.perf_counter()
         holder = self._searching
@@ -41,7 +39,7 @@ class Knob:
         self._searching, self._searched_at = (None if tuner.settled else tuner), now
         return True
 
-    def release(self, tuner: Tuner) -> None:
+    def release(self, tuner: Any) -> None:
         """Another loader may search."""
         if self._searching is tuner:
             self._searching = None
@@ -49,7 +47,9 @@ class Knob:
     def room(self, current: Pass) -> int:
         """Workers that this pass may have in all: by count, memory and room for their batches."""
         workers = current.workers()
-        have = 0 if workers is None else len(workers._workers)
+        have = 0
+        if workers is not None:
+            have = len(workers._workers) - workers._dlqueue_open.lent_count()
         private = machine.private_bytes() or 0
         each = _GROWTH * (current.meter.worker_private or private)
         room = machine.room_bytes(private + int(each * have))

@@ -7,15 +7,12 @@ import math
 import os
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 from . import fetching, machine
 from .autotune import NEVER
 from .directive import MAX_WORKERS as MOST_WORKERS
 from .gate import Gate
-
-if TYPE_CHECKING:
-    from .tuning import Tuner
 
 _LOOK_EVERY_S = 0.2
 _CLOSELY = 3  # batches after each look around which the kernel is asked: some 40 us each time
@@ -55,6 +52,7 @@ class Pass:
         self.last = 0.0  # when the latest batch was handed over
         self.due = 0.0
         self._workers_s = 0.0
+        self._lent_s = 0.0
         self._looked = time.perf_counter()
         self._began = self._looked
         self._main_cpu_s = time.process_time()
@@ -74,6 +72,8 @@ class Pass:
         """Note how many workers work, for their mean, and look closely at the next batches."""
         working = self.workers_now() + (self.gate.lent if self.gate else 0)
         self._workers_s += working * (now - self._looked)
+        if self.gate is not None and self.gate.lent:
+            self._lent_s += now - self._looked
         self._looked = now
         self.due = now + _LOOK_EVERY_S
         self._main_cpu_end_s = time.process_time()
@@ -137,7 +137,7 @@ class Pass:
         return [fetching.read_totals(self._path(pid))[7] for pid in self._before]
 
     def fetched(self) -> tuple[float, ...]:
-        """What fetching took in this pass, in whichever process; as `fetching.read_totals`."""
+        """Totals of fetching in this pass, of all processes, in the form of `read_totals`."""
         fetched = self.home.totals()
         for pid, before in self._before.items():
             now = fetching.read_totals(self._path(pid))
@@ -166,6 +166,7 @@ class Pass:
             "wait_s": self.wait_s,
             "step_s": self.step_s,
             "workers": wall * self._workers_s / elapsed,
+            "lent_s": wall * self._lent_s / elapsed,
             "fetch_samples": fetched[0] * each,
             "fetch_wall_s": fetched[2],
             "fetch_cpu_s": fetched[3],
@@ -196,8 +197,8 @@ class LoaderMeter:
         self.startup_s = 0.0
         self.worker_private = 0
         self.memory_due = 0.0  # when the room for its workers is to be looked at again
-        self.tuner: Tuner | None = None
-        self.batches: int | None = None  # of a full pass
+        self.tuner: Any = None  # where the loader finds its own count of workers
+        self.pass_batches: int | None = None  # of a full pass
         self.latest_start_s = 0.0
         self.gated: int | None = None  # workers started for the directive
         self.gate_open: int | None = None

@@ -108,7 +108,7 @@ class Session:
 
     def _tune(self, meter: LoaderMeter, own: int, batches: int | None) -> None:
         """Give the loader a tuner: it begins where the submission says, else the user."""
-        meter.batches = batches
+        meter.pass_batches = batches
         if meter.tuner is None:
             wanted = self.directive.num_workers
             cores = machine.cores() / machine.ranks_here()
@@ -247,18 +247,20 @@ class Session:
             meter.left_alone = meter.kept = reason
             meter.gate_open = meter.most_workers = None
 
-        kept = weakref.ref(lazy)  # a pass that was left early must not keep its workers
+        ending = weakref.WeakMethod(lazy.go_home)  # the pass must not keep the workers
 
         def home() -> None:
             current.look(time.perf_counter())
-            if (mine := kept()) is not None:
-                mine.go_home()
+            end = ending()
+            if end is not None:
+                end()
             current.workers_now, current.workers, current.gate = lambda: 0, lambda: None, None
             meter.gate_open = 0
 
         def fell(reason: str) -> None:
             current.look(time.perf_counter())
             current.workers_now, current.knob, current.tune_at = lambda: 0, None, NEVER
+            current.gate = None  # its workers are gone
             meter.fallback, meter.gate_open, meter.most_workers = reason, 0, None
 
         lazy.on_start, lazy.on_leave, lazy.on_fall = started, left, fell

@@ -32,7 +32,8 @@ Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, size
     stayed, rates (workers, samples_per_s, wait: share of the time) of the counts measured
   - phases (first_epoch; later), each: epochs, samples, batches, steps (of the optimisers, done with
     its batches: none in a validation); wall_s = wait_s (in next())
-    + step_s (between them); workers: mean number at work; fetch_samples, fetch_wall_s, fetch_cpu_s,
+    + step_s (between them); workers: mean number at work;
+    lent_s: wall time with lent ones among them (lent.py); fetch_samples, fetch_wall_s, fetch_cpu_s,
     bytes_read: what fetching took in whichever process did it (samples made may run ahead of
     samples used); main_cpu_s: CPU of this process during the phase; fetch_queued_s, wait_queued_s,
     step_queued_s: the parts of those times in which the thread was ready and waited for a core

@@ -36,8 +36,10 @@ class Tuner:
     its workers share with the training.
     """
 
-    def __init__(self, own: int, start: int, cores: float) -> None:
-        self.own, self.count, self.cores = own, start, cores
+    def __init__(
+        self, own: int, start: int, cores: float, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self.own, self.count, self.cores, self.clock = own, start, cores, clock
         self.tried: autotune.Tried = {}
         self.settled = False
         self.settled_after: tuple[float, int] | None = None  # seconds, batches; of the first search
@@ -136,6 +138,7 @@ class Tuner:
     def _not_as_asked(self, current: Any, knob: Knob, open_now: int, now: float) -> None:
         """Memory or the system holds the gate: after a while what is open is what can be had."""
         self._mark = None
+        knob.ask(current, self.count)  # such as workers that were slow to start
         current.tune_at = current.batches + max(1, self.count)
         if now - self._asked_at > _PATIENCE_S and open_now > 0:
             self._most = open_now
@@ -144,7 +147,7 @@ class Tuner:
     def _restart(self, current: Any, skip: int, keep: bool = False) -> None:
         self._mark, self._watched = None, []
         self._blocks = self._blocks if keep else []
-        self._asked_at = time.perf_counter()
+        self._asked_at = self.clock()
         self._until = current.tune_at = current.batches + skip
         if self._short:
             current.tune_at = autotune.NEVER
@@ -191,8 +194,8 @@ class Tuner:
             ((wall_s - queued_s) / batches, cpu_s / batches) if batches > 0 else (0.0, 0.0)
         )
         start_s = 0.0
-        if current.meter.batches and self.count and not self._short:
-            start_s = (self.start_each_s() * self.count + fetch_s) / current.meter.batches
+        if current.meter.pass_batches and self.count and not self._short:
+            start_s = (self.start_each_s() * self.count + fetch_s) / current.meter.pass_batches
         return autotune.rate(self._blocks, fetch_s, cpu_s, start_s)
 
     def _move(self, current: Any, knob: Knob, count: int) -> None:
@@ -207,14 +210,14 @@ class Tuner:
             self.settled_after = self._search_s, self._search_batches
         moved = self.count != self._search_from
         self._rest_s = _LEAST_REST_S if moved else min(2 * self._rest_s, _MOST_REST_S)
-        self._next_search = time.perf_counter() + self._rest_s
+        self._next_search = self.clock() + self._rest_s
         self._blocks = []
         knob.release(self)
 
     def _watch(self, block: Block, current: Any) -> None:
         """Search again once the middle one of some blocks is no longer what was settled on."""
         self._watched = [*self._watched[1 - _WATCHED :], block]
-        if len(self._watched) < _WATCHED or time.perf_counter() < self._next_search:
+        if len(self._watched) < _WATCHED or self.clock() < self._next_search:
             return
         reference = self.tried[self.count]
         middle = autotune.rate(self._watched, 0.0, 0.0, 0.0)
@@ -231,7 +234,7 @@ class Tuner:
 
 
 class _Mark:
-    """Where a block began; the pass is an argument, so that its end does not keep it."""
+    """Counts of a pass at the beginning of a block."""
 
     def __init__(self, current: Any, before_s: float) -> None:
         self.batches, self.seconds_waited, self.step_s = (
@@ -243,7 +246,7 @@ class _Mark:
         self.lent = _lent(current)
 
     def block(self, current: Any) -> Block:
-        """What was delivered since."""
+        """The block that ends now."""
         wait_s = current.wait_s - self.seconds_waited + current.meter.startup_s - self.startup_s
         seconds = wait_s + current.step_s - self.step_s
         return Block(current.batches - self.batches, seconds, wait_s)

@@ -29,7 +29,7 @@ Transposed = nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d
 
 def convolve(layer: Convolution, mesh: Mesh, x: torch.Tensor, layout: Layout) -> torch.Tensor:
     """`layer` over the whole volume, this rank's part of the result."""
-    windows = [_window(layer, axis) for axis in range(len(layout))]
+    windows = [kernel_window(layer, axis) for axis in range(len(layout))]
     edges = window_edges(windows, mesh, layout)
     if all(edge.is_empty for edge in edges):
         return serial(layer, x)
@@ -43,7 +43,7 @@ def convolve(layer: Convolution, mesh: Mesh, x: torch.Tensor, layout: Layout) ->
 
 def spread(layer: Transposed, mesh: Mesh, x: torch.Tensor, layout: Layout) -> torch.Tensor:
     """A transposed convolution, this rank's part of the result."""
-    windows = [_window(layer, axis) for axis in range(len(layout))]
+    windows = [kernel_window(layer, axis) for axis in range(len(layout))]
     split = [axis for axis, parts in enumerate(mesh.space) if parts > 1]
     found = {
         axis: spreading_halos(windows[axis], layer.output_padding[axis], layout[axis])
@@ -122,7 +122,7 @@ class _Convolve(torch.autograd.Function):
         return home, dweight, dbias, None, None, None
 
 
-def _window(layer: Any, axis: int) -> KernelWindow:
+def kernel_window(layer: Any, axis: int) -> KernelWindow:
     """The layer's window along one axis; torch pads "same" more on the right."""
     kernel, stride, dilation = layer.kernel_size[axis], layer.stride[axis], layer.dilation[axis]
     if layer.padding_mode != "zeros":

@@ -64,22 +64,22 @@ def _pooled(
     kind: str, layer: Any, mesh: Mesh, x: torch.Tensor, layout: Layout, fill: float
 ) -> torch.Tensor:
     """Pool by torch; divided dimensions bring their halo and padding along."""
-    count = len(layout)
-    kernel, stride, padding = (
-        _each(v, count) for v in (layer.kernel_size, layer.stride, layer.padding)
-    )
-    dilation = _each(getattr(layer, "dilation", 1), count)
-    windows = [
-        KernelWindow(k, s, d, p, p)
-        for k, s, d, p in zip(kernel, stride, dilation, padding, strict=True)
-    ]
+    windows = pool_windows(layer, len(layout))
     edges = window_edges(windows, mesh, layout)
     split = {edge.axis for edge in edges}
-    left = [0 if axis in split else p for axis, p in enumerate(padding)]
-    more = {"dilation": dilation} if kind == "max_pool" else {}
-    call = getattr(functional, f"{kind}{count}d")
-    y: torch.Tensor = call(with_halos(x, edges, mesh, fill), kernel, stride, left, **more)
+    padding = [0 if axis in split else w.left for axis, w in enumerate(windows)]
+    kernel, stride = [w.kernel for w in windows], [w.stride for w in windows]
+    more = {"dilation": [w.dilation for w in windows]} if kind == "max_pool" else {}
+    call = getattr(functional, f"{kind}{len(layout)}d")
+    y: torch.Tensor = call(with_halos(x, edges, mesh, fill), kernel, stride, padding, **more)
     return y
+
+
+def pool_windows(layer: Any, count: int) -> list[KernelWindow]:
+    """The layer's window along each of `count` dimensions."""
+    settings = (layer.kernel_size, layer.stride, getattr(layer, "dilation", 1), layer.padding)
+    rows = zip(*(_each(value, count) for value in settings), strict=True)
+    return [KernelWindow(k, s, d, p, p) for k, s, d, p in rows]
 
 
 def _each(value: Any, count: int) -> list[int]:

@@ -10,13 +10,13 @@ pytest.importorskip("lightgbm")
 
 from contrib.bench.duration.replay import Trace
 from contrib.bench.duration.tables import PHILLY, Job
-from contrib.bench.queue.online_replay import replay_online
 from contrib.bench.queue.replays import shrunk, trace_of
 from contrib.bench.queue.runtime_predictor import ReplayPredictor, learn
 from slurm_ext.core.errors import InputError
 from slurm_ext.model.duration.state import JobFeatures
 from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.queue.cluster import Cluster
+from slurm_ext.simulate.queue.engine import replay
 
 BATCH, BATCHES, LEARNT = 10, 60, 40  # jobs of a batch; batches; of those before the cut
 
@@ -48,7 +48,7 @@ def replayed(told: list[Job], *, siblings: bool = True) -> tuple[Any, Any]:
     )
     trace = trace_of(known, "made up")
     inside = ReplayPredictor(known, trace.job, siblings=siblings)
-    replay_online(trace, Cluster(nodes=1, gpus_per_node=2), rule_of("qssf+backfill"), inside)
+    replay(trace, Cluster(nodes=1, gpus_per_node=2), rule_of("qssf+backfill"), predictor=inside)
     return trace, inside
 
 

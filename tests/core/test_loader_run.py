@@ -51,6 +51,35 @@ def test_the_golden_record_teaches_its_later_epochs() -> None:
     assert run.emulated
 
 
+def tuned(workers: int | None, **rates: float) -> LoaderRun:
+    """Evidence of a loader whose search stayed with `workers`, by rates named as `w3`."""
+    one = deepcopy(GOLDEN)
+    one["probe"]["summaries"][0]["loaders"][0]["tuned"] = {
+        "workers": workers,
+        "settled_s": 4.0,
+        "settled_batches": 30,
+        "rates": [
+            {"workers": int(name[1:]), "samples_per_s": rate, "wait": 0.1}
+            for name, rate in rates.items()
+        ],
+    }
+    return known(one)
+
+
+def test_a_search_that_stayed_tells_count_and_rate() -> None:
+    """Not the mean over all the counts that it measured."""
+    run = tuned(3, w0=50.0, w3=180.0)
+    assert (run.workers, run.samples_per_s) == (3, 180.0)
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, 1e9])
+def test_a_search_that_cannot_be_or_goes_on_tells_nothing(rate: float) -> None:
+    """More than the step allows, or no count yet: the phases tell, as ever."""
+    for run in (tuned(3, w3=rate), tuned(None, w3=150.0), tuned(2, w3=150.0)):
+        assert run.workers == 4
+        assert run.samples_per_s == pytest.approx(2048 / 15)
+
+
 def test_a_single_epoch_counts_where_there_is_no_other() -> None:
     """A job of one epoch is evidence all the same."""
     one = deepcopy(GOLDEN)

@@ -18,10 +18,12 @@ STARTED_S = 4.0  # a node's daemons have started long before its jobs: that is n
 MOST_DECISIONS = 200  # kept of a run
 SETTINGS = {
     "site.mode": "act",
+    "policy.autotune": True,
     "policy.holdout_share": 0.0,  # the control group is Slurm as it is, in the same run
     "advisor.deadline_ms": 1000,  # a busy machine is no fault
     "node.probe": True,
     "control.mode": "act",
+    "control.allocator": "lend",
     "control.may_use_idle_cpus": True,
 }
 

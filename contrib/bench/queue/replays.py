@@ -10,7 +10,6 @@ import numpy as np
 from contrib.bench.common import metrics
 from contrib.bench.duration import replay as duration_replay
 from contrib.bench.duration.tables import PHILLY
-from contrib.bench.queue.online_replay import replay_online
 from contrib.bench.queue.runtime_predictor import ReplayPredictor, TrainedPredictor, learn
 from slurm_ext.core.errors import InputError
 from slurm_ext.policy.queue.order import rules_of
@@ -126,7 +125,7 @@ def _inside(
     figures, r2 = {}, {}
     for rule in rules_of(names):
         predictor = ReplayPredictor(known, trace.job, siblings=siblings)
-        figures[rule.name] = _row(replay_online(trace, cluster, rule, predictor))
+        figures[rule.name] = _row(replay(trace, cluster, rule, predictor=predictor))
         r2 = {
             "at_submission": _r2(predictor.submission_s, trace.duration_s),
             "at_start": _r2(predictor.start_s, trace.duration_s),

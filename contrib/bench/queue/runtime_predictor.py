@@ -53,7 +53,7 @@ def _past(job: Job) -> FinishedJob:
 
 
 class ReplayPredictor:
-    """The predictor of one replay (online_replay.py); `kept`: the jobs in it."""
+    """The predictor of one replay (simulate/queue/waiting_order.py); `kept`: the jobs in it."""
 
     def __init__(
         self, trained: TrainedPredictor, kept: Sequence[str], *, siblings: bool = True

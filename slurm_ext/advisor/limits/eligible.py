@@ -1,6 +1,6 @@
 """Which submissions dlqueue stays away from, and why (DESIGN section 4). Pure."""
 
-from slurm_ext.core.records import Submission
+from slurm_ext.core.records import Mode, Submission
 from slurm_ext.core.settings.document import Settings
 
 OPT_OUT = "dlqueue=off"
@@ -48,6 +48,13 @@ def wants_to_share(job: Submission, settings: Settings) -> bool:
     named = (job.partition or "").split(",")
     everywhere = "*" in partitions or all(name in partitions for name in named)
     return "*" in accounts or job.account in accounts or everywhere
+
+
+def tunes_itself(job: Submission, settings: Settings) -> bool:
+    """True if the site lets this job's loaders find their own workers, and the job agrees."""
+    acts = settings.mode_for(job.partition, job.account) is Mode.ACT
+    said = job.env.get("DLQUEUE_AUTOTUNE", "").strip().lower()
+    return bool(settings["policy.autotune"]) and acts and said not in _NO
 
 
 def words_of(job: Submission) -> list[str]:

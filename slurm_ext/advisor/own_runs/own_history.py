@@ -80,7 +80,7 @@ def take_in(own: Path) -> None:
 
 
 def _document(path: Path) -> dict[str, Any] | None:
-    """What `keep` wrote; None for anything else, which is dropped."""
+    """The run that `keep` wrote; None for anything else, which is dropped."""
     with suppress(OSError, ValueError):
         if path.stat().st_size <= _MOST_BYTES:
             document = json.loads(path.read_bytes())

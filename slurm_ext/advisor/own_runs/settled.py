@@ -1,4 +1,4 @@
-"""Where the search for a worker count stayed, by command and folder: the next run starts there.
+"""Worker counts at which searches stayed, by command and folder: the next run starts there.
 
 A small file that `dlqueue run` can read before the program starts; the history is for people.
 """

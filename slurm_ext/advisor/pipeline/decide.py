@@ -18,7 +18,7 @@ from slurm_ext.advisor.evidence.summary import (
 )
 from slurm_ext.advisor.evidence.whole_run import WholeRun
 from slurm_ext.advisor.limits.bounds import PartitionRules, cpus_of, floor_for, limits_for
-from slurm_ext.advisor.limits.eligible import MARK, why_not_edited, why_skipped
+from slurm_ext.advisor.limits.eligible import MARK, tunes_itself, why_not_edited, why_skipped
 from slurm_ext.core.records import (
     SCRIPT_LEVELS,
     Decision,
@@ -73,6 +73,7 @@ class Recommendation:
     least_cpus: int = 1  # of a task: fewer are never advised
     whole: WholeRun = _ALONE  # what its run takes beside the steady batches
     unmarked: Mapping[str, str] = field(default_factory=dict)  # marks of another job, emptied
+    tunes: bool = False  # its loaders find their own workers while they run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +147,7 @@ def decide(job: Submission, context: DecisionContext) -> Recommendation:
         least_cpus=least,
         whole=summary.whole,
         unmarked={MARK: ""} if job.env.get(MARK) else {},
+        tunes=tunes_itself(job, context.settings),
     )
 
 
@@ -165,10 +167,16 @@ def apply_mode(
     shares = sharing is not None and sharing.share
     trusted = not (recommendation.of_others or recommendation.why_advice or recommendation.stopped)
     knows = recommendation.estimate is not None and trusted
-    holdout = (knows or shares) and held_out(token, settings["policy.holdout_share"])
+    may_act = knows or shares or recommendation.tunes
+    holdout = may_act and held_out(token, settings["policy.holdout_share"])
     acts = recommendation.mode is Mode.ACT and not holdout
     edits = recommendation.proposed if acts else _NO_EDITS
     text = None if holdout else recommendation.message
+    tunes = recommendation.tunes and not holdout
+    if tunes:
+        from slurm_ext.advisor.pipeline.message import with_tuning
+
+        text = with_tuning(text)
     if sharing is not None and not holdout:
         from slurm_ext.advisor.pipeline.message import with_sharing
 
@@ -178,6 +186,7 @@ def apply_mode(
 
         text = with_elastic_fault(text, elastic_fault)
     env = {**recommendation.unmarked, **edits.env, "DLQUEUE_DECISION": token}
+    env |= {"DLQUEUE_AUTOTUNE": "1"} if tunes else {}
     if settings["control.mode"] != "off" and knows and recommendation.estimate is not None:
         from slurm_ext.model.throughput import estimate_codec
 

@@ -7,6 +7,7 @@ from slurm_ext.core.records import Decision, Mode, Prediction
 from slurm_ext.core.wire import MAX_MESSAGE_CHARS
 
 OPT_OUT = "Opt out: --comment=dlqueue=off"
+TUNE_OUT = "Opt out: DLQUEUE_AUTOTUNE=0"
 UNCHANGED = "Nothing was changed."
 SAME = 1.03  # a smaller ratio is not called faster
 
@@ -61,6 +62,16 @@ def with_sharing(line: str | None, sharing: SharingDecision) -> str | None:
         return _one_line(f"dlqueue: {what}. {OPT_OUT}")
     first = line.removesuffix(f" {OPT_OUT}").removesuffix(f" {UNCHANGED}")
     return _one_line(f"{first} It {what}. {OPT_OUT}")
+
+
+def with_tuning(line: str | None) -> str:
+    """The line of a job whose loaders find their own workers; of one that nobody knows, the whole.
+
+    What they find stands in `dlqueue explain`, and the next submission starts there.
+    """
+    if line is not None:
+        return line
+    return f"dlqueue: its data loaders find their own number of workers while it runs. {TUNE_OUT}"
 
 
 def with_elastic_fault(line: str | None, fault: str) -> str:

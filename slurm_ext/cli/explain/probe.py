@@ -21,6 +21,7 @@ def probe_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
     """Figures of a run's Python processes, by summaries and node; None: there are none.
 
     `steps` and `steps_wall_s`: of the busiest optimiser of any process, null where none was seen.
+    `tuned`: where each loader that tuned itself stayed, and the rates of the counts it measured.
     `trainings`: samples_per_s, samples, workers and ranks of each, largest first (trainings.py).
     `left_alone`: why loaders kept the workers that the script gave them, each reason once; where
     nobody `asked` for others, why they would have. `loaders`: how many they are; `frameworks`:
@@ -56,6 +57,7 @@ def probe_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
         "trainings": [_training(one) for one in trainings(summaries)],
         "left_alone": sorted({reason[:MOST_CHARACTERS] for reason in reasons if reason}),
         "loaders": len(loaders),
+        "tuned": [loader["tuned"] for loader in loaders if loader.get("tuned")],
         "frameworks": sorted(imported),
         "unprobed": unprobed,
     }
@@ -134,5 +136,18 @@ def lines(probe: Mapping[str, Any]) -> Iterator[str]:
         ranks = f", {one['ranks']} ranks" if one["ranks"] > 1 else ""
         workers = counted(one["workers"], "worker")
         yield f"training: {one['samples']:.4g} samples, {rate}, {workers}{ranks}"
+    yield from (f"tuned:    {_search(one)}" for one in probe.get("tuned") or () if one["rates"])
     said = "as the script set them" if probe["asked"] else "dlqueue would leave them alone"
     yield from (f"workers:  {said}: {reason}" for reason in probe["left_alone"])
+
+
+def _search(tuned: Mapping[str, Any]) -> str:
+    """The count where a loader's search stayed, and the rate of each count that it measured."""
+    from slurm_ext.report.formatting import counted
+
+    rates = [f"{one['workers']}: {one['samples_per_s']:.3g}" for one in tuned["rates"]]
+    measured_s = tuned.get("settled_s")
+    after = "" if measured_s is None else f" after {measured_s:.0f} s of measuring"
+    workers = tuned.get("workers")
+    stays = "no count yet" if workers is None else f"{counted(workers, 'worker')}{after}"
+    return f"{stays} (samples/s by workers: {', '.join(rates)})"

@@ -31,13 +31,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="largest global batch you allow (default: as it is)",
     )
 
+    from slurm_ext.cli.recommend.spatial import configure as configure_spatial
+
+    configure_spatial(parser)
+
 
 def run(args: argparse.Namespace) -> int:
     """Print the recommendation; raises UsageError, InputError, HistoryError."""
     from slurm_ext.cli.common.output import tell
     from slurm_ext.cli.common.settings import load_for_history
+    from slurm_ext.cli.recommend import spatial
     from slurm_ext.cli.recommend.text import lines
 
+    if args.spatial is not None:
+        tell(spatial.recommended(args), spatial.lines, as_json=args.json)
+        return 0
     settings = load_for_history(args.config)
     tell(recommended(args, settings), lines, as_json=args.json)
     return 0

@@ -1,4 +1,4 @@
-"""What would make the program faster, by its own runs: a clause for the end of a long run."""
+"""Advice by a program's own runs: a clause for the end of a long one."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The user's program as a child that is told every signal, and whose end becomes ours."""
+"""The user's program as a child: it gets every signal, and its end becomes ours."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What `dlqueue run` says at a program's end: its throughput, and where its time went."""
+"""The line of `dlqueue run` at a program's end: its throughput, and where its time went."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -41,7 +41,7 @@ def _parts(record: dict[str, Any]) -> Iterator[str]:
         yield f"{first['ranks']} ranks"
     found = workers_of(record["probe"]["summaries"])
     if found is not None:
-        yield f"its search stayed at {found}"
+        yield f"tuned to {found}"
     waited = waited_share(record["probe"]["summaries"])
     if waited is not None and waited >= WAITED:
         yield f"{waited:.0%} of the time waiting for data"

@@ -50,7 +50,7 @@ class Watched:
         remove_tree(folder.name, str(folder.parent), time.monotonic() + CLEAR_S)
 
     def ended(self, status: int, cpu_s: tuple[float, float]) -> dict[str, Any]:
-        """What `own_history.keep` takes: the run record without its number, and the command."""
+        """Document for `own_history.keep`: the run record without its number, and the command."""
         from slurm_ext.node.record.summaries import collect
 
         elapsed_s = time.monotonic() - self._clock_s

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from slurm_ext.control.coscheduling.jobs import words
 from slurm_ext.core.settings.document import Settings
+from slurm_ext.policy.queue.ageing import LongestWait
 from slurm_ext.slurm.records import JobInfo
 
 OFF = "dlqueue=off"
@@ -48,10 +49,11 @@ class Waiting:
 
 @dataclass(slots=True)
 class OwnNices:
-    """Nice values that we set, by job, and jobs whose nice somebody else decided since."""
+    """Memory of the loop: nices that it set, jobs decided by others, and the longest wait."""
 
     nices: dict[int, list[int]] = field(default_factory=dict)  # by Waiting.job_id
     fixed: set[int] = field(default_factory=set)  # somebody else decided since
+    longest: LongestWait = field(default_factory=LongestWait)
 
     def of(self, job_id: int) -> list[int]:
         """Values that are ours; 0 is everybody's."""

@@ -1,17 +1,18 @@
 """Order of waiting jobs by the policy: the same function as in the replay."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from slurm_ext.control.queue.jobs import Waiting
+from slurm_ext.control.queue.jobs import Group, Waiting
 from slurm_ext.control.queue.runtime_estimates import (
     RuntimeEstimate,
     RuntimeEstimates,
     StickyEstimates,
 )
+from slurm_ext.policy.queue.ageing import LongestWait
 from slurm_ext.policy.queue.order import QueuedJobs, rule_of
 
 
@@ -36,7 +37,11 @@ class QueueRank:
 
 
 def in_order(
-    jobs: Sequence[Waiting], rule: str, times: RuntimeEstimates | StickyEstimates, now_s: float
+    jobs: Sequence[Waiting],
+    rule: str,
+    times: RuntimeEstimates | StickyEstimates,
+    now_s: float,
+    longest: LongestWait,
 ) -> list[QueueRank]:
     """Return the jobs in the order of `rule` (policy/queue/order.py)."""
     lengths = times.of([job.info for job in jobs], now_s)
@@ -45,12 +50,22 @@ def in_order(
         gpus=np.array([job.size for job in jobs]),
         estimate_s=np.array([length.seconds for length in lengths]),
     )
-    order = rule_of(rule).order(query, np.array([job.job_id for job in jobs]))
+    ties = np.array([job.job_id for job in jobs])
+    order = rule_of(rule).order(query, ties, lead_s=longest.lead_s(now_s))
     before = [None, *(jobs[number] for number in order)]
     return [
         QueueRank(waiting=jobs[number], length=lengths[number], place=place, ahead=ahead)
         for place, (number, ahead) in enumerate(zip(order, before, strict=False), 1)
     ]
+
+
+def longest_wait(
+    before: LongestWait, groups: Mapping[Group, Sequence[Waiting]], now_s: float
+) -> LongestWait:
+    """Return the longest wait after a look at all queues."""
+    waiting = [job.info.submit_time_s for jobs in groups.values() for job in jobs]
+    since_s = min((submit_s for submit_s in waiting if submit_s is not None), default=now_s)
+    return before.seen(now_s - since_s, now_s)
 
 
 def need_in_words(need_s: float, *, gpus: bool) -> str:

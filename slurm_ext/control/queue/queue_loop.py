@@ -10,9 +10,10 @@ from typing import Any
 from slurm_ext.control.loops.loop_state import LoopState
 from slurm_ext.control.loops.planned_loop import DONE, PlannedAction, planned_kind
 from slurm_ext.control.queue.jobs import Group, OwnNices, WaitingQueue, look, unit_of
-from slurm_ext.control.queue.order import QueueRank, in_order, row
+from slurm_ext.control.queue.order import QueueRank, in_order, longest_wait, row
 from slurm_ext.control.queue.runtime_estimates import RuntimeEstimates, StickyEstimates
 from slurm_ext.core.settings.document import Settings
+from slurm_ext.policy.queue.ageing import LongestWait
 from slurm_ext.policy.queue.nice import NiceBounds, WaitingJob, nices
 from slurm_ext.slurm.client import SlurmClient
 
@@ -40,8 +41,9 @@ class QueueLoop:
         queue = look(jobs, self._ours, self._settings, now_s)
         self._times.see(jobs)
         self._forget(queue, {unit_of(job) for job in jobs if not job.ended})
+        self._ours.longest = longest = longest_wait(self._ours.longest, queue.groups, now_s)
         orders = {
-            group: in_order(waiting, self._settings["queue.order"], self._times, now_s)
+            group: in_order(waiting, self._settings["queue.order"], self._times, now_s, longest)
             for group, waiting in queue.groups.items()
         }
         bounds = NiceBounds(
@@ -109,7 +111,9 @@ class QueueLoop:
 
     def _keep(self) -> None:
         nices_now = {str(job): values for job, values in self._ours.nices.items()}
-        self._state.keep({"nices": nices_now, "fixed": sorted(self._ours.fixed)})
+        longest = [self._ours.longest.seconds, self._ours.longest.at_s]
+        kept = {"nices": nices_now, "fixed": sorted(self._ours.fixed), "longest_wait": longest}
+        self._state.keep(kept)
 
 
 def nices_from_json(kept: Mapping[str, Any]) -> OwnNices:
@@ -117,7 +121,12 @@ def nices_from_json(kept: Mapping[str, Any]) -> OwnNices:
     nices_then = {
         int(job): [int(n) for n in values] for job, values in kept.get("nices", {}).items()
     }
-    return OwnNices(nices=nices_then, fixed={int(job) for job in kept.get("fixed", [])})
+    seconds, at_s = kept.get("longest_wait", (0.0, 0.0))
+    return OwnNices(
+        nices=nices_then,
+        fixed={int(job) for job in kept.get("fixed", [])},
+        longest=LongestWait(float(seconds), float(at_s)),
+    )
 
 
 def _standing(order: Sequence[QueueRank]) -> list[WaitingJob]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from slurm_ext.control.loops.loop_state import cluster_state
 from slurm_ext.control.queue.jobs import ITS_TURN, OwnNices, look, unit_of
-from slurm_ext.control.queue.order import in_order, row
+from slurm_ext.control.queue.order import in_order, longest_wait, row
 from slurm_ext.control.queue.queue_loop import nices_from_json
 from slurm_ext.control.queue.runtime_estimates import (
     RuntimeEstimate,
@@ -169,7 +169,9 @@ def _in_loop(
     """Its place in the loop's order, or why it is left alone; None: the loop is off."""
     if settings["queue.mode"] == "off":
         return None
-    queue = look(jobs, _ours(settings), settings, now_s)
+    ours = _ours(settings)
+    queue = look(jobs, ours, settings, now_s)
+    longest = longest_wait(ours.longest, queue.groups, now_s)
     unit = unit_of(job)
     left_alone = queue.left_alone.get(str(unit))
     if left_alone is not None:
@@ -177,7 +179,7 @@ def _in_loop(
     estimate = StickyEstimates(times)
     estimate.see(jobs)
     for waiting in queue.groups.values():
-        for other in in_order(waiting, settings["queue.order"], estimate, now_s):
+        for other in in_order(waiting, settings["queue.order"], estimate, now_s, longest):
             if other.waiting.job_id == unit:
                 after = None if other.ahead is None else other.ahead.subject
                 place = {"mode": settings["queue.mode"], "of": len(waiting), "after": after}

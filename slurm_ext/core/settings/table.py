@@ -76,6 +76,11 @@ TABLE: tuple[Setting, ...] = (
     ),
     number("policy.min_gain", 0.05, 0.0, 1.0, "Least predicted gain for a change"),
     number("policy.max_workers", 64, 1, 1024, "Most data-loader workers of one task"),
+    flag(
+        "policy.autotune",
+        False,
+        "Let data loaders find their own number of workers while they run (mode act)",
+    ),
     choice(
         "policy.change_explicit",
         "never",

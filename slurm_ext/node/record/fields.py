@@ -226,6 +226,7 @@ PHASE = (
     number("wait_s", "s", "Part of it that waited for data."),
     number("step_s", "s", "Part of it between two batches."),
     number("workers", "", "Mean workers.", required=True),
+    number("lent_s", "s", "Part of the wall time with lent workers at work."),
     number("fetch_samples", "samples", "Samples whose loading was timed."),
     number("fetch_wall_s", "s", "Their loading, wall time."),
     number("fetch_cpu_s", "s", "Their loading, CPU time."),

@@ -1,7 +1,7 @@
 """The order of a queue: rules that give every waiting job a key, lowest first. Pure.
 
-A key is a number that stays as it is while the job waits, so that a queue of any length is kept in
-order at O(log n) a job, and the same function orders a replayed queue and a live one.
+A key is a number that stays as it is while prediction and lead do, so that a queue of any length is
+kept in order at O(log n) a job, and the same function orders a replayed queue and a live one.
 
 | rule | key | source |
 |---|---|---|
@@ -12,7 +12,7 @@ order at O(log n) a job, and the same function orders a replayed queue and a liv
 
 Ties go to the earlier submission. `+backfill`: a later job may start where it delays no
 reservation (simulate/queue/reserve.py). `+ageing`: the key of a size becomes a time, submission
-plus a handicap that grows with the logarithm of the size (`aged`).
+plus a handicap that grows with the logarithm of the size and with the longest wait (ageing.py).
 """
 
 from collections.abc import Callable, Mapping
@@ -23,10 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slurm_ext.core.errors import UsageError
+from slurm_ext.policy.queue.ageing import aged
 from slurm_ext.policy.queue.preempting import LEAST_SERVICE, SHORTEST_LEFT, Preempting
 
-MOST_LEAD_S = 10 * 86400.0
-LEAD_SIZES = (60.0, 1e6)  # GPU-seconds: no handicap up to the first, all of it from the second
 Floats = NDArray[np.float64]
 
 
@@ -57,28 +56,18 @@ class Rule:
     ageing: bool = False
     preempting: Preempting | None = None
 
-    def order(self, jobs: QueuedJobs, ties: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    def order(
+        self, jobs: QueuedJobs, ties: NDArray[np.int64] | None = None, *, lead_s: float = 0.0
+    ) -> NDArray[np.int64]:
         """Indices of jobs, who goes first first. `ties` decides where key and time are equal."""
-        keys = self.key(jobs)
+        keys = self.key(jobs, lead_s)
         last = np.arange(len(keys)) if ties is None else ties
         return np.lexsort((last, jobs.submit_s, keys))
 
-    def key(self, jobs: QueuedJobs) -> Floats:
-        """Keys of jobs, the lowest first; at least 0 where times are."""
-        return aged(jobs, self.keys(jobs)) if self.ageing else self.keys(jobs)
-
-
-def aged(jobs: QueuedJobs, sizes: Floats) -> Floats:
-    """Sizes as times: a small job has a lead over a large one, and it ends with waiting.
-
-    Whoever was submitted MOST_LEAD_S later never overtakes. Of two jobs the lead goes by the ratio
-    of their sizes, however large both are: estimates are wrong by factors, and so are sizes that
-    matter. (A lead by seconds, cut at its most, makes a FIFO queue of all larger jobs.)
-    """
-    least, most = LEAD_SIZES
-    part = np.log(np.maximum(sizes, least) / least) / np.log(most / least)
-    times: Floats = jobs.submit_s + MOST_LEAD_S * np.minimum(part, 1.0)
-    return times
+    def key(self, jobs: QueuedJobs, lead_s: float = 0.0) -> Floats:
+        """Keys of jobs, the lowest first. `lead_s`: see ageing.py; without ageing it is nothing."""
+        sizes = self.keys(jobs)
+        return aged(jobs.submit_s, sizes, lead_s) if self.ageing else sizes
 
 
 def _gpus(jobs: QueuedJobs) -> Floats:

@@ -5,6 +5,7 @@ through, as Slurm's bf_max_job_test bounds its backfill.
 """
 
 from bisect import bisect_left, insort
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
@@ -14,13 +15,18 @@ Rank = TypeVar("Rank", int, tuple[float, int])
 class BoundedQueue(Generic[Rank]):
     """Jobs by rank: the lower goes first; no rank is twice in it."""
 
-    def __init__(self, depth: int) -> None:
+    def __init__(self, depth: int, ranks: Iterable[Rank] = ()) -> None:
         self.depth = max(1, depth)
-        self.front: list[Rank] = []
-        self._behind: list[Rank] = []
+        waiting = sorted(ranks)
+        self.front: list[Rank] = waiting[: self.depth]
+        self._behind: list[Rank] = waiting[self.depth :]
 
     def __len__(self) -> int:
         return len(self.front) + len(self._behind)
+
+    def ranks(self) -> list[Rank]:
+        """Ranks of all jobs in it, in no order."""
+        return self.front + self._behind
 
     def push(self, rank: Rank) -> bool:
         """Let a job in; says whether it came to stand in the front."""

@@ -1,6 +1,11 @@
-"""Replays a trace under one rule, from event to event: submissions, ends, and nothing between."""
+"""Replays a trace under one rule, from event to event: submissions, ends, and nothing between.
 
-from collections.abc import Callable
+A rule's run times are the trace's estimates, or a RunTimePredictor's, which hears of submissions,
+starts and ends in this same replay. Estimates made before it would know jobs that ended in the
+trace, although they could not have started here yet.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop
 from math import inf
 
@@ -13,13 +18,13 @@ from slurm_ext.simulate.queue.job_columns import JobColumns, result_of
 from slurm_ext.simulate.queue.nodes import Nodes
 from slurm_ext.simulate.queue.pool import NonPreemptingPool
 from slurm_ext.simulate.queue.pool_preempting import PreemptingPool
+from slurm_ext.simulate.queue.waiting_order import AnyPool, RunTimePredictor, WaitingOrder
 from slurm_ext.simulate.replay_result import ReplayResult
 from slurm_ext.simulate.trace.columns import Column, Trace
 
 DEPTH = 500  # waiting jobs that backfill looks at: bf_max_job_test's default, slurm.conf(5)
 PROGRESS_EVERY = 4096  # submissions
 Progress = Callable[[int], None]
-AnyPool = NonPreemptingPool | PreemptingPool
 
 
 def replay(
@@ -27,71 +32,115 @@ def replay(
     cluster: Cluster,
     rule: Rule,
     *,
+    predictor: RunTimePredictor | None = None,
     seed: int = 0,
     depth: int = DEPTH,
     progress: Progress = lambda _jobs: None,
 ) -> ReplayResult:
     """Replay every job. `seed` decides ties of equal jobs; 0: as the file has them.
 
-    `progress` is called now and then with the number of submitted jobs. Raises InputError where a
-    job is larger than its cluster, or the rule needs estimates that the trace lacks.
+    A predictor's run times replace the trace's estimates; it needs the file's ties. `progress` is
+    called now and then with the number of submitted jobs. Raises InputError where a job is larger
+    than its cluster, or the rule needs estimates that the trace lacks.
     """
     fitted(trace, cluster)
-    order = rule.order(_asked(trace, rule), _ties(len(trace), seed))
+    order = np.lexsort((_ties(len(trace), seed), trace.submit_s))
+    jobs = _queued(trace, rule, order, predicted=predictor is not None)
     work = JobColumns(trace.gpus[order], trace.duration_s[order], _limits(trace)[order])
-    pools = [_pool(count, cluster.gpus_per_node, rule, work, depth) for count in cluster.pools()]
-    rank = np.empty(len(trace), dtype=np.int64)
-    rank[order] = np.arange(len(trace))
-    _run(work, pools, cluster.pool_of(trace)[order], trace.submit_s, rank, progress)
-    return result_of(trace, cluster, rule.name, work, rank)
+    pools = [_pool(nodes, cluster, rule, work, depth) for nodes in cluster.pools()]
+    pool_of = [pools[number] for number in cluster.pool_of(trace)[order].tolist()]
+    _Run(work, pool_of, WaitingOrder(rule, jobs, work), predictor).all(progress)
+    numbers = np.empty(len(trace), dtype=np.int64)
+    numbers[order] = np.arange(len(trace))
+    return result_of(trace, cluster, rule.name, work, numbers)
 
 
-def _run(
-    work: JobColumns,
-    pools: list[AnyPool],
-    pool_of: Column,
-    submit_s: Column,
-    rank: Column,
-    progress: Progress,
-) -> None:
-    """Handle all that happens at one time, then let the pools concerned start jobs."""
-    of = [pools[number] for number in pool_of.tolist()]
-    jobs, times = rank.tolist(), [*submit_s.tolist(), inf]
-    events, done = work.events, 0
-    while done < len(jobs) or events:
-        now_s = min(times[done], events[0][0]) if events else times[done]
-        touched: dict[AnyPool, None] = {}
+class _Run:
+    """One replay. Jobs by number: without a seed, the place in the trace."""
+
+    def __init__(
+        self,
+        work: JobColumns,
+        pool_of: Sequence[AnyPool],
+        order: WaitingOrder,
+        predictor: RunTimePredictor | None,
+    ) -> None:
+        self._work, self._pool_of, self._order = work, pool_of, order
+        self._predictor = predictor
+        self._touched: dict[AnyPool, None] = {}
+
+    def all(self, progress: Progress) -> None:
+        """Handle all that happens at one time, then let the pools concerned start jobs."""
+        times, events, done = [*self._order.submit_s, inf], self._work.events, 0
+        while done < len(self._pool_of) or events:
+            now_s = min(times[done], events[0][0]) if events else times[done]
+            self._end(now_s)
+            first = done
+            while times[done] <= now_s:
+                done += 1
+                if done % PROGRESS_EVERY == 0:
+                    progress(done)
+            self._submit(range(first, done), now_s)
+            self._settle(now_s)
+
+    def _end(self, now_s: float) -> None:
+        events = self._work.events
         while events and events[0][0] <= now_s:
-            _, job, number = heappop(events)
-            of[job].event(job, number, now_s)
-            touched[of[job]] = None
-        while times[done] <= now_s:
-            of[jobs[done]].arrive(jobs[done])
-            touched[of[jobs[done]]] = None
-            done += 1
-            if done % PROGRESS_EVERY == 0:
-                progress(done)
-        for pool in touched:
+            _, job, start = heappop(events)
+            self._pool_of[job].event(job, start, now_s)
+            self._touched[self._pool_of[job]] = None
+            if self._predictor is not None:
+                self._predictor.ended(job, now_s)
+
+    def _submit(self, jobs: range, now_s: float) -> None:
+        if self._predictor is not None and jobs:
+            self._order.predict(jobs, self._predictor.submitted(jobs, now_s))
+        for job in jobs:
+            pool = self._pool_of[job]
+            pool.arrive(self._order.enter(job, pool))
+            self._touched[pool] = None
+
+    def _settle(self, now_s: float) -> None:
+        """Update the order of the queues concerned; then start all jobs that can start."""
+        if self._predictor is not None:
+            self._revise(dict(self._predictor.revised(now_s)))
+        for pool in self._touched:
+            self._order.age(pool, now_s)
             pool.settle(now_s)
+        self._touched = {}
+        for job in self._work.newly_started():
+            if self._predictor is not None:
+                self._predictor.started(job, now_s)
+
+    def _revise(self, seconds: Mapping[int, float]) -> None:
+        self._order.predict([*seconds], [*seconds.values()])
+        for job in seconds:
+            pool = self._pool_of[job]
+            self._order.move(job, pool)
+            self._touched[pool] = None
 
 
-def _pool(nodes: int, per_node: int, rule: Rule, work: JobColumns, depth: int) -> AnyPool:
+def _pool(size: int, cluster: Cluster, rule: Rule, work: JobColumns, depth: int) -> AnyPool:
+    nodes = Nodes(size, cluster.gpus_per_node)
     if rule.preempting is not None:
-        return PreemptingPool(Nodes(nodes, per_node), work, depth, rule.preempting)
-    return NonPreemptingPool(Nodes(nodes, per_node), work, depth if rule.backfill else None)
+        return PreemptingPool(nodes, work, depth, rule.preempting)
+    return NonPreemptingPool(nodes, work, depth if rule.backfill else None)
 
 
-def _asked(trace: Trace, rule: Rule) -> QueuedJobs:
-    """Columns that the rule may know."""
+def _queued(trace: Trace, rule: Rule, order: Column, *, predicted: bool) -> QueuedJobs:
+    """Columns that the rule may know; the predictions come with the submissions."""
     estimate_s = trace.duration_s if rule.oracle else trace.estimate_s
-    missing = np.count_nonzero(~(estimate_s > 0)) if rule.estimated else 0
+    missing = np.count_nonzero(~(estimate_s > 0)) if rule.estimated and not predicted else 0
     if missing:
         raise InputError(
             trace.source,
             f"{rule.name} orders by estimated durations, and {missing} jobs have none: give a"
             " column estimate_s over 0, or --estimates FILE with the columns job and estimate_s",
         )
-    return QueuedJobs(submit_s=trace.submit_s, gpus=trace.gpus, estimate_s=estimate_s)
+    estimates = np.full(len(trace), np.nan) if predicted else estimate_s
+    return QueuedJobs(
+        submit_s=trace.submit_s[order], gpus=trace.gpus[order], estimate_s=estimates[order]
+    )
 
 
 def _limits(trace: Trace) -> Column:

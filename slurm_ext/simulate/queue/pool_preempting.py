@@ -8,6 +8,7 @@ from slurm_ext.policy.queue.preempting import Preempting
 from slurm_ext.simulate.queue.bounded_queue import BoundedQueue
 from slurm_ext.simulate.queue.job_columns import JobColumns
 from slurm_ext.simulate.queue.nodes import Nodes, Places
+from slurm_ext.simulate.queue.rank import number_of
 from slurm_ext.simulate.queue.reserve import reserve
 
 Urgency = tuple[float, int]  # lower goes first: the rule's key, then the submission
@@ -35,7 +36,8 @@ class PreemptingPool:
         return len(self._line)
 
     def arrive(self, rank: int) -> None:
-        """A job was submitted."""
+        """A job was submitted; of its rank the number alone counts here."""
+        rank = number_of(rank)
         self._had[rank], self._left[rank] = 0.0, self._work.duration_s[rank]
         self._number[rank] = 0
         self._wait(rank)

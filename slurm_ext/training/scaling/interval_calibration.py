@@ -1,13 +1,14 @@
 """Calibrates residual scales and interval widths on held-out trainings.
 
-Each training is predicted by the family without its model, without its cluster, and without both,
-from as many measurements as the intervals will later rest on. Every held-out training counts the
-same, however many rows it has.
+Each training is predicted by a family that learned without its model, without its cluster, and
+without both, from as many measurements as the intervals will later rest on. Every held-out training
+counts the same, however many rows it has. A model or a cluster is what is exchangeable, not a row:
+a width also has to cover each of them by the misses of the others.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,14 +16,11 @@ from slurm_ext.model.arrays import Array
 from slurm_ext.model.scaling.family import Family
 from slurm_ext.model.scaling.laplace import initial_terms, laplace_fit, log_marginals, observe
 from slurm_ext.model.scaling.model import ScalingMeasurement, fit
-from slurm_ext.model.scaling.prior import BEYOND, INSIDE
 from slurm_ext.model.scaling.terms import columns
 from slurm_ext.training.scaling.fit import learn, without
+from slurm_ext.training.scaling.interval_widths import Misses, interval_widths
 from slurm_ext.training.scaling.rows import ScalingRow, by_pair, drawn, others, structured
 
-LEVEL = 0.9
-NARROWEST, WIDEST = 1.0, 6.0  # half widths in sds
-FEWEST = 60  # rows predicted; with fewer, all strata of this number of points count together
 MOST_ROWS = 150  # predicted of one training at a time
 ROWS_OF_SCALES = 30
 SEEDS = (1, 2)
@@ -30,10 +28,19 @@ EVEN = 4.0  # trainings' worth of trust in all scales being as likely
 EM_ROUNDS = 8
 STRUCTURED = (1, 3, 6, 12)
 DRAWN = (10, 20)
-UP_TO = (2.0, 4.0, 8.0, 16.0, inf)  # points: one width for each
+PARTS = 4  # that models, and clusters, are held out in; a family is learned for each
 
 Pairs = Mapping[tuple[str, str], Sequence[ScalingMeasurement]]
-HeldOut = tuple[Family, str, str, Sequence[ScalingMeasurement]]
+
+
+class HeldOut(NamedTuple):
+    """A training that `family` does not know; `group` is what was left out with it."""
+
+    group: int
+    family: Family
+    model: str
+    cluster: str
+    points: Sequence[ScalingMeasurement]
 
 
 def trained(rows: Iterable[ScalingRow], *, seed: int = 0) -> Family:
@@ -43,19 +50,33 @@ def trained(rows: Iterable[ScalingRow], *, seed: int = 0) -> Family:
     if len({model for model, _ in pairs}) < 2:
         return family  # none can be held out: the usual chances and widths stay
     family = replace(family, chances=_chances(family, pairs))
-    return replace(family, widths=_widths(family, pairs))
+    misses = [one for held in _held_out(family, rows) for one in _misses(held)]
+    return replace(family, widths=interval_widths(misses)) if misses else family
 
 
-def _held_out(family: Family, pairs: Pairs) -> Iterator[HeldOut]:
-    """Every pair with a family that does not know its model, its cluster, or either."""
-    several = len(family.clusters) > 1
-    for (model, cluster), points in pairs.items():
-        yield without(family, model=model), model, cluster, points
-        if several:
-            yield without(family, cluster=cluster), model, cluster, points
-            fewer = without(family, model=model)
-            if (fewer.cluster != family.clusters.index(cluster)).any():
-                yield without(fewer, cluster=cluster), model, cluster, points
+def _held_out(family: Family, rows: Sequence[ScalingRow]) -> Iterator[HeldOut]:
+    """Every pair with a family that learned without its model, its cluster, or either."""
+    for group, (kind, gone) in enumerate((*_parts(rows, "model"), *_parts(rows, "cluster"))):
+        kept = [row for row in rows if getattr(row, kind) not in gone]
+        fewer = replace(learn(kept), chances=family.chances)
+        for pair, points in by_pair(row for row in rows if getattr(row, kind) in gone).items():
+            one = HeldOut(group, fewer, *pair, points)
+            yield one
+            yield from _without_both(one) if kind == "model" else ()
+
+
+def _parts(rows: Sequence[ScalingRow], kind: str) -> list[tuple[str, set[str]]]:
+    """Names of models or clusters dealt into parts; none where there is one name only."""
+    names = sorted({getattr(row, kind) for row in rows})
+    parts = min(PARTS, len(names))
+    return [(kind, set(names[part::parts])) for part in range(parts)] if parts > 1 else []
+
+
+def _without_both(one: HeldOut) -> Iterator[HeldOut]:
+    """The same without the cluster's rows, if it has some and others are left."""
+    clusters = one.family.clusters
+    if one.cluster in clusters and len(clusters) > 1:
+        yield one._replace(family=without(one.family, cluster=one.cluster))
 
 
 def _chances(family: Family, pairs: Pairs) -> Array:
@@ -78,57 +99,25 @@ def _chances(family: Family, pairs: Pairs) -> Array:
     return chances
 
 
-def _widths(family: Family, pairs: Pairs) -> tuple[tuple[float, tuple[float, float]], ...]:
-    """Half widths that cover LEVEL of what was held out; of everything, where a group has nothing.
-
-    Trainings of a site's history may have a handful of measurements each.
-    """
-    misses = [one for held in _held_out(family, pairs) for one in _misses(*held)]
-    if not misses:
-        return family.widths
-    points, stratum, missed, weight = np.array(misses).T
-    widths, least = [], 0.0
-    for most in UP_TO:
-        group = (points > least) & (points <= most)
-        group |= not group.any()
-        widths.append((most, _by_stratum(stratum[group], missed[group], weight[group])))
-        least = most
-    return tuple(widths)
-
-
-def _by_stratum(stratum: Array, missed: Array, weight: Array) -> tuple[float, float]:
-    both = []
-    for one in (INSIDE, BEYOND):
-        mine = stratum == one
-        enough = mine if mine.sum() >= FEWEST else np.ones(len(mine), dtype=bool)
-        both.append(_quantile(missed[enough], weight[enough]))
-    return both[0], both[1]
-
-
-def _quantile(missed: Array, weight: Array) -> float:
-    order = np.argsort(missed)
-    reached = np.cumsum(weight[order]) / weight.sum()
-    place = min(int(np.searchsorted(reached, LEVEL)), len(order) - 1)
-    return float(np.clip(missed[order][place], NARROWEST, WIDEST))
-
-
-def _misses(
-    family: Family, model: str, cluster: str, points: Sequence[ScalingMeasurement]
-) -> Iterator[tuple[float, float, float, float]]:
-    """(points, stratum, miss in sds, weight) of the rows that were not revealed."""
-    prior = family.prior(model=model, cluster=cluster)
+def _misses(held: HeldOut) -> Iterator[Misses]:
+    """The rows that were not revealed, by reveal."""
+    points, prior = held.points, held.family.prior(model=held.model, cluster=held.cluster)
     reveals = [structured(points, count) for count in STRUCTURED]
     reveals += [drawn(points, count, seed) for count in DRAWN for seed in SEEDS]
     for revealed in reveals:
         left = others(points, revealed)
-        if not left:
-            continue
-        scaling = fit([points[place] for place in revealed], prior)
-        some = np.random.default_rng(len(left)).permutation(left)[:MOST_ROWS]
-        at, steps = _steps([points[place] for place in some])
-        means, sds = scaling.log_steps(at)
-        for stratum, miss in zip(scaling.strata(at), np.abs(steps - means) / sds, strict=True):
-            yield len(revealed), stratum, float(miss), 1 / len(some)
+        if left:
+            some = np.random.default_rng(len(left)).permutation(left)[:MOST_ROWS]
+            scaling = fit([points[place] for place in revealed], prior)
+            at, steps = _steps([points[place] for place in some])
+            means, sds = scaling.log_steps(at)
+            yield Misses(
+                group=np.full(len(some), float(held.group)),
+                points=np.full(len(some), float(len(revealed))),
+                stratum=np.array(scaling.strata(at), dtype=np.float64),
+                missed=np.abs(steps - means) / sds,
+                weight=np.full(len(some), 1 / len(some)),
+            )
 
 
 def _steps(points: Sequence[ScalingMeasurement]) -> tuple[Array, Array]:

@@ -20,6 +20,8 @@ from slurm_ext.cli.explain.probe import (
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "probe" / "v1.json").read_text())
 
+TUNED = "tuned:    4 workers after 4 s of measuring (samples/s by workers: 0: 52.5, 4: 178)"
+
 
 def run(**loader: Any) -> dict[str, Any]:
     """A run whose probe wrote the golden summary, its loader changed."""
@@ -101,7 +103,7 @@ def test_each_training_of_a_job_has_a_line() -> None:
     assert told[1].startswith("training: 1024 samples, ")
     alone = probe_of(run())
     assert alone is not None
-    assert not list(lines(alone))
+    assert list(lines(alone)) == [TUNED]
 
 
 def test_a_refusal_is_told_once() -> None:
@@ -112,7 +114,7 @@ def test_a_refusal_is_told_once() -> None:
     probe = probe_of(changed)
     assert probe is not None
     told = [line for line in lines(probe) if not line.startswith("training:")]
-    assert told == ["workers:  as the script set them: torch's seed is pinned"]
+    assert told == [TUNED, TUNED, "workers:  as the script set them: torch's seed is pinned"]
 
 
 def test_workers_that_were_given_up_are_told() -> None:

@@ -75,13 +75,14 @@ def test_a_long_job_gives_way_in_these_words(tmp_path: Path) -> None:
     assert dict(planned.after) == {"nice": nice, "place": 2, "need_s": 36000.0}
     assert loop.apply(planned) == DONE
     assert client.asked == [("nice", 1, nice)]
-    assert kept(tmp_path) == {"nices": {"1": [nice]}, "fixed": []}
+    longest = {"longest_wait": [999.0, NOW_S]}
+    assert kept(tmp_path) == {"nices": {"1": [nice]}, "fixed": [], **longest}
     (undone,) = loop.undo(NOW_S)
     assert (undone.subject, undone.job_id, undone.done) == ("1", 1, "nice=0")
     assert undone.why == "the queue is Slurm's own again"
     assert (dict(undone.before), dict(undone.after)) == ({"nice": nice}, {"nice": 0})
     assert loop.apply(undone) == DONE
-    assert kept(tmp_path) == {"nices": {}, "fixed": []}
+    assert kept(tmp_path) == {"nices": {}, "fixed": [], **longest}
     assert loop.undo(NOW_S) == ()
 
 

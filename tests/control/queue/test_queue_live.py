@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrib.bench.queue.online_replay import replay_online
 from slurm_ext.control.loops import runner
 from slurm_ext.control.loops.loop_state import cluster_state
 from slurm_ext.control.queue.jobs import Waiting
-from slurm_ext.control.queue.order import in_order
+from slurm_ext.control.queue.order import in_order, longest_wait
 from slurm_ext.control.queue.queue_loop import KIND
 from slurm_ext.control.queue.runtime_estimates import RuntimeEstimates, StickyEstimates
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.duration.submission_batch import SubmissionBatches
+from slurm_ext.policy.queue.ageing import LongestWait
 from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.queue.cluster import Cluster
 from slurm_ext.simulate.queue.engine import replay
@@ -195,6 +195,7 @@ def test_what_is_set_is_on_the_disk_before_slurm_hears_of_it(tmp_path: Path) -> 
     assert cluster_state(tmp_path, "queue").load(dict)["nices"]["1"] == [0, 10]
 
 
+LAST_S = 1e9  # all wait for one job that long
 ROWS = st.lists(
     st.tuples(st.integers(1, 5000), st.integers(1, 3000), st.sampled_from([1, 2, 4, 8])),
     min_size=1,
@@ -212,14 +213,15 @@ def test_replay_and_live_take_the_same_order(
     Both are told the true run time: the replay as an oracle, the loop by time limits.
     """
     rows = sorted((submit, minutes, 8 if whole else gpus) for submit, minutes, gpus in rows)
-    trace = trace_of([(0, 10_000_000, 8), *((s, m * 60, g) for s, m, g in rows)])
+    trace = trace_of([(0, LAST_S, 8), *((s, m * 60, g) for s, m, g in rows)])
     outcome = replay(trace, Cluster(nodes=1, gpus_per_node=8), rule_of("shortest+ageing"))
+    longest = LongestWait().seen(LAST_S - rows[0][0], LAST_S)
     times = RuntimeEstimates(tmp_path_factory.getbasetemp(), busy_timeout_ms=100)
     waiting = [
         Waiting(job_id=n, info=job(n, m, submit_time_s=s, gpus=g))
         for n, (s, m, g) in enumerate(rows, 1)
     ]
-    order = [one.waiting.job_id for one in in_order(waiting, "qssf+ageing", times, 0.0)]
+    order = [one.waiting.job_id for one in in_order(waiting, "qssf+ageing", times, LAST_S, longest)]
     assert (np.diff(outcome.start_s[order]) >= (60 if whole else 0)).all()
 
 
@@ -236,6 +238,7 @@ class Both:
         self.siblings = SubmissionBatches()
         self.times = RuntimeEstimates(state_dir, busy_timeout_ms=100)
         self.live = StickyEstimates(self.times)
+        self.longest = LongestWait()
         self.first: int | None = None
 
     def submitted(self, jobs: Sequence[int], now_s: float) -> Sequence[float]:
@@ -265,7 +268,8 @@ class Both:
         jobs = [self._info(number) for number, state in enumerate(self.states) if state]
         self.live.see(jobs)
         waiting = [Waiting(job_id=one.job_id, info=one) for one in jobs if one.state == "PENDING"]
-        order = in_order(waiting, "qssf+ageing", self.live, now_s)
+        self.longest = longest_wait(self.longest, {("", "", True): waiting}, now_s)
+        order = in_order(waiting, "qssf+ageing", self.live, now_s, self.longest)
         self.first = order[0].waiting.job_id if order else None
         anew = ((int(str(one)), told_s) for one, told_s in self.siblings.changed(now_s, ages=True))
         return [(one, min(told_s, self._limit_s(one))) for one, told_s in anew]
@@ -300,5 +304,5 @@ def test_replay_and_live_learn_the_same_of_siblings(
     trace = replace(trace, limit_s=np.array([limit * 60.0 for _, _, limit, _ in rows]))
     both = Both(rows, tmp_path_factory.getbasetemp())
     cluster = Cluster(nodes=1, gpus_per_node=8)
-    replay_online(trace, cluster, rule_of("qssf+backfill+ageing"), both)
+    replay(trace, cluster, rule_of("qssf+backfill+ageing"), predictor=both)
     assert both.states == ["COMPLETED"] * len(rows)

@@ -21,6 +21,7 @@ from slurm_ext.control.queue.queue_position import (
 )
 from slurm_ext.control.queue.runtime_estimates import RuntimeEstimate
 from slurm_ext.core.settings.document import Settings
+from slurm_ext.policy.queue.ageing import LongestWait
 from slurm_ext.slurm import JobInfo, MemoryClient
 
 NOW_S = 10_000.0
@@ -201,6 +202,7 @@ def test_nices_are_read_as_they_were_kept() -> None:
     assert nices_from_json({}) == OwnNices()
     read = nices_from_json({"nices": {"7": [10, 0]}, "fixed": [3]})
     assert (read.nices, read.fixed) == ({7: [10, 0]}, {3})
+    assert nices_from_json({"longest_wait": [9.0, 5]}).longest == LongestWait(9.0, 5.0)
 
 
 @pytest.mark.parametrize(

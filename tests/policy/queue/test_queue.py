@@ -1,17 +1,13 @@
-"""Orders of a queue: what goes first, what breaks ties, how far ageing lets a job overtake."""
+"""Orders of a queue: what goes first, what breaks ties."""
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from slurm_ext.core.errors import UsageError
 from slurm_ext.policy.queue.order import (
-    MOST_LEAD_S,
     ORDERS,
     USUAL,
     QueuedJobs,
-    aged,
     rule_of,
     rules_of,
 )
@@ -40,32 +36,6 @@ def test_ties_can_be_drawn() -> None:
     """Jobs of one time and size go as the drawn numbers say."""
     jobs = asked((0.0, 1, 5.0), (0.0, 1, 5.0), (0.0, 1, 5.0))
     assert rule_of("qssf").order(jobs, np.array([2, 0, 1])).tolist() == [1, 2, 0]
-
-
-@given(
-    sizes=st.lists(st.floats(1.0, 1e7), min_size=2, max_size=20),
-    gaps=st.lists(st.floats(0.0, 1e6), min_size=20, max_size=20),
-)
-def test_ageing_bounds_overtaking(sizes: list[float], gaps: list[float]) -> None:
-    """However small a job is, it never goes before one that was submitted so much earlier."""
-    submit_s = np.cumsum(gaps[: len(sizes)])
-    jobs = QueuedJobs(
-        submit_s=submit_s, gpus=np.ones(len(sizes), dtype=int), estimate_s=np.array(sizes)
-    )
-    order = rule_of("qssf+backfill+ageing").order(jobs)
-    place = np.argsort(order)
-    later = submit_s[None, :] > submit_s[:, None] + MOST_LEAD_S
-    assert (place[None, :] > place[:, None])[later].all()
-
-
-@pytest.mark.parametrize("size", [600.0, 1e4, 1e5])
-def test_a_lead_goes_by_the_ratio_of_sizes(size: float) -> None:
-    """Ten times the size lets the smaller wait the same time less, however large both are."""
-    jobs = asked((0.0, 1, size), (0.0, 1, 10 * size))
-    leads = np.diff(aged(jobs, jobs.size))
-    first = asked((0.0, 1, 100.0), (0.0, 1, 1000.0))
-    assert leads == pytest.approx(np.diff(aged(first, first.size)))
-    assert 0.2 * MOST_LEAD_S < leads[0] < MOST_LEAD_S
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
-"""Queue policies at their boundaries: nice, preemption, expected starts, ageing."""
+"""Queue policies at their boundaries: nice, preemption, expected starts."""
 
-import numpy as np
 import pytest
 
 from slurm_ext.policy.queue.nice import (
@@ -11,7 +10,6 @@ from slurm_ext.policy.queue.nice import (
     nices,
     starts_in_s,
 )
-from slurm_ext.policy.queue.order import LEAD_SIZES, MOST_LEAD_S, QueuedJobs, aged
 from slurm_ext.policy.queue.preempting import (
     LEAST_SERVICE,
     RESTART_S,
@@ -115,18 +113,6 @@ def test_those_ahead_start_first() -> None:
     """One of 8 starts when all are free and runs for 10 s; one of 9 waits for other nodes."""
     assert starts_in_s(8, [(1, 5.0)], [(9, 100.0), (8, 10.0)], 1) == 15.0
     assert starts_in_s(8, [(1, -5.0)], [], 8) == 0.0  # over its limit: it ends now
-
-
-@pytest.mark.parametrize(
-    ("size", "lead"),
-    [(0.0, 0.0), (60.0, 0.0), (1e6, 1.0), (1e7, 1.0), ((60 * 1e6) ** 0.5, 0.5)],
-)
-def test_a_lead_grows_by_ratios_between_two_sizes(size: float, lead: float) -> None:
-    """None up to the first size, all of it from the second on."""
-    jobs = QueuedJobs(submit_s=np.array([7.0]), gpus=np.array([1]), estimate_s=np.array([size]))
-    assert aged(jobs, jobs.size)[0] == pytest.approx(7.0 + lead * MOST_LEAD_S)
-    assert LEAD_SIZES == (60.0, 1e6)
-    assert MOST_LEAD_S == 864_000.0
 
 
 @pytest.mark.parametrize(

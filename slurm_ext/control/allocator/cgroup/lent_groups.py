@@ -75,15 +75,17 @@ class LentGroups:
         return not folder.is_dir()
 
     def _home(self, folder: Path, pid: int) -> Path:
-        """The group of its parent; the job's, or the root, if that is gone or was lent as well."""
+        """The group of its parent; the job's if that is none of the job's; else the root."""
         controller = folder.parent.name
+        job = self._place.v1_folder(controller)
         parent = parent_of(self._place, pid)
         with suppress(OSError):
             for line in Path(self._place.proc, str(parent), "cgroup").read_text().splitlines():
                 _, names, path = line.split(":", 2)
-                if controller in names.split(",") and self._name not in path:
-                    return folder.parent / path.lstrip("/")
-        return self._place.v1_folder(controller) or folder.parent
+                group = folder.parent / path.lstrip("/")
+                if controller in names.split(",") and (job is None or group.is_relative_to(job)):
+                    return folder.parent if group == folder else group
+        return job or folder.parent
 
 
 def _move(folder: Path, pids: Iterable[int]) -> None:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contrib.bench.queue.online_replay import replay_online
 from slurm_ext.policy.queue.order import rule_of
 from slurm_ext.simulate.queue.cluster import Cluster
 from slurm_ext.simulate.queue.engine import replay
@@ -59,7 +58,7 @@ def test_fixed_estimates_give_the_replay_of_before(
     guess = np.random.default_rng(seed).lognormal(sigma=2.0, size=len(trace))
     trace = replace(trace, estimate_s=trace.duration_s * guess)
     rule, fixed = rule_of(text), Fixed(trace)
-    before, inside = replay(trace, NODES, rule), replay_online(trace, NODES, rule, fixed)
+    before, inside = replay(trace, NODES, rule), replay(trace, NODES, rule, predictor=fixed)
     assert inside.start_s.tolist() == before.start_s.tolist()
     assert inside.end_s.tolist() == before.end_s.tolist()
     assert inside.figures() == before.figures()
@@ -74,5 +73,5 @@ def test_who_is_thought_short_later_goes_first_from_then_on(many: int) -> None:
     trace = trace_of(rows)
     trace = replace(trace, estimate_s=np.array([100.0, 1e5, 2e5, *(1e4,) * many]))
     late = Fixed(trace, {100.0: {2: 1.0}})
-    ends = replay_online(trace, NODES, rule_of("qssf+backfill"), late)
+    ends = replay(trace, NODES, rule_of("qssf+backfill"), predictor=late)
     assert ends.start_s[:3].tolist() == [0.0, 150.0 + many, 100.0]

@@ -1,0 +1,90 @@
+"""Measurements that run on every rank."""
+
+import copy
+import time
+from dataclasses import asdict
+from statistics import median
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from contrib.bench.spatial.networks import NETWORKS, BenchUNet
+from slurm_ext.spatial.convert import parallelise
+from slurm_ext.spatial.loss import GlobalLoss
+from slurm_ext.spatial.measure import saved_bytes
+from slurm_ext.spatial.mesh import Mesh
+from slurm_ext.spatial.verify import compare
+
+
+def exactness(grids: list[list[int]], size: int) -> dict[str, dict[str, float]]:
+    """Differences from serial: of each network, precision and grid."""
+    found = {}
+    for name, build in NETWORKS.items():
+        for grid in grids:
+            for dtype in (torch.float32, torch.float64):
+                torch.manual_seed(1)
+                x = torch.randn(2, 1, size, size, size, dtype=dtype)
+                row = f"{name}, {'x'.join(map(str, grid))}, {str(dtype).removeprefix('torch.')}"
+                found[row] = asdict(compare(build(), x, Mesh(1, grid)))
+    return found
+
+
+def memory(grids: list[list[int]], size: int) -> dict[str, float]:
+    """Bytes kept for the backward pass on this rank, over those of serial, of each network."""
+    x = torch.randn(1, 1, size, size, size)
+    found = {}
+    for name, build in NETWORKS.items():
+        serial = build()
+        whole = saved_bytes(serial, x)
+        for grid in grids:
+            mesh = Mesh(1, grid)
+            divided = parallelise(copy.deepcopy(serial), mesh)
+            kept = saved_bytes(divided, mesh.part(x).contiguous())
+            found[f"{name}, {'x'.join(map(str, grid))}"] = kept / whole
+    return found
+
+
+def steps(meshes: list[Any], size: list[int], repeats: int) -> list[float]:
+    """Median seconds of a training step of the U-Net on this rank: of each (data, grid, batch)."""
+    return [_step_s(Mesh(data, grid), batch, size, repeats) for data, grid, batch in meshes]
+
+
+def _step_s(mesh: Mesh, batch: int, size: list[int], repeats: int) -> float:
+    model = parallelise(BenchUNet(nn.BatchNorm3d), mesh)
+    trained = nn.parallel.DistributedDataParallel(model) if mesh.world > 1 else model
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x = mesh.part(torch.randn(batch, 1, *size)).contiguous()
+    loss_of, times = GlobalLoss(nn.MSELoss(), mesh), []
+    for _ in range(repeats + 2):
+        if dist.is_initialized():
+            dist.barrier()
+        begin = time.perf_counter()
+        optimizer.zero_grad()
+        loss_of(trained(x), x).backward()
+        optimizer.step()
+        times.append(time.perf_counter() - begin)
+    return median(times[2:])
+
+
+def curve(grid: list[int], size: int, count: int) -> dict[str, Any]:
+    """Losses of so many steps, serial and divided, in double precision."""
+    torch.manual_seed(1)
+    serial = BenchUNet(nn.BatchNorm3d, width=2).double()
+    mesh = Mesh(1, grid)
+    model = parallelise(copy.deepcopy(serial), mesh)
+    divided = nn.parallel.DistributedDataParallel(model)
+    ways = [torch.optim.Adam(m.parameters(), lr=1e-3) for m in (serial, divided)]
+    loss_of, rows = GlobalLoss(nn.MSELoss(), mesh), []
+    for step in range(count):
+        x = torch.randn(1, 1, size, size, size, generator=torch.Generator().manual_seed(step))
+        part = mesh.part(x.double())
+        losses = [nn.functional.mse_loss(serial(x.double()), x.double().square())]
+        losses.append(loss_of(divided(part), part.square()))
+        for optimizer, loss in zip(ways, losses, strict=True):
+            optimizer.zero_grad()
+            torch.autograd.backward(loss)
+            optimizer.step()
+        rows.append([losses[0].item(), mesh.mean_over_all(losses[1])])
+    return {"steps": count, "furthest": max(abs(a - b) for a, b in rows), "last": rows[-1]}

@@ -1,0 +1,99 @@
+"""Ranks of waiting jobs in a replay: from what is predicted of them, and from how long they wait.
+
+The rule's own function gives the keys, of one job at its submission as of a whole queue whose lead
+has changed (policy/queue/ageing.py).
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from slurm_ext.policy.queue.ageing import LongestWait
+from slurm_ext.policy.queue.order import QueuedJobs, Rule
+from slurm_ext.simulate.queue.job_columns import JobColumns
+from slurm_ext.simulate.queue.pool import NonPreemptingPool
+from slurm_ext.simulate.queue.pool_preempting import PreemptingPool
+from slurm_ext.simulate.queue.rank import number_of, ranks
+
+AnyPool = NonPreemptingPool | PreemptingPool
+
+
+class RunTimePredictor(Protocol):
+    """Jobs are places in the trace, times seconds since the first submission."""
+
+    def submitted(self, jobs: Sequence[int], now_s: float) -> Sequence[float]:
+        """Predict seconds of each job, above 0."""
+
+    def started(self, job: int, now_s: float) -> None:
+        """Note that the job runs from now on."""
+
+    def ended(self, job: int, now_s: float) -> None:
+        """Note that the job's run time is known from now on."""
+
+    def revised(self, now_s: float) -> Iterable[tuple[int, float]]:
+        """Waiting jobs whose prediction has changed, and the new seconds."""
+
+
+class WaitingOrder:
+    """The ranks of one replay's jobs, by number; `jobs.estimate_s` follows the predictions."""
+
+    def __init__(self, rule: Rule, jobs: QueuedJobs, work: JobColumns) -> None:
+        self._rule, self._jobs, self._work = rule, jobs, work
+        self._predicted = False
+        self.submit_s: list[float] = jobs.submit_s.tolist()
+        self._ranks = self._computed(range(len(self.submit_s)), 0.0)
+        self._longest = LongestWait()
+        self._leads: dict[AnyPool, float] = {}
+        self._arrived: dict[AnyPool, deque[int]] = {}
+
+    def predict(self, jobs: Sequence[int], seconds: Sequence[float]) -> None:
+        """Take predictions of jobs; those that wait already keep their place until `move`."""
+        self._predicted = True
+        self._jobs.estimate_s[np.asarray(jobs, dtype=np.int64)] = seconds
+
+    def enter(self, job: int, pool: AnyPool) -> int:
+        """Return the rank of a new job in its pool's queue."""
+        if self._rule.ageing or self._predicted:
+            self._rank([job], pool)
+        if self._rule.ageing:
+            self._arrived.setdefault(pool, deque()).append(job)
+        return self._ranks[job]
+
+    def move(self, job: int, pool: AnyPool) -> None:
+        """Move a waiting job to where its new prediction puts it."""
+        before = self._ranks[job]
+        self._rank([job], pool)
+        if isinstance(pool, NonPreemptingPool):
+            pool.again(before, self._ranks[job])
+
+    def age(self, pool: AnyPool, now_s: float) -> None:
+        """Update the order of a pool's queue if the lead of small jobs has changed since."""
+        if not self._rule.ageing or not isinstance(pool, NonPreemptingPool):
+            return
+        self._longest = self._longest.seen(now_s - self._oldest_s(pool, now_s), now_s)
+        lead_s = self._longest.lead_s(now_s)
+        if lead_s != self._leads.get(pool, 0.0):
+            self._leads[pool] = lead_s
+            waiting = [number_of(rank) for rank in pool.ranks()]
+            self._rank(waiting, pool)
+            pool.reorder([self._ranks[job] for job in waiting])
+
+    def _oldest_s(self, pool: AnyPool, now_s: float) -> float:
+        """Submission of the job that waits longest; now, if none waits."""
+        arrived = self._arrived.get(pool, deque())
+        while arrived and self._work.has_started(arrived[0]):
+            arrived.popleft()
+        return self.submit_s[arrived[0]] if arrived else now_s
+
+    def _rank(self, jobs: Sequence[int], pool: AnyPool) -> None:
+        computed = self._computed(jobs, self._leads.get(pool, 0.0))
+        for job, rank in zip(jobs, computed, strict=True):
+            self._ranks[job] = rank
+
+    def _computed(self, jobs: Sequence[int], lead_s: float) -> list[int]:
+        which = np.asarray(jobs, dtype=np.int64)
+        submit_s, gpus = self._jobs.submit_s[which], self._jobs.gpus[which]
+        some = QueuedJobs(submit_s=submit_s, gpus=gpus, estimate_s=self._jobs.estimate_s[which])
+        return ranks(self._rule.key(some, lead_s), jobs)

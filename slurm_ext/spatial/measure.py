@@ -1,0 +1,198 @@
+"""python -m slurm_ext.spatial.measure my_networks:build --size 64x64x64: a profile of a network.
+
+`build(sizes)`, or `build()`, returns a model for such volumes, or (model, anything). It runs on two
+small crops: what it keeps for the backward pass is counted by saved-tensor hooks and
+scaled by voxels, which is exact for convolutions; two times tell the fixed part of a step from that
+of each voxel. Prints JSON for `dlqueue recommend
+--spatial`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import json
+import sys
+import time
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from slurm_ext.spatial.convolution import kernel_window
+from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.planning.choose import meshes, volume_of
+from slurm_ext.spatial.planning.profile import ClusterProfile, HaloLayer, NetworkProfile
+from slurm_ext.spatial.pooling import pool_windows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from slurm_ext.spatial.planning.cost import MeshCost
+
+    Sizes = tuple[int, ...]
+    Build = Callable[[Sizes], nn.Module]
+
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d)
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm, nn.GroupNorm)
+REPEATS = 3
+
+
+def profile(
+    build: Build, sizes: Sizes, *, channels: int = 1, states: int = 3, crops: Sequence[Sizes] = ()
+) -> NetworkProfile:
+    """Measure networks of `build` on two crops, for a volume of `sizes`.
+
+    `states` are the copies of weights that are kept beside them: gradients, and two of Adam's.
+    """
+    largest = 32 if min(sizes) >= 64 else 16
+    crops = crops or [(largest // part,) * len(sizes) for part in (2, 1)]
+    models = [build(crop) for crop in crops]
+    pairs = [(m, _input(m, channels, crop)) for m, crop in zip(models, crops, strict=True)]
+    inputs = _inputs(*pairs[1])
+    saved = saved_bytes(*pairs[1]) - saved_bytes(*pairs[0])
+    voxels = [prod(crop) for crop in crops]
+    times = [_seconds(*pair) for pair in pairs]
+    each = max(0.0, (times[1] - times[0]) / (voxels[1] - voxels[0]))
+    weights = float(sum(p.numel() * p.element_size() for p in build(sizes).parameters()))
+    shapes = [tuple(x.shape[2:]) for _, x in inputs if x.dim() == len(sizes) + 2]
+    return NetworkProfile(
+        sizes=sizes,
+        strides=tuple(max(n // max(1, s[a]) for s in shapes) for a, n in enumerate(crops[1])),
+        parameter_bytes=weights,
+        state_bytes=states * weights,
+        activation_bytes=saved / (voxels[1] - voxels[0]) * prod(sizes),
+        input_bytes=float(channels * 4 * prod(sizes)),
+        fixed_s=max(0.0, times[0] - each * voxels[0]),
+        voxel_s=each,
+        norm_channels=tuple(x.shape[1] for layer, x in inputs if isinstance(layer, NORMS)),
+        layers=tuple(_halo_layers(inputs, crops[1])),
+    )
+
+
+def choose_mesh(
+    build: Build, sizes: Sizes, samples: int, cluster: ClusterProfile | None = None
+) -> tuple[int, Sizes]:
+    """Data and space for all ranks that have joined; `samples` is the global batch.
+
+    The first rank measures and decides for all. Raises SpatialError, on all ranks, if no mesh does.
+    """
+    world = dist.get_world_size()
+    choice: list[MeshCost | None] = [None]
+    if dist.get_rank() == 0:
+        found = meshes(profile(build, sizes), cluster or ClusterProfile(), world, samples)
+        choice = [found[0] if found else None]
+    dist.broadcast_object_list(choice)
+    best = choice[0]
+    if best is None:
+        raise SpatialError(
+            f"no mesh of {world} ranks divides {samples} samples of {'x'.join(map(str, sizes))}"
+        )
+    return best.data, best.space
+
+
+def saved_bytes(model: nn.Module, x: torch.Tensor) -> int:
+    """Bytes kept for the backward pass, each storage once; weights are not counted."""
+    known = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    kept: dict[int, int] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in known:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        y = model(x)
+    del y
+    return sum(kept.values())
+
+
+def _inputs(model: nn.Module, x: torch.Tensor) -> list[tuple[nn.Module, torch.Tensor]]:
+    """Each layer that is called, with the shape of its input."""
+    found: list[tuple[nn.Module, torch.Tensor]] = []
+
+    def note(layer: nn.Module, args: tuple[Any, ...]) -> None:
+        if args and isinstance(args[0], torch.Tensor):
+            found.append((layer, args[0].detach().to("meta")))
+
+    hooks = [m.register_forward_pre_hook(note) for m in model.modules() if not [*m.children()]]
+    with torch.no_grad():
+        model(x)
+    for hook in hooks:
+        hook.remove()
+    return found
+
+
+def _halo_layers(
+    inputs: list[tuple[nn.Module, torch.Tensor]], crop: tuple[int, ...]
+) -> Iterator[HaloLayer]:
+    for layer, x in inputs:
+        if isinstance(layer, (*CONVOLUTIONS, *POOLS)):
+            pool, count = isinstance(layer, POOLS), len(crop)
+            windows = (
+                pool_windows(layer, count)
+                if pool
+                else [kernel_window(layer, axis) for axis in range(count)]
+            )
+            before = tuple(w.left for w in windows)
+            after = tuple(max(0, w.reach - w.left - w.stride) for w in windows)
+            if any(before) or any(after):
+                strides = tuple(n // m for n, m in zip(crop, x.shape[2:], strict=True))
+                yield HaloLayer(strides, x.shape[1] * x.element_size(), before, after)
+
+
+def _seconds(model: nn.Module, x: torch.Tensor) -> float:
+    """The quickest of some forward and backward passes."""
+    best = float("inf")
+    for _ in range(REPEATS + 1):
+        begin = time.perf_counter()
+        torch.autograd.backward(model(x).float().square().mean())
+        if x.device.type == "cuda":
+            torch.cuda.synchronize()
+        best = min(best, time.perf_counter() - begin)
+    model.zero_grad()
+    return best
+
+
+def _input(model: nn.Module, channels: int, crop: tuple[int, ...]) -> torch.Tensor:
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    return torch.randn(1, channels, *crop, device=device)
+
+
+def main() -> int:
+    """Import the network, measure it, print the profile."""
+    parser = argparse.ArgumentParser(
+        prog="python -m slurm_ext.spatial.measure", description=__doc__
+    )
+    parser.add_argument("network", metavar="MODULE:FUNCTION")
+    parser.add_argument("--size", required=True, type=volume_of, metavar="64x64x64")
+    parser.add_argument("--crops", nargs=2, type=volume_of, default=(), metavar="16x16x16")
+    parser.add_argument("--channels", type=int, default=1)
+    args = parser.parse_args()
+    sys.path.insert(0, "")  # as `python -m` has it
+    found = profile(_builder(args.network), args.size, channels=args.channels, crops=args.crops)
+    print(json.dumps(found.document()))  # noqa: T201  # a command prints
+    return 0
+
+
+def _builder(network: str) -> Build:
+    """The user's function, whether it wants sizes or not, on the device of this rank."""
+    module, _, function = network.partition(":")
+    build = getattr(importlib.import_module(module), function)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+
+    def built(sizes: Sizes) -> nn.Module:
+        found = build(sizes) if inspect.signature(build).parameters else build()
+        model: nn.Module = found[0] if isinstance(found, tuple) else found
+        return model.to(device)
+
+    return built
+
+
+if __name__ == "__main__":
+    sys.exit(main())

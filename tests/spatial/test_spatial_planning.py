@@ -1,0 +1,140 @@
+"""The mesh that is chosen: the best of all that divide the volume and fit into memory."""
+
+import json
+from itertools import product
+from math import prod
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from slurm_ext.spatial.errors import SpatialError
+from slurm_ext.spatial.launch import meeting_point, rank_of
+from slurm_ext.spatial.measure import profile, saved_bytes
+from slurm_ext.spatial.planning.choose import fewest_ranks, meshes
+from slurm_ext.spatial.planning.cost import cost
+from slurm_ext.spatial.planning.profile import ClusterProfile, HaloLayer, NetworkProfile, parse
+from slurm_ext.spatial.window import KernelWindow, halos
+
+LAYER = HaloLayer((1, 1, 1), 64, (1, 1, 1), (1, 1, 1))
+
+
+def network(sizes: tuple[int, ...] = (64, 32, 32), **changes: float) -> NetworkProfile:
+    """A made-up network of a gigabyte of activations."""
+    values = {
+        "parameter_bytes": 1e6,
+        "state_bytes": 3e6,
+        "activation_bytes": 1e9,
+        "input_bytes": 4.0 * prod(sizes),
+        "fixed_s": 1e-3,
+        "voxel_s": 1e-6,
+        **changes,
+    }
+    return NetworkProfile(
+        sizes=sizes, strides=(4,) * len(sizes), norm_channels=(8, 8), layers=(LAYER,) * 4, **values
+    )
+
+
+@given(
+    sizes=st.tuples(*[st.sampled_from([8, 12, 16, 24, 64])] * 3),
+    ranks=st.integers(1, 12),
+    samples=st.integers(1, 8),
+    memory=st.floats(1e7, 2e9),
+)
+def test_the_choice_is_that_of_brute_force(
+    sizes: tuple[int, ...], ranks: int, samples: int, memory: float
+) -> None:
+    """No other mesh that divides the volume, holds its halos and fits is quicker."""
+    net, cluster = network(sizes), ClusterProfile(memory_bytes=memory, ranks_per_node=4)
+    possible = [
+        cost(net, cluster, data, space, samples // data)
+        for data, *space_ in product(range(1, ranks + 1), repeat=4)
+        if data * prod(space := tuple(space_)) == ranks and samples % data == 0
+        if all(n % (4 * parts) == 0 or parts == 1 for n, parts in zip(sizes, space, strict=True))
+    ]
+    fit = [one.samples_per_s for one in possible if one.memory_bytes <= 0.92 * memory]
+    found = meshes(net, cluster, ranks, samples)
+    assert len(found) == len(fit)
+    assert not fit or found[0].samples_per_s == max(fit)
+
+
+def test_memory_decides_where_data_alone_does_not_fit() -> None:
+    """Space is used when memory is exhausted; a larger volume wants more of it."""
+    roomy, tight = ClusterProfile(), ClusterProfile(memory_bytes=4e8)
+    assert meshes(network(), roomy, 4, 4)[0].data == 4
+    best = meshes(network(), tight, 4, 1)[0]
+    assert best.data == 1
+    assert best.memory_bytes <= 0.92 * 4e8
+    larger = fewest_ranks(network().resized((128, 64, 64)), tight)
+    assert larger is not None
+    assert prod(larger.space) > 8
+
+
+def test_neighbours_stay_in_one_node() -> None:
+    """With two ranks a node, the halo of the dimension inside a node is the cheap one."""
+    net = network((64, 64, 64))
+    cluster = ClusterProfile(memory_bytes=6e8, ranks_per_node=2, between_bytes_s=1e7)
+    assert meshes(net, cluster, 4, 2)[0].space in {(1, 1, 2), (2, 1, 1), (1, 2, 1)}
+
+
+def test_a_profile_is_measured_and_read_back() -> None:
+    """Activations of a crop, scaled by voxels, are those of the whole volume."""
+
+    def build(sizes: tuple[int, ...]) -> nn.Module:
+        convolution = nn.Conv3d(1, 4, 3, padding=1)
+        return nn.Sequential(convolution, nn.BatchNorm3d(4), nn.ReLU(), nn.MaxPool3d(2))
+
+    found = profile(build, (16, 16, 16), crops=[(8, 8, 8), (8, 8, 16)])
+    whole = saved_bytes(build(()), torch.randn(1, 1, 16, 16, 16))
+    assert found.activation_bytes == pytest.approx(whole, rel=0.01)
+    assert found.strides == (2, 2, 2) or found.strides == (1, 1, 1)
+    assert [layer.before for layer in found.layers] == [(1, 1, 1)]
+    assert parse(json.loads(json.dumps(found.document()))) == found
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{}, {"v": 2}, {"v": 1}, {"v": 1, "sizes": 3}, {"v": 1, "sizes": [[]], "strides": [-1]}],
+)
+def test_what_is_no_profile_is_refused(document: dict[str, object]) -> None:
+    """With ValueError, whatever it holds."""
+    with pytest.raises(ValueError, match=r"wanted|not a profile|whole numbers"):
+        parse(document)
+
+
+@given(
+    sizes=st.lists(st.integers(1, 12), min_size=1, max_size=5),
+    kernel=st.integers(1, 7),
+    stride=st.integers(1, 3),
+    dilation=st.integers(1, 2),
+    left=st.integers(0, 3),
+)
+def test_parts_have_what_their_outputs_read(
+    sizes: list[int], kernel: int, stride: int, dilation: int, left: int
+) -> None:
+    """Each part has the planes of its own outputs' windows, and all outputs are made once."""
+    window = KernelWindow(kernel, stride, dilation, left, left)
+    try:
+        found = halos(window, sizes)
+    except SpatialError:
+        return
+    made = 0
+    for size, halo in zip(sizes, found, strict=True):
+        planes = size - halo.crop + halo.from_prev + halo.from_next + halo.pad_left + halo.pad_right
+        assert planes >= window.reach
+        made += (planes - window.reach) // stride + 1
+    assert made == window.outputs(sum(sizes))
+
+
+def test_a_rank_is_known_under_every_launcher() -> None:
+    """MPI's variables come before those of the batch script's one task."""
+    slurm = {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_JOB_ID": "7"}
+    assert rank_of(slurm) == (0, 1, 0)
+    assert rank_of({**slurm, "PMI_RANK": "2", "PMI_SIZE": "4"}) == (2, 4, 2)
+    step = {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4", "SLURM_LOCALID": "1"}
+    assert rank_of(step) == (3, 4, 1)
+    assert rank_of({**step, "RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}) == (1, 2, 0)
+    assert meeting_point({"MASTER_ADDR": "n1", "MASTER_PORT": "5"}) == "tcp://n1:5"
+    assert meeting_point(slurm).startswith("tcp://127.0.0.1:")
