@@ -48,7 +48,7 @@ SUB_ROOMS: dict[str, tuple[str, ...]] = {
         "hooks",
         "",
     ),
-    "probe": ("", "site"),
+    "probe": ("determinism", "", "site"),
     "spatial": ("planning", ""),
     "history": ("", "store", "ingest", "imports", "views"),
     "model": ("", "throughput", "scaling", "duration", "demand", "slowdown"),

@@ -14,8 +14,7 @@ import sys
 import time
 from typing import Any, Callable, Iterator
 
-from . import fetching, steps
-from .determinism import streams
+from . import fetching, steps, streams
 from .directive import Directive
 from .turns import Turns
 

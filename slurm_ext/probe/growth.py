@@ -15,7 +15,7 @@ import time
 from typing import Any, Callable
 
 from . import fetching
-from .dataset_inspection import DatasetInspection
+from .determinism.dataset_inspection import DatasetInspection
 
 # Parameters of torch's worker function, and the iterator's attribute that fills each.
 _FILLED_BY = {

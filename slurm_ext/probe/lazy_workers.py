@@ -19,8 +19,8 @@ import weakref
 from typing import Any, Callable, Iterator
 
 from . import fetching, gated, rules
-from .dataset_inspection import DatasetInspection
 from .determinism import samplers
+from .determinism.dataset_inspection import DatasetInspection
 from .determinism.samplers import Drawing
 from .gate import Gate
 
@@ -260,7 +260,7 @@ class _Feed:
         self.allowed = float("inf") if self.drawing is None else self.drawing.until(self.drawn)
 
     def put_back(self) -> None:
-        """What was not delivered is drawn again, in its order."""
+        """Draw again what was not delivered, in its order."""
         self.rest = itertools.chain(tuple(self.pending), self.rest)
         self.drawn -= len(self.pending)
         self.pending.clear()

@@ -133,7 +133,7 @@ class Pass:
         return int(max([fetching.read_totals(self._path(pid))[5] for pid in self._before] or [0]))
 
     def findings(self) -> list[float]:
-        """What a look at each worker's first fetches found (streams.py)."""
+        """Findings of a look at each worker's first fetches (streams.py)."""
         return [fetching.read_totals(self._path(pid))[7] for pid in self._before]
 
     def fetched(self) -> tuple[float, ...]:

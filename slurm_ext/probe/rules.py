@@ -120,7 +120,7 @@ def _forks(loader: Any) -> bool:
 
 
 def drawing(loader: Any) -> samplers.Drawing | None:
-    """How far this loader's indices may be drawn ahead; None: not known."""
+    """Bound on drawing this loader's indices ahead; None: not known."""
     try:
         found = samplers.Drawing(loader._index_sampler)
     except Exception:  # a __len__ of the user's own

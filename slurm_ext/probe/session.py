@@ -8,9 +8,8 @@ import time
 import weakref
 from typing import Any, Callable, cast
 
-from . import gated, growth, lent, machine, rules, summary
+from . import gated, growth, lent, machine, rules, streams, summary
 from .autotune import NEVER
-from .determinism import streams
 from .directive import Directive
 from .gate import Gate
 from .knob import MOST_TUNED, Knob
@@ -116,7 +115,7 @@ class Session:
             meter.tuner.start_each_s = meter.start_each_s
 
     def guard(self, loader: Any, gate: Gate | None) -> streams.Watch | None:
-        """What looks at the first fetches of the workers that start for a loader; None: nothing."""
+        """The look at the first fetches of a loader's new workers; None: none."""
         if not self.can_gate or not rules.keeps_streams(loader, self.directive):
             return None
         return streams.Watch(closely=gate is not None)

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.probe import fetching, gate, machine
-from slurm_ext.probe.dataset_inspection import DatasetInspection
+from slurm_ext.probe.determinism.dataset_inspection import DatasetInspection
 from slurm_ext.probe.directive import Directive
 from slurm_ext.probe.phases import LoaderMeter, Pass
 
@@ -239,7 +239,7 @@ def test_totals_outlive_their_process(tmp_path: Path) -> None:
     totals = fetching.read_totals(fetching.fetch_path(str(tmp_path), os.getpid()))
     assert totals[:2] == (7, 2)
     assert totals[2] >= 0 < totals[5]
-    assert fetching.read_totals(str(tmp_path / "fetch-1")) == (0.0,) * 7
+    assert fetching.read_totals(str(tmp_path / "fetch-1")) == (0.0,) * 8
 
 
 def test_waiting_for_a_core_is_told_apart_from_reading() -> None:

@@ -168,7 +168,8 @@ def test_torch_free_parts_run_everywhere(
     """What needs no torch imports and answers in every promised Python."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from probe import attach, dataset_inspection, gate, gated, lazy_workers\n"
+        "from probe import attach, gate, gated, lazy_workers\n"
+        "from probe.determinism import dataset_inspection\n"
         "from probe import machine, rules, session\n"
         "from probe.directive import Directive\n"
         "assert machine.cores() > 0 and machine.private_bytes() > 0 and machine.bytes_read() > 0\n"

@@ -1,1 +1,1 @@
-"""What keeps the results of a loader whose workers are moved: its indices and random numbers."""
+"""Rules that keep the results of a loader whose workers are moved: its indices, its dataset."""

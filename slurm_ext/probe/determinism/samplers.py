@@ -1,4 +1,4 @@
-"""How far a loader's indices may be drawn ahead of the training, sampler by sampler.
+"""Bounds on how far a loader's indices may be drawn ahead of the training, sampler by sampler.
 
 Torch's own samplers draw what they need when a pass begins and do not look at the training. So do
 some of accelerate's, which also note the end of a pass, as torch's RandomSampler does in a
@@ -32,7 +32,7 @@ _PLAIN_ITEMS = (int, str)
 
 
 class Drawing:
-    """How a loader of this index sampler draws; `known`: its sampler is one of those named here."""
+    """Drawing of a loader with this index sampler; `known`: its sampler is named here."""
 
     def __init__(self, index_sampler: Any) -> None:
         self._endless = repeats(index_sampler)

@@ -19,10 +19,9 @@ import threading
 import time
 from typing import Any, Callable, Iterator
 
-# ruff: noqa: TID252 - in a job the probe's package has another name
-from .. import fetching
-from ..autotune import NEVER
-from ..dataset_inspection import DatasetInspection
+from . import fetching
+from .autotune import NEVER
+from .determinism.dataset_inspection import DatasetInspection
 
 TRIAL_FETCHES = 2
 NOT_YET, CLEAN, DRAWS, KEEPS_STATE = 0.0, 1.0, 2.0, 3.0
@@ -147,7 +146,7 @@ class Init:
 
 
 class Streams:
-    """How one iterator deals out its batches: `free` to any worker, else as written."""
+    """Dealing of one iterator's batches: `free` to any worker, else as written."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers  # of the user's
@@ -160,7 +159,7 @@ class Streams:
         self.on_fall: Callable[[str], None]
 
     def task(self, index: Any, number: int) -> Any:
-        """What is sent for the batch of this number."""
+        """The task that is sent for the batch of this number."""
         if self.watching:
             self.sent.append(index)
         return AnyWorkers(index, number % self.workers) if self.free else index
@@ -308,6 +307,7 @@ def settle(session: Any, iterator: Any, current: Any) -> None:
             streams.stay()
             current.knob, current.tune_at = None, NEVER
             meter.left_alone = meter.kept = reason
+            meter.gated = meter.gate_open = meter.most_workers = None
 
     def fell(reason: str) -> None:
         current.look(time.perf_counter())
@@ -322,7 +322,7 @@ def settle(session: Any, iterator: Any, current: Any) -> None:
 
 
 def tell(current: Any) -> None:
-    """Where nobody asks for other workers: what would leave them alone, once it is seen."""
+    """Note what would leave workers alone where nobody asks for others, once it is seen."""
     found = current.findings()
     if NOT_YET not in found:
         current.undecided = False
