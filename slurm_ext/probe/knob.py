@@ -72,8 +72,17 @@ class Knob:
         if current.over:
             return
         if workers is None:
-            gate.limit = gate.ceiling = max(1, count)
+            first = gate.wanted() if gate.ruled else count
+            gate.limit = gate.ceiling = max(1, min(first, current.meter.most_workers or 1))
         elif count == 0:
             current.go_home()
         elif count > gate.limit:
             self._session.grow(current, count - gate.limit)
+
+    def follow(self, current: Pass) -> None:
+        """Start what the gate file asks for beyond those that work, as far as there is room."""
+        gate = current.knob
+        if gate is not None and not current.over and current.workers() is not None:
+            missing = min(gate.wanted(), self.room(current)) - gate.limit
+            if missing > 0:
+                self._session.grow(current, missing)

@@ -83,7 +83,7 @@ class Tuner:
             self.end(self._pass, knob)  # the training left it before its end
         self._pass, self._fetched = current, _NOTHING
         knob.ask(current, self.count)
-        self._restart(current, self.count + 1 if self.count else _WARM_UP, keep=not self._short)
+        self._restart(current, self.count + 1 if self.count else _WARM_UP, keep=True)
         if self._short:
             self._mark_now(current, current.meter.latest_start_s)
 
@@ -106,7 +106,10 @@ class Tuner:
     def tick(self, current: Any, knob: Knob, now: float) -> None:
         """Called after batch `current.tune_at`: a block, or the wait before one, is over."""
         open_now = current.workers_now()
-        if knob.ruled(current) or not knob.turn(self):
+        if knob.ruled(current):
+            knob.follow(current)
+            self._restart(current, self._rounds(current))
+        elif not knob.turn(self):
             self._restart(current, self._rounds(current))
         elif open_now != self.count:
             self._not_as_asked(current, knob, open_now, now)

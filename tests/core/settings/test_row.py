@@ -151,6 +151,7 @@ def test_modes_fall_back_from_account_to_partition_to_site() -> None:
 def test_without_any_file_defaults_hold(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     """Only the file that nobody named may be absent."""
     monkeypatch.delenv("DLQUEUE_CONFIG", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr("slurm_ext.core.settings.document.DEFAULT_PATH", tmp_path / "none.toml")
     assert load() == Settings()
     assert str(DEFAULT_PATH) == "/etc/dlqueue/dlqueue.toml"
