@@ -67,6 +67,9 @@ class Loader:
     def ruled(self, _: Any) -> bool:
         return self.by_file
 
+    def follow(self, _: Any) -> None:
+        pass
+
     def turn(self, _: Any) -> bool:
         return True
 
