@@ -3,12 +3,16 @@
 from pathlib import Path
 from typing import Any
 
+from slurm_ext.advisor.own_runs.settled import workers_of
+
 LEAST_S = 20.0  # of a run: below, reading the history would cost more than a hundredth of it
 
 
 def advice(own: Path, document: dict[str, Any]) -> str | None:
     """`num_workers 0 -> 4 would give about 110 samples/s`; None where nothing would gain."""
-    if document["record"]["times"]["elapsed_s"] < LEAST_S:
+    record = document["record"]
+    tuned = workers_of(record["probe"]["summaries"]) is not None
+    if tuned or record["times"]["elapsed_s"] < LEAST_S:
         return None
     from slurm_ext.advisor.own_runs.entering import submission
     from slurm_ext.advisor.own_runs.own_history import take_in
@@ -17,7 +21,6 @@ def advice(own: Path, document: dict[str, Any]) -> str | None:
     from slurm_ext.core.errors import DlqueueError
     from slurm_ext.core.settings.document import load
 
-    record = document["record"]
     try:
         take_in(own)
         job = submission(document["command"], record["identity"], record["allocation"]["cpus"])
