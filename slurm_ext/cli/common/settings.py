@@ -1,15 +1,21 @@
-"""Settings of a command that reads a history: the user's own one is brought up to date first."""
+"""Settings of a command that reads a history: the user's own one, where the machine has no site."""
 
+import os
 from pathlib import Path
 
-from slurm_ext.core.settings.document import Settings, load
+from slurm_ext.core.settings.document import DEFAULT_PATH, Settings, load
 from slurm_ext.core.settings.own import own_settings_path
 
 
 def load_for_history(path: Path | None) -> Settings:
-    """Load settings; enter waiting runs of `dlqueue run`. Raises InputError, HistoryError."""
-    settings = load(path)
-    if settings.source == str(own_settings_path()):
+    """Load settings; enter waiting runs of `dlqueue run`. Raises InputError, HistoryError.
+
+    Commands that serve, act or install never read a user's own file: they are the site's.
+    """
+    own = own_settings_path()
+    siteless = path is None and "DLQUEUE_CONFIG" not in os.environ and not DEFAULT_PATH.exists()
+    settings = load(own if siteless and own.exists() else path)
+    if settings.source == str(own):
         from slurm_ext.advisor.own_runs.own_history import take_in
 
         take_in(settings.state_dir)

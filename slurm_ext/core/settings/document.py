@@ -14,7 +14,6 @@ from typing import Any
 
 from slurm_ext.core.errors import InputError, SettingsError
 from slurm_ext.core.records import Mode
-from slurm_ext.core.settings.own import own_settings_path
 from slurm_ext.core.settings.table import MODES, RETIRED_KEYS, TABLE
 
 __all__ = ["DEFAULT_PATH", "TABLE", "Settings", "load", "parse", "sample"]
@@ -51,13 +50,13 @@ class Settings:
 
 
 def load(path: Path | None = None) -> Settings:
-    """Read `path`, else $DLQUEUE_CONFIG, the file in /etc, the user's own (own.py), else defaults.
+    """Read `path`, else $DLQUEUE_CONFIG, else the file in /etc, else take the defaults.
 
     Raises SettingsError, or InputError where the file cannot be read or is not TOML.
     """
     named = path or (Path(os.environ["DLQUEUE_CONFIG"]) if "DLQUEUE_CONFIG" in os.environ else None)
-    chosen = named or next(filter(Path.exists, (DEFAULT_PATH, own_settings_path())), None)
-    if chosen is None:
+    chosen = named or DEFAULT_PATH
+    if named is None and not chosen.exists():
         return Settings()
     try:
         return parse(_trusted_text(chosen), str(chosen))

@@ -11,6 +11,7 @@ import pytest
 
 from slurm_ext.advisor.own_runs import settled
 from slurm_ext.advisor.own_runs.own_history import ARRIVED, folder, keep
+from slurm_ext.cli.common.settings import load_for_history
 from slurm_ext.cli.run.advice import advice
 from slurm_ext.core.settings.document import load
 from slurm_ext.node.common.job import PROBE_SITE
@@ -210,3 +211,14 @@ def test_runs_that_end_together_have_numbers_of_their_own(
     documents = [{"command": "x", "record": {"identity": {"node": "n"}}} for _ in range(3)]
     assert [keep(own, document) for document in documents] == [1, 2, 3]
     assert load(own / "dlqueue.toml").state_dir == own
+
+
+def test_what_serves_or_acts_does_not_read_a_users_own_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root's own runs make no site of a machine: only commands that read a history take them."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("DLQUEUE_CONFIG", raising=False)
+    own = folder()
+    assert load_for_history(None).state_dir == own
+    assert load().state_dir != own
