@@ -342,6 +342,8 @@ class Session:
         """Add a pass that came to its end; write the summary if enough time is between."""
         now = time.perf_counter()
         current.look(now)
+        if current.undecided:  # the whole pass was shorter than the time between two looks
+            self.safely(streams.tell, current)
         current.over = True
         if current.meter.tuner is not None and current.knob is not None:
             self.safely(current.meter.tuner.end, current, self.knob)

@@ -323,8 +323,8 @@ def settle(session: Any, iterator: Any, current: Any) -> None:
 
 def tell(current: Any) -> None:
     """Note what would leave workers alone where nobody asks for others, once it is seen."""
-    found = current.findings()
-    if NOT_YET not in found:
+    found = sorted(current.findings(), reverse=True)  # one worker's finding is enough
+    if NOT_YET not in found or found[0] > CLEAN:
         current.undecided = False
         current.meter.left_alone = current.meter.left_alone or _against(found)
 

@@ -1,6 +1,7 @@
 """The live proof's pure parts: mixes, parts, figures, policies; and the reading of its tables."""
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -242,4 +243,5 @@ def test_a_setting_of_the_command_line_comes_before_ours() -> None:
 
 def test_own_cpu_counts_only_dlqueue() -> None:
     """Processes below the supervisor that are not dlqueue's are not counted."""
-    assert OwnCpu(os.getpid()).seconds() == {}
+    with subprocess.Popen(["sh", "-c", "cat; :"], stdin=subprocess.PIPE) as supervisor:
+        assert OwnCpu(supervisor.pid).seconds() == {}

@@ -84,7 +84,7 @@ def stream() -> Any:
 
 def draws_with_a_seed() -> Any:
     torch.manual_seed(1)
-    return train(DataLoader(Waiting(200, 0.005, draws=True), batch_size=4), 0.001)
+    return train(DataLoader(Waiting(600, 0.005, draws=True), batch_size=4), 0.001)
 
 
 def ruled_by_a_file() -> Any:
