@@ -14,7 +14,7 @@ def main(argv: list[str] | None = None) -> int:
     from slurm_ext.core.ownership import trust_path
 
     words = sys.argv[1:] if argv is None else argv
-    if words[:1] != ["run"]:  # the user's program has the user's PATH
+    if words[:1] not in (["run"], ["profile"]):  # the user's program has the user's PATH
         trust_path()
     streams.prepare()
     try:

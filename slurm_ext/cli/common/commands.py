@@ -2,6 +2,7 @@
 
 COMMANDS = {
     "run": "run a program under the probe: no root, no Slurm, a history of your own",
+    "profile": "where the time of a step goes: one short run of a script, in windows",
     "predict": "what dlqueue would change in a job, and why; with --what-if, other shapes",
     "explain": "what was predicted, done and measured for one job",
     "history": "list, show and export the runs it learned from; import earlier ones",

@@ -17,6 +17,7 @@ PACKAGES = {
         "history",
         "install",
         "predict",
+        "profile",
         "recommend",
         "run",
         "simulate",

@@ -51,8 +51,18 @@ def _after_import(loader, act):  # type: (Any, str) -> None
             getattr(_probe(), act)(module)
         except Exception:  # noqa: S110 - as above
             pass
+        if os.environ.get("DLQUEUE_PROFILE"):
+            _profile(module)
 
     loader.exec_module = exec_module
+
+
+def _profile(module):  # type: (Any) -> None
+    """Windows of `dlqueue profile`; what keeps them out ends the run, for it must not save."""
+    import importlib
+
+    _probe()
+    importlib.import_module("_dlqueue_probe.windows.entry").enter(module)
 
 
 def _probe():  # type: () -> Any

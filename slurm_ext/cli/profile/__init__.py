@@ -1,0 +1,1 @@
+"""`dlqueue profile`: where a step goes, by one short run in windows that saves nothing."""

@@ -1,0 +1,259 @@
+"""Windows of all ranks as one answer: parts of a step with intervals, what to do first. Pure.
+
+The document (`--json`), times in seconds of a step:
+- v, command, depth: L1 (windows), L0 (what the probe saw in passing) or null; why_not: no windows
+- how: how the run ended; said: its last words, where it failed
+- ranks, workers (of each rank's loader), steps, elapsed_s, ended (precise, steps, seconds)
+- step, data, hidden: {value, low, high}, null where it is not known; intervals of 90 %
+- parts: [{name, part_of, value, low, high, share}]: those without part_of add up to the step
+- au: accelerator utilisation, the share of a step that does not wait for data (MLPerf Storage)
+- first: the largest part that can be removed; null where none is known to be worth it
+- notes; saves, files: what was counted instead of done
+- windows: [{kind, at_s, mean_s, steps}]
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from slurm_ext.cli.profile.run_folder import ProfileRun
+from slurm_ext.cli.profile.split import BatchCost, split
+from slurm_ext.core.trainings import total, trainings
+from slurm_ext.probe.windows import estimate
+from slurm_ext.probe.windows.estimate import Figure
+from slurm_ext.probe.windows.plan import BOTH, CACHED, NORMAL
+
+WORTH = 0.025  # of a step: less is not advised on
+_SLOWEST = "K"  # the slowest rank's own computing beyond the mean one's
+_ADVICE = {
+    "fetch": "faster storage or a local copy, or more workers",
+    "cores": "more cores for the workers that there are",
+    "preparation": "more workers, each with a core, or cheaper preparation",
+    "data": "more workers",
+    "slow rank": "the rank that computes longest: its node, or its share of the data",
+    "communicating": "larger or fewer gradient buckets, or a faster link",
+}
+_Json = Mapping[str, Any]
+
+
+def document(command: str, ended: ProfileRun) -> dict[str, Any]:
+    """The answer of one run, by the deepest way that it allows."""
+    entered = _by_rank(ended.windows)
+    whole: dict[str, Any] = {"v": 1, "command": command, "depth": None, "how": ended.how}
+    whole |= {"why_not": None, "said": "", "ranks": None, "workers": None, "steps": 0}
+    whole |= {"elapsed_s": None, "ended": None, "step": None, "data": None, "hidden": None}
+    whole |= {"parts": [], "au": None, "first": None, "notes": [], "windows": []}
+    for name in ("saves", "files"):
+        whole[name] = dict(sum((Counter(one[name]) for one in ended.windows), Counter()))
+    series = _series(entered)
+    if series and all(map(any, series.values())):
+        return whole | _from_windows(entered, series, ended)
+    whole["why_not"] = _why_not(ended)
+    whole["said"] = ended.said if ended.how != "ended" else ""
+    return whole | _in_passing(ended)
+
+
+# -- L1: windows -------------------------------------------------------------------------------
+
+
+def _by_rank(documents: Sequence[_Json]) -> list[_Json]:
+    """The processes with windows, by their rank; all of them went through the same ones."""
+    found = {one["rank"]: one for one in documents if one["windows"]}
+    return [found[rank] for rank in sorted(found)]
+
+
+def _series(entered: Sequence[_Json]) -> dict[str, list[list[float]]]:
+    """Steps of the windows of each kind, as means over the ranks."""
+    if not entered:
+        return {}
+    rows = list(zip(*(one["windows"] for one in entered), strict=False))
+    kinds = dict.fromkeys(row[0]["kind"] for row in rows)
+    return {
+        kind: [_means([rank["steps"] for rank in row]) for row in rows if row[0]["kind"] == kind]
+        for kind in kinds
+    }
+
+
+def _means(ranks: Sequence[Sequence[float]]) -> list[float]:
+    return [sum(steps) / len(ranks) for steps in zip(*ranks, strict=False)]
+
+
+def _from_windows(
+    entered: Sequence[_Json], series: dict[str, list[list[float]]], ended: ProfileRun
+) -> dict[str, Any]:
+    first = entered[0]
+    workers = max(one["workers"] for one in entered)
+    found = _estimates(entered, series, workers)
+    step, data = found["step"], found["data"]
+    parts = [*_parts(found), *_data_parts(data, found["computing"], workers, ended.summaries)]
+    return {
+        "depth": "L1",
+        "ranks": max(first["world"], len(entered)),
+        "workers": workers,
+        "steps": sum(len(steps) for windows in series.values() for steps in windows),
+        "elapsed_s": max(one["elapsed_s"] for one in entered),
+        "ended": first["ended"],
+        "step": _row(step),
+        "data": _row(data),
+        "hidden": _row(found["hidden"]) if "hidden" in found else None,
+        "parts": [{**part, "share": part["value"] / step.value} for part in parts],
+        "au": min(1.0, 1 - data.value / step.value),
+        "first": _first(parts, step),
+        "notes": list(_notes(entered, found, step)),
+        "windows": [_window(window) for window in first["windows"]],
+    }
+
+
+def _estimates(
+    entered: Sequence[_Json], series: dict[str, list[list[float]]], workers: int
+) -> dict[str, Figure]:
+    figures = estimate.figures_of(list(series))
+    if BOTH in series and len(entered) > 1:
+        series = {**series, _SLOWEST: _slowest(entered, series[BOTH])}
+        figures["slow rank"] = lambda means: means[_SLOWEST]
+    return estimate.estimates(series, figures, block=max(workers, 1), seed=0)
+
+
+def _slowest(entered: Sequence[_Json], mean: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Steps of the rank that computes longest, less those of the mean rank."""
+    own = [[w["steps"] for w in one["windows"] if w["kind"] == BOTH] for one in entered]
+    longest = max((windows for windows in own if any(windows)), key=estimate.mean)
+    return [
+        [a - b for a, b in zip(steps, means, strict=False)]
+        for steps, means in zip(longest, mean, strict=False)
+    ]
+
+
+def _parts(found: Mapping[str, Figure]) -> Iterator[dict[str, Any]]:
+    yield {"name": "computing", "part_of": None, **_row(found["computing"])}
+    if "communication" in found:
+        yield {"name": "communicating", "part_of": None, **_row(found["communication"])}
+    if "slow rank" in found:
+        yield {"name": "slow rank", "part_of": "communicating", **_row(found["slow rank"])}
+    yield {"name": "data", "part_of": None, **_row(found["data"])}
+
+
+def _data_parts(
+    data: Figure, computing: Figure, workers: int, summaries: Sequence[_Json]
+) -> Iterator[dict[str, Any]]:
+    """Parts of the data stall; nothing where it is none, or its costs are not known."""
+    cost = batch_cost(summaries)
+    found = None if cost is None else split(data.value, computing.value, workers, cost)
+    if found is None or data.low <= 0:
+        return
+    for name, value in (
+        ("fetch", found.fetch_s),
+        ("cores", found.cores_s),
+        ("preparation", found.preparation_s),
+    ):
+        share = value / data.value
+        row = {"value": value, "low": share * data.low, "high": share * data.high}
+        yield {"name": name, "part_of": "data", **row}
+
+
+def batch_cost(summaries: Sequence[_Json]) -> BatchCost | None:
+    """Seconds that a batch of the job's training took in whichever process; None: not measured."""
+    first = next(trainings(summaries), None)
+    if first is None:
+        return None
+    loaders = [loader for _, loader in first.members]
+    sums = {
+        name: sum(total(loader, name) for loader in loaders)
+        for name in ("fetch_samples", "fetch_wall_s", "fetch_cpu_s", "fetch_queued_s", "samples")
+    }
+    batches = sum(total(loader, "batches") for loader in loaders)
+    if not sums["fetch_samples"] or not batches:
+        return None
+    each = sums["samples"] / batches / sums["fetch_samples"]
+    wall, cpu, queued = (each * sums[f"fetch_{name}_s"] for name in ("wall", "cpu", "queued"))
+    return BatchCost(cpu_s=cpu, queued_s=queued, blocked_s=max(0.0, wall - cpu - queued))
+
+
+def _row(figure: Figure) -> dict[str, float]:
+    return {"value": figure.value, "low": figure.low, "high": figure.high}
+
+
+def _first(parts: Sequence[dict[str, Any]], step: Figure) -> dict[str, Any] | None:
+    """The largest part that surely is, and that something can be done about."""
+    divided = {part["part_of"] for part in parts} - {"communicating"}
+    worth = [
+        part
+        for part in parts
+        if part["name"] in _ADVICE
+        and part["name"] not in divided
+        and part["low"] > 0
+        and part["value"] >= WORTH * step.value
+    ]
+    if not worth:
+        return None
+    largest = max(worth, key=lambda part: float(part["value"]))
+    return {"name": largest["name"], "seconds": largest["value"], "do": _ADVICE[largest["name"]]}
+
+
+def _notes(entered: Sequence[_Json], found: Mapping[str, Figure], step: Figure) -> Iterator[str]:
+    if "hidden" in found:
+        hidden = found["hidden"]
+        if hidden.low > 0 and hidden.value >= WORTH * step.value:
+            yield (
+                f"fixing the data would uncover {1e3 * hidden.value:.3g} ms of communication"
+                f" ({1e3 * hidden.low:.3g} to {1e3 * hidden.high:.3g}), hidden behind the wait now"
+            )
+    elif entered[0]["world"] > 1 and entered[0]["no_sync"]:
+        yield f"communication is not told apart: {entered[0]['no_sync']}"
+    missing = entered[0]["world"] - len(entered)
+    if missing > 0:
+        yield f"{missing} of {entered[0]['world']} ranks left no windows: means are of the others"
+    for fault in sorted({fault for one in entered for fault in one["faults"]}):
+        yield f"the profile itself failed: {fault}"
+
+
+def _window(window: _Json) -> dict[str, Any]:
+    steps = window["steps"]
+    average = sum(steps) / len(steps) if steps else None
+    return {"kind": window["kind"], "at_s": window["at_s"], "mean_s": average, "steps": len(steps)}
+
+
+# -- L0: in passing ----------------------------------------------------------------------------
+
+
+def _in_passing(ended: ProfileRun) -> dict[str, Any]:
+    """Waiting and the rest of a step, from the probe's summary; {} where there is none."""
+    first = next(trainings(ended.summaries), None)
+    if first is None:
+        return {}
+    loaders = [loader for _, loader in first.members]
+    batches = sum(total(loader, "batches") for loader in loaders)
+    if not batches:
+        return {}
+    wait, rest = (
+        sum(total(loader, name) for loader in loaders) / batches for name in ("wait_s", "step_s")
+    )
+    step = wait + rest
+    if step <= 0:
+        return {}
+    parts = [("computing", rest), ("data", wait)]
+    return {
+        "depth": "L0",
+        "ranks": first.ranks,
+        "workers": round(max(loader["started_workers"] for loader in loaders)),
+        "steps": int(batches),
+        "step": {"value": step, "low": None, "high": None},
+        "parts": [
+            {"name": name, "part_of": None, "value": value, "low": None, "high": None}
+            | {"share": value / step}
+            for name, value in parts
+        ],
+        "au": rest / step,
+        "notes": ["computing holds communication too: only windows tell them apart"],
+    }
+
+
+def _why_not(ended: ProfileRun) -> str:
+    """Return the reason of the process that came furthest."""
+    if not ended.windows:
+        return "no Python process with torch ran under the probe (PYTHONPATH was replaced?)"
+    furthest = max(ended.windows, key=lambda one: int(one["requests"]))
+    return str(furthest["why_not"] or "every window had a validation in it")
+
+
+KINDS = {NORMAL: "normal", CACHED: "cached batches", "S": "without gradient sync", BOTH: "both"}

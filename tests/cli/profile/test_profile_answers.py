@@ -1,0 +1,254 @@
+"""From windows of all ranks to an answer: pure, on made-up windows."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurm_ext.cli import main
+from slurm_ext.cli.profile import batch, here
+from slurm_ext.cli.profile.analysis import document
+from slurm_ext.cli.profile.page import page
+from slurm_ext.cli.profile.run_folder import ProfileLimits, ProfileRun, environment, left
+from slurm_ext.cli.profile.split import BatchCost, split
+from slurm_ext.cli.profile.text import lines
+from slurm_ext.core.errors import InputError, UsageError
+
+LIMITS = ProfileLimits(400, 180, 600, 0)
+MS = st.floats(0, 0.5)
+
+
+@given(
+    stall=st.floats(0.0001, 1), compute=MS, workers=st.integers(0, 8), costs=st.tuples(MS, MS, MS)
+)
+def test_a_stalls_parts_add_up_to_it(
+    stall: float, compute: float, workers: int, costs: tuple[float, float, float]
+) -> None:
+    """None is below zero, and their sum is what was measured."""
+    cpu, queued, blocked = costs
+    cost = BatchCost(cpu_s=cpu, queued_s=queued, blocked_s=blocked)
+    found = split(stall, compute, workers, cost)
+    if found is None:
+        return
+    parts = (found.fetch_s, found.cores_s, found.preparation_s)
+    assert min(parts) >= -1e-12
+    assert sum(parts) == pytest.approx(stall)
+
+
+def test_a_part_that_costs_nothing_has_none_of_it() -> None:
+    """Slow storage alone is fetch, a busy node alone cores, and work alone preparation."""
+    for name, part in (
+        ("blocked_s", "fetch_s"),
+        ("queued_s", "cores_s"),
+        ("cpu_s", "preparation_s"),
+    ):
+        costs = {"cpu_s": 0.0, "queued_s": 0.0, "blocked_s": 0.0} | {name: 0.4}
+        found = split(0.1, 0.1, 2, BatchCost(**costs))
+        assert found is not None
+        assert getattr(found, part) == pytest.approx(0.1)
+
+
+def rank(number: int, means: dict[str, float], world: int = 2, **other: Any) -> dict[str, Any]:
+    """The windows that one rank leaves: three rounds, without noise."""
+    windows = [
+        {
+            "kind": kind,
+            "at_s": float(at),
+            "dropped": 2,
+            "steps": [mean + 1e-5 * (s % 2) for s in range(12)],
+        }
+        for at in range(3)
+        for kind, mean in means.items()
+    ]
+    known = {"rank": number, "world": world, "workers": 2, "elapsed_s": 30.0, "ended": "precise"}
+    known |= {
+        "why_not": None,
+        "no_sync": None,
+        "saves": {"torch.save": 1},
+        "files": {},
+        "faults": [],
+    }
+    return {**known, "windows": windows, "requests": 90, **other}
+
+
+SUMMARY = {
+    "rank": 0,
+    "world_size": 1,
+    "loaders": [
+        {
+            "batch_size": 4,
+            "started_workers": 2,
+            "phases": [
+                {"steps": 90, "samples": 360, "batches": 90, "wall_s": 18, "wait_s": 9, "step_s": 9}
+                | {"fetch_samples": 360, "fetch_wall_s": 36.0, "fetch_cpu_s": 4.0}
+                | {"fetch_queued_s": 2.0}
+            ],
+        }
+    ],
+}
+
+
+def by_name(found: dict[str, Any]) -> dict[str, float]:
+    """Values of a document's parts, in milliseconds."""
+    return {part["name"]: round(1e3 * part["value"], 1) for part in found["parts"]}
+
+
+def test_ranks_are_joined_and_a_slow_one_is_told() -> None:
+    """Communication is what the mean rank does not compute; the slow rank's share lies in it."""
+    means = {"N": 0.2, "C": 0.2, "S": 0.2}
+    run = ProfileRun([rank(0, {**means, "B": 0.1}), rank(1, {**means, "B": 0.14})])
+    found = document("x", run)
+    assert found["depth"] == "L1"
+    assert by_name(found) == {"computing": 120, "communicating": 80, "slow rank": 20, "data": 0}
+    assert found["first"]["name"] == "communicating"
+    assert found["saves"] == {"torch.save": 2}
+
+
+def test_fixing_the_data_would_uncover_communication() -> None:
+    """A data stall that hides it: without gradients to synchronise a step is no shorter."""
+    run = ProfileRun([rank(n, {"N": 0.3, "C": 0.2, "S": 0.3, "B": 0.12}) for n in (0, 1)])
+    found = document("x", run)
+    assert any("uncover 80 ms of communication" in note for note in found["notes"])
+    assert found["au"] == pytest.approx(2 / 3, abs=0.01)
+
+
+def test_a_data_stall_is_divided_by_what_workers_did() -> None:
+    """100 ms of a worker for a sample: 4 of them a batch, of which most was blocked."""
+    run = ProfileRun([rank(0, {"N": 0.2, "C": 0.1}, world=1)], [SUMMARY])
+    found = document("x", run)
+    parts = by_name(found)
+    assert parts["fetch"] + parts["cores"] + parts["preparation"] == pytest.approx(100, abs=0.2)
+    assert parts["fetch"] > 80
+    assert found["first"]["name"] == "fetch"
+    assert "fetch" in "\n".join(lines(found))
+    assert "<svg" in page(found)
+
+
+def test_a_step_without_a_stall_gets_no_advice() -> None:
+    """Less than 2.5 % of a step is not worth a word."""
+    run = ProfileRun([rank(0, {"N": 0.201, "C": 0.2}, world=1)], [SUMMARY])
+    found = document("x", run)
+    assert found["first"] is None
+    assert any("nothing that can be removed" in line for line in lines(found))
+
+
+def test_without_windows_the_probes_word_is_the_answer() -> None:
+    """Depth L0: waiting and the rest, and why there were no windows."""
+    other = {"rank": 0, "world": 1, "windows": [], "requests": 5, "why_not": "too few steps"}
+    run = ProfileRun([rank(0, {}) | other], [SUMMARY])
+    found = document("x", run)
+    assert (found["depth"], found["why_not"], found["au"]) == ("L0", "too few steps", 0.5)
+    assert by_name(found) == {"computing": 100, "data": 100}
+    assert "windows tell them apart" in "\n".join(lines(found))
+    assert "L0" in page(found)
+
+
+def test_an_environment_brings_the_probe_and_nothing_else_of_ours() -> None:
+    """No directive of a job's reaches it, and trackers are off."""
+    base = {
+        "DLQUEUE_NUM_WORKERS": "8",
+        "DLQUEUE_AUTOTUNE": "1",
+        "PYTHONPATH": "/mine",
+        "HOME": "/h",
+    }
+    made = environment(Path("/run"), LIMITS, base)
+    assert "DLQUEUE_NUM_WORKERS" not in made
+    assert made["DLQUEUE"] == "off"
+    assert made["WANDB_MODE"] == "disabled"
+    assert made["PYTHONPATH"].endswith(":/mine")
+    assert made["DLQUEUE_PROFILE"] == "steps=400,seconds=180,seed=0"
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ({}, ["--time=16"]),
+        ({"time": "3-00:00:00"}, ["--time=16"]),
+        ({"time": "5"}, ["--time=5"]),
+        ({"array": "3-99%4"}, ["--array=3"]),
+        ({"export": "NONE"}, ["--export=", "DLQUEUE_PROFILE"]),
+        ({"export": "ALL,A=1"}, ["--export=ALL,A=1,"]),
+    ],
+)
+def test_sbatch_gets_a_short_job(header: dict[str, str | None], words: list[str]) -> None:
+    """The script's own time where that is shorter; one task of an array; the probe's variables."""
+    said = " ".join(batch.options(header, "job.sh", LIMITS))
+    assert all(word in said for word in words)
+    assert "--mail-type=NONE" in said
+
+
+@pytest.mark.parametrize(
+    ("argv", "script", "why"),
+    [
+        (["job.sh"], "#!/bin/sh\nexport PYTHONPATH=/lib\npython x.py", "job.sh:2"),
+        (["python3", "-I", "x.py"], None, "ignores PYTHONPATH"),
+        (["python", "-uE", "x.py"], None, "ignores PYTHONPATH"),
+    ],
+)
+def test_what_would_keep_the_probe_out_is_refused(
+    argv: list[str], script: str | None, why: str
+) -> None:
+    """Without it nothing would keep the run from saving."""
+    with pytest.raises((InputError, UsageError), match=why):
+        here.check(argv, script)
+
+
+@pytest.mark.parametrize(
+    ("argv", "script"),
+    [
+        (["job.sh"], "#!/bin/sh\nexport PYTHONPATH=/lib:$PYTHONPATH\npython x.py"),
+        (["job.sh"], "#!/bin/sh\nexport PYTHONPATH=/lib:${PYTHONPATH:-}\npython x.py"),
+        (["python", "-u", "x.py", "-E"], None),
+        (["torchrun", "-E"], None),
+    ],
+)
+def test_what_lets_the_probe_in_is_not(argv: list[str], script: str | None) -> None:
+    """Options of the user's own program are its own."""
+    here.check(argv, script)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["profile"],
+        ["profile", "--"],
+        ["profile", "--seconds", "0", "x"],
+        ["profile", "--steps", "x"],
+    ],
+)
+def test_wrong_usage_is_status_2(words: list[str]) -> None:
+    """Nothing to run, or a limit that is none."""
+    try:
+        status: object = main(words)
+    except SystemExit as end:
+        status = end.code
+    assert status == 2
+
+
+def test_a_program_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """One clear line."""
+    assert main(["profile", "/nowhere/train"]) == 1
+    assert "/nowhere/train: cannot be started" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", '{"v": 2}', '{"v": 1, "windows": [{"kind": "N", "steps": ["x"]}]}', "\x00"],
+)
+def test_a_damaged_file_counts_as_none(tmp_path: Path, text: str) -> None:
+    """A process that was killed leaves nothing that hurts."""
+    (tmp_path / "windows-1.json").write_text(text)
+    assert left(tmp_path, "ended").windows == []
+
+
+def test_a_batch_script_is_known_by_its_first_line(tmp_path: Path) -> None:
+    """As sbatch knows it; a program that is not text is none."""
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "train.py").write_text("import torch\n")
+    (tmp_path / "binary").write_bytes(b"\x7fELF\0")
+    assert batch.script_of(str(tmp_path / "job.sh")) == "#!/bin/sh\n"
+    assert batch.script_of(str(tmp_path / "train.py")) is None
+    assert batch.script_of(str(tmp_path / "binary")) is None
+    assert batch.script_of("python") is None
