@@ -34,7 +34,7 @@ MAY_IMPORT["cli"] = set(MAY_IMPORT)
 
 # room: its sub-rooms, each of which may import those named before it; "" is the room's own files
 SUB_ROOMS: dict[str, tuple[str, ...]] = {
-    "core": ("findings", "", "settings"),
+    "core": ("findings", "", "settings", "advice"),
     "node": (
         "common",
         "kernel",

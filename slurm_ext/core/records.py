@@ -179,7 +179,7 @@ class Prediction:
     shape: Shape
     samples_per_s: float
     interval: Interval
-    bottleneck: str  # one of model/throughput/bottleneck.py
+    bottleneck: str  # one of core/advice/words.py
     level: Level
     runs: int
     alone_samples_per_s: float | None = None  # where other jobs want its cores: without them

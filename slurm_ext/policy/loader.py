@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from slurm_ext.core.advice.words import LIMITS
 from slurm_ext.core.records import SCRIPT_LEVELS, Decision, Prediction, Shape, ShapeLimits
-from slurm_ext.model.throughput.bottleneck import LIMITS
 
 TARGET = 0.98
 MIN_GAIN = 0.05

@@ -8,9 +8,9 @@ users' runs: nothing is changed), why_advice (why the user's own runs change not
 stopped (why outcomes keep `act` from changing it, or null), opt_out, curve: a list of
 {num_workers, cpus_per_task, samples_per_s, low, high} at the chosen CPUs, maximum and knee (such
 points: the most within the job's limits, and the smallest shape that reaches 95 % of it; or null),
-bottleneck (a word of model/throughput/bottleneck.py, of the job as it would run), next (what to do
-of it), workers_stay (why no other workers can be given to it: curve, maximum and knee are of its
-own; or null) and
+bottleneck (a word of core/advice/words.py, of the job as it would run), next (what to do of it),
+advice (the one behind it, core/advice/advice.py; or null), workers_stay (why no other workers can
+be given to it: curve, maximum and knee are of its own; or null) and
 sharing (sharing_terms.py's Shared.as_json, or null: no GPU, no consent, off, or no advisor asked),
 run_time: {mean_s, low_s, high_s, runs, like} (model/duration/predictor.py's Length; null: no
 model).
@@ -98,8 +98,9 @@ def _reach(context: DecisionContext, recommendation: Recommendation) -> dict[str
     estimated, limits = recommendation.estimate, recommendation.limits
     decision = recommendation.decision
     if estimated is None or decision is None or limits is None:
-        return dict.fromkeys(("maximum", "knee", "bottleneck", "next"))
+        return dict.fromkeys(("maximum", "knee", "bottleneck", "next", "advice"))
     from slurm_ext.advisor.evidence.summary import node_cores_of
+    from slurm_ext.core.advice.advice import as_json
     from slurm_ext.model.throughput.bottleneck import diagnose
     from slurm_ext.policy.max_and_knee import peak
 
@@ -114,6 +115,7 @@ def _reach(context: DecisionContext, recommendation: Recommendation) -> dict[str
         "knee": _point(points.knee, whole.ranks),
         "bottleneck": advice.word,
         "next": advice.next,
+        "advice": as_json(advice) if advice.share else None,
     }
 
 

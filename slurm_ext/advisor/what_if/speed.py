@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 from slurm_ext.advisor.evidence.summary import node_cores_of
 from slurm_ext.advisor.pipeline.decide import DecisionContext
 from slurm_ext.advisor.what_if.layout import JobLayout
+from slurm_ext.core.advice.advice import Advice
 from slurm_ext.core.errors import DlqueueError
 from slurm_ext.core.gpu_request import is_model
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape, ShapeLimits
 from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.core.units import MIB
 from slurm_ext.model.scaling.multi_gpu_estimate import gpus_and_nodes, measurement_of
-from slurm_ext.model.throughput.bottleneck import Advice, BottleneckSigns, diagnose
+from slurm_ext.model.throughput.bottleneck import BottleneckSigns, diagnose
 from slurm_ext.model.throughput.estimate import Estimate, core_predictor, estimate
 from slurm_ext.model.throughput.evidence_checks import usable_runs, why_no_estimate
 
@@ -41,7 +42,7 @@ class LayoutRate:
 
     samples_per_s: float
     interval: Interval
-    bottleneck: str  # one of model/throughput/bottleneck.py
+    bottleneck: str  # one of core/advice/words.py
     next: str  # what to do about it
 
 

@@ -14,7 +14,7 @@ Schema (version 1), null is unknown and has its reason beside it:
 - rows, each: marks (written, recommended, knee, maximum); cpus_per_task, num_workers (of each
   training process), gpus, nodes, tasks (of the job), ranks (training processes), gpu_type;
   samples_per_s of the whole job, interval, interval_level, bottleneck (a word of
-  model/throughput/bottleneck.py) and next (what to do about it), rate_why; run_s, run_interval,
+  core/advice/words.py) and next (what to do about it), rate_why; run_s, run_interval,
   run_why;
   gpu_hours, cpu_hours, each with _interval;
   wait_s (from now), wait_why, refused (Slurm's reason, or null); result_s = wait_s + run_s;

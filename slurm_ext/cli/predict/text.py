@@ -59,7 +59,16 @@ def _reach(said: Mapping[str, Any]) -> Iterator[str]:
         yield f"  maximum:    {rates}, {_shape(most)}"
         if _shape(knee) != _shape(most):
             yield f"  knee:       {knee['samples_per_s']:.4g} samples/s, {_shape(knee)}"
-        yield f"  next:       {said['next']} ({said['bottleneck']})"
+        yield f"  next:       {_next(said)}"
+
+
+def _next(said: Mapping[str, Any]) -> str:
+    """The advice with its share and its option; the clause alone where nothing is gained."""
+    if not said.get("advice"):
+        return f"{said['next']} ({said['bottleneck']})"
+    from slurm_ext.cli.common.advice_text import clause
+
+    return clause(said["advice"])
 
 
 def _shape(point: Mapping[str, Any]) -> str:

@@ -101,7 +101,7 @@ class Point:
 
     @property
     def limit(self) -> str:
-        """The ceiling that binds: accelerator, step, storage or data (see bottleneck.py)."""
+        """The ceiling that binds: accelerator, step, storage or data (core/advice/words.py)."""
         if self.stalled < STALLED:
             return "step" if self.on_cpu else "accelerator"
         return "storage" if self.storage > self.wall + self.cpu else "data"

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from slurm_ext.cli.predict.text import lines, plot, sharing
+from slurm_ext.core.advice.words import LIMITS
 from slurm_ext.core.job_keys import keys_of
 from slurm_ext.history.ingest.decisions import record_proposals
 from slurm_ext.history.ingest.proposals import Proposal
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.store import open_history
-from slurm_ext.model.throughput.bottleneck import LIMITS
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "spool" / "v1.json"
 TOKEN = "d1-0123456789abcdef"

@@ -1,0 +1,188 @@
+"""Advice on a loader: workers, cores, storage, memory, slow samples, start of workers. Pure.
+
+w workers that need a seconds for a batch (u of them on a CPU) deliver one every a / w seconds, and
+never more than c cores compute: with m for the training process itself, (u + m) / c. The step
+waits for what is longer than the loop. Of that shortage
+
+    cores    (u + m) / c - loop     however many workers there were
+    supply   the rest               more workers, or storage that answers sooner
+
+Other jobs' processes make workers queue for cores longer than their own number explains; nobody
+can advise this job on that. A wait beyond what mean costs explain comes in bursts: slow samples.
+"""
+
+from collections.abc import Iterator
+from math import ceil, exp
+
+from slurm_ext.core.advice.advice import Advice, Cost
+from slurm_ext.core.advice.facts import TrainingFacts, WorkerFacts
+
+MOST_WORKERS = 64
+HEADROOM = 0.9  # of the loop: workers that are only just quick enough still make it wait
+SLOW_RATIO = 2.5  # of the 99th percentile of a batch's time to its median
+BLOCKED = 0.5  # of a worker's time alone: from there on storage is what it waits for
+SMALL = 64 * 1024  # bytes of a sample: what file systems treat as a small file; latency is its time
+
+
+def loader_advice(facts: TrainingFacts) -> Iterator[Advice]:
+    """Advice on what the step waits for data; nothing where it does not wait."""
+    loader = facts.loader
+    if loader is None:
+        return
+    yield from _start(facts, loader)
+    if facts.wait_s <= 0:
+        return
+    short_s = min(facts.wait_s, max(0.0, _interval_s(facts, loader) - facts.loop_s))
+    cores_s = min(short_s, max(0.0, cores_interval_s(facts, loader) - facts.loop_s))
+    yield from _cores(facts, loader, cores_s)
+    yield from _supply(facts, loader, short_s - cores_s)
+    yield from _bursts(facts, loader, short_s)
+
+
+def cores_interval_s(facts: TrainingFacts, loader: WorkerFacts) -> float:
+    """Seconds between two batches if its cores never rest."""
+    return (loader.cpu_s + facts.main_cpu_s) / facts.cores
+
+
+def _interval_s(facts: TrainingFacts, loader: WorkerFacts) -> float:
+    """Seconds between two batches of these workers on cores that nobody else wants."""
+    if loader.workers == 0:
+        return facts.loop_s + loader.wall_s  # nothing overlaps
+    return max(loader.alone_s / loader.workers, loader.storage_s, cores_interval_s(facts, loader))
+
+
+def needed_workers(facts: TrainingFacts, loader: WorkerFacts) -> int:
+    """Workers that keep up with the loop, as far as the cores let them."""
+    target_s = max(HEADROOM * facts.loop_s, cores_interval_s(facts, loader))
+    enough = ceil(loader.alone_s / target_s) if target_s > 0 else MOST_WORKERS
+    return min(MOST_WORKERS, max(loader.workers + 1, enough))
+
+
+def _start(facts: TrainingFacts, loader: WorkerFacts) -> Iterator[Advice]:
+    """Workers that each pass starts again; the first pass has to start them anyway."""
+    if loader.workers == 0 or facts.restart_s <= 0:
+        return
+    yield Advice(
+        word="start",
+        action="persistent_workers",
+        next="keep its workers from pass to pass: each pass waits until new ones deliver",
+        removable_s=facts.restart_s,
+    )
+
+
+def _cores(facts: TrainingFacts, loader: WorkerFacts, removable_s: float) -> Iterator[Advice]:
+    """More CPUs where all of them work; cheaper samples where there are no more."""
+    if removable_s <= 0:
+        return
+    low_s, high_s = _interval(facts, removable_s)
+    if facts.most_cores:
+        yield Advice(
+            word="data",
+            action="cheaper_samples",
+            next="cheaper samples, prepared once: every CPU there is works on them",
+            cost=Cost.CODE,
+            removable_s=removable_s,
+            low_s=low_s,
+            high_s=high_s,
+        )
+        return
+    busy_s = loader.cpu_s + facts.main_cpu_s
+    cpus = max(ceil(facts.cores) + 1, ceil(busy_s / max(HEADROOM * facts.loop_s, 1e-9)))
+    enough = ceil(loader.alone_s / max(HEADROOM * facts.loop_s, 1e-9))
+    with_workers = f", and {enough} workers" if loader.workers < enough <= MOST_WORKERS else ""
+    yield Advice(
+        word="cores",
+        action="more_cpus",
+        next=f"more CPUs{with_workers}: its workers wait for them",
+        cost=Cost.RESOURCE,
+        removable_s=removable_s,
+        low_s=low_s,
+        high_s=high_s,
+        value=min(cpus, 8 * ceil(facts.cores)),
+    )
+
+
+def _supply(facts: TrainingFacts, loader: WorkerFacts, removable_s: float) -> Iterator[Advice]:
+    """Sooner deliveries of workers that have cores to spare."""
+    if removable_s <= 0:
+        return
+    low_s, high_s = _interval(facts, removable_s)
+    word, action, clause, cost = _remedy(facts, loader)
+    workers = needed_workers(facts, loader) if "workers" in action else None
+    yield Advice(
+        word=word,
+        action=action,
+        next=clause,
+        cost=cost,
+        removable_s=removable_s,
+        low_s=low_s,
+        high_s=high_s,
+        value=workers,
+    )
+
+
+def _remedy(facts: TrainingFacts, loader: WorkerFacts) -> tuple[str, str, str, Cost]:
+    """Word, action, clause and cost of what a lack of deliveries calls for."""
+    if loader.workers == 0:
+        clause = "load in workers: the accelerator waits whenever it loads"
+        return "data", "load_in_workers", clause, Cost.SETTING
+    if _is_bandwidth(loader):
+        clause = "a copy of its data on the node, or a cache: more readers do not help"
+        return "storage", "local_copy", clause, Cost.CODE
+    if not one_more_fits(facts, loader):
+        clause = "more memory for the job, or smaller dataset objects: no more workers fit"
+        return "memory", "more_memory", clause, Cost.RESOURCE
+    if reads_storage(loader):
+        clause = "more workers to read at once, or fewer and larger files: each read waits long"
+        return "storage", "more_workers_to_read", clause, Cost.SETTING
+    return "data", "more_workers", "more workers: its CPUs have time to spare", Cost.SETTING
+
+
+def reads_storage(loader: WorkerFacts) -> bool:
+    """Return True if workers mostly wait for what they read."""
+    return loader.batch_bytes > 0 and loader.blocked_s >= BLOCKED * loader.alone_s
+
+
+def _is_bandwidth(loader: WorkerFacts) -> bool:
+    """Return True if more readers would share what storage gives: known, tried, or by size."""
+    if loader.storage_s > loader.alone_s / loader.workers:
+        return True
+    large = loader.sample_bytes >= SMALL if loader.flat is None else loader.flat
+    return large and reads_storage(loader)
+
+
+def one_more_fits(facts: TrainingFacts, loader: WorkerFacts) -> bool:
+    """Return True unless the memory of the job is known to hold no further worker."""
+    if facts.mem_bytes is None or not loader.rss_bytes:
+        return True
+    return (loader.workers + 1) * loader.rss_bytes <= facts.mem_bytes
+
+
+def _bursts(facts: TrainingFacts, loader: WorkerFacts, short_s: float) -> Iterator[Advice]:
+    """Samples so slow that batches behind them wait, although workers keep up on average."""
+    if not loader.p50_s or not loader.p99_s or loader.p99_s < SLOW_RATIO * loader.p50_s:
+        return
+    mean_s = loader.wall_s / max(1, loader.workers) - facts.loop_s
+    burst_s = facts.wait_s - max(short_s, min(facts.wait_s, mean_s))
+    if loader.workers and burst_s > 0:
+        yield Advice(
+            word="samples",
+            action="deeper_prefetch",
+            next="deeper prefetching, or batches out of order where no result rests on their"
+            " order: a few slow samples hold up the rest",
+            removable_s=burst_s,
+            value=8,
+        )
+
+
+def _interval(facts: TrainingFacts, removable_s: float) -> tuple[float | None, float | None]:
+    """The 90 % interval by the figures' own spread; none where nobody knows it."""
+    if facts.spread is None:
+        return None, None
+    wider = exp(1.645 * facts.spread)
+    longest = facts.wait_s + facts.start_s
+    interval_s = removable_s + facts.loop_s
+    return (
+        max(0.0, interval_s / wider - facts.loop_s),
+        min(max(longest, removable_s), interval_s * wider - facts.loop_s),
+    )
