@@ -16,6 +16,7 @@ from typing import Any, Callable, Iterator
 
 from . import fetching, steps, streams
 from .directive import Directive
+from .stalls import gradient_sync
 from .turns import Turns
 
 _DUE_S = 0.2  # between looks at the summary
@@ -50,6 +51,16 @@ def attach(dataloader: Any) -> None:
 def listen(optimizer: Any) -> None:
     """Counts the steps of every optimiser; `optimizer` is torch.optim.optimizer, just imported."""
     steps.hook(optimizer, _count)
+
+
+def synchronise(distributed: Any) -> None:
+    """Follows gradients to other ranks; `distributed` is torch.nn.parallel.distributed."""
+    gradient_sync.watch(distributed.DistributedDataParallel, _made)
+
+
+def _made(module: Any) -> None:
+    clock = _Process.turns.steps
+    clock.sync.made(module, clock.total, time.perf_counter())
 
 
 def _count(optimiser: Any, now: float) -> None:

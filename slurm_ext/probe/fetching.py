@@ -10,15 +10,15 @@ import contextlib
 import mmap
 import os
 import random
-import struct
 import sys
 import time
 from itertools import islice
 from typing import Any, Callable, Iterable, Iterator
 
 from . import machine
+from .stalls import fetch_file
+from .stalls.fetch_times import FetchTimes
 
-_FORM = struct.Struct("=8d")
 _BYTES_EVERY_S = 0.3  # /proc/self/io costs up to 80 microseconds
 _QUEUED_EVERY_S = 0.1  # schedstat costs 4 microseconds, and 40 after a step that emptied the caches
 _MEMORY_EVERY_S = 5.0  # smaps_rollup costs milliseconds
@@ -72,6 +72,8 @@ class FetchMeter:
         self._bytes = 0
         self._bytes_samples = 0
         self._next_bytes = 0.0
+        self.times = FetchTimes()
+        self._latest_bin = 0
 
     def fetch(self, original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
         """One fetch, timed; what fails in timing it is not the job's affair."""
@@ -99,6 +101,7 @@ class FetchMeter:
         if self.may_skip and wall < _SHORT_S and self.batches > _SKIP_AFTER:
             self.skip = _SKIP
             self._skipped += _SKIP
+        self._latest_bin = self.times.add(wall, 1 + self.skip)
 
     def _add_queued(self, queued: float, wall: float, now: float) -> None:
         self._queued_s += queued
@@ -111,7 +114,7 @@ class FetchMeter:
         self._next_bytes = now + _BYTES_EVERY_S
 
     def totals(self) -> tuple[float, ...]:
-        """The totals so far, in `read_totals`' form; untimed fetches count like the timed."""
+        """The totals so far, in the form of `read_totals`; untimed fetches count like the timed."""
         batches = self.batches + self._skipped - self.skip
         scale = batches / self.batches if self.batches else 0.0
         each = self.samples / self._bytes_samples if self._bytes_samples else 0.0
@@ -141,7 +144,7 @@ class WorkerMeter(FetchMeter):
         self._next_memory = 0.0
         self._map: mmap.mmap | None = None
         with contextlib.suppress(OSError, ValueError):
-            self._map = _mapped(fetch_path(run_dir, os.getpid()))
+            self._map = fetch_file.mapped(fetch_file.path_of(run_dir, os.getpid()))
 
     def fetch(self, original: Callable[..., Any], fetcher: Any, index: Any) -> Any:
         """One fetch, timed, checked and published."""
@@ -164,7 +167,8 @@ class WorkerMeter(FetchMeter):
             self._next_memory = now + _MEMORY_EVERY_S
         totals = self.totals()
         found = self.guard.finding if self.guard else 0.0
-        _FORM.pack_into(self._map, 0, *totals[:5], self.private, totals[6], found)
+        shown = (*totals[:5], self.private, totals[6], found)
+        fetch_file.publish(self._map, shown, self.times, self._latest_bin)
 
 
 class Guard:
@@ -281,28 +285,3 @@ def _pickle(data: Any) -> None:
         ForkingPickler.dumps(data)
     except Exception as error:
         raise UnfitError(f"a batch cannot be sent from a worker: {error}") from None
-
-
-def fetch_path(run_dir: str, pid: int) -> str:
-    """Path of a worker's totals."""
-    return os.path.join(run_dir, f"fetch-{pid}")
-
-
-def read_totals(path: str) -> tuple[float, ...]:
-    """A worker's totals; zeros if it has not fetched yet."""
-    try:
-        with open(path, "rb") as file:
-            return _FORM.unpack(file.read(_FORM.size))
-    except (OSError, struct.error):
-        return (0.0,) * 8
-
-
-def _mapped(path: str) -> mmap.mmap:
-    handle = os.open(
-        path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-    )
-    try:
-        os.ftruncate(handle, _FORM.size)
-        return mmap.mmap(handle, _FORM.size)
-    finally:
-        os.close(handle)

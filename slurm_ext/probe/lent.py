@@ -17,7 +17,8 @@ import os
 import time
 from typing import Any, Callable
 
-from . import fetching, growth, machine
+from . import growth, machine
+from .stalls import fetch_file
 
 _MAX_WORKERS = 1024
 _MAX_CPU = 8192
@@ -85,7 +86,7 @@ class _Speeds:
         now_s = time.monotonic()
         elapsed_s, self._looked_s = now_s - self._looked_s, now_s
         for worker, process in enumerate(iterator._workers):
-            totals = fetching.read_totals(fetching.fetch_path(self._run_dir, process.pid))
+            totals = fetch_file.read_totals(fetch_file.path_of(self._run_dir, process.pid))
             self._add(worker, totals[1], totals[2])
         own = [part for worker, part in self._lately.items() if worker not in lent]
         own_s = _each(sum(part[0] for part in own), sum(part[1] for part in own))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import time
 import weakref
@@ -13,6 +12,9 @@ from . import fetching, machine
 from .autotune import NEVER
 from .directive import MAX_WORKERS as MOST_WORKERS
 from .gate import Gate
+from .stalls import fetch_file
+from .stalls.fetch_times import FetchTimes
+from .stalls.phase_row import add, phase_row
 
 _LOOK_EVERY_S = 0.2
 _CLOSELY = 3  # batches after each look around which the kernel is asked: some 40 us each time
@@ -42,6 +44,7 @@ class Pass:
         self._rows = [0, 0]  # samples counted, and the batches that they came in
         self.left: tuple[float, float, int, int] | None = None  # turns.py's
         self.wait_s = 0.0
+        self.first_wait_s = 0.0  # for the first batch: workers start, queues fill
         self.step_s = 0.0
         self.closely = 0  # batches from now on around which the time in the queue is read
         self.wait_queued_s = 0.0  # waiting for a core in those batches
@@ -58,18 +61,22 @@ class Pass:
         self._main_cpu_s = time.process_time()
         self._main_cpu_end_s = self._main_cpu_s
         self._before: dict[int, tuple[float, ...]] = {}
+        self._times_before: dict[int, FetchTimes] = {}
         self.join(pids)
 
     def join(self, pids: tuple[int, ...]) -> None:
         """Counts these workers' fetches from now on."""
         for pid in pids:
-            self._before[pid] = fetching.read_totals(self._path(pid))
+            self._before[pid] = fetch_file.read_totals(self._path(pid))
+            self._times_before[pid] = fetch_file.read_times(self._path(pid))
 
     def _path(self, pid: int) -> str:
-        return fetching.fetch_path(self.meter.run_dir, pid)
+        return fetch_file.path_of(self.meter.run_dir, pid)
 
     def look(self, now: float) -> None:
         """Note how many workers work, for their mean, and look closely at the next batches."""
+        if self.batches == 1 and not self.first_wait_s:
+            self.first_wait_s = self.wait_s
         working = self.workers_now() + (self.gate.lent if self.gate else 0)
         self._workers_s += working * (now - self._looked)
         if self.gate is not None and self.gate.lent:
@@ -130,26 +137,33 @@ class Pass:
 
     def private_bytes(self) -> int:
         """Memory of the largest worker."""
-        return int(max([fetching.read_totals(self._path(pid))[5] for pid in self._before] or [0]))
+        return int(max([fetch_file.read_totals(self._path(pid))[5] for pid in self._before] or [0]))
 
     def findings(self) -> list[float]:
         """Findings of a look at each worker's first fetches (streams.py)."""
-        return [fetching.read_totals(self._path(pid))[7] for pid in self._before]
+        return [fetch_file.read_totals(self._path(pid))[7] for pid in self._before]
 
     def fetched(self) -> tuple[float, ...]:
         """Totals of fetching in this pass, of all processes, in the form of `read_totals`."""
         fetched = self.home.totals()
         for pid, before in self._before.items():
-            now = fetching.read_totals(self._path(pid))
+            now = fetch_file.read_totals(self._path(pid))
             fetched = tuple(a + b - c for a, b, c in zip(fetched, now, before))
         return fetched
+
+    def _fetch_times(self) -> FetchTimes:
+        """Histogram of this pass's fetches, of all processes."""
+        times = FetchTimes() + self.home.times
+        for pid, before in self._times_before.items():
+            times += fetch_file.read_times(self._path(pid)).since(before)
+        return times
 
     def in_flight(self) -> int:
         """Batches that workers were asked for and that are not delivered yet."""
         workers = self.workers()
         return 0 if workers is None else int(workers._send_idx - workers._rcvd_idx)
 
-    def totals(self) -> dict[str, float]:
+    def totals(self) -> dict[str, Any]:
         """This pass's part of a phase; all additive."""
         fetched = self.fetched()
         elapsed = max(self._looked - self._began, 1e-9)
@@ -165,11 +179,13 @@ class Pass:
             "wall_s": wall,
             "wait_s": self.wait_s,
             "step_s": self.step_s,
+            "first_wait_s": min(self.first_wait_s, self.wait_s),
             "workers": wall * self._workers_s / elapsed,
             "lent_s": wall * self._lent_s / elapsed,
             "fetch_samples": fetched[0] * each,
             "fetch_wall_s": fetched[2],
             "fetch_cpu_s": fetched[3],
+            "fetch_times": self._fetch_times(),
             "bytes_read": fetched[4],
             "main_cpu_s": self._main_cpu_end_s - self._main_cpu_s,
             "fetch_queued_s": fetched[6],
@@ -211,7 +227,7 @@ class LoaderMeter:
         self._trusted: weakref.ref[Any] | None = None
         self._passes: list[Pass] = []
         self._lasting: Pass | None = None  # the latest pass of persistent workers
-        self._closed: dict[str, dict[str, float]] = {}
+        self._closed: dict[str, dict[str, Any]] = {}
 
     def samples(self, batches: int, fetched: tuple[float, ...]) -> int:
         """Samples in so many batches: exact where batches are whole, else by what was fetched.
@@ -263,7 +279,7 @@ class LoaderMeter:
             self._passes.remove(current)
             self._pass_s = current.wait_s + current.step_s
             self.worker_private = max(self.worker_private, current.private_bytes())
-            _add(self._phase(), current.totals())
+            add(self._phase(), current.totals())
             self._lasting = current if self.facts["persistent"] else None
             if self._lasting is None:
                 current.forget_workers()
@@ -273,7 +289,7 @@ class LoaderMeter:
         for current in [*self._passes, *([self._lasting] if self._lasting else [])]:
             current.forget_workers()
 
-    def _phase(self) -> dict[str, float]:
+    def _phase(self) -> dict[str, Any]:
         name = "later" if "first_epoch" in self._closed else "first_epoch"
         return self._closed.setdefault(name, {})
 
@@ -283,7 +299,7 @@ class LoaderMeter:
         for current in self._passes:
             self.worker_private = max(self.worker_private, current.private_bytes())
             name = "later" if "first_epoch" in self._closed else "first_epoch"
-            _add(phases.setdefault(name, {}), current.totals())
+            add(phases.setdefault(name, {}), current.totals())
         return {
             "id": self.number,
             **{key: self.facts[key] for key in ("dataset", "style", "batch_size", "length")},
@@ -297,34 +313,5 @@ class LoaderMeter:
             "worker_rss_bytes": self.worker_private or None,
             "startup_s": self.startup_s,
             "tuned": self.tuner and self.tuner.row(self.facts["batch_size"] or 1),
-            "phases": [_phase_row(name, total) for name, total in phases.items()],
+            "phases": [phase_row(name, total) for name, total in phases.items()],
         }
-
-
-def _add(total: dict[str, float], part: dict[str, float]) -> None:
-    for key, value in part.items():
-        total[key] = total.get(key, 0) + value
-
-
-_WHOLE = (
-    "samples",
-    "batches",
-    "steps",
-    "epochs",
-    "fetch_samples",
-    "bytes_read",
-    "delivered_bytes",
-)
-
-
-def _phase_row(name: str, total: dict[str, float]) -> dict[str, Any]:
-    # Estimates and clocks of several sources: a difference of two may fall a little below zero.
-    row: dict[str, Any] = {key: 0.0 if value < 0 else value for key, value in total.items()}
-    row["phase"] = name
-    row["workers"] = total["workers"] / total["wall_s"] if total["wall_s"] else 0.0
-    for key in _WHOLE:
-        row[key] = int(row[key])
-    row["delivered_bytes"] = row["delivered_bytes"] or None  # no tensor was found in a batch
-    for key in ("fetch_queued_s", "wait_queued_s", "step_queued_s"):
-        row[key] = None if math.isnan(row[key]) else row[key]
-    return row

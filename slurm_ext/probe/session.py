@@ -358,7 +358,12 @@ class Session:
         began = time.perf_counter()
         self.turns.credit()
         rows = [meter.row() for meter in self.meters]
-        measured = {"optimizer": self.turns.steps.row(), "loaders": rows}
+        clock = self.turns.steps
+        measured = {
+            "optimizer": clock.row(),
+            "communication": clock.sync.row(),
+            "loaders": rows,
+        }
         body = summary.document(self._facts, self.directive, measured, self.faults, finished)
         try:
             summary.write(self.directive.run_dir, body)

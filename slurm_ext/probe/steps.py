@@ -6,6 +6,8 @@ import sys
 import time
 from typing import Any, Callable
 
+from .stalls.gradient_sync import GradientSync
+
 _MOST_OPTIMISERS = 16
 
 
@@ -15,6 +17,7 @@ class StepClock:
     def __init__(self) -> None:
         self.total = 0
         self.due = 0.0  # when the summary is to be looked at; the clock is time.perf_counter
+        self.sync = GradientSync()
         self._of: dict[int, list[float]] = {}  # by id: steps, first, latest
 
     def count(self, optimiser: Any, now: float) -> None:
@@ -26,6 +29,8 @@ class StepClock:
             entry[2] = now
         elif len(self._of) < _MOST_OPTIMISERS:
             self._of[id(optimiser)] = [1, now, now]
+        if self.total >= self.sync.due:
+            self.sync.look(self.total, now)
 
     def row(self) -> dict[str, float] | None:
         """Steps of the busiest optimiser, and the time from its first to its latest; None: none."""

@@ -18,6 +18,12 @@ Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, size
 - faults: what the probe itself failed at, one clause each; the job did not notice
 - optimizer: steps of the busiest optimiser, and wall_s from its first step to its latest; null:
   none was seen (a torch before 2.1, a compiled step, no optimiser of torch's)
+- communication: the largest DistributedDataParallel's, by torch's own logger; null: none was timed.
+  Means over steps passes that it timed (the first two are left out): forward_s, backward_s (its
+  computing), comm_s (first bucket's start to last one's end), overlap_s (the part of it within
+  backward_s; the rest is exposed, waiting for slower ranks included); per_step: such passes for
+  each step of the optimisers; bucket_bytes, backend; iterations and exposed_s: some of those
+  passes, the same ones in each rank, and what each waited after its computing
 - loaders, each:
   - id, dataset (class), style (map or iterable), batch_size, length (samples, null: unknown)
   - user_num_workers as the script asked; started_workers; gate: how many of them may work (0: none
@@ -32,12 +38,13 @@ Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, size
     stayed, rates (workers, samples_per_s, wait: share of the time) of the counts measured
   - phases (first_epoch; later), each: epochs, samples, batches, steps (of the optimisers, done with
     its batches: none in a validation); wall_s = wait_s (in next())
-    + step_s (between them); workers: mean number at work;
-    lent_s: wall time with lent ones among them (lent.py); fetch_samples, fetch_wall_s, fetch_cpu_s,
-    bytes_read: what fetching took in whichever process did it (samples made may run ahead of
-    samples used); main_cpu_s: CPU of this process during the phase; fetch_queued_s, wait_queued_s,
-    step_queued_s: the parts of those times in which the thread was ready and waited for a core
-    (read around some batches; their sum is exact, its division an estimate);
+    + step_s (between them); first_wait_s: of wait_s, for each pass's first batch; workers: mean
+    number at work; lent_s: wall time with lent ones among them (lent.py); fetch_samples,
+    fetch_wall_s, fetch_cpu_s, bytes_read: what fetching took in whichever process did it (samples
+    made may run ahead of samples used); fetch_p50_s, fetch_p99_s: of one fetch, a batch, by a
+    histogram, right to an eighth; main_cpu_s: CPU of this process during the phase; fetch_queued_s,
+    wait_queued_s, step_queued_s: the parts of those times in which the thread was ready and waited
+    for a core (read around some batches; their sum is exact, its division an estimate);
     delivered_bytes: tensors handed to the training (estimated from a batch five times a second)
 """
 

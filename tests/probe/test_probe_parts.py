@@ -20,6 +20,7 @@ from slurm_ext.probe import fetching, gate, machine
 from slurm_ext.probe.determinism.dataset_inspection import DatasetInspection
 from slurm_ext.probe.directive import Directive
 from slurm_ext.probe.phases import LoaderMeter, Pass
+from slurm_ext.probe.stalls import fetch_file
 
 MIB = 1 << 20
 
@@ -236,10 +237,10 @@ def test_totals_outlive_their_process(tmp_path: Path) -> None:
     meter = fetching.WorkerMeter(str(tmp_path), None)
     for size in (3, 4):
         meter.fetch(lambda _fetcher, index: index, Fetcher(), [0] * size)
-    totals = fetching.read_totals(fetching.fetch_path(str(tmp_path), os.getpid()))
+    totals = fetch_file.read_totals(fetch_file.path_of(str(tmp_path), os.getpid()))
     assert totals[:2] == (7, 2)
     assert totals[2] >= 0 < totals[5]
-    assert fetching.read_totals(str(tmp_path / "fetch-1")) == (0.0,) * 8
+    assert fetch_file.read_totals(str(tmp_path / "fetch-1")) == (0.0,) * 8
 
 
 def test_waiting_for_a_core_is_told_apart_from_reading() -> None:

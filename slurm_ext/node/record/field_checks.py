@@ -16,10 +16,17 @@ _TYPES = {
     fields.NUMBER: (int, float),
     fields.LIST: (list,),
     fields.TEXTS: (list,),
+    fields.NUMBERS: (list,),
     fields.COUNTED: (list, int),
     fields.OBJECT: (dict,),
     fields.FLAG: (bool,),
 }
+
+
+def _are_numbers(values: list[Any]) -> bool:
+    """True if a list holds numbers that are not below zero, and nothing else."""
+    numbers = set(map(type, values)) <= {int, float}
+    return numbers and (not values or 0 <= min(values) <= max(values) <= fields.LARGEST)
 
 
 def check_fields(  # noqa: C901 (each call more is paid hundreds of times a record)
@@ -46,15 +53,24 @@ def check_fields(  # noqa: C901 (each call more is paid hundreds of times a reco
             raise OutOfBoundsError(f"{section}.{name} is longer than {most}")
         elif kind == fields.TEXTS and not set(map(type, value)) <= {str}:
             raise OutOfBoundsError(f"{section}.{name} holds something else than texts")
+        elif kind == fields.NUMBERS and not _are_numbers(value):
+            raise OutOfBoundsError(f"{section}.{name} holds something else than numbers")
         if name in values:
             known[name] = value
     return known
 
 
+_OBJECTS = (
+    ("directive", fields.DIRECTIVE),
+    ("optimizer", fields.OPTIMIZER),
+    ("communication", fields.COMMUNICATION),
+)
+
+
 def known_summary(summary: Any) -> dict[str, Any]:
     """The known part of a probe's summary. Raises OutOfBoundsError where a probe writes no such."""
     known = check_fields("probe.summaries[]", summary, fields.SUMMARY)
-    for name, columns in (("directive", fields.DIRECTIVE), ("optimizer", fields.OPTIMIZER)):
+    for name, columns in _OBJECTS:
         if known.get(name) is not None:
             known[name] = check_fields(name, known[name], columns)
     loaders = [check_fields("loaders[]", one, fields.LOADER) for one in known.get("loaders") or ()]

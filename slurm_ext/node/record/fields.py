@@ -37,12 +37,13 @@ MAX_SUMMARIES, MAX_LOADERS, MAX_PHASES = 1024, 64, 8
 MAX_RATES = 32  # counts that one search measures
 MAX_FAULTS = 4096
 MAX_FRAMEWORKS = 16
+MAX_BUCKETS, MAX_SAMPLED = 1024, 32  # of gradients; backward passes that were looked at
 LONGEST_NAME = 256  # characters of a name inside a summary or a counter
 
 TEXT, WHOLE, NUMBER, OBJECT, FLAG = "text", "integer", "number", "object", "flag"
-LIST, TEXTS, COUNTED = "list", "texts", "count"
-"""Types. `texts` is a list of texts; `count` is a list, or the number of its items; `flag` is true
-or false."""
+LIST, TEXTS, NUMBERS, COUNTED = "list", "texts", "numbers", "count"
+"""Types. `texts` is a list of texts, `numbers` one of numbers that are not below zero; `count` is a
+list, or the number of its items; `flag` is true or false."""
 
 
 def text(
@@ -175,6 +176,7 @@ SUMMARY = (
     whole("threads", "", "Threads of PyTorch inside one operation."),
     several("frameworks", TEXTS, MAX_FRAMEWORKS, "Training frameworks that were imported."),
     ("optimizer", OBJECT, "", 0, MAX_PARTS, False, "", "Steps of its busiest optimiser."),
+    ("communication", OBJECT, "", 0, MAX_PARTS, False, "", "Its gradients' way to other ranks."),
     ("directive", OBJECT, "", 0, MAX_PARTS, False, "", "Workers and token of its environment."),
     several("loaders", LIST, MAX_LOADERS, "One entry for each DataLoader."),
     several("faults", TEXTS, MAX_FAULTS, "Clauses on what the probe failed at."),
@@ -186,6 +188,18 @@ DIRECTIVE = (
 OPTIMIZER = (
     whole("steps", "", "Steps done.", required=True),
     number("wall_s", "s", "Time from the first step to the latest.", required=True),
+)
+COMMUNICATION = (
+    number("forward_s", "s", "Forward pass, mean of the sampled steps."),
+    number("backward_s", "s", "Backward pass, its own computing alone."),
+    number("comm_s", "s", "First bucket's start to last one's end; slow ranks included."),
+    number("overlap_s", "s", "Part of comm_s that lay within backward_s."),
+    whole("steps", "", "Sampled steps, which the means are of.", required=True),
+    number("per_step", "", "Synchronised backward passes for each step of the optimisers."),
+    several("bucket_bytes", NUMBERS, MAX_BUCKETS, "Bytes of each bucket of gradients."),
+    short("backend", "Backend of its process group: gloo, nccl."),
+    several("iterations", NUMBERS, MAX_SAMPLED, "Iterations of the sampled steps."),
+    several("exposed_s", NUMBERS, MAX_SAMPLED, "Waiting after the backward pass in each, in s."),
 )
 LOADER = (
     whole("id", "", "Number of the loader in its process."),
@@ -226,10 +240,13 @@ PHASE = (
     number("wait_s", "s", "Part of it that waited for data."),
     number("step_s", "s", "Part of it between two batches."),
     number("workers", "", "Mean workers.", required=True),
+    number("first_wait_s", "s", "Part of the waits that was for each pass's first batch."),
     number("lent_s", "s", "Part of the wall time with lent workers at work."),
     number("fetch_samples", "samples", "Samples whose loading was timed."),
     number("fetch_wall_s", "s", "Their loading, wall time."),
     number("fetch_cpu_s", "s", "Their loading, CPU time."),
+    number("fetch_p50_s", "s", "Time that half of the fetches, a batch each, stayed below."),
+    number("fetch_p99_s", "s", "Time that 99 of 100 fetches stayed below."),
     number("bytes_read", "bytes", "Bytes read while loading."),
     number("main_cpu_s", "s", "CPU time of the training process."),
     number("fetch_queued_s", "s", "Part of the loading that waited for a core."),
@@ -255,6 +272,7 @@ PARTS: dict[str, tuple[Field, ...]] = {
     "corunners[].shared": SHARED,
     "probe.summaries[]": SUMMARY,
     "probe.summaries[].optimizer": OPTIMIZER,
+    "probe.summaries[].communication": COMMUNICATION,
     "probe.summaries[].directive": DIRECTIVE,
     "probe.summaries[].loaders[]": LOADER,
     "probe.summaries[].loaders[].tuned": TUNED,

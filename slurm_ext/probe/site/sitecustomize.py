@@ -1,4 +1,4 @@
-"""Waits, in every Python process of a job, for two modules of torch; costs microseconds otherwise.
+"""Waits, in every Python process of a job, for modules of torch; costs microseconds otherwise.
 
 Then makes way for the sitecustomize that Python would have found without this one, so that
 Debian's, conda's or the user's own does exactly what it always did, its errors included.
@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 # Module, and what the probe does with it once it is there.
-_AWAITED = {"torch.utils.data.dataloader": "attach", "torch.optim.optimizer": "listen"}
+_AWAITED = {
+    "torch.utils.data.dataloader": "attach",
+    "torch.optim.optimizer": "listen",
+    "torch.nn.parallel.distributed": "synchronise",
+}
 
 
 class _Finder:
