@@ -34,7 +34,7 @@ MAY_IMPORT["cli"] = set(MAY_IMPORT)
 
 # room: its sub-rooms, each of which may import those named before it; "" is the room's own files
 SUB_ROOMS: dict[str, tuple[str, ...]] = {
-    "core": ("findings", "", "settings", "advice"),
+    "core": ("findings", "", "settings", "stalls", "advice"),
     "node": (
         "common",
         "kernel",
@@ -48,7 +48,7 @@ SUB_ROOMS: dict[str, tuple[str, ...]] = {
         "hooks",
         "",
     ),
-    "probe": ("determinism", "", "windows", "site"),
+    "probe": ("determinism", "stalls", "", "windows", "site"),
     "spatial": ("planning", ""),
     "history": ("", "store", "ingest", "imports", "views"),
     "model": ("", "throughput", "scaling", "duration", "demand", "slowdown"),

@@ -28,7 +28,7 @@ def sample(_: int) -> Any:
     return torch.zeros(4)
 
 
-def train(told: str, length: int, epochs: int = 4, **options: Any) -> None:
+def train(told: str, length: int, epochs: int = 4, late_s: float = 0.0, **options: Any) -> None:
     data = Numbers(sample, length)
     distributed = torch.distributed.is_initialized()
     if distributed:
@@ -41,6 +41,7 @@ def train(told: str, length: int, epochs: int = 4, **options: Any) -> None:
     for _ in range(epochs):
         for batch in loader:
             optimizer.zero_grad()
+            time.sleep(late_s)
             model(batch).sum().backward()
             optimizer.step()
             time.sleep(STEP_S)
@@ -69,6 +70,12 @@ def short_epochs(told: str) -> None:
 def ranks(told: str) -> None:
     torch.distributed.init_process_group("gloo")
     train(told, 960)
+    torch.distributed.destroy_process_group()
+
+
+def uneven(told: str) -> None:
+    torch.distributed.init_process_group("gloo")
+    train(told, 960, epochs=1, late_s=0.04 * torch.distributed.get_rank())
     torch.distributed.destroy_process_group()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from slurm_ext.core.loader_run import loader_run
 from slurm_ext.core.records import LoaderRun
+from slurm_ext.core.stalls.step_split import step_split
 from slurm_ext.core.trainings import Training, trainings
 from tests.probe.conftest import ROOT, Environment, Python
 
@@ -23,6 +24,7 @@ class Trained:
 
     def __init__(self, told: Told, summaries: list[dict[str, Any]]) -> None:
         self.told = told
+        self.summaries = summaries
         self.trainings: list[Training] = list(trainings(summaries))
         record = deepcopy(GOLDEN)
         record["probe"]["summaries"] = summaries
@@ -63,6 +65,21 @@ def test_processes_that_train_together_are_one_rate(
     assert done.run.whole_samples_per_s == pytest.approx(done.rate(), rel=NEAR)
     assert done.run.samples_per_s == pytest.approx(done.rate() / 2, rel=2 * NEAR)
     assert (done.run.ranks, done.run.doubt, len(done.trainings)) == (2, None, 1)
+
+
+def test_ranks_wait_for_the_one_that_computes_longer(
+    environment: Environment, python: Python, tmp_path: Path
+) -> None:
+    """Two ranks over gloo, by torch's own logger: rank 1 sleeps 40 ms longer in each step."""
+    done = trained(environment, python, tmp_path, *TORCHRUN, *TOGETHER, "uneven")
+    said = [summary["communication"] for summary in done.summaries]
+    assert [(one["backend"], one["per_step"]) for one in said] == [("gloo", 1.0)] * 2
+    assert said[0]["iterations"][:8] == said[1]["iterations"][:8] == [*range(3, 11)]
+    assert [sum(one["bucket_bytes"]) for one in said] == [20, 20]
+    split = step_split(done.summaries)
+    assert split is not None
+    assert (split.ranks, split.slow_rank) == (2, 1)
+    assert split.slow_rank_s > max(split.communicating_s, split.data_s)
 
 
 def test_trainings_one_after_the_other_are_told_apart(

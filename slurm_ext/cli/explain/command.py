@@ -68,12 +68,14 @@ def explained(history: "History", named: str) -> dict[str, Any]:
     or
     null. A run that shared its node has `shared` (explain/shared.py), one whose power was measured
     `energy` (explain/energy.py), one with the probe's summaries `probe` (explain/probe.py), one of
-    which a rate was predicted `verdict` (explain/verdict.py); else null.
+    which a rate was predicted `verdict` (explain/verdict.py), one whose step was measured `stalls`
+    (explain/stalls.py); else null.
 
     Raises UsageError for what is neither a job id nor a token, HistoryError where it is unknown.
     """
     from slurm_ext.cli.explain.run_time import run_time_of
     from slurm_ext.cli.explain.shared import shared_with
+    from slurm_ext.cli.explain.stalls import stalls_of
     from slurm_ext.core.errors import HistoryError, UsageError
     from slurm_ext.history.ingest.actions import actions_of
     from slurm_ext.history.ingest.decisions import decision
@@ -97,7 +99,9 @@ def explained(history: "History", named: str) -> dict[str, Any]:
     chosen = ledger or (known or {}).get("decision")
     past = _past(history, chosen)
     told = {} if chosen is None else predicted_of(history.conn, history.path, chosen["id"])
-    runs = [] if known is None else [_outcome(one, beside, told, past) for one in known["runs"]]
+    steps = {} if known is None else stalls_of(known["runs"])
+    every = [] if known is None else known["runs"]
+    runs = [{**_outcome(one, beside, told, past), "stalls": steps.get(one["id"])} for one in every]
     expected = run_time_of(history, chosen, known)
     document = {"v": 1, "job_id": job_id, "decision": chosen, "past": past}
     gain = gain_json(estimate_gain(history.conn))
@@ -146,7 +150,13 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
         from slurm_ext.cli.explain.run_time import line
 
         yield line(document["run_time"], document["runs"])
-    for one in document["runs"]:
+    yield from _ends(document["runs"])
+
+
+def _ends(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Each run: its end, and what was measured of it."""
+    shown = None
+    for one in runs:
         yield _outcome_line(one)
         if one.get("verdict"):
             from slurm_ext.cli.explain.verdict import line as verdict_line
@@ -156,6 +166,11 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
             from slurm_ext.cli.explain.probe import lines as probe_lines
 
             yield from probe_lines(one["probe"])
+        if one.get("stalls") not in (None, shown):  # nodes of one start have one bar
+            shown = one["stalls"]
+            from slurm_ext.cli.explain.stalls import lines as stall_lines
+
+            yield from stall_lines(shown)
         if one["shared"]:
             from slurm_ext.cli.explain.shared import lines as shared_lines
 

@@ -7,16 +7,18 @@ WAITED = 0.1  # of the loop's time: less is not worth a word
 
 
 def end_json(number: int | None, document: dict[str, Any], advice: str | None) -> str:
-    """JSON: run (its number, null: not kept), samples_per_s, waited_share, advice, probe."""
+    """JSON: run (number; null: not kept), samples_per_s, waited_share, advice, probe, stalls."""
     import json
 
     from slurm_ext.cli.explain.probe import probe_of
+    from slurm_ext.cli.explain.stalls import stalls_of_summaries
 
     probe = probe_of(document["record"])
     rate = probe["trainings"][0]["samples_per_s"] if probe and probe["trainings"] else None
     waited = waited_share(document["record"]["probe"]["summaries"])
     body = {"v": 1, "run": number, "samples_per_s": rate, "waited_share": waited}
-    return json.dumps({**body, "advice": advice, "probe": probe})
+    stalls = stalls_of_summaries(document["record"]["probe"]["summaries"])
+    return json.dumps({**body, "advice": advice, "probe": probe, "stalls": stalls})
 
 
 def end_line(number: int | None, document: dict[str, Any], advice: str | None) -> str:
@@ -45,6 +47,20 @@ def _parts(record: dict[str, Any]) -> Iterator[str]:
     waited = waited_share(record["probe"]["summaries"])
     if waited is not None and waited >= WAITED:
         yield f"{waited:.0%} of the time waiting for data"
+    yield from _other_waits(record["probe"]["summaries"])
+
+
+def _other_waits(summaries: list[dict[str, Any]]) -> Iterator[str]:
+    """Waits for other ranks, where they are worth a word."""
+    from slurm_ext.core.stalls.step_split import step_split
+
+    split = step_split(summaries)
+    if split is None or split.step_s <= 0:
+        return
+    if split.communicating_s >= WAITED * split.step_s:
+        yield f"{split.communicating_s / split.step_s:.0%} communicating"
+    if split.slow_rank_s >= WAITED * split.step_s:
+        yield f"{split.slow_rank_s / split.step_s:.0%} waiting for a slower rank"
 
 
 def waited_share(summaries: list[dict[str, Any]]) -> float | None:

@@ -10,14 +10,16 @@ from slurm_ext.history.ingest.decisions import claim_for_run
 from slurm_ext.history.ingest.rows import (
     CORUNNER_COLUMNS,
     RUN_COLUMNS,
+    SPLIT_COLUMNS,
     RecordRows,
     loader_values,
     run_values,
+    split_values,
 )
 from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS, SACCT, STORED_LEVELS
 from slurm_ext.history.store.store import History
 
-_CHILDREN = ("counters", "corunners", "timeline", "probes", "loader_runs")
+_CHILDREN = ("counters", "corunners", "timeline", "probes", "loader_runs", "step_splits")
 RECONCILE = "reconcile"
 REFUSED = (
     sqlite3.ProgrammingError,
@@ -53,6 +55,10 @@ _LOADER_NAMES = ("run", *LOADER_COLUMNS, *KEY_COLUMNS)
 _INSERT_LOADER = (
     f"INSERT INTO loader_runs ({', '.join(_LOADER_NAMES)})"
     f" VALUES ({', '.join('?' * len(_LOADER_NAMES))})"
+)
+_INSERT_SPLIT = (
+    f"INSERT INTO step_splits (run, {', '.join(SPLIT_COLUMNS)})"
+    f" VALUES (?, {', '.join('?' * len(SPLIT_COLUMNS))})"
 )
 
 _INSERT_CORUNNER = (
@@ -118,6 +124,8 @@ class Inserter:
             conn.execute("INSERT INTO timeline VALUES (?, ?)", (run, rows.timeline))
         if rows.probes is not None:
             conn.execute("INSERT INTO probes VALUES (?, ?)", (run, rows.probes))
+        if rows.split is not None:
+            conn.execute(_INSERT_SPLIT, (run, *split_values(rows.split)))
         submitted = claim_for_run(conn, rows.run, now_s)
         if rows.loader is not None:
             keys = {**record_keys(rows.run.user, rows.run.job_name), **submitted}

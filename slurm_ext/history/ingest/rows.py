@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from slurm_ext.core.loader_run import loader_run
 from slurm_ext.core.records import LoaderRun
+from slurm_ext.core.stalls.step_split import PARTS as STEP_PARTS
+from slurm_ext.core.stalls.step_split import StepSplit, step_split
 from slurm_ext.history.store.names import LOADER_COLUMNS
 from slurm_ext.node.record import fields
 
@@ -55,6 +57,8 @@ else:
 
 run_values: Callable[[RunRecord], tuple[Any, ...]] = attrgetter(*RUN_COLUMNS)
 loader_values: Callable[[LoaderRun], tuple[Any, ...]] = attrgetter(*LOADER_COLUMNS)
+SPLIT_COLUMNS = (*[f"{name}_s" for name in STEP_PARTS], "au", "rank_skew_s", "slow_rank", "ranks")
+split_values: Callable[[StepSplit], tuple[Any, ...]] = attrgetter(*SPLIT_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +71,7 @@ class RecordRows:
     timeline: bytes | None
     probes: bytes | None
     loader: LoaderRun | None
+    split: StepSplit | None
 
 
 def rows_of(record: dict[str, Any]) -> RecordRows:
@@ -79,6 +84,7 @@ def rows_of(record: dict[str, Any]) -> RecordRows:
         timeline=deflated(record.get("timeline"), MAX_TIMELINE),
         probes=deflated(record["probe"]),
         loader=loader_run(record),
+        split=step_split(record["probe"].get("summaries") or ()),
     )
 
 

@@ -282,6 +282,27 @@ def honest_runs(db: "Database") -> None:
     _create_outcomes(db, "coalesce(l.whole_samples_per_s / nullif(l.ranks, 0), l.samples_per_s)")
 
 
+def split_steps(db: "Database") -> None:
+    """Add the parts of a run's step, seconds of a batch (core/stalls/step_split.py)."""
+    columns = ", ".join(f"{name}_s REAL" for name in _STEP_PARTS)
+    db.execute(
+        f"CREATE TABLE step_splits (run {_OF_RUN}, {columns}, au REAL, rank_skew_s REAL,"
+        " slow_rank INTEGER, ranks INTEGER, PRIMARY KEY (run))"
+    )
+    check_types(db, "step_splits")
+
+
+_STEP_PARTS = (
+    "computing",
+    "communicating",
+    "slow_rank",
+    "fetch",
+    "preparation",
+    "cores",
+    "starting",
+    "other",
+)
+
 TABLES = (
     "runs",
     "loader_runs",
@@ -297,7 +318,7 @@ TABLES = (
     "set_aside_dropped",
     "forgotten",
 )
-"""Tables whose values are checked; `migrations` is ours alone."""
+"""Tables of before `typed_columns`, which checks their values; later ones see to it themselves."""
 
 MIGRATIONS: tuple[Migration, ...] = (
     first_tables,
@@ -315,6 +336,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     bounded_set_aside,
     typed_columns,
     honest_runs,
+    split_steps,
 )
 
 

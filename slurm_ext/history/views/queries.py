@@ -5,7 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from slurm_ext.history.ingest.decisions import decision
-from slurm_ext.history.ingest.rows import CORUNNER_COLUMNS, inflated, shared_resources
+from slurm_ext.history.ingest.rows import (
+    CORUNNER_COLUMNS,
+    SPLIT_COLUMNS,
+    inflated,
+    shared_resources,
+)
 from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS
 from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History
@@ -82,7 +87,7 @@ def recorded(history: History, job_id: int, restart: int) -> bool:
 
 
 def _evidence(history: History, run: int) -> dict[str, Any]:
-    """A run's counters, co-runners, samples over time, and the probe's own summaries."""
+    """A run's counters, co-runners, samples over time, the probe's summaries, its step's parts."""
     counters = (
         "SELECT name, unit, source, value FROM counters c JOIN counter_names n ON n.id = c.counter"
         " WHERE run = ? ORDER BY name, source"
@@ -92,7 +97,15 @@ def _evidence(history: History, run: int) -> dict[str, Any]:
         "corunners": _corunners(history, run),
         "timeline": _packed(history, "SELECT samples FROM timeline WHERE run = ?", run),
         "probe": _packed(history, "SELECT summaries FROM probes WHERE run = ?", run),
+        "split": _split(history, run),
     }
+
+
+def _split(history: History, run: int) -> dict[str, Any] | None:
+    """Parts of the step of the ranks on this node, seconds of a batch; None: not measured."""
+    sql = f"SELECT {', '.join(SPLIT_COLUMNS)} FROM step_splits WHERE run = ?"
+    row = history.conn.execute(sql, (run,)).fetchone()
+    return dict(zip(SPLIT_COLUMNS, row, strict=True)) if row else None
 
 
 def _corunners(history: History, run: int) -> list[dict[str, Any]]:

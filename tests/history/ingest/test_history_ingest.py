@@ -100,7 +100,7 @@ def test_a_record_delivered_again_counts_once(database: Path, spool: Spool) -> N
     for name in ("a.json", "b.json", "a.json"):
         spool(name)
         take(database)
-    for table in ("runs", "loader_runs", "timeline", "probes"):
+    for table in ("runs", "loader_runs", "timeline", "probes", "step_splits"):
         assert select(database, f"SELECT count(*) FROM {table}") == [(1,)]
     assert select(database, "SELECT count(*) FROM counters") == [(COUNTERS,)]
 

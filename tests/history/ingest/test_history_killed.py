@@ -57,6 +57,7 @@ def check(database: Path, ids: list[str]) -> None:
             ("counters", COUNTERS),
             ("timeline", 1),
             ("probes", 1),
+            ("step_splits", 1),
         ):
             assert execute(f"SELECT count(*) FROM {table}").fetchone() == (each * len(ids),)
         assert execute("PRAGMA integrity_check").fetchone() == ("ok",)

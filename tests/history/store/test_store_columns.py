@@ -1,7 +1,10 @@
 """Columns of the history: those that later versions added, with their types."""
 
+import sqlite3
+
 import pytest
 
+from slurm_ext.core.stalls.step_split import PARTS
 from slurm_ext.history.store import names, schema
 from slurm_ext.history.store.column_types import drop_checks
 from slurm_ext.history.store.store import History
@@ -106,3 +109,14 @@ def test_energy_of_runs_that_were_recorded_before(history: History) -> None:
     sql = "SELECT gpu_energy_j, node_energy_j, node_gpu_model FROM runs ORDER BY id"
     wanted = [(15.0, 7.0, None), (0.0, 7.0, None), (None, None, None)]
     assert history.conn.execute(sql).fetchall() == wanted
+
+
+def test_the_table_of_steps(history: History) -> None:
+    """Each part of a step that the bar has, in seconds; a value of another type is refused."""
+    found = [(c.name, c.type) for c in history.db.table("step_splits").columns]
+    wanted = [(f"{part}_s", "REAL") for part in PARTS]
+    ranks = [("rank_skew_s", "REAL"), ("slow_rank", "INTEGER"), ("ranks", "INTEGER")]
+    assert found == [("run", "INTEGER"), *wanted, ("au", "REAL"), *ranks]
+    add_run(history.conn, 1)
+    with pytest.raises(sqlite3.IntegrityError, match="takes no such value"):
+        history.conn.execute("INSERT INTO step_splits (run, au) VALUES (1, 'all')")

@@ -1,0 +1,1 @@
+"""Parts of a training's step: computing, communicating, and every kind of waiting. Pure."""

@@ -1,0 +1,207 @@
+"""A training's step, split into the parts of one bar: `step_split(summaries) -> StepSplit`.
+
+Seconds are of one batch, over the whole training: its waits, its steps and every start of its
+workers. Where ranks train together, the bar is that of the rank in the middle by its pace (its
+own computing and its waits), and says what that rank waited for slower ones. Parts are never below
+zero and add up to the step.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from statistics import median_low
+from typing import Any
+
+from slurm_ext.core.stalls.data_stall import DataStall, WorkerCosts, split_wait
+from slurm_ext.core.stalls.rank_waits import exposed_s, link_shares
+from slurm_ext.core.trainings import Member, total, trainings
+
+MIN_BATCHES = 4  # the first ones only empty the prefetch queue
+MOST_SECONDS = 1e9  # of a batch: beyond, nobody measured it
+
+_Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSplit:
+    """Seconds of one batch, part by part; `au` is MLPerf Storage's accelerator utilisation.
+
+    `rank_skew_s`: the slowest rank's own computing beyond the middle rank's; that is `slow_rank`.
+    Both are None where fewer than two ranks are known.
+    """
+
+    computing_s: float
+    communicating_s: float  # exposed: nothing was computed meanwhile
+    slow_rank_s: float  # waiting for another rank
+    fetch_s: float  # waiting for data whose workers waited for storage, or for a lock
+    preparation_s: float  # waiting for data whose workers computed
+    cores_s: float  # waiting for data whose workers waited for a core
+    starting_s: float  # of workers, and the first batches that they make
+    other_s: float  # a core was missing in the step, or a wait that no worker's time explains
+    au: float
+    rank_skew_s: float | None
+    slow_rank: int | None
+    ranks: int
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Each part by its name, in the order of the bar."""
+        return {name: float(getattr(self, f"{name}_s")) for name in PARTS}
+
+    @property
+    def step_s(self) -> float:
+        """The whole step: the sum of its parts."""
+        return sum(self.parts.values())
+
+    @property
+    def data_s(self) -> float:
+        """All waiting for data."""
+        return self.fetch_s + self.preparation_s + self.cores_s + self.starting_s
+
+
+PARTS = (
+    "computing",
+    "communicating",
+    "slow_rank",
+    "fetch",
+    "preparation",
+    "cores",
+    "starting",
+    "other",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rank:
+    """One process of a training, in seconds of a batch."""
+
+    summary: _Json
+    wait_s: float
+    step_s: float
+    startup_s: float
+    first_wait_s: float
+    passes: float  # for each batch
+    wait_queued_s: float
+    step_queued_s: float
+    exposed_s: float
+    costs: WorkerCosts
+
+    @property
+    def computing_s(self) -> float:
+        """Its own: of the step what is no waiting for other ranks."""
+        return self.step_s - self.exposed_s
+
+    @property
+    def pace_s(self) -> float:
+        """Seconds from one synchronisation to its next readiness."""
+        return self.wait_s + self.computing_s
+
+
+def step_split(summaries: Sequence[_Json]) -> StepSplit | None:
+    """The split of a job's largest training; None: nothing was long enough, or it cannot be."""
+    training = next(trainings(summaries), None)
+    members = [m for m in training.members if _is_usable(m)] if training else []
+    if not members:
+        return None
+    ranks = [_rank(summary, loader) for summary, loader in members]
+    together = [one for one in ranks if one.summary.get("communication")] or ranks[:1]
+    middle = median_low([one.pace_s for one in together])
+    place = next(n for n, one in enumerate(together) if one.pace_s == middle)
+    link = link_shares([one.summary for one in together])[place]
+    return _split(together[place], link, together)
+
+
+def _split(one: _Rank, link: float, ranks: Sequence[_Rank]) -> StepSplit:
+    starting = min(one.wait_s, _starting_s(one))
+    cores = min(one.wait_s - starting, one.wait_queued_s)
+    wait_s = one.wait_s - starting - cores
+    data: DataStall = split_wait(wait_s, one.step_s, one.costs)
+    crowded = min(one.computing_s, one.step_queued_s)
+    skew_s, slow_rank = _skew(ranks)
+    return StepSplit(
+        computing_s=one.computing_s - crowded,
+        communicating_s=one.exposed_s * link,
+        slow_rank_s=one.exposed_s * (1 - link),
+        fetch_s=data.fetch_s,
+        preparation_s=data.preparation_s,
+        cores_s=cores + data.cores_s,
+        starting_s=one.startup_s + starting,
+        other_s=crowded + data.unexplained_s,
+        au=_au(one, link),
+        rank_skew_s=skew_s,
+        slow_rank=slow_rank,
+        ranks=len(ranks),
+    )
+
+
+def _starting_s(one: _Rank) -> float:
+    """Waits for first batches, less what making a batch takes anyway."""
+    if one.costs.workers < 0.5:
+        return 0.0
+    making_s = one.costs.cpu_s + one.costs.queued_s + one.costs.blocked_s
+    return max(0.0, one.first_wait_s - one.passes * making_s)
+
+
+def _au(one: _Rank, link: float) -> float:
+    """Computing's share of the time, without the wait for the first batch of a pass."""
+    busy_s = one.step_s - one.exposed_s * (1 - link)
+    whole_s = one.step_s + max(0.0, one.wait_s - one.first_wait_s)
+    return busy_s / whole_s if whole_s > 0 else 0.0
+
+
+def _skew(ranks: Sequence[_Rank]) -> tuple[float | None, int | None]:
+    if len(ranks) < 2:
+        return None, None
+    slowest = max(ranks, key=lambda one: one.computing_s)
+    middle = median_low([one.computing_s for one in ranks])
+    rank = slowest.summary.get("rank")
+    return slowest.computing_s - middle, rank if type(rank) is int else None
+
+
+def _is_usable(member: Member) -> bool:
+    """True if a machine could have measured these numbers, and there are enough."""
+    summary, loader = member
+    batches, wall_s = total(loader, "batches"), total(loader, "wall_s")
+    if batches < MIN_BATCHES or not total(loader, "samples") > 0 or not wall_s > 0:
+        return False
+    seconds = [total(loader, name) for name in _SECONDS] + [exposed_s(summary)]
+    return all(isfinite(one) and 0 <= one <= MOST_SECONDS * batches for one in seconds)
+
+
+_SECONDS = ("wait_s", "step_s", "first_wait_s", "fetch_wall_s", "fetch_cpu_s", "fetch_queued_s")
+
+
+def _rank(summary: _Json, loader: _Json) -> _Rank:
+    """One process's sums as seconds of a batch."""
+    batches = total(loader, "batches")
+    step_s = total(loader, "step_s") / batches
+    said = summary.get("communication") or {}
+    syncs = (said.get("per_step") or 0.0) * total(loader, "steps") / batches
+    return _Rank(
+        summary=summary,
+        wait_s=total(loader, "wait_s") / batches,
+        step_s=step_s,
+        startup_s=min(MOST_SECONDS, (loader.get("startup_s") or 0.0) / batches),
+        first_wait_s=total(loader, "first_wait_s") / batches,
+        passes=total(loader, "epochs") / batches,
+        wait_queued_s=total(loader, "wait_queued_s") / batches,
+        step_queued_s=total(loader, "step_queued_s") / batches,
+        exposed_s=min(step_s, exposed_s(summary) * syncs),
+        costs=_costs(loader, total(loader, "samples") / batches),
+    )
+
+
+def _costs(loader: _Json, batch: float) -> WorkerCosts:
+    """Workers' seconds for a batch of so many samples."""
+    fetched, wall_s = total(loader, "fetch_samples"), total(loader, "wall_s")
+    each = batch / fetched if fetched > 0 else 0.0
+    cpu_s, queued_s = total(loader, "fetch_cpu_s"), total(loader, "fetch_queued_s")
+    blocked_s = max(0.0, total(loader, "fetch_wall_s") - cpu_s - queued_s)
+    stepped = [phase for phase in loader["phases"] if phase.get("steps")] or loader["phases"]
+    worked = sum([phase["workers"] * (phase.get("wall_s") or 0.0) for phase in stepped])
+    return WorkerCosts(
+        cpu_s=cpu_s * each,
+        queued_s=queued_s * each,
+        blocked_s=blocked_s * each,
+        workers=worked / wall_s,
+    )
