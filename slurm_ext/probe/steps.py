@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any, Callable
 
-from .stalls.gradient_sync import GradientSync
+from .stalls.gradient_sync import SyncTimes
 
 _MOST_OPTIMISERS = 16
 
@@ -17,7 +17,7 @@ class StepClock:
     def __init__(self) -> None:
         self.total = 0
         self.due = 0.0  # when the summary is to be looked at; the clock is time.perf_counter
-        self.sync = GradientSync()
+        self.sync = SyncTimes()
         self._of: dict[int, list[float]] = {}  # by id: steps, first, latest
 
     def count(self, optimiser: Any, now: float) -> None:

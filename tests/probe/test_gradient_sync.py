@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from slurm_ext.probe.stalls.gradient_sync import NEVER, GradientSync, watch
+from slurm_ext.probe.stalls.gradient_sync import NEVER, SyncTimes, watch
 
 MS = 1_000_000  # nanoseconds
 
@@ -43,9 +43,9 @@ class Module:
 
 def trained(
     steps: int, *, passes: int = 1, each_s: float = 0.1, cold: int = 0
-) -> tuple[GradientSync, Module]:
+) -> tuple[SyncTimes, Module]:
     """So many steps, each of so many synchronised passes; the first `cold` wait 500 ms."""
-    sync, module = GradientSync(), Module()
+    sync, module = SyncTimes(), Module()
     sync.made(module, 0, 0.0)
     for step in range(1, steps + 1):
         for _ in range(passes):
@@ -100,7 +100,7 @@ def test_of_a_long_training_a_bounded_list_is_kept() -> None:
 
 def test_a_rate_of_change_weighs_by_the_steps_that_it_stands_for() -> None:
     """Ten early passes are no tenth of a thousand."""
-    sync, module = GradientSync(), Module()
+    sync, module = SyncTimes(), Module()
     sync.made(module, 0, 0.0)
     for step in range(1, 1002):
         module.forward(500 if module.iterations < 11 else 20)
@@ -123,7 +123,7 @@ def test_a_module_that_is_gone_is_not_kept() -> None:
 
 def test_the_larger_module_is_followed() -> None:
     """A smaller one beside it is not; one that comes after it is."""
-    sync, small, large = GradientSync(), Module(4), Module(400)
+    sync, small, large = SyncTimes(), Module(4), Module(400)
     for made in (small, large, Module(8)):
         sync.made(made, 0, 0.0)
     for step in range(1, 20):
@@ -137,7 +137,7 @@ def test_the_larger_module_is_followed() -> None:
 
 def test_another_thread_reads_nothing() -> None:
     """The logger's lock may be held for as long as other ranks take."""
-    sync, module = GradientSync(), Module()
+    sync, module = SyncTimes(), Module()
     module.forward()
     sync.made(module, 0, 0.0)
     for _ in range(5):
@@ -152,7 +152,7 @@ def test_another_thread_reads_nothing() -> None:
 
 def test_nothing_is_read_within_a_backward_pass() -> None:
     """An optimiser that steps in its gradients' hooks would wait for its own pass."""
-    sync, module = GradientSync(), Module()
+    sync, module = SyncTimes(), Module()
     sync.made(module, 0, 0.0)
     for _ in range(5):
         module.forward()
@@ -164,7 +164,7 @@ def test_nothing_is_read_within_a_backward_pass() -> None:
 
 def test_a_module_that_never_synchronises_is_read_seldom() -> None:
     """Each look costs some microseconds."""
-    sync, module = GradientSync(), Module()
+    sync, module = SyncTimes(), Module()
     sync.made(module, 0, 0.0)
     looks = 0
     for step in range(1, 1001):

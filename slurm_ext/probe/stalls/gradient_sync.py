@@ -31,7 +31,7 @@ _TIMES = (
 )
 
 
-class GradientSync:
+class SyncTimes:
     """Times of the largest DistributedDataParallel of this process; keeps it not alive."""
 
     def __init__(self) -> None:

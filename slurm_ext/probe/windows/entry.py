@@ -19,6 +19,7 @@ from .ranks import GradientSync, RankAgreement
 
 VERSION = 1
 VARIABLE = "DLQUEUE_PROFILE"
+_LOADER, _OPTIMISER = "torch.utils.data.dataloader", "torch.optim.optimizer"
 _MOST_LEAVES = 3  # a training that takes no notice of its end is ended
 
 
@@ -38,6 +39,8 @@ def limits_of(text: str) -> WindowLimits:
 
 def enter(module: Any) -> None:
     """Take part in a module of torch's that was just imported: its DataLoader, its optimisers."""
+    if module.__name__ not in (_LOADER, _OPTIMISER):
+        return
     try:
         if _Profile.driver is None:
             _begin()
@@ -45,7 +48,7 @@ def enter(module: Any) -> None:
     except Exception as error:  # without its guards the run could write what is the user's
         sys.stderr.write(f"dlqueue profile: cannot guard this process: {error}\n")
         os._exit(1)
-    if module.__name__ == "torch.utils.data.dataloader":
+    if module.__name__ == _LOADER:
         base = module._BaseDataLoaderIter
         base.__next__ = _windowed(base.__next__)
     else:
