@@ -5,8 +5,9 @@ Slurm writes one request in many ways: `gres:gpu:1` (22.05), `gres/gpu:a100:1` a
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from slurm_ext.core.records import Submission
 from slurm_ext.core.units import parse_tres, power_of_1024
@@ -35,16 +36,23 @@ class Gres:
     count: int
 
 
-def parse_gres(text: str | None) -> Iterator[Gres]:
-    """Yield each item of a list; a count that is left out is 1."""
-    for item in _SOCKETS.sub("", text or "").split(","):
+def parse_gres(text: str | None) -> Sequence[Gres]:
+    """Return the items of a list; a count that is left out is 1."""
+    return _parsed(text) if text else ()
+
+
+@lru_cache(maxsize=64)  # a submission's lists are asked for several times, and may be long
+def _parsed(text: str) -> tuple[Gres, ...]:
+    items = []
+    for item in _SOCKETS.sub("", text).split(","):
         plain = item.strip().partition("(")[0]
         plain = plain.removeprefix("gres:").removeprefix("gres/").replace("=", ":")
         if plain:
             kind, *rest = plain.split(":")
             number = _COUNT.fullmatch(rest[-1]) if rest else None
             count = int(number[1]) * power_of_1024(number[2]) if number else 1
-            yield Gres(kind, ":".join(rest[:-1] if number else rest), count)
+            items.append(Gres(kind, ":".join(rest[:-1] if number else rest), count))
+    return tuple(items)
 
 
 def gpus_in(text: str | None) -> int:

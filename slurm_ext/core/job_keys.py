@@ -37,6 +37,7 @@ _END = "\0"  # stands for a line's end among its words: no script of Slurm's hol
 _MOST_WORDS = 4096  # that are searched for options and dates; in the rest, every number counts
 _MOST_OPTIONS = 256  # and dates, that are looked at
 _MOST_CHARS = 8192  # of them
+_MOST_NAME_CHARS = 64  # from the end of an option's name: more than any name that is known
 _MOST_PROGRAMS = 256  # files, and as many modules, in the order in which they are named
 _MOST_FOLDERS = 64  # `cd`s that are followed
 _MOST_PATH_CHARS = 1024
@@ -83,8 +84,8 @@ def keys_of(job: Submission) -> Mapping[Level, int]:
     keys = dict[Level, int]()
     if job.script is not None and not job.script_truncated:
         # #SBATCH lines say how much it needs and not what it is.
-        lines = [line for line in map(str.strip, job.script.splitlines()) if line]
-        text = "\n".join([line for line in lines if line[0] != "#"])
+        lines = map(str.strip, job.script.splitlines())
+        text = "\n".join([line for line in lines if line and line[0] != "#"])
         own, here = [_raw(user)], [_raw(job.work_dir)]
         exact = _raw(text).split(b"\n") if text else []
         rest = [b"", *map(_raw, job.argv[1:])]
@@ -140,7 +141,8 @@ def _same_work(words: Sequence[str]) -> list[str]:
         if room < 0:
             break
         name, sign, value = word.partition("=")
-        if _IDLE.fullmatch(name.lstrip("-\"'").replace("-", "_").lower()):
+        option = name.lstrip("-\"'").replace("-", "_").lower()
+        if _IDLE.fullmatch(option[-_MOST_NAME_CHARS:]):
             if sign:
                 kept[at] = f"{name}={_NUMBER.sub('#', value)}"
             elif word[0] == "-" and words[at + 1 : at + 2] and words[at + 1][:2] != "--":
@@ -198,11 +200,11 @@ def _moved(folder: str, path: str) -> str:
 @lru_cache(maxsize=1024)
 def _within(folder: str, path: str) -> str:
     """The end of a program's path that names its project."""
-    parts = _DATE.sub("#", _moved(folder, path)).split("/")
+    parts = _moved(folder, path).split("/")
     size = 2
     while size < len(parts) and parts[-size] in _PLAIN_FOLDERS:
         size += 1
-    return "/".join(parts[-size:])
+    return _DATE.sub("#", "/".join(parts[-size:]))
 
 
 def _key(level: Level, raws: Sequence[bytes]) -> int:

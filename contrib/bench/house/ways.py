@@ -73,6 +73,7 @@ def way_of(call: Callable[[], object]) -> dict[str, Any]:
 
 def submission() -> dict[str, Any]:
     """A first submission of its kind, from its line to the reply's, by an advisor that acts."""
+    from slurm_ext.advisor.evidence.whole_run import whole_run_predictor
     from slurm_ext.core.wire import encode_request
 
     with tempfile.TemporaryDirectory() as folder:
@@ -80,6 +81,7 @@ def submission() -> dict[str, Any]:
         texts = (f"{job.script}: --seed {number}\n" for number in range(2))
         first, other = (replace(job, script=text) for text in texts)
         advisor.reply(encode_request("submit", first), trusted=True)  # settles what is lazy
+        whole_run_predictor.cache_clear()  # no shape was asked for before
         line = encode_request("submit", other)
         return way_of(lambda: advisor.reply(line, trusted=True))
 

@@ -3,9 +3,10 @@
     python -m contrib.bench.submit_path.worst [--quick] [--json]
 
 Searches for it: scripts of every kind of text at its bound, with hostile fields, combined by
-chance, then measures the worst in rounds with an empty script. Each submission is another one, so
-that nothing is remembered. Times are of the CPU, which other programs do not change; Lua's is that
-of a real interpreter and a stand-in for Slurm's job, without the wait for the advisor.
+chance, then measures the worst in rounds with an empty script. Each submission is another one, and
+what its runs say is computed anew, so that nothing is remembered. Times are of the CPU, which other
+programs do not change; Lua's is that of a real interpreter and a stand-in for Slurm's job, without
+the wait for the advisor.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from typing import Any
 
 from contrib.bench.common.program import Result, at_most, options, run
 from contrib.bench.house.ways import _advisor
+from slurm_ext.advisor.evidence.whole_run import whole_run_predictor
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.limits.gpu_pools import GpuPool
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
@@ -75,12 +77,13 @@ class Bench:
     def took_ms(self, script: str, fields: Mapping[str, Any]) -> tuple[float, float]:
         """CPU of the advisor and of Lua for one submission, which none was before."""
         self.count += 1
+        whole_run_predictor.cache_clear()
         whole = {
             "name": self.job.name,
             "user_name": self.job.user_name,
             "partition": "none",
-            **{name: _raw(value) for name, value in fields.items() if name != "env"},
-            "work_dir": f"/{self.count}",
+            **{name: _raw(self._new(value)) for name, value in fields.items() if name != "env"},
+            "work_dir": f"/{self.count}" + fields.get("work_dir", ""),
             "script": _raw(script),
         }
         given = ", ".join(map(literal, (whole, fields.get("env", {}), {})))
@@ -89,6 +92,10 @@ class Bench:
         reply, _ = self.advisor.reply(asked[b"line"], trusted=True)
         took_ms = (time.thread_time() - from_s) * 1000
         return took_ms, asked[b"took"] + self.lua.run(ANSWERED, reply.rstrip(b"\n"))
+
+    def _new(self, value: Any) -> Any:
+        """The value with this submission's number in it, where it has a place for that."""
+        return value.replace("{number}", str(self.count)) if isinstance(value, str) else value
 
 
 def _rules() -> ClusterRules:
@@ -111,6 +118,8 @@ def hostile_fields() -> dict[str, dict[str, Any]]:
     return {
         "none": {},
         "one GPU": {"tres_per_node": "gres:gpu:1", "comment": "dlqueue=share"},
+        "an unknown GPU": {"tres_per_node": "gres:gpu:a{number}:1", "comment": "dlqueue=share"},
+        "folder": {"work_dir": "/a" * 512},
         "gres": {**lists, "cpus_per_tres": "gres:gpu:1," * 400},
         "argv": {"argc": 99, "argv": dict.fromkeys(range(99), b"\x01\xff" * 300)},
         "partitions": {"partition": ",".join(f"p{n % 200}" for n in range(900))},

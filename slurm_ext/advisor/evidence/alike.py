@@ -30,8 +30,9 @@ class AlikeRuns:
 
 def of_its_kind(evidence: Evidence, job: Submission) -> dict[Level, list[LoaderRun]]:
     """The runs with the accelerators that the job asks for, over the data that it reads."""
+    asks = _asks_for_devices(job)
     fitting = {
-        level: [run for run in runs if why_other_kind(run, job) is None]
+        level: [run for run in runs if why_other_kind(run, job, asks=asks) is None]
         for level, runs in evidence.items()
     }
     newest = _newest(fitting, SCRIPT_LEVELS)
@@ -69,9 +70,15 @@ def alike(evidence: Evidence, job: Submission) -> AlikeRuns:
     return AlikeRuns(evidence=same, accel_sd=hypot(*widths))
 
 
-def why_other_kind(run: LoaderRun, job: Submission) -> str | None:
-    """Reason for the run's accelerators to say nothing of the job; None: they may."""
-    asks = devices_per_node(job) > 0
+def _asks_for_devices(job: Submission) -> bool:
+    return devices_per_node(job) > 0
+
+
+def why_other_kind(run: LoaderRun, job: Submission, *, asks: bool) -> str | None:
+    """Reason for the run's accelerators to say nothing of the job; None: they may.
+
+    `asks`: for accelerators, which a long list says slowly.
+    """
     without = run.on_cpu == 1 or (run.gpus == 0 and run.emulated)
     if asks and without:
         return "its runs had no GPU"
@@ -84,15 +91,19 @@ def why_other_kind(run: LoaderRun, job: Submission) -> str | None:
 def why_none_left(evidence: Evidence, job: Submission) -> str | None:
     """Reason for the nearest runs to say nothing of the job; None: some do, or there are none."""
     nearest = next((evidence[level] for level in _OF_ITS_KIND if evidence.get(level)), ())
-    reasons = [why_other_kind(run, job) for run in nearest]
+    asks = _asks_for_devices(job)
+    reasons = [why_other_kind(run, job, asks=asks) for run in nearest]
     return reasons[0] if reasons and None not in reasons else None
 
 
 def array_differs(evidence: Evidence, job: Submission) -> bool:
     """True if the job is an array whose tasks, going by its runs, do not do the same work."""
+    if job.array is None:
+        return False
     runs = next((evidence[level] for level in SCRIPT_LEVELS if evidence.get(level)), ())
-    fitting = [run for run in runs if why_other_kind(run, job) is None]
-    return job.array is not None and not all(same_data(run, fitting[0]) for run in fitting)
+    asks = _asks_for_devices(job)
+    fitting = [run for run in runs if why_other_kind(run, job, asks=asks) is None]
+    return not all(same_data(run, fitting[0]) for run in fitting)
 
 
 def why_not_acting(level: Level, runs: Sequence[LoaderRun]) -> str:

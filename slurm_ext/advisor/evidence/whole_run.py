@@ -8,11 +8,17 @@ rate; people read the job's, which is that times `ranks`.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from statistics import median
+from typing import TYPE_CHECKING
 
-from slurm_ext.core.records import LoaderRun, Prediction, Shape
+from slurm_ext.core.records import Interval, LoaderRun, Prediction, Shape
+
+if TYPE_CHECKING:  # imported with the first evidence
+    from slurm_ext.model.throughput.estimate import Estimate
 
 START_S = 0.02  # of a worker, where no run of the job started one: forking a process with torch
+_MOST_PREDICTORS, _MOST_SHAPES = 32, 512  # kept: some 20 MiB at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +42,20 @@ class WholeRun:
         return replace(
             steady,
             samples_per_s=rate,
-            interval=replace(steady.interval, low=low, high=high),
+            interval=Interval(low, high, steady.interval.level),
             alone_samples_per_s=alone and alone / (1 + lost_s * alone),
         )
 
-    def predictor(self, steady: Callable[[Shape], Prediction]) -> Callable[[Shape], Prediction]:
-        """Shape to prediction for the whole run."""
-        return lambda shape: self.of(steady(shape))
+
+@lru_cache(maxsize=_MOST_PREDICTORS)
+def whole_run_predictor(
+    estimated: "Estimate", node_cores: int | None, factor: float, whole: WholeRun
+) -> Callable[[Shape], Prediction]:
+    """Predict each shape once: all jobs that rest on the same runs ask for the same few."""
+    from slurm_ext.model.throughput.estimate import shape_predictor
+
+    steady = shape_predictor(estimated, node_cores=node_cores, factor=factor)
+    return lru_cache(maxsize=_MOST_SHAPES)(lambda shape: whole.of(steady(shape)))
 
 
 def whole_run_of(runs: Sequence[LoaderRun]) -> WholeRun:

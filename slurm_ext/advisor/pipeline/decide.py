@@ -16,7 +16,7 @@ from slurm_ext.advisor.evidence.summary import (
     node_cores_of,
     summarize,
 )
-from slurm_ext.advisor.evidence.whole_run import WholeRun
+from slurm_ext.advisor.evidence.whole_run import WholeRun, whole_run_predictor
 from slurm_ext.advisor.limits.bounds import PartitionRules, cpus_of, floor_for, limits_for
 from slurm_ext.advisor.limits.eligible import MARK, tunes_itself, why_not_edited, why_skipped
 from slurm_ext.core.records import (
@@ -228,10 +228,7 @@ def predictor(
     estimated: "Estimate", context: DecisionContext, whole: WholeRun = _ALONE
 ) -> Callable[[Shape], Prediction]:
     """Shape to Prediction of the whole run, on machines such as like runs saw."""
-    from slurm_ext.model.throughput.estimate import shape_predictor
-
-    cores = node_cores_of(context.evidence)
-    return whole.predictor(shape_predictor(estimated, node_cores=cores, factor=context.factor))
+    return whole_run_predictor(estimated, node_cores_of(context.evidence), context.factor, whole)
 
 
 def _why_workers_stay(job: Submission, refused: int) -> str | None:
@@ -260,11 +257,9 @@ def _loader_decision(
         why_not = why_not or _too_few(estimated.runs, least)
     if why_not is not None or estimated is None:
         return Decision(action="leave", reason=str(why_not), before=before, after=before)
-    from slurm_ext.model.throughput.estimate import shape_predictor
     from slurm_ext.policy import loader
 
-    steady = shape_predictor(estimated, node_cores=summary.node_cores, factor=context.factor)
-    predict = summary.whole.predictor(steady)
+    predict = whole_run_predictor(estimated, summary.node_cores, context.factor, summary.whole)
     explicit = job.cpus_per_task is not None
     may_change = settings["policy.change_explicit"] if explicit else "any"
     if far and may_change == "any":  # no job gives up cores for what other arguments needed

@@ -5,6 +5,7 @@ Slurm hands over each way of asking as a field of its own, in words that differ 
 that have every `srun` of the job ask for the GPU again (slurm-facts 0.6, 2.1). Pure.
 """
 
+import re
 from dataclasses import dataclass
 
 from slurm_ext.advisor.limits.bounds import tasks_of
@@ -14,6 +15,7 @@ from slurm_ext.core.records import Submission
 STALE = ("SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK")
 BIND = "SLURM_TRES_BIND"  # emptied, it takes a step's GPU away on 25.11: it has to be unset
 _STEP_OPTIONS = ("--gres", "--gpus", "--gpu-", "--tres", "-G")
+_STEP_OPTION = re.compile(rf"(?<!\S)(?:{'|'.join(_STEP_OPTIONS)})")
 _OF_GPUS = (
     ("mem_per_tres", "its memory goes by its GPU"),
     ("ntasks_per_tres", "its tasks go by its GPU"),
@@ -83,11 +85,11 @@ def _bound_to_it(job: Submission) -> str | None:
 def _used_by_script(job: Submission) -> str | None:
     """A step that asks for a GPU would fail, and so would what reads an emptied variable."""
     script = (job.script or "").replace("\\\n", " ")
-    for line in script.splitlines():
-        if "srun" in line and not line.lstrip().startswith("#"):
-            words = line.split()
-            if any(word.startswith(_STEP_OPTIONS) for word in words):
-                return "its script asks for GPUs in srun"
+    if any(option in script for option in _STEP_OPTIONS):
+        lines = script.splitlines()
+        steps = [line for line in lines if "srun" in line and line.lstrip()[0] != "#"]
+        if _STEP_OPTION.search("\n".join(steps)):
+            return "its script asks for GPUs in srun"
     if "SLURM_GPUS" in script.replace("SLURM_GPUS_ON_NODE", ""):
         return "its script reads SLURM_GPUS"
     return None

@@ -40,7 +40,7 @@ processes that want a core gets c * k / (k + d * c) of its c cores, and what it 
 much longer. k counts at most c: more workers than cores are no claim on a neighbour's share.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil, inf, sqrt
 
 # From contrib/bench/curve (decoding, latency, both, large batches; 0.25 to 2 cores; torch 2.13):
@@ -75,6 +75,14 @@ class Curve:
     epoch_samples: float = inf
     threads: float = 0.0  # cores that the step's threads had; 0: the step is an accelerator's
     others: float = 0.0  # processes of other jobs that want each of its cores
+    # Wall and CPU seconds of a worker for one sample, sending it included: every point needs them.
+    worker_s: tuple[float, float] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Compute `worker_s` once."""
+        extra_s = sending_s(self.batch_size, self.sample_bytes)
+        times_s = (self.fetch_wall_s + extra_s, self.fetch_cpu_s + extra_s)
+        object.__setattr__(self, "worker_s", times_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +133,7 @@ def at(curve: Curve, workers: float, cores: float) -> Point:
         ceilings = (1 / (step_s + held_s), supply, curve.storage_samples_per_s)
         rate, (accelerator, loader, storage) = _smooth_min(ceilings, SHARPNESS)
     if curve.threads:
-        rate = min(rate, cores / (worker_s(curve)[1] + curve.main_cpu_s))
+        rate = min(rate, cores / (curve.worker_s[1] + curve.main_cpu_s))
     return Point(
         samples_per_s=1
         / (1 / rate + pass_s(curve, workers, cores, accelerator) / curve.epoch_samples),
@@ -185,7 +193,7 @@ def _step_rate(curve: Curve, cores: float) -> float:
 
     At a rate of X they leave n = c - X * u; this is the X at which X * step(n) is 1.
     """
-    fetch_s, together = worker_s(curve)[1], together_s(curve)
+    fetch_s, together = curve.worker_s[1], together_s(curve)
     alone_s = 1 / curve.accel_samples_per_s - together / curve.threads
     both_s = alone_s * cores + together + fetch_s
     root = sqrt(max(0.0, both_s**2 - 4 * alone_s * fetch_s * cores))
@@ -194,19 +202,13 @@ def _step_rate(curve: Curve, cores: float) -> float:
 
 def _supply(curve: Curve, workers: float, cores: float) -> tuple[float, list[float]]:
     """Samples/s that the workers deliver, and the shares of their number and the cores in it."""
-    wall_s, cpu_s = worker_s(curve)
+    wall_s, cpu_s = curve.worker_s
     all_cpu_s = cpu_s + (0.0 if curve.threads else curve.main_cpu_s)
     by_wall, by_cpu = workers / wall_s, cores / all_cpu_s if all_cpu_s > 0 else inf
     sleeping = 1 - min(1.0, cpu_s / wall_s)
     sharpness = min(SHARPNESS, SLEEPY_SHARPNESS / max(sleeping, 1e-6))
     supply, shares = _smooth_min((by_wall, by_cpu), sharpness)
     return supply * curve.efficiency, shares
-
-
-def worker_s(curve: Curve) -> tuple[float, float]:
-    """Wall and CPU seconds of a worker for one sample, sending it included."""
-    extra_s = sending_s(curve.batch_size, curve.sample_bytes)
-    return curve.fetch_wall_s + extra_s, curve.fetch_cpu_s + extra_s
 
 
 def sending_s(batch_size: float, sample_bytes: float) -> float:
@@ -219,7 +221,7 @@ def contention_s(curve: Curve, rate: float, workers: float, cores: float) -> flo
     whole = max(1, ceil(cores))
     if workers < whole or curve.threads:
         return 0.0
-    wall_s, cpu_s = worker_s(curve)
+    wall_s, cpu_s = curve.worker_s
     busy = min(1.0, rate * (cpu_s + curve.main_cpu_s) / whole)
     all_busy = busy ** (whole + 1)
     others_busy = all_busy if whole > 1 else 1.0
@@ -236,7 +238,7 @@ def pass_s(curve: Curve, workers: float, cores: float, accelerator: float) -> fl
     """
     if workers <= 0 or not curve.batch_size:
         return 0.0
-    wall_s, cpu_s = worker_s(curve)
+    wall_s, cpu_s = curve.worker_s
     first_s = curve.batch_size * max(wall_s, workers * cpu_s / cores)
     last_s = min(first_s, workers * curve.batch_size / curve.accel_samples_per_s)
     ends_s = accelerator * first_s + (1 - accelerator) * last_s

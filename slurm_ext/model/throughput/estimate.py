@@ -5,7 +5,7 @@ Pure, standard library only: the submit path and `dlqueue predict` pass here.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from math import ceil, exp, hypot, inf, log, log2, sqrt
 
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape
@@ -208,7 +208,7 @@ def _pool(
     parameters = (prior.accel, prior.wall, prior.cpu) if prior else (NOTHING, NOTHING, NOTHING)
     efficiency, inverted = EFFICIENCY, list[InvertedRun]()
     for level, runs in reversed(levels):
-        inverted = [invert(run) for run in runs]
+        inverted = [_inverted(run) for run in runs]
         free = [one for one, run in zip(inverted, runs, strict=True) if run.workers <= most_workers]
         shown = [one.efficiency for one in free if one.efficiency is not None]
         parameters = _nearer(parameters, inverted, free or inverted, level)
@@ -237,6 +237,9 @@ def _pool(
         grows=any(one.grows for one in inverted),
         others=others(runs, inverted),
     )
+
+
+_inverted = lru_cache(maxsize=4096)(invert)  # a run never changes, and many jobs rest on it
 
 
 def _nearer(

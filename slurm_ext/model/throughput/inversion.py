@@ -15,7 +15,6 @@ from slurm_ext.model.throughput.curve import (
     at,
     contention_s,
     pass_s,
-    worker_s,
 )
 
 MEASURED_SD = 0.02  # log; what timing itself leaves open within one run
@@ -255,4 +254,4 @@ def _ideal_supply(run: LoaderRun, ideal: Curve) -> float:
     alone_s = _less(run.fetch_wall_s, run.fetch_queued_s)
     slowed = run.fetch_wall_s / alone_s
     by_wall = run.workers / (run.fetch_wall_s + slowed * SEND_S / run.batch_size)
-    return min(by_wall, run.cores / (worker_s(ideal)[1] + ideal.main_cpu_s))
+    return min(by_wall, run.cores / (ideal.worker_s[1] + ideal.main_cpu_s))

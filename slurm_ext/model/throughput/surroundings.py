@@ -12,7 +12,7 @@ or with workers between: more workers are no way to take cores from a neighbour.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from math import exp, inf
 
 from slurm_ext.core.records import LoaderRun
@@ -24,6 +24,7 @@ LAST = 3  # runs: of these the mean, because neighbours come and go
 MOST = 64.0  # processes for each core: more than that is no neighbour, but a broken figure
 MOST_FEWER = 64  # worker counts that are looked at
 _HALVINGS = 24
+_MOST_KEPT = 1024  # shapes of one training
 
 
 def shares(
@@ -36,14 +37,18 @@ def shares(
     crowded = replace(curve, others=count)
     fewest = min((workers for workers, _ in seen), default=0)
 
-    @cache
+    @lru_cache(maxsize=_MOST_KEPT)
     def share(workers: int, cores: float) -> float:
         alone = at(curve, workers, cores).samples_per_s
         return min(1.0, at(crowded, workers, cores).samples_per_s / alone)
 
+    shown = min((share(*shape) for shape in seen), default=1.0)
+
+    @lru_cache(maxsize=_MOST_KEPT)
     def least(workers: int, cores: float) -> float:
-        fewer = ((w, cores) for w in range(fewest, min(workers, MOST_FEWER)))
-        return min(share(*shape) for shape in (*fewer, (workers, cores), *seen))
+        fewer = min(workers, MOST_FEWER) - 1
+        lowest = least(fewer, cores) if fewer >= fewest else shown
+        return min(share(workers, cores), lowest)
 
     return least
 

@@ -13,7 +13,6 @@ from slurm_ext.model.throughput.curve import (
     contention_s,
     pass_s,
     sending_s,
-    worker_s,
 )
 
 LOADED = Curve(
@@ -67,7 +66,7 @@ def test_sending_is_paid_for_a_batch_and_for_each_byte() -> None:
     """Nothing is counted where the batch is not known."""
     assert sending_s(10.0, 1e6) == pytest.approx(0.00003 + 0.0006)
     assert sending_s(0.0, 1e6) == 0.0
-    assert worker_s(LOADED) == pytest.approx((0.02063, 0.01063))
+    assert LOADED.worker_s == pytest.approx((0.02063, 0.01063))
 
 
 def test_a_point_without_contention_is_the_smooth_minimum_of_its_ceilings() -> None:
@@ -125,7 +124,7 @@ def test_the_sharpness_of_the_supply_is_by_how_much_workers_sleep() -> None:
 def test_contention_by_its_formula(workers: float, cores: float, whole: int) -> None:
     """None with fewer workers than whole cores; on a single core the others always are busy."""
     loaded = replace(LOADED, fetch_cpu_s=0.01, batch_size=0.2, slice_s=0.005)
-    wall, cpu = worker_s(loaded)
+    wall, cpu = loaded.worker_s
     busy = 60.0 * (cpu + 0.002) / whole
     assert busy < 1
     everything = busy ** (whole + 1)
@@ -147,7 +146,7 @@ def test_a_pass_over_the_data_costs_its_workers_and_two_ends() -> None:
     """The first batch where the accelerator is all, the last batches where it is nothing."""
     assert pass_s(LOADED, 0, 2, 0.5) == 0.0
     assert pass_s(replace(LOADED, batch_size=0.0), 2, 2, 0.5) == 0.0
-    wall, cpu = worker_s(LOADED)
+    wall, cpu = LOADED.worker_s
     for workers, cores, first in ((2, 2, 10 * wall), (4, 1, 10 * 4 * cpu)):
         start = 0.03 + 0.005 * workers
         last = workers * 10 / 200
