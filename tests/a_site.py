@@ -8,13 +8,12 @@ import re
 import signal
 import subprocess
 import sys
-import tomllib
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from slurm_ext.core.settings.document import drop_ins
 from slurm_ext.sandbox import Sandbox
 from tests.manual import ROOT, Block
 from tests.wheel import PIP
@@ -30,10 +29,14 @@ PLACES = (
     "/var/spool/dlqueue",
 )
 LIBRARIES = Path(pytest.__file__).parents[1]
-HURRY = {
-    "advisor": {"deadline_ms": 1000, "reconcile_s": 0.5, "breaker_s": 1},
-    "policy": {"holdout_share": 0.0},
-}
+HURRY = """
+[advisor]
+deadline_ms = 1000
+reconcile_s = 0.5
+breaker_s = 1
+[policy]
+holdout_share = 0.0
+"""
 """What differs from a site: no control group by chance, and nothing that takes half a minute."""
 
 SERVES = {
@@ -73,7 +76,7 @@ class Site:
             for line in block.text.splitlines():
                 self.command(line)
         elif block.language == "toml":
-            self.set(tomllib.loads(self.there(block.text)))
+            self.drop_in(self.there(block.text))
         elif block.language == "ini":
             with self.slurm.layout.slurm_conf.open("a") as file:
                 file.write(self.there(block.text))
@@ -105,7 +108,7 @@ class Site:
         self.shell(line)
         if fresh and self.settings.exists():
             self.settings.write_text(self.there(self.settings.read_text()))
-            self.set(HURRY)
+            self.drop_in(HURRY)
             self.shell(line)
 
     def shell(self, line: str) -> str:
@@ -125,11 +128,10 @@ class Site:
         (library,) = folder.glob("lib/python3*/site-packages")
         (library / "borrowed.pth").write_text(str(LIBRARIES))
 
-    def set(self, changes: Mapping[str, Any]) -> None:
-        """Keys added to dlqueue.toml."""
-        known = tomllib.loads(self.settings.read_text())
-        lines = [f"{key} = {json.dumps(value)}\n" for key, value in _flat(_merged(known, changes))]
-        self.settings.write_text("".join(lines))
+    def drop_in(self, text: str) -> None:
+        """Lines of the page, as they are, in the next file of dlqueue.d."""
+        folder = self.settings.with_suffix(".d")
+        (folder / f"{len(drop_ins(folder)):02d}.toml").write_text(text)
 
     def systemctl(self, verb: str, *words: str) -> None:
         """As systemd would, for the units of ours and for slurmctld."""
@@ -240,18 +242,3 @@ def _interpreter() -> tuple[str, str | None]:
             continue
         return python, None
     return sys.executable, "root"
-
-
-def _merged(known: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    both = dict(known)
-    for key, value in changes.items():
-        both[key] = _merged(both.get(key, {}), value) if isinstance(value, dict) else value
-    return both
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value

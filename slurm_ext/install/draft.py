@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slurm_ext.core.errors import InputError
-from slurm_ext.core.settings.document import Settings, parse
+from slurm_ext.core.settings.document import Settings, drop_ins, joined, parse
 from slurm_ext.install import slurm_conf, submit_lua
 from slurm_ext.install.backups import InstallRecord, Kind
 from slurm_ext.install.site_files import FileContent, InstallRoot, encoded
@@ -60,9 +60,13 @@ class Draft:
             self.put(path, text, "given")
 
     def settings(self) -> Settings:
-        """Settings of dlqueue.toml as it is or will be. Raises SettingsError, InputError."""
+        """Settings of dlqueue.toml as it is or will be, and of dlqueue.d. Raises SettingsError."""
         path = self.place.etc / "dlqueue.toml"
-        return parse(self.text(path, "given") or "", str(path))
+        parts = [parse(self.text(path, "given") or "", str(path))]
+        folder = path.with_suffix(".d")
+        more = [folder / file.name for file in drop_ins(self.place.real(folder))]
+        parts += [parse(self.current_text(file) or "", str(file)) for file in more]
+        return joined(str(path), parts)
 
     # -- slurm.conf ---------------------------------------------------------------------------
 

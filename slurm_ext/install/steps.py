@@ -32,10 +32,17 @@ class InstallStep:
     write: Callable[[Draft], None]
 
 
+_DROP_INS = """\
+Files here whose names end in .toml are read after ../dlqueue.toml, in the order of their names.
+Of two values for one key the later file's counts. `dlqueue config` prints what is in force.
+"""
+
+
 def files(draft: Draft) -> None:
     """Write dlqueue.toml once, and render what nodes and slurmctld read instead of it."""
     etc = draft.place.etc
     draft.put_default(etc / "dlqueue.toml", _first_settings(draft))
+    draft.put(etc / "dlqueue.d" / "README", _DROP_INS, "own")
     for name, text, mode in render_folder(draft.settings(), etc):
         draft.put(etc / name, text, "own", mode)
 

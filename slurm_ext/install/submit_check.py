@@ -81,7 +81,7 @@ def check(
         files = {"before.lua": _shim(before), "after.lua": here}
         for file, text in files.items():
             (folder / file).write_text(text, encoding="utf-8", errors="surrogateescape")
-        _syntax(lua, folder / "after.lua", shim)
+        check_syntax(lua, folder / "after.lua", shim)
         yield from _compared(lua, folder, shim)
 
 
@@ -97,7 +97,8 @@ def _stage(settings: Settings, folder: Path) -> None:
         (folder / name).write_text(text)
 
 
-def _syntax(lua: Lua, file: Path, shim: Path) -> None:
+def check_syntax(lua: Lua, file: Path, shim: Path) -> None:
+    """Raise InputError, about `shim`, if the text of `file` is no Lua of that version."""
     load = f"assert(loadfile({lua_literal(str(file))}))"
     command = [lua.luac, "-p", str(file)] if lua.luac else [lua.lua, "-e", load]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)

@@ -129,7 +129,11 @@ FAR_S = 365 * 86400  # longer than any queue: Slurm's infinity in minutes
 _STARTS = re.compile(r"Job \d+ to start at (\S{1,20}) using")
 
 
-_ERRORS = re.compile(r"^(?:allocation failure|sbatch: (?:error|fatal)): (.*)$", re.MULTILINE)
+_ERRORS = re.compile(
+    r"^(?:(?:allocation failure|sbatch: (?:error|fatal)): "
+    r"|sbatch: (?=unrecognized option|invalid option|ambiguous option|option \S+ requires))(.*)$",
+    re.MULTILINE,
+)
 
 
 # slurmctld is away, whatever the job asks for

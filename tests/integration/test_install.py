@@ -3,7 +3,7 @@
 import re
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -12,6 +12,7 @@ from urllib.request import urlopen
 import pytest
 
 from slurm_ext.core.errors import SlurmError
+from slurm_ext.core.settings.document import drop_ins
 from slurm_ext.sandbox import Sandbox, SandboxSpec
 from tests.a_site import Site
 from tests.conftest import MakeSandbox
@@ -195,7 +196,7 @@ def test_the_page_forwards_and_backwards(site: Site) -> None:
     conf = site.slurm.layout.slurm_conf.read_bytes()
     kept = []
     for step, promise in zip(walk, PROMISES, strict=True):
-        kept.append(_texts(site))
+        kept.append(_files(site))
         for block in step.do:
             site.follow(block)
         promise(site)
@@ -213,15 +214,15 @@ def test_the_page_forwards_and_backwards(site: Site) -> None:
     assert site.slurm.status()["nodes"] == {"n1": "idle"}
 
 
-def _texts(site: Site) -> dict[Path, str]:
-    """The file that the page adds lines to."""
-    return {path: path.read_text() for path in (site.settings,) if path.exists()}
+def _files(site: Site) -> set[Path]:
+    """The files that the page adds, one for each block of settings."""
+    return set(drop_ins(site.settings.with_suffix(".d")))
 
 
-def _undo(site: Site, step: Step, texts: Mapping[Path, str]) -> None:
-    """The step's lines out of it, then its commands."""
-    for path, text in texts.items():
-        path.write_text(text)
+def _undo(site: Site, step: Step, files: set[Path]) -> None:
+    """The step's files are removed, then its commands run."""
+    for path in _files(site) - files:
+        path.unlink()
     for block in step.undo:
         site.follow(block)
 
@@ -239,31 +240,31 @@ def _still(site: Site, steps_left: int) -> None:
 def _the_controller(site: Site) -> None:
     """In shadow it tells what it sees of a node, touches nothing, and leaves nothing behind."""
     (section,) = (step for step in steps() if step.title.startswith("Moving CPUs"))
-    before, texts = _configured(site), _texts(site)
+    before, files = _configured(site), _files(site)
     for block in section.do:
         site.follow(block)
     status = site.asked("control status")
     assert (status["mode"], status["jobs"]) == ("shadow", [])
     assert site.job(NAMES)[1] == ""
-    _undo(site, section, texts)
+    _undo(site, section, files)
     assert _configured(site) == before
 
 
 def _sharing(site: Site) -> None:
     """In shadow nobody is told anything and nothing is changed; the undo leaves no line behind."""
     (section,) = (step for step in steps() if step.title.startswith("Sharing GPUs"))
-    before, texts = _configured(site), _texts(site)
+    before, files = _configured(site), _files(site)
     for block in section.do:
         site.follow(block)
     assert site.job(NAMES)[1] == ""
-    _undo(site, section, texts)
+    _undo(site, section, files)
     assert _configured(site) == before
 
 
 def _monitoring(site: Site) -> None:
     """/metrics is there, and gone again."""
     (section,) = (step for step in steps() if step.title == "Monitoring")
-    texts = _texts(site)
+    files = _files(site)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     for block in section.do:
@@ -271,7 +272,7 @@ def _monitoring(site: Site) -> None:
     where = f"http://127.0.0.1:{port}/metrics"
     until(lambda: "dlqueue_decisions_total" in _answer(where), "nothing at /metrics")
     assert site.job(NAMES)[1] == ""
-    _undo(site, section, texts)
+    _undo(site, section, files)
     assert _answer(where) == ""
 
 

@@ -1,5 +1,6 @@
 """The closed loop on a real Slurm: what one run taught changes the next submission, and only it."""
 
+import json
 import os
 import re
 import signal
@@ -138,8 +139,11 @@ def test_predict_says_what_sbatch_would_do(slurm: Sandbox, tmp_path: Path) -> No
     teach(slurm, "only-asked")
     script = tmp_path / "job.sh"
     script.write_text("#!/bin/bash\n#SBATCH --job-name=only-asked\ntrue\n")
-    answer = dlqueue(slurm, "predict", "--json", str(script))
-    assert '"action": "change"' in answer
+    answer = json.loads(dlqueue(slurm, "predict", "--json", str(script)))
+    assert (answer["action"], answer["refused"]) == ("change", None)
+    for option, reason in (("--partition=nowhere", "partition"), ("--frob", "unrecognized option")):
+        script.write_text(f"#!/bin/bash\n#SBATCH {option}\ntrue\n")
+        assert reason in json.loads(dlqueue(slurm, "predict", "--json", str(script)))["refused"]
     slurm.sbatch("-H", "-Jonly-submitted", script=SHOW)
     sql = "SELECT job_name FROM decisions WHERE job_name LIKE 'only-%'"
     until(lambda: asked(slurm, sql), "the ledger has not come so far")

@@ -60,6 +60,10 @@ def test_a_time_that_is_none_is_unknown_with_its_reason(said: str, why: str) -> 
     ("said", "clause"),
     [
         (
+            "sbatch: unrecognized option '--frob=3'\nTry \"sbatch --help\" for more information\n",
+            "unrecognized option '--frob=3'",
+        ),
+        (
             "allocation failure: Requested node configuration is not available\n",
             "no node has that many CPUs or GPUs, or that much memory",
         ),

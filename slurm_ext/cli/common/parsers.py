@@ -16,10 +16,12 @@ PACKAGES = {
         "explain",
         "history",
         "install",
+        "jobs",
         "predict",
         "profile",
         "recommend",
         "run",
+        "sandbox",
         "simulate",
     )
 } | {"uninstall": "slurm_ext.cli.install.uninstall"}

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from slurm_ext.core.settings.document import DEFAULT_PATH, Settings, load
+from slurm_ext.core.settings.document import DEFAULT_PATH, Settings, drop_ins, load
 from slurm_ext.core.settings.own import own_settings_path
 
 
@@ -13,7 +13,10 @@ def load_for_history(path: Path | None) -> Settings:
     Commands that serve, act or install never read a user's own file: they are the site's.
     """
     own = own_settings_path()
-    siteless = path is None and "DLQUEUE_CONFIG" not in os.environ and not DEFAULT_PATH.exists()
+    named = path is not None or "DLQUEUE_CONFIG" in os.environ
+    siteless = (
+        not named and not DEFAULT_PATH.exists() and not drop_ins(DEFAULT_PATH.with_suffix(".d"))
+    )
     settings = load(own if siteless and own.exists() else path)
     if settings.source == str(own):
         from slurm_ext.advisor.own_runs.own_history import take_in

@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Play the demo and print its table; raises MissingError (with what to install), InputError."""
     from slurm_ext.cli.demo.loop import play, scripts, spec
-    from slurm_ext.cli.sandbox import settings_of
+    from slurm_ext.cli.sandbox.command import settings_of
     from slurm_ext.sandbox import Sandbox
 
     given = settings_of(args.config)

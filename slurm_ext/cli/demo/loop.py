@@ -12,28 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slurm_ext.cli.sandbox.play import EXAMPLES, settings
 from slurm_ext.core.errors import MissingError, SandboxError
 from slurm_ext.core.wire import encode_request
 from slurm_ext.history.store.store import open_history
 from slurm_ext.history.views.queries import job as job_in
 from slurm_ext.sandbox import Sandbox, SandboxSpec
 
-EXAMPLES = Path(__file__).parents[3] / "job_templates" / "examples"
 TRAININGS = ("compute_train", "greedy_train", "jpeg_train", "slow_storage_train")
 NODE_CPUS = 8  # what Slurm believes, as much as the greedy example asks for
 JOB_TIMEOUT_S = 300
 LEARN_TIMEOUT_S = 90
-
-SETTINGS = {
-    "site.mode": "act",
-    "policy.change_explicit": "any",
-    "policy.holdout_share": 0.0,
-    "advisor.reconcile_s": 1.0,
-    "advisor.deadline_ms": 1000,  # on a machine that is busy with the training before
-    "node.probe": True,
-    "node.sample_s": 0.5,
-}
-"""A demo acts on everything at once; a live cluster starts in shadow mode (INSTALL.md)."""
 
 Progress = Callable[[str], None]
 
@@ -67,7 +56,7 @@ class DemoResult:
 
 def spec(given: Mapping[str, Any]) -> SandboxSpec:
     """The demo's cluster: one node, all of dlqueue, acting, with the settings given."""
-    return SandboxSpec.dlqueue(cpus=NODE_CPUS, private=True, settings={**SETTINGS, **given})
+    return SandboxSpec.dlqueue(cpus=NODE_CPUS, private=True, settings=settings(given))
 
 
 def scripts() -> list[Path]:

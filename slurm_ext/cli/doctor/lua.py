@@ -6,9 +6,10 @@ from itertools import chain
 from pathlib import Path
 
 from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding, judged, present
+from slurm_ext.core.errors import InputError, MissingError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.settings.render import render_lua_folder
-from slurm_ext.install.submit_check import version_in
+from slurm_ext.install.submit_check import check_syntax, find_lua, linked_version, version_in
 
 _PLUGIN_FOLDERS = ("usr/lib/*/slurm*", "usr/lib/slurm*", "usr/lib64/slurm*", "usr/local/lib/slurm*")
 _LUA_FOLDERS = (
@@ -21,15 +22,16 @@ _OURS = re.compile(r'"(/[^"\n]*/dlqueue\.lua)"')
 _RENDER = "`dlqueue config --write FOLDER` writes it"
 
 
-def lua_libraries(plugin_dir: str) -> Iterator[Finding]:
-    """Slurm's plugin and luasocket; only the controller needs them."""
+def lua_libraries(plugin_dir: str, *, needed: bool = False) -> Iterator[Finding]:
+    """Slurm's plugin and luasocket; only a controller that loads job_submit.lua needs them."""
     folders = [f"{folder[1:]}" for folder in plugin_dir.split(":") if folder.startswith("/")]
     plugin = _first([*folders, *_PLUGIN_FOLDERS], "job_submit_lua.so")
     version = plugin and version_in(plugin)
     folders = [f"{folder[:-1]}{version[2:]}" if version else folder for folder in _LUA_FOLDERS]
     advice = "on the controller: apt-get install {}"
-    yield present("job_submit/lua", plugin, advice.format("slurm-wlm-basic-plugins"))
-    yield present("luasocket", _first(folders, "socket/unix.so"), advice.format("lua-socket"))
+    bad = FAIL if needed else WARN
+    yield present("job_submit/lua", plugin, advice.format("slurm-wlm-basic-plugins"), bad)
+    yield present("luasocket", _first(folders, "socket/unix.so"), advice.format("lua-socket"), bad)
 
 
 def lua_files(settings: Settings, slurm_conf: Path) -> Iterator[Finding]:
@@ -44,8 +46,20 @@ def lua_files(settings: Settings, slurm_conf: Path) -> Iterator[Finding]:
     ours = _OURS.search(text)
     advice = "it does not load dlqueue.lua: `dlqueue install submit` joins it (INSTALL.md, 4)"
     yield judged("job_submit.lua", ours is not None, shim, advice)
+    yield from _compiles(shim)
     if ours is not None:
         yield _parts(settings, Path(ours[1]).parent)
+
+
+def _compiles(shim: Path) -> Iterator[Finding]:
+    """Slurmctld keeps the last version that it could read, and does not start with none."""
+    try:
+        check_syntax(find_lua(linked_version()), shim, shim)
+    except MissingError:
+        return  # no interpreter of that version: installing asks for one
+    except InputError as error:
+        advice = "slurmctld will not start with it: mend it, or `dlqueue install submit`"
+        yield Finding("job_submit.lua compiles", FAIL, str(error), advice)
 
 
 def _parts(settings: Settings, folder: Path) -> Finding:

@@ -1,12 +1,14 @@
 """Checks of `doctor` on a compute node: needs of the hooks, records that wait for delivery."""
 
 import os
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding, judged, output, present
+from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding, judged
+from slurm_ext.cli.doctor.hooks import hooks_python
+from slurm_ext.cli.doctor.munge import munge_of_the_node
+from slurm_ext.cli.doctor.room import room
 from slurm_ext.core.settings.document import DEFAULT_PATH, Settings
 from slurm_ext.core.settings.render import render_node_config
 
@@ -15,25 +17,28 @@ PATIENCE_S = 60.0  # a record younger than this is on its way
 
 def node(settings: Settings) -> Iterator[Finding]:
     """All of it; on a machine that is no node it does no harm to look."""
-    python = settings["node.python"]
-    advice = "install python3 (3.9 or newer) or set node.python"
-    yield present("node.python", python if Path(python).exists() else None, advice)
-    yield _rendered(settings)
+    rendered = _node_config(settings)
+    yield hooks_python(settings, needed=rendered.exists())
+    yield _rendered(settings, rendered)
     yield _cgroup()
     yield from _control(settings)
     pressure = Path("/proc/pressure/cpu").exists()
     seen = "/proc/pressure" if pressure else "absent"
     yield judged("pressure", pressure, seen, "boot with psi=1 to see stalls")
     yield from _spool(Path(settings["node.spool_dir"]))
+    if rendered.exists():
+        yield from room("spool room", Path(settings["node.spool_dir"]))
     if settings["node.transport"] == "stream":
-        yield _munge(settings)
+        yield munge_of_the_node(settings)
 
 
-def _rendered(settings: Settings) -> Finding:
+def _node_config(settings: Settings) -> Path:
     """node.json stands beside dlqueue.toml; the hooks read nothing else."""
-    path = (DEFAULT_PATH if settings.source == "defaults" else Path(settings.source)).with_name(
-        "node.json"
-    )
+    source = DEFAULT_PATH if settings.source == "defaults" else Path(settings.source)
+    return source.with_name("node.json")
+
+
+def _rendered(settings: Settings, path: Path) -> Finding:
     if not path.exists():
         return Finding("node.json", OK, f"{path} is not there: nothing is measured here")
     current = path.read_text(encoding="utf-8", errors="replace") == render_node_config(settings)
@@ -96,11 +101,3 @@ def _waiting(out: Path, log: Path) -> Finding:
     minutes = (time.time() - min(late)) / 60
     seen = f"{len(late)} records, the oldest for {minutes:.0f} min"
     return Finding("undelivered", WARN, seen, f"{log} says why; nothing is lost meanwhile")
-
-
-def _munge(settings: Settings) -> Finding:
-    where = settings["node.munge_socket"]
-    option = ["-S", where] if where else []
-    credential = output(["munge", "-n", *option], {}) if shutil.which("munge") else None
-    advice = 'install munge and start munged on this node, or use node.transport = "folder"'
-    return present("munge", "answers" if credential else None, advice, FAIL)

@@ -5,17 +5,18 @@ import shutil
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from glob import glob
 from pathlib import Path
 
 from slurm_ext.cli.doctor.access import clock
 from slurm_ext.cli.doctor.cores import cores
 from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding, judged, output
+from slurm_ext.cli.doctor.hooks import hooks, text_of, values
 from slurm_ext.cli.doctor.lua import lua_files, lua_libraries
+from slurm_ext.cli.doctor.munge import silent_munge
+from slurm_ext.cli.doctor.room import may_write
 from slurm_ext.cli.doctor.sharing import sharing
 from slurm_ext.core.settings.document import Settings
 
-HOOKS = ("Prolog", "Epilog", "TaskProlog")
 _MAY_KILL = ("Epilog", "Prolog", "TaskEpilog", "EpilogSlurmctld")
 _BEHIND = re.compile(r'^exec (/\S+) "\$@"$', re.MULTILINE)  # as our launcher calls a site's script
 _FOREVER = 65534  # Slurm's word for "not set"
@@ -25,16 +26,18 @@ _BY_USER = re.compile(r"^[^#\n]*\b(?:pkill|killall|skill|slay)\b[^\n]*\s-{1,2}[u
 def slurm(settings: Settings) -> Iterator[Finding]:
     """Everything that the running slurmctld tells; without one, only what lies on the disk."""
     config = _config(settings)
-    yield from lua_libraries((config or {}).get("PluginDir", ""))
+    needs_lua = config is not None and _is_controller(config) and _loads_lua(config)
+    yield from lua_libraries((config or {}).get("PluginDir", ""), needed=needs_lua)
     if config is None:
+        yield from silent_munge(settings)
         advice = "`scontrol show config` says why; start slurmctld, or set paths.slurm_conf"
         yield Finding("slurmctld", WARN, "not reached", advice)
         return
     yield Finding("slurmctld", OK, config.get("SLURM_VERSION", "unknown version"))
     yield from clock(config, time.time())
     yield from _submit(settings, config)
-    for key in HOOKS:
-        yield _hook(config, key)
+    yield from _controllers(config)
+    yield from hooks(settings, config)
     yield _prolog_flags(config)
     yield from _kills(config)
     yield from _patience(settings, config)
@@ -46,7 +49,7 @@ def slurm(settings: Settings) -> Iterator[Finding]:
 def _submit(settings: Settings, config: Mapping[str, str]) -> Iterator[Finding]:
     """The plugin, and on the controller the files that it needs: slurmctld says nothing of them."""
     plugins = config.get("JobSubmitPlugins", "(null)")
-    named = "lua" in plugins.split(",")
+    named = _loads_lua(config)
     yield judged(
         "JobSubmitPlugins", named, plugins, "`dlqueue install submit` adds lua (INSTALL.md, 4)"
     )
@@ -54,11 +57,16 @@ def _submit(settings: Settings, config: Mapping[str, str]) -> Iterator[Finding]:
         yield from lua_files(settings, Path(config.get("SLURM_CONF", "/etc/slurm/slurm.conf")))
 
 
-def _hook(config: Mapping[str, str], key: str) -> Finding:
-    scripts = _values(config, key)
-    ours = any("dlqueue" in script + _text(script) for script in scripts)
-    seen = ", ".join(scripts) or "(null)"
-    return judged(key, ours, seen, f"`dlqueue install hooks` joins ours to {key} (INSTALL.md, 3)")
+def _loads_lua(config: Mapping[str, str]) -> bool:
+    return "lua" in config.get("JobSubmitPlugins", "").split(",")
+
+
+def _controllers(config: Mapping[str, str]) -> Iterator[Finding]:
+    """A backup controller that takes over reads the same job_submit.lua, from its own disk."""
+    hosts = [v.partition("(")[0] for k, v in config.items() if k.startswith("SlurmctldHost[")]
+    if len(hosts) > 1 and _loads_lua(config):
+        seen = f"{', '.join(hosts)}: each needs job_submit.lua and luasocket; run doctor on each"
+        yield Finding("controllers", OK, seen)
 
 
 def _prolog_flags(config: Mapping[str, str]) -> Finding:
@@ -75,10 +83,10 @@ def _kills(config: Mapping[str, str]) -> Iterator[Finding]:
         " ProctrackType=proctrack/cgroup"
     )
     for key in _MAY_KILL:
-        named = _values(config, key)
-        behind = [script for launcher in named for script in _BEHIND.findall(_text(launcher))]
+        named = values(config, key)
+        behind = [script for launcher in named for script in _BEHIND.findall(text_of(launcher))]
         for script in (*named, *behind):
-            if match := _BY_USER.search(_text(script)):
+            if match := _BY_USER.search(text_of(script)):
                 yield Finding(f"{key} kills", WARN, f"{script}: {match[0].strip()}", advice)
 
 
@@ -114,19 +122,9 @@ def _trusted(settings: Settings, config: Mapping[str, str]) -> Iterator[Finding]
         trusted = {0, path.stat().st_uid, *settings["advisor.trusted_uids"]}
         advice = "add its uid to advisor.trusted_uids, or every submission is refused advice"
         yield judged("SlurmUser", int(user[1]) in trusted, config["SlurmUser"], advice, FAIL)
-
-
-def _values(config: Mapping[str, str], key: str) -> list[str]:
-    """A setting's scripts: patterns expanded; `Prolog[0]` and so on of later releases, too."""
-    named = [v for k, v in config.items() if k == key or k.startswith(f"{key}[")]
-    return [script for v in named if v != "(null)" for script in glob(v) or [v]]  # noqa: PTH207 - absolute patterns
-
-
-def _text(script: str) -> str:
-    try:
-        return Path(script).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""  # it may be on the nodes only
+    if user and settings.state_dir.is_dir() and _is_controller(config):
+        writer = path.stat().st_uid if path.exists() else int(user[1])
+        yield may_write("state_dir owner", settings.state_dir, writer)
 
 
 def _is_controller(config: Mapping[str, str]) -> bool:

@@ -1,11 +1,13 @@
 """Checks of `doctor`: the advisor and its files."""
 
+import shutil
 import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding, judged
+from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding, judged, output
+from slurm_ext.cli.doctor.room import room
 from slurm_ext.core.errors import DlqueueError, NoHistoryError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.successes import TASKS, last_success_s, oldest_waiting
@@ -22,6 +24,7 @@ def state(settings: Settings) -> Iterator[Finding]:
         yield Finding("state_dir", WARN, f"{folder} is not there", "`dlqueue serve` makes it")
         return
     yield Finding("state_dir", OK, str(folder))
+    yield from room("state room", folder)
     yield from _history(folder / "history.db")
     yield from _unseen(folder)
     if settings["node.transport"] == "folder":
@@ -45,12 +48,25 @@ def advisor(settings: Settings) -> Iterator[Finding]:
     except PermissionError:
         advice = "only root and SlurmUser may ask; advisor.socket_mode = 438 lets everybody"
         yield Finding("advisor", WARN, f"{where}: not for you", advice)
+    except TimeoutError:
+        seen = f"{where}: takes the question and does not answer{_unit()}"
+        advice = "jobs are submitted as written meanwhile: systemctl restart dlqueue"
+        yield Finding("advisor", FAIL, seen, advice)
     except OSError as error:
-        seen = f"{where}: {error.strerror or error}"
+        seen = f"{where}: {error.strerror or error}{_unit()}"
         yield Finding("advisor", WARN, seen, "start `dlqueue serve`")
     else:
         advice = "something else listens there: see paths.socket"
         yield judged("advisor", answered, where, advice, FAIL)
+
+
+def _unit() -> str:
+    """The state that systemd gives the advisor's unit, where there is one."""
+    if shutil.which("systemctl") is None:
+        return ""
+    told = output(["systemctl", "show", "--property=ActiveState,Result", "dlqueue"], {}) or ""
+    words = [line.partition("=")[2] for line in told.splitlines()]
+    return f" (systemd: {', '.join(filter(None, words))})" if any(words) else ""
 
 
 def _history(path: Path) -> Iterator[Finding]:

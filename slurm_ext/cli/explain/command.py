@@ -66,7 +66,8 @@ def explained(history: "History", named: str) -> dict[str, Any]:
     loops did to
     it (core/actions.py). `run_time`: how long it was to be expected to run (explain_run_time.py),
     or
-    null. A run that shared its node has `shared` (explain/shared.py), one whose power was measured
+    null. A run whose use of its resources was counted has `used` (explain/used.py), one that shared
+    its node `shared` (explain/shared.py), one whose power was measured
     `energy` (explain/energy.py), one with the probe's summaries `probe` (explain/probe.py), one of
     which a rate was predicted `verdict` (explain/verdict.py), one whose step was measured `stalls`
     (explain/stalls.py); else null.
@@ -150,35 +151,39 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
         from slurm_ext.cli.explain.run_time import line
 
         yield line(document["run_time"], document["runs"])
-    yield from _ends(document["runs"])
-
-
-def _ends(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Each run: its end, and what was measured of it."""
     shown = None
-    for one in runs:
-        yield _outcome_line(one)
-        if one.get("verdict"):
-            from slurm_ext.cli.explain.verdict import line as verdict_line
-
-            yield verdict_line(one["verdict"])
-        if one["probe"]:
-            from slurm_ext.cli.explain.probe import lines as probe_lines
-
-            yield from probe_lines(one["probe"])
+    for one in document["runs"]:
+        yield from _run_lines(one)
         if one.get("stalls") not in (None, shown):  # nodes of one start have one bar
             shown = one["stalls"]
             from slurm_ext.cli.explain.stalls import lines as stall_lines
 
             yield from stall_lines(shown)
-        if one["shared"]:
-            from slurm_ext.cli.explain.shared import lines as shared_lines
 
-            yield from shared_lines(one["shared"], one["elapsed_s"])
-        if one["energy"]:
-            from slurm_ext.cli.explain.energy import lines as energy_lines
 
-            yield from energy_lines(one["energy"])
+def _run_lines(one: Mapping[str, Any]) -> Iterator[str]:
+    """One run's end, and all that is known of it."""
+    yield _outcome_line(one)
+    if one.get("used"):
+        from slurm_ext.cli.explain.used import line as used_line
+
+        yield used_line(one["used"])
+    if one.get("verdict"):
+        from slurm_ext.cli.explain.verdict import line as verdict_line
+
+        yield verdict_line(one["verdict"])
+    if one["probe"]:
+        from slurm_ext.cli.explain.probe import lines as probe_lines
+
+        yield from probe_lines(one["probe"])
+    if one["shared"]:
+        from slurm_ext.cli.explain.shared import lines as shared_lines
+
+        yield from shared_lines(one["shared"], one["elapsed_s"])
+    if one["energy"]:
+        from slurm_ext.cli.explain.energy import lines as energy_lines
+
+        yield from energy_lines(one["energy"])
 
 
 def _ranks(document: Mapping[str, Any]) -> int:
@@ -249,10 +254,12 @@ def _outcome(
     names = ("restart", "node", "state", "source", "elapsed_s", "cpus_per_task", "exit_code")
     from slurm_ext.cli.explain.energy import energy_of
     from slurm_ext.cli.explain.probe import probe_of
+    from slurm_ext.cli.explain.used import used_of
     from slurm_ext.cli.explain.verdict import verdict_of
 
     loader = {n: one[n] for n in one if n.startswith("loader_")}
     more = {"shared": beside.get(one["id"]), "energy": energy_of(one), "probe": probe_of(one)}
+    more["used"] = used_of(one)
     more["verdict"] = verdict_of(told.get(one["id"]), one, past)
     return {**{name: one[name] for name in names}, **loader, **more}
 

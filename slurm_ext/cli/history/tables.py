@@ -1,4 +1,4 @@
-"""Tables of `dlqueue history`. Job names are users' text: shown, never obeyed."""
+"""Tables of `dlqueue history`."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from slurm_ext.cli.common.cells import cell
+
 Row = Mapping[str, Any]
-_ABSENT = "-"
 _PREDICTED = "{after_samples_per_s:.4g} samples/s ({after_low:.4g} to {after_high:.4g})"
 
 
@@ -35,16 +36,6 @@ def print_job(document: Mapping[str, Any]) -> None:
         console.print(_facts(row))
         console.print(_counters(row["counters"]))
     console.print(_decision(document["decision"]))
-
-
-def cell(value: Any) -> Text:
-    """A value as text: no markup, and control characters as escapes instead of commands."""
-    if value is None:
-        return Text(_ABSENT)
-    shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return Text(
-        "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
-    )
 
 
 def _rate(row: Row) -> Text:

@@ -51,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the answer; raises InputError, SettingsError, HistoryError."""
     from slurm_ext.cli.common.settings import load_for_history
+    from slurm_ext.cli.predict.refusal import refusal_of
     from slurm_ext.cli.predict.script_file import submission
 
     settings = load_for_history(args.config)
@@ -67,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
     document = {"v": 1, "script": args.script, "source": source}
     document |= said if said is not None else _from_history(settings, job)
     document |= _because(settings, job, document)
+    document["refused"] = refusal_of(settings, args.script, args.args)
     _print(document, args)
     return 0
 

@@ -21,7 +21,7 @@ def show(said: Mapping[str, Any]) -> None:
 
 def lines(said: Mapping[str, Any]) -> Iterator[str]:
     """The change and its reason, the evidence, and how to opt out."""
-    yield _headline(said)
+    yield from _head(said)
     if said["predicted_after"]:
         from slurm_ext.report.formatting import counted
 
@@ -49,6 +49,13 @@ def lines(said: Mapping[str, Any]) -> Iterator[str]:
             yield f"  Not changed: {said['stopped']}."
         elif said["mode"] != "act":
             yield f"  The mode here is {said['mode']}: a submission would not be changed."
+
+
+def _head(said: Mapping[str, Any]) -> Iterator[str]:
+    """The change, and Slurm's own word against the script."""
+    yield _headline(said)
+    if said.get("refused"):
+        yield f"  sbatch would refuse it: {said['refused']}"
 
 
 def _reach(said: Mapping[str, Any]) -> Iterator[str]:

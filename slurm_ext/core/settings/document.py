@@ -7,7 +7,7 @@ out of range is a SettingsError that names the file, the key, the value and what
 import os
 import stat
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from slurm_ext.core.errors import InputError, SettingsError
 from slurm_ext.core.records import Mode
 from slurm_ext.core.settings.table import MODES, RETIRED_KEYS, TABLE
 
-__all__ = ["DEFAULT_PATH", "TABLE", "Settings", "load", "parse", "sample"]
+__all__ = ["DEFAULT_PATH", "TABLE", "Settings", "drop_ins", "joined", "load", "parse", "sample"]
 
 DEFAULT_PATH = Path("/etc/dlqueue/dlqueue.toml")
 
@@ -52,18 +52,41 @@ class Settings:
 def load(path: Path | None = None) -> Settings:
     """Read `path`, else $DLQUEUE_CONFIG, else the file in /etc, else take the defaults.
 
-    Raises SettingsError, or InputError where the file cannot be read or is not TOML.
+    Files of the folder beside it (dlqueue.d/*.toml) follow by name; a later file's key wins.
+    Raises SettingsError, or InputError where a file cannot be read or is not TOML.
     """
     named = path or (Path(os.environ["DLQUEUE_CONFIG"]) if "DLQUEUE_CONFIG" in os.environ else None)
     chosen = named or DEFAULT_PATH
-    if named is None and not chosen.exists():
+    more = drop_ins(chosen.with_suffix(".d"))
+    if named is None and not more and not chosen.exists():
         return Settings()
+    files = [chosen, *more] if named or chosen.exists() else more
+    return joined(str(chosen), [_read(file) for file in files])
+
+
+def drop_ins(folder: Path) -> list[Path]:
+    """Files of dlqueue.d, such as 10-act.toml, in the order of reading."""
+    return sorted(folder.glob("*.toml"))
+
+
+def joined(source: str, parts: Sequence[Settings]) -> Settings:
+    """One document of several: of two values for one key the later part's."""
+    merged: list[dict[str, Any]] = [{}, {}, {}]
+    for part in parts:
+        for whole, own in zip(
+            merged, (part.values, part.partition_modes, part.account_modes), strict=True
+        ):
+            whole.update(own)
+    return Settings(source, *merged)
+
+
+def _read(path: Path) -> Settings:
     try:
-        return parse(_trusted_text(chosen), str(chosen))
+        return parse(_trusted_text(path), str(path))
     except OSError as error:
-        raise InputError(str(chosen), f"cannot be read: {error.strerror}") from None
+        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise InputError(str(chosen), "is not UTF-8 text") from None
+        raise InputError(str(path), "is not UTF-8 text") from None
 
 
 def _trusted_text(path: Path) -> str:

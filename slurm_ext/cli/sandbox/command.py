@@ -56,7 +56,7 @@ def _configure_up(up: argparse.ArgumentParser) -> None:
     up.add_argument("--gpus", type=int, default=0, help="pretended GPUs a node")
     up.add_argument("--share", choices=("mps", "shard"), help="how GPUs may be shared")
     flags = {
-        "dlqueue": "all of dlqueue: --hooks --lua --advisor",
+        "dlqueue": "all of dlqueue, ready to play: --hooks --lua --advisor, acting, with the probe",
         "hooks": "dlqueue's prolog, task prolog and epilog",
         "lua": "dlqueue's job_submit.lua",
         "advisor": "`dlqueue serve`",
@@ -88,6 +88,7 @@ def _root(args: argparse.Namespace) -> Path:
 
 
 def _up(args: argparse.Namespace) -> int:
+    from slurm_ext.cli.sandbox import play
     from slurm_ext.sandbox import Sandbox
     from slurm_ext.sandbox.folder import default_root, new_default_root
 
@@ -95,7 +96,11 @@ def _up(args: argparse.Namespace) -> int:
     sandbox = Sandbox(args.root or default_root() or new_default_root(), spec, owned=False)
     sandbox.report = lambda text: print(f"sandbox: {text}", file=sys.stderr)
     sandbox.up()
-    return _show(sandbox, args.json)
+    work = play.put_examples(sandbox.layout.root) if args.dlqueue else None
+    status = _show(sandbox, args.json)
+    if args.dlqueue and not args.json:
+        _print_lines("", "try:", *play.to_try(_inside(sandbox), work))
+    return status
 
 
 def _status(args: argparse.Namespace) -> int:
@@ -105,6 +110,7 @@ def _status(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from slurm_ext.cli.sandbox.play import with_our_commands
     from slurm_ext.sandbox import Sandbox
 
     sandbox = Sandbox.attach(root := _root(args))
@@ -112,7 +118,7 @@ def _run(args: argparse.Namespace) -> int:
         raise SandboxError(f"the sandbox in {root} is not (wholly) up: see `sandbox status`")
     argv = args.command
     try:
-        os.execvpe(argv[0], argv, sandbox.env)  # noqa: S606 - no shell is the point
+        os.execvpe(argv[0], argv, with_our_commands(sandbox.env))  # noqa: S606 - no shell is the point
     except FileNotFoundError:
         print(f"dlqueue sandbox run: {argv[0]}: no such command", file=sys.stderr)
         return COMMAND_MISSING
@@ -137,9 +143,11 @@ def _down(args: argparse.Namespace) -> int:
 
 
 def _spec(args: argparse.Namespace) -> "SandboxSpec":
+    from slurm_ext.cli.sandbox import play
     from slurm_ext.core.units import parse_memory
     from slurm_ext.sandbox import SandboxSpec
 
+    given = settings_of(args.config)
     try:
         mem_mib = parse_memory(args.memory) // 2**20
     except ValueError as error:
@@ -159,7 +167,7 @@ def _spec(args: argparse.Namespace) -> "SandboxSpec":
         namespaces=args.namespaces,
         state_on_tmpfs=args.tmpfs,
         private=not args.for_all,
-        settings=settings_of(args.config),
+        settings=play.settings(given) if args.dlqueue else given,
     )
 
 
@@ -185,28 +193,34 @@ def _show(sandbox: "Sandbox", as_json: bool) -> int:
     if as_json:
         print(json.dumps(status))
     else:
-        _print_status(status)
+        _print_status(status, _inside(sandbox))
     return 0 if status["up"] else 1
 
 
-def _print_status(status: dict[str, Any]) -> None:
+def _print_status(status: dict[str, Any], inside: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from slurm_ext.sandbox.folder import default_root
-
-    console = Console()
     table = Table("part", "pid", "state", box=None)
     for name, pid in status["daemons"].items():
         state = status["nodes"].get(name) or ("up" if pid else "down")
         table.add_row(name, str(pid or "-"), state)
-    console.print(table)
-    console.print(f"export SLURM_CONF={status['slurm_conf']}", soft_wrap=True, highlight=False)
-    if status["root"] == str(default_root()):
-        console.print("dlqueue sandbox run -- sbatch job.sh", soft_wrap=True, highlight=False)
-    else:
-        console.print(
-            f"dlqueue sandbox run --root {status['root']} -- sbatch job.sh",
-            soft_wrap=True,
-            highlight=False,
-        )
+    Console().print(table)
+    _print_lines(f"export SLURM_CONF={status['slurm_conf']}", f"{inside} sbatch job.sh")
+
+
+def _inside(sandbox: "Sandbox") -> str:
+    """The words that run what follows them in this sandbox."""
+    from slurm_ext.sandbox.folder import default_root
+
+    root = sandbox.layout.root
+    named = "" if root == default_root() else f" --root {root}"
+    return f"dlqueue sandbox run{named} --"
+
+
+def _print_lines(*lines: str) -> None:
+    """Lines to copy, never broken."""
+    from rich.console import Console
+
+    for line in lines:
+        Console().print(line, soft_wrap=True, highlight=False, markup=False)

@@ -1,0 +1,46 @@
+"""Checks of `doctor`: room on the disks that dlqueue writes to, and leave for who writes there."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding
+
+LEAST_BYTES = 64 * 2**20
+LEAST_FILES = 1000
+_FULL = "records wait or are dropped: make room"
+
+
+def room(name: str, folder: Path) -> Iterator[Finding]:
+    """Free bytes and files where `folder` is or will be; nothing where that cannot be seen."""
+    there = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
+    try:
+        info = os.statvfs(there)
+    except OSError:
+        return
+    if info.f_flag & os.ST_RDONLY:
+        yield Finding(
+            name, FAIL, f"{there} is read-only", "mount it writable, or set another folder"
+        )
+        return
+    free, files = info.f_bavail * info.f_frsize, info.f_favail
+    seen = f"{free / 2**20:,.0f} MiB"
+    if free < LEAST_BYTES:
+        yield Finding(name, FAIL, f"{there} has {seen} left", _FULL)
+    elif info.f_files and files < LEAST_FILES:
+        yield Finding(name, FAIL, f"{there} has room for {files} files", _FULL)
+    else:
+        yield Finding(name, OK, seen)
+
+
+def may_write(name: str, folder: Path, uid: int) -> Finding:
+    """OK where the user who writes there owns it; by its mode and owner, for root sees all."""
+    info = folder.stat()
+    owns = uid in (0, info.st_uid) and (uid == 0 or bool(info.st_mode & stat.S_IWUSR))
+    seen = f"{folder}, uid {info.st_uid}, mode {info.st_mode & 0o7777:o}"
+    if owns:
+        return Finding(name, OK, seen)
+    others = info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)  # its group may be the writer's
+    advice = f"uid {uid} writes there: chown {uid} {folder}"
+    return Finding(name, WARN if others else FAIL, seen, advice)

@@ -1,0 +1,1 @@
+"""`dlqueue jobs`: a user's last jobs, a line each."""

@@ -1,0 +1,94 @@
+"""Jobs as lines: a table with colours, or columns for programs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from slurm_ext.cli.common.cells import cell
+from slurm_ext.core.units import format_minutes
+
+Job = Mapping[str, Any]
+_SHARES = ("time", "cpu", "mem", "gpu", "wait")
+_NAMES = ("job", "name", "state", "elapsed", "cpus", "gpus", *_SHARES, "samples_per_s")
+_HEADS = ("JOB", "NAME", "STATE", "ELAPSED", "CPUS", "GPUS", *(s.upper() for s in _SHARES))
+_GOOD, _POOR = 0.7, 0.3
+_MUCH_WAIT, _SOME_WAIT = 0.3, 0.1
+_TIGHT = 0.9  # of the memory or the time limit: the next one may be killed
+_STATES = {"COMPLETED": "green", "CANCELLED": "yellow", "REQUEUED": "yellow", "UNKNOWN": "dim"}
+
+
+def show(jobs: Sequence[Job], nothing: str) -> None:
+    """A table to standard output; the sentence `nothing` where there is no job."""
+    console = Console()
+    if not jobs:
+        console.print(nothing, highlight=False, soft_wrap=True)
+        return
+    table = Table(*_HEADS, "SAMPLES/S", box=None)
+    for column in table.columns[3:]:
+        column.justify = "right"
+    for job in jobs:
+        table.add_row(
+            cell(name_of(job)),
+            cell(job["job_name"]),
+            Text(job["state"], style=_STATES.get(job["state"], "red")),
+            cell(_elapsed(job)),
+            cell(job["cpus"]),
+            cell(job["gpus"]),
+            *(_share(name, job[name]) for name in _SHARES),
+            cell(job["samples_per_s"]),
+        )
+    console.print(table)
+
+
+def nothing(user: str | None) -> str:
+    """The sentence where there is no job."""
+    who = "anybody" if user is None else user
+    return (
+        f"no finished job of {who} that was asked for; a job is listed some seconds after its end"
+    )
+
+
+def parsable(jobs: Sequence[Job]) -> Iterator[str]:
+    """A head and a line for each job; shares as fractions, empty where not measured."""
+    yield "|".join(_NAMES)
+    for job in jobs:
+        values = [name_of(job), job["job_name"], job["state"], job["elapsed_s"]]
+        values += [job[name] for name in ("cpus", "gpus", *_SHARES, "samples_per_s")]
+        yield "|".join(map(_plain, values))
+
+
+def name_of(job: Job) -> str:
+    """Its number; a member of an array as Slurm names it."""
+    if job["array_job_id"] is None or job["array_task_id"] is None:
+        return str(job["job_id"])
+    return f"{job['array_job_id']}_{job['array_task_id']}"
+
+
+def _elapsed(job: Job) -> str | None:
+    return None if job["elapsed_s"] is None else format_minutes(job["elapsed_s"] / 60)
+
+
+def _share(name: str, value: float | None) -> Text:
+    if value is None:
+        return cell(None)
+    return Text(f"{100 * value:.0f}%", style=_style(name, value))
+
+
+def _style(name: str, value: float) -> str:
+    """Red is waste or danger, green is well used."""
+    if name == "wait":
+        return "red" if value >= _MUCH_WAIT else "yellow" if value >= _SOME_WAIT else "green"
+    if name in ("time", "mem") and value >= _TIGHT:
+        return "red" if value >= 1 else "yellow"
+    return "green" if value >= _GOOD else "red" if value < _POOR else "yellow"
+
+
+def _plain(value: Any) -> str:
+    """One field; text of users' stays within it."""
+    if value is None:
+        return ""
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "".join(c if c.isprintable() and c != "|" else "?" for c in text)

@@ -1,0 +1,27 @@
+"""Slurm's own refusal of a script: an unknown option, a partition, too many CPUs."""
+
+import shutil
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from slurm_ext.core.settings.document import Settings
+
+PATIENCE_S = 3.0  # slurmctld answers in milliseconds, or is busy with more than this question
+
+
+def refusal_of(settings: "Settings", script: str, args: Sequence[str]) -> str | None:
+    """Slurm's reason, from `sbatch --test-only`; None: none, or no Slurm could be asked."""
+    from slurm_ext.core.settings.slurm_conf import slurm_conf
+
+    if not shutil.which("sbatch", path=settings["paths.slurm_bin"] or None):
+        return None
+    if slurm_conf(settings) is None:
+        return None
+    from slurm_ext.core.errors import SlurmError
+    from slurm_ext.slurm.choose import open_client
+
+    try:
+        return open_client(settings).start_of((script, *args), timeout_s=PATIENCE_S).refused
+    except SlurmError:
+        return None

@@ -1,0 +1,1 @@
+"""`dlqueue sandbox`: a private Slurm, and what to try in it."""
