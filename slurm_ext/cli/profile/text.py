@@ -63,8 +63,13 @@ def _part(part: Mapping[str, Any]) -> str:
 def _line(name: str, figure: Mapping[str, Any], share: float) -> str:
     between = ""
     if figure["low"] is not None:
-        between = f"{1e3 * figure['low']:.4g} to {1e3 * figure['high']:.4g}"
-    return f"{name:<30}{1e3 * figure['value']:>10.4g}  {between:>18}  {share:>6.0%}"
+        between = f"{_ms(figure['low'])} to {_ms(figure['high'])}"
+    return f"{name:<30}{_ms(figure['value']):>10}  {between:>18}  {share:>6.0%}"
+
+
+def _ms(seconds: float) -> str:
+    """Milliseconds to the hundredth: less is noise."""
+    return f"{round(1e3 * seconds, 2) + 0:.4g}"
 
 
 def _kept(document: Mapping[str, Any]) -> Iterator[str]:

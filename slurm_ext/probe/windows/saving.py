@@ -26,6 +26,7 @@ SAVERS = {
     "torch": ("save",),
     "torch.serialization": ("save",),
     "torch.jit": ("save",),
+    "torch.jit._script": ("RecursiveScriptModule.save",),
     "torch.distributed.checkpoint.state_dict_saver": ("save", "save_state_dict"),
     "torch.distributed.checkpoint": ("save", "save_state_dict"),
     "safetensors.torch": ("save_file", "save_model"),
@@ -37,7 +38,7 @@ SAVERS = {
     "lightning.fabric.fabric": ("Fabric.save",),
     "deepspeed.runtime.engine": ("DeepSpeedEngine.save_checkpoint",),
 }
-_WITHIN_TORCH = ("torch", "torch.serialization", "torch.jit", "torch.distributed.checkpoint")
+_WITHIN_TORCH = tuple(name for name in SAVERS if name.partition(".")[0] == "torch")
 _FILES = ("torch.save", "safetensors.save_file", "safetensors.save_model")
 _done: set[str] = set()
 
