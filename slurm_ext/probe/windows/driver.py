@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterator, NamedTuple
 from . import estimate, plan
 from .cache import BatchCache
 from .loaders import LoaderPlaces
-from .ranks import GradientSync, RankAgreement
+from .ranks import SyncSwitch, RankAgreement
 
 _LEAST_ROUNDS = 2  # before measuring may stop for being precise
 NONE = object()
@@ -34,7 +34,7 @@ class Surroundings(NamedTuple):
     clock: Callable[[], float]
     synchronise: Callable[[], None]  # waits for the accelerator
     agreement: Callable[[], RankAgreement]
-    gradient_sync: Callable[[int], GradientSync]
+    gradient_sync: Callable[[int], SyncSwitch]
     bytes_of: Callable[[Any], int]  # of a batch's tensors
     changed: Callable[[], None]  # a window is over: write what is known
     leave: Callable[[], None]  # the run is over
@@ -81,7 +81,7 @@ class WindowDriver:
         self._stretch: _Stretch | None = None
         self._closes_round = False
         self._rounds = 0
-        self._sync: GradientSync | None = None
+        self._sync: SyncSwitch | None = None
         self._ranks = RankAgreement()
         self._began: float | None = None  # the step under way
         self._start = 0.0

@@ -15,7 +15,7 @@ from typing import Any, Callable, Mapping
 from .. import fetching, steps, summary  # noqa: TID252 (a job knows the package by another name)
 from . import saving, writing
 from .driver import Surroundings, WindowDriver, WindowLimits
-from .ranks import GradientSync, RankAgreement
+from .ranks import SyncSwitch, RankAgreement
 
 VERSION = 1
 VARIABLE = "DLQUEUE_PROFILE"
@@ -51,7 +51,7 @@ def enter(module: Any) -> None:
     if module.__name__ == _LOADER:
         base = module._BaseDataLoaderIter
         base.__next__ = _windowed(base.__next__)
-    else:
+    elif module.__name__ == "torch.optim.optimizer":
         steps.hook(module, _count)
 
 
@@ -61,7 +61,7 @@ def _begin() -> None:
         clock=time.perf_counter,
         synchronise=_synchronise,
         agreement=RankAgreement.of_process,
-        gradient_sync=GradientSync,
+        gradient_sync=SyncSwitch,
         bytes_of=fetching.tensor_bytes,
         changed=_write,
         leave=_leave,

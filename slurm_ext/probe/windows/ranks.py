@@ -86,7 +86,7 @@ class RankAgreement:
                 self._store.wait(keys, timedelta(seconds=_LINGER_S))
 
 
-class GradientSync:
+class SyncSwitch:
     """The switch of the training's DistributedDataParallel modules; `why_not`: it has none."""
 
     def __init__(self, world: int) -> None:

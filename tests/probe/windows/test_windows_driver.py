@@ -10,7 +10,7 @@ from slurm_ext.probe.windows import driver as driver_module
 from slurm_ext.probe.windows import plan
 from slurm_ext.probe.windows.driver import Surroundings, WindowDriver, WindowLimits
 from slurm_ext.probe.windows.plan import CACHED, NORMAL
-from slurm_ext.probe.windows.ranks import GradientSync, RankAgreement
+from slurm_ext.probe.windows.ranks import SyncSwitch, RankAgreement
 
 MADE_S, COMPUTE_S = 0.08, 0.01  # of a worker for a batch, of a step
 Original = Callable[[Any], Any]
@@ -66,7 +66,7 @@ class Run:
             clock=self.clock,
             synchronise=lambda: None,
             agreement=RankAgreement,
-            gradient_sync=GradientSync,
+            gradient_sync=SyncSwitch,
             bytes_of=lambda _: 0,
             changed=self._changed,
             leave=self._leave,
@@ -252,7 +252,7 @@ def test_ranks_go_by_one_word() -> None:
 
 def test_one_rank_has_no_communication() -> None:
     """The reason is told, and the switch does nothing."""
-    sync = GradientSync(1)
+    sync = SyncSwitch(1)
     sync.set(False)
     assert sync.why_not is not None
     assert sync.modules == []
@@ -261,7 +261,7 @@ def test_one_rank_has_no_communication() -> None:
 def test_gradients_are_synchronised_again_at_the_end() -> None:
     """The switch is the one that `no_sync` turns."""
     module = SimpleNamespace(require_backward_grad_sync=True)
-    sync = GradientSync(1)
+    sync = SyncSwitch(1)
     sync.modules = [module]
     sync.set(False)
     assert not module.require_backward_grad_sync
