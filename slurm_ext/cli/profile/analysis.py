@@ -14,16 +14,20 @@ The document (`--json`), times in seconds of a step:
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from statistics import mean
 from typing import Any
 
 from slurm_ext.cli.profile.run_folder import ProfileRun
-from slurm_ext.cli.profile.split import BatchCost, split
+from slurm_ext.core.stalls.data_stall import WorkerCosts, split_wait
+from slurm_ext.core.stalls.step_split import StepSplit, step_split, worker_costs
 from slurm_ext.core.trainings import total, trainings
 from slurm_ext.probe.windows import estimate
 from slurm_ext.probe.windows.estimate import Figure
 from slurm_ext.probe.windows.plan import BOTH, CACHED, NORMAL
 
 WORTH = 0.025  # of a step: less is not advised on
+_LEAST_SHARE = 0.005  # of a data stall: a smaller part of it is not named
 _SLOWEST = "K"  # the slowest rank's own computing beyond the mean one's
 _ADVICE = {
     "fetch": "faster storage or a local copy, or more workers",
@@ -85,7 +89,7 @@ def _from_windows(
     workers = max(one["workers"] for one in entered)
     found = _estimates(entered, series, workers)
     step, data = found["step"], found["data"]
-    parts = [*_parts(found), *_data_parts(data, found["computing"], workers, ended.summaries)]
+    parts = [*_parts(found), *_data_parts(data, step, ended.summaries)]
     return {
         "depth": "L1",
         "ranks": max(first["world"], len(entered)),
@@ -133,40 +137,28 @@ def _parts(found: Mapping[str, Figure]) -> Iterator[dict[str, Any]]:
     yield {"name": "data", "part_of": None, **_row(found["data"])}
 
 
-def _data_parts(
-    data: Figure, computing: Figure, workers: int, summaries: Sequence[_Json]
-) -> Iterator[dict[str, Any]]:
+def _data_parts(data: Figure, step: Figure, summaries: Sequence[_Json]) -> Iterator[dict[str, Any]]:
     """Parts of the data stall; nothing where it is none, or its costs are not known."""
-    cost = batch_cost(summaries)
-    found = None if cost is None else split(data.value, computing.value, workers, cost)
-    if found is None or data.low <= 0:
+    costs = batch_costs(summaries)
+    if costs is None or data.low <= 0:
         return
-    for name, value in (
-        ("fetch", found.fetch_s),
-        ("cores", found.cores_s),
-        ("preparation", found.preparation_s),
-    ):
+    found = split_wait(data.value, step.value - data.value, costs)
+    for name, value in asdict(found).items():
         share = value / data.value
-        row = {"value": value, "low": share * data.low, "high": share * data.high}
-        yield {"name": name, "part_of": "data", **row}
+        if share >= _LEAST_SHARE:
+            row = {"value": value, "low": share * data.low, "high": share * data.high}
+            yield {"name": name.removesuffix("_s"), "part_of": "data", **row}
 
 
-def batch_cost(summaries: Sequence[_Json]) -> BatchCost | None:
-    """Seconds that a batch of the job's training took in whichever process; None: not measured."""
+def batch_costs(summaries: Sequence[_Json]) -> WorkerCosts | None:
+    """Workers' seconds for a batch of the job's training, mean of its ranks; None: not measured."""
     first = next(trainings(summaries), None)
-    if first is None:
+    loaders = [loader for _, loader in first.members if total(loader, "batches")] if first else []
+    each = [worker_costs(one, total(one, "samples") / total(one, "batches")) for one in loaders]
+    if not each or not any(one.cpu_s + one.queued_s + one.blocked_s for one in each):
         return None
-    loaders = [loader for _, loader in first.members]
-    sums = {
-        name: sum(total(loader, name) for loader in loaders)
-        for name in ("fetch_samples", "fetch_wall_s", "fetch_cpu_s", "fetch_queued_s", "samples")
-    }
-    batches = sum(total(loader, "batches") for loader in loaders)
-    if not sums["fetch_samples"] or not batches:
-        return None
-    each = sums["samples"] / batches / sums["fetch_samples"]
-    wall, cpu, queued = (each * sums[f"fetch_{name}_s"] for name in ("wall", "cpu", "queued"))
-    return BatchCost(cpu_s=cpu, queued_s=queued, blocked_s=max(0.0, wall - cpu - queued))
+    means = {name: mean(getattr(one, name) for one in each) for name in asdict(each[0])}
+    return WorkerCosts(**means)
 
 
 def _row(figure: Figure) -> dict[str, float]:
@@ -217,35 +209,35 @@ def _window(window: _Json) -> dict[str, Any]:
 
 
 def _in_passing(ended: ProfileRun) -> dict[str, Any]:
-    """Waiting and the rest of a step, from the probe's summary; {} where there is none."""
-    first = next(trainings(ended.summaries), None)
-    if first is None:
+    """The probe's own split of a step, without intervals; {} where there is none."""
+    found = step_split(ended.summaries)
+    if found is None or found.step_s <= 0:
         return {}
+    first = next(trainings(ended.summaries))
     loaders = [loader for _, loader in first.members]
-    batches = sum(total(loader, "batches") for loader in loaders)
-    if not batches:
-        return {}
-    wait, rest = (
-        sum(total(loader, name) for loader in loaders) / batches for name in ("wait_s", "step_s")
-    )
-    step = wait + rest
-    if step <= 0:
-        return {}
-    parts = [("computing", rest), ("data", wait)]
     return {
         "depth": "L0",
-        "ranks": first.ranks,
+        "ranks": found.ranks,
         "workers": round(max(loader["started_workers"] for loader in loaders)),
-        "steps": int(batches),
-        "step": {"value": step, "low": None, "high": None},
+        "steps": int(sum(total(loader, "batches") for loader in loaders)),
+        "step": {"value": found.step_s, "low": None, "high": None},
         "parts": [
-            {"name": name, "part_of": None, "value": value, "low": None, "high": None}
-            | {"share": value / step}
-            for name, value in parts
+            {"name": name, "part_of": part_of, "value": value, "low": None, "high": None}
+            | {"share": value / found.step_s}
+            for name, part_of, value in _passing_parts(found)
         ],
-        "au": rest / step,
-        "notes": ["computing holds communication too: only windows tell them apart"],
+        "au": found.au,
     }
+
+
+def _passing_parts(found: StepSplit) -> Iterator[tuple[str, str | None, float]]:
+    yield "computing", None, found.computing_s
+    yield "communicating", None, found.communicating_s + found.slow_rank_s
+    yield "slow rank", "communicating", found.slow_rank_s
+    yield "data", None, found.data_s
+    for name in ("fetch", "cores", "preparation", "starting"):
+        yield name, "data", found.parts[name]
+    yield "other", None, found.other_s
 
 
 def _why_not(ended: ProfileRun) -> str:

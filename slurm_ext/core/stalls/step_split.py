@@ -187,11 +187,11 @@ def _rank(summary: _Json, loader: _Json) -> _Rank:
         wait_queued_s=total(loader, "wait_queued_s") / batches,
         step_queued_s=total(loader, "step_queued_s") / batches,
         exposed_s=min(step_s, exposed_s(summary) * syncs),
-        costs=_costs(loader, total(loader, "samples") / batches),
+        costs=worker_costs(loader, total(loader, "samples") / batches),
     )
 
 
-def _costs(loader: _Json, batch: float) -> WorkerCosts:
+def worker_costs(loader: _Json, batch: float) -> WorkerCosts:
     """Workers' seconds for a batch of so many samples."""
     fetched, wall_s = total(loader, "fetch_samples"), total(loader, "wall_s")
     each = batch / fetched if fetched > 0 else 0.0

@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterator, NamedTuple
 from . import estimate, plan
 from .cache import BatchCache
 from .loaders import LoaderPlaces
-from .ranks import SyncSwitch, RankAgreement
+from .ranks import RankAgreement, SyncSwitch
 
 _LEAST_ROUNDS = 2  # before measuring may stop for being precise
 NONE = object()

@@ -15,7 +15,7 @@ from typing import Any, Callable, Mapping
 from .. import fetching, steps, summary  # noqa: TID252 (a job knows the package by another name)
 from . import saving, writing
 from .driver import Surroundings, WindowDriver, WindowLimits
-from .ranks import SyncSwitch, RankAgreement
+from .ranks import RankAgreement, SyncSwitch
 
 VERSION = 1
 VARIABLE = "DLQUEUE_PROFILE"
@@ -51,7 +51,7 @@ def enter(module: Any) -> None:
     if module.__name__ == _LOADER:
         base = module._BaseDataLoaderIter
         base.__next__ = _windowed(base.__next__)
-    elif module.__name__ == "torch.optim.optimizer":
+    else:
         steps.hook(module, _count)
 
 

@@ -10,7 +10,7 @@ from slurm_ext.probe.windows import driver as driver_module
 from slurm_ext.probe.windows import plan
 from slurm_ext.probe.windows.driver import Surroundings, WindowDriver, WindowLimits
 from slurm_ext.probe.windows.plan import CACHED, NORMAL
-from slurm_ext.probe.windows.ranks import SyncSwitch, RankAgreement
+from slurm_ext.probe.windows.ranks import RankAgreement, SyncSwitch
 
 MADE_S, COMPUTE_S = 0.08, 0.01  # of a worker for a batch, of a step
 Original = Callable[[Any], Any]
