@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 _HALVINGS = 40
+AT_HOME = 0.5  # workers: below, the training process fetches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,7 @@ def _stall(wait_s: float, step_s: float, costs: WorkerCosts) -> Callable[[float]
     worker_s = costs.cpu_s + costs.queued_s + costs.blocked_s
     if worker_s <= 0:
         return lambda _: 0.0
-    if costs.workers < 0.5:  # one after the other: nothing hides the fetch
+    if costs.workers < AT_HOME:  # one after the other: nothing hides the fetch
         return lambda seconds: min(wait_s, worker_s) * (seconds / worker_s)
     batch_s = worker_s / costs.workers
     if wait_s <= batch_s - step_s:

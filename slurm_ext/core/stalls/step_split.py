@@ -12,7 +12,7 @@ from math import isfinite
 from statistics import median_low
 from typing import Any
 
-from slurm_ext.core.stalls.data_stall import DataStall, WorkerCosts, split_wait
+from slurm_ext.core.stalls.data_stall import AT_HOME, DataStall, WorkerCosts, split_wait
 from slurm_ext.core.stalls.rank_waits import exposed_s, link_shares
 from slurm_ext.core.trainings import Member, total, trainings
 
@@ -113,7 +113,8 @@ def step_split(summaries: Sequence[_Json]) -> StepSplit | None:
 
 def _split(one: _Rank, link: float, ranks: Sequence[_Rank]) -> StepSplit:
     starting = min(one.wait_s, _starting_s(one))
-    cores = min(one.wait_s - starting, one.wait_queued_s)
+    own = one.wait_queued_s if one.costs.workers >= AT_HOME else 0.0  # at home it is the fetch's
+    cores = min(one.wait_s - starting, own)
     wait_s = one.wait_s - starting - cores
     data: DataStall = split_wait(wait_s, one.step_s, one.costs)
     crowded = min(one.computing_s, one.step_queued_s)
@@ -136,7 +137,7 @@ def _split(one: _Rank, link: float, ranks: Sequence[_Rank]) -> StepSplit:
 
 def _starting_s(one: _Rank) -> float:
     """Waits for first batches, less what making a batch takes anyway."""
-    if one.costs.workers < 0.5:
+    if one.costs.workers < AT_HOME:
         return 0.0
     making_s = one.costs.cpu_s + one.costs.queued_s + one.costs.blocked_s
     return max(0.0, one.first_wait_s - one.passes * making_s)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+import time
 import weakref
 from typing import Any, Callable
 
@@ -19,8 +20,8 @@ FIRST = 3  # iteration; those before it pay for connections and for torch's firs
 _EACH_UNTIL = 10  # iterations that torch times one by one
 _WATCH_EACH = 40  # steps: a module that synchronises less often is read now and then
 _RATE = 100  # and one of so many later
-_CPU_RATES = (10, 20, 50)  # divisors of _RATE, so that ranks have times of the same iterations
-_SAMPLE_EVERY_S = 1.0
+_CPU_RATES = (1, 2, 5, 10, 20, 50)  # divisors of _RATE: ranks have times of the same iterations
+_READING = 1e-3  # of a step: the most that timing and reading may take
 _MOST_SAMPLES, _MOST_BUCKETS = 32, 1024
 _NS = 1e-9
 _TIMES = (
@@ -72,26 +73,26 @@ class SyncTimes:
         if module is None or not self._may_read():
             self.due = NEVER if module is None else steps + _RATE
             return
-        self._take(module._get_ddp_logging_data(), steps - self._began[0])
-        if self._iteration < _EACH_UNTIL and steps - self._began[0] < _WATCH_EACH:
+        began, done = time.perf_counter(), steps - self._began[0]
+        self._take(module._get_ddp_logging_data(), done)
+        if self._iteration < _EACH_UNTIL and done < _WATCH_EACH:
             self.due = steps + 1
             return
-        if self._rate == _RATE:
-            self._ask_for_more(module, now)
-        self.due = steps + self._rate - (steps - self._began[0] - 1) % self._rate
+        if self._rate == _RATE and self._iteration:
+            self._ask_for_more(module, now, time.perf_counter() - began)
+        self.due = steps + self._rate - (done - 1) % self._rate
 
     def _may_read(self) -> bool:
         in_backward = sys.modules["torch"]._C._current_graph_task_id() != -1
         return threading.get_ident() == self._thread and not in_backward
 
-    def _ask_for_more(self, module: Any, now: float) -> None:
-        """On CPUs: about one timed pass a second, as far as that is more than torch's own."""
-        each_s = (now - self._began[1]) / max(1, self._iteration)
-        fitting = [rate for rate in _CPU_RATES if rate * each_s >= _SAMPLE_EVERY_S]
+    def _ask_for_more(self, module: Any, now: float, read_s: float) -> None:
+        """On CPUs: as many timed passes as cost next to nothing."""
         parameter = next(module.parameters(), None)
-        if fitting and parameter is not None and parameter.device.type == "cpu":
-            self._rate = fitting[0]
-            module._set_ddp_runtime_logging_sample_rate(self._rate)
+        rate = rate_for((now - self._began[1]) / self._iteration, read_s)
+        if rate < _RATE and parameter is not None and parameter.device.type == "cpu":
+            self._rate = rate
+            module._set_ddp_runtime_logging_sample_rate(rate)
 
     def _take(self, data: dict[str, Any], steps: int) -> None:
         """Add the latest timed iteration, unless it is known, or a cold one."""
@@ -119,7 +120,7 @@ class SyncTimes:
             exposed_s = max(0.0, times["comm_s"] - times["overlap_s"])
             self._exposed[iteration] = round(exposed_s, 6)
         if len(self._exposed) > _MOST_SAMPLES:
-            self._stride = _EACH_UNTIL if self._stride == 1 else 2 * self._stride
+            self._stride *= 2
             kept = self._exposed.items()
             self._exposed = {one: seconds for one, seconds in kept if one % self._stride == 0}
 
@@ -135,6 +136,12 @@ class SyncTimes:
             "iterations": [*self._exposed],
             "exposed_s": [*self._exposed.values()],
         }
+
+
+def rate_for(step_s: float, read_s: float) -> int:
+    """One pass of so many is timed, where torch's part takes as long as reading it does."""
+    fitting = (rate for rate in _CPU_RATES if 2 * read_s <= _READING * rate * step_s)
+    return next(fitting, _RATE)
 
 
 def _buckets(data: dict[str, Any]) -> list[int]:

@@ -72,6 +72,14 @@ def test_waits_for_data_are_told_apart() -> None:
     assert found.au == pytest.approx(20 / (20 + 15 - 2.35))
 
 
+def test_a_loop_that_fetches_itself_waits_once_for_a_core() -> None:
+    """Its queue is the fetch's: 30 ms of storage, 20 of cores, 50 of preparing."""
+    costs: dict[str, Any] = {"fetch_wall_s": 10.0, "fetch_cpu_s": 5.0, "fetch_queued_s": 2.0}
+    found = split(summary(wait_s=10.0, wait_queued_s=2.0, first_wait_s=0.1, workers=0.0, **costs))
+    wanted = {"computing": 200.0, "fetch": 30.0, "preparation": 50.0, "cores": 20.0}
+    assert parts(found) == pytest.approx(wanted)
+
+
 def test_starting_workers_counts_though_no_batch_is_waited_for() -> None:
     """It lies before the pass's first wait."""
     one = summary()
