@@ -42,6 +42,16 @@ class Waiting:
         return self.info.gpus or self.info.cpus or 1
 
     @property
+    def since_s(self) -> int | None:
+        """Time from which on its wait counts: Slurm's EligibleTime, else its submission.
+
+        Nobody makes it wait while its own dependency, hold or begin time keeps it. A hold of the
+        co-scheduling loop counts as one, too; sharing.most_wait_s bounds it.
+        """
+        times = (self.info.submit_time_s, self.info.eligible_time_s)
+        return max((at_s for at_s in times if at_s is not None), default=None)
+
+    @property
     def group(self) -> Group:
         """Only jobs of one partition, QOS and kind are put in order among each other."""
         return (self.info.partition, self.info.qos, bool(self.info.gpus))

@@ -46,7 +46,7 @@ def in_order(
     """Return the jobs in the order of `rule` (policy/queue/order.py)."""
     lengths = times.of([job.info for job in jobs], now_s)
     query = QueuedJobs(
-        submit_s=np.array([job.info.submit_time_s or 0 for job in jobs], dtype=float),
+        submit_s=np.array([job.since_s or 0 for job in jobs], dtype=float),
         gpus=np.array([job.size for job in jobs]),
         estimate_s=np.array([length.seconds for length in lengths]),
     )
@@ -63,9 +63,9 @@ def longest_wait(
     before: LongestWait, groups: Mapping[Group, Sequence[Waiting]], now_s: float
 ) -> LongestWait:
     """Return the longest wait after a look at all queues."""
-    waiting = [job.info.submit_time_s for jobs in groups.values() for job in jobs]
-    since_s = min((submit_s for submit_s in waiting if submit_s is not None), default=now_s)
-    return before.seen(now_s - since_s, now_s)
+    waiting = [job.since_s for jobs in groups.values() for job in jobs]
+    first_s = min((since_s for since_s in waiting if since_s is not None), default=now_s)
+    return before.seen(now_s - first_s, now_s)
 
 
 def need_in_words(need_s: float, *, gpus: bool) -> str:

@@ -1,10 +1,10 @@
 """Ageing: the lead of a small job over a larger one, which ends with waiting. Pure.
 
-The key of a size becomes a time: the submission plus a handicap that grows with the logarithm of
-the size, up to the lead. The lead follows the longest wait that the cluster has seen in any of its
-queues. Where jobs wait much less, the order is that of sizes; where they wait as long, small
-newcomers stay behind those that waited. So the longest waits grow little, and a site needs no
-number of its own. (Boost policies have this shape: Yu and Scully, 2024.)
+The key of a size becomes a time: since when the job waits, plus a handicap that grows with the
+logarithm of the size, up to the lead. The lead follows the longest wait that the cluster has seen
+in any of its queues. Where jobs wait much less, the order is that of sizes; where they wait as
+long, small newcomers stay behind those that waited. So the longest waits grow little, and a site
+needs no number of its own. (Boost policies have this shape: Yu and Scully, 2024.)
 
 The size is the predicted one, not the expected one of its interval: see
 contrib/bench/queue/ageing. Nobody is preempted, so Gittins' index of a waiting job is one over the

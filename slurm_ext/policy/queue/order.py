@@ -5,14 +5,16 @@ kept in order at O(log n) a job, and the same function orders a replayed queue a
 
 | rule | key | source |
 |---|---|---|
-| fifo | submission time | |
+| fifo | time since when it waits | |
 | fewest | GPUs asked | baseline of QSSF studies |
 | shortest | true duration x GPUs: an oracle, the bound of what estimates can give | |
 | qssf | estimated duration x GPUs | QSSF, Hu et al., SC '21 |
 
-Ties go to the earlier submission. `+backfill`: a later job may start where it delays no
-reservation (simulate/queue/reserve.py). `+ageing`: the key of a size becomes a time, submission
-plus a handicap that grows with the logarithm of the size and with the longest wait (ageing.py).
+A job waits since its submission, or since it became eligible to start (after a dependency, a hold,
+or until its begin time): before, nobody made it wait. Ties go to the earlier one. `+backfill`: a
+later job may start where it delays no reservation (simulate/queue/reserve.py). `+ageing`: the key
+of a size becomes a time, since when it waits plus a handicap that grows with the logarithm of the
+size and with the longest wait (ageing.py).
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +35,7 @@ Floats = NDArray[np.float64]
 class QueuedJobs:
     """Jobs as a queue knows them: columns of one length."""
 
-    submit_s: Floats
+    submit_s: Floats  # since when it waits: submitted, and eligible to start
     gpus: NDArray[np.int64]
     estimate_s: Floats  # of the run time; only rules that say so look at it
 

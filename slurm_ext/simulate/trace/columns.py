@@ -4,6 +4,7 @@
 |---|---|---|---|
 | job | | yes | its id, once |
 | submit_s | s | yes | when it was submitted, since the first submission |
+| eligible_s | s | no | when it could first start (dependency, begin time): it waits since then |
 | duration_s | s | yes | how long it ran, over 0 |
 | gpus | | yes | GPUs that it held, 1 or more; processors where the trace has no GPUs |
 | cpus | | no | CPUs; 0: not known |

@@ -3,11 +3,14 @@
 | format | what | source |
 |---|---|---|
 | table | CSV with the names of the column dictionary; Philly's jobs are one | columns.py |
-| sacct | `sacct -aXP -o JobID,Submit,Start,End,AllocTRES,AllocCPUS,User,Partition,Timelimit` | |
+| sacct | `sacct -aXP -o` and the columns below | Slurm |
 | swf | Standard Workload Format: 18 numbers a line | Parallel Workloads Archive |
 | alibaba | pods of cluster-trace-gpu-v2023 | alibaba/clusterdata |
 | pollux | workloads of the Pollux artifact; durations from its tables | pollux.py |
 
+sacct columns: JobID,Submit,Eligible,Start,End,AllocTRES,AllocCPUS,User,Partition,Timelimit; needed
+are JobID, Submit, Start, End and AllocTRES. A job enters the queue once it is submitted and
+eligible to start.
 What a reader answers: row.Read.
 """
 
@@ -77,7 +80,7 @@ def table(fields: Fields, clock: Clock) -> TraceRow | str:
     """A line under the column dictionary's names."""
     return TraceRow(
         job=fields["job"],
-        submit_s=clock.seconds(fields["submit_s"]),
+        submit_s=_waits_since(clock.seconds(fields["submit_s"]), fields.get("eligible_s"), clock),
         duration_s=number(fields["duration_s"], "duration_s"),
         gpus=count(fields["gpus"], "gpus"),
         cpus=count(fields.get("cpus") or "0", "cpus"),
@@ -104,7 +107,7 @@ def sacct(fields: Fields, clock: Clock) -> TraceRow | str:
         raise ValueError(f"End {fields['End']} is before Start {fields['Start']}")
     return TraceRow(
         job=fields["JobID"],
-        submit_s=submit_s,
+        submit_s=min(_waits_since(submit_s, fields.get("Eligible"), clock), start_s),
         duration_s=end_s - start_s,
         gpus=allocated_gpus(fields["AllocTRES"]),
         cpus=count(fields.get("AllocCPUS") or "0", "AllocCPUS"),
@@ -152,6 +155,13 @@ def alibaba(fields: Fields, clock: Clock) -> TraceRow | str:
         vc=fields.get("gpu_spec", ""),
         note=PART_OF_GPU if part else censored,
     )
+
+
+def _waits_since(submit_s: float, eligible: str | None, clock: Clock) -> float:
+    """Time since when it waits; its dependency, hold or begin time may have kept it until then."""
+    if not eligible or eligible in ("Unknown", "None"):
+        return submit_s
+    return max(submit_s, clock.seconds(eligible))
 
 
 def _timelimit(text: str) -> float:

@@ -7,7 +7,7 @@ import pytest
 
 from slurm_ext.control.loops.loop_state import cluster_state
 from slurm_ext.control.queue.jobs import OwnNices, Waiting, look
-from slurm_ext.control.queue.order import QueueRank, need_in_words
+from slurm_ext.control.queue.order import QueueRank, in_order, longest_wait, need_in_words
 from slurm_ext.control.queue.queue_loop import QueueLoop, _why, nices_from_json
 from slurm_ext.control.queue.queue_position import (
     FAR_S,
@@ -19,7 +19,7 @@ from slurm_ext.control.queue.queue_position import (
     _tasks,
     _units,
 )
-from slurm_ext.control.queue.runtime_estimates import RuntimeEstimate
+from slurm_ext.control.queue.runtime_estimates import RuntimeEstimate, RuntimeEstimates
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.queue.ageing import LongestWait
 from slurm_ext.slurm import JobInfo, MemoryClient
@@ -238,3 +238,29 @@ def test_jobs_of_others_are_forgotten(tmp_path: Path) -> None:
     loop = QueueLoop(settings, client, state)
     loop.plan(NOW_S)
     assert (loop._ours.nices, loop._ours.fixed) == ({1: [10]}, {2, 4})
+
+
+@pytest.mark.parametrize(
+    ("times", "since_s"),
+    [
+        ({}, None),
+        ({"submit_time_s": 50}, 50),
+        ({"submit_time_s": 50, "eligible_time_s": 50}, 50),
+        ({"submit_time_s": 50, "eligible_time_s": 900}, 900),
+        ({"submit_time_s": 900, "eligible_time_s": 50}, 900),
+    ],
+)
+def test_a_job_waits_since_it_could_start(times: dict[str, int], since_s: int | None) -> None:
+    """Not while it waited for its own dependency or begin time: that is no wait in the queue."""
+    assert Waiting(job_id=1, info=job(**times)).since_s == since_s
+
+
+def test_ageing_counts_from_when_a_job_could_start(tmp_path: Path) -> None:
+    """Two alike: the one that became eligible first goes first, and its wait is the longest."""
+    times = RuntimeEstimates(tmp_path, busy_timeout_ms=100)
+    chained = Waiting(job_id=1, info=job(1, submit_time_s=0, eligible_time_s=9_000))
+    plain = Waiting(job_id=2, info=job(2, submit_time_s=8_000, eligible_time_s=8_000))
+    longest = longest_wait(LongestWait(), {plain.group: [chained, plain]}, NOW_S)
+    assert longest == LongestWait(2_000, NOW_S)
+    order = in_order([chained, plain], "qssf+ageing", times, NOW_S, longest)
+    assert [rank.waiting.job_id for rank in order] == [2, 1]

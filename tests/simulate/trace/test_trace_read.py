@@ -97,6 +97,29 @@ def test_sacct_knows_steps_waiting_jobs_and_typed_gpus(tmp_path: Path) -> None:
     assert sum(trace.repairs.values()) == 3
 
 
+def test_a_job_waits_from_when_it_could_have_started(tmp_path: Path) -> None:
+    """A dependency or a begin time is no wait in the queue, by sacct's Eligible or a column."""
+    day = "2026-01-01T"
+    sacct = written(
+        tmp_path,
+        "JobID|Submit|Eligible|Start|End|AllocTRES\n"
+        f"1|{day}00:00:00|{day}00:00:00|{day}01:00:00|{day}02:00:00|gres/gpu=1\n"
+        f"2|{day}00:00:10|{day}02:00:00|{day}02:00:05|{day}03:00:00|gres/gpu=1\n"
+        f"3|{day}00:00:20|Unknown|{day}01:00:00|{day}02:00:00|gres/gpu=1\n"
+        f"4|{day}00:00:30|{day}05:00:00|{day}00:00:40|{day}02:00:00|gres/gpu=1\n",
+    )
+    assert dict(zip(sacct.job, sacct.submit_s, strict=True)) == {
+        "1": 0,
+        "3": 20,
+        "4": 40,
+        "2": 7200,
+    }
+    table = written(
+        tmp_path, "job,submit_s,eligible_s,duration_s,gpus\na,5,9,1,1\nb,6,,1,1\nc,7,2,1,1\n"
+    )
+    assert dict(zip(table.job, table.submit_s, strict=True)) == {"b": 0, "c": 1, "a": 3}
+
+
 def test_swf_counts_processors(tmp_path: Path) -> None:
     """Comments are skipped; what was asked stands in for what was not recorded."""
     trace = written(
