@@ -2,7 +2,8 @@
 
 The search itself is autotune.py. Here its measurements are taken from the passes, in blocks of
 whole rounds over the workers. While another hand moves the workers (the gate file, lent workers,
-memory, another loader's search) nothing is measured. Once it is settled, the loop looks at one
+memory, another loader's search) nothing is measured: lent ones work while the job's own cores are
+busy, so that its own count waits with the best one known. Once it is settled, the loop looks at one
 block a second, and searches again when the rate or the share of waiting moved for good.
 """
 
@@ -94,7 +95,7 @@ class Tuner:
         short = current.batches > 0 and current.wait_s + current.step_s < _SHORT_S
         if short != self._short:
             self._short, self._blocks, self._watched, self._part = short, [], [], _NO_BLOCK
-        elif short and mark is not None and knob.turn(self):
+        elif short and mark is not None and not mark.disturbed(current) and knob.turn(self):
             self._part = self._part.plus(mark.block(current))
             if self._part.seconds >= _BLOCK_S:
                 block, self._part = self._part, _NO_BLOCK
@@ -109,6 +110,8 @@ class Tuner:
         if knob.ruled(current):
             knob.follow(current)
             self._restart(current, self._rounds(current))
+        elif _lent(current):
+            self._stay_with_best(current, knob)
         elif not knob.turn(self):
             self._restart(current, self._rounds(current))
         elif open_now != self.count:
@@ -137,6 +140,14 @@ class Tuner:
         if self._blocks:
             seconds = self._blocks[-1].seconds / self._blocks[-1].batches
         return each * max(1, round(wanted_s / max(seconds, 1e-6) / each))
+
+    def _stay_with_best(self, current: Any, knob: Knob) -> None:
+        """Lent workers are at work, so that no rate is a count's: a trial of one is broken off."""
+        count = autotune.best_of(self.tried) if self.tried else self.count
+        if count != self.count:
+            self._move(current, knob, count)
+        else:
+            self._restart(current, self._rounds(current))
 
     def _not_as_asked(self, current: Any, knob: Knob, open_now: int, now: float) -> None:
         """Memory or the system holds the gate: after a while what is open is what can be had."""
@@ -255,8 +266,8 @@ class _Mark:
         return Block(current.batches - self.batches, seconds, wait_s)
 
     def disturbed(self, current: Any) -> bool:
-        """True if lent workers came or went: the rate is not that of the count alone."""
-        return self.lent != _lent(current)
+        """True if lent workers are at work, or were: the rate is not that of the count alone."""
+        return bool(self.lent or _lent(current))
 
 
 def _lent(current: Any) -> int:

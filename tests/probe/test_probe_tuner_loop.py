@@ -149,3 +149,42 @@ def test_a_block_with_other_lent_workers_is_void() -> None:
         loader.lent = turn % 2
         loader.run(0.1)
     assert loader.tuner.tried == {}
+
+
+def test_under_a_constant_loan_nothing_is_concluded() -> None:
+    """A lent worker at work for minutes is not taken for one of the loader's own.
+
+    The count waits with what it is; once the loan is over the search finds what it finds alone.
+    """
+    loader = Loader(own=1, fetch_s=0.08, step_s=0.02, cores=64, seed=1)
+    loader.lent = 1
+    loader.run(60)
+    assert (loader.tuner.tried, loader.open, loader.tuner.settled) == ({}, 1, False)
+    loader.lent = 0
+    loader.run(60)
+    alone = Loader(own=1, fetch_s=0.08, step_s=0.02, cores=64, seed=1)
+    alone.run(60)
+    assert (loader.open, loader.tuner.settled) == (alone.open, True)
+
+
+def test_a_loan_in_the_middle_of_a_search_goes_back_to_the_best_count() -> None:
+    """No count that is merely tried is kept for as long as a loan lasts."""
+    loader = Loader(own=1, fetch_s=0.08, step_s=0.02, cores=2, seed=1)
+    while loader.open == 1 or loader.open in loader.tuner.tried:
+        loader.run(0.1)
+    loader.lent = 1
+    loader.run(5)
+    assert loader.open in loader.tuner.tried
+
+
+def test_a_loan_wakes_no_settled_search() -> None:
+    """The rate goes up by the loan and down with its end: the count and its rates stay."""
+    loader = Loader(own=1, fetch_s=0.08, step_s=0.02, cores=2, seed=1)
+    loader.run(60)
+    assert loader.tuner.settled
+    count, tried = loader.open, dict(loader.tuner.tried)
+    loader.cores, loader.lent = 4, 2
+    loader.run(60)
+    loader.cores, loader.lent = 2, 0
+    loader.run(5)
+    assert (loader.open, loader.tuner.tried, loader.tuner.settled) == (count, tried, True)
