@@ -48,7 +48,7 @@ SUB_ROOMS: dict[str, tuple[str, ...]] = {
         "hooks",
         "",
     ),
-    "probe": ("determinism", "stalls", "", "windows", "site"),
+    "probe": ("determinism", "lending", "stalls", "", "windows", "site"),
     "spatial": ("planning", ""),
     "history": ("", "store", "ingest", "imports", "views"),
     "model": ("", "throughput", "scaling", "duration", "demand", "slowdown"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 if TYPE_CHECKING:
     from .lent import LentWorkers
@@ -116,15 +116,28 @@ class OpenWorkers:
 
     def _first_to_finish(self, lent: LentWorkers) -> int:
         """The worker that would finish one more batch first; of several the next after the last."""
-        own = _first(self.gate.open(), lent.ids)
-        busy = collections.Counter(task[0] for task in list(self.tasks.values()) if len(task) == 1)
-        last = self._next - 1
+        busy, last = self._busy(), self._next - 1
         worker = min(
-            [*own, *lent.active],
+            [*_first(self.gate.open(), lent.ids), *lent.active],
             key=lambda each: ((busy[each] + 1) * lent.slowness(each), each <= last, each),
         )
         self._next = worker + 1
         return worker
+
+    def least_busy(self, lent: list[int]) -> int:
+        """The worker at work that has fewest batches to make, and is none of `lent`."""
+        busy = self._busy()
+        return min(_first(self.gate.open(), lent), key=lambda each: (busy[each], each))
+
+    def receive(self, iterator: Any, wait: Callable[[float], Any], timeout_s: float) -> Any:
+        """Wait as torch does for a batch; no lent worker holds that up (lent.py)."""
+        if self.lent is None or not self.lent.ids:
+            return wait(timeout_s)
+        return self.lent.receive(iterator, wait, timeout_s)
+
+    def _busy(self) -> collections.Counter[int]:
+        """Batches that each worker has to make."""
+        return collections.Counter(task[0] for task in list(self.tasks.values()) if len(task) == 1)
 
 
 def _first(count: int, without: list[int]) -> list[int]:

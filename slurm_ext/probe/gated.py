@@ -8,6 +8,8 @@ from typing import Any, Iterator
 
 from .gate import Gate, OpenWorkers
 
+_CHECK_S = 5.0  # torch's MP_STATUS_CHECK_INTERVAL: then it looks for dead workers
+
 
 def gated_kind(base: Any) -> Any:
     """A subclass of torch's `_MultiProcessingDataLoaderIter` that bears its name."""
@@ -34,28 +36,33 @@ def gated_kind(base: Any) -> Any:
             finally:
                 self._prefetch_factor = prefetch
 
+        def _try_get_data(self, timeout: float = _CHECK_S) -> Any:
+            """As torch's, but a lent worker that is silent makes way for another."""
+            return self._dlqueue_open.receive(self, super()._try_get_data, timeout)
+
         def _dlqueue_may_send(self, prefetch: int) -> bool:
             self._worker_queue_idx_cycle, window = self._dlqueue_turn(prefetch)
             if window > prefetch * self._num_workers:
                 self._prefetch_factor = window  # torch puts no more under way than it knows of
             room = self._send_idx - self._rcvd_idx < window
-            return room and not self._dlqueue_too_early(prefetch)
+            return room and not _too_early(self, prefetch)
 
         def _dlqueue_turn(self, prefetch: int) -> tuple[Any, int]:
             """Workers in their order, and batches under way: `prefetch` for each open one."""
             return self._dlqueue_open, self._dlqueue_open.window(prefetch)
 
-        def _dlqueue_too_early(self, prefetch: int) -> bool:
-            """True if the next index is not to be drawn before its time as written."""
-            gate = self._dlqueue_open.gate
-            if gate.drawing is None:
-                return False
-            drawn = self._rcvd_idx + prefetch * gate.own - 1  # as written, by now
-            return bool(self._send_idx >= gate.drawing.until(drawn))
-
     Gated.__name__, Gated.__qualname__ = base.__name__, base.__qualname__
     Gated.__module__ = base.__module__
     return Gated
+
+
+def _too_early(iterator: Any, prefetch: int) -> bool:
+    """True if the next index is not to be drawn before its time as written."""
+    gate = iterator._dlqueue_open.gate
+    if gate.drawing is None:
+        return False
+    drawn = iterator._rcvd_idx + prefetch * gate.own - 1  # as written, by now
+    return bool(iterator._send_idx >= gate.drawing.until(drawn))
 
 
 @contextlib.contextmanager

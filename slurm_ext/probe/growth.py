@@ -16,6 +16,7 @@ from typing import Any, Callable
 
 from . import fetching
 from .determinism.dataset_inspection import DatasetInspection
+from .lending.lent_worker import LentWorker, way_in
 
 # Parameters of torch's worker function, and the iterator's attribute that fills each.
 _FILLED_BY = {
@@ -52,6 +53,12 @@ def can_add(iterator: Any) -> bool:
     return bool(complete and context.get_start_method() == "fork")
 
 
+def may_add_later(iterator: Any) -> bool:
+    """True while the trial of its seeded workers (streams.py) is not over."""
+    streams = iterator.__dict__.get("_dlqueue_streams")
+    return bool(streams is not None and streams.watching and not streams.free)
+
+
 def remember(iterator: Any) -> None:
     """Keep what the dataset looks like now, as the iterator's present workers know it.
 
@@ -72,11 +79,11 @@ def add_workers(
     """Start up to `count` more workers for a gated iterator that runs; return their process ids.
 
     They come after the present ones in `iterator._workers`, and get work once the gate opens for
-    their index (`OpenWorkers`). `begin` is called in each new worker before anything else, to
-    change its priority, say. Fewer start where the system refuses a process, or is slow to start
-    them (the training waits meanwhile; ask again); none where `can_add` is False. The caller
-    answers for memory, raises the gate's limit, and lets the pass count the new workers' fetches
-    (`Pass.join`); `Session.grow` does all three.
+    their index (`OpenWorkers`). `begin` makes them lent ones (lending/lent_worker.py): each calls
+    it before anything else, to change its priority. Fewer start where the system refuses a process,
+    or is slow to start them (the training waits meanwhile; ask again); none where `can_add` is
+    False. The caller answers for memory, raises the gate's limit, and lets the pass count the new
+    workers' fetches (`Pass.join`); `Session.grow` does all three.
     """
     if not can_add(iterator):
         return ()
@@ -105,12 +112,21 @@ def _add_one(iterator: Any, begin: Callable[[], None] | None) -> None:
         if name in _FILLED_BY
     }
     given.update(index_queue=queue, worker_id=len(iterator._workers))
+    batches = context.Queue() if begin is not None else None
+    if batches is not None:
+        given.update(data_queue=batches)
     streams = iterator.__dict__.get("_dlqueue_streams")
     if streams is not None:  # a second one of the user's
         given.update(num_workers=streams.workers, worker_id=given["worker_id"] % streams.workers)
     worker = context.Process(target=_begin, args=(begin,), kwargs=given)
     worker.daemon = True
     worker.start()
+    if batches is not None:
+        queue = worker = LentWorker(worker, queue, batches, way_in(iterator))
+    _enlist(iterator, worker, queue)
+
+
+def _enlist(iterator: Any, worker: Any, queue: Any) -> None:
     iterator._index_queues.append(queue)
     iterator._workers.append(worker)
     iterator._workers_status.append(True)
@@ -128,11 +144,15 @@ def _begin(begin: Callable[[], None] | None, **given: Any) -> None:
 
 
 def _watch_for_death(iterator: Any) -> None:
-    """Have torch's signal handler see the new workers as it sees the others, where it sees any."""
+    """Have torch's signal handler see the new workers as it sees the others, where it sees any.
+
+    A lent worker's death ends no training.
+    """
     if iterator._worker_pids_set:
         signals = sys.modules["torch.utils.data._utils.signal_handling"]
+        own = [one.pid for one in iterator._workers if not isinstance(one, LentWorker)]
         signals._remove_worker_pids(id(iterator))
-        signals._set_worker_pids(id(iterator), tuple(worker.pid for worker in iterator._workers))
+        signals._set_worker_pids(id(iterator), tuple(own))
 
 
 def _worker_loop() -> Any:

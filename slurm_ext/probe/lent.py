@@ -6,6 +6,11 @@ dataset's code. The node then widens the cores of theirs alone; only one that th
 there is given work, so that nobody waits for a worker that has no core. Without the file, or when
 its cores are taken back, a lent worker finishes what it has, at the usual priority again.
 
+A core may be gone in the middle of a batch: then the lent worker stands still for as long as its
+owner, or a process that no job knows, computes. Once the training has to wait for a batch of one
+that was silent for a few batches' time, the job's own workers make all that it holds. It gets work
+again after it returned what it owes; a batch that comes twice is delivered once.
+
 Lent workers are added to a pass that runs (growth.py), where memory and /dev/shm hold them, and to
 each new one. They count neither in the gate nor in what the loader is asked for.
 """
@@ -13,11 +18,13 @@ each new one. They count neither in the gate nor in what the loader is asked for
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from typing import Any, Callable
 
 from . import growth, machine
+from .lending.lent_worker import LentWorker
 from .stalls import fetch_file
 
 _MAX_WORKERS = 1024
@@ -28,6 +35,9 @@ _FEWEST = 0.2  # batches lately that tell a speed
 _UNKNOWN = 2.0  # slowness of a worker that has made nothing yet
 _FORGOTTEN = 0.9  # at each look
 _SLOWEST = 1000.0
+_PATIENCE = 3.0  # times an own worker's batch: what one that is slow for a moment may take,
+_LEAST_PATIENCE_S = 0.2  # but more than a scheduler's turn
+_UNMEASURED_S = 1.0  # patience before any own worker made a batch
 _SHM = "/dev/shm"  # noqa: S108 - where torch puts batches, and not ours
 
 
@@ -50,13 +60,8 @@ class LentWorkers:
         count, cores = _loan(self.path)
         missing = count - len(self.ids)
         added = self._add(iterator, min(missing, room())) if missing > 0 else ()
-        self.active = []
-        for worker in self.ids[:count]:
-            pid = iterator._workers[worker].pid
-            _lower(pid)
-            with contextlib.suppress(OSError):  # it died: torch will say so
-                if os.sched_getaffinity(pid) & cores:
-                    self.active.append(worker)
+        lent = [number for number in self.ids[:count] if iterator._workers[number].usable]
+        self.active = [number for number in lent if _runs(iterator._workers[number].pid, cores)]
         if self.ids:
             self._speeds.look(iterator, self.ids)
         return added
@@ -67,8 +72,59 @@ class LentWorkers:
         before = len(iterator._workers)
         added = growth.add_workers(iterator, missing, _lower)
         self.ids += range(before, before + len(added))
-        self.refused = not added
+        self.refused = not (added or growth.may_add_later(iterator))
         return added
+
+    # -- one that is silent ----------------------------------------------------------------------
+
+    def receive(self, iterator: Any, wait: Callable[[float], Any], timeout_s: float) -> Any:
+        """Torch's `wait` for a batch, which a silent lent worker does not prolong."""
+        ends = time.monotonic() + timeout_s
+        while True:
+            left_s = max(0.0, ends - time.monotonic())
+            done, data = wait(min(left_s, self._relieve(iterator)))
+            if done and not _came_before(iterator, data[0]):
+                return True, data
+            if not (done or left_s):
+                return False, None
+
+    def _relieve(self, iterator: Any) -> float:
+        """Hand over what is waited for in vain; returns in how many seconds it may be due."""
+        task = iterator._task_info.get(iterator._rcvd_idx, ())
+        lent = iterator._workers[task[0]] if len(task) == 1 else None
+        if not isinstance(lent, LentWorker):
+            return math.inf
+        left_s = self._patience_s() - lent.silent_s()
+        if left_s > 0 and not lent.gone:
+            return left_s
+        self._hand_over(iterator, lent)
+        return math.inf
+
+    def _patience_s(self) -> float:
+        own_s = self._speeds.own_s
+        return max(_LEAST_PATIENCE_S, _PATIENCE * own_s) if own_s else _UNMEASURED_S
+
+    def _hand_over(self, iterator: Any, lent: LentWorker) -> None:
+        """Ask the job's own workers for all that it holds."""
+        self.active = [number for number in self.active if iterator._workers[number] is not lent]
+        for batch, index in sorted(lent.take().items()):
+            worker = iterator._dlqueue_open.least_busy(self.ids)
+            iterator._task_info[batch] = (worker,)
+            iterator._index_queues[worker].put((batch, index))
+
+
+def _came_before(iterator: Any, batch: Any) -> bool:
+    """True of a batch that another worker brought already; what is no batch has no number."""
+    return isinstance(batch, int) and len(iterator._task_info.get(batch, ())) != 1
+
+
+def _runs(pid: int, cores: set[int]) -> bool:
+    """True if a worker of ours is allowed on any of these cores; its priority is lowered."""
+    _lower(pid)
+    try:
+        return bool(os.sched_getaffinity(pid) & cores)
+    except OSError:
+        return False
 
 
 class _Speeds:
@@ -76,6 +132,7 @@ class _Speeds:
 
     def __init__(self, run_dir: str) -> None:
         self.slowness: dict[int, float] = {}
+        self.own_s = 0.0  # of a batch in the loader's own workers; 0: not measured yet
         self._run_dir = run_dir
         self._before: dict[int, tuple[float, float]] = {}  # batches made, seconds
         self._lately: dict[int, tuple[float, float]] = {}
@@ -90,6 +147,7 @@ class _Speeds:
             self._add(worker, totals[1], totals[2])
         own = [part for worker, part in self._lately.items() if worker not in lent]
         own_s = _each(sum(part[0] for part in own), sum(part[1] for part in own))
+        self.own_s = own_s or self.own_s
         busy = {task[0] for task in list(iterator._task_info.values()) if len(task) == 1}
         for worker in lent if own_s else ():
             self._judge(worker, own_s, elapsed_s if worker in busy else 0.0)

@@ -43,6 +43,7 @@ _NEEDED = {  # the internals that the gate leans on: method, and the names its c
     "_next_data": ("_rcvd_idx", "_task_info", "_get_data", "_process_data"),
     "_process_data": ("_try_put_index",),
     "_get_data": ("_try_get_data",),
+    "_try_get_data": ("_data_queue", "_workers"),
     "_shutdown_workers": ("_workers_done_event",),
 }
 

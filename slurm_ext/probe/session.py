@@ -14,6 +14,7 @@ from .directive import Directive
 from .gate import Gate
 from .knob import MOST_TUNED, Knob
 from .lazy_workers import LazyWorkers
+from .lending.lent_worker import kill_all
 from .phases import LoaderMeter, Pass
 from .tuning import Tuner
 from .turns import Turns
@@ -383,6 +384,7 @@ class Session:
             self.safely(self.write, True)
             for meter in self.meters:
                 meter.forget_workers()
+            kill_all()
 
     def fault(self, error: BaseException) -> None:
         """Note each of the probe's own faults once."""

@@ -7,6 +7,7 @@ Usage: lent_scenarios.py NAME. Prints one JSON object.
 
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -91,6 +92,54 @@ def no_file_that_counts() -> Any:
         if count % 20 == 0:
             (RUN_DIR / "lent").write_text(next(texts, ""))
     return {"in_order": order == list(range(600)), "workers": len(_workers(iterator))}
+
+
+class Pids(Dataset[Any]):
+    """Item i is i and the process that made it."""
+
+    def __len__(self) -> int:
+        return 1200
+
+    def __getitem__(self, index: int) -> Any:
+        time.sleep(0.002)
+        return torch.tensor([index, os.getpid()])
+
+
+def stopped_and_killed() -> Any:
+    """Of two lent workers one is stopped for good, one killed, each while it holds batches."""
+    os.sched_setaffinity(0, {OWN})
+    (RUN_DIR / "lent").write_text(f"2 {LENT}\n")
+    seeds = torch.Generator().manual_seed(3)
+    loader = DataLoader(
+        Pids(), batch_size=4, num_workers=1, persistent_workers=True, generator=seeds
+    )
+    passes: list[list[list[int]]] = [[], []]
+    struck: dict[int, int] = {}
+    for rows in passes:
+        iterator: Any = iter(loader)
+        for batch in iterator:
+            rows.extend(batch.tolist())
+            _strike(_workers(iterator)[1:], rows[-1][1], struck)
+    return {
+        "in_order": [[row[0] for row in rows] == list(range(1200)) for rows in passes],
+        "makers": [len({row[1] for row in rows}) for rows in passes],
+        "struck": sorted(signal.Signals(number).name for number in struck.values()),
+        "still_stopped": [_state(pid) for pid, how in struck.items() if how == signal.SIGSTOP],
+    }
+
+
+def _strike(lent: list[Any], maker: int, struck: dict[int, int]) -> None:
+    """Widen lent workers as the node does; one that made a batch and holds more is struck, once."""
+    for worker in lent:
+        if worker.pid not in struck:
+            _widen(worker.pid)
+            if worker.pid == maker and worker.held and len(struck) < 2:
+                struck[maker] = signal.SIGKILL if struck else signal.SIGSTOP
+                os.kill(maker, struck[maker])
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 if __name__ == "__main__":

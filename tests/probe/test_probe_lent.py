@@ -43,3 +43,18 @@ def test_a_lent_worker_works_while_it_has_cores(run: Run) -> None:
 def test_a_file_that_is_no_loan_changes_nothing(run: Run) -> None:
     """Texts of any kind: the user's own workers alone, every sample in order."""
     assert run("no_file_that_counts") == {"in_order": True, "workers": 1}
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_a_lent_worker_that_runs_no_more_holds_nobody(run: Run) -> None:
+    """Stopped for good or killed while it holds batches: all come, in order and once, by others.
+
+    It is stopped still when the next pass of the same workers is over, with pinned seeds: nobody
+    waited for it, not at the end of a pass, and not at Python's.
+    """
+    assert run("stopped_and_killed") == {
+        "in_order": [True, True],
+        "makers": [3, 1],
+        "struck": ["SIGKILL", "SIGSTOP"],
+        "still_stopped": ["T"],
+    }
