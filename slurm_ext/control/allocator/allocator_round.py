@@ -6,22 +6,22 @@ It holds every job to a share by a modelled curve, for sites that want hard shar
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from slurm_ext.control.allocator import decision_log
 from slurm_ext.control.allocator.actuator import apply, limit_reads, limited_without_need
-from slurm_ext.control.allocator.cgroup.cpu import QUOTA, UNDO_ATTEMPTS, UNDO_WAIT_S
+from slurm_ext.control.allocator.cgroup.cpu import QUOTA
 from slurm_ext.control.allocator.cgroup.job_location import JobGoneError
 from slurm_ext.control.allocator.cgroup.reads import disk_of
 from slurm_ext.control.allocator.controlled_job import ControlledJob, WindowPace
 from slurm_ext.control.allocator.jobs import RunningJob, SpooledJobs
 from slurm_ext.control.allocator.node import Machine, slurm_cpus
+from slurm_ext.control.allocator.node_loop import NodeLoop, pidfds
 from slurm_ext.control.allocator.slurm import SlurmNodeQuery, SlurmNodeView
 from slurm_ext.control.allocator.status import rows
-from slurm_ext.control.allocator.undo_log import keep_changes, undo_left
-from slurm_ext.control.loops.control_loop import ControlLoop, Events
+from slurm_ext.control.loops.control_loop import Events
 from slurm_ext.control.loops.loop_state import LoopState
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.units import MIB
@@ -32,18 +32,13 @@ from slurm_ext.policy.allocator.operating_points import OperatingPoint
 log = logging.getLogger("dlqueue.control")
 
 
-class Allocator(ControlLoop):
+class Allocator(NodeLoop[ControlledJob]):
     """Divides the CPUs of one node among the jobs that it controls."""
 
     def __init__(
         self, settings: Settings, jobs: SpooledJobs, state: LoopState, slurm: SlurmNodeQuery
     ) -> None:
-        self.settings, self._jobs, self._state, self._slurm = settings, jobs, state, slurm
-        self.acts = settings["control.mode"] == "act"
-        self.controlled: dict[str, ControlledJob] = {}
-        self.left_alone: dict[str, str] = {}
-        self._leaving: dict[str, ControlledJob] = {}  # ended, and not all of it is undone yet
-        self._refused: dict[str, str] = {}  # jobs that could not be changed, for good
+        super().__init__(settings, jobs, state, slurm)
         self._pace = WindowPace(
             window_s=settings["control.window_s"], settle_s=settings["control.settle_s"]
         )
@@ -51,7 +46,6 @@ class Allocator(ControlLoop):
         self._device = disk_of(settings["control.storage_path"])
         self._changed_s: float | None = None
         self._ended = False
-        self._begun = False
         self._logged = ""
 
     @property
@@ -62,35 +56,17 @@ class Allocator(ControlLoop):
 
     def round(self) -> Retune | None:
         """Look and decide, and apply in mode act; None: there is nothing to decide."""
-        if self.acts and not self._begun:
-            undo_left(self._state)
-        self._begun = True
+        self._begin()
         try:
             return self._round()
         finally:
             self._keep_up()
 
-    def undo(self) -> int:
-        """Put back every share and gate, those of a killed process too; returns how many jobs."""
-        changed = sum(job.changed for job in (*self._leaving.values(), *self.controlled.values()))
-        self._leaving |= self.controlled
-        self.controlled = {}
-        for _ in range(UNDO_ATTEMPTS):
-            self._see_off()
-            if not self._leaving:
-                return changed + undo_left(self._state)
-            time.sleep(UNDO_WAIT_S)
-        return changed
-
-    def close(self) -> None:
-        """Put everything back: the next object knows no job's share."""
-        self.undo()
-
     @contextmanager
     def events(self) -> Iterator[Events]:
         """A job comes or goes, or a training process ends: its share is free."""
         before = self._jobs.keys()
-        pids = [pid for job in self.controlled.values() for pid in job.pids]
+        pids = [pid for job in self.here.values() for pid in job.pids]
         with pidfds(pids) as descriptors:
             yield Events(descriptors=descriptors, changed=lambda: self._jobs.keys() != before)
 
@@ -98,7 +74,7 @@ class Allocator(ControlLoop):
         running = self._jobs.look()
         machine, view = self._machine(running)
         demands = self._admit(running, machine)
-        self._dismiss(set(demands))
+        self._ended = self._dismiss(set(demands)) or self._ended
         if not demands:
             self._write_status(None, machine)
             return None
@@ -132,7 +108,7 @@ class Allocator(ControlLoop):
         for running_job in running:
             key = running_job.job.key
             why_not = self._refused.get(key) or machine.why_not(running_job)
-            job = self.controlled.get(key) or self._controlled(running_job)
+            job = self.here.get(key) or self._controlled(running_job)
             if why_not is None and machine.grain_cores < 1 and QUOTA not in job.share.mechanisms:
                 why_not = "no CPU quota can be set here, and control.grain_cores needs one"
             if why_not is not None:
@@ -143,32 +119,11 @@ class Allocator(ControlLoop):
             except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError):
                 self.left_alone[key] = "its summaries are not what the probe writes"
                 continue
-            found[key] = self.controlled[key] = job
+            found[key] = self.here[key] = job
         return found
 
     def _controlled(self, running: RunningJob) -> ControlledJob:
         return ControlledJob(running.job, self._keep, self._pace, lends=self._lends)
-
-    def _dismiss(self, staying: set[str]) -> None:
-        """Free the shares of jobs that have ended."""
-        gone = [key for key in self.controlled if key not in staying]
-        for key in gone:
-            self._leaving[key] = self.controlled.pop(key)
-        self._ended = self._ended or bool(gone)
-        self._see_off()
-        known = self._jobs.keys()
-        self._refused = {key: why for key, why in self._refused.items() if key in known}
-
-    def _see_off(self) -> None:
-        """Undo our changes to jobs that have ended; a job that came back keeps them."""
-        if self._leaving:
-            stay = {
-                key: job
-                for key, job in self._leaving.items()
-                if key not in self.controlled and not job.restore()
-            }
-            self._leaving = stay
-            self._keep()
 
     # -- decide ------------------------------------------------------------------------------
 
@@ -216,7 +171,7 @@ class Allocator(ControlLoop):
     # -- act ---------------------------------------------------------------------------------
 
     def _apply(self, points: Mapping[str, OperatingPoint], machine: Machine, units: int) -> None:
-        self._refused |= apply(self.controlled, points, machine, units)
+        self._refused |= apply(self.here, points, machine, units)
         self._changed_s = time.monotonic()
 
     def _limit_reads(self, points: Mapping[str, OperatingPoint]) -> None:
@@ -224,7 +179,7 @@ class Allocator(ControlLoop):
         if not (self.acts and self._device and self._storage_bytes_per_s):
             return
         most = capped(points, self._storage_bytes_per_s)
-        limits = limit_reads(self.controlled, most, self._device)
+        limits = limit_reads(self.here, most, self._device)
         if limits:
             read_mib_per_s = {key: round(rate / MIB, 3) for key, rate in limits.items()}
             self._append(True, read_mib_per_s=read_mib_per_s)
@@ -233,12 +188,9 @@ class Allocator(ControlLoop):
     def _keep_up(self) -> None:
         """Apply the same shares to processes that came since."""
         if self.acts:
-            for job in self.controlled.values():
+            for job in self.here.values():
                 with suppress(JobGoneError, OSError):
                     job.share.keep_up()
-
-    def _keep(self) -> None:
-        keep_changes(self._state, {**self._leaving, **self.controlled})
 
     def _write_status(self, decision: Retune | None, machine: Machine) -> None:
         self._state.write_status(
@@ -251,21 +203,7 @@ class Allocator(ControlLoop):
                 "grain_cores": machine.grain_cores,
                 "change": decision.change if decision else False,
                 "reason": decision.reason if decision else "no job here can be moved",
-                "jobs": rows(self.controlled, decision.allocation if decision else None),
+                "jobs": rows(self.here, decision.allocation if decision else None),
                 "left_alone": dict(self.left_alone),
             }
         )
-
-
-@contextmanager
-def pidfds(pids: Sequence[int]) -> Iterator[list[int]]:
-    """Descriptors that become readable when their process ends."""
-    descriptors: list[int] = []
-    try:
-        for pid in pids:
-            with suppress(OSError):
-                descriptors.append(os.pidfd_open(pid))
-        yield descriptors
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)

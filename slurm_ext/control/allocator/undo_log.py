@@ -1,14 +1,15 @@
 """Undo log of the allocator: enough to put each changed job back without this process's memory."""
 
 import logging
-import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from slurm_ext.control.allocator import gate
-from slurm_ext.control.allocator.cgroup.cpu import UNDO_ATTEMPTS, UNDO_WAIT_S, undo
+from slurm_ext.control.allocator.cgroup.attempts import undone
+from slurm_ext.control.allocator.cgroup.cpu import undo
 from slurm_ext.control.allocator.cgroup.job_location import (
     JobGoneError,
     JobLocation,
@@ -77,17 +78,10 @@ def undo_left(state: LoopState) -> int:
         with suppress(JobGoneError, OSError):
             undo(place, entry["share"])
         with suppress(JobGoneError, OSError):
-            _take_back(place, entry["share"].get(LENT))
+            if loan := entry["share"].get(LENT):
+                undone(partial(undo_loan, place, loan))
     state.forget()
     return len(jobs)
-
-
-def _take_back(place: JobLocation, loan: Mapping[str, Any] | None) -> None:
-    """Undo a loan; processes that are being killed take their time."""
-    for _ in range(UNDO_ATTEMPTS if loan else 0):
-        if undo_loan(place, loan or {}):
-            return
-        time.sleep(UNDO_WAIT_S)
 
 
 def _change(controlled: ChangedJob) -> dict[str, Any]:

@@ -16,7 +16,6 @@ MOST_WAIT = 0.9  # a larger part asks for no more at once: nine times what there
 LAST_CORE_IDLE = 0.4  # least idle part of the last core that an owner lends,
 LAST_CORE_STAYS = 0.2  # and with which it stays lent
 USED = 0.25  # least use of a lent core, while its borrower does not wait
-NOBODY = ""  # owner of cores that no job was given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +45,12 @@ class LendingJob:
 
     def idle_cores(self, last_core_idle: float) -> int:
         """Count its cores that its own processes do not want; the last for a part of the time."""
-        idle = len(self.cores) - self.wanted_cores
-        return max(0, min(len(self.cores), int(idle + 1 - last_core_idle)))
+        return self.idle_of(len(self.cores), last_core_idle)
+
+    def idle_of(self, count: int, last_core_idle: float) -> int:
+        """The same of `count` cores that hold all of its processes."""
+        idle = count - self.wanted_cores
+        return max(0, min(count, int(idle + 1 - last_core_idle)))
 
     def may_lend_to(self, borrower: "LendingJob") -> bool:
         """True if both owners' words and the site's setting allow it."""
@@ -56,56 +59,103 @@ class LendingJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LendingNode:
-    """The node's jobs, the cores that no job has, and the memory node of each core."""
+    """The node's jobs, the cores that no job has, and the neighbours of each core.
+
+    `siblings`: hardware threads of one core, each with all of them; one that is not there is alone.
+    """
 
     jobs: Sequence[LendingJob]
     free: frozenset[int] = frozenset()  # lent as well, where the site allows it
     memory_nodes: Mapping[int, int] = field(default_factory=dict)
+    siblings: Mapping[int, frozenset[int]] = field(default_factory=dict)
+
+    def beside(self, core: int) -> frozenset[int]:
+        """The hardware threads of a core, itself included: what runs on one slows the others."""
+        return self.siblings.get(core, frozenset({core}))
+
+    def idle_whole(self, job: LendingJob, last_core_idle: float) -> int:
+        """Count its cores that its own processes do not want, all threads of a core as one."""
+        return job.idle_of(len({self.beside(core) for core in job.cores}), last_core_idle)
 
 
 def lend(node: LendingNode, loans: Mapping[int, str]) -> dict[int, str]:
     """Return the loans from now on, {core: borrower}, from those of before."""
     jobs = {job.job: job for job in sorted(node.jobs, key=lambda job: job.job)}
     owners = {core: job for job in jobs.values() for core in job.cores}
-    kept = _kept(jobs, owners, node.free, loans)
-    offers = _offers(jobs, kept, node.free)
+    kept = _kept(node, jobs, owners, loans)
+    offers = _offers(node, jobs, owners, kept)
     wanted = {job.job: _more(job, kept) for job in jobs.values() if job.borrows}
-    while grants := _one_each(jobs, owners, node, offers, wanted, kept):
+    while grants := _one_each(node, jobs, offers, wanted, kept):
         kept |= grants
     return dict(sorted(kept.items()))
 
 
+class _Offers:
+    """Whole cores that owners may have lent; a core with a thread lent is lent to all its threads.
+
+    A thread beside others' costs each of their owners a core, and needs the word of each.
+    """
+
+    def __init__(
+        self, node: LendingNode, owners: Mapping[int, LendingJob], most: dict[str, int]
+    ) -> None:
+        self._node, self._owners, self._left = node, owners, most
+        self._lenders = frozenset(most)
+        self._lent: set[tuple[str, frozenset[int]]] = set()
+
+    def fits(self, core: int, borrower: LendingJob) -> bool:
+        """True if all whose core it is have an idle one more, and lend to the borrower."""
+        return all(
+            owner.job in self._lenders
+            and owner.may_lend_to(borrower)
+            and (is_lent or self._left[owner.job] > 0)
+            for owner, is_lent in self._concerned(core, borrower)
+        )
+
+    def take(self, core: int, borrower: LendingJob) -> None:
+        """Count it as lent."""
+        for owner, is_lent in self._concerned(core, borrower):
+            if not is_lent:
+                self._left[owner.job] = self._left.get(owner.job, 0) - 1
+                self._lent.add((owner.job, self._node.beside(core)))
+
+    def _concerned(self, core: int, borrower: LendingJob) -> list[tuple[LendingJob, bool]]:
+        """The owner of the core and those of its other threads; True: it is lent already."""
+        threads = self._node.beside(core)
+        found = {
+            owner.job: owner
+            for thread in sorted(threads)
+            if (owner := self._owners.get(thread)) and (thread == core or owner is not borrower)
+        }
+        return [(owner, (name, threads) in self._lent) for name, owner in found.items()]
+
+
 def _kept(
+    node: LendingNode,
     jobs: Mapping[str, LendingJob],
     owners: Mapping[int, LendingJob],
-    free: frozenset[int],
     loans: Mapping[int, str],
 ) -> dict[int, str]:
     """Loans that go on."""
     kept: dict[int, str] = {}
-    by_owner: Counter[str] = Counter()
     by_borrower: Counter[str] = Counter()
+    staying = _Offers(node, owners, {job.job: _stays_lent(node, job) for job in jobs.values()})
     for core, name in sorted(loans.items()):
-        borrower, owner = jobs.get(name), owners.get(core)
+        borrower = jobs.get(name)
         if borrower is None or by_borrower[name] >= _still_used(borrower, loans):
             continue
-        if owner is None and core not in free:
-            continue
-        if owner is not None and (
-            not owner.may_lend_to(borrower) or by_owner[owner.job] >= _stays_lent(owner)
-        ):
-            continue
-        kept[core] = name
-        by_borrower[name] += 1
-        by_owner[owner.job if owner else NOBODY] += 1
+        if (core in owners or core in node.free) and staying.fits(core, borrower):
+            staying.take(core, borrower)
+            kept[core] = name
+            by_borrower[name] += 1
     return kept
 
 
-def _stays_lent(owner: LendingJob) -> int:
+def _stays_lent(node: LendingNode, owner: LendingJob) -> int:
     """Cores of an owner that may stay lent: none of one that is disturbed or waits itself."""
     if not owner.lends or owner.disturbed or owner.borrows:
         return 0
-    return owner.idle_cores(LAST_CORE_STAYS)
+    return node.idle_whole(owner, LAST_CORE_STAYS)
 
 
 def _still_used(borrower: LendingJob, loans: Mapping[int, str]) -> int:
@@ -115,16 +165,22 @@ def _still_used(borrower: LendingJob, loans: Mapping[int, str]) -> int:
 
 
 def _offers(
-    jobs: Mapping[str, LendingJob], kept: Mapping[int, str], free: frozenset[int]
-) -> dict[str, int]:
+    node: LendingNode,
+    jobs: Mapping[str, LendingJob],
+    owners: Mapping[int, LendingJob],
+    kept: Mapping[int, str],
+) -> _Offers:
     """Cores that each owner lends beyond those that it has lent; a borrower lends none."""
     borrowers = set(kept.values())
-    offers = {
-        name: job.idle_cores(LAST_CORE_IDLE) - sum(core in kept for core in job.cores)
+    most = {
+        name: node.idle_whole(job, LAST_CORE_IDLE)
         for name, job in jobs.items()
         if job.lends and not (job.disturbed or job.borrows or name in borrowers)
     }
-    return {**offers, NOBODY: len(free - set(kept))}
+    offers = _Offers(node, owners, most)
+    for core, name in kept.items():
+        offers.take(core, jobs[name])
+    return offers
 
 
 def _more(job: LendingJob, kept: Mapping[int, str]) -> int:
@@ -136,45 +192,38 @@ def _more(job: LendingJob, kept: Mapping[int, str]) -> int:
 
 
 def _one_each(
-    jobs: Mapping[str, LendingJob],
-    owners: Mapping[int, LendingJob],
     node: LendingNode,
-    offers: dict[str, int],
+    jobs: Mapping[str, LendingJob],
+    offers: _Offers,
     wanted: dict[str, int],
     loans: Mapping[int, str],
 ) -> dict[int, str]:
     """Grant one more core to each borrower, those that wait longest first; counts are reduced."""
     grants: dict[int, str] = {}
+    there = sorted({core for job in jobs.values() for core in job.cores} | node.free)
     for name in sorted(wanted, key=lambda name: (-jobs[name].wait_share, name)):
-        borrower = jobs[name]
+        borrower, lent = jobs[name], {**loans, **grants}
         cores = [
             core
-            for core in (*owners, *node.free)
-            if core not in loans and core not in grants and _offered(owners, offers, core, borrower)
+            for core in there
+            if core not in lent and core not in borrower.cores and offers.fits(core, borrower)
         ]
         if wanted[name] > 0 and cores:
-            core = min(cores, key=lambda core: _distance(node, borrower, core))
+            core = min(cores, key=lambda core: _distance(node, borrower, lent, core))
+            offers.take(core, borrower)
             grants[core] = name
             wanted[name] -= 1
-            offers[_owner_of(owners, core)] -= 1
     return grants
 
 
-def _offered(
-    owners: Mapping[int, LendingJob], offers: Mapping[str, int], core: int, borrower: LendingJob
-) -> bool:
-    owner = owners.get(core)
-    allowed = owner is None or owner.may_lend_to(borrower)
-    return allowed and offers.get(_owner_of(owners, core), 0) > 0
+def _distance(
+    node: LendingNode, borrower: LendingJob, lent: Mapping[int, str], core: int
+) -> tuple[bool, int, float, int]:
+    """Sort cores of the borrower's memory nodes first, then those of which no thread is used.
 
-
-def _owner_of(owners: Mapping[int, LendingJob], core: int) -> str:
-    owner = owners.get(core)
-    return owner.job if owner else NOBODY
-
-
-def _distance(node: LendingNode, borrower: LendingJob, core: int) -> tuple[bool, float, int]:
-    """Sort cores of the borrower's memory nodes first, then by number: neighbours share caches."""
+    Then by number: neighbours share caches.
+    """
     near = {node.memory_nodes.get(own) for own in borrower.cores}
+    used = len(node.beside(core) & (lent.keys() | borrower.cores))
     middle = sum(borrower.cores) / max(1, len(borrower.cores))
-    return (node.memory_nodes.get(core) not in near, abs(core - middle), core)
+    return (node.memory_nodes.get(core) not in near, used, abs(core - middle), core)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from slurm_ext.control.allocator import actuator
-from slurm_ext.control.allocator.allocator_round import pidfds
 from slurm_ext.control.allocator.cgroup.job_location import (
     JobGoneError,
     JobLocation,
@@ -20,6 +19,7 @@ from slurm_ext.control.allocator.controlled_job import MOST_RUNS, ControlledJob,
 from slurm_ext.control.allocator.jobs import LOOK_S, RunningJob, SpooledJob
 from slurm_ext.control.allocator.measure import LEAST_S, MIXED, WorkerBounds, run_between
 from slurm_ext.control.allocator.node import Machine
+from slurm_ext.control.allocator.node_loop import pidfds
 from slurm_ext.control.lending.node_loop import KIND
 from slurm_ext.node.common.spool_layout import Spool
 from slurm_ext.policy.allocator.operating_points import OperatingPoint
@@ -54,10 +54,10 @@ def test_an_undo_takes_up_to_40_attempts(
     monkeypatch.setattr(time, "sleep", slept.append)
     allocator = allocator_of(spool)
     job: Any = Leaving(attempts)
-    allocator.controlled = {"1.0": job}
+    allocator.here = {"1.0": job}
     assert allocator.undo() == 1
     assert slept == [0.05] * waits
-    assert (allocator.controlled, bool(allocator._leaving)) == ({}, attempts > 40)
+    assert (allocator.here, bool(allocator._leaving)) == ({}, attempts > 40)
     left = json.loads((Path(spool.root) / "control/undo.json").read_text()) if attempts > 40 else {}
     assert bool(left) is (attempts > 40)
 
@@ -66,7 +66,7 @@ def test_events_of_a_node(spool: Spool) -> None:
     """A job that comes, or a process that ends, begins a round."""
     allocator = allocator_of(spool)
     job: Any = SimpleNamespace(pids=(os.getpid(), (1 << 22) - 1))
-    allocator.controlled = {"1.0": job}
+    allocator.here = {"1.0": job}
     with allocator.events() as events:
         assert len(events.descriptors) == 1
         assert events.changed is not None

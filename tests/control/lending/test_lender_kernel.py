@@ -18,10 +18,10 @@ from slurm_ext.control.lending.lender import Lender
 from slurm_ext.node.common import state
 from slurm_ext.node.common.spool_layout import Spool, make_run_dir
 from tests.control.allocator.recorded_jobs import lender_of
+from tests.control.cgroup_trees import CPUSETS, real_cpusets, removed
 from tests.control.loop_sites import PHASE
 from tests.whole import until
 
-CPUSETS = Path("/sys/fs/cgroup/cpuset")
 pytestmark = [
     pytest.mark.root,
     pytest.mark.skipif(
@@ -64,19 +64,11 @@ class Node:
         self.lender: Lender | None = None
         self.said: dict[str, tuple[float, float]] = {}
 
-    def group(self, path: Path, cores: str) -> Path:
-        """A cpuset as Slurm makes it."""
-        path.mkdir(parents=True)
-        (path / "cpuset.mems").write_text((CPUSETS / "cpuset.mems").read_text())
-        (path / "cpuset.cpus").write_text(cores)
-        self.groups.append(path)
-        return path
-
     def start(self, key: str, core: str, work: str) -> None:
         """A job that trains on one core."""
         number = int(key.partition(".")[0])
-        job = self.group(CPUSETS / f"slurm_{NODE}/uid_{UID}/job_{number}", core)
-        step = self.group(job / "step_batch", core)
+        cpusets = real_cpusets(NODE, number, core, users="0-1")
+        self.groups = list(dict.fromkeys([*self.groups, *cpusets]))
         identity = {"job_id": number, "uid": UID, "node": NODE}
         allocation = {"cpus": 1, "num_nodes": 1, "gpus": []}
         body = {"identity": identity, "allocation": allocation, "boot_id": state.boot_id()}
@@ -84,7 +76,7 @@ class Node:
         make_run_dir(self.spool, key, UID)
         env = {**os.environ, "SLURM_JOB_ID": str(number), "SLURMD_NODENAME": NODE}
         argv = [sys.executable, "-c", TRAINING, work, str(self.run_dir(key) / "lent")]
-        join = f'echo $$ > {step}/cgroup.procs; exec "$@"'
+        join = f'echo $$ > {self.groups[-1]}/cgroup.procs; exec "$@"'
         child = subprocess.Popen(["/bin/sh", "-c", join, "x", *argv], env=env, stdout=-1)
         self.jobs[key] = child
         assert child.stdout is not None
@@ -119,7 +111,7 @@ class Node:
     def lent(self) -> int:
         """The pid of the lent worker that has the owner's core, once there is one."""
         assert self.lender is not None
-        workers = [pid for job in self.lender.watched.values() for pid in job.workers]
+        workers = [pid for job in self.lender.here.values() for pid in job.workers]
         wide = [pid for pid in workers if os.sched_getaffinity(pid) == {0, 1}]
         return wide[0] if wide else 0
 
@@ -135,9 +127,7 @@ class Node:
     def end(self) -> None:
         """Everything goes."""
         workers = [
-            pid
-            for job in (self.lender.watched if self.lender else {}).values()
-            for pid in job.workers
+            pid for job in (self.lender.here if self.lender else {}).values() for pid in job.workers
         ]
         for child in self.jobs.values():
             child.kill()
@@ -150,25 +140,13 @@ class Node:
         if self.lender is not None:
             self.lender.undo()
         for folder in reversed(self.groups):
-            until(partial(_removed, folder), "a process stays")
-
-
-def _removed(folder: Path) -> bool:
-    for pid in (folder / "cgroup.procs").read_text().split():
-        with suppress(OSError):
-            os.kill(int(pid), signal.SIGKILL)
-    with suppress(OSError):
-        folder.rmdir()
-    return not folder.exists()
+            until(partial(removed, folder), "a process stays")
 
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
     """An owner that sleeps on core 0; a borrower fills core 1, and has been lent core 0."""
     node = Node(tmp_path)
-    whole = (CPUSETS / "cpuset.cpus").read_text()
-    node.group(CPUSETS / f"slurm_{NODE}", whole)
-    node.group(CPUSETS / f"slurm_{NODE}/uid_{UID}", whole)
     try:
         node.start(OWNER, "0", "idle")
         node.start(BORROWER, "1", "busy")

@@ -38,7 +38,10 @@ def nodes(draw: st.DrawFn) -> tuple[LendingNode, dict[int, str]]:
     names = st.sampled_from([*(job.job for job in jobs), "gone"])
     loans = draw(st.dictionaries(st.sampled_from(cores), names))
     memory_nodes = {core: core // 4 for core in cores}
-    return LendingNode(jobs=jobs, free=free, memory_nodes=memory_nodes), loans
+    pairs = {core: frozenset({core & ~1, core | 1}) for core in cores}
+    siblings = pairs if draw(st.booleans()) else {}
+    node = LendingNode(jobs=jobs, free=free, memory_nodes=memory_nodes, siblings=siblings)
+    return node, loans
 
 
 def job(name: str, first: int, used: float, **more: object) -> LendingJob:
@@ -55,15 +58,18 @@ def settled(node: LendingNode) -> dict[int, str]:
 
 @given(nodes())
 def test_a_core_is_its_owners_to_lend(made_up: tuple[LendingNode, dict[int, str]]) -> None:
-    """Each core once, to another job of the group, by an owner who lends and is not disturbed."""
+    """Each core once, to another job of the group, by an owner who lends and is not disturbed.
+
+    So it is with the owners of the other hardware threads of that core.
+    """
     node, loans = made_up
     jobs = {one.job: one for one in node.jobs}
     owners = {core: one for one in node.jobs for core in one.cores}
     for core, borrower in lend(node, loans).items():
         assert core not in jobs[borrower].cores
-        owner = owners.get(core)
-        assert owner is not None or core in node.free
-        if owner is not None:
+        assert core in owners or core in node.free
+        beside = {owners[thread] for thread in node.beside(core) if thread in owners}
+        for owner in beside - {jobs[borrower]}:
             assert owner.lends
             assert not owner.disturbed
             assert owner.lends_to_all or owner.group == jobs[borrower].group
@@ -71,12 +77,17 @@ def test_a_core_is_its_owners_to_lend(made_up: tuple[LendingNode, dict[int, str]
 
 @given(nodes())
 def test_no_more_is_lent_than_is_idle(made_up: tuple[LendingNode, dict[int, str]]) -> None:
-    """An owner's last core is idle for a fifth of the time at least; a borrower has its bound."""
+    """An owner's last core is idle for a fifth of the time at least; a borrower has its bound.
+
+    A core is lent as soon as one of its hardware threads is, also one of somebody else's.
+    """
     node, loans = made_up
     result = lend(node, loans)
     for one in node.jobs:
-        lent = sum(core in result for core in one.cores)
-        assert lent == 0 or len(one.cores) - one.wanted_cores >= lent - 0.8 - 1e-9
+        whole = {node.beside(core) for core in one.cores}
+        others = {core for core, borrower in result.items() if borrower != one.job}
+        lent = sum(bool(threads & others) for threads in whole)
+        assert lent == 0 or len(whole) - one.wanted_cores >= lent - 0.8 - 1e-9
         assert Counter(result.values())[one.job] <= one.max_lent
 
 
@@ -192,3 +203,41 @@ def test_cores_that_no_job_has_are_lent_too() -> None:
     """To anybody, where the site says so."""
     node = LendingNode(jobs=[job("b", 0, 1.0, wait_share=0.5)], free=frozenset({3}))
     assert settled(node) == {3: "b"}
+
+
+PAIRS = {core: frozenset({core & ~1, core | 1}) for core in range(8)}
+
+
+def test_a_thread_beside_a_busy_one_is_not_lent() -> None:
+    """The owner fills one thread of its only core: the other one is idle, and not to be had."""
+    owner = LendingJob(job="owner", group="u", cores=frozenset({0, 1}), wanted_cores=1.0)
+    jobs = [owner, job("b", 2, 1.0, wait_share=0.9)]
+    assert settled(LendingNode(jobs=jobs, siblings=PAIRS)) == {}
+    assert len(settled(LendingNode(jobs=jobs))) == 1
+
+
+def test_whole_cores_are_lent_first() -> None:
+    """One of three cores is busy: a thread of each idle one, then the others, no more."""
+    owner = LendingJob(job="owner", group="u", cores=frozenset(range(6)), wanted_cores=1.0)
+    for lent, cores in ((2, {2, 4}), (4, {2, 3, 4, 5}), (6, {2, 3, 4, 5})):
+        borrower = job("b", 6, 1.0, wait_share=1.0, max_lent=lent)
+        node = LendingNode(jobs=[owner, borrower], siblings=PAIRS)
+        found = set(settled(node))
+        assert len({PAIRS[core] for core in found}) == 2
+        assert len(found) == len(cores)
+
+
+@pytest.mark.parametrize(
+    ("neighbour", "lent"),
+    [
+        ({}, True),
+        ({"wanted_cores": 0.7}, False),
+        ({"lends": False}, False),
+        ({"group": "v"}, False),
+    ],
+)
+def test_a_neighbour_on_the_same_core_has_its_say(neighbour: dict[str, object], lent: bool) -> None:
+    """Two jobs of one thread each on a core: both have to be idle, and to lend."""
+    beside = replace(job("beside", 1, 0.1), **neighbour)  # type: ignore[arg-type] # by name
+    jobs = [job("owner", 0, 0.1), beside, job("b", 2, 1.0, wait_share=0.5)]
+    assert bool(settled(LendingNode(jobs=jobs, siblings=PAIRS))) is lent

@@ -8,17 +8,16 @@ share.pin(frozenset({0, 1}))       # whole cores: cpuset where Slurm has one, el
 share.restore()                    # as Slurm left it
 """
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from slurm_ext.control.allocator.cgroup.affinity import Affinity
+from slurm_ext.control.allocator.cgroup.attempts import undone
 from slurm_ext.control.allocator.cgroup.cpuset import Cpuset
 from slurm_ext.control.allocator.cgroup.job_location import JobGoneError, JobLocation
 from slurm_ext.control.allocator.cgroup.quota import Quota, Weight
 from slurm_ext.control.allocator.cgroup.reads import Reads
 
-UNDO_ATTEMPTS, UNDO_WAIT_S = 40, 0.05  # processes that are being killed take their time
 QUOTA, WEIGHT, CPUSET, AFFINITY = "quota", "weight", "cpuset", "affinity"
 READS = "reads"
 
@@ -166,7 +165,4 @@ def undo(place: JobLocation, kept: Mapping[str, Any]) -> None:
     share.weight = (0.0, 0.0) if WEIGHT in kept else None
     share.read_bytes_per_s = 0.0 if READS in kept else None
     share.pinned = frozenset() if AFFINITY in kept else None
-    for _ in range(UNDO_ATTEMPTS):
-        if share.restore():
-            return
-        time.sleep(UNDO_WAIT_S)
+    undone(share.restore)

@@ -5,13 +5,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from slurm_ext.control.allocator.cgroup.cpu import Share, undo
 from slurm_ext.control.allocator.cgroup.job_location import JobLocation
+from tests.control.cgroup_trees import real_cpusets, removed
 from tests.whole import until
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -46,21 +47,13 @@ def place() -> JobLocation:
 @pytest.fixture
 def constrained(child: "subprocess.Popen[bytes]") -> Iterator[Path]:
     """The process's step, constrained to core 0 as under ConstrainCores=yes."""
-    user = CGROUPS / f"cpuset/slurm_{NODE}/uid_{os.geteuid()}"
-    step = user / "job_4712/step_batch"
-    folders = [user.parent, user, step.parent, step]
-    for folder in folders:
-        folder.mkdir()
-        (folder / "cpuset.mems").write_text((CGROUPS / "cpuset/cpuset.mems").read_text())
-        whole = (CGROUPS / "cpuset/cpuset.cpus").read_text()
-        (folder / "cpuset.cpus").write_text(whole if folder == user.parent else "0")
-    (step / "cgroup.procs").write_text(str(child.pid))
-    yield step
+    folders = real_cpusets(NODE, 4712, "0")
+    (folders[-1] / "cgroup.procs").write_text(str(child.pid))
+    yield folders[-1]
     child.kill()
     child.wait()
     for folder in reversed(folders):
-        with suppress(OSError):
-            folder.rmdir()
+        until(partial(removed, folder), "a process stays")
 
 
 def test_a_constrained_job_gets_another_core_and_gives_it_back(

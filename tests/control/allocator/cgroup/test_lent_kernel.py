@@ -14,6 +14,7 @@ import pytest
 from slurm_ext.control.allocator.cgroup.job_location import JobLocation
 from slurm_ext.control.allocator.cgroup.lent_cpus import LentCpus, undo_loan
 from slurm_ext.control.allocator.cgroup.lent_threads import lent_workers
+from tests.control.cgroup_trees import real_cpusets, removed
 from tests.whole import until
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -42,15 +43,8 @@ time.sleep(60)
 
 @pytest.fixture
 def folders() -> Iterator[list[Path]]:
-    """The cpusets of a job with one step on core 0 as under ConstrainCores, and its freezer."""
-    user = CGROUPS / f"cpuset/slurm_{NODE}/uid_{os.geteuid()}"
-    step = user / "job_4713/step_batch"
-    made = [user.parent, user, step.parent, step]
-    for folder in made:
-        folder.mkdir()
-        (folder / "cpuset.mems").write_text((CGROUPS / "cpuset/cpuset.mems").read_text())
-        whole = (CGROUPS / "cpuset/cpuset.cpus").read_text()
-        (folder / "cpuset.cpus").write_text(whole if folder == user.parent else "0")
+    """The cpusets of a job with one step on core 0 as under ConstrainCores."""
+    made = real_cpusets(NODE, 4713, "0")
     yield made
     for folder in reversed(made):
         until(partial(removed, folder), "a killed process stays")
@@ -76,13 +70,6 @@ def training(folders: list[Path]) -> Iterator[tuple[int, int, int]]:
 def place() -> JobLocation:
     """Where it is."""
     return JobLocation(job_id=4713, uid=os.geteuid(), node=NODE)
-
-
-def removed(folder: Path) -> bool:
-    """True once its last process is gone, and the group with it."""
-    with suppress(OSError):
-        folder.rmdir()
-    return not folder.exists()
 
 
 def group(controller: str) -> Path:
