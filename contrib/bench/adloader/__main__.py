@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = options(__doc__, quick="one seed, jobs of ten seconds")
+    parser = options(__doc__, quick="one seed, two jobs of five seconds")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"runs of each mix ({SEEDS})")
     parser.add_argument("--cores", type=int, help="of this machine's, the first so many (all)")
     parser.add_argument("--state", type=Path, help="file to keep results in, and go on from")

@@ -27,6 +27,8 @@ def show(jobs: Sequence[Job], nothing: str) -> None:
         console.print(nothing, highlight=False, soft_wrap=True)
         return
     table = Table(*_HEADS, "SAMPLES/S", box=None)
+    for column in table.columns:
+        column.no_wrap = column.header != "NAME"  # a name gives way first
     for column in table.columns[3:]:
         column.justify = "right"
     for job in jobs:

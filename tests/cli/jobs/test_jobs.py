@@ -110,6 +110,16 @@ def test_without_a_word_the_jobs_are_ones_own(dlqueue: Dlqueue) -> None:
     assert "no finished job of" in dlqueue()
 
 
+def test_a_narrow_terminal_shortens_names_first(
+    dlqueue: Dlqueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """States and figures stay whole at 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = dlqueue("--all")
+    assert "NODE_FAIL" in shown
+    assert "SAMPLES/S" in shown
+
+
 def test_people_and_programs_read_it(dlqueue: Dlqueue) -> None:
     """Names stay text; an array's member has Slurm's name; fields are parted by one character."""
     shown = dlqueue("--all")
