@@ -70,6 +70,7 @@ def narrowest(limits: Sequence[JobAllowance]) -> JobAllowance:
         max_cpu_minutes=_least(one.max_cpu_minutes for one in limits),
         max_gpus=_least(one.max_gpus for one in limits),
         max_gpu_minutes=_least(one.max_gpu_minutes for one in limits),
+        max_user_gpus=_least(one.max_user_gpus for one in limits),
         by_other_means=any(one.by_other_means for one in limits),
         max_mps=_least(one.max_mps for one in limits),
         max_shard=_least(one.max_shard for one in limits),

@@ -155,6 +155,7 @@ class JobAllowance:
     max_cpu_minutes: int | None = None  # CPUs times the job's time limit
     max_gpus: int | None = None
     max_gpu_minutes: int | None = None
+    max_user_gpus: int | None = None  # of all jobs of its user together, at most
     by_other_means: bool = False  # limits in units that dlqueue cannot compute, such as billing
     max_mps: int | None = None  # of one job; 0: GPUs are limited and these would not count
     max_shard: int | None = None

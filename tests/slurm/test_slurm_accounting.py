@@ -88,3 +88,11 @@ def test_a_limit_on_gpus_has_to_count_their_parts_too(
     assert (by_minutes.max_mps, by_minutes.max_shard) == (none, none)
     at_least = read_accounting("", "q|gres/gpu=1||||||||||\n").qos["q"]
     assert (at_least.max_mps, at_least.max_shard) == (0, 0)
+
+
+def test_limits_on_the_sum_of_a_users_jobs_are_told_apart() -> None:
+    """A limit of one job is none of several; those of a user, an account and a group are."""
+    cells = {"MaxTRESPerJob": "gres/gpu=2", "MaxTRESPerUser": "gres/gpu=6", "GrpTRES": "gres/gpu=8"}
+    row = "|".join({"Name": "q", **cells}.get(column, "") for column in QOS_COLUMNS)
+    allowance = read_accounting("", f"{row}\n").qos["q"]
+    assert (allowance.max_gpus, allowance.max_user_gpus) == (2, 6)

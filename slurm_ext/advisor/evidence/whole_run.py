@@ -55,6 +55,8 @@ def whole_run_predictor(
     from slurm_ext.model.throughput.estimate import shape_predictor
 
     steady = shape_predictor(estimated, node_cores=node_cores, factor=factor)
+    if not (whole.beside_s or whole.start_s):
+        return lru_cache(maxsize=_MOST_SHAPES)(steady)
     return lru_cache(maxsize=_MOST_SHAPES)(lambda shape: whole.of(steady(shape)))
 
 

@@ -96,8 +96,9 @@ class Advisor:
             kind, reply = "refused", refusal(str(error))
         settings, took_s = self.settings, time.perf_counter() - began_s
         deadline_s = settings["advisor.deadline_ms"] / 1000
+        rests = rests_of(line) if kind == "submit" else None
         self.counters.answered(kind, took_s, deadline_s, settings["advisor.breaker_s"])
-        if kind == "submit" and (rests := rests_of(line)) is not None:
+        if rests is not None:
             self.counters.breaker_rests(rests)
         return reply, kind != "refused"
 

@@ -7,6 +7,7 @@ starts by itself as it was.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,6 +32,7 @@ from slurm_ext.core.errors import InputError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.elastic.gpu_division import DivisionTerms, Utility
 from slurm_ext.policy.elastic.optimiser import GpuBudget, divided, sizes_for
+from slurm_ext.policy.elastic.user_shares import UserShares, divided_among_users
 from slurm_ext.policy.elastic.utility import ElasticJob, GoodputReport, utility_of
 from slurm_ext.slurm.client import SlurmClient
 from slurm_ext.slurm.records import JobInfo, ResizeRequest
@@ -77,7 +79,7 @@ class ElasticLoop:
         over = self._limits.over(jobs, self._asked)
         planned = [self._given_back(job) for job in over]
         statuses = []
-        for pool in (self._limits.within(pool, self._asked) for pool in pools):
+        for pool in (self._limits.within(pool, self._asked, jobs) for pool in pools):
             reports = {resizable.name: report_of(resizable.info) for resizable in pool.jobs}
             left_alone |= {job: why for job, (_, why) in reports.items() if why}
             sizes = self.division(pool, {job: report for job, (report, _) in reports.items()})
@@ -112,19 +114,25 @@ class ElasticLoop:
         """The policy's own: what a replay of this state would decide (elastic_optimiser.py).
 
         A running job is never stopped for others: it keeps what it has if nothing is left for it.
+        No user has more than an equal share of what others want, or than limits leave him.
         """
         by, able = str(self._settings["elastic.optimiser"]), self._sizes(pool)
         sizes = tuple(sorted({*able, *(resizable.gpus for resizable in pool.jobs)}))
         terms = DivisionTerms(restart_s=self._settings["elastic.restart_s"], gpus_a_job=0.0)
         gpus = pool.gpus - sum(self._wanted.get(resizable.name, 0) for resizable in pool.jobs)
         jobs = [resizable for resizable in pool.jobs if resizable.name not in self._wanted]
+
+        def divide(some: Sequence[Utility], count: int) -> dict[str, int]:
+            budget = GpuBudget(gpus=count, per_node=pool.per_node)
+            return divided(by, some, sizes, budget, terms)
+
         while True:
             wishes = [
                 _utility(_elastic(resizable, reports), sizes, {*able, resizable.gpus}, pool)
                 for resizable in jobs
             ]
-            budget = GpuBudget(gpus=max(gpus, 0), per_node=pool.per_node)
-            division = divided(by, wishes, sizes, budget, terms)
+            shares = _shares(pool, jobs, self._wanted)
+            division = divided_among_users(divide, wishes, max(gpus, 0), sizes, shares)
             stay = [
                 resizable for resizable in jobs if resizable.runs and resizable.name not in division
             ]
@@ -239,6 +247,18 @@ class ElasticLoop:
         kept = {"asked": self._asked, "wanted": self._wanted, "changed_s": self._changed_s}
         limited = sorted(self._limits.limited)
         self._state.keep({**kept, "limited": limited} if limited else kept)
+
+
+def _shares(
+    pool: ElasticPool, divided_jobs: Sequence[Resizable], wanted: Mapping[str, int]
+) -> UserShares:
+    """Users of the pool's jobs; those that are not divided keep their GPUs, or will have them."""
+    held = Counter[str]()
+    for resizable in pool.jobs:
+        if resizable not in divided_jobs:
+            held[resizable.user] += wanted.get(resizable.name, resizable.gpus)
+    users = {resizable.name: resizable.user for resizable in pool.jobs}
+    return UserShares(user_of=users, most=pool.most, held=held)
 
 
 def _elastic(resizable: Resizable, reports: Mapping[str, GoodputReport | None]) -> ElasticJob:

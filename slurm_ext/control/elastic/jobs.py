@@ -6,7 +6,7 @@ for that could start now, is not divided.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from slurm_ext.control.coscheduling.jobs import words
@@ -45,6 +45,11 @@ class Resizable:
         """True if it runs: a change is a restart."""
         return self.info.state == "RUNNING"
 
+    @property
+    def user(self) -> str:
+        """Its user, by the number where no name is known."""
+        return self.info.user_name or f"#{self.info.user_id}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElasticPool:
@@ -54,6 +59,7 @@ class ElasticPool:
     per_node: int
     gpus: int
     jobs: Sequence[Resizable]
+    most: Mapping[str, int] = field(default_factory=dict)  # GPUs of a user's jobs; none: no limit
 
 
 def bounds_of(job: JobInfo, variable: str | None = None) -> tuple[int, int] | None:

@@ -4,10 +4,16 @@ What is known of limits counts before a job is resized. Slurm's own word counts 
 waits for a limit at a size of ours has its user's size again, and is not made larger any more.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
-from slurm_ext.control.elastic.jobs import ElasticPool, RequestedSize, Resizable, requested_size
+from slurm_ext.control.elastic.jobs import (
+    HELD_STATES,
+    ElasticPool,
+    RequestedSize,
+    Resizable,
+    requested_size,
+)
 from slurm_ext.core.errors import SlurmError
 from slurm_ext.slurm.allowances import Allowances
 from slurm_ext.slurm.client import SlurmClient
@@ -41,10 +47,12 @@ class ElasticLimits:
         except SlurmError:
             return
 
-    def within(self, pool: ElasticPool, asked: Mapping[str, RequestedSize]) -> ElasticPool:
-        """Return the pool with bounds that the limits allow."""
+    def within(
+        self, pool: ElasticPool, asked: Mapping[str, RequestedSize], every: Sequence[JobInfo]
+    ) -> ElasticPool:
+        """Return the pool with bounds that the limits allow; `every` job counts for its user."""
         jobs = [self._bounded(job, asked.get(job.name)) for job in pool.jobs]
-        return replace(pool, jobs=jobs)
+        return replace(pool, jobs=jobs, most=self._most(pool, every))
 
     def over(self, jobs: Iterable[JobInfo], asked: Mapping[str, RequestedSize]) -> list[JobInfo]:
         """Return resized jobs that wait for a limit, by Slurm's own word, and remember them."""
@@ -52,10 +60,23 @@ class ElasticLimits:
         self.limited |= {str(job.job_id) for job in over}
         return [job for job in over if asked[str(job.job_id)]["gpus"] != job.gpus]
 
+    def _most(self, pool: ElasticPool, every: Sequence[JobInfo]) -> dict[str, int]:
+        """GPUs that limits on the sum of a user's jobs leave his jobs in this pool."""
+        ours, most = {job.info.job_id for job in pool.jobs}, dict[str, int]()
+        for job in pool.jobs:
+            allowance = self._allowance(job.info)
+            if allowance is not None and allowance.max_user_gpus is not None:
+                left = allowance.max_user_gpus - _held_by(job.info, every, ours)
+                most[job.user] = max(0, min(left, most.get(job.user, left)))
+        return most
+
+    def _allowance(self, job: JobInfo) -> JobAllowance | None:
+        names = [self._qos[job.partition]] if job.partition in self._qos else []
+        return self._allowances.of(job, names) if self._allowances else None
+
     def _bounded(self, job: Resizable, asked: RequestedSize | None) -> Resizable:
         info, size = job.info, (asked or requested_size(job.info))["gpus"]
-        names = [self._qos[info.partition]] if info.partition in self._qos else []
-        allowance = self._allowances.of(info, names) if self._allowances else None
+        allowance = self._allowance(info)
         if job.name in self.limited or (self._enforced and allowance is None):
             most = size
         elif allowance is None:
@@ -63,6 +84,15 @@ class ElasticLimits:
         else:
             most = most_gpus(info, size, allowance)
         return replace(job, most=max(job.least, min(job.most, most)))
+
+
+def _held_by(job: JobInfo, every: Iterable[JobInfo], ours: Set[int]) -> int:
+    """GPUs that other jobs of its user hold."""
+    return sum(
+        other.gpus or 0
+        for other in every
+        if other.user_id == job.user_id and other.state in HELD_STATES and other.job_id not in ours
+    )
 
 
 def most_gpus(job: JobInfo, asked: int, allowance: JobAllowance) -> int:

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_ext.core.errors import ModelError
-from slurm_ext.model.arrays import Array
 from slurm_ext.model.artifact_store import current
 from slurm_ext.model.demand.artifact import load
 from slurm_ext.model.demand.model import SLOT_S, DemandPredictor, features, persistence_of
-from slurm_ext.model.demand.series import pool_file_name
+from slurm_ext.model.demand.series import RecordedDemand, pool_file_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +31,18 @@ def serving(state_dir: Path, pool: str) -> DemandPredictor | None:
 
 
 def forecast(
-    first: int, need: Array, model: DemandPredictor | None, *, level: float, history_h: float
+    series: RecordedDemand, model: DemandPredictor | None, *, level: float, history_h: float
 ) -> DemandForecast:
     """From the series up to now, which has the running slot last."""
+    need = series.need
     hours = len(need) * SLOT_S / 3600.0
     if hours < history_h:
         reason = f"{hours:.1f} h of demand are known, {history_h:g} are needed"
         return DemandForecast(float("inf"), reason, knows=False)
     if len(need) == 0:
         return DemandForecast(0.0, "nothing known", knows=True)
-    outlook = persistence_of(need) if model is None else model
-    rows = features(need, first)[-1:]
+    outlook = persistence_of(need, series.weights) if model is None else model
+    rows = features(need, series.first)[-1:]
     return DemandForecast(float(need[-1] + outlook.peak(rows, level)[0]), outlook.name, knows=True)
 
 

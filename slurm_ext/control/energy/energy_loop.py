@@ -13,8 +13,16 @@ from typing import Any
 
 from slurm_ext.control.energy.demand_forecast import DemandForecast, forecast, safely
 from slurm_ext.control.energy.energy_state import EnergyState
-from slurm_ext.control.energy.nodes import NodeTimes, failed, need, nodes_of, pool_of, power_of
-from slurm_ext.control.energy.series import DemandRecorder
+from slurm_ext.control.energy.nodes import (
+    NodeTimes,
+    failed,
+    need,
+    neediest_user,
+    nodes_of,
+    pool_of,
+    power_of,
+)
+from slurm_ext.control.energy.series import DemandRecorder, open_slot
 from slurm_ext.control.loops.loop_state import LoopState
 from slurm_ext.control.loops.planned_loop import DONE, PlannedAction, planned_kind
 from slurm_ext.core.settings.document import Settings
@@ -58,7 +66,7 @@ class EnergyLoop:
         kept = state.load(dict)
         self._memory = EnergyState.from_json(kept)
         self._pools: list[str] = list(dict.fromkeys(settings["energy.partitions"]))
-        running = {pool: tuple(slot) for pool, slot in kept.get("running", {}).items()}
+        running = {pool: open_slot(slot) for pool, slot in kept.get("running", {}).items()}
         self._series = {
             pool: DemandRecorder(state.path, pool, running.get(pool), writes=state.writes)
             for pool in self._pools
@@ -118,7 +126,7 @@ class EnergyLoop:
         nodes = nodes_of(infos, reservations, times, now_s, excluded)
         there = sum(1 for node in nodes if node.power is not PowerState.AWAY)
         now = need(nodes, jobs, pool)
-        self._series[pool].see(now_s, now, there)
+        self._series[pool].see(now_s, now, there, neediest_user(jobs, pool))
         missing = failed(infos)
         prediction, past = self._forecast(pool)
         needs = NodeDemand(
@@ -134,18 +142,17 @@ class EnergyLoop:
 
     def _forecast(self, pool: str) -> tuple[DemandForecast, int]:
         """The bound of the next hours, and the highest need of the past ones."""
-        first, needed = self._series[pool].series()
+        series = self._series[pool].series()
         model, wrong = safely(self._settings.state_dir, pool)
         prediction = forecast(
-            first,
-            needed,
+            series,
             model,
             level=self._rules.level,
             history_h=self._settings["energy.history_h"],
         )
         if wrong:
             prediction = DemandForecast(prediction.peak, wrong, prediction.knows)
-        recent = needed[-1 - int(self._rules.hold_s // SLOT_S) :]
+        recent = series.need[-1 - int(self._rules.hold_s // SLOT_S) :]
         return prediction, int(recent.max())
 
     def _planned(

@@ -1,9 +1,11 @@
 """From what Slurm says of nodes and jobs to what the energy policy decides about. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from slurm_ext.model.demand.model import PEAK_SLOTS, SLOT_S
+from slurm_ext.model.demand.series import NOBODY
 from slurm_ext.policy.energy import EnergyNode, PowerState
 from slurm_ext.slurm.records import JobInfo, NodeInfo, ReservationInfo
 
@@ -17,6 +19,7 @@ AWAY = frozenset(
 FALLING = frozenset({"POWER_DOWN", "POWERING_DOWN"})
 WAKING = frozenset({"POWER_UP", "POWERING_UP"})
 WAITING = frozenset({"Resources", "Priority"})  # for nodes, and for nothing else
+HOLDING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +104,21 @@ def need(nodes: Sequence[EnergyNode], jobs: Iterable[JobInfo], pool: str) -> int
     return min(len(there), busy + waiting)
 
 
+def neediest_user(jobs: Iterable[JobInfo], pool: str) -> int:
+    """Id of the user whose jobs have, or lack, the most nodes of the pool; NOBODY: none does."""
+    nodes = Counter[int]()
+    for job in jobs:
+        if _waits(job, pool) or (job.state in HOLDING and _in(job, pool)):
+            nodes[job.user_id] += max(1, job.node_count or 1)
+    return max(nodes, key=lambda user: (nodes[user], -user), default=NOBODY)
+
+
 def _waits(job: JobInfo, pool: str) -> bool:
-    in_pool = pool == EVERY or pool in job.partition.split(",")
-    return in_pool and job.state == "PENDING" and job.reason in WAITING
+    return _in(job, pool) and job.state == "PENDING" and job.reason in WAITING
+
+
+def _in(job: JobInfo, pool: str) -> bool:
+    return pool == EVERY or pool in job.partition.split(",")
 
 
 def _reserved(

@@ -101,14 +101,15 @@ def admitted(
     kept: list[Utility] = []
     left = gpus
     for job in sorted(jobs, key=lambda job: (alone_s(job, sizes), job.arrival_s, job.name)):
-        least = _least(job, sizes)
+        least = least_size(job, sizes)
         if least is not None and least <= left and len(kept) < most:
             kept.append(job)
             left -= least
     return kept
 
 
-def _least(job: Utility, sizes: Sequence[int]) -> int | None:
+def least_size(job: Utility, sizes: Sequence[int]) -> int | None:
+    """The smallest size that the job can have; None: it can have none."""
     able = np.flatnonzero(job.goodput > 0)
     return sizes[able[0]] if len(able) else None
 

@@ -1,7 +1,7 @@
 """A demand series from a file: a line a slot of ten minutes, Unix time, nodes needed, nodes there.
 
 The energy loop records such files (`demand-POOL.csv` below the state folder). A header line may
-come first.
+come first; a fourth cell is the user who wanted the most nodes, which no replay needs.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from pathlib import Path
 from slurm_ext.core.errors import InputError, unreadable
 from slurm_ext.model.arrays import Array
 from slurm_ext.model.demand.model import SLOT_S
-from slurm_ext.model.demand.series import LONGEST_GAP, filled
+from slurm_ext.model.demand.series import CELLS, LONGEST_GAP, filled
 from slurm_ext.simulate.trace.columns import MOST as MOST_NODES
 
 EXPECTED = "expected Unix time, nodes needed, nodes there, as whole numbers"
@@ -49,9 +49,9 @@ def read_demand(path: Path) -> DemandRecord:
 
 def _row(path: Path, number: int, line: str) -> tuple[int, float, float]:
     cells = [cell.strip() for cell in line.split(",")]
-    if len(cells) != 3 or not all(cell.isascii() and cell.isdecimal() for cell in cells):
+    if len(cells) not in CELLS or not all(cell.isascii() and cell.isdecimal() for cell in cells):
         raise InputError(str(path), f"{line[:60]!r}: {EXPECTED}", line=number)
-    start_s, need, total = map(int, cells)
+    start_s, need, total = map(int, cells[:3])
     if total > MOST_NODES:
         raise InputError(str(path), f"{total} nodes: {MOST_NODES} at most", line=number)
     return start_s // SLOT_S, float(need), float(total)

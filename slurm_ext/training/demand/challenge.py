@@ -37,25 +37,29 @@ def challenge_pools(state_dir: Path) -> list[TrainingVerdict]:
 def _challenge_pool(path: Path, models: Path) -> TrainingVerdict:
     pool = path.stem.removeprefix(PREFIX)
     try:
-        first_slot, need, _ = read(path)
+        series = read(path)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
-    verdict = challenge(need, first_slot, models / pool)
+    verdict = challenge(series.need, series.first, models / pool, series.weights)
     if not verdict.promoted:
         (models / pool / "current").unlink(missing_ok=True)
     return replace(verdict, details={"pool": pool})
 
 
-def challenge(need: Array, first_slot: int, folder: Path) -> TrainingVerdict:
+def challenge(
+    need: Array, first_slot: int, folder: Path, weights: Array | None = None
+) -> TrainingVerdict:
     """Fit, score, and let the model serve from `folder`/current if it beats persistence.
 
-    `need` in nodes, one value per slot, without gaps. Errors are in nodes, three hours ahead.
+    `need` in nodes, one value per slot, without gaps; `weights` of the slots, none: all alike.
+    Errors are in nodes, three hours ahead.
     """
     days = f"{len(need) / DAY:.1f} days of demand are known, {FEWEST_SLOTS / DAY:.0f} needed"
     verdict = TrainingVerdict(why=f"persistence: {days} to learn from", runs=len(need))
     if len(need) < FEWEST_SLOTS:
         return verdict
     rows = features(need, first_slot)
+    each = np.ones(len(need)) if weights is None else weights
     split, furthest = int(EARLIER * len(need)), HORIZONS[-1]
 
     def score(early: DemandModel) -> Scores:
@@ -63,19 +67,20 @@ def challenge(need: Array, first_slot: int, folder: Path) -> TrainingVerdict:
         change = changes(need, furthest)[later]
         ours = np.abs(early.change(rows[later], furthest) - change)
         return {
-            "ours": {"mae": float(ours.mean())},
-            "persistence": {"mae": float(np.abs(change).mean())},
+            "ours": {"mae": float(np.average(ours, weights=each[later]))},
+            "persistence": {"mae": float(np.average(np.abs(change), weights=each[later]))},
         }
 
     def export(early: DemandModel, _: Scores) -> Export:
-        model = replace(fit(need, rows), shifts=shortfalls(early, need, rows, split))
+        shifts = shortfalls(early, need, rows, split, each)
+        model = replace(fit(need, rows, each), shifts=shifts)
         newest = features(need[-COMPARED:], 0)
         return Export(serialize(model), lambda path: difference(model, load(path), newest))
 
     return Challenger(
         kind="demand",
         folder=folder,
-        fit=lambda: fit(need[:split], rows[:split]),
+        fit=lambda: fit(need[:split], rows[:split], each[:split]),
         score=score,
         baselines={"persistence": f"persistence: the learned was {ERRORS}"},
         export=export,

@@ -15,12 +15,14 @@ from slurm_ext.model.demand.model import (
     DemandModel,
     RidgeLine,
     highest_ahead,
+    weighted_quantile,
 )
 from slurm_ext.training.forests import fit_forest
 
 WARM_UP = WEEK + DAY  # slots at the start whose lags are not all there
 PENALTY = 1000.0
 CUT = 3.0  # changes are cut to so many median changes for the line
+FLAT = 1e-9  # of a feature's spread: below, it says nothing
 TREES: dict[str, Any] = {
     "min_data_in_leaf": 100,
     "feature_fraction": 0.4,
@@ -32,29 +34,38 @@ PEAK: dict[str, Any] = {"objective": "quantile", "num_leaves": 7, "min_data_in_l
 ROUNDS, PEAK_ROUNDS = 300, 200
 
 
-def fit(need: Array, rows: Array) -> DemandModel:
-    """Fit all parts to a series and its features; the bounds are not shifted yet."""
+def fit(need: Array, rows: Array, weights: Array) -> DemandModel:
+    """Fit all parts to a series and its features; the bounds are not shifted yet.
+
+    `weights` of the slots, 1 on average: of no user too many.
+    """
     usable = np.arange(len(need)) >= min(WARM_UP, len(need) // 3)
+    alike = np.ptp(weights) == 0
     lines, trees, peaks = {}, {}, {}
     for horizon in HORIZONS:
         change = changes(need, horizon)
         known = usable & ~np.isnan(change)
-        lines[horizon] = _line(rows[known], change[known])
-        trees[horizon] = fit_forest(rows[known], change[known], {**TREES, **MEDIAN}, ROUNDS)
+        part, each = (rows[known], change[known]), None if alike else weights[known]
+        lines[horizon] = _line(*part, weights[known])
+        trees[horizon] = fit_forest(*part, {**TREES, **MEDIAN}, ROUNDS, each)
     added = highest_ahead(need)
     known = usable & ~np.isnan(added)
     for level in LEVELS:
         params = {**TREES, **PEAK, "alpha": level}
-        peaks[level] = fit_forest(rows[known], added[known], params, PEAK_ROUNDS)
+        part, each = (rows[known], added[known]), None if alike else weights[known]
+        peaks[level] = fit_forest(*part, params, PEAK_ROUNDS, each)
     return DemandModel(lines, trees, peaks, dict.fromkeys(LEVELS, 0.0))
 
 
-def shortfalls(early: DemandModel, need: Array, rows: Array, split: int) -> dict[float, float]:
+def shortfalls(
+    early: DemandModel, need: Array, rows: Array, split: int, weights: Array
+) -> dict[float, float]:
     """Return what each level's bound lacks to hold that often after `split` (split conformal)."""
     later = slice(split, len(need) - PEAK_SLOTS)
     added = highest_ahead(need)[later]
     return {
-        level: float(np.quantile(added - early.peak(rows[later], level), level)) for level in LEVELS
+        level: weighted_quantile(added - early.peak(rows[later], level), weights[later], level)
+        for level in LEVELS
     }
 
 
@@ -65,14 +76,16 @@ def changes(need: Array, horizon: int) -> Array:
     return ahead
 
 
-def _line(rows: Array, change: Array) -> RidgeLine:
-    centre, spread = rows.mean(axis=0), rows.std(axis=0)
-    line = RidgeLine(centre, np.where(spread > 0, spread, 1.0), np.eye(rows.shape[1]), 0.0)
+def _line(rows: Array, change: Array, weights: Array) -> RidgeLine:
+    centre = np.average(rows, axis=0, weights=weights)
+    spread = np.sqrt(np.average((rows - centre) ** 2, axis=0, weights=weights))
+    line = RidgeLine(centre, np.where(spread > FLAT, spread, 1.0), np.eye(rows.shape[1]), 0.0)
     standard = line(rows)  # by the same rule as in service
-    most = CUT * max(float(np.median(np.abs(change))), 1.0)
+    most = CUT * max(weighted_quantile(np.abs(change), weights, 0.5), 1.0)
     target = np.clip(change, -most, most)
-    start = float(target.mean())
-    mean = standard.mean(axis=0)
-    inner = (standard - mean).T @ (standard - mean) + PENALTY * np.eye(rows.shape[1])
-    weights = np.linalg.solve(inner, (standard - mean).T @ (target - start))
-    return replace(line, weights=weights, start=start - float(mean @ weights))
+    start = float(np.average(target, weights=weights))
+    mean = np.average(standard, axis=0, weights=weights)
+    moments = (standard - mean).T * weights
+    inner = moments @ (standard - mean) + PENALTY * np.eye(rows.shape[1])
+    slopes = np.asarray(np.linalg.solve(inner, moments @ (target - start)), dtype=np.float64)
+    return replace(line, weights=slopes, start=start - float(mean @ slopes))

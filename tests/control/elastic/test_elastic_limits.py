@@ -101,3 +101,26 @@ def test_a_job_at_its_own_size_is_left_to_wait(tmp_path: Path) -> None:
     """Its user met the limit without us: nothing is changed."""
     cluster = Cluster(tmp_path, job(1, 4, tmp_path, reason="QOSMaxGRESPerUser"))
     assert cluster.round() == []
+
+
+def test_a_users_jobs_together_stay_within_his_qos(tmp_path: Path) -> None:
+    """Each alone would fit: two that may have four GPUs each get four together, of eight."""
+    jobs = [running(number, 1, tmp_path, account="lab") for number in (1, 2)]
+    cluster = Cluster(tmp_path, *jobs)
+    cluster.client.known_accounting = limited(max_gpus=4, max_user_gpus=4)
+    assert cluster.round() == ["1: requeue 1->2 GPUs", "2: requeue 1->2 GPUs"]
+    other = job(3, 2, tmp_path, account="lab", state="RUNNING", comment="")
+    beside = Cluster(tmp_path / "b", *jobs, other)
+    beside.client.known_accounting = limited(max_gpus=4, max_user_gpus=4)
+    assert beside.round() == []
+
+
+def test_no_users_reports_take_what_another_one_could_use(tmp_path: Path) -> None:
+    """Three jobs of eve beside one of ada, all with the same gain: four GPUs each."""
+    eve = [running(number, 1, tmp_path, user_name="eve") for number in (1, 2, 3)]
+    cluster = Cluster(tmp_path, *eve, running(4, 1, tmp_path))
+    cluster.round()
+    (pool,) = cluster.loop.status()["pools"]
+    wanted = {row["job"]: row["wanted"] for row in pool["jobs"]}
+    assert sum(wanted[number] for number in (1, 2, 3)) == 4
+    assert wanted[4] == 4

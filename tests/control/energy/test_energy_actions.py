@@ -14,6 +14,7 @@ from slurm_ext.control.loops.loop_state import LoopState, cluster_state
 from slurm_ext.control.loops.planned_loop import DONE, PlannedAction
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.model.demand.model import SLOT_S
+from slurm_ext.model.demand.series import NOBODY, RecordedDemand
 from slurm_ext.slurm.in_memory import MemoryClient
 from slurm_ext.slurm.records import JobInfo, NodeInfo, PowerCommand, ReservationInfo
 
@@ -175,11 +176,11 @@ def test_the_open_slot_outlives_the_process(tmp_path: Path) -> None:
     loop, state = loop_of(tmp_path, client)
     loop.plan(NOW_S)
     slot = int(NOW_S // SLOT_S)
-    assert state.load(dict)["running"] == {"p": [slot, 2, 3]}
+    assert state.load(dict)["running"] == {"p": [slot, 2, 3, NOBODY]}
     client.known_nodes = (node("n0"), node("n1"))
     loop, state = loop_of(tmp_path, client)
     loop.plan(NOW_S + 1)
-    assert state.load(dict)["running"] == {"p": [slot, 2, 3]}
+    assert state.load(dict)["running"] == {"p": [slot, 2, 3, NOBODY]}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,12 @@ def test_the_open_slot_outlives_the_process(tmp_path: Path) -> None:
 )
 def test_a_forecast_needs_its_history(slots: int, history_h: float, knows: bool) -> None:
     """So many hours of demand, to the slot; without any, no demand is known."""
-    found = forecast(10, np.full(slots, 3.0), None, level=0.9, history_h=history_h)
+    found = forecast(
+        RecordedDemand(10, np.full(slots, 3.0), np.full(slots, 3.0), [NOBODY] * slots),
+        None,
+        level=0.9,
+        history_h=history_h,
+    )
     assert found.knows is knows
     if not knows:
         hours = slots * SLOT_S / 3600
@@ -275,10 +281,10 @@ def test_demand_that_cannot_be_recorded_is_said(
 ) -> None:
     """The loop goes on by its memory."""
     (tmp_path / "x").write_text("in the way")
-    recorder = DemandRecorder(tmp_path / "x", "p", (5, 2, 3), writes=True)
+    recorder = DemandRecorder(tmp_path / "x", "p", (5, 2, 3, NOBODY), writes=True)
     recorder.see(SLOT_S * 6, 1, 3)
-    first, needed = recorder.series()
-    assert (first, needed.tolist()) == (5, [2.0, 1.0])
+    series = recorder.series()
+    assert (series.first, series.need.tolist()) == (5, [2.0, 1.0])
     (message,) = caplog.messages
     assert ": demand is not recorded: " in message
     assert message.startswith(str(tmp_path / "x"))
@@ -286,15 +292,15 @@ def test_demand_that_cannot_be_recorded_is_said(
 
 def test_a_clock_that_goes_back_ends_no_slot(tmp_path: Path) -> None:
     """Nothing is written for it; the slot of now is the open one."""
-    recorder = DemandRecorder(tmp_path, "p", (7, 2, 3), writes=True)
+    recorder = DemandRecorder(tmp_path, "p", (7, 2, 3, NOBODY), writes=True)
     recorder.see(SLOT_S * 6, 1, 1)
-    assert recorder.running == (6, 1, 1)
+    assert recorder.running == (6, 1, 1, NOBODY)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_slots_are_kept_for_a_week_and_a_day(tmp_path: Path) -> None:
     """The oldest goes exactly then."""
-    recorder = DemandRecorder(tmp_path, "p", (5, 2, 3), writes=False)
+    recorder = DemandRecorder(tmp_path, "p", (5, 2, 3, NOBODY), writes=False)
     recorder.see(SLOT_S * 6, 1, 3)
     recorder.see(SLOT_S * (5 + KEPT_SLOTS - 1), 1, 3)
     assert sorted(recorder._ended) == [5, 6]

@@ -13,12 +13,14 @@ from slurm_ext.control.energy.nodes import (
     failed,
     is_busy,
     need,
+    neediest_user,
     nodes_of,
     pool_of,
     power_of,
 )
-from slurm_ext.control.energy.series import KEPT_SLOTS, DemandRecorder
+from slurm_ext.control.energy.series import KEPT_SLOTS, DemandRecorder, open_slot
 from slurm_ext.model.demand.model import SLOT_S
+from slurm_ext.model.demand.series import NOBODY
 from slurm_ext.policy.energy import DAY_S, PowerState
 from slurm_ext.slurm import JobInfo, NodeInfo, ReservationInfo
 
@@ -132,6 +134,28 @@ def test_nodes_that_are_needed() -> None:
     assert need(nodes, [waits(partition="y")], "*") == 2
 
 
+def test_a_slot_is_of_the_user_whose_jobs_want_the_most() -> None:
+    """By nodes that they have and lack; who only waits for a limit or a job wants none now."""
+
+    def job(user: int, nodes: int, **changes: Any) -> JobInfo:
+        fields: dict[str, Any] = {"job_id": 1, "state": "RUNNING", "partition": "main"}
+        return JobInfo(**{**fields, "user_id": user, "node_count": nodes, **changes})
+
+    waits = {"state": "PENDING", "reason": "Priority"}
+    jobs = [job(7, 2), job(8, 1), job(8, 2, **waits), job(9, 9, state="PENDING", reason="QOSMax")]
+    assert neediest_user(jobs, "main") == 8
+    assert neediest_user([*jobs, job(9, 9, partition="x")], "main") == 8
+    assert neediest_user([*jobs, job(9, 9, partition="x")], "*") == 9
+    assert neediest_user([job(7, 2, state="COMPLETED")], "main") == NOBODY
+    assert neediest_user([], "*") == NOBODY
+
+
+def test_an_open_slot_of_before_has_no_user() -> None:
+    """The state folder of an earlier release is read."""
+    assert open_slot([5, 2, 3]) == (5, 2, 3, NOBODY)
+    assert open_slot([5, 2, 3, 1000]) == (5, 2, 3, 1000)
+
+
 def test_since_when_nodes_sleep_and_idle() -> None:
     """A node that wakes is not ours any more; the first time counts."""
     state = EnergyState(ours={"n1", "n2"})
@@ -165,25 +189,26 @@ def test_a_lack_of_nodes_is_one_wake() -> None:
 def test_the_state_is_read_as_it_was_kept() -> None:
     """With the slot that has not ended."""
     state = EnergyState({"a": 1.0}, {"b": 2.0}, {"a"}, {"p": [3.0]}, {"p": 4})
-    body = state.as_json({"p": (1, 2, 3)})
+    body = state.as_json({"p": (1, 2, 3, 1000)})
     assert EnergyState.from_json(body) == state
-    assert body["running"] == {"p": (1, 2, 3)}
+    assert body["running"] == {"p": (1, 2, 3, 1000)}
     assert EnergyState.from_json({}) == EnergyState()
 
 
 def test_a_slot_is_recorded_with_its_peak(tmp_path: Path) -> None:
     """When it has ended; old slots are forgotten; a dry run records nothing."""
     series = DemandRecorder(tmp_path, "p", None, writes=True)
-    series.see(SLOT_S * 10, 3, 9)
-    series.see(SLOT_S * 11 - 1, 5, 8)
-    series.see(SLOT_S * 11 - 1, 4, 8)
-    assert series.running == (10, 5, 9)
+    series.see(SLOT_S * 10, 3, 9, 1001)
+    series.see(SLOT_S * 11 - 1, 5, 8, 1000)
+    series.see(SLOT_S * 11 - 1, 4, 8, 1001)
+    assert series.running == (10, 5, 9, 1000)
     series.see(SLOT_S * 11, 1, 9)
     (path,) = tmp_path.iterdir()
-    assert path.read_text() == f"{SLOT_S * 10},5,9\n"
-    first, needed = series.series()
-    assert (first, needed.tolist()) == (10, [5.0, 1.0])
+    assert path.read_text() == f"{SLOT_S * 10},5,9,1000\n"
+    known = series.series()
+    assert (known.first, known.need.tolist()) == (10, [5.0, 1.0])
+    assert known.users == [1000, NOBODY]
     series.see(SLOT_S * (10 + KEPT_SLOTS), 2, 9)
     assert set(series._ended) == {11}
-    DemandRecorder(tmp_path / "dry", "p", (1, 2, 3), writes=False).see(SLOT_S * 5, 1, 1)
+    DemandRecorder(tmp_path / "dry", "p", (1, 2, 3, NOBODY), writes=False).see(SLOT_S * 5, 1, 1)
     assert not (tmp_path / "dry").exists()

@@ -150,5 +150,5 @@ def test_a_line_cut_off_half_way_spoils_no_other(tmp_path: Path) -> None:
     series = DemandRecorder(tmp_path, "gpu", None, writes=True)
     for slot in (3, 4):
         series.see(slot * SLOT_S, 7, 9)
-    first, needed, _ = read(path)
-    assert (first, needed.tolist()) == (1, [5.0, 6.0, 7.0])
+    known = read(path)
+    assert (known.first, known.need.tolist()) == (1, [5.0, 6.0, 7.0])

@@ -13,6 +13,7 @@ from slurm_ext.model.demand.model import (
     features,
     highest_ahead,
     persistence_of,
+    weighted_quantile,
 )
 
 RANDOM = np.random.default_rng(1)
@@ -94,3 +95,21 @@ def test_peaks_are_quantiles_of_the_past() -> None:
     assert persistence_of(rising[: PEAK_SLOTS + 1]).peaks == dict.fromkeys(LEVELS, PEAK_SLOTS)
     assert persistence_of(rising[:PEAK_SLOTS]).peaks == {}
     assert persistence_of(rising[:3]).peak(np.zeros((2, 1)), 0.9).tolist() == [0.0, 0.0]
+
+
+def test_slots_that_weigh_little_do_not_set_the_bound() -> None:
+    """A user who fills the pool again and again has a share of what six hours are said to add."""
+    need = np.where(np.arange(3000) % 120 > 110, 90.0, 3.0)
+    calm = np.ones(3000)
+    calm[[at for at in range(3000) if at % 120 > 70]] = 0.05
+    alike, fair = persistence_of(need), persistence_of(need, calm)
+    assert alike.peaks[0.8] > 80
+    assert fair.peaks[0.8] == 0
+
+
+def test_quantiles_are_numpys_where_all_weigh_alike() -> None:
+    """Of one value it is that one."""
+    for level in (0.0, 0.3, 0.9, 1.0):
+        expected = np.quantile(NEED, level)
+        assert weighted_quantile(NEED, np.full(1500, 3.0), level) == pytest.approx(expected)
+    assert weighted_quantile(np.array([5.0]), np.ones(1), 0.5) == 5.0

@@ -31,6 +31,13 @@ def test_a_gap_is_as_the_slot_before(tmp_path: Path) -> None:
     }
 
 
+def test_the_user_of_a_slot_is_no_part_of_a_replay(tmp_path: Path) -> None:
+    """The loop records whose jobs wanted the most nodes."""
+    path = tmp_path / "demand-gpu.csv"
+    path.write_text(f"{START},1,4\n{START + 600},2,4,1000\n")
+    assert read_demand(path).need.tolist() == [1, 2]
+
+
 @pytest.mark.parametrize(("gap", "left_out"), [(144, 0), (145, 1)])
 def test_what_is_before_a_gap_of_more_than_a_day_is_left_out(
     tmp_path: Path, gap: int, left_out: int

@@ -7,7 +7,7 @@ import pytest
 
 from slurm_ext.control.energy.demand_forecast import forecast, serving
 from slurm_ext.model.demand.model import DAY, SLOT_S, WEEK
-from slurm_ext.model.demand.series import FOLDER, read
+from slurm_ext.model.demand.series import FOLDER, NOBODY, RecordedDemand, read
 from slurm_ext.training.demand.challenge import challenge_pools
 
 pytest.importorskip("lightgbm")
@@ -28,10 +28,16 @@ def test_a_rhythm_is_promoted_and_served_and_given_up_when_it_ends(tmp_path: Pat
     (told,) = challenge_pools(tmp_path)
     assert told.promoted, told.why
     assert told.details == {"pool": "gpu"}
-    first, needed, _ = read(path)
+    series = read(path)
+    needed = series.need
     model = serving(tmp_path, "gpu")
     morning = len(needed) // DAY * DAY - DAY + 70  # twenty minutes before the rise
-    seen = forecast(first, needed[:morning], model, level=0.9, history_h=24)
+    seen = forecast(
+        RecordedDemand(series.first, needed[:morning], needed[:morning], [NOBODY] * morning),
+        model,
+        level=0.9,
+        history_h=24,
+    )
     assert seen.by == "learned"
     assert 50 <= seen.peak < 60
     walk = np.cumsum(np.random.default_rng(3).normal(0, 1, 3 * WEEK))
