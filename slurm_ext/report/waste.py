@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from slurm_ext.history.views.advice import job_advice
 from slurm_ext.report.context import ReportContext, Row
 from slurm_ext.report.formatting import hours, percent
 from slurm_ext.report.gain import coarser, quantile
@@ -78,7 +79,7 @@ USERS = (
     f" GROUP BY user {_ORDER} LIMIT ?"
 )
 SCRIPTS = (
-    f"SELECT user, job_name, count(*), sum(gpu_hours), {_LOST} FROM period_runs"
+    f"SELECT user, job_name, count(*), sum(gpu_hours), {_LOST}, max(end_s), job_id FROM period_runs"
     f" GROUP BY user, job_name {_ORDER} LIMIT ?"
 )
 
@@ -185,7 +186,10 @@ def _people(context: ReportContext) -> list[ReportTable]:
         *(Column(m.key, m.short, "hours") for m in MEASURES),
     )
     users = [(context.people.user(row[0]), *row[1:]) for row in context.rows(USERS, MOST)]
-    scripts = [(context.people.script(*row[:2]), *row[2:]) for row in context.rows(SCRIPTS, MOST)]
+    scripts = [
+        (context.people.script(*row[:2]), *row[2:-2], _first_advice(context, row[-1]))
+        for row in context.rows(SCRIPTS, MOST)
+    ]
     return [
         ReportTable(
             key="users",
@@ -197,7 +201,17 @@ def _people(context: ReportContext) -> list[ReportTable]:
         ReportTable(
             key="scripts",
             title="Scripts that could gain most",
-            columns=(Column("script", "user and job name", "name"), *columns),
+            columns=(
+                Column("script", "user and job name", "name"),
+                *columns,
+                Column("advice", "first advice on its newest run", "words"),
+            ),
             rows=scripts,
         ),
     ]
+
+
+def _first_advice(context: ReportContext, job_id: int) -> str | None:
+    """Advice with the share of the training's time that it removes; None where none is due."""
+    found = job_advice(context.history, job_id)
+    return None if found is None else f"{found['next']} ({percent(found['share'])} of its time)"

@@ -70,7 +70,7 @@ def explained(history: "History", named: str) -> dict[str, Any]:
     its node `shared` (explain/shared.py), one whose power was measured
     `energy` (explain/energy.py), one with the probe's summaries `probe` (explain/probe.py), one of
     which a rate was predicted `verdict` (explain/verdict.py), one whose step was measured `stalls`
-    (explain/stalls.py); else null.
+    (explain/stalls.py); else null. `advice` is a list (core/advice/from_record.py).
 
     Raises UsageError for what is neither a job id nor a token, HistoryError where it is unknown.
     """
@@ -80,6 +80,7 @@ def explained(history: "History", named: str) -> dict[str, Any]:
     from slurm_ext.core.errors import HistoryError, UsageError
     from slurm_ext.history.ingest.actions import actions_of
     from slurm_ext.history.ingest.decisions import decision
+    from slurm_ext.history.views.advice import run_advice
     from slurm_ext.history.views.gain import estimate_gain, gain_json
     from slurm_ext.history.views.outcomes import predicted_of
     from slurm_ext.history.views.queries import job
@@ -102,7 +103,11 @@ def explained(history: "History", named: str) -> dict[str, Any]:
     told = {} if chosen is None else predicted_of(history.conn, history.path, chosen["id"])
     steps = {} if known is None else stalls_of(known["runs"])
     every = [] if known is None else known["runs"]
-    runs = [{**_outcome(one, beside, told, past), "stalls": steps.get(one["id"])} for one in every]
+    runs = [
+        {**_outcome(one, beside, told, past), "stalls": steps.get(one["id"])}
+        | {"advice": run_advice(one, every)}
+        for one in every
+    ]
     expected = run_time_of(history, chosen, known)
     document = {"v": 1, "job_id": job_id, "decision": chosen, "past": past}
     gain = gain_json(estimate_gain(history.conn))
@@ -151,14 +156,13 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
         from slurm_ext.cli.explain.run_time import line
 
         yield line(document["run_time"], document["runs"])
-    shown = None
+    shown: tuple[Any, Any] = None, ()
     for one in document["runs"]:
         yield from _run_lines(one)
-        if one.get("stalls") not in (None, shown):  # nodes of one start have one bar
-            shown = one["stalls"]
-            from slurm_ext.cli.explain.stalls import lines as stall_lines
-
-            yield from stall_lines(shown)
+        found = one.get("stalls"), one.get("advice") or ()
+        if found != shown:  # nodes of one start have one bar
+            shown = found
+            yield from _step_lines(*found)
 
 
 def _run_lines(one: Mapping[str, Any]) -> Iterator[str]:
@@ -184,6 +188,20 @@ def _run_lines(one: Mapping[str, Any]) -> Iterator[str]:
         from slurm_ext.cli.explain.energy import lines as energy_lines
 
         yield from energy_lines(one["energy"])
+
+
+def _step_lines(
+    stalls: Mapping[str, Any] | None, advice: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """The parts of a run's step, and what to do about them."""
+    if stalls is not None:
+        from slurm_ext.cli.explain.stalls import lines as stall_lines
+
+        yield from stall_lines(stalls)
+    if advice:
+        from slurm_ext.cli.common.advice_text import lines as advice_lines
+
+        yield from advice_lines(advice)
 
 
 def _ranks(document: Mapping[str, Any]) -> int:

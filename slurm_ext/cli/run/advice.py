@@ -1,19 +1,40 @@
 """Advice by a program's own runs: a clause for the end of a long one."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from slurm_ext.advisor.own_runs.settled import workers_of
 
 LEAST_S = 20.0  # of a run: below, reading the history would cost more than a hundredth of it
 
 
-def advice(own: Path, document: dict[str, Any]) -> str | None:
-    """`num_workers 0 -> 4 would give about 110 samples/s`; None where nothing would gain."""
+def first_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Advice on the run by its record (core/advice/from_record.py); [] where none is due."""
     record = document["record"]
-    tuned = workers_of(record["probe"]["summaries"]) is not None
-    if tuned or record["times"]["elapsed_s"] < LEAST_S:
+    if record["times"]["elapsed_s"] < LEAST_S:
+        return []
+    from slurm_ext.core.advice.from_record import advice_of
+
+    return advice_of(record)
+
+
+def advice(own: Path, document: dict[str, Any], found: Sequence[Mapping[str, Any]]) -> str | None:
+    """The first of `found` as a clause; None where there is none.
+
+    Where it is about workers, the history may know how many: `num_workers 0 -> 4 would give about
+    110 samples/s`.
+    """
+    if not found:
         return None
+    counted = _counted(own, document) if "workers" in found[0]["action"] else None
+    if counted is not None:
+        return counted
+    from slurm_ext.cli.common.advice_text import clause
+
+    return clause(found[0])
+
+
+def _counted(own: Path, document: dict[str, Any]) -> str | None:
+    """The worker count that the curve of the program's own runs asks for, with its rate."""
     from slurm_ext.advisor.own_runs.entering import submission
     from slurm_ext.advisor.own_runs.own_history import take_in
     from slurm_ext.advisor.pipeline.decide import decide
@@ -21,6 +42,7 @@ def advice(own: Path, document: dict[str, Any]) -> str | None:
     from slurm_ext.core.errors import DlqueueError
     from slurm_ext.core.settings.document import load
 
+    record = document["record"]
     try:
         take_in(own)
         job = submission(document["command"], record["identity"], record["allocation"]["cpus"])

@@ -77,8 +77,10 @@ def _probed(argv: list[str], args: argparse.Namespace) -> int:
 
 def _tell(own: Path, number: int | None, document: dict[str, Any], *, as_json: bool) -> None:
     """One line on standard error; the program's own output stays as it is."""
-    from slurm_ext.cli.run.advice import advice
+    from slurm_ext.cli.run.advice import advice, first_of
     from slurm_ext.cli.run.end_line import end_json, end_line
 
-    make = end_json if as_json else end_line
-    print(make(number, document, advice(own, document)), file=sys.stderr)
+    found = first_of(document)
+    clause = advice(own, document, found)
+    told = end_json(number, document, clause, found) if as_json else None
+    print(told or end_line(number, document, clause), file=sys.stderr)

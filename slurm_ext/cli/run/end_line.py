@@ -6,8 +6,13 @@ from typing import Any
 WAITED = 0.1  # of the loop's time: less is not worth a word
 
 
-def end_json(number: int | None, document: dict[str, Any], advice: str | None) -> str:
-    """JSON: run (number; null: not kept), samples_per_s, waited_share, advice, probe, stalls."""
+def end_json(
+    number: int | None, document: dict[str, Any], advice: str | None, found: list[dict[str, Any]]
+) -> str:
+    """JSON: run (number; null: not kept), samples_per_s, waited_share, advice, probe, stalls.
+
+    `advice` is the clause of the end line, `all_advice` its origin (core/advice/from_record.py).
+    """
     import json
 
     from slurm_ext.cli.explain.probe import probe_of
@@ -18,7 +23,8 @@ def end_json(number: int | None, document: dict[str, Any], advice: str | None) -
     waited = waited_share(document["record"]["probe"]["summaries"])
     body = {"v": 1, "run": number, "samples_per_s": rate, "waited_share": waited}
     stalls = stalls_of_summaries(document["record"]["probe"]["summaries"])
-    return json.dumps({**body, "advice": advice, "probe": probe, "stalls": stalls})
+    more = {"advice": advice, "all_advice": found, "probe": probe, "stalls": stalls}
+    return json.dumps({**body, **more})
 
 
 def end_line(number: int | None, document: dict[str, Any], advice: str | None) -> str:

@@ -17,8 +17,7 @@ class WorkerFacts:
     wall_s: float  # in all: computing, queued for a core, and blocked (storage, network, locks)
     cpu_s: float
     queued_s: float = 0.0
-    batch_bytes: float = 0.0  # read() for one batch; from memory or from storage
-    sample_bytes: float = 0.0  # the same for one sample
+    sample_bytes: float = 0.0  # of read() for one sample, from memory or from storage
     p50_s: float | None = None  # half of the batches took less,
     p99_s: float | None = None  # 99 of 100
     flat: bool | None = None  # more workers were tried and brought nothing; None: nobody tried

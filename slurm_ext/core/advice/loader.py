@@ -20,7 +20,9 @@ from slurm_ext.core.advice.facts import TrainingFacts, WorkerFacts
 MOST_WORKERS = 64
 HEADROOM = 0.9  # of the loop: workers that are only just quick enough still make it wait
 SLOW_RATIO = 2.5  # of the 99th percentile of a batch's time to its median
+QUEUED = 0.25  # of a worker's time: from there on cores are what it waits for
 BLOCKED = 0.5  # of a worker's time alone: from there on storage is what it waits for
+LEAST_READ = 512  # bytes for a sample: the probe's own looking reads some, a sample has more
 SMALL = 64 * 1024  # bytes of a sample: what file systems treat as a small file; latency is its time
 
 
@@ -140,7 +142,8 @@ def _remedy(facts: TrainingFacts, loader: WorkerFacts) -> tuple[str, str, str, C
 
 def reads_storage(loader: WorkerFacts) -> bool:
     """Return True if workers mostly wait for what they read."""
-    return loader.batch_bytes > 0 and loader.blocked_s >= BLOCKED * loader.alone_s
+    reads = loader.sample_bytes >= LEAST_READ
+    return reads and loader.blocked_s >= BLOCKED * loader.alone_s
 
 
 def _is_bandwidth(loader: WorkerFacts) -> bool:
@@ -161,6 +164,8 @@ def one_more_fits(facts: TrainingFacts, loader: WorkerFacts) -> bool:
 def _bursts(facts: TrainingFacts, loader: WorkerFacts, short_s: float) -> Iterator[Advice]:
     """Samples so slow that batches behind them wait, although workers keep up on average."""
     if not loader.p50_s or not loader.p99_s or loader.p99_s < SLOW_RATIO * loader.p50_s:
+        return
+    if loader.queued_s > QUEUED * loader.wall_s:  # busy cores make any sample slow at times
         return
     mean_s = loader.wall_s / max(1, loader.workers) - facts.loop_s
     burst_s = facts.wait_s - max(short_s, min(facts.wait_s, mean_s))

@@ -71,7 +71,6 @@ def _loader(known: Estimate, shape: Shape) -> WorkerFacts:
         workers=shape.num_workers,
         wall_s=exp(known.wall.log_mean),
         cpu_s=exp(known.cpu.log_mean),
-        batch_bytes=known.bytes_per_sample,
         sample_bytes=known.bytes_per_sample,
         storage_s=1 / ceiling if ceiling else 0.0,
         flat=None if ceiling else False,

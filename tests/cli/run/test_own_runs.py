@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from slurm_ext.advisor.own_runs import settled
 from slurm_ext.advisor.own_runs.own_history import ARRIVED, folder, keep
 from slurm_ext.cli.common.settings import load_for_history
-from slurm_ext.cli.run.advice import advice
+from slurm_ext.cli.run.advice import advice, first_of
 from slurm_ext.core.settings.document import load
 from slurm_ext.node.common.job import PROBE_SITE
 
@@ -95,12 +96,23 @@ def test_a_long_run_ends_with_what_would_make_it_faster(
     own = home.state / "dlqueue"
     document = json.loads((own / ARRIVED / "1.json").read_text())
     document["record"]["times"]["elapsed_s"] = 1.0
-    assert advice(own, document) is None
+    assert first_of(document) == []
     document["record"]["times"]["elapsed_s"] = 3600.0
+    assert first_of(document) == []
+    _lengthen(document["record"], 100)
     monkeypatch.setenv("XDG_STATE_HOME", str(home.state))
-    told = advice(own, document)
+    told = advice(own, document, first_of(document))
     assert told is not None
     assert told.startswith("num_workers 0 -> ")
+
+
+def _lengthen(record: dict[str, Any], times: int) -> None:
+    """The same training for so many times as long."""
+    summary = record["probe"]["summaries"][0]
+    for phase in summary["loaders"][0]["phases"]:
+        for name, value in phase.items():
+            if isinstance(value, int | float) and not name.startswith(("workers", "fetch_p")):
+                phase[name] = value * times
 
 
 @pytest.mark.parametrize(("code", "status"), [("exit(0)", 0), ("exit(3)", 3), ("1/0", 1)])

@@ -52,8 +52,8 @@ def test_other_jobs_on_its_cores_are_no_fault_of_its_own() -> None:
 
 def test_what_waits_for_storage_is_told_apart_by_size_and_by_trial() -> None:
     """Small reads want more readers; large ones, or readers that gained nothing, a copy."""
-    small = {"batch_bytes": 32_768.0, "sample_bytes": 4_096.0}
-    large = {"batch_bytes": 4e6, "sample_bytes": 5e5}
+    small = {"sample_bytes": 4_096.0}
+    large = {"sample_bytes": 5e5}
     assert loading(**small) == ["more_workers_to_read"]
     assert loading(**large) == ["local_copy"]
     assert loading(**small, flat=True) == ["local_copy"]
@@ -70,7 +70,7 @@ def test_memory_binds_where_no_worker_fits() -> None:
 def test_a_count_that_was_searched_for_stays() -> None:
     """Its own search knows more than one mean; other causes are told as ever."""
     assert loading(stays=True) == []
-    assert loading(stays=True, batch_bytes=4e6, sample_bytes=5e5) == ["local_copy"]
+    assert loading(stays=True, sample_bytes=5e5) == ["local_copy"]
 
 
 def test_slow_samples_are_those_that_the_mean_does_not_explain() -> None:
@@ -78,6 +78,7 @@ def test_slow_samples_are_those_that_the_mean_does_not_explain() -> None:
     bursts = {"wall_s": 0.03, "p50_s": 0.02, "p99_s": 0.2}
     assert loading(**bursts) == ["deeper_prefetch"]
     assert loading(**{**bursts, "p99_s": 0.04}) == []
+    assert loading(**bursts, queued_s=0.01) == []  # its cores were busy
 
 
 def test_workers_that_start_with_each_pass_are_kept() -> None:

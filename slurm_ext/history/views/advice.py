@@ -1,0 +1,52 @@
+"""First advice on runs of a history, by the records that they came from."""
+
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+from slurm_ext.core.advice.from_record import advice_of
+from slurm_ext.history.store.store import History
+from slurm_ext.history.views.queries import job
+from slurm_ext.node.record.reader import leave_out_faulty
+
+_START = itemgetter("job_id", "restart")
+_ALLOCATION = ("cpus", "cpus_per_task", "num_tasks", "num_nodes", "mem_bytes", "gpus")
+
+
+def run_advice(run: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Advice on a run of `queries.job`, as core/advice/from_record.py has it; [] where none is due.
+
+    `runs`: those of the whole job, because ranks on its other nodes tell who waits for whom.
+    """
+    start = _START(run)
+    beside = [one for one in runs if _START(one) == start and one is not run]
+    own, *others = [_summaries(one) for one in (run, *beside)]
+    if not own:
+        return []
+    return advice_of(
+        {
+            "allocation": {name: run[name] for name in _ALLOCATION},
+            "times": {"elapsed_s": run["elapsed_s"]},
+            "outcome": {"state": run["state"]},
+            "host": {"cores": run["node_cores"], "gpus": run["node_gpus"]},
+            "counters": run.get("counters") or (),
+            "probe": {"summaries": own},
+        },
+        [one for some in others for one in some],
+    )
+
+
+def _summaries(run: Mapping[str, Any]) -> list[dict[str, Any]]:
+    probe = run.get("probe")
+    if not isinstance(probe, dict) or not probe.get("summaries"):
+        return []
+    leave_out_faulty(probe)
+    return [*(probe.get("summaries") or ())]
+
+
+def job_advice(history: History, job_id: int) -> dict[str, Any] | None:
+    """First advice on a job's last run; None where none is due. Raises HistoryError."""
+    known = job(history, job_id)
+    runs = [one for one in known["runs"] if one["job_id"] == job_id] if known else []
+    advice = run_advice(runs[-1], runs) if runs else []
+    return advice[0] if advice else None
