@@ -143,7 +143,8 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"          {line}" for line in past_lines(document["past"]))
         yield from _done(ledger)
         yield from _gain(document.get("gain"))
-        yield f"opt out:  --comment={OPT_OUT}, for one job"
+        if ledger["mode"] != "off":  # else nobody changes anything
+            yield f"opt out:  --comment={OPT_OUT}, for one job"
     if document.get("queue"):
         from slurm_ext.cli.explain.queue import lines as queue_lines
 
