@@ -65,7 +65,6 @@ OPTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "more_cpus": {"": "sbatch --cpus-per-task={value}"},
         "more_memory": {"": "sbatch --mem"},
         "one_node": {"": "sbatch --nodes={value}"},
-        "exclude_node": {"": "sbatch --exclude"},
     }
 )
 """By action, then by framework; "" is a loop of the user's own."""
@@ -81,6 +80,8 @@ def framework_of(imported: Sequence[str]) -> str:
 
 def option_of(advice: Advice, frameworks: Sequence[str] = ()) -> str:
     """The option to set; empty where no single one follows the advice."""
+    if advice.option:
+        return advice.option
     forms = OPTIONS.get(_SAME.get(advice.action, advice.action))
     if forms is None or (advice.value is None and "{value}" in forms[""]):
         return ""

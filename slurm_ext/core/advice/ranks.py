@@ -44,7 +44,14 @@ def _slow_rank(ranks: RankFacts) -> Iterator[Advice]:
             " always wait for it"
         )
         action, cost = "exclude_node", Cost.SETTING
-    yield Advice(word="skew", action=action, next=clause, cost=cost, removable_s=ranks.skew_s)
+    yield Advice(
+        word="skew",
+        action=action,
+        next=clause,
+        cost=cost,
+        removable_s=ranks.skew_s,
+        option=f"sbatch --exclude={ranks.slow_node}" if ranks.slow_node else "",
+    )
 
 
 def _one_node(ranks: RankFacts) -> Iterator[Advice]:
@@ -73,7 +80,8 @@ def _buckets(ranks: RankFacts) -> Iterator[Advice]:
     yield Advice(
         word="network",
         action="buckets",
-        next=f"{kind} gradient buckets that overlap the backward pass",
+        next=f"{kind} gradient buckets that overlap the backward pass (more than two ranks then"
+        " round sums in another order)",
         removable_s=removable_s,
         low_s=0.0,
         high_s=ranks.exposed_s,
@@ -91,9 +99,9 @@ def bucket_gain_s(ranks: RankFacts) -> float:
 
 
 def _compression(ranks: RankFacts) -> Iterator[Advice]:
-    """Gradients in half of their bytes, where hiding cannot be enough."""
+    """Gradients in half of their bytes, where hiding cannot be enough; torch's hook needs NCCL."""
     comm_s, backward_s = ranks.comm_s, ranks.backward_s
-    if comm_s is None or backward_s is None or comm_s <= backward_s:
+    if ranks.backend != "nccl" or comm_s is None or backward_s is None or comm_s <= backward_s:
         return
     yield Advice(
         word="network",

@@ -103,12 +103,22 @@ def test_ranks_that_fit_one_node_belong_there() -> None:
     assert actions(replace(TOGETHER, step_s=0.06, ranks=apart))[0] == "one_node"
 
 
+def test_compression_has_its_conditions() -> None:
+    """Only where messages outlast what hides them, and torch's hook can run (NCCL)."""
+    long = replace(RANKS, exposed_s=0.04, comm_s=0.07, overlap_s=0.03, backend="nccl")
+    said = actions(replace(TOGETHER, step_s=0.08, ranks=long))
+    assert said == ["compress_gradients"]
+    assert actions(replace(TOGETHER, step_s=0.08, ranks=replace(long, backend="gloo"))) == []
+    assert actions(replace(TOGETHER, step_s=0.08, ranks=replace(long, backward_s=0.08))) != said
+
+
 def test_a_rank_that_is_always_slow_is_its_nodes() -> None:
     """One that changes is a matter of the batches."""
     ranks = RankFacts(skew_s=0.02, slow_rank=1, slow_node="n2")
     (one,) = first_advice(replace(TOGETHER, ranks=ranks))
     assert (one.word, one.action) == ("skew", "exclude_node")
     assert "rank 1 on n2" in one.next
+    assert one.option == "sbatch --exclude=n2"
     assert actions(replace(TOGETHER, ranks=replace(ranks, slow_rank=None))) == ["even_batches"]
 
 
