@@ -80,10 +80,15 @@ def wall_s(loader: _Json) -> float:
     return total(loader, "wall_s") + (loader.get("startup_s") or 0.0)
 
 
+def training_phases(loader: _Json) -> Sequence[_Json]:
+    """A loader's phases with steps, where there is any such; else all of them."""
+    phases: Sequence[_Json] = loader["phases"]
+    return [phase for phase in phases if phase.get("steps")] or phases
+
+
 def total(loader: _Json, name: str) -> float:
     """Sum of a figure over a loader's phases: those with steps, where there is any such."""
-    stepped = [phase for phase in loader["phases"] if phase.get("steps")]
-    return float(sum([phase.get(name) or 0 for phase in stepped or loader["phases"]]))
+    return float(sum([phase.get(name) or 0 for phase in training_phases(loader)]))
 
 
 def _members(summary: _Json) -> list[Member]:

@@ -10,7 +10,7 @@ maximum waits longer, the costs are scaled down to the wait.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-_HALVINGS = 40
+_HALVINGS = 14
 AT_HOME = 0.5  # workers: below, the training process fetches
 
 
@@ -64,15 +64,18 @@ def _stall(wait_s: float, step_s: float, costs: WorkerCosts) -> Callable[[float]
 
 
 def _softness(batch_s: float, step_s: float, wait_s: float) -> float:
-    """1 / p of the p-norm that waits so long; 1 adds the two up."""
+    """1 / p of the p-norm that waits so long; 1 adds the two up. Halved, then a straight line."""
     low, high = 0.0, 1.0
+    wanted = wait_s + step_s
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        if soft_max(batch_s, step_s, middle) - step_s < wait_s:
+        if soft_max(batch_s, step_s, middle) < wanted:
             low = middle
         else:
             high = middle
-    return high
+    below, above = soft_max(batch_s, step_s, low), soft_max(batch_s, step_s, high)
+    share = (wanted - below) / (above - below) if above > below else 1.0
+    return low + (high - low) * min(1.0, max(0.0, share))
 
 
 def soft_max(one: float, other: float, softness: float) -> float:

@@ -8,13 +8,12 @@ zero and add up to the step.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from statistics import median_low
 from typing import Any
 
 from slurm_ext.core.stalls.data_stall import AT_HOME, DataStall, WorkerCosts, split_wait
 from slurm_ext.core.stalls.rank_waits import exposed_s, link_shares
-from slurm_ext.core.trainings import Member, total, trainings
+from slurm_ext.core.trainings import training_phases, trainings
 
 MIN_BATCHES = 4  # the first ones only empty the prefetch queue
 MOST_SECONDS = 1e9  # of a batch: beyond, nobody measured it
@@ -100,10 +99,10 @@ class _Rank:
 def step_split(summaries: Sequence[_Json]) -> StepSplit | None:
     """The split of a job's largest training; None: nothing was long enough, or it cannot be."""
     training = next(trainings(summaries), None)
-    members = [m for m in training.members if _is_usable(m)] if training else []
-    if not members:
+    members = training.members if training else ()
+    ranks = [rank for summary, loader in members if (rank := _rank(summary, loader))]
+    if not ranks:
         return None
-    ranks = [_rank(summary, loader) for summary, loader in members]
     together = [one for one in ranks if one.summary.get("communication")] or ranks[:1]
     middle = median_low([one.pace_s for one in together])
     place = next(n for n, one in enumerate(together) if one.pace_s == middle)
@@ -159,50 +158,55 @@ def _skew(ranks: Sequence[_Rank]) -> tuple[float | None, int | None]:
     return slowest.computing_s - middle, rank if type(rank) is int else None
 
 
-def _is_usable(member: Member) -> bool:
-    """True if a machine could have measured these numbers, and there are enough."""
-    summary, loader = member
-    batches, wall_s = total(loader, "batches"), total(loader, "wall_s")
-    if batches < MIN_BATCHES or not total(loader, "samples") > 0 or not wall_s > 0:
-        return False
-    seconds = [total(loader, name) for name in _SECONDS] + [exposed_s(summary)]
-    return all(isfinite(one) and 0 <= one <= MOST_SECONDS * batches for one in seconds)
-
-
 _SECONDS = ("wait_s", "step_s", "first_wait_s", "fetch_wall_s", "fetch_cpu_s", "fetch_queued_s")
+_CROWDED = ("wait_queued_s", "step_queued_s")
+_COUNTS = ("batches", "samples", "steps", "epochs", "fetch_samples", "wall_s")
+_SUMMED = (*_SECONDS, *_CROWDED, *_COUNTS)
 
 
-def _rank(summary: _Json, loader: _Json) -> _Rank:
-    """One process's sums as seconds of a batch."""
-    batches = total(loader, "batches")
-    step_s = total(loader, "step_s") / batches
+def _rank(summary: _Json, loader: _Json) -> _Rank | None:
+    """One process's sums as seconds of a batch; None: too few, or no machine measured them."""
+    sums = _sums(loader)
+    batches, exposed = sums["batches"], exposed_s(summary)
+    if batches < MIN_BATCHES or not sums["samples"] > 0 or not sums["wall_s"] > 0:
+        return None
+    most_s = MOST_SECONDS * batches
+    seconds = [exposed, *[sums[name] for name in _SECONDS]]
+    if not 0 <= min(seconds) <= max(seconds) <= most_s:
+        return None
+    each = {name: sums[name] / batches for name in _SUMMED}
     said = summary.get("communication") or {}
-    syncs = (said.get("per_step") or 0.0) * total(loader, "steps") / batches
     return _Rank(
         summary=summary,
-        wait_s=total(loader, "wait_s") / batches,
-        step_s=step_s,
+        wait_s=each["wait_s"],
+        step_s=each["step_s"],
         startup_s=min(MOST_SECONDS, (loader.get("startup_s") or 0.0) / batches),
-        first_wait_s=total(loader, "first_wait_s") / batches,
-        passes=total(loader, "epochs") / batches,
-        wait_queued_s=total(loader, "wait_queued_s") / batches,
-        step_queued_s=total(loader, "step_queued_s") / batches,
-        exposed_s=min(step_s, exposed_s(summary) * syncs),
-        costs=worker_costs(loader, total(loader, "samples") / batches),
+        first_wait_s=each["first_wait_s"],
+        passes=each["epochs"],
+        wait_queued_s=each["wait_queued_s"],
+        step_queued_s=each["step_queued_s"],
+        exposed_s=min(each["step_s"], exposed * (said.get("per_step") or 0.0) * each["steps"]),
+        costs=_costs(sums, each["samples"]),
     )
 
 
-def worker_costs(loader: _Json, batch: float) -> WorkerCosts:
+def _sums(loader: _Json) -> dict[str, float]:
+    """Sums over the training's phases in one loop, for a record has many; and workers' time."""
+    sums = dict.fromkeys((*_SUMMED, "worked_s"), 0.0)
+    for phase in training_phases(loader):
+        sums["worked_s"] += phase["workers"] * (phase.get("wall_s") or 0.0)
+        for name in _SUMMED:
+            sums[name] += phase.get(name) or 0.0
+    return sums
+
+
+def _costs(sums: Mapping[str, float], batch: float) -> WorkerCosts:
     """Workers' seconds for a batch of so many samples."""
-    fetched, wall_s = total(loader, "fetch_samples"), total(loader, "wall_s")
+    fetched, cpu_s, queued_s = sums["fetch_samples"], sums["fetch_cpu_s"], sums["fetch_queued_s"]
     each = batch / fetched if fetched > 0 else 0.0
-    cpu_s, queued_s = total(loader, "fetch_cpu_s"), total(loader, "fetch_queued_s")
-    blocked_s = max(0.0, total(loader, "fetch_wall_s") - cpu_s - queued_s)
-    stepped = [phase for phase in loader["phases"] if phase.get("steps")] or loader["phases"]
-    worked = sum([phase["workers"] * (phase.get("wall_s") or 0.0) for phase in stepped])
     return WorkerCosts(
         cpu_s=cpu_s * each,
         queued_s=queued_s * each,
-        blocked_s=blocked_s * each,
-        workers=worked / wall_s,
+        blocked_s=max(0.0, sums["fetch_wall_s"] - cpu_s - queued_s) * each,
+        workers=sums["worked_s"] / sums["wall_s"],
     )
