@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "advisor": {"core", "history", "model", "policy", "slurm"},
     "control": {"core", "node", "history", "model", "policy", "slurm"},
     "simulate": {"core", "model", "policy"},
-    "report": {"core", "history"},
+    "report": {"core", "history", "model"},
     "sandbox": {"core", "node", "slurm"},
     "install": {"core"},
 }
@@ -51,7 +51,7 @@ SUB_ROOMS: dict[str, tuple[str, ...]] = {
     "probe": ("determinism", "lending", "stalls", "", "windows", "site"),
     "spatial": ("planning", ""),
     "history": ("", "store", "ingest", "imports", "views"),
-    "model": ("", "throughput", "scaling", "duration", "demand", "slowdown"),
+    "model": ("", "throughput", "scaling", "duration", "demand", "slowdown", "node_speed"),
     "policy": ("", "allocator", "colocation", "elastic", "queue", "ranks"),
     "training": ("", "throughput", "duration", "demand", "scaling", "slowdown"),
     "advisor": (

@@ -14,6 +14,7 @@ from slurm_ext.report import (
     groups,
     ledger,
     missing,
+    node_speeds,
     predictions,
     queue_and_energy,
     waste,
@@ -29,6 +30,7 @@ SECTIONS: tuple[tuple[str, Callable[[ReportContext], Section]], ...] = (
     ("decisions", ledger.section),
     ("the queue", queue_and_energy.queue),
     ("energy", queue_and_energy.power),
+    ("slow nodes", node_speeds.section),
     ("groups", groups.section),
     ("what is missing", missing.section),
 )

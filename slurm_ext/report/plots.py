@@ -53,7 +53,7 @@ def svg(chart: Chart, key: str, title: str) -> Markup:
     with mpl.rc_context({**_STYLE, "svg.hashsalt": key}):
         figure = Figure(figsize=SIZE, layout="constrained")
         axes = figure.add_subplot()
-        {"bars": _bars, "lines": _lines}[chart.form](axes, chart)
+        {"bars": _bars, "lines": _lines, "points": _points}[chart.form](axes, chart)
         _dress(axes, chart)
         stream = io.StringIO()
         figure.savefig(stream, format="svg", transparent=True)
@@ -82,6 +82,22 @@ def _lines(axes: "Axes", chart: Chart) -> None:
         axes.axhline(chart.level, color=INK, linewidth=1, linestyle="--", label="promised")
 
 
+def _points(axes: "Axes", chart: Chart) -> None:
+    """Series without an order; one with a name that others lie around is drawn as a line."""
+    for number, series in enumerate(chart.series):
+        across, up = [x for x, _ in series.points], [y for _, y in series.points]
+        style = "-" if series.joined else "none"
+        axes.plot(
+            across,
+            up,
+            color=LINES[number % len(LINES)],
+            label=series.name,
+            marker="o",
+            markersize=5,
+            linestyle=style,
+        )
+
+
 def _band(axes: "Axes", series: ChartSeries, colour: str) -> None:
     if series.low_high:
         across = [x for x, _ in series.points]
@@ -97,8 +113,9 @@ def _dress(axes: "Axes", chart: Chart) -> None:
     axes.set_ylabel(chart.y)
     axes.grid(axis="y")
     axes.yaxis.set_major_locator(MaxNLocator(5))
-    fine = axes.get_ylim()[1] < 0.05
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=int(fine), symbol=" %"))
+    if chart.shares:
+        fine = axes.get_ylim()[1] < 0.05
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=int(fine), symbol=" %"))
     if chart.ticks:
         low, high = _reach(chart)
         there = {at: label for at, label in chart.ticks.items() if low <= at <= high}

@@ -34,18 +34,19 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class ChartSeries:
-    """One line or set of bars: (x, y) in data units; y a share (0 to 1)."""
+    """One line, or set of bars or points: (x, y) in data units."""
 
     name: str
     points: Sequence[tuple[float, float]]
     low_high: Sequence[tuple[float, float]] = ()  # an interval around each point
+    joined: bool = False  # points that are one curve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
     """A plot of a table; `about` describes it in words."""
 
-    form: Literal["bars", "lines"]
+    form: Literal["bars", "lines", "points"]
     about: str
     x: str
     y: str
@@ -54,6 +55,7 @@ class Chart:
     ticks: Mapping[float, str] = field(default_factory=dict)
     diagonal: bool = False
     level: float | None = None  # a line at this y: the target
+    shares: bool = True  # y is a share of 1; else a plain number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from slurm_ext.cli.doctor.mps import mps
 from slurm_ext.cli.doctor.node import node
 from slurm_ext.cli.doctor.selinux import labels
 from slurm_ext.cli.doctor.slurm import slurm
+from slurm_ext.cli.doctor.speeds import speeds
 from slurm_ext.cli.doctor.state import advisor, state
 from slurm_ext.core.settings.document import Settings
 
@@ -46,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
     state,
     advisor,
     loops,
+    speeds,
     node,
     mps,
 )

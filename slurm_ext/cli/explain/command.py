@@ -60,7 +60,7 @@ def _document(settings: "Settings", named: str) -> dict[str, Any]:
 
 
 def explained(history: "History", named: str) -> dict[str, Any]:
-    """`{v, job_id, decision, past, moves, run_time, runs, gain}`: the ledger's row, each run's end.
+    """`{v, job_id, decision, past, moves, run_time, runs, stragglers, gain}`: ledger and outcome.
 
     `past`: runs that the decision rested on (history/views/recent_runs.py). `moves`: what cluster
     loops did to
@@ -70,13 +70,15 @@ def explained(history: "History", named: str) -> dict[str, Any]:
     its node `shared` (explain/shared.py), one whose power was measured
     `energy` (explain/energy.py), one with the probe's summaries `probe` (explain/probe.py), one of
     which a rate was predicted `verdict` (explain/verdict.py), one whose step was measured `stalls`
-    (explain/stalls.py); else null. `advice` is a list (core/advice/from_record.py).
+    (explain/stalls.py); else null. `advice` is a list (core/advice/from_record.py). `stragglers`:
+    ranks that others waited for (explain/stragglers.py), or null.
 
     Raises UsageError for what is neither a job id nor a token, HistoryError where it is unknown.
     """
     from slurm_ext.cli.explain.run_time import run_time_of
     from slurm_ext.cli.explain.shared import shared_with
     from slurm_ext.cli.explain.stalls import stalls_of
+    from slurm_ext.cli.explain.stragglers import stragglers_of
     from slurm_ext.core.errors import HistoryError, UsageError
     from slurm_ext.history.ingest.actions import actions_of
     from slurm_ext.history.ingest.decisions import decision
@@ -110,8 +112,9 @@ def explained(history: "History", named: str) -> dict[str, Any]:
     ]
     expected = run_time_of(history, chosen, known)
     document = {"v": 1, "job_id": job_id, "decision": chosen, "past": past}
-    gain = gain_json(estimate_gain(history.conn))
-    return {**document, "moves": moved, "run_time": expected, "runs": runs, "gain": gain}
+    document |= {"moves": moved, "run_time": expected, "runs": runs}
+    document["stragglers"] = stragglers_of(every)
+    return {**document, "gain": gain_json(estimate_gain(history.conn))}
 
 
 def _past(history: "History", ledger: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -157,8 +160,17 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
         from slurm_ext.cli.explain.run_time import line
 
         yield line(document["run_time"], document["runs"])
+    if document.get("stragglers"):
+        from slurm_ext.cli.explain.stragglers import lines as straggler_lines
+
+        yield from straggler_lines(document["stragglers"])
+    yield from _ends(document["runs"])
+
+
+def _ends(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Each run: its end, and what was measured of it."""
     shown: tuple[Any, Any] = None, ()
-    for one in document["runs"]:
+    for one in runs:
         yield from _run_lines(one)
         found = one.get("stalls"), one.get("advice") or ()
         if found != shown:  # nodes of one start have one bar

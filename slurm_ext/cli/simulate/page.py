@@ -3,14 +3,12 @@
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from slurm_ext.report.render import render
 from slurm_ext.report.tables import Chart
 
 WIDTH = 140  # where there is no terminal
@@ -31,21 +29,19 @@ class Page:
 
     def html(self, charts: Mapping[str, Chart]) -> str:
         """One HTML page that needs nothing else."""
-        from slurm_ext.report.plots import svg
+        from slurm_ext.report.table_page import table_page
 
-        return render(
-            "simulate.html.jinja",
-            title=self.title,
-            source=PurePath(self.source).name,
+        return table_page(
+            "dlqueue simulate",
+            self.title,
+            self.source,
             about=self.about,
             caption=self.caption,
-            remarks=self.remarks,
+            row_name="policy",
             header=self.header,
             rows=self.rows,
-            charts=[
-                (title, chart, svg(chart, f"plot-{number}", title))
-                for number, (title, chart) in enumerate(charts.items())
-            ],
+            remarks=self.remarks,
+            charts=charts,
         )
 
 

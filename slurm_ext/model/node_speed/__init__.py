@@ -1,0 +1,1 @@
+"""Speed of nodes, GPUs and ranks against their peers, by what jobs measured on them."""
