@@ -11,9 +11,9 @@ from math import hypot, log2
 
 from slurm_ext.core.gpu_request import devices_per_node, gpu_types, gpus_of, is_model, nodes_of
 from slurm_ext.core.records import SCRIPT_LEVELS, Level, LoaderRun, Submission
+from slurm_ext.model.throughput.pooling import OTHER_MODEL_SD
 
 Evidence = Mapping[Level, Sequence[LoaderRun]]
-OTHER_MODEL_SD = 0.5  # log sd of the accelerator's rate on GPUs of another model
 PER_DOUBLING_SD = 0.05  # of the same on twice the GPUs, for each of them
 FEWEST_ELSEWHERE = 2  # runs of other scripts that have to agree before a job is changed by them
 SAME_BATCH = 1.1  # ratio of mean batches that are one size, the last of an epoch being smaller

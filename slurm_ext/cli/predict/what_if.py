@@ -13,14 +13,14 @@ from slurm_ext.advisor.pipeline.script import options_of
 from slurm_ext.advisor.what_if.layout import request_of
 from slurm_ext.advisor.what_if.shapes import Axes, ClusterNodes
 from slurm_ext.advisor.what_if.table import WhatIfTable, draft, judged
-from slurm_ext.core.errors import ModelError, SlurmError
+from slurm_ext.cli.common.models import scaling_family
+from slurm_ext.core.errors import SlurmError
 
 if TYPE_CHECKING:
     from slurm_ext.advisor.pipeline.decide import DecisionContext
     from slurm_ext.advisor.what_if.queue_wait import StartQuery
     from slurm_ext.core.records import Submission
     from slurm_ext.core.settings.document import Settings
-    from slurm_ext.model.scaling.family import Family
     from slurm_ext.slurm import SlurmClient
 
 
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace, settings: "Settings", job: "Submission") -> in
 
     axes = Axes(cores=args.cores, workers=args.workers, gpus=args.gpus, gpu_types=args.gpu_type)
     source, known, run_time = _known(settings, job)
-    known = replace(known, family=_family(settings))
+    known = replace(known, family=scaling_family(settings))
     document = {"v": 1, "script": args.script, "source": source}
     document |= table(job, known, axes, client_of(settings), run_time)
     if args.json:
@@ -91,21 +91,6 @@ def _known(
             pass  # an advisor of another version: the file may still be there
     run_time = said_of_run_time(runtime_from_history(settings, job))
     return "history", context_from_history(settings, job), run_time
-
-
-def _family(settings: "Settings") -> "Family | None":
-    """This site's family of scaling curves; None: there is none that can be read."""
-    from slurm_ext.model.artifact_store import current
-
-    try:
-        folder = current(settings.state_dir / "models" / "scaling")
-        if folder is None:
-            return None
-        from slurm_ext.model.scaling.artifact import load  # numpy
-
-        return load(folder)
-    except ModelError:
-        return None  # a wider interval; `dlqueue train` replaces it
 
 
 def _cluster(

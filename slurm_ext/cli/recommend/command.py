@@ -6,14 +6,14 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slurm_ext.core.records import Level
     from slurm_ext.core.settings.document import Settings
     from slurm_ext.history.views.gpu_runs import GpuRun
     from slurm_ext.policy.ranks.evidence import RanksEvidence, SingleRankRun
 
 HELP = (
     "Say how many ranks of a training should share each GPU, with which batch and workers, from"
-    " what its runs measured. Changes and records nothing."
+    " what its runs measured; with --nodes, which nodes are cheapest and fastest for it. Changes"
+    " and records nothing."
 )
 
 
@@ -31,8 +31,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="largest global batch you allow (default: as it is)",
     )
 
+    from slurm_ext.cli.recommend.nodes import configure as configure_nodes
     from slurm_ext.cli.recommend.spatial import configure as configure_spatial
 
+    configure_nodes(parser)
     configure_spatial(parser)
 
 
@@ -40,13 +42,15 @@ def run(args: argparse.Namespace) -> int:
     """Print the recommendation; raises UsageError, InputError, HistoryError."""
     from slurm_ext.cli.common.output import tell
     from slurm_ext.cli.common.settings import load_for_history
-    from slurm_ext.cli.recommend import spatial
+    from slurm_ext.cli.recommend import nodes, spatial
     from slurm_ext.cli.recommend.text import lines
 
     if args.spatial is not None:
         tell(spatial.recommended(args), spatial.lines, as_json=args.json)
         return 0
     settings = load_for_history(args.config)
+    if nodes.asked(args):
+        return nodes.run(args, settings)
     tell(recommended(args, settings), lines, as_json=args.json)
     return 0
 
@@ -77,6 +81,7 @@ def recommended(args: argparse.Namespace, settings: "Settings") -> dict[str, Any
 
 def _evidence(args: argparse.Namespace, settings: "Settings") -> tuple[str | None, "RanksEvidence"]:
     """From the nearest level that has runs to rest on; else what is missing on the nearest."""
+    from slurm_ext.cli.recommend.keys import keys_asked
     from slurm_ext.history.store.store import open_history
     from slurm_ext.history.views.gpu_runs import gpu_runs
     from slurm_ext.policy.ranks.evidence import evidence_of
@@ -85,7 +90,7 @@ def _evidence(args: argparse.Namespace, settings: "Settings") -> tuple[str | Non
     path, wait_ms = settings.state_dir / "history.db", settings["history.busy_timeout_ms"]
     first: tuple[str | None, RanksEvidence] | None = None
     with open_history(path, busy_timeout_ms=wait_ms, read_only=True) as history:
-        for level, key in _keys(args).items():
+        for level, key in keys_asked(args).items():
             measured = [_measured(one) for one in gpu_runs(history, level, key)]
             found = evidence_of(measured, room, args.most_batch)
             if found.runs:
@@ -93,24 +98,6 @@ def _evidence(args: argparse.Namespace, settings: "Settings") -> tuple[str | Non
             if measured and first is None:
                 first = (level.value, found)
     return first or (None, evidence_of([], room))
-
-
-def _keys(args: argparse.Namespace) -> Mapping["Level", int]:
-    """The keys to look for, nearest first: those of the user's own runs."""
-    from slurm_ext.cli.predict.script_file import submission
-    from slurm_ext.core.errors import UsageError
-    from slurm_ext.core.job_keys import keys_of, user_name_key
-    from slurm_ext.core.records import Level
-
-    if (args.script is None) == (args.name is None):
-        raise UsageError("name a batch script, or a job of the history with --name")
-    if args.name is not None:
-        return {Level.USER_NAME: user_name_key(args.user or _me(), args.name)}
-    if args.user is not None:
-        raise UsageError("--user goes with --name; a script is yours")
-    keys = keys_of(submission(args.script, tuple(args.args)))
-    own = (Level.SCRIPT_ARGS, Level.SCRIPT, Level.USER_NAME)
-    return {level: keys[level] for level in own if level in keys}
 
 
 def _measured(run: "GpuRun") -> "SingleRankRun":
@@ -133,16 +120,6 @@ def _measured(run: "GpuRun") -> "SingleRankRun":
         util=run.counters.get("gpu_util"),
         mem_bytes=run.counters.get("gpu_job_mem_peak", run.counters.get("gpu_mem_peak")),
     )
-
-
-def _me() -> str:
-    import os
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
 
 
 def _count(text: str) -> int:

@@ -26,6 +26,7 @@ SPREAD = {
     Level.KIND: 0.6,
     Level.CLUSTER: 1.5,
 }
+OTHER_MODEL_SD = 0.5  # of the accelerator alone, on GPUs of another model
 
 NOTHING = LogNormal(0.0, inf)
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.advisor.evidence.alike import OTHER_MODEL_SD, alike, of_its_kind
+from slurm_ext.advisor.evidence.alike import alike, of_its_kind
 from slurm_ext.advisor.evidence.summary import EvidenceSummary, summarize
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.pipeline.decide import DecisionContext, Recommendation, decide
 from slurm_ext.core.records import OWN_LEVELS, Level, LoaderRun, Mode, Submission
 from slurm_ext.core.settings.document import Settings
+from slurm_ext.model.throughput.pooling import OTHER_MODEL_SD
 from tests.builders import STARVED
 
 # As a GPU training and a debug run of the same script on the CPU leave them.

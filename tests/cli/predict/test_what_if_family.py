@@ -7,7 +7,7 @@ import pytest
 from slurm_ext.advisor.pipeline.decide import DecisionContext
 from slurm_ext.advisor.what_if.layout import JobLayout
 from slurm_ext.advisor.what_if.speed import LayoutRate, LayoutSpeed
-from slurm_ext.cli.predict.what_if import _family
+from slurm_ext.cli.common.models import scaling_family
 from slurm_ext.core.records import Level
 from slurm_ext.core.settings.document import Settings, parse
 from slurm_ext.history.views.columns import TRAINING_COLUMNS
@@ -28,7 +28,7 @@ def rate(settings: Settings) -> LayoutRate:
     known = DecisionContext(
         settings=settings,
         evidence={Level.SCRIPT_ARGS: [run(1, 1, 100.0)]},
-        family=_family(settings),
+        family=scaling_family(settings),
     )
     layout = JobLayout(cpus_per_task=8, num_workers=4, tasks=8, nodes=2, gpus=8, ranks=8)
     told = LayoutSpeed(known, lambda _: None).at(layout)
@@ -44,9 +44,9 @@ def test_a_new_training_is_foretold_by_what_others_lost(settings: Settings) -> N
 def test_a_damaged_family_serves_nobody(settings: Settings, tmp_path: Path) -> None:
     """The answer is as if nothing had been learnt, and no traceback."""
     (tmp_path / "models" / "scaling" / "current" / "scaling.npz").write_bytes(b"torn")
-    assert _family(settings) is None
+    assert scaling_family(settings) is None
 
 
 def test_a_site_that_has_learnt_nothing(tmp_path: Path) -> None:
     """No folder, no family."""
-    assert _family(parse(f'[paths]\nstate_dir = "{tmp_path}"\n', "test")) is None
+    assert scaling_family(parse(f'[paths]\nstate_dir = "{tmp_path}"\n', "test")) is None

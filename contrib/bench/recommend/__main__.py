@@ -1,0 +1,132 @@
+"""The shape that `dlqueue recommend --nodes` chooses, against the best one, on published rates.
+
+    python -m contrib.bench.recommend --data DATA/throughput [--json] [--quick]
+
+A random table has six node types (T4, RTX 2080 Ti or A100, 1 to 8 of them) at random prices; one
+model of Sia's tables was measured on one node of one type, and is to be finished before a random
+deadline. Its rates elsewhere are predicted from that shape and from the other models' tables (none
+of its own rows); its true rates are the measured ones. `one_shape` knows that shape alone,
+`a_shape_a_gpu` one node of each kind of GPU in the table besides, as trials of a minute would tell.
+"""
+
+import argparse
+from collections.abc import Iterable, Sequence
+from math import log
+from pathlib import Path
+from statistics import fmean, median, pstdev
+from typing import Any
+
+import numpy as np
+
+from contrib.bench.common.program import Result, at_least, options, run
+from contrib.bench.recommend.choosers import BASELINES, Chosen, gpu_rates, ours, revealed
+from contrib.bench.recommend.measured import Measured, read_rows
+from contrib.bench.recommend.tables import Question, question
+from slurm_ext.model.scaling.gpu_speed import GpuRate
+from slurm_ext.training.scaling.interval_calibration import trained
+from slurm_ext.training.scaling.rows import ScalingRow
+
+NEAR = 1.05
+KNOWN = {"one_shape": False, "a_shape_a_gpu": True}
+
+
+def result(args: argparse.Namespace) -> Result:
+    """Everything measured. Raises InputError."""
+    rows = read_rows(args.data)
+    names = sorted({row.model for row in rows})
+    models = {name: Measured([row for row in rows if row.model == name]) for name in names}
+    dice = np.random.default_rng(15)
+    asked = [question(dice, models) for _ in range(20 if args.quick else 100)]
+    answers = {name: [choose(one) for one in asked] for name, choose in BASELINES.items()}
+    answers |= _ours(asked, rows, quick=args.quick)
+    figures: dict[str, Any] = {name: _scores(asked, chosen) for name, chosen in answers.items()}
+    figures |= {"tables": len(asked), "gains": _gains(rows), "quick": args.quick}
+    return {"bench": "recommend", "figures": figures, "wanted": _wanted(figures)}
+
+
+def _ours(
+    asked: Sequence[Question], rows: Sequence[ScalingRow], *, quick: bool
+) -> dict[str, list[Chosen]]:
+    """Model by model, so that each family is learned once."""
+    found: dict[str, dict[int, Chosen]] = {name: {} for name in KNOWN}
+    for model in sorted({one.model for one in asked}):
+        others = [row for row in rows if row.model != model]
+        family = trained(others[:: 8 if quick else 1])
+        rates = gpu_rates(rows, model)
+        for at, one in enumerate(asked):
+            for name, each in KNOWN.items():
+                if one.model == model:
+                    runs = list(revealed(one, each=each))
+                    found[name][at], _ = ours(one, runs, family, rates)
+    return {name: [chosen[at] for at in sorted(chosen)] for name, chosen in found.items()}
+
+
+def _scores(asked: Sequence[Question], chosen: Iterable[Chosen]) -> dict[str, float]:
+    """Shares of tables; a row counts as near the optimum only if it met the deadline."""
+    both = list(zip(asked, chosen, strict=True))
+    met = [one.time_s(*shape) <= (one.goal.deadline_s or 0.0) for one, shape in both]
+    over = [one.cost(*shape) / one.cheapest() for one, shape in both]
+    near = [ok and ratio <= NEAR for ok, ratio in zip(met, over, strict=True)]
+    return {
+        "near": fmean(near),
+        "cost_within": fmean(ratio <= NEAR for ratio in over),
+        "deadline_met": fmean(met),
+        "median_over": median(over),
+        "mean_over": fmean(over),
+    }
+
+
+def _gains(rows: Sequence[ScalingRow]) -> dict[str, dict[str, float]]:
+    """Log gain of one GPU over another: mean and sd over models, each at its median batch."""
+    found = {}
+    rates = gpu_rates(rows, "")
+    for here, there in (("T4", "RTX2080Ti"), ("T4", "A100"), ("RTX2080Ti", "A100")):
+        every = [_log(rates, model, here, there) for model in {one.user for one in rates}]
+        logs = [one for one in every if one is not None]
+        found[f"{here} to {there}"] = {"mean": fmean(logs), "sd": pstdev(logs), "models": len(logs)}
+    return found
+
+
+def _log(rates: Sequence[GpuRate], model: str, here: str, there: str) -> float | None:
+    by_training: dict[str, dict[str, float]] = {}
+    for one in rates:
+        if one.user == model:
+            by_training.setdefault(one.training, {})[one.gpu] = one.samples_per_s
+    both = [
+        log(each[there] / each[here])
+        for each in by_training.values()
+        if {here, there} <= each.keys()
+    ]
+    return median(both) if both else None
+
+
+def _wanted(figures: dict[str, Any]) -> list[Result]:
+    rows = []
+    for name in KNOWN:
+        near, met = figures[name]["cost_within"], figures[name]["deadline_met"]
+        rows.append(at_least(f"{name}: share of tables at most 1.05 of the least cost", 0.9, near))
+        rows.append(at_least(f"{name}: share of tables whose deadline is met", 0.95, met))
+    return rows
+
+
+def main() -> None:
+    """Measure and print; 1 where the folder cannot be used."""
+    parser = options(__doc__, quick="twenty tables, families from an eighth of the rows")
+    parser.add_argument("--data", type=Path, required=True, help="folder of Sia's table")
+    run(parser, result, _print)
+
+
+def _print(measured: Result) -> None:
+    figures = measured["figures"]
+    for name in (*KNOWN, *BASELINES):
+        one = figures[name]
+        print(
+            f"{name:18} within 1.05 {one['cost_within']:.2f} (and in time {one['near']:.2f}),"
+            f" deadline met {one['deadline_met']:.2f}, cost over the least: median"
+            f" {one['median_over']:.2f}, mean {one['mean_over']:.2f}"
+        )
+    print("gain of a GPU over another, log:", figures["gains"])
+
+
+if __name__ == "__main__":
+    main()

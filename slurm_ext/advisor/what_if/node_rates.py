@@ -1,0 +1,202 @@
+"""Rates of a training on whole nodes of several types, from its runs on one of them. Pure.
+
+One rank has each GPU, with an even part of its node's cores, memory and disk. On GPUs that the
+training never ran on, its accelerator is that of its own runs times the gain that other trainings
+had (model/scaling/gpu_speed.py). Where neither runs nor a benchmark name one, nothing is predicted.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from math import inf
+from typing import TYPE_CHECKING
+
+from slurm_ext.advisor.what_if.speed import WIDEST_RATIO, of_model
+from slurm_ext.core.errors import DlqueueError
+from slurm_ext.core.gpu_request import is_model
+from slurm_ext.core.records import Interval, Level, LoaderRun, Shape, ShapeLimits
+from slurm_ext.model.scaling.gpu_speed import SAME_SPEED, from_benchmark
+from slurm_ext.model.scaling.multi_gpu_estimate import (
+    RankEstimate,
+    RankGroup,
+    ScalingPredictor,
+    estimate_rank,
+    measurement_of,
+)
+from slurm_ext.model.throughput.bottleneck import BottleneckSigns, diagnose
+from slurm_ext.model.throughput.estimate import Estimate, core_predictor, estimate
+from slurm_ext.model.throughput.evidence_checks import usable_runs, why_no_estimate
+from slurm_ext.model.throughput.inversion import LogNormal
+from slurm_ext.policy.node_shapes import NodeType, RatedShape
+
+if TYPE_CHECKING:
+    from slurm_ext.model.scaling.family import Family
+
+Evidence = Mapping[Level, Sequence[LoaderRun]]
+Gain = Callable[[str, str], LogNormal | None]
+"""Rate of the next training on the second GPU type over that on the first."""
+WIDE = "its interval would be wider than a factor of three either way: try some minutes of it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """Facts of a training's runs beside their rates; None: not known."""
+
+    evidence: Evidence
+    family: "Family | None" = None
+    factor: float = 1.0  # on the width of intervals
+    busy: float | None = None  # share of the time that its GPUs were at work
+    most_batch: int | None = None  # largest global batch that its owner allows
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRates:
+    """Shapes with a predicted rate, and why others have none."""
+
+    shapes: tuple[RatedShape, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)  # node type to the reason
+
+
+def node_rates(known: RunFacts, table: Sequence[NodeType], gain: Gain) -> NodeRates:
+    """Rate every node type of the table at each number of nodes that makes it faster."""
+    shapes, left_out = list[RatedShape](), dict[str, str]()
+    for node in table:
+        try:
+            found = list(_OnType(known, table, node, gain).shapes())
+        except (DlqueueError, LookupError) as error:
+            left_out[node.name] = str(error.args[0] if isinstance(error, LookupError) else error)
+            continue
+        sure = list(
+            takewhile(lambda one: one.interval.high <= WIDEST_RATIO * one.interval.low, found)
+        )
+        shapes += sure
+        if len(sure) < len(found):
+            left_out[node.name] = f"from {len(sure) + 1} nodes on {WIDE}" if sure else WIDE
+    return NodeRates(tuple(shapes), left_out)
+
+
+class _OnType:
+    """One training on nodes of one type. Raises LookupError with the reason if it has no rate."""
+
+    def __init__(
+        self, known: RunFacts, table: Sequence[NodeType], node: NodeType, gain: Gain
+    ) -> None:
+        self.known, self.node = known, node
+        own = of_model(known.evidence, node.gpu)
+        believed = estimate(own)
+        if believed is None:  # of one GPU model, too: the newest run's
+            newest = next((run.gpu_model for run in _nearest(known.evidence)), None)
+            own = of_model(known.evidence, newest)
+            believed = estimate(own)
+        self.evidence: Evidence = own
+        if believed is None:
+            raise LookupError(why_no_estimate(known.evidence))
+        self.believed: Estimate = believed
+        self.runs = [run for run in _nearest(self.evidence) if measurement_of(run) is not None]
+        if not self.runs:
+            raise LookupError("no run of it on a GPU says how many GPUs it had")
+        self.here = self.runs[0].gpu_model
+        self.gain, self.rests_on = self._gain(table, gain)
+        self.there = self._there(_of(table, self.here))
+
+    def shapes(self) -> Iterator[RatedShape]:
+        """Each number of nodes, as long as the batch divides among its GPUs."""
+        newest = self.runs[0]
+        batch = newest.batch_size
+        whole = batch * (newest.ranks or 1)
+        most = max(whole, self.known.most_batch or 0.0)
+        for nodes in range(1, self.node.most_nodes + 1):
+            each = min(batch, most / (nodes * self.node.gpus))
+            if each < 1:
+                return
+            yield self._at(nodes, each)
+
+    def _gain(self, table: Sequence[NodeType], gain: Gain) -> tuple[LogNormal, str]:
+        if is_model(self.node.gpu, self.here):
+            return SAME_SPEED, "its own runs on these GPUs"
+        here = self.here or "an unnamed GPU"
+        if self.here is not None and (seen := gain(self.here, self.node.gpu)) is not None:
+            return seen, f"its runs on {here}, and others' gain from there to {self.node.gpu}"
+        measured = _of(table, self.here)
+        if measured is not None and measured.speed and self.node.speed:
+            gained = from_benchmark(measured.speed, self.node.speed)
+            return gained, f"its runs on {here}, and the table's speed of {self.node.gpu}"
+        raise LookupError(f"nobody ran on both {here} and {self.node.gpu}: give both a speed")
+
+    def _at(self, nodes: int, batch: float) -> RatedShape:
+        ranks = RankGroup(of_job=nodes * self.node.gpus, on_node=self.node.gpus)
+        rank = self._rank(ranks, nodes, batch)
+        cores = self.node.cores / self.node.gpus
+        workers = self._workers(cores)
+        told = core_predictor(rank.believed, factor=self.known.factor)(cores, workers)
+        shape = Shape(cpus_per_task=max(1, int(cores)), num_workers=workers)
+        full = ShapeLimits(max_cpus_per_task=shape.cpus_per_task, node_cores=shape.cpus_per_task)
+        signs = BottleneckSigns(network_share=rank.network_share)
+        return RatedShape(
+            node=self.node,
+            nodes=nodes,
+            batch=batch,
+            samples_per_s=told.samples_per_s * ranks.of_job,
+            interval=Interval(told.interval.low * ranks.of_job, told.interval.high * ranks.of_job),
+            limit=diagnose(rank.believed, shape, full, signs=signs).word,
+            rests_on=self.rests_on,
+        )
+
+    def _there(self, measured: NodeType | None) -> ScalingPredictor:
+        """Scaling on this type; `measured`: the table's word on the nodes that it ran on."""
+        from slurm_ext.model.scaling.model import fit
+        from slurm_ext.model.scaling.other_nodes import OtherNodes
+
+        points = [one for one in map(measurement_of, self.runs) if one is not None]
+        family = self.known.family
+        prior = family.prior(model="", cluster=_cluster(family, self)) if family else None
+        here, link = measured and measured.net_bytes_per_s, self.node.net_bytes_per_s
+        return OtherNodes(
+            here=fit(points, prior),
+            gain=self.gain,
+            busy=1.0 if self.known.busy is None else self.known.busy,
+            link=here / link if here and link else 1.0,
+        )
+
+    def _rank(self, ranks: RankGroup, nodes: int, batch: float) -> RankEstimate:
+        from slurm_ext.model.scaling.model import TrainingConfig
+
+        config = TrainingConfig(gpus=ranks.of_job, nodes=nodes, local_batch=batch)
+        rank = estimate_rank(self.believed, self.there, config, ranks=ranks, seen_on_node=None)
+        disk = self._disk(ranks)
+        return rank if disk is None else replace(rank, believed=_with_disk(rank.believed, disk))
+
+    def _disk(self, ranks: RankGroup) -> float | None:
+        """Samples/s that the disk of a node gives one rank; None: unknown."""
+        size, rate = self.believed.bytes_per_sample, self.node.disk_bytes_per_s
+        return rate / size / ranks.on_node if rate and size else None
+
+    def _workers(self, cores: float) -> int:
+        """A worker a core, as far as memory holds them."""
+        rss, memory = self.believed.worker_rss_bytes, self.node.mem_bytes
+        held = inf if not rss or memory is None else memory / self.node.gpus // rss
+        return int(max(1, min(cores, held)))
+
+
+def _cluster(family: "Family", on: _OnType) -> str:
+    """The family's name of the GPUs that are asked about; of those that ran, if it has none."""
+    known = (name for name in family.clusters if is_model(on.node.gpu, name))
+    return next(known, on.here or "")
+
+
+def _of(table: Sequence[NodeType], gpu_model: str | None) -> NodeType | None:
+    """The table's first type with these GPUs."""
+    return next((one for one in table if is_model(one.gpu, gpu_model)), None)
+
+
+def _with_disk(believed: Estimate, samples_per_s: float) -> Estimate:
+    return replace(believed, storage_samples_per_s=samples_per_s)
+
+
+def _nearest(evidence: Evidence) -> list[LoaderRun]:
+    """Usable runs of the nearest level that has any, newest first."""
+    for level in Level:
+        runs = usable_runs(evidence.get(level, ()))
+        if runs and level is not Level.CLUSTER:
+            return runs
+    return []

@@ -1,0 +1,136 @@
+"""Node type and number of nodes of a training, by time and by cost. Pure.
+
+    time = start-up + samples / rate        cost = time * nodes * price of a node
+
+Every shape is priced; there is no search that could miss one. Both bounds of a time come from the
+rate's interval, so that a deadline is met by the slow end, and a budget by the dear end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slurm_ext.core.records import Interval
+from slurm_ext.model.arrays import Array
+
+HOUR_S = 3600.0
+CERTAIN = 1.5  # ratio of a time's bounds up to which it is worth no trial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeType:
+    """One kind of node; None: it sets no limit that is known."""
+
+    name: str
+    gpu: str  # its type, as Slurm or the driver names it
+    gpus: int
+    cores: int
+    price_per_hour: float  # of one node, in any currency
+    mem_bytes: float | None = None
+    disk_bytes_per_s: float | None = None
+    net_bytes_per_s: float | None = None
+    speed: float | None = None  # of one GPU in a benchmark, in any unit that the table shares
+    most_nodes: int = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatedShape:
+    """Whole nodes of one type, and the rate that is predicted on them."""
+
+    node: NodeType
+    nodes: int
+    batch: float  # samples a GPU
+    samples_per_s: float
+    interval: Interval
+    limit: str  # the stall that decides, in model/throughput/bottleneck.py's words
+    rests_on: str = ""  # runs that the prediction rests on, in words
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the whole job."""
+        return self.node.gpus * self.nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingGoal:
+    """Work that is left, and what its owner wants of it; None: no limit."""
+
+    samples: float
+    startup_s: float = 0.0
+    deadline_s: float | None = None
+    budget: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricedShape:
+    """A shape with its time and cost, and the bounds of both."""
+
+    shape: RatedShape
+    time_s: float
+    time: Interval
+    cost: float
+    cost_bounds: Interval
+    front: bool = False  # no other shape is both faster and cheaper
+
+    @property
+    def certain(self) -> bool:
+        """True if a trial would hardly narrow its time."""
+        return self.time.high <= CERTAIN * self.time.low
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeChoice:
+    """The recommended shapes; None: no shape is sure to stay within the limit."""
+
+    cheapest: PricedShape | None  # within the deadline, or of all without one
+    fastest: PricedShape | None  # within the budget, or of all without one
+    every: tuple[PricedShape, ...]  # by expected time
+
+    @property
+    def front(self) -> tuple[PricedShape, ...]:
+        """Shapes that no other one beats in both time and cost, the fastest first."""
+        return tuple(one for one in self.every if one.front)
+
+
+def choose_nodes(shapes: Sequence[RatedShape], goal: TrainingGoal) -> ShapeChoice:
+    """Price every shape, and take the cheapest and the fastest that stay within the limits."""
+    every = priced(shapes, goal)
+    inside = [one for one in every if goal.deadline_s is None or one.time.high <= goal.deadline_s]
+    paid = [one for one in every if goal.budget is None or one.cost_bounds.high <= goal.budget]
+    return ShapeChoice(
+        cheapest=min(inside, key=lambda one: (one.cost, one.time_s), default=None),
+        fastest=min(paid, key=lambda one: (one.time_s, one.cost), default=None),
+        every=tuple(every),
+    )
+
+
+def priced(shapes: Sequence[RatedShape], goal: TrainingGoal) -> list[PricedShape]:
+    """Every shape with its time and cost, the fastest first."""
+    if not shapes:
+        return []
+    ends = ((one.samples_per_s, one.interval.high, one.interval.low) for one in shapes)
+    times = goal.startup_s + goal.samples / np.array(list(ends))
+    hourly = np.array([one.nodes * one.node.price_per_hour for one in shapes])
+    costs = times / HOUR_S * hourly[:, None]
+    front = _on_front(times[:, 0], costs[:, 0])
+    return [
+        PricedShape(
+            shape=shapes[place],
+            time_s=float(times[place, 0]),
+            time=Interval(float(times[place, 1]), float(times[place, 2])),
+            cost=float(costs[place, 0]),
+            cost_bounds=Interval(float(costs[place, 1]), float(costs[place, 2])),
+            front=front[place],
+        )
+        for place in np.lexsort((costs[:, 0], times[:, 0]))
+    ]
+
+
+def _on_front(times: Array, costs: Array) -> list[bool]:
+    """Mark shapes that are cheaper than every faster one."""
+    order = np.lexsort((costs, times))
+    before = np.concatenate(([np.inf], np.minimum.accumulate(costs[order])[:-1]))
+    marks = np.zeros(len(times), dtype=bool)
+    marks[order] = costs[order] < before
+    return [bool(mark) for mark in marks]

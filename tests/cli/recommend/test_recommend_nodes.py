@@ -1,0 +1,182 @@
+"""`dlqueue recommend --nodes` as people start it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurm_ext.cli import main
+from tests.cli.recommend.test_recommend import asked, ingest, record, site
+
+__all__ = ["site"]  # a fixture
+
+TABLE = """
+[[node]]
+name = "one"
+gpu = "a100"
+gpus = 1
+cores = 8
+price_per_hour = 2
+speed = 2
+[[node]]
+name = "eight"
+gpu = "a100"
+gpus = 8
+cores = 64
+price_per_hour = 24
+most_nodes = 2
+[[node]]
+name = "new"
+gpu = "h100"
+gpus = 1
+cores = 8
+price_per_hour = 3
+speed = 4
+[[node]]
+name = "other"
+gpu = "mi300"
+gpus = 1
+cores = 8
+price_per_hour = 1
+"""
+
+
+def on_a100(job_id: int) -> dict[str, Any]:
+    """My run of train.sh that came to its end on one A100, without waiting for data."""
+    told = record(job_id, 0.9)
+    for summary in told["probe"]["summaries"]:
+        summary["accelerator"] = "NVIDIA A100-SXM4-40GB"
+        for loader in summary["loaders"]:
+            for phase in loader["phases"]:
+                phase |= {"wait_s": 0.0, "step_s": phase["wall_s"], "fetch_wall_s": 0.1}
+                phase |= {"fetch_cpu_s": 0.05}
+    return told
+
+
+@pytest.fixture
+def nodes(site: Path) -> Path:
+    """A history with one run, and a table of node types."""
+    ingest(site, on_a100(1))
+    table = site.parent / "nodes.toml"
+    table.write_text(TABLE)
+    return table
+
+
+def test_the_cheapest_and_the_fastest_are_named(
+    site: Path, nodes: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With their evidence; a type that nobody measured is left out, and why is said."""
+    document = asked(
+        site,
+        capsys,
+        "--name",
+        "train.sh",
+        "--nodes",
+        str(nodes),
+        "--samples",
+        "1e6",
+        "--most-batch",
+        "4096",
+    )
+    assert document["cheapest"]["node"] in ("one", "new")
+    assert document["fastest"]["gpus"] == 8
+    assert document["fastest"]["cost"] > document["cheapest"]["cost"]
+    assert document["front"][0] == document["fastest"]
+    assert document["front"][-1] == document["cheapest"]
+    assert document["missing"] == []
+    assert document["left_out"].keys() >= {"eight", "other"}
+    assert document["left_out"]["eight"].startswith("from 2 nodes on its interval would be")
+    assert "give both a speed" in document["left_out"]["other"]
+    by_node = {one["node"]: one for one in document["shapes"] if one["nodes"] == 1}
+    assert by_node["one"]["rests_on"] == "its own runs on these GPUs"
+    assert "the table's speed of h100" in by_node["new"]["rests_on"]
+    assert by_node["new"]["samples_per_s"] > 1.5 * by_node["one"]["samples_per_s"]
+    assert not by_node["new"]["certain"]
+
+
+def test_the_batch_stays_as_it_was_unless_more_is_allowed(
+    site: Path, nodes: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Eight GPUs have an eighth of it each."""
+    words = ["--name", "train.sh", "--nodes", str(nodes), "--samples", "1e6"]
+    document = asked(site, capsys, *words)
+    assert {one["gpus"] * one["batch"] for one in document["shapes"]} == {32.0}
+
+
+def test_a_deadline_that_nothing_meets_is_said(
+    site: Path, nodes: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The fastest is still named, and exit is 0."""
+    words = ["--name", "train.sh", "--nodes", str(nodes), "--deadline", "0:01", "--samples", "1e9"]
+    document = asked(site, capsys, *words)
+    assert document["cheapest"] is None
+    assert document["deadline_s"] == 1
+    assert main(["recommend", *words, "--config", str(site)]) == 0
+    assert "no shape is sure to meet the deadline" in capsys.readouterr().out
+
+
+def test_the_page_has_the_front_as_a_plot(
+    site: Path, nodes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Cost over time, and the words of the terminal."""
+    page = tmp_path / "nodes.html"
+    words = ["--nodes", str(nodes), "--samples", "1e6", "--html", str(page)]
+    assert main(["recommend", "--name", "train.sh", *words, "--config", str(site)]) == 0
+    assert "cheapest: 1 x " in capsys.readouterr().out
+    text = page.read_text(encoding="utf-8")
+    assert "<svg" in text
+    assert "Cost over time" in text
+    assert "dlqueue recommend" in text
+
+
+def test_without_runs_nothing_is_recommended(
+    site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every type is left out with its reason, and what is missing is said."""
+    ingest(site)
+    table = tmp_path / "nodes.toml"
+    table.write_text(TABLE)
+    words = ["--name", "train.sh", "--nodes", str(table)]
+    document = asked(site, capsys, *words)
+    assert document["cheapest"] is document["fastest"] is None
+    assert "--samples" in document["missing"][0]
+    assert asked(site, capsys, *words, "--samples", "5")["missing"][0].startswith("a rate")
+    assert len(document["left_out"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["--deadline", "1:00:00"], 2, "--deadline goes with --nodes"),
+        (["--nodes", "absent.toml"], 1, "absent.toml: cannot be read"),
+    ],
+)
+def test_half_a_question_is_told(
+    site: Path, words: list[str], status: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line."""
+    ingest(site)
+    assert main(["recommend", "--name", "x", *words, "--config", str(site)]) == status
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("deadline", "soon"), ("deadline", "0"), ("budget", "-1"), ("samples", "nan")],
+)
+def test_limits_are_times_and_numbers(
+    site: Path, option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The option that is wrong is named."""
+    words = ["--nodes", "x.toml", f"--{option}={value}"]
+    with pytest.raises(SystemExit):
+        main(["recommend", "--name", "x", *words, "--config", str(site)])
+    assert f"--{option}" in capsys.readouterr().err
+
+
+def test_the_document_is_json(site: Path, nodes: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No number that JSON lacks."""
+    line = ["recommend", "--name", "train.sh", "--nodes", str(nodes), "--json"]
+    assert main([*line, "--config", str(site)]) == 0
+    json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
