@@ -200,6 +200,11 @@ def _sums(loader: _Json) -> dict[str, float]:
     return sums
 
 
+def worker_costs(loader: _Json, batch: float) -> WorkerCosts:
+    """Workers' seconds for a batch of so many samples; of a loader that took time."""
+    return _costs(_sums(loader), batch)
+
+
 def _costs(sums: Mapping[str, float], batch: float) -> WorkerCosts:
     """Workers' seconds for a batch of so many samples."""
     fetched, cpu_s, queued_s = sums["fetch_samples"], sums["fetch_cpu_s"], sums["fetch_queued_s"]
