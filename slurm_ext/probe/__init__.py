@@ -34,10 +34,10 @@ works at first (W, else the user's own count; a loader without workers stays in 
 until the file asks for some). Only as many start as fit into memory and are worth starting.
 
 Lending: with DLQUEUE_LENT=1 the node may ask for workers more, on other jobs' idle cores and at
-idle priority (lent.py); each such loader keeps the user's own workers beside them.
+idle priority (workers/lent.py); each such loader keeps the user's own workers beside them.
 
 Tuning: with DLQUEUE_AUTOTUNE=1 each such loader finds its own count while it runs, from the
-directive's or the user's on (tuning.py, autotune.py): it measures counts in turn, stays where more
-bring nothing, and looks again when the training's phase changes. Workers start when they are asked
-for, within the pass where they are forked (growth.py). While the gate's file exists, it decides.
+directive's or the user's on (tuner/): it measures counts in turn, stays where more bring nothing,
+and looks again when the training's phase changes. Workers start when they are asked for, within the
+pass where they are forked (workers/growth.py). While the gate's file exists, it decides.
 """

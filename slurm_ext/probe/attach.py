@@ -14,10 +14,12 @@ import sys
 import time
 from typing import Any, Callable, Iterator
 
-from . import fetching, steps, streams
+from .counters import fetching, steps
+from .counters.turns import Turns
 from .directive import Directive
+from .inspection import guarding
 from .stalls import gradient_sync
-from .turns import Turns
+from .streams.watch import AnyWorkers, Init, Watch
 
 _DUE_S = 0.2  # between looks at the summary
 
@@ -70,7 +72,7 @@ def _count(optimiser: Any, now: float) -> None:
         clock.due = now + _DUE_S
         session = _session(sys.modules["torch.utils.data.dataloader"])
         if session:
-            session.safely(session.write_if_due, now)
+            session.safely(session.writer.write_if_due, now)
 
 
 def _tell_of_no_step(dataloader: Any) -> None:
@@ -85,7 +87,7 @@ def _tell_of_no_step(dataloader: Any) -> None:
         if any(name.startswith("summary-") for name in os.listdir(directive.run_dir)):
             return
         session = _session(dataloader)
-        session.started(_Process.imported_s)
+        session.writer.started(_Process.imported_s)
         session.finish()
 
 
@@ -105,8 +107,8 @@ def _watched_iter(original: Callable[[Any], Any], dataloader: Any) -> Callable[[
         kept = getattr(self, "_iterator", None)  # persistent workers
         began = time.perf_counter()
         _Process.turns.leave(began)
-        gate = session.safely(session.gate, self, meter)
-        with fetching.guarded(session.safely(session.guard, self, gate)) as guard:
+        gate = session.safely(session.gates.gate, self, meter)
+        with guarding.guarded(session.safely(session.gates.guard, self, gate)) as guard:
             if gate is not None and self.num_workers:
                 iterator = _gated_iter(original, dataloader, self, gate)
             else:
@@ -154,11 +156,12 @@ def _gated_iter(original: Callable[[Any], Any], dataloader: Any, loader: Any, ga
 @contextlib.contextmanager
 def _offered(dataloader: Any, loader: Any, gate: Any) -> Iterator[None]:
     """Meanwhile the loader's workers are gated ones, of the kind that its seeds allow."""
-    from . import gated, lazy_workers
+    from . import lazy_workers
+    from .workers import gated
 
-    watch, changes = fetching.guard, {}
-    if gate.keeps_streams and isinstance(watch, streams.Watch) and loader.worker_init_fn:
-        changes["worker_init_fn"] = streams.Init(watch, loader.worker_init_fn)
+    watch, changes = guarding.guard, {}
+    if gate.keeps_streams and isinstance(watch, Watch) and loader.worker_init_fn:
+        changes["worker_init_fn"] = Init(watch, loader.worker_init_fn)
     kind = lazy_workers.Gated.seeded if gate.keeps_streams else lazy_workers.Gated.kind
     with gated.offered(dataloader, kind, loader, gate, **changes):
         yield
@@ -169,13 +172,15 @@ def _session(dataloader: Any) -> Any:
     if _Process.session is None:
         _Process.session = False
         try:
-            from . import gated, lazy_workers, session
+            from . import lazy_workers, session
+            from .streams.dealing import seeded_kind
+            from .workers.gated import gated_kind
 
             if lazy_workers.Gated.kind is None:
                 lazy_workers.Gated.module = dataloader
-                kind = gated.gated_kind(dataloader._MultiProcessingDataLoaderIter)
+                kind = gated_kind(dataloader._MultiProcessingDataLoaderIter)
                 lazy_workers.Gated.kind = kind
-                lazy_workers.Gated.seeded = streams.seeded_kind(kind)
+                lazy_workers.Gated.seeded = seeded_kind(kind)
             directive = _Process.directive or Directive()
             _Process.session = session.Session(dataloader, directive, _Process.turns)
         except Exception:  # an unknown torch: the loader stays as it is
@@ -209,7 +214,7 @@ def _timed_next(original: Callable[[Any], Any], dataloader: Any) -> Callable[[An
         current.wait_s += now - began
         current.batches += 1
         if current.counts_rows:
-            current.count_rows(data)
+            current.told.count_rows(data)
         if current.closely:
             current.closely -= 1
             current.wait_queued_s += current.queued()
@@ -226,7 +231,7 @@ def _look(current: Any, data: Any, now: float) -> None:
     session = _Process.session
     if session and now >= current.due:
         session.safely(session.look, current, now)
-        session.safely(current.weigh, data)
+        session.safely(current.told.weigh, data)
     if session and current.batches >= current.tune_at:
         session.safely(session.tune, current, now)
 
@@ -246,7 +251,7 @@ def _measured_fetch(original: Callable[..., Any], worker: Any) -> Callable[..., 
         meter = self.__dict__.get("_dlqueue") or _worker_meter(worker)
         if meter is None:
             return original(self, possibly_batched_index)
-        if possibly_batched_index.__class__ is streams.AnyWorkers:
+        if possibly_batched_index.__class__ is AnyWorkers:
             return possibly_batched_index.made(lambda index: meter.fetch(original, self, index))
         if meter.skip:
             meter.skip -= 1
@@ -264,6 +269,6 @@ def _worker_meter(worker: Any) -> Any:
         directive = _Process.directive or Directive()
         urgent = directive.gates  # the gate waits for it
         _Process.worker = fetching.WorkerMeter(
-            directive.run_dir, fetching.guard, memory_after=1 if urgent else 4
+            directive.run_dir, guarding.guard, memory_after=1 if urgent else 4
         )
     return _Process.worker

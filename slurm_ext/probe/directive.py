@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from typing import Mapping
 
-MAX_WORKERS = 1024
+from .workers.room import MAX_WORKERS
 
 
 class Directive:
     """The environment's words: where to write, how many workers work and start (None: the user's).
 
     `max_workers` is the headroom of the node's controller: so many start, no more work at first.
-    `borrows`: the node's lender may ask for workers more (lent.py). `tunes`: each loader finds its
-    own count while it runs, from the first one on.
+    `borrows`: the node's lender may ask for workers more (workers/lent.py). `tunes`: each loader
+    finds its own count while it runs, from the first one on.
     """
 
     def __init__(self, env: Mapping[str, str] = os.environ) -> None:

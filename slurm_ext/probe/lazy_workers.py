@@ -10,28 +10,25 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import itertools
 import multiprocessing
 import sys
 import threading
 import time
 import weakref
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
-from . import fetching, gated, rules
-from .determinism import samplers
-from .determinism.dataset_inspection import DatasetInspection
-from .determinism.samplers import Drawing
-from .gate import Gate
+from . import rules
+from .inspection import guarding, samplers
+from .inspection.dataset_inspection import DatasetInspection
+from .inspection.random_state import random_state, same_state
+from .workers import gated
+from .workers.feed import Feed
+from .workers.gate import Gate
+from .workers.patience import Patient
 
 TRIAL_BATCHES = 2
-_LOOK_EVERY_S = 0.5  # for dead workers; torch itself looks every 5 s
 _PATIENCE_S = 30.0  # beyond this and ten times a fetch at home, forked workers have locked up
 _PATIENCE_FETCHES = 10.0
-
-
-class StalledError(RuntimeError):
-    """The workers deliver nothing though they should."""
 
 
 class LazyWorkers:
@@ -46,7 +43,7 @@ class LazyWorkers:
         self.seen = gated.view(loader)  # a loader that keeps its iterator must not keep itself
         _without_iterators(self.seen)
         self.pending: collections.deque[Any] = collections.deque()
-        self.feed = _Feed(user_iterator._sampler_iter, self.pending, rules.drawing(loader))
+        self.feed = Feed(user_iterator._sampler_iter, self.pending, rules.drawing(loader))
         self.drawn_here = user_iterator._sampler_iter = iter(self.feed.draw, object())
         self.thread = threading.get_ident()
         self.workers: Any = None
@@ -125,7 +122,7 @@ class LazyWorkers:
         return data
 
     def _look(self, dataset: Any, closely: bool) -> tuple[Any, DatasetInspection | None]:
-        random = fetching.random_state() if self.seeded else None
+        random = random_state() if self.seeded else None
         return random, DatasetInspection(dataset) if closely else None
 
     def _at_home(self, user_iterator: Any, index: Any) -> Any:
@@ -155,11 +152,11 @@ class LazyWorkers:
             _DataLoader__multiprocessing_context=multiprocessing.get_context("fork"),
             **{"batch_sampler" if user_iterator._auto_collation else "sampler": self.feed},
         )
-        fetching.guard = guard = fetching.Guard(self.seeded)
+        guarding.guard = guard = guarding.Guard(self.seeded)
         try:
             self.workers = Gated.kind(seeing, self.gate)
         finally:
-            fetching.guard = None
+            guarding.guard = None
         self.workers._dlqueue_guard = guard
         self.starts += 1
         self._adopt(self.workers)
@@ -172,7 +169,7 @@ class LazyWorkers:
         workers._worker_pids_set = False
         share = workers._num_workers / max(1, multiprocessing.cpu_count())
         patience = _PATIENCE_S + _PATIENCE_FETCHES * self.home_batch_s * max(1.0, share)
-        workers._get_data = _Patient(workers, patience)
+        workers._get_data = Patient(workers, patience)
 
     def _fall(self, user_iterator: Any, reason: str) -> Any:
         self.on_fall(reason)
@@ -216,7 +213,7 @@ def _verdict(before: Any, after: Any) -> str | None:
     """The reason against workers that one fetch in this process showed; None: there is none."""
     if before is None or after is None:
         return "the dataset cannot be looked through"
-    if before[0] is not None and not fetching.same_state(before[0], after[0]):
+    if before[0] is not None and not same_state(before[0], after[0]):
         return "pinned seeds (DLQUEUE_SEEDED=allow lifts this)"
     if after[1] is not None and after[1].unfit is not None:
         return str(after[1].unfit)
@@ -225,7 +222,7 @@ def _verdict(before: Any, after: Any) -> str | None:
     return None
 
 
-def _way(feed: _Feed, thread: int) -> str | None:
+def _way(feed: Feed, thread: int) -> str | None:
     """The reason against workers that lies in how the loader is drawn from and asked."""
     if feed.drawing is None and not samplers.fixed(feed.rest):
         return "a sampler of its own kind"
@@ -240,62 +237,6 @@ class Gated:
     kind: Any = None
     seeded: Any = None
     module: Any = None
-
-
-class _Feed:
-    """A sampler that draws from the user's and remembers what has not been delivered yet.
-
-    It draws no further ahead than `allow` found right; a `drawing` of None: nothing against it.
-    """
-
-    def __init__(
-        self, rest: Iterator[Any], pending: collections.deque[Any], drawing: Drawing | None
-    ) -> None:
-        self.rest, self.pending, self.drawing = rest, pending, drawing
-        self.drawn = 0
-        self.allowed = 0.0
-
-    def allow(self) -> None:
-        """The training asks for the batch after those that were drawn."""
-        self.allowed = float("inf") if self.drawing is None else self.drawing.until(self.drawn)
-
-    def put_back(self) -> None:
-        """Draw again what was not delivered, in its order."""
-        self.rest = itertools.chain(tuple(self.pending), self.rest)
-        self.drawn -= len(self.pending)
-        self.pending.clear()
-
-    def draw(self) -> Any:
-        """The next index, for the training process."""
-        index = next(self.rest)
-        self.drawn += 1
-        return index
-
-    def __iter__(self) -> _Feed:
-        return self
-
-    def __next__(self) -> Any:
-        if self.drawn >= self.allowed:
-            raise StopIteration
-        index = self.draw()
-        self.pending.append(index)
-        return index
-
-
-class _Patient:
-    """Waits for the workers' next batch, noticing soon that they died or locked up."""
-
-    def __init__(self, workers: Any, patience_s: float) -> None:
-        self.wait: Any = weakref.WeakMethod(workers._try_get_data)
-        self.patience_s = patience_s
-
-    def __call__(self) -> Any:
-        began = time.monotonic()
-        while time.monotonic() - began < self.patience_s:
-            done, data = self.wait()(timeout=_LOOK_EVERY_S)
-            if done:
-                return data
-        raise StalledError(f"the workers delivered nothing for {self.patience_s:.0f} s")
 
 
 def _clause(error: BaseException) -> str:

@@ -6,8 +6,8 @@ import multiprocessing
 import sys
 from typing import Any
 
-from .determinism import samplers
 from .directive import Directive
+from .inspection import samplers
 
 MIN_BATCHES = 8
 PINNED_SEEDS_BELOW = 1 << 32  # an unpinned torch generator starts from a random 64-bit number

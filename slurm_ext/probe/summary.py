@@ -39,7 +39,7 @@ Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, size
   - phases (first_epoch; later), each: epochs, samples, batches, steps (of the optimisers, done with
     its batches: none in a validation); wall_s = wait_s (in next())
     + step_s (between them); first_wait_s: of wait_s, for each pass's first batch; workers: mean
-    number at work; lent_s: wall time with lent ones among them (lent.py); fetch_samples,
+    number at work; lent_s: wall time with lent ones among them (workers/lent.py); fetch_samples,
     fetch_wall_s, fetch_cpu_s, bytes_read: what fetching took in whichever process did it (samples
     made may run ahead of samples used); fetch_p50_s, fetch_p99_s: of one fetch, a batch, by a
     histogram, right to an eighth; main_cpu_s: CPU of this process during the phase; fetch_queued_s,
@@ -58,7 +58,7 @@ import sys
 import time
 from typing import Any
 
-from . import machine
+from .counters import machine
 from .directive import Directive
 
 VERSION = 1
@@ -102,9 +102,10 @@ def document(
     measured: dict[str, Any],
     faults: list[str],
     finished: bool,
+    group: tuple[int, int] | None = None,
 ) -> dict[str, Any]:
-    """The whole summary as of now."""
-    rank, world_size = place()
+    """The whole summary as of now; `group`: rank and world size in a group that may be gone."""
+    rank, world_size = group or place()
     return {
         **facts,
         "rank": rank,
@@ -130,14 +131,22 @@ def write(run_dir: str, body: dict[str, Any]) -> None:
     os.replace(path + ".new", path)
 
 
+def joined() -> tuple[int, int] | None:
+    """Rank and world size in torch.distributed; None: the process is in no group now."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return None
+
+
 def place() -> tuple[int, int]:
     """Rank and world size: torch.distributed's, else the launcher's, else those of Slurm's step.
 
     A batch script runs once, whatever number of tasks the job has.
     """
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
+    found = joined()
+    if found is not None:
+        return found
     for rank, size in (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")):
         texts = os.environ.get(rank, ""), os.environ.get(size, "")
         if all(text.isascii() and text.isdecimal() and len(text) < 8 for text in texts):

@@ -23,7 +23,7 @@ def last_row(before: int) -> Any:
     """Rows of the loaders that came after so many."""
     attach = sys.modules.get("_dlqueue_probe.attach")
     session = attach._Process.session if attach else None
-    return [meter.row() for meter in session.meters[before:]] if session else None
+    return [meter.row() for meter in session.meters.all[before:]] if session else None
 
 
 def main() -> None:
@@ -32,8 +32,8 @@ def main() -> None:
     for function in GROUPS[sys.argv[1]]:
         attach = sys.modules.get("_dlqueue_probe.attach")
         session = attach._Process.session if attach else None
-        before = len(session.meters) if session else 0
-        for meter in session.meters if session else ():
+        before = len(session.meters.all) if session else 0
+        for meter in session.meters.all if session else ():
             meter.facts["of"] = "before"  # alike as they look, these loaders are not one made anew
         results[function.__name__] = {"result": function(), "rows": last_row(before)}
     print(json.dumps(results))  # noqa: T201 - its output is its answer

@@ -46,7 +46,7 @@ def forked_child() -> Any:
         with contextlib.suppress(BaseException):
             flat(DataLoader(Numbers(), batch_size=4))
             session = sys.modules["_dlqueue_probe.attach"]._Process.session
-            session.write(True)
+            session.writer.write(True)
         os._exit(0)
     os.waitpid(pid, 0)
     return None

@@ -101,5 +101,10 @@ def in_turns(told: str) -> None:
         subprocess.run([sys.executable, "-m", __spec__.name, name, told], check=True)
 
 
+def folds(told: str) -> None:
+    for _ in range(2):
+        train(told, 320, epochs=3)
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]](sys.argv[2])

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.probe import autotune
-from slurm_ext.probe.autotune import Block, Rate
+from slurm_ext.probe.tuner import autotune
+from slurm_ext.probe.tuner.autotune import Block, Rate
 
 MOST = 32
 

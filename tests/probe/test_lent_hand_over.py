@@ -5,9 +5,9 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
-from slurm_ext.probe.gate import Gate, OpenWorkers
 from slurm_ext.probe.lending.lent_worker import LentWorker
-from slurm_ext.probe.lent import LentWorkers
+from slurm_ext.probe.workers.gate import Gate, OpenWorkers
+from slurm_ext.probe.workers.lent import LentWorkers
 
 
 class Silent(LentWorker):

@@ -9,14 +9,23 @@ from typing import Any
 import pytest
 import torch
 
-from slurm_ext.probe import steps
-from slurm_ext.probe.fetching import rows
-from slurm_ext.probe.session import Session
-from slurm_ext.probe.steps import StepClock
-from slurm_ext.probe.turns import Turns
+from slurm_ext.probe.counters import steps
+from slurm_ext.probe.counters.batches import rows
+from slurm_ext.probe.counters.models import Models
+from slurm_ext.probe.counters.steps import StepClock
+from slurm_ext.probe.counters.turns import Turns
+from slurm_ext.probe.passes.meters import Meters
+from slurm_ext.probe.passes.phases import Pass
 from tests.probe.conftest import Environment, Python
 
 FOUR = torch.zeros(4, 3)
+
+
+class Optimiser:
+    """Steps parameters, some of a model that others train too."""
+
+    def __init__(self, *parameters: torch.Tensor) -> None:
+        self.param_groups = [{"params": [*parameters]}]
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +173,7 @@ def test_a_batch_tells_its_samples(batch: Any, expected: int | None) -> None:
 
 def test_the_busiest_optimizer_is_the_clock() -> None:
     """A generator stepped once for five steps of its critic."""
-    clock, generator, critic = StepClock(), object(), object()
+    clock, generator, critic = StepClock(), Optimiser(), Optimiser()
     assert clock.row() is None
     for second in range(10):
         clock.count(critic, float(second))
@@ -175,7 +184,7 @@ def test_the_busiest_optimizer_is_the_clock() -> None:
 
 def test_optimizers_without_end_cost_no_memory() -> None:
     """A search that makes an optimiser for each trial: the first sixteen are told apart."""
-    clock, optimisers = StepClock(), [object() for _ in range(40)]
+    clock, optimisers = StepClock(), [Optimiser() for _ in range(40)]
     for optimiser in optimisers:
         clock.count(optimiser, 1.0)
     clock.count(optimisers[3], 2.0)
@@ -214,7 +223,7 @@ def test_only_a_validation_is_left_out(others: int, stepped: bool, expected: lis
     for _ in range(others):
         turns.to(other, 20.0)
     if stepped:
-        clock.count(object(), 22.0)
+        clock.count(Optimiser(), 22.0)
     turns.to(training, 25.0)
     assert training.moved == expected
     turns.to(training, 26.0)
@@ -231,21 +240,99 @@ def test_passes_without_a_step_are_forgotten() -> None:
 
 def test_a_loader_that_reuses_a_dead_ones_id_takes_nothing_of_it() -> None:
     """Python gives a new object the id of one that is gone: the predecessor's numbers stay."""
-
-    class Loader:
-        """Stands for a loader that each epoch makes anew."""
-
-    session = Session.__new__(Session)
-    session.meters, session._of = [], {}
-    session.directive = SimpleNamespace(run_dir="/nowhere")  # type: ignore[assignment]
+    known = Meters(None, "/nowhere")
     meters = []
     for _ in range(3):
         for name in ("training", "validation"):
             owner = Loader()
-            meter = session._new_meter(owner, {"dataset": name}, None)
+            meter = known.new(owner, {"dataset": name, "persistent": False}, None)
             assert meter is not None
-            session._of = dict.fromkeys(session._of, meter)  # all had this id once
+            known._of = dict.fromkeys(known._of, meter)  # all had this id once
             meters.append(meter)
             del owner
-    assert len(session.meters) == 2
-    assert meters == session.meters * 3
+    assert len(known.all) == 2
+    assert meters == known.all * 3
+
+
+def test_an_optimizer_that_reuses_a_dead_ones_id_is_another() -> None:
+    """Two folds of ten steps are no clock of twenty; the busier one is told."""
+    clock = StepClock()
+    for count in (10, 12, 3):
+        optimiser = Optimiser(torch.zeros(1))
+        for second in range(count):
+            clock.count(optimiser, 100.0 * count + second)
+        del optimiser
+    assert clock.row() == {"steps": 12, "wall_s": 11.0}
+
+
+def test_optimizers_with_a_parameter_in_common_train_one_model() -> None:
+    """A second one for the layers that were frozen; another model's are others."""
+    head, body, other = torch.zeros(2), torch.zeros(3), torch.zeros(2)
+    models = Models()
+    assert models.number(Optimiser(head)) == models.number(Optimiser(body, head)) == 1
+    assert models.number(Optimiser(other)) == 2
+    assert models.number(Optimiser(body)) == 1
+
+
+class Loader:
+    """Stands for a loader that each training, or each epoch, makes anew."""
+
+
+FACTS = {"dataset": "Data", "style": "map", "batch_size": 8, "length": 24, "user_num_workers": 2}
+
+
+def passed(known: Meters, owner: Any, models: set[int]) -> Pass:
+    """One pass over this loader, with a step of these models."""
+    meter = known._of.get(id(owner))
+    if meter is None or meter.owner() is not owner:
+        meter = known.new(owner, {**FACTS, "persistent": False}, None)
+    assert meter is not None
+    meter.started(1.0, 2)
+    current = Pass(owner, meter, ())
+    current.batches = 3
+    meter.begin(current)
+    known.stepped(current, models)
+    current.steps += 3
+    current.meter.end(current)
+    return current
+
+
+def test_each_training_of_a_process_has_a_meter_of_its_own() -> None:
+    """Three epochs of two folds, whose loaders are made anew each epoch and look alike."""
+    known = Meters(None, "/nowhere")
+    numbers = [passed(known, Loader(), {1 + fold}).meter.number for fold in (0, 0, 0, 1, 1, 1)]
+    assert numbers == [0, 0, 0, 1, 1, 1]
+    rows = [meter.row() for meter in known.all]
+    assert [row["startup_s"] for row in rows] == [3.0, 3.0]
+    assert [sum(phase["steps"] for phase in row["phases"]) for row in rows] == [9, 9]
+
+
+def test_models_that_take_turns_have_one_meter_each() -> None:
+    """An ensemble, an epoch of each in turn; and two optimisers of one training are one."""
+    known = Meters(None, "/nowhere")
+    owner = Loader()
+    numbers = [passed(known, owner, {model}).meter.number for model in (1, 2, 1, 2)]
+    assert numbers == [0, 1, 0, 1]
+    together = Meters(None, "/nowhere")
+    for models in ({1, 2}, {2}, {1}):
+        assert passed(together, Loader(), models).meter.number == 0
+
+
+def test_loaders_of_one_look_that_live_at_once_stay_apart() -> None:
+    """Two that a training zips, and the same two in the next training."""
+    known = Meters(None, "/nowhere")
+    numbers = []
+    for fold in (1, 2):
+        owners = Loader(), Loader()
+        numbers.append([passed(known, owner, {fold}).meter.number for owner in owners])
+        del owners
+    assert numbers == [[0, 1], [2, 3]]
+
+
+def test_a_search_over_a_hundred_models_keeps_room_for_other_loaders() -> None:
+    """Some are told apart, the others are one; no loader goes unmeasured for it."""
+    known = Meters(None, "/nowhere")
+    for fold in range(100):
+        passed(known, Loader(), {fold})
+    assert len(known.all) == 16
+    assert known.new(Loader(), {**FACTS, "dataset": "Other", "persistent": False}, None) is not None

@@ -16,11 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.probe import fetching, gate, machine
-from slurm_ext.probe.determinism.dataset_inspection import DatasetInspection
+from slurm_ext.probe.counters import batches, fetching, machine
 from slurm_ext.probe.directive import Directive
-from slurm_ext.probe.phases import LoaderMeter, Pass
+from slurm_ext.probe.inspection.dataset_inspection import DatasetInspection
+from slurm_ext.probe.passes.phases import LoaderMeter, Pass
 from slurm_ext.probe.stalls import fetch_file
+from slurm_ext.probe.workers import gate
 
 MIB = 1 << 20
 
@@ -348,5 +349,5 @@ def test_a_batch_is_weighed_by_its_tensors() -> None:
     import torch
 
     image = torch.zeros(4, 3, 8, 8)
-    assert fetching.tensor_bytes([image, {"label": torch.zeros(4, dtype=torch.int64)}]) == 3104
-    assert fetching.tensor_bytes(("text", 7, None)) == 0
+    assert batches.tensor_bytes([image, {"label": torch.zeros(4, dtype=torch.int64)}]) == 3104
+    assert batches.tensor_bytes(("text", 7, None)) == 0

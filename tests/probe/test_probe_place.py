@@ -1,10 +1,18 @@
 """Rank and world size of a process, from what torch, its launcher or Slurm say."""
 
+import json
 import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
+from slurm_ext.probe.directive import Directive
+from slurm_ext.probe.faults import Faults
 from slurm_ext.probe.summary import place
+from slurm_ext.probe.summary_writer import SummaryWriter
 
 
 @pytest.mark.parametrize(
@@ -26,3 +34,27 @@ def test_the_place_of_a_process(
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     assert place() == expected
+
+
+def test_a_process_that_left_its_group_keeps_its_rank(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """mp.spawn's processes leave it at their end, and nothing in their environment names it."""
+    for name in ("RANK", "WORLD_SIZE", *(n for n in os.environ if n.startswith("SLURM_"))):
+        monkeypatch.delenv(name, raising=False)
+    group = SimpleNamespace(
+        is_available=lambda: True,
+        is_initialized=lambda: True,
+        get_rank=lambda: 5,
+        get_world_size=lambda: 8,
+    )
+    monkeypatch.setitem(sys.modules, "torch.distributed", group)
+    directive = Directive({"DLQUEUE_RUN_DIR": str(tmp_path)})
+    writer = SummaryWriter(directive, dict, Faults())
+    writer.note_group()
+    group.is_initialized = lambda: False
+    writer.write(True)
+    (path,) = tmp_path.iterdir()
+    written = json.loads(path.read_text())
+    assert (written["rank"], written["world_size"]) == (5, 8)
+    assert written["torch"] == torch.__version__

@@ -168,9 +168,10 @@ def test_torch_free_parts_run_everywhere(
     """What needs no torch imports and answers in every promised Python."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from probe import attach, gate, gated, lazy_workers\n"
-        "from probe.determinism import dataset_inspection\n"
-        "from probe import machine, rules, session\n"
+        "from probe import attach, lazy_workers, rules, session\n"
+        "from probe.counters import machine\n"
+        "from probe.inspection import dataset_inspection\n"
+        "from probe.workers import gate, gated\n"
         "from probe.directive import Directive\n"
         "assert machine.cores() > 0 and machine.private_bytes() > 0 and machine.bytes_read() > 0\n"
         "assert next(gate.OpenWorkers(gate.Gate('/nowhere', 2))) == 0\n"

@@ -95,6 +95,16 @@ def test_trainings_one_after_the_other_are_told_apart(
     assert done.run.ranks == 1
 
 
+def test_trainings_of_one_process_are_told_apart(
+    environment: Environment, python: Python, tmp_path: Path
+) -> None:
+    """Two folds, each with a model, an optimiser and a loader of its own that look alike."""
+    done = trained(environment, python, tmp_path, *TOGETHER, "folds")
+    found = sorted(one.samples_per_s or 0 for one in done.trainings)
+    assert found == pytest.approx(sorted(s / seconds for s, seconds in done.told), rel=NEAR)
+    assert (done.run.ranks, done.run.doubt) == (1, None)
+
+
 def test_starting_workers_is_in_the_rate_that_is_told(
     environment: Environment, python: Python, tmp_path: Path
 ) -> None:

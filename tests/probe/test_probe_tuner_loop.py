@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.probe.tuning import Tuner
+from slurm_ext.probe.tuner.tuning import Tuner
 
 MOST = 16
 
@@ -26,8 +26,9 @@ class Loader:
         self.open, self.limit, self.by_file, self.knob = own, MOST, False, self
         self.lent = 0
         self.batches, self.wait_s, self.step_s, self.made = 0, 0.0, 0.0, 0
-        self.tune_at, self.startup_s, self.latest_start_s = 1 << 62, 0.0, 0.0
+        self.tune_at, self.total_s, self.latest_s = 1 << 62, 0.0, 0.0
         self.meter: Any = self
+        self.starts = self
         self.pass_batches = 1 << 30
         self.moves: list[int] = []
         self.tuner = Tuner(own, own, cores, clock=lambda: self.now)

@@ -1,8 +1,8 @@
 """Two files that the probe reads: how many of its started workers a job's loader may use, and lent.
 
-`workers` (probe/gate.py): a count. `lent` (probe/lent.py): a count of more workers, and the cores
-that they are lent. The folder is the user's: nothing in it is followed, and only a whole new file
-takes a name there.
+`workers` (probe/workers/gate.py): a count. `lent` (probe/workers/lent.py): a count of more workers,
+and the cores that they are lent. The folder is the user's: nothing in it is followed, and only a
+whole new file takes a name there.
 """
 
 import os

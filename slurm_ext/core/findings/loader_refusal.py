@@ -62,8 +62,8 @@ _CODES: Mapping[str, LoaderRefusal] = MappingProxyType(
         "it is read by a thread of its own": LoaderRefusal.THREAD,
     }
 )
-"""By the probe's words: probe/rules.py, session.py, lazy_workers.py, streams.py,
-determinism/dataset_inspection.py and fetching.py."""
+"""By the probe's words: rules.py, gates.py, session.py, lazy_workers.py, streams/verdict.py,
+inspection/dataset_inspection.py and inspection/guarding.py, all in probe/."""
 
 CLAUSES: Mapping[int, str] = MappingProxyType(
     {

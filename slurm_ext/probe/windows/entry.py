@@ -12,7 +12,8 @@ import threading
 import time
 from typing import Any, Callable, Mapping
 
-from .. import fetching, steps, summary  # noqa: TID252 (a job knows the package by another name)
+from .. import summary
+from ..counters import batches, steps
 from . import saving, writing
 from .driver import Surroundings, WindowDriver, WindowLimits
 from .ranks import RankAgreement, SyncSwitch
@@ -62,7 +63,7 @@ def _begin() -> None:
         synchronise=_synchronise,
         agreement=RankAgreement.of_process,
         gradient_sync=SyncSwitch,
-        bytes_of=fetching.tensor_bytes,
+        bytes_of=batches.tensor_bytes,
         changed=_write,
         leave=_leave,
     )

@@ -13,7 +13,7 @@ from slurm_ext.core.findings.loader_refusal import (
     refusal_of,
     why_workers_stay,
 )
-from slurm_ext.probe.streams import REASONS
+from slurm_ext.probe.streams.verdict import REASONS
 from tests.house import PACKAGE
 
 PROBE = PACKAGE / "probe"
@@ -43,9 +43,9 @@ def test_every_reason_of_the_probe_has_a_code() -> None:
         if isinstance(node, ast.FunctionDef) and ast.unparse(node.returns or node) == "str | None"
     }
     known = returned(PROBE / "rules.py", *rules)
-    known |= returned(PROBE / "session.py", "_refusal")
+    known |= returned(PROBE / "gates.py", "_refusal")
     known |= returned(PROBE / "lazy_workers.py", "_verdict", "_way")
-    known |= set(REASONS.values()) | returned(PROBE / "streams.py", "_against")
+    known |= set(REASONS.values()) | returned(PROBE / "streams" / "verdict.py", "_against")
     assert known
     assert known <= set(_CODES)
 

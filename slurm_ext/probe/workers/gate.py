@@ -7,10 +7,10 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, Callable
 
+from ..inspection.samplers import Drawing
+
 if TYPE_CHECKING:
     from .lent import LentWorkers
-
-from .determinism.samplers import Drawing
 
 LOOK_EVERY_S = 0.2
 
@@ -31,7 +31,7 @@ class Gate:
         self.asked = self.first
         self.own = 0  # workers as written
         self.drawing: Drawing | None = None  # how far they may be run ahead of
-        self.keeps_streams = False  # each of them has random numbers of its own (streams.py)
+        self.keeps_streams = False  # each of them has random numbers of its own (streams/)
         self.planned = limit  # once that is seen not to matter
         self._seen: tuple[int, int] | None = None
         self._next_look = 0.0

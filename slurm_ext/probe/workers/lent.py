@@ -23,13 +23,12 @@ import os
 import time
 from typing import Any, Callable
 
-from . import growth, machine
-from .lending.lent_worker import LentWorker
-from .stalls import fetch_file
+from ..lending.lent_worker import LentWorker
+from ..stalls import fetch_file
+from . import growth
+from .room import MAX_WORKERS
 
-_MAX_WORKERS = 1024
 _MAX_CPU = 8192
-_SHARE = 0.8  # of the room that is left
 _OLD = 0.8  # weight of what was measured before the latest look
 _FEWEST = 0.2  # batches lately that tell a speed
 _UNKNOWN = 2.0  # slowness of a worker that has made nothing yet
@@ -38,7 +37,6 @@ _SLOWEST = 1000.0
 _PATIENCE = 3.0  # times an own worker's batch: what one that is slow for a moment may take,
 _LEAST_PATIENCE_S = 0.2  # but more than a scheduler's turn
 _UNMEASURED_S = 1.0  # patience before any own worker made a batch
-_SHM = "/dev/shm"  # noqa: S108 - where torch puts batches, and not ours
 
 
 class LentWorkers:
@@ -177,25 +175,6 @@ def _each(batches: float, seconds: float) -> float:
     return seconds / batches if batches > _FEWEST else 0.0
 
 
-def room(private: int, per_worker: int, batch_bytes: float, prefetch: int) -> int:
-    """Workers that memory and /dev/shm still hold; 0 before the memory of one was measured."""
-    if not per_worker:
-        return 0
-    rooms = [float(_MAX_WORKERS)]
-    memory = machine.room_bytes(private)
-    if memory is not None:
-        rooms.append(memory * _SHARE / per_worker)
-    with contextlib.suppress(OSError):
-        if batch_bytes:
-            rooms.append(_free_bytes(_SHM) * _SHARE / (batch_bytes * (2 * prefetch + 1)))
-    return max(0, int(min(rooms)))
-
-
-def _free_bytes(folder: str) -> int:
-    info = os.statvfs(folder)
-    return info.f_bavail * info.f_frsize
-
-
 def _lower(pid: int = 0) -> None:
     """Set a worker of ours, or this process, to idle priority; its later threads follow."""
     with contextlib.suppress(OSError):
@@ -208,7 +187,7 @@ def _loan(path: str) -> tuple[int, set[int]]:
     try:
         with open(path, "rb") as file:
             count, cores = file.read(4096).split()
-        return max(0, min(int(count), _MAX_WORKERS)), _cores(cores.decode("ascii"))
+        return max(0, min(int(count), MAX_WORKERS)), _cores(cores.decode("ascii"))
     except (OSError, ValueError):
         return 0, set()
 

@@ -19,7 +19,6 @@ _SAME_AT_MOST = 0.06  # or by less than their noise, within reason
 _SPARE = 1.15  # workers beyond the mean need, because batches are not all alike
 _FIRST_JUMP, _JUMP_TIMES = 8, 3
 MOST_TRIES = 8
-NEVER = 1 << 62  # batches
 
 LEAST_BLOCKS, MOST_BLOCKS = 3, 8
 _CLEAR_BLOCKS = 2

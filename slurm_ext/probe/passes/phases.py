@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
 import weakref
 from typing import Any, Callable
 
-from . import fetching, machine
-from .autotune import NEVER
-from .directive import MAX_WORKERS as MOST_WORKERS
-from .gate import Gate
-from .stalls import fetch_file
-from .stalls.fetch_times import FetchTimes
-from .stalls.phase_row import add, phase_row
+from ..counters import machine
+from ..counters.batches import BatchCounts
+from ..counters.fetching import FetchMeter, WorkersTotals
+from ..stalls.fetch_times import FetchTimes
+from ..stalls.phase_row import add, phase_row
+from ..workers.gate import Gate
+from .starts import Starts
+
+NEVER = 1 << 62  # batches
 
 _LOOK_EVERY_S = 0.2
 _CLOSELY = 3  # batches after each look around which the kernel is asked: some 40 us each time
-_MOSTLY = 0.9  # of the batches tell their samples: so many do in all
-_START_SHARE = 0.02  # of a pass, that starting workers which may never work can cost
+_OF_THE_LOADER = (
+    "rows_in_all",
+    "starts",
+    "worker_private",
+    "memory_due",
+    "tuner",
+    "pass_batches",
+    "gated",
+    "gate_open",
+    "most_workers",
+    "left_alone",
+    "fallback",
+    "kept",
+    "_trusted",
+)
 
 
 class Pass:
@@ -28,7 +41,7 @@ class Pass:
     def __init__(self, iterator: Any, meter: LoaderMeter, pids: tuple[int, ...]) -> None:
         self.iterator = weakref.ref(iterator)
         self.meter = meter
-        self.home = fetching.FetchMeter()  # fetches in this process
+        self.home = FetchMeter()  # fetches in this process
         self.workers_now: Callable[[], int] = lambda: 0
         self.gate: Gate | None = None
         self.workers: Callable[[], Any] = lambda: None  # the gated iterator behind, while it lives
@@ -41,8 +54,7 @@ class Pass:
         self.steps = 0  # of the optimisers, done with its batches
         self.counts_rows = False  # nobody but the batch itself tells its samples
         self.fetches_batches = False  # its dataset or the user's code makes whole batches
-        self._rows = [0, 0]  # samples counted, and the batches that they came in
-        self.left: tuple[float, float, int, int] | None = None  # turns.py's
+        self.left: tuple[float, float, int, int] | None = None  # counters/turns.py's
         self.wait_s = 0.0
         self.first_wait_s = 0.0  # for the first batch: workers start, queues fill
         self.step_s = 0.0
@@ -51,7 +63,7 @@ class Pass:
         self.step_queued_s = 0.0
         self._queued_total_s = 0.0  # waiting for a core in all; NaN where the kernel is silent
         self._queued_s = machine.queued_s()
-        self._weighed = [0, 0]  # batches, and bytes in them
+        self.told = BatchCounts()
         self.last = 0.0  # when the latest batch was handed over
         self.due = 0.0
         self._workers_s = 0.0
@@ -60,18 +72,8 @@ class Pass:
         self._began = self._looked
         self._main_cpu_s = time.process_time()
         self._main_cpu_end_s = self._main_cpu_s
-        self._before: dict[int, tuple[float, ...]] = {}
-        self._times_before: dict[int, FetchTimes] = {}
-        self.join(pids)
-
-    def join(self, pids: tuple[int, ...]) -> None:
-        """Counts these workers' fetches from now on."""
-        for pid in pids:
-            self._before[pid] = fetch_file.read_totals(self._path(pid))
-            self._times_before[pid] = fetch_file.read_times(self._path(pid))
-
-    def _path(self, pid: int) -> str:
-        return fetch_file.path_of(self.meter.run_dir, pid)
+        self.made = WorkersTotals(meter.run_dir)
+        self.made.join(pids)
 
     def look(self, now: float) -> None:
         """Note how many workers work, for their mean, and look closely at the next batches."""
@@ -103,60 +105,19 @@ class Pass:
         )
         return min(self._queued_total_s * wait / both, self.wait_s) if both else 0.0
 
-    def weigh(self, batch: Any) -> None:
-        """Note the bytes of a batch, now and then."""
-        self._weighed[0] += 1
-        self._weighed[1] += fetching.tensor_bytes(batch)
-
-    def batch_bytes(self) -> float:
-        """Mean bytes of a batch, as far as any were weighed."""
-        return self._weighed[1] / max(1, self._weighed[0])
-
-    def count_rows(self, batch: Any) -> None:
-        """Count the samples of a batch, where it tells them."""
-        try:
-            size = fetching.rows(batch)
-        except Exception:  # a batch of the user's own kind
-            size = None
-        if size is not None:
-            self._rows[0] += size
-            self._rows[1] += 1
-
     def apart(self, seconds: float, cpu_s: float) -> None:
         """Leave out a validation that lay within the step which is now at its end."""
         self.last += seconds
         self._main_cpu_s += cpu_s
 
     def _samples(self, fetched: tuple[float, ...]) -> float:
-        if not self.counts_rows:
-            return self.meter.samples(self.batches, fetched)
-        counted, batches = self._rows
-        if batches < _MOSTLY * self.batches or not batches:
-            return self.batches
-        return round(self.batches * counted / batches)
-
-    def private_bytes(self) -> int:
-        """Memory of the largest worker."""
-        return int(max([fetch_file.read_totals(self._path(pid))[5] for pid in self._before] or [0]))
-
-    def findings(self) -> list[float]:
-        """Findings of a look at each worker's first fetches (streams.py)."""
-        return [fetch_file.read_totals(self._path(pid))[7] for pid in self._before]
+        if self.counts_rows:
+            return self.told.samples(self.batches)
+        return self.meter.samples(self.batches, fetched)
 
     def fetched(self) -> tuple[float, ...]:
         """Totals of fetching in this pass, of all processes, in the form of `read_totals`."""
-        fetched = self.home.totals()
-        for pid, before in self._before.items():
-            now = fetch_file.read_totals(self._path(pid))
-            fetched = tuple(a + b - c for a, b, c in zip(fetched, now, before))
-        return fetched
-
-    def _fetch_times(self) -> FetchTimes:
-        """Histogram of this pass's fetches, of all processes."""
-        times = FetchTimes() + self.home.times
-        for pid, before in self._times_before.items():
-            times += fetch_file.read_times(self._path(pid)).since(before)
-        return times
+        return self.made.added_to(self.home.totals())
 
     def in_flight(self) -> int:
         """Batches that workers were asked for and that are not delivered yet."""
@@ -185,20 +146,14 @@ class Pass:
             "fetch_samples": fetched[0] * each,
             "fetch_wall_s": fetched[2],
             "fetch_cpu_s": fetched[3],
-            "fetch_times": self._fetch_times(),
+            "fetch_times": self.made.times_with(FetchTimes() + self.home.times),
             "bytes_read": fetched[4],
             "main_cpu_s": self._main_cpu_end_s - self._main_cpu_s,
             "fetch_queued_s": fetched[6],
             "wait_queued_s": wait_queued_s,
             "step_queued_s": self._queued_total_s - wait_queued_s,
-            "delivered_bytes": self.batches * self.batch_bytes(),
+            "delivered_bytes": self.batches * self.told.mean_bytes(),
         }
-
-    def forget_workers(self) -> None:
-        """Removes the totals of workers that are gone."""
-        for pid in self._before:
-            with contextlib.suppress(OSError):
-                os.unlink(self._path(pid))
 
 
 class LoaderMeter:
@@ -210,17 +165,15 @@ class LoaderMeter:
         self.facts = facts
         self.run_dir = run_dir
         self.rows_in_all: int | None = None  # samples of a full pass, where that is known
-        self.startup_s = 0.0
+        self.startup_s = 0.0  # of its own passes
+        self.starts = Starts(lasting=facts["persistent"])
         self.worker_private = 0
         self.memory_due = 0.0  # when the room for its workers is to be looked at again
         self.tuner: Any = None  # where the loader finds its own count of workers
         self.pass_batches: int | None = None  # of a full pass
-        self.latest_start_s = 0.0
         self.gated: int | None = None  # workers started for the directive
         self.gate_open: int | None = None
         self.most_workers: int | None = None  # as many as the gate can open
-        self._start_each_s = 0.0  # what starting one worker took, last time
-        self._pass_s = 0.0  # what the last whole pass took
         self.left_alone: str | None = None
         self.fallback: str | None = None
         self.kept: str | None = None  # left alone for good: the trial said why
@@ -228,6 +181,17 @@ class LoaderMeter:
         self._passes: list[Pass] = []
         self._lasting: Pass | None = None  # the latest pass of persistent workers
         self._closed: dict[str, dict[str, Any]] = {}
+        self.models: set[int] = set()  # that optimisers stepped with its batches
+
+    def hand_over(self, current: Pass, other: LoaderMeter) -> None:
+        """This pass is another training's: what is known of the loader goes with it."""
+        for name in _OF_THE_LOADER:
+            setattr(other, name, getattr(self, name))
+        self._passes.remove(current)
+        other._passes.append(current)
+        current.meter = other
+        self.startup_s -= self.starts.latest_s
+        other.startup_s += self.starts.latest_s
 
     def samples(self, batches: int, fetched: tuple[float, ...]) -> int:
         """Samples in so many batches: exact where batches are whole, else by what was fetched.
@@ -242,19 +206,7 @@ class LoaderMeter:
     def started(self, seconds: float, workers: int) -> None:
         """Starting so many workers took so long."""
         self.startup_s += seconds
-        self.latest_start_s = seconds
-        if workers:
-            self._start_each_s = seconds / workers
-
-    def start_each_s(self) -> float:
-        """Seconds that each pass spends on starting one worker."""
-        return 0.0 if self.facts["persistent"] else self._start_each_s
-
-    def worth_starting(self) -> int:
-        """As many workers as take a small share of a pass to start, where each pass starts them."""
-        if self.facts["persistent"] or not (self._start_each_s and self._pass_s):
-            return MOST_WORKERS
-        return int(_START_SHARE * self._pass_s / self._start_each_s)
+        self.starts.add(seconds, workers)
 
     def trust(self, loader: Any) -> None:
         """This very loader's dataset went well in workers: no trial at home next time."""
@@ -277,17 +229,17 @@ class LoaderMeter:
         current.over = True
         if current in self._passes:
             self._passes.remove(current)
-            self._pass_s = current.wait_s + current.step_s
-            self.worker_private = max(self.worker_private, current.private_bytes())
+            self.starts.pass_s = current.wait_s + current.step_s
+            self.worker_private = max(self.worker_private, current.made.private_bytes())
             add(self._phase(), current.totals())
             self._lasting = current if self.facts["persistent"] else None
             if self._lasting is None:
-                current.forget_workers()
+                current.made.forget()
 
     def forget_workers(self) -> None:
         """At Python's end: no totals file stays."""
         for current in [*self._passes, *([self._lasting] if self._lasting else [])]:
-            current.forget_workers()
+            current.made.forget()
 
     def _phase(self) -> dict[str, Any]:
         name = "later" if "first_epoch" in self._closed else "first_epoch"
@@ -297,7 +249,7 @@ class LoaderMeter:
         """The loader's part of the summary, passes under way included."""
         phases = {name: dict(total) for name, total in self._closed.items()}
         for current in self._passes:
-            self.worker_private = max(self.worker_private, current.private_bytes())
+            self.worker_private = max(self.worker_private, current.made.private_bytes())
             name = "later" if "first_epoch" in self._closed else "first_epoch"
             add(phases.setdefault(name, {}), current.totals())
         return {

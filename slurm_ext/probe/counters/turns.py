@@ -8,7 +8,7 @@ the time between two batches of one is its step, the other's batch included.
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Callable
 
 from .steps import StepClock
 
@@ -25,6 +25,8 @@ class Turns:
         self._stretches = 0  # passes that were, so far
         self._credited = 0  # steps
         self._beside: list[Any] = []  # passes that handed a batch for the same step as the latest
+        # Called before a pass is credited with steps of these models.
+        self.on_steps: Callable[[Any, set[int]], Any] | None = None
 
     def to(self, current: Any, now: float) -> None:
         """`current` is asked for a batch: where a validation lay between, its step ended before."""
@@ -57,8 +59,11 @@ class Turns:
         lately = self.steps.total - self._credited
         if not lately:
             return False
+        models, self.steps.models = self.steps.models, set()
         for one in (self._latest, *self._beside):
             if one is not None:
+                if self.on_steps is not None:
+                    self.on_steps(one, models)
                 one.steps += lately
         self._beside.clear()
         self._credited += lately

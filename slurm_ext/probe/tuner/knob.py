@@ -6,16 +6,13 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from . import machine
+from ..counters import machine
+from ..workers import room
 
 if TYPE_CHECKING:
-    from .phases import Pass
+    from ..passes.phases import Pass
 
-MOST_TUNED = 64  # workers of a process
 _IDLE_S = 5.0  # a search that saw no batch for so long makes way for another loader's
-_MEMORY_SHARE, _GROWTH = 0.8, 1.25  # of the room that is left; workers grow as they touch the data
-_SHARED_SHARE = 0.5  # of the room for batches on their way
-_PREFETCHED = 2  # batches of one worker
 
 
 class Knob:
@@ -50,17 +47,13 @@ class Knob:
         have = 0
         if workers is not None:
             have = len(workers._workers) - workers._dlqueue_open.lent_count()
-        private = machine.private_bytes() or 0
-        each = _GROWTH * (current.meter.worker_private or private)
-        room = machine.room_bytes(private + int(each * have))
-        shared = machine.shared_room_bytes()
-        batch = _PREFETCHED * current.batch_bytes()
-        bounds = [MOST_TUNED, have + self._session.left(0)]
-        bounds += [have + int(room * _MEMORY_SHARE / each)] if room is not None and each else []
-        bounds += (
-            [have + int(shared * _SHARED_SHARE / batch)] if shared is not None and batch else []
+        fitting = room.growing(
+            have,
+            current.meter.worker_private,
+            machine.private_bytes() or 0,
+            current.told.mean_bytes(),
         )
-        return int(min(bounds))
+        return int(min(room.MOST_TUNED, have + self._session.left(0), fitting))
 
     def ask(self, current: Pass, count: int) -> None:
         """Open the gate for so many; start those that are missing, or go home for 0."""

@@ -14,9 +14,9 @@ import sys
 import time
 from typing import Any, Callable
 
-from . import fetching
-from .determinism.dataset_inspection import DatasetInspection
-from .lending.lent_worker import LentWorker, way_in
+from ..inspection import guarding
+from ..inspection.dataset_inspection import DatasetInspection
+from ..lending.lent_worker import LentWorker, way_in
 
 # Parameters of torch's worker function, and the iterator's attribute that fills each.
 _FILLED_BY = {
@@ -83,12 +83,12 @@ def add_workers(
     it before anything else, to change its priority. Fewer start where the system refuses a process,
     or is slow to start them (the training waits meanwhile; ask again); none where `can_add` is
     False. The caller answers for memory, raises the gate's limit, and lets the pass count the new
-    workers' fetches (`Pass.join`); `Session.grow` does all three.
+    workers' fetches (`WorkersTotals.join`); `Session.grow` does all three.
     """
     if not can_add(iterator):
         return ()
     before = len(iterator._workers)
-    fetching.guard = iterator.__dict__.get("_dlqueue_guard")
+    guarding.guard = iterator.__dict__.get("_dlqueue_guard")
     try:
         with contextlib.suppress(OSError):  # no more processes, files or memory
             ends = time.perf_counter() + _PATIENCE_S
@@ -97,7 +97,7 @@ def add_workers(
                 if time.perf_counter() > ends:
                     break
     finally:
-        fetching.guard = None
+        guarding.guard = None
         _watch_for_death(iterator)
     return tuple(worker.pid for worker in iterator._workers[before:])
 

@@ -9,15 +9,13 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import random
-import sys
 import time
-from itertools import islice
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable
 
+from ..inspection.guarding import Guard
+from ..stalls import fetch_file
+from ..stalls.fetch_times import FetchTimes
 from . import machine
-from .stalls import fetch_file
-from .stalls.fetch_times import FetchTimes
 
 _BYTES_EVERY_S = 0.3  # /proc/self/io costs up to 80 microseconds
 _QUEUED_EVERY_S = 0.1  # schedstat costs 4 microseconds, and 40 after a step that emptied the caches
@@ -25,29 +23,6 @@ _MEMORY_EVERY_S = 5.0  # smaps_rollup costs milliseconds
 _SHORT_S = 0.0002  # shorter fetches are timed only now and then, once
 _SKIP_AFTER = 64  # so many were timed,
 _SKIP = 15  # one in sixteen
-_MOST_PARTS = 16  # of a batch, that its samples are counted by
-_PLAIN = (int, float, bool, str, bytes, type(None))
-
-
-DREW = "fetching draws random numbers in a job with pinned seeds"
-
-# Set while workers are started that are checked: forked children find it.
-guard: Guard | None = None
-
-
-@contextlib.contextmanager
-def guarded(by: Guard | None) -> Iterator[Guard | None]:
-    """Meanwhile workers that start are checked."""
-    global guard
-    guard = by
-    try:
-        yield by
-    finally:
-        guard = None
-
-
-class UnfitError(RuntimeError):
-    """Raised in a worker: this dataset's batches cannot be made there without a difference."""
 
 
 class FetchMeter:
@@ -171,117 +146,49 @@ class WorkerMeter(FetchMeter):
         fetch_file.publish(self._map, shown, self.times, self._latest_bin)
 
 
-class Guard:
-    """Refuses what a worker would change: a seeded job's draws, batches that cannot travel."""
+class WorkersTotals:
+    """Totals of a pass's workers, from when each of them joined it on."""
 
-    refuses = True
-    finding = 0.0  # for the training process to read, among a worker's totals
+    def __init__(self, run_dir: str) -> None:
+        self.run_dir = run_dir
+        self._before: dict[int, tuple[float, ...]] = {}
+        self._times_before: dict[int, FetchTimes] = {}
 
-    def __init__(self, seeded: bool) -> None:
-        self.seeded = seeded
+    def join(self, pids: tuple[int, ...]) -> None:
+        """Count these workers' fetches from now on."""
+        for pid in pids:
+            self._before[pid] = fetch_file.read_totals(self._path(pid))
+            self._times_before[pid] = fetch_file.read_times(self._path(pid))
 
-    def before(self, fetcher: Any) -> Any:
-        """The random generators' state, where it matters."""
-        del fetcher
-        return random_state() if self.seeded else None
+    def _path(self, pid: int) -> str:
+        return fetch_file.path_of(self.run_dir, pid)
 
-    def after(self, state: Any, data: Any) -> None:
-        """Raises UnfitError where this batch must be made in the training process."""
-        if self.seeded and not same_state(state, random_state()):
-            raise UnfitError(DREW)
-        if not _travels(data):
-            _pickle(data)
+    def added_to(self, totals: tuple[float, ...]) -> tuple[float, ...]:
+        """These totals and all workers', in the form of `read_totals`."""
+        for pid, before in self._before.items():
+            now = fetch_file.read_totals(self._path(pid))
+            totals = tuple(a + b - c for a, b, c in zip(totals, now, before))
+        return totals
 
+    def times_with(self, times: FetchTimes) -> FetchTimes:
+        """These fetches and all workers', as a histogram."""
+        for pid, before in self._times_before.items():
+            times = times + fetch_file.read_times(self._path(pid)).since(before)
+        return times
 
-def random_state() -> tuple[Any, ...]:
-    """The state of the global generators of Python, torch and, where it is loaded, numpy."""
-    torch, numpy = sys.modules["torch"], sys.modules.get("numpy.random")
-    theirs: Any = ()
-    if numpy is not None:
-        kind, keys, *rest = numpy.get_state()
-        theirs = (kind, keys.tobytes(), *rest)
-    return (random.getstate(), theirs, torch.get_rng_state())
+    def private_bytes(self) -> int:
+        """Memory of the largest worker."""
+        return int(max(self._of_each(5) or [0]))
 
+    def findings(self) -> list[float]:
+        """Findings of a look at each worker's first fetches (streams/watch.py)."""
+        return self._of_each(7)
 
-def set_random_state(state: tuple[Any, ...]) -> None:
-    """Take up a `random_state` again; a numpy that came later keeps its own."""
-    ours, theirs, torchs = state
-    random.setstate(ours)
-    if theirs:
-        numpy = sys.modules["numpy"]
-        kind, keys, *rest = theirs
-        numpy.random.set_state((kind, numpy.frombuffer(keys, numpy.uint32), *rest))
-    sys.modules["torch"].set_rng_state(torchs)
+    def _of_each(self, place: int) -> list[float]:
+        return [fetch_file.read_totals(self._path(pid))[place] for pid in self._before]
 
-
-def same_state(before: Any, after: Any) -> bool:
-    """True if no random number was drawn between two `random_state()`s."""
-    torch = sys.modules["torch"]
-    return bool(before[:2] == after[:2] and torch.equal(before[2], after[2]))
-
-
-def _travels(data: Any) -> bool:
-    """True if a batch is made only of objects that surely reach another process."""
-    kind = type(data)
-    if kind in _PLAIN:
-        return True
-    if kind in (list, tuple):
-        return all(map(_travels, data))
-    if kind is dict:
-        return all(map(_travels, data)) and all(map(_travels, data.values()))
-    if kind is sys.modules["torch"].Tensor:
-        return bool(data.device.type == "cpu" and not data.requires_grad and not data.is_sparse)
-    return False
-
-
-def tensor_bytes(data: Any, depth: int = 4) -> int:
-    """Bytes of the tensors in a batch, as far as plain containers hold them."""
-    if isinstance(data, sys.modules["torch"].Tensor):
-        return int(data.element_size() * data.nelement())
-    if depth and isinstance(data, (list, tuple, dict)):
-        values = data.values() if isinstance(data, dict) else data
-        return sum(tensor_bytes(one, depth - 1) for one in values)
-    return 0
-
-
-def rows(batch: Any) -> int | None:
-    """Samples by the first dimension on which all parts agree; None where they do not.
-
-    A number beside a tensor is the label of one sample, and vectors alone may be one sample's
-    features or tokens: both are None, which counts as one sample.
-    """
-    graphs = getattr(batch, "num_graphs", None)  # torch_geometric's batches are one large graph
-    if isinstance(graphs, int):
-        return graphs
-    if isinstance(batch, list) and batch and isinstance(batch[0], (tuple, dict)):
-        return len(batch)  # samples that nobody put together
-    sizes = [_size_of(part) for part in islice(_parts_of(batch), _MOST_PARTS)]
-    first = {size for size, _ in sizes if size is not None}
-    several = any(whole for _, whole in sizes)
-    return first.pop() or None if several and len(first) == 1 else None
-
-
-def _parts_of(batch: Any) -> Iterable[Any]:
-    if isinstance(batch, (list, tuple)):
-        return batch
-    return batch.values() if hasattr(batch, "values") and hasattr(batch, "keys") else (batch,)
-
-
-def _size_of(part: Any) -> tuple[int | None, bool]:
-    """First dimension (None: it has none to tell), and True if a row is more than a number."""
-    shape = getattr(part, "shape", None)
-    if isinstance(shape, tuple):
-        return (int(shape[0]), len(shape) > 1) if shape else (0, False)
-    if isinstance(part, (list, tuple)):
-        return len(part), bool(part) and not isinstance(part[0], (int, float))
-    return (0, False) if isinstance(part, (int, float)) else (None, False)
-
-
-def _pickle(data: Any) -> None:
-    """Raise UnfitError if a batch cannot be pickled; in the queue's thread that hangs the job."""
-    from multiprocessing.reduction import ForkingPickler
-
-    try:
-        ForkingPickler.dumps(data)
-    except Exception as error:
-        raise UnfitError(f"a batch cannot be sent from a worker: {error}") from None
+    def forget(self) -> None:
+        """Remove the totals of workers that are gone."""
+        for pid in self._before:
+            with contextlib.suppress(OSError):
+                os.unlink(self._path(pid))

@@ -12,8 +12,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Callable
 
+from ..passes.phases import NEVER
 from . import autotune
 from .autotune import Block, Rate
+from .mark import Mark, lent_of
 
 if TYPE_CHECKING:
     from .knob import Knob
@@ -51,7 +53,7 @@ class Tuner:
         self._rest_s, self._next_search = _LEAST_REST_S, 0.0
         self._blocks: list[Block] = []
         self._watched: list[Block] = []
-        self._mark: _Mark | None = None
+        self._mark: Mark | None = None
         self._fetched: tuple[float, ...] = _NOTHING
         self._part = _NO_BLOCK  # of several very short passes
         self._until = 0  # batches that are let go by after a change
@@ -86,11 +88,11 @@ class Tuner:
         knob.ask(current, self.count)
         self._restart(current, self.count + 1 if self.count else _WARM_UP, keep=True)
         if self._short:
-            self._mark_now(current, current.meter.latest_start_s)
+            self._mark_now(current, current.meter.starts.latest_s)
 
     def end(self, current: Any, knob: Knob) -> None:
         """A pass came to its end: where passes are short, it is a block."""
-        current.tune_at, self._pass = autotune.NEVER, None
+        current.tune_at, self._pass = NEVER, None
         mark, self._mark = self._mark, None
         short = current.batches > 0 and current.wait_s + current.step_s < _SHORT_S
         if short != self._short:
@@ -110,7 +112,7 @@ class Tuner:
         if knob.ruled(current):
             knob.follow(current)
             self._restart(current, self._rounds(current))
-        elif _lent(current):
+        elif lent_of(current):
             self._stay_with_best(current, knob)
         elif not knob.turn(self):
             self._restart(current, self._rounds(current))
@@ -129,7 +131,7 @@ class Tuner:
         """A block begins, and `before_s` seconds of starting workers belong to it."""
         if not self._blocks:
             self._fetched = current.fetched()
-        self._mark = _Mark(current, before_s)
+        self._mark = Mark(current, before_s)
         if not self._short:
             current.tune_at = current.batches + self._rounds(current)
 
@@ -164,7 +166,7 @@ class Tuner:
         self._asked_at = self.clock()
         self._until = current.tune_at = current.batches + skip
         if self._short:
-            current.tune_at = autotune.NEVER
+            current.tune_at = NEVER
 
     # -- decisions -------------------------------------------------------------------------
 
@@ -245,30 +247,3 @@ class Tuner:
         self.tried, self.settled, self._most, self._measured = {}, False, 1 << 16, 0
         self._search_s, self._search_batches, self._search_from = 0.0, 0, self.count
         self._restart(current, 1)
-
-
-class _Mark:
-    """Counts of a pass at the beginning of a block."""
-
-    def __init__(self, current: Any, before_s: float) -> None:
-        self.batches, self.seconds_waited, self.step_s = (
-            current.batches,
-            current.wait_s,
-            current.step_s,
-        )
-        self.startup_s = current.meter.startup_s - before_s
-        self.lent = _lent(current)
-
-    def block(self, current: Any) -> Block:
-        """The block that ends now."""
-        wait_s = current.wait_s - self.seconds_waited + current.meter.startup_s - self.startup_s
-        seconds = wait_s + current.step_s - self.step_s
-        return Block(current.batches - self.batches, seconds, wait_s)
-
-    def disturbed(self, current: Any) -> bool:
-        """True if lent workers are at work, or were: the rate is not that of the count alone."""
-        return bool(self.lent or _lent(current))
-
-
-def _lent(current: Any) -> int:
-    return getattr(current.knob, "lent", 0) or 0

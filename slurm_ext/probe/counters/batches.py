@@ -1,0 +1,87 @@
+"""Samples and bytes of a batch, as it reaches the training's loop."""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from typing import Any, Iterable
+
+_MOST_PARTS = 16  # of a batch, that its samples are counted by
+_MOSTLY = 0.9  # of the batches tell their samples: so many do in all
+
+
+def tensor_bytes(data: Any, depth: int = 4) -> int:
+    """Bytes of the tensors in a batch, as far as plain containers hold them."""
+    if isinstance(data, sys.modules["torch"].Tensor):
+        return int(data.element_size() * data.nelement())
+    if depth and isinstance(data, (list, tuple, dict)):
+        values = data.values() if isinstance(data, dict) else data
+        return sum(tensor_bytes(one, depth - 1) for one in values)
+    return 0
+
+
+def rows(batch: Any) -> int | None:
+    """Samples by the first dimension on which all parts agree; None where they do not.
+
+    A number beside a tensor is the label of one sample, and vectors alone may be one sample's
+    features or tokens: both are None, which counts as one sample.
+    """
+    graphs = getattr(batch, "num_graphs", None)  # torch_geometric's batches are one large graph
+    if isinstance(graphs, int):
+        return graphs
+    if isinstance(batch, list) and batch and isinstance(batch[0], (tuple, dict)):
+        return len(batch)  # samples that nobody put together
+    sizes = [_size_of(part) for part in islice(_parts_of(batch), _MOST_PARTS)]
+    first = {size for size, _ in sizes if size is not None}
+    several = any(whole for _, whole in sizes)
+    return first.pop() or None if several and len(first) == 1 else None
+
+
+def _parts_of(batch: Any) -> Iterable[Any]:
+    if isinstance(batch, (list, tuple)):
+        return batch
+    return batch.values() if hasattr(batch, "values") and hasattr(batch, "keys") else (batch,)
+
+
+def _size_of(part: Any) -> tuple[int | None, bool]:
+    """First dimension (None: it has none to tell), and True if a row is more than a number."""
+    shape = getattr(part, "shape", None)
+    if isinstance(shape, tuple):
+        return (int(shape[0]), len(shape) > 1) if shape else (0, False)
+    if isinstance(part, (list, tuple)):
+        return len(part), bool(part) and not isinstance(part[0], (int, float))
+    return (0, False) if isinstance(part, (int, float)) else (None, False)
+
+
+class BatchCounts:
+    """Samples and bytes of a pass's batches, as far as the batches tell them."""
+
+    def __init__(self) -> None:
+        self._rows = [0, 0]  # samples counted, and the batches that they came in
+        self._weighed = [0, 0]  # batches, and bytes in them
+
+    def count_rows(self, batch: Any) -> None:
+        """Count the samples of a batch, where it tells them."""
+        try:
+            size = rows(batch)
+        except Exception:  # a batch of the user's own kind
+            size = None
+        if size is not None:
+            self._rows[0] += size
+            self._rows[1] += 1
+
+    def samples(self, batches: int) -> int:
+        """Samples of so many batches; where too few tell theirs, each batch counts as one."""
+        counted, told = self._rows
+        if told < _MOSTLY * batches or not told:
+            return batches
+        return round(batches * counted / told)
+
+    def weigh(self, batch: Any) -> None:
+        """Note the bytes of a batch, now and then."""
+        self._weighed[0] += 1
+        self._weighed[1] += tensor_bytes(batch)
+
+    def mean_bytes(self) -> float:
+        """Mean bytes of a batch, as far as any were weighed."""
+        return self._weighed[1] / max(1, self._weighed[0])

@@ -1,0 +1,106 @@
+"""Steps of the job's optimisers, by torch's own hook: a clock that needs no DataLoader."""
+
+from __future__ import annotations
+
+import sys
+import time
+import weakref
+from typing import Any, Callable
+
+from ..stalls.gradient_sync import SyncTimes
+from .models import Models
+
+_MOST_OPTIMISERS = 16
+
+
+class _Steps:
+    """Steps of one optimiser, when its first and its latest one were done, and of which model."""
+
+    __slots__ = ("first", "latest", "model", "of", "steps")
+
+    def __init__(self, optimiser: Any, model: int, now: float) -> None:
+        self.of, self.model = weakref.ref(optimiser), model
+        self.steps, self.first, self.latest = 1, now, now
+
+
+class StepClock:
+    """Steps of each optimiser; one that is gone is counted on as long as there is room."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.due = 0.0  # when the summary is to be looked at; the clock is time.perf_counter
+        self.sync = SyncTimes()
+        self.models: set[int] = set()  # that were stepped since somebody took these numbers
+        self._numbers = Models()
+        self._of: dict[int, _Steps] = {}  # by id
+        self._gone: _Steps | None = None  # the busiest of those that made room
+
+    def count(self, optimiser: Any, now: float) -> None:
+        """One step was done."""
+        self.total += 1
+        entry = self._of.get(id(optimiser))
+        if entry is None or entry.of() is not optimiser:
+            entry = self._new(optimiser, now)
+        else:
+            entry.steps += 1
+            entry.latest = now
+        if entry is not None:
+            self.models.add(entry.model)
+        if self.total >= self.sync.due:
+            self.sync.look(self.total, now)
+
+    def _new(self, optimiser: Any, now: float) -> _Steps | None:
+        """Count an optimiser from its first step on; None: there are too many."""
+        self._make_room(id(optimiser))
+        if len(self._of) >= _MOST_OPTIMISERS:
+            return None
+        entry = _Steps(optimiser, self._model_of(optimiser), now)
+        self._of[id(optimiser)] = entry
+        return entry
+
+    def _model_of(self, optimiser: Any) -> int:
+        try:
+            return self._numbers.number(optimiser)
+        except Exception:  # an optimiser of another kind: its steps count all the same
+            return 0
+
+    def _make_room(self, key: int) -> None:
+        """Forget the former owner of this id, and where there is no room all that are gone."""
+        full = len(self._of) >= _MOST_OPTIMISERS
+        for other in [k for k, one in self._of.items() if k == key or (full and not one.of())]:
+            self._gone = _busier(self._gone, self._of.pop(other))
+
+    def row(self) -> dict[str, float] | None:
+        """Steps of the busiest optimiser, and the time from its first to its latest; None: none."""
+        busiest = self._gone
+        for entry in self._of.values():
+            busiest = _busier(busiest, entry)
+        if busiest is None:
+            return None
+        return {"steps": busiest.steps, "wall_s": busiest.latest - busiest.first}
+
+
+def _busier(one: _Steps | None, other: _Steps) -> _Steps:
+    return other if one is None or other.steps > one.steps else one
+
+
+def hook(module: Any, count: Callable[[Any, float], None]) -> None:
+    """Call `count(optimiser, now)` after each step of every optimiser from now on.
+
+    `module` is torch.optim.optimizer. What torch.compile looks at stays as if nobody listened, and
+    is not counted; a torch before 2.1 cannot tell, and nothing is counted there.
+    """
+    torch = sys.modules["torch"]
+    if tuple(map(int, str(torch.__version__).split(".")[:2])) < (2, 1):
+        return
+    clock = time.perf_counter
+
+    def after_step(optimiser: Any, *_: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
+        try:  # noqa: SIM105 - contextlib.suppress takes longer than what it protects
+            count(optimiser, clock())
+        except Exception:  # noqa: S110 - the job's own step is done
+            pass
+
+    module.register_optimizer_step_post_hook(after_step)

@@ -1,0 +1,113 @@
+"""Gates for the passes of one process: which loader gets one, and how many workers behind it."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, cast
+
+from . import rules
+from .counters import machine
+from .directive import Directive
+from .inspection.description import length
+from .lazy_workers import LazyWorkers
+from .passes.phases import LoaderMeter
+from .streams.watch import Watch
+from .tuner.tuning import Tuner
+from .workers import gated, room
+from .workers.gate import Gate
+
+_ELSEWHERE = "the workers are with another loader"
+
+
+class Gates:
+    """Opens gates as the directive and memory allow; `dataloader` is torch's module."""
+
+    def __init__(self, dataloader: Any, directive: Directive) -> None:
+        self.dataloader, self.directive = dataloader, directive
+        self.can_gate = rules.understood(dataloader)
+        self.lazy_workers: weakref.WeakSet[LazyWorkers] = weakref.WeakSet()
+        self.iterators: weakref.WeakSet[Any] = weakref.WeakSet()  # the gated ones
+
+    def gate(self, loader: Any, meter: LoaderMeter) -> Gate | None:
+        """The gate for a pass that is about to begin; None: it is the user's own.
+
+        A loader that nobody asks to move tells all the same what would leave it alone.
+        """
+        if not self.directive.gates:
+            meter.left_alone = self._refusal(loader)
+        if not self.directive.gates or meter.fallback:
+            return None
+        running: Any = getattr(loader, "_iterator", None)  # persistent workers, kept from last time
+        if getattr(running, "_dlqueue_open", None) is not None:
+            return cast("Gate", running._dlqueue_open.gate)
+        meter.left_alone = meter.kept or self._refusal(loader)
+        own = int(loader.num_workers)
+        if self.directive.tunes and not meter.left_alone:
+            self._tune(meter, own, length(loader._index_sampler))
+        gate = None if meter.left_alone else self._new_gate(meter, own)
+        if gate is None:
+            meter.left_alone = meter.left_alone or _ELSEWHERE
+            meter.gate_open = meter.most_workers = None
+        elif loader.num_workers:
+            gate.own, gate.drawing = int(loader.num_workers), rules.drawing(loader)
+            if rules.keeps_streams(loader, self.directive):
+                gate.keeps_streams, gate.planned, gate.limit = True, gate.limit, gate.own
+        return gate
+
+    def _refusal(self, loader: Any) -> str | None:
+        if not self.can_gate:
+            return "this torch's DataLoader is not one the probe knows"
+        return rules.left_alone(loader, self.dataloader, self.directive)
+
+    def _tune(self, meter: LoaderMeter, own: int, batches: int | None) -> None:
+        """Give the loader a tuner: it begins where the submission says, else the user."""
+        meter.pass_batches = batches
+        if meter.tuner is None:
+            wanted = self.directive.num_workers
+            cores = machine.cores() / machine.ranks_here()
+            meter.tuner = Tuner(own, own if wanted is None else wanted, cores)
+            meter.tuner.start_each_s = meter.starts.each_s
+
+    def guard(self, loader: Any, gate: Gate | None) -> Watch | None:
+        """The look at the first fetches of a loader's new workers; None: none."""
+        if not self.can_gate or not rules.keeps_streams(loader, self.directive):
+            return None
+        return Watch(closely=gate is not None)
+
+    def _new_gate(self, meter: LoaderMeter, own: int) -> Gate | None:
+        """A gate with as many workers as are left and fit; None: not even the user's `own` are."""
+        wanted = self.directive.num_workers if meter.tuner is None else meter.tuner.count
+        first = own if wanted is None else wanted
+        left = self.left(first)
+        if left < (max(own, 1) if wanted is None else 1):
+            return None
+        private = machine.private_bytes() or 0
+        gate = Gate(self.directive.gate_path, left, min(first, left))
+        least = max(own, 1) if meter.worker_private else max(own, gate.first, 1)
+        fitting = room.fitting(left, meter.worker_private, private)
+        meter.most_workers = max(min(least, left), fitting)
+        asked = max(0 if meter.tuner else own, gate.first, gate.wanted(), 1)
+        ahead = meter.starts.worth() if self.directive.starts_ahead else 0
+        gate.limit = min(meter.most_workers, max(asked, ahead))
+        self.bound(gate, meter, own, private)
+        return gate
+
+    def left(self, first: int = 0) -> int:
+        """Workers that another loader of this process may still start."""
+        tuned = room.MOST_TUNED if self.directive.tunes or self.directive.borrows else 0
+        return max(first, self.directive.max_workers or tuned) - self._taken()
+
+    def _taken(self) -> int:
+        """Workers of the directive that live, or are promised to a pass that has begun."""
+        promised = sum(lazy.gate.limit for lazy in self.lazy_workers if lazy.due_to_start())
+        return promised + sum(gated.holds(iterator) for iterator in self.iterators)
+
+    def bound(self, gate: Gate, meter: LoaderMeter, own: int, private: int | None = None) -> None:
+        """Open as many workers as fit; `private`, this process's memory, is costly to ask for."""
+        if gate.limit <= own:
+            gate.ceiling = gate.limit
+            return
+        if private is None:
+            private = machine.private_bytes() or 0
+        now = meter.gate_open or 0
+        gate.ceiling = room.ceiling(gate.limit, own, now, meter.worker_private, private)

@@ -1,0 +1,1 @@
+"""Looks at what the user made: a loader's parts, its indices, its dataset, a fetch's draws."""

@@ -1,0 +1,1 @@
+"""Passes over loaders: measured, and added up for each loader."""

@@ -1,0 +1,35 @@
+"""Starts of a loader's workers: the time they take, and how many are worth it."""
+
+from __future__ import annotations
+
+from ..workers.room import MAX_WORKERS
+
+_SHARE = 0.02  # of a pass, that starting workers which may never work can cost
+
+
+class Starts:
+    """Seconds in which workers started; `lasting` ones (persistent) start once for all passes."""
+
+    def __init__(self, lasting: bool) -> None:
+        self.lasting = lasting
+        self.total_s = 0.0
+        self.latest_s = 0.0
+        self.pass_s = 0.0  # what the last whole pass took
+        self._each_s = 0.0  # what starting one worker took, last time
+
+    def add(self, seconds: float, workers: int) -> None:
+        """Starting so many workers took so long."""
+        self.total_s += seconds
+        self.latest_s = seconds
+        if workers:
+            self._each_s = seconds / workers
+
+    def each_s(self) -> float:
+        """Seconds that each pass spends on starting one worker."""
+        return 0.0 if self.lasting else self._each_s
+
+    def worth(self) -> int:
+        """As many workers as take a small share of a pass to start, where each pass starts them."""
+        if self.lasting or not (self._each_s and self.pass_s):
+            return MAX_WORKERS
+        return int(_SHARE * self.pass_s / self._each_s)

@@ -1,0 +1,72 @@
+"""Verdict on a loader with pinned seeds, once its workers' first fetches were watched."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from typing import Any
+
+from ..passes.phases import NEVER
+from .watch import CLEAN, DRAWS, KEEPS_STATE, NOT_YET
+
+REASONS = {
+    DRAWS: "pinned seeds (DLQUEUE_SEEDED=allow lifts this)",
+    KEEPS_STATE: "the dataset keeps state",
+}
+
+
+def settle(session: Any, iterator: Any, current: Any) -> None:
+    """Decides for a pass of a `Seeded` iterator, now or once its workers' trial is over."""
+    thread = threading.get_ident()
+    streams, gate = iterator._dlqueue_streams, iterator._dlqueue_open.gate
+
+    def free() -> None:
+        streams.free = True
+        meter = current.meter
+        if meter.owner() is not None:
+            meter.trust(meter.owner())
+        session.grow(current, min(gate.planned - gate.limit, session.left(gate.first)))
+
+    def elsewhere() -> str | None:
+        same = threading.get_ident() == thread
+        return None if same else "it is read by a thread of its own"
+
+    def decide() -> None:
+        reason = _against(current.made.findings()) or elsewhere()
+        if reason is None:
+            free()
+        else:
+            streams.stay()
+            current.knob, current.tune_at = None, NEVER
+            meter = current.meter
+            meter.left_alone = meter.kept = reason
+            meter.gated = meter.gate_open = meter.most_workers = None
+
+    def fell(reason: str) -> None:
+        current.look(time.perf_counter())
+        current.workers_now = lambda: streams.workers
+        current.knob, current.tune_at = None, NEVER
+        meter = current.meter
+        meter.fallback, meter.gate_open, meter.most_workers = reason, streams.workers, None
+
+    streams.decide = functools.partial(session.safely, decide)
+    streams.on_fall = functools.partial(session.safely, fell)
+    if current.meter.trusts(current.meter.owner()) and streams.watching and not streams.free:
+        free()
+
+
+def tell(current: Any) -> None:
+    """Note what would leave workers alone where nobody asks for others, once it is seen."""
+    found = sorted(current.made.findings(), reverse=True)  # one worker's finding is enough
+    if NOT_YET not in found or found[0] > CLEAN:
+        current.undecided = False
+        current.meter.left_alone = current.meter.left_alone or _against(found)
+
+
+def _against(findings: list[float]) -> str | None:
+    """The reason to go on as written; None: all workers' trials went well."""
+    for found in findings:
+        if found != CLEAN:
+            return REASONS.get(found, "the dataset cannot be looked through")
+    return None

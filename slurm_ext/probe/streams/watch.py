@@ -1,0 +1,127 @@
+"""In a worker of a loader with pinned seeds: batches that any worker may make, and their check.
+
+Torch seeds each of the user's N workers, and batch i is worker i mod N's. The first fetches of each
+worker are watched; later ones may be of batches that another worker would make as written, and are
+refused where they draw.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Any, Callable, Iterator
+
+from ..inspection import guarding
+from ..inspection.dataset_inspection import DatasetInspection
+from ..inspection.random_state import random_state, same_state, set_random_state
+
+TRIAL_FETCHES = 2
+NOT_YET, CLEAN, DRAWS, KEEPS_STATE = 0.0, 1.0, 2.0, 3.0
+
+
+class AnyWorkers:
+    """An index whose batch any worker may make; `worker` would make it as written."""
+
+    __slots__ = ("index", "worker")
+
+    def __init__(self, index: Any, worker: int) -> None:
+        self.index, self.worker = index, worker
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.index, self.worker)
+
+    def made(self, make: Callable[[Any], Any]) -> Any:
+        """The batch; UnfitError, and the random states of before, where making it drew."""
+        before = random_state()
+        try:
+            with _seen_as(self.worker):
+                held = random_state()
+                data = make(self.index)
+                drew = not same_state(held, random_state())
+        finally:
+            set_random_state(before)
+        if drew:
+            raise guarding.UnfitError(guarding.DREW)
+        return data
+
+
+@contextlib.contextmanager
+def _seen_as(number: int) -> Iterator[None]:
+    """Show the dataset the worker that it would be in: its number and torch's first seed."""
+    module: Any = sys.modules["torch.utils.data._utils.worker"]
+    own = module._worker_info
+    if own.id == number:
+        yield
+        return
+    seed = own.seed - own.id + number
+    module._worker_info = module.WorkerInfo(
+        id=number, num_workers=own.num_workers, seed=seed, dataset=own.dataset
+    )
+    torch = sys.modules["torch"]
+    torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())
+    try:
+        yield
+    finally:
+        module._worker_info = own
+
+
+class Watch(guarding.Guard):
+    """Notes what a worker's first fetches do; refuses nothing. `closely`: to the dataset, too."""
+
+    refuses = False
+
+    def __init__(self, closely: bool) -> None:
+        super().__init__(seeded=True)
+        self.closely = closely
+        self.fetches = 0
+
+    def before(self, fetcher: Any) -> Any:
+        """Random states, and before the last fetch of the trial the dataset's."""
+        if self.fetches >= TRIAL_FETCHES or self.finding > CLEAN:
+            return None
+        last = self.closely and self.fetches == TRIAL_FETCHES - 1
+        dataset = fetcher.dataset
+        return dataset if last else None, _signature(dataset, last), random_state()
+
+    def after(self, state: Any, data: Any) -> None:
+        """Compares, and publishes what was found once the trial is over."""
+        del data
+        if state is None:
+            return
+        dataset, signature, random = state
+        self.fetches += 1
+        if not same_state(random, random_state()):
+            self.finding = DRAWS
+        elif dataset is not None and _signature(dataset, True) != signature:
+            self.finding = KEEPS_STATE
+        elif self.fetches == TRIAL_FETCHES:
+            self.finding = CLEAN
+
+    def started(self, init: Callable[[int], Any], number: int) -> None:
+        """Run the user's `worker_init_fn`; one that changes the dataset ties it to its worker."""
+        dataset = vars(sys.modules["torch.utils.data._utils.worker"])["_worker_info"].dataset
+        before = _signature(dataset, self.closely)
+        init(number)
+        if _signature(dataset, self.closely) != before:
+            self.finding = KEEPS_STATE
+
+
+def _signature(dataset: Any, wanted: bool) -> Any:
+    """The dataset's state; where it cannot be looked through, something that equals nothing."""
+    if not wanted:
+        return None
+    try:
+        return DatasetInspection(dataset).signature
+    except Exception:
+        return object()
+
+
+class Init:
+    """A `worker_init_fn` that is watched."""
+
+    def __init__(self, watch: Watch, init: Callable[[int], Any]) -> None:
+        self.watch, self.init = watch, init
+
+    def __call__(self, number: int) -> None:
+        """As torch calls it, in the worker."""
+        self.watch.started(self.init, number)

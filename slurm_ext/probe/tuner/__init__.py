@@ -1,0 +1,1 @@
+"""The closed loop in which a loader finds its own count of workers."""

@@ -1,0 +1,49 @@
+"""A sampler in front of the user's own: indices that workers did not make go back to it."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from typing import Any, Iterator
+
+from ..inspection.samplers import Drawing
+
+
+class Feed:
+    """A sampler that draws from the user's and remembers what has not been delivered yet.
+
+    It draws no further ahead than `allow` found right; a `drawing` of None: nothing against it.
+    """
+
+    def __init__(
+        self, rest: Iterator[Any], pending: collections.deque[Any], drawing: Drawing | None
+    ) -> None:
+        self.rest, self.pending, self.drawing = rest, pending, drawing
+        self.drawn = 0
+        self.allowed = 0.0
+
+    def allow(self) -> None:
+        """The training asks for the batch after those that were drawn."""
+        self.allowed = float("inf") if self.drawing is None else self.drawing.until(self.drawn)
+
+    def put_back(self) -> None:
+        """Draw again what was not delivered, in its order."""
+        self.rest = itertools.chain(tuple(self.pending), self.rest)
+        self.drawn -= len(self.pending)
+        self.pending.clear()
+
+    def draw(self) -> Any:
+        """The next index, for the training process."""
+        index = next(self.rest)
+        self.drawn += 1
+        return index
+
+    def __iter__(self) -> Feed:
+        return self
+
+    def __next__(self) -> Any:
+        if self.drawn >= self.allowed:
+            raise StopIteration
+        index = self.draw()
+        self.pending.append(index)
+        return index
