@@ -16,6 +16,7 @@ from slurm_ext.advisor.evidence.alike import (
     why_none_left,
     why_not_acting,
 )
+from slurm_ext.advisor.evidence.job_ranks import ranks_by_others
 from slurm_ext.advisor.evidence.objections import busy_cores, nearest_runs, refusal
 from slurm_ext.advisor.evidence.whole_run import WholeRun, whole_run_of
 from slurm_ext.core.records import OWN_LEVELS, POOLED_LEVELS, Level, LoaderRun, Submission
@@ -77,7 +78,9 @@ def summarize(
     estimated = _estimate(every, prior) if every or prior else None
     if estimated is not None:
         wider = _widened(estimated, near.accel_sd)
-        return replace(_summary(every, wider), of_others=True, whole=_ALONE)
+        others = _nearest(only(every, POOLED_LEVELS))
+        ranks = ranks_by_others(job, _nearest(mine), others)
+        return replace(_summary(every, wider), of_others=True, whole=WholeRun(ranks))
     why = why_none_left(only(evidence, own), job) or ""
     return _none(every, f"I do not know yet: {why}" if why else why_no_estimate(every))
 

@@ -15,14 +15,9 @@ from slurm_ext.advisor.evidence.summary import ACTING_LEVELS
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.limits.eligible import words_of
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
-from slurm_ext.advisor.pipeline.decide import (
-    DecisionContext,
-    Recommendation,
-    Response,
-    apply_mode,
-    decide,
-)
+from slurm_ext.advisor.pipeline.decide import DecisionContext, Recommendation, decide
 from slurm_ext.advisor.pipeline.journal import Journal
+from slurm_ext.advisor.pipeline.respond import Response, apply_mode
 from slurm_ext.advisor.service.context_json import context_json
 from slurm_ext.advisor.service.counters import AdvisorCounters
 from slurm_ext.advisor.service.recommendation_json import recommendation_json
@@ -287,6 +282,7 @@ class Advisor:
             model=self.priors.name,
             sharing=None if sharing is None else sharing.as_json(done=done),
             elastic=requested_bounds((), job.env[VARIABLE]) if elastic else None,
+            ranks=response.recommendation.whole.ranks,
         )
 
 

@@ -7,6 +7,7 @@ starts its ranks itself (torchrun) stays one, with as many cores a GPU as before
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from slurm_ext.advisor.evidence.job_ranks import ranks_of
 from slurm_ext.advisor.limits.bounds import PartitionRules, cpus_of, per_cpu_mib, task_mem_mib
 from slurm_ext.core.errors import UsageError
 from slurm_ext.core.gpu_request import (
@@ -98,7 +99,7 @@ def written_layout(
         gpus=gpus,
         gpu_type=None if request is None else request.kind,
     )
-    return replace(layout, ranks=_ranks(layout, runs))
+    return replace(layout, ranks=ranks_of(layout.gpus, layout.tasks, runs))
 
 
 def with_gpus(written: JobLayout, gpus: int, most_per_node: int | None) -> JobLayout:
@@ -156,18 +157,6 @@ def _tasks(written: JobLayout, gpus: int, nodes: int) -> int:
     if gpus % each:
         raise UsageError(f"{gpus} GPUs cannot be shared by tasks of {each} GPUs each")
     return gpus // each
-
-
-def _ranks(layout: JobLayout, runs: Sequence[LoaderRun]) -> int:
-    """Training processes: as many a GPU (or a task) as the newest run had; else one each."""
-    units = layout.gpus or layout.tasks
-    for run in runs:
-        seen_gpus = run.gpus * (run.nodes or 1)
-        if run.ranks and layout.gpus and seen_gpus:
-            return max(1, round(run.ranks * layout.gpus / seen_gpus))
-        if run.ranks and not layout.gpus and not seen_gpus:
-            return run.ranks
-    return units
 
 
 def _gpu_items(option: str, value: str | None) -> list[str]:

@@ -218,8 +218,12 @@ def _step_lines(
 
 
 def _ranks(document: Mapping[str, Any]) -> int:
-    """Training processes: a stored prediction is of one of them."""
-    seen = [one.get("loader_ranks") for one in document["runs"]]
+    """Training processes that the message was of: a stored prediction is of one of them.
+
+    A decision of an older dlqueue does not say; then the job's runs do, or those behind it.
+    """
+    seen = [(document["decision"] or {}).get("ranks")]
+    seen += [one.get("loader_ranks") for one in document["runs"]]
     seen += [one["ranks"] for one in document["past"]]
     return next((int(ranks) for ranks in seen if ranks), 1)
 

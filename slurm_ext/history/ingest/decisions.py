@@ -53,6 +53,7 @@ _COLUMNS = (
     "model",
     "sharing",
     "elastic",
+    "ranks",
     *KEY_COLUMNS,
 )
 _INSERT = (
@@ -253,6 +254,7 @@ def _values(p: Proposal) -> tuple[Any, ...]:
         p.model,
         None if p.sharing is None else json.dumps(p.sharing),
         p.elastic,
+        p.ranks,
         *map(p.keys.get, STORED_LEVELS),
     )
 

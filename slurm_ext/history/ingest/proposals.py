@@ -42,6 +42,7 @@ class Proposal:
     model: str | None = None  # name of the artifact that answered
     sharing: Mapping[str, Any] | None = None  # advisor/sharing/terms.py's Shared.as_json
     elastic: str | None = None  # what DLQUEUE_ELASTIC said in its environment
+    ranks: int | None = None  # training processes that what is told is of
 
 
 def line_of(proposal: Proposal) -> str:

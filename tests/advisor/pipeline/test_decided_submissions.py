@@ -7,18 +7,9 @@ import pytest
 
 from slurm_ext.advisor.evidence.summary import EvidenceSummary
 from slurm_ext.advisor.limits.bounds import PartitionRules
-from slurm_ext.advisor.pipeline.decide import (
-    DecisionContext,
-    Recommendation,
-    apply_mode,
-    decide,
-    held_out,
-    predictor,
-    respond,
-)
-from slurm_ext.advisor.pipeline.message import (
-    with_sharing,
-)
+from slurm_ext.advisor.pipeline.decide import DecisionContext, Recommendation, decide, predictor
+from slurm_ext.advisor.pipeline.message import with_sharing
+from slurm_ext.advisor.pipeline.respond import apply_mode, held_out, respond
 from slurm_ext.core.records import (
     Decision,
     Edits,

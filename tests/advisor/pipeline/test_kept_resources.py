@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from slurm_ext.advisor.limits.bounds import PartitionRules
-from slurm_ext.advisor.pipeline.decide import DecisionContext, Response, respond
+from slurm_ext.advisor.pipeline.decide import DecisionContext
+from slurm_ext.advisor.pipeline.respond import Response, respond
 from slurm_ext.advisor.service.recommendation_json import recommendation_json
 from slurm_ext.core.findings.loader_refusal import LoaderRefusal
 from slurm_ext.core.records import Edits, Level, LoaderRun, Submission

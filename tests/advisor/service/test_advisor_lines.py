@@ -14,8 +14,8 @@ from slurm_ext.advisor.evidence.calibrate import Factors
 from slurm_ext.advisor.evidence.runs import COLUMNS, LEVELS, NO_KEY
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
-from slurm_ext.advisor.pipeline.decide import held_out
 from slurm_ext.advisor.pipeline.journal import Journal, journals
+from slurm_ext.advisor.pipeline.respond import held_out
 from slurm_ext.advisor.service import advisor as advisor_module
 from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.advisor.service.counters import BOUNDS_S, AdvisorCounters

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.advisor.pipeline.decide import Recommendation, Response
+from slurm_ext.advisor.pipeline.decide import Recommendation
+from slurm_ext.advisor.pipeline.respond import Response
 from slurm_ext.advisor.service.advisor import Advisor, outcome_of, refusal
 from slurm_ext.advisor.service.warm_up import JOB
 from slurm_ext.core.job_keys import keys_of

@@ -39,6 +39,7 @@ def test_every_column_of_the_ledger(history: History) -> None:
         model="m",
         sharing={"kind": "mps"},
         elastic="2-4",
+        ranks=3,
     )
     assert decisions.record_proposals(history, [full], "j", 7) == 1
     found = row(history)
@@ -80,6 +81,7 @@ def test_every_column_of_the_ledger(history: History) -> None:
         "message": "hello",
         "model": "m",
         "elastic": "2-4",
+        "ranks": 3,
         **{name: 20 + number for number, name in enumerate(KEY_COLUMNS)},
     }
     assert journal.offset(history, "j") == 7

@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from slurm_ext.core.stalls.step_split import PARTS
-from slurm_ext.history.store import names, schema
+from slurm_ext.history.store import first_tables, names, schema
 from slurm_ext.history.store.column_types import drop_checks
 from slurm_ext.history.store.store import History
 from tests.history.conftest import add_counter, add_run
@@ -14,7 +14,7 @@ from tests.history.conftest import add_counter, add_run
 def test_names_of_columns() -> None:
     """One key column for each level, in the order of levels; accounting's own source."""
     keys = ("key_script_args", "key_script", "key_user_name", "key_kind", "key_cluster")
-    assert keys == names.KEY_COLUMNS == schema.KEY_COLUMNS
+    assert keys == names.KEY_COLUMNS == first_tables.KEY_COLUMNS
     assert tuple(names.KEY_OF_LEVEL.values()) == keys
     assert names.SACCT == "sacct"
 
@@ -45,7 +45,7 @@ ADDED = {
         "node_energy_j": "REAL",
         "mps": "TEXT",
     },
-    "decisions": {"sharing": "TEXT", "elastic": "TEXT"},
+    "decisions": {"sharing": "TEXT", "elastic": "TEXT", "ranks": "INTEGER"},
     "corunners": {"shared_cpus": "INTEGER", "shared_sockets": "INTEGER", "shared_gpus": "TEXT"},
 }
 
