@@ -26,7 +26,7 @@ def show(jobs: Sequence[Job], nothing: str) -> None:
     if not jobs:
         console.print(nothing, highlight=False, soft_wrap=True)
         return
-    table = Table(*_HEADS, "SAMPLES/S", box=None)
+    table = Table(*_HEADS, "SAMPLES/S", box=None, collapse_padding=True, pad_edge=False)
     for column in table.columns:
         column.no_wrap = column.header != "NAME"  # a name gives way first
     for column in table.columns[3:]:
