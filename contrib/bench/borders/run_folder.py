@@ -102,7 +102,7 @@ def fill_run_folder(folder: Path) -> Happened:
         taken = delivered(sandbox, job_id)
     what = f"at most {most[0]} files and {most[1] >> 20} MiB, {last} files at the end"
     what += ", the record was delivered" if taken else ", and no record"
-    return Happened(held=taken and last < 100 and most[0] < 200_000, what=what)
+    return Happened(held=taken and last < 100 and most[0] < 20_000, what=what)
 
 
 def _blocks(path: Path) -> int:

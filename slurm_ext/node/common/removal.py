@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Keep = Callable[[os.DirEntry[str]], bool]
+    Drop = Callable[..., None]  # as os.unlink: (name, dir_fd=folder)
 
 
 def remove_tree(name: str, parent: str, deadline: float) -> bool:
@@ -39,8 +40,11 @@ def remove_tree(name: str, parent: str, deadline: float) -> bool:
         os.close(above)
 
 
-def clear(folder: int, deadline: float, keep: Keep | None = None) -> bool:
-    """Remove what is in an open folder, except what `keep` says; True if nothing else is left."""
+def clear(folder: int, deadline: float, keep: Keep | None = None, drop: Drop = os.unlink) -> bool:
+    """Remove what is in an open folder, except what `keep` says; True if nothing else is left.
+
+    `drop` removes a file, or raises OSError for one that has to stay for now.
+    """
     take_over(folder)
     while True:
         gone = left = 0
@@ -49,7 +53,7 @@ def clear(folder: int, deadline: float, keep: Keep | None = None) -> bool:
                 if time.monotonic() > deadline:
                     return False
                 if keep is None or not keep(entry):
-                    removed = _remove(folder, entry, deadline)
+                    removed = _remove(folder, entry, deadline, drop)
                     gone, left = gone + removed, left + (not removed)
         if not gone:
             return not left
@@ -61,9 +65,9 @@ def take_over(folder: int) -> None:
         os.fchown(folder, 0, 0)
 
 
-def _remove(folder: int, entry: os.DirEntry[str], deadline: float) -> bool:
+def _remove(folder: int, entry: os.DirEntry[str], deadline: float, drop: Drop) -> bool:
     if not entry.is_dir(follow_symlinks=False):
-        return _attempt(os.unlink, entry.name, folder)
+        return _attempt(drop, entry.name, folder)
     if _attempt(os.rmdir, entry.name, folder):
         return True
     try:
@@ -72,13 +76,13 @@ def _remove(folder: int, entry: os.DirEntry[str], deadline: float) -> bool:
         return False
     try:
         if os.fstat(below).st_dev == os.fstat(folder).st_dev:
-            _flatten(below, folder, deadline)
+            _flatten(below, folder, deadline, drop)
     finally:
         os.close(below)
     return _attempt(os.rmdir, entry.name, folder)
 
 
-def _flatten(below: int, folder: int, deadline: float) -> None:
+def _flatten(below: int, folder: int, deadline: float, drop: Drop) -> None:
     """Remove the files of the folder `below`; its own folders are moved to `folder`."""
     take_over(below)
     with os.scandir(below) as entries:
@@ -86,15 +90,15 @@ def _flatten(below: int, folder: int, deadline: float) -> None:
             if time.monotonic() > deadline:
                 return
             if not entry.is_dir(follow_symlinks=False):
-                _attempt(os.unlink, entry.name, below)
+                _attempt(drop, entry.name, below)
                 continue
             try:
-                os.rename(entry.name, _new_name(), src_dir_fd=below, dst_dir_fd=folder)
+                os.rename(entry.name, new_name(), src_dir_fd=below, dst_dir_fd=folder)
             except OSError:
                 continue  # a mount, or gone meanwhile
 
 
-def _new_name() -> str:
+def new_name() -> str:
     """A name that nobody else has or foresees."""
     return "." + os.urandom(12).hex()
 

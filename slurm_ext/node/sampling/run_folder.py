@@ -1,17 +1,19 @@
 """Bound what a job's run folder holds: one that is filled is closed to its user, and emptied.
 
 The folder is its user's, on the node's disk. What dlqueue reads from it stays; the job loses what
-it put there besides, and no later summary of its probe is taken. Its processes go on.
+it put there besides, and no later summary of its probe is taken. Its processes go on. A file that
+one of them has open for writing keeps its name, so that each look can cut it again.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import time
 
 from slurm_ext.node.common.files import FOLDER, has_user_mounts
-from slurm_ext.node.common.removal import clear, take_over
+from slurm_ext.node.common.removal import clear, new_name, take_over
 from slurm_ext.node.record import summaries
 
 TYPE_CHECKING = False
@@ -24,7 +26,8 @@ MAX_DEPTH = 8
 CLEAR_S = 0.1  # of one look
 NOTES = ("decision", "lend", "curve", "workers", "lent", "mps")
 CLOSED = f"the run folder held over {MAX_BYTES >> 20} MiB or {MAX_ENTRIES} entries: it was closed"
-_WRITE = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_SAFELY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+FULL = float("inf")  # share of the bounds
 
 
 class RunFolder:
@@ -35,9 +38,18 @@ class RunFolder:
         self.faults: list[str] = []
         self.spent_s = 0.0  # CPU time for what its user put there: no part of measuring's cost
         self.is_filled = False
+        self.share = 0.0  # of what it may hold; FULL: more than that
+        self.has_folders = False
 
     def look(self) -> None:
         """Close the folder if it holds too much; go on emptying one that is closed."""
+        started_s = time.process_time()
+        try:
+            self._look()
+        finally:
+            self.spent_s += time.process_time() - started_s
+
+    def _look(self) -> None:
         if has_user_mounts(self.path):
             return  # root does not look into it, and reads nothing from it at the end
         try:
@@ -46,7 +58,9 @@ class RunFolder:
             return  # its user removed it
         try:
             closed = os.fstat(folder).st_uid != self.uid
-            if closed or _is_filled(folder):
+            if not closed:
+                self.share, self.has_folders = _held(folder)
+            if closed or self.share == FULL:
                 self._close(folder)
         except OSError:
             pass  # a race with its user: the next look
@@ -54,25 +68,34 @@ class RunFolder:
             os.close(folder)
 
     def _close(self, folder: int) -> None:
-        started_s = time.process_time()
         self.faults = [CLOSED]
         take_over(folder)
         os.fchmod(folder, 0o700)
         kept: set[str] = set()
         deadline = time.monotonic() + CLEAR_S
-        _cut_files(folder, self.uid, deadline)
-        self.is_filled = not clear(folder, deadline, lambda entry: _is_ours(entry, kept))
-        self.spent_s += time.process_time() - started_s
+
+        def drop(name: str, dir_fd: int) -> None:
+            _drop(name, dir_fd, folder, self.uid)
+
+        self.is_filled = not clear(folder, deadline, lambda entry: _is_ours(entry, kept), drop)
 
 
-def _is_filled(folder: int) -> bool:
-    """True if there is more below than a probe leaves, or deeper; counts no further."""
-    size = 0
-    for count, status in enumerate(_below(folder)):
-        size += status.st_blocks * 512 if status else MAX_BYTES + 1
-        if size > MAX_BYTES or count >= MAX_ENTRIES:
-            return True
-    return False
+def _held(folder: int) -> tuple[float, bool]:
+    """Share of the bounds that is below, FULL beyond them or too deep; and if folders are there.
+
+    A file counts with its whole length: pages of it may be filled without a sign.
+    """
+    size, folders = 0, False
+    count = 0
+    for count, status in enumerate(_below(folder), start=1):
+        if status is None or count > MAX_ENTRIES:
+            return FULL, True
+        is_file = stat.S_ISREG(status.st_mode)
+        size += max(status.st_blocks * 512, status.st_size if is_file else 0)
+        folders = folders or stat.S_ISDIR(status.st_mode)
+        if size > MAX_BYTES:
+            return FULL, folders
+    return max(size / MAX_BYTES, count / MAX_ENTRIES), folders
 
 
 def _below(folder: int) -> Iterator[os.stat_result | None]:
@@ -104,19 +127,37 @@ def _below(folder: int) -> Iterator[os.stat_result | None]:
             os.close(fd)
 
 
-def _cut_files(folder: int, uid: int, deadline: float) -> None:
-    """Cut and remove the user's files, so that one that is held open gives its room back, too."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if time.monotonic() > deadline:
-                return
-            if entry.is_file(follow_symlinks=False) and not _is_ours(entry, set()):
-                _cut(folder, entry.name, uid)
-                os.unlink(entry.name, dir_fd=folder)
+def _drop(name: str, dir_fd: int, top: int, uid: int) -> None:
+    """Cut and remove one file; raises OSError for one that goes on being written: it stays."""
+    if not _is_written_after_cut(name, dir_fd, uid):
+        os.unlink(name, dir_fd=dir_fd)
+    elif dir_fd == top:
+        raise BlockingIOError(name)
+    else:
+        os.rename(name, new_name(), src_dir_fd=dir_fd, dst_dir_fd=top)
+
+
+def _is_written_after_cut(name: str, dir_fd: int, uid: int) -> bool:
+    """True if a process has the file open for writing: the kernel gives no lease on it then."""
+    try:
+        fd = os.open(name, os.O_RDONLY | _SAFELY, dir_fd=dir_fd)
+    except OSError:
+        return False  # a link, a socket
+    try:
+        if os.fstat(fd).st_size:
+            _cut(dir_fd, name, uid)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False  # a pipe, or a file system without leases
+    finally:
+        os.close(fd)
+    return False
 
 
 def _cut(folder: int, name: str, uid: int) -> None:
-    fd = os.open(name, _WRITE, dir_fd=folder)
+    fd = os.open(name, os.O_WRONLY | _SAFELY, dir_fd=folder)
     try:
         status = os.fstat(fd)
         # A second name may be in the user's home: that file is not of this folder.

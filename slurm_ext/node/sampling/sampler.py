@@ -18,6 +18,7 @@ from slurm_ext.node.counters.corunners import CoRunners
 from slurm_ext.node.counters.meter import JobMeter
 from slurm_ext.node.counters.timeline import Timeline
 from slurm_ext.node.kernel.pythons import Pythons
+from slurm_ext.node.sampling.folder_watch import CHANGED, FolderWatch
 from slurm_ext.node.sampling.run_folder import RunFolder
 
 TYPE_CHECKING = False
@@ -39,7 +40,8 @@ LONGEST_UNANSWERED = 4
 def sample_job(config: NodeConfig, key: str, grace_s: float = GRACE_S) -> None:
     """Sample the job `key` until it ends; does nothing if another sampler already does."""
     spool = Spool(config.spool_dir)
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+    blocked = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, CHANGED)
+    signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     lock = state.lock(spool.state_file(key, "lock"))
     if lock is None:
         return
@@ -69,13 +71,14 @@ class _Sampler:
         self.flushed_s = self.alive_s = state.uptime_s()
         self.corunners = CoRunners(spool, key, job_state, self.alive_s)
         self.run_folder = RunFolder(spool.run_dir(key), int(job_state["identity"]["uid"]))
+        self.watch = FolderWatch(self.run_folder)
         self.pythons = Pythons(PROBE_SITE, job_state.get("unprobed"))
         self.unanswered = 0
 
     def run(self, grace_s: float) -> None:
         """Sample, flush and wait, until there is a reason to end."""
         wait_s, spent_s = 0.0, time.process_time()
-        while not self._told_to_end(wait_s):
+        while not self.watch.wait(wait_s):
             if not self._may_go_on():
                 return
             self._sample()
@@ -86,9 +89,6 @@ class _Sampler:
                 return
         self._sample(last=True)
         self.meter.hardware.close()
-
-    def _told_to_end(self, wait_s: float) -> bool:
-        return signal.sigtimedwait((signal.SIGTERM, signal.SIGINT), wait_s) is not None
 
     def _may_go_on(self) -> bool:
         """Not by the state alone: a last flush may have put it back into a folder that went."""
@@ -101,7 +101,7 @@ class _Sampler:
             self.alive_s = now
         if self.config.probe:
             self.pythons.look(self.meter.processes.members, now)
-        self.run_folder.look()
+        self.watch.look()
         self.corunners.meet(now)
         self.timeline.add(self._row(now))
         due_s = min(FLUSH_S[1], max(FLUSH_S[0], self._elapsed_s(now) / 20))

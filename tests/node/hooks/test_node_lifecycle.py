@@ -141,7 +141,8 @@ def test_the_prolog_leaves_nothing_open(node: Node) -> None:
     """The sampler stands alone: own session, no terminal, none of the hook's descriptors."""
     node.prolog(33)
     pid = node.sampler("33.0")
-    own = {"/dev/null", node.spool.state_file("33.0", "lock")}
+    watched = node.spool.run_dir("33.0")
+    own = {"/dev/null", node.spool.state_file("33.0", "lock"), watched}
     wait_for(lambda: _open_files(pid) <= own)  # between two looks
     assert os.getsid(pid or 0) == pid
     assert Path(f"/proc/{pid}/comm").read_text() == "dlqueue-sampler\n"

@@ -103,6 +103,29 @@ def test_a_file_held_open_gives_its_room_back(run: Path) -> None:
     assert (run.parent / "mine").stat().st_size == 1000
 
 
+@pytest.mark.parametrize("name", ["held", "d0/held"])
+def test_a_file_that_is_written_on_is_cut_again_and_again(run: Path, name: str) -> None:
+    """Without a name, an open file would grow unseen until the job's end."""
+    _folders(run, 1)
+    _write(run / name, run_folder.MAX_BYTES + 1)
+    with (run / name).open("ab") as held:
+        for _ in range(3):
+            held.write(bytes(1000))
+            held.flush()
+            assert _look(run) == [run_folder.CLOSED]
+            assert os.fstat(held.fileno()).st_size == 0
+            assert os.fstat(held.fileno()).st_nlink == 1
+    assert _look(run) == [run_folder.CLOSED]
+    assert {path.name for path in run.iterdir()} == {"summary-1.json", "decision"}
+
+
+def test_a_file_counts_with_its_whole_length(run: Path) -> None:
+    """Its pages may be filled through memory, which no look and no signal would tell."""
+    (run / "sparse").touch()
+    os.truncate(run / "sparse", run_folder.MAX_BYTES + 1)
+    assert _look(run) == [run_folder.CLOSED]
+
+
 def test_somebody_elses_file_is_not_cut(run: Path) -> None:
     """One that a root process wrote there, or a link to a stranger's: its content stays."""
     _write(run / "big", run_folder.MAX_BYTES + 1)
