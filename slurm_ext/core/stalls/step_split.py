@@ -213,5 +213,5 @@ def _costs(sums: Mapping[str, float], batch: float) -> WorkerCosts:
         cpu_s=cpu_s * each,
         queued_s=queued_s * each,
         blocked_s=max(0.0, sums["fetch_wall_s"] - cpu_s - queued_s) * each,
-        workers=sums["worked_s"] / sums["wall_s"],
+        workers=sums["worked_s"] / sums["wall_s"] if sums["wall_s"] > 0 else 0.0,
     )
