@@ -6,6 +6,7 @@ bucket; needs root), a slow rank, and combinations. The truth is injected: worke
 their own clocks, step by step, which the probe does not see. Seed 0 has the costs as they stand in
 configurations.py, others draw each cost up to 20 % away.
 
+`--windows` also runs each in windows, as `dlqueue profile` does: its data stall and communication.
 `--separate` also runs Stash's separate runs (arXiv 2208.14344): one rank with synthetic data, all
 ranks with synthetic data, with samples that only spin; differences are its stalls. Figures need a
 quiet machine.
@@ -21,15 +22,20 @@ from contrib.bench.common.program import Result, at_least, at_most, options, run
 from contrib.bench.stalls.configurations import CONFIGURATIONS, Injected
 from contrib.bench.stalls.runs import Ran, ran
 from contrib.bench.stalls.truth import compared
+from contrib.bench.stalls.windows import in_windows, line
 
 STEPS, QUICK_STEPS = 150, 60
 QUICK = ("healthy", "fetch", "cores", "slow_rank", "link")
 
 
-def figures(injected: Injected, steps: int, separate: bool) -> dict[str, Any]:
-    """One drawn configuration: errors of the record, and Stash's own answers beside them."""
+def figures(
+    injected: Injected, steps: int, *, separate: bool = False, windows: bool = False
+) -> dict[str, Any]:
+    """One drawn configuration: errors of the record, and other ways' answers beside them."""
     whole = ran(injected, steps)
     found = compared(injected, whole)
+    if windows:
+        found["in_windows"] = in_windows(injected, whole.clocks)
     return {**found, "stash": _stash(injected, steps, whole)} if separate else found
 
 
@@ -62,9 +68,12 @@ def result(args: argparse.Namespace) -> Result:
     every: dict[str, list[dict[str, Any]]] = {}
     for name in names:
         for seed in range(seeds):
-            one = figures(CONFIGURATIONS[name].drawn(seed), steps, args.separate)
+            drawn = CONFIGURATIONS[name].drawn(seed)
+            one = figures(drawn, steps, separate=args.separate, windows=args.windows)
             every.setdefault(name, []).append(one)
             print(_line(name, one), file=sys.stderr)
+            if args.windows:
+                print(line(name, one["in_windows"]), file=sys.stderr)
     return {"bench": "stalls", "figures": every, "wanted": wanted(every)}
 
 
@@ -76,6 +85,15 @@ def wanted(every: dict[str, list[dict[str, Any]]]) -> list[Result]:
         _worst("parts' sum against the own clock's step", every, "sum_error", 0.03),
         _worst("error of AU, of 1", every, "au_error", 0.01),
     ]
+    split = [one["in_windows"] for ones in every.values() for one in ones if "in_windows" in one]
+    told = {"all": [one for one in split if "why_not" not in one]}
+    if told["all"]:
+        rows.append(
+            _worst("windows: error of large stalls, of themselves", told, "large_error", 0.05)
+        )
+        rows.append(
+            _worst("windows: error of smaller ones, of the step", told, "small_error", 0.01)
+        )
     every_one = [one for ones in every.values() for one in ones if "stash" in one]
     ratios = [one["stash"]["wall_s"] / one["wall_s"] for one in every_one]
     if ratios:
@@ -120,6 +138,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=list(CONFIGURATIONS), help="repeatable")
     parser.add_argument("--seeds", type=int, help="of each configuration (10; quick: 1)")
     parser.add_argument("--steps", type=int, help="of each run (150; quick: 60)")
+    parser.add_argument("--windows", action="store_true", help="run each in windows, too")
     parser.add_argument("--separate", action="store_true", help="run Stash's separate runs, too")
     run(parser, result, show)
 
