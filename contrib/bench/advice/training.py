@@ -11,7 +11,6 @@ from typing import Any
 
 from contrib.bench.advice.machine import Machine, Process, Program
 
-PREFETCH = 2
 MEASURED = 0.02  # log sd of what a probe measures of one run
 BUCKET = 0.13  # relative width of the percentiles' histogram
 
@@ -36,6 +35,8 @@ class Job:
     start_s: float = 0.03  # until a worker that starts can work
     batches: int = 200  # of a pass
     lasts_s: float = 45.0
+    prefetch: int = 2  # batches that each worker makes ahead
+    persistent: bool = False  # workers live from pass to pass
     rss_bytes: int = 200 << 20
     mem_bytes: int = 64 << 30
     emulated: bool = True
@@ -127,9 +128,9 @@ class Run:
         seen, every, mine = self.seen, self.job.workers, self.passes
 
         def wanted() -> bool:
-            return self.passes != mine or number < self.taken + PREFETCH * every
+            return self.passes != mine or number < self.taken + self.job.prefetch * every
 
-        yield "sleep", self.job.start_s
+        yield "sleep", 0.0 if self.job.persistent and mine else self.job.start_s
         for number in range(worker, self.job.batches, every):
             yield "until", wanted
             if self.passes != mine:
@@ -172,6 +173,13 @@ def record(job: Job, rng: random.Random) -> dict[str, Any]:
     run.go()
     summary = _summary(run, rng)
     return record_of([summary], job, run.machine.now)
+
+
+def seconds_each(job: Job) -> float:
+    """Seconds of a batch, all included; the same chance for every job."""
+    run = Run(job, random.Random(0))
+    run.go()
+    return run.machine.now / sum(seen.batches for seen in run.phases)
 
 
 def record_of(summaries: list[dict[str, Any]], job: Job, lasted_s: float) -> dict[str, Any]:

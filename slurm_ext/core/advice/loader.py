@@ -18,7 +18,8 @@ from slurm_ext.core.advice.advice import Advice, Cost
 from slurm_ext.core.advice.facts import TrainingFacts, WorkerFacts
 
 MOST_WORKERS = 64
-HEADROOM = 0.9  # of the loop: workers that are only just quick enough still make it wait
+HEADROOM = 0.8  # of the loop: workers that are only just quick enough still make it wait
+TAILS = 2  # times the workers, where slow samples hold some of them up
 SLOW_RATIO = 2.5  # of the 99th percentile of a batch's time to its median
 QUEUED = 0.25  # of a worker's time: from there on cores are what it waits for
 BLOCKED = 0.5  # of a worker's time alone: from there on storage is what it waits for
@@ -37,8 +38,11 @@ def loader_advice(facts: TrainingFacts) -> Iterator[Advice]:
     short_s = min(facts.wait_s, max(0.0, _interval_s(facts, loader) - facts.loop_s))
     cores_s = min(short_s, max(0.0, cores_interval_s(facts, loader) - facts.loop_s))
     yield from _cores(facts, loader, cores_s)
-    yield from _supply(facts, loader, short_s - cores_s)
-    yield from _bursts(facts, loader, short_s)
+    burst_s = _burst_s(facts, loader, short_s)
+    if short_s > 0:  # while workers do not keep up, what is made ahead is soon used up
+        yield from _supply(facts, loader, short_s - cores_s, burst_s)
+    elif burst_s > 0:
+        yield _bursts(burst_s)
 
 
 def cores_interval_s(facts: TrainingFacts, loader: WorkerFacts) -> float:
@@ -57,6 +61,7 @@ def needed_workers(facts: TrainingFacts, loader: WorkerFacts) -> int:
     """Workers that keep up with the loop, as far as the cores let them."""
     target_s = max(HEADROOM * facts.loop_s, cores_interval_s(facts, loader))
     enough = ceil(loader.alone_s / target_s) if target_s > 0 else MOST_WORKERS
+    enough *= TAILS if has_slow_samples(loader) else 1
     return min(MOST_WORKERS, max(loader.workers + 1, enough))
 
 
@@ -104,10 +109,13 @@ def _cores(facts: TrainingFacts, loader: WorkerFacts, removable_s: float) -> Ite
     )
 
 
-def _supply(facts: TrainingFacts, loader: WorkerFacts, removable_s: float) -> Iterator[Advice]:
+def _supply(
+    facts: TrainingFacts, loader: WorkerFacts, short_s: float, burst_s: float
+) -> Iterator[Advice]:
     """Sooner deliveries of workers that have cores to spare."""
-    if removable_s <= 0:
+    if short_s <= 0:
         return
+    removable_s = short_s + burst_s
     low_s, high_s = _interval(facts, removable_s)
     word, action, clause, cost = _remedy(facts, loader)
     workers = needed_workers(facts, loader) if "workers" in action else None
@@ -161,23 +169,31 @@ def one_more_fits(facts: TrainingFacts, loader: WorkerFacts) -> bool:
     return (loader.workers + 1) * loader.rss_bytes <= facts.mem_bytes
 
 
-def _bursts(facts: TrainingFacts, loader: WorkerFacts, short_s: float) -> Iterator[Advice]:
-    """Samples so slow that batches behind them wait, although workers keep up on average."""
-    if not loader.p50_s or not loader.p99_s or loader.p99_s < SLOW_RATIO * loader.p50_s:
-        return
-    if loader.queued_s > QUEUED * loader.wall_s:  # busy cores make any sample slow at times
-        return
-    mean_s = loader.wall_s / max(1, loader.workers) - facts.loop_s
-    burst_s = facts.wait_s - max(short_s, min(facts.wait_s, mean_s))
-    if loader.workers and burst_s > 0:
-        yield Advice(
-            word="samples",
-            action="deeper_prefetch",
-            next="deeper prefetching, or batches out of order where no result rests on their"
-            " order: a few slow samples hold up the rest",
-            removable_s=burst_s,
-            value=8,
-        )
+def has_slow_samples(loader: WorkerFacts) -> bool:
+    """Return True if a few batches take far longer than most; busy cores do that to any."""
+    if not loader.p50_s or not loader.p99_s or loader.queued_s > QUEUED * loader.wall_s:
+        return False
+    return loader.p99_s >= SLOW_RATIO * loader.p50_s
+
+
+def _burst_s(facts: TrainingFacts, loader: WorkerFacts, short_s: float) -> float:
+    """Seconds waited behind slow samples, beyond what mean costs explain."""
+    if loader.workers == 0 or not has_slow_samples(loader):
+        return 0.0
+    mean_s = loader.wall_s / loader.workers - facts.loop_s
+    return max(0.0, facts.wait_s - max(short_s, mean_s))
+
+
+def _bursts(removable_s: float) -> Advice:
+    """Batches made further ahead, or taken out of their order."""
+    return Advice(
+        word="samples",
+        action="deeper_prefetch",
+        next="deeper prefetching, or batches out of order where no result rests on their"
+        " order: a few slow samples hold up the rest",
+        removable_s=removable_s,
+        value=8,
+    )
 
 
 def _interval(facts: TrainingFacts, removable_s: float) -> tuple[float | None, float | None]:

@@ -25,12 +25,12 @@ def loading(**changes: object) -> list[str]:
 
 
 def test_workers_that_sleep_are_too_few() -> None:
-    """Two that deliver every 50 ms to a loop of 20 ms: six keep up, with what they remove."""
+    """Two that deliver every 50 ms to a loop of 20 ms: seven keep up, with what they remove."""
     (one,) = first_advice(SLOW)
-    assert (one.word, one.action, one.value) == ("data", "more_workers", 6)
+    assert (one.word, one.action, one.value) == ("data", "more_workers", 7)
     assert one.removable_s == pytest.approx(0.03)
     assert one.share == pytest.approx(0.6)
-    assert one.option == "DataLoader(num_workers=6)"
+    assert one.option == "DataLoader(num_workers=7)"
 
 
 def test_a_loop_that_loads_itself_gets_workers() -> None:
