@@ -35,7 +35,7 @@ def _measured(document: Mapping[str, Any]) -> Iterator[str]:
         + (f"; {_ENDED[document['ended']]}" if document["ended"] in _ENDED else "")
     )
     yield f"{'':30}{'ms a step':>10}  {'90 % interval':>18}  {'share':>6}"
-    yield from (_part(part) for part in _ordered(document["parts"]))
+    yield from (_part(part) for part in _ordered(document["parts"]) if _ms(part["value"]) != "0")
     yield _line("whole step", document["step"], 1.0)
     if document["au"] is not None:
         yield f"accelerator utilisation (AU, as MLPerf Storage has it): {document['au']:.0%}"

@@ -1,5 +1,6 @@
 """The windows of a made-up training: its data stall comes back, whatever its loops look like."""
 
+import sys
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.probe.windows import driver as driver_module
-from slurm_ext.probe.windows import plan
+from slurm_ext.probe.windows import plan, ranks
 from slurm_ext.probe.windows.driver import Surroundings, WindowDriver, WindowLimits
 from slurm_ext.probe.windows.plan import CACHED, NORMAL
 from slurm_ext.probe.windows.ranks import RankAgreement, SyncSwitch
@@ -267,3 +268,19 @@ def test_gradients_are_synchronised_again_at_the_end() -> None:
     assert not module.require_backward_grad_sync
     sync.set(True)
     assert module.require_backward_grad_sync
+
+
+def test_sharded_models_are_not_left_unsynchronised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without synchronisation each rank of FSDP would hold whole gradients; the reason is told."""
+
+    class FullyShardedDataParallel:
+        """By the name and the module that torch has it in."""
+
+    module, name = ranks._FSDP[0]
+    monkeypatch.setitem(sys.modules, module, SimpleNamespace(**{name: FullyShardedDataParallel}))
+    model = FullyShardedDataParallel()
+    sync = SyncSwitch(2)
+    assert sync.modules == []
+    assert sync.why_not is not None
+    assert "FSDP" in sync.why_not
+    del model
