@@ -11,7 +11,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sampler, get_worker_info
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    RandomSampler,
+    Sampler,
+    get_worker_info,
+)
 
 from tests.probe.loader_frame import Numbers, flat, scenario
 
@@ -70,10 +77,12 @@ class Repeat:
 class MultiEpochs(DataLoader[Any]):
     """As timm and Ultralytics have it: one iterator for all epochs."""
 
+    repeat = Repeat
+
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._DataLoader__initialized = False
-        self.batch_sampler: Any = Repeat(self.batch_sampler)
+        self.batch_sampler: Any = self.repeat(self.batch_sampler)
         self._DataLoader__initialized = True
         self.iterator = super().__iter__()
 
@@ -96,6 +105,30 @@ def one_iterator_and_a_worker() -> Any:
     torch.manual_seed(7)
     loader = MultiEpochs(Numbers(length=102), batch_size=4, shuffle=True, num_workers=1)
     return trained(loader)
+
+
+@scenario("lifted")
+def one_iterator_that_counts_its_epochs() -> Any:
+    """Timm's newer one, with a sampler that shuffles by the epoch that it is told."""
+
+    class _RepeatSampler(Repeat):
+        def __iter__(self) -> Any:
+            inner, epoch = self.sampler.sampler, 0
+            while True:
+                inner.set_epoch(epoch)
+                epoch += 1
+                yield from iter(self.sampler)
+
+    class Loader(MultiEpochs):
+        repeat = _RepeatSampler
+
+    _RepeatSampler.__module__ = "timm.data.loader"
+    sys.modules["timm.data.loader"] = types.ModuleType("timm.data.loader")
+    torch.manual_seed(7)
+    sampler = DistributedSampler(Numbers(length=202), 2, 0)
+    seen = trained(Loader(Numbers(length=202), batch_size=4, sampler=sampler))
+    del sys.modules["timm.data.loader"]
+    return seen
 
 
 @scenario("lifted")

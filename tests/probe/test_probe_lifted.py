@@ -44,6 +44,7 @@ LIFTED = {
     "sampler_that_made_its_list": None,
     "one_iterator_for_all_epochs": None,
     "one_iterator_and_a_worker": None,
+    "one_iterator_that_counts_its_epochs": None,
     "sampler_that_notes_its_end": None,
     "own_generator_left_before_the_end": None,
     "one_worker_and_no_draws": None,

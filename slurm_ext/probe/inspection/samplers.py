@@ -86,17 +86,20 @@ def _repeating_described(self: Any) -> Any:
 
 
 _REPEATING = {f.__code__.co_code for f in (_repeating, _repeating_described)}
+# timm's newer one also sets the inner sampler's epoch as each pass begins, by a count of its
+# own: the same indices come whenever a pass begins.
+_COUNTS_EPOCHS = ("_RepeatSampler", "timm.data.loader")
+_NAMES_OF_COUNTING = {"sampler", "getattr", "hasattr", "set_epoch", "iter"}
 
 
 def repeats(sampler: Any) -> bool:
     """True if a sampler gives its inner one's indices again and again, and does nothing else."""
     code = getattr(getattr(type(sampler), "__iter__", None), "__code__", None)
-    return (
-        code is not None
-        and code.co_code in _REPEATING
-        and code.co_names == _repeating.__code__.co_names
-        and hasattr(sampler, "sampler")
-    )
+    if code is None or not hasattr(sampler, "sampler"):
+        return False
+    if _named(sampler) == _COUNTS_EPOCHS and set(code.co_names) <= _NAMES_OF_COUNTING:
+        return True
+    return code.co_code in _REPEATING and code.co_names == _repeating.__code__.co_names
 
 
 # -- samplers that have made their list ------------------------------------------------------
