@@ -14,6 +14,8 @@ from slurm_ext.core.errors import SlurmError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm import open_client
 
+DATA = Path(__file__).parent / "data"
+
 
 class RPCError(Exception):
     """As the library's."""
@@ -98,3 +100,12 @@ def test_its_errors_are_ours(client: Any) -> None:
     with pytest.raises(SlurmError, match=r"modify \{'nice': 5\}.*Invalid job id"):
         client.set_nice(404, 5)
     assert client.script_of(404) is None
+
+
+def test_a_listed_job_has_its_scripts_arguments(client: Any, tmp_path: Path) -> None:
+    """Pairing tells two jobs of one script apart by them; as Slurm 22.05 printed such a job."""
+    squeue = tmp_path / "squeue"
+    squeue.write_text(f"#!/bin/sh\ncat {DATA / '22.05' / 'arguments.json'}\n")
+    squeue.chmod(0o755)
+    (job,) = client.jobs()
+    assert job.command == "/tmp/train.sh --lr 0.1 a b"
