@@ -38,7 +38,7 @@ def _stand_alone(name: str, report_fd: int, work: Callable[[], None]) -> NoRetur
     try:
         os.setsid()
         _drop_descriptors(report_fd)
-        with open("/proc/self/comm", "w", encoding="ascii") as comm:
+        with open("/proc/self/comm", "w", encoding="utf-8") as comm:
             comm.write(name)
         os.chdir("/")
         os.write(report_fd, b"+")

@@ -135,7 +135,7 @@ def reserve(spool: Spool, key: str) -> None:
 def boot_id() -> str:
     """Names this boot of the machine: with another one, every process of before is gone."""
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             return file.read(64).strip()
     except OSError:
         return ""
