@@ -106,10 +106,10 @@ def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | 
         **_trained_on(summary),
         gpus=gpus if isinstance(gpus, int) else len(gpus),
         user_workers=loader.get("user_num_workers"),
-        epoch_samples=first.samples / first.epochs if first.epochs >= 1 else None,
+        epoch_samples=_epoch_samples(loader, first),
         doubt=_doubt(training),
         startup_s=_startup_s(loaders) if any(t.workers for t in runs) else None,
-        whole_samples_per_s=training.samples_per_s,
+        whole_samples_per_s=None if any(map(_borrowed, loaders)) else training.samples_per_s,
         refused=refusal_of(loaders),
         used_cores=used_cores(record),
         data_key=data_key(*map(loader.get, ("dataset", "length", "batch_size"))),
@@ -193,7 +193,10 @@ def _gpu_model(record: _Json, summaries: Sequence[_Json]) -> str | None:
 def _totals(loader: _Json, min_wall_s: float) -> _Totals | None:
     """Totals of the later epochs if they are long enough, else of all; None: still too short.
 
-    With lent workers a loop is faster than its own cores can make it: such a phase teaches nothing.
+    With lent workers a loop is faster than its own cores can make it, and nobody can tell by how
+    much: the job's own workers may have had to wait, as none of theirs was wanted. So such a phase
+    teaches nothing. The probe tells the time without lent workers as a phase of its own, which
+    counts as if there had been no loan.
     """
     own = [phase for phase in loader["phases"] if not _is_lent(phase)]
     later = [phase for phase in own if phase["phase"] == "later"]
@@ -203,6 +206,16 @@ def _totals(loader: _Json, min_wall_s: float) -> _Totals | None:
         if long_enough and totals.fetch_samples > 0:
             return totals
     return None
+
+
+def _epoch_samples(loader: _Json, totals: _Totals) -> float | None:
+    """Samples of an epoch; one that was partly made with lent workers lies in two phases."""
+    whole = _added(loader["phases"]) if _borrowed(loader) else totals
+    return whole.samples / whole.epochs if whole.epochs >= 1 else None
+
+
+def _borrowed(loader: _Json) -> bool:
+    return any(map(_is_lent, loader["phases"]))
 
 
 def _is_lent(phase: _Json) -> bool:

@@ -181,6 +181,7 @@ class Session:
 
         current.made.join(workers._dlqueue_open.lent.look(workers, fitting))
         workers._dlqueue_open.gate.lent = len(workers._dlqueue_open.lent.active)
+        current.parts.turn(workers._dlqueue_open.with_lent(), current.totals)
 
     def look(self, current: Pass, now: float) -> None:
         """Five times a second while a pass runs: mean workers, memory, the summary."""

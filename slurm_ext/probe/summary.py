@@ -39,12 +39,13 @@ Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, size
   - phases (first_epoch; later), each: epochs, samples, batches, steps (of the optimisers, done with
     its batches: none in a validation); wall_s = wait_s (in next())
     + step_s (between them); first_wait_s: of wait_s, for each pass's first batch; workers: mean
-    number at work; lent_s: wall time with lent ones among them (workers/lent.py); fetch_samples,
-    fetch_wall_s, fetch_cpu_s, bytes_read: what fetching took in whichever process did it (samples
-    made may run ahead of samples used); fetch_p50_s, fetch_p99_s: of one fetch, a batch, by a
-    histogram, right to an eighth; main_cpu_s: CPU of this process during the phase; fetch_queued_s,
-    wait_queued_s, step_queued_s: the parts of those times in which the thread was ready and waited
-    for a core (read around some batches; their sum is exact, its division an estimate);
+    number at work; lent_s: wall_s in a phase with lent ones among them (workers/lent.py), which
+    stands before the same phase without them, else 0; fetch_samples, fetch_wall_s, fetch_cpu_s,
+    bytes_read: what fetching took in whichever process did it (samples made may run ahead of
+    samples used); fetch_p50_s, fetch_p99_s: of one fetch, a batch, by a histogram, right to an
+    eighth; main_cpu_s: CPU of this process during the phase; fetch_queued_s, wait_queued_s,
+    step_queued_s: the parts of those times in which the thread was ready and waited for a core
+    (read around some batches; their sum is exact, its division an estimate);
     delivered_bytes: tensors handed to the training (estimated from a batch five times a second)
 """
 

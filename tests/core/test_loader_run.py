@@ -51,6 +51,32 @@ def test_the_golden_record_teaches_its_later_epochs() -> None:
     assert run.emulated
 
 
+def borrowing(**own: Any) -> dict[str, Any]:
+    """The golden record, its later epochs made with lent workers but for a part, if any."""
+    one = record(lent_s=15.0)
+    if own:
+        part = {**later(GOLDEN), "epochs": 0, **own}
+        one["probe"]["summaries"][0]["loaders"][0]["phases"].append(part)
+        later(one).update(samples=2048 - part["samples"], batches=64 - part["batches"])
+    return one
+
+
+def test_time_without_lent_workers_teaches_as_if_there_was_no_loan() -> None:
+    """Its rates and costs; an epoch is as long as with them, and the whole rate is not its own."""
+    part = {"samples": 512, "batches": 16, "wall_s": 7.5, "step_s": 1.75, "fetch_samples": 512}
+    run = known(borrowing(**part))
+    assert run.samples_per_s == pytest.approx(512 / 7.5)
+    assert run.accel_samples_per_s == pytest.approx(512 / 1.75)
+    assert run.epoch_samples == 1024
+    assert run.whole_samples_per_s is None
+    assert known(GOLDEN).whole_samples_per_s is not None
+
+
+def test_time_with_lent_workers_teaches_nothing() -> None:
+    """The first epoch had none: it alone counts, although others came later."""
+    assert known(borrowing()).samples_per_s == pytest.approx(1024 / 8)
+
+
 def tuned(workers: int | None, **rates: float) -> LoaderRun:
     """Evidence of a loader whose search stayed with `workers`, by rates named as `w3`."""
     one = deepcopy(GOLDEN)

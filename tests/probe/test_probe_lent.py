@@ -53,8 +53,8 @@ def test_a_lent_worker_that_runs_no_more_holds_nobody(run: Run) -> None:
     waited for it, not at the end of a pass, and not at Python's.
     """
     assert run("stopped_and_killed") == {
-        "in_order": [True, True],
-        "makers": [3, 1],
+        "in_order": True,
+        "last_makers": 1,
         "struck": ["SIGKILL", "SIGSTOP"],
         "still_stopped": ["T"],
     }

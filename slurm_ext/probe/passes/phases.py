@@ -9,6 +9,7 @@ from typing import Any, Callable
 from ..counters import machine
 from ..counters.batches import BatchCounts
 from ..counters.fetching import FetchMeter, WorkersTotals
+from ..lending.pass_parts import PassParts
 from ..stalls.fetch_times import FetchTimes
 from ..stalls.phase_row import add, phase_row
 from ..workers.gate import Gate
@@ -67,7 +68,7 @@ class Pass:
         self.last = 0.0  # when the latest batch was handed over
         self.due = 0.0
         self._workers_s = 0.0
-        self._lent_s = 0.0
+        self.parts = PassParts()
         self._looked = time.perf_counter()
         self._began = self._looked
         self._main_cpu_s = time.process_time()
@@ -81,8 +82,6 @@ class Pass:
             self.first_wait_s = self.wait_s
         working = self.workers_now() + (self.gate.lent if self.gate else 0)
         self._workers_s += working * (now - self._looked)
-        if self.gate is not None and self.gate.lent:
-            self._lent_s += now - self._looked
         self._looked = now
         self.due = now + _LOOK_EVERY_S
         self._main_cpu_end_s = time.process_time()
@@ -142,7 +141,6 @@ class Pass:
             "step_s": self.step_s,
             "first_wait_s": min(self.first_wait_s, self.wait_s),
             "workers": wall * self._workers_s / elapsed,
-            "lent_s": wall * self._lent_s / elapsed,
             "fetch_samples": fetched[0] * each,
             "fetch_wall_s": fetched[2],
             "fetch_cpu_s": fetched[3],
@@ -180,7 +178,7 @@ class LoaderMeter:
         self._trusted: weakref.ref[Any] | None = None
         self._passes: list[Pass] = []
         self._lasting: Pass | None = None  # the latest pass of persistent workers
-        self._closed: dict[str, dict[str, Any]] = {}
+        self._closed: dict[tuple[str, bool], dict[str, Any]] = {}  # by phase, and lent or not
         self.models: set[int] = set()  # that optimisers stepped with its batches
 
     def hand_over(self, current: Pass, other: LoaderMeter) -> None:
@@ -231,7 +229,7 @@ class LoaderMeter:
             self._passes.remove(current)
             self.starts.pass_s = current.wait_s + current.step_s
             self.worker_private = max(self.worker_private, current.made.private_bytes())
-            add(self._phase(), current.totals())
+            self._add(self._closed, current)
             self._lasting = current if self.facts["persistent"] else None
             if self._lasting is None:
                 current.made.forget()
@@ -241,17 +239,17 @@ class LoaderMeter:
         for current in [*self._passes, *([self._lasting] if self._lasting else [])]:
             current.made.forget()
 
-    def _phase(self) -> dict[str, Any]:
-        name = "later" if "first_epoch" in self._closed else "first_epoch"
-        return self._closed.setdefault(name, {})
+    def _add(self, phases: dict[tuple[str, bool], dict[str, Any]], current: Pass) -> None:
+        name = "later" if any(name == "first_epoch" for name, _ in self._closed) else "first_epoch"
+        for lent, part in current.parts.all(current.totals()).items():
+            add(phases.setdefault((name, lent), {}), part)
 
     def row(self) -> dict[str, Any]:
         """The loader's part of the summary, passes under way included."""
-        phases = {name: dict(total) for name, total in self._closed.items()}
+        phases = {key: dict(total) for key, total in self._closed.items()}
         for current in self._passes:
             self.worker_private = max(self.worker_private, current.made.private_bytes())
-            name = "later" if "first_epoch" in self._closed else "first_epoch"
-            add(phases.setdefault(name, {}), current.totals())
+            self._add(phases, current)
         return {
             "id": self.number,
             **{key: self.facts[key] for key in ("dataset", "style", "batch_size", "length")},
@@ -265,5 +263,10 @@ class LoaderMeter:
             "worker_rss_bytes": self.worker_private or None,
             "startup_s": self.startup_s,
             "tuned": self.tuner and self.tuner.row(self.facts["batch_size"] or 1),
-            "phases": [phase_row(name, total) for name, total in phases.items()],
+            "phases": [
+                phase_row(name, total)
+                for (name, lent), total in sorted(
+                    phases.items(), key=lambda item: (item[0][0], not item[0][1])
+                )
+            ],
         }

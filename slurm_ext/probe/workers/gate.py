@@ -104,6 +104,13 @@ class OpenWorkers:
         """The number of lent workers that have started."""
         return len(self.lent.ids) if self.lent else 0
 
+    def with_lent(self) -> bool:
+        """True if lent workers may be given work, or a batch of theirs is not delivered yet."""
+        lent = self.lent
+        return lent is not None and bool(
+            lent.active or any(task[0] in lent.ids for task in list(self.tasks.values()))
+        )
+
     def __iter__(self) -> OpenWorkers:
         return self
 
