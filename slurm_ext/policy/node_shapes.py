@@ -8,13 +8,16 @@ rate's interval, so that a deadline is met by the slow end, and a budget by the 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import erf, log, sqrt
 
 import numpy as np
 
 from slurm_ext.core.records import Interval
+from slurm_ext.core.stats import NORMAL_90
 from slurm_ext.model.arrays import Array
 
 HOUR_S = 3600.0
+LEAST_SD = 1e-6  # of a log time that is known
 CERTAIN = 1.5  # ratio of a time's bounds up to which it is worth no trial
 
 
@@ -78,6 +81,12 @@ class PricedShape:
         """True if a trial would hardly narrow its time."""
         return self.time.high <= CERTAIN * self.time.low
 
+    def chance(self, deadline_s: float) -> float:
+        """Probability of being done by then: a log-normal time with these bounds."""
+        sd = log(self.time.high / self.time.low) / (2 * NORMAL_90)
+        over = log(deadline_s / self.time_s)
+        return 0.5 * (1 + erf(over / max(sd, LEAST_SD) / sqrt(2)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeChoice:
@@ -86,6 +95,7 @@ class ShapeChoice:
     cheapest: PricedShape | None  # within the deadline, or of all without one
     fastest: PricedShape | None  # within the budget, or of all without one
     every: tuple[PricedShape, ...]  # by expected time
+    likeliest: PricedShape | None = None  # to meet a deadline that none is sure to meet
 
     @property
     def front(self) -> tuple[PricedShape, ...]:
@@ -102,7 +112,14 @@ def choose_nodes(shapes: Sequence[RatedShape], goal: TrainingGoal) -> ShapeChoic
         cheapest=min(inside, key=lambda one: (one.cost, one.time_s), default=None),
         fastest=min(paid, key=lambda one: (one.time_s, one.cost), default=None),
         every=tuple(every),
+        likeliest=None if inside else _likeliest(every, goal.deadline_s),
     )
+
+
+def _likeliest(every: Sequence[PricedShape], deadline_s: float | None) -> PricedShape | None:
+    if deadline_s is None:
+        return None
+    return max(every, key=lambda one: (one.chance(deadline_s), -one.cost), default=None)
 
 
 def priced(shapes: Sequence[RatedShape], goal: TrainingGoal) -> list[PricedShape]:

@@ -53,7 +53,12 @@ def test_a_deadline_is_met_by_the_slow_end() -> None:
     choice = choose_nodes([risky, QUICK], goal)
     assert choice.cheapest is not None
     assert choice.cheapest.shape is QUICK
-    assert choose_nodes([risky], goal).cheapest is None
+    unsure = choose_nodes([risky, SLOW], goal)
+    assert unsure.cheapest is None
+    assert unsure.likeliest is not None
+    assert unsure.likeliest.shape is risky
+    assert unsure.likeliest.chance(5 * HOUR) == pytest.approx(0.5)
+    assert choose_nodes([risky], TrainingGoal(samples=WORK)).likeliest is None
 
 
 def test_a_budget_is_kept_by_the_dear_end() -> None:

@@ -23,10 +23,11 @@ from contrib.bench.recommend.choosers import BASELINES, Chosen, gpu_rates, ours,
 from contrib.bench.recommend.measured import Measured, read_rows
 from contrib.bench.recommend.tables import Question, question
 from slurm_ext.model.scaling.gpu_speed import GpuRate
-from slurm_ext.training.scaling.interval_calibration import trained
+from slurm_ext.training.scaling.fit import learn
 from slurm_ext.training.scaling.rows import ScalingRow
 
 NEAR = 1.05
+THINNED = 8  # rows of the other models that a family is learned from: minutes, not hours
 KNOWN = {"one_shape": False, "a_shape_a_gpu": True}
 
 
@@ -51,7 +52,7 @@ def _ours(
     found: dict[str, dict[int, Chosen]] = {name: {} for name in KNOWN}
     for model in sorted({one.model for one in asked}):
         others = [row for row in rows if row.model != model]
-        family = trained(others[:: 8 if quick else 1])
+        family = None if quick else learn(others[::THINNED])
         rates = gpu_rates(rows, model)
         for at, one in enumerate(asked):
             for name, each in KNOWN.items():
@@ -111,7 +112,7 @@ def _wanted(figures: dict[str, Any]) -> list[Result]:
 
 def main() -> None:
     """Measure and print; 1 where the folder cannot be used."""
-    parser = options(__doc__, quick="twenty tables, families from an eighth of the rows")
+    parser = options(__doc__, quick="twenty tables, without what other trainings tell of scaling")
     parser.add_argument("--data", type=Path, required=True, help="folder of Sia's table")
     run(parser, result, _print)
 

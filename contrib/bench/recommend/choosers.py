@@ -36,9 +36,9 @@ def run_of(place: Place, batch: float, rate: float) -> LoaderRun:
 
 
 def ours(
-    asked: Question, runs: Sequence[LoaderRun], family: Family, rates: Sequence[GpuRate]
+    asked: Question, runs: Sequence[LoaderRun], family: Family | None, rates: Sequence[GpuRate]
 ) -> tuple[Chosen, ShapeChoice]:
-    """The recommender's cheapest shape; where none is sure, the one that is soonest to be sure."""
+    """The recommender's cheapest shape; where none is sure to be in time, the likeliest."""
 
     def gained(here: str, there: str) -> LogNormal | None:
         return gain(rates, here, there)
@@ -48,7 +48,7 @@ def ours(
     found = node_rates(known, asked.table, gained)
     shapes = [one for one in found.shapes if (one.node.name, one.nodes) in asked.truth]
     choice = choose_nodes(shapes, asked.goal)
-    best = choice.cheapest or min(choice.every, key=lambda one: one.time.high)
+    best = choice.cheapest or choice.likeliest or choice.every[0]
     return (best.shape.node.name, best.shape.nodes), choice
 
 

@@ -3,15 +3,15 @@
 One rank has each GPU, with an even part of its node's cores, memory and disk. On GPUs that the
 training never ran on, its accelerator is that of its own runs times the gain that other trainings
 had (model/scaling/gpu_speed.py). Where neither runs nor a benchmark name one, nothing is predicted.
+A wide interval is no reason to leave a shape out: who has a deadline is protected by its slow end.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from math import inf
 from typing import TYPE_CHECKING
 
-from slurm_ext.advisor.what_if.speed import WIDEST_RATIO, of_model
+from slurm_ext.advisor.what_if.speed import of_model
 from slurm_ext.core.errors import DlqueueError
 from slurm_ext.core.gpu_request import is_model
 from slurm_ext.core.records import Interval, Level, LoaderRun, Shape, ShapeLimits
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 Evidence = Mapping[Level, Sequence[LoaderRun]]
 Gain = Callable[[str, str], LogNormal | None]
 """Rate of the next training on the second GPU type over that on the first."""
-WIDE = "its interval would be wider than a factor of three either way: try some minutes of it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +61,9 @@ def node_rates(known: RunFacts, table: Sequence[NodeType], gain: Gain) -> NodeRa
     shapes, left_out = list[RatedShape](), dict[str, str]()
     for node in table:
         try:
-            found = list(_OnType(known, table, node, gain).shapes())
+            shapes += _OnType(known, table, node, gain).shapes()
         except (DlqueueError, LookupError) as error:
             left_out[node.name] = str(error.args[0] if isinstance(error, LookupError) else error)
-            continue
-        sure = list(
-            takewhile(lambda one: one.interval.high <= WIDEST_RATIO * one.interval.low, found)
-        )
-        shapes += sure
-        if len(sure) < len(found):
-            left_out[node.name] = f"from {len(sure) + 1} nodes on {WIDE}" if sure else WIDE
     return NodeRates(tuple(shapes), left_out)
 
 

@@ -1,9 +1,10 @@
 """`dlqueue recommend --nodes TABLE`: the cheapest and the fastest nodes for what is left to do.
 
-Schema of --json: `{v, job, level, samples, startup_s, deadline_s, budget, cheapest, fastest, front,
-shapes, left_out, missing}`. A shape is {node, nodes, gpus, batch, samples_per_s, low, high, time_s,
-time_low_s, time_high_s, cost, cost_low, cost_high, limit, rests_on, certain}; `front` has those
-that no other one beats in both time and cost.
+Schema of --json: `{v, job, level, samples, startup_s, deadline_s, budget, cheapest, fastest,
+likeliest, front, shapes, left_out, missing}`. A shape is {node, nodes, gpus, batch, samples_per_s,
+low, high, time_s, time_low_s, time_high_s, cost, cost_low, cost_high, limit, rests_on, certain};
+`front` has those that no other one beats in both time and cost; `likeliest` is the shape with the
+best `chance` of meeting a deadline that none is sure to meet.
 """
 
 import argparse
@@ -74,7 +75,7 @@ def recommended(args: argparse.Namespace, settings: "Settings") -> dict[str, Any
     document: dict[str, Any] = {"v": 1, "job": args.script or args.name, "level": level}
     document |= {"samples": samples, "deadline_s": args.deadline, "budget": args.budget}
     document |= {"startup_s": work.outside_s.high if work else 0.0, "missing": []}
-    document |= {"cheapest": None, "fastest": None, "front": [], "shapes": []}
+    document |= {"cheapest": None, "fastest": None, "likeliest": None, "front": [], "shapes": []}
     document["left_out"] = dict(rates.left_out)
     if samples is None:
         document["missing"].append(f"how many samples are left (--samples): {why}")
@@ -88,6 +89,9 @@ def recommended(args: argparse.Namespace, settings: "Settings") -> dict[str, Any
     choice = choose_nodes(rates.shapes, goal)
     document["cheapest"] = choice.cheapest and as_json(choice.cheapest)
     document["fastest"] = choice.fastest and as_json(choice.fastest)
+    if choice.likeliest is not None and args.deadline is not None:
+        chance = choice.likeliest.chance(args.deadline)
+        document["likeliest"] = {**as_json(choice.likeliest), "chance": chance}
     document["front"] = [as_json(one) for one in choice.front]
     document["shapes"] = [as_json(one) for one in choice.every]
     document["missing"] += _missing(rates)

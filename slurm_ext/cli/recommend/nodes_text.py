@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import log10
 from typing import Any
 
-from slurm_ext.report.formatting import seconds
+from slurm_ext.report.formatting import percent, seconds
 from slurm_ext.report.tables import Chart, ChartSeries
 
 MOST_SHOWN = 6  # shapes of the front in the text for people; all are in the JSON
 HEADER = ("nodes", "GPUs", "batch a GPU", "samples/s", "time", "at most", "cost", "limit")
 TICKS = (60.0, 600.0, 3600.0, 6 * 3600.0, 86400.0, 7 * 86400.0, 30 * 86400.0)
-NO_TIME = "no shape is sure to meet the deadline: the fastest comes nearest"
+NO_TIME = "no shape is sure to meet the deadline"
 NO_MONEY = "no shape is sure to stay within the budget"
 
 Shape = Mapping[str, Any]
@@ -24,6 +24,9 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"missing:  {what}"
     if document["shapes"]:
         yield from _chosen("cheapest:", document["cheapest"], NO_TIME)
+        if document["likeliest"] is not None:
+            one = document["likeliest"]
+            yield f"likely:   {percent(one['chance'])} for {_shape(one)}"
         yield from _chosen("fastest: ", document["fastest"], NO_MONEY)
         front = document["front"]
         for one in front[:MOST_SHOWN]:

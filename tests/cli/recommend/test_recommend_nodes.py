@@ -80,13 +80,12 @@ def test_the_cheapest_and_the_fastest_are_named(
         "4096",
     )
     assert document["cheapest"]["node"] in ("one", "new")
-    assert document["fastest"]["gpus"] == 8
+    assert document["fastest"]["gpus"] >= 8
     assert document["fastest"]["cost"] > document["cheapest"]["cost"]
     assert document["front"][0] == document["fastest"]
     assert document["front"][-1] == document["cheapest"]
     assert document["missing"] == []
-    assert document["left_out"].keys() >= {"eight", "other"}
-    assert document["left_out"]["eight"].startswith("from 2 nodes on its interval would be")
+    assert document["left_out"].keys() == {"other"}
     assert "give both a speed" in document["left_out"]["other"]
     by_node = {one["node"]: one for one in document["shapes"] if one["nodes"] == 1}
     assert by_node["one"]["rests_on"] == "its own runs on these GPUs"
@@ -98,7 +97,7 @@ def test_the_cheapest_and_the_fastest_are_named(
 def test_the_batch_stays_as_it_was_unless_more_is_allowed(
     site: Path, nodes: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Eight GPUs have an eighth of it each."""
+    """Eight GPUs have an eighth of it each, and sixteen a sixteenth."""
     words = ["--name", "train.sh", "--nodes", str(nodes), "--samples", "1e6"]
     document = asked(site, capsys, *words)
     assert {one["gpus"] * one["batch"] for one in document["shapes"]} == {32.0}
@@ -112,6 +111,7 @@ def test_a_deadline_that_nothing_meets_is_said(
     document = asked(site, capsys, *words)
     assert document["cheapest"] is None
     assert document["deadline_s"] == 1
+    assert document["likeliest"]["chance"] < 0.01
     assert main(["recommend", *words, "--config", str(site)]) == 0
     assert "no shape is sure to meet the deadline" in capsys.readouterr().out
 
