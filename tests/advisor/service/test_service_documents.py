@@ -82,6 +82,7 @@ def test_a_recommendation_as_json_has_every_field() -> None:
         "run_time": None,
         "bottleneck": body["bottleneck"],
         "next": body["next"],
+        "advice": body["advice"],
     }
     assert body["bottleneck"] == "data"
     assert body["next"]
@@ -139,6 +140,7 @@ def test_a_recommendation_of_nothing_is_told() -> None:
         "knee": None,
         "bottleneck": None,
         "next": None,
+        "advice": None,
     }
     unknown = context(evidence={})
     body = recommendation_json(unknown, decide(PLAIN_JOB, unknown))

@@ -117,6 +117,38 @@ def test_its_unknown_cpu_time_is_that_of_all_its_threads() -> None:
     assert at_cores(replace(BUSY, main_cpu_s=None, threads=None), 4) < 0.3 * 390
 
 
+# As measured beside six other processes on two cores: wall and CPU time of a product of matrices by
+# two threads, and the wait of the training's own thread. One thread alone takes 1.65 ms for it.
+STARVED_TWICE = [(0.046455, 0.012671, 0.039310), (0.024514, 0.010978, 0.019481)]
+ALONE_S = 0.00165
+
+
+@pytest.mark.parametrize(("wall_s", "cpu_s", "queued_s"), STARVED_TWICE)
+def test_threads_that_spun_for_each_other_are_not_work(
+    wall_s: float, cpu_s: float, queued_s: float
+) -> None:
+    """One thread on a core of its own is several times as fast as their CPU time says."""
+    rate = 1 / (wall_s + 0.00001)
+    starved = replace(BUSY, samples_per_s=rate, workers=0, cores=2, node_cores=2, threads=2)
+    starved = replace(starved, accel_samples_per_s=1 / wall_s, main_cpu_s=cpu_s, batch_size=1)
+    starved = replace(starved, fetch_wall_s=0.00001, fetch_cpu_s=0.00001)
+    starved = replace(starved, step_queued_s=queued_s, main_queued_s=queued_s)
+    told = predict(known(starved), Shape(cpus_per_task=1, num_workers=0))
+    assert told.alone_samples_per_s == pytest.approx(1 / ALONE_S, rel=0.35)
+    assert (told.alone_samples_per_s or 0) > 3 / cpu_s
+    here = predict(known(starved), Shape(cpus_per_task=2, num_workers=0))
+    assert here.samples_per_s == pytest.approx(rate, rel=0.1)
+    assert here.interval.high > 0.9 / ALONE_S
+
+
+def test_a_single_thread_waits_for_nobody() -> None:
+    """Its CPU time is its work, however long it waited for its core."""
+    alone = replace(BUSY, cores=1, threads=1, workers=0, main_cpu_s=0.004, samples_per_s=50)
+    alone = replace(alone, accel_samples_per_s=50, step_queued_s=0.016, main_queued_s=0.016)
+    told = predict(known(alone), Shape(cpus_per_task=1, num_workers=0))
+    assert told.alone_samples_per_s == pytest.approx(1 / 0.0041, rel=0.05)
+
+
 def test_it_travels_to_the_node_and_a_line_of_before_is_read() -> None:
     """Two cells more; a step of an accelerator is written as it always was."""
     believed = replace(known(BUSY), seen=tuple((w, w + 0.123) for w in range(99)))
