@@ -125,7 +125,7 @@ def one_iterator_that_counts_its_epochs() -> Any:
     _RepeatSampler.__module__ = "timm.data.loader"
     sys.modules["timm.data.loader"] = types.ModuleType("timm.data.loader")
     torch.manual_seed(7)
-    sampler = DistributedSampler(Numbers(length=202), 2, 0)
+    sampler: DistributedSampler[Any] = DistributedSampler(Numbers(length=202), 2, 0)
     seen = trained(Loader(Numbers(length=202), batch_size=4, sampler=sampler))
     del sys.modules["timm.data.loader"]
     return seen
