@@ -11,6 +11,8 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import struct
+import threading
 import time
 
 from slurm_ext.node.common.files import FOLDER
@@ -23,7 +25,9 @@ SHORTEST_S, LONGEST_S = 0.005, 0.25  # between two looks at a folder that change
 CLEARED_S = 0.5  # at most, between two looks at a closed folder that is not empty yet
 MOST_OF_CORE = 0.05  # that looks may cost while somebody keeps a folder nearly full
 ENDS = (signal.SIGTERM, signal.SIGINT)
-CHANGED = signal.SIGIO
+CHANGED = signal.SIGURG  # not SIGIO, which ends a process that does not wait for it
+_OF_THREAD = struct.Struct("ii")  # fcntl(2): F_SETOWN_EX takes F_OWNER_TID and a thread's id
+_F_SETOWN_EX, _F_OWNER_TID = 15, 0
 _CHANGES = fcntl.DN_CREATE | fcntl.DN_MODIFY | fcntl.DN_RENAME | fcntl.DN_MULTISHOT
 
 
@@ -86,6 +90,9 @@ def _hears(path: str) -> bool:
     """Have the kernel signal changes in the folder from now on; False where it cannot."""
     try:
         folder = os.open(path, FOLDER)  # open as long as the process lives: it ends the signals
+        waits = _OF_THREAD.pack(_F_OWNER_TID, threading.get_native_id())  # another may not block it
+        fcntl.fcntl(folder, _F_SETOWN_EX, waits)
+        fcntl.fcntl(folder, fcntl.F_SETSIG, CHANGED)
         fcntl.fcntl(folder, fcntl.F_NOTIFY, _CHANGES)
     except OSError:
         return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import stat
 import time
 
@@ -146,6 +147,7 @@ def _is_written_after_cut(name: str, dir_fd: int, uid: int) -> bool:
     try:
         if os.fstat(fd).st_size:
             _cut(dir_fd, name, uid)
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # who opens it meanwhile must not end us
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except BlockingIOError:
         return True
