@@ -11,7 +11,7 @@ COMMANDS = {
     "serve": "run the advisor that slurmctld asks",
     "report": "what was gained, wasted, predicted and decided: a page, or figures",
     "simulate": "replay a trace of queues, elastic jobs or node demand under several policies",
-    "recommend": "how many ranks of a training should share a GPU, with which batch and workers",
+    "recommend": "how many ranks should share a GPU; which nodes meet a deadline or a budget",
     "control": "move CPUs and workers among the jobs that run on a node",
     "install": "write dlqueue's files and join it to slurm.conf, hooks and job_submit.lua",
     "uninstall": "every file as it was before `dlqueue install`",
