@@ -192,6 +192,8 @@ class LazyWorkers:
             with contextlib.suppress(Exception):
                 for worker in self.workers._workers:
                     worker.kill()
+                # One that was killed while it looked at torch's event keeps the event's lock.
+                self.workers._workers_done_event = threading.Event()
                 self.workers._shutdown_workers()
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import mmap
 import queue
 import threading
 import time
@@ -57,6 +58,21 @@ def way_in(iterator: Any) -> Deliver:
     return put
 
 
+class Ended:
+    """Stands in for torch's event that ends workers: one that is stopped holds no lock of it."""
+
+    def __init__(self) -> None:
+        self._flag = mmap.mmap(-1, 1)  # shared with the worker that is forked
+
+    def set(self) -> None:
+        """They are to end."""
+        self._flag[0] = 1
+
+    def is_set(self) -> bool:
+        """True from then on."""
+        return bool(self._flag[0])
+
+
 class LentWorker:
     """Stands in for a worker's process and for its queue of indices, as torch uses the two.
 
@@ -66,8 +82,11 @@ class LentWorker:
 
     living: ClassVar[weakref.WeakSet[LentWorker]] = weakref.WeakSet()
 
-    def __init__(self, process: Any, indices: Any, batches: Any, deliver: Deliver) -> None:
+    def __init__(
+        self, process: Any, indices: Any, batches: Any, deliver: Deliver, ended: Ended
+    ) -> None:
         self.pid: int = process.pid
+        self._ended = ended
         self.held: dict[int, Any] = {}
         self.owed: set[tuple[int, int]] = set()
         self.gone = False  # nothing comes from it any more
@@ -118,6 +137,7 @@ class LentWorker:
         if isinstance(task, tuple):
             self._ask(*task)
         elif task is None:
+            self._ended.set()
             self._indices.put(None)
         else:
             self.take()

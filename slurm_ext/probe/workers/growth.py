@@ -16,7 +16,7 @@ from typing import Any, Callable
 
 from ..inspection import guarding
 from ..inspection.dataset_inspection import DatasetInspection
-from ..lending.lent_worker import LentWorker, way_in
+from ..lending.lent_worker import Ended, LentWorker, way_in
 
 # Parameters of torch's worker function, and the iterator's attribute that fills each.
 _FILLED_BY = {
@@ -112,17 +112,17 @@ def _add_one(iterator: Any, begin: Callable[[], None] | None) -> None:
         if name in _FILLED_BY
     }
     given.update(index_queue=queue, worker_id=len(iterator._workers))
-    batches = context.Queue() if begin is not None else None
-    if batches is not None:
-        given.update(data_queue=batches)
+    batches, ended = (context.Queue(), Ended()) if begin is not None else (None, None)
+    if ended is not None:  # nothing of a lent worker's has a lock that others take
+        given.update(data_queue=batches, done_event=ended)
     streams = iterator.__dict__.get("_dlqueue_streams")
     if streams is not None:  # a second one of the user's
         given.update(num_workers=streams.workers, worker_id=given["worker_id"] % streams.workers)
     worker = context.Process(target=_begin, args=(begin,), kwargs=given)
     worker.daemon = True
     worker.start()
-    if batches is not None:
-        queue = worker = LentWorker(worker, queue, batches, way_in(iterator))
+    if ended is not None:
+        queue = worker = LentWorker(worker, queue, batches, way_in(iterator), ended)
     _enlist(iterator, worker, queue)
 
 
