@@ -6,7 +6,6 @@ several nodes or an accelerator stays simulated.
 """
 
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from typing import Any
 from contrib.bench.advice.profiles import PROFILES
 from contrib.bench.advice.scoring import Said, is_right
 from contrib.bench.advice.slow_storage import slow_disk
+from contrib.bench.curve.loaders import burning
 from slurm_ext.core.advice.from_record import advice_of
 
 ROOT = Path(__file__).parents[3]
@@ -45,21 +45,8 @@ class LiveFault:
 @contextmanager
 def neighbour() -> Iterator[None]:
     """Another job that always wants these cores."""
-    fork = multiprocessing.get_context("fork")
-    others = [fork.Process(target=_burn) for _ in os.sched_getaffinity(0)]
-    for other in others:
-        other.start()
-    try:
+    with burning(len(os.sched_getaffinity(0))):
         yield
-    finally:
-        for other in others:
-            other.kill()
-            other.join()
-
-
-def _burn() -> None:
-    while True:
-        pass
 
 
 @contextmanager

@@ -8,6 +8,7 @@ zero and add up to the step.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from statistics import median_low
 from typing import Any
 
@@ -51,6 +52,11 @@ class StepSplit:
     def step_s(self) -> float:
         """The whole step: the sum of its parts."""
         return sum(self.parts.values())
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """All that was worked out, in seconds of a batch, and the accelerator's share."""
+        return *[getattr(self, f"{name}_s") for name in PARTS], self.au, self.rank_skew_s or 0.0
 
     @property
     def data_s(self) -> float:
@@ -107,7 +113,8 @@ def step_split(summaries: Sequence[_Json]) -> StepSplit | None:
     middle = median_low([one.pace_s for one in together])
     place = next(n for n, one in enumerate(together) if one.pace_s == middle)
     link = link_shares([one.summary for one in together])[place]
-    return _split(together[place], link, together)
+    split = _split(together[place], link, together)
+    return split if all(map(isfinite, split.numbers)) else None  # what nobody measured overflows
 
 
 def _split(one: _Rank, link: float, ranks: Sequence[_Rank]) -> StepSplit:

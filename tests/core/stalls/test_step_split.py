@@ -174,3 +174,9 @@ def test_whatever_was_measured_parts_add_up_to_the_step(
         assert found.step_s == pytest.approx(measured, rel=1e-6, abs=1e-6)
         assert 0 <= found.au <= 1
         assert tuple(found.parts) == PARTS
+
+
+def test_numbers_that_overflow_are_no_split() -> None:
+    """Hardly a sample fetched in ages: within a record's range, and of no machine."""
+    absurd = summary(fetch_samples=5e-324, fetch_wall_s=1.0, fetch_cpu_s=1.0)
+    assert step_split([absurd]) is None
