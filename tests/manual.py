@@ -1,9 +1,11 @@
 """INSTALL.md as data: what each step says to do and to undo."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from slurm_ext.cli.common.parsers import module_of, parser_of
 
 ROOT = Path(__file__).parent.parent
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -37,3 +39,12 @@ def steps() -> Iterator[Step]:
 
 def _blocks(text: str) -> tuple[Block, ...]:
     return tuple(Block(language, body) for language, body in _BLOCK.findall(text))
+
+
+def understood(words: Sequence[str]) -> bool:
+    """Whether the command takes the words after `dlqueue`."""
+    try:
+        parser_of(words[0], module_of(words[0])).parse_args(words[1:])
+    except SystemExit as end:
+        return end.code == 0  # --help
+    return True

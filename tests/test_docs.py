@@ -5,9 +5,8 @@ import re
 import pytest
 
 from slurm_ext.cli.common.commands import COMMANDS
-from slurm_ext.cli.common.parsers import module_of, parser_of
 from slurm_ext.core.settings.table import RETIRED_KEYS, TABLE
-from tests.manual import ROOT, steps
+from tests.manual import ROOT, steps, understood
 
 PAGES = ("README.md", "INSTALL.md", "CONTRIBUTING.md", "CHANGELOG.md")
 NOT_KEYS = {"slurm.conf", "gres.conf", "node.json", "job.sh", "dlqueue.toml", "history.db"}
@@ -63,15 +62,6 @@ def command_lines(page: str) -> set[tuple[str, ...]]:
     found = COMMAND_LINE.findall(text_of(page))
     lines = [tuple(line.replace("JOBID", "1042").split()) for line in found]
     return {words for words in lines if words[0] in COMMANDS and len(words) > 1}
-
-
-def understood(words: tuple[str, ...]) -> bool:
-    """Whether the command takes them."""
-    try:
-        parser_of(words[0], module_of(words[0])).parse_args(words[1:])
-    except SystemExit as end:
-        return end.code == 0  # --help
-    return True
 
 
 @pytest.mark.parametrize(("page", "least"), [("README.md", 10), ("INSTALL.md", 20)])

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 HELP = (
@@ -49,7 +50,8 @@ def pages() -> dict[str, str]:
     found = {"dlqueue": _overview(whole())}
     for command, told in COMMANDS.items():
         parser = parser_of(command, module_of(command))
-        found[f"dlqueue-{command}"] = _page(parser, f"dlqueue-{command}", told)
+        page = _page(parser, f"dlqueue-{command}", told)
+        found[f"dlqueue-{command}"] = page + "".join(_facts(command))
     return {**found, record_page.NAME: record_page.record_page()}
 
 
@@ -67,9 +69,19 @@ def _overview(parser: argparse.ArgumentParser) -> str:
         for name, told in COMMANDS.items()
     )
     common = usage().rpartition("\n")[2]
-    return (
-        f"{_page(bare, 'dlqueue', parser.description or '')}.SH COMMANDS\n{listed}.PP\n{common}\n"
-    )
+    page = _page(bare, "dlqueue", parser.description or "")
+    return f"{page}.SH COMMANDS\n{listed}.PP\n{common}\n{''.join(_facts(None))}"
+
+
+def _facts(command: str | None) -> Iterator[str]:
+    """Sections of one command's page, or of the overview's, from command_facts.py."""
+    from slurm_ext.cli.common import command_facts as facts
+    from slurm_ext.cli.common.roff import section
+
+    examples = facts.EXAMPLES[command] if command else facts.OVERVIEW_EXAMPLES
+    yield section("EXAMPLES", "B", examples)
+    yield section("EXIT STATUS", "B", facts.statuses(command or ""))
+    yield section("FILES", "I", facts.files(command) if command else facts.OVERVIEW_FILES)
 
 
 def _page(parser: argparse.ArgumentParser, name: str, told: str) -> str:

@@ -1,5 +1,6 @@
 """Manual pages are made from the commands' own help, and are good roff."""
 
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -7,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from slurm_ext.cli import main
+from slurm_ext.cli.common.command_facts import EXAMPLES, OVERVIEW_FILES, files, statuses
 from slurm_ext.cli.common.commands import COMMANDS
 from slurm_ext.cli.man import pages
 from slurm_ext.node.record.fields import HEAD, PARTS, SECTIONS
+from tests.manual import understood
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +26,32 @@ def test_every_command_has_a_page(made: dict[str, str]) -> None:
     assert set(made) == {"dlqueue", "dlqueue-record", *(f"dlqueue-{name}" for name in COMMANDS)}
     for command in COMMANDS:
         assert f"\\fBdlqueue\\-{command}\\fR(1)" in made["dlqueue"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_page_ends_with_examples_exit_statuses_and_files(
+    command: str, made: dict[str, str]
+) -> None:
+    """In this order, each with all that command_facts.py says of the command."""
+    _, examples, rest = made[f"dlqueue-{command}"].partition(".SH EXAMPLES\n")
+    shown, _, rest = rest.partition(".SH EXIT STATUS\n")
+    ended, _, named = rest.partition(".SH FILES\n")
+    assert examples
+    assert shown.count(".TP") == len(EXAMPLES[command]) > 0
+    assert ended.count(".TP") == len(statuses(command))
+    assert named.count(".TP") == len(files(command))
+
+
+@pytest.mark.parametrize("line", [line for rows in EXAMPLES.values() for line, _ in rows])
+def test_an_example_is_understood(line: str) -> None:
+    """Its command takes every word of it."""
+    assert understood(shlex.split(line)[1:])
+
+
+def test_a_page_names_only_files_that_the_first_page_explains() -> None:
+    """Who reads `man dlqueue` has read of all places but the loops' folder."""
+    named = {row for command in COMMANDS for row in files(command)}
+    assert {path for path, _ in named - set(OVERVIEW_FILES)} == {"/var/lib/dlqueue/control"}
 
 
 def test_the_run_records_page_has_every_field(made: dict[str, str]) -> None:

@@ -15,11 +15,16 @@ _ABOUT = (
 def record_page() -> str:
     """The page in roff, section 5."""
     from slurm_ext import __version__
+    from slurm_ext.cli.common import command_facts as facts
+    from slurm_ext.cli.common.roff import section
 
     head = f'.TH DLQUEUE\\-RECORD 5 "" "dlqueue {__version__}" "dlqueue"'
     what = "dlqueue\\-record \\- what a node writes of a run, field by field"
+    ends = section("EXAMPLES", "B", facts.RECORD_EXAMPLES) + section(
+        "FILES", "I", facts.RECORD_FILES
+    )
     return "\n".join(
-        [head, ".SH NAME", what, ".SH DESCRIPTION", _ABOUT, ".SH FIELDS", *_fields(), ""]
+        [head, ".SH NAME", what, ".SH DESCRIPTION", _ABOUT, ".SH FIELDS", *_fields(), ends]
     )
 
 
