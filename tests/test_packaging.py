@@ -11,7 +11,7 @@ from tests.wheel import build, sources
 
 ROOT = Path(__file__).parent.parent
 LOCKED = ROOT / "contrib" / "packaging" / "locked.txt"
-LOCKED_TRAIN = LOCKED.with_name("locked-train.txt")
+EXTRAS = {extra: LOCKED.with_name(f"locked-{extra}.txt") for extra in ("pairs", "plots", "train")}
 BUILD = {"pip", "setuptools"}  # what builds dlqueue is locked as well
 
 
@@ -26,7 +26,7 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-@pytest.mark.parametrize("path", [LOCKED, LOCKED_TRAIN], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [LOCKED, *EXTRAS.values()], ids=lambda path: path.stem)
 def test_every_locked_file_has_a_hash(path: Path) -> None:
     """`pip install --require-hashes` takes the whole list: no package, and no line, without one."""
     entries = re.split(r"\n(?=\S)", path.read_text().strip())
@@ -47,13 +47,14 @@ def test_the_locked_versions_are_the_tested_ones() -> None:
     assert needed | BUILD <= set(locked)
 
 
-def test_training_is_locked_but_for_torch() -> None:
-    """Trained with the tested versions, from locked files; only PyTorch's index is a site's own."""
-    tested, locked = versions(ROOT / "constraints.txt"), versions(LOCKED_TRAIN)
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_an_extra_is_locked_but_for_torch(extra: str) -> None:
+    """In the tested versions, from locked files; only PyTorch's index is a site's own."""
+    tested, locked = versions(ROOT / "constraints.txt"), versions(EXTRAS[extra])
     assert locked.items() <= tested.items()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    needed = {normal(re.split(r"[<>=]", n)[0]) for n in project["optional-dependencies"]["train"]}
-    assert needed - set(locked) == {"torch"}
+    needed = {normal(re.split(r"[<>=]", n)[0]) for n in project["optional-dependencies"][extra]}
+    assert needed - set(locked) <= {"torch"}
 
 
 def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Writes constraints.txt from what the virtual environment holds now; locked.txt, the part of it that
-# dlqueue itself needs, and locked-train.txt, what training its models needs as well, both with the
-# hashes of all files that PyPI has (by pip-tools, in minutes).
+# dlqueue itself needs, and locked-EXTRA.txt, what an extra needs as well, all with the hashes of all
+# files that PyPI has (by pip-tools, in minutes).
 set -eu
 cd "$(dirname "$0")/../.."
 {
@@ -14,11 +14,11 @@ tools=$(mktemp -d)
 trap 'rm -rf "$tools"' EXIT
 python3 -m venv "$tools"
 "$tools/bin/pip" install -q pip-tools
-# Without PyTorch: a site chooses its index (CPU, CUDA).
-.venv/bin/python -c 'import tomllib
+needs_of() { # extra, without PyTorch: a site chooses its index (CPU, CUDA)
+    .venv/bin/python -c 'import sys, tomllib
 project = tomllib.load(open("pyproject.toml", "rb"))["project"]
-print(*(need for need in project["optional-dependencies"]["train"] if not need.startswith("torch")), sep="\n")' \
-    > "$tools/train.in"
+print(*(need for need in project["optional-dependencies"][sys.argv[1]] if not need.startswith("torch")), sep="\n")' "$1"
+}
 lock() { # title, file, arguments
     title=$1 file=$2
     shift 2
@@ -33,4 +33,8 @@ lock() { # title, file, arguments
     rm "$tools/locked.txt"
 }
 lock 'dlqueue and what it needs to be built' contrib/packaging/locked.txt --build-deps-for wheel pyproject.toml
-lock 'Packages to train models with, but PyTorch' contrib/packaging/locked-train.txt "$tools/train.in"
+for extra in pairs plots train; do
+    needs_of $extra > "$tools/$extra.in"
+    case $extra in train) but=', but PyTorch' ;; *) but= ;; esac
+    lock "Packages of the extra $extra$but" contrib/packaging/locked-$extra.txt "$tools/$extra.in"
+done

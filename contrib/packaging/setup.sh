@@ -38,9 +38,9 @@ perf linux-perf
 cc gcc
 "
 case $purpose in
-    demo) extras=train ;;
-    test) extras=train,dev; needed=$needed$needed_by_tests ;;
-    mutants) extras=train,dev,mutants; needed=$needed$needed_by_tests ;;
+    demo) extras=all ;;
+    test) extras=all,dev; needed=$needed$needed_by_tests ;;
+    mutants) extras=all,dev,mutants; needed=$needed$needed_by_tests ;;
     *) die "$purpose: expected demo, test or mutants" ;;
 esac
 

@@ -36,10 +36,13 @@ def run(args: argparse.Namespace) -> int:
     """Ask, then write; raises UsageError, HistoryError, InputError."""
     from slurm_ext.cli.common.output import put_file
     from slurm_ext.core.settings.document import load
+    from slurm_ext.report import plots
     from slurm_ext.report.formats import written
 
     settings = load(args.config)
     form = _format(args)
+    if form == "html":
+        plots.require()
     site = Path(settings["report.templates"]) if settings["report.templates"] else None
     with _progress() as told:
         report = _asked(args, settings, told)

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from slurm_ext.core.errors import MissingError
+from slurm_ext.core.errors import Extra
 
 if TYPE_CHECKING:
     from slurm_ext.training.challenger import TrainingVerdict
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
     for module, name in (("torch", "PyTorch"), ("lightgbm", "LightGBM")):
         if find_spec(module) is None:
-            raise MissingError(f"{name} is not installed", "pip install 'dlqueue[train]'")
+            raise Extra("train").lacks(name)
     state = load(args.config).state_dir
     verdicts = train_all(state, args.seed)
     mark_success(state, TRAINING)

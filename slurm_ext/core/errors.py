@@ -38,6 +38,25 @@ class MissingError(DlqueueError):
         super().__init__(f"{what}; {how}")
 
 
+class Extra:
+    """`with Extra("plots"): import matplotlib`: a MissingError says how to get what is absent."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        """Begin the imports."""
+
+    def __exit__(self, _kind: object, error: object, _trace: object) -> None:
+        """Raise MissingError in place of an ImportError."""
+        if isinstance(error, ImportError):
+            raise self.lacks(error.name or str(error)) from None
+
+    def lacks(self, package: str) -> MissingError:
+        """MissingError for a package that comes with this extra of dlqueue's."""
+        return MissingError(f"{package} is not installed", f"pip install 'dlqueue[{self.name}]'")
+
+
 class InputError(DlqueueError):
     """A file or text cannot be used: which, where and why."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from slurm_ext.core.errors import Extra
 from slurm_ext.report.formatting import seconds
 from slurm_ext.report.tables import Chart, ChartSeries
 
@@ -45,10 +46,17 @@ _STYLE: Any = {
 }
 
 
+def require() -> None:
+    """Raise MissingError if nothing can be drawn: a command says so before its work, not after."""
+    with Extra("plots"):
+        import matplotlib as mpl  # noqa: F401
+
+
 def svg(chart: Chart, key: str, title: str) -> Markup:
     """The chart as an `svg` element with a title and a description; `key` keeps its ids apart."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
+    with Extra("plots"):
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
 
     with mpl.rc_context({**_STYLE, "svg.hashsalt": key}):
         figure = Figure(figsize=SIZE, layout="constrained")
@@ -107,7 +115,8 @@ def _band(axes: "Axes", series: ChartSeries, colour: str) -> None:
 
 def _dress(axes: "Axes", chart: Chart) -> None:
     """Labels, ticks and grid; shares are per cent."""
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
+    with Extra("plots"):
+        from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     axes.set_xlabel(chart.x)
     axes.set_ylabel(chart.y)

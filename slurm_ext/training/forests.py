@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from slurm_ext.core.errors import ModelError
+from slurm_ext.core.errors import Extra, ModelError
 from slurm_ext.model.arrays import Array
 from slurm_ext.model.boosted_trees import Forest
 
@@ -29,7 +29,8 @@ def fit_forest(
     weights: Array | None = None,
 ) -> Forest:
     """Fit a forest. Raises ModelError if its arrays do not answer as LightGBM does."""
-    import lightgbm
+    with Extra("train"):
+        import lightgbm
 
     data = lightgbm.Dataset(rows, target, weight=weights, params={"verbosity": -1})
     booster = lightgbm.train({**COMMON, **params}, data, rounds)

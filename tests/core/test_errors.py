@@ -1,5 +1,6 @@
 """Messages of errors: one line that says where, what and why."""
 
+import importlib
 import os
 
 import pytest
@@ -37,6 +38,19 @@ def test_a_failed_command_is_told_with_what_it_printed(
 ) -> None:
     """And with its exit status, where it has one."""
     assert str(errors.SlurmError("squeue", status, output)) == message
+
+
+def test_an_absent_package_of_an_extra_is_told_with_the_extra() -> None:
+    """The package, and what to type; every other error goes by."""
+    with (
+        pytest.raises(
+            errors.MissingError, match=r"no_such_package is not.*; pip install 'dlqueue\[plots\]'"
+        ),
+        errors.Extra("plots"),
+    ):
+        importlib.import_module("no_such_package")
+    with pytest.raises(ZeroDivisionError), errors.Extra("plots"):
+        raise ZeroDivisionError
 
 
 def test_errors_keep_their_parts() -> None:

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         count = runner.restore(kind, settings, client)
         print(json.dumps({"restored": count}) if args.json else f"put back: {count}")
         return 0
-    _start(kind, settings)
+    _start(args.loop, kind, settings)
     if args.once:
         return _show(args, runner.once(kind, settings, client))
     runner.serve(kind, settings, client, lambda: load(args.config))
@@ -77,15 +77,18 @@ def _client(loop: str, settings: "Settings") -> "SlurmClient":
     )
 
 
-def _start(kind: "LoopKind", settings: "Settings") -> None:
-    """Log to stderr. Raises UsageError if the loop is off."""
+def _start(loop: str, kind: "LoopKind", settings: "Settings") -> None:
+    """Log to stderr. Raises UsageError if the loop is off, MissingError if a package is absent."""
     import logging
 
     from slurm_ext.core.errors import UsageError
+    from slurm_ext.policy.colocation import matching
 
     if settings[kind.mode] == "off":
         text = f"{kind.mode} is off: set it to shadow or act (INSTALL.md); --dry-run works anyway"
         raise UsageError(text)
+    if loop == PAIRS:
+        matching.require()
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
 
 

@@ -52,11 +52,11 @@ def run(args: argparse.Namespace) -> int:
 def _need_torch() -> None:
     from importlib.util import find_spec
 
-    from slurm_ext.core.errors import MissingError
+    from slurm_ext.core.errors import Extra
 
     for module, package in (("torch", "torch"), ("PIL", "pillow")):
         if find_spec(module) is None:
-            raise MissingError(f"{package} is not installed", "pip install 'dlqueue[train]'")
+            raise Extra("train").lacks(package)
 
 
 def _new_folder() -> Path:

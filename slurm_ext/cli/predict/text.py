@@ -5,6 +5,7 @@ from typing import Any
 
 from slurm_ext.cli.common.evidence_text import past, shape
 from slurm_ext.cli.common.streams import plain
+from slurm_ext.core.errors import Extra
 
 _FIELDS = (("cpus-per-task", "cpus_per_task"), ("workers", "num_workers"))
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -123,7 +124,8 @@ def sharing(told: Mapping[str, Any]) -> str:
 
 def plot(curve: list[Mapping[str, float]], after: Mapping[str, int]) -> str:
     """Samples/s over workers with the interval's bounds; a line marks the chosen count."""
-    from plotext import figure
+    with Extra("plots"):
+        from plotext import figure
 
     from slurm_ext.report.formatting import counted
 

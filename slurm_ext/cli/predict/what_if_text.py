@@ -11,6 +11,7 @@ from rich.text import Text
 
 from slurm_ext.advisor.pipeline.message import number
 from slurm_ext.cli.predict.text import PLOT_HEIGHT, PLOT_WIDTH, duration, run_time
+from slurm_ext.core.errors import Extra
 from slurm_ext.report.formatting import counted
 
 WIDTH = 120  # where nobody's terminal says another
@@ -63,7 +64,8 @@ def _evidence(said: Mapping[str, Any], written: Row) -> Iterator[str]:
 
 def plot(rows: Sequence[Row]) -> str:
     """Samples/s over cores, or over workers where the cores are all the same."""
-    from plotext import figure
+    with Extra("plots"):
+        from plotext import figure
 
     written = next(row for row in rows if "written" in row["marks"])
     place = ("gpus", "nodes", "gpu_type")

@@ -63,6 +63,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             "name what to profile: dlqueue profile job.sh, or dlqueue profile -- python train.py"
         )
+    if args.html is not None:
+        from slurm_ext.report import plots
+
+        plots.require()
     document = profiled(argv, args)
     tell(document, lines, as_json=args.json)
     if args.html is not None:

@@ -138,8 +138,11 @@ def run(args: argparse.Namespace) -> int:
     """Replay and print. Raises UsageError and InputError."""
     from slurm_ext.cli.common.output import put_file
     from slurm_ext.cli.simulate.page import show
+    from slurm_ext.report import plots
 
     kind = kind_of(args)
+    if args.html is not None:
+        plots.require()
     module = import_module(f"slurm_ext.cli.simulate.{kind}")
     with _progress() as progress:
         replayed = module.replayed(args, progress)

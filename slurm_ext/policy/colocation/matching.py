@@ -2,7 +2,15 @@
 
 from collections.abc import Mapping
 
+from slurm_ext.core.errors import Extra
+
 Edge = tuple[str, str]
+
+
+def require() -> None:
+    """Raise MissingError if nothing can be matched: the loop says so at its start."""
+    with Extra("pairs"):
+        import networkx as nx  # noqa: F401
 
 
 def best_matching(weights: Mapping[Edge, float]) -> tuple[Edge, ...]:
@@ -12,7 +20,8 @@ def best_matching(weights: Mapping[Edge, float]) -> tuple[Edge, ...]:
     """
     if not weights:
         return ()
-    from networkx import Graph, max_weight_matching  # a tenth of a second that few need
+    with Extra("pairs"):
+        from networkx import Graph, max_weight_matching  # a tenth of a second that few need
 
     graph = Graph()
     for a, b in sorted(weights):

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slurm_ext.core.errors import InputError, MissingError, unreadable
+from slurm_ext.core.errors import Extra, InputError, unreadable
 
 Floats = NDArray[np.float64]
 Placement = tuple[int, ...]  # GPUs by node
@@ -94,10 +94,8 @@ def applications(folder: Path) -> dict[str, Application]:
 
 
 def _application(folder: Path) -> Application:
-    try:
+    with Extra("train"):
         from scipy.interpolate import LinearNDInterpolator, NearestNDInterpolator
-    except ImportError:
-        raise MissingError("scipy is not installed", "pip install 'dlqueue[train]'") from None
     placements, points = _placements(folder)
     runs = {
         int(path.stem.split("-")[1]): rows_of(path, VALIDATION)

@@ -11,7 +11,7 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from slurm_ext.core.errors import InputError
+from slurm_ext.core.errors import Extra, InputError
 from slurm_ext.model.arrays import Array
 from slurm_ext.model.scaling.family import LEVELS, OWN, Family, same_group
 from slurm_ext.model.scaling.model import ScalingMeasurement, fit
@@ -188,7 +188,8 @@ def _stacked(known: LinearizedRows, shared: NDArray[np.bool_]) -> Array:
 
 def _most_probable(first: Array, stacked: Array, fixed: Array, logs: Array) -> Array:
     """Logarithms of the variances; quasi-Newton on the evidence and its slope."""
-    from scipy.optimize import minimize
+    with Extra("train"):
+        from scipy.optimize import minimize
 
     def misfit(at: Array) -> tuple[float, Array]:
         variances = np.exp(at)

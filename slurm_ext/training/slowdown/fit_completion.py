@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from slurm_ext.core.errors import Extra
 from slurm_ext.model.arrays import Array, Rows
 from slurm_ext.model.slowdown.completion import PairSpeed, complete, index_names, pair_columns
 from slurm_ext.model.slowdown.completion_kernel import (
@@ -43,7 +44,8 @@ def likeliest(
     steps: int = MOST_STEPS,
 ) -> CompletionKernel:
     """The kernel of the pairs in `seen`, starting from and held near `guess`."""
-    from scipy.optimize import minimize
+    with Extra("train"):
+        from scipy.optimize import minimize
 
     measured = measured[:MOST_SEEN]
     if not measured:
