@@ -10,7 +10,7 @@ from slurm_ext.core.stalls.step_split import PARTS, step_split
 
 LARGE = 0.1  # of the step: a stall from here on is held to its own size
 COLD = 2  # first steps: connections are made, buckets are not torch's final ones
-STALLS = tuple(part for part in PARTS if part not in ("computing", "other"))
+STALLS = tuple(part for part in PARTS if part not in ("computing", "crowded", "other"))
 _Clock = Mapping[str, Any]
 
 

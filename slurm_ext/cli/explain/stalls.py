@@ -19,6 +19,7 @@ WORDS = {
     "preparation": ("P", "waiting for data: preparing"),
     "cores": ("Q", "waiting for data: no core"),
     "starting": ("S", "waiting for data: starting workers"),
+    "crowded": ("q", "computing: no core"),
     "other": (".", "other"),
 }
 

@@ -237,6 +237,7 @@ def _passing_parts(found: StepSplit) -> Iterator[tuple[str, str | None, float]]:
     yield "data", None, found.data_s
     for name in ("fetch", "cores", "preparation", "starting"):
         yield name, "data", found.parts[name]
+    yield "no core", None, found.crowded_s
     yield "other", None, found.other_s
 
 

@@ -57,7 +57,7 @@ def _parts(record: dict[str, Any]) -> Iterator[str]:
 
 
 def _other_waits(summaries: list[dict[str, Any]]) -> Iterator[str]:
-    """Waits for other ranks, where they are worth a word."""
+    """Waits for other ranks and for cores, where they are worth a word."""
     from slurm_ext.core.stalls.step_split import step_split
 
     split = step_split(summaries)
@@ -67,6 +67,8 @@ def _other_waits(summaries: list[dict[str, Any]]) -> Iterator[str]:
         yield f"{split.communicating_s / split.step_s:.0%} communicating"
     if split.slow_rank_s >= WAITED * split.step_s:
         yield f"{split.slow_rank_s / split.step_s:.0%} waiting for a slower rank"
+    if split.crowded_s >= WAITED * split.step_s:
+        yield f"{split.crowded_s / split.step_s:.0%} waiting for a core"
 
 
 def waited_share(summaries: list[dict[str, Any]]) -> float | None:

@@ -37,7 +37,8 @@ class StepSplit:
     preparation_s: float  # waiting for data whose workers computed
     cores_s: float  # waiting for data whose workers waited for a core
     starting_s: float  # of workers, and the first batches that they make
-    other_s: float  # a core was missing in the step, or a wait that no worker's time explains
+    crowded_s: float  # the step had no core
+    other_s: float  # a wait that no worker's time explains
     au: float
     rank_skew_s: float | None
     slow_rank: int | None
@@ -72,6 +73,7 @@ PARTS = (
     "preparation",
     "cores",
     "starting",
+    "crowded",
     "other",
 )
 
@@ -133,7 +135,8 @@ def _split(one: _Rank, link: float, ranks: Sequence[_Rank]) -> StepSplit:
         preparation_s=data.preparation_s,
         cores_s=cores + data.cores_s,
         starting_s=one.startup_s + starting,
-        other_s=crowded + data.unexplained_s,
+        crowded_s=crowded,
+        other_s=data.unexplained_s,
         au=_au(one, link),
         rank_skew_s=skew_s,
         slow_rank=slow_rank,

@@ -195,6 +195,12 @@ _STEP_PARTS = (
 )
 
 
+def crowded_steps(db: "Database") -> None:
+    """Add the step's own waiting for a core, in `other_s` of runs before."""
+    db.execute("ALTER TABLE step_splits ADD COLUMN crowded_s REAL")
+    check_types(db, "step_splits")
+
+
 def ranks_of_decisions(db: "Database") -> None:
     """Add the number of training processes that a prediction was multiplied by; NULL: before."""
     db.execute("ALTER TABLE decisions ADD COLUMN ranks INTEGER")
@@ -236,6 +242,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     honest_runs,
     split_steps,
     ranks_of_decisions,
+    crowded_steps,
 )
 
 

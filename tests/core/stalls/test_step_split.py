@@ -89,7 +89,7 @@ def test_starting_workers_counts_though_no_batch_is_waited_for() -> None:
 
 def test_a_core_that_is_missing_in_the_step_is_no_computing() -> None:
     """Nor is it the loader's."""
-    assert parts(split(summary(step_queued_s=4.0))) == {"computing": 160.0, "other": 40.0}
+    assert parts(split(summary(step_queued_s=4.0))) == {"computing": 160.0, "crowded": 40.0}
 
 
 def test_ranks_that_come_at_one_time_wait_for_the_link() -> None:
