@@ -1,0 +1,73 @@
+"""Starts of jobs by Slurm's own accounting, which records are compared with."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from slurm_ext.sandbox import Sandbox
+from slurm_ext.slurm.hostlist import expand
+
+_COLUMNS = ("JobIDRaw", "State", "Start", "End", "NodeList", "User", "Comment")
+_NOWHERE = ("", "None assigned")
+_NEVER = ("", "Unknown", "None")
+_SEPARATOR = "\x1f"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """One start of a job: the `start`-th, from 0, on these nodes."""
+
+    job_id: int
+    start: int
+    nodes: tuple[str, ...]
+    state: str  # Slurm's word for its end; empty while it runs
+    opted_out: bool
+
+    @property
+    def over(self) -> bool:
+        """True if it has ended."""
+        return bool(self.state)
+
+
+def ran(slurm: Sandbox) -> list[Ran]:
+    """Every start of every job, those that Slurm requeued too. Raises SlurmError."""
+    words = ["sacct", "-a", "-X", "-D", "-n", "-P", f"--delimiter={_SEPARATOR}", "-Snow-2days"]
+    done = slurm.run([*words, f"--format={','.join(_COLUMNS)}"])
+    return read(done.stdout.splitlines())
+
+
+def read(lines: Iterable[str]) -> list[Ran]:
+    """Starts in sacct's lines, in the order of their beginning."""
+    rows = [line.split(_SEPARATOR) for line in lines]
+    rows = [row for row in rows if len(row) == len(_COLUMNS) and row[0].isdecimal()]
+    counts: dict[int, int] = {}
+    found = []
+    for number, state, start, end, nodes, _, comment in sorted(rows, key=lambda row: row[2]):
+        if start in _NEVER or nodes in _NOWHERE:
+            continue
+        job_id = int(number)
+        found.append(
+            Ran(
+                job_id=job_id,
+                start=counts.get(job_id, 0),
+                nodes=tuple(expand(nodes)),
+                state="" if end in _NEVER else state.split()[0],
+                opted_out="dlqueue=off" in comment,
+            )
+        )
+        counts[job_id] = counts.get(job_id, 0) + 1
+    return found
+
+
+def drained(slurm: Sandbox) -> list[str]:
+    """Nodes that Slurm took out of service by itself, with its reason."""
+    words = ["sinfo", "-h", "-N", "-o", "%N %T %E"]
+    lines = set(slurm.run(words).stdout.splitlines())
+    now = [line for line in sorted(lines) if "drain" in line.split(" ", 1)[1]]
+    log = slurm.log("slurmctld").splitlines()
+    return now + [line for line in log if _drains(line)]
+
+
+def _drains(line: str) -> bool:
+    return any(
+        word in line for word in ("Prolog error", "Epilog error", "draining", "set to DRAIN")
+    )

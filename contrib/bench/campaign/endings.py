@@ -1,0 +1,125 @@
+"""Jobs that really run, and end in every way that jobs end."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+
+from contrib.bench.campaign.cluster import KNOWN, USERS, Cluster
+from contrib.bench.campaign.submissions import Kind, Submitted, submit
+from slurm_ext.core.errors import DlqueueError
+from slurm_ext.slurm.records import ENDED_STATES
+
+SAME_S = 2.0  # Slurm's accounting keeps one start of a job that is requeued within its first second
+_BEGUN = '#!/bin/bash\necho "$SLURM_RESTART_COUNT" >>{folder}/$SLURM_JOB_ID\nsleep {nap}\n'
+_EAT = "python3 -S -c 'x = bytearray(400_000_000); import time; time.sleep(600)'\n"
+_ONCE = '[ "${SLURM_RESTART_COUNT:-0}" = 1 ] || sleep 600\n'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """A way to end; `done` is the user's command to the job once it has begun."""
+
+    name: str
+    script: str
+    words: tuple[str, ...] = ()
+    done: str = ""  # scancel, requeue or overdue
+
+
+ENDINGS = (
+    Ending(name="completes", script="true\n"),
+    Ending(name="trains", script="exec python3 -c 'print(1)'\n", words=(f"-J{KNOWN}",)),
+    Ending(name="fails", script="exit 3\n"),
+    Ending(name="crashes", script="kill -SEGV $$\n"),
+    Ending(name="is killed", script="kill -KILL $$\n"),
+    Ending(name="is cancelled", script="sleep 600\n", done="scancel"),
+    Ending(name="will not end", script="trap '' TERM\nsleep 600\n", done="scancel"),
+    Ending(name="is requeued", script=_ONCE, words=("--requeue",), done="requeue"),
+    Ending(name="has steps", script="srun true\nsrun -n2 sleep 0.2\n", words=("-n2",)),
+    Ending(name="has nodes", script="srun true\n", words=("-N2",)),
+    Ending(name="is an array", script="true\n", words=("--array=0-2",)),
+    Ending(name="runs out of memory", script=_EAT, words=("--mem=100",)),
+    Ending(name="runs out of time", script="sleep 600\n", words=("--time=1",), done="overdue"),
+)
+
+
+class Batch:
+    """Jobs that were submitted to run; `tend` does what their users do meanwhile."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self.submitted = cluster, list[Submitted]()
+        self._waiting: dict[int, str] = {}
+        self._again: set[int] = set()
+        self._folder = cluster.slurm.path("begun")
+        self._folder.mkdir(exist_ok=True)
+        self._folder.chmod(0o1777)
+
+    def add(self, count: int, random: Random, longest_s: float) -> None:
+        """Submit `count` jobs that sleep for up to `longest_s` before their end."""
+        for number in range(count):
+            ending = ENDINGS[(len(self.submitted)) % len(ENDINGS)]
+            nap = round(random.uniform(0, longest_s), 1)
+            one = submit(self._cluster, self.kind(ending, nap), USERS[number % len(USERS)])
+            self.submitted.append(one)
+            if one.job_id and ending.done:
+                self._waiting[one.job_id] = ending.done
+
+    def kind(self, ending: Ending, nap: float = 0.0) -> Kind:
+        """The submission of such a job."""
+        head = _BEGUN.format(folder=self._folder, nap=nap)
+        return Kind(
+            name=ending.name,
+            words=("--mem=200", *ending.words),
+            script=head + ending.script,
+            held=False,
+        )
+
+    def tend(self) -> bool:
+        """Cancel, requeue and cut short what has begun; True once nothing of that is left."""
+        for job_id, done in list(self._waiting.items()):
+            with suppress(DlqueueError):
+                self._end(job_id, done)
+        self._again -= {job_id for job_id in self._again if self._starts_again(job_id)}
+        return not self._waiting and not self._again
+
+    def _end(self, job_id: int, done: str) -> None:
+        begun = self._folder / str(job_id)
+        if begun.exists():
+            if time.time() - begun.stat().st_mtime < SAME_S:
+                return
+            _DONE[done](self._cluster, job_id)
+            if done == "requeue":
+                self._again.add(job_id)
+        elif self._cluster.slurm.job(job_id).get("JobState", "PENDING") not in ENDED_STATES:
+            return
+        del self._waiting[job_id]
+
+    def _starts_again(self, job_id: int) -> bool:
+        """Have a requeued job start now: Slurm lets it wait for two minutes."""
+        if "1\n" in (self._folder / str(job_id)).read_text():
+            return True
+        job = self._cluster.slurm.job(job_id)
+        if job.get("JobState") == "PENDING":
+            words = ["scontrol", "update", f"JobId={job_id}", "StartTime=now"]
+            self._cluster.slurm.run(words, check=False)
+        return job.get("JobState") not in ("PENDING", "RUNNING", "COMPLETING", None)
+
+
+def _cancel(cluster: Cluster, job_id: int) -> None:
+    cluster.slurm.run(["scancel", str(job_id)])
+
+
+def _requeue(cluster: Cluster, job_id: int) -> None:
+    cluster.slurm.run(["scontrol", "requeue", str(job_id)])
+
+
+def _overdue(cluster: Cluster, job_id: int) -> None:
+    cluster.slurm.run(["scontrol", "update", f"JobId={job_id}", "EndTime=now+1"])
+
+
+_DONE: dict[str, Callable[[Cluster, int], None]] = {
+    "scancel": _cancel,
+    "requeue": _requeue,
+    "overdue": _overdue,
+}

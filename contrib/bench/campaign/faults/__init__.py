@@ -1,0 +1,23 @@
+"""The faults, one module for each part that breaks."""
+
+from contrib.bench.campaign.faults import (
+    advisor,
+    daemons,
+    disks,
+    history,
+    hooks,
+    network,
+    spool,
+)
+from contrib.bench.campaign.faults.fault import Fault
+
+FAULTS: tuple[Fault, ...] = (
+    *advisor.FAULTS,
+    *history.FAULTS,
+    *disks.FAULTS,
+    *spool.FAULTS,
+    *network.FAULTS,
+    *daemons.FAULTS,
+    *hooks.FAULTS,
+)
+"""Every fault, in the order of the table; the first is none."""

@@ -1,0 +1,130 @@
+"""Slurm's own daemons, and munge, end, start again or are gone."""
+
+import secrets
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from contrib.bench.campaign.cluster import Cluster
+from contrib.bench.campaign.faults.fault import Break, Fault, Hurts, every
+from slurm_ext.core.errors import SandboxError
+
+
+@contextmanager
+def _munge_down(cluster: Cluster) -> Iterator[None]:
+    cluster.slurm.stop("munged")
+    yield
+    cluster.slurm.start("munged")
+
+
+@contextmanager
+def _key_rotated(cluster: Cluster) -> Iterator[None]:
+    """The key changes every 4 s: credentials by the old one are invalid."""
+    key = cluster.slurm.path("etc/munge.key")
+
+    def turn(_: int) -> None:
+        cluster.slurm.stop("munged")
+        key.chmod(0o600)
+        key.write_bytes(secrets.token_bytes(64))
+        key.chmod(0o400)
+        cluster.slurm.start("munged")
+
+    with every(4.0, turn):
+        yield
+
+
+def _ended(number: signal.Signals, *, which: str) -> Break:
+    """The daemons are ended by a signal every few seconds, and started again."""
+
+    @contextmanager
+    def broken(cluster: Cluster) -> Iterator[None]:
+        slurm = cluster.slurm
+
+        def turn(_: int) -> None:
+            for name in slurm.nodes if which == "slurmd" else (which,):
+                slurm.stop(name, number)
+            for name in slurm.nodes if which == "slurmd" else (which,):
+                slurm.start(name)
+
+        with every(4.0, turn):
+            yield
+
+    return broken
+
+
+@contextmanager
+def _dbd_gone(cluster: Cluster) -> Iterator[None]:
+    cluster.slurm.stop("slurmdbd", signal.SIGKILL)
+    yield
+    cluster.slurm.start("slurmdbd")
+
+
+@contextmanager
+def _power_cut(cluster: Cluster) -> Iterator[None]:
+    """Two nodes lose their power and are booted at once."""
+    _boot(cluster, cut_s=0.0)
+    yield
+
+
+@contextmanager
+def _gone(cluster: Cluster) -> Iterator[None]:
+    """Two nodes lose their power, and Slurm gives up on them before they are back."""
+    for node in cluster.slurm.nodes[:2]:
+        cluster.slurm.kill_node(node)
+    yield
+    time.sleep(25)  # SlurmdTimeout is 20 s
+    for node in cluster.slurm.nodes[:2]:
+        cluster.slurm.start(node)
+
+
+def _boot(cluster: Cluster, cut_s: float) -> None:
+    for node in cluster.slurm.nodes[:2]:
+        cluster.slurm.kill_node(node)
+    time.sleep(cut_s)
+    for node in cluster.slurm.nodes[:2]:
+        with suppress(SandboxError):
+            cluster.slurm.start(node)
+
+
+FAULTS = (
+    Fault(name="munge_down", what="munged is gone", broken=_munge_down, no_slurm=True),
+    Fault(name="munge_rotated", what="munge's key changes", broken=_key_rotated, no_slurm=True),
+    Fault(
+        name="slurmctld_restarted",
+        what="slurmctld is restarted every 4 s",
+        broken=_ended(signal.SIGTERM, which="slurmctld"),
+        no_slurm=True,
+    ),
+    Fault(
+        name="slurmctld_killed",
+        what="slurmctld is killed every 4 s",
+        broken=_ended(signal.SIGKILL, which="slurmctld"),
+        no_slurm=True,
+    ),
+    Fault(
+        name="slurmd_restarted",
+        what="every slurmd is restarted every 4 s",
+        broken=_ended(signal.SIGTERM, which="slurmd"),
+        hurts=Hurts.RECORDS,
+    ),
+    Fault(
+        name="slurmd_killed",
+        what="every slurmd is killed every 4 s",
+        broken=_ended(signal.SIGKILL, which="slurmd"),
+        hurts=Hurts.RECORDS,
+    ),
+    Fault(
+        name="nodes_rebooted",
+        what="two nodes lose their power and are booted",
+        broken=_power_cut,
+        hurts=Hurts.RECORDS,
+    ),
+    Fault(
+        name="nodes_gone",
+        what="two nodes are gone until Slurm gives up on them",
+        broken=_gone,
+        hurts=Hurts.RECORDS,
+    ),
+    Fault(name="slurmdbd_gone", what="slurmdbd is killed", broken=_dbd_gone),
+)

@@ -1,0 +1,120 @@
+"""Disks without room, and without inodes."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from contrib.bench.campaign.cluster import Cluster
+from contrib.bench.campaign.faults.fault import Break, Fault, Hurts
+
+_NODES_DISK, _STATES_DISK = "size=4m,nr_inodes=3000", "size=12m,nr_inodes=3000"
+
+
+@contextmanager
+def _mounted(folder: Path, options: str) -> Iterator[None]:
+    """A small disk in the place of a folder, with what was in it."""
+    kept = folder.with_name(f".{folder.name}-kept")
+    shutil.copytree(folder, kept) if folder.exists() else kept.mkdir(parents=True)
+    folder.mkdir(exist_ok=True)
+    command = ["mount", "-t", "tmpfs", "-o", options, "campaign", str(folder)]
+    subprocess.run(command, check=True)
+    try:
+        shutil.copytree(kept, folder, dirs_exist_ok=True)
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@contextmanager
+def _small_state(cluster: Cluster) -> Iterator[None]:
+    state = cluster.slurm.path("dlqueue")
+    cluster.slurm.stop("advisor")
+    with _mounted(state, _STATES_DISK):
+        cluster.slurm.start("advisor")
+        yield
+        cluster.slurm.stop("advisor")
+
+
+@contextmanager
+def _small_spools(cluster: Cluster) -> Iterator[None]:
+    with ExitStack() as stack:
+        for folder in node_spools(cluster):
+            stack.enter_context(_mounted(folder, _NODES_DISK))
+        yield
+
+
+def node_spools(cluster: Cluster) -> list[Path]:
+    """The spool folder of every node."""
+    return [cluster.slurm.path(f"nodes/{node}/dlqueue") for node in cluster.slurm.nodes]
+
+
+def _state(cluster: Cluster) -> list[Path]:
+    return [cluster.slurm.path("dlqueue")]
+
+
+def _full(disk: Path) -> list[Path]:
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as stream:
+        try:
+            while stream.write(b"x" * 4096):
+                pass
+        except OSError:
+            pass
+    return [filler]
+
+
+def _inode_less(disk: Path) -> list[Path]:
+    folder = disk / "fillers"
+    folder.mkdir()
+    try:
+        for number in range(1_000_000):
+            (folder / str(number)).touch()
+    except OSError:
+        pass
+    return [folder]
+
+
+def _spent(which: str, on_state: bool) -> Break:
+    @contextmanager
+    def broken(cluster: Cluster) -> Iterator[None]:
+        disks = _state(cluster) if on_state else node_spools(cluster)
+        fillers = [
+            path for disk in disks for path in (_full if which == "room" else _inode_less)(disk)
+        ]
+        yield
+        for path in fillers:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return broken
+
+
+FAULTS = (
+    Fault(
+        name="state_disk_full",
+        what="the advisor's disk is full",
+        broken=_spent("room", on_state=True),
+        prepared=_small_state,
+    ),
+    Fault(
+        name="state_no_inodes",
+        what="the advisor's disk has no inodes",
+        broken=_spent("inodes", on_state=True),
+        prepared=_small_state,
+    ),
+    Fault(
+        name="spool_disks_full",
+        what="the nodes' spools are full",
+        broken=_spent("room", on_state=False),
+        prepared=_small_spools,
+        hurts=Hurts.RECORDS,
+    ),
+    Fault(
+        name="spool_no_inodes",
+        what="the nodes' spools have no inodes",
+        broken=_spent("inodes", on_state=False),
+        prepared=_small_spools,
+        hurts=Hurts.RECORDS,
+    ),
+)

@@ -1,0 +1,67 @@
+"""A fault: what it breaks, for how long, and what it needs."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from contrib.bench.campaign.cluster import Cluster
+
+Break = Callable[[Cluster], AbstractContextManager[None]]
+"""Injects the fault when the context begins, and heals it when the context ends."""
+
+
+@contextmanager
+def nothing(_: Cluster) -> Iterator[None]:
+    """Break nothing."""
+    yield
+
+
+class Hurts(StrEnum):
+    """The way that a fault stands on: it gets the full count there, and few on the other."""
+
+    SUBMISSIONS = "submissions"
+    RECORDS = "records"
+    BOTH = "both"
+
+
+def nothing_missing() -> str:
+    """Say what this machine lacks for the fault: nothing."""
+    return ""
+
+
+@contextmanager
+def every(period_s: float, turn: Callable[[int], object]) -> Iterator[None]:
+    """Call `turn(number)` again and again beside what runs."""
+    ended = threading.Event()
+
+    def work() -> None:
+        number = 0
+        while not ended.wait(period_s):
+            turn(number)
+            number += 1
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One row of the table."""
+
+    name: str
+    what: str
+    broken: Break
+    prepared: Break = nothing  # around everything, before the first job
+    hurts: Hurts = Hurts.BOTH
+    no_slurm: bool = False  # Slurm itself takes no submissions meanwhile
+    needs: Mapping[str, Any] = field(default_factory=dict)  # fields of SandboxSpec
+    settings: Mapping[str, Any] = field(default_factory=dict)  # keys of dlqueue.toml
+    missing: Callable[[], str] = nothing_missing

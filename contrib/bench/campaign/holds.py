@@ -1,0 +1,53 @@
+"""Seconds that the plugin held slurmctld, timed inside it by a site's lines around ours."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from slurm_ext.sandbox import Sandbox
+
+_TIMED = """
+local campaign_clock, campaign_submit = require("socket.core").gettime, slurm_job_submit
+function slurm_job_submit(...)
+  local began = campaign_clock()
+  local answer = campaign_submit(...)
+  slurm.log_info("campaign: held %.0f us", (campaign_clock() - began) * 1e6)
+  return answer
+end
+"""
+_LINE = re.compile(r"^\[(\S+)\].*campaign: held (-?\d+) us", re.MULTILINE)
+NEAR = 0.9  # of the deadline: a wait that long was for an answer that did not come
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One call of the plugin."""
+
+    at_s: float
+    held_s: float
+
+
+def time_plugin(slurm: Sandbox) -> None:
+    """Add the clock to the sandbox's job_submit.lua."""
+    path = slurm.path("etc/job_submit.lua")
+    path.write_text(timed(path.read_text()))
+
+
+def timed(job_submit: str) -> str:
+    """A job_submit.lua with the clock around its slurm_job_submit."""
+    return job_submit + _TIMED
+
+
+def holds(log: str) -> list[Hold]:
+    """Every call in slurmctld's log."""
+    return [
+        Hold(datetime.fromisoformat(when).timestamp(), int(held_us) / 1e6)
+        for when, held_us in _LINE.findall(log)
+    ]
+
+
+def most_within(found: Sequence[Hold], *, least_s: float, period_s: float) -> int:
+    """The most calls of at least `least_s` that fall into one period."""
+    times = sorted(hold.at_s for hold in found if hold.held_s >= least_s)
+    return max((sum(start <= at < start + period_s for at in times) for start in times), default=0)

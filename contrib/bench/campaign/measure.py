@@ -1,0 +1,147 @@
+"""One fault from beginning to end: before it, under it, after it, and what came of everything."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+
+from contrib.bench.campaign import accounting, records
+from contrib.bench.campaign.cluster import Cluster
+from contrib.bench.campaign.endings import Batch
+from contrib.bench.campaign.faults.fault import Fault, Hurts
+from contrib.bench.campaign.row import Row, row_of
+from contrib.bench.campaign.shapes import Shape, Shapes, advised, learn_shapes, shapes_of
+from contrib.bench.campaign.submissions import Crowd, Submitted
+from slurm_ext.core.errors import DlqueueError
+
+HURT_S = 12.0  # a fault lasts at least so long
+RECOVER_S = 240.0  # longer is called never
+END_S = 400.0  # for the last job to end and to be recorded
+FEW = 0.1  # of the full counts, on the way that a fault does not stand on
+_UNDER, _BESIDE = 0.6, 0.2  # of the submissions and jobs: under the fault, and before and after it
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Submissions and jobs of one row."""
+
+    submissions: int
+    jobs: int
+
+    def of(self, fault: Fault) -> "Counts":
+        """The counts of this fault."""
+        few = (
+            FEW if fault.hurts is Hurts.RECORDS else 1,
+            FEW if fault.hurts is Hurts.SUBMISSIONS else 1,
+        )
+        return Counts(max(48, round(self.submissions * few[0])), max(13, round(self.jobs * few[1])))
+
+
+class Measurement:
+    """The course of one fault on a cluster that is up."""
+
+    def __init__(self, fault: Fault, cluster: Cluster, counts: Counts) -> None:
+        self._fault, self._cluster, self._counts = fault, cluster, counts
+        self._batch, self._submitted = Batch(cluster), list[Submitted]()
+        self._meanwhile: list[Submitted] = []
+        self._seen: dict[int, Shape] = {}
+        self._random = Random(fault.name)
+
+    def row(self, say: Callable[[str], None]) -> Row:
+        """Measure. Raises DlqueueError if the cluster itself cannot be used."""
+        shapes = learn_shapes(self._cluster)
+        log_before = len(self._cluster.slurm.log("slurmctld"))
+        say("before")
+        self._load(_BESIDE, longest_s=HURT_S)
+        say("under the fault")
+        with self._fault.broken(self._cluster):
+            began_s = time.monotonic()
+            self._meanwhile = self._load(_UNDER, longest_s=HURT_S / 2)
+            while time.monotonic() < began_s + HURT_S:
+                self._batch.tend()
+                time.sleep(0.2)
+        healed_s = time.monotonic()
+        say("healed")
+        recovery_s = self._recovered(healed_s)
+        say(f"recovered in {recovery_s:.0f} s" if recovery_s is not None else "did not recover")
+        self._load(_BESIDE, longest_s=1.0)
+        self._settle()
+        say("ended")
+        return self._judged(shapes, log_before, recovery_s)
+
+    def _load(self, share: float, *, longest_s: float) -> list[Submitted]:
+        """Submit a share of everything, at once, and look at what slurmctld has then."""
+        crowd = Crowd(
+            self._cluster, round(self._counts.submissions * share), len(self._submitted)
+        ).start()
+        self._batch.add(round(self._counts.jobs * share), self._random, longest_s)
+        self._batch.tend()
+        submitted = crowd.join()
+        self._submitted += submitted
+        self._look()
+        return submitted
+
+    def _look(self) -> None:
+        with suppress(DlqueueError, ValueError):  # slurmctld may be what is broken
+            found = shapes_of(self._cluster.slurm)
+            self._seen |= {job: shape for job, shape in found.items() if job not in self._seen}
+
+    def _recovered(self, healed_s: float) -> float | None:
+        """Seconds until advice is given again and nothing that has ended is without its record."""
+        due: set[str] | None = None
+        while (passed_s := time.monotonic() - healed_s) < RECOVER_S:
+            self._batch.tend()
+            with suppress(DlqueueError):
+                missing = set(self._missing())
+                due = missing if due is None else due & missing
+                if not due and advised(self._cluster):
+                    return time.monotonic() - healed_s
+            time.sleep(min(1.0, 0.1 + passed_s / 20))
+        return None
+
+    def _records_are_whole(self) -> bool:
+        ran, rows = accounting.ran(self._cluster.slurm), records.recorded(self._cluster.slurm)
+        return not records.lost(ran, rows) and not records.told_otherwise(ran, rows)
+
+    def _missing(self) -> list[str]:
+        return records.lost(
+            accounting.ran(self._cluster.slurm), records.recorded(self._cluster.slurm)
+        )
+
+    def _settle(self) -> None:
+        """Wait until every job has ended and is recorded, and then for what may come twice."""
+        deadline = time.monotonic() + END_S
+        while time.monotonic() < deadline:
+            tended = self._batch.tend()
+            with suppress(DlqueueError):
+                if tended and not self._alive() and self._records_are_whole():
+                    break
+            time.sleep(1.0)
+        self._look()
+        time.sleep(3.0)
+
+    def _alive(self) -> bool:
+        """True while a job that was submitted to run has not ended."""
+        words = ["squeue", "-h", "-t", "running,completing,pending,configuring", "-o", "%A %r"]
+        lines = self._cluster.slurm.run(words).stdout.splitlines()
+        return any("JobHeldUser" not in line and "Dependency" not in line for line in lines)
+
+    def _judged(self, shapes: Shapes, log_before: int, recovery_s: float | None) -> Row:
+        slurm = self._cluster.slurm
+        everything = [*self._submitted, *self._batch.submitted]
+        return row_of(
+            self._fault.name,
+            everything,
+            no_slurm=self._fault.no_slurm,
+            ran=accounting.ran(slurm),
+            rows=records.recorded(slurm),
+            decided_twice=records.decided_twice(slurm),
+            aside=records.set_aside(slurm),
+            drained=accounting.drained(slurm),
+            changed=shapes.wrong(everything, self._seen),
+            log=slurm.log("slurmctld")[log_before:],
+            deadline_s=slurm.settings.get("advisor.deadline_ms", 50) / 1000,
+            breaker_s=slurm.settings.get("advisor.breaker_s", 30),
+            recovery_s=recovery_s,
+        )

@@ -1,0 +1,160 @@
+"""What the fault campaign counts, and that it goes on where it was stopped."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from contrib.bench.campaign import accounting
+from contrib.bench.campaign.__main__ import chosen, wanted
+from contrib.bench.campaign.accounting import Ran
+from contrib.bench.campaign.faults import FAULTS
+from contrib.bench.campaign.holds import Hold, holds, most_within
+from contrib.bench.campaign.measure import Counts
+from contrib.bench.campaign.page import page
+from contrib.bench.campaign.records import Recorded, doubled, lost, told_otherwise
+from contrib.bench.campaign.row import Row, row_of
+from contrib.bench.campaign.shapes import Shapes
+from contrib.bench.campaign.state import State
+from contrib.bench.campaign.submissions import Submitted
+from slurm_ext.core.errors import InputError
+
+COUNTS = Counts(submissions=100, jobs=20)
+
+
+def ran(job_id: int, start: int = 0, state: str = "COMPLETED", nodes: str = "n1") -> Ran:
+    """One start of a job."""
+    return Ran(job_id=job_id, start=start, nodes=tuple(nodes.split()), state=state, opted_out=False)
+
+
+def submitted(status: int | None = 0, kind: str = "known", said: str = "") -> Submitted:
+    """One submission by root."""
+    return Submitted(kind=kind, user="root", seconds=0.1, status=status, job_id=7, said=said)
+
+
+def judged(*jobs: Submitted, no_slurm: bool = False, log: str = "", recovery_s: float = 1.0) -> Row:
+    """The row of a fault under which these were submitted and nothing ran."""
+    return row_of(
+        "none",
+        jobs,
+        no_slurm=no_slurm,
+        ran=[],
+        rows=[],
+        decided_twice=[],
+        aside=[],
+        drained=[],
+        changed=[],
+        log=log,
+        deadline_s=0.05,
+        breaker_s=30,
+        recovery_s=recovery_s,
+    )
+
+
+def test_each_node_of_each_start_owes_a_record() -> None:
+    """A requeued job owes two, a job on two nodes owes two; one that runs owes none yet."""
+    starts = [ran(1, 0, "REQUEUED"), ran(1, 1), ran(2, nodes="n1 n2"), ran(3, state="")]
+    rows = [Recorded(1, 0, "n1", "REQUEUED"), Recorded(2, 0, "n1", "COMPLETED")]
+    assert lost(starts, rows) == ["1.1 on n1", "2.0 on n2"]
+    assert lost([replace(ran(4), opted_out=True)], []) == []
+
+
+def test_what_comes_twice_or_of_nothing_is_doubled() -> None:
+    """A second row of a part of a run, a row of a node where it never was, a second decision."""
+    once = Recorded(1, 0, "n1", "COMPLETED")
+    assert doubled([ran(1)], [once], []) == []
+    assert doubled([ran(1)], [once, once], []) == ["1.0 on n1"]
+    stray = Recorded(1, 0, "host", "COMPLETED")
+    assert doubled([ran(1)], [once, stray], []) == ["1.0 on host, where it did not run"]
+    again = Recorded(1, 1, "n1", "COMPLETED")
+    assert doubled([ran(1)], [once, again], []) == ["1.1 on n1, where it did not run"]
+    assert doubled([ran(1)], [once], [1]) == ["decisions of job 1"]
+
+
+def test_an_end_that_slurm_tells_otherwise_is_named() -> None:
+    """A requeue after a node's failure is one; a cancelled job that COMPLETED is none."""
+    starts = [ran(1, 0, "NODE_FAIL"), ran(2, 0, "CANCELLED")]
+    rows = [Recorded(1, 0, "n1", "REQUEUED"), Recorded(2, 0, "n1", "COMPLETED")]
+    assert told_otherwise(starts, rows) == ["2.0 on n1 COMPLETED, for Slurm CANCELLED"]
+
+
+def test_starts_are_read_from_accounting() -> None:
+    """In the order of their beginning; what never began and what sacct cannot say is left out."""
+    lines = [
+        "5|COMPLETED|2026-01-01T00:00:09|2026-01-01T00:00:10|n[1-2]|root|",
+        "5|REQUEUED|2026-01-01T00:00:01|2026-01-01T00:00:02|n3|root|",
+        "6|CANCELLED by 0|2026-01-01T00:00:01|2026-01-01T00:00:02|n3|root|dlqueue=off",
+        "7|CANCELLED by 0|Unknown|2026-01-01T00:00:02|None assigned|root|",
+        "8|RUNNING|2026-01-01T00:00:02|Unknown|n3|root|",
+        "a line that is none",
+    ]
+    found = accounting.read(line.replace("|", "\x1f") for line in lines)
+    assert [(one.job_id, one.start, one.nodes, one.state) for one in found] == [
+        (5, 0, ("n3",), "REQUEUED"),
+        (6, 0, ("n3",), "CANCELLED"),
+        (8, 0, ("n3",), ""),
+        (5, 1, ("n1", "n2"), "COMPLETED"),
+    ]
+    assert [one.job_id for one in found if one.opted_out] == [6]
+
+
+def test_a_refusal_is_ours_unless_slurm_refuses_it_by_itself() -> None:
+    """What Slurm always refuses is its own; that it cannot be reached is, while it is broken."""
+    timed_out = submitted(1, said="sbatch: error: Socket timed out on send/recv operation")
+    row = judged(submitted(), submitted(1, kind="no such partition"), timed_out)
+    assert (row.refused, len(row.rejected), row.held) == (1, 1, False)
+    assert judged(timed_out, no_slurm=True).rejected == []
+    boom = submitted(1, said="sbatch: error: job_submit.lua: boom")
+    assert len(judged(boom, no_slurm=True).rejected) == 1
+
+
+def test_calls_of_the_plugin_are_read_from_slurmctlds_log() -> None:
+    """Waits for a whole deadline are counted by period; a call beyond the deadline misses."""
+    log = "".join(
+        f"[2026-01-01T00:00:{second:02}.000] lua: campaign: held {held_us} us\n"
+        for second, held_us in ((1, 400), (2, 49_000), (3, 50_500), (40, 200_000))
+    )
+    assert [round(hold.held_s, 4) for hold in holds(log)] == [0.0004, 0.049, 0.0505, 0.2]
+    row = judged(submitted(), log=log)
+    assert (row.held_s, row.held_in_period, row.over_deadline, row.held) == (0.2, 2, 1, False)
+    assert most_within([Hold(0.0, 1.0), Hold(30.0, 1.0)], least_s=1.0, period_s=30.0) == 1
+
+
+def test_a_job_of_no_shape_of_its_kind_was_changed_wrongly() -> None:
+    """Kinds that were not looked at are nobody's; a job that was never seen neither."""
+    shapes = Shapes({"known": {"as written", "advised"}})
+    assert shapes.wrong([submitted()], {7: "advised"}) == []
+    assert len(shapes.wrong([submitted()], {7: "half"})) == 1
+    assert shapes.wrong([submitted(), submitted(kind="array")], {}) == []
+
+
+def test_rows_are_kept_and_belong_to_their_counts(tmp_path: Path) -> None:
+    """A stopped campaign goes on; rows of other counts, or another file, are refused by name."""
+    path = tmp_path / "state.json"
+    row = judged(submitted())
+    State(path, COUNTS).keep(row, commit="abc", seconds=3.2)
+    again = State(path, COUNTS)
+    assert again.row("none") == row
+    assert "| no fault" in page(FAULTS, {"none": row}, again.rows)
+    with pytest.raises(InputError, match="not of"):
+        State(path, Counts(submissions=1, jobs=1))
+    path.write_text("[]")
+    with pytest.raises(InputError, match="is no campaign's state"):
+        State(path, COUNTS)
+
+
+def test_every_fault_has_a_name_of_its_own() -> None:
+    """One can be run alone; a wrong name is answered with the right ones."""
+    names = [fault.name for fault in FAULTS]
+    assert len(set(names)) == len(names) >= 40
+    assert [fault.name for fault in chosen(["network_cut"])] == ["network_cut"]
+    with pytest.raises(InputError, match="'nothing' is none of none, advisor_dead"):
+        chosen(["nothing"])
+
+
+def test_a_slow_recovery_misses() -> None:
+    """So does one that never came."""
+    assert all(row["met"] for row in wanted([judged(submitted())]))
+    assert [row["what"] for row in wanted([judged(recovery_s=61.0)]) if not row["met"]] == [
+        "seconds to recover"
+    ]
