@@ -51,6 +51,7 @@ SUB_ROOMS: dict[str, tuple[str, ...]] = {
     "probe": (
         "inspection",
         "lending",
+        "buckets",
         "stalls",
         "counters",
         "workers",

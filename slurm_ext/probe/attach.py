@@ -60,9 +60,9 @@ def synchronise(distributed: Any) -> None:
     gradient_sync.watch(distributed.DistributedDataParallel, _made)
 
 
-def _made(module: Any) -> None:
+def _made(module: Any, construction: Any) -> None:
     clock = _Process.turns.steps
-    clock.sync.made(module, clock.total, time.perf_counter())
+    clock.sync.made(module, clock.total, time.perf_counter(), construction)
 
 
 def _count(optimiser: Any, now: float) -> None:

@@ -192,7 +192,7 @@ def test_a_construction_is_as_it_was() -> None:
         def __init__(self, size: int) -> None:
             self.size = 1 // size
 
-    def made(module: Any) -> None:
+    def made(module: Any, _: Any) -> None:
         seen.append(module)
         raise RuntimeError
 

@@ -73,6 +73,9 @@ def known_summary(summary: Any) -> dict[str, Any]:
     for name, columns in _OBJECTS:
         if known.get(name) is not None:
             known[name] = check_fields(name, known[name], columns)
+    said = known.get("communication") or {}
+    if said.get("buckets") is not None:
+        said["buckets"] = check_fields("buckets", said["buckets"], fields.BUCKETS)
     loaders = [check_fields("loaders[]", one, fields.LOADER) for one in known.get("loaders") or ()]
     for loader in loaders:
         phases = loader["phases"]

@@ -38,6 +38,7 @@ MAX_RATES = 32  # counts that one search measures
 MAX_FAULTS = 4096
 MAX_FRAMEWORKS = 16
 MAX_BUCKETS, MAX_SAMPLED = 1024, 32  # of gradients; backward passes that were looked at
+MAX_READY = 256  # groups of gradients that are ready together
 LONGEST_NAME = 256  # characters of a name inside a summary or a counter
 
 TEXT, WHOLE, NUMBER, OBJECT, FLAG = "text", "integer", "number", "object", "flag"
@@ -200,6 +201,18 @@ COMMUNICATION = (
     short("backend", "Backend of its process group: gloo, nccl."),
     several("iterations", NUMBERS, MAX_SAMPLED, "Iterations of the sampled steps."),
     several("exposed_s", NUMBERS, MAX_SAMPLED, "Waiting after the backward pass in each, in s."),
+    short("comm_hook", "The program's own hook for its gradients' way."),
+    ("buckets", OBJECT, "", 0, MAX_PARTS, False, "", "What bucket sizes rest on, where asked for."),
+)
+BUCKETS = (
+    short("signature", "Digest of the gradients' sizes and types.", required=True),
+    whole("ranks", "", "Ranks of its process group.", required=True),
+    ("takes_lists", FLAG, "", 0, 1, False, "", "This torch takes a list of bucket sizes."),
+    short("caps", "Bucket sizes of the decision, in KiB; null: not taken, or none."),
+    ("user_caps", FLAG, "", 0, 1, False, "", "The program sets its own bucket size."),
+    short("left_alone", "Why the decision's bucket sizes were not taken."),
+    several("ready_bytes", NUMBERS, MAX_READY, "Gradients that are ready together, in order."),
+    several("ready_s", NUMBERS, MAX_READY, "Seconds from then to the last gradient of the pass."),
 )
 LOADER = (
     whole("id", "", "Number of the loader in its process."),
@@ -273,6 +286,7 @@ PARTS: dict[str, tuple[Field, ...]] = {
     "probe.summaries[]": SUMMARY,
     "probe.summaries[].optimizer": OPTIMIZER,
     "probe.summaries[].communication": COMMUNICATION,
+    "probe.summaries[].communication.buckets": BUCKETS,
     "probe.summaries[].directive": DIRECTIVE,
     "probe.summaries[].loaders[]": LOADER,
     "probe.summaries[].loaders[].tuned": TUNED,

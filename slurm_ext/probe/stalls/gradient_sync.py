@@ -15,6 +15,9 @@ import time
 import weakref
 from typing import Any, Callable
 
+from ..buckets.construction import Construction, Constructions
+from ..buckets.ready_times import ReadyTimes
+
 NEVER = 1 << 62
 FIRST = 3  # iteration; those before it pay for connections and for torch's first buckets
 _EACH_UNTIL = 10  # iterations that torch times one by one
@@ -54,8 +57,12 @@ class SyncTimes:
         self._per_step: float | None = None
         self._early = False  # it is known from iterations that torch times one by one
         self._facts: dict[str, Any] = {}
+        self._construction: Construction | None = None
+        self._ready: ReadyTimes | None = None
 
-    def made(self, module: Any, steps: int, now: float) -> None:
+    def made(
+        self, module: Any, steps: int, now: float, construction: Construction | None = None
+    ) -> None:
         """A DistributedDataParallel was made after so many steps: the largest one is followed."""
         size = sum(p.nelement() * p.element_size() for p in module.parameters() if p.requires_grad)
         if self._module() is not None and size <= self._bytes:
@@ -65,6 +72,9 @@ class SyncTimes:
         self._thread, self._began = threading.get_ident(), (steps, now)
         self._rate = _RATE
         self.due = 0
+        self._construction = construction
+        if construction is not None and construction.rank == 0:
+            self._ready = ReadyTimes(module)
 
     def look(self, steps: int, now: float) -> None:
         """Read the logger after a step, and say when to read it again."""
@@ -113,6 +123,7 @@ class SyncTimes:
             self._sums[name] += weight * seconds
         self._keep(iteration, dict(times))
         self._facts = {"bucket_bytes": _buckets(data), "backend": data.get("backend_name")}
+        self._facts["comm_hook"] = data.get("comm_hook") or None
 
     def _keep(self, iteration: int, times: dict[str, float]) -> None:
         """Hold the exposed time of some iterations: the same ones in all ranks."""
@@ -135,6 +146,18 @@ class SyncTimes:
             **self._facts,
             "iterations": [*self._exposed],
             "exposed_s": [*self._exposed.values()],
+            "buckets": self._bucket_row(),
+        }
+
+    def _bucket_row(self) -> dict[str, Any] | None:
+        """Return what the next submission's buckets rest on; ready times are of one rank alone."""
+        if self._construction is None:
+            return None
+        groups = self._ready.groups() if self._ready is not None else []
+        return {
+            **self._construction.row(),
+            "ready_bytes": [size for size, _ in groups],
+            "ready_s": [round(before_s, 6) for _, before_s in groups],
         }
 
 
@@ -150,15 +173,22 @@ def _buckets(data: dict[str, Any]) -> list[int]:
     return [int(size) for size in sizes.split(", ") if size.isdigit()][:_MOST_BUCKETS]
 
 
-def watch(kind: Any, made: Callable[[Any], None]) -> None:
-    """Call `made(module)` after each construction of a `kind`; its failures are not the job's."""
+def watch(
+    kind: Any, made: Callable[[Any, Any], None], constructions: Constructions | None = None
+) -> None:
+    """Call `made(module, construction)` after each construction of a `kind`.
+
+    Its failures are not the job's. Before it, its arguments may become the submission's.
+    """
     original = kind.__init__
+    arranged = (constructions or Constructions()).arranged
 
     @functools.wraps(original)
     def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807 - it takes its place
-        original(self, *args, **options)
+        args, options, construction = arranged(original, (self, *args), options)
+        original(*args, **options)
         try:  # noqa: SIM105 - contextlib.suppress takes longer than what it protects
-            made(self)
+            made(self, construction)
         except Exception:  # noqa: S110 - the job's own module is there
             pass
 

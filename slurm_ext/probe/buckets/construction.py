@@ -1,0 +1,157 @@
+"""Arguments of a DistributedDataParallel that is being constructed, with the submission's buckets.
+
+They stay the user's where the user says anything about buckets, where results must be the same bit
+for bit, where torch cannot build such buckets (unused parameters, its reducer in Python, sparse
+gradients), where the model or its ranks are others than those that the submission means, and where
+ranks do not agree. A list of caps also shapes the buckets of the first backward pass; from the
+second one on, torch builds them in the order in which gradients are ready.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from hashlib import blake2b
+from typing import Any, Callable
+
+from .agreement import Agreement, store_of
+from .request import BucketRequest
+
+ONE, LIST = "bucket_cap_mb", "bucket_cap_mb_list"
+_KIB_PER_MIB = 1024
+# Arguments that stand for a reduction of another kind.
+_OTHERS = (
+    "delay_all_reduce_named_params",
+    "param_to_hook_all_reduce",
+    "find_unused_parameters",
+    "mixed_precision",
+    "device_mesh",
+)
+
+
+class Construction:
+    """One construction: the model's signature, its ranks, the caps in force, and why those."""
+
+    def __init__(self) -> None:
+        self.signature = ""
+        self.ranks = self.rank = 0
+        self.takes_lists = False
+        self.caps = ""  # of the submission; empty: torch's own or the user's
+        self.user_caps = False
+        self.left_alone = ""  # why the submission's caps were not taken
+
+    def row(self) -> dict[str, Any]:
+        """The summary's part."""
+        return {
+            "signature": self.signature,
+            "ranks": self.ranks,
+            "takes_lists": self.takes_lists,
+            "caps": self.caps or None,
+            "user_caps": self.user_caps,
+            "left_alone": self.left_alone or None,
+        }
+
+
+class Constructions:
+    """Every construction of this process, in turn."""
+
+    def __init__(
+        self, request: BucketRequest | None = None, agreement: Agreement | None = None
+    ) -> None:
+        self.request = request or BucketRequest()
+        self._agreement = agreement or Agreement()
+
+    def arranged(
+        self, init: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any], Construction | None]:
+        """The arguments to construct with, and what is noted of it; None: nothing is asked for."""
+        if not self.request.measures:
+            return args, options, None
+        try:
+            signature = inspect.signature(init)
+            bound = signature.bind(*args, **options)
+            made = _looked_at(bound.arguments, signature)
+            if self._agreed(bound.arguments, made):
+                _set(bound.arguments, self.request.caps_kib)
+                made.caps = self.request.text
+                return bound.args, bound.kwargs, made
+        except Exception:  # an error of the user's own comes again, from torch itself
+            return args, options, None
+        return args, options, made
+
+    def _agreed(self, given: dict[str, Any], made: Construction) -> bool:
+        """True if the submission's caps hold for this model, in all ranks alike."""
+        request = self.request
+        if not request.caps_kib:
+            return False
+        made.left_alone = why_not(given, made, request)
+        store, name = store_of(given.get("process_group"))
+        vote = "" if made.left_alone else f"{request.signature}/{request.text}"
+        if not self._agreement.reached(store, name, made.ranks, vote):
+            made.left_alone = made.left_alone or "its ranks do not agree on buckets"
+            return False
+        return True
+
+
+def _looked_at(given: dict[str, Any], signature: inspect.Signature) -> Construction:
+    made = Construction()
+    distributed = sys.modules["torch.distributed"]
+    group = given.get("process_group")
+    made.ranks, made.rank = distributed.get_world_size(group), distributed.get_rank(group)
+    made.takes_lists = LIST in signature.parameters
+    made.user_caps = any(given.get(name) is not None for name in (ONE, LIST))
+    made.signature = signature_of(given["module"])
+    return made
+
+
+def signature_of(module: Any) -> str:
+    """Twelve hexadecimal digits that stand for the gradients' sizes and types, in their order."""
+    ignored = frozenset(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+    sizes = [
+        (parameter.numel(), str(parameter.dtype))
+        for name, parameter in module.named_parameters()
+        if parameter.requires_grad and name not in ignored
+    ]
+    return blake2b(repr(sizes).encode(), digest_size=6).hexdigest()
+
+
+def why_not(given: dict[str, Any], made: Construction, request: BucketRequest) -> str:
+    """The reason to leave this model's buckets alone; empty: they may be set."""
+    if made.user_caps:
+        return "the program sets its own bucket size"
+    if made.signature != request.signature or made.ranks != request.ranks:
+        return "another model, or other ranks, than those that were measured"
+    other = next((name for name in _OTHERS if _is_set(given.get(name))), "")
+    if other:
+        return f"it has {other}"
+    if len(request.caps_kib) > 1 and not made.takes_lists:
+        return "this torch takes one bucket size only"
+    if _is_exact():
+        return "its results must be the same bit for bit"
+    if _has_own_reducer(given["module"]):
+        return "its gradients are sparse, or reduced by torch's reducer in Python"
+    return ""
+
+
+def _is_set(value: Any) -> bool:
+    return value is not None and value is not False  # a tensor is neither true nor false
+
+
+def _is_exact() -> bool:
+    torch = sys.modules["torch"]
+    return bool(torch.are_deterministic_algorithms_enabled() or torch.backends.cudnn.deterministic)
+
+
+def _has_own_reducer(module: Any) -> bool:
+    config = sys.modules.get("torch._dynamo.config")
+    in_python = getattr(config, "optimize_ddp", True) == "python_reducer"
+    return in_python or any(getattr(one, "sparse", False) is True for one in module.modules())
+
+
+def _set(given: dict[str, Any], caps_kib: tuple[int, ...]) -> None:
+    """One cap for all buckets, as every torch takes it; several as a list."""
+    caps = [kib / _KIB_PER_MIB for kib in caps_kib]
+    if len(caps) == 1:
+        given[ONE] = caps[0]
+    else:
+        given[LIST] = caps
