@@ -27,6 +27,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "control": {"core", "node", "history", "model", "policy", "slurm"},
     "simulate": {"core", "model", "policy"},
     "report": {"core", "history", "model"},
+    "questions": {"core", "node", "slurm", "history", "model", "policy"}
+    | {"training", "advisor", "control", "report"},
     "sandbox": {"core", "node", "slurm"},
     "install": {"core"},
 }
@@ -90,6 +92,7 @@ SUB_ROOMS: dict[str, tuple[str, ...]] = {
         "energy",
     ),
     "simulate": ("", "trace", "queue", "elastic", "energy"),
+    "questions": ("explain", "recommend", ""),
     "cli": (
         "common",
         "",

@@ -8,6 +8,7 @@ DlqueueError
 │   └── RecordError        a spool record
 ├── WireError              a line between slurmctld and the advisor
 ├── AdvisorError           the advisor cannot be reached
+├── RefusedError           who asks may not see that
 ├── SlurmError             a Slurm command failed
 ├── HistoryError           history.db cannot be used
 │   └── NoHistoryError     there is none yet
@@ -91,6 +92,10 @@ class WireError(DlqueueError):
 
 class AdvisorError(DlqueueError):
     """The advisor is not there, or does not answer in time."""
+
+
+class RefusedError(DlqueueError):
+    """An answer that its asker may not have: about another user's job."""
 
 
 class SlurmError(DlqueueError):

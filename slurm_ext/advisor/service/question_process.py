@@ -21,7 +21,7 @@ from pathlib import Path
 
 from slurm_ext.advisor.service.child_process import ChildProcess
 
-MODULE = "slurm_ext.advisor.service.questions"
+MODULE = "slurm_ext.questions.process"
 CONNECTION, RELOAD = b"c", b"\n"  # messages to the child
 _MOST_BYTES = 1024  # of a message from it
 log = logging.getLogger(__name__)

@@ -1,29 +1,7 @@
-"""Expected run time of a job beside the measured one: explain's line on its run time.
-
-By the model that serves now, from what had ended when the job was submitted: no later job is known.
-"""
+"""Expected run time of a job beside the measured one, for people."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from slurm_ext.history.store.store import History
-    from slurm_ext.model.duration.query import DurationQuery
-
-
-def run_time_of(
-    history: "History", ledger: Mapping[str, Any] | None, known: Mapping[str, Any] | None
-) -> dict[str, Any] | None:
-    """{mean_s, low_s, high_s, runs, like}, as `predict` tells it; None without a model.
-
-    `ledger`: the decision's row; `known`: of `history.queries.job`. A damaged model is none.
-    """
-    models = history.path.parent / "models"
-    if not (models / "duration" / "current").exists():
-        return None
-    asked = _asked(ledger, known)
-    return None if asked is None else _told(history, models, asked)
+from typing import Any
 
 
 def line(expected: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> str:
@@ -33,32 +11,3 @@ def line(expected: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> str:
     took = runs[-1]["elapsed_s"] if runs else None
     ran = "" if took is None else f"; it ran {duration(took)}"
     return f"expected: {run_time(expected)}, as known when it was submitted{ran}"
-
-
-def _told(history: "History", models: Path, asked: "DurationQuery") -> dict[str, Any] | None:
-    from slurm_ext.advisor.service.from_history import MOST_ENDED
-    from slurm_ext.advisor.what_if.runtime_estimates import runtime_json
-    from slurm_ext.core.errors import ModelError
-    from slurm_ext.history.views.finished_jobs import newest_finished
-    from slurm_ext.model.duration.predictor import load_predictor
-
-    try:
-        lengths = load_predictor(models, None)
-    except ModelError:
-        return None
-    if lengths is None:
-        return None
-    lengths.take(newest_finished(history, MOST_ENDED, before_s=asked.submit_s))
-    return runtime_json(lengths.predict([asked])[0])
-
-
-def _asked(
-    ledger: Mapping[str, Any] | None, known: Mapping[str, Any] | None
-) -> "DurationQuery | None":
-    """The first run's submission; before there is one, what the decision kept of it."""
-    from slurm_ext.model.duration.query import query_of_run
-
-    runs = known["runs"] if known else []
-    if runs:
-        return query_of_run(runs[0])
-    return None if ledger is None else query_of_run({**ledger, "submit_s": ledger["decided_s"]})

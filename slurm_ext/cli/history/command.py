@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from slurm_ext.core.settings.document import Settings
     from slurm_ext.history.store.store import History
-    from slurm_ext.history.views.queries import Filter
 
 HELP = "List, show and export the runs that dlqueue learns from, and import earlier ones."
 
@@ -38,42 +38,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Answer one verb; raises HistoryError, UsageError, InputError or MissingError."""
     from slurm_ext.cli.common.settings import load_for_history
-    from slurm_ext.history.store.store import open_history
 
     settings = load_for_history(args.config)
     if args.verb == "import":
         from slurm_ext.cli.history import import_runs
 
         return import_runs.run(args, settings)
-    timeout_ms = settings["history.busy_timeout_ms"]
-    path = settings.state_dir / "history.db"
-    with open_history(path, busy_timeout_ms=timeout_ms, read_only=True) as history:
-        return {"ls": _ls, "show": _show, "export": _export}[args.verb](history, args)
+    return {"ls": _ls, "show": _show, "export": _export}[args.verb](settings, args)
 
 
-def _ls(history: "History", args: argparse.Namespace) -> int:
-    from slurm_ext.history.views import queries
+def _ls(settings: "Settings", args: argparse.Namespace) -> int:
+    from slurm_ext.questions.answers import document_of
 
-    rows = list(queries.runs(history, _filter(args)))
+    document = document_of(settings, "history_runs", **_fields(args))
     if args.json:
-        _print_json({"runs": rows})
+        _print_json(document)
     else:
         from slurm_ext.cli.history import tables
 
-        tables.print_runs(rows)
+        tables.print_runs(document["runs"])
     return 0
 
 
-def _show(history: "History", args: argparse.Namespace) -> int:
-    from slurm_ext.core.errors import HistoryError
-    from slurm_ext.history.views import queries
+def _show(settings: "Settings", args: argparse.Namespace) -> int:
+    from slurm_ext.questions.answers import document_of
 
-    document = queries.job(history, args.job_id)
-    if document is None:
-        raise HistoryError(
-            f"{history.path} knows nothing of job {args.job_id};"
-            " a run is listed once its record has arrived, some seconds after its end"
-        )
+    document = document_of(settings, "history_job", job_id=args.job_id)
     if args.json:
         _print_json(document)
     else:
@@ -83,10 +73,18 @@ def _show(history: "History", args: argparse.Namespace) -> int:
     return 0
 
 
-def _export(history: "History", args: argparse.Namespace) -> int:
+def _export(settings: "Settings", args: argparse.Namespace) -> int:
+    from slurm_ext.history.store.store import open_history
+
+    path, wait_ms = settings.state_dir / "history.db", settings["history.busy_timeout_ms"]
+    with open_history(path, busy_timeout_ms=wait_ms, read_only=True) as history:
+        return _written(history, args)
+
+
+def _written(history: "History", args: argparse.Namespace) -> int:
     from slurm_ext.history.views import export, queries
 
-    chosen = _filter(args)
+    chosen = queries.Filter(**_fields(args))
     total = queries.count(history, chosen)
     rows = _progress(queries.runs(history, chosen), total)
     names = queries.column_names(history)
@@ -96,15 +94,16 @@ def _export(history: "History", args: argparse.Namespace) -> int:
     return 0
 
 
-def _filter(args: argparse.Namespace) -> "Filter":
+def _fields(args: argparse.Namespace) -> dict[str, Any]:
+    """Fields of the question, as of queries.Filter. Raises UsageError."""
     from slurm_ext.cli.common.time_args import seconds_of
     from slurm_ext.core.errors import UsageError
-    from slurm_ext.history.views.queries import Filter
 
     if args.limit is not None and args.limit < 1:
         raise UsageError(f"--limit {args.limit}: a number from 1 on is wanted")
     since_s = None if args.since is None else seconds_of("--since", args.since, time.time())
-    return Filter(user=args.user, partition=args.partition, since_s=since_s, limit=args.limit)
+    names = ("user", "partition", "limit")
+    return {"since_s": since_s, **{name: getattr(args, name) for name in names}}
 
 
 def _progress(rows: Iterable[dict[str, Any]], total: int) -> Iterator[dict[str, Any]]:

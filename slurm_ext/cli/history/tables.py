@@ -70,7 +70,8 @@ def _facts(row: Row) -> Table:
         table.add_row(name.replace("_", " "), cell(row[name]))
     table.add_row("ended", cell(_when(row["end_s"])))
     for other in row["corunners"]:
-        table.add_row("beside", cell(f"job {other['job_id']} for {other['overlap_s']} s"))
+        whose = "another user's job" if other["job_id"] is None else f"job {other['job_id']}"
+        table.add_row("beside", cell(f"{whose} for {other['overlap_s']} s"))
     return table
 
 

@@ -1,12 +1,8 @@
 """`dlqueue jobs`: a user's last jobs, a line each, with how much of what they held was used."""
 
 import argparse
-import os
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from slurm_ext.history.views.job_efficiency import JobFilter
+from typing import Any
 
 HELP = "List your last jobs, a line each: how they ended and what of their resources they used."
 EPILOG = """\
@@ -31,55 +27,49 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the jobs; raises UsageError, HistoryError."""
+    """Print the jobs; raises UsageError, HistoryError, RefusedError."""
     from slurm_ext.cli.common.settings import load_for_history
     from slurm_ext.cli.jobs import table
-    from slurm_ext.history.views.job_efficiency import newest_jobs
+    from slurm_ext.questions.answers import document_of, viewer_here
 
-    chosen = _filter(args)
-    jobs = newest_jobs(load_for_history(args.config).state_dir / "history.db", chosen, args.limit)
+    fields = _fields(args)
+    document = document_of(load_for_history(args.config), "jobs", **fields)
+    jobs = document["jobs"]
     if args.json:
         import json
 
-        print(json.dumps({"v": 1, "jobs": jobs}))
+        print(json.dumps(document))
     elif args.parsable:
         print("\n".join(table.parsable(jobs)))
     else:
-        table.show(jobs, table.nothing(chosen.user))
+        table.show(jobs, table.nothing(None if args.all else args.user or viewer_here().user))
     return 0
 
 
-def _filter(args: argparse.Namespace) -> "JobFilter":
+def _fields(args: argparse.Namespace) -> dict[str, Any]:
+    """Fields of the question. Raises UsageError."""
     from slurm_ext.cli.common.time_args import seconds_of
     from slurm_ext.core.errors import UsageError
-    from slurm_ext.history.views.job_efficiency import JobFilter
     from slurm_ext.node.record.fields import STATES
     from slurm_ext.slurm import hostlist
 
     if args.limit < 1:
         raise UsageError(f"--limit {args.limit}: a number from 1 on is wanted")
-    states = tuple(args.state.upper().split(",")) if args.state else ()
+    states = args.state.upper().split(",") if args.state else []
     for state in states:
         if state not in STATES:
             raise UsageError(f"--state {state}: expected some of {', '.join(STATES)}")
     try:
-        nodes = hostlist.expand(args.node or "")
+        nodes = list(hostlist.expand(args.node or ""))
     except ValueError as error:
         raise UsageError(f"--node: {error}") from None
-    return JobFilter(
-        user=None if args.all else args.user or _own_name(),
-        partition=args.partition,
-        since_s=seconds_of("--since", args.since, time.time()) if args.since else None,
-        states=states,
-        nodes=nodes,
-    )
-
-
-def _own_name() -> str:
-    """The user's name, as records have it; the number where the system knows no name."""
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
+    since_s = seconds_of("--since", args.since, time.time()) if args.since else None
+    return {
+        "user": args.user,
+        "everybody": args.all,
+        "partition": args.partition,
+        "since_s": since_s,
+        "states": states,
+        "nodes": nodes,
+        "limit": args.limit,
+    }

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from slurm_ext.advisor.pipeline.script import options_of
 from slurm_ext.advisor.what_if.layout import request_of
+from slurm_ext.advisor.what_if.serving_family import scaling_family
 from slurm_ext.advisor.what_if.shapes import Axes, ClusterNodes
 from slurm_ext.advisor.what_if.table import WhatIfTable, draft, judged
-from slurm_ext.cli.common.models import scaling_family
 from slurm_ext.core.errors import SlurmError
 
 if TYPE_CHECKING:

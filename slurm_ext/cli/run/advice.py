@@ -60,7 +60,7 @@ def _counted(own: Path, document: dict[str, Any]) -> str | None:
 
 def trained_workers(document: dict[str, Any]) -> int | None:
     """Workers that its largest training had, tuned or not; None without one."""
-    from slurm_ext.cli.explain.probe import probe_of
+    from slurm_ext.questions.explain.probe import probe_of
 
     probe = probe_of(document["record"])
     return probe["trainings"][0]["workers"] if probe and probe["trainings"] else None

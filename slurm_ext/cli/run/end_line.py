@@ -15,8 +15,8 @@ def end_json(
     """
     import json
 
-    from slurm_ext.cli.explain.probe import probe_of
-    from slurm_ext.cli.explain.stalls import stalls_of_summaries
+    from slurm_ext.questions.explain.probe import probe_of
+    from slurm_ext.questions.explain.stalls import stalls_of_summaries
 
     probe = probe_of(document["record"])
     rate = probe["trainings"][0]["samples_per_s"] if probe and probe["trainings"] else None
@@ -36,7 +36,7 @@ def end_line(number: int | None, document: dict[str, Any], advice: str | None) -
 
 def _parts(record: dict[str, Any]) -> Iterator[str]:
     from slurm_ext.advisor.own_runs.settled import workers_of
-    from slurm_ext.cli.explain.probe import measured, probe_of
+    from slurm_ext.questions.explain.probe import measured, probe_of
 
     probe = probe_of(record)
     first = probe["trainings"][0] if probe and probe["trainings"] else {}

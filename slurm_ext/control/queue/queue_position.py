@@ -32,14 +32,20 @@ _NO_ROOM = frozenset(  # base states and flags of nodes that get no job
 
 
 def view(
-    client: SlurmClient, settings: Settings, job_id: int, now_s: float
+    client: SlurmClient,
+    settings: Settings,
+    job_id: int,
+    now_s: float,
+    *,
+    of_uid: int | None = None,
 ) -> dict[str, Any] | None:
     """`{reason, place, of, ahead, slurm_start_s, expected, order, ...}`; None: it does not wait.
 
-    Times are Unix seconds. Raises SlurmError.
+    `of_uid`: only if it is this user's. Times are Unix seconds. Raises SlurmError.
     """
     jobs = client.jobs()
-    tasks = [job for job in jobs if job.state == "PENDING" and job_id in (job.job_id, unit_of(job))]
+    own = (job for job in jobs if of_uid in (None, job.user_id))
+    tasks = [job for job in own if job.state == "PENDING" and job_id in (job.job_id, unit_of(job))]
     if not tasks:
         return None
     job = min(tasks, key=_rank)

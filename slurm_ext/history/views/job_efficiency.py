@@ -2,14 +2,12 @@
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
-from slurm_ext.history.store import reading
 from slurm_ext.history.store.reading import explaining
+from slurm_ext.history.store.store import History
 
 _COUNTERS = """
 SELECT r.*, l.samples_per_s, l.accel_samples_per_s, l.whole_samples_per_s, l.workers,
@@ -59,15 +57,15 @@ class JobFilter:
         )
 
 
-def newest_jobs(path: Path, chosen: JobFilter, most: int) -> list[dict[str, Any]]:
+def newest_jobs(history: History, chosen: JobFilter, most: int) -> list[dict[str, Any]]:
     """At most so many jobs, each by its last start. Raises HistoryError.
 
     Shares are 0 to 1, None where one was not measured: `time` of the limit, `cpu` of the CPUs'
     time, `mem` of the memory on the fullest node, `gpu` busy, `wait` of the training's time that
     waited for data.
     """
-    with closing(reading.connect(path)) as conn, explaining(path):
-        conn.row_factory = sqlite3.Row
+    conn = history.conn
+    with explaining(history.path):
         jobs = (job for key in _keys(conn, chosen) if (job := _job(conn, *key, chosen)))
         return list(islice(jobs, most))
 
@@ -86,7 +84,9 @@ def _job(
     conn: sqlite3.Connection, cluster: str, job_id: int, chosen: JobFilter
 ) -> dict[str, Any] | None:
     """One job; None where its last start ended in another state than is asked for."""
-    rows = [dict(row) for row in conn.execute(_COUNTERS, (job_id, cluster) * 2)]
+    found = conn.execute(_COUNTERS, (job_id, cluster) * 2)
+    names = [column[0] for column in found.description]
+    rows = [dict(zip(names, row, strict=True)) for row in found]
     job = efficiency_of(rows)
     return None if chosen.states and job["state"] not in chosen.states else job
 

@@ -19,12 +19,12 @@ from slurm_ext.advisor.pipeline.respond import held_out
 from slurm_ext.advisor.service import advisor as advisor_module
 from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.advisor.service.counters import BOUNDS_S, AdvisorCounters
-from slurm_ext.advisor.service.questions import MOST_ASKERS, QuestionServer
 from slurm_ext.advisor.service.warm_up import JOB, RUN
 from slurm_ext.core.job_keys import keys_of
 from slurm_ext.core.records import Level, Mode, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.wire import encode_request
+from slurm_ext.questions.process import MOST_ASKERS, QuestionServer
 from tests.advisor.service.service_examples import shares
 
 
@@ -252,7 +252,7 @@ def test_the_control_group_is_as_large_as_it_is_set() -> None:
 def test_allowances_of_users_that_ask_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Users who have not asked for a while cost no memory; those who just did keep their count."""
     clock = [100.0]
-    monkeypatch.setattr("slurm_ext.advisor.service.questions.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("slurm_ext.questions.process.time.monotonic", lambda: clock[0])
     server = QuestionServer.__new__(QuestionServer)
     server._asks = {}
     for uid in range(MOST_ASKERS):

@@ -15,7 +15,7 @@ from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.advisor.service.from_history import context_from_history
 from slurm_ext.advisor.service.recommendation_json import recommendation_json
 from slurm_ext.advisor.service.refresh import Refresher
-from slurm_ext.cli.explain.command import explained, lines
+from slurm_ext.cli.explain.command import lines
 from slurm_ext.core.job_keys import keys_of
 from slurm_ext.core.records import Submission
 from slurm_ext.core.settings.document import Settings
@@ -24,6 +24,7 @@ from slurm_ext.history.store.names import KEY_OF_LEVEL
 from slurm_ext.history.store.store import History, open_history
 from slurm_ext.history.views.outcomes import fair_outcomes, outcomes_of_user, stopped_scripts
 from slurm_ext.history.views.self_metrics import read_self_metrics
+from slurm_ext.questions.explain.document import explained
 from tests.history.conftest import add_decision, add_run, insert
 
 SCRIPT = "#!/bin/sh\n#SBATCH --cpus-per-task=1\npython train.py\n"

@@ -9,10 +9,11 @@ import pytest
 
 from contrib.bench.advice.training import Job, record
 from slurm_ext.cli.common.advice_text import clause
-from slurm_ext.cli.explain.command import explained, lines
+from slurm_ext.cli.explain.command import lines
 from slurm_ext.core.settings.document import load
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.store import open_history
+from slurm_ext.questions.explain.document import explained
 from slurm_ext.report.build import report_of
 from tests.cli.test_schemas import faults
 from tests.house import PACKAGE

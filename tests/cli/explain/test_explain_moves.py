@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from slurm_ext.cli.explain.actions import MOST_SHOWN
-from slurm_ext.cli.explain.command import explained, lines
+from slurm_ext.cli.explain.command import lines
 from slurm_ext.control.loops.action_log import ActionLog
 from slurm_ext.core.actions import Action
 from slurm_ext.core.errors import HistoryError
 from slurm_ext.history.ingest.actions import action_files, record_actions
 from slurm_ext.history.store.store import History, open_history
+from slurm_ext.questions.explain.document import explained
 
 
 @pytest.fixture

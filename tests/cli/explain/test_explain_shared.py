@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.cli.explain.command import explained, lines
+from slurm_ext.cli.explain.command import lines
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.store import History, open_history
+from slurm_ext.questions.explain.document import explained
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "spool" / "v1.json"
 UUID = "GPU-5a1f0e6c"

@@ -160,7 +160,8 @@ def test_many_jobs_are_read_in_order(tmp_path: Path) -> None:
     synthetic_history.write_records(spool, 1, 60)
     with open_history(tmp_path / "history.db") as history:
         ingest_folder(history, spool, now_s=2e9)
-    jobs = newest_jobs(tmp_path / "history.db", JobFilter(), 25)
+    with open_history(tmp_path / "history.db", read_only=True) as history:
+        jobs = newest_jobs(history, JobFilter(), 25)
     ends = [job["end_s"] for job in jobs]
     assert ends == sorted(ends, reverse=True)
     assert len({job["job_id"] for job in jobs}) == 25

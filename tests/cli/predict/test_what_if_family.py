@@ -6,8 +6,8 @@ import pytest
 
 from slurm_ext.advisor.pipeline.decide import DecisionContext
 from slurm_ext.advisor.what_if.layout import JobLayout
+from slurm_ext.advisor.what_if.serving_family import scaling_family
 from slurm_ext.advisor.what_if.speed import LayoutRate, LayoutSpeed
-from slurm_ext.cli.common.models import scaling_family
 from slurm_ext.core.records import Level
 from slurm_ext.core.settings.document import Settings, parse
 from slurm_ext.history.views.columns import TRAINING_COLUMNS

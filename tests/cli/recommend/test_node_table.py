@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.cli.recommend.billing import billed, slurm_table
-from slurm_ext.cli.recommend.node_table import MOST_TYPES, parse_table, read_table
 from slurm_ext.core.errors import InputError
 from slurm_ext.policy.node_shapes import NodeType
+from slurm_ext.questions.recommend.billing import billed, slurm_table
+from slurm_ext.questions.recommend.node_table import MOST_TYPES, parse_table, read_table
 from slurm_ext.slurm.records import NodeInfo, PartitionInfo
 
 GOOD = """

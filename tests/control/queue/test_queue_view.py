@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.cli.explain.queue import lines, reason
 from slurm_ext.control.queue.queue_position import view
 from slurm_ext.core.settings.document import Settings
+from slurm_ext.questions.explain.queue import lines, reason
 from slurm_ext.slurm import JobInfo, MemoryClient, NodeInfo
 
 NOW = 1_800_000_000.0

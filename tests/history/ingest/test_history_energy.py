@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.cli.explain.command import explained, lines
+from slurm_ext.cli.explain.command import lines
 from slurm_ext.history.ingest.rows import energy_of
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store import schema
 from slurm_ext.history.store.column_types import drop_checks
 from slurm_ext.history.store.store import History, open_history
+from slurm_ext.questions.explain.document import explained
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "spool" / "v1-shared-gpu.json"
 UUID = "GPU-5a1f0e6c-8d2b-4f39-9c7e-1b2a3c4d5e6f"

@@ -20,12 +20,12 @@ from slurm_ext.advisor.service.advisor import Advisor, refusal
 from slurm_ext.advisor.service.question_process import CONNECTION
 from slurm_ext.advisor.service.refresh import Refresher
 from slurm_ext.advisor.service.rules_reader import RulesReader
-from slurm_ext.advisor.service.sender import SenderRules
 from slurm_ext.advisor.service.server import Client, Server
 from slurm_ext.core.errors import DlqueueError, WireError
 from slurm_ext.core.logs import set_up
 from slurm_ext.core.settings.document import load
 from slurm_ext.core.signals import signals
+from slurm_ext.questions.sender import SenderRules
 
 NICE = 10
 OOM_SCORE = "500"  # where memory is short, the kernel ends this process before the others
@@ -110,7 +110,7 @@ def _ends(numbers: bytes) -> bool:
 
 
 def main(argv: list[str]) -> int:
-    """`python -m slurm_ext.advisor.service.questions [dlqueue.toml]`, a channel as its input."""
+    """`python -m slurm_ext.questions.process [dlqueue.toml]`, a channel as its input."""
     os.nice(NICE)  # the answering process goes first
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(OOM_SCORE, encoding="ascii")

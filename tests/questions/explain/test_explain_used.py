@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from slurm_ext.cli.explain.used import line, used_of
+from slurm_ext.questions.explain.used import line, used_of
 
 HELD = {
     "cpus": 4,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.cli.explain.stragglers import lines, stragglers_of
+from slurm_ext.questions.explain.stragglers import lines, stragglers_of
 from tests.model.node_speed.test_stragglers import summary
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_ext.cli.explain.stalls import WIDTH, WORDS, bar, lines, stalls_of
 from slurm_ext.core.stalls.step_split import PARTS
+from slurm_ext.questions.explain.stalls import WIDTH, WORDS, bar, lines, stalls_of
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "probe" / "v1.json").read_text())
 

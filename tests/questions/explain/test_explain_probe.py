@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.cli.explain.probe import (
+from slurm_ext.questions.explain.probe import (
     MOST_CHARACTERS,
     NO_STEP,
     NOTHING,

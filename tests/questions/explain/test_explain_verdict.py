@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.cli.explain.verdict import UNKNOWN, line, verdict_of
+from slurm_ext.questions.explain.verdict import UNKNOWN, line, verdict_of
 
 PAST: list[dict[str, Any]] = [
     {"gpu_model": "A100", "data_key": 5},

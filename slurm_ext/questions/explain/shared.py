@@ -46,7 +46,8 @@ def lines(found: Mapping[str, Any], elapsed_s: float | None) -> Iterator[str]:
         long = (
             "for unknown time" if one["overlap_s"] is None else _long(one["overlap_s"], elapsed_s)
         )
-        yield f"shared:   with job {one['job_id']}{named} {long}: {_what(one['shared'])}"
+        whose = "another user's job" if one["job_id"] is None else f"job {one['job_id']}"
+        yield f"shared:   with {whose}{named} {long}: {_what(one['shared'])}"
     if len(partners) > MOST_SHOWN:
         yield f"shared:   and with {len(partners) - MOST_SHOWN} more (--json lists them)"
     yield f"cost:     {_said(found['cost'])}"

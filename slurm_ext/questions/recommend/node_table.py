@@ -60,17 +60,18 @@ KEYS: Mapping[str, _Key] = {
 }
 
 
-def read_table(path: Path) -> tuple[NodeType, ...]:
-    """Read a table. Raises InputError, and SettingsError naming the key and what is valid."""
+def read_table(path: Path) -> str:
+    """Read and check a table's text. Raises InputError, and SettingsError naming a key."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise unreadable(str(path), error) from None
-    return parse_table(text, str(path))
+    parse_table(text, str(path))
+    return text
 
 
 def parse_table(text: str, source: str) -> tuple[NodeType, ...]:
-    """Parse a table's text; see `read_table`."""
+    """Parse a table. Raises InputError, and SettingsError naming the key and what is valid."""
     if len(text) > MOST_BYTES:
         raise InputError(source, f"is larger than {MOST_BYTES} bytes")
     try:

@@ -1,4 +1,4 @@
-"""Models of this site that commands read beside the history."""
+"""The scaling family of this site that commands read beside the history."""
 
 from typing import TYPE_CHECKING
 

@@ -11,16 +11,16 @@ from dataclasses import replace
 import pytest
 
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
-from slurm_ext.advisor.service import sender
 from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.advisor.service.question_process import QuestionProcess
-from slurm_ext.advisor.service.questions import MOST_BYTES, QuestionServer
 from slurm_ext.advisor.service.refresh import Refresher
-from slurm_ext.advisor.service.sender import SenderRules
 from slurm_ext.advisor.service.server import Client
 from slurm_ext.core.errors import WireError
 from slurm_ext.core.records import Submission
 from slurm_ext.core.wire import decode_request, encode_request
+from slurm_ext.questions import sender
+from slurm_ext.questions.process import MOST_BYTES, QuestionServer
+from slurm_ext.questions.sender import SenderRules
 from slurm_ext.slurm import Accounting, Association
 from slurm_ext.slurm.allowances import Allowances
 from tests.advisor.a_service import PING
@@ -187,7 +187,7 @@ def test_the_channels_end_is_the_servers(rig: Rig) -> None:
 def test_a_user_asks_twenty_times_at_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """And ten times a second from then on; each user has an allowance of its own."""
     clock = [100.0]
-    monkeypatch.setattr("slurm_ext.advisor.service.questions.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("slurm_ext.questions.process.time.monotonic", lambda: clock[0])
     one, other = (Client(rig.ours, uid, 0.0) for uid in (ME, ME + 1))
     answers = [rig.server._reply(one, PING) for _ in range(21)]
     assert [stays for _, stays in answers] == [True] * 20 + [False]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slurm_ext.core.settings.document import Settings
+    from slurm_ext.history.views.visible import Viewer
 
 SLURM_ANSWERS_S = 5.0
 MOST_SHOWN = 5  # of those before it, in the text for people
@@ -42,8 +43,11 @@ REASONS: Mapping[str, str] = {
 KNOWN_BY = {"model": "by the model", "runs": "by earlier runs", "limit": "by time limits"}
 
 
-def waiting(settings: "Settings", job_id: int) -> dict[str, Any] | None:
-    """`control.queue_view`'s document; None: it does not wait, or Slurm does not answer."""
+def waiting(settings: "Settings", job_id: int, viewer: "Viewer") -> dict[str, Any] | None:
+    """`control.queue_view`'s document; None: it does not wait, or Slurm does not answer.
+
+    A user has that of an own job, and where Slurm hides others' jobs, none of them is in it.
+    """
     from slurm_ext.control.queue.queue_position import view
     from slurm_ext.core.errors import SlurmError
     from slurm_ext.slurm import CommandClient
@@ -53,10 +57,21 @@ def waiting(settings: "Settings", job_id: int) -> dict[str, Any] | None:
         slurm_conf=settings["paths.slurm_conf"],
         timeout_s=SLURM_ANSWERS_S,
     )
+    uid = None if viewer.sees_all else viewer.uid
     try:
-        return view(client, settings, job_id, time.time())
+        found = view(client, settings, job_id, time.time(), of_uid=uid)
     except SlurmError:
         return None
+    return _without_others(found) if found and viewer.hides_others else found
+
+
+def _without_others(found: Mapping[str, Any]) -> dict[str, Any]:
+    order = found["order"]
+    return {
+        **found,
+        "ahead": [],
+        "order": {**order, "after": None} if order and "after" in order else order,
+    }
 
 
 def alone(settings: "Settings", job_id: int, found: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,48 @@
+"""Documents that commands print, by kind: the same here and over the network."""
+
+import os
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slurm_ext.core.settings.document import Settings
+    from slurm_ext.history.views.visible import Viewer
+
+KINDS: Mapping[str, str] = {
+    "explain": "slurm_ext.questions.explain.document",
+    "jobs": "slurm_ext.questions.jobs",
+    "history_runs": "slurm_ext.questions.recorded_runs",
+    "history_job": "slurm_ext.questions.recorded_job",
+    "ranks": "slurm_ext.questions.recommend.ranks",
+    "nodes": "slurm_ext.questions.recommend.nodes",
+}
+"""Modules whose `document` answers; each is imported when it is first asked for."""
+Answering = Callable[["Settings", "Viewer", Mapping[str, Any]], dict[str, Any]]
+
+
+def document_of(settings: "Settings", kind: str, **fields: Any) -> dict[str, Any]:
+    """The answer to a question of this user. Raises DlqueueError."""
+    return document_for(settings, viewer_here(), kind, fields)
+
+
+def document_for(
+    settings: "Settings", viewer: "Viewer", kind: str, fields: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The answer as `viewer` may have it. Raises DlqueueError."""
+    answering: Answering = import_module(KINDS[kind]).document
+    return answering(settings, viewer, fields)
+
+
+def viewer_here() -> "Viewer":
+    """This process's user, who sees whatever it can read."""
+    import pwd
+
+    from slurm_ext.history.views.visible import Viewer
+
+    uid = os.getuid()
+    try:
+        user = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        user = str(uid)
+    return Viewer(user=user, uid=uid, sees_all=True)

@@ -1,0 +1,79 @@
+"""The document of `recommend`: ranks per GPU, batch and workers of each rank."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slurm_ext.core.settings.document import Settings
+    from slurm_ext.history.views.gpu_runs import GpuRun
+    from slurm_ext.history.views.visible import Viewer
+    from slurm_ext.policy.ranks.evidence import RanksEvidence, SingleRankRun
+
+
+def document(settings: "Settings", viewer: "Viewer", fields: Mapping[str, Any]) -> dict[str, Any]:
+    """`{v, job, level, runs, profile, room, recommendation, others, missing}`.
+
+    `recommendation` is null where something is `missing`; units as in policy/ranks/choose.py, and
+    null for a bound that there is not. Raises UsageError, HistoryError, RefusedError.
+    """
+    from slurm_ext.policy.ranks.choose import choose, packings
+
+    level, found = _evidence(settings, viewer, fields)
+    chosen: dict[str, Any] = {"v": 1, "job": fields.get("name"), "level": level}
+    chosen["runs"] = [asdict(one) for one in found.runs]
+    chosen |= {"profile": None, "room": None, "recommendation": None, "others": []}
+    if found.profile is not None and found.room is not None:
+        best = choose(found.profile, found.room)
+        chosen["profile"] = {**asdict(found.profile), "busy": found.profile.busy}
+        bounds = asdict(found.room)
+        chosen["room"] = {n: None if v == float("inf") else v for n, v in bounds.items()}
+        chosen["recommendation"] = asdict(best)
+        others = [one for one in packings(found.profile, found.room) if one != best]
+        chosen["others"] = [asdict(one) for one in others]
+    return {**chosen, "missing": list(found.missing)}
+
+
+def _evidence(
+    settings: "Settings", viewer: "Viewer", fields: Mapping[str, Any]
+) -> tuple[str | None, "RanksEvidence"]:
+    """From the nearest level that has runs to rest on; else what is missing on the nearest."""
+    from slurm_ext.history.views.gpu_runs import gpu_runs
+    from slurm_ext.history.views.visible import open_visible
+    from slurm_ext.policy.ranks.evidence import evidence_of
+    from slurm_ext.questions.recommend.keys import own_keys
+
+    room = (fields.get("gpu_mem_mib") or settings["sharing.gpu_mem_mib"]) * 2.0**20
+    path, wait_ms = settings.state_dir / "history.db", settings["history.busy_timeout_ms"]
+    first: tuple[str | None, RanksEvidence] | None = None
+    with open_visible(path, viewer, busy_timeout_ms=wait_ms) as history:
+        for level, key in own_keys(viewer, fields).items():
+            measured = [_measured(one) for one in gpu_runs(history, level, key)]
+            found = evidence_of(measured, room, fields.get("most_batch"))
+            if found.runs:
+                return level.value, found
+            if measured and first is None:
+                first = (level.value, found)
+    return first or (None, evidence_of([], room))
+
+
+def _measured(run: "GpuRun") -> "SingleRankRun":
+    from slurm_ext.policy.ranks.evidence import SingleRankRun
+
+    loader: Mapping[str, Any] = run.loader
+    return SingleRankRun(
+        job_id=run.job_id,
+        batch=loader["batch_size"] or 0.0,
+        samples_per_s=loader["samples_per_s"] or 0.0,
+        accel_samples_per_s=loader["accel_samples_per_s"] or 0.0,
+        workers=loader["workers"] or 0,
+        ranks=loader["ranks"],
+        gpus=(loader["gpus"] or 0) * (loader["nodes"] or 1),
+        cpus=None if run.cpus is None else run.cpus * (loader["nodes"] or 1),
+        elapsed_s=run.elapsed_s,
+        run_samples=loader["run_samples"],
+        emulated=bool(loader["emulated"]),
+        shared=run.shared,
+        util=run.counters.get("gpu_util"),
+        mem_bytes=run.counters.get("gpu_job_mem_peak", run.counters.get("gpu_mem_peak")),
+    )
