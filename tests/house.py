@@ -36,7 +36,7 @@ MAY_IMPORT["cli"] = set(MAY_IMPORT)
 
 # room: its sub-rooms, each of which may import those named before it; "" is the room's own files
 SUB_ROOMS: dict[str, tuple[str, ...]] = {
-    "core": ("findings", "", "settings", "stalls", "advice"),
+    "core": ("findings", "commands", "", "settings", "stalls", "advice"),
     "node": (
         "common",
         "kernel",

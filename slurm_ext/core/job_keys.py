@@ -5,45 +5,21 @@ A batch of 32 is not one of 256, and `train.py 2` is not `train.py 0`: every num
 those of options that only seed, name or place a run.
 """
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache, partial, reduce
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
 from hashlib import blake2b
-from itertools import islice
-from posixpath import join, normpath
 
+from slurm_ext.core.commands.programs import programs
+from slurm_ext.core.commands.words import in_one_line, same_work
 from slurm_ext.core.errors import WireError
 from slurm_ext.core.records import Level, Submission
 
 MAX_SCRIPT_BYTES = 32 * 1024
 MAX_SCRIPT_LINES = 4096
+_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # those of str.splitlines
 _DIGITS = {ord(digit): "#" for digit in "0123456789"}
 _SIGNED = 1 << 63  # SQLite's integers are signed
 _NO_NAMES = frozenset({"", "sbatch", "wrap"})  # sbatch's names for a job without one
-# Ends of an option's name, whatever stands before them: --random-seed, --optimizer.lr.
-_SEEDS = "seed|port|lr|wd|learning_?rate|weight_?decay"
-_RUNS = "out|output|log|logs|logging|save|run|exp|experiment|job|work|wandb|tensorboard|results?"
-_PLACES = "dir|directory|folder|root|path|file|prefix|name|id|tag|group"
-# Whole names: --model-name says which model.
-_WHOLE = "name|tag|out|output|run|resume|notes"
-_IDLE = re.compile(rf"(?:.*[_.])?(?:{_SEEDS}|(?:{_RUNS})_?(?:{_PLACES}))|{_WHOLE}", re.ASCII)
-_NUMBER = re.compile(r"[0-9]+(?:[.+\-eE:_]+[0-9]+)*", re.ASCII)
-_DATE = re.compile(
-    r"(?<![0-9])20[0-9]{2}([-_.]?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12][0-9]|3[01])"
-    r"(?:[-_T]?[0-2][0-9][-_:.h]?[0-5][0-9](?:[-_:.m]?[0-5][0-9])?)?(?![0-9])",
-    re.ASCII,
-)
-_END = "\0"  # stands for a line's end among its words: no script of Slurm's holds NUL
-_MOST_WORDS = 4096  # that are searched for options and dates; in the rest, every number counts
-_MOST_OPTIONS = 256  # and dates, that are looked at
-_MOST_CHARS = 8192  # of them
-_MOST_NAME_CHARS = 64  # from the end of an option's name: more than any name that is known
-_MOST_PROGRAMS = 256  # files, and as many modules, in the order in which they are named
-_MOST_FOLDERS = 64  # `cd`s that are followed
-_MOST_PATH_CHARS = 1024
-_PLAIN_FOLDERS = frozenset(
-    ("src", "source", "code", "scripts", "script", "bin", "tools", "examples", "app", "training")
-)
 _raw = partial(str.encode, encoding="utf-8", errors="surrogatepass")
 
 
@@ -66,7 +42,9 @@ def seen_script(script: str) -> tuple[str, bool]:
         raw = script.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise WireError("job.script holds half a character") from None
-    if len(raw) <= MAX_SCRIPT_BYTES and len(script.splitlines()) <= MAX_SCRIPT_LINES:
+    # Fewer ends than lines may be: they need no list, which takes as long as all the rest here.
+    few = sum(map(script.count, _LINE_ENDS)) < MAX_SCRIPT_LINES
+    if len(raw) <= MAX_SCRIPT_BYTES and (few or len(script.splitlines()) <= MAX_SCRIPT_LINES):
         return script, False
     return raw[:MAX_SCRIPT_BYTES].decode("utf-8", "surrogateescape"), True
 
@@ -89,9 +67,9 @@ def keys_of(job: Submission) -> Mapping[Level, int]:
         own, here = [_raw(user)], [_raw(job.work_dir)]
         exact = _raw(text).split(b"\n") if text else []
         rest = [b"", *map(_raw, job.argv[1:])]
-        words = f"{text}\n{' '.join(job.argv[1:])}".replace("\n", f" {_END} ").split()
-        files = list(map(_raw, sorted(_programs(words, job.work_dir))))
-        alike = blake2b(_raw(" ".join(_same_work(words)))).digest()
+        words = in_one_line(f"{text}\n{' '.join(job.argv[1:])}")
+        files = list(map(_raw, sorted(programs(words, job.work_dir))))
+        alike = blake2b(_raw(same_work(words))).digest()
         keys[Level.SCRIPT_ARGS] = _key(Level.SCRIPT_ARGS, [*own, *here, *exact, *rest])
         keys[Level.SCRIPT] = _key(Level.SCRIPT, [*own, *files, alike])
         if files:
@@ -128,83 +106,6 @@ def job_signature(keys: Mapping[Level, int]) -> str | None:
         if level in keys:
             return f"{keys[level] + _SIGNED:016x}"
     return None
-
-
-def _same_work(words: Sequence[str]) -> list[str]:
-    """The words without numbers that do not change the work: seeds, learning rates, dates."""
-    kept, room = list(words), _MOST_CHARS
-    first = enumerate(islice(words, _MOST_WORDS))
-    looked_at = (at for at, w in first if w[0] == "-" or "=" in w or "20" in w)
-    for at in islice(looked_at, _MOST_OPTIONS):
-        word = words[at]
-        room -= len(word)
-        if room < 0:
-            break
-        name, sign, value = word.partition("=")
-        option = name.lstrip("-\"'").replace("-", "_").lower()
-        if _IDLE.fullmatch(option[-_MOST_NAME_CHARS:]):
-            if sign:
-                kept[at] = f"{name}={_NUMBER.sub('#', value)}"
-            elif word[0] == "-" and words[at + 1 : at + 2] and words[at + 1][:2] != "--":
-                kept[at + 1] = _NUMBER.sub("#", words[at + 1])
-        elif "20" in word:
-            kept[at] = _DATE.sub("#", kept[at])
-    return kept
-
-
-def _programs(words: Sequence[str], work_dir: str) -> set[str]:
-    """Python files, by their path within the project, and modules that the commands mention.
-
-    A path ends with the file and its folder, and goes on where that folder's name is everybody's:
-    mnist/main.py, unet/src/train.py. Every `cd` is followed: what it leads to is the project.
-    """
-    text = f" {' '.join(words)} "
-    files = set(islice(_words_before(text, ".py "), _MOST_PROGRAMS))
-    modules = set(islice(_words_after(text, " -m "), _MOST_PROGRAMS)) - files
-    if not files and not modules:
-        return set()
-    moves = _words_after(text, " cd ")
-    folder = reduce(_moved, islice(moves, _MOST_FOLDERS), work_dir[-_MOST_PATH_CHARS:])
-    paths = files | {module for module in modules if "." not in module}
-    named = {_within(folder, path[-_MOST_PATH_CHARS:]) for path in paths}
-    return named | {module for module in modules if "." in module}
-
-
-def _words_before(text: str, end: str) -> Iterator[str]:
-    """Words that end like this, in a text whose words stand between single spaces."""
-    at = text.find(end)
-    while at >= 0:
-        yield text[text.rfind(" ", 0, at) + 1 : at + len(end) - 1]
-        at = text.find(end, at + 1)
-
-
-def _words_after(text: str, word: str) -> Iterator[str]:
-    """Words that follow this one on its line."""
-    at = text.find(word)
-    while at >= 0:
-        begin = at + len(word)
-        follower = text[begin : text.find(" ", begin)]
-        if follower not in ("", _END):
-            yield follower
-        at = text.find(word, begin - 1)
-
-
-def _moved(folder: str, path: str) -> str:
-    """The folder after `cd path`; a leading variable or ~ is left out."""
-    path = path[-_MOST_PATH_CHARS:].strip("\"';&")
-    if path[:1] in ("$", "~"):
-        path = path.partition("/")[2]
-    return normpath(join(folder, path))[-_MOST_PATH_CHARS:]
-
-
-@lru_cache(maxsize=1024)
-def _within(folder: str, path: str) -> str:
-    """The end of a program's path that names its project."""
-    parts = _moved(folder, path).split("/")
-    size = 2
-    while size < len(parts) and parts[-size] in _PLAIN_FOLDERS:
-        size += 1
-    return _DATE.sub("#", "/".join(parts[-size:]))
 
 
 def _key(level: Level, raws: Sequence[bytes]) -> int:

@@ -32,6 +32,7 @@ def key(script: str, level: Level = Level.SCRIPT, work_dir: str = JOB.work_dir) 
         ("export OMP_NUM_THREADS=1\npython train.py", "export OMP_NUM_THREADS=8\npython train.py"),
         ("python train.py --epochs 3 2", "python train.py --epochs 3 4"),
         ("python train.py --seed\n2", "python train.py --seed\n3"),
+        ("python train.py a/2026-01-02/1024", "python train.py a/2026-01-02/2048"),
     ],
 )
 def test_a_number_that_may_change_the_work_makes_another_script(one: str, other: str) -> None:
@@ -58,6 +59,12 @@ def test_a_number_that_may_change_the_work_makes_another_script(one: str, other:
         ("python train.py --name r1", "python train.py --name r2"),
         ("python train.py --to a/2026-01-02", "python train.py --to a/2026-11-22"),
         ("python train.py --to a/20260102_1530", "python train.py --to a/20261122_0915"),
+        ("python train.py --to a/2026/01/02", "python train.py --to a/2026/11/22"),
+        (
+            "python train.py --to a/2026-01-02/15-30-12",
+            "python train.py --to a/2026-11-22/09-15-00",
+        ),
+        ("python train.py --to a/2026/01/02/15.30", "python train.py --to a/2026/11/22/09.15"),
         ("#SBATCH --array=0-3\npython train.py", "#SBATCH --array=0-99%4\npython train.py"),
     ],
 )
@@ -94,6 +101,9 @@ def test_tasks_of_an_array_are_one_job() -> None:
         ("python src/train.py", "/p/unet", "python src/train.py", "/p/vit", False),
         ("python src/train.py", "/p/unet", "cd src; python train.py", "/p/unet", True),
         ("python train.py", "/p/2026-01-02", "python train.py", "/p/2026-11-22", True),
+        ("python train.py", "/p/2026/01/02", "python train.py", "/p/2026/11/22", True),
+        ("python a/2026/01/02/train.py", "/p", "python a/2026/11/22/train.py", "/p", True),
+        ("cd 2026-01-02/15-30-12; python train.py", "/p", "python train.py", "/p/2026-11-22", True),
         ("python train.py", "/p/cifar10", "python train.py", "/p/cifar100", False),
         ("python -m pkg.train", "/p/one", "python -m pkg.train", "/p/two", True),
         ("python -m train", "/p/one", "python -m train", "/p/two", False),

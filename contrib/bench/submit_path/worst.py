@@ -10,6 +10,7 @@ the wait for the advisor.
 """
 
 import argparse
+import gc
 import random
 import tempfile
 import time
@@ -37,8 +38,12 @@ UNITS = (
     *(line.ljust(LINE - 1, "x")[: LINE - 1] + "\n" for line in LINES),
     *("x", "-m a ", "-m ", ".py ", " ", "a ", "\x01", '"', "\\", "\udcff", "\u00e9", "\x1c", "1"),
     *("-m a\n", ".py\n", "a\n", "\n", "srun -G\n", "\\\n", "#\n", "/.py ", "SLURM_GPUS ", "a,"),
-    *("--seed 1 ", "seed=1 ", "cd a ", "2026-01-02 "),
+    *("--seed 1 ", "seed=1 ", "cd a ", "2026-01-02 ", "-m\n", "cd\n", "a\t", "\u20ac\u3000"),
+    # {n}: another number each time, so that nothing is met twice.
+    *("{n}.py ", "{n}.py -m a{n} ", "../{n}.py ", "a{n}/2026-1.py ", "src/{n}.py "),
+    *("cd src/{n} ", "--x{n}.seed=1 ", "srun -x-G{n}\n"),
 )
+FOLDERS = ("/a", "/src", "/20", "a")
 SETTINGS = {
     "site.mode": "act",
     "policy.holdout_share": 0.0,
@@ -119,7 +124,7 @@ def hostile_fields() -> dict[str, dict[str, Any]]:
         "none": {},
         "one GPU": {"tres_per_node": "gres:gpu:1", "comment": "dlqueue=share"},
         "an unknown GPU": {"tres_per_node": "gres:gpu:a{number}:1", "comment": "dlqueue=share"},
-        "folder": {"work_dir": "/a" * 512},
+        **{f"folder {name}": {"work_dir": name * (1024 // len(name))} for name in FOLDERS},
         "gres": {**lists, "cpus_per_tres": "gres:gpu:1," * 400},
         "argv": {"argc": 99, "argv": dict.fromkeys(range(99), b"\x01\xff" * 300)},
         "partitions": {"partition": ",".join(f"p{n % 200}" for n in range(900))},
@@ -131,7 +136,9 @@ def hostile_fields() -> dict[str, dict[str, Any]]:
 
 def result(args: argparse.Namespace) -> Result:
     """The benchmark's last line."""
-    tries, rounds = (60, 30) if args.quick else (600, 300)
+    tries, rounds = (100, 30) if args.quick else (1000, 300)
+    gc.freeze()
+    gc.disable()  # as the advisor does while slurmctld may wait
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder))
         for _ in range(30):
@@ -166,10 +173,16 @@ def found(bench: Bench, tries: int) -> dict[str, tuple[str, dict[str, Any], str]
 
 def _long(unit: str) -> str:
     """A script of this text again and again, as long as one that is looked at may be."""
-    room = MAX_SCRIPT_BYTES - len(EMPTY)
+    room, parts = MAX_SCRIPT_BYTES - len(EMPTY), list[str]()
     lines = len((unit * 2).splitlines()) - len(unit.splitlines())  # that each one more begins
-    times = min(room // len(_raw(unit)), (MAX_SCRIPT_LINES - 2) // lines if lines else room)
-    return EMPTY + unit * times
+    most = (MAX_SCRIPT_LINES - 2) // lines if lines else room
+    while len(parts) < most:
+        parts.append(unit.replace("{n}", str(len(parts))))
+        room -= len(_raw(parts[-1]))
+        if room < 0:
+            parts.pop()
+            break
+    return EMPTY + "".join(parts)
 
 
 def measured(
