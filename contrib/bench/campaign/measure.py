@@ -16,8 +16,8 @@ from contrib.bench.campaign.submissions import Crowd, Submitted
 from slurm_ext.core.errors import DlqueueError
 
 HURT_S = 12.0  # a fault lasts at least so long
-RECOVER_S = 240.0  # longer is called never
-END_S = 400.0  # for the last job to end and to be recorded
+RECOVER_S = 150.0  # longer is called never
+END_S = 200.0  # for the last job to end and to be recorded
 FEW = 0.1  # of the full counts, on the way that a fault does not stand on
 _UNDER, _BESIDE = 0.6, 0.2  # of the submissions and jobs: under the fault, and before and after it
 

@@ -12,6 +12,7 @@ from slurm_ext.history.ingest.rows import (
     RUN_COLUMNS,
     SPLIT_COLUMNS,
     RecordRows,
+    RunRecord,
     loader_values,
     run_values,
     split_values,
@@ -51,6 +52,10 @@ _DELETE_IMPORTED = (
     f"DELETE FROM runs WHERE job_id = ? AND cluster = ? AND source = '{SACCT}'"
     " AND abs(end_s - ?) < ?"
 )
+_OTHER_NODES = (
+    "SELECT state FROM runs WHERE job_id = ? AND restart = ? AND cluster = ? AND id <> ?"
+    f" AND state <> '{Outcome.UNKNOWN}' ORDER BY id LIMIT 1"
+)
 _LOADER_NAMES = ("run", *LOADER_COLUMNS, *KEY_COLUMNS)
 _INSERT_LOADER = (
     f"INSERT INTO loader_runs ({', '.join(_LOADER_NAMES)})"
@@ -69,8 +74,8 @@ _INSERT_CORUNNER = (
 
 # A run that retention removed is known, and nothing is better than its record was.
 _KNOWN = (
-    "SELECT id, source, state FROM runs WHERE record_id = ?1"
-    f" UNION ALL SELECT NULL, 'epilog', '{Outcome.UNKNOWN}' FROM forgotten WHERE record_id = ?1"
+    "SELECT id, source, uid, state FROM runs WHERE record_id = ?1"
+    f" UNION ALL SELECT NULL, 'epilog', 0, '{Outcome.UNKNOWN}' FROM forgotten WHERE record_id = ?1"
 )
 
 
@@ -90,10 +95,11 @@ class Inserter:
                 same_end = (new.job_id, new.cluster, new.end_s, SAME_END_S)
                 self._conn.execute(_DELETE_IMPORTED, same_end)
             run = self._conn.execute(_INSERT_RUN, (*run_values(new), now_s)).lastrowid
+            self._take_jobs_end(run, new)
             self._evidence(run, rows, now_s)
             return IngestResult.TAKEN
-        run, source, state = row
-        if _rank(new.source) <= _rank(source):
+        run, source, uid, state = row
+        if _rank(new.source, new.uid) <= _rank(source, uid):
             if new.source == RECONCILE:
                 self._set_state(run, final_state(state, source, new.state))
             return IngestResult.DUPLICATE
@@ -108,6 +114,19 @@ class Inserter:
     def forget_names(self) -> None:
         """Forget all ids: after a rollback they may not be in the file."""
         self._names.clear()
+
+    def _take_jobs_end(self, run: int | None, new: RunRecord) -> None:
+        """The end that is known from the job's other nodes: only its first one asks Slurm.
+
+        A record that comes after Slurm was compared with the history is not corrected again.
+        """
+        if new.num_nodes == 1:
+            return
+        row = self._conn.execute(
+            _OTHER_NODES, (new.job_id, new.restart, new.cluster, run)
+        ).fetchone()
+        if row is not None:
+            self._set_state(run, final_state(new.state, new.source, row[0]))
 
     def _set_state(self, run: int | None, state: str) -> None:
         self._conn.execute("UPDATE runs SET state = ? WHERE id = ?", (state, run))
@@ -143,8 +162,9 @@ class Inserter:
         return int(number)
 
 
-def _rank(source: str) -> int:
-    return _RANKS.get(source, 0)
+def _rank(source: str, uid: int | None) -> int:
+    """A node whose notes were torn does not know whose job it was: Slurm's word says more."""
+    return -1 if source == "node" and uid is None else _RANKS.get(source, 0)
 
 
 FROM_OUTSIDE = frozenset(

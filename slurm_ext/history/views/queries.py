@@ -78,10 +78,12 @@ def job(history: History, job_id: int) -> dict[str, Any] | None:
 
 
 def recorded(history: History, job_id: int, restart: int) -> bool:
-    """True if any node's record of this run of the job is in."""
+    """True if any node's record of this run of the job is in, and tells whose job it was."""
     with explaining(history.path):
         found = history.conn.execute(
-            "SELECT 1 FROM runs WHERE job_id = ? AND restart = ? LIMIT 1", (job_id, restart)
+            "SELECT 1 FROM runs WHERE job_id = ? AND restart = ?"
+            " AND (uid IS NOT NULL OR source <> 'node') LIMIT 1",
+            (job_id, restart),
         ).fetchone()
     return found is not None
 

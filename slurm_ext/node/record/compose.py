@@ -142,8 +142,11 @@ def _mps(spool: Spool, key: str) -> tuple[dict[str, Any] | None, list[str]]:
 
 
 def _nameless(config: NodeConfig, job_id: int, restart: int) -> dict[str, Any]:
-    """Identity by the key alone, where both state files are torn."""
-    node = os.uname().nodename.partition(".")[0]
+    """Identity by the key alone, where both state files are torn.
+
+    Slurm's name of the node, whatever its host is called: the record's name is made of it.
+    """
+    node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
     names = {"cluster": config.cluster, "job_id": job_id, "restart": restart, "node": node}
     return fields.pick("identity", names)
 

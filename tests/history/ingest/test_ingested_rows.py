@@ -45,6 +45,8 @@ def test_the_final_state_of_all_of_a_jobs_nodes(history: History) -> None:
         (("epilog", "FAILED"), ("node", "TIMEOUT"), "FAILED", "duplicate"),
         (("node", "FAILED"), ("node", "TIMEOUT"), "FAILED", "duplicate"),
         (("other", "FAILED"), ("node", "TIMEOUT"), "TIMEOUT", "replaced"),
+        (("torn", "UNKNOWN"), ("reconcile", "TIMEOUT"), "TIMEOUT", "replaced"),
+        (("reconcile", "TIMEOUT"), ("torn", "UNKNOWN"), "TIMEOUT", "duplicate"),
     ],
 )
 def test_two_witnesses_of_one_run(
@@ -55,14 +57,54 @@ def test_two_witnesses_of_one_run(
     state: str,
     result: str,
 ) -> None:
-    """The nearer to its end is kept; what Slurm saw of it counts, whichever came first."""
+    """The nearer to its end is kept; what Slurm saw of it counts, whichever came first.
+
+    A node whose notes were torn knows less than Slurm: not even whose job it was.
+    """
     inserter = Inserter(history.conn)
     results = []
     for source, seen in (first, second):
-        body = json.loads(spool(outcome={"source": source, "state": seen}).read_text())
+        whose: dict[str, Any] = {"uid": None, "user": None} if source == "torn" else {}
+        outcome = {"source": "node" if source == "torn" else source, "state": seen}
+        body = json.loads(spool(outcome=outcome, identity=whose).read_text())
         results.append(inserter.put(rows.rows_of(body), 1.0))
     assert results == [IngestResult.TAKEN, result]
     assert history.conn.execute("SELECT state FROM runs").fetchall() == [(state,)]
+
+
+@pytest.mark.parametrize(
+    ("late", "state"),
+    [("UNKNOWN", "COMPLETED"), ("FAILED", "FAILED"), ("REQUEUED", "REQUEUED")],
+)
+def test_a_node_that_is_late_takes_the_jobs_end(
+    history: History, spool: Spool, late: str, state: str
+) -> None:
+    """Only a job's first node asks Slurm, and Slurm may have forgotten the job since."""
+    for node, seen in (("n1", "COMPLETED"), ("n2", late)):
+        path = spool(
+            record_id=f"cluster-1042-0-{node}",
+            identity={"node": node},
+            allocation={"num_nodes": 2},
+            outcome={"source": "epilog", "state": seen},
+        )
+        Inserter(history.conn).put(rows.rows_of(json.loads(path.read_text())), 1.0)
+    states = history.conn.execute("SELECT node, state FROM runs ORDER BY node").fetchall()
+    assert states == [("n1", "COMPLETED"), ("n2", state)]
+
+
+def test_a_late_node_of_a_cancelled_job(history: History, spool: Spool) -> None:
+    """Its own word is that of before Slurm was asked; another try's end is none of its."""
+    ends = (("n1", 0, "CANCELLED"), ("n2", 0, "FAILED"), ("n2", 1, "UNKNOWN"))
+    for node, restart, seen in ends:
+        path = spool(
+            record_id=f"cluster-1042-{restart}-{node}",
+            identity={"node": node, "restart": restart},
+            allocation={"num_nodes": 2},
+            outcome={"source": "epilog", "state": seen},
+        )
+        Inserter(history.conn).put(rows.rows_of(json.loads(path.read_text())), 1.0)
+    states = [state for (state,) in history.conn.execute("SELECT state FROM runs ORDER BY id")]
+    assert states == ["CANCELLED", "CANCELLED", "UNKNOWN"]
 
 
 def test_a_file_that_is_set_aside(history: History) -> None:

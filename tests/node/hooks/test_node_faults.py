@@ -14,7 +14,7 @@ from slurm_ext.node.common import files, state
 from slurm_ext.node.common.spool_layout import UnsafeFolderError, make_run_dir
 from slurm_ext.node.hooks import prolog
 from slurm_ext.node.record import compose
-from tests.node.by_hand import BURN, TOKEN, Node, cpu_s, wait_for
+from tests.node.by_hand import BURN, NODE, TOKEN, Node, cpu_s, wait_for
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "probe" / "v1.json"
 HOOKS = ("prolog", "epilog", "task_prolog", "ship", "sampler", "no-such-hook")
@@ -158,6 +158,18 @@ def test_a_torn_state_file_still_becomes_a_record(node: Node, torn: str) -> None
     node.ship()
     (record,) = node.delivered()
     assert record["identity"]["job_id"] == 57
+
+
+def test_torn_notes_leave_the_record_its_name(node: Node) -> None:
+    """Slurm's name of the node, not the host's: Slurm's word on the run has the same record."""
+    node.prolog(60)
+    os.kill(node.sampler("60.0") or 0, 9)
+    for kind in ("json", "end"):
+        Path(node.spool.state_file("60.0", kind)).write_text("")
+    node.ship()
+    (record,) = node.delivered()
+    assert (record["identity"]["node"], record["identity"]["uid"]) == (NODE, None)
+    assert record["record_id"].endswith(f"-60-0-{NODE}")
 
 
 def test_a_clock_that_steps_back_changes_no_duration(node: Node) -> None:
