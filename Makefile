@@ -1,11 +1,15 @@
-# The two commands of the README, and what they need.
+# What README and CONTRIBUTING name, and what that needs.
 # Test files are dealt out to so many processes; those of the real Slurm mostly wait.
 WORKERS = 2
 
-.PHONY: demo test setup check mutants clean
+.PHONY: demo docs test setup check mutants clean
 
 demo: .venv/ready-for-demo
 	.venv/bin/dlqueue demo
+
+# The documentation site, in build/docs: without network, for any web server or none.
+docs: .venv/ready-for-docs
+	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict --config-file contrib/docs/mkdocs.yml
 
 # Thousands of processes start: none of them compiles the package anew, whatever the environment says.
 test: export PYTHONDONTWRITEBYTECODE =

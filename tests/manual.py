@@ -1,4 +1,4 @@
-"""INSTALL.md as data: what each step says to do and to undo."""
+"""Pages as data: their blocks, the command lines that they show, and the steps of INSTALL.md."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,16 +8,18 @@ from pathlib import Path
 from slurm_ext.cli.common.parsers import module_of, parser_of
 
 ROOT = Path(__file__).parent.parent
-_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+GUIDES = ("README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md")))
+_BLOCK = re.compile(r'^```(\w*)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 _SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One fenced block; `language` says which file or shell it is for."""
+    """One fenced block; `language` says which file or shell it is for, `title` names its file."""
 
     language: str
     text: str
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +31,26 @@ class Step:
     undo: tuple[Block, ...]
 
 
+def text_of(page: str) -> str:
+    """A page as people read it."""
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks(text: str) -> tuple[Block, ...]:
+    """Every fenced block of a text, in order."""
+    return tuple(Block(language, body, title) for language, title, body in _BLOCK.findall(text))
+
+
+def lines_to_run(page: str) -> set[str]:
+    """The words after `dlqueue` of the command lines in running text; not those after a `$`."""
+    return {line for line in re.findall(r"`dlqueue ([^`]+)`", text_of(page)) if " " in line}
+
+
 def steps() -> Iterator[Step]:
     """Every section of INSTALL.md in order, numbered or not."""
-    page = (ROOT / "INSTALL.md").read_text(encoding="utf-8")
-    for title, body in _SECTION.findall(page):
+    for title, body in _SECTION.findall(text_of("INSTALL.md")):
         do, _, undo = body.partition("*Undo:*")
-        yield Step(title, _blocks(do), _blocks(undo))
-
-
-def _blocks(text: str) -> tuple[Block, ...]:
-    return tuple(Block(language, body) for language, body in _BLOCK.findall(text))
+        yield Step(title, blocks(do), blocks(undo))
 
 
 def understood(words: Sequence[str]) -> bool:

@@ -99,14 +99,20 @@ def test_the_demo_needs_no_package_of_the_tests(machine: Machine) -> None:
     assert machine.missing() == for_tests
 
 
+def test_the_documentation_needs_no_slurm(machine: Machine) -> None:
+    """Only a virtual environment."""
+    machine.command("python3", '[ "$1" = -c ] && case $2 in *venv*) exit 1 ;; esac; exit 0')
+    assert machine.missing("docs") == {"python3-venv"}
+
+
 def test_another_purpose(machine: Machine) -> None:
     """A word that it does not know is told, with those it does."""
-    assert "dmeo: expected demo, test or mutants" in machine.setup("dmeo")
+    assert "dmeo: expected demo, test, docs or mutants" in machine.setup("dmeo")
 
 
-@pytest.mark.parametrize("target", ["demo", "test"])
+@pytest.mark.parametrize("target", ["demo", "docs", "test"])
 def test_a_target_sets_up_its_own(target: str) -> None:
-    """`make demo` and `make test` call setup.sh for what they need themselves."""
+    """`make demo`, `make docs` and `make test` call setup.sh for what they need themselves."""
     outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     made = subprocess.run(
         ["make", "-nB", target], cwd=ROOT, env=outside, capture_output=True, text=True

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Sets up Debian's Slurm and munge, and a virtual environment: `setup.sh demo` what dlqueue and its
-# demo need, `setup.sh test` (or nothing) what the tests need as well.
+# demo need, `setup.sh test` (or nothing) what the tests need as well, `setup.sh docs` what the
+# documentation site needs alone.
 # Installs system packages only as root on Debian; elsewhere it says what is missing and how to get it.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -38,10 +39,11 @@ perf linux-perf
 cc gcc
 "
 case $purpose in
+    docs) extras=docs; needed= ;;
     demo) extras=all ;;
-    test) extras=all,dev; needed=$needed$needed_by_tests ;;
-    mutants) extras=all,dev,mutants; needed=$needed$needed_by_tests ;;
-    *) die "$purpose: expected demo, test or mutants" ;;
+    test) extras=all,dev,docs; needed=$needed$needed_by_tests ;;
+    mutants) extras=all,dev,docs,mutants; needed=$needed$needed_by_tests ;;
+    *) die "$purpose: expected demo, test, docs or mutants" ;;
 esac
 
 any_of() {
@@ -56,6 +58,8 @@ missing_packages() {
     echo "$needed" | while read -r command package; do
         [ -z "$command" ] || command -v "$command" >/dev/null || echo "$package"
     done | sort -u
+    "$python" -c 'import venv, ensurepip' 2>/dev/null || echo python3-venv
+    [ "$purpose" != docs ] || return 0
     # slurmctld's Lua plugin and luasocket are files, not commands
     any_of /usr/lib*/slurm*/job_submit_lua.so /usr/lib/*/slurm*/job_submit_lua.so || echo slurm-wlm-basic-plugins
     any_of /usr/lib*/lua/5.1/socket/core.so /usr/lib/*/lua/5.1/socket/core.so \
@@ -64,7 +68,6 @@ missing_packages() {
     [ "$purpose" != test ] || any_of /usr/include/stdio.h || echo libc6-dev
     # LightGBM's wheel leans on the system's OpenMP
     any_of /usr/lib*/libgomp.so.1 /usr/lib/*/libgomp.so.1 || echo libgomp1
-    "$python" -c 'import venv, ensurepip' 2>/dev/null || echo python3-venv
 }
 
 command -v "$python" >/dev/null || die "python3 is missing; on Debian: apt-get install python3 python3-venv"
@@ -99,4 +102,6 @@ say "installing Python packages (torch is the large one)"
 .venv/bin/python -m pip install -q --disable-pip-version-check --config-settings editable_mode=compat \
     -c constraints.txt -e ".[$extras]" >&2
 touch ".venv/ready-for-$purpose"
-[ "$purpose" = demo ] || touch .venv/ready-for-demo
+case $purpose in
+    test | mutants) touch .venv/ready-for-demo .venv/ready-for-docs ;;
+esac

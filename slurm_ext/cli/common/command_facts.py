@@ -62,7 +62,7 @@ EXAMPLES: dict[str, Rows] = {
     "control": (
         ("dlqueue control --dry-run", "What would be lent on this node now; nothing is changed."),
         ("dlqueue control --queue --dry-run", "What would be changed in the queue's order."),
-        ("dlqueue control status", "What the running loop does."),
+        ("dlqueue control --pairs status", "What the running loop did last."),
     ),
     "install": (
         ("dlqueue install --dry-run", "A diff of every file; nothing is written."),
@@ -75,7 +75,7 @@ EXAMPLES: dict[str, Rows] = {
     ),
     "sandbox": (
         ("dlqueue sandbox up --dlqueue", "A private Slurm with all of dlqueue, ready to play."),
-        ("dlqueue sandbox run -- sbatch job.sh", "A command inside it."),
+        ("dlqueue sandbox run -- sinfo", "A command inside it."),
         ("dlqueue sandbox down", "Stop it and leave nothing behind."),
     ),
     "demo": (("dlqueue demo", "Four trainings before and after, on a private Slurm."),),
