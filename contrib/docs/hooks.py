@@ -36,6 +36,7 @@ _LINK = re.compile(r"\[([^\]]*)\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")
 _TARGET = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 _CODE = re.compile(r"^\[`?([\w./]+\.py)`?\]\(([^)]+)\)$", re.MULTILINE)
 _KEY = re.compile(rf"(?<!\[)`({'|'.join(re.escape(row.key) for row in TABLE)})`(?!\])")
+_LIST = re.compile(r"^(?!(?:- |\d\. |  ))([^\n]+)\n(?=- |1\. )", re.MULTILINE)
 _FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
@@ -76,6 +77,7 @@ def place_of(source: str, target: str) -> str | None:
 def _docstring(source: str, target: str) -> str:
     path = (ROOT / source).parent / target
     text = ast.get_docstring(ast.parse(path.read_bytes())) or ""
+    text = _LIST.sub(r"\1\n\n", text)  # Markdown wants an empty line before a list
     return f"{text}\n\n*From `{path.resolve().relative_to(ROOT)}`.*"
 
 
