@@ -126,20 +126,25 @@ def _ranks(document: Mapping[str, Any]) -> int:
 
 
 def _expected(ledger: Mapping[str, Any], ranks: int) -> Iterator[str]:
-    from slurm_ext.cli.common.evidence_text import shape
+    """Predictions as written and as chosen: one line where they are one."""
     from slurm_ext.report.formatting import counted
 
     if ledger["before_samples_per_s"] is None:
         yield f"expected: nothing: {ledger['reason']}"
         return
-    for when in ("before", "after"):
-        told = shape(ledger[f"{when}_cpus"], ledger[f"{when}_workers"])
-        low, high = ranks * ledger[f"{when}_low"], ranks * ledger[f"{when}_high"]
-        value = ranks * ledger[f"{when}_samples_per_s"]
-        rate = f"{value:.4g} samples/s ({low:.4g} to {high:.4g})"
-        yield f"expected: {told}: {rate}, limited by {ledger[f'{when}_bottleneck']}"
+    yield from dict.fromkeys(_predicted(ledger, when, ranks) for when in ("before", "after"))
     runs, model = counted(ledger["runs"], "run"), ledger["model"] or "none"
     yield f"on:       {runs}, {ledger['level']}; model {model}"
+
+
+def _predicted(ledger: Mapping[str, Any], when: str, ranks: int) -> str:
+    from slurm_ext.cli.common.evidence_text import shape
+
+    told = shape(ledger[f"{when}_cpus"], ledger[f"{when}_workers"])
+    low, high = ranks * ledger[f"{when}_low"], ranks * ledger[f"{when}_high"]
+    value = ranks * ledger[f"{when}_samples_per_s"]
+    rate = f"{value:.4g} samples/s ({low:.4g} to {high:.4g})"
+    return f"expected: {told}: {rate}, limited by {ledger[f'{when}_bottleneck']}"
 
 
 def _done(ledger: Mapping[str, Any]) -> Iterator[str]:
