@@ -10,7 +10,7 @@ import pytest
 
 from slurm_ext.advisor.service.prometheus_collector import of_history
 from slurm_ext.cli import main
-from slurm_ext.cli.explain.command import lines
+from slurm_ext.cli.explain.text import lines
 from slurm_ext.core.stats import FEWEST
 from slurm_ext.history.store.store import History, open_history
 from slurm_ext.history.views.gain import estimate_gain

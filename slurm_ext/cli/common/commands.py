@@ -4,7 +4,7 @@ COMMANDS = {
     "run": "run a program under the probe: no root, no Slurm, a history of your own",
     "profile": "where the time of a step goes: one short run of a script, in windows",
     "predict": "what dlqueue would change in a job, and why; with --what-if, other shapes",
-    "explain": "what was predicted, done and measured for one job",
+    "explain": "what one job used, what was predicted, done and measured; why it waits",
     "jobs": "your last jobs, a line each: how they ended, what of their resources they used",
     "history": "list, show and export the runs it learned from; import earlier ones",
     "train": "fit priors, slowdowns and run times; promote what later runs bear out",

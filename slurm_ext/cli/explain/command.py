@@ -1,189 +1,23 @@
-"""`dlqueue explain JOBID|TOKEN`: prediction, action and outcome of one job."""
+"""`dlqueue explain JOBID|TOKEN`: what one job used, its prediction, action and outcome."""
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
-HELP = "Print the prediction for one job, the decision with its reason, and the outcome."
-NO_DECISION = (
-    "no decision: dlqueue was off or down, or leaves it alone"
-    " (srun, salloc, an array, a heterogeneous job, opted out)"
-)
-WAITS = "its decision, if any, is known by this number once it starts"
+HELP = "Print what one job used of what it asked for, what was predicted, decided and measured."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add this command's argument."""
-    parser.add_argument("job", metavar="JOBID|TOKEN", help="1042 or d1-0123456789abcdef")
+    about = "1042, 1042_7 (a task of an array) or d1-0123456789abcdef"
+    parser.add_argument("job", metavar="JOBID|TOKEN", help=about)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the decision and its outcome; raises UsageError, HistoryError."""
+    """Print the document; raises UsageError, HistoryError."""
     from slurm_ext.cli.common.output import tell
     from slurm_ext.cli.common.settings import load_for_history
+    from slurm_ext.cli.explain.text import lines
     from slurm_ext.questions.answers import document_of
 
     document = document_of(load_for_history(args.config), "explain", job=args.job)
     tell(document, lines, as_json=args.json)
     return 0
-
-
-def lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """The document for people, one fact a line."""
-    ledger = document["decision"]
-    from slurm_ext.advisor.limits.eligible import OPT_OUT
-    from slurm_ext.cli.common.evidence_text import past as past_lines
-
-    named = "not started yet" if document["job_id"] is None else f"job {document['job_id']}"
-    if ledger is None:
-        yield f"{named}: {WAITS if document.get('queue') else NO_DECISION}"
-    else:
-        yield f"{named}, {ledger['user']}'s {ledger['job_name']}, decision {ledger['token']}"
-        yield from _expected(ledger, _ranks(document))
-        yield from (f"          {line}" for line in past_lines(document["past"]))
-        yield from _done(ledger)
-        yield from _gain(document.get("gain"))
-        if ledger["mode"] != "off":  # else nobody changes anything
-            yield f"opt out:  --comment={OPT_OUT}, for one job"
-    if document.get("queue"):
-        from slurm_ext.questions.explain.queue import lines as queue_lines
-
-        yield from queue_lines(document["queue"])
-    if document["moves"]:
-        from slurm_ext.cli.explain.actions import lines as move_lines
-
-        yield from move_lines(document["moves"])
-    if document.get("run_time"):
-        from slurm_ext.cli.explain.run_time import line
-
-        yield line(document["run_time"], document["runs"])
-    if document.get("stragglers"):
-        from slurm_ext.questions.explain.stragglers import lines as straggler_lines
-
-        yield from straggler_lines(document["stragglers"])
-    yield from _ends(document["runs"])
-
-
-def _ends(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Each run: its end, and what was measured of it."""
-    shown: tuple[Any, Any] = None, ()
-    for one in runs:
-        yield from _run_lines(one)
-        found = one.get("stalls"), one.get("advice") or ()
-        if found != shown:  # nodes of one start have one bar
-            shown = found
-            yield from _step_lines(*found)
-
-
-def _run_lines(one: Mapping[str, Any]) -> Iterator[str]:
-    """One run's end, and all that is known of it."""
-    yield _outcome_line(one)
-    if one.get("used"):
-        from slurm_ext.questions.explain.used import line as used_line
-
-        yield used_line(one["used"])
-    if one.get("verdict"):
-        from slurm_ext.questions.explain.verdict import line as verdict_line
-
-        yield verdict_line(one["verdict"])
-    if one["probe"]:
-        from slurm_ext.questions.explain.probe import lines as probe_lines
-
-        yield from probe_lines(one["probe"])
-    if one["shared"]:
-        from slurm_ext.questions.explain.shared import lines as shared_lines
-
-        yield from shared_lines(one["shared"], one["elapsed_s"])
-    if one["energy"]:
-        from slurm_ext.questions.explain.energy import lines as energy_lines
-
-        yield from energy_lines(one["energy"])
-
-
-def _step_lines(
-    stalls: Mapping[str, Any] | None, advice: Sequence[Mapping[str, Any]]
-) -> Iterator[str]:
-    """The parts of a run's step, and what to do about them."""
-    if stalls is not None:
-        from slurm_ext.questions.explain.stalls import lines as stall_lines
-
-        yield from stall_lines(stalls)
-    if advice:
-        from slurm_ext.cli.common.advice_text import lines as advice_lines
-
-        yield from advice_lines(advice)
-
-
-def _ranks(document: Mapping[str, Any]) -> int:
-    """Training processes that the message was of: a stored prediction is of one of them.
-
-    A decision of an older dlqueue does not say; then the job's runs do, or those behind it.
-    """
-    seen = [(document["decision"] or {}).get("ranks")]
-    seen += [one.get("loader_ranks") for one in document["runs"]]
-    seen += [one["ranks"] for one in document["past"]]
-    return next((int(ranks) for ranks in seen if ranks), 1)
-
-
-def _expected(ledger: Mapping[str, Any], ranks: int) -> Iterator[str]:
-    """Predictions as written and as chosen: one line where they are one."""
-    from slurm_ext.report.formatting import counted
-
-    if ledger["before_samples_per_s"] is None:
-        yield f"expected: nothing: {ledger['reason']}"
-        return
-    yield from dict.fromkeys(_predicted(ledger, when, ranks) for when in ("before", "after"))
-    runs, model = counted(ledger["runs"], "run"), ledger["model"] or "none"
-    yield f"on:       {runs}, {ledger['level']}; model {model}"
-
-
-def _predicted(ledger: Mapping[str, Any], when: str, ranks: int) -> str:
-    from slurm_ext.cli.common.evidence_text import shape
-
-    told = shape(ledger[f"{when}_cpus"], ledger[f"{when}_workers"])
-    low, high = ranks * ledger[f"{when}_low"], ranks * ledger[f"{when}_high"]
-    value = ranks * ledger[f"{when}_samples_per_s"]
-    rate = f"{value:.4g} samples/s ({low:.4g} to {high:.4g})"
-    return f"expected: {told}: {rate}, limited by {ledger[f'{when}_bottleneck']}"
-
-
-def _done(ledger: Mapping[str, Any]) -> Iterator[str]:
-    acted = ledger["mode"] == "act" and ledger["action"] == "change" and not ledger["holdout"]
-    held = ", held out as a control" if ledger["holdout"] else ""
-    what = "changed" if acted else f"left as written (mode {ledger['mode']}{held})"
-    yield f"done:     {what}: {ledger['reason']}"
-    yield from _shared(ledger)
-    if ledger["message"]:
-        yield f"message:  {ledger['message']}"
-
-
-def _gain(gain: Mapping[str, Any] | None) -> Iterator[str]:
-    """The gain of this site's changed jobs; nothing where it is not measured."""
-    from slurm_ext.report.formatting import change
-
-    if gain:
-        yield (
-            f"gain:     {change(gain['ratio'])} samples/s ({change(gain['low'])} to"
-            f" {change(gain['high'])}) of {gain['changed']} changed jobs here, against"
-            f" {gain['control']} left as written by a draw"
-        )
-
-
-def _shared(ledger: Mapping[str, Any]) -> Iterator[str]:
-    """The decision on sharing its GPU; nothing where it did not agree to, or had none."""
-    if not ledger.get("sharing"):
-        return
-    import json
-
-    from slurm_ext.cli.predict.text import sharing
-
-    told = json.loads(ledger["sharing"])
-    held = " (held out as a control)" if ledger["holdout"] and told["share"] else ""
-    yield f"{'shared:  ' if told['done'] else 'sharing: '} {sharing(told)}{held}"
-
-
-def _outcome_line(one: Mapping[str, Any]) -> str:
-    from slurm_ext.questions.explain.probe import measured
-
-    said = measured(one)
-    return f"outcome:  {one['state']} on {one['node']} (restart {one['restart']}): {said}"

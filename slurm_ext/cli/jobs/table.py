@@ -9,6 +9,7 @@ from rich.text import Text
 
 from slurm_ext.cli.common.cells import cell
 from slurm_ext.core.units import format_minutes
+from slurm_ext.history.views.job_efficiency import name_of
 
 Job = Mapping[str, Any]
 _SHARES = ("time", "cpu", "mem", "gpu", "wait")
@@ -60,13 +61,6 @@ def parsable(jobs: Sequence[Job]) -> Iterator[str]:
         values = [name_of(job), job["job_name"], job["state"], job["elapsed_s"]]
         values += [job[name] for name in ("cpus", "gpus", *_SHARES, "samples_per_s")]
         yield "|".join(map(_plain, values))
-
-
-def name_of(job: Job) -> str:
-    """Its number; a member of an array as Slurm names it."""
-    if job["array_job_id"] is None or job["array_task_id"] is None:
-        return str(job["job_id"])
-    return f"{job['array_job_id']}_{job['array_task_id']}"
 
 
 def _elapsed(job: Job) -> str | None:

@@ -20,7 +20,7 @@ from slurm_ext.core.errors import InputError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.policy.queue.nice import starts_in_s
 from slurm_ext.slurm.client import SlurmClient
-from slurm_ext.slurm.records import JobInfo, NodeInfo
+from slurm_ext.slurm.records import ENDED_STATES, JobInfo, NodeInfo
 
 MOST_AHEAD = 50  # of those before it, the nearest
 FAR_S = 365 * 86400.0  # Slurm's word for "after a job without a time limit"
@@ -31,6 +31,21 @@ _NO_ROOM = frozenset(  # base states and flags of nodes that get no job
 )
 
 
+def running(
+    client: SlurmClient, job_id: int, *, task: int | None = None, of_uid: int | None = None
+) -> dict[str, Any] | None:
+    """`{state, nodes, start_s, end_s}` of a job that has nodes; `end_s` is when its time is up.
+
+    `of_uid`: only if it is this user's. None: it has no nodes. Raises SlurmError.
+    """
+    own = (job for job in client.jobs() if of_uid in (None, job.user_id))
+    for job in own:
+        if _is_named(job, job_id, task) and job.state not in ENDED_STATES and job.nodes:
+            times = {"start_s": job.start_time_s, "end_s": job.end_time_s}
+            return {"state": job.state, "nodes": job.nodes, **times}
+    return None
+
+
 def view(
     client: SlurmClient,
     settings: Settings,
@@ -38,6 +53,7 @@ def view(
     now_s: float,
     *,
     of_uid: int | None = None,
+    task: int | None = None,
 ) -> dict[str, Any] | None:
     """`{reason, place, of, ahead, slurm_start_s, expected, order, ...}`; None: it does not wait.
 
@@ -45,7 +61,7 @@ def view(
     """
     jobs = client.jobs()
     own = (job for job in jobs if of_uid in (None, job.user_id))
-    tasks = [job for job in own if job.state == "PENDING" and job_id in (job.job_id, unit_of(job))]
+    tasks = [job for job in own if job.state == "PENDING" and _is_named(job, job_id, task)]
     if not tasks:
         return None
     job = min(tasks, key=_rank)
@@ -70,6 +86,15 @@ def view(
         "expected": expected,
         "order": _in_loop(jobs, job, settings, times, now_s),
     }
+
+
+def _is_named(job: JobInfo, job_id: int, task: int | None) -> bool:
+    """True for the job, for every task of the array `job_id`, or for its one `task`."""
+    if task is None:
+        return job_id in (job.job_id, unit_of(job))
+    if job.array_job_id != job_id:
+        return False
+    return job.array_task_id == task or any(task in span for span in _spans(job))
 
 
 def _rank(job: JobInfo) -> tuple[int, int]:
@@ -148,9 +173,13 @@ def _has_room(node: NodeInfo) -> bool:
 
 def _tasks(job: JobInfo) -> int:
     """Count an array's waiting tasks: 0-3,7,10-20:5%2; else 1. Slurm may cut the list."""
+    return min(MOST_TASKS, sum(map(len, _spans(job)))) or 1
+
+
+def _spans(job: JobInfo) -> list[range]:
+    """Tasks that wait under an array's one id."""
     spans = _SPAN.findall(job.array_tasks.partition("%")[0])
-    counts = [len(range(int(a), int(b or a) + 1, int(step or 1))) for a, b, step in spans]
-    return min(MOST_TASKS, sum(counts)) or 1
+    return [range(int(a), int(b or a) + 1, int(step or 1)) for a, b, step in spans]
 
 
 def _units(job: JobInfo, by_gpu: bool) -> int:

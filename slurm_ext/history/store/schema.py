@@ -207,6 +207,12 @@ def ranks_of_decisions(db: "Database") -> None:
     check_types(db, "decisions")
 
 
+def found_runs(db: "Database") -> None:
+    """Find a user's newest runs and an array's tasks without reading all runs."""
+    db.execute("CREATE INDEX runs_user_end ON runs (user, end_s)")
+    db.execute("CREATE INDEX runs_array ON runs (array_job_id) WHERE array_job_id IS NOT NULL")
+
+
 TABLES = (
     "runs",
     "loader_runs",
@@ -243,6 +249,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     split_steps,
     ranks_of_decisions,
     crowded_steps,
+    found_runs,
 )
 
 

@@ -65,11 +65,18 @@ def column_names(history: History) -> list[str]:
     return [description[0] for description in cursor.description]
 
 
-def job(history: History, job_id: int) -> dict[str, Any] | None:
-    """Everything known of a job (or an array, by its first id): its runs and its decision."""
+def job(history: History, job_id: int, task: int | None = None) -> dict[str, Any] | None:
+    """Everything known of a job: its runs and its decision.
+
+    `job_id` may be the first id of an array; with `task`, the runs are of that task alone.
+    """
+    which = "r.job_id = ? OR r.array_job_id = ?"
+    values = [job_id, job_id]
+    if task is not None:
+        which, values = "r.array_job_id = ? AND r.array_task_id = ?", [job_id, task]
     with explaining(history.path):
-        rest = " WHERE r.job_id = ? OR r.array_job_id = ? ORDER BY r.restart, r.node"
-        found = list(history.db.query(_WIDE + rest, [job_id, job_id]))
+        rest = f" WHERE {which} ORDER BY r.restart, r.node"
+        found = list(history.db.query(_WIDE + rest, values))
         ledger = decision(history, job_id=job_id)
         if not found and ledger is None:
             return None

@@ -60,7 +60,8 @@ def refuse_others(path: Path, viewer: Viewer, named: str) -> None:
 
 _KNOWN = """
 SELECT 1 FROM decisions WHERE token = :named OR job_id = CAST(:named AS INTEGER)
-UNION ALL SELECT 1 FROM runs WHERE job_id = CAST(:named AS INTEGER) LIMIT 1"""
+UNION ALL SELECT 1 FROM runs
+WHERE job_id = CAST(:named AS INTEGER) OR array_job_id = CAST(:named AS INTEGER) LIMIT 1"""
 _TABLES = """
 SELECT name FROM main.sqlite_master
 WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite@_%' ESCAPE '@'"""

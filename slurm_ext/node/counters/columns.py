@@ -7,7 +7,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-TIMELINE = ("t_s", "cpu_s", "mem_bytes", "io_read_bytes")
+# Bytes of memory are of the moment, all others are totals so far; a row may be shorter than this.
+TIMELINE = (
+    "t_s",
+    "cpu_s",
+    "mem_bytes",
+    "io_read_bytes",
+    "gpu_busy_s",  # over all of its GPUs
+    "gpu_mem_bytes",
+    "loop_s",  # in loops of training, over all of its processes, by their probe
+    "wait_s",  # of that, waiting for data
+)
 UNITS = {
     "cpu_user": "s",
     "cpu_system": "s",

@@ -72,6 +72,11 @@ class HardwareCounters:
         gpus = self._parts.get("gpus")
         return gpus.place() if gpus else (None if self._names else [])
 
+    def gpu_moment(self) -> tuple[float | None, float | None]:
+        """Seconds that the job's GPUs were at work so far, and memory in use on them."""
+        gpus = self._parts.get("gpus")
+        return gpus.moment() if gpus else (None, None)
+
     def saved(self) -> dict[str, Any]:
         """State from which another sampler goes on."""
         gpus = self._parts.get("gpus")

@@ -20,6 +20,7 @@ from slurm_ext.node.counters.timeline import Timeline
 from slurm_ext.node.kernel.pythons import Pythons
 from slurm_ext.node.sampling.folder_watch import CHANGED, FolderWatch
 from slurm_ext.node.sampling.run_folder import RunFolder
+from slurm_ext.node.sampling.training_loop import LoopTimes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class _Sampler:
         self.corunners = CoRunners(spool, key, job_state, self.alive_s)
         self.run_folder = RunFolder(spool.run_dir(key), int(job_state["identity"]["uid"]))
         self.watch = FolderWatch(self.run_folder)
+        self.loop = LoopTimes(self.run_folder.path, self.run_folder.uid)
         self.pythons = Pythons(PROBE_SITE, job_state.get("unprobed"))
         self.unanswered = 0
 
@@ -101,6 +103,7 @@ class _Sampler:
             self.alive_s = now
         if self.config.probe:
             self.pythons.look(self.meter.processes.members, now)
+            self.loop.look(now, last=last)
         self.watch.look()
         self.corunners.meet(now)
         self.timeline.add(self._row(now))
@@ -110,14 +113,21 @@ class _Sampler:
             self._flush(now)
 
     def _row(self, now: float) -> list[float | None]:
+        """A row of columns.TIMELINE, without the nulls at its end."""
         read = self.meter.totals.get("io_read")
-        cpu_s = self.meter.cpu_s()
-        return [
+        busy_s, gpu_mem = self.meter.hardware.gpu_moment()
+        row = [
             round(self._elapsed_s(now), 3),
-            None if cpu_s is None else round(cpu_s, 3),
+            _rounded(self.meter.cpu_s()),
             self.meter.mem_now,
             read[1] if read else None,
+            _rounded(busy_s),
+            gpu_mem,
+            *self.loop.totals,
         ]
+        while row[-1] is None:
+            row.pop()
+        return row
 
     def _flush(self, now: float) -> None:
         """Write the whole state to the disk, from where the record is composed."""
@@ -168,3 +178,7 @@ class _Sampler:
 
         self._flush(state.uptime_s())
         compose_record(self.config, self.spool, self.key, time.monotonic() + 30.0)
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)

@@ -1,46 +1,46 @@
-"""The document of `explain`: one job's prediction, decision and outcome."""
+"""The document of `explain`: one job's use of what it had, prediction, decision and outcome."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from slurm_ext.core.errors import HistoryError, UsageError
+from slurm_ext.core.errors import HistoryError
 
 if TYPE_CHECKING:
     from slurm_ext.core.settings.document import Settings
     from slurm_ext.history.store.store import History
     from slurm_ext.history.views.visible import Viewer
 
-_TOKEN = re.compile(r"d1-[0-9a-f]{16}")
-
 
 def document(settings: "Settings", viewer: "Viewer", fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The history's document, with `queue` where the job waits, or `queue` alone.
+    """The history's document, with what Slurm says now, or Slurm's answer alone.
 
     Raises UsageError, HistoryError, RefusedError.
     """
     from slurm_ext.history.views.visible import refuse_others
-    from slurm_ext.questions.explain.queue import alone, ledger_moves, waiting
+    from slurm_ext.questions.explain.named import JobName, parse
+    from slurm_ext.questions.explain.queue import alone, ledger_moves, now
 
     named = fields["job"]
+    name = parse(named)
     try:
         with _histories(settings, viewer) as (history, pool):
             known = explained(history, named, pool)
     except HistoryError:
-        found = waiting(settings, int(named), viewer) if named.isdecimal() else None
-        if found is None:
+        at_present = now(settings, name, viewer)
+        if at_present == (None, None):
             refuse_others(settings.state_dir / "history.db", viewer, named)
             raise
-        return alone(settings, int(named), found)
+        return alone(settings, name, *at_present)
     job_id = known["job_id"]
     if job_id is None:
-        return {**known, "queue": None}
+        return {**known, "queue": None, "running": None}
     # A move that the history writer has not read yet is in the ledger alone.
     moves = [*ledger_moves(settings.state_dir, job_id), *known["moves"]]
     every = {move["move_id"]: move for move in moves}.values()
     by_time = sorted(every, key=lambda move: float(move["at_s"]))
-    return {**known, "moves": by_time, "queue": waiting(settings, job_id, viewer)}
+    queue, running = now(settings, JobName(job_id=job_id) if name.token else name, viewer)
+    return {**known, "moves": by_time, "queue": queue, "running": running}
 
 
 @contextmanager
@@ -58,59 +58,97 @@ def _histories(settings: "Settings", viewer: "Viewer") -> "Iterator[tuple[Histor
 
 
 def explained(history: "History", named: str, pool: "History | None" = None) -> dict[str, Any]:
-    """`{v, job_id, decision, past, moves, run_time, runs, stragglers, gain}`: ledger and outcome.
+    """`{v, job_id, job, tasks, decision, past, moves, run_time, runs, stragglers, gain}`.
 
-    `past`: runs that the decision rested on (history/views/recent_runs.py). `moves`: what cluster
-    loops did to it (core/actions.py). `run_time`: how long it was to be expected to run
-    (run_time.py), or null. A run whose use of its resources was counted has `used` (used.py), one
-    that shared its node `shared` (shared.py), one whose power was measured `energy` (energy.py),
-    one with the probe's summaries `probe` (probe.py), one of which a rate was predicted `verdict`
+    `job`: its last start on all of its nodes (sheet.py), null for an array, whose `tasks` are
+    listed instead (tasks.py). `past`: runs that the decision rested on
+    (history/views/recent_runs.py). `moves`: what cluster loops did to it (core/actions.py).
+    `run_time`: how long it was to be expected to run (run_time.py), or null. A run whose use of its
+    resources was counted has `used` (used.py), one that was sampled `series` (series.py), one that
+    shared its node `shared` (shared.py), one whose power was measured `energy` (energy.py), one
+    with the probe's summaries `probe` (probe.py), one of which a rate was predicted `verdict`
     (verdict.py), one whose step was measured `stalls` (stalls.py); else null. `advice` is a list
     (core/advice/from_record.py). `stragglers`: ranks that others waited for (stragglers.py), or
     null. Run time and gain rest on `pool`, which may hold more users' runs than `history`.
 
-    Raises UsageError for what is neither a job id nor a token, HistoryError where it is unknown.
+    Raises UsageError for what names no job (named.py), HistoryError where it is unknown.
     """
-    from slurm_ext.history.ingest.actions import actions_of
     from slurm_ext.history.ingest.decisions import decision
-    from slurm_ext.history.views.advice import run_advice
-    from slurm_ext.history.views.gain import estimate_gain, gain_json
-    from slurm_ext.history.views.outcomes import predicted_of
     from slurm_ext.history.views.queries import job
-    from slurm_ext.questions.explain.run_time import run_time_of
-    from slurm_ext.questions.explain.shared import shared_with
-    from slurm_ext.questions.explain.stalls import stalls_of
-    from slurm_ext.questions.explain.stragglers import stragglers_of
+    from slurm_ext.questions.explain.named import parse
 
-    token = named if _TOKEN.fullmatch(named) else None
-    if token is None and not (named.isascii() and named.isdecimal() and len(named) < 19):
-        raise UsageError(f"{named!r} is neither a job id (1042) nor a token (d1-0123456789abcdef)")
-    ledger = decision(history, token=token) if token else None
-    job_id = ledger["job_id"] if ledger else None if token else int(named)
-    known = None if job_id is None else job(history, job_id)
-    moved = [] if job_id is None else actions_of(history, job_id)
-    if ledger is None and known is None and not moved:
+    name = parse(named)
+    ledger = decision(history, token=name.token) if name.token else None
+    job_id = ledger["job_id"] if ledger else name.job_id
+    known = None if job_id is None else job(history, job_id, name.task)
+    runs = known["runs"] if known else []
+    ledger = ledger or (known or {}).get("decision")
+    if name.task is not None and runs:
+        job_id = runs[0]["job_id"]
+    moves = _moves(history, job_id)
+    if ledger is None and known is None and not moves:
         raise HistoryError(
             f"{history.path} knows nothing of {named}; a decision appears a second after the"
             " submission, a run some seconds after its end, and jobs that opted out never"
         )
-    beside = {} if known is None else shared_with(history, known["runs"])
-    chosen = ledger or (known or {}).get("decision")
-    past = _past(history, chosen)
-    told = {} if chosen is None else predicted_of(history.conn, history.path, chosen["id"])
-    steps = {} if known is None else stalls_of(known["runs"])
-    every = [] if known is None else known["runs"]
-    runs = [
-        {**_outcome(one, beside, told, past), "stalls": steps.get(one["id"])}
-        | {"advice": run_advice(one, every)}
-        for one in every
+    return _of_runs(history, pool or history, job_id, ledger, runs, moves)
+
+
+def _moves(history: "History", job_id: int | None) -> list[dict[str, Any]]:
+    from slurm_ext.history.ingest.actions import actions_of
+
+    return [] if job_id is None else actions_of(history, job_id)
+
+
+def _of_runs(
+    history: "History",
+    pool: "History",
+    job_id: int | None,
+    ledger: Mapping[str, Any] | None,
+    runs: Sequence[Mapping[str, Any]],
+    moves: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    from slurm_ext.history.views.gain import estimate_gain, gain_json
+    from slurm_ext.questions.explain.run_time import run_time_of
+    from slurm_ext.questions.explain.sheet import sheet_of
+    from slurm_ext.questions.explain.stragglers import stragglers_of
+    from slurm_ext.questions.explain.tasks import tasks_of
+
+    past = _past(history, ledger)
+    return {
+        "v": 1,
+        "job_id": job_id,
+        "job": sheet_of(runs),
+        "tasks": tasks_of(runs),
+        "decision": ledger,
+        "past": past,
+        "moves": moves,
+        "run_time": run_time_of(pool, ledger, runs),
+        "runs": _runs(history, ledger, runs, past),
+        "stragglers": stragglers_of(runs),
+        "gain": gain_json(estimate_gain(pool.conn)),
+    }
+
+
+def _runs(
+    history: "History",
+    ledger: Mapping[str, Any] | None,
+    runs: Sequence[Mapping[str, Any]],
+    past: Sequence[Mapping[str, Any]],
+) -> list[dict[str, Any]]:
+    from slurm_ext.history.views.advice import run_advice
+    from slurm_ext.history.views.outcomes import predicted_of
+    from slurm_ext.questions.explain.shared import shared_with
+    from slurm_ext.questions.explain.stalls import stalls_of
+
+    beside = shared_with(history, runs)
+    predicted = {} if ledger is None else predicted_of(history.conn, history.path, ledger["id"])
+    steps = stalls_of(runs)
+    return [
+        {**_outcome(run, beside, predicted, past), "stalls": steps.get(run["id"])}
+        | {"advice": run_advice(run, runs)}
+        for run in runs
     ]
-    pool = history if pool is None else pool
-    expected = run_time_of(pool, chosen, known)
-    document = {"v": 1, "job_id": job_id, "decision": chosen, "past": past}
-    document |= {"moves": moved, "run_time": expected, "runs": runs}
-    document["stragglers"] = stragglers_of(every)
-    return {**document, "gain": gain_json(estimate_gain(pool.conn))}
 
 
 def _past(history: "History", ledger: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -133,14 +171,16 @@ def _outcome(
     told: Mapping[int, Mapping[str, Any]],
     past: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    names = ("restart", "node", "state", "source", "elapsed_s", "cpus_per_task", "exit_code")
+    names = ("job_id", "restart", "node", "state", "source", "elapsed_s", "cpus_per_task")
+    held = ("exit_code", "cpus", "mem_bytes", "gpus")
     from slurm_ext.questions.explain.energy import energy_of
     from slurm_ext.questions.explain.probe import probe_of
+    from slurm_ext.questions.explain.series import series_of
     from slurm_ext.questions.explain.used import used_of
     from slurm_ext.questions.explain.verdict import verdict_of
 
     loader = {n: one[n] for n in one if n.startswith("loader_")}
     more = {"shared": beside.get(one["id"]), "energy": energy_of(one), "probe": probe_of(one)}
-    more["used"] = used_of(one)
+    more |= {"used": used_of(one), "series": series_of(one["timeline"])}
     more["verdict"] = verdict_of(told.get(one["id"]), one, past)
-    return {**{name: one[name] for name in names}, **loader, **more}
+    return {**{name: one[name] for name in (*names, *held)}, **loader, **more}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from slurm_ext.core.settings.document import Settings
     from slurm_ext.history.views.visible import Viewer
+    from slurm_ext.questions.explain.named import JobName
 
 SLURM_ANSWERS_S = 5.0
 MOST_SHOWN = 5  # of those before it, in the text for people
@@ -43,12 +44,15 @@ REASONS: Mapping[str, str] = {
 KNOWN_BY = {"model": "by the model", "runs": "by earlier runs", "limit": "by time limits"}
 
 
-def waiting(settings: "Settings", job_id: int, viewer: "Viewer") -> dict[str, Any] | None:
-    """`control.queue_view`'s document; None: it does not wait, or Slurm does not answer.
+def now(
+    settings: "Settings", name: "JobName", viewer: "Viewer"
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """The job's place in the queue while it waits, and where it runs while it runs.
 
-    A user has that of an own job, and where Slurm hides others' jobs, none of them is in it.
+    Neither: it does nothing of both, or Slurm does not answer. A user has that of an own job, and
+    where Slurm hides others' jobs, none of them is in it.
     """
-    from slurm_ext.control.queue.queue_position import view
+    from slurm_ext.control.queue.queue_position import running, view
     from slurm_ext.core.errors import SlurmError
     from slurm_ext.slurm import CommandClient
 
@@ -57,12 +61,15 @@ def waiting(settings: "Settings", job_id: int, viewer: "Viewer") -> dict[str, An
         slurm_conf=settings["paths.slurm_conf"],
         timeout_s=SLURM_ANSWERS_S,
     )
+    if name.job_id is None:
+        return None, None
     uid = None if viewer.sees_all else viewer.uid
     try:
-        found = view(client, settings, job_id, time.time(), of_uid=uid)
+        found = view(client, settings, name.job_id, time.time(), task=name.task, of_uid=uid)
+        runs = None if found else running(client, name.job_id, task=name.task, of_uid=uid)
     except SlurmError:
-        return None
-    return _without_others(found) if found and viewer.hides_others else found
+        return None, None
+    return _without_others(found) if found and viewer.hides_others else found, runs
 
 
 def _without_others(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,11 +81,17 @@ def _without_others(found: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def alone(settings: "Settings", job_id: int, found: Mapping[str, Any]) -> dict[str, Any]:
+def alone(
+    settings: "Settings",
+    name: "JobName",
+    queue: Mapping[str, Any] | None,
+    running: Mapping[str, Any] | None,
+) -> dict[str, Any]:
     """The document of `explain` for a job of which the history knows nothing, or there is none."""
-    document: dict[str, Any] = {"v": 1, "job_id": job_id, "decision": None, "past": []}
-    moved = ledger_moves(settings.state_dir, job_id)
-    return {**document, "moves": moved, "run_time": None, "runs": [], "gain": None, "queue": found}
+    moved = [] if name.job_id is None else ledger_moves(settings.state_dir, name.job_id)
+    nothing = ("job", "tasks", "decision", "run_time", "stragglers", "gain")
+    document: dict[str, Any] = {"v": 1, "job_id": name.job_id, **dict.fromkeys(nothing)}
+    return {**document, "past": [], "runs": [], "moves": moved, "queue": queue, "running": running}
 
 
 def ledger_moves(state_dir: Path, job_id: int) -> list[dict[str, Any]]:
@@ -117,6 +130,14 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"before:   job {one['job']} ({one['user']}'s {one['name']}), {_ahead(one)}"
     yield from _loop(found["order"])
     yield from _starts(found)
+
+
+def running_line(found: Mapping[str, Any]) -> str:
+    """For people: where a running job is, and what comes after its end."""
+    since = "" if found["start_s"] is None else f" since {at(found['start_s'])}"
+    limit = "" if found["end_s"] is None else f", at most until {at(found['end_s'])}"
+    after = "what it used is told some seconds after its end"
+    return f"runs:     {found['state']} on {found['nodes']}{since}{limit}; {after}"
 
 
 def reason(word: str) -> str:
@@ -164,20 +185,21 @@ def _interval(order: Mapping[str, Any]) -> str:
 
 def _starts(found: Mapping[str, Any]) -> Iterator[str]:
     slurm, ours = found["slurm_start_s"], found["expected"]
-    by_slurm = "Slurm does not say" if slurm is None else f"{_at(slurm)} by Slurm, by time limits"
+    by_slurm = "Slurm does not say" if slurm is None else f"{at(slurm)} by Slurm, by time limits"
     yield f"start:    {by_slurm}"
     if ours is not None:
         yield f"          {_ours(ours)}"
 
 
 def _ours(ours: Mapping[str, Any]) -> str:
-    low, high = _at(ours["low_s"]), _at(ours["high_s"])
+    low, high = at(ours["low_s"]), at(ours["high_s"])
     between = "" if low == high else f" ({low} to {high})"
     known = " and ".join(KNOWN_BY[by] for by in ours["by"]) or "nobody is before it"
-    return f"{_at(ours['start_s'])}{between} by dlqueue, if nobody passes: {known}"
+    return f"{at(ours['start_s'])}{between} by dlqueue, if nobody passes: {known}"
 
 
-def _at(at_s: float) -> str:
+def at(at_s: float) -> str:
+    """A time as people here read it."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at_s))
 
 

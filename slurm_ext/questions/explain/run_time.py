@@ -3,7 +3,7 @@
 By the model that serves now, from what had ended when the job was submitted: no later job is known.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 def run_time_of(
-    history: "History", ledger: Mapping[str, Any] | None, known: Mapping[str, Any] | None
+    history: "History", ledger: Mapping[str, Any] | None, runs: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
     """{mean_s, low_s, high_s, runs, like}, as `predict` tells it; None without a model.
 
-    `ledger`: the decision's row; `known`: of `history.queries.job`. A damaged model is none.
+    `ledger`: the decision's row; `runs`: of `history.queries.job`. A damaged model is none.
     """
     models = history.path.parent / "models"
     if not (models / "duration" / "current").exists():
         return None
-    asked = _asked(ledger, known)
+    asked = _asked(ledger, runs)
     return None if asked is None else _told(history, models, asked)
 
 
@@ -44,12 +44,11 @@ def _told(history: "History", models: Path, asked: "DurationQuery") -> dict[str,
 
 
 def _asked(
-    ledger: Mapping[str, Any] | None, known: Mapping[str, Any] | None
+    ledger: Mapping[str, Any] | None, runs: Sequence[Mapping[str, Any]]
 ) -> "DurationQuery | None":
     """The first run's submission; before there is one, what the decision kept of it."""
     from slurm_ext.model.duration.query import query_of_run
 
-    runs = known["runs"] if known else []
     if runs:
         return query_of_run(runs[0])
     return None if ledger is None else query_of_run({**ledger, "submit_s": ledger["decided_s"]})

@@ -5,7 +5,12 @@ from statistics import mean
 from typing import Any
 
 _SUMS = {"cpu_user": "cpu_s", "cpu_system": "cpu_s", "io_read": "io_read", "io_write": "io_write"}
-_PEAKS = {"mem_held_peak": "held", "mem_peak": "peak"}
+_PEAKS = {
+    "mem_held_peak": "held",
+    "mem_peak": "peak",
+    "gpu_job_mem_peak": "own_gpu_mem",
+    "gpu_mem_peak": "gpu_mem",
+}
 _MEANS = {"gpu_job_util": "own_gpu", "gpu_util": "gpu"}
 _LOADER = ("samples_per_s", "accel_samples_per_s", "whole_samples_per_s", "workers")
 
@@ -18,24 +23,38 @@ def used_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
     """
     from slurm_ext.history.views.job_efficiency import efficiency_of
 
-    counted = _folded(run["counters"])
-    if all(value is None for value in counted.values()):
+    if all(value is None for value in folded(run["counters"]).values()):
         return None
-    loader = {name: run.get(f"loader_{name}") for name in _LOADER}
-    job = efficiency_of([{**run, **loader, **counted}])
-    held = counted["peak"] if counted["held"] is None else counted["held"]
+    row = counted(run)
+    job = efficiency_of([row])
     return {
         **{name: job[name] for name in ("cpus", "cpu", "gpus", "gpu", "mem", "time", "elapsed_s")},
         "cpus_used": None if job["cpu"] is None else job["cpu"] * job["cpus"],
-        "mem_bytes": run["mem_bytes"],
-        "mem_used_bytes": held,
+        **{name: row[name] for name in AMOUNTS},
         "time_limit_s": run["time_limit_s"],
-        "read_bytes": counted["io_read"],
-        "written_bytes": counted["io_write"],
     }
 
 
-def _folded(counters: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+AMOUNTS = ("mem_bytes", "mem_used_bytes", "read_bytes", "written_bytes")
+
+
+def counted(run: Mapping[str, Any]) -> dict[str, Any]:
+    """The run as `efficiency_of` takes it, with AMOUNTS and `gpu_mem_used_bytes`, of one GPU."""
+    sums = folded(run["counters"])
+    loader = {name: run.get(f"loader_{name}") for name in _LOADER}
+    own = sums["own_gpu_mem"]
+    return {
+        **run,
+        **loader,
+        **sums,
+        "mem_used_bytes": sums["peak"] if sums["held"] is None else sums["held"],
+        "gpu_mem_used_bytes": sums["gpu_mem"] if own is None else own,
+        "read_bytes": sums["io_read"],
+        "written_bytes": sums["io_write"],
+    }
+
+
+def folded(counters: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
     """The counters that are looked at: sums, the largest, and means over GPUs."""
     found: dict[str, list[float]] = {}
     for counter in counters:

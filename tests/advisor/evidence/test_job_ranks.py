@@ -7,7 +7,7 @@ import pytest
 from slurm_ext.advisor.evidence.job_ranks import ranks_by_others, ranks_of
 from slurm_ext.advisor.pipeline.decide import DecisionContext, decide
 from slurm_ext.advisor.service.recommendation_json import recommendation_json
-from slurm_ext.cli.explain.command import _ranks
+from slurm_ext.cli.explain.text import _ranks
 from slurm_ext.core.records import Level, LoaderRun, Submission
 from slurm_ext.core.settings.document import Settings
 from tests.builders import STARVED

@@ -15,7 +15,7 @@ from slurm_ext.advisor.service.advisor import Advisor
 from slurm_ext.advisor.service.from_history import context_from_history
 from slurm_ext.advisor.service.recommendation_json import recommendation_json
 from slurm_ext.advisor.service.refresh import Refresher
-from slurm_ext.cli.explain.command import lines
+from slurm_ext.cli.explain.text import lines
 from slurm_ext.core.job_keys import keys_of
 from slurm_ext.core.records import Submission
 from slurm_ext.core.settings.document import Settings

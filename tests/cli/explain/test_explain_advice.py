@@ -9,7 +9,7 @@ import pytest
 
 from contrib.bench.advice.training import Job, record
 from slurm_ext.cli.common.advice_text import clause
-from slurm_ext.cli.explain.command import lines
+from slurm_ext.cli.explain.text import lines
 from slurm_ext.core.settings.document import load
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store.store import open_history
@@ -47,7 +47,7 @@ def test_explain_tells_the_first_advice(folder: Path) -> None:
         document = explained(history, "1042")
     (first, *_) = document["runs"][0]["advice"]
     assert (first["word"], first["action"]) == ("data", "more_workers")
-    assert faults("explain", {**document, "queue": None}) == []
+    assert faults("explain", {**document, "queue": None, "running": None}) == []
     assert f"advice:   {clause(first)}" in list(lines(document))
 
 

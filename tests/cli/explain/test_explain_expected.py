@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from slurm_ext.cli.explain.command import _expected
+from slurm_ext.cli.explain.text import _expected
 
 
 def ledger(workers: int) -> dict[str, Any]:

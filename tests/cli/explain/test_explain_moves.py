@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slurm_ext.cli.explain.actions import MOST_SHOWN
-from slurm_ext.cli.explain.command import lines
+from slurm_ext.cli.explain.text import lines
 from slurm_ext.control.loops.action_log import ActionLog
 from slurm_ext.core.actions import Action
 from slurm_ext.core.errors import HistoryError

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.cli.explain.command import lines
+from slurm_ext.cli.explain.text import lines
 from slurm_ext.history.store.store import History, open_history
 from slurm_ext.model.duration.artifact import ABOUT
 from slurm_ext.questions.explain.document import explained

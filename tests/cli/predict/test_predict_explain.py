@@ -177,7 +177,7 @@ def test_explain_tells_belief_deed_and_outcome(taught: Path) -> None:
     [
         ("9999", 1, "knows nothing of 9999"),
         ("d1-ffffffffffffffff", 1, "knows nothing of d1-ffffffffffffffff"),
-        ("train.sh", 2, "neither a job id (1042) nor a token"),
+        ("train.sh", 2, "neither a job id (1042, or 1042_7 in an array) nor a token"),
     ],
 )
 def test_explain_of_the_unknown_is_a_clear_error(

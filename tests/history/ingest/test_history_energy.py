@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.cli.explain.command import lines
+from slurm_ext.cli.explain.text import lines
 from slurm_ext.history.ingest.rows import energy_of
 from slurm_ext.history.ingest.spool_folder import ingest_folder
 from slurm_ext.history.store import schema

@@ -1,5 +1,6 @@
 """Columns of the history: those that later versions added, with their types."""
 
+import re
 import sqlite3
 
 import pytest
@@ -75,6 +76,20 @@ def test_the_table_of_actions(history: History) -> None:
     assert indexes == {"moves_job": ["job_id"], "moves_at": ["at_s"]}
     elastic = [i for i in history.db.table("decisions").indexes if i.name == "decisions_elastic"]
     assert [(index.columns, index.partial) for index in elastic] == [(["job_id"], 1)]
+
+
+def test_a_users_newest_runs_and_an_arrays_tasks_are_found_by_index(history: History) -> None:
+    """No question about a user, or an array, reads a million runs of others."""
+    for sql, used in (
+        ("SELECT id FROM runs WHERE user = 'ada' ORDER BY end_s DESC LIMIT 9", ["runs_user_end"]),
+        (
+            "SELECT id FROM runs WHERE job_id = 7 OR array_job_id = 7",
+            ["runs_array", "runs_job"],
+        ),
+    ):
+        plan = " ".join(row[3] for row in history.conn.execute(f"EXPLAIN QUERY PLAN {sql}"))
+        assert sorted(set(re.findall(r"runs_\w+", plan))) == used
+        assert "TEMP B-TREE" not in plan
 
 
 def test_the_columns_of_outcomes(history: History) -> None:

@@ -52,6 +52,11 @@ class JobGpus:
             totals.update(gpu.totals(uuid))
         return totals
 
+    def moment(self) -> tuple[float | None, float | None]:
+        """Seconds at work so far and memory in use, of all GPUs; None if one does not tell."""
+        gpus = list(self._totals.values())
+        return _sum([gpu.busy_s for gpu in gpus]), _sum([gpu.mem_bytes for gpu in gpus])
+
     def faults(self) -> list[str]:
         """Reasons, a line each, for what could not be measured."""
         faults = [f"{uuid}: {gpu.fault}" for uuid, gpu in self._totals.items() if gpu.fault]
@@ -101,3 +106,8 @@ class JobGpus:
         if missing:
             self._faults.append(f"NVML knows no GPU {', '.join(missing)[:80]}")
         self._totals = {uuid: GpuTotals() for uuid in self.uuids.values()}
+
+
+def _sum(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None

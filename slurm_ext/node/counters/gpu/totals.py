@@ -48,11 +48,24 @@ class GpuTotals:
         self._peaks: dict[str, float] = dict(saved.get("peaks", {}))
         gains = saved.get("gains", {})
         self._gains = {name: CounterGain(total=gains.get(name)) for _, name, _ in _GAINS}
+        self._mem_bytes: tuple[float | None, float | None] = (None, None)  # the job's, everybody's
 
     def saved(self) -> dict[str, Any]:
         """State from which another sampler goes on."""
         gains = {name: gain.total for name, gain in self._gains.items() if gain.total is not None}
         return {"fault": self.fault, "means": self._means, "peaks": self._peaks, "gains": gains}
+
+    @property
+    def busy_s(self) -> float | None:
+        """Seconds at work so far, for the job alone where the driver tells jobs apart."""
+        mean = self._means.get("gpu_job_util") or self._means.get("gpu_util")
+        return mean[0] if mean and self.fault is None else None
+
+    @property
+    def mem_bytes(self) -> float | None:
+        """Memory in use at the last reading, the job's alone where the driver tells jobs apart."""
+        own, whole = self._mem_bytes
+        return (whole if own is None else own) if self.fault is None else None
 
     def see(self, reading: Mapping[str, Any], covers_s: float, pids: Collection[int]) -> None:
         """Take one reading, which stands for the last `covers_s` seconds; `pids` are the job's."""
@@ -68,6 +81,7 @@ class GpuTotals:
             value = reading.get(theirs)
             self._gains[ours].see(None if value is None else value * factor)
         self._peak("gpu_mem_peak", reading.get("mem_bytes"))
+        self._mem_bytes = (None, reading.get("mem_bytes"))
         self._see_processes(reading.get("processes"), covers_s, pids)
 
     def totals(self, uuid: str) -> dict[str, tuple[str, float]]:
@@ -92,6 +106,7 @@ class GpuTotals:
         sizes = [figures.get("mem_bytes") for figures in own]
         if not any(size is None for size in sizes):
             self._peak("gpu_job_mem_peak", sum(sizes))
+            self._mem_bytes = (sum(sizes), None)
 
     def _mean(self, name: str, value: float | None, factor: float, covers_s: float) -> None:
         if value is not None:

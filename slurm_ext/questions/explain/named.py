@@ -1,0 +1,31 @@
+"""The job that a user names: by number, as a task of an array, or by a submission's token."""
+
+import re
+from dataclasses import dataclass
+
+from slurm_ext.core.errors import UsageError
+
+_TOKEN = re.compile(r"d1-[0-9a-f]{16}")
+_NUMBER = re.compile(r"([0-9]{1,18})(?:_([0-9]{1,18}))?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobName:
+    """Either a token, or a job's id (an array's first id) with the task of an array, or without."""
+
+    token: str | None = None
+    job_id: int | None = None
+    task: int | None = None
+
+
+def parse(word: str) -> JobName:
+    """The job of `1042`, `1042_7` or `d1-0123456789abcdef`. Raises UsageError."""
+    if _TOKEN.fullmatch(word):
+        return JobName(token=word)
+    number = _NUMBER.fullmatch(word)
+    if number is None:
+        raise UsageError(
+            f"{word!r} is neither a job id (1042, or 1042_7 in an array)"
+            " nor a token (d1-0123456789abcdef)"
+        )
+    return JobName(job_id=int(number[1]), task=None if number[2] is None else int(number[2]))
