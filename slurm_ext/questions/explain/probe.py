@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 MOST_CHARACTERS = 120  # of a reason: a job's own process wrote it
 NOTHING = "not measured"
-WAITED = 0.1  # of the time in which it could have computed: less is not told
+WAITED = 0.1  # of its time: less waiting for cores is not told, and explains no miss
 TOO_SHORT = "no DataLoader of torch was long enough"
 NO_STEP = "the program has no step that dlqueue knows"
 UNPROBED = (
@@ -98,11 +98,16 @@ def measured(run: Mapping[str, Any]) -> str:
 
 
 def _waited(run: Mapping[str, Any]) -> str:
-    """The wait for cores that were at work for somebody; empty where it is small."""
-    queued_s = (run.get("loader_fetch_queued_s") or 0.0) + (run.get("loader_main_queued_s") or 0.0)
-    computed_s = (run.get("loader_fetch_cpu_s") or 0.0) + (run.get("loader_main_cpu_s") or 0.0)
-    share = queued_s / (queued_s + computed_s) if queued_s > 0 else 0.0
-    return f"; it waited for busy cores {share:.0%} of the time" if share >= WAITED else ""
+    share = waited_for_cores(run)
+    return f"; it waited for a core {share:.0%} of its time" if share >= WAITED else ""
+
+
+def waited_for_cores(run: Mapping[str, Any]) -> float:
+    """The share of its time that the loop, or a worker's fetch, was ready and had no core."""
+    rate, fetch_s = run.get("loader_samples_per_s") or 0.0, run.get("loader_fetch_wall_s")
+    main = (run.get("loader_main_queued_s") or 0.0) * rate
+    worker = (run.get("loader_fetch_queued_s") or 0.0) / fetch_s if fetch_s else 0.0
+    return min(1.0, max(main, worker))
 
 
 def _without_rate(probe: Mapping[str, Any] | None) -> str:

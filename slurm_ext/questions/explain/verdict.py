@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-WAITED = 0.1  # of its time: less waiting for cores explains no miss
+from slurm_ext.core.findings.loader_refusal import LoaderRefusal, why_workers_stay
+from slurm_ext.questions.explain.probe import WAITED, waited_for_cores
+
 UNKNOWN = "no reason known"
 
 
@@ -35,8 +37,9 @@ def line(verdict: Mapping[str, Any]) -> str:
 def _why(run: Mapping[str, Any], past: Sequence[Mapping[str, Any]], side: str) -> Iterator[str]:
     if side == "below":
         yield from _cores(run)
-    if run.get("loader_refused") is not None:
-        yield "dlqueue's probe left its workers as the script set them"
+    refused = run.get("loader_refused") or LoaderRefusal.NOTHING
+    if refused not in (LoaderRefusal.NOTHING, LoaderRefusal.MOVED):
+        yield why_workers_stay(refused)
     models = {one["gpu_model"] for one in past} - {None}
     model = run.get("loader_gpu_model")
     if model and models and model not in models:
@@ -52,8 +55,6 @@ def _cores(run: Mapping[str, Any]) -> Iterator[str]:
     if beside:
         who = "another job" if len(beside) == 1 else f"{len(beside)} other jobs"
         yield f"{who} wanted the same cores"
-    rate, fetch = run.get("loader_samples_per_s") or 0.0, run.get("loader_fetch_wall_s")
-    main = (run.get("loader_main_queued_s") or 0.0) * rate
-    worker = (run.get("loader_fetch_queued_s") or 0.0) / fetch if fetch else 0.0
-    if max(main, worker) >= WAITED:
-        yield f"it waited for a core {min(1.0, max(main, worker)):.0%} of its time"
+    waited = waited_for_cores(run)
+    if waited >= WAITED:
+        yield f"it waited for a core {waited:.0%} of its time"

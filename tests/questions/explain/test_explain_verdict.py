@@ -56,7 +56,9 @@ def test_there_is_no_verdict_without_prediction_and_measurement() -> None:
             "it waited for a core 60% of its time",
         ),
         ({"loader_gpu_model": "T4"}, "it ran on T4, earlier runs on A100"),
-        ({"loader_refused": 3}, "dlqueue's probe left its workers as the script set them"),
+        ({"loader_refused": 3}, "its dataset is iterable, so its workers stay"),
+        ({"loader_refused": 0}, UNKNOWN),
+        ({"loader_refused": 1}, UNKNOWN),
         ({"loader_data_key": 6}, "its data or its batch were others"),
         ({"loader_data_key": None, "loader_gpu_model": None}, UNKNOWN),
         (
