@@ -1,17 +1,20 @@
 """What a site installs is whole."""
 
+import importlib.metadata
 import re
 import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 from tests.wheel import build, sources
 
 ROOT = Path(__file__).parent.parent
 LOCKED = ROOT / "contrib" / "packaging" / "locked.txt"
 EXTRAS = {extra: LOCKED.with_name(f"locked-{extra}.txt") for extra in ("pairs", "plots", "train")}
+DEBIANS = "3.11.2"
 BUILD = {"pip", "setuptools"}  # what builds dlqueue is locked as well
 
 
@@ -34,6 +37,18 @@ def test_every_locked_file_has_a_hash(path: Path) -> None:
     assert packages
     for entry in packages:
         assert re.fullmatch(r"[\w.-]+==\S+( \\\n    --hash=sha256:[0-9a-f]{64})+", entry), entry
+
+
+def test_the_tested_versions_run_on_debians_python() -> None:
+    """Debian 12 has Python 3.11.2, and its users no other."""
+    tested = {normal(name) for name in versions(ROOT / "constraints.txt")}
+    needs = {
+        one.name: one.metadata["Requires-Python"] or ""
+        for one in importlib.metadata.distributions()
+        if normal(one.name) in tested
+    }
+    assert len(needs) > 40
+    assert {name: need for name, need in needs.items() if DEBIANS not in SpecifierSet(need)} == {}
 
 
 def test_the_locked_versions_are_the_tested_ones() -> None:
