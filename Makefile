@@ -2,7 +2,7 @@
 # Test files are dealt out to so many processes; those of the real Slurm mostly wait.
 WORKERS = 2
 
-.PHONY: demo docs test setup check mutants clean
+.PHONY: demo docs test setup check mutants deb rpm wheelhouse dist clean
 
 demo: .venv/ready-for-demo
 	.venv/bin/dlqueue demo
@@ -29,6 +29,21 @@ setup: .venv/ready-for-test
 
 .venv/ready-for-%: pyproject.toml constraints.txt contrib/packaging/setup.sh
 	contrib/packaging/setup.sh $*
+
+# Packages of the tree: build/packages. OPTIONS="--only node", OPTIONS="--python 3.13": see contrib/packaging/packages
+deb rpm wheelhouse: build/tools/ready
+	build/tools/bin/python -m contrib.packaging.packages $@ $(OPTIONS)
+
+# A wheel and its source, as a package index takes them: build/dist
+dist: build/tools/ready
+	rm -rf build/dist
+	build/tools/bin/python -m build --outdir build/dist
+	build/tools/bin/twine check --strict build/dist/*
+
+build/tools/ready:
+	python3 -m venv build/tools
+	build/tools/bin/pip install -q --disable-pip-version-check build twine
+	touch $@
 
 clean:
 	rm -rf .venv build *.egg-info

@@ -24,6 +24,7 @@ MAY_SKIP: tuple[tuple[str, str], ...] = (
     (r"is on no disk", "the folder of the tests is in memory, or on the network"),
     (r"the kernel counted \d+ bytes of 4 MiB", "the page cache held the file"),
     (r"no devices can be made here", "a container may forbid it"),
+    (r"no overlay file system can be made here", "a container may forbid it"),
     (r"can be run by other users", "the interpreter lies in a home that is closed to others"),
     (r"the machine was so busy", "a training that Slurm's other jobs slowed down tells nothing"),
     (r"needs pyslurm|pyslurm is there", "it is built for one release of Slurm, and not by Debian"),

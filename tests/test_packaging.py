@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from tests.wheel import build, sources
+from tests.wheel import SHARED, build, sources
 
 ROOT = Path(__file__).parent.parent
 LOCKED = ROOT / "contrib" / "packaging" / "locked.txt"
@@ -73,7 +73,9 @@ def test_an_extra_is_locked_but_for_torch(extra: str) -> None:
 
 
 def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
-    """Lua, templates and the probe's site folder travel with the Python files; tests do not."""
+    """Lua, templates, the probe's site folder and all that a site copies travel with it."""
     names = zipfile.ZipFile(build(tmp_path)).namelist()
     assert set(sources("slurm_ext")) <= set(names)
+    shared = {name.partition("/share/dlqueue/")[2] for name in names}
+    assert set(sources(*SHARED)) <= shared
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"slurm_ext", "dlqueue"}

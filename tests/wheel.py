@@ -9,6 +9,9 @@ from tests.manual import ROOT
 
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q")
 
+OURS = ("LICENSE", "README.md", "pyproject.toml", "slurm_ext")
+SHARED = ("site_config", "job_templates", "contrib/ondemand", "contrib/schemas")
+
 
 def sources(*under: str) -> list[str]:
     """Paths of the repository's files below `under`, those not committed yet among them."""
@@ -20,7 +23,7 @@ def sources(*under: str) -> list[str]:
 def build(folder: Path) -> Path:
     """The wheel, made in `folder` from a copy of the sources."""
     source = folder / "source"
-    for name in sources("slurm_ext", "pyproject.toml", "README.md"):
+    for name in sources(*OURS, *SHARED):
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, source / name)
     options = ("--no-deps", "--no-build-isolation", "--no-index", "-w", str(folder))

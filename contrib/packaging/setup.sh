@@ -37,6 +37,7 @@ erb ruby
 chromium chromium
 perf linux-perf
 cc gcc
+rpmbuild rpm
 "
 case $purpose in
     docs) extras=docs; needed= ;;

@@ -60,11 +60,12 @@ def spec(given: Mapping[str, Any]) -> SandboxSpec:
 
 
 def scripts() -> list[Path]:
-    """The batch scripts, in order. Raises MissingError outside a clone."""
+    """The batch scripts, in order. Raises MissingError where they are not."""
     paths = [EXAMPLES / f"{name}.sbatch" for name in TRAININGS]
     if not all(script.exists() for script in paths):
         raise MissingError(
-            f"the example trainings are not at {EXAMPLES}", "run the demo from a clone of dlqueue"
+            f"the example trainings are not at {EXAMPLES}",
+            "install dlqueue once more, or run its clone",
         )
     return paths
 

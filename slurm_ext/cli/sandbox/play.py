@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-EXAMPLES = Path(__file__).parents[3] / "job_templates" / "examples"
+_CLONE, _INSTALLED = Path(__file__).parents[3], Path(sys.prefix, "share", "dlqueue")
+_SHARE = _CLONE if (_CLONE / "job_templates").exists() else _INSTALLED
+EXAMPLES = _SHARE / "job_templates" / "examples"
 SETTINGS = {
     "site.mode": "act",
     "policy.change_explicit": "any",
@@ -26,7 +28,7 @@ def settings(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def put_examples(root: Path) -> Path | None:
-    """Copy the example trainings to where their outputs may lie; None outside a clone."""
+    """Copy the example trainings to where their outputs may lie; None if there are none."""
     if not EXAMPLES.exists():
         return None
     return Path(shutil.copytree(EXAMPLES, root / "work", dirs_exist_ok=True))

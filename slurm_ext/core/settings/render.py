@@ -8,7 +8,7 @@ from pathlib import Path
 from slurm_ext.core.settings.document import TABLE, Settings
 
 _LUA = Path(__file__).parents[2] / "lua"
-_NODE = Path(__file__).parents[2] / "node" / "__main__.py"
+NODE_PROGRAM = Path(__file__).parents[2] / "node" / "__main__.py"
 _LUA_KEYS = ("paths.socket", "paths.kill_file", "advisor.deadline_ms", "advisor.breaker_s")
 _NODE_KEYS = ("site.cluster", "paths.kill_file", "paths.slurm_bin", "paths.slurm_conf")
 HOOKS = ("prolog", "task_prolog", "epilog")
@@ -74,7 +74,7 @@ def render_hook(settings: Settings, hook: str, node_config: str) -> str:
     (no interpreter) or was stopped at its time limit.
     """
     budget_s = settings["node.epilog_budget_s" if hook == "epilog" else "node.prolog_budget_s"]
-    run = f"{shlex.quote(settings['node.python'])} -I -S {shlex.quote(str(_NODE))}"
+    run = f"{shlex.quote(settings['node.python'])} -I -S {shlex.quote(str(NODE_PROGRAM))}"
     first = _UNSET if hook == "task_prolog" else ""
     return (
         f"#!/bin/sh\n# dlqueue's {hook}. It may be late or fail; the job and the node go on.\n"

@@ -1,0 +1,3 @@
+installed() { compile $opt/bin/python3; }
+
+leaving() { clean; }
