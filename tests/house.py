@@ -92,7 +92,7 @@ SUB_ROOMS: dict[str, tuple[str, ...]] = {
         "energy",
     ),
     "simulate": ("", "trace", "queue", "elastic", "energy"),
-    "questions": ("explain", "recommend", ""),
+    "questions": ("waiting", "explain", "recommend", ""),
     "cli": (
         "common",
         "",

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from slurm_ext.slurm.records import (
     Accounting,
+    EnforcedLimits,
     JobInfo,
     NodeInfo,
     PartitionInfo,
@@ -40,6 +41,10 @@ class SlurmClient(Protocol):
 
     def accounting(self) -> Accounting | None:
         """Return limits of associations and QOS; None if Slurm enforces none."""
+        ...
+
+    def limits(self, user: str, qos: Sequence[str]) -> tuple[EnforcedLimits, ...]:
+        """List limits with their use: of these QOS, all accounts, and the user in them."""
         ...
 
     def start_of(self, submission: Sequence[str], *, timeout_s: float) -> StartEstimate:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from slurm_ext.core.errors import SlurmError
-from slurm_ext.slurm import accounting, job_json, listing
+from slurm_ext.slurm import accounting, enforced, job_json, listing
 from slurm_ext.slurm.records import (
     Accounting,
+    EnforcedLimits,
     JobInfo,
     NodeInfo,
     PartitionInfo,
@@ -27,6 +28,7 @@ TIMEOUT_S = 15.0  # Slurm's own MessageTimeout is 10 s
 _TRIAL = ("sbatch", "--test-only", "--export=ALL")
 _TRIAL_ENV = {"DLQUEUE": "off", "SLURM_TIME_FORMAT": "%s"}
 _SHOW = ("sacctmgr", "--noheader", "--parsable2", "show")
+_LIMITS = ("scontrol", "--oneliner", "show", "assoc_mgr")
 T = TypeVar("T")
 
 
@@ -78,6 +80,12 @@ class CommandClient:
         columns = f"format={','.join(accounting.ASSOCIATION_COLUMNS)}"
         parse = partial(accounting.read_accounting, qos=qos)
         return self._read(parse, *_SHOW, "assoc", of_cluster, columns)
+
+    def limits(self, user: str, qos: Sequence[str]) -> tuple[EnforcedLimits, ...]:
+        """List them by `scontrol show assoc_mgr`, as every user may."""
+        which = [f"flags=assoc{',qos' if qos else ''}", f"users={user}"]
+        which += [f"qos={','.join(qos)}"] if qos else []
+        return self._read(enforced.read_limits, *_LIMITS, *which)
 
     def start_of(self, submission: Sequence[str], *, timeout_s: float) -> StartEstimate:
         """Estimate the start by `sbatch --test-only`. Raises SlurmError if slurmctld is away."""

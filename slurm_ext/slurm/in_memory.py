@@ -7,6 +7,7 @@ from typing import Any
 from slurm_ext.core.errors import SlurmError
 from slurm_ext.slurm.records import (
     Accounting,
+    EnforcedLimits,
     JobInfo,
     NodeInfo,
     PartitionInfo,
@@ -27,6 +28,7 @@ class MemoryClient:
     known_reservations: tuple[ReservationInfo, ...] = ()
     known_config: Mapping[str, str] = field(default_factory=dict)
     known_accounting: Accounting | None = None
+    known_limits: tuple[EnforcedLimits, ...] = ()
     known_scripts: Mapping[int, str] = field(default_factory=dict)
     asked: list[tuple[str, object, object]] = field(default_factory=list)  # in order
     obeys: bool = False
@@ -57,6 +59,14 @@ class MemoryClient:
     def accounting(self) -> Accounting | None:
         """Return `known_accounting`."""
         return self.known_accounting
+
+    def limits(self, user: str, qos: Sequence[str]) -> tuple[EnforcedLimits, ...]:
+        """Return those of `known_limits` that are asked for."""
+        return tuple(
+            known
+            for known in self.known_limits
+            if (known.qos in qos if known.qos else known.user in ("", user))
+        )
 
     def start_of(self, submission: Sequence[str], *, timeout_s: float) -> StartEstimate:  # noqa: ARG002 (nothing here takes time)
         """Return `known_start` of the submission."""

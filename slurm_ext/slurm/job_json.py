@@ -57,6 +57,7 @@ def _job(job: Json) -> JobInfo:
         het_job_id=_positive(job, "het_job_id"),
         priority=_positive(job, "priority"),
         reason=_text(job, "state_reason"),
+        reason_detail=_text(job, "state_description"),
         eligible_time_s=_positive(job, "eligible_time"),
         node_count=_positive(job, "node_count"),
         required_nodes=_text(job, "required_nodes"),
@@ -71,6 +72,7 @@ def _job(job: Json) -> JobInfo:
         tasks=_positive(job, "tasks"),
         array_task_id=_task(job),
         array_tasks=_text(job, "array_task_string"),
+        array_most=_positive(job, "array_max_tasks"),
     )
 
 

@@ -42,6 +42,7 @@ def read_reservations(text: str) -> tuple[ReservationInfo, ...]:
             nodes=expand(_value(row, "Nodes")),
             start_s=datetime.fromisoformat(row["StartTime"]).timestamp(),
             end_s=datetime.fromisoformat(row["EndTime"]).timestamp(),
+            flags=tuple(filter(None, _value(row, "Flags").split(","))),
         )
         for row in _rows(text, "ReservationName")
     )
@@ -74,8 +75,19 @@ def _partition(row: Mapping[str, str], site: Mapping[str, int]) -> PartitionInfo
         max_cpus_per_node=_limit(row, "MaxCPUsPerNode"),
         billing=_value(row, "TRESBillingWeights"),
         job_defaults=_value(row, "JobDefaults"),
+        state=row.get("State", "UP"),
+        min_nodes=_limit(row, "MinNodes"),
+        max_nodes=_limit(row, "MaxNodes"),
+        allowed=_named(row, "Allow"),
+        denied=_named(row, "Deny"),
         **_joined(site, own),
     )
+
+
+def _named(row: Mapping[str, str], how: str) -> dict[str, tuple[str, ...]]:
+    """Accounts and QOS that a partition allows or denies, where it names any."""
+    texts = {ours: _value(row, f"{how}{ours.title()}") for ours in ("accounts", "qos")}
+    return {ours: tuple(t.split(",")) for ours, t in texts.items() if t and t != "ALL"}
 
 
 def _node(row: Mapping[str, str]) -> NodeInfo:

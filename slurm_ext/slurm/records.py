@@ -44,6 +44,7 @@ class JobInfo:
     het_job_id: int | None = None
     priority: int | None = None
     reason: str = ""  # why it waits, in Slurm's word
+    reason_detail: str = ""  # in Slurm's words, where one does not do
     eligible_time_s: int | None = None  # of a pending job: it does not start before
     node_count: int | None = None
     required_nodes: str = ""
@@ -58,6 +59,7 @@ class JobInfo:
     tasks: int | None = None
     array_task_id: int | None = None  # of a task with a record of its own
     array_tasks: str = ""  # tasks that wait under one id: 0-3%2
+    array_most: int | None = None  # tasks of its array that may run at once
 
     @property
     def ended(self) -> bool:
@@ -120,6 +122,11 @@ class PartitionInfo:
     def_mem_per_node_mib: int | None = None
     billing: str = ""  # TRESBillingWeights
     job_defaults: str = ""  # CPUs and memory of a job for each of its GPUs
+    state: str = "UP"
+    min_nodes: int | None = None
+    max_nodes: int | None = None
+    allowed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # accounts, qos; else all
+    denied: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +150,7 @@ class ReservationInfo:
     nodes: tuple[str, ...]
     start_s: float
     end_s: float
+    flags: tuple[str, ...] = ()  # MAINT, ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +188,26 @@ class Accounting:
 
     associations: tuple[Association, ...] = ()
     qos: Mapping[str, JobAllowance] = field(default_factory=dict)
+
+
+Limits = Mapping[str, tuple[float, float | None]]
+"""Slurm's name of a limit (MaxJobsPU, GrpTRES/cpu) to the limit and its use now, where it has one.
+
+Memory in MiB, times in minutes.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnforcedLimits:
+    """Limits of one QOS or association, as slurmctld enforces them now."""
+
+    qos: str = ""  # empty: an association
+    account: str = ""
+    user: str = ""  # of an association; empty: all of the account's users together
+    parent: str = ""  # the account above an account
+    limits: Limits = field(default_factory=dict)
+    by_user: Mapping[int, Limits] = field(default_factory=dict)  # of a QOS, by user id
+    by_account: Mapping[str, Limits] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

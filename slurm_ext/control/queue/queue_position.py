@@ -31,14 +31,23 @@ _NO_ROOM = frozenset(  # base states and flags of nodes that get no job
 )
 
 
+def waiting_job(
+    jobs: Sequence[JobInfo], job_id: int, *, task: int | None = None, of_uid: int | None = None
+) -> JobInfo | None:
+    """The waiting job, or an array's next task; `of_uid`: only if it is this user's."""
+    own = (job for job in jobs if of_uid in (None, job.user_id))
+    named = [job for job in own if job.state == "PENDING" and _is_named(job, job_id, task)]
+    return min(named, key=_rank, default=None)
+
+
 def running(
-    client: SlurmClient, job_id: int, *, task: int | None = None, of_uid: int | None = None
+    jobs: Sequence[JobInfo], job_id: int, *, task: int | None = None, of_uid: int | None = None
 ) -> dict[str, Any] | None:
     """`{state, nodes, start_s, end_s}` of a job that has nodes; `end_s` is when its time is up.
 
-    `of_uid`: only if it is this user's. None: it has no nodes. Raises SlurmError.
+    `of_uid`: only if it is this user's. None: it has no nodes.
     """
-    own = (job for job in client.jobs() if of_uid in (None, job.user_id))
+    own = (job for job in jobs if of_uid in (None, job.user_id))
     for job in own:
         if _is_named(job, job_id, task) and job.state not in ENDED_STATES and job.nodes:
             times = {"start_s": job.start_time_s, "end_s": job.end_time_s}
@@ -47,24 +56,12 @@ def running(
 
 
 def view(
-    client: SlurmClient,
-    settings: Settings,
-    job_id: int,
-    now_s: float,
-    *,
-    of_uid: int | None = None,
-    task: int | None = None,
-) -> dict[str, Any] | None:
-    """`{reason, place, of, ahead, slurm_start_s, expected, order, ...}`; None: it does not wait.
+    client: SlurmClient, jobs: Sequence[JobInfo], settings: Settings, job: JobInfo, now_s: float
+) -> dict[str, Any]:
+    """`{reason, place, of, ahead, slurm_start_s, expected, order, ...}` of a waiting job.
 
-    `of_uid`: only if it is this user's. Times are Unix seconds. Raises SlurmError.
+    Times are Unix seconds. Raises SlurmError.
     """
-    jobs = client.jobs()
-    own = (job for job in jobs if of_uid in (None, job.user_id))
-    tasks = [job for job in own if job.state == "PENDING" and _is_named(job, job_id, task)]
-    if not tasks:
-        return None
-    job = min(tasks, key=_rank)
     peers = sorted((other for other in jobs if _is_peer(other, job)), key=_rank)
     ahead = [other for other in peers if _rank(other) < _rank(job)]
     its_turn = job in peers
@@ -72,7 +69,7 @@ def view(
     times = RuntimeEstimates(settings.state_dir, busy_timeout_ms=busy_ms)
     expected = _expected(client.nodes(), jobs, ahead, job, times, now_s) if its_turn else None
     return {
-        "job": str(job_id),
+        "job": str(job.array_job_id or job.job_id),
         "reason": job.reason or "None",
         "partition": job.partition,
         "qos": job.qos,
@@ -137,9 +134,9 @@ def _expected(
     """Our expected start: jobs ahead go first and run as long as predicted."""
     by_gpu = bool(job.gpus)
     names = set(job.partition.split(","))
-    up = [node for node in nodes if names & set(node.partitions) and _has_room(node)]
+    up = [node for node in nodes if names & set(node.partitions) and has_room(node)]
     capacity = sum(node.gres.get("gpu", 0) if by_gpu else node.cpus for node in up)
-    away = {node.name for node in nodes if not _has_room(node)}
+    away = {node.name for node in nodes if not has_room(node)}
     runs = [
         other
         for other in jobs
@@ -164,7 +161,7 @@ def _expected(
     return {**{name: round(now_s + value) for name, value in at.items()}, "by": by}
 
 
-def _has_room(node: NodeInfo) -> bool:
+def has_room(node: NodeInfo) -> bool:
     """True if jobs may start there, now or when others have ended; Slurm wakes one that sleeps."""
     flags = set(node.state.split("+"))
     silent = "NOT_RESPONDING" in flags and "POWERED_DOWN" not in flags

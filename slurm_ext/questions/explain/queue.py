@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slurm_ext.questions.waiting.times import about, at
+
 if TYPE_CHECKING:
     from slurm_ext.core.settings.document import Settings
     from slurm_ext.history.views.visible import Viewer
@@ -12,35 +14,6 @@ if TYPE_CHECKING:
 
 SLURM_ANSWERS_S = 5.0
 MOST_SHOWN = 5  # of those before it, in the text for people
-REASONS: Mapping[str, str] = {
-    "None": "Slurm has not looked at it since it came or was changed",
-    "Priority": "others go before it",
-    "Resources": "it is the next, and waits for enough free CPUs, GPUs or memory",
-    "Dependency": "it waits for other jobs to end",
-    "DependencyNeverSatisfied": "what it waits for did not end as it asked: it never starts",
-    "JobHeldUser": "its user holds it (scontrol release)",
-    "JobHeldAdmin": "an administrator holds it",
-    "BeginTime": "it is not to start before a certain time",
-    "JobArrayTaskLimit": "as many tasks of its array run as it allows",
-    "Reservation": "it waits for its reservation",
-    "ReqNodeNotAvail": "a node that it asks for is not available",
-    "PartitionDown": "its partition is down",
-    "PartitionInactive": "its partition is inactive",
-    "PartitionTimeLimit": "it asks for more time than its partition allows",
-    "PartitionNodeLimit": "it asks for more nodes than its partition has or allows",
-    "AssociationJobLimit": "its account or user runs as many jobs as allowed",
-    "QOSMaxJobsPerUserLimit": "its user runs as many jobs of its QOS as allowed",
-    "QOSMaxCpuPerUserLimit": "its user uses as many CPUs of its QOS as allowed",
-    "QOSMaxGRESPerUser": "its user uses as many GPUs of its QOS as allowed",
-    "AssocGrpCpuLimit": "its account uses as many CPUs as allowed",
-    "AssocGrpGRES": "its account uses as many GPUs as allowed",
-    "Licenses": "it waits for licenses",
-    "BadConstraints": "no node can ever do what it asks for",
-    "NodeDown": "a node that it needs is down",
-    "Prolog": "its prolog is running",
-    "launch failed requeued held": "it could not be started, and is held",
-}
-
 KNOWN_BY = {"model": "by the model", "runs": "by earlier runs", "limit": "by time limits"}
 
 
@@ -52,8 +25,9 @@ def now(
     Neither: it does nothing of both, or Slurm does not answer. A user has that of an own job, and
     where Slurm hides others' jobs, none of them is in it.
     """
-    from slurm_ext.control.queue.queue_position import running, view
+    from slurm_ext.control.queue.queue_position import running, view, waiting_job
     from slurm_ext.core.errors import SlurmError
+    from slurm_ext.questions.waiting.cause import cause_of
     from slurm_ext.slurm import CommandClient
 
     client = CommandClient(
@@ -65,18 +39,25 @@ def now(
         return None, None
     uid = None if viewer.sees_all else viewer.uid
     try:
-        found = view(client, settings, name.job_id, time.time(), task=name.task, of_uid=uid)
-        runs = None if found else running(client, name.job_id, task=name.task, of_uid=uid)
+        jobs = client.jobs()
+        job = waiting_job(jobs, name.job_id, task=name.task, of_uid=uid)
+        if job is None:
+            return None, running(jobs, name.job_id, task=name.task, of_uid=uid)
+        found = view(client, jobs, settings, job, time.time())
+        found["cause"] = cause_of(client, jobs, job, time.time())
     except SlurmError:
         return None, None
-    return _without_others(found) if found and viewer.hides_others else found, runs
+    return _without_others(found, viewer) if viewer.hides_others else found, None
 
 
-def _without_others(found: Mapping[str, Any]) -> dict[str, Any]:
+def _without_others(found: Mapping[str, Any], viewer: "Viewer") -> dict[str, Any]:
+    from slurm_ext.questions.waiting.cause import without_others
+
     order = found["order"]
     return {
         **found,
         "ahead": [],
+        "cause": without_others(found["cause"], viewer.user),
         "order": {**order, "after": None} if order and "after" in order else order,
     }
 
@@ -123,7 +104,12 @@ def _lines(folder: Path) -> Iterator[bytes]:
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:
     """The same for people, one fact a line."""
+    from slurm_ext.questions.waiting.cause import lines as cause_lines
+    from slurm_ext.questions.waiting.reasons import reason
+
     yield f"waits:    {_long(found['submit_s'])} by now: {reason(found['reason'])}"
+    if found.get("cause"):
+        yield from cause_lines(found["cause"])
     if found["place"] is not None:
         yield f"place:    {found['place']} of {found['of']} {_where(found)}{_priority(found)}"
     for one in reversed(found["ahead"][-MOST_SHOWN:]):
@@ -138,12 +124,6 @@ def running_line(found: Mapping[str, Any]) -> str:
     limit = "" if found["end_s"] is None else f", at most until {at(found['end_s'])}"
     after = "what it used is told some seconds after its end"
     return f"runs:     {found['state']} on {found['nodes']}{since}{limit}; {after}"
-
-
-def reason(word: str) -> str:
-    """Slurm's reason in words, with its own word behind."""
-    text = REASONS.get(word) or REASONS.get(word.partition(",")[0].partition("(")[0].strip())
-    return f"{text} ({word})" if text else f"{word} (squeue(1) explains it)"
 
 
 def _where(found: Mapping[str, Any]) -> str:
@@ -172,7 +152,7 @@ def _loop(order: Mapping[str, Any] | None) -> Iterator[str]:
     if "left_alone" in order:
         yield f"order:    left alone by dlqueue: {order['left_alone']}{shadow}"
         return
-    length = f"predicted to run {_about(order['length_s'])}{_interval(order)} (by {order['by']})"
+    length = f"predicted to run {about(order['length_s'])}{_interval(order)} (by {order['by']})"
     after = "" if order["after"] is None else f", after job {order['after']}"
     yield f"order:    {order['place']} of {order['of']} by need{after}: {length}{shadow}"
 
@@ -180,7 +160,7 @@ def _loop(order: Mapping[str, Any] | None) -> Iterator[str]:
 def _interval(order: Mapping[str, Any]) -> str:
     if order["low_s"] is None or order["high_s"] is None:
         return ""
-    return f", nine in ten {_about(order['low_s'])} to {_about(order['high_s'])}"
+    return f", nine in ten {about(order['low_s'])} to {about(order['high_s'])}"
 
 
 def _starts(found: Mapping[str, Any]) -> Iterator[str]:
@@ -198,17 +178,5 @@ def _ours(ours: Mapping[str, Any]) -> str:
     return f"{at(ours['start_s'])}{between} by dlqueue, if nobody passes: {known}"
 
 
-def at(at_s: float) -> str:
-    """A time as people here read it."""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at_s))
-
-
 def _long(since_s: float | None) -> str:
-    return "unknown" if since_s is None else _about(max(0.0, time.time() - since_s))
-
-
-def _about(seconds: float) -> str:
-    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.0f} s"
+    return "unknown" if since_s is None else about(max(0.0, time.time() - since_s))

@@ -85,7 +85,7 @@ def _who(sheet: Mapping[str, Any]) -> str:
 
 
 def _end(sheet: Mapping[str, Any]) -> str:
-    from slurm_ext.questions.explain.queue import at
+    from slurm_ext.questions.waiting.times import at
 
     code = "" if sheet["exit_code"] is None else f", exit code {sheet['exit_code']}"
     signal = f", signal {sheet['signal']}" if sheet["signal"] else ""

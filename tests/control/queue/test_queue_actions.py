@@ -10,7 +10,7 @@ from slurm_ext.control.loops.planned_loop import DONE
 from slurm_ext.control.queue.jobs import Waiting
 from slurm_ext.control.queue.order import QueueRank, row
 from slurm_ext.control.queue.queue_loop import KIND, QueueLoop
-from slurm_ext.control.queue.queue_position import view
+from slurm_ext.control.queue.queue_position import view, waiting_job
 from slurm_ext.control.queue.runtime_estimates import (
     RuntimeEstimate,
     RuntimeEstimates,
@@ -218,7 +218,8 @@ def seen(folder: Path, job_id: int, *jobs: JobInfo, nodes: tuple[NodeInfo, ...] 
     """The view of one job."""
     client = MemoryClient(known_jobs=jobs, known_nodes=nodes)
     settings = Settings(values={"paths.state_dir": str(folder), "queue.mode": "off"})
-    return view(client, settings, job_id, NOW_S)
+    job = waiting_job(client.jobs(), job_id)
+    return None if job is None else view(client, client.jobs(), settings, job, NOW_S)
 
 
 def node(name: str = "n1", state: str = "MIXED", **changes: Any) -> NodeInfo:

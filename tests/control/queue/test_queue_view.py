@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.control.queue.queue_position import view
+from slurm_ext.control.queue.queue_position import view, waiting_job
 from slurm_ext.core.settings.document import Settings
-from slurm_ext.questions.explain.queue import lines, reason
+from slurm_ext.questions.explain.queue import lines
+from slurm_ext.questions.waiting.reasons import reason
 from slurm_ext.slurm import JobInfo, MemoryClient, NodeInfo
 
 NOW = 1_800_000_000.0
@@ -42,7 +43,8 @@ def seen(tmp_path: Path, job_id: int, *jobs: JobInfo, mode: str = "off") -> dict
     """The view of one job, of a cluster with these and one node of two GPUs."""
     client = MemoryClient(known_jobs=jobs, known_nodes=(NODE,))
     settings = Settings(values={"paths.state_dir": str(tmp_path), "queue.mode": mode})
-    return view(client, settings, job_id, NOW)
+    job = waiting_job(client.jobs(), job_id)
+    return None if job is None else view(client, client.jobs(), settings, job, NOW)
 
 
 def test_place_and_start_follow_from_who_is_before_it(tmp_path: Path) -> None:

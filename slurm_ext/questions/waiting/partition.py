@@ -1,0 +1,91 @@
+"""A partition that does not take a waiting job: the limits that it breaks, and other partitions."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from slurm_ext.slurm.hostlist import expand
+from slurm_ext.slurm.records import JobInfo, PartitionInfo
+
+REASONS = frozenset(
+    {"PartitionConfig", "PartitionTimeLimit", "PartitionNodeLimit", "PartitionDown"}
+    | {"PartitionInactive", "BadConstraints", "AccountNotAllowed", "QOSNotAllowed"}
+)
+_CLOSED = {"DOWN", "INACTIVE", "DRAIN"}
+
+
+def partition_of(job: JobInfo, partitions: Sequence[PartitionInfo]) -> dict[str, Any] | None:
+    """`{kind, partitions: [{name, state, conflicts: [{what, asked, limit}]}], others}`.
+
+    A conflict's `what` is minutes, nodes, cpus_per_node, mem_mib_per_node, mem_mib_per_cpu, account
+    or qos. `others`: partitions without any. None: Slurm's reason is another one.
+    """
+    if job.reason not in REASONS:
+        return None
+    own = job.partition.split(",")
+    rows = [
+        {"name": one.name, "state": one.state, "conflicts": list(_conflicts(job, one))}
+        for one in partitions
+    ]
+    fit = [row["name"] for row in rows if not row["conflicts"] and row["state"] == "UP"]
+    return {
+        "kind": "partition",
+        "partitions": [row for row in rows if row["name"] in own],
+        "others": [name for name in fit if name not in own],
+    }
+
+
+def _conflicts(job: JobInfo, partition: PartitionInfo) -> Iterator[dict[str, Any]]:
+    nodes = job.node_count or 1
+    cpus, mem = (None if n is None else -(-n // nodes) for n in (job.cpus, job.mem_mib))
+    there = len(expand(partition.nodes)) if partition.nodes else None
+    most = min(filter(None, (partition.max_nodes, there)), default=None)
+    for what, asked, limit in (
+        ("minutes", job.time_limit_minutes, partition.max_time_minutes),
+        ("nodes", job.node_count, most),
+        ("cpus_per_node", cpus, partition.max_cpus_per_node),
+        ("mem_mib_per_node", mem, partition.max_mem_per_node_mib),
+        ("mem_mib_per_cpu", mem // cpus if mem and cpus else None, partition.max_mem_per_cpu_mib),
+    ):
+        if asked is not None and limit is not None and asked > limit:
+            yield {"what": what, "asked": asked, "limit": limit}
+    if partition.min_nodes and job.node_count and job.node_count < partition.min_nodes:
+        yield {"what": "least_nodes", "asked": job.node_count, "limit": partition.min_nodes}
+    yield from _names(job, partition)
+
+
+def _names(job: JobInfo, partition: PartitionInfo) -> Iterator[dict[str, Any]]:
+    for what, listed, own in (("account", "accounts", job.account), ("qos", "qos", job.qos)):
+        allowed, denied = (kind.get(listed) for kind in (partition.allowed, partition.denied))
+        if own and ((allowed and own not in allowed) or (denied and own in denied)):
+            yield {"what": what, "asked": own, "limit": ",".join(allowed or ()) or None}
+
+
+def lines(cause: Mapping[str, Any]) -> Iterator[str]:
+    """For people: each conflict, the state of a closed partition, and others that would take it."""
+    for row in cause["partitions"]:
+        for one in row["conflicts"]:
+            yield f"limit:    partition {row['name']}: {_said(one)}"
+        if row["state"] in _CLOSED:
+            yield f"closed:   partition {row['name']} is {row['state']}: it starts no job"
+    if cause["others"]:
+        yield f"instead:  {', '.join(cause['others'])} would take it as it is"
+
+
+def _said(one: Mapping[str, Any]) -> str:
+    what, asked, limit = one["what"], one["asked"], one["limit"]
+    if what in ("account", "qos"):
+        only = f", only {limit}" if limit else ""
+        return f"not for {what} {asked}{only}"
+    bound = "at least" if what == "least_nodes" else "at most"
+    return f"{bound} {_amount(what, limit)}, it asks for {_amount(what, asked)}"
+
+
+def _amount(what: str, value: float) -> str:
+    from slurm_ext.core.units import format_minutes
+    from slurm_ext.report.formatting import counted, shown
+
+    if what == "minutes":
+        return format_minutes(value)
+    if what.startswith("mem_mib"):
+        return f"{shown(value * 2**20, 'bytes')} a {what.rpartition('_')[2]}"
+    return f"{counted(value, 'CPU')} a node" if what == "cpus_per_node" else counted(value, "node")
