@@ -16,7 +16,6 @@ from slurm_ext.core.records import Level, Submission
 
 MAX_SCRIPT_BYTES = 32 * 1024
 MAX_SCRIPT_LINES = 4096
-_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # those of str.splitlines
 _DIGITS = {ord(digit): "#" for digit in "0123456789"}
 _SIGNED = 1 << 63  # SQLite's integers are signed
 _NO_NAMES = frozenset({"", "sbatch", "wrap"})  # sbatch's names for a job without one
@@ -42,9 +41,7 @@ def seen_script(script: str) -> tuple[str, bool]:
         raw = script.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise WireError("job.script holds half a character") from None
-    # Fewer ends than lines may be: they need no list, which takes as long as all the rest here.
-    few = sum(map(script.count, _LINE_ENDS)) < MAX_SCRIPT_LINES
-    if len(raw) <= MAX_SCRIPT_BYTES and (few or len(script.splitlines()) <= MAX_SCRIPT_LINES):
+    if len(raw) <= MAX_SCRIPT_BYTES and len(script.splitlines()) <= MAX_SCRIPT_LINES:
         return script, False
     return raw[:MAX_SCRIPT_BYTES].decode("utf-8", "surrogateescape"), True
 

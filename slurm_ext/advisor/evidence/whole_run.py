@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # imported with the first evidence
     from slurm_ext.model.throughput.estimate import Estimate
 
 START_S = 0.02  # of a worker, where no run of the job started one: forking a process with torch
-_MOST_PREDICTORS, _MOST_SHAPES = 32, 512  # kept: some 20 MiB at most
+_MOST_PREDICTORS, _MOST_SHAPES = 128, 128  # kept: some 20 MiB at most; one decision asks for 120
 
 
 @dataclass(frozen=True, slots=True)

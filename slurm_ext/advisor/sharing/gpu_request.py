@@ -86,7 +86,7 @@ def _bound_to_it(job: Submission) -> str | None:
 def _used_by_script(job: Submission) -> str | None:
     """A step that asks for a GPU would fail, and so would what reads an emptied variable."""
     script = (job.script or "").replace("\\\n", " ")
-    if any(option in script for option in _STEP_OPTIONS):
+    if _STEP_OPTION.search(script):
         lines = script.splitlines()
         steps = [line for line in lines if "srun" in line and line.lstrip()[0] != "#"]
         if _STEP_OPTION.search("\n".join(steps)):

@@ -13,7 +13,7 @@ _MOST_FOLDERS = 64  # `cd`s that are followed
 _MOST_PATH_CHARS = 512  # from its end: a folder's and a file's name are never longer
 _MOST_NAMES = 7  # of the folders that a program's path begins with
 _MOST_NAME_CHARS = 255  # no file system has longer names
-_NO_NAMES = ("", ".", "..")
+_BELOW = re.compile(r"[^/~$\"';&]+")  # a name in the folder itself
 _PLAIN_FOLDERS = frozenset(
     ("src", "source", "code", "scripts", "script", "bin", "tools", "examples", "app", "training")
 )
@@ -36,7 +36,10 @@ def programs(line: str, work_dir: str) -> set[str]:
     start = normpath(work_dir[-_MOST_PATH_CHARS:])
     folder = without_dates(reduce(_moved, moves, start))
     paths = files | {module for module in modules if "." not in module}
-    named = {_within(folder, without_dates(path)) for path in paths}
+    below = set(filter(_BELOW.fullmatch, paths))  # most: the folder is named once
+    above = "" if folder == "." else f"{_project(folder)}/"
+    named = {above + without_dates(path) for path in below}
+    named |= {_within(folder, without_dates(path)) for path in paths - below}
     return named | {module for module in modules if "." in module}
 
 
@@ -58,8 +61,7 @@ def _moved(folder: str, path: str) -> str:
     if path[:1] in ("$", "~"):
         path = path.partition("/")[2]
     whole = path if path[:1] == "/" else f"{folder}/{path}"
-    named = folder != "." and "/" not in path and path not in _NO_NAMES  # as most programs are
-    return (whole if named else normpath(whole))[-_MOST_PATH_CHARS:]
+    return normpath(whole)[-_MOST_PATH_CHARS:]
 
 
 def _within(folder: str, path: str) -> str:

@@ -1,10 +1,13 @@
 """Words of a script's commands, and the numbers among them that do not change the work.
 
 The words stay one text with single spaces, because a list of 30,000 words takes a millisecond and
-slurmctld waits; only the first of them are looked at one by one.
+slurmctld waits.
 """
 
 import re
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import islice
 
 LINE_END = "\0"  # stands for a line's end among its words: no script of Slurm's holds NUL
 # Those of str.isspace, by which str.split parts words; the first ones are all that ASCII has.
@@ -33,6 +36,7 @@ _DATE = re.compile(
     r"|/[0-2][0-9][-_:.h][0-5][0-9](?:[-_:.m][0-5][0-9])?)?(?![0-9])",
     re.ASCII,
 )
+_MARKED = re.compile(r"(?: -|=|20)[^ ]*")  # from there on, a word that may be an option or a date
 _MOST_WORDS = 4096  # that are searched for options and dates; in the rest, every number counts
 _MOST_OPTIONS = 256  # and dates, that are looked at
 _MOST_CHARS = 8192  # of them
@@ -51,24 +55,39 @@ def in_one_line(text: str) -> str:
 
 def same_work(line: str) -> str:
     """The words without numbers that do not change the work: seeds, learning rates, dates."""
-    words, room = line.split(" ", _MOST_WORDS + 1), _MOST_CHARS  # the last one: all that follow
-    kept = list(words)
-    first = enumerate(words[:_MOST_WORDS])
-    looked_at = [at for at, w in first if w[:1] == "-" or "=" in w or "20" in w]
-    for at in looked_at[:_MOST_OPTIONS]:
-        word = words[at]
+    text, room = f" {line} ", _MOST_CHARS
+    edits = dict[int, tuple[int, str]]()  # by a word's begin: its end, and what it becomes
+    for marked in islice(_MARKED.finditer(text, 0, _end_of(text, _MOST_WORDS)), _MOST_OPTIONS):
+        begin, end = text.rfind(" ", 0, marked.start() + 1) + 1, marked.end()
+        word = text[begin:end]
         room -= len(word)
         if room < 0:
             break
         name, sign, value = word.partition("=")
-        if _is_idle(name):
-            if sign:
-                kept[at] = f"{name}={_NUMBER.sub('#', value)}"
-            elif word[0] == "-" and words[at + 1 : at + 2] and words[at + 1][:2] != "--":
-                kept[at + 1] = _NUMBER.sub("#", words[at + 1])
-        elif "20" in word:
-            kept[at] = without_dates(kept[at])
-    return " ".join(kept)
+        if not _is_idle(name):
+            if "20" in word:
+                edits[begin] = end, _DATE.sub("#", edits.get(begin, (end, word))[1])
+        elif sign:
+            edits[begin] = end, f"{name}={_NUMBER.sub('#', value)}"
+        elif word[0] == "-" and not text.startswith("--", end + 1) and end + 1 < len(text):
+            after = text.find(" ", end + 1)
+            edits[end + 1] = after, _NUMBER.sub("#", text[end + 1 : after])
+    return _edited(text, edits)[1:-1]
+
+
+def _end_of(text: str, words: int) -> int:
+    """Where so many of the words end that stand between single spaces."""
+    if text.count(" ") <= words + 1:
+        return len(text)
+    return len(text) - len(text.split(" ", words + 1)[-1]) - 1
+
+
+def _edited(text: str, edits: Mapping[int, tuple[int, str]]) -> str:
+    parts, done = [], 0
+    for begin, (end, new) in edits.items():
+        parts += text[done:begin], new
+        done = end
+    return "".join([*parts, text[done:]])
 
 
 def without_dates(text: str) -> str:
@@ -76,6 +95,7 @@ def without_dates(text: str) -> str:
     return _DATE.sub("#", text) if "20" in text else text
 
 
+@lru_cache(maxsize=1024)  # everybody's options have the same few names
 def _is_idle(name: str) -> bool:
     """True for an option or variable that only seeds, names or places a run."""
     option = name.lstrip("-\"'").replace("-", "_").lower()

@@ -77,12 +77,16 @@ class Curve:
     others: float = 0.0  # processes of other jobs that want each of its cores
     # Wall and CPU seconds of a worker for one sample, sending it included: every point needs them.
     worker_s: tuple[float, float] = field(init=False, repr=False, compare=False)
+    sharpness: float = field(init=False, repr=False, compare=False)  # between workers and cores
 
     def __post_init__(self) -> None:
-        """Compute `worker_s` once."""
+        """Compute once what every point needs."""
         extra_s = sending_s(self.batch_size, self.sample_bytes)
-        times_s = (self.fetch_wall_s + extra_s, self.fetch_cpu_s + extra_s)
-        object.__setattr__(self, "worker_s", times_s)
+        wall_s, cpu_s = self.fetch_wall_s + extra_s, self.fetch_cpu_s + extra_s
+        sleeping = 1 - min(1.0, cpu_s / wall_s)
+        object.__setattr__(self, "worker_s", (wall_s, cpu_s))
+        sharpness = min(SHARPNESS, SLEEPY_SHARPNESS / max(sleeping, 1e-6))
+        object.__setattr__(self, "sharpness", sharpness)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,17 +125,17 @@ def at(curve: Curve, workers: float, cores: float) -> Point:
         curve, cores = _beside_others(curve, workers, cores)
     if workers <= 0:
         return _serial(curve, cores)
-    supply, (wall, cpu) = _supply(curve, workers, cores)
+    supply, wall, cpu = _supply(curve, workers, cores)
     rate = _step_rate(curve, cores) if curve.threads else curve.accel_samples_per_s
     step_s = 1 / rate + FREE_S_PER_BYTE * curve.sample_bytes
     step_s += _per_sample(curve, curve.receive_s)
-    ceilings = (1 / step_s, supply, curve.storage_samples_per_s)
-    rate, (accelerator, loader, storage) = _smooth_min(ceilings, SHARPNESS)
+    stored = curve.storage_samples_per_s
+    rate, accelerator, loader, storage = _smooth_min(SHARPNESS, 1 / step_s, supply, stored)
     # A loop that lacks data waits for cores while it would wait anyway.
     held_s = accelerator * _per_sample(curve, contention_s(curve, rate, workers, cores))
     if held_s:
-        ceilings = (1 / (step_s + held_s), supply, curve.storage_samples_per_s)
-        rate, (accelerator, loader, storage) = _smooth_min(ceilings, SHARPNESS)
+        loop_s = step_s + held_s
+        rate, accelerator, loader, storage = _smooth_min(SHARPNESS, 1 / loop_s, supply, stored)
     if curve.threads:
         rate = min(rate, cores / (curve.worker_s[1] + curve.main_cpu_s))
     return Point(
@@ -200,15 +204,13 @@ def _step_rate(curve: Curve, cores: float) -> float:
     return min(1 / step_s(curve, cores), 2 * cores / (both_s + root))
 
 
-def _supply(curve: Curve, workers: float, cores: float) -> tuple[float, list[float]]:
+def _supply(curve: Curve, workers: float, cores: float) -> tuple[float, float, float]:
     """Samples/s that the workers deliver, and the shares of their number and the cores in it."""
     wall_s, cpu_s = curve.worker_s
     all_cpu_s = cpu_s + (0.0 if curve.threads else curve.main_cpu_s)
-    by_wall, by_cpu = workers / wall_s, cores / all_cpu_s if all_cpu_s > 0 else inf
-    sleeping = 1 - min(1.0, cpu_s / wall_s)
-    sharpness = min(SHARPNESS, SLEEPY_SHARPNESS / max(sleeping, 1e-6))
-    supply, shares = _smooth_min((by_wall, by_cpu), sharpness)
-    return supply * curve.efficiency, shares
+    by_cpu = cores / all_cpu_s if all_cpu_s > 0 else inf
+    supply, by_wall, by_cpu, _ = _smooth_min(curve.sharpness, workers / wall_s, by_cpu)
+    return supply * curve.efficiency, by_wall, by_cpu
 
 
 def sending_s(batch_size: float, sample_bytes: float) -> float:
@@ -249,13 +251,17 @@ def _per_sample(curve: Curve, batch_s: float) -> float:
     return batch_s / curve.batch_size if curve.batch_size else 0.0
 
 
-def _smooth_min(ceilings: tuple[float, ...], sharpness: float) -> tuple[float, list[float]]:
+def _smooth_min(
+    sharpness: float, one: float, other: float, third: float = inf
+) -> tuple[float, float, float, float]:
     """The smooth minimum, and each ceiling's share in it."""
-    lowest = min(ceilings)
+    lowest = min(one, other, third)
     # Relative to the lowest, so that no power overflows whatever the units are.
-    parts = [(lowest / ceiling) ** sharpness for ceiling in ceilings]
-    total = sum(parts)
-    return float(lowest * total ** (-1 / sharpness)), [part / total for part in parts]
+    first = (lowest / one) ** sharpness
+    second = (lowest / other) ** sharpness
+    last = (lowest / third) ** sharpness if third < inf else 0.0
+    total = first + second + last
+    return lowest * total ** (-1 / sharpness), first / total, second / total, last / total
 
 
 def _serial(curve: Curve, cores: float) -> Point:
@@ -263,7 +269,7 @@ def _serial(curve: Curve, cores: float) -> Point:
     fetch = max(curve.fetch_wall_s, 1 / curve.storage_samples_per_s)
     both = step + fetch
     by_cpu = cores / curve.fetch_cpu_s if cores < 1 and curve.fetch_cpu_s > 0 else inf
-    rate, (turns, cpu) = _smooth_min((1 / both, by_cpu), SHARPNESS)
+    rate, turns, cpu, _ = _smooth_min(SHARPNESS, 1 / both, by_cpu)
     if curve.threads:
         rate = min(rate, cores / (curve.fetch_cpu_s + curve.main_cpu_s))
     return Point(

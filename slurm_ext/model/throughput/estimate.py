@@ -6,7 +6,7 @@ Pure, standard library only: the submit path and `dlqueue predict` pass here.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from math import ceil, exp, hypot, inf, log, log2, sqrt
+from math import ceil, exp, hypot, inf, log, log2
 
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape
 from slurm_ext.core.stats import NORMAL_90
@@ -283,16 +283,17 @@ def _log_sd(known: Estimate, point: Point, workers: int, cores: float) -> float:
     """Log sd of the rate: each parameter's as far as its ceiling binds, plus the distance."""
     data = 1 - point.accelerator
     supply_sd = _distance_sd(known, workers, cores)
-    return sqrt(
-        MODEL_SD**2
-        + (point.accelerator * known.accel.log_sd) ** 2
-        + (point.wall * known.wall.log_sd) ** 2
-        + (point.cpu * known.cpu.log_sd) ** 2
-        + (data * known.efficiency.log_sd) ** 2
-        + (data * supply_sd) ** 2
-        + (4 * point.accelerator * data * BALANCE_SD) ** 2
-        + (point.contention * CONTENTION_SD) ** 2
-        + (point.accelerator * (_threads_sd(known, cores) if known.threads else 0.0)) ** 2
+    threads_sd = _threads_sd(known, cores) if known.threads else 0.0
+    return hypot(
+        MODEL_SD,
+        point.accelerator * known.accel.log_sd,
+        point.wall * known.wall.log_sd,
+        point.cpu * known.cpu.log_sd,
+        data * known.efficiency.log_sd,
+        data * supply_sd,
+        4 * point.accelerator * data * BALANCE_SD,
+        point.contention * CONTENTION_SD,
+        point.accelerator * threads_sd,
     )
 
 
@@ -308,7 +309,7 @@ def _threads_sd(known: Estimate, cores: float) -> float:
 
 def _distance_sd(known: Estimate, workers: int, cores: float) -> float:
     """Distance of the shape from the nearest run, as a log sd of the loader's supply."""
-    return min((_away_sd(workers, cores, *where) for where in known.seen), default=0.0)
+    return min([_away_sd(workers, cores, *where) for where in known.seen], default=0.0)
 
 
 def _away_sd(workers: int, cores: float, seen_workers: int, seen_cores: float) -> float:
