@@ -14,7 +14,7 @@ from slurm_ext.core.findings.data_key import data_key
 from slurm_ext.core.findings.loader_refusal import refusal_of
 from slurm_ext.core.findings.used_cores import used_cores
 from slurm_ext.core.records import LoaderRun, Outcome
-from slurm_ext.core.trainings import MAX_SAMPLES_PER_S, Training, trainings
+from slurm_ext.core.trainings import MAX_SAMPLES_PER_S, Training, largest_training
 from slurm_ext.core.trainings import total as in_all
 from slurm_ext.core.unsupported_loader import UnsupportedLoader, unsupported_loader
 
@@ -70,17 +70,24 @@ class _Totals:
 
 
 def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | None:
-    """Return the evidence of one process of the job's largest training, or None.
+    """Return the evidence of the job's largest training, or None (`run_of_training`)."""
+    training = largest_training((record.get("probe") or {}).get("summaries") or ())
+    return None if training is None else run_of_training(record, training, min_wall_s=min_wall_s)
+
+
+def run_of_training(
+    record: _Json, training: Training, *, min_wall_s: float = MIN_WALL_S
+) -> LoaderRun | None:
+    """Return the evidence of one process of a training, or None.
 
     Processes that train together share the cores, so costs are means over them and the rate is
     the median one's. The first epoch counts only if the later ones are shorter than `min_wall_s`
     or MIN_BATCHES. Where a loader's own search for a worker count stayed, its count and rate are
     those of that count. The rate of the whole job is core/trainings.py's.
     """
-    training = next(trainings((record.get("probe") or {}).get("summaries") or ()), None)
     sound = [
         (summary, loader, totals)
-        for summary, loader in (training.members if training else ())
+        for summary, loader in training.members
         if (totals := _totals(loader, min_wall_s)) and _is_possible(totals)
     ]
     if not sound or None in map(record["allocation"].get, _NEEDED):
@@ -90,6 +97,7 @@ def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | 
     summaries, loaders = [s for s, _, _ in sound], [ld for _, ld, _ in sound]
     runs = [t for _, _, t in sound]
     steady = [_settled(loader, t) or (t.workers, t.samples / t.wall_s) for _, loader, t in sound]
+    trained_on = _trained_on(summary)
     node_cores = summary.get("node_cores") or record["host"].get("cores")
     fetch_samples = sum([t.fetch_samples for t in runs])
     gpus = record["allocation"].get("gpus") or 0  # a list, or its length
@@ -103,7 +111,7 @@ def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | 
         fetch_cpu_s=sum([t.fetch_cpu_s for t in runs]) / fetch_samples,
         worker_rss_bytes=max([ld.get("worker_rss_bytes") or 0 for ld in loaders]) or None,
         node_cores=node_cores,
-        **_trained_on(summary),
+        **trained_on,
         gpus=gpus if isinstance(gpus, int) else len(gpus),
         user_workers=loader.get("user_num_workers"),
         epoch_samples=_epoch_samples(loader, first),
@@ -113,7 +121,7 @@ def loader_run(record: _Json, *, min_wall_s: float = MIN_WALL_S) -> LoaderRun | 
         refused=refusal_of(loaders),
         used_cores=used_cores(record),
         data_key=data_key(*map(loader.get, ("dataset", "length", "batch_size"))),
-        **_mean_costs(runs, _trained_on(summary)),
+        **_mean_costs(runs, trained_on),
         **_whole_job(record, summaries, loaders, training.ranks),
     )
 

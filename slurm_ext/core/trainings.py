@@ -11,7 +11,7 @@ and advisor/evidence/whole_run.py compare one process's share of the whole rate.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 TOGETHER = 0.5  # of the shorter life: processes that overlap by less came one after the other
 MAX_RANKS = 1_000_000  # a larger world_size is not believed
@@ -32,6 +32,8 @@ class Training:
     @property
     def here(self) -> int:
         """Processes that train at one time on this node."""
+        if len(self.members) == 1:  # as in most records
+            return 1
         walls = [wall_s(loader) for _, loader in self.members]
         longest = max(walls)
         return max(1, round(sum(walls) / longest)) if longest > 0 and isfinite(sum(walls)) else 1
@@ -58,21 +60,34 @@ class Training:
         return max(1.0, world / len(here))
 
 
+class _Weighed(NamedTuple):
+    """A member with what it is ranked by, summed up once."""
+
+    stepped: bool
+    samples: float
+    member: Member
+
+
+def largest_training(summaries: Sequence[_Json]) -> Training | None:
+    """The training of a job with the most samples; None where its loaders delivered nothing."""
+    return next(trainings(summaries), None)
+
+
 def trainings(summaries: Sequence[_Json]) -> Iterator[Training]:
     """Trainings of a job, the one with the most samples first, at most MOST_TRAININGS."""
     found = [members for summary in summaries if (members := _members(summary))]
-    stepped = any(_weight(members[0][1])[0] for members in found)
-    left = [[m for m in members if _weight(m[1])[0] == stepped] for members in found]
+    stepped = any(members[0].stepped for members in found)
+    left = [[one for one in members if one.stepped == stepped] for members in found]
     left = [members if stepped else members[:1] for members in left if members]
-    left.sort(key=lambda members: _weight(members[0][1]), reverse=True)
+    left.sort(key=lambda members: members[0][:2], reverse=True)
     for _ in range(MOST_TRAININGS):
         if not left:
             return
         first = left[0]
-        beside = [one for one in left if _together(first[0][0], one[0][0])]
+        beside = [one for one in left if _together(first[0].member[0], one[0].member[0])]
         left = [one for one in left if all(one is not other for other in beside)]
         for nth in range(min(MOST_TRAININGS, len(first))):
-            yield Training([one[nth] for one in beside if nth < len(one)])
+            yield Training([one[nth].member for one in beside if nth < len(one)])
 
 
 def wall_s(loader: _Json) -> float:
@@ -91,17 +106,20 @@ def total(loader: _Json, name: str) -> float:
     return float(sum([phase.get(name) or 0 for phase in training_phases(loader)]))
 
 
-def _members(summary: _Json) -> list[Member]:
+def _members(summary: _Json) -> list[_Weighed]:
     """The loaders of a process that delivered anything, those that steps used and larger first.
 
     Loaders that it reads at once are one training: its largest stands for them.
     """
-    loaders = [one for one in summary.get("loaders") or () if total(one, "samples") > 0]
-    loaders.sort(key=_weight, reverse=True)
-    training = [one for one in loaders if total(one, "steps") > 0]
-    if len(training) > 1 and at_once(summary, training):
-        loaders = training[:1]
-    return [(summary, loader) for loader in loaders]
+    loaders = summary.get("loaders") or ()
+    weighed = [
+        _Weighed(total(one, "steps") > 0, samples, (summary, one))
+        for one in loaders
+        if (samples := total(one, "samples")) > 0
+    ]
+    weighed.sort(key=lambda one: one[:2], reverse=True)
+    training = [one.member[1] for one in weighed if one.stepped]
+    return weighed[:1] if len(training) > 1 and at_once(summary, training) else weighed
 
 
 AT_ONCE = 1.2  # of the process's time: loaders that add up to more ran together
@@ -111,10 +129,6 @@ def at_once(summary: _Json, loaders: Sequence[_Json]) -> bool:
     """Return True if these loaders of a process cannot have run one after the other."""
     lived_s = (summary.get("ended_s") or 0.0) - (summary.get("started_s") or 0.0)
     return 0 < AT_ONCE * lived_s < sum([total(loader, "wall_s") for loader in loaders])
-
-
-def _weight(loader: _Json) -> tuple[bool, float]:
-    return total(loader, "steps") > 0, total(loader, "samples")
 
 
 def _together(one: _Json, other: _Json) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 from slurm_ext.cli.profile.run_folder import ProfileRun
 from slurm_ext.core.stalls.data_stall import WorkerCosts, split_wait
 from slurm_ext.core.stalls.step_split import StepSplit, step_split, worker_costs
-from slurm_ext.core.trainings import total, trainings
+from slurm_ext.core.trainings import largest_training, total, trainings
 from slurm_ext.probe.windows import estimate
 from slurm_ext.probe.windows.estimate import Figure
 from slurm_ext.probe.windows.plan import BOTH, CACHED, NORMAL
@@ -152,7 +152,7 @@ def _data_parts(data: Figure, step: Figure, summaries: Sequence[_Json]) -> Itera
 
 def batch_costs(summaries: Sequence[_Json]) -> WorkerCosts | None:
     """Workers' seconds for a batch of the job's training, mean of its ranks; None: not measured."""
-    first = next(trainings(summaries), None)
+    first = largest_training(summaries)
     loaders = [loader for _, loader in first.members if total(loader, "batches")] if first else []
     each = [worker_costs(one, total(one, "samples") / total(one, "batches")) for one in loaders]
     if not each or not any(one.cpu_s + one.queued_s + one.blocked_s for one in each):

@@ -73,9 +73,9 @@ def _other_waits(summaries: list[dict[str, Any]]) -> Iterator[str]:
 
 def waited_share(summaries: list[dict[str, Any]]) -> float | None:
     """Share of the training loops' time that they waited for batches; None without a loop."""
-    from slurm_ext.core.trainings import total, trainings
+    from slurm_ext.core.trainings import largest_training, total
 
-    first = next(trainings(summaries), None)
+    first = largest_training(summaries)
     if first is None:
         return None
     waited_s = sum(total(loader, "wait_s") for _, loader in first.members)

@@ -10,10 +10,10 @@ from typing import Any
 from slurm_ext.core.advice.advice import as_json
 from slurm_ext.core.advice.facts import RankFacts, TrainingFacts, WorkerFacts
 from slurm_ext.core.advice.first import first_advice
-from slurm_ext.core.loader_run import loader_run
+from slurm_ext.core.loader_run import run_of_training
 from slurm_ext.core.records import LoaderRun
 from slurm_ext.core.stalls.step_split import StepSplit, step_split
-from slurm_ext.core.trainings import total, trainings
+from slurm_ext.core.trainings import largest_training, total
 from slurm_ext.core.unsupported_loader import UnsupportedLoader
 
 _Json = Mapping[str, Any]
@@ -39,9 +39,11 @@ def advice_of(record: _Json, beside: Sequence[_Json] = ()) -> list[dict[str, Any
 def facts_of(record: _Json, beside: Sequence[_Json] = ()) -> TrainingFacts | None:
     """The job's largest training; None where the probe saw none, or its numbers cannot be."""
     summaries = (record.get("probe") or {}).get("summaries") or ()
-    training = next(trainings(summaries), None)
-    run, parts = loader_run(record), step_split([*summaries, *beside])
-    if training is None or run is None or parts is None or parts.step_s <= 0:
+    training = largest_training(summaries)
+    if training is None:
+        return None
+    run, parts = run_of_training(record, training), step_split([*summaries, *beside])
+    if run is None or parts is None or parts.step_s <= 0:
         return None
     summary, loader = training.members[0]
     batches = total(loader, "batches")

@@ -83,7 +83,7 @@ def _end_of(text: str, words: int) -> int:
 
 
 def _edited(text: str, edits: Mapping[int, tuple[int, str]]) -> str:
-    parts, done = [], 0
+    parts, done = list[str](), 0
     for begin, (end, new) in edits.items():
         parts += text[done:begin], new
         done = end

@@ -7,6 +7,7 @@ from typing import Any
 _Json = Mapping[str, Any]
 _CPU = ("cpu_user", "cpu_system")
 _COLUMNS = ("t_s", "cpu_s")
+_NUMBERS = frozenset((int, float))
 STRETCH_S, STRETCH_SHARE = 2.0, 0.02  # of the run: shorter bursts start processes, fill queues
 UNSEEN = 1.25  # times the mean, where nobody saw how the CPU time was spread over the run
 
@@ -37,9 +38,13 @@ def _busiest(timeline: _Json, stretch_s: float) -> float | None:
     if not set(_COLUMNS) <= set(columns):
         return None
     at, cpu = map(columns.index, _COLUMNS)
-    whole = [row for row in rows if isinstance(row, list) and len(row) > max(at, cpu)]
-    pairs = [(row[at], row[cpu]) for row in whole]
-    points = [pair for pair in pairs if {int, float}.issuperset(map(type, pair))]
+    last = max(at, cpu)
+    points = [
+        (row[at], row[cpu])
+        for row in rows
+        if type(row) is list and len(row) > last
+        if type(row[at]) in _NUMBERS and type(row[cpu]) in _NUMBERS
+    ]
     busiest, first = None, 0
     for time_s, cpu_s in points:
         # The latest row that is a stretch away: longer stretches hide what this one shows.

@@ -18,6 +18,8 @@ def exposed_s(summary: _Json) -> float:
 
 def link_shares(summaries: Sequence[_Json]) -> list[float]:
     """The link's share of each rank's exposed wait; the rest is waiting for a slower rank."""
+    if len(summaries) == 1:  # as in most records: nobody else is slow
+        return [1.0]
     waits = [_by_iteration(summary) for summary in summaries]
     common = sorted(set.intersection(*map(set, waits))) if waits else []
     if not common:

@@ -14,7 +14,7 @@ from typing import Any
 
 from slurm_ext.core.stalls.data_stall import AT_HOME, DataStall, WorkerCosts, split_wait
 from slurm_ext.core.stalls.rank_waits import exposed_s, link_shares
-from slurm_ext.core.trainings import training_phases, trainings
+from slurm_ext.core.trainings import Training, largest_training, training_phases
 
 MIN_BATCHES = 4  # the first ones only empty the prefetch queue
 MOST_SECONDS = 1e9  # of a batch: beyond, nobody measured it
@@ -106,9 +106,13 @@ class _Rank:
 
 def step_split(summaries: Sequence[_Json]) -> StepSplit | None:
     """The split of a job's largest training; None: nothing was long enough, or it cannot be."""
-    training = next(trainings(summaries), None)
-    members = training.members if training else ()
-    ranks = [rank for summary, loader in members if (rank := _rank(summary, loader))]
+    training = largest_training(summaries)
+    return None if training is None else split_of_training(training)
+
+
+def split_of_training(training: Training) -> StepSplit | None:
+    """The split of one training; None: it was not long enough, or it cannot be."""
+    ranks = [rank for member in training.members if (rank := _rank(*member))]
     if not ranks:
         return None
     together = [one for one in ranks if one.summary.get("communication")] or ranks[:1]

@@ -10,15 +10,17 @@ from dataclasses import dataclass, make_dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from slurm_ext.core.loader_run import loader_run
+from slurm_ext.core.loader_run import run_of_training
 from slurm_ext.core.records import LoaderRun
 from slurm_ext.core.stalls.step_split import PARTS as STEP_PARTS
-from slurm_ext.core.stalls.step_split import StepSplit, step_split
+from slurm_ext.core.stalls.step_split import StepSplit, split_of_training
+from slurm_ext.core.trainings import largest_training
 from slurm_ext.history.store.names import LOADER_COLUMNS
 from slurm_ext.node.record import fields
 
 Record = Mapping[str, Any]
 Counters = dict[tuple[str, str, str], float | None]
+_json = json.JSONEncoder(separators=(",", ":")).encode
 _MAX_JSON = 16 * 1024
 _MAX_NAME = 80
 _MAX_MODELS = 16
@@ -76,6 +78,7 @@ class RecordRows:
 
 def rows_of(record: dict[str, Any]) -> RecordRows:
     """Everything that a checked record becomes in the database."""
+    training = largest_training(record["probe"].get("summaries") or ())
     counters = {(c["name"], c["unit"], c["source"]): c.get("value") for c in record["counters"]}
     return RecordRows(
         run=_run(record, counters),
@@ -83,8 +86,8 @@ def rows_of(record: dict[str, Any]) -> RecordRows:
         corunners=[corunner_row(corunner) for corunner in record["corunners"]],
         timeline=deflated(record.get("timeline"), MAX_TIMELINE),
         probes=deflated(record["probe"]),
-        loader=loader_run(record),
-        split=step_split(record["probe"].get("summaries") or ()),
+        loader=None if training is None else run_of_training(record, training),
+        split=None if training is None else split_of_training(training),
     )
 
 
@@ -135,7 +138,7 @@ def deflated(value: Any, most: int = MAX_PROBES) -> bytes | None:
     """Deflated JSON; None for what is empty, or takes more than `most` bytes."""
     if not value:
         return None
-    packed = zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 1)
+    packed = zlib.compress(_json(value).encode(), 1)
     return packed if len(packed) <= most else None
 
 

@@ -39,20 +39,20 @@ def _refuse(constant: str) -> object:
 
 
 def _check(document: dict[str, Any], least: float, *, escaped: bool) -> None:
-    """Check every key and value, depth by depth: few calls, because a record has many values."""
+    """Check every key and value, all at once: few calls, because a record has many values."""
     level: list[Any] = [document]
-    count = 0
+    every: list[Any] = []
     for _ in range(MAX_DEPTH + 1):
         values: list[Any] = []
         for container in level:
             values += container  # of a dict its keys
             values += container.values() if type(container) is dict else ()
-        count += len(values)
-        if count > MAX_ITEMS:
-            break
-        _check_scalars(values, least, escaped=escaped)
+        every += values
         level = [value for value in values if type(value) is dict or type(value) is list]
+        if len(every) > MAX_ITEMS:
+            break
         if not level:
+            _check_scalars(every, least, escaped=escaped)
             return
     raise OutOfBoundsError(f"is deeper than {MAX_DEPTH} or longer than {MAX_ITEMS} values")
 

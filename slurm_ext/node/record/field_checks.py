@@ -44,6 +44,8 @@ def check_fields(  # noqa: C901 (each call more is paid hundreds of times a reco
         if value is None:
             if required:
                 raise OutOfBoundsError(f"has no {section}.{name}")
+            if name not in values:
+                continue
         elif type(value) not in _TYPES[kind]:
             raise OutOfBoundsError(f"{section}.{name} is {type(value).__name__}")
         elif type(value) in (int, float):
@@ -55,8 +57,7 @@ def check_fields(  # noqa: C901 (each call more is paid hundreds of times a reco
             raise OutOfBoundsError(f"{section}.{name} holds something else than texts")
         elif kind == fields.NUMBERS and not _are_numbers(value):
             raise OutOfBoundsError(f"{section}.{name} holds something else than numbers")
-        if name in values:
-            known[name] = value
+        known[name] = value
     return known
 
 
