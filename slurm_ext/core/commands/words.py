@@ -76,7 +76,7 @@ def same_work(line: str) -> str:
 
 
 def _end_of(text: str, words: int) -> int:
-    """Where so many of the words end that stand between single spaces."""
+    """The end of the first `words` words, which stand between single spaces."""
     if text.count(" ") <= words + 1:
         return len(text)
     return len(text) - len(text.split(" ", words + 1)[-1]) - 1
