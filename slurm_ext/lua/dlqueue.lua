@@ -16,6 +16,7 @@ local settings = part("dlqueue_settings.lua")
 local json = part("json.lua")
 local request = part("request.lua")
 local edits = part("edits.lua", json)
+local room = part("room.lua")
 local advisor = part("advisor.lua").new(settings)
 
 local MAX_REASON = 200
@@ -32,6 +33,7 @@ end
 local function right_size(job, script, partitions)
   local line = request.line(job, script, partitions, settings.deadline_ms, advisor.rests)
   local writes, message = edits.from_reply(advisor:ask(line))
+  room.check(job, writes, (partitions or {})[request.partition(job, partitions)], settings)
   edits.apply(job, writes)
   advisor:served()
   if message then slurm.log_user("%s", message) end

@@ -70,6 +70,12 @@ local function check_together(fields)
   end
 end
 
+-- Each is of one task, and the job has one at least.
+local function check_counts(fields)
+  local least = math.max(fields.cpus_per_task or 1, fields.pn_min_cpus or 1)
+  if fields.min_cpus and fields.min_cpus < least then refuse("fewer CPUs than a task has") end
+end
+
 local function check_stale(fields, variables)
   for name in pairs(STALE) do
     if variables[name] and not fields.gres then refuse("a GPU forgotten") end
@@ -81,6 +87,7 @@ local function check_edits(fields)
     if name ~= "env" then check_field(name, value) end
   end
   check_together(fields)
+  check_counts(fields)
   local variables = fields.env == nil and {} or fields.env
   if type(variables) ~= "table" or variables == json.null then refuse("env is not an object") end
   for name, value in pairs(variables) do

@@ -64,6 +64,11 @@ local function default_partition(partitions)
   end
 end
 
+-- Names of the job's partitions as its user wrote them, else the default's; nil if there is none.
+function request.partition(job, partitions)
+  return set(job.partition) or default_partition(partitions)
+end
+
 local function add_words(texts, job)
   local argv = job.argv
   for i = 0, math.min(job.argc or 0, MAX_WORDS) - 1 do
@@ -93,7 +98,7 @@ local function texts_of(job, script, partitions)
   for name, field in pairs(TEXTS) do
     add(texts, name, set(job[field]))
   end
-  add(texts, "partition", set(job.partition) or default_partition(partitions))
+  add(texts, "partition", request.partition(job, partitions))
   add(texts, "account", set(job.account) or set(job.default_account))
   return table.concat(texts, "\0") .. "\0", whole
 end

@@ -28,6 +28,7 @@ def test_any_path_survives(lua: Lua, path: str) -> None:
         b"kill_file": b"/etc/dlqueue/off",
         b"deadline_ms": 50,
         b"breaker_s": 7,
+        b"prefer": b"",
     }
 
 

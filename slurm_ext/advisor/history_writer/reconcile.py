@@ -3,24 +3,21 @@
 * A proposal is tied to its job as soon as there is exactly one that it can mean; the job's own
   record, which carries the token, ties it for certain later.
 * A proposal that no job can have come from (`sbatch --test-only`, a rejected job) is dropped.
-* A job that ended and sent no record (its node is gone, its epilog was killed) gets one from here;
-  a record that comes later replaces it.
+* A job that ended, or was requeued, and of which a node sent no record (it is gone, its disk is
+  full, its epilog was killed) gets one from here; a record that comes later replaces it.
 * A job that Slurm ended, but whose node calls it failed or done, gets Slurm's word for its end.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
+from slurm_ext.advisor.history_writer.ended_jobs import EndedJobs
 from slurm_ext.advisor.history_writer.slurm_record import (
     EARLY_S,
     LATE_S,
-    outcome_of,
-    put,
-    record_of,
 )
 from slurm_ext.advisor.limits.rules import client_of
 from slurm_ext.advisor.sharing.gpu_sharers import SharedGpuQueue, shared_gpu_jobs, write
@@ -34,9 +31,7 @@ from slurm_ext.history.ingest.decisions import (
     solo_key_of,
     unclaimed,
 )
-from slurm_ext.history.ingest.insert import apply_final_state
 from slurm_ext.history.store.store import History
-from slurm_ext.history.views.queries import recorded
 from slurm_ext.slurm import JobInfo, SlurmClient
 
 SETTLED_S = 3.0  # a moment whose other proposals have all arrived
@@ -80,12 +75,12 @@ def certain(found: Mapping[str, Sequence[int]]) -> dict[str, int]:
 
 
 class Reconciler:
-    """One comparison at a time; remembers which ended jobs were dealt with."""
+    """One comparison at a time."""
 
     def __init__(self, settings: Settings, client: SlurmClient | None = None) -> None:
         self._settings = settings
         self._client = client or client_of(settings)
-        self._done: set[tuple[int, int]] = set()
+        self._ended = EndedJobs(settings)
 
     def reconcile(self, history: History, now_s: float) -> None:
         """Compare now. Raises SlurmError, HistoryError, OSError; what is done stays done."""
@@ -95,11 +90,7 @@ class Reconciler:
             self._tell_sharers(history, jobs, now_s)
         if self._settings["elastic.mode"] != "off":
             self._tell_elastic(history, jobs, now_s)
-        ended = [job for job in jobs if job.ended and job.start_time_s and job.nodes]
-        for job in ended:
-            if (job.job_id, job.restarts) not in self._done:
-                self._complete(history, job, now_s)
-        self._done &= {(job.job_id, job.restarts) for job in ended}
+        self._ended.complete(history, jobs, now_s)
 
     def _tie(self, history: History, jobs: Sequence[JobInfo], now_s: float) -> None:
         """Claim what is certain, drop what became nothing, keep what is doubtful."""
@@ -154,22 +145,6 @@ class Reconciler:
             for job_id in job_ids:
                 found.setdefault(job_id, set()).add(names[token])
         return found
-
-    def _complete(self, history: History, job: JobInfo, now_s: float) -> None:
-        """Write the record of a job that sent none, once it had time to; else check its end."""
-        patience_s = max(5.0, 2 * self._settings["advisor.reconcile_s"])
-        if now_s - (job.end_time_s or 0) < patience_s:
-            return
-        if recorded(history, job.job_id, job.restarts):
-            apply_final_state(history, job.job_id, job.restarts, outcome_of(job.state))
-        else:
-            ledger = decision(history, job_id=job.job_id, uid=job.user_id)
-            token = None if ledger is None else str(ledger["token"])
-            record = record_of(job, self._settings["site.cluster"], token)
-            # A name of its own: the node's record may lie in the spool at this moment.
-            name = f"{record['record_id']}.reconcile"
-            put(self._settings.state_dir / "spool", name, json.dumps(record).encode())
-        self._done.add((job.job_id, job.restarts))
 
 
 def _uids(jobs: Sequence[JobInfo]) -> dict[int, int]:

@@ -6,23 +6,29 @@ from typing import Any
 
 from slurm_ext.core.files import replace_file
 from slurm_ext.core.records import Outcome
-from slurm_ext.slurm import JobInfo, hostlist
+from slurm_ext.slurm import JobInfo
 
 EARLY_S, LATE_S = 1.5, 1.5  # slurmctld sets the submit time, in whole seconds, after the plugin ran
 _OUTCOMES = {"BOOT_FAIL": Outcome.NODE_FAIL, "DEADLINE": Outcome.TIMEOUT}
 _OUTCOMES |= {"PREEMPTED": Outcome.CANCELLED}
 
 
-def record_of(job: JobInfo, cluster: str, token: str | None) -> dict[str, Any]:
-    """The spool record of a job's end as squeue saw it: what was not measured is null."""
+def record_of(
+    job: JobInfo, node: str, cluster: str, token: str | None, *, nodes: int = 1
+) -> dict[str, Any]:
+    """The spool record of one of a job's `nodes` as squeue saw it; null is what nobody measured."""
     limit = job.time_limit_minutes
-    identity = identity_of(job, cluster, hostlist.first(job.nodes))
+    identity = identity_of(job, cluster, node)
     return {
         "v": 1,
         "kind": "run",
         "record_id": name_of(identity),
         "identity": identity,
-        "allocation": {"cpus": job.cpus, "time_limit_s": None if limit is None else 60 * limit},
+        "allocation": {
+            "cpus": None if job.cpus is None else max(1, job.cpus // nodes),
+            "num_nodes": nodes,
+            "time_limit_s": None if limit is None else 60 * limit,
+        },
         "times": times_of(job),
         "outcome": {
             "state": outcome_of(job.state),

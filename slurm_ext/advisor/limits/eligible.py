@@ -1,7 +1,12 @@
 """Which submissions dlqueue stays away from, and why (DESIGN section 4). Pure."""
 
+from typing import TYPE_CHECKING
+
 from slurm_ext.core.records import Mode, Submission
 from slurm_ext.core.settings.document import Settings
+
+if TYPE_CHECKING:
+    from slurm_ext.slurm import JobInfo
 
 OPT_OUT = "dlqueue=off"
 SHARE, ALONE = "dlqueue=share", "dlqueue=alone"
@@ -57,6 +62,6 @@ def tunes_itself(job: Submission, settings: Settings) -> bool:
     return bool(settings["policy.autotune"]) and acts and said not in _NO
 
 
-def words_of(job: Submission) -> list[str]:
+def words_of(job: "Submission | JobInfo") -> list[str]:
     """Words of the user's comment."""
     return (job.comment or "").replace(",", " ").replace(";", " ").split()

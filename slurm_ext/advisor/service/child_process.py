@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 60.0
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 END_WAIT_S = 10.0
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,13 @@ from slurm_ext.core.settings.document import TABLE, Settings
 
 _LUA = Path(__file__).parents[2] / "lua"
 NODE_PROGRAM = Path(__file__).parents[2] / "node" / "__main__.py"
-_LUA_KEYS = ("paths.socket", "paths.kill_file", "advisor.deadline_ms", "advisor.breaker_s")
+_LUA_KEYS = (
+    "paths.socket",
+    "paths.kill_file",
+    "advisor.deadline_ms",
+    "advisor.breaker_s",
+    "sharing.prefer",
+)
 _NODE_KEYS = ("site.cluster", "paths.kill_file", "paths.slurm_bin", "paths.slurm_conf")
 HOOKS = ("prolog", "task_prolog", "epilog")
 _SHIPPED_PATH = "/etc/dlqueue/lua/dlqueue.lua"  # as it stands in job_submit.lua

@@ -84,15 +84,15 @@ def job(history: History, job_id: int, task: int | None = None) -> dict[str, Any
     return {"job_id": job_id, "runs": detailed, "decision": ledger}
 
 
-def recorded(history: History, job_id: int, restart: int) -> bool:
-    """True if any node's record of this run of the job is in, and tells whose job it was."""
+def recorded_nodes(history: History, job_id: int, restart: int) -> set[str]:
+    """Nodes whose record of this run of the job is in, and tells whose job it was."""
     with explaining(history.path):
         found = history.conn.execute(
-            "SELECT 1 FROM runs WHERE job_id = ? AND restart = ?"
-            " AND (uid IS NOT NULL OR source <> 'node') LIMIT 1",
+            "SELECT node FROM runs WHERE job_id = ? AND restart = ?"
+            " AND (uid IS NOT NULL OR source <> 'node')",
             (job_id, restart),
-        ).fetchone()
-    return found is not None
+        ).fetchall()
+    return {node for (node,) in found}
 
 
 def _evidence(history: History, run: int) -> dict[str, Any]:

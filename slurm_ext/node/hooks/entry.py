@@ -55,7 +55,10 @@ def _work(hook: str, config: NodeConfig, rest: Sequence[str]) -> None:
     else:
         from slurm_ext.node.sampling.sampler import sample_job
 
-        sample_job(config, rest[0])
+        if sample_job(config, rest[0]):
+            from slurm_ext.node.transport.worker import deliver_records
+
+            deliver_records(config)
 
 
 def _leave() -> NoReturn:

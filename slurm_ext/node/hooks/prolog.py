@@ -33,7 +33,7 @@ def prolog(config: NodeConfig, env: Mapping[str, str]) -> None:
     key = key_of(job.job_id(env), restart)
     _note(config, spool, key, env)
     make_run_dir(spool, key, job.number(env, "SLURM_JOB_UID", os.geteuid()) or 0)
-    start_sampler(config, key, deadline)
+    start_sampler(config, key, deadline, _deliver)
     from slurm_ext.node.transport.worker import start_transport_worker
 
     start_transport_worker(config, deadline)
@@ -41,6 +41,12 @@ def prolog(config: NodeConfig, env: Mapping[str, str]) -> None:
         from slurm_ext.node.mps.acquire import acquire
 
         acquire(config, spool, key, env, deadline)
+
+
+def _deliver(config: NodeConfig) -> None:
+    from slurm_ext.node.transport.worker import deliver_records
+
+    deliver_records(config)
 
 
 def _note(config: NodeConfig, spool: Spool, key: str, env: Mapping[str, str]) -> None:

@@ -38,9 +38,9 @@ _FIELDS = (
 )
 _TEXTS = ("state", "reason")
 _FOLDERS = ("/usr/bin", "/usr/local/bin", "/opt/slurm/bin")
-RUNNING = frozenset(
+GOING_ON = frozenset(
     ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING")
-)
+) | {"COMPLETING"}
 
 
 def query_job(config: NodeConfig, job_id: int, wait_s: float) -> dict[str, Any] | None:

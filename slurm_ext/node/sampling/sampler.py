@@ -1,8 +1,8 @@
 """Reads a job's counters while it lives, because they are gone when its epilog runs.
 
-Ends when the epilog says so (SIGTERM), when the job has been gone for long without one (then it
-writes the record itself), when the kill file appears, or when its state is taken away. Its cost is
-bounded: one hundredth of a core, and a slower pace for a longer job.
+Ends when the epilog says so (SIGTERM), when the job has no processes and is over for Slurm, too
+(then it writes the record itself), when the kill file appears, or when its state is taken away. Its
+cost is bounded: one hundredth of a core, and a slower pace for a longer job.
 """
 
 from __future__ import annotations
@@ -34,23 +34,27 @@ GRANT_S = 0.1  # CPU time on top, so that a short job is seen closely
 SLOWEST_S = 30.0
 FASTEST_S = 0.1
 FLUSH_S = (1.0, 10.0)
-GRACE_S = 600.0
+FIRST_GRACE_S, GRACE_S = 20.0, 600.0  # without processes, until Slurm is asked; doubled each time
 LONGEST_UNANSWERED = 4
 
 
-def sample_job(config: NodeConfig, key: str, grace_s: float = GRACE_S) -> None:
-    """Sample the job `key` until it ends; does nothing if another sampler already does."""
+def sample_job(config: NodeConfig, key: str, grace_s: float = GRACE_S) -> bool:
+    """Sample the job `key` until it ends; does nothing if another sampler already does.
+
+    True if its record was written here, and waits for transport.
+    """
     spool = Spool(config.spool_dir)
     blocked = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, CHANGED)
     signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     lock = state.lock(spool.state_file(key, "lock"))
     if lock is None:
-        return
+        return False
     with lock:
         lock.sign()
         job_state = state.load(spool, key, "json")
-        if job_state is not None and not os.path.exists(spool.state_file(key, "end")):
-            _Sampler(config, spool, key, job_state, lock).run(grace_s)
+        if job_state is None or os.path.exists(spool.state_file(key, "end")):
+            return False
+        return _Sampler(config, spool, key, job_state, lock).run(grace_s)
 
 
 class _Sampler:
@@ -77,20 +81,24 @@ class _Sampler:
         self.pythons = Pythons(PROBE_SITE, job_state.get("unprobed"))
         self.unanswered = 0
 
-    def run(self, grace_s: float) -> None:
-        """Sample, flush and wait, until there is a reason to end."""
+    def run(self, grace_s: float) -> bool:
+        """Sample, flush and wait, until there is a reason to end; True if that made the record."""
         wait_s, spent_s = 0.0, time.process_time()
+        patience_s = min(FIRST_GRACE_S, grace_s)
         while not self.watch.wait(wait_s):
             if not self._may_go_on():
-                return
+                return False
             self._sample()
             cost_s = time.process_time() - spent_s - self.run_folder.spent_s
             wait_s = self._pause(cost_s + self.meter.hardware.cpu_s)
-            if state.uptime_s() - self.alive_s > grace_s and not self._lives_on(grace_s):
-                self._finish()
-                return
+            if state.uptime_s() - self.alive_s > patience_s:
+                if not self._lives_on(grace_s):
+                    self._finish()
+                    return True
+                patience_s = min(2 * patience_s, grace_s)
         self._sample(last=True)
         self.meter.hardware.close()
+        return False
 
     def _may_go_on(self) -> bool:
         """Not by the state alone: a last flush may have put it back into a folder that went."""
@@ -163,12 +171,18 @@ class _Sampler:
         return max(0.0, now - float(self.job_state["started_uptime_s"]))
 
     def _lives_on(self, grace_s: float) -> bool:
-        """True if a job without processes goes on: an allocation may wait for its user."""
-        from slurm_ext.node.record.squeue import RUNNING, query_job
+        """True if a job without processes goes on: an allocation may wait for its user.
 
-        facts = query_job(self.config, split_key(self.key)[0], wait_s=5.0)
+        A requeued job goes on, too, but not this start of it. One that ends waits for its epilog.
+        """
+        from slurm_ext.node.record.squeue import GOING_ON, query_job
+
+        job_id, restart = split_key(self.key)
+        facts = query_job(self.config, job_id, wait_s=5.0)
         self.unanswered = 0 if facts else self.unanswered + 1
-        running = facts["state"] in RUNNING if facts else self.unanswered < LONGEST_UNANSWERED
+        running = self.unanswered < LONGEST_UNANSWERED
+        if facts:
+            running = facts["state"] in GOING_ON and (facts["restarts"] or 0) <= restart
         if running:
             self.alive_s = state.uptime_s() + grace_s * self.unanswered
         return bool(running)

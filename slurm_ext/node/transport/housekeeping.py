@@ -28,14 +28,14 @@ STALE_S = 3600.0
 MIB = 1024 * 1024
 
 
-def housekeep(config: NodeConfig, spool: Spool) -> bool:
+def housekeep(config: NodeConfig, spool: Spool, deliver: Callable[[NodeConfig], object]) -> bool:
     """One round over the whole spool; True if it ended by the clock and has more to do.
 
     A job that its sampler or an epilog holds is left alone. A task that fails is reported, and
     the others are done.
     """
     more = [
-        attempt("half-done jobs", _finish, config, spool),
+        attempt("half-done jobs", _finish, config, spool, deliver),
         attempt("MPS", _end_mps, config, spool),
         attempt("run folders", _clear_run_folders, spool),
         attempt("leftovers", _sweep, spool),
@@ -54,13 +54,13 @@ def attempt(name: str, work: Callable[..., object], *arguments: object) -> objec
         return None
 
 
-def _finish(config: NodeConfig, spool: Spool) -> bool:
+def _finish(config: NodeConfig, spool: Spool, deliver: Callable[[NodeConfig], object]) -> bool:
     """Take up the jobs whose sampler or epilog is gone; True if time ended it."""
     deadline = time.monotonic() + FINISH_S
     for key in spool.unfinished():
         if time.monotonic() > deadline:
             return True
-        attempt(key, _take_up, config, spool, key, deadline)
+        attempt(key, _take_up, config, spool, key, deadline, deliver)
     return False
 
 
@@ -71,7 +71,13 @@ def _end_mps(config: NodeConfig, spool: Spool) -> None:
         sweep(config, spool, time.monotonic() + MPS_S)
 
 
-def _take_up(config: NodeConfig, spool: Spool, key: str, deadline: float) -> None:
+def _take_up(
+    config: NodeConfig,
+    spool: Spool,
+    key: str,
+    deadline: float,
+    deliver: Callable[[NodeConfig], object],
+) -> None:
     lock = state.lock(spool.state_file(key, "lock"))
     if lock is None:
         return
@@ -81,7 +87,7 @@ def _take_up(config: NodeConfig, spool: Spool, key: str, deadline: float) -> Non
             return
     from slurm_ext.node.sampling.start import start_sampler
 
-    start_sampler(config, key, deadline)
+    start_sampler(config, key, deadline, deliver)
 
 
 def _goes_on(spool: Spool, key: str) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "dlqueue-ship"
 LIFE_S = 24 * 3600.0
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 MOST_FAILURES = 3  # in a row, of one round: then it is not the record
 RECORD_PAUSE_S = 0.005  # at most 200 records/s: a node that returns must not drown the advisor
 
@@ -59,7 +59,7 @@ def _work(config: NodeConfig, spool: Spool, end_s: float) -> None:
         names = sorted(_waiting(spool), key=failed.__contains__)
         if attempt("transport", _deliver, config, spool, names, failed):
             pause_s = FIRST_PAUSE_S
-        more = housekeep(config, spool)
+        more = housekeep(config, spool, deliver_records)
         if not (more or _left_to_do(config, spool)):
             return
         if set(_waiting(spool)) <= set(names):  # else a record was made just now

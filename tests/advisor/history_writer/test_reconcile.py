@@ -165,7 +165,7 @@ def test_an_end_without_a_record_gets_one_that_names_its_source(world: World) ->
 def test_a_nodes_record_counts_more_and_once_whichever_comes_first(world: World) -> None:
     """The epilog's record replaces ours; where it was first, none of ours is made."""
     world.look(ENDED, later_s=70)
-    record = record_of(ENDED, "cluster", None)
+    record = record_of(ENDED, "n1", "cluster", None)
     record["outcome"]["source"] = "epilog"
     (world.spool / f"{record['record_id']}.json").write_text(json.dumps(record))
     world.look(ENDED, later_s=80)
@@ -179,7 +179,7 @@ def test_a_nodes_record_counts_more_and_once_whichever_comes_first(world: World)
 
 def node_says(world: World, state: str, source: str) -> None:
     """The node's own record of the job comes into the spool."""
-    record = record_of(ENDED, "cluster", None)
+    record = record_of(ENDED, "n1", "cluster", None)
     record["outcome"].update({"state": state, "source": source})
     put(world.spool, record["record_id"], json.dumps(record).encode())
 
@@ -243,23 +243,81 @@ def test_a_job_that_never_started_leaves_no_run(world: World) -> None:
 )
 def test_slurms_states_become_outcomes(state: str, outcome: str) -> None:
     """Every way to end has its word in the history."""
-    record = record_of(replace(ENDED, state=state), "cluster", None)
+    record = record_of(replace(ENDED, state=state), "n1", "cluster", None)
     assert record["outcome"]["state"] == outcome
 
 
 @pytest.mark.parametrize(
-    ("nodes", "first"),
+    ("nodes", "names"),
     [
-        ("n1", "n1"),
-        ("n[1-4,7]", "n1"),
-        ("n[01,03]", "n01"),
-        ("a,b[1-2]", "a"),
-        ("r[2-3]-x", "r2-x"),
+        ("n1", ["n1"]),
+        ("n[1-2,7]", ["n1", "n2", "n7"]),
+        ("a,b[1-2]", ["a", "b1", "b2"]),
+        ("r[2-3]-x", ["r2-x", "r3-x"]),
+        ("rack[1-2]n[3-4]", ["rack1n3", "rack1n4", "rack2n3", "rack2n4"]),
+        ("n[1", ["n1"]),
     ],
 )
-def test_a_job_of_several_nodes_is_recorded_on_its_first(nodes: str, first: str) -> None:
-    """Slurm's host lists name it at the front."""
-    assert record_of(replace(ENDED, nodes=nodes), "c", None)["identity"]["node"] == first
+def test_each_node_of_a_job_has_its_record(world: World, nodes: str, names: list[str]) -> None:
+    """Slurm's host lists name them; a list that is none counts as one node."""
+    world.look(replace(ENDED, nodes=nodes, cpus=8), later_s=70)
+    world.look(later_s=71)
+    found = known_job(world.history, 7)
+    assert found is not None
+    assert [run["node"] for run in found["runs"]] == names
+    assert {(run["cpus"], run["num_nodes"]) for run in found["runs"]} == {
+        (8 // len(names), len(names))
+    }
+
+
+def test_only_nodes_that_sent_nothing_get_a_record(world: World) -> None:
+    """One node's disk was full: its part is told by Slurm, the other's stays as it was measured."""
+    record = record_of(ENDED, "n1", "cluster", None, nodes=2)
+    record["outcome"]["source"] = "epilog"
+    put(world.spool, record["record_id"], json.dumps(record).encode())
+    ingest_folder(world.history, world.spool, now_s=NOW_S)
+    world.look(replace(ENDED, nodes="n[1-2]"), later_s=70)
+    found = known_job(world.history, 7)
+    assert found is not None
+    assert [(run["node"], run["source"]) for run in found["runs"]] == [
+        ("n1", "epilog"),
+        ("n2", "reconcile"),
+    ]
+
+
+def test_a_job_that_opted_out_gets_no_record(world: World) -> None:
+    """Its nodes made none either."""
+    world.look(replace(ENDED, comment="x,dlqueue=off"), later_s=70)
+    assert known_job(world.history, 7) is None
+
+
+def test_a_start_that_slurm_took_back_gets_a_record(world: World) -> None:
+    """Its node is gone for good, and Slurm lists the job's newest start only."""
+    waits = replace(JOB, state="PENDING", nodes="", start_time_s=None, restarts=1)
+    again = replace(JOB, restarts=1, nodes="n2", start_time_s=int(NOW_S) + 200)
+    world.look(JOB, later_s=2)
+    world.look(replace(JOB, state="PENDING", nodes="", start_time_s=None), later_s=30)
+    world.look(replace(waits, submit_time_s=int(NOW_S) + 31), later_s=32)
+    assert known_job(world.history, 7) is None
+    world.look(again, later_s=300)
+    world.look(replace(again, state="COMPLETED", end_time_s=int(NOW_S) + 400), later_s=500)
+    found = known_job(world.history, 7)
+    assert found is not None
+    assert [(run["restart"], run["node"], run["state"]) for run in found["runs"]] == [
+        (0, "n1", "REQUEUED"),
+        (1, "n2", "COMPLETED"),
+    ]
+    assert [run["elapsed_s"] for run in found["runs"]] == [30, 200]
+
+
+def test_an_end_that_was_taken_in_is_no_requeue(world: World) -> None:
+    """A job that completed and was started again by its user ended as it did."""
+    world.look(ENDED, later_s=70)
+    world.look(replace(JOB, restarts=1), later_s=100)
+    world.look(replace(JOB, restarts=1), later_s=200)
+    found = known_job(world.history, 7)
+    assert found is not None
+    assert [run["state"] for run in found["runs"]] == ["TIMEOUT"]
 
 
 def test_a_requeued_job_has_a_record_for_each_run(world: World) -> None:
@@ -362,16 +420,3 @@ def test_while_nobody_is_resized_nothing_is_told(world: World, tmp_path: Path) -
     world.propose("d1-one", elastic="1-8")
     world.look(JOB)
     assert not (tmp_path / elastic_requests.NAME).exists()
-
-
-def test_hosts_of_several_dimensions_have_one_record(world: World) -> None:
-    """What Slurm tells and what the node sends later are one run: the node has the same name."""
-    ended = replace(ENDED, nodes="rack[1-2]n[3-4]")
-    assert record_of(ended, "c", None)["identity"]["node"] == "rack1n3"
-    world.look(ended, later_s=600)
-    record = record_of(ended, "cluster", None)
-    record["identity"]["node"] = "rack1n3"
-    record["outcome"]["source"] = "epilog"
-    put(world.spool, record["record_id"], json.dumps(record).encode())
-    ingest_folder(world.history, world.spool, now_s=NOW_S + 601)
-    assert world.history.conn.execute("SELECT count(*) FROM runs").fetchone() == (1,)

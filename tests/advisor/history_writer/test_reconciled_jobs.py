@@ -62,7 +62,7 @@ def test_the_record_of_a_job_without_one() -> None:
         array_job_id=5,
         nodes="n[3-4]",
     )
-    assert record_of(job, "c", "d1-a") == {
+    assert record_of(job, "n3", "c", "d1-a") == {
         "v": 1,
         "kind": "run",
         "record_id": "c-7-2-n3",
@@ -80,7 +80,7 @@ def test_the_record_of_a_job_without_one() -> None:
             "array_job_id": 5,
             "array_task_id": None,
         },
-        "allocation": {"cpus": 2, "time_limit_s": 180},
+        "allocation": {"cpus": 2, "num_nodes": 1, "time_limit_s": 180},
         "times": {
             "submit_s": int(NOW_S),
             "start_s": int(NOW_S) + 1,
@@ -95,22 +95,22 @@ def test_the_record_of_a_job_without_one() -> None:
         "decision": "d1-a",
         "probe": {"summaries": [], "faults": []},
     }
-    bare = record_of(replace(ENDED, start_time_s=None, end_time_s=5), "c", None)
+    bare = record_of(replace(ENDED, start_time_s=None, end_time_s=5), "n1", "c", None)
     assert bare["identity"]["account"] is None
     assert bare["identity"]["partition"] is None
     assert bare["identity"]["work_dir"] is None
     assert bare["allocation"]["time_limit_s"] is None
     assert bare["times"]["elapsed_s"] is None
-    assert record_of(replace(ENDED, end_time_s=None), "c", None)["times"]["elapsed_s"] is None
+    assert record_of(replace(ENDED, end_time_s=None), "n1", "c", None)["times"]["elapsed_s"] is None
     before = replace(ENDED, end_time_s=int(NOW_S))
-    assert record_of(before, "c", None)["times"]["elapsed_s"] == 0
+    assert record_of(before, "n1", "c", None)["times"]["elapsed_s"] == 0
 
 
-@pytest.mark.parametrize(("reconcile_s", "patience_s"), [(1.0, 5), (4.0, 8)])
+@pytest.mark.parametrize(("reconcile_s", "patience_s"), [(1.0, 5), (4.0, 8), (60.0, 15)])
 def test_an_end_without_a_record_has_patience(
     tmp_path: Path, reconcile_s: float, patience_s: int
 ) -> None:
-    """Two rounds, and five seconds at least; once it is written it is not written again."""
+    """Two rounds, from five to fifteen seconds; once it is written it is not written again."""
     world = World(tmp_path, **{"advisor.reconcile_s": reconcile_s, "site.cluster": "c"})
     name = world.spool / "c-7-0-n1.reconcile.json"
     world.cluster.known_jobs = (ENDED,)

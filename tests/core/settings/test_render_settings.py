@@ -89,6 +89,7 @@ def test_lua_settings_are_a_table() -> None:
         '  kill_file = "/etc/dlqueue/off",\n'
         "  deadline_ms = 20,\n"
         "  breaker_s = 7,\n"
+        '  prefer = "",\n'
         "}\n"
     )
 

@@ -40,7 +40,7 @@ QUESTIONS: dict[str, Callable[[History], object]] = {
     "column names": queries.column_names,
     "column kinds": queries.column_kinds,
     "job": lambda h: queries.job(h, 1),
-    "recorded": lambda h: queries.recorded(h, 1, 0),
+    "recorded": lambda h: queries.recorded_nodes(h, 1, 0),
     "together": lambda h: list(shared_runs.together_rows(h)),
     "alone": lambda h: list(shared_runs.alone_rows(h)),
     "counters": lambda h: list(shared_runs.counters_of(h, [1])),

@@ -119,11 +119,13 @@ def test_an_array_is_asked_by_its_first_id(history: History) -> None:
 
 
 def test_a_run_is_recorded_by_job_and_try(history: History) -> None:
-    """Both must be its own."""
-    add_run(history.conn, 1, job_id=7, restart=2)
-    assert queries.recorded(history, 7, 2)
-    assert not queries.recorded(history, 7, 1)
-    assert not queries.recorded(history, 2, 7)
+    """Both must be its own; a node that does not know whose job it was tells nothing."""
+    add_run(history.conn, 1, job_id=7, restart=2, node="n1", uid=1)
+    add_run(history.conn, 2, job_id=7, restart=2, node="n2", source="sacct")
+    add_run(history.conn, 3, job_id=7, restart=2, node="n3", source="node")
+    assert queries.recorded_nodes(history, 7, 2) == {"n1", "n2"}
+    assert queries.recorded_nodes(history, 7, 1) == set()
+    assert queries.recorded_nodes(history, 2, 7) == set()
 
 
 def test_rows_for_the_server_and_for_training(history: History) -> None:

@@ -4,16 +4,20 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from slurm_ext.node.common import files, state
 from slurm_ext.node.common.spool_layout import UnsafeFolderError, make_run_dir
 from slurm_ext.node.hooks import prolog
-from slurm_ext.node.record import compose
+from slurm_ext.node.record import compose, squeue
+from slurm_ext.node.sampling import sampler
 from tests.node.by_hand import BURN, NODE, TOKEN, Node, cpu_s, wait_for
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "probe" / "v1.json"
@@ -166,7 +170,7 @@ def test_torn_notes_leave_the_record_its_name(node: Node) -> None:
     os.kill(node.sampler("60.0") or 0, 9)
     for kind in ("json", "end"):
         Path(node.spool.state_file("60.0", kind)).write_text("")
-    node.ship()
+    node.hook("ship", {"SLURMD_NODENAME": NODE})  # it has the environment of the hook before it
     (record,) = node.delivered()
     assert (record["identity"]["node"], record["identity"]["uid"]) == (NODE, None)
     assert record["record_id"].endswith(f"-60-0-{NODE}")
@@ -185,24 +189,66 @@ def test_a_clock_that_steps_back_changes_no_duration(node: Node) -> None:
     assert 0.3 <= record["times"]["elapsed_s"] < 600
 
 
-def test_a_job_without_epilog_is_recorded_by_its_sampler(node: Node) -> None:
-    """When the job has been gone for long and no epilog comes, the sampler writes the record."""
-    node.squeue_says(state="NODE_FAIL")
+@pytest.mark.parametrize(
+    ("said", "state_said"),
+    [
+        ({"state": "NODE_FAIL"}, "NODE_FAIL"),
+        ({"state": "RUNNING", "restarts": "1"}, "REQUEUED"),  # elsewhere, by now
+    ],
+)
+def test_a_job_without_epilog_is_recorded_by_its_sampler(
+    node: Node, said: dict[str, str], state_said: str
+) -> None:
+    """When Slurm says that this start of the job is over, and no epilog came."""
+    node.squeue_says(**said)
     node.spool.prepare()
     first = prolog.first_state(node.config, node.env(59))
     state.save(node.spool, "59.0", "json", first, durable=False)
     code = (
         "import sys; sys.path.append(sys.argv[1])\n"
         "from slurm_ext.node.common import config\n"
-        "from slurm_ext.node.sampling import sampler\n"
-        "sampler.sample_job(config.load(sys.argv[2]), '59.0', grace_s=0.3)"
+        "from slurm_ext.node.sampling import sampler, start\n"
+        "sampler.FIRST_GRACE_S = 0.3\n"
+        "from slurm_ext.node.transport.worker import deliver_records\n"
+        "import time\n"
+        "end = time.monotonic() + 60\n"
+        "start.start_sampler(config.load(sys.argv[2]), '59.0', end, deliver_records)"
     )
     argv = [sys.executable, "-I", "-c", code, str(Path(__file__).parents[3]), str(node.json)]
     subprocess.run(argv, check=True, timeout=100)
-    node.ship()
-    (record,) = node.delivered()
-    assert record["outcome"]["state"] == "NODE_FAIL"
+    (record,) = node.delivered()  # by the sampler itself: no hook may come for hours
+    assert record["outcome"]["state"] == state_said
     assert record["outcome"]["source"] == "node"
+
+
+@pytest.mark.parametrize("said", ["RUNNING", "COMPLETING"])
+def test_a_sampler_asks_ever_more_rarely(
+    node: Node, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    """An allocation without processes may wait for its user for hours, a job for its epilog."""
+    node.squeue_says(state=said)
+    node.spool.prepare()
+    first = prolog.first_state(node.config, node.env(61))
+    state.save(node.spool, "61.0", "json", first, durable=False)
+    asked, query = [], squeue.query_job
+
+    def counted(*words: Any, **more: Any) -> Any:
+        asked.append(state.uptime_s())
+        if len(asked) == 5:
+            node.squeue_says(state="FAILED")
+        return query(*words, **more)
+
+    monkeypatch.setattr(squeue, "query_job", counted)
+    monkeypatch.setattr(sampler, "FIRST_GRACE_S", 0.05)
+    blocks_signals = threading.Thread(target=sampler.sample_job, args=(node.config, "61.0", 0.4))
+    blocks_signals.start()
+    blocks_signals.join()
+    pauses = [after - before for before, after in pairwise(asked[:5])]
+    assert [pause >= least for pause, least in zip(pauses, (0.1, 0.2, 0.4, 0.4), strict=True)] == (
+        [True] * 4
+    )
+    node.ship()
+    assert [record["outcome"]["state"] for record in node.delivered()] == ["FAILED"]
 
 
 def test_a_rebooted_node_delivers_what_it_knew(node: Node) -> None:
