@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_ext.advisor.history_writer import header
+from slurm_ext.advisor import stream_header
 from slurm_ext.advisor.history_writer.receive import (
     Receiver,
     start_receiver,
@@ -23,7 +23,7 @@ def receiver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiv
         uid, _, digest = credential.partition(":")
         return int(uid), digest.encode()
 
-    monkeypatch.setattr(header, "signed_by", signed)
+    monkeypatch.setattr(stream_header, "signed_by", signed)
     values = {
         "paths.state_dir": str(tmp_path),
         "advisor.listen": "127.0.0.1:0",

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.advisor.history_writer import receive
-from slurm_ext.advisor.history_writer.header import Header
+from slurm_ext.advisor import stream_server
 from slurm_ext.advisor.history_writer.receive import (
     MOST_CONNECTIONS,
     Receiver,
@@ -17,6 +16,7 @@ from slurm_ext.advisor.history_writer.receive import (
     start_receiver,
 )
 from slurm_ext.advisor.history_writer.slurm_record import put, record_id
+from slurm_ext.advisor.stream_header import Header
 from slurm_ext.core.errors import (
     InputError,
     RecordError,
@@ -30,7 +30,7 @@ def a_record(**identity: Any) -> tuple[Header, bytes]:
     own = {"cluster": "c", "job_id": 5, "restart": 0, "node": "n", "uid": 7, **identity}
     raw = json.dumps({"record_id": "c-5-0-n", "identity": own}).encode()
     digest = sha256(raw).hexdigest()
-    return Header(record_id="c-5-0-n", size_bytes=len(raw), sha256=digest, credential="M"), raw
+    return Header(name="c-5-0-n", size_bytes=len(raw), sha256=digest, credential="M"), raw
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def announced(header: Header, uid: int) -> bytes:
     body = {
         "v": 1,
         "kind": "record",
-        "record_id": header.record_id,
+        "record_id": header.name,
         "bytes": header.size_bytes,
         "sha256": header.sha256,
         "credential": f"{uid}:{header.sha256}",
@@ -135,7 +135,7 @@ def test_a_refused_record_ends_the_connection(
     assert sent(receiver, announced(header, 0), raw[:-1] + b" ") == [
         {"v": 1, "error": "c-5-0-n: does not match its sha256"}
     ]
-    receiver._reported_s -= receive.REPORT_EVERY_S
+    receiver._reported_s -= stream_server.REPORT_EVERY_S
     assert sent(receiver, b"x\n")
     (first, second) = [one.getMessage() for one in caplog.records if "refused" in one.getMessage()]
     assert first.startswith("a record from ('127.0.0.1', ")
@@ -167,7 +167,7 @@ def test_a_header_has_to_be_whole_in_time(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half a header is answered by the end."""
-    monkeypatch.setattr(receive, "HEADER_S", 0.05)
+    monkeypatch.setattr(stream_server, "HEADER_S", 0.05)
     with socket.create_connection(("127.0.0.1", receiver.server_address[1]), timeout=10) as client:
         client.sendall(b'{"v":1,')
         assert "error" in json.loads(client.makefile("rb").readline())

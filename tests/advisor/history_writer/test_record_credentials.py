@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.advisor.history_writer import header
-from slurm_ext.advisor.history_writer.header import (
+from slurm_ext.advisor import stream_header as header
+from slurm_ext.advisor.stream_header import (
     MAX_RECORD_BYTES,
     Header,
     header_of,
@@ -32,13 +32,13 @@ PLAIN = {
 
 def test_a_header_is_read_with_its_edges() -> None:
     """One byte, and as many as a record may have; names of 220 characters."""
-    whole = Header(record_id="c-1-0-n", size_bytes=5, sha256="ab", credential="M")
+    whole = Header(name="c-1-0-n", size_bytes=5, sha256="ab", credential="M")
     assert header_of(json.dumps(PLAIN).encode()) == whole
     for size in (1, MAX_RECORD_BYTES):
         line = json.dumps({**PLAIN, "bytes": size}).encode()
         assert header_of(line) == replace(whole, size_bytes=size)
     long = "x" * 220
-    assert header_of(json.dumps({**PLAIN, "record_id": long}).encode()).record_id == long
+    assert header_of(json.dumps({**PLAIN, "record_id": long}).encode()).name == long
 
 
 NOT_OURS = "ValueError('is not a record of version 1')"
@@ -122,7 +122,7 @@ def test_without_unmunge_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -
         places.append(path)
         return "/usr/bin/unmunge" if path and len(places) == 2 else None
 
-    monkeypatch.setattr("slurm_ext.advisor.history_writer.header.shutil.which", which)
+    monkeypatch.setattr("slurm_ext.advisor.stream_header.shutil.which", which)
     assert header._unmunge() == "/usr/bin/unmunge"
     assert places == [None, "/usr/bin:/usr/local/bin"]
     with pytest.raises(MissingError) as caught:
@@ -140,7 +140,7 @@ def test_a_command_of_munges_gets_its_input() -> None:
 
 def test_a_credential_is_for_the_very_digest(monkeypatch: pytest.MonkeyPatch) -> None:
     """The uid of who signed it; a credential for anything else counts for nothing."""
-    announced = Header(record_id="c-1-0-n", size_bytes=5, sha256="ab", credential="M")
+    announced = Header(name="c-1-0-n", size_bytes=5, sha256="ab", credential="M")
     calls: list[tuple[str, str]] = []
     payload = [b"ab\n"]
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.advisor.history_writer.header import MAX_RECORD_BYTES
 from slurm_ext.advisor.history_writer.receive import (
     MOST_CONNECTIONS,
     Receiver,
     start_receiver,
 )
+from slurm_ext.advisor.stream_header import MAX_RECORD_BYTES
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm import MemoryClient

@@ -1,4 +1,9 @@
-"""The line before a streamed record, and munge's credential in it."""
+r"""The line that announces a record, a question or an answer, and munge's credential in it.
+
+    {"v":1,"kind":..,"record_id":..,"bytes":..,"sha256":..,"credential":..}\n<bytes>
+
+Of these only a record has a `record_id`. The credential is munge's over the sha256 of the bytes.
+"""
 
 import json
 import re
@@ -9,6 +14,7 @@ from dataclasses import dataclass
 
 from slurm_ext.core.errors import MissingError, RecordError
 
+RECORD, QUESTION, ANSWER = "record", "question", "answer"
 MAX_RECORD_BYTES = 4 * 1024 * 1024
 MAX_CREDENTIAL = 16 * 1024
 MAX_HEADER_BYTES = MAX_CREDENTIAL + 1024
@@ -19,25 +25,25 @@ _SAID = re.compile(rb"UID:\s+(?:\S+ \()?([0-9]+)\)?\s*\n\n(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """The announcement of one record."""
+    """An announcement; `name` is the record's, or the kind of what has none."""
 
-    record_id: str
+    name: str
     size_bytes: int
     sha256: str
     credential: str
 
 
-def header_of(line: bytes) -> Header:
-    """The header of a line. Raises RecordError."""
+def header_of(line: bytes, kind: str = RECORD, most_bytes: int = MAX_RECORD_BYTES) -> Header:
+    """The header of a line that announces this kind. Raises RecordError."""
     try:
         said = json.loads(line)
-        if said["v"] != 1 or said["kind"] != "record":
-            raise ValueError("is not a record of version 1")
-        name, size = said["record_id"], said["bytes"]
-        if not _RECORD_ID.fullmatch(name) or not 0 < size <= MAX_RECORD_BYTES:
-            raise ValueError(f"has no usable name, or more than {MAX_RECORD_BYTES} bytes")
+        if said["v"] != 1 or said["kind"] != kind:
+            raise ValueError(f"is not a {kind} of version 1")
+        name, size = said["record_id"] if kind == RECORD else kind, said["bytes"]
+        if not _RECORD_ID.fullmatch(name) or not 0 < size <= most_bytes:
+            raise ValueError(f"has no usable name, or more than {most_bytes} bytes")
         return Header(
-            record_id=name,
+            name=name,
             size_bytes=int(size),
             sha256=str(said["sha256"]),
             credential=str(said["credential"]),
@@ -50,7 +56,7 @@ def signer(header: Header, munge_socket: str) -> int:
     """Return the uid that signed the announced digest. Raises RecordError, MissingError."""
     uid, payload = signed_by(header.credential, munge_socket)
     if payload.strip() != header.sha256.encode("utf-8", "replace"):
-        raise RecordError(header.record_id, "the credential is for something else")
+        raise RecordError(header.name, "the credential is for something else")
     return uid
 
 
