@@ -20,7 +20,8 @@ MAX_CREDENTIAL = 16 * 1024
 MAX_HEADER_BYTES = MAX_CREDENTIAL + 1024
 TIMEOUT_S = 10.0
 _RECORD_ID = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.+-]{0,219}")
-_SAID = re.compile(rb"UID:\s+(?:\S+ \()?([0-9]+)\)?\s*\n\n(.*)", re.DOTALL)
+_STATUS = re.compile(rb"STATUS:\s+([^\n(]+)")  # of one that was decoded: expired, replayed
+_SAID = re.compile(rb"[^\n]*\nUID:\s+(?:\S+ \()?([0-9]+)\)?\s*\n\n(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,14 +67,19 @@ def signed_by(credential: str, munge_socket: str) -> tuple[int, bytes]:
     Raises RecordError where munge refuses it (forged, expired, replayed), MissingError where
     there is no unmunge.
     """
-    command = [_unmunge(), "--keys=UID", *([f"--socket={munge_socket}"] if munge_socket else [])]
+    command = [
+        _unmunge(),
+        "--keys=STATUS,UID",
+        *([f"--socket={munge_socket}"] if munge_socket else []),
+    ]
     try:
         done = _run(command, credential.encode("ascii", "replace")[:MAX_CREDENTIAL])
     except subprocess.TimeoutExpired:
         raise RecordError("munge", f"did not answer within {TIMEOUT_S:.0f} s") from None
-    found = _SAID.fullmatch(done.stdout)
+    found, status = _SAID.fullmatch(done.stdout), _STATUS.match(done.stdout)
     if done.returncode != 0 or found is None:
-        raise RecordError("munge", done.stderr.decode("utf-8", "replace").strip()[:200])
+        why = done.stderr.strip() or (status[1].strip() if status else b"does not say why")
+        raise RecordError("munge", why.decode("utf-8", "replace")[:200])
     return int(found[1]), found[2]
 
 

@@ -7,7 +7,8 @@ DlqueueError
 │   ├── SettingsError      a key of dlqueue.toml
 │   └── RecordError        a spool record
 ├── WireError              a line between slurmctld and the advisor
-├── AdvisorError           the advisor cannot be reached
+├── AdvisorError           the advisor cannot be reached, or is not believed
+│   └── NoAdvisorError     nobody answers where it should be
 ├── RefusedError           who asks may not see that
 ├── SlurmError             a Slurm command failed
 ├── HistoryError           history.db cannot be used
@@ -92,6 +93,10 @@ class WireError(DlqueueError):
 
 class AdvisorError(DlqueueError):
     """The advisor is not there, or does not answer in time."""
+
+
+class NoAdvisorError(AdvisorError):
+    """Nobody answers where an advisor for questions should be."""
 
 
 class RefusedError(DlqueueError):

@@ -97,8 +97,13 @@ def encode_request(kind: str, job: Submission | None = None, deadline_ms: int = 
     """Return a request's line, for people's commands and tests; Lua writes slurmctld's."""
     body: dict[str, Any] = {"v": VERSION, "kind": kind, "deadline_ms": deadline_ms}
     if job is not None:
-        body["job"] = {k: v for k, v in asdict(job).items() if v is not None}
+        body["job"] = job_json(job)
     return _encode(body).encode() + b"\n"
+
+
+def job_json(job: Submission) -> dict[str, Any]:
+    """Return the `job` object of a request."""
+    return {name: value for name, value in asdict(job).items() if value is not None}
 
 
 def encode_reply(decision: str | None, edits: Edits, message: str | None, **more: Any) -> bytes:

@@ -22,8 +22,35 @@ Answering = Callable[["Settings", "Viewer", Mapping[str, Any]], dict[str, Any]]
 
 
 def document_of(settings: "Settings", kind: str, **fields: Any) -> dict[str, Any]:
-    """The answer to a question of this user. Raises DlqueueError."""
-    return document_for(settings, viewer_here(), kind, fields)
+    """The answer to a question of this user: by the history here, else the advisor's.
+
+    Raises DlqueueError.
+    """
+    if has_history(settings):
+        return document_for(settings, viewer_here(), kind, fields)
+    from slurm_ext.core.errors import AdvisorError, HistoryError
+    from slurm_ext.questions.addresses import AdvisorAddresses
+    from slurm_ext.questions.client import ask
+
+    addresses, away = AdvisorAddresses(settings), None
+    try:
+        if addresses.all:
+            return ask(addresses, kind, fields)
+    except AdvisorError as error:
+        if addresses.configured:
+            raise
+        away = error  # Slurm's controller need not have an advisor for questions
+    try:
+        return document_for(settings, viewer_here(), kind, fields)
+    except HistoryError as error:
+        if away is None:
+            raise
+        raise AdvisorError(f"{error}; and {away}") from None
+
+
+def has_history(settings: "Settings") -> bool:
+    """True if this user can read the history's file on this machine."""
+    return os.access(settings.state_dir / "history.db", os.R_OK)
 
 
 def document_for(

@@ -1,7 +1,8 @@
-"""Answers people's questions (`predict`, `what_if`, `ping`) in a process of its own.
+"""Answers people's questions in a process of its own.
 
 It has its own memory of the same history, a lower priority than the process that answers
-submissions, and records nothing. question_process.py hands it connections.
+submissions, and records nothing. question_process.py hands it connections of the advisor's socket
+(`predict`, `what_if`, `ping`); the port for other machines (port.py) is its own.
 """
 
 import json
@@ -10,8 +11,6 @@ import os
 import signal
 import socket
 import sys
-import time
-from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,18 +19,17 @@ from slurm_ext.advisor.service.advisor import Advisor, refusal
 from slurm_ext.advisor.service.question_process import CONNECTION
 from slurm_ext.advisor.service.refresh import Refresher
 from slurm_ext.advisor.service.rules_reader import RulesReader
-from slurm_ext.advisor.service.server import Client, Server
-from slurm_ext.core.errors import DlqueueError, WireError
+from slurm_ext.advisor.service.server import Server
+from slurm_ext.core.errors import DlqueueError
 from slurm_ext.core.logs import set_up
 from slurm_ext.core.settings.document import load
 from slurm_ext.core.signals import signals
-from slurm_ext.questions.sender import SenderRules
+from slurm_ext.questions.answerer import Answerer, Counting
+from slurm_ext.questions.port import PortThread, QuestionPort
+from slurm_ext.questions.question import MOST_BYTES
 
 NICE = 10
 OOM_SCORE = "500"  # where memory is short, the kernel ends this process before the others
-MOST_BYTES = 256 * 1024  # of a question
-ASKS_PER_S, ASKS_AT_ONCE = 10.0, 20.0  # of one user
-MOST_ASKERS = 1024  # users whose allowances are kept before the idle ones are forgotten
 log = logging.getLogger(__name__)
 
 
@@ -40,12 +38,9 @@ class QuestionServer(Server):
 
     most_bytes = MOST_BYTES
 
-    def __init__(self, channel: socket.socket, advisor: Advisor, refresher: Refresher) -> None:
-        super().__init__([channel], self._answered, refusal)
-        self._channel = channel
-        self._advisor, self._refresher = advisor, refresher
-        self._senders = SenderRules(self._accounts)
-        self._asks: dict[int, tuple[float, float]] = {}  # uid → (allowance, when)
+    def __init__(self, channel: socket.socket, answerer: Answerer, refresher: Refresher) -> None:
+        super().__init__([channel], answerer.line, refusal)
+        self._refresher = refresher
 
     def _accept(self, source: socket.socket) -> bool:
         message, numbers, _, _ = socket.recv_fds(source, 1, 1)
@@ -55,40 +50,15 @@ class QuestionServer(Server):
             self._refresher.reload_settings()
         return bool(message)
 
-    def _reply(self, client: Client, request: bytes) -> tuple[bytes, bool]:
-        if not self._may_ask(client.uid):
-            return refusal("too many questions; ask again in a second"), False
-        return super()._reply(client, request)
 
-    def _answered(self, request: bytes, uid: int) -> tuple[bytes, bool]:
-        began_s = time.perf_counter()
-        try:
-            own = self._senders.own(request, uid)
-        except WireError as error:
-            return refusal(str(error)), False
-        reply, stays = self._advisor.reply(own, trusted=False)
-        kind = json.loads(own.partition(b"\n")[0])["kind"] if stays else "refused"
+def counting(channel: socket.socket) -> Counting:
+    """Tell the parent of each answer."""
+
+    def count(kind: str, seconds: float) -> None:
         with suppress(OSError):  # the server has no time for it, or has gone
-            said = json.dumps([kind, time.perf_counter() - began_s]).encode()
-            self._channel.send(said, socket.MSG_DONTWAIT)
-        return reply, stays
+            channel.send(json.dumps([kind, seconds]).encode(), socket.MSG_DONTWAIT)
 
-    def _accounts(self, user: str) -> Collection[str] | None:
-        allowances = self._advisor.rules.allowances
-        return None if allowances is None else allowances.accounts_of(user)
-
-    def _may_ask(self, uid: int) -> bool:
-        """A token bucket for each user; full buckets are not kept."""
-        now = time.monotonic()
-        if len(self._asks) >= MOST_ASKERS:
-            filled_s = now - ASKS_AT_ONCE / ASKS_PER_S
-            self._asks = {uid: ask for uid, ask in self._asks.items() if ask[1] > filled_s}
-        left, since = self._asks.get(uid, (ASKS_AT_ONCE, now))
-        left = min(ASKS_AT_ONCE, left + (now - since) * ASKS_PER_S)
-        if left < 1:
-            return False
-        self._asks[uid] = (left - 1, now)
-        return True
+    return count
 
 
 def answer(channel: socket.socket, config: Path | None) -> None:
@@ -101,8 +71,12 @@ def answer(channel: socket.socket, config: Path | None) -> None:
         look()  # once before the first answer
     refresher.start()
     rules.start()
+    answerer = Answerer(advisor, counting(channel))
+    if settings["advisor.listen_questions"]:
+        munge_socket = settings["node.munge_socket"]
+        PortThread(settings, lambda where: QuestionPort(where, answerer, munge_socket)).start()
     with signals(signal.SIGHUP) as told:  # the server's, which has its own; here it means nothing
-        QuestionServer(channel, advisor, refresher).run(told, lambda numbers: not _ends(numbers))
+        QuestionServer(channel, answerer, refresher).run(told, lambda numbers: not _ends(numbers))
 
 
 def _ends(numbers: bytes) -> bool:

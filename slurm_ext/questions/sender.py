@@ -28,9 +28,11 @@ class SenderRules:
     def own(self, request: bytes, uid: int) -> bytes:
         """The question with its sender's identity. Raises WireError naming the field."""
         kind, job = decode_request(request)
-        if job is None:
-            return request
-        name = self._name(uid)
+        return request if job is None else encode_request(kind, self.own_job(job, uid))
+
+    def own_job(self, job: Submission, uid: int) -> Submission:
+        """The job with its sender's identity. Raises WireError naming the field."""
+        name = self.name(uid)
         if job.user_id not in (_UNSET, uid):
             raise _not_yours("user_id", job.user_id, uid)
         if job.user_id == _UNSET and job.user_name not in ("", name):
@@ -38,9 +40,9 @@ class SenderRules:
         accounts = self._accounts(name)
         if job.account and accounts is not None and job.account.lower() not in accounts:
             raise _not_yours("account", job.account, " or ".join(sorted(accounts)[:9]) or "none")
-        return encode_request(kind, replace(job, user_name=name, user_id=uid))
+        return replace(job, user_name=name, user_id=uid)
 
-    def _name(self, uid: int) -> str:
+    def name(self, uid: int) -> str:
         """The machine's name of a user, as `dlqueue predict` says it."""
         if uid not in self._names:
             if len(self._names) >= MOST_NAMES:

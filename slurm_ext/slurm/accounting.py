@@ -18,11 +18,21 @@ ASSOCIATION_COLUMNS = (*_ASSOCIATION, *_ANY_JOB, *_ANY_MINUTES)
 QOS_COLUMNS = ("Name", "MinTRESPerJob", *_QOS_JOB, *_QOS_MINUTES)
 
 
+def by_slurmdbd(config: Mapping[str, str]) -> bool:
+    """True if accounts and users are slurmdbd's."""
+    return config.get("AccountingStorageType", "").endswith("slurmdbd")
+
+
 def enforced(config: Mapping[str, str]) -> bool:
     """True if slurmctld enforces these limits: with slurmdbd and AccountingStorageEnforce."""
     words = config.get("AccountingStorageEnforce", "").lower().split(",")
-    by_slurmdbd = config.get("AccountingStorageType", "").endswith("slurmdbd")
-    return by_slurmdbd and bool({"limits", "safe", "all"} & set(words))
+    return by_slurmdbd(config) and bool({"limits", "safe", "all"} & set(words))
+
+
+def read_operators(users: str) -> frozenset[str]:
+    """Parse `User|Admin` lines: names of users with a level. Raises ValueError."""
+    levels = (line.split("|") for line in users.splitlines() if line)
+    return frozenset(user for user, level in levels if level in ("Operator", "Administrator"))
 
 
 def read_accounting(associations: str, qos: str) -> Accounting:

@@ -47,6 +47,10 @@ class SlurmClient(Protocol):
         """List limits with their use: of these QOS, all accounts, and the user in them."""
         ...
 
+    def operators(self) -> frozenset[str]:
+        """Return names of users whose AdminLevel is Operator or Administrator; none without."""
+        ...
+
     def start_of(self, submission: Sequence[str], *, timeout_s: float) -> StartEstimate:
         """Estimate the start of `sbatch SUBMISSION` (options, script, arguments); submit nothing.
 

@@ -87,6 +87,12 @@ class CommandClient:
         which += [f"qos={','.join(qos)}"] if qos else []
         return self._read(enforced.read_limits, *_LIMITS, *which)
 
+    def operators(self) -> frozenset[str]:
+        """Return users with an AdminLevel, if slurmdbd keeps users."""
+        if not accounting.by_slurmdbd(self.config()):
+            return frozenset()
+        return self._read(accounting.read_operators, *_SHOW, "user", "format=User,AdminLevel")
+
     def start_of(self, submission: Sequence[str], *, timeout_s: float) -> StartEstimate:
         """Estimate the start by `sbatch --test-only`. Raises SlurmError if slurmctld is away."""
         argv = (*_TRIAL, *submission)

@@ -29,6 +29,7 @@ class MemoryClient:
     known_config: Mapping[str, str] = field(default_factory=dict)
     known_accounting: Accounting | None = None
     known_limits: tuple[EnforcedLimits, ...] = ()
+    known_operators: frozenset[str] = frozenset()
     known_scripts: Mapping[int, str] = field(default_factory=dict)
     asked: list[tuple[str, object, object]] = field(default_factory=list)  # in order
     obeys: bool = False
@@ -67,6 +68,10 @@ class MemoryClient:
             for known in self.known_limits
             if (known.qos in qos if known.qos else known.user in ("", user))
         )
+
+    def operators(self) -> frozenset[str]:
+        """Return `known_operators`."""
+        return self.known_operators
 
     def start_of(self, submission: Sequence[str], *, timeout_s: float) -> StartEstimate:  # noqa: ARG002 (nothing here takes time)
         """Return `known_start` of the submission."""

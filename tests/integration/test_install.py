@@ -1,5 +1,7 @@
 """INSTALL.md, followed word by word on a private Slurm: forwards, and backwards again."""
 
+import json
+import pwd
 import re
 import socket
 import sys
@@ -204,6 +206,7 @@ def test_the_page_forwards_and_backwards(site: Site) -> None:
     _the_controller(site)
     _sharing(site)
     _monitoring(site)
+    _login_nodes(site)
     while walk:
         _undo(site, walk.pop(), kept.pop())
         if walk:
@@ -274,6 +277,29 @@ def _monitoring(site: Site) -> None:
     assert site.job(NAMES)[1] == ""
     _undo(site, section, files)
     assert _answer(where) == ""
+
+
+def _login_nodes(site: Site) -> None:
+    """The port answers, without a word of settings for who asks; then it is closed again."""
+    (section,) = (step for step in steps() if step.title.startswith("Login and web"))
+    files = _files(site)
+    munge = f'node.munge_socket = "{site.slurm.layout.munge_socket}"\n'
+    # A private Slurm has a munge of its own, and another SlurmUser than the unit.
+    uid = pwd.getpwnam(site.user or "slurm").pw_uid
+    trusted = f"advisor.trusted_uids = [0, {uid}]\n"
+    site.drop_in(munge + trusted)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    for block in section.do:
+        site.follow(Block(block.language, block.text.replace("6829", port)))
+    login = site.slurm.path("login.toml")
+    login.write_text(f'{munge}{trusted}advisor.address = "127.0.0.1:{port}"\n')
+    until(lambda: _findings(site)["questions"]["status"] == "ok", "no question is answered")
+    asking = f"/opt/dlqueue/bin/dlqueue jobs --all --json --config {login}"
+    assert json.loads(site.shell(asking))["jobs"]
+    _undo(site, section, files)
+    with pytest.raises(SlurmError, match="no advisor answers"):
+        site.shell(asking)
 
 
 def _answer(where: str) -> str:

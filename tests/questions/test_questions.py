@@ -19,7 +19,9 @@ from slurm_ext.core.errors import WireError
 from slurm_ext.core.records import Submission
 from slurm_ext.core.wire import decode_request, encode_request
 from slurm_ext.questions import sender
-from slurm_ext.questions.process import MOST_BYTES, QuestionServer
+from slurm_ext.questions.answerer import Answerer
+from slurm_ext.questions.process import QuestionServer, counting
+from slurm_ext.questions.question import MOST_BYTES
 from slurm_ext.questions.sender import SenderRules
 from slurm_ext.slurm import Accounting, Association
 from slurm_ext.slurm.allowances import Allowances
@@ -110,7 +112,8 @@ class Rig:
         self.advisor = advisor
         self.refresher = Refresher(advisor, None)
         self.theirs = theirs
-        self.server = QuestionServer(theirs, advisor, self.refresher)
+        self.answerer = Answerer(advisor, counting(theirs))
+        self.server = QuestionServer(theirs, self.answerer, self.refresher)
 
     def client(self) -> socket.socket:
         """A connection that was handed over; our end of it."""
@@ -167,12 +170,12 @@ def test_a_question_for_another_user_is_refused_and_ends_the_connection(rig: Rig
 
 def test_accounts_are_those_that_slurm_has_for_the_user(rig: Rig) -> None:
     """None are known before the rules were read, or where Slurm enforces none."""
-    assert rig.server._accounts("ada") is None
+    assert rig.answerer._accounts("ada") is None
     own_one = Association(account="Vision", user="ada")
     allowances = Allowances(Accounting(associations=(own_one, Association(account="lab")), qos={}))
     rig.advisor.rules = ClusterRules(allowances=allowances)
-    assert rig.server._accounts("ada") == {"vision"}
-    assert rig.server._accounts("bob") == set()
+    assert rig.answerer._accounts("ada") == {"vision"}
+    assert rig.answerer._accounts("bob") == set()
 
 
 def test_the_channels_end_is_the_servers(rig: Rig) -> None:
@@ -187,7 +190,7 @@ def test_the_channels_end_is_the_servers(rig: Rig) -> None:
 def test_a_user_asks_twenty_times_at_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """And ten times a second from then on; each user has an allowance of its own."""
     clock = [100.0]
-    monkeypatch.setattr("slurm_ext.questions.process.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("slurm_ext.questions.rate.time.monotonic", lambda: clock[0])
     one, other = (Client(rig.ours, uid, 0.0) for uid in (ME, ME + 1))
     answers = [rig.server._reply(one, PING) for _ in range(21)]
     assert [stays for _, stays in answers] == [True] * 20 + [False]

@@ -19,6 +19,7 @@ class ClusterRules:
     allowances: Allowances | None = None  # None: Slurm enforces no limits by account or QOS
     pools: Mapping[str, GpuPool] = field(default_factory=dict)  # by partition
     task_prolog: bool = False  # whether Slurm runs one
+    operators: frozenset[str] = frozenset()  # users who may see everybody's jobs
     hides_others: bool = True  # whether PrivateData keeps jobs from other users, as far as is known
 
     def rules_for(self, job: Submission) -> PartitionRules | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from slurm_ext.advisor.limits.bounds import PartitionRules
 from slurm_ext.advisor.limits.gpu_pools import pool_of
 from slurm_ext.advisor.limits.partition_limits import ClusterRules
+from slurm_ext.core.errors import SlurmError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm import CommandClient, NodeInfo, PartitionInfo, SlurmClient
 from slurm_ext.slurm.allowances import Allowances
@@ -30,9 +31,18 @@ def read_rules(client: SlurmClient) -> ClusterRules:
         qos={p.name: p.qos for p in partitions if p.qos},
         allowances=None if accounting is None else Allowances(accounting),
         pools={p.name: pool_of(p, _nodes_of(p, nodes), config) for p in partitions},
+        operators=_operators(client),
         task_prolog=bool(config.get("TaskProlog")),
         hides_others=bool(_HIDING & set(config.get("PrivateData", "").lower().split(","))),
     )
+
+
+def _operators(client: SlurmClient) -> frozenset[str]:
+    """Nobody where slurmdbd does not answer: limits do not wait for who may see what."""
+    try:
+        return client.operators()
+    except SlurmError:
+        return frozenset()
 
 
 def _rules(

@@ -59,7 +59,8 @@ def serve(settings: Settings, config: Path | None) -> None:
         writer = HistoryWriterProcess(config)
         open_to_all = bool(settings["advisor.socket_mode"] & stat.S_IWOTH)
         counted = partial(advisor.counters.answered, deadline_s=0.0, breaker_s=0.0)
-        questions = QuestionProcess(config, counted, at_once=open_to_all)
+        asked_soon = open_to_all or bool(settings["advisor.listen_questions"])
+        questions = QuestionProcess(config, counted, at_once=asked_soon)
         with _sockets(settings) as listening:
             helpers: list[BackgroundThread] = [
                 writer,

@@ -17,7 +17,7 @@ def load_for_history(path: Path | None) -> Settings:
     siteless = (
         not named and not DEFAULT_PATH.exists() and not drop_ins(DEFAULT_PATH.with_suffix(".d"))
     )
-    settings = load(own if siteless and own.exists() else path)
+    settings = load(own if siteless and os.access(own, os.R_OK) else path)
     if settings.source == str(own):
         from slurm_ext.advisor.own_runs.own_history import take_in
 

@@ -8,6 +8,7 @@ from slurm_ext.cli.doctor.access import installed, permissions
 from slurm_ext.cli.doctor.finding import OK, Check, Finding, present
 from slurm_ext.cli.doctor.loops import loops
 from slurm_ext.cli.doctor.mps import mps
+from slurm_ext.cli.doctor.munge import questions
 from slurm_ext.cli.doctor.node import node
 from slurm_ext.cli.doctor.selinux import labels
 from slurm_ext.cli.doctor.slurm import slurm
@@ -46,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
     slurm,
     state,
     advisor,
+    questions,
     loops,
     speeds,
     node,

@@ -1,10 +1,11 @@
-"""Checks of `doctor`: munge, without which nobody is who he says, and Slurm answers nothing."""
+"""Checks of `doctor`: munge, without which nobody is who he says, and the port that asks for it."""
 
 import re
 import shutil
 from collections.abc import Iterator
 
-from slurm_ext.cli.doctor.finding import FAIL, Finding, output, present
+from slurm_ext.cli.doctor.finding import FAIL, OK, WARN, Finding, output, present
+from slurm_ext.core.errors import DlqueueError, NoAdvisorError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.settings.slurm_conf import slurm_conf
 
@@ -31,6 +32,28 @@ def silent_munge(settings: Settings) -> Iterator[Finding]:
     if not _answers(named[1] if named else ""):
         advice = "Slurm's commands need it: systemctl start munge"
         yield Finding("munge", FAIL, "does not answer", advice)
+
+
+def questions(settings: Settings) -> Iterator[Finding]:
+    """Ask the advisor over the network, as users of this machine do where no history is."""
+    from slurm_ext.questions.addresses import AdvisorAddresses
+    from slurm_ext.questions.answers import has_history
+    from slurm_ext.questions.client import ask, named
+
+    addresses = AdvisorAddresses(settings)
+    if not addresses.configured and has_history(settings):
+        return
+    try:
+        if not addresses.all:
+            return
+        runs = ask(addresses, "ping", {})["runs"]
+    except DlqueueError as error:
+        seen, _, advice = str(error).partition("; ")
+        absent = isinstance(error, NoAdvisorError) and not addresses.configured
+        yield Finding("questions", OK if absent else WARN, seen, advice)
+    else:
+        where = ", ".join(map(named, addresses.all))
+        yield Finding("questions", OK, f"answered at {where}, from {runs} runs")
 
 
 def _answers(where: str) -> bool:

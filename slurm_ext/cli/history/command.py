@@ -74,11 +74,15 @@ def _show(settings: "Settings", args: argparse.Namespace) -> int:
 
 
 def _export(settings: "Settings", args: argparse.Namespace) -> int:
+    from slurm_ext.core.errors import NoHistoryError
     from slurm_ext.history.store.store import open_history
 
     path, wait_ms = settings.state_dir / "history.db", settings["history.busy_timeout_ms"]
-    with open_history(path, busy_timeout_ms=wait_ms, read_only=True) as history:
-        return _written(history, args)
+    try:
+        with open_history(path, busy_timeout_ms=wait_ms, read_only=True) as history:
+            return _written(history, args)
+    except NoHistoryError as error:
+        raise NoHistoryError(f"{error}; export reads the file, on the advisor's machine") from None
 
 
 def _written(history: "History", args: argparse.Namespace) -> int:

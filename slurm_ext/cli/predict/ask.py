@@ -1,4 +1,4 @@
-"""One question to the running advisor, over its socket."""
+"""One question to the running advisor: over its socket, else over the network."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,15 @@ TIMEOUT_S = 5.0
 
 
 def asked(settings: "Settings", kind: str, job: "Submission") -> dict[str, Any] | None:
-    """The running advisor's reply; None where there is none, or it cannot say."""
+    """The running advisor's reply; None where there is none, or it cannot say.
+
+    Raises AdvisorError where dlqueue.toml names an advisor on the network that does not answer.
+    """
+    found = _by_socket(settings, kind, job)
+    return _by_network(settings, kind, job) if found is None else found
+
+
+def _by_socket(settings: "Settings", kind: str, job: "Submission") -> dict[str, Any] | None:
     import os
 
     if not os.path.exists(settings["paths.socket"]):  # noqa: PTH110 (pathlib is slower)
@@ -29,3 +37,25 @@ def asked(settings: "Settings", kind: str, job: "Submission") -> dict[str, Any] 
     except (OSError, ValueError):
         return None
     return said if isinstance(said, dict) else None
+
+
+def _by_network(settings: "Settings", kind: str, job: "Submission") -> dict[str, Any] | None:
+    """The reply with `past` and `policy`, where the history is not on this machine."""
+    from slurm_ext.questions.answers import has_history
+
+    if has_history(settings):
+        return None
+    from slurm_ext.core.errors import AdvisorError
+    from slurm_ext.questions.addresses import AdvisorAddresses
+
+    addresses = AdvisorAddresses(settings)
+    try:
+        if not addresses.all:
+            return None
+        from slurm_ext.questions.client import ask
+
+        return ask(addresses, kind, {"submission": job})
+    except AdvisorError:
+        if addresses.configured:
+            raise
+        return None

@@ -63,34 +63,29 @@ def run(args: argparse.Namespace) -> int:
         if args.ood:
             raise UsageError("--ood fills in a form as predict says: it takes no --what-if")
         return what_if.run(args, settings, job)
-    said = _from_advisor(settings, job)
-    source = "advisor" if said is not None else "history"
-    document = {"v": 1, "script": args.script, "source": source}
-    document |= said if said is not None else _from_history(settings, job)
-    document |= _because(settings, job, document)
+    reply = _from_advisor(settings, job)
+    document = {"v": 1, "script": args.script, "source": "advisor" if reply else "history"}
+    document |= reply or _from_history(settings, job)
+    min_gain = document.pop("policy", {}).get("policy.min_gain", settings["policy.min_gain"])
+    document |= _because(settings, job, document, min_gain)
     document["refused"] = refusal_of(settings, args.script, args.args)
     _print(document, args)
     return 0
 
 
-def _because(settings: "Settings", job: "Submission", said: dict[str, Any]) -> dict[str, Any]:
+def _because(
+    settings: "Settings", job: "Submission", said: dict[str, Any], min_gain: float
+) -> dict[str, Any]:
     """The past runs behind it (null: this user may not read them), and what would change it."""
     from slurm_ext.cli.common.evidence_text import would_change
 
-    would = would_change(said, settings["policy.min_gain"])
-    if said["level"] is None:
-        return {"past": [], "would_change": would}
-    from slurm_ext.core.errors import HistoryError
-    from slurm_ext.core.job_keys import keys_of
-    from slurm_ext.core.records import Level
-    from slurm_ext.history.views.recent_runs import recent_runs_of
+    would = would_change(said, min_gain)
+    if "past" in said or said["level"] is None:
+        return {"past": said.get("past", []), "would_change": would}
+    from slurm_ext.questions.answers import viewer_here
+    from slurm_ext.questions.predicted import past_of
 
-    try:
-        path, account = settings.state_dir / "history.db", said["level"] == Level.ACCOUNT_KIND.value
-        owner = job.account if account else job.user_name
-        past = recent_runs_of(path, said["level"], keys_of(job), owner)
-    except HistoryError:
-        past = None
+    past = past_of(settings, viewer_here(), said["level"], job)
     return {"past": past, "would_change": would}
 
 

@@ -85,8 +85,9 @@ def _known(
 
     told = asked(settings, "what_if", job)
     if told is not None and isinstance(told.get("known"), dict):
+        there = replace(settings, values={**settings.values, **told.get("policy", {})})
         try:
-            return "advisor", context_from_json(settings, told["known"]), told.get("run_time")
+            return "advisor", context_from_json(there, told["known"]), told.get("run_time")
         except (KeyError, TypeError, ValueError):
             pass  # an advisor of another version: the file may still be there
     run_time = said_of_run_time(runtime_from_history(settings, job))

@@ -195,6 +195,7 @@ FIXED = (
     "paths.socket",
     "advisor.socket_mode",
     "advisor.listen",
+    "advisor.listen_questions",
     "node.munge_socket",
     "metrics.listen",
     "log.format",

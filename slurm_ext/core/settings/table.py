@@ -46,6 +46,17 @@ TABLE: tuple[Setting, ...] = (
     ),
     number("advisor.socket_mode", 0o660, 0o600, 0o666, "Permission bits of the socket"),
     text("advisor.listen", "", "host:port for records that nodes stream; empty: none"),
+    text(
+        "advisor.listen_questions",
+        "",
+        "host:port for questions of login and web nodes, which munge signs; empty: none",
+    ),
+    text(
+        "advisor.address",
+        "",
+        "host:port (or several, by commas) that commands ask where there is no history; empty:"
+        " Slurm's controllers, on the port of listen_questions or 6829",
+    ),
     Setting(
         "advisor.trusted_uids",
         [0],

@@ -96,6 +96,7 @@ _ADVICE = {
     sqlite3.SQLITE_CANTOPEN: "cannot be opened; check that its folder exists and may be used",
     sqlite3.SQLITE_FULL: "has no room left on its disk; nothing was written: free space, try again",
     sqlite3.SQLITE_IOERR: "met an input/output error; nothing was written: check the disk",
+    sqlite3.SQLITE_INTERRUPT: "has too much to read for this: ask for fewer jobs",
     sqlite3.SQLITE_CORRUPT: "is damaged; move it away with its -wal and restore a backup",
     sqlite3.SQLITE_NOTADB: "is not an SQLite file; move it away and restore a backup",
 }

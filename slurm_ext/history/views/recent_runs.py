@@ -2,15 +2,11 @@
 
 import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
 from math import inf
-from pathlib import Path
 from typing import Any
 
 from slurm_ext.core.records import Level
-from slurm_ext.history.store import reading
 from slurm_ext.history.store.names import KEY_OF_LEVEL, OWNER_OF_LEVEL
-from slurm_ext.history.store.reading import explaining
 
 MOST = 5
 _PAST = """
@@ -19,16 +15,6 @@ SELECT r.job_id, r.node, r.end_s AS ended_s, l.cores AS cpus, l.workers AS num_w
     coalesce(l.ranks, 1) AS ranks, l.gpu_model, l.data_key
 FROM loader_runs l CROSS JOIN runs r ON r.id = l.run
 WHERE l.{key} = ? AND r.ingested_s <= ?{owned} ORDER BY l.id DESC LIMIT ?"""
-
-
-def recent_runs_of(
-    path: Path, level: str | None, keys: Mapping[Level, int], owner: str | None = None
-) -> list[dict[str, Any]]:
-    """The newest runs alike at `level` (a Level's text), of `owner`. Raises HistoryError."""
-    if level is None or not path.exists():
-        return []
-    with closing(reading.connect(path)) as conn, explaining(path):
-        return recent_runs(conn, level, keys, owner=owner)
 
 
 def recent_runs(

@@ -4,6 +4,7 @@ Temporary views stand before the tables of the same names, so that every query o
 whoever wrote it, finds the user's rows alone; a table that nobody thought of is empty.
 """
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,9 @@ from pathlib import Path
 from slurm_ext.core.errors import RefusedError
 from slurm_ext.history.store.reading import explaining
 from slurm_ext.history.store.store import History, open_history
+
+MOST_READ_S = 20.0  # for a user's question, whatever it is about
+_STEPS = 20_000  # of SQLite's virtual machine between two looks at the clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,8 @@ def _hide(history: History, viewer: Viewer) -> None:
         (user,) = history.conn.execute("SELECT quote(?)", (viewer.user,)).fetchone()
         for statement in _views(history, names, _of_user(user, int(viewer.uid))):
             history.conn.execute(statement)
+    until_s = time.monotonic() + MOST_READ_S
+    history.conn.set_progress_handler(lambda: time.monotonic() > until_s, _STEPS)
 
 
 def _of_user(user: str, uid: int) -> str:

@@ -87,18 +87,24 @@ def unmunged(
 
 def test_munges_word_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The uid with or without a name, and the payload as it is."""
-    calls = unmunged(monkeypatch, b"UID:      ada (1000)\n\npay\nload")
+    calls = unmunged(monkeypatch, b"STATUS:   Success (0)\nUID:      ada (1000)\n\npay\nload")
     assert signed_by("crédential", "/s") == (1000, b"pay\nload")
-    assert calls == [(["/x/unmunge", "--keys=UID", "--socket=/s"], b"cr?dential")]
-    calls = unmunged(monkeypatch, b"UID:  7\n\n")
+    assert calls == [(["/x/unmunge", "--keys=STATUS,UID", "--socket=/s"], b"cr?dential")]
+    calls = unmunged(monkeypatch, b"STATUS: Success (0)\nUID:  7\n\n")
     assert signed_by("x" * 99_999, "") == (7, b"")
-    assert calls == [(["/x/unmunge", "--keys=UID"], b"x" * (16 * 1024))]
+    assert calls == [(["/x/unmunge", "--keys=STATUS,UID"], b"x" * (16 * 1024))]
 
 
 def test_what_munge_refuses_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """With its own words, two hundred characters of them."""
-    unmunged(monkeypatch, b"UID: 7\n\n", 6, b" replayed\xff \n")
+    unmunged(monkeypatch, b"STATUS: Replayed credential (17)\nUID: 7\n\n", 17)
+    with pytest.raises(RecordError, match=r"^munge: Replayed credential$"):
+        signed_by("x", "")
+    unmunged(monkeypatch, b"", 6, b" replayed\xff \n")
     with pytest.raises(RecordError, match=r"^munge: replayed\ufffd$"):
+        signed_by("x", "")
+    unmunged(monkeypatch, b"nothing", 0)
+    with pytest.raises(RecordError, match=r"^munge: does not say why$"):
         signed_by("x", "")
     unmunged(monkeypatch, b"nothing", 0, b"y" * 300)
     with pytest.raises(RecordError) as caught:

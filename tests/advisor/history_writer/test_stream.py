@@ -5,8 +5,6 @@ import os
 import shutil
 import socket
 import socketserver
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -23,44 +21,13 @@ from slurm_ext.advisor.stream_header import MAX_RECORD_BYTES
 from slurm_ext.core.errors import InputError
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm import MemoryClient
-from tests.advisor.a_service import until
+from tests.munge import Munge, munge
+
+__all__ = ["munge"]
 
 GOLDEN = (Path(__file__).parents[2] / "golden" / "spool" / "v1.json").read_bytes()
 NAME = "cluster-1042-0-n1"
 pytestmark = pytest.mark.skipif(not shutil.which("munged"), reason="needs munge installed")
-
-
-class Munge:
-    """A private munged."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.chmod(0o755)
-        self.socket = folder / "munge.socket"
-        key = folder / "munge.key"
-        key.write_bytes(os.urandom(128))
-        key.chmod(0o400)
-        options = {"key-file": key, "socket": self.socket, "pid-file": folder / "munge.pid"}
-        options |= {"log-file": folder / "munge.log", "seed-file": folder / "munge.seed"}
-        words = [f"--{name}={path}" for name, path in options.items()]
-        command = ["munged", "--foreground", "--force", "--num-threads=2", *words]
-        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        until(self.socket.exists, "munged")
-
-    def sign(self, text: str, *, uid: int | None = None) -> str:
-        """A credential, as another user where one is named."""
-        become = ["setpriv", f"--reuid={uid}", "--clear-groups"] if uid is not None else []
-        command = [*become, "munge", f"--string={text}", f"--socket={self.socket}"]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-
-@pytest.fixture(scope="module")
-def munge() -> Iterator[Munge]:
-    """A munged of its own, with a key of its own, in a folder that other users can pass."""
-    with tempfile.TemporaryDirectory(prefix="munge-") as folder:
-        munge = Munge(Path(folder))
-        yield munge
-        munge.process.terminate()
-        munge.process.wait()
 
 
 @pytest.fixture

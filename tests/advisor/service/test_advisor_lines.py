@@ -24,7 +24,6 @@ from slurm_ext.core.job_keys import keys_of
 from slurm_ext.core.records import Level, Mode, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.wire import encode_request
-from slurm_ext.questions.process import MOST_ASKERS, QuestionServer
 from tests.advisor.service.service_examples import shares
 
 
@@ -247,18 +246,3 @@ def test_the_control_group_is_as_large_as_it_is_set() -> None:
     few, more = ({t for t in tokens if held_out(t, share)} for share in (0.1, 0.2))
     assert few < more
     assert 0.08 < len(few) / len(tokens) < 0.12
-
-
-def test_allowances_of_users_that_ask_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Users who have not asked for a while cost no memory; those who just did keep their count."""
-    clock = [100.0]
-    monkeypatch.setattr("slurm_ext.questions.process.time.monotonic", lambda: clock[0])
-    server = QuestionServer.__new__(QuestionServer)
-    server._asks = {}
-    for uid in range(MOST_ASKERS):
-        assert server._may_ask(uid)
-    clock[0] += 1.0
-    assert [server._may_ask(5000) for _ in range(21)] == [True] * 20 + [False]
-    clock[0] += 1.0  # those of the first second have full buckets again
-    assert server._may_ask(6000)
-    assert set(server._asks) == {5000, 6000}

@@ -14,7 +14,7 @@ import pytest
 
 from slurm_ext.advisor.service.server import MOST_CLIENTS
 from slurm_ext.core.wire import MAX_LINE_BYTES, encode_request
-from slurm_ext.questions.process import ASKS_AT_ONCE
+from slurm_ext.questions.rate import ASKS_AT_ONCE
 from tests.advisor.a_service import PING, Service, a_job, deliver, ledger, runs, until
 
 

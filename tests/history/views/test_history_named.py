@@ -19,7 +19,6 @@ from slurm_ext.history.views import (
     outcomes,
     period_view,
     queries,
-    recent_runs,
     self_metrics,
     shared_runs,
 )
@@ -78,15 +77,7 @@ def test_an_error_names_the_file(closed: History, name: str) -> None:
     assert str(error.value) == f"{closed.path} cannot be used: Cannot operate on a closed database."
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        lambda path: lookup.similar_runs(path, {Level.SCRIPT: 1}),
-        lambda path: recent_runs.recent_runs_of(path, "same script", {Level.SCRIPT: 1}),
-    ],
-    ids=["similar", "recent"],
-)
-def test_an_error_by_path_names_it_too(tmp_path: Path, question: Callable[[Path], object]) -> None:
+def test_an_error_by_path_names_it_too(tmp_path: Path) -> None:
     """Here a history without its tables."""
     path = tmp_path / "h.db"
     with sqlite3.connect(path) as conn:
@@ -94,7 +85,7 @@ def test_an_error_by_path_names_it_too(tmp_path: Path, question: Callable[[Path]
         conn.execute("CREATE TABLE migrations (name TEXT)")
     conn.close()
     with pytest.raises(HistoryError) as error:
-        question(path)
+        lookup.similar_runs(path, {Level.SCRIPT: 1})
     assert str(error.value).startswith(f"{path} ")
 
 

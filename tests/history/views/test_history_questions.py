@@ -13,7 +13,7 @@ from slurm_ext.history.views import columns, finished_jobs, queries
 from slurm_ext.history.views.finished_jobs import finished_since, last_id, newest_finished
 from slurm_ext.history.views.lookup import similar_runs, token_of
 from slurm_ext.history.views.queries import Filter
-from slurm_ext.history.views.recent_runs import recent_runs, recent_runs_of
+from slurm_ext.history.views.recent_runs import recent_runs
 from tests.history.conftest import add_counter, add_decision, add_run, insert
 
 
@@ -228,13 +228,10 @@ def test_recent_runs_have_what_people_look_up(history: History) -> None:
     assert recent_runs(history.conn, "same kind of program", keys) == []
     assert recent_runs(history.conn, "this cluster", keys) == []
     assert recent_runs(history.conn, "same script", keys, known_by_s=0.5) == []
-    assert recent_runs_of(history.path, "same script", keys) == [wanted]
     history.conn.execute("UPDATE loader_runs SET ranks = 2")
     assert recent_runs(history.conn, "same script", keys)[0]["samples_per_s"] == 9.0
     history.conn.execute("UPDATE loader_runs SET whole_samples_per_s = 8.0")
     assert recent_runs(history.conn, "same script", keys)[0]["samples_per_s"] == 8.0
-    assert recent_runs_of(history.path, None, keys) == []
-    assert recent_runs_of(history.path.with_name("none.db"), "same script", keys) == []
 
 
 def test_similar_runs_of_each_level(history: History) -> None:
