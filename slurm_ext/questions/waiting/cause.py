@@ -61,11 +61,18 @@ def _of_cluster(
 
 
 def without_others(cause: Mapping[str, Any] | None, user: str) -> dict[str, Any] | None:
-    """The same without other users' jobs."""
+    """The same without other users' jobs; of one that it depends on, the number alone."""
     if cause is None:
         return None
-    own = [one for one in cause.get("holders", ()) if one["user"] == user]
-    return {**cause, "holders": own} if "holders" in cause else dict(cause)
+    known = dict(cause)
+    if "holders" in cause:
+        known["holders"] = [one for one in cause["holders"] if one["user"] == user]
+    if cause["kind"] == "dependency":
+        unknown = dict.fromkeys(("state", "user", "name", "end_s"))
+        known["jobs"] = [
+            one if one["user"] == user else {**one, **unknown} for one in cause["jobs"]
+        ]
+    return known
 
 
 def lines(cause: Mapping[str, Any]) -> Iterator[str]:

@@ -108,3 +108,14 @@ def test_others_are_left_out_where_slurm_hides_them() -> None:
     shown = without_others(cause, "somebody else")
     assert shown is not None
     assert (shown["holders"], shown["limit"]) == ([], 2.0)
+
+
+def test_a_hidden_job_that_one_depends_on_has_its_number_alone() -> None:
+    """Anybody may depend on any number: that must not tell whose job it is, or how it goes."""
+    row = {"condition": "afterok", "met": None, "state": "RUNNING", "end_s": 9}
+    rows = [{**row, "job": "7", "user": user, "name": "secret"} for user in ("ada", "bob")]
+    shown = without_others({"kind": "dependency", "any": False, "jobs": rows}, "ada")
+    assert shown is not None
+    assert shown["jobs"][0] == rows[0]
+    assert shown["jobs"][1] == {**dict.fromkeys(rows[1]), "condition": "afterok", "job": "7"}
+    assert "secret" not in "".join(lines({**shown, "jobs": shown["jobs"][1:]}))
