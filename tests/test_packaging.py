@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import re
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from tests.wheel import SHARED, build, sources
+from tests.wheel import SHARED, build, build_source, sources
 
 ROOT = Path(__file__).parent.parent
 LOCKED = ROOT / "contrib" / "packaging" / "locked.txt"
@@ -79,3 +80,12 @@ def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     shared = {name.partition("/share/dlqueue/")[2] for name in names}
     assert set(sources(*SHARED)) <= shared
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"slurm_ext", "dlqueue"}
+
+
+def test_the_source_distribution_makes_wheel_and_packages(tmp_path: Path) -> None:
+    """All that the wheel has, the pages, and what `make deb` and its like read; no tests."""
+    with tarfile.open(build_source(tmp_path)) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert set(sources("slurm_ext", *SHARED, "contrib/packaging")) <= names
+    assert {"Makefile", "INSTALL.md", "LICENSE", "constraints.txt", "pyproject.toml"} <= names
+    assert not [name for name in names if name.startswith("tests")]

@@ -22,11 +22,25 @@ def sources(*under: str) -> list[str]:
 
 def build(folder: Path) -> Path:
     """The wheel, made in `folder` from a copy of the sources."""
-    source = folder / "source"
-    for name in sources(*OURS, *SHARED):
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, source / name)
+    source = _copied(folder / "source", *OURS, *SHARED)
     options = ("--no-deps", "--no-build-isolation", "--no-index", "-w", str(folder))
     subprocess.run([*PIP, "wheel", *options, str(source)], check=True, timeout=120)
     (made,) = folder.glob("*.whl")
     return made
+
+
+def build_source(folder: Path) -> Path:
+    """The source distribution, made in `folder` from a copy of the tree."""
+    source = _copied(folder / "source", "*")
+    code = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
+    command = [sys.executable, "-c", code, str(folder)]
+    subprocess.run(command, cwd=source, check=True, stdout=subprocess.DEVNULL, timeout=120)
+    (made,) = folder.glob("*.tar.gz")
+    return made
+
+
+def _copied(folder: Path, *under: str) -> Path:
+    for name in sources(*under):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
+    return folder
