@@ -82,9 +82,9 @@ def _put_program(tree: Path, python: str) -> None:
 def _put_manual(tree: Path, python: str) -> None:
     """Manual pages and completion, printed by the staged command if there is such a Python here."""
     here = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    program = sys.executable if here == python else shutil.which(f"python{python}")
-    if program is None:
-        print(f"no manual pages: there is no python{python} here", file=sys.stderr)
+    program = sys.executable if here == python else f"/usr/bin/python{python}"
+    if not Path(program).exists():
+        print(f"no manual pages and completion: there is no {program}", file=sys.stderr)
         return
     pages, scripts = tree / "usr/share/man", {}
     for shell, target in _COMPLETIONS.items():

@@ -37,6 +37,7 @@ slurm_is_here() {
 
 # What `dlqueue install` keeps is gone after `dlqueue uninstall`: until then Slurm's files lead here.
 forget_settings() {
+    [ -e $etc ] || return 0
     if may_name_hooks; then
         say "$etc stays, because Slurm may run $etc/hooks: they do nothing now, and exit with 0"
     elif [ -e $etc/install ] && command -v slurmctld >/dev/null; then
