@@ -57,6 +57,9 @@ def sample_job(config: NodeConfig, key: str, grace_s: float = GRACE_S) -> bool:
         return _Sampler(config, spool, key, job_state, lock).run(grace_s)
 
 
+_FIRST_COLUMNS = 4  # of the time line's first version: every row has them
+
+
 class _Sampler:
     def __init__(
         self,
@@ -121,7 +124,7 @@ class _Sampler:
             self._flush(now)
 
     def _row(self, now: float) -> list[float | None]:
-        """A row of columns.TIMELINE, without the nulls at its end."""
+        """A row of columns.TIMELINE; what later versions added is left out where it is null."""
         read = self.meter.totals.get("io_read")
         busy_s, gpu_mem = self.meter.hardware.gpu_moment()
         row = [
@@ -133,7 +136,7 @@ class _Sampler:
             gpu_mem,
             *self.loop.totals,
         ]
-        while row[-1] is None:
+        while len(row) > _FIRST_COLUMNS and row[-1] is None:
             row.pop()
         return row
 
