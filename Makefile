@@ -1,6 +1,6 @@
 # What README and CONTRIBUTING name, and what that needs.
 # Test files are dealt out to so many processes; those of the real Slurm mostly wait.
-WORKERS = 3
+WORKERS = 2
 
 .PHONY: demo docs test setup check mutants deb rpm wheelhouse dist clean
 
