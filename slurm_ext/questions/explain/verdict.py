@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from slurm_ext.core.findings.loader_refusal import LoaderRefusal, why_workers_stay
+from slurm_ext.core.stalls.step_split import PARTS
 from slurm_ext.questions.explain.probe import WAITED, waited_for_cores
 
 UNKNOWN = "no reason known"
@@ -37,6 +38,7 @@ def line(verdict: Mapping[str, Any]) -> str:
 def _why(run: Mapping[str, Any], past: Sequence[Mapping[str, Any]], side: str) -> Iterator[str]:
     if side == "below":
         yield from _cores(run)
+        yield from _starting(run)
     refused = run.get("loader_refused") or LoaderRefusal.NOTHING
     if refused not in (LoaderRefusal.NOTHING, LoaderRefusal.MOVED):
         yield why_workers_stay(refused)
@@ -58,3 +60,12 @@ def _cores(run: Mapping[str, Any]) -> Iterator[str]:
     waited = waited_for_cores(run)
     if waited >= WAITED:
         yield f"it waited for a core {waited:.0%} of its time"
+
+
+def _starting(run: Mapping[str, Any]) -> Iterator[str]:
+    """Starting workers, which a short training has not made up for when it ends."""
+    split = run.get("split") or {}
+    step_s = sum(split.get(f"{part}_s") or 0.0 for part in PARTS)
+    share = (split.get("starting_s") or 0.0) / step_s if step_s > 0 else 0.0
+    if share >= WAITED:
+        yield f"starting workers took {share:.0%} of its time"

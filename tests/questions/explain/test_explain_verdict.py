@@ -55,6 +55,12 @@ def test_there_is_no_verdict_without_prediction_and_measurement() -> None:
             {"loader_fetch_wall_s": 0.1, "loader_fetch_queued_s": 0.06},
             "it waited for a core 60% of its time",
         ),
+        (
+            {"split": {"computing_s": 0.9, "starting_s": 0.1}},
+            "starting workers took 10% of its time",
+        ),
+        ({"split": {"computing_s": 0.95, "starting_s": 0.05}}, UNKNOWN),
+        ({"split": None}, UNKNOWN),
         ({"loader_gpu_model": "T4"}, "it ran on T4, earlier runs on A100"),
         ({"loader_refused": 3}, "its dataset is iterable, so its workers stay"),
         ({"loader_refused": 0}, UNKNOWN),
