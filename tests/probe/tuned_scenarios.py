@@ -1,7 +1,7 @@
 """Trainings that tune themselves in their first run; run under the probe by test_probe_tuning.py.
 
 Usage: tuned_scenarios.py NAME. Prints one JSON object. All work is waiting, so that a busy machine
-changes little.
+changes little; a search is given the time that it needs there.
 """
 
 # ruff: noqa: D101, D103, T201 - written as jobs are, each named by what it does
@@ -12,7 +12,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,9 @@ class Stream(IterableDataset[Any]):
             yield torch.tensor(index)
 
 
-def train(loader: Any, step_s: float, epochs: int = 1) -> dict[str, Any]:
+def train(
+    loader: Any, step_s: float, epochs: int = 1, ends: Callable[[], bool] = lambda: False
+) -> dict[str, Any]:
     """Whether each epoch was in order, and how many workers lived at most."""
     right, most = True, 0
     for _ in range(epochs):
@@ -54,6 +56,8 @@ def train(loader: Any, step_s: float, epochs: int = 1) -> dict[str, Any]:
             time.sleep(step_s)
             items += batch.tolist()
             most = max(most, len(multiprocessing.active_children()))
+            if ends():
+                break
         right = right and items == list(range(len(items)))
     return {"in_order": right, "most": most}
 
@@ -74,8 +78,15 @@ def does_not_wait() -> Any:
     return train(DataLoader(Waiting(150, 0.0001), batch_size=1), 0.04)
 
 
+def settled() -> bool:
+    """Whether the summary, which the probe writes every few seconds, names a count."""
+    rows = [json.loads(one.read_text())["loaders"][0] for one in GATE.parent.glob("summary-*.json")]
+    return any(row["tuned"]["workers"] is not None for row in rows)
+
+
 def has_too_many() -> Any:
-    return train(DataLoader(Waiting(400, 0.005), batch_size=1, num_workers=8), 0.02)
+    loader = DataLoader(Waiting(2000, 0.02), batch_size=1, num_workers=8)
+    return train(loader, 0.08, ends=settled)
 
 
 def stream() -> Any:
