@@ -31,6 +31,7 @@ from slurm_ext.questions.client import ask
 from slurm_ext.questions.port import QuestionPort
 from slurm_ext.questions.question import encode
 from slurm_ext.questions.rate import ASKS_AT_ONCE
+from slurm_ext.slurm import JobInfo, MemoryClient
 from tests.munge import Munge, munge
 
 __all__ = ["munge"]
@@ -188,6 +189,32 @@ def test_a_job_that_slurm_hides_is_unknown(rig: Rig, as_user: Callable[[int], No
     for job_id in (4, 77):
         with pytest.raises(HistoryError, match=f"knows nothing of {job_id};"):
             rig.ask("explain", job=str(job_id))
+
+
+@as_others
+def test_a_dependency_tells_nothing_of_the_job_it_is_on(
+    rig: Rig, as_user: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PrivateData: anybody may depend on any number; the answer is as if no job had it."""
+    as_user(USER)
+    rig.advisor.rules = ClusterRules()
+    waits = JobInfo(job_id=90, user_id=USER, state="PENDING", reason="Dependency")
+    waits = replace(waits, dependency="afterok:70_*(unfulfilled),afterany:80(unfulfilled)")
+    secret = JobInfo(job_id=80, user_id=0, user_name="root", name="secret", state="RUNNING")
+    tasks = (replace(secret, job_id=70 + n, array_job_id=70, array_task_id=n) for n in (0, 1))
+    answers = []
+    for others in ((secret, *tasks), ()):
+        slurm = MemoryClient(known_jobs=(waits, *others))
+        monkeypatch.setattr("slurm_ext.slurm.CommandClient", lambda slurm=slurm, **_: slurm)
+        answers.append(rig.ask("explain", job="90")["queue"]["cause"])
+    assert answers[0] == answers[1]
+    assert [row["job"] for row in answers[0]["jobs"]] == ["70", "80"]
+    rig.advisor.rules = ClusterRules(hides_others=False)
+    monkeypatch.setattr(
+        "slurm_ext.slurm.CommandClient", lambda **_: MemoryClient(known_jobs=(waits, secret))
+    )
+    shown = rig.ask("explain", job="90")["queue"]["cause"]["jobs"]
+    assert [row["name"] for row in shown] == [None, "secret"]
 
 
 @as_others

@@ -44,20 +44,22 @@ def now(
         if job is None:
             return None, running(jobs, name.job_id, task=name.task, of_uid=uid)
         found = view(client, jobs, settings, job, time.time())
-        found["cause"] = cause_of(client, jobs, job, time.time())
+        # Whoever a job depends on: what is not handed over cannot be told.
+        shown = [one for one in jobs if one.user_id == viewer.uid] if viewer.hides_others else jobs
+        found["cause"] = cause_of(client, shown, job, time.time())
     except SlurmError:
         return None, None
-    return _without_others(found, viewer) if viewer.hides_others else found, None
+    return _without_others(found) if viewer.hides_others else found, None
 
 
-def _without_others(found: Mapping[str, Any], viewer: "Viewer") -> dict[str, Any]:
+def _without_others(found: Mapping[str, Any]) -> dict[str, Any]:
     from slurm_ext.questions.waiting.cause import without_others
 
     order = found["order"]
     return {
         **found,
         "ahead": [],
-        "cause": without_others(found["cause"], viewer.user),
+        "cause": without_others(found["cause"]),
         "order": {**order, "after": None} if order and "after" in order else order,
     }
 

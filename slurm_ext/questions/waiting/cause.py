@@ -60,19 +60,11 @@ def _of_cluster(
     return None
 
 
-def without_others(cause: Mapping[str, Any] | None, user: str) -> dict[str, Any] | None:
-    """The same without other users' jobs; of one that it depends on, the number alone."""
-    if cause is None:
-        return None
-    known = dict(cause)
-    if "holders" in cause:
-        known["holders"] = [one for one in cause["holders"] if one["user"] == user]
-    if cause["kind"] == "dependency":
-        unknown = dict.fromkeys(("state", "user", "name", "end_s"))
-        known["jobs"] = [
-            one if one["user"] == user else {**one, **unknown} for one in cause["jobs"]
-        ]
-    return known
+def without_others(cause: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The same without what others use of a limit that they share."""
+    if cause is None or cause["kind"] != "limit" or cause["user"] is not None:
+        return None if cause is None else dict(cause)
+    return {**cause, "used": None}
 
 
 def lines(cause: Mapping[str, Any]) -> Iterator[str]:

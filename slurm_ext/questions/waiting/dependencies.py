@@ -77,7 +77,9 @@ def lines(cause: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_so(row: Mapping[str, Any]) -> str:
-    state = "Slurm knows it no longer" if row["state"] is None else f"it is {row['state']}"
+    state = (
+        "Slurm knows it no longer, or hides it" if row["state"] is None else f"it is {row['state']}"
+    )
     if row["met"] == "failed":
         return f"{state}, so that this will never be"
     if row["met"] == "fulfilled":

@@ -100,22 +100,12 @@ def test_a_held_job_has_no_cause_beside_its_word() -> None:
     assert told(RELEASES[0], "held") == ""
 
 
-def test_others_are_left_out_where_slurm_hides_them() -> None:
-    """The number stays, the names go."""
+def test_what_others_use_is_left_out_where_slurm_hides_them() -> None:
+    """Of a limit of all: its number and what the job asks for; of one's own also what is in use."""
     client = cluster(RELEASES[0])
-    (job,) = (one for one in client.jobs() if one.name == "cpus")
-    cause = cause_of(client, client.jobs(), job, 0.0)
-    shown = without_others(cause, "somebody else")
-    assert shown is not None
-    assert (shown["holders"], shown["limit"]) == ([], 2.0)
-
-
-def test_a_hidden_job_that_one_depends_on_has_its_number_alone() -> None:
-    """Anybody may depend on any number: that must not tell whose job it is, or how it goes."""
-    row = {"condition": "afterok", "met": None, "state": "RUNNING", "end_s": 9}
-    rows = [{**row, "job": "7", "user": user, "name": "secret"} for user in ("ada", "bob")]
-    shown = without_others({"kind": "dependency", "any": False, "jobs": rows}, "ada")
-    assert shown is not None
-    assert shown["jobs"][0] == rows[0]
-    assert shown["jobs"][1] == {**dict.fromkeys(rows[1]), "condition": "afterok", "job": "7"}
-    assert "secret" not in "".join(lines({**shown, "jobs": shown["jobs"][1:]}))
+    for name, used in (("group", None), ("cpus", 2.0)):
+        (job,) = (one for one in client.jobs() if one.name == name)
+        shown = without_others(cause_of(client, [], job, 0.0))
+        assert shown is not None
+        assert (shown["holders"], shown["used"]) == ([], used)
+        assert f"at most {shown['limit']:.0f} CPU" in "".join(lines(shown))
