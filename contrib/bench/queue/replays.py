@@ -49,6 +49,7 @@ def trace_of(known: TrainedPredictor, source: str) -> Trace:
         cpus=np.zeros(count, dtype=np.int64),
         user=np.zeros(count, dtype=np.int64),
         vc=np.array([vcs.index(name["vc"]) for name in names]),
+        account=np.zeros(count, dtype=np.int64),
         limit_s=np.full(count, np.nan),
         estimate_s=known.before_s,
         vcs=vcs,

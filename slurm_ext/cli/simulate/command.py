@@ -33,6 +33,9 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
         "count",
         "estimates",
         "depth",
+        "slurm_conf",
+        "seeds",
+        "jobs",
     ),
     "elastic": (*CLUSTER, "elastic", "tables", "interference"),
     "energy": ("energy", "policy", "learn", "suspend_s"),
@@ -45,7 +48,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     from slurm_ext.policy.queue.order import ADDED, ORDERS, USUAL
     from slurm_ext.simulate.energy import policies as energy
 
-    queues = f"{', '.join(ORDERS)}, or FILE.py:FUNCTION of your own, with +{' or +'.join(ADDED)}"
+    own = "multifactor (with --slurm-conf), or FILE.py:NAME of your own"
+    queues = f"{', '.join(ORDERS)}, {own}, with +{' or +'.join(ADDED)}"
     policies = f"of queues: {queues} after it (default: {USUAL}). With --energy:"
     parser.add_argument(
         "trace", type=Path, nargs="?", metavar="TRACE", help="file to replay, plain or .gz"
@@ -91,6 +95,18 @@ def _queue_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--depth", type=int, metavar="N", help="waiting jobs that backfill looks at (500)"
+    )
+    group.add_argument(
+        "--slurm-conf",
+        type=Path,
+        metavar="FILE",
+        help="whose priorities the policy multifactor has; a partition is a job's vc",
+    )
+    group.add_argument(
+        "--seeds", type=int, metavar="N", help="replay with N seeds, and tell the range (1)"
+    )
+    group.add_argument(
+        "--jobs", type=Path, metavar="FILE", help="write a CSV of what became of each job"
     )
 
 

@@ -1,13 +1,16 @@
 """Replays of jobs for people and programs: a table, what was repaired, a page, a document."""
 
+import csv
+import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from slurm_ext.cli.simulate.page import Page, Plots
 from slurm_ext.report.formatting import counted, seconds
 from slurm_ext.report.plots import Points, shares_by_time, shares_over_time
 from slurm_ext.simulate.replay_result import ReplayResult, distribution
+from slurm_ext.simulate.trace.columns import Trace
 
 SLICES = 240  # of a curve
 # Column of the table, key of the figures, how it is written.
@@ -20,6 +23,18 @@ TIMES = {
     "p99 ": "queue_p99_s",
     "p99.9": "queue_p999_s",
 }
+JOB_COLUMNS = (
+    "policy",
+    "job",
+    "user",
+    "account",
+    "vc",
+    "gpus",
+    "submit_s",
+    "start_s",
+    "end_s",
+    "restarts",
+)
 HEADER = ("policy", *(name.strip() for name in TIMES), "in use", "restarts")
 
 
@@ -34,6 +49,8 @@ class JobsReplayed:
     gpus: int
     repairs: Mapping[str, int]
     results: Sequence[ReplayResult]
+    other_seeds: Mapping[str, Sequence[Mapping[str, float]]] = field(default_factory=dict)
+    left_out: Sequence[str] = ()  # of slurm.conf's weights
 
     @property
     def document(self) -> dict[str, Any]:
@@ -46,8 +63,19 @@ class JobsReplayed:
             "nodes": self.nodes,
             "gpus": self.gpus,
             "repairs": dict(self.repairs),
-            "policies": [{"policy": result.policy, **result.figures()} for result in self.results],
+            "policies": [self._figures(result) for result in self.results],
         }
+
+    def _figures(self, result: ReplayResult) -> dict[str, Any]:
+        """The figures of a policy, with the range of each where there are several seeds."""
+        figures = result.figures()
+        others = self.other_seeds.get(result.policy, ())
+        ranges = {
+            name: [min(all_of), max(all_of)]
+            for name, value in figures.items()
+            if (all_of := [value, *(other[name] for other in others)])
+        }
+        return {"policy": result.policy, **figures, **({"ranges": ranges} if others else {})}
 
     def page(self) -> Page:
         """The table and what is to be said below it."""
@@ -67,6 +95,9 @@ class JobsReplayed:
         """Changes of the file, jobs left out, and the gain over the first policy."""
         for why, jobs in self.repairs.items():
             yield f"{counted(jobs, 'job')}: {why}"
+        for name in self.left_out:
+            yield f"{name} has a weight in slurm.conf and is not replayed"
+        yield from self._ranges()
         first, *others = self.results
         base = float(first.jct_s.mean())
         for result in others:
@@ -75,6 +106,14 @@ class JobsReplayed:
                 gain = base / mean
                 ahead = f"{gain:.2f}x better" if gain >= 1 else f"{1 / gain:.2f}x worse"
                 yield f"{result.policy}: mean JCT {ahead} than {first.policy}"
+
+    def _ranges(self) -> Iterator[str]:
+        for result in self.results:
+            others = self.other_seeds.get(result.policy, ())
+            means = [float(result.jct_s.mean()), *(other["jct_mean_s"] for other in others)]
+            if others:
+                low, high = seconds(min(means)), seconds(max(means))
+                yield f"{result.policy}: mean JCT {low} to {high} over {len(means)} seeds"
 
     def plots(self) -> Plots:
         """Plots of the page, by title."""
@@ -87,6 +126,22 @@ class JobsReplayed:
         yield "Completion", shares_by_time(done, "jobs completed", jct)
         yield "Waiting", shares_by_time(waited, "jobs started", queue)
         yield "GPUs in use", shares_over_time(busy, "GPUs in use", used)
+
+
+def jobs_csv(trace: Trace, results: Sequence[ReplayResult]) -> str:
+    """A line for each policy and job: when it started and ended; seconds as in the trace."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(JOB_COLUMNS)
+    for result in results:
+        for place, job in enumerate(trace.job):
+            names = trace.users[trace.user[place]], trace.accounts[trace.account[place]]
+            times = (
+                f"{column[place]:.3f}" for column in (result.submit_s, result.start_s, result.end_s)
+            )
+            vc, restarts = trace.vcs[trace.vc[place]], result.restarts.get(job, 0)
+            writer.writerow((result.policy, job, *names, vc, trace.gpus[place], *times, restarts))
+    return text.getvalue()
 
 
 def _row(result: ReplayResult) -> list[str]:

@@ -1,14 +1,17 @@
 """Replays of a queue: jobs of fixed size and length."""
 
 import argparse
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from slurm_ext.cli.common.output import put_file
 from slurm_ext.cli.simulate.command import GPUS_PER_NODE, check, check_cluster
-from slurm_ext.cli.simulate.jobs_text import JobsReplayed
+from slurm_ext.cli.simulate.jobs_text import JobsReplayed, jobs_csv
 from slurm_ext.core.errors import UsageError
 from slurm_ext.simulate.queue.cluster import Cluster, fitted
 from slurm_ext.simulate.queue.custom_policy import rules_of
 from slurm_ext.simulate.queue.engine import DEPTH, replay
+from slurm_ext.simulate.queue.priority_conf import PriorityConf, read_priorities
 from slurm_ext.simulate.replay_result import ReplayResult
 from slurm_ext.simulate.trace.columns import Trace
 
@@ -17,15 +20,32 @@ if TYPE_CHECKING:
 
     from slurm_ext.policy.queue.order import Rule
 
+MOST_SEEDS = 1000
+MULTIFACTOR = "multifactor"
+
 
 def replayed(args: argparse.Namespace, progress: "Progress") -> JobsReplayed:
     """Replay the trace under every policy. Raises UsageError and InputError."""
     from slurm_ext.policy.queue.order import USUAL
 
-    rules = rules_of(USUAL if args.policy is None else args.policy)
-    cluster = _cluster(args)
+    policies = USUAL if args.policy is None else args.policy
+    priorities = None if args.slurm_conf is None else read_priorities(args.slurm_conf)
+    names = {part.strip().partition("+")[0] for part in policies.split(",")}
+    if priorities is None and MULTIFACTOR in names:
+        raise UsageError(f"--policy {MULTIFACTOR} wants --slurm-conf FILE, whose weights it has")
+    rules = rules_of(policies, _orders(priorities))
+    cluster, seeds = _cluster(args), _seeds(args)
     trace = fitted(_trace(args, progress), cluster, leave_out=bool(args.leave_out_larger))
-    results = [_replay(args, trace, cluster, rule, progress) for rule in rules]
+    results = [_replay(args, trace, cluster, rule, seeds[0], progress) for rule in rules]
+    if args.jobs is not None:
+        put_file(args.jobs, jobs_csv(trace, results))
+    others = {
+        rule.name: [
+            _replay(args, trace, cluster, rule, seed, progress).figures() for seed in seeds[1:]
+        ]
+        for rule in rules
+        if seeds[1:]
+    }
     return JobsReplayed(
         kind="queue",
         title="Queue policies",
@@ -34,7 +54,31 @@ def replayed(args: argparse.Namespace, progress: "Progress") -> JobsReplayed:
         gpus=cluster.gpus,
         repairs=dict(trace.repairs),
         results=results,
+        other_seeds=others,
+        left_out=priorities.left_out if priorities else (),
     )
+
+
+def _orders(priorities: PriorityConf | None) -> "Mapping[str, Rule]":
+    """Our orders, and Slurm's own where its slurm.conf was given."""
+    from slurm_ext.policy.queue.order import ORDERS, Rule
+    from slurm_ext.simulate.queue.multifactor import Multifactor
+
+    if priorities is None:
+        return ORDERS
+    multifactor = Rule(
+        name=MULTIFACTOR,
+        keys=lambda jobs: jobs.submit_s,
+        stateful=lambda: Multifactor(priorities),
+    )
+    return {**ORDERS, multifactor.name: multifactor}
+
+
+def _seeds(args: argparse.Namespace) -> range:
+    """The seeds of the replays; the first one's is shown, the others give the range."""
+    check("--seeds", args.seeds, 1, MOST_SEEDS)
+    first = args.seed or 0
+    return range(first, first + (args.seeds or 1))
 
 
 def _cluster(args: argparse.Namespace) -> Cluster:
@@ -72,14 +116,19 @@ def _trace(args: argparse.Namespace, progress: "Progress") -> Trace:
 
 
 def _replay(
-    args: argparse.Namespace, trace: Trace, cluster: Cluster, rule: "Rule", progress: "Progress"
+    args: argparse.Namespace,
+    trace: Trace,
+    cluster: Cluster,
+    rule: "Rule",
+    seed: int,
+    progress: "Progress",
 ) -> ReplayResult:
     task = progress.add_task(rule.name, total=len(trace))
     result = replay(
         trace,
         cluster,
         rule,
-        seed=args.seed or 0,
+        seed=seed,
         depth=args.depth or DEPTH,
         progress=lambda jobs: progress.update(task, completed=jobs),
     )

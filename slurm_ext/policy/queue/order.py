@@ -57,6 +57,7 @@ class Rule:
     backfill: bool = False
     ageing: bool = False
     preempting: Preempting | None = None
+    stateful: Callable[[], Any] | None = None  # makes what orders one replay, in place of `keys`
 
     def order(
         self, jobs: QueuedJobs, ties: NDArray[np.int64] | None = None, *, lead_s: float = 0.0
@@ -90,13 +91,13 @@ ADDED = ("backfill", "ageing")
 USUAL = "fifo,fifo+backfill,fewest+backfill,shortest+backfill,tiresias"
 
 
-def rule_of(text: str) -> Rule:
+def rule_of(text: str, orders: Mapping[str, Rule] = ORDERS) -> Rule:
     """The rule `ORDER[+backfill][+ageing]`. Raises UsageError, naming what there is."""
     order, *added = text.strip().split("+")
-    rule = ORDERS.get(order)
+    rule = orders.get(order)
     if rule is None or len(set(added)) < len(added) or not set(added) <= set(ADDED):
         raise UsageError(
-            f"--policy {text!r}: expected {', '.join(ORDERS)}, with +backfill or +ageing after it"
+            f"--policy {text!r}: expected {', '.join(orders)}, with +backfill or +ageing after it"
         )
     if added and rule.preempting is not None:
         raise UsageError(f"--policy {text!r}: {order} preempts: it takes nothing after it")

@@ -1,14 +1,16 @@
-"""A queue policy of one's own: a function in a Python file, replayed beside ours.
+"""A queue policy of one's own: a function or a class in a Python file, replayed beside ours.
 
 `mine.py:patient+backfill` is the function `patient(jobs)` of mine.py, a pure one: from columns
-(`policy.queue.Asked`: submit_s, gpus, estimate_s) to one number a job, lowest first. A `Rule` in
-its place says more: `estimated=True` for predicted run times, `oracle=True` for true ones.
+(`QueuedJobs`: submit_s, gpus, estimate_s) to one number a job, lowest first. A `Rule` in
+its place says more: `estimated=True` for predicted run times, `oracle=True` for true ones. A class
+remembers: stateful.py says what it has; each replay makes an object of it, without arguments.
 """
 
 import importlib.util
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,14 +18,16 @@ from typing import Any
 import numpy as np
 
 from slurm_ext.core.errors import InputError, UsageError
-from slurm_ext.policy.queue.order import ADDED, Floats, QueuedJobs, Rule, rule_of
+from slurm_ext.policy.queue.order import ADDED, ORDERS, Floats, QueuedJobs, Rule, rule_of
+from slurm_ext.simulate.queue.stateful import BEGIN, HOOKS
 
 FILE = ".py:"  # a part of --policy that has it is a file's
 
 
-def rules_of(text: str) -> list[Rule]:
+def rules_of(text: str, orders: Mapping[str, Rule] = ORDERS) -> list[Rule]:
     """The rules of a comma-separated list, each once. Raises UsageError and InputError."""
-    rules = [custom_rule(part) if FILE in part else rule_of(part) for part in text.split(",")]
+    parts = text.split(",")
+    rules = [custom_rule(part) if FILE in part else rule_of(part, orders) for part in parts]
     names = [rule.name for rule in rules]
     if len(set(names)) < len(names):
         raise UsageError(f"--policy {text!r} names one policy twice")
@@ -37,12 +41,56 @@ def custom_rule(text: str) -> Rule:
     if len(set(added)) < len(added) or not set(added) <= set(ADDED):
         raise UsageError(f"--policy {text!r}: +{' or +'.join(ADDED)} may follow {name!r}, once")
     path = Path(f"{folder_and_stem}.py")
-    value = getattr(_loaded(path), name, None)
-    if not callable(value) and not isinstance(value, Rule):
-        raise InputError(str(path), f"has no function or Rule {name!r}")
-    rule = value if isinstance(value, Rule) else Rule(name=name, keys=value)
+    rule = _rule(path, name)
+    if rule.stateful is not None and "ageing" in added:
+        raise UsageError(f"--policy {text!r}: a class ages its jobs itself, by every_s")
     extra: dict[str, Any] = dict.fromkeys(added, True)
-    return replace(rule, name=f"{path.stem}:{rest}", keys=_checked(rule.keys, path, name), **extra)
+    return replace(rule, name=f"{path.stem}:{rest}", **extra)
+
+
+def _rule(path: Path, name: str) -> Rule:
+    value = getattr(_loaded(path), name, None)
+    if isinstance(value, type):
+        if not callable(getattr(value, "keys", None)):
+            raise InputError(str(path), f"class {name!r} has no method keys(self, jobs)")
+        return Rule(
+            name=name,
+            keys=lambda jobs: jobs.submit_s,
+            stateful=lambda: Guarded(value, path, name),
+            oracle=bool(getattr(value, "oracle", False)),
+            estimated=bool(getattr(value, "estimated", False)),
+        )
+    if not callable(value) and not isinstance(value, Rule):
+        raise InputError(str(path), f"has no function, class or Rule {name!r}")
+    rule = value if isinstance(value, Rule) else Rule(name=name, keys=value)
+    return replace(rule, keys=_checked(rule.keys, path, name))
+
+
+class Guarded:
+    """An object of a class of one's own. Its faults are InputErrors, with the file and the line."""
+
+    def __init__(self, made: type, path: Path, name: str) -> None:
+        self._path = path
+        policy = self._guarded(made)()
+        self.every_s = self._seconds(getattr(policy, "every_s", inf))
+        self.keys = _checked(policy.keys, path, name)
+        for hook in (BEGIN, *HOOKS):
+            if hasattr(policy, hook):
+                setattr(self, hook, self._guarded(getattr(policy, hook)))
+
+    def _guarded(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any) -> Any:
+            try:
+                return call(*args)
+            except Exception as error:
+                raise _fault(self._path, error) from None
+
+        return called
+
+    def _seconds(self, value: Any) -> float:
+        if isinstance(value, (int, float)) and value > 0:
+            return float(value)
+        raise InputError(str(self._path), f"every_s is {value!r}: expected seconds over 0")
 
 
 def _loaded(path: Path) -> ModuleType:

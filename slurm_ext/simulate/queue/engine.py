@@ -18,6 +18,8 @@ from slurm_ext.simulate.queue.job_columns import JobColumns, result_of
 from slurm_ext.simulate.queue.nodes import Nodes
 from slurm_ext.simulate.queue.pool import NonPreemptingPool
 from slurm_ext.simulate.queue.pool_preempting import PreemptingPool
+from slurm_ext.simulate.queue.stateful import Stateful
+from slurm_ext.simulate.queue.waiting_jobs import Portraits
 from slurm_ext.simulate.queue.waiting_order import AnyPool, RunTimePredictor, WaitingOrder
 from slurm_ext.simulate.replay_result import ReplayResult
 from slurm_ext.simulate.trace.columns import Column, Trace
@@ -49,10 +51,15 @@ def replay(
     work = JobColumns(trace.gpus[order], trace.duration_s[order], _limits(trace)[order])
     pools = [_pool(nodes, cluster, rule, work, depth) for nodes in cluster.pools()]
     pool_of = [pools[number] for number in cluster.pool_of(trace)[order].tolist()]
-    _Run(work, pool_of, WaitingOrder(rule, jobs, work), predictor).all(progress)
+    stateful = _stateful(rule, Portraits(trace, order, jobs), cluster)
+    _Run(work, pool_of, WaitingOrder(rule, jobs, work, stateful), predictor, stateful).all(progress)
     numbers = np.empty(len(trace), dtype=np.int64)
     numbers[order] = np.arange(len(trace))
     return result_of(trace, cluster, rule.name, work, numbers)
+
+
+def _stateful(rule: Rule, portraits: Portraits, cluster: Cluster) -> Stateful | None:
+    return None if rule.stateful is None else Stateful(rule.stateful(), portraits, cluster)
 
 
 class _Run:
@@ -64,9 +71,10 @@ class _Run:
         pool_of: Sequence[AnyPool],
         order: WaitingOrder,
         predictor: RunTimePredictor | None,
+        stateful: Stateful | None,
     ) -> None:
         self._work, self._pool_of, self._order = work, pool_of, order
-        self._predictor = predictor
+        self._predictor, self._stateful = predictor, stateful
         self._touched: dict[AnyPool, None] = {}
 
     def all(self, progress: Progress) -> None:
@@ -89,34 +97,38 @@ class _Run:
             _, job, start = heappop(events)
             self._pool_of[job].event(job, start, now_s)
             self._touched[self._pool_of[job]] = None
-            if self._predictor is not None:
-                self._predictor.ended(job, now_s)
+            for one in (self._predictor, self._stateful):
+                if one is not None:
+                    one.ended(job, now_s)
 
     def _submit(self, jobs: range, now_s: float) -> None:
         if self._predictor is not None and jobs:
             self._order.predict(jobs, self._predictor.submitted(jobs, now_s))
         for job in jobs:
             pool = self._pool_of[job]
-            pool.arrive(self._order.enter(job, pool))
+            if self._stateful is not None:
+                self._stateful.submitted(job, now_s)
+            pool.arrive(self._order.enter(job, pool, now_s))
             self._touched[pool] = None
 
     def _settle(self, now_s: float) -> None:
         """Update the order of the queues concerned; then start all jobs that can start."""
         if self._predictor is not None:
-            self._revise(dict(self._predictor.revised(now_s)))
+            self._revise(dict(self._predictor.revised(now_s)), now_s)
         for pool in self._touched:
             self._order.age(pool, now_s)
             pool.settle(now_s)
         self._touched = {}
         for job in self._work.newly_started():
-            if self._predictor is not None:
-                self._predictor.started(job, now_s)
+            for one in (self._predictor, self._stateful):
+                if one is not None:
+                    one.started(job, now_s)
 
-    def _revise(self, seconds: Mapping[int, float]) -> None:
+    def _revise(self, seconds: Mapping[int, float], now_s: float) -> None:
         self._order.predict([*seconds], [*seconds.values()])
         for job in seconds:
             pool = self._pool_of[job]
-            self._order.move(job, pool)
+            self._order.move(job, pool, now_s)
             self._touched[pool] = None
 
 

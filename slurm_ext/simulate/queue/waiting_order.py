@@ -16,6 +16,7 @@ from slurm_ext.simulate.queue.job_columns import JobColumns
 from slurm_ext.simulate.queue.pool import NonPreemptingPool
 from slurm_ext.simulate.queue.pool_preempting import PreemptingPool
 from slurm_ext.simulate.queue.rank import number_of, ranks
+from slurm_ext.simulate.queue.stateful import Stateful
 
 AnyPool = NonPreemptingPool | PreemptingPool
 
@@ -39,11 +40,15 @@ class RunTimePredictor(Protocol):
 class WaitingOrder:
     """The ranks of one replay's jobs, by number; `jobs.estimate_s` follows the predictions."""
 
-    def __init__(self, rule: Rule, jobs: QueuedJobs, work: JobColumns) -> None:
-        self._rule, self._jobs, self._work = rule, jobs, work
+    def __init__(
+        self, rule: Rule, jobs: QueuedJobs, work: JobColumns, stateful: Stateful | None = None
+    ) -> None:
+        self._rule, self._jobs, self._work, self._stateful = rule, jobs, work, stateful
         self._predicted = False
         self.submit_s: list[float] = jobs.submit_s.tolist()
-        self._ranks = self._computed(range(len(self.submit_s)), 0.0)
+        count = len(self.submit_s)
+        self._ranks = [0] * count if stateful else self._computed(range(count), 0.0, 0.0)
+        self._next_s: dict[AnyPool, float] = {}  # when a stateful policy is asked again
         self._longest = LongestWait()
         self._leads: dict[AnyPool, float] = {}
         self._arrived: dict[AnyPool, deque[int]] = {}
@@ -53,32 +58,43 @@ class WaitingOrder:
         self._predicted = True
         self._jobs.estimate_s[np.asarray(jobs, dtype=np.int64)] = seconds
 
-    def enter(self, job: int, pool: AnyPool) -> int:
+    def enter(self, job: int, pool: AnyPool, now_s: float) -> int:
         """Return the rank of a new job in its pool's queue."""
-        if self._rule.ageing or self._predicted:
-            self._rank([job], pool)
+        if self._rule.ageing or self._predicted or self._stateful:
+            self._rank([job], pool, now_s)
         if self._rule.ageing:
             self._arrived.setdefault(pool, deque()).append(job)
         return self._ranks[job]
 
-    def move(self, job: int, pool: AnyPool) -> None:
+    def move(self, job: int, pool: AnyPool, now_s: float) -> None:
         """Move a waiting job to where its new prediction puts it."""
         before = self._ranks[job]
-        self._rank([job], pool)
+        self._rank([job], pool, now_s)
         if isinstance(pool, NonPreemptingPool):
             pool.again(before, self._ranks[job])
 
     def age(self, pool: AnyPool, now_s: float) -> None:
-        """Update the order of a pool's queue if the lead of small jobs has changed since."""
-        if not self._rule.ageing or not isinstance(pool, NonPreemptingPool):
+        """Update the order of a pool's queue if the lead of small jobs has changed since.
+
+        A stateful policy is asked again where its keys have become too old.
+        """
+        if not isinstance(pool, NonPreemptingPool):
+            return
+        if self._stateful and now_s >= self._next_s.setdefault(pool, 0.0):
+            self._next_s[pool] = now_s + self._stateful.every_s
+            self._reorder(pool, now_s)
+        if not self._rule.ageing:
             return
         self._longest = self._longest.seen(now_s - self._oldest_s(pool, now_s), now_s)
         lead_s = self._longest.lead_s(now_s)
         if lead_s != self._leads.get(pool, 0.0):
             self._leads[pool] = lead_s
-            waiting = [number_of(rank) for rank in pool.ranks()]
-            self._rank(waiting, pool)
-            pool.reorder([self._ranks[job] for job in waiting])
+            self._reorder(pool, now_s)
+
+    def _reorder(self, pool: NonPreemptingPool, now_s: float) -> None:
+        waiting = [number_of(rank) for rank in pool.ranks()]
+        self._rank(waiting, pool, now_s)
+        pool.reorder([self._ranks[job] for job in waiting])
 
     def _oldest_s(self, pool: AnyPool, now_s: float) -> float:
         """Submission of the job that waits longest; now, if none waits."""
@@ -87,13 +103,15 @@ class WaitingOrder:
             arrived.popleft()
         return self.submit_s[arrived[0]] if arrived else now_s
 
-    def _rank(self, jobs: Sequence[int], pool: AnyPool) -> None:
-        computed = self._computed(jobs, self._leads.get(pool, 0.0))
+    def _rank(self, jobs: Sequence[int], pool: AnyPool, now_s: float) -> None:
+        computed = self._computed(jobs, self._leads.get(pool, 0.0), now_s)
         for job, rank in zip(jobs, computed, strict=True):
             self._ranks[job] = rank
 
-    def _computed(self, jobs: Sequence[int], lead_s: float) -> list[int]:
+    def _computed(self, jobs: Sequence[int], lead_s: float, now_s: float) -> list[int]:
         which = np.asarray(jobs, dtype=np.int64)
+        if self._stateful:
+            return ranks(self._stateful.keys(which, now_s), jobs)
         submit_s, gpus = self._jobs.submit_s[which], self._jobs.gpus[which]
         some = QueuedJobs(submit_s=submit_s, gpus=gpus, estimate_s=self._jobs.estimate_s[which])
         return ranks(self._rule.key(some, lead_s), jobs)

@@ -9,6 +9,7 @@
 | gpus | | yes | GPUs that it held, 1 or more; processors where the trace has no GPUs |
 | cpus | | no | CPUs; 0: not known |
 | user, vc | | no | who, and in which virtual cluster (partition): numbers into `users`, `vcs` |
+| account | | no | who pays: a number into `accounts` |
 | limit_s | s | no | the time limit it asked for; NaN: none |
 | estimate_s | s | no | a prediction of its duration, made before it ran; NaN: none |
 """
@@ -27,6 +28,11 @@ from slurm_ext.core.errors import InputError, unreadable
 Column = NDArray[Any]
 
 
+NUMBERS = ("submit_s", "duration_s", "limit_s", "estimate_s")
+COUNTS = ("gpus", "cpus", "user", "vc", "account")
+COLUMNS = (*NUMBERS, *COUNTS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """Jobs by submission time; `repairs` counts what was changed in the file or left out of it."""
@@ -41,8 +47,10 @@ class Trace:
     vc: Column
     limit_s: Column
     estimate_s: Column
+    account: Column
     users: tuple[str, ...] = ("",)
     vcs: tuple[str, ...] = ("",)
+    accounts: tuple[str, ...] = ("",)
     repairs: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -53,8 +61,7 @@ class Trace:
         left_out = len(self) - int(np.count_nonzero(kept))
         if not left_out:
             return self
-        names = ("submit_s", "duration_s", "gpus", "cpus", "user", "vc", "limit_s", "estimate_s")
-        columns: dict[str, Any] = {name: getattr(self, name)[kept] for name in names}
+        columns: dict[str, Any] = {name: getattr(self, name)[kept] for name in COLUMNS}
         jobs = tuple(job for job, keep in zip(self.job, kept, strict=True) if keep)
         return replace(self, job=jobs, repairs={**self.repairs, why: left_out}, **columns)
 

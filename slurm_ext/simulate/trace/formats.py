@@ -8,8 +8,8 @@
 | alibaba | pods of cluster-trace-gpu-v2023 | alibaba/clusterdata |
 | pollux | workloads of the Pollux artifact; durations from its tables | pollux.py |
 
-sacct columns: JobID,Submit,Eligible,Start,End,AllocTRES,AllocCPUS,User,Partition,Timelimit; needed
-are JobID, Submit, Start, End and AllocTRES. A job enters the queue once it is submitted and
+sacct columns: JobID,Submit,Eligible,Start,End,AllocTRES,AllocCPUS,User,Account,Partition,Timelimit;
+needed are JobID, Submit, Start, End and AllocTRES. A job enters the queue once it is submitted and
 eligible to start.
 What a reader answers: row.Read.
 """
@@ -86,6 +86,7 @@ def table(fields: Fields, clock: Clock) -> TraceRow | str:
         cpus=count(fields.get("cpus") or "0", "cpus"),
         user=fields.get("user", ""),
         vc=fields.get("vc", ""),
+        account=fields.get("account", ""),
         limit_s=optional_s(fields.get("limit_s"), "limit_s"),
         estimate_s=optional_s(fields.get("estimate_s"), "estimate_s"),
         note=CENSORED if fields.get("censored") == "1" else None,
@@ -113,6 +114,7 @@ def sacct(fields: Fields, clock: Clock) -> TraceRow | str:
         cpus=count(fields.get("AllocCPUS") or "0", "AllocCPUS"),
         user=fields.get("User", ""),
         vc=fields.get("Partition", ""),
+        account=fields.get("Account", ""),
         limit_s=_timelimit(fields.get("Timelimit", "")),
     )
 
@@ -130,6 +132,7 @@ def swf(fields: Fields, clock: Clock) -> TraceRow | str:
         gpus=max(0, int(number(procs, "processors (field 5 or 8)"))),
         user=fields["user"],
         vc=fields["queue"],
+        account=fields["group"],
         limit_s=optional_s(fields["req_time"], "requested time (field 9)"),
     )
 

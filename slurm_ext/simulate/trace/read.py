@@ -12,7 +12,7 @@ from typing import TextIO
 import numpy as np
 
 from slurm_ext.core.errors import InputError, unreadable
-from slurm_ext.simulate.trace.columns import Trace
+from slurm_ext.simulate.trace.columns import COUNTS, NUMBERS, Trace
 from slurm_ext.simulate.trace.formats import ALIASES, FORMATS, SWF_FIELDS, Format
 from slurm_ext.simulate.trace.row import NO_GPU, Fields, TraceRow
 from slurm_ext.simulate.trace.times import Clock
@@ -134,12 +134,9 @@ class Columns:
     def __init__(self, source: str, cpus: bool) -> None:
         self._source, self._cpus = source, cpus
         self._jobs: dict[str, None] = {}
-        self._numbers = {
-            name: array("d") for name in ("submit_s", "duration_s", "limit_s", "estimate_s")
-        }
-        self._counts = {name: array("q") for name in ("gpus", "cpus", "user", "vc")}
-        self._users: dict[str, int] = {}
-        self._vcs: dict[str, int] = {}
+        self._numbers = {name: array("d") for name in NUMBERS}
+        self._counts = {name: array("q") for name in COUNTS}
+        self._names: dict[str, dict[str, int]] = {"user": {}, "vc": {}, "account": {}}
         self._repairs: Counter[str] = Counter()
 
     def add(self, row: TraceRow | str) -> None:
@@ -172,8 +169,8 @@ class Columns:
         self._numbers["estimate_s"].append(row.estimate_s)
         self._counts["gpus"].append(gpus)
         self._counts["cpus"].append(row.cpus)
-        self._counts["user"].append(self._users.setdefault(row.user, len(self._users)))
-        self._counts["vc"].append(self._vcs.setdefault(row.vc, len(self._vcs)))
+        for column, numbers in self._names.items():
+            self._counts[column].append(numbers.setdefault(getattr(row, column), len(numbers)))
 
     def trace(self) -> Trace:
         """All of it, by submission. Raises InputError where there is no job at all."""
@@ -192,8 +189,9 @@ class Columns:
         return Trace(
             source=self._source,
             job=tuple(jobs[index] for index in order.tolist()),
-            users=tuple(self._users),
-            vcs=tuple(self._vcs),
+            users=tuple(self._names["user"]),
+            vcs=tuple(self._names["vc"]),
+            accounts=tuple(self._names["account"]),
             repairs=dict(self._repairs),
             **columns,
         )

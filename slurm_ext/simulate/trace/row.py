@@ -25,6 +25,7 @@ class TraceRow:
     cpus: int = 0
     user: str = ""
     vc: str = ""
+    account: str = ""
     limit_s: float = nan
     estimate_s: float = nan
     note: str | None = None

@@ -1,0 +1,101 @@
+"""Slurm's own order of a queue: priority/multifactor, as a stateful policy of a replay.
+
+A job's priority is the weighted sum of its age, its size, its partition and its user's fair share;
+a partition's PriorityTier goes before. Fair share is Fair Tree's with equal shares: accounts by
+their usage, in each its users by theirs; usage is GPU-seconds that halve every
+PriorityDecayHalfLife. Everybody in the trace has an association from its start on.
+Source: Slurm's priority_multifactor and fair_tree pages; formulas of sizes: its plugin.
+"""
+
+from collections.abc import Collection, Mapping
+from itertools import groupby
+from math import exp, log
+
+import numpy as np
+
+from slurm_ext.policy.queue.order import Floats
+from slurm_ext.simulate.queue.cluster import Cluster
+from slurm_ext.simulate.queue.priority_conf import Partition, PriorityConf
+from slurm_ext.simulate.queue.waiting_jobs import Job, WaitingJobs
+
+TIER = 1e12  # above any priority: Slurm's are 32 bits
+User = tuple[str, str]  # account, name
+
+
+class Usage:
+    """GPU-seconds of one user, decayed; exact between two changes of the GPUs in use."""
+
+    def __init__(self, half_life_s: float) -> None:
+        self._rate = log(2) / half_life_s if half_life_s else 0.0  # 0: never decays
+        self._had, self._gpus, self._at_s = 0.0, 0, 0.0
+
+    def at(self, now_s: float) -> float:
+        """GPU-seconds at a time that is not before the last change."""
+        since = now_s - self._at_s
+        if not self._rate:
+            return self._had + self._gpus * since
+        left = exp(-self._rate * since)
+        return self._had * left + self._gpus * (1 - left) / self._rate
+
+    def hold(self, gpus: int, now_s: float) -> None:
+        """So many GPUs more are in use from now on; fewer where negative."""
+        self._had, self._at_s = self.at(now_s), now_s
+        self._gpus += gpus
+
+
+class Multifactor:
+    """The order of one replay."""
+
+    def __init__(self, conf: PriorityConf) -> None:
+        self._conf, self.every_s = conf, conf.period_s
+        self._usage: dict[User, Usage] = {}
+        self._nodes, self._per_node = 1, 1
+
+    def on_begin(self, cluster: Cluster, users: Collection[User]) -> None:
+        """Take the cluster's size, of which a job's size is a share, and who has an account."""
+        self._nodes, self._per_node = sum(cluster.pools()), cluster.gpus_per_node
+        self._usage = {who: Usage(self._conf.half_life_s) for who in users}
+
+    def on_start(self, job: Job, now_s: float) -> None:
+        """Count the job's GPUs as in use."""
+        self._usage[job.account, job.user].hold(job.gpus, now_s)
+
+    def on_end(self, job: Job, now_s: float) -> None:
+        """Count them as given back."""
+        self._usage[job.account, job.user].hold(-job.gpus, now_s)
+
+    def keys(self, jobs: WaitingJobs) -> Floats:
+        """The priorities, the highest first."""
+        weights, conf = self._conf.weights, self._conf
+        age = np.minimum(1.0, (jobs.now_s - jobs.submit_s) / max(conf.max_age_s, 1.0))
+        share = fair_shares({who: one.at(jobs.now_s) for who, one in self._usage.items()})
+        pairs = zip(jobs.account, jobs.user, strict=True)
+        total = weights["age"] * age + weights["job_size"] * self._sizes(jobs)
+        total += weights["fairshare"] * np.array([share[pair] for pair in pairs])
+        total += conf.gpu_weight * jobs.gpus / (self._nodes * self._per_node)
+        partitions = [conf.partitions.get(name, Partition()) for name in jobs.vc]
+        most = max((one.factor for one in conf.partitions.values()), default=1.0) or 1.0
+        total += weights["partition"] * np.array([one.factor / most for one in partitions])
+        negative: Floats = -np.floor(total) - TIER * np.array([one.tier for one in partitions])
+        return negative
+
+    def _sizes(self, jobs: WaitingJobs) -> Floats:
+        """Shares of the nodes and of the GPUs; of what is left where small jobs are favoured."""
+        nodes = np.ceil(jobs.gpus / self._per_node)
+        share: Floats = (nodes / self._nodes + jobs.gpus / (self._nodes * self._per_node)) / 2
+        return 1 - share if self._conf.favours_small else share
+
+
+def fair_shares(usage: Mapping[User, float]) -> dict[User, float]:
+    """Fair-share factor of each user, by usage: 1 for the one with the least.
+
+    Accounts of one usage count as one, as Fair Tree merges them; users of one usage are equal.
+    """
+    accounts: dict[str, float] = {}
+    for (account, _), had in usage.items():
+        accounts[account] = accounts.get(account, 0.0) + had
+    place = {who: (accounts[who[0]], had) for who, had in usage.items()}
+    shares: dict[User, float] = {}
+    for _, equals in groupby(sorted(usage, key=place.__getitem__), key=place.__getitem__):
+        shares |= dict.fromkeys(equals, (len(usage) - len(shares)) / len(usage))
+    return shares
