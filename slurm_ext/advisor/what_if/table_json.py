@@ -49,7 +49,7 @@ def table_json(
         "level": believed.level.value if believed else None,
         "runs": believed.runs if believed else 0,
         "emulated": believed.emulated if believed else None,
-        "alone": believed.others > 0 if believed else None,
+        "alone": believed.by_other_jobs if believed else None,
         "work": None
         if work is None
         else {

@@ -45,3 +45,6 @@ AT_BEST: Mapping[str, str] = MappingProxyType(
     }
 )
 """Next step of a job from whose time no advice removes anything."""
+
+CROWDED_BY_ITSELF = "more CPUs, or fewer workers: its own processes wait for each other"
+"""The same where its cores are crowded and no other job has to be."""

@@ -10,7 +10,7 @@ from math import exp
 from slurm_ext.core.advice.advice import Advice
 from slurm_ext.core.advice.facts import RankFacts, TrainingFacts, WorkerFacts
 from slurm_ext.core.advice.first import first_advice
-from slurm_ext.core.advice.words import AT_BEST
+from slurm_ext.core.advice.words import AT_BEST, CROWDED_BY_ITSELF
 from slurm_ext.core.records import Shape, ShapeLimits
 from slurm_ext.model.throughput.curve import Point
 from slurm_ext.model.throughput.estimate import Estimate, point_at
@@ -79,6 +79,8 @@ def _loader(known: Estimate, shape: Shape) -> WorkerFacts:
 
 
 def _at_best(known: Estimate, point: Point) -> Advice:
-    """Say what binds: other jobs on its cores, its step, or the curve's own limit."""
+    """Say what binds: crowded cores, its step, or the curve's own limit."""
+    if known.others > 0 and not known.by_other_jobs:
+        return Advice(word="cores", action="none", next=CROWDED_BY_ITSELF)
     word = "cores" if known.others > 0 else "step" if point.on_cpu else "accelerator"
     return Advice(word=word, action="none", next=AT_BEST[word])

@@ -71,7 +71,8 @@ class Estimate:
     bytes_per_sample: float = 0.0  # asked of storage; 0: not known
     threads: float = 0.0  # cores that a step on CPUs had for its threads; 0: an accelerator's
     grows: bool = False  # with more cores it would have more threads: nobody saw what they bring
-    others: float = 0.0  # processes of other jobs that wanted each core of the last runs
+    others: float = 0.0  # processes that crowded each core of the last runs (surroundings.py)
+    by_other_jobs: bool = False  # such processes that the job's own cannot all be
 
 
 def estimate(
@@ -112,8 +113,9 @@ def shape_predictor(
 ) -> Callable[[Shape], Prediction]:
     """Return `predict` for many shapes; the curve is computed once.
 
-    Where other jobs wanted the last runs' cores, they will want the next one's: the rate is that
-    beside them, and the interval reaches up to what cores of its own would give.
+    Where the last runs' cores were crowded, the next one's will be: the rate is that beside as
+    many processes, and the interval reaches up to what cores of its own would give, which is told
+    as a rate of its own where other jobs have to be among them.
     """
     alone = partial(_predict, known, _curve(known), node_cores, factor)
     if not known.others:
@@ -122,13 +124,14 @@ def shape_predictor(
 
     def beside(shape: Shape) -> Prediction:
         cores = min(shape.cpus_per_task, node_cores or shape.cpus_per_task)
-        return _beside(alone(shape), left(shape.num_workers, cores), factor)
+        crowded = _beside(alone(shape), left(shape.num_workers, cores), factor)
+        return crowded if known.by_other_jobs else replace(crowded, alone_samples_per_s=None)
 
     return beside
 
 
 def _beside(quiet: Prediction, share: float, factor: float) -> Prediction:
-    """The prediction with so much of its rate left by other jobs."""
+    """The prediction with so much of its rate left on crowded cores."""
     spread = hypot(
         log(quiet.samples_per_s / quiet.interval.low), NORMAL_90 * factor * OTHERS_SD * log(share)
     )
@@ -215,6 +218,7 @@ def _pool(
         efficiency = pooled(efficiency, shown, level, EFFICIENCY.log_sd)
     level, runs = levels[0] if levels else (Level.CLUSTER, [])
     fewest = min((one.threads for one in inverted), default=0.0)
+    crowd, theirs = others(runs, inverted)
     return Estimate(
         accel=parameters[0],
         wall=parameters[1],
@@ -235,7 +239,8 @@ def _pool(
         bytes_per_sample=_mean([b for run in runs if (b := run.bytes_per_sample) is not None]),
         threads=max((one.threads for one in inverted), default=0.0),
         grows=any(one.grows for one in inverted),
-        others=others(runs, inverted),
+        others=crowd,
+        by_other_jobs=theirs,
     )
 
 

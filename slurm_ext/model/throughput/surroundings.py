@@ -1,10 +1,11 @@
-"""Counts processes of other jobs that wanted the cores of a run. Pure; the only place of this rule.
+"""Counts processes that crowded the cores of a run. Pure; the only place of this rule.
 
 What a run waited for cores is taken off its costs (inversion.py), so that its curve is that of
 cores of its own. On a busy node that curve does not hold: the next run will wait as the last ones
-did. A run that waited notably for cores, and was slower than its own curve explains, had others on
-its cores: as many for each core as make its curve give the rate that was measured. Its own
-workers' waiting for each other is in the curve, and counts nobody.
+did. A run that waited notably for cores, and was slower than its own curve explains, was crowded:
+by as many processes for each core as make its curve give the rate that was measured. Its own
+workers' waiting for each other is in the curve, and counts nobody. Whose they are is another
+question: other jobs' only where its own cannot explain the wait (own_queue.py).
 
 Beside them a job is as much slower as the curve says, and at no shape less than where it was seen,
 or with workers between: more workers are no way to take cores from a neighbour.
@@ -18,6 +19,7 @@ from math import exp, inf
 from slurm_ext.core.records import LoaderRun
 from slurm_ext.model.throughput.curve import Curve, at
 from slurm_ext.model.throughput.inversion import InvertedRun
+from slurm_ext.model.throughput.own_queue import computed_s, queued_s, waited_for_others
 
 WAITED = 0.1  # of the time in which its processes could have computed, and of its rate
 LAST = 3  # runs: of these the mean, because neighbours come and go
@@ -53,11 +55,16 @@ def shares(
     return least
 
 
-def others(runs: Sequence[LoaderRun], inverted: Sequence[InvertedRun]) -> float:
-    """Processes of others that wanted each core of the last runs (newest first); 0: none."""
+def others(runs: Sequence[LoaderRun], inverted: Sequence[InvertedRun]) -> tuple[float, bool]:
+    """Processes that crowded each core of the last runs (newest first), and whether others' did.
+
+    0.0 and False where nobody did.
+    """
     last = list(zip(runs[:LAST], inverted[:LAST], strict=True))
     waiting = [(run, one) for run, one in last if waited(run) > WAITED]
-    return sum([others_of(run, _curve_of(run, one)) for run, one in waiting]) / max(1, len(last))
+    counts = [others_of(run, _curve_of(run, one)) for run, one in waiting]
+    theirs = any(n and waited_for_others(run) for n, (run, _) in zip(counts, waiting, strict=True))
+    return sum(counts) / max(1, len(last)), theirs
 
 
 def others_of(run: LoaderRun, curve: Curve) -> float:
@@ -91,6 +98,5 @@ def _curve_of(run: LoaderRun, one: InvertedRun) -> Curve:
 
 def waited(run: LoaderRun) -> float:
     """The share of the time in which its processes could compute that they waited for a core."""
-    queued_s = (run.fetch_queued_s or 0.0) + (run.main_queued_s or 0.0)
-    computed_s = run.fetch_cpu_s + (run.main_cpu_s or 0.0)
-    return queued_s / (queued_s + computed_s) if queued_s > 0 else 0.0
+    waited_s = queued_s(run)
+    return waited_s / (waited_s + computed_s(run)) if waited_s > 0 else 0.0

@@ -73,3 +73,13 @@ def test_a_starved_job_is_not_idle() -> None:
     assert starved.edits.cpus_per_task is None
     assert "idle" not in (starved.message or "")
     assert "where other jobs want the same cores" in (starved.message or "")
+
+
+def test_a_job_that_waits_for_itself_blames_nobody() -> None:
+    """Nine processes on one core wait for each other: one rate, and not a word of other jobs."""
+    crowded = replace(STARVED, workers=8, cores=1, gpus=0, emulated=True)
+    told = ask(job(cpus_per_task=1), crowded)
+    assert told.message
+    assert "other jobs" not in told.message
+    beside_others = ask(job(cpus_per_task=1), replace(crowded, workers=2))
+    assert "where other jobs want the same cores" in (beside_others.message or "")

@@ -53,7 +53,7 @@ def test_only_a_run_that_waited_and_was_slower_met_others() -> None:
     """A slow run that waited for no core was slow by itself; a wait that cost nothing is none."""
     slow = met(2.0)
     for silent in (replace(slow, fetch_queued_s=0.0), replace(slow, fetch_queued_s=None)):
-        assert others([silent], [invert(silent)]) == 0
+        assert others([silent], [invert(silent)]) == (0, False)
     assert others_of(replace(RUN, fetch_queued_s=0.01), CURVE) == 0
     assert waited(replace(RUN, fetch_queued_s=0.0185)) == pytest.approx(0.5)
 
@@ -69,8 +69,10 @@ def test_the_last_runs_count_and_older_ones_do_not() -> None:
     """Neighbours come and go: a mean of a few."""
     runs = [met(3.0), RUN, RUN, met(9.0)]
     assert LAST == 3
-    assert others(runs, [invert(run) for run in runs]) == pytest.approx(1.0, rel=0.1)
-    assert others([], []) == 0
+    count, theirs = others(runs, [invert(run) for run in runs])
+    assert count == pytest.approx(1.0, rel=0.1)
+    assert theirs
+    assert others([], []) == (0, False)
 
 
 def test_beside_others_the_measured_rate_is_predicted_again() -> None:
