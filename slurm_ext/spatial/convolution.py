@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
-from torch.nn import functional
 
 from slurm_ext.spatial.errors import SpatialError
-from slurm_ext.spatial.halo import fetch, folded, joined, with_halos
+from slurm_ext.spatial.halo import fetch, folded, joined
 from slurm_ext.spatial.window import Edge, KernelWindow, edge, halos, spreading_halos
 
 if TYPE_CHECKING:
@@ -33,12 +32,7 @@ def convolve(layer: Convolution, mesh: Mesh, x: torch.Tensor, layout: Layout) ->
     edges = window_edges(windows, mesh, layout)
     if all(edge.is_empty for edge in edges):
         return serial(layer, x)
-    split = {edge.axis for edge in edges}
-    padding = [0 if axis in split else w.left for axis, w in enumerate(windows)]
-    x, weight, bias = (_as_autocast(t) for t in (x, layer.weight, layer.bias))
-    how = (list(layer.stride), padding, list(layer.dilation), layer.groups)
-    y: torch.Tensor = _Convolve.apply(x, weight, bias, edges, mesh, how)  # type: ignore[no-untyped-call]  # torch's
-    return y
+    return _convolved(layer, mesh, x, edges, windows)
 
 
 def spread(layer: Transposed, mesh: Mesh, x: torch.Tensor, layout: Layout) -> torch.Tensor:
@@ -50,9 +44,7 @@ def spread(layer: Transposed, mesh: Mesh, x: torch.Tensor, layout: Layout) -> to
         for axis in split
     }
     edges = [edge(axis + 2, axis, found[axis], mesh.coordinates[axis]) for axis in split]
-    grown = with_halos(x, edges, mesh, 0.0)
-    padding = [0 if axis in split else w.left for axis, w in enumerate(windows)]
-    y = _transposed(layer, grown, padding)
+    y = _convolved(layer, mesh, x, edges, windows, layer.output_padding)
     for one in edges:
         stride = layer.stride[one.axis]
         begin = one.halo.from_prev * stride + windows[one.axis].left
@@ -76,6 +68,24 @@ def serial(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return y
 
 
+def _convolved(
+    layer: Any,
+    mesh: Mesh,
+    x: torch.Tensor,
+    edges: Sequence[Edge],
+    windows: Sequence[KernelWindow],
+    output_padding: Sequence[int] | None = None,
+) -> torch.Tensor:
+    """The slab with its halo, convolved; transposed with an `output_padding`."""
+    split = {edge.axis for edge in edges}
+    padding = [0 if axis in split else w.left for axis, w in enumerate(windows)]
+    more = list(output_padding or [0] * len(windows))
+    how = [layer.stride, padding, layer.dilation, output_padding is not None, more, layer.groups]
+    x, weight, bias = (_as_autocast(t) for t in (x, layer.weight, layer.bias))
+    y: torch.Tensor = _Convolve.apply(x, weight, bias, edges, mesh, how)  # type: ignore[no-untyped-call]  # torch's
+    return y
+
+
 class _Convolve(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -85,38 +95,16 @@ class _Convolve(torch.autograd.Function):
         ctx.save_for_backward(x, weight, *planes)
         ctx.edges, ctx.mesh, ctx.how = edges, mesh, how
         ctx.bias_sizes = None if bias is None else list(bias.shape)
-        stride, padding, dilation, groups = how
-        flat = [0] * len(stride)
-        return torch.convolution(
-            joined(x, edges, planes, 0.0),
-            weight,
-            bias,
-            stride,
-            padding,
-            dilation,
-            False,
-            flat,
-            groups,
-        )
+        return torch.convolution(joined(x, edges, planes, 0.0), weight, bias, *how)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
         x, weight, *planes = ctx.saved_tensors
-        stride, padding, dilation, groups = ctx.how
-        wants_x, wants_weight, wants_bias = ctx.needs_input_grad[:3]
+        wants_x, *_ = wants = ctx.needs_input_grad[:3]
+        wide = joined(x, ctx.edges, planes, 0.0)
         dx, dweight, dbias = torch.ops.aten.convolution_backward(
-            grad,
-            joined(x, ctx.edges, planes, 0.0),
-            weight,
-            ctx.bias_sizes,
-            stride,
-            padding,
-            dilation,
-            False,
-            [0] * len(stride),
-            groups,
-            [wants_x, wants_weight, wants_bias],
+            grad, wide, weight, ctx.bias_sizes, *ctx.how, wants
         )
         home = folded(dx, ctx.edges, ctx.mesh) if wants_x else None
         return home, dweight, dbias, None, None, None
@@ -135,21 +123,6 @@ def kernel_window(layer: Any, axis: int) -> KernelWindow:
     else:
         sides = (layer.padding[axis], layer.padding[axis])
     return KernelWindow(kernel, stride, dilation, *sides)
-
-
-def _transposed(layer: Transposed, x: torch.Tensor, padding: list[int]) -> torch.Tensor:
-    call = getattr(functional, f"conv_transpose{x.dim() - 2}d")
-    y: torch.Tensor = call(
-        x,
-        layer.weight,
-        layer.bias,
-        layer.stride,
-        padding,
-        layer.output_padding,
-        layer.groups,
-        layer.dilation,
-    )
-    return y
 
 
 def _as_autocast(x: Any) -> Any:

@@ -6,11 +6,10 @@ talks to a diagonal neighbour.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
-from torch.autograd.function import once_differentiable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,12 +21,9 @@ Planes = list[torch.Tensor]
 """Of each edge in turn: those of the previous part, those of the next one."""
 
 
-def with_halos(x: torch.Tensor, edges: Sequence[Edge], mesh: Mesh, fill: float) -> torch.Tensor:
-    """`x` with its neighbours' planes, and `fill` beyond the border; gradients flow back."""
-    if all(edge.is_empty for edge in edges):
-        return x
-    grown: torch.Tensor = _WithHalos.apply(x, edges, mesh, fill)  # type: ignore[no-untyped-call]  # torch's
-    return grown
+def grown(x: torch.Tensor, edges: Sequence[Edge], mesh: Mesh, fill: float) -> torch.Tensor:
+    """`x` with its neighbours' planes, and `fill` beyond the border."""
+    return joined(x, edges, fetch(x, edges, mesh, fill), fill)
 
 
 def fetch(x: torch.Tensor, edges: Sequence[Edge], mesh: Mesh, fill: float) -> Planes:
@@ -46,6 +42,8 @@ def fetch(x: torch.Tensor, edges: Sequence[Edge], mesh: Mesh, fill: float) -> Pl
 def joined(x: torch.Tensor, edges: Sequence[Edge], planes: Planes, fill: float) -> torch.Tensor:
     """`x` between the planes of its neighbours, edge after edge."""
     for number, edge in enumerate(edges):
+        if edge.is_empty:
+            continue
         halo, dim = edge.halo, edge.dim
         own = x.narrow(dim, 0, x.shape[dim] - halo.crop)
         left = _border(x, dim, halo.pad_left, fill)
@@ -58,11 +56,13 @@ def joined(x: torch.Tensor, edges: Sequence[Edge], planes: Planes, fill: float) 
 def folded(grad: torch.Tensor, edges: Sequence[Edge], mesh: Mesh) -> torch.Tensor:
     """The gradient of `x`: what the planes of neighbours got goes home and is added there."""
     for edge in reversed(edges):
+        if edge.is_empty:
+            continue
         halo, dim = edge.halo, edge.dim
         planes = [halo.pad_left, halo.from_prev, 0, halo.from_next, halo.pad_right]
         planes[2] = grad.shape[dim] - sum(planes)
         _, low, middle, high, _ = torch.split(grad, planes, dim)
-        middle = _grown(middle, dim, halo.crop)
+        middle = _with_zeros(middle, dim, halo.crop)
         below, above = swap(mesh, edge, low, high, edge.to_prev, edge.to_next)
         middle.narrow(dim, 0, edge.to_prev).add_(below)
         middle.narrow(dim, middle.shape[dim] - edge.to_next, edge.to_next).add_(above)
@@ -90,26 +90,12 @@ def swap(
     return got
 
 
-class _WithHalos(torch.autograd.Function):
-    """Keeps nothing: the exchange is linear."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, edges: Any, mesh: Any, fill: float) -> torch.Tensor:
-        ctx.edges, ctx.mesh = edges, mesh
-        return joined(x, edges, fetch(x, edges, mesh, fill), fill)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
-        return folded(grad, ctx.edges, ctx.mesh), None, None, None
-
-
 def _border(x: torch.Tensor, dim: int, planes: int, fill: float) -> torch.Tensor:
     shape = [*x.shape]
     shape[dim] = planes
     return x.new_full(shape, fill)
 
 
-def _grown(x: torch.Tensor, dim: int, zeros: int) -> torch.Tensor:
+def _with_zeros(x: torch.Tensor, dim: int, zeros: int) -> torch.Tensor:
     """A tensor of its own, to be added to, with `zeros` planes at its end."""
     return torch.cat([x, _border(x, dim, zeros, 0.0)], dim) if zeros else x.clone()

@@ -1,22 +1,29 @@
-"""Pooling of slabs, and the places where slabs come together: global pooling and flattening."""
+"""Pooling of slabs, and the places where slabs come together: global pooling and flattening.
+
+For its gradient, max pooling keeps where each maximum was, and average pooling nothing: the slab
+with its halo would be a second copy of the activations.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from slurm_ext.spatial.collectives import summed, whole
 from slurm_ext.spatial.convolution import serial, window_edges
 from slurm_ext.spatial.errors import SpatialError
-from slurm_ext.spatial.halo import with_halos
+from slurm_ext.spatial.halo import folded, grown
 from slurm_ext.spatial.window import KernelWindow
 
 if TYPE_CHECKING:
     from slurm_ext.spatial.collectives import Layout
     from slurm_ext.spatial.mesh import Mesh
+    from slurm_ext.spatial.window import Edge
 
 MaxPool = nn.MaxPool1d | nn.MaxPool2d | nn.MaxPool3d
 AveragePool = nn.AvgPool1d | nn.AvgPool2d | nn.AvgPool3d
@@ -26,7 +33,10 @@ def max_pool(layer: MaxPool, mesh: Mesh, x: torch.Tensor, layout: Layout) -> tor
     """The largest of each window; beyond the border there is nothing."""
     if layer.ceil_mode or layer.return_indices:
         raise SpatialError("ceil_mode and return_indices are not divided")
-    y: torch.Tensor = _pooled("max_pool", layer, mesh, x, layout, float("-inf"))
+    edges, sizes = _settings(layer, mesh, layout)
+    sizes["dilation"] = [w.dilation for w in pool_windows(layer, len(layout))]
+    call = getattr(functional, f"max_pool{len(layout)}d")
+    y: torch.Tensor = _MaxPool.apply(x, edges, mesh, partial(call, **sizes, return_indices=True))  # type: ignore[no-untyped-call]  # torch's
     return y
 
 
@@ -34,11 +44,14 @@ def average_pool(layer: AveragePool, mesh: Mesh, x: torch.Tensor, layout: Layout
     """The mean of each window, with or without the zeros beyond the border."""
     if layer.ceil_mode or getattr(layer, "divisor_override", None):
         raise SpatialError("ceil_mode and divisor_override are not divided")
-    y = _pooled("avg_pool", layer, mesh, x, layout, 0.0)
+    edges, sizes = _settings(layer, mesh, layout)
+    call = partial(getattr(functional, f"avg_pool{len(layout)}d"), **sizes)
+    y: torch.Tensor = _AveragePool.apply(x, edges, mesh, call)  # type: ignore[no-untyped-call]  # torch's
     if layer.count_include_pad or not any(_each(layer.padding, len(layout))):
         return y
-    ones = torch.ones_like(x[:1, :1]).detach()
-    return y / _pooled("avg_pool", layer, mesh, ones, layout, 0.0)
+    with torch.no_grad():
+        share: torch.Tensor = call(grown(torch.ones_like(x[:1, :1]), edges, mesh, 0.0))
+    return y / share
 
 
 def global_average(layer: nn.Module, mesh: Mesh, x: torch.Tensor, layout: Layout) -> torch.Tensor:
@@ -60,19 +73,52 @@ def flatten(layer: nn.Flatten, mesh: Mesh, x: torch.Tensor, layout: Layout) -> t
     return serial(layer, whole(x, mesh, layout))
 
 
-def _pooled(
-    kind: str, layer: Any, mesh: Mesh, x: torch.Tensor, layout: Layout, fill: float
-) -> torch.Tensor:
-    """Pool by torch; divided dimensions bring their halo and padding along."""
+def _settings(layer: Any, mesh: Mesh, layout: Layout) -> tuple[list[Edge], dict[str, Any]]:
+    """Halos, which bring the padding of divided dimensions along, and torch's own settings."""
     windows = pool_windows(layer, len(layout))
     edges = window_edges(windows, mesh, layout)
     split = {edge.axis for edge in edges}
     padding = [0 if axis in split else w.left for axis, w in enumerate(windows)]
     kernel, stride = [w.kernel for w in windows], [w.stride for w in windows]
-    more = {"dilation": [w.dilation for w in windows]} if kind == "max_pool" else {}
-    call = getattr(functional, f"{kind}{len(layout)}d")
-    y: torch.Tensor = call(with_halos(x, edges, mesh, fill), kernel, stride, padding, **more)
-    return y
+    return edges, {"kernel_size": kernel, "stride": stride, "padding": padding}
+
+
+class _MaxPool(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, edges: Any, mesh: Any, call: Any) -> torch.Tensor:
+        wide = grown(x, edges, mesh, float("-inf"))
+        y, places = call(wide)
+        ctx.save_for_backward(places)
+        ctx.edges, ctx.mesh, ctx.sizes = edges, mesh, wide.shape
+        found: torch.Tensor = y
+        return found
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+        (places,) = ctx.saved_tensors
+        wide = grad.new_zeros(ctx.sizes)
+        wide.flatten(2).scatter_add_(2, places.flatten(2), grad.flatten(2))
+        return folded(wide, ctx.edges, ctx.mesh), None, None, None
+
+
+class _AveragePool(torch.autograd.Function):
+    """Linear: the gradient of any slab will do."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, edges: Any, mesh: Any, call: Any) -> torch.Tensor:
+        wide = grown(x, edges, mesh, 0.0)
+        ctx.edges, ctx.mesh, ctx.call, ctx.sizes = edges, mesh, call, wide.shape
+        y: torch.Tensor = call(wide)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+        with torch.enable_grad():
+            any_slab = grad.new_empty(ctx.sizes).requires_grad_()
+            (wide,) = torch.autograd.grad(ctx.call(any_slab), any_slab, grad)
+        return folded(wide, ctx.edges, ctx.mesh), None, None, None
 
 
 def pool_windows(layer: Any, count: int) -> list[KernelWindow]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from slurm_ext.spatial.convert import parallelise
+from slurm_ext.spatial.measure import saved_bytes
 from slurm_ext.spatial.mesh import Mesh
 from slurm_ext.spatial.verify import compare
 
@@ -143,6 +146,23 @@ def case_unet(_folder: Path) -> dict[str, dict[str, float]]:
         for name, norm in norms.items()
         for grid in ((4, 1, 1), (2, 2, 1))
     }
+
+
+def case_memory(_folder: Path) -> dict[str, float]:
+    """Bytes that this rank keeps for the backward pass, over a quarter of serial's."""
+    convolution = partial(nn.Conv3d, 4, 4, 3, padding=1)
+    chains: dict[str, nn.Module] = {
+        "pools with halos": nn.Sequential(
+            convolution(), nn.ReLU(), nn.MaxPool3d(3, 2, 1), convolution(), nn.AvgPool3d(3, 1, 1)
+        ),
+        "pools without": nn.Sequential(convolution(), nn.ReLU(), nn.MaxPool3d(2), nn.AvgPool3d(2)),
+        "transposed": nn.Sequential(convolution(), nn.ConvTranspose3d(4, 4, 4, 2, 1), nn.ReLU()),
+    }
+    mesh, x, found = Mesh(1, (1, 1, 4)), torch.randn(1, 4, 16, 16, 32), {}
+    for name, chain in chains.items():
+        whole = saved_bytes(chain, x)
+        found[name] = 4 * saved_bytes(parallelise(chain, mesh), mesh.part(x).contiguous()) / whole
+    return found
 
 
 def case_one_and_two_dimensions(_folder: Path) -> dict[str, dict[str, float]]:

@@ -34,6 +34,15 @@ def test_a_unet_is_exact(results: Results) -> None:
     assert {name: value for name, value in found.items() if not value <= 1e-12} == {}
 
 
+def test_a_rank_keeps_its_part_alone(results: Results) -> None:
+    """For the backward pass: a quarter of serial's on four ranks, and halos of convolutions.
+
+    Windows of 3 add two planes to eight here; slabs with their halos beside the slabs would double.
+    """
+    shares = [max(rank.values()) for rank in results["case_memory"]]
+    assert 0.5 < max(shares) <= 1.25
+
+
 def test_signals_and_images_are_exact(results: Results) -> None:
     """Space has one to three dimensions."""
     found = worst(results, "case_one_and_two_dimensions")
