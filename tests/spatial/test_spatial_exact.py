@@ -18,14 +18,16 @@ def worst(results: Results, case: str) -> dict[str, float]:
 
 
 def test_every_layer_is_exact(results: Results) -> None:
-    """Outputs, gradients and running statistics: 1e-12 of the largest value in double precision.
-
-    In single precision a sum over slabs rounds otherwise: 5e-6.
-    """
+    """Outputs, gradients and running statistics: 1e-12 of the largest value."""
     found = worst(results, "case_layers")
-    assert len(found) > 100
-    bound = {name: 1e-12 if name.endswith("64") else 5e-6 for name in found}
-    assert {name: value for name, value in found.items() if not value <= bound[name]} == {}
+    assert len(found) > 70
+    assert {name: value for name, value in found.items() if not value <= 1e-12} == {}
+
+
+def test_single_precision_is_as_near_the_truth_as_serial_is(results: Results) -> None:
+    """Slabs round otherwise, but not worse: both are compared with double precision."""
+    ranks = results["case_single_precision"]
+    assert all(0 < rank["slabs"] <= 1.5 * rank["serial"] < 1e-3 for rank in ranks)
 
 
 def test_a_unet_is_exact(results: Results) -> None:

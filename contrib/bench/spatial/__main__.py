@@ -2,11 +2,13 @@
 
 Exactness: outputs, gradients of weights and inputs and running statistics, on five grids, with a
 weighted mean of the output as loss; differences are over the largest value of the layer where that
-is above 1, those of input gradients always. Memory: bytes that saved-tensor hooks count, on the
-worst rank, over serial. Curve: losses of training steps in double precision, Adam, both ways.
-Choice: the mesh that `dlqueue recommend --spatial` takes, by its model from one profiled rank,
-against all meshes of that model and against all measured. Scaling: two ranks of one thread against
-one rank of one thread, and of two. Times mean something on a quiet machine of as many cores only.
+is above 1, those of input gradients always. Rounding: input gradients in single precision against
+double, on slabs and serially, and serially in another order. Memory: bytes that saved-tensor hooks
+count, on the worst rank, over serial. Curve: losses of training steps in double precision, Adam,
+both ways. Choice: the mesh that `dlqueue recommend --spatial` takes, by its model from one profiled
+rank, against all meshes of that model and against all measured. Scaling: two ranks of one thread
+against one rank of one thread, and of two. Times mean something on a quiet machine of as many cores
+only.
 """
 
 import argparse
@@ -38,7 +40,8 @@ def result(args: argparse.Namespace) -> dict[str, Any]:
     figures = {
         "cores": len(os.sched_getaffinity(0)),
         "load": os.getloadavg()[0],
-        "exactness": dict(_exactness(size)),
+        "exactness": _worst("exactness", size=size),
+        "rounding": _worst("rounding", size=size, seeds=1 if args.quick else 3),
         "memory": {str(ranks): _memory(ranks, 32) for ranks in GRIDS},
         "curve": on_ranks(4, "curve", grid=[2, 2, 1], size=8, count=20 if args.quick else 100)[0],
         "choice": [_choice(sizes, repeats) for sizes in SHAPES[: 2 if args.quick else None]],
@@ -53,6 +56,11 @@ def wanted(figures: dict[str, Any]) -> Iterator[dict[str, Any]]:
         rows = [v for name, v in figures["exactness"].items() if name.endswith(precision)]
         for what in rows[0]:
             yield at_most(f"{precision}: {what}", most, max(one[what] for one in rows))
+    rounding = list(figures["rounding"].values())
+    absolute = max(one["slabs against serial"] * one["largest"] for one in rounding)
+    yield at_most("float32: input gradient, absolute", 1e-6, absolute)
+    over = max(one["rms of slabs over rms of serial"] for one in rounding)
+    yield at_most("float32: error of input gradients against double, over serial's", 1.25, over)
     for ranks, most in MOST.items():
         for name, share in figures["memory"][str(ranks)].items():
             yield at_most(f"activations of a rank over serial: {name}", most, share)
@@ -64,12 +72,14 @@ def wanted(figures: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield at_least("two ranks over one rank of one thread", 1.6, figures["scaling"]["speedup"])
 
 
-def _exactness(size: int) -> Iterator[tuple[str, dict[str, float]]]:
-    """The worst rank of each row."""
+def _worst(task: str, **words: Any) -> dict[str, dict[str, float]]:
+    """Of each row of the task, on all grids: the worst rank."""
+    rows = {}
     for ranks, grids in GRIDS.items():
-        found = on_ranks(ranks, "exactness", grids=grids, size=size)
+        found = on_ranks(ranks, task, grids=grids, **words)
         for name, columns in found[0].items():
-            yield name, {what: max(one[name][what] for one in found) for what in columns}
+            rows[name] = {what: max(one[name][what] for one in found) for what in columns}
+    return rows
 
 
 def _memory(ranks: int, size: int) -> dict[str, float]:
