@@ -1,7 +1,6 @@
 """Jobs that really run, and end in every way that jobs end."""
 
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
@@ -15,16 +14,19 @@ SAME_S = 2.0  # Slurm's accounting keeps one start of a job that is requeued wit
 _BEGUN = '#!/bin/bash\necho "$SLURM_RESTART_COUNT" >>{folder}/$SLURM_JOB_ID\nsleep {nap}\n'
 _EAT = "python3 -S -c 'x = bytearray(400_000_000); import time; time.sleep(600)'\n"
 _ONCE = '[ "${SLURM_RESTART_COUNT:-0}" = 1 ] || sleep 600\n'
+_CANCEL = ("scancel", "{job}")
+_REQUEUE = ("scontrol", "requeue", "{job}")
+_TIME_IS_UP = ("scontrol", "update", "JobId={job}", "EndTime=now+1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """A way to end; `done` is the user's command to the job once it has begun."""
+    """A way to end; `done` is the user's command to the {job} once it has begun."""
 
     name: str
     script: str
     words: tuple[str, ...] = ()
-    done: str = ""  # scancel, requeue or overdue
+    done: tuple[str, ...] = ()
 
 
 ENDINGS = (
@@ -33,14 +35,14 @@ ENDINGS = (
     Ending(name="fails", script="exit 3\n"),
     Ending(name="crashes", script="kill -SEGV $$\n"),
     Ending(name="is killed", script="kill -KILL $$\n"),
-    Ending(name="is cancelled", script="sleep 600\n", done="scancel"),
-    Ending(name="will not end", script="trap '' TERM\nsleep 600\n", done="scancel"),
-    Ending(name="is requeued", script=_ONCE, words=("--requeue",), done="requeue"),
+    Ending(name="is cancelled", script="sleep 600\n", done=_CANCEL),
+    Ending(name="will not end", script="trap '' TERM\nsleep 600\n", done=_CANCEL),
+    Ending(name="is requeued", script=_ONCE, words=("--requeue",), done=_REQUEUE),
     Ending(name="has steps", script="srun true\nsrun -n2 sleep 0.2\n", words=("-n2",)),
     Ending(name="has nodes", script="srun true\n", words=("-N2",)),
     Ending(name="is an array", script="true\n", words=("--array=0-2",)),
     Ending(name="runs out of memory", script=_EAT, words=("--mem=100",)),
-    Ending(name="runs out of time", script="sleep 600\n", words=("--time=1",), done="overdue"),
+    Ending(name="runs out of time", script="sleep 600\n", words=("--time=1",), done=_TIME_IS_UP),
 )
 
 
@@ -49,7 +51,7 @@ class Batch:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self.submitted = cluster, list[Submitted]()
-        self._waiting: dict[int, str] = {}
+        self._waiting: dict[int, tuple[str, ...]] = {}
         self._again: set[int] = set()
         self._folder = cluster.slurm.path("begun")
         self._folder.mkdir(exist_ok=True)
@@ -83,13 +85,13 @@ class Batch:
         self._again -= {job_id for job_id in self._again if self._starts_again(job_id)}
         return not self._waiting and not self._again
 
-    def _end(self, job_id: int, done: str) -> None:
+    def _end(self, job_id: int, done: tuple[str, ...]) -> None:
         begun = self._folder / str(job_id)
         if begun.exists():
             if time.time() - begun.stat().st_mtime < SAME_S:
                 return
-            _DONE[done](self._cluster, job_id)
-            if done == "requeue":
+            self._cluster.slurm.run([word.format(job=job_id) for word in done])
+            if done == _REQUEUE:
                 self._again.add(job_id)
         elif self._cluster.slurm.job(job_id).get("JobState", "PENDING") not in ENDED_STATES:
             return
@@ -104,22 +106,3 @@ class Batch:
             words = ["scontrol", "update", f"JobId={job_id}", "StartTime=now"]
             self._cluster.slurm.run(words, check=False)
         return job.get("JobState") not in ("PENDING", "RUNNING", "COMPLETING", None)
-
-
-def _cancel(cluster: Cluster, job_id: int) -> None:
-    cluster.slurm.run(["scancel", str(job_id)])
-
-
-def _requeue(cluster: Cluster, job_id: int) -> None:
-    cluster.slurm.run(["scontrol", "requeue", str(job_id)])
-
-
-def _overdue(cluster: Cluster, job_id: int) -> None:
-    cluster.slurm.run(["scontrol", "update", f"JobId={job_id}", "EndTime=now+1"])
-
-
-_DONE: dict[str, Callable[[Cluster, int], None]] = {
-    "scancel": _cancel,
-    "requeue": _requeue,
-    "overdue": _overdue,
-}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from contrib.bench.campaign.cluster import Cluster
-from contrib.bench.campaign.faults.fault import Break, Fault, Hurts, every, nothing
+from contrib.bench.campaign.faults.fault import Break, Fault, every, killed, nothing, on_submissions
 from tests.fake_advisor import (
     Behaviour,
     FakeAdvisor,
@@ -21,13 +21,6 @@ from tests.fake_advisor import (
 )
 
 CHANGE = reply(cpus(4))
-
-
-@contextmanager
-def _dead(cluster: Cluster) -> Iterator[None]:
-    cluster.slurm.stop("advisor", signal.SIGKILL)
-    yield
-    cluster.slurm.start("advisor")
 
 
 @contextmanager
@@ -96,41 +89,31 @@ def _with_limit(cluster: Cluster, option: str) -> Iterator[None]:
     cluster.slurm.start("advisor")
 
 
-def _fault(name: str, what: str, broken: Break) -> Fault:
-    return Fault(name=name, what=what, broken=broken, hurts=Hurts.SUBMISSIONS)
-
-
 _LIES = reply(cpus(60_000, DLQUEUE_NUM_WORKERS="9999"), "dlqueue: cpus-per-task 1 -> 60000")
+_NUMBER_AS_TEXT = CHANGE.replace(b'"cpus_per_task": 4', b'"cpus_per_task": "4"')
+_OTHER_VERSION = CHANGE.replace(b'"v": 1', b'"v": 2')
+_OFF_THE_LIST = reply({**cpus(4), "extra": "x"})
+_ANSWERS: tuple[tuple[str, str, Behaviour], ...] = (
+    ("advisor_drips", "a byte of the answer every 20 ms", drips(CHANGE)),
+    ("advisor_silent", "questions are taken and never answered", hangs),
+    ("advisor_hangs_up", "each connection is closed", hangs_up),
+    ("advisor_garbles", "bytes that are no JSON", says(b"\x1b[2J\xff\x00 {\n")),
+    ("advisor_half", "half an answer", half(CHANGE)),
+    ("advisor_floods", "100 MB without an end", floods),
+    ("advisor_lies", "60,000 CPUs and 9,999 workers for everybody", says(_LIES)),
+    ("advisor_wrong_types", "a number as text", says(_NUMBER_AS_TEXT)),
+    ("advisor_other_version", "answers of another version", says(_OTHER_VERSION)),
+    ("advisor_off_the_list", "a field that crashes slurmctld", says(_OFF_THE_LIST)),
+)
 FAULTS = (
-    Fault(name="none", what="no fault: what this machine does by itself", broken=nothing),
-    _fault("advisor_dead", "the advisor is killed", _dead),
-    _fault("advisor_hung", "the advisor is stopped and never answers", _hung),
-    _fault("advisor_stutters", "the advisor is stopped for half of the time", _stutters),
-    _fault("advisor_flaps", "the advisor is killed and started every second", _flaps),
-    _fault("advisor_drips", "a byte of the answer every 20 ms", impostor(drips(CHANGE))),
-    _fault("advisor_silent", "questions are taken and never answered", impostor(hangs)),
-    _fault("advisor_hangs_up", "each connection is closed", impostor(hangs_up)),
-    _fault("advisor_garbles", "bytes that are no JSON", impostor(says(b"\x1b[2J\xff\x00 {\n"))),
-    _fault("advisor_half", "half an answer", impostor(half(CHANGE))),
-    _fault("advisor_floods", "100 MB without an end", impostor(floods)),
-    _fault("advisor_lies", "60,000 CPUs and 9,999 workers for everybody", impostor(says(_LIES))),
-    _fault(
-        "advisor_wrong_types",
-        "a number as text",
-        impostor(says(CHANGE.replace(b'"cpus_per_task": 4', b'"cpus_per_task": "4"'))),
-    ),
-    _fault(
-        "advisor_other_version",
-        "answers of another version",
-        impostor(says(CHANGE.replace(b'"v": 1', b'"v": 2'))),
-    ),
-    _fault(
-        "advisor_off_the_list",
-        "a field that crashes slurmctld",
-        impostor(says(reply({**cpus(4), "extra": "x"}))),
-    ),
-    _fault("advisor_out_of_memory", "the advisor gets no more memory", _limited("as")),
-    _fault(
+    Fault("none", "no fault: what this machine does by itself", nothing),
+    on_submissions("advisor_dead", "the advisor is killed", killed("advisor")),
+    on_submissions("advisor_hung", "the advisor is stopped and never answers", _hung),
+    on_submissions("advisor_stutters", "the advisor is stopped for half of the time", _stutters),
+    on_submissions("advisor_flaps", "the advisor is killed and started every second", _flaps),
+    *(on_submissions(name, what, impostor(answer)) for name, what, answer in _ANSWERS),
+    on_submissions("advisor_out_of_memory", "the advisor gets no more memory", _limited("as")),
+    on_submissions(
         "advisor_out_of_descriptors", "the advisor gets no more descriptors", _limited("nofile")
     ),
 )

@@ -5,9 +5,10 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from contrib.bench.campaign.cluster import Cluster
-from contrib.bench.campaign.faults.fault import Break, Fault, Hurts, every
+from contrib.bench.campaign.faults.fault import Break, Fault, every, killed, on_records
 from slurm_ext.core.errors import SandboxError
 
 
@@ -54,13 +55,6 @@ def _ended(number: signal.Signals, *, which: str) -> Break:
 
 
 @contextmanager
-def _dbd_gone(cluster: Cluster) -> Iterator[None]:
-    cluster.slurm.stop("slurmdbd", signal.SIGKILL)
-    yield
-    cluster.slurm.start("slurmdbd")
-
-
-@contextmanager
 def _power_cut(cluster: Cluster) -> Iterator[None]:
     """Two nodes lose their power and are booted at once."""
     _boot(cluster, cut_s=0.0)
@@ -87,44 +81,22 @@ def _boot(cluster: Cluster, cut_s: float) -> None:
             cluster.slurm.start(node)
 
 
+_TERM, _KILL = signal.SIGTERM, signal.SIGKILL
+_no_slurm = partial(Fault, no_slurm=True)
 FAULTS = (
-    Fault(name="munge_down", what="munged is gone", broken=_munge_down, no_slurm=True),
-    Fault(name="munge_rotated", what="munge's key changes", broken=_key_rotated, no_slurm=True),
-    Fault(
-        name="slurmctld_restarted",
-        what="slurmctld is restarted every 4 s",
-        broken=_ended(signal.SIGTERM, which="slurmctld"),
-        no_slurm=True,
+    _no_slurm("munge_down", "munged is gone", _munge_down),
+    _no_slurm("munge_rotated", "munge's key changes", _key_rotated),
+    _no_slurm(
+        "slurmctld_restarted", "slurmctld is restarted every 4 s", _ended(_TERM, which="slurmctld")
     ),
-    Fault(
-        name="slurmctld_killed",
-        what="slurmctld is killed every 4 s",
-        broken=_ended(signal.SIGKILL, which="slurmctld"),
-        no_slurm=True,
+    _no_slurm(
+        "slurmctld_killed", "slurmctld is killed every 4 s", _ended(_KILL, which="slurmctld")
     ),
-    Fault(
-        name="slurmd_restarted",
-        what="every slurmd is restarted every 4 s",
-        broken=_ended(signal.SIGTERM, which="slurmd"),
-        hurts=Hurts.RECORDS,
+    on_records(
+        "slurmd_restarted", "every slurmd is restarted every 4 s", _ended(_TERM, which="slurmd")
     ),
-    Fault(
-        name="slurmd_killed",
-        what="every slurmd is killed every 4 s",
-        broken=_ended(signal.SIGKILL, which="slurmd"),
-        hurts=Hurts.RECORDS,
-    ),
-    Fault(
-        name="nodes_rebooted",
-        what="two nodes lose their power and are booted",
-        broken=_power_cut,
-        hurts=Hurts.RECORDS,
-    ),
-    Fault(
-        name="nodes_gone",
-        what="two nodes are gone until Slurm gives up on them",
-        broken=_gone,
-        hurts=Hurts.RECORDS,
-    ),
-    Fault(name="slurmdbd_gone", what="slurmdbd is killed", broken=_dbd_gone),
+    on_records("slurmd_killed", "every slurmd is killed every 4 s", _ended(_KILL, which="slurmd")),
+    on_records("nodes_rebooted", "two nodes lose their power and are booted", _power_cut),
+    on_records("nodes_gone", "two nodes are gone until Slurm gives up on them", _gone),
+    Fault("slurmdbd_gone", "slurmdbd is killed", killed("slurmdbd")),
 )

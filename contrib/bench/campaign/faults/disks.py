@@ -90,31 +90,15 @@ def _spent(which: str, on_state: bool) -> Break:
     return broken
 
 
+def _fault(name: str, what: str, which: str, *, on_state: bool) -> Fault:
+    broken, hurts = _spent(which, on_state), Hurts.BOTH if on_state else Hurts.RECORDS
+    prepared = _small_state if on_state else _small_spools
+    return Fault(name, what, broken, prepared=prepared, hurts=hurts)
+
+
 FAULTS = (
-    Fault(
-        name="state_disk_full",
-        what="the advisor's disk is full",
-        broken=_spent("room", on_state=True),
-        prepared=_small_state,
-    ),
-    Fault(
-        name="state_no_inodes",
-        what="the advisor's disk has no inodes",
-        broken=_spent("inodes", on_state=True),
-        prepared=_small_state,
-    ),
-    Fault(
-        name="spool_disks_full",
-        what="the nodes' spools are full",
-        broken=_spent("room", on_state=False),
-        prepared=_small_spools,
-        hurts=Hurts.RECORDS,
-    ),
-    Fault(
-        name="spool_no_inodes",
-        what="the nodes' spools have no inodes",
-        broken=_spent("inodes", on_state=False),
-        prepared=_small_spools,
-        hurts=Hurts.RECORDS,
-    ),
+    _fault("state_disk_full", "the advisor's disk is full", "room", on_state=True),
+    _fault("state_no_inodes", "the advisor's disk has no inodes", "inodes", on_state=True),
+    _fault("spool_disks_full", "the nodes' spools are full", "room", on_state=False),
+    _fault("spool_no_inodes", "the nodes' spools have no inodes", "inodes", on_state=False),
 )

@@ -1,10 +1,12 @@
 """A fault: what it breaks, for how long, and what it needs."""
 
+import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from contrib.bench.campaign.cluster import Cluster
@@ -17,6 +19,18 @@ Break = Callable[[Cluster], AbstractContextManager[None]]
 def nothing(_: Cluster) -> Iterator[None]:
     """Break nothing."""
     yield
+
+
+def killed(daemon: str) -> Break:
+    """A daemon is killed, and started again in the end."""
+
+    @contextmanager
+    def broken(cluster: Cluster) -> Iterator[None]:
+        cluster.slurm.stop(daemon, signal.SIGKILL)
+        yield
+        cluster.slurm.start(daemon)
+
+    return broken
 
 
 class Hurts(StrEnum):
@@ -52,16 +66,21 @@ def every(period_s: float, turn: Callable[[int], object]) -> Iterator[None]:
         thread.join()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Fault:
     """One row of the table."""
 
     name: str
     what: str
     broken: Break
+    _: KW_ONLY
     prepared: Break = nothing  # around everything, before the first job
     hurts: Hurts = Hurts.BOTH
     no_slurm: bool = False  # Slurm itself takes no submissions meanwhile
     needs: Mapping[str, Any] = field(default_factory=dict)  # fields of SandboxSpec
     settings: Mapping[str, Any] = field(default_factory=dict)  # keys of dlqueue.toml
     missing: Callable[[], str] = nothing_missing
+
+
+on_submissions = partial(Fault, hurts=Hurts.SUBMISSIONS)
+on_records = partial(Fault, hurts=Hurts.RECORDS)

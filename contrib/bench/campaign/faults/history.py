@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from contrib.bench.campaign.cluster import Cluster
-from contrib.bench.campaign.faults.fault import Break, Fault, Hurts, every
+from contrib.bench.campaign.faults.fault import Break, every, on_records
 from slurm_ext.core.errors import HistoryError
 from slurm_ext.history.store.store import open_history
 from slurm_ext.sandbox import Sandbox
@@ -120,31 +120,20 @@ def _garble(path: Path) -> None:
             stream.write(os.urandom(_PAGE))
 
 
-def _from_the_future(path: Path) -> None:
-    with contextlib.closing(sqlite3.connect(path, timeout=60)) as history, history:
-        history.execute("INSERT INTO migrations VALUES ('tables_of_2031', 0)")
-
-
 @contextmanager
 def _of_the_future(cluster: Cluster) -> Iterator[None]:
     """A newer dlqueue wrote into it, and was taken back; then that is undone."""
     path = history_db(cluster.slurm)
     cluster.slurm.stop("advisor")
-    _from_the_future(path)
+    _run(path, "INSERT INTO migrations VALUES ('tables_of_2031', 0)")
     cluster.slurm.start("advisor")
     yield
+    _run(path, "DELETE FROM migrations WHERE name = 'tables_of_2031'")
+
+
+def _run(path: Path, statement: str) -> None:
     with contextlib.closing(sqlite3.connect(path, timeout=60)) as history, history:
-        history.execute("DELETE FROM migrations WHERE name = 'tables_of_2031'")
-
-
-@contextmanager
-def _gone(cluster: Cluster) -> Iterator[None]:
-    """The file is removed with all that was in it; a backup takes its place."""
-    path, backup = history_db(cluster.slurm), cluster.slurm.path("backup.db")
-    _copy(path, backup)
-    path.unlink()
-    yield
-    _restore(cluster.slurm, backup)
+        history.execute(statement)
 
 
 @contextmanager
@@ -166,18 +155,14 @@ def _taken_back(path: Path) -> None:
         history.conn.commit()
 
 
-def _fault(name: str, what: str, broken: Break) -> Fault:
-    return Fault(name=name, what=what, broken=broken, hurts=Hurts.RECORDS)
-
-
 FAULTS = (
-    _fault("writer_killed", "the history writer is killed at every step", _writer_killed),
-    _fault("writer_stopped", "the history writer is stopped", _writer_stopped),
-    _fault("history_locked", "another process holds the history", _locked),
-    _fault("history_read_only", "the history cannot be written", _read_only),
-    _fault("history_corrupt", "a third of the history's pages is nonsense", spoiled(_garble)),
-    _fault("history_truncated", "half of the history is cut off", spoiled(_cut)),
-    _fault("history_gone", "the history's file is removed", _gone),
-    _fault("history_of_the_future", "the history was written by a newer dlqueue", _of_the_future),
-    _fault("history_migrating", "the history writer is killed while it migrates", _migrating),
+    on_records("writer_killed", "the history writer is killed at every step", _writer_killed),
+    on_records("writer_stopped", "the history writer is stopped", _writer_stopped),
+    on_records("history_locked", "another process holds the history", _locked),
+    on_records("history_read_only", "the history cannot be written", _read_only),
+    on_records("history_corrupt", "a third of the history's pages is nonsense", spoiled(_garble)),
+    on_records("history_truncated", "half of the history is cut off", spoiled(_cut)),
+    on_records("history_gone", "the history's file is removed", spoiled(Path.unlink)),
+    on_records("history_of_the_future", "a newer dlqueue wrote the history", _of_the_future),
+    on_records("history_migrating", "the history writer is killed while it migrates", _migrating),
 )

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from contrib.bench.campaign.cluster import Cluster
-from contrib.bench.campaign.faults.fault import Break, Fault, Hurts, every
+from contrib.bench.campaign.faults.fault import Break, every, on_records, on_submissions
 from contrib.bench.campaign.holds import timed
 from slurm_ext.sandbox.processes import descendants, send
 
@@ -124,32 +124,15 @@ def _reload(cluster: Cluster) -> None:
         loop.send_signal(signal.SIGHUP)
 
 
-def _fault(name: str, what: str, broken: Break) -> Fault:
-    return Fault(name=name, what=what, broken=broken, hurts=Hurts.RECORDS)
-
-
 FAULTS = (
-    _fault("prolog_killed", "every prolog is killed half-way", _killed("prolog")),
-    _fault("epilog_killed", "every epilog is killed half-way", _killed("epilog")),
-    _fault("task_prolog_killed", "every task prolog is killed half-way", _killed("task_prolog")),
-    _fault("samplers_killed", "every sampler is killed", _samplers(signal.SIGKILL)),
-    _fault("samplers_stopped", "every sampler is stopped", _samplers(signal.SIGSTOP)),
-    Fault(
-        name="plugin_replaced",
-        what="job_submit.lua is replaced while loaded",
-        broken=_plugin_replaced,
-        hurts=Hurts.SUBMISSIONS,
+    on_records("prolog_killed", "every prolog is killed half-way", _killed("prolog")),
+    on_records("epilog_killed", "every epilog is killed half-way", _killed("epilog")),
+    on_records(
+        "task_prolog_killed", "every task prolog is killed half-way", _killed("task_prolog")
     ),
-    Fault(
-        name="lua_half_written",
-        what="dlqueue's Lua is half written while loaded",
-        broken=_lua_replaced,
-        hurts=Hurts.SUBMISSIONS,
-    ),
-    Fault(
-        name="settings_broken",
-        what="broken settings are read again",
-        broken=_settings_broken,
-        hurts=Hurts.SUBMISSIONS,
-    ),
+    on_records("samplers_killed", "every sampler is killed", _samplers(signal.SIGKILL)),
+    on_records("samplers_stopped", "every sampler is stopped", _samplers(signal.SIGSTOP)),
+    on_submissions("plugin_replaced", "job_submit.lua is replaced while loaded", _plugin_replaced),
+    on_submissions("lua_half_written", "dlqueue's Lua is half written while loaded", _lua_replaced),
+    on_submissions("settings_broken", "broken settings are read again", _settings_broken),
 )

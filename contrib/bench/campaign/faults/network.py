@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from contrib.bench.campaign.cluster import Cluster
-from contrib.bench.campaign.faults.fault import Fault, Hurts, every
+from contrib.bench.campaign.faults.fault import every, on_records
 
 
 @contextmanager
@@ -51,17 +51,7 @@ def _tc(namespace: str, verb: str, *words: str) -> None:
 
 
 FAULTS = (
-    Fault(name="network_cut", what="every node is cut off", broken=_cut, hurts=Hurts.RECORDS),
-    Fault(
-        name="network_loose",
-        what="every cable is out for a fourth of the time",
-        broken=_loose,
-        hurts=Hurts.RECORDS,
-    ),
-    Fault(
-        name="network_thin",
-        what="64 kbit/s from every node",
-        broken=_thin,
-        hurts=Hurts.RECORDS,
-    ),
+    on_records("network_cut", "every node is cut off", _cut),
+    on_records("network_loose", "every cable is out for a fourth of the time", _loose),
+    on_records("network_thin", "64 kbit/s from every node", _thin),
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from contrib.bench.campaign.cluster import TAUGHT, Cluster
 from contrib.bench.campaign.faults.disks import node_spools
-from contrib.bench.campaign.faults.fault import Break, Fault, Hurts, every
+from contrib.bench.campaign.faults.fault import Break, every, on_records
 from tests.whole import waiting_run
 
 _BAD = Path(__file__).parents[4] / "tests" / "bad_input" / "spool"
@@ -103,14 +103,10 @@ def _hostile(cluster: Cluster, number: int) -> None:
     (spool / f"absurd-{number}.json").write_text(json.dumps(absurd))
 
 
-def _fault(name: str, what: str, broken: Break) -> Fault:
-    return Fault(name=name, what=what, broken=broken, hurts=Hurts.RECORDS)
-
-
 FAULTS = (
-    _fault("spool_states_torn", "the nodes' notes are torn", _again(0.5, _tear_states)),
-    _fault("spool_records_torn", "records are torn on the nodes", _again(0.02, _tear_records)),
-    _fault("spool_doubled", "records come twice at once", _again(0.02, _double)),
-    _fault("spool_replayed", "records come again and again", _again(0.1, _replay)),
-    _fault("spool_hostile", "bad records, links, pipes and giants", _again(2.0, _hostile)),
+    on_records("spool_states_torn", "the nodes' notes are torn", _again(0.5, _tear_states)),
+    on_records("spool_records_torn", "records are torn on the nodes", _again(0.02, _tear_records)),
+    on_records("spool_doubled", "records come twice at once", _again(0.02, _double)),
+    on_records("spool_replayed", "records come again and again", _again(0.1, _replay)),
+    on_records("spool_hostile", "bad records, links, pipes and giants", _again(2.0, _hostile)),
 )
