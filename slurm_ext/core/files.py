@@ -32,9 +32,11 @@ def replace_file(
     try:
         _write(part, data, mode, durable, prepare)
         part.replace(path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = error.filename or str(path)  # a full disk's error names none
         raise
     if durable:
         sync_folder(path.parent)

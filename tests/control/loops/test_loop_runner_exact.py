@@ -4,6 +4,7 @@ import logging
 import signal
 import time
 from dataclasses import replace
+from errno import ENOSPC
 from pathlib import Path
 from typing import Any
 
@@ -124,15 +125,18 @@ def test_a_wait_stays_finite_after_a_year_of_failures(tmp_path: Path) -> None:
 def test_an_error_is_reported_once_until_a_round_succeeds(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With the wait before the next; an unknown kind by name and with its traceback."""
+    """With the wait before the next; what no one foresaw by name and with its traceback."""
     caplog.set_level(logging.INFO, "dlqueue.queue")
     loop = Scripted()
     rounds = runner_of(loop, tmp_path)
+    full = OSError(ENOSPC, "No space left on device", "status.json")
     for error in (
         SlurmError("squeue", 1, "away"),
         SlurmError("squeue", 1, "away"),
         ValueError("a fault"),
         None,
+        None,
+        full,
         None,
         SlurmError("squeue", 1, "away"),
     ):
@@ -142,6 +146,8 @@ def test_an_error_is_reported_once_until_a_round_succeeds(
         ("this round failed, the next in 120 s: squeue (exit 1): away", False),
         ("this round failed, the next in 300 s: ValueError: a fault", True),
         ("put back: 2 changes", False),
+        ("rounds succeed again", False),
+        (f"this round failed, the next in 120 s: {full}", False),
         ("rounds succeed again", False),
         ("this round failed, the next in 120 s: squeue (exit 1): away", False),
     ]
