@@ -98,11 +98,15 @@ class Batch:
         del self._waiting[job_id]
 
     def _starts_again(self, job_id: int) -> bool:
-        """Have a requeued job start now: Slurm lets it wait for two minutes."""
+        """True once a requeued job has started again, which it may do at once."""
         if "1\n" in (self._folder / str(job_id)).read_text():
             return True
         job = self._cluster.slurm.job(job_id)
         if job.get("JobState") == "PENDING":
-            words = ["scontrol", "update", f"JobId={job_id}", "StartTime=now"]
-            self._cluster.slurm.run(words, check=False)
+            start_now(self._cluster, str(job_id))
         return job.get("JobState") not in ("PENDING", "RUNNING", "COMPLETING", None)
+
+
+def start_now(cluster: Cluster, job_id: str) -> None:
+    """Have a requeued job start: Slurm lets it wait for two minutes."""
+    cluster.slurm.run(["scontrol", "update", f"JobId={job_id}", "StartTime=now"], check=False)

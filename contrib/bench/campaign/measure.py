@@ -8,7 +8,7 @@ from random import Random
 
 from contrib.bench.campaign import accounting, records
 from contrib.bench.campaign.cluster import Cluster
-from contrib.bench.campaign.endings import Batch
+from contrib.bench.campaign.endings import Batch, start_now
 from contrib.bench.campaign.faults.fault import Fault, Hurts
 from contrib.bench.campaign.row import Row, row_of
 from contrib.bench.campaign.shapes import Shape, Shapes, advised, learn_shapes, shapes_of
@@ -115,17 +115,21 @@ class Measurement:
         while time.monotonic() < deadline:
             tended = self._batch.tend()
             with suppress(DlqueueError):
-                if tended and not self._alive() and self._records_are_whole():
+                if tended and not self._unended() and self._records_are_whole():
                     break
             time.sleep(1.0)
         self._look()
         time.sleep(3.0)
 
-    def _alive(self) -> bool:
-        """True while a job that was submitted to run has not ended."""
+    def _unended(self) -> list[str]:
+        """Jobs that were submitted to run and have not ended; what Slurm requeued starts now."""
         words = ["squeue", "-h", "-t", "running,completing,pending,configuring", "-o", "%A %r"]
-        lines = self._cluster.slurm.run(words).stdout.splitlines()
-        return any("JobHeldUser" not in line and "Dependency" not in line for line in lines)
+        lines = [line.split(" ", 1) for line in self._cluster.slurm.run(words).stdout.splitlines()]
+        for job_id, reason in lines:
+            if reason == "BeginTime":
+                start_now(self._cluster, job_id)
+        held = ("JobHeldUser", "Dependency")
+        return [job_id for job_id, reason in lines if not reason.startswith(held)]
 
     def _judged(self, shapes: Shapes, log_before: int, recovery_s: float | None) -> Row:
         slurm = self._cluster.slurm
