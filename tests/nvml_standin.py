@@ -17,7 +17,7 @@ SOURCE = Path(__file__).parent / "node" / "nvml" / "libnvidia-ml.c"
 
 @dataclass(kw_only=True)
 class Gpu:
-    """What one GPU says, in the library's own units; `state`: ok, lost, hang or old."""
+    """What one GPU says, in the library's own units; `state`: ok, lost, hang, old, metered."""
 
     uuid: str
     minor: int = 0

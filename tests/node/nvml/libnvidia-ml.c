@@ -5,12 +5,14 @@
  *
  *     uuid minor pci util mem_util mem_bytes power_mw energy_mj mig state sm_active pid mem sm pid mem sm
  *
- * `state` is ok, lost (falls off the bus), hang (a call never returns), old (has no energy, no GPM).
+ * `state` is ok, lost (falls off the bus), hang (a call never returns), old (has no energy, no GPM),
+ * metered (its energy grows by its power).
  * Both pids may be 0: no such process.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { OK = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, LOST = 15, MAX = 16 };
@@ -95,7 +97,13 @@ int nvmlDeviceGetMemoryInfo(unsigned *h, unsigned long long out[3]) {
 int nvmlDeviceGetPowerUsage(unsigned *h, unsigned *out) { GPU(h); *out = g->power; return OK; }
 int nvmlDeviceGetTotalEnergyConsumption(unsigned *h, unsigned long long *out) {
     GPU(h); if (!strcmp(g->state, "old")) return NOT_SUPPORTED;
-    *out = g->energy; return OK;
+    *out = g->energy;
+    if (!strcmp(g->state, "metered")) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        *out += (now.tv_sec + now.tv_nsec * 1e-9) * g->power;
+    }
+    return OK;
 }
 int nvmlDeviceGetClockInfo(unsigned *h, int which, unsigned *out) {
     GPU(h); *out = which == 1 ? 1400 : 2600; return OK;

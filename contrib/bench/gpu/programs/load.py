@@ -1,0 +1,118 @@
+"""Puts known loads on the device, one for each line of its stdin.
+
+    python -m contrib.bench.gpu.programs.load DEVICE
+
+It measures a round of each kind alone, and prints a line. For each line of its stdin, {"kind",
+"seconds", "share", "hold_mib"}, it runs rounds of that kind for so long, idle for the rest of each
+period where `share` is below 1, and prints what it did.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import torch
+
+from contrib.bench.gpu.programs.device import Device
+
+ROUND_S = 0.005  # about, alone
+PERIOD_S = 0.04  # of a share: far below what NVML looks at
+TRIES = 5
+Kernel = Callable[[], object]
+
+
+class Rounds:
+    """A kind's round: so many of its kernels as take ROUND_S alone."""
+
+    def __init__(self, device: Device, kernel: Kernel, bytes_: int = 0) -> None:
+        self._device, self._kernel = device, kernel
+        self._count = 1
+        alone_s = self._tried()
+        self._count = max(1, round(ROUND_S / max(alone_s, 1e-7)))
+        self.alone_s = self._tried()
+        self.bytes = bytes_ * self._count
+
+    def run(self) -> float:
+        """One round, waited for; seconds by the device's marks."""
+        first = self._device.mark()
+        for _ in range(self._count):
+            self._kernel()
+        last = self._device.mark()
+        self._device.synchronise()
+        return self._device.between(first, last)
+
+    def _tried(self) -> float:
+        self.run()
+        return median(self.run() for _ in range(TRIES))
+
+
+def kernels(device: Device) -> dict[str, tuple[Kernel, int]]:
+    """One kernel of each kind, with the bytes that it moves."""
+    width, long = device.size(2048, 128), device.size(1 << 26, 1 << 20)
+    square = torch.randn(width, width, device=device.name)
+    half = square.to(torch.bfloat16)
+    product, half_product = torch.empty_like(square), torch.empty_like(half)
+    source, target = (torch.zeros(long, device=device.name) for _ in range(2))
+    small = torch.randn(1 << 12, device=device.name)
+    own = torch.zeros(device.size(1 << 24, 1 << 18), pin_memory=device.is_cuda)
+    sent = torch.zeros_like(own, device=device.name)
+    return {
+        "compute": (lambda: torch.mm(square, square, out=product), 0),
+        "tensor": (lambda: torch.mm(half, half, out=half_product), 0),
+        "copy": (lambda: target.copy_(source), 2 * 4 * long),
+        "small": (lambda: small.mul_(1.0), 0),
+        "upload": (lambda: sent.copy_(own, non_blocking=True), 4 * own.numel()),
+    }
+
+
+def ran(device: Device, rounds: Rounds, seconds: float, share: float) -> dict[str, Any]:
+    """Rounds of one kind for so long."""
+    began = time.perf_counter()
+    count, busy_s = 0, 0.0
+    while (now := time.perf_counter()) < began + seconds:
+        until = now + share * PERIOD_S
+        while True:
+            busy_s += rounds.run()
+            count += 1
+            if time.perf_counter() + rounds.alone_s / 2 >= until:
+                break
+        if share < 1:
+            time.sleep(max(0.0, now + PERIOD_S - time.perf_counter()))
+    device.synchronise()
+    return {
+        "rounds": count,
+        "wall_s": time.perf_counter() - began,
+        "busy_s": busy_s,
+        "own_s": count * rounds.alone_s,
+        "gib": count * rounds.bytes / 2**30,
+    }
+
+
+def main() -> None:
+    """Measure alone, then run loads until stdin closes."""
+    device = Device(sys.argv[1])
+    every = {kind: Rounds(device, *each) for kind, each in kernels(device).items()}
+    print(json.dumps({kind: one.alone_s for kind, one in every.items()}), flush=True)
+    held: Any = None
+    for line in sys.stdin:
+        told = json.loads(line)
+        held = _held(device, int(told["hold_mib"]), held)
+        found = ran(device, every[told["kind"]], float(told["seconds"]), float(told["share"]))
+        print(json.dumps(found), flush=True)
+
+
+def _held(device: Device, mib: int, held: Any) -> Any:
+    """So much memory of the device, and no more than that."""
+    if mib == (0 if held is None else held.numel() >> 20):
+        return held
+    del held
+    if device.is_cuda:
+        torch.cuda.empty_cache()
+    return torch.zeros(mib << 20, dtype=torch.uint8, device=device.name) if mib else None
+
+
+if __name__ == "__main__":
+    main()

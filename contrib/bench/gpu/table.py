@@ -1,0 +1,64 @@
+"""The rows in their order: what each measures, its part of the time, and what is wanted of it."""
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contrib.bench.common.program import Result, row
+from contrib.bench.gpu.here import Here
+from contrib.bench.gpu.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A bound on one figure: at most, or at least."""
+
+    figure: str
+    bound: float
+    at_most: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RowKind:
+    """One row; `weight` is its part of the time."""
+
+    name: str
+    what: str
+    weight: float
+    wanted: tuple[Wanted, ...] = ()
+
+    def measure(self) -> Callable[[Here, Report], None]:
+        """The function that measures it, in the file of its name."""
+        module = importlib.import_module(f"contrib.bench.gpu.rows.{self.name}")
+        measure: Callable[[Here, Report], None] = module.measure
+        return measure
+
+
+ROWS = (
+    RowKind(
+        "counters",
+        "NVML's and GPM's counters against known loads",
+        70,
+        (
+            Wanted("gpu_util_error_50", 0.05),
+            Wanted("gpm_sm_active_error_50", 0.05),
+            Wanted("attribution_error", 0.05),
+            Wanted("job_memory_error", 0.02),
+            Wanted("energy_against_power_90", 0.05),
+        ),
+    ),
+)
+
+
+def wanted(rows: Sequence[RowKind], outcomes: Mapping[str, Mapping[str, Any]]) -> list[Result]:
+    """Rows of `wanted`; what was not measured is not met."""
+    found = []
+    for kind in rows:
+        figures = outcomes.get(kind.name, {}).get("figures", {})
+        for one in kind.wanted:
+            got = figures.get(one.figure, {}).get("value")
+            met = got is not None and (got <= one.bound if one.at_most else got >= one.bound)
+            target = f"{'<=' if one.at_most else '>='} {one.bound:g}"
+            found.append(row(f"{kind.name}: {one.figure}", target, got, met=met))
+    return found
