@@ -19,7 +19,7 @@ LAUNCHERS = (
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
 )
-FIRST_PORT, PORTS = 20000, 20000
+FIRST_PORT, PORTS = 20000, 12000  # below those that the kernel gives to clients
 
 
 def rank_of(env: Mapping[str, str]) -> tuple[int, int, int]:
