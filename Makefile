@@ -2,7 +2,7 @@
 # Test files are dealt out to so many processes; those of the real Slurm mostly wait.
 WORKERS = 2
 
-.PHONY: demo docs test setup check mutants deb rpm wheelhouse dist clean
+.PHONY: demo docs test setup check matrix matrix-full mutants deb rpm wheelhouse dist clean
 
 demo: .venv/ready-for-demo
 	.venv/bin/dlqueue demo
@@ -15,6 +15,18 @@ docs: .venv/ready-for-docs
 test: export PYTHONDONTWRITEBYTECODE =
 test: check
 	.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --hypothesis-profile ci
+
+# Tests of the real Slurm under other releases of it, those of newer Debians, as root: a part that reads and writes what
+# differs, or all. Each release is kept in build/slurm (1 GB).
+RELEASES = trixie sid
+matrix: TESTS = tests/slurm/test_client_contract.py tests/integration/test_hooks.py tests/integration/test_pairing.py \
+	tests/integration/test_submit_edits.py tests/integration/test_loop.py tests/integration/test_install_joined.py
+matrix-full: TESTS = -m slurm
+matrix matrix-full: .venv/ready-for-test
+	for release in $(RELEASES); do \
+		contrib/packaging/other_slurm.sh $$release build/slurm/$$release \
+			.venv/bin/python -m pytest -q $(TESTS) || exit 1; \
+	done
 
 # Changes of one room's code that its tests do not notice: make mutants ROOM=policy [SAMPLE=300 [SEED=2]]
 mutants: .venv/ready-for-mutants

@@ -27,7 +27,9 @@ for path in /proc /sys /dev /tmp "$here" "$home"; do
     mount --rbind "$path" "$folder$path"
 done
 if [ ! -e "$folder/usr/sbin/slurmctld" ]; then
-    chroot "$folder" env DEBIAN_FRONTEND=noninteractive sh -c 'apt-get update -qq && apt-get install -y -qq \
+    # A mirror may lag behind: sid's lists are valid for a week.
+    chroot "$folder" env DEBIAN_FRONTEND=noninteractive sh -c 'apt-get update -qq -o Acquire::Check-Valid-Until=false &&
+        apt-get install -y -qq \
         --no-install-recommends slurmctld slurmd slurm-client slurmdbd slurm-wlm-basic-plugins \
         slurm-wlm-mysql-plugin munge lua-socket lua5.1 mariadb-server-core mariadb-client-core python3 git \
         iproute2 procps libssl3t64 libffi8 libsqlite3-0 libreadline8t64 libbz2-1.0 liblzma5 libgomp1 >&2'

@@ -1,0 +1,1 @@
+"""Does a replay start jobs when and in the order that a real Slurm does?"""

@@ -1,0 +1,12 @@
+"""What differs between releases of Slurm, in one place: `make matrix` runs tests under each."""
+
+from slurm_ext.sandbox import Sandbox
+
+NODE_SEES_CANCELS_BEFORE = (24, 11)  # from then on slurmd calls a cancelled job by its exit status
+
+
+def ends_of_cancelled(slurm: Sandbox) -> set[str]:
+    """How the node's own record may call a cancelled job, before the advisor asks Slurm."""
+    if slurm.plan.slurm_version < NODE_SEES_CANCELS_BEFORE:
+        return {"CANCELLED"}
+    return {"COMPLETED", "FAILED"}
