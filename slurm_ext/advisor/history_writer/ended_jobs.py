@@ -4,13 +4,11 @@ import json
 from collections.abc import Sequence
 
 from slurm_ext.advisor.history_writer.requeued import RequeuedStarts
-from slurm_ext.advisor.history_writer.slurm_record import LATE_S, outcome_of, put, record_of
+from slurm_ext.advisor.history_writer.slurm_record import outcome_of, put, record_of
 from slurm_ext.advisor.limits.eligible import OPT_OUT, words_of
-from slurm_ext.core.records import Outcome
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.history.ingest.decisions import decision
 from slurm_ext.history.ingest.insert import apply_final_state
-from slurm_ext.history.ingest.requeued import file_under_its_start
 from slurm_ext.history.store.store import History
 from slurm_ext.history.views.queries import recorded_nodes
 from slurm_ext.slurm import JobInfo, hostlist
@@ -57,9 +55,6 @@ class EndedJobs:
         ledger = decision(history, job_id=job.job_id, uid=job.user_id)
         token = None if ledger is None else str(ledger["token"])
         record = record_of(job, node, self._settings["site.cluster"], token, nodes=nodes)
-        over_s = (job.end_time_s or 0) + LATE_S
-        if job.state == Outcome.REQUEUED and file_under_its_start(history, record, over_s):
-            return
         # A name of its own: the node's record may lie in the spool at this moment.
         name = f"{record['record_id']}.reconcile"
         put(self._settings.state_dir / "spool", name, json.dumps(record).encode())

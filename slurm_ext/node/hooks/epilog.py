@@ -11,7 +11,7 @@ from slurm_ext.node.common.spool_layout import Spool, key_of, split_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from slurm_ext.node.common.config import NodeConfig
 
@@ -29,7 +29,8 @@ def epilog(config: NodeConfig, env: Mapping[str, str]) -> None:
         return
     spool = Spool(config.spool_dir)
     spool.prepare()
-    key = ended_run_key(spool, job.job_id(env), job.restart_count(env))
+    job_id, told = job.job_id(env), job.restart_count(env)
+    key = ended_run_key(spool, job_id, told, lambda: _taken_back(config, job_id, deadline))
     with_mps = os.path.isdir(os.path.join(spool.root, "mps"))
     if with_mps:
         from slurm_ext.node.mps.release import release, sweep
@@ -46,15 +47,30 @@ def epilog(config: NodeConfig, env: Mapping[str, str]) -> None:
         start_transport_worker(config, deadline)
 
 
-def ended_run_key(spool: Spool, job_id: int, restart_count: int) -> str:
-    """The run that ends. For a requeued job slurmd already has the next run's count (22.05).
+def ended_run_key(
+    spool: Spool, job_id: int, told: int, taken_back: Callable[[], bool | None]
+) -> str:
+    """The run that ends. For a requeued job slurmd tells the next run's count already.
 
-    A run that starts within a second of its requeue has no prolog: it follows the last one done.
+    A run without a prolog's notes (it was killed, or the run starts within a second of its requeue)
+    is told apart by `taken_back`: True if the job is to run again, None if nobody knows. slurmd
+    may also run the epilog of a run twice, where slurmctld lost its end.
     """
-    open_runs = _restarts(spool, job_id, "json", restart_count)
-    done = _restarts(spool, job_id, "done", restart_count)
-    next_run = min(restart_count, max(done) + 1) if done else restart_count
-    return key_of(job_id, max(open_runs, default=next_run))
+    open_runs = _restarts(spool, job_id, "json", told)
+    if open_runs or not told:
+        return key_of(job_id, max(open_runs, default=0))
+    back = taken_back()
+    if back is not None:
+        return key_of(job_id, told - back)
+    done = _restarts(spool, job_id, "done", told)
+    return key_of(job_id, min(told, max(done) + 1) if done else told)
+
+
+def _taken_back(config: NodeConfig, job_id: int, deadline: float) -> bool | None:
+    from slurm_ext.node.record.squeue import is_taken_back, query_job
+
+    facts = query_job(config, job_id, wait_s=(deadline - time.monotonic()) / 2)
+    return None if facts is None else is_taken_back(facts)
 
 
 def _restarts(spool: Spool, job_id: int, kind: str, most: int) -> list[int]:

@@ -14,6 +14,7 @@ from slurm_ext.node.record.fields import LARGEST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from slurm_ext.node.common.config import NodeConfig
@@ -24,6 +25,7 @@ _FIELDS = (
     ("reason", "Reason", 40),
     ("submit_s", "SubmitTime", 24),
     ("start_s", "StartTime", 24),
+    ("end_s", "EndTime", 24),
     ("time_limit_s", "TimeLimit", 24),
     ("cpus", "NumCPUs", 12),
     ("num_nodes", "NumNodes", 12),
@@ -37,6 +39,7 @@ _FIELDS = (
     ("job_name", "Name", 256),
 )
 _TEXTS = ("state", "reason")
+_TO_RUN_AGAIN = ("COMPLETING", "PENDING", "REQUEUED")
 _FOLDERS = ("/usr/bin", "/usr/local/bin", "/opt/slurm/bin")
 GOING_ON = frozenset(
     ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING")
@@ -54,6 +57,14 @@ def query_job(config: NodeConfig, job_id: int, wait_s: float) -> dict[str, Any] 
     wanted = ",".join(f"{name}:{width}" for _, name, width in _FIELDS)
     said = output_of([command, "-h", "-t", "all", "-j", str(job_id), "-O", wanted], env, wait_s)
     return parse_squeue(said.decode("utf-8", "replace"), job_id) if said else None
+
+
+def is_taken_back(facts: Mapping[str, Any]) -> bool:
+    """True if the job, whose run has ended, is to run again: Slurm has no end for it then.
+
+    It counts the run that follows already. Seen in epilogs of 22.05 and 24.11.
+    """
+    return facts["state"] in _TO_RUN_AGAIN and facts["end_s"] is None
 
 
 def parse_squeue(text: str, job_id: int) -> dict[str, Any] | None:

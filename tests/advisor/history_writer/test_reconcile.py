@@ -310,29 +310,6 @@ def test_a_start_that_slurm_took_back_gets_a_record(world: World) -> None:
     assert [run["elapsed_s"] for run in found["runs"]] == [30, 200]
 
 
-@pytest.mark.parametrize(("late_s", "restarts"), [(1.0, [0]), (40.0, [0, 1])])
-def test_a_record_filed_under_the_next_start_is_put_right(
-    world: World, late_s: float, restarts: list[int]
-) -> None:
-    """Of a node without notes, which ended when Slurm took the start back; not the next one's."""
-    world.look(JOB)
-    took_back_s = int(NOW_S) + 30
-    own = record_of(replace(JOB, restarts=1, end_time_s=took_back_s), "n1", "cluster", None)
-    own["outcome"] |= {"state": "COMPLETED", "source": "epilog"}
-    own["times"]["end_s"] = took_back_s + late_s
-    put(world.spool, own["record_id"], json.dumps(own).encode())
-    again = replace(JOB, restarts=1, submit_time_s=took_back_s, start_time_s=took_back_s + 2)
-    world.look(again, later_s=31)
-    world.look(again, later_s=300)
-    found = known_job(world.history, 7)
-    assert found is not None
-    assert [run["restart"] for run in found["runs"]] == restarts
-    first = found["runs"][0]
-    assert (first["state"], first["exit_code"]) == ("REQUEUED", None)
-    assert first["record_id"].endswith("-7-0-n1")
-    assert (first["source"] == "epilog") == (late_s == 1.0)
-
-
 def test_an_end_that_was_taken_in_is_no_requeue(world: World) -> None:
     """A job that completed and was started again by its user ended as it did."""
     world.look(ENDED, later_s=70)

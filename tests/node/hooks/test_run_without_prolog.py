@@ -1,4 +1,4 @@
-"""Slurm skips the prolog of a run that starts within a second of its requeue (seen on 22.05)."""
+"""Runs without a prolog's notes: it was killed, or Slurm skipped it right after a requeue."""
 
 from pathlib import Path
 
@@ -6,27 +6,54 @@ import pytest
 
 from slurm_ext.node.common.spool_layout import Spool
 from slurm_ext.node.hooks.epilog import ended_run_key
+from slurm_ext.node.record.squeue import is_taken_back
+from tests.node.by_hand import Node
 
 
 @pytest.mark.parametrize(
-    ("files", "told", "run"),
+    ("files", "told", "back", "run"),
     [
-        ((), 0, "7.0"),  # never seen before: its prolog failed
-        ((), 2, "7.2"),  # its earlier runs were on other nodes
-        (("7.0.json",), 1, "7.0"),  # requeued: the next run's count is told
-        (("7.0.done",), 1, "7.1"),  # its second run, without a prolog, ended by itself
-        (("7.0.done",), 2, "7.1"),  # its second run, without a prolog, was requeued
-        (("7.0.done", "7.1.done", "7.2.json"), 2, "7.2"),
-        (("7.0.done",), 0, "7.0"),  # an epilog that is run again
-        (("8.0.done",), 1, "7.1"),  # another job's
+        ((), 0, None, "7.0"),  # never seen before: its prolog failed
+        ((), 2, None, "7.2"),  # its earlier runs were on other nodes
+        ((), 2, False, "7.2"),  # the same, and the controller says so
+        ((), 2, True, "7.1"),  # requeued: the next run's count is told
+        (("7.0.json",), 1, None, "7.0"),  # the same, with its prolog's notes
+        (("7.0.done",), 1, None, "7.1"),  # its second run, without a prolog, ended by itself
+        (("7.0.done",), 2, None, "7.1"),  # its second run, without a prolog, was requeued
+        (("7.0.done",), 3, True, "7.2"),  # its second run was on another node
+        (("7.0.done", "7.1.done", "7.2.json"), 2, None, "7.2"),
+        (("7.0.done",), 0, None, "7.0"),  # an epilog that is run again
+        (("7.0.done",), 1, True, "7.0"),  # the same, for slurmctld lost the end and requeues
+        (("8.0.done",), 1, None, "7.1"),  # another job's
     ],
 )
 def test_the_run_that_ends_is_told_from_those_that_ended(
-    tmp_path: Path, files: tuple[str, ...], told: int, run: str
+    tmp_path: Path, files: tuple[str, ...], told: int, back: bool | None, run: str
 ) -> None:
     """Each run gets its own record, whatever the count that slurmd tells."""
     spool = Spool(str(tmp_path))
     spool.prepare()
     for name in files:
         Path(spool.state, name).touch()
-    assert ended_run_key(spool, 7, told) == run
+    assert ended_run_key(spool, 7, told, lambda: back) == run
+
+
+@pytest.mark.parametrize(("end_s", "recorded"), [("NONE", 0), ("1760000000", 1)])
+def test_a_requeued_run_without_notes_is_no_run_that_follows(
+    node: Node, end_s: str, recorded: int
+) -> None:
+    """Slurm has no end for a job that it takes back; the run has its own number and state."""
+    node.squeue_says(restarts="1", end_s=end_s)
+    node.epilog(7, SLURM_JOB_RESTART_COUNT="1")
+    (record,) = node.delivered()
+    assert record["identity"]["restart"] == recorded
+    assert record["outcome"]["state"] == ("COMPLETED" if recorded else "REQUEUED")
+    node.epilog(7, SLURM_JOB_RESTART_COUNT="1")  # once more
+    assert len(node.delivered()) == 1
+
+
+@pytest.mark.parametrize(("state", "back"), [("COMPLETING", True), ("RUNNING", False)])
+def test_a_job_without_a_time_limit_has_no_end_while_it_runs(state: str, back: bool) -> None:
+    """That alone takes nothing back."""
+    assert is_taken_back({"state": state, "end_s": None}) is back
+    assert not is_taken_back({"state": state, "end_s": 1})
