@@ -41,7 +41,10 @@ def _stand_alone(name: str, report_fd: int, work: Callable[[], None]) -> NoRetur
         with open("/proc/self/comm", "w", encoding="utf-8") as comm:
             comm.write(name)
         os.chdir("/")
-        os.write(report_fd, b"+")
+        try:
+            os.write(report_fd, b"+")
+        except BrokenPipeError:
+            pass  # the hook waited no longer, or was killed: the work is to be done all the same
         os.close(report_fd)
         work()
     # No caller is left: a helper that fails only means a record with fewer counters.
