@@ -1,5 +1,6 @@
 """What the fault campaign counts, and that it goes on where it was stopped."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from contrib.bench.campaign.holds import Hold, holds, most_within
 from contrib.bench.campaign.measure import Counts
 from contrib.bench.campaign.page import page
 from contrib.bench.campaign.records import Recorded, doubled, lost, told_otherwise
-from contrib.bench.campaign.row import Row, row_of
+from contrib.bench.campaign.row import Row, given_again, row_of
 from contrib.bench.campaign.shapes import Shapes
 from contrib.bench.campaign.state import State
 from contrib.bench.campaign.submissions import Submitted
@@ -32,15 +33,22 @@ def submitted(status: int | None = 0, kind: str = "known", said: str = "") -> Su
     return Submitted(kind=kind, user="root", seconds=0.1, status=status, job_id=7, said=said)
 
 
-def judged(*jobs: Submitted, no_slurm: bool = False, log: str = "", recovery_s: float = 1.0) -> Row:
-    """The row of a fault under which these were submitted and nothing ran."""
+def judged(
+    *jobs: Submitted,
+    no_slurm: bool = False,
+    log: str = "",
+    recovery_s: float = 1.0,
+    ran: Sequence[Ran] = (),
+    decided_twice: Sequence[int] = (),
+) -> Row:
+    """The row of a fault under which these were submitted, `ran`, and left no record."""
     return row_of(
         "none",
         jobs,
         no_slurm=no_slurm,
-        ran=[],
+        ran=ran,
         rows=[],
-        decided_twice=[],
+        decided_twice=decided_twice,
         aside=[],
         drained=[],
         changed=[],
@@ -75,7 +83,24 @@ def test_an_end_that_slurm_tells_otherwise_is_named() -> None:
     """A requeue after a node's failure is one; a cancelled job that COMPLETED is none."""
     starts = [ran(1, 0, "NODE_FAIL"), ran(2, 0, "CANCELLED")]
     rows = [Recorded(1, 0, "n1", "REQUEUED"), Recorded(2, 0, "n1", "COMPLETED")]
-    assert told_otherwise(starts, rows) == ["2.0 on n1 COMPLETED, for Slurm CANCELLED"]
+    said = ["2.0 on n1 COMPLETED, for Slurm CANCELLED"]
+    assert told_otherwise(starts, rows, forgets=False) == said
+    ended = [Recorded(1, 0, "n1", "COMPLETED")]
+    assert len(told_otherwise(starts[:1], ended, forgets=False)) == 1
+    assert told_otherwise(starts[:1], ended, forgets=True) == []
+
+
+def test_a_number_of_two_jobs_is_nobodys() -> None:
+    """A slurmctld that was killed gives its last numbers again: nothing is held against them."""
+    jobs, starts = [submitted(), submitted()], [ran(7, state="FAILED")]
+    assert given_again(jobs) == {7}
+    assert given_again(jobs[:1]) == set()
+    for told, lost_ones in ((jobs, []), (jobs[:1], ["7.0 on n1"])):
+        row = judged(*told, ran=starts, decided_twice=[7])
+        assert row.lost == lost_ones
+        assert len(row.doubled) == len(lost_ones)
+    shapes = Shapes({"known": {"as written"}})
+    assert shapes.wrong(jobs, {7: "half"}, given_again(jobs)) == []
 
 
 def test_starts_are_read_from_accounting() -> None:

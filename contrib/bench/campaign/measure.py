@@ -10,7 +10,7 @@ from contrib.bench.campaign import accounting, records
 from contrib.bench.campaign.cluster import Cluster
 from contrib.bench.campaign.endings import Batch, start_now
 from contrib.bench.campaign.faults.fault import Fault, Hurts
-from contrib.bench.campaign.row import Row, row_of
+from contrib.bench.campaign.row import Row, given_again, row_of
 from contrib.bench.campaign.shapes import Shape, Shapes, advised, learn_shapes, shapes_of
 from contrib.bench.campaign.submissions import Crowd, Submitted
 from slurm_ext.core.errors import DlqueueError
@@ -102,7 +102,8 @@ class Measurement:
 
     def _records_are_whole(self) -> bool:
         ran, rows = accounting.ran(self._cluster.slurm), records.recorded(self._cluster.slurm)
-        return not records.lost(ran, rows) and not records.told_otherwise(ran, rows)
+        otherwise = records.told_otherwise(ran, rows, forgets=self._fault.no_slurm)
+        return not records.lost(ran, rows) and not otherwise
 
     def _missing(self) -> list[str]:
         return records.lost(
@@ -143,7 +144,7 @@ class Measurement:
             decided_twice=records.decided_twice(slurm),
             aside=records.set_aside(slurm),
             drained=accounting.drained(slurm),
-            changed=shapes.wrong(everything, self._seen),
+            changed=shapes.wrong(everything, self._seen, given_again(everything)),
             log=slurm.log("slurmctld")[log_before:],
             deadline_s=slurm.settings.get("advisor.deadline_ms", 50) / 1000,
             breaker_s=slurm.settings.get("advisor.breaker_s", 30),

@@ -60,13 +60,18 @@ def doubled(ran: Sequence[Ran], rows: Sequence[Recorded], decisions: Iterable[in
     return [*twice, *of_nothing, *(f"decisions of job {job}" for job in decisions)]
 
 
-def told_otherwise(ran: Iterable[Ran], rows: Sequence[Recorded]) -> list[str]:
-    """Runs whose record has another end than Slurm's."""
+def told_otherwise(ran: Iterable[Ran], rows: Sequence[Recorded], *, forgets: bool) -> list[str]:
+    """Runs whose record has another end than Slurm's.
+
+    A slurmctld that `forgets`, killed before it saved an end, calls it a node's failure later.
+    """
     return [
         f"{row.job_id}.{row.restart} on {row.node} {row.state}, for Slurm {run.state}"
         for run, mine in _pairs(ran, rows)
         for row in mine
-        if run.over and row.state not in _SAME.get(run.state, {run.state})
+        if run.over
+        and row.state not in _SAME.get(run.state, {run.state})
+        and not (forgets and run.state == "NODE_FAIL")
     ]
 
 

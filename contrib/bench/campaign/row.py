@@ -1,5 +1,6 @@
 """One row of the table: what came of everything that was submitted and ran."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ _UNREACHABLE = (
     "Protocol authentication error",
     "Invalid authentication credential",
     "Unexpected message received",
+    "Unexpected missing socket error",
     "Slurm temporarily unable to accept job",
     "no answer within",
 )
@@ -88,6 +90,9 @@ def row_of(
     failed = [one for one in submitted if one.status != 0]
     ours = [one for one in failed if not _slurms_own(one, no_slurm=no_slurm)]
     called = holds(log)
+    again = given_again(submitted)
+    ran = [run for run in ran if run.job_id not in again]
+    rows = [row for row in rows if row.job_id not in again]
     return Row(
         fault=fault,
         submitted=len(submitted),
@@ -97,8 +102,8 @@ def row_of(
         changed=list(changed),
         runs=sum(run.over for run in ran),
         lost=records.lost(ran, rows),
-        doubled=records.doubled(ran, rows, decided_twice),
-        otherwise=records.told_otherwise(ran, rows),
+        doubled=records.doubled(ran, rows, set(decided_twice) - again),
+        otherwise=records.told_otherwise(ran, rows, forgets=no_slurm),
         aside=len(aside),
         aside_unexplained=sum(not reason for reason in aside),
         held_s=max((hold.held_s for hold in called), default=0.0),
@@ -108,6 +113,15 @@ def row_of(
         recovery_s=recovery_s,
         reasons={reason: list(aside).count(reason) for reason in sorted(set(aside))},
     )
+
+
+def given_again(submitted: Iterable[Submitted]) -> set[int]:
+    """Numbers of more than one job: a slurmctld that is killed forgets whom it gave the last ones.
+
+    What is known of such a number cannot be told apart, and is left out.
+    """
+    counts = Counter(one.job_id for one in submitted if one.job_id)
+    return {job_id for job_id, count in counts.items() if count > 1}
 
 
 def _slurms_own(one: Submitted, *, no_slurm: bool) -> bool:

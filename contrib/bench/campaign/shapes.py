@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,12 +30,18 @@ class Shapes:
 
     by_kind: Mapping[str, set[Shape]] = field(default_factory=dict)
 
-    def wrong(self, submitted: Iterable[Submitted], found: Mapping[int, Shape]) -> list[str]:
-        """Jobs of another shape than any that their kind may have."""
+    def wrong(
+        self,
+        submitted: Iterable[Submitted],
+        found: Mapping[int, Shape],
+        unclear: Container[int] = (),
+    ) -> list[str]:
+        """Jobs of another shape than any that their kind may have; none of `unclear` ones."""
         return [
             f"{one.kind} job {one.job_id} of {one.user}: {shape}"
             for one in submitted
             if one.job_id is not None
+            and one.job_id not in unclear
             and (shape := found.get(one.job_id)) not in self.by_kind.get(one.kind, {shape})
             and shape is not None
         ]
