@@ -177,6 +177,13 @@ def test_every_fault_has_a_name_of_its_own() -> None:
         chosen(["nothing"])
 
 
+def test_runs_that_are_not_over_are_told() -> None:
+    """What they will come to is not measured, and the table says how many."""
+    row = judged(submitted(), ran=[ran(1), ran(2, state="")])
+    assert (row.runs, row.running) == (1, 1)
+    assert "| 1, 1 not over |" in page(FAULTS, {"none": row}, {"none": {"commit": "abc"}})
+
+
 def test_a_slow_recovery_misses() -> None:
     """So does one that never came."""
     assert all(row["met"] for row in wanted([judged(submitted())]))

@@ -116,7 +116,7 @@ class Measurement:
         while time.monotonic() < deadline:
             tended = self._batch.tend()
             with suppress(DlqueueError):
-                if tended and not self._unended() and self._records_are_whole():
+                if not self._unended() and tended and self._records_are_whole():
                     break
             time.sleep(1.0)
         self._look()

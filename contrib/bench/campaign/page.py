@@ -45,7 +45,7 @@ def _line(row: Row, what: str, commit: str) -> str:
         row.submitted,
         row.refused,
         *(_bold(len(found)) for found in (row.rejected, row.drained, row.changed)),
-        row.runs,
+        f"{row.runs}" + (f", {row.running} not over" if row.running else ""),
         *(_bold(len(found)) for found in (row.lost, row.doubled, row.otherwise)),
         f"{row.aside}"
         + (f", {row.aside_unexplained} without reason" if row.aside_unexplained else ""),

@@ -50,6 +50,7 @@ class Row:
     sbatch_s: float
     recovery_s: float | None
     reasons: dict[str, int] = field(default_factory=dict)
+    running: int = 0  # runs that were not over when the measurement was
 
     @property
     def harm(self) -> dict[str, int]:
@@ -101,6 +102,7 @@ def row_of(
         drained=list(drained),
         changed=list(changed),
         runs=sum(run.over for run in ran),
+        running=sum(not run.over for run in ran),
         lost=records.lost(ran, rows),
         doubled=records.doubled(ran, rows, set(decided_twice) - again),
         otherwise=records.told_otherwise(ran, rows, forgets=no_slurm),
