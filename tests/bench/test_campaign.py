@@ -157,10 +157,12 @@ def test_rows_are_kept_and_belong_to_their_counts(tmp_path: Path) -> None:
     """A stopped campaign goes on; rows of other counts, or another file, are refused by name."""
     path = tmp_path / "state.json"
     row = judged(submitted())
-    State(path, COUNTS).keep(row, commit="abc", seconds=3.2)
+    State(path, COUNTS).keep(row, commit="abc", load=3.14, seconds=3.2)
     again = State(path, COUNTS)
     assert again.row("none") == row
-    assert "| no fault" in page(FAULTS, {"none": row}, again.rows)
+    told = page(FAULTS, {"none": row}, again.rows)
+    assert "| no fault" in told
+    assert "3.1 to 3.1 processes ran" in told
     with pytest.raises(InputError, match="not of"):
         State(path, Counts(submissions=1, jobs=1))
     path.write_text("[]")

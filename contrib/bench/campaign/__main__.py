@@ -95,7 +95,7 @@ def wanted(rows: Sequence[Row]) -> list[Result]:
 
 
 def _measured(fault: Fault, counts: Counts, state: State, logs: Path | None) -> None:
-    began_s, measured_at = time.monotonic(), commit()
+    began_s, measured_at, load = time.monotonic(), commit(), os.getloadavg()[0]
     say = _progress(fault.name, began_s)
     with tempfile.TemporaryDirectory(prefix="dlq-campaign-") as name:
         folder = Path(name)
@@ -108,7 +108,7 @@ def _measured(fault: Fault, counts: Counts, state: State, logs: Path | None) -> 
             row = Measurement(fault, running, counts).row(say)
             if logs is not None and not row.held:
                 shutil.copytree(running.slurm.path("log"), logs / fault.name, dirs_exist_ok=True)
-    state.keep(row, commit=measured_at, seconds=time.monotonic() - began_s)
+    state.keep(row, commit=measured_at, load=load, seconds=time.monotonic() - began_s)
     say(f"{'held' if row.held else 'MISSED'}: {row.harm}, recovery {row.recovery_s}")
 
 

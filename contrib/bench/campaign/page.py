@@ -18,6 +18,7 @@ _HEAD = (
 def page(faults: Sequence[Fault], rows: Mapping[str, Row], kept: Mapping[str, Any]) -> str:
     """The page: how it was measured, the table, and what each row that missed names."""
     commits = sorted({str(kept[name]["commit"]) for name in rows})
+    loads = [kept[name]["load"] for name in rows if "load" in kept[name]] or [0.0]
     lines = [
         "# The fault campaign",
         "",
@@ -27,6 +28,8 @@ def page(faults: Sequence[Fault], rows: Mapping[str, Row], kept: Mapping[str, An
         "a whole deadline within one breaker period, at most.",
         "",
         f"Measured at {', '.join(commits)}, on {os.cpu_count()} cores, {platform.machine()}.",
+        f"Before a row began, {min(loads):.1f} to {max(loads):.1f} processes ran or waited there",
+        "(mean of a minute): its times are bounds from above where that is more than its cores.",
         "",
         f"| {' | '.join(_HEAD)} |",
         f"|{'---|' * len(_HEAD)}",

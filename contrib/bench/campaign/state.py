@@ -10,6 +10,7 @@ from contrib.bench.campaign.measure import Counts
 from contrib.bench.campaign.row import Row
 from slurm_ext.core.errors import InputError
 
+_BESIDE = ("commit", "load", "took_s")  # of how a row was measured
 ROOT = Path(__file__).parents[3]
 
 
@@ -31,9 +32,10 @@ class State:
         if counts != self._counts:
             raise InputError(str(path), f"holds rows of {counts}, not of {self._counts}")
 
-    def keep(self, row: Row, *, commit: str, seconds: float) -> None:
-        """Keep one row, with the commit that was measured."""
-        self.rows[row.fault] = {**row.as_json(), "commit": commit, "took_s": round(seconds)}
+    def keep(self, row: Row, *, commit: str, load: float, seconds: float) -> None:
+        """Keep one row, with the commit that was measured and the machine's load before it."""
+        beside = (commit, round(load, 1), round(seconds))
+        self.rows[row.fault] = {**row.as_json(), **dict(zip(_BESIDE, beside, strict=True))}
         if self._path is not None:
             text = json.dumps({"counts": self._counts, "rows": self.rows}, indent=1)
             hidden = self._path.with_name(f".{self._path.name}")
@@ -45,9 +47,7 @@ class State:
         kept = self.rows.get(fault)
         if kept is None:
             return None
-        return Row(
-            **{name: value for name, value in kept.items() if name not in ("commit", "took_s")}
-        )
+        return Row(**{name: value for name, value in kept.items() if name not in _BESIDE})
 
 
 def commit() -> str:
