@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from slurm_ext.core.records import Level, LoaderRun
+from slurm_ext.core.records import Level, LoaderRun, SyncRun
 from slurm_ext.model.throughput.estimate import Estimate, estimate
 
 # One worker where four cores are there: its data costs 20 ms a sample, nearly all of it CPU time.
@@ -30,6 +30,30 @@ STORAGE_BOUND = LoaderRun(
     fetch_wall_s=0.02,
     fetch_cpu_s=0.001,
     main_cpu_s=0.0001,
+)
+
+
+MIB = 1 << 20
+# Two ranks: 32 MiB of gradients at 100 MiB/s beside a backward pass of 350 ms. Torch's own buckets
+# expose 281 ms of a step of one second; 4 MiB each would expose 41.
+SYNCHRONISED = SyncRun(
+    signature="3f0c9a51be77",
+    ranks=2,
+    nodes=1,
+    backend="gloo",
+    accelerator="A100",
+    takes_lists=True,
+    caps=None,
+    left_alone=None,
+    user_caps=False,
+    comm_hook=None,
+    step_s=1.0,
+    waiting=0.0,
+    syncs=1.0,
+    exposed_s=0.281,
+    bucket_bytes=(4.0 * MIB, 28.0 * MIB),
+    ready_bytes=(4.0 * MIB,) * 8,
+    ready_s=(0.35, 0.3, 0.25, 0.2, 0.15, 0.1, 0.05, 0.0),
 )
 
 

@@ -165,6 +165,32 @@ class LoaderRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SyncRun:
+    """Measurements of how one run's gradients went to other ranks: what bucket sizes rest on.
+
+    Seconds of the step are one batch's, those of communication one synchronised pass's.
+    """
+
+    signature: str  # of the model: sizes and types of its gradients
+    ranks: int
+    nodes: int
+    backend: str | None  # of its process group
+    accelerator: str | None
+    takes_lists: bool  # of bucket sizes: its torch can
+    caps: str | None  # bucket sizes that a submission set (KiB); None: torch's own, or the user's
+    left_alone: str | None  # why no submission's are set
+    user_caps: bool  # the program sets its own
+    comm_hook: str | None  # the program's own
+    step_s: float  # of one batch, steady
+    waiting: float  # share of the step that waited for data
+    syncs: float  # synchronised passes for each batch
+    exposed_s: float  # of a pass: communication that nothing hid, no slower rank waited for
+    bucket_bytes: tuple[float, ...]
+    ready_bytes: tuple[float, ...]  # gradients that are ready together, in their order
+    ready_s: tuple[float, ...]  # from then to the end of the backward pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """CPUs of one task and workers of its loader: the choice of a policy."""
 

@@ -27,8 +27,9 @@ Schema (version 1; example: tests/golden/probe/v1.json). Times are seconds, size
   program's own; buckets: where DLQUEUE_BUCKETS asks for it (buckets/request.py), else null:
   signature of the model, ranks of its group, takes_lists (this torch takes a list of caps), caps
   (KiB) as the submission has them if they were taken, user_caps (the program's own were), and
-  left_alone: why they were not; of the group's rank 0, ready_bytes and ready_s: gradients that are
-  ready together, in their order, and seconds from then to the last one of the pass
+  left_alone: why none are taken (null, too, if another model was meant); of the group's rank 0,
+  ready_bytes and ready_s: gradients that are ready together, in their order, and seconds from then
+  to the last one of the pass
 - loaders, each:
   - id, dataset (class), style (map or iterable), batch_size, length (samples, null: unknown)
   - user_num_workers as the script asked; started_workers; gate: how many of them may work (0: none

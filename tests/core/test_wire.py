@@ -60,7 +60,9 @@ def test_the_golden_request_for_a_gpu_is_read() -> None:
     assert job.env == {"DLQUEUE_SHARE": "1", "SLURM_GPUS": "1"}
 
 
-@pytest.mark.parametrize("name", ["reply-v1.json", "reply-v1-sharing.json"])
+@pytest.mark.parametrize(
+    "name", ["reply-v1.json", "reply-v1-sharing.json", "reply-v1-buckets.json"]
+)
 def test_the_golden_reply_is_written(name: str) -> None:
     """The reply that version 1 of the Lua reads is written byte for byte."""
     golden = (GOLDEN / name).read_bytes()

@@ -54,6 +54,14 @@ def test_the_golden_reply_is_applied_whole(lua: Lua) -> None:
     assert result["message"].startswith("dlqueue: cpus-per-task 1 -> 2, workers 0 -> 2")
 
 
+def test_the_word_on_gradient_buckets_reaches_the_job(lua: Lua) -> None:
+    """It is a variable of dlqueue's own; no field of the job is touched."""
+    line = (TESTS / "golden" / "wire" / "reply-v1-buckets.json").read_bytes()
+    result = applied(lua, line, {}, {"HOME": "/home/ada"})
+    assert (result["why"], result["job"]) == ("", UNSET)
+    assert result["env"]["DLQUEUE_BUCKETS"] == b"3f0c9a51be77:16:4096,8192x3,16384"
+
+
 @pytest.mark.parametrize("path", BAD_REPLIES, ids=lambda path: path.stem)
 def test_a_bad_reply_is_refused_whole(lua: Lua, path: Path) -> None:
     """A reply with the fault that the file's name states is refused before anything is written."""

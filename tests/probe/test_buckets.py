@@ -82,8 +82,8 @@ def test_one_cap_is_that_of_every_bucket(told: Told, name: str) -> None:
     ("name", "why"),
     [
         ("user_cap", "the program sets its own bucket size"),
-        ("other_model", "another model, or other ranks, than those that were measured"),
-        ("other_ranks", "another model, or other ranks, than those that were measured"),
+        ("other_model", ""),
+        ("other_ranks", ""),
         ("deterministic", "its results must be the same bit for bit"),
         ("unused", "it has find_unused_parameters"),
         ("delayed", "it has delay_all_reduce_named_params"),
@@ -91,7 +91,7 @@ def test_one_cap_is_that_of_every_bucket(told: Told, name: str) -> None:
     ],
 )
 def test_what_must_be_left_alone_is(told: Told, name: str, why: str) -> None:
-    """In both ranks, which say why."""
+    """In both ranks, which say why; another model than the one that is meant is no fault."""
     assert [(rank["caps"], rank["left_alone"]) for rank in told[name]] == [("", why)] * 2
 
 

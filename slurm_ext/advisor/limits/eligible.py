@@ -42,6 +42,12 @@ def why_not_edited(job: Submission) -> str | None:
     return None
 
 
+def mode_of(job: Submission, settings: Settings, key: str) -> Mode:
+    """Mode of one thing that has a mode of its own: never farther than the job's general one."""
+    order = list(Mode)
+    return min(settings.mode_for(job.partition, job.account), Mode(settings[key]), key=order.index)
+
+
 def wants_to_share(job: Submission, settings: Settings) -> bool:
     """True if the job, its account or every partition of it agreed to share."""
     words, said = words_of(job), job.env.get("DLQUEUE_SHARE", "").strip().lower()

@@ -1,10 +1,15 @@
 """The one line that `sbatch` prints for the user. Pure; holds no text of the user's own."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from slurm_ext.advisor.sharing.terms import SharingDecision, slower
 from slurm_ext.core.records import Decision, Mode, Prediction
+from slurm_ext.core.stalls.bucket_caps import as_mib
 from slurm_ext.core.wire import MAX_MESSAGE_CHARS
+
+if TYPE_CHECKING:  # it brings numpy along
+    from slurm_ext.advisor.buckets.decision import BucketDecision
 
 OPT_OUT = "Opt out: --comment=dlqueue=off"
 TUNE_OUT = "Opt out: DLQUEUE_AUTOTUNE=0"
@@ -62,6 +67,28 @@ def with_sharing(line: str | None, sharing: SharingDecision) -> str | None:
         return _one_line(f"dlqueue: {what}. {OPT_OUT}")
     first = line.removesuffix(f" {OPT_OUT}").removesuffix(f" {UNCHANGED}")
     return _one_line(f"{first} It {what}. {OPT_OUT}")
+
+
+def with_buckets(line: str | None, decision: "BucketDecision") -> str | None:
+    """The line with what the buckets of gradients gain; they alone have a line of their own."""
+    plan = decision.plan
+    if not plan.change or decision.mode not in (Mode.ADVISE, Mode.ACT):
+        return line
+    rate = f"{number(1 / plan.before_s)} -> {number(1 / plan.after_s)} steps/s"
+    gain = f"about {1 + plan.gain:.2f}x faster ({rate})"
+    if decision.mode is Mode.ADVISE:
+        end = UNCHANGED if line is None else ""
+        return _one_line(f"{line or ''} dlqueue advises {bucket_option(plan.caps)}: {gain}. {end}")
+    first = (line or "").removesuffix(f" {OPT_OUT}").removesuffix(f" {UNCHANGED}")
+    return _one_line(f"{first} dlqueue: other gradient buckets: {gain}. {OPT_OUT}")
+
+
+def bucket_option(caps: str) -> str:
+    """The argument by which a program sets them itself."""
+    sizes = [f"{mib:.4g}" for mib in as_mib(caps)]
+    value = sizes[0] if len(sizes) == 1 else f"[{', '.join(sizes)}]"
+    name = "bucket_cap_mb" if len(sizes) == 1 else "bucket_cap_mb_list"
+    return f"DistributedDataParallel({name}={value})"
 
 
 def with_tuning(line: str | None) -> str:

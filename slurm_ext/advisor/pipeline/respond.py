@@ -10,7 +10,8 @@ from slurm_ext.advisor.pipeline.decide import DecisionContext, Recommendation, d
 from slurm_ext.core.records import Edits, Mode, Submission
 from slurm_ext.core.settings.document import Settings
 
-if TYPE_CHECKING:  # imported with the first sharing job
+if TYPE_CHECKING:  # imported with the first sharing job, or the first of several ranks
+    from slurm_ext.advisor.buckets.decision import BucketDecision
     from slurm_ext.advisor.sharing.terms import SharingDecision
 
 _NO_EDITS = Edits()
@@ -22,6 +23,7 @@ class Response:
 
     recommendation: Recommendation
     sharing: "SharingDecision | None" = None
+    buckets: "BucketDecision | None" = None
     edits: Edits = _NO_EDITS  # what the mode and the control group let through
     message: str | None = None
     holdout: bool = False
@@ -40,6 +42,7 @@ def apply_mode(
     token: str,
     sharing: "SharingDecision | None" = None,
     elastic_fault: str | None = None,
+    buckets: "BucketDecision | None" = None,
 ) -> Response:
     """Apply mode and control group: the token always reaches the job, edits in `act` mode.
 
@@ -50,7 +53,8 @@ def apply_mode(
     shares = sharing is not None and sharing.share
     trusted = not (recommendation.of_others or recommendation.why_advice or recommendation.stopped)
     knows = recommendation.estimate is not None and trusted
-    may_act = knows or shares or recommendation.tunes
+    sets_buckets = buckets is not None and buckets.acts
+    may_act = knows or shares or recommendation.tunes or sets_buckets
     holdout = may_act and held_out(token, settings["policy.holdout_share"])
     acts = recommendation.mode is Mode.ACT and not holdout
     edits = recommendation.proposed if acts else _NO_EDITS
@@ -64,12 +68,17 @@ def apply_mode(
         from slurm_ext.advisor.pipeline.message import with_sharing
 
         edits, text = _with_part(edits, sharing), with_sharing(text, sharing)
+    if buckets is not None and not holdout:
+        from slurm_ext.advisor.pipeline.message import with_buckets
+
+        text = with_buckets(text, buckets)
     if elastic_fault is not None:
         from slurm_ext.advisor.pipeline.message import with_elastic_fault
 
         text = with_elastic_fault(text, elastic_fault)
     env = {**recommendation.unmarked, **edits.env, "DLQUEUE_DECISION": token}
     env |= {"DLQUEUE_AUTOTUNE": "1"} if tunes else {}
+    env |= {} if buckets is None else buckets.variable(holdout=holdout)
     if settings["control.mode"] != "off" and knows and recommendation.estimate is not None:
         from slurm_ext.model.throughput import estimate_codec
 
@@ -77,6 +86,7 @@ def apply_mode(
     return Response(
         recommendation=recommendation,
         sharing=sharing,
+        buckets=buckets,
         edits=replace(edits, env=env),
         message=text,
         holdout=holdout,

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
+from slurm_ext.advisor.buckets.decision import BucketDecision, decide_buckets
+from slurm_ext.advisor.buckets.memory import BucketMemory
 from slurm_ext.advisor.evidence.calibrate import Factors
 from slurm_ext.advisor.evidence.prior import Priors
 from slurm_ext.advisor.evidence.runs import LEVELS, RunTable
@@ -70,6 +72,7 @@ class Advisor:
         self.factors: Factors = {}
         self.standings = Standings()
         self.sharing = SharingMemory()
+        self.buckets = BucketMemory()
         self.counters = AdvisorCounters()
         self.logs_decisions = True
         self.runtimes = RuntimeEstimator()
@@ -164,7 +167,8 @@ class Advisor:
         fault = None
         if settings["elastic.mode"] == Mode.ACT:
             fault = fault_in(words_of(job), job.env.get(VARIABLE))
-        return apply_mode(recommendation, settings, token, sharing, fault)
+        buckets = self._buckets(request)
+        return apply_mode(recommendation, settings, token, sharing, fault, buckets)
 
     def _note(
         self,
@@ -204,7 +208,8 @@ class Advisor:
         sharing = self._share(request) if shares else None
         if hides and sharing is not None and sharing.across:
             sharing = replace(sharing, beside=None, partners=())
-        body = recommendation_json(context, recommendation, sharing, runtime)
+        buckets = None if recommendation.decision is None else self._buckets(request)
+        body = recommendation_json(context, recommendation, sharing, runtime, buckets)
         return encode_reply(None, _NO_EDITS, None, **body)
 
     def _recommend(self, request: CachedRequest) -> tuple[DecisionContext, Recommendation]:
@@ -258,11 +263,20 @@ class Advisor:
             now_s=time.time(),
         )
 
+    def _buckets(self, request: CachedRequest) -> BucketDecision | None:
+        """The decision on gradient buckets; the plan is kept as long as no run arrives."""
+        if request.settings["communication.mode"] == "off":
+            return None
+        plan = self.buckets.plan(request.keys, request.job, request.settings)
+        return decide_buckets(request.job, plan, request.settings)
+
     def _proposal(
         self, request: CachedRequest, response: Response, decision: Decision, token: str
     ) -> Proposal:
-        job, sharing = request.job, response.sharing
+        job, sharing, buckets = request.job, response.sharing, response.buckets
         done = response.edits.gres is not None
+        if buckets is not None:
+            decision = buckets.of_its_run(decision, holdout=response.holdout)
         elastic = VARIABLE in job.env
         return Proposal(
             token=token,
@@ -283,6 +297,9 @@ class Advisor:
             sharing=None if sharing is None else sharing.as_json(done=done),
             elastic=requested_bounds((), job.env[VARIABLE]) if elastic else None,
             ranks=response.recommendation.whole.ranks,
+            buckets=None
+            if buckets is None
+            else buckets.as_json(done=buckets.acts and not response.holdout),
         )
 
 

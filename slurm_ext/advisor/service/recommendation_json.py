@@ -12,6 +12,7 @@ bottleneck (a word of core/advice/words.py, of the job as it would run), next (w
 advice (the one behind it, core/advice/advice.py; or null), workers_stay (why no other workers can
 be given to it: curve, maximum and knee are of its own; or null) and
 sharing (sharing_terms.py's Shared.as_json, or null: no GPU, no consent, off, or no advisor asked),
+buckets (advisor/buckets/decision.py's as_json, or null: off, or no advisor asked),
 run_time: {mean_s, low_s, high_s, runs, like} (model/duration/predictor.py's Length; null: no
 model).
 """
@@ -24,6 +25,7 @@ from slurm_ext.advisor.pipeline.decide import DecisionContext, Recommendation, p
 from slurm_ext.core.records import Edits, Prediction, Shape
 
 if TYPE_CHECKING:
+    from slurm_ext.advisor.buckets.decision import BucketDecision
     from slurm_ext.advisor.sharing.terms import SharingDecision
     from slurm_ext.model.duration.predictor import RuntimePrediction
 
@@ -35,6 +37,7 @@ def recommendation_json(
     recommendation: Recommendation,
     sharing: "SharingDecision | None" = None,
     runtime: "RuntimePrediction | None" = None,
+    buckets: "BucketDecision | None" = None,
 ) -> dict[str, Any]:
     """Everything that a person may want to know about a recommendation."""
     decision, estimated = recommendation.decision, recommendation.estimate
@@ -59,6 +62,7 @@ def recommendation_json(
         "why_advice": recommendation.why_advice or None,
         "opt_out": f"--comment={OPT_OUT}",
         "sharing": None if sharing is None else sharing.as_json(done=False),
+        "buckets": None if buckets is None else buckets.as_json(done=False),
         "run_time": _runtime(runtime),
         "curve": _curve(context, recommendation),
         **_reach(context, recommendation),

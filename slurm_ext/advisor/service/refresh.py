@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from slurm_ext.advisor.buckets.memory import BucketMemory
 from slurm_ext.advisor.evidence.calibrate import NEWEST, factors_of
 from slurm_ext.advisor.evidence.prior import serving
 from slurm_ext.advisor.evidence.runs import COLUMNS, LEVELS, NO_KEY, RunTable
@@ -82,6 +83,8 @@ class Refresher(threading.Thread):
         self._guarded("run times", self._run_times)
         if self._advisor.settings["sharing.mode"] != "off":
             self._guarded("who shares", self._sharing)
+        if self._advisor.settings["communication.mode"] != "off":
+            self._guarded("gradient buckets", self._buckets)
         if self._marks and not self._said and time.monotonic() >= self._marked_s + MARK_EVERY_S:
             self._marked_s = time.monotonic()
             mark_success(self._advisor.settings.state_dir, REFRESH)
@@ -123,6 +126,11 @@ class Refresher(threading.Thread):
     def _sharing(self) -> None:
         self._advisor.sharing.look(self._advisor.settings.state_dir)
 
+    def _buckets(self) -> None:
+        advisor = self._advisor
+        if self._history is not None:
+            advisor.buckets.look(self._history, advisor.settings["policy.min_gain"])
+
     def _runs(self) -> None:
         path = self._advisor.settings.state_dir / "history.db"
         if not path.exists():
@@ -130,6 +138,7 @@ class Refresher(threading.Thread):
         if self._history is not None and self._history.replaced():
             self._forget_connection()
             self._advisor.runs, self._last_id = RunTable(), 0
+            self._advisor.buckets = BucketMemory()
         try:
             if self._history is None:
                 # Not open_history: its check of versions brings 15 MiB of libraries along. Columns

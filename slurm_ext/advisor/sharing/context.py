@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from slurm_ext.advisor.limits.gpu_pools import GpuPool
 from slurm_ext.advisor.sharing.gpu_sharers import SharedGpuJob, SharedGpuQueue
 from slurm_ext.advisor.sharing.serving_slowdown import SlowdownSnapshot
-from slurm_ext.core.records import Edits, Mode, Submission
+from slurm_ext.core.records import Edits, Submission
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.core.units import MIB
 from slurm_ext.policy.colocation.choose_pairs import SharingRules
@@ -29,13 +29,6 @@ class SharingContext:
     snapshot: SlowdownSnapshot | None = None
     blocked: AbstractSet[frozenset[str]] = frozenset()  # job signatures of pairs that went badly
     in_time: Callable[[], bool] = lambda: True  # slurmctld waits for the answer
-
-
-def mode_of(job: Submission, settings: Settings) -> Mode:
-    """Mode of sharing for this job: never farther than its general mode."""
-    order = list(Mode)
-    modes = (settings.mode_for(job.partition, job.account), Mode(settings["sharing.mode"]))
-    return min(modes, key=order.index)
 
 
 def as_shared_gpu_job(

@@ -6,9 +6,9 @@ two jobs with
 parts on one GPU: while another user's jobs have some where this one could go, it stays whole.
 """
 
-from slurm_ext.advisor.limits.eligible import MARK, wants_to_share, why_not_edited
+from slurm_ext.advisor.limits.eligible import MARK, mode_of, wants_to_share, why_not_edited
 from slurm_ext.advisor.limits.gpu_pools import GpuPool
-from slurm_ext.advisor.sharing.context import SharingContext, mode_of, rules_of, stale_after_s
+from slurm_ext.advisor.sharing.context import SharingContext, rules_of, stale_after_s
 from slurm_ext.advisor.sharing.gpu_request import WholeGpuRequest
 from slurm_ext.advisor.sharing.gpu_sharers import SharedGpuJob
 from slurm_ext.advisor.sharing.serving_slowdown import SlowdownSnapshot
@@ -27,7 +27,7 @@ def decide_sharing(
 ) -> SharingDecision | None:
     """The decision; None where there is no GPU, no consent, or the mode is off."""
     settings = context.settings
-    mode = mode_of(job, settings)
+    mode = mode_of(job, settings, "sharing.mode")
     if whole is None or mode is Mode.OFF or not wants_to_share(job, settings):
         return None
     floor = settings["sharing.floor"]

@@ -169,6 +169,7 @@ def _done(ledger: Mapping[str, Any]) -> Iterator[str]:
     what = "changed" if acted else f"left as written (mode {ledger['mode']}{held})"
     yield f"done:     {what}: {ledger['reason']}"
     yield from _shared(ledger)
+    yield from _buckets(ledger)
     if ledger["message"]:
         yield f"message:  {ledger['message']}"
 
@@ -196,6 +197,21 @@ def _shared(ledger: Mapping[str, Any]) -> Iterator[str]:
     told = json.loads(ledger["sharing"])
     held = " (held out as a control)" if ledger["holdout"] and told["share"] else ""
     yield f"{'shared:  ' if told['done'] else 'sharing: '} {sharing(told)}{held}"
+
+
+def _buckets(ledger: Mapping[str, Any]) -> Iterator[str]:
+    """The plan for its gradient buckets; nothing where there was none to weigh."""
+    if not ledger.get("buckets"):
+        return
+    import json
+
+    from slurm_ext.cli.predict.text import buckets
+
+    told = json.loads(ledger["buckets"])
+    if not told["ranks"]:
+        return
+    held = " (held out as a control)" if ledger["holdout"] and told["change"] else ""
+    yield f"buckets:  {buckets(told)}{held}"
 
 
 def _outcome_line(one: Mapping[str, Any]) -> str:

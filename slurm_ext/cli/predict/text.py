@@ -40,8 +40,7 @@ def lines(said: Mapping[str, Any]) -> Iterator[str]:
         yield from _reach(said)
     if said.get("run_time"):
         yield f"  run time:   {run_time(said['run_time'])}"
-    if said.get("sharing"):
-        yield f"  sharing:    {sharing(said['sharing'])}"
+    yield from _beside_the_loader(said)
     if said.get("would_change"):
         yield f"  otherwise:  {said['would_change']}"
     if said["action"] == "change":
@@ -50,6 +49,13 @@ def lines(said: Mapping[str, Any]) -> Iterator[str]:
             yield f"  Not changed: {said['stopped']}."
         elif said["mode"] != "act":
             yield f"  The mode here is {said['mode']}: a submission would not be changed."
+
+
+def _beside_the_loader(said: Mapping[str, Any]) -> Iterator[str]:
+    if said.get("sharing"):
+        yield f"  sharing:    {sharing(said['sharing'])}"
+    if (said.get("buckets") or {}).get("ranks"):
+        yield f"  buckets:    {buckets(said['buckets'])}"
 
 
 def _head(said: Mapping[str, Any]) -> Iterator[str]:
@@ -120,6 +126,17 @@ def sharing(told: Mapping[str, Any]) -> str:
     slow = f"at most {slower(told['worst'])} % slower"
     mode = "" if told["mode"] == "act" else f"; the mode here is {told['mode']}"
     return f"{told['gres']} instead of its GPU, {slow} ({told['evidence']}){mode}"
+
+
+def buckets(told: Mapping[str, Any]) -> str:
+    """`DistributedDataParallel(...), 1.17x as fast by the model`, or why they stay torch's own."""
+    if not told["change"]:
+        return f"gradient buckets stay as they are: {told['reason']}"
+    from slurm_ext.advisor.pipeline.message import bucket_option
+
+    source = "as its runs were" if told["measured"] else "by a model of its communication"
+    mode = "" if told["mode"] == "act" else f"; the mode here is {told['mode']}"
+    return f"{bucket_option(told['caps'])}, {1 + told['gain']:.2f}x as fast {source}{mode}"
 
 
 def plot(curve: list[Mapping[str, float]], after: Mapping[str, int]) -> str:

@@ -242,6 +242,12 @@ TABLE: tuple[Setting, ...] = (
         "Seconds below its floor after which a pair is separated",
     ),
     choice(
+        "communication.mode",
+        "off",
+        MODES,
+        "What dlqueue does to the gradient buckets of jobs with DistributedDataParallel",
+    ),
+    choice(
         "mps.mode",
         "off",
         ("off", "act"),

@@ -54,6 +54,7 @@ _COLUMNS = (
     "sharing",
     "elastic",
     "ranks",
+    "buckets",
     *KEY_COLUMNS,
 )
 _INSERT = (
@@ -255,6 +256,7 @@ def _values(p: Proposal) -> tuple[Any, ...]:
         None if p.sharing is None else json.dumps(p.sharing),
         p.elastic,
         p.ranks,
+        None if p.buckets is None else json.dumps(p.buckets),
         *map(p.keys.get, STORED_LEVELS),
     )
 

@@ -16,11 +16,26 @@ from slurm_ext.history.ingest.rows import (
     loader_values,
     run_values,
     split_values,
+    sync_values,
 )
-from slurm_ext.history.store.names import KEY_COLUMNS, LOADER_COLUMNS, SACCT, STORED_LEVELS
+from slurm_ext.history.store.names import (
+    KEY_COLUMNS,
+    LOADER_COLUMNS,
+    SACCT,
+    STORED_LEVELS,
+    SYNC_COLUMNS,
+)
 from slurm_ext.history.store.store import History
 
-_CHILDREN = ("counters", "corunners", "timeline", "probes", "loader_runs", "step_splits")
+_CHILDREN = (
+    "counters",
+    "corunners",
+    "timeline",
+    "probes",
+    "loader_runs",
+    "step_splits",
+    "sync_runs",
+)
 RECONCILE = "reconcile"
 REFUSED = (
     sqlite3.ProgrammingError,
@@ -64,6 +79,10 @@ _INSERT_LOADER = (
 _INSERT_SPLIT = (
     f"INSERT INTO step_splits (run, {', '.join(SPLIT_COLUMNS)})"
     f" VALUES (?, {', '.join('?' * len(SPLIT_COLUMNS))})"
+)
+_INSERT_SYNC = (
+    f"INSERT INTO sync_runs (run, {', '.join(SYNC_COLUMNS)}, gradients)"
+    f" VALUES (?, {', '.join('?' * len(SYNC_COLUMNS))}, ?)"
 )
 
 _INSERT_CORUNNER = (
@@ -145,6 +164,8 @@ class Inserter:
             conn.execute("INSERT INTO probes VALUES (?, ?)", (run, rows.probes))
         if rows.split is not None:
             conn.execute(_INSERT_SPLIT, (run, *split_values(rows.split)))
+        if rows.sync is not None:
+            conn.execute(_INSERT_SYNC, (run, *sync_values(rows.sync)))
         submitted = claim_for_run(conn, rows.run, now_s)
         if rows.loader is not None:
             keys = {**record_keys(rows.run.user, rows.run.job_name), **submitted}

@@ -43,6 +43,7 @@ class Proposal:
     sharing: Mapping[str, Any] | None = None  # advisor/sharing/terms.py's Shared.as_json
     elastic: str | None = None  # what DLQUEUE_ELASTIC said in its environment
     ranks: int | None = None  # training processes that what is told is of
+    buckets: Mapping[str, Any] | None = None  # advisor/buckets/decision.py's as_json
 
 
 def line_of(proposal: Proposal) -> str:

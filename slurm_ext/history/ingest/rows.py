@@ -11,11 +11,12 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from slurm_ext.core.loader_run import run_of_training
-from slurm_ext.core.records import LoaderRun
+from slurm_ext.core.records import LoaderRun, SyncRun
 from slurm_ext.core.stalls.step_split import PARTS as STEP_PARTS
 from slurm_ext.core.stalls.step_split import StepSplit, split_of_training
+from slurm_ext.core.stalls.sync_run import sync_run
 from slurm_ext.core.trainings import largest_training
-from slurm_ext.history.store.names import LOADER_COLUMNS
+from slurm_ext.history.store.names import LOADER_COLUMNS, SYNC_COLUMNS, SYNC_LISTS
 from slurm_ext.node.record import fields
 
 Record = Mapping[str, Any]
@@ -74,6 +75,7 @@ class RecordRows:
     probes: bytes | None
     loader: LoaderRun | None
     split: StepSplit | None
+    sync: SyncRun | None
 
 
 def rows_of(record: dict[str, Any]) -> RecordRows:
@@ -88,6 +90,7 @@ def rows_of(record: dict[str, Any]) -> RecordRows:
         probes=deflated(record["probe"]),
         loader=None if training is None else run_of_training(record, training),
         split=None if training is None else split_of_training(training),
+        sync=sync_run(record),
     )
 
 
@@ -147,6 +150,14 @@ def inflated(blob: bytes | None) -> Any:
     if blob is None:
         return None
     return json.loads(zlib.decompressobj().decompress(blob, _MAX_PLAIN_BYTES))
+
+
+_sync_columns: Callable[[SyncRun], tuple[Any, ...]] = attrgetter(*SYNC_COLUMNS)
+
+
+def sync_values(run: SyncRun) -> tuple[Any, ...]:
+    """SYNC_COLUMNS, and the lists in one column."""
+    return *_sync_columns(run), deflated({name: getattr(run, name) for name in SYNC_LISTS})
 
 
 Counter = tuple[tuple[str, str, str], float | None]  # (name, unit, source), value

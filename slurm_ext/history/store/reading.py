@@ -102,7 +102,7 @@ _ADVICE = {
 }
 
 
-_OLDER = ("no such column", "no such table: outcomes")
+_OLDER = ("no such column", "no such table: outcomes", "no such table: sync_runs")
 
 
 def explained(path: Path, error: sqlite3.Error) -> HistoryError:

@@ -213,6 +213,22 @@ def found_runs(db: "Database") -> None:
     db.execute("CREATE INDEX runs_array ON runs (array_job_id) WHERE array_job_id IS NOT NULL")
 
 
+def bucket_runs(db: "Database") -> None:
+    """Add evidence of gradients' buckets (core/stalls/sync_run.py), and decisions on them, as JSON.
+
+    `gradients` are deflated JSON: bytes of buckets, and when which gradients were ready.
+    """
+    db.execute(
+        f"CREATE TABLE sync_runs (id INTEGER PRIMARY KEY AUTOINCREMENT, run {OF_RUN} UNIQUE,"
+        " signature TEXT, ranks INTEGER, nodes INTEGER, backend TEXT, accelerator TEXT,"
+        " takes_lists INTEGER, caps TEXT, left_alone TEXT, user_caps INTEGER, comm_hook TEXT,"
+        " step_s REAL, waiting REAL, syncs REAL, exposed_s REAL, gradients BLOB)"
+    )
+    check_types(db, "sync_runs")
+    db.execute("ALTER TABLE decisions ADD COLUMN buckets TEXT")
+    check_types(db, "decisions")
+
+
 TABLES = (
     "runs",
     "loader_runs",
@@ -250,6 +266,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     ranks_of_decisions,
     crowded_steps,
     found_runs,
+    bucket_runs,
 )
 
 

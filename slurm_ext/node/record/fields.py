@@ -210,7 +210,7 @@ BUCKETS = (
     ("takes_lists", FLAG, "", 0, 1, False, "", "This torch takes a list of bucket sizes."),
     short("caps", "Bucket sizes of the decision, in KiB; null: not taken, or none."),
     ("user_caps", FLAG, "", 0, 1, False, "", "The program sets its own bucket size."),
-    short("left_alone", "Why the decision's bucket sizes were not taken."),
+    short("left_alone", "Why no decision's bucket sizes are taken."),
     several("ready_bytes", NUMBERS, MAX_READY, "Gradients that are ready together, in order."),
     several("ready_s", NUMBERS, MAX_READY, "Seconds from then to the last gradient of the pass."),
 )

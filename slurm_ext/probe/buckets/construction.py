@@ -2,9 +2,9 @@
 
 They stay the user's where the user says anything about buckets, where results must be the same bit
 for bit, where torch cannot build such buckets (unused parameters, its reducer in Python, sparse
-gradients), where the model or its ranks are others than those that the submission means, and where
-ranks do not agree. A list of caps also shapes the buckets of the first backward pass; from the
-second one on, torch builds them in the order in which gradients are ready.
+gradients), where the submission means another model or other ranks, and where ranks do not agree.
+A list of caps also shapes the buckets of the first backward pass; from the second one on, torch
+builds them in the order in which gradients are ready.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Construction:
         self.takes_lists = False
         self.caps = ""  # of the submission; empty: torch's own or the user's
         self.user_caps = False
-        self.left_alone = ""  # why the submission's caps were not taken
+        self.left_alone = ""  # why no caps are taken; empty too where others were meant
 
     def row(self) -> dict[str, Any]:
         """The summary's part."""
@@ -82,15 +82,17 @@ class Constructions:
     def _agreed(self, given: dict[str, Any], made: Construction) -> bool:
         """True if the submission's caps hold for this model, in all ranks alike."""
         request = self.request
+        made.left_alone = why_not(given, made, request)
         if not request.caps_kib:
             return False
-        made.left_alone = why_not(given, made, request)
         store, name = store_of(given.get("process_group"))
-        vote = "" if made.left_alone else f"{request.signature}/{request.text}"
-        if not self._agreement.reached(store, name, made.ranks, vote):
-            made.left_alone = made.left_alone or "its ranks do not agree on buckets"
-            return False
-        return True
+        is_meant = (made.signature, made.ranks) == (request.signature, request.ranks)
+        votes = is_meant and not made.left_alone
+        vote = f"{request.signature}/{request.text}" if votes else ""
+        agreed = self._agreement.reached(store, name, made.ranks, vote)
+        if votes and not agreed:
+            made.left_alone = "its ranks do not agree on buckets"
+        return agreed
 
 
 def _looked_at(given: dict[str, Any], signature: inspect.Signature) -> Construction:
@@ -116,11 +118,9 @@ def signature_of(module: Any) -> str:
 
 
 def why_not(given: dict[str, Any], made: Construction, request: BucketRequest) -> str:
-    """The reason to leave this model's buckets alone; empty: they may be set."""
+    """The reason to leave such a module's buckets alone; empty: they may be set."""
     if made.user_caps:
         return "the program sets its own bucket size"
-    if made.signature != request.signature or made.ranks != request.ranks:
-        return "another model, or other ranks, than those that were measured"
     other = next((name for name in _OTHERS if _is_set(given.get(name))), "")
     if other:
         return f"it has {other}"

@@ -1,6 +1,6 @@
 """The probe's word on a run: what it measured in the job, and what it left as the user wrote it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def probe_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
     `steps` and `steps_wall_s`: of the busiest optimiser of any process, null where none was seen.
     `tuned`: where each loader that tuned itself stayed, and the rates of the counts it measured.
     `trainings`: samples_per_s, samples, workers and ranks of each, largest first (trainings.py).
+    `buckets`: sizes (KiB) of gradient buckets that a decision set, or why none is; null: neither.
     `left_alone`: why loaders kept the workers that the script gave them, each reason once; where
     nobody `asked` for others, why they would have. `loaders`: how many they are; `frameworks`:
     imported by the program; `unprobed`: Python processes without the probe, null: no Python was
@@ -57,10 +58,21 @@ def probe_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
         "trainings": [_training(one) for one in trainings(summaries)],
         "left_alone": sorted({reason[:MOST_CHARACTERS] for reason in reasons if reason}),
         "loaders": len(loaders),
+        "buckets": _buckets(summaries),
         "tuned": [loader["tuned"] for loader in loaders if loader.get("tuned")],
         "frameworks": sorted(imported),
         "unprobed": unprobed,
     }
+
+
+def _buckets(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The gradient buckets that a decision set, or why it could not; None: neither."""
+    said = [(summary.get("communication") or {}).get("buckets") or {} for summary in summaries]
+    told = next((one for one in said if one.get("caps") or one.get("left_alone")), None)
+    if told is None:
+        return None
+    why = told.get("left_alone")
+    return {"caps": told.get("caps"), "left_alone": why and why[:MOST_CHARACTERS]}
 
 
 def _samples(loader: Mapping[str, Any]) -> float:
@@ -142,6 +154,9 @@ def lines(probe: Mapping[str, Any]) -> Iterator[str]:
         workers = counted(one["workers"], "worker")
         yield f"training: {one['samples']:.4g} samples, {rate}, {workers}{ranks}"
     yield from (f"tuned:    {_search(one)}" for one in probe.get("tuned") or () if one["rates"])
+    if told := probe.get("buckets"):
+        kept = f"stay as they are: {told['left_alone']}"
+        yield f"buckets:  gradient buckets {kept if told['left_alone'] else 'of its decision'}"
     said = "as the script set them" if probe["asked"] else "dlqueue would leave them alone"
     yield from (f"workers:  {said}: {reason}" for reason in probe["left_alone"])
 

@@ -79,6 +79,7 @@ def test_a_recommendation_as_json_has_every_field() -> None:
         "ranks": 1,
         "opt_out": "--comment=dlqueue=off",
         "sharing": shares(Mode.ADVISE).as_json(done=False),
+        "buckets": None,
         "run_time": None,
         "bottleneck": body["bottleneck"],
         "next": body["next"],

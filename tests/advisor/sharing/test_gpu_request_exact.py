@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from slurm_ext.advisor.limits.eligible import mode_of
 from slurm_ext.advisor.sharing.context import (
     as_shared_gpu_job,
-    mode_of,
     rules_of,
     stale_after_s,
 )
@@ -158,11 +158,11 @@ def test_a_part_of_a_gpu_as_later_jobs_see_it() -> None:
 def test_the_more_careful_mode_holds(site: str, sharing: str, mode: Mode) -> None:
     """Of sharing's own and that of the job's account or partition."""
     plain = Settings(values={"site.mode": site, "sharing.mode": sharing})
-    assert mode_of(Submission(), plain) is mode
+    assert mode_of(Submission(), plain, "sharing.mode") is mode
     values = {"site.mode": "off", "sharing.mode": sharing}
     own = Settings(
         values=values, account_modes={"a": Mode(site)}, partition_modes={"p": Mode(site)}
     )
-    assert mode_of(Submission(account="a"), own) is mode
-    assert mode_of(Submission(partition="p"), own) is mode
-    assert mode_of(Submission(account="b", partition="q"), own) is Mode.OFF
+    assert mode_of(Submission(account="a"), own, "sharing.mode") is mode
+    assert mode_of(Submission(partition="p"), own, "sharing.mode") is mode
+    assert mode_of(Submission(account="b", partition="q"), own, "sharing.mode") is Mode.OFF

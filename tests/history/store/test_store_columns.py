@@ -46,7 +46,7 @@ ADDED = {
         "node_energy_j": "REAL",
         "mps": "TEXT",
     },
-    "decisions": {"sharing": "TEXT", "elastic": "TEXT", "ranks": "INTEGER"},
+    "decisions": {"sharing": "TEXT", "elastic": "TEXT", "ranks": "INTEGER", "buckets": "TEXT"},
     "corunners": {"shared_cpus": "INTEGER", "shared_sockets": "INTEGER", "shared_gpus": "TEXT"},
 }
 

@@ -1,0 +1,46 @@
+"""Evidence of gradients' buckets, streamed: what the advisor's memory of them is made of."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slurm_ext.core.records import SyncRun
+from slurm_ext.history.ingest.rows import inflated
+from slurm_ext.history.store.names import SYNC_COLUMNS
+from slurm_ext.history.store.reading import explaining
+from slurm_ext.history.store.store import History
+
+_FLAGS = ("takes_lists", "user_caps")
+_ROWS = f"""
+SELECT s.id, l.key_script, {", ".join(f"s.{name}" for name in SYNC_COLUMNS)}, s.gradients
+FROM sync_runs s CROSS JOIN loader_runs l ON l.run = s.run
+WHERE s.id > ? AND l.key_script IS NOT NULL ORDER BY s.id DESC LIMIT ?"""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRow:
+    """One run with its place in the history and the key of its script."""
+
+    id: int
+    script: int
+    run: SyncRun
+
+
+def sync_rows(history: History, after_id: int, most: int) -> Iterator[SyncRow]:
+    """The newest rows behind an id, the newest first. Raises HistoryError."""
+    with explaining(history.path):
+        for number, script, *values, gradients in history.conn.execute(_ROWS, (after_id, most)):
+            row = _row(number, script, dict(zip(SYNC_COLUMNS, values, strict=True)), gradients)
+            if row is not None:
+                yield row
+
+
+def _row(
+    number: int, script: int, values: Mapping[str, Any], gradients: bytes | None
+) -> SyncRow | None:
+    """The row; None where its lists were too long to be kept."""
+    if gradients is None:
+        return None
+    lists = {name: tuple(one) for name, one in inflated(gradients).items()}
+    flags = {name: bool(values[name]) for name in _FLAGS}
+    return SyncRow(number, script, SyncRun(**{**values, **flags, **lists}))
