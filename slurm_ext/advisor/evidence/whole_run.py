@@ -4,20 +4,28 @@ The curve predicts the steady rate of one process. What is told, and held agains
 (the view `outcomes`), is of the whole run: its first epoch and warm-up as earlier runs had them,
 and the start of its workers on every pass. Stored predictions are one process's share of that
 rate; people read the job's, which is that times `ranks`.
+
+Workers start one after the other, and each computes about as long as its start takes before it
+can work. Where they share few cores, the next start waits for that: `starts`. In passes of
+seconds that is a notable share of the run, so that its doubt widens the interval by that share.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import exp, hypot, log
 from statistics import median
 from typing import TYPE_CHECKING
 
 from slurm_ext.core.records import Interval, LoaderRun, Prediction, Shape
+from slurm_ext.core.stats import NORMAL_90
 
 if TYPE_CHECKING:  # imported with the first evidence
     from slurm_ext.model.throughput.estimate import Estimate
 
 START_S = 0.02  # of a worker, where no run of the job started one: forking a process with torch
+# Log sd of the time that starting workers takes: from other workers or cores, and from START_S.
+START_SD, UNSEEN_START_SD = 0.4, 0.7
 _MOST_PREDICTORS, _MOST_SHAPES = 128, 128  # kept: some 20 MiB at most; one decision asks for 120
 
 
@@ -27,11 +35,14 @@ class WholeRun:
 
     ranks: int = 1  # training processes of the job
     beside_s: float = 0.0
-    start_s: float = 0.0  # for each worker
+    start_s: float = 0.0  # for one worker that starts alone
+    start_sd: float = START_SD
 
-    def of(self, steady: Prediction) -> Prediction:
+    def of(self, steady: Prediction, node_cores: float | None = None) -> Prediction:
         """The prediction for the whole run; `steady` where nothing is beside."""
-        lost_s = self.beside_s + self.start_s * steady.shape.num_workers
+        cores = min(steady.shape.cpus_per_task, node_cores or steady.shape.cpus_per_task)
+        starts_s = self.start_s * starts(steady.shape.num_workers, cores)
+        lost_s = self.beside_s + starts_s
         if not lost_s:
             return steady
         rate, low, high = (
@@ -42,9 +53,27 @@ class WholeRun:
         return replace(
             steady,
             samples_per_s=rate,
-            interval=Interval(low, high, steady.interval.level),
+            interval=Interval(
+                rate * exp(-hypot(log(rate / low), self._started(starts_s * rate, 1))),
+                rate * exp(hypot(log(high / rate), self._started(starts_s * rate, -1))),
+                steady.interval.level,
+            ),
             alone_samples_per_s=alone and alone / (1 + lost_s * alone),
         )
+
+    def _started(self, share: float, side: int) -> float:
+        """Log of the rate's change where starts, that `share` of the time, are at their bound."""
+        return abs(log(1 + share * (exp(side * NORMAL_90 * self.start_sd) - 1)))
+
+
+def starts(workers: float, cores: float) -> float:
+    """The time that starting all workers takes, in times of one that starts alone.
+
+    All but the last one compute besides, as long as their start took, on the same cores.
+    """
+    if workers <= 0:
+        return 0.0
+    return max(workers, (2 * workers - 1) / cores)
 
 
 @lru_cache(maxsize=_MOST_PREDICTORS)
@@ -57,7 +86,7 @@ def whole_run_predictor(
     steady = shape_predictor(estimated, node_cores=node_cores, factor=factor)
     if not (whole.beside_s or whole.start_s):
         return lru_cache(maxsize=_MOST_SHAPES)(steady)
-    return lru_cache(maxsize=_MOST_SHAPES)(lambda shape: whole.of(steady(shape)))
+    return lru_cache(maxsize=_MOST_SHAPES)(lambda shape: whole.of(steady(shape), node_cores))
 
 
 def whole_run_of(runs: Sequence[LoaderRun]) -> WholeRun:
@@ -66,17 +95,30 @@ def whole_run_of(runs: Sequence[LoaderRun]) -> WholeRun:
     ranks = next((run.ranks for run in runs if run.ranks), 1)
     if not known:
         return WholeRun(ranks)
-    return WholeRun(ranks, median(map(_beside_s, known)), median(map(_start_s, known)))
+    started = [run for run in known if _started(run)]
+    return WholeRun(
+        ranks,
+        median(map(_beside_s, known)),
+        median(map(_start_s, started or known)),
+        START_SD if started else UNSEEN_START_SD,
+    )
 
 
 def _beside_s(run: LoaderRun) -> float:
     whole_s = (run.ranks or 1) / (run.whole_samples_per_s or run.samples_per_s)
-    starts_s = _start_s(run) * run.workers
+    starts_s = _start_s(run) * starts(run.workers, run.cores)
     return max(0.0, whole_s - 1 / run.samples_per_s - starts_s)
 
 
 def _start_s(run: LoaderRun) -> float:
+    """Of one worker, for each sample of a pass."""
     if not run.epoch_samples:
         return 0.0
-    each_s = run.startup_s / run.workers if run.workers and run.startup_s is not None else START_S
-    return each_s / run.epoch_samples
+    alone_s = START_S
+    if run.startup_s is not None and _started(run):
+        alone_s = run.startup_s / starts(run.workers, run.cores)
+    return alone_s / run.epoch_samples
+
+
+def _started(run: LoaderRun) -> bool:
+    return run.workers > 0 and run.startup_s is not None
