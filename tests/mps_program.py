@@ -7,7 +7,8 @@ Which program it is, is in the name it is called by (`tests.mps_standin` install
 
 `standin.json` beside the programs makes them misbehave: {"start": "hang" or "fail" or "slow",
 "deaf": [commands that get no answer], "status": "FAULT", "stubborn": true (neither quit nor
-SIGTERM), "smi": "hang"}; "cards" are the lines that nvidia-smi prints.
+SIGTERM), "smi": "hang"}; "cards" are the lines that nvidia-smi prints. {"newer": true} is a
+control program of the manual's release 615, which has static partitions (-S) and protocol 3 (-p 3).
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ def conduct(folder: str) -> dict[str, Any]:
 class Daemon:
     """The control daemon; one thread, and nothing that waits for a client."""
 
-    def __init__(self, folder: str, pipe: str, logs: str) -> None:
-        self.folder, self.pipe, self.logs = folder, pipe, logs
+    def __init__(self, folder: str, pipe: str, logs: str, static: bool = False) -> None:
+        self.folder, self.pipe, self.logs, self.static = folder, pipe, logs, static
         self.server: subprocess.Popen[bytes] | None = None
         self.status, self.percent = "ACTIVE", "100.0"
         self.clients: dict[socket.socket, int] = {}
@@ -174,6 +175,16 @@ class Daemon:
             wait_s = float(words[2]) if words[1:2] == ["-t"] else 1e9
             self.quitting = time.monotonic() + wait_s
             return ""
+        return self.newer(words, known)
+
+    def newer(self, words: list[str], known: list[str]) -> str:
+        """The answer to a command of the manual's release 615."""
+        if words[0] == "sm_partition" and self.static:
+            return f"Partition {words[2]}/D{words[3]} created"
+        if words[0] == "lspart" and self.static:
+            return "GPU Partition Free chunks\nGPU-cafe - 13"
+        if words[:2] == ["server", "list"]:
+            return "\n".join(known)
         return f"Invalid command: {words[0]}"
 
     def log(self, who: str, text: str, name: str = "control.log") -> None:
@@ -186,9 +197,17 @@ class Daemon:
 def control(argv: list[str], folder: str) -> int:
     """`nvidia-cuda-mps-control [-d]`: its exit status."""
     pipe = os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")
-    if argv[1:] == ["-d"]:
-        return start(folder, pipe)
-    for line in sys.stdin:
+    newer = bool(conduct(folder).get("newer"))
+    if argv[1:] == ["-d"] or (newer and argv[1:] in (["-d", "-S"], ["-d", "-p", "3"])):
+        return start(folder, pipe, static="-S" in argv)
+    if argv[1:] == ["-v"]:
+        print(f"CUDA MPS Control binary version: {13010 if newer else 12040}")
+        return 0
+    told = ["quit" if argv[1:] == ["-q"] else " ".join(argv[1:])] if newer else []
+    if argv[1:] and not told:
+        print(f"nvidia-cuda-mps-control: unknown option {argv[1]}")
+        return 1
+    for line in told if argv[1:] else sys.stdin:
         talk = socket.socket(socket.AF_UNIX)
         try:
             talk.connect(os.path.join(pipe, "control"))
@@ -203,7 +222,7 @@ def control(argv: list[str], folder: str) -> int:
     return 0
 
 
-def start(folder: str, pipe: str) -> int:
+def start(folder: str, pipe: str, static: bool = False) -> int:
     """Become a daemon, unless this pipe folder has one."""
     known = conduct(folder)
     if known.get("start") == "fail":
@@ -226,7 +245,7 @@ def start(folder: str, pipe: str) -> int:
         file.write(str(os.getpid()))
     if known.get("stubborn"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    Daemon(folder, pipe, os.environ["CUDA_MPS_LOG_DIRECTORY"]).serve()
+    Daemon(folder, pipe, os.environ["CUDA_MPS_LOG_DIRECTORY"], static).serve()
     return 0
 
 

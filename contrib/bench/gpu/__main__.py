@@ -37,6 +37,7 @@ def surroundings(args: argparse.Namespace) -> tuple[Here, dict[str, Any]]:
         device="cpu" if args.device == "cpu" else works,
         no_device=str(torch["why"]),
         gpus=names,
+        index=machine.index_of(names, gpus),
         gpu_name=str(by_uuid.get(names[0] if names else "") or "GPU"),
         control=str(args.control),
         seconds=0.0,

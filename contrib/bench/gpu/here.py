@@ -22,6 +22,7 @@ class Here:
     device: str
     no_device: str
     gpus: tuple[str, ...]  # names for CUDA_VISIBLE_DEVICES, UUIDs where NVML tells them
+    index: str  # of the first one, as Slurm and nvidia-smi number them
     gpu_name: str
     control: str  # the program that starts MPS
     seconds: float

@@ -41,6 +41,14 @@ def chosen(gpus: Sequence[Mapping[str, Any]], env: Mapping[str, str]) -> tuple[s
     return tuple(word if uuid in divided else uuid for word, uuid in zip(words, named, strict=True))
 
 
+def index_of(names: Sequence[str], gpus: Sequence[Mapping[str, Any]]) -> str:
+    """Number of the first named GPU in the order of the bus; its name where that is a number."""
+    uuids = [gpu["uuid"] for gpu in gpus]
+    if names and names[0] in uuids:
+        return str(uuids.index(names[0]))
+    return names[0] if names and names[0].isdecimal() else "0"
+
+
 def torch_facts() -> dict[str, Any]:
     """Version of torch, its CUDA, and `why` it has no device, by a process of its own."""
     program = [sys.executable, "-W", "ignore", "-m", "contrib.bench.gpu.programs.about"]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from contrib.bench.gpu.here import ROOT, Here
+from contrib.bench.gpu.mps_jobs import end_left
 from contrib.bench.gpu.table import RowKind
 
 CLEAN_S = 8.0  # that a row has to end its programs and daemons
@@ -26,7 +27,10 @@ def row_of(kind: RowKind, here: Here, limit_s: float) -> dict[str, Any]:
         return _none("absent", f"{limit_s:.0f} s are left of --seconds") | {"seconds": 0.0}
     with tempfile.TemporaryDirectory(prefix="dlqgpu-", ignore_cleanup_errors=True) as folder:
         told = Here(**{**here.json(), "gpus": here.gpus, "folder": folder})
-        found = _measured(kind, told, limit_s - CLEAN_S)
+        try:
+            found = _measured(kind, told, limit_s - CLEAN_S)
+        finally:
+            end_left(folder)
     return found | {"seconds": round(time.monotonic() - began, 1)}
 
 

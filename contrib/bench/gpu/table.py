@@ -48,6 +48,18 @@ ROWS = (
             Wanted("energy_against_power_90", 0.05),
         ),
     ),
+    RowKind(
+        "mps",
+        "the life of MPS by the hooks' own code, static partitions, protocol 3",
+        45,
+        (
+            Wanted("ended", 1, at_most=False),
+            Wanted("ended_by_force", 1, at_most=False),
+            Wanted("left_behind", 0),
+            Wanted("memory_over_refused", 1, at_most=False),
+            Wanted("fault_in_the_record", 1, at_most=False),
+        ),
+    ),
 )
 
 

@@ -14,6 +14,7 @@ def here(folder: Path, **fields: Any) -> Here:
         "device": "cpu",
         "no_device": "",
         "gpus": (UUID,),
+        "index": "0",
         "gpu_name": "Stand-in",
         "control": "/nowhere/nvidia-cuda-mps-control",
         "seconds": 0.0,
