@@ -10,7 +10,7 @@ from slurm_ext.core.settings.document import Settings
 from slurm_ext.history.ingest.decisions import decision
 from slurm_ext.history.ingest.insert import apply_final_state
 from slurm_ext.history.store.store import History
-from slurm_ext.history.views.queries import recorded_nodes
+from slurm_ext.history.views.queries import epilogs_of, recorded_nodes
 from slurm_ext.slurm import JobInfo, hostlist
 
 LEAST_PATIENCE_S, PATIENCE_S = 5.0, 15.0  # for nodes' own records, which replace ours
@@ -58,6 +58,11 @@ class EndedJobs:
         # A name of its own: the node's record may lie in the spool at this moment.
         name = f"{record['record_id']}.reconcile"
         put(self._settings.state_dir / "spool", name, json.dumps(record).encode())
+
+
+def all_told(history: History, job: JobInfo) -> bool:
+    """True if the job ended and the epilog of each of its nodes has reported."""
+    return job.ended and epilogs_of(history, job.job_id, job.restarts).issuperset(_nodes(job))
 
 
 def _nodes(job: JobInfo) -> tuple[str, ...]:

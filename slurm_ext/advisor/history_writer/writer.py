@@ -79,7 +79,7 @@ class HistoryWriter:
 
     def _make_tasks(self) -> tuple[PeriodicTask, ...]:
         settings = self._settings
-        reconciler = Reconciler(settings)
+        reconciler = Reconciler(settings, catch_up=self.take_journals)
         return (
             PeriodicTask("journal", 0.0, self.take_journals),
             PeriodicTask("spool", 0.0, self.take_spool),

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from slurm_ext.advisor.service.unix_socket import peer_uid
+from slurm_ext.advisor.service.unix_socket import hung_up, peer_uid
 from slurm_ext.core.wire import MAX_LINE_BYTES, request_size
 
 MOST_CLIENTS = 64  # the one silent for longest makes room
@@ -108,9 +108,12 @@ class Server:
             self._close(client)
 
     def _take(self, client: Client, data: bytes) -> bool:
+        """Answer while somebody waits: else slurmctld has let the job go as written."""
         client.seen_s = time.monotonic()
         client.buffer += data
         while (size := request_size(client.buffer)) is not None:
+            if hung_up(client.sock):
+                return False
             reply, stays = self._reply(client, bytes(client.buffer[:size]))
             client.sock.sendall(reply)
             del client.buffer[:size]

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import select
 import socket
 import struct
 from pathlib import Path
@@ -51,6 +52,13 @@ def peer_uid(client: socket.socket) -> int:
     raw = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, uid, _ = struct.unpack("3i", raw)
     return int(uid)
+
+
+def hung_up(client: socket.socket) -> bool:
+    """True if the peer has closed its end; one that only sends no more still reads."""
+    poll = select.poll()
+    poll.register(client, 0)  # the kernel tells of a hang-up unasked
+    return bool(poll.poll(0))
 
 
 def _bound(path: Path, mode: int) -> socket.socket:

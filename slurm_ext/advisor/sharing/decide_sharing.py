@@ -139,7 +139,7 @@ def _verdict(
     if verdict.share and speed is not None and not speed.low >= rules.floor:
         why = f"beside {len(crowd)} others it may run at {speed.low:.0%} of its speed alone"
         verdict = SharingVerdict(share=False, worst=speed.low, beside=verdict.beside, reason=why)
-    return verdict, speed, tuple(one.job for one in others)
+    return verdict, speed, tuple(dict.fromkeys(one.job for one in others))
 
 
 def _meets(one: SharedGpuJob, context: SharingContext) -> bool:

@@ -3,7 +3,8 @@
 The history writer replaces the file after each comparison with squeue, so that slurmctld is asked
 once; the advisor reads it when it has changed. Schema (version 1): {"v", "at_s", "jobs": [{"job",
 "user", "account", "partition", "state", "kind", "count", "key"}]}, the fields of `SharedGpuJob`;
-`key` is core/job_keys.py's job_signature, null if no submission of ours became the job.
+`key` is core/job_keys.py's job_signature, null if no submission of ours became the job. A job that
+can be one of several submissions yet stands there as each of them.
 """
 
 import json

@@ -89,6 +89,12 @@ def claim(history: History, token: str, job_id: int, *, uid: int, now_s: float) 
         return _claim(conn, token, job_id, uid, now_s)
 
 
+def unclaimed_rows(history: History) -> list[dict[str, Any]]:
+    """The ledger's rows that no job was seen with."""
+    with explaining(history.path):
+        return list(history.db.query("SELECT * FROM decisions WHERE state = 'proposed'"))
+
+
 def unclaimed(history: History, *, before_s: float) -> list[str]:
     """Tokens proposed before `before_s` that no job was seen with."""
     with explaining(history.path):

@@ -95,6 +95,13 @@ def recorded_nodes(history: History, job_id: int, restart: int) -> set[str]:
     return {node for (node,) in found}
 
 
+def epilogs_of(history: History, job_id: int, restart: int) -> set[str]:
+    """Nodes whose epilog has reported this run of the job: a node has nothing to say after it."""
+    sql = "SELECT node FROM runs WHERE job_id = ? AND restart = ? AND source = 'epilog'"
+    with explaining(history.path):
+        return {node for (node,) in history.conn.execute(sql, (job_id, restart))}
+
+
 def _evidence(history: History, run: int) -> dict[str, Any]:
     """A run's counters, co-runners, samples over time, the probe's summaries, its step's parts."""
     counters = (

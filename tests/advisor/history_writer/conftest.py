@@ -12,6 +12,7 @@ from slurm_ext.advisor.history_writer.receive import (
 )
 from slurm_ext.core.settings.document import Settings
 from slurm_ext.slurm import JobInfo, MemoryClient
+from tests.advisor.history_writer.a_cluster import World
 
 
 @pytest.fixture
@@ -37,3 +38,9 @@ def receiver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiv
     yield made
     made.shutdown()
     made.server_close()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """An empty world."""
+    return World(tmp_path)

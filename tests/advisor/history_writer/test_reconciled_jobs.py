@@ -7,14 +7,10 @@ from typing import Any
 
 import pytest
 
-from slurm_ext.advisor.history_writer.reconcile import (
-    UntiedDecision,
-    candidates,
-    certain,
-)
 from slurm_ext.advisor.history_writer.slurm_record import record_of
+from slurm_ext.advisor.history_writer.untied import UntiedDecision, candidates, certain
 from slurm_ext.slurm import JobInfo
-from tests.advisor.history_writer.test_reconcile import ENDED, JOB, NOW_S, World
+from tests.advisor.history_writer.a_cluster import ENDED, JOB, NOW_S, World
 
 
 def untied(token: str, decided_s: float, uid: int = 1000, name: str = "train.sh") -> UntiedDecision:

@@ -251,3 +251,22 @@ def test_a_server_serves_until_a_signal_says_so(rig: Rig, tmp_path: Path) -> Non
     os.close(read)
     os.close(write)
     rig.server = Server([rig.listening], rig.answer, refusal)
+
+
+def test_who_waits_no_longer_is_not_answered(rig: Rig) -> None:
+    """What nobody hears would stand in the ledger as if its job had been changed."""
+    client, ours = rig.client()
+    ours.sendall(b"late\n")
+    ours.close()
+    rig.server._serve(client)
+    assert rig.lines == []
+    assert client not in rig.server._clients
+
+
+def test_who_only_sends_no_more_is_answered(rig: Rig) -> None:
+    """As `nc -N` does: half a connection is left, and read."""
+    client, ours = rig.client()
+    ours.sendall(b"last\n")
+    ours.shutdown(socket.SHUT_WR)
+    rig.server._serve(client)
+    assert ours.recv(99) == b"last!\n"

@@ -1,0 +1,79 @@
+"""The ledger's knowledge of the jobs that Slurm lists, for the advisor and for the elastic loop."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from slurm_ext.advisor.history_writer.untied import candidates, untied
+from slurm_ext.advisor.sharing.gpu_sharers import SharedGpuQueue, shared_gpu_jobs, write
+from slurm_ext.core import elastic_requests
+from slurm_ext.history.ingest.decisions import decision, elastic_jobs, solo_key_of, unclaimed_rows
+from slurm_ext.history.store.store import History
+from slurm_ext.slurm import JobInfo
+
+MOST_NAMES = 16  # scripts that one job can be; as many different partners are looked at
+
+
+def tell_sharers(history: History, jobs: Sequence[JobInfo], folder: Path, at_s: float) -> None:
+    """Let the answering process know who shares GPUs; `at_s` is from before the listing.
+
+    A job that can be several scripts stands there as each of them: the worst partner counts.
+    """
+    found = shared_gpu_jobs(jobs)
+    maybe = possible(history, jobs, solo_key_of) if found else {}
+    uids = owners(jobs)
+    named = [
+        replace(one, key=key) for one in found for key in _names(history, int(one.job), uids, maybe)
+    ]
+    write(folder, SharedGpuQueue(at_s=at_s, jobs=tuple(named)))
+
+
+def tell_elastic(history: History, jobs: Sequence[JobInfo], folder: Path) -> None:
+    """Let the elastic loop know whose environment let their size change."""
+    alive = {(job.job_id, job.user_id, job.name) for job in jobs if not job.ended}
+    tied = {job[0]: said for job, said in elastic_jobs(history).items() if job in alive}
+    maybe = possible(history, jobs, lambda row: row["elastic"])
+    found = {job: said for job, (said, *more) in maybe.items() if said and not more}
+    uids = owners(jobs)
+    known = {job: said for job, said in found.items() if not is_tied(history, job, uids)}
+    elastic_requests.write(folder, known | tied)
+
+
+def possible(
+    history: History,
+    jobs: Sequence[JobInfo],
+    of_row: Callable[[Mapping[str, Any]], str | None],
+) -> dict[int, set[str | None]]:
+    """Values of `of_row` that each job not tied yet can mean; a sweep's are all the same."""
+    rows = unclaimed_rows(history)
+    values = {row["token"]: of_row(row) for row in rows}
+    found: dict[int, set[str | None]] = {}
+    for token, job_ids in candidates(untied(rows), jobs).items():
+        for job_id in job_ids:
+            found.setdefault(job_id, set()).add(values[token])
+    return found
+
+
+def owners(jobs: Sequence[JobInfo]) -> dict[int, int]:
+    """Owner of each job as Slurm has it: a decision of another user's is none of the job's."""
+    return {job.job_id: job.user_id for job in jobs}
+
+
+def is_tied(history: History, job_id: int, uids: Mapping[int, int]) -> bool:
+    """True if the ledger has the job's own decision."""
+    return decision(history, job_id=job_id, uid=uids[job_id]) is not None
+
+
+def _names(
+    history: History,
+    job_id: int,
+    uids: Mapping[int, int],
+    maybe: Mapping[int, set[str | None]],
+) -> Iterable[str | None]:
+    """Signatures of the scripts that the job can be; None where it can be any."""
+    ledger = decision(history, job_id=job_id, uid=uids[job_id])
+    if ledger is not None:
+        return [solo_key_of(ledger)]
+    names = maybe.get(job_id, set())
+    return sorted(names, key=str) if 0 < len(names) <= MOST_NAMES else [None]

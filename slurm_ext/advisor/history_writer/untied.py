@@ -1,0 +1,50 @@
+"""Decisions of the ledger that no job is tied to yet, and the jobs that they can mean. Pure."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slurm_ext.advisor.history_writer.slurm_record import EARLY_S, LATE_S
+from slurm_ext.slurm import JobInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UntiedDecision:
+    """A ledger entry that no job is tied to yet."""
+
+    token: str
+    uid: int
+    job_name: str
+    decided_s: float
+
+
+def untied(rows: Sequence[Mapping[str, Any]]) -> list[UntiedDecision]:
+    """The part of the ledger's rows that says which job was meant."""
+    names = ("token", "uid", "job_name", "decided_s")
+    return [UntiedDecision(**{name: row[name] for name in names}) for row in rows]
+
+
+def candidates(waiting: Sequence[UntiedDecision], jobs: Sequence[JobInfo]) -> dict[str, list[int]]:
+    """Ids of the jobs that each token can have become: same user, name and moment."""
+    by_owner: dict[tuple[int, str], list[JobInfo]] = {}
+    for job in jobs:
+        if job.array_job_id is None and job.het_job_id is None:
+            by_owner.setdefault((job.user_id, job.name), []).append(job)
+    return {
+        one.token: [
+            job.job_id
+            for job in by_owner.get((one.uid, one.job_name), ())
+            if job.submit_time_s is not None
+            and -EARLY_S <= job.submit_time_s - one.decided_s <= LATE_S
+        ]
+        for one in waiting
+    }
+
+
+def certain(found: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """Token to job where each can only mean the other."""
+    meant = Counter(job for jobs in found.values() for job in jobs)
+    return {
+        token: jobs[0] for token, jobs in found.items() if len(jobs) == 1 and meant[jobs[0]] == 1
+    }
