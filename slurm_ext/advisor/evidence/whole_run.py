@@ -11,21 +11,20 @@ seconds that is a notable share of the run, so that its doubt widens the interva
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from math import exp, hypot, log
+from math import hypot
 from statistics import median
 from typing import TYPE_CHECKING
 
 from slurm_ext.core.records import Interval, LoaderRun, Prediction, Shape
-from slurm_ext.core.stats import NORMAL_90
 
 if TYPE_CHECKING:  # imported with the first evidence
     from slurm_ext.model.throughput.estimate import Estimate
 
 START_S = 0.02  # of a worker, where no run of the job started one: forking a process with torch
-# Log sd of the time that starting workers takes: from other workers or cores, and from START_S.
-START_SD, UNSEEN_START_SD = 0.4, 0.7
+# Times as long as foretold, or as short, in nine of ten: from other workers or cores, and START_S.
+START_FACTOR, UNSEEN_START_FACTOR = 1.9, 3.2
 _MOST_PREDICTORS, _MOST_SHAPES = 128, 128  # kept: some 20 MiB at most; one decision asks for 120
 
 
@@ -36,7 +35,7 @@ class WholeRun:
     ranks: int = 1  # training processes of the job
     beside_s: float = 0.0
     start_s: float = 0.0  # for one worker that starts alone
-    start_sd: float = START_SD
+    start_factor: float = START_FACTOR
 
     def of(self, steady: Prediction, node_cores: float | None = None) -> Prediction:
         """The prediction for the whole run; `steady` where nothing is beside."""
@@ -45,25 +44,24 @@ class WholeRun:
         lost_s = self.beside_s + starts_s
         if not lost_s:
             return steady
-        rate, low, high = (
-            value / (1 + lost_s * value)
-            for value in (steady.samples_per_s, steady.interval.low, steady.interval.high)
-        )
         alone = steady.alone_samples_per_s
-        return replace(
-            steady,
-            samples_per_s=rate,
-            interval=Interval(
-                rate * exp(-hypot(log(rate / low), self._started(starts_s * rate, 1))),
-                rate * exp(hypot(log(high / rate), self._started(starts_s * rate, -1))),
-                steady.interval.level,
-            ),
-            alone_samples_per_s=alone and alone / (1 + lost_s * alone),
+        return Prediction(  # not by `replace`, which takes longer than all of this
+            shape=steady.shape,
+            samples_per_s=1 / (1 / steady.samples_per_s + lost_s),
+            interval=self._interval(steady, lost_s, starts_s),
+            bottleneck=steady.bottleneck,
+            level=steady.level,
+            runs=steady.runs,
+            alone_samples_per_s=alone and 1 / (1 / alone + lost_s),
         )
 
-    def _started(self, share: float, side: int) -> float:
-        """Log of the rate's change where starts, that `share` of the time, are at their bound."""
-        return abs(log(1 + share * (exp(side * NORMAL_90 * self.start_sd) - 1)))
+    def _interval(self, steady: Prediction, lost_s: float, starts_s: float) -> Interval:
+        """The interval of the whole run: doubts of its steady rate and of its starts together."""
+        sample_s, bounds = 1 / steady.samples_per_s, steady.interval
+        longer_s = hypot(1 / bounds.low - sample_s, starts_s * (self.start_factor - 1))
+        shorter_s = hypot(sample_s - 1 / bounds.high, starts_s * (1 - 1 / self.start_factor))
+        whole_s = sample_s + lost_s
+        return Interval(1 / (whole_s + longer_s), 1 / (whole_s - shorter_s), bounds.level)
 
 
 def starts(workers: float, cores: float) -> float:
@@ -100,7 +98,7 @@ def whole_run_of(runs: Sequence[LoaderRun]) -> WholeRun:
         ranks,
         median(map(_beside_s, known)),
         median(map(_start_s, started or known)),
-        START_SD if started else UNSEEN_START_SD,
+        START_FACTOR if started else UNSEEN_START_FACTOR,
     )
 
 

@@ -122,7 +122,16 @@ class Point:
 def at(curve: Curve, workers: float, cores: float) -> Point:
     """The curve at `workers` > 0 workers, or 0 for loading in the training process itself."""
     if curve.others:
-        curve, cores = _beside_others(curve, workers, cores)
+        return at_beside(curve, curve.others, workers, cores)
+    return _at(curve, workers, cores)
+
+
+def at_beside(curve: Curve, others: float, workers: float, cores: float) -> Point:
+    """The same where `others` processes for each core always want it."""
+    return _at(*_beside_others(curve, others, workers, cores))
+
+
+def _at(curve: Curve, workers: float, cores: float) -> Point:
     if workers <= 0:
         return _serial(curve, cores)
     supply, wall, cpu = _supply(curve, workers, cores)
@@ -151,13 +160,14 @@ def at(curve: Curve, workers: float, cores: float) -> Point:
     )
 
 
-def _beside_others(curve: Curve, workers: float, cores: float) -> tuple[Curve, float]:
-    """The curve as slow as other jobs' processes make it, and the cores that they leave."""
+def _beside_others(
+    curve: Curve, others: float, workers: float, cores: float
+) -> tuple[Curve, float, float]:
+    """The curve as slow as other jobs' processes make it, the workers, and the cores left."""
     wanted = min(cores, _wanted(curve, workers))
-    theirs = curve.others * cores
-    curve = replace(curve, others=0.0)
+    theirs = others * cores
     if wanted + theirs <= cores:
-        return curve, cores
+        return curve, workers, cores
     slower = (wanted + theirs) / cores - 1
     alone_s = step_s(curve, cores)
     waits_s = slower * (alone_s if curve.threads else min(alone_s, curve.main_cpu_s))
@@ -166,7 +176,7 @@ def _beside_others(curve: Curve, workers: float, cores: float) -> tuple[Curve, f
         accel_samples_per_s=1 / (alone_s + waits_s),
         fetch_wall_s=curve.fetch_wall_s + slower * min(curve.fetch_cpu_s, curve.fetch_wall_s),
     )
-    return slowed, wanted / (1 + slower) if workers > 0 else cores
+    return slowed, workers, wanted / (1 + slower) if workers > 0 else cores
 
 
 def _wanted(curve: Curve, workers: float) -> float:

@@ -12,12 +12,11 @@ or with workers between: more workers are no way to take cores from a neighbour.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from math import exp, inf
 
 from slurm_ext.core.records import LoaderRun
-from slurm_ext.model.throughput.curve import Curve, at
+from slurm_ext.model.throughput.curve import Curve, at, at_beside
 from slurm_ext.model.throughput.inversion import InvertedRun
 from slurm_ext.model.throughput.own_queue import computed_s, queued_s, waited_for_others
 
@@ -36,13 +35,12 @@ def shares(
 
     `count`: processes of theirs for each core; `seen`: shapes of the runs that met them.
     """
-    crowded = replace(curve, others=count)
     fewest = min((workers for workers, _ in seen), default=0)
 
     @lru_cache(maxsize=_MOST_KEPT)
     def share(workers: int, cores: float) -> float:
         alone = at(curve, workers, cores).samples_per_s
-        return min(1.0, at(crowded, workers, cores).samples_per_s / alone)
+        return min(1.0, at_beside(curve, count, workers, cores).samples_per_s / alone)
 
     shown = min((share(*shape) for shape in seen), default=1.0)
 
@@ -71,7 +69,7 @@ def others_of(run: LoaderRun, curve: Curve) -> float:
     """The same of one run that waited, by its own curve on cores of its own."""
 
     def rate(count: float) -> float:
-        return at(replace(curve, others=count), run.workers, run.cores).samples_per_s
+        return at_beside(curve, count, run.workers, run.cores).samples_per_s
 
     if run.samples_per_s >= (1 - WAITED) * rate(0.0):
         return 0.0

@@ -1,21 +1,18 @@
 """Predictions of the whole run: what earlier runs took beside their steady batches."""
 
-from math import exp
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_ext.advisor.evidence.whole_run import (
+    START_FACTOR,
     START_S,
-    START_SD,
-    UNSEEN_START_SD,
+    UNSEEN_START_FACTOR,
     WholeRun,
     starts,
     whole_run_of,
 )
 from slurm_ext.core.records import Interval, Level, LoaderRun, Prediction, Shape
-from slurm_ext.core.stats import NORMAL_90
 
 WORKERS, CORES = st.integers(1, 16), st.integers(1, 16)
 RATES = st.floats(1, 1e4)
@@ -54,7 +51,7 @@ def test_more_workers_take_longer_to_start_and_the_warm_up_stays() -> None:
     """0.2 s for each worker of a pass; a training twice as fast is not twice as fast in all."""
     whole = whole_run_of([a_run(cores=4.0)])
     assert whole.start_s == pytest.approx(0.001)
-    assert whole.start_sd == START_SD
+    assert whole.start_factor == START_FACTOR
     assert whole.beside_s == pytest.approx(2 / 125 - 0.01 - 0.002)
     told = whole.of(steady(200, 4, cores=4))
     assert told.samples_per_s == pytest.approx(1 / (0.005 + 0.004 + 0.004))
@@ -64,7 +61,7 @@ def test_a_job_that_started_none_pays_for_workers_as_others_do() -> None:
     """From no workers to some: the usual cost of a start, on every pass."""
     whole = whole_run_of([a_run(workers=0, startup_s=None, whole_samples_per_s=200.0)])
     assert whole.start_s == pytest.approx(START_S / 200)
-    assert whole.start_sd == UNSEEN_START_SD
+    assert whole.start_factor == UNSEEN_START_FACTOR
     assert whole.of(steady(100, 0)) == steady(100, 0)
 
 
@@ -127,7 +124,7 @@ def test_a_short_run_lies_inside_whatever_its_workers_took_to_start(
     told = whole.of(steady(after[2], *after[:2]))
     came = drawn(*after, alone_s, epoch).whole_samples_per_s
     assert told.samples_per_s == pytest.approx(came, rel=1e-6)
-    took = exp(luck * NORMAL_90 * START_SD)
+    took = START_FACTOR**luck
     lucky = drawn(*after, alone_s, epoch, took).whole_samples_per_s
     assert lucky is not None
     assert told.interval.low < lucky < told.interval.high
