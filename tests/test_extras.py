@@ -88,6 +88,7 @@ TRACE = "job,submit_s,duration_s,gpus\na,0,10,1\nb,1,20,1\n"
     [
         ("report --output report.html", "plots"),
         ("simulate trace.csv --html page.html", "plots"),
+        ("explain 1 --html page.html", "plots"),
         ("profile --html page.html -- true", "plots"),
         ("control --pairs", "pairs"),
         ("train", "train"),

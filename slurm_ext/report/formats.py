@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ def written(report: Report, form: str, site: Path | None) -> tuple[str, list[Tem
         return as_csv(report), []
     values: dict[str, Any] = {"report": report, "moment": moment}
     if form == "html":
-        values["plots"] = drawn(report)
+        values["plots"] = drawn(report.sections)
     text, faults = render_with(site, f"{FOLDER}/page.{form}.jinja", **values)
     return text, [*strangers(site, (one.key for one in report.sections)), *faults]
 
@@ -51,13 +51,13 @@ def as_csv(report: Report) -> str:
     return stream.getvalue()
 
 
-def drawn(report: Report) -> dict[str, Any]:
+def drawn(sections: Iterable[Section]) -> dict[str, Any]:
     """Every plot, by `section-table`."""
     return {
         f"{section.key}-{table.key}": plots.svg(
             table.chart, f"{section.key}-{table.key}", table.title
         )
-        for section in report.sections
+        for section in sections
         for table in section.tables
         if table.chart is not None
     }

@@ -8,6 +8,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
+from itertools import accumulate
 from math import floor, log10
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SIZE = (6.4, 2.7)  # inches of 72 SVG units
+LETTERS = 56  # that have room beside one another
 INK, GRID = "#010203", "#010204"
 LINES = ("#010205", "#010206", "#010207", "#010208", "#010209", "#01020a", "#01020b", "#01020c")
 _VARIABLES = {INK: "--ink-soft", GRID: "--line"} | {
@@ -29,7 +31,7 @@ _VARIABLES = {INK: "--ink-soft", GRID: "--line"} | {
 _STYLE: Any = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
-    "font.size": 11,
+    "font.size": 12,
     "text.parse_math": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -59,13 +61,22 @@ def svg(chart: Chart, key: str, title: str) -> Markup:
         from matplotlib.figure import Figure
 
     with mpl.rc_context({**_STYLE, "svg.hashsalt": key}):
-        figure = Figure(figsize=SIZE, layout="constrained")
+        figure = Figure(figsize=_size(chart), layout="constrained")
         axes = figure.add_subplot()
-        {"bars": _bars, "lines": _lines, "points": _points}[chart.form](axes, chart)
+        _FORMS[chart.form](axes, chart)
         _dress(axes, chart)
         stream = io.StringIO()
         figure.savefig(stream, format="svg", transparent=True)
     return Markup(_inline(stream.getvalue(), key, title, chart.about))  # noqa: S704 (our own words)
+
+
+def _size(chart: Chart) -> tuple[float, float]:
+    """As high as its rows are many, of bars or of a legend."""
+    wide, high = SIZE
+    if chart.form == "rows":
+        return wide, 0.8 + 0.33 * len(chart.ticks)
+    names = [series.name for series in chart.series]
+    return wide, high + 0.22 * ((len(names) - 1) // _columns(names))
 
 
 def _bars(axes: "Axes", chart: Chart) -> None:
@@ -87,7 +98,18 @@ def _lines(axes: "Axes", chart: Chart) -> None:
     if chart.diagonal:
         axes.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle="--", label="as promised")
     if chart.level is not None:
-        axes.axhline(chart.level, color=INK, linewidth=1, linestyle="--", label="promised")
+        axes.axhline(chart.level, color=INK, linewidth=1, linestyle="--", label=chart.level_name)
+
+
+def _rows(axes: "Axes", chart: Chart) -> None:
+    """One bar a row, its interval as a line upon it."""
+    (series,) = chart.series
+    places, lengths = [at for at, _ in series.points], [value for _, value in series.points]
+    starts = [*accumulate(lengths, initial=0.0)][:-1] if chart.stacked else [0.0] * len(lengths)
+    axes.barh(places, lengths, 0.6, left=starts, color=LINES[0])
+    for place, (low, high) in zip(places, series.low_high, strict=False):
+        axes.plot([low, high], [place, place], color=INK, linewidth=1.5, marker="|", markersize=9)
+    axes.invert_yaxis()
 
 
 def _points(axes: "Axes", chart: Chart) -> None:
@@ -113,26 +135,52 @@ def _band(axes: "Axes", series: ChartSeries, colour: str) -> None:
         axes.fill_between(across, low, high, color=colour, alpha=0.18, linewidth=0)
 
 
+_FORMS = {"bars": _bars, "lines": _lines, "points": _points, "rows": _rows}
+
+
 def _dress(axes: "Axes", chart: Chart) -> None:
     """Labels, ticks and grid; shares are per cent."""
     with Extra("plots"):
         from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+    lying = chart.form == "rows"
+    names, values = (axes.yaxis, axes.xaxis) if lying else (axes.xaxis, axes.yaxis)
     axes.set_xlabel(chart.x)
     axes.set_ylabel(chart.y)
-    axes.grid(axis="y")
-    axes.yaxis.set_major_locator(MaxNLocator(5))
+    values.grid(visible=True)
+    values.set_major_locator(MaxNLocator(5))
+    if chart.most is not None:
+        reach = 0.0, max(values.get_view_interval()[1], chart.most)
+        (axes.set_xlim if lying else axes.set_ylim)(*reach)
     if chart.shares:
-        fine = axes.get_ylim()[1] < 0.05
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=int(fine), symbol=" %"))
+        fine = values.get_view_interval()[1] < 0.05
+        values.set_major_formatter(PercentFormatter(1.0, decimals=int(fine), symbol=" %"))
     if chart.ticks:
         low, high = _reach(chart)
         there = {at: label for at, label in chart.ticks.items() if low <= at <= high}
-        axes.set_xticks(list(there), list(there.values()))
+        names.set_ticks(list(there), list(there.values()))
     if len(chart.series) > 1 or chart.diagonal or chart.level is not None:
-        axes.legend(
-            loc="lower right", bbox_to_anchor=(1, 1), ncols=5, borderaxespad=0, handlelength=1.4
-        )
+        _legend(axes)
+
+
+def _legend(axes: "Axes") -> None:
+    """Above the plot, in as many columns as there is room for its names."""
+    handles, names = axes.get_legend_handles_labels()
+    shown = [name if len(name) <= LETTERS else f"{name[: LETTERS - 1]}…" for name in names]
+    axes.legend(
+        handles,
+        shown,
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
+        ncols=_columns(shown),
+        borderaxespad=0,
+        handlelength=1.4,
+    )
+
+
+def _columns(names: Sequence[str]) -> int:
+    """Names of a legend beside one another; four letters' room is for each one's line."""
+    return min(5, max(1, LETTERS // (4 + max(map(len, names)))))
 
 
 def _reach(chart: Chart) -> tuple[float, float]:

@@ -44,9 +44,12 @@ class ChartSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A plot of a table; `about` describes it in words."""
+    """A plot of a table; `about` describes it in words.
 
-    form: Literal["bars", "lines", "points"]
+    Rows are bars that lie: their points are (place, value), the first on top, named by `ticks`.
+    """
+
+    form: Literal["bars", "lines", "points", "rows"]
     about: str
     x: str
     y: str
@@ -54,8 +57,11 @@ class Chart:
     width: float = 0.0  # of a bar, in x
     ticks: Mapping[float, str] = field(default_factory=dict)
     diagonal: bool = False
-    level: float | None = None  # a line at this y: the target
-    shares: bool = True  # y is a share of 1; else a plain number
+    level: float | None = None  # a line at this y
+    level_name: str = "promised"
+    shares: bool = True  # values are shares of 1; else plain numbers
+    most: float | None = None  # values are shown from 0 to this, at least
+    stacked: bool = False  # rows that each begin where the one above ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

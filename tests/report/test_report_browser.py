@@ -10,6 +10,7 @@ import pytest
 
 from slurm_ext.cli import main
 from slurm_ext.report.formatting import name
+from tests.cli.explain.a_whole_job import JOB, whole_job
 from tests.report.conftest import HOSTILE
 
 if TYPE_CHECKING:
@@ -24,7 +25,27 @@ SERIOUS = ("serious", "critical")
 PATIENCE_MS = 120_000  # of a busy machine
 SCHEMES: tuple[Any, ...] = ("light", "dark")
 TRACE = "job,submit_s,duration_s,gpus\n1,0,100,6\n2,1,50,4\n3,2,20,2\n4,3,9000,1\n"
+PAGES = ("report", "simulate", "job")
+NARROW: Any = {"width": 360, "height": 700}
 OPEN = "document.querySelectorAll('details').forEach(one => one.open = true)"
+# Letters outside of the window, of their plot, or of whatever cuts off what sticks out of it.
+CUT_OFF = """() => {
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+    const bounds = element => [...(function* () {
+        for (let at = element; at !== document.body; at = at.parentElement)
+            if (at.matches("svg") || getComputedStyle(at).overflowX !== "visible") yield at;
+    })()].map(one => one.getBoundingClientRect());
+    while (walker.nextNode()) {
+        const node = walker.currentNode, range = document.createRange();
+        if (node.parentElement.closest("thead, caption, title, desc, .skip")) continue;
+        range.selectNodeContents(node);
+        const limits = [{left: 0, right: innerWidth}, ...bounds(node.parentElement)];
+        for (const box of range.getClientRects())
+            if (limits.some(one => box.left < one.left - 1 || box.right > one.right + 1))
+                found.push(node.textContent);
+    }
+    return found;
+}"""
 REACHABLE = "a[href], summary, [tabindex='0']"
 
 
@@ -44,15 +65,17 @@ def browser() -> Iterator["Browser"]:
 
 @pytest.fixture(scope="module")
 def pages(whole_history: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A report with everything, and the page of a replay."""
+    """A report with everything, the page of a replay, and that of a job."""
     folder = tmp_path_factory.mktemp("pages")
-    made = {"report": folder / "report.html", "simulate": folder / "simulate.html"}
+    made = {name: folder / f"{name}.html" for name in PAGES}
     config = str(whole_history / "dlqueue.toml")
     assert main(["report", "--config", config, "--output", str(made["report"])]) == 0
     trace = folder / "a<b>.csv"
     trace.write_text(TRACE)
     words = ["simulate", str(trace), "--nodes", "1", "--html", str(made["simulate"])]
     assert main(words) == 0
+    config = str(whole_job(folder, "".join(HOSTILE)))
+    assert main(["explain", str(JOB), "--config", config, "--html", str(made["job"])]) == 0
     return made
 
 
@@ -94,6 +117,12 @@ def path(request: pytest.FixtureRequest, pages: dict[str, Path]) -> Path:
     return pages[request.param]
 
 
+@pytest.fixture(params=PAGES)
+def any_path(request: pytest.FixtureRequest, pages: dict[str, Path]) -> Path:
+    """Each page, where pages of the same templates differ."""
+    return pages[request.param]
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_nothing_is_said_asked_or_hard_to_read(browser: "Browser", path: Path, scheme: Any) -> None:
     """No console message, no request but for the file, nothing serious for axe-core."""
@@ -115,13 +144,26 @@ def test_light_and_dark_are_two(browser: "Browser", path: Path) -> None:
     assert len(set(colours)) == 2
 
 
-def test_a_narrow_screen_scrolls_tables_not_the_page(browser: "Browser", path: Path) -> None:
-    """On a telephone nothing sticks out."""
-    visit = Visit(browser, path)
-    visit.page.set_viewport_size({"width": 360, "height": 700})
-    width = visit.page.evaluate("document.documentElement.scrollWidth")
-    visit.page.close()
-    assert width <= 360
+def test_nothing_is_cut_off_on_a_narrow_screen(browser: "Browser", any_path: Path) -> None:
+    """Every word is inside of the window, of plots and opened folds too; columns have names."""
+    page = Visit(browser, any_path).page
+    page.set_viewport_size(NARROW)
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    page.evaluate(OPEN)
+    assert page.evaluate(CUT_OFF) == []
+    assert page.evaluate("[...document.querySelectorAll('tbody td')].length > 0")
+    assert page.query_selector_all("tbody td:not([data-head])") == []
+    page.close()
+
+
+def test_what_is_cut_off_is_seen(browser: "Browser", pages: dict[str, Path]) -> None:
+    """The check before finds a table that scrolls, and letters beside a plot."""
+    page = Visit(browser, pages["simulate"]).page
+    page.set_viewport_size(NARROW)
+    for css in (".scroll {overflow: auto} td {min-width: 50rem}", "svg text {font-size: 200px}"):
+        page.add_style_tag(content=css)
+        assert page.evaluate(CUT_OFF)
+    page.close()
 
 
 def test_it_prints(browser: "Browser", path: Path) -> None:
@@ -171,13 +213,15 @@ def test_every_plot_is_told_in_words(browser: "Browser", path: Path) -> None:
     assert len(every) == len(set(every))
 
 
-def test_a_hostile_name_is_text(browser: "Browser", pages: dict[str, Path]) -> None:
+@pytest.mark.parametrize("kind", ["report", "job"])
+def test_a_hostile_name_is_text(browser: "Browser", pages: dict[str, Path], kind: str) -> None:
     """Markup, scripts, turned writing, templates: each stands there as a word, and runs nowhere."""
-    visit = Visit(browser, pages["report"])
+    visit = Visit(browser, pages[kind])
     page = visit.page
     cells = "\n".join(page.eval_on_selector_all("bdi", "all => all.map(one => one.textContent)"))
     assert page.evaluate("window.hacked") is None
     assert page.query_selector_all("script, img, iframe, object, embed") == []
     page.close()
-    assert [told for told in map(name, HOSTILE) if told[:40] not in cells] == []
+    shown = HOSTILE if kind == "report" else ["".join(HOSTILE)]
+    assert [told for told in map(name, shown) if told[:40] not in cells] == []
     assert "\u202e" not in cells

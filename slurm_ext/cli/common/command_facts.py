@@ -24,6 +24,7 @@ EXAMPLES: dict[str, Rows] = {
     ),
     "explain": (
         ("dlqueue explain 1042", "What was predicted, done and measured for job 1042."),
+        ("dlqueue explain 1042 --html job.html", "The same and its plots as a page."),
         ("dlqueue explain 1042 --json", "All that is kept of it, for programs."),
     ),
     "jobs": (

@@ -23,7 +23,12 @@ def tell(document: Document, lines: Callable[[Document], Iterable[str]], *, as_j
 
     console = Console(highlight=False, soft_wrap=True)
     for line in lines(document):
-        console.print(Text("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)))
+        console.print(Text(plain(line)))
+
+
+def plain(line: str) -> str:
+    """A line with nothing in it that drives a terminal or turns writing round."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
 MODE = 0o640  # other users' job names are private

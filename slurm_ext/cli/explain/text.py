@@ -15,6 +15,11 @@ WAITS = "its decision, if any, is known by this number once it starts"
 def lines(document: Mapping[str, Any]) -> Iterator[str]:
     """The document for people, one fact a line."""
     yield from _used(document)
+    yield from lines_of_decision(document)
+
+
+def lines_of_decision(document: Mapping[str, Any]) -> Iterator[str]:
+    """Decision on the job, cause of its waiting, and end of each run."""
     yield from _decided(document)
     if document.get("queue"):
         from slurm_ext.questions.explain.queue import lines as queue_lines
@@ -68,7 +73,7 @@ def _decided(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"{named}: {WAITS if _is_unrecorded(document) else NO_DECISION}"
         return
     yield f"{named}, {ledger['user']}'s {ledger['job_name']}, decision {ledger['token']}"
-    yield from _expected(ledger, _ranks(document))
+    yield from _expected(ledger, ranks_told(document))
     yield from (f"          {line}" for line in past_lines(document["past"]))
     yield from _done(ledger)
     yield from _gain(document.get("gain"))
@@ -130,7 +135,7 @@ def _step_lines(
         yield from advice_lines(advice)
 
 
-def _ranks(document: Mapping[str, Any]) -> int:
+def ranks_told(document: Mapping[str, Any]) -> int:
     """Training processes that the message was of: a stored prediction is of one of them.
 
     A decision of an older dlqueue does not say; then the job's runs do, or those behind it.
@@ -163,11 +168,19 @@ def _predicted(ledger: Mapping[str, Any], when: str, ranks: int) -> str:
     return f"expected: {told}: {rate}, limited by {ledger[f'{when}_bottleneck']}"
 
 
-def _done(ledger: Mapping[str, Any]) -> Iterator[str]:
-    acted = ledger["mode"] == "act" and ledger["action"] == "change" and not ledger["holdout"]
+def is_changed(ledger: Mapping[str, Any]) -> bool:
+    """True if the job ran as dlqueue chose, and not as written."""
+    return bool(ledger["mode"] == "act" and ledger["action"] == "change" and not ledger["holdout"])
+
+
+def done(ledger: Mapping[str, Any]) -> str:
+    """Word for the action on the job: outside of mode act there is none."""
     held = ", held out as a control" if ledger["holdout"] else ""
-    what = "changed" if acted else f"left as written (mode {ledger['mode']}{held})"
-    yield f"done:     {what}: {ledger['reason']}"
+    return "changed" if is_changed(ledger) else f"left as written (mode {ledger['mode']}{held})"
+
+
+def _done(ledger: Mapping[str, Any]) -> Iterator[str]:
+    yield f"done:     {done(ledger)}: {ledger['reason']}"
     yield from _shared(ledger)
     yield from _buckets(ledger)
     if ledger["message"]:

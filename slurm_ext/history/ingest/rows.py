@@ -25,6 +25,7 @@ _json = json.JSONEncoder(separators=(",", ":")).encode
 _MAX_JSON = 16 * 1024
 _MAX_NAME = 80
 _MAX_MODELS = 16
+MODELS_BETWEEN = " + "  # of one node
 _MAX_PLAIN_BYTES = 8 << 20  # of one deflated column when it is read
 MAX_TIMELINE, MAX_PROBES = 256 << 10, 64 << 10  # bytes in the history; one of 64 ranks has 12 KiB
 
@@ -32,7 +33,7 @@ MAX_TIMELINE, MAX_PROBES = 256 << 10, 64 << 10  # bytes in the history; one of 6
 def _gpu_models(names: list[str]) -> str:
     """The node's kinds of GPU."""
     kinds = sorted({name[:_MAX_NAME] for name in names})
-    return " + ".join(kinds[:_MAX_MODELS])
+    return MODELS_BETWEEN.join(kinds[:_MAX_MODELS])
 
 
 # A column of `runs`: section and key of the record.

@@ -5,6 +5,7 @@ from operator import itemgetter
 from typing import Any
 
 from slurm_ext.core.advice.from_record import advice_of
+from slurm_ext.history.ingest.rows import MODELS_BETWEEN
 from slurm_ext.history.store.store import History
 from slurm_ext.history.views.queries import job
 from slurm_ext.node.record.reader import leave_out_faulty
@@ -28,12 +29,17 @@ def run_advice(run: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> lis
             "allocation": {name: run[name] for name in _ALLOCATION},
             "times": {"elapsed_s": run["elapsed_s"]},
             "outcome": {"state": run["state"]},
-            "host": {"cores": run["node_cores"], "gpus": run["node_gpus"]},
+            "host": {"cores": run["node_cores"], "gpus": _models(run)},
             "counters": run.get("counters") or (),
             "probe": {"summaries": own},
         },
         [one for some in others for one in some],
     )
+
+
+def _models(run: Mapping[str, Any]) -> list[str]:
+    """Each model of the node's GPUs once, as ingest joined them."""
+    return run["node_gpu_model"].split(MODELS_BETWEEN) if run["node_gpu_model"] else []
 
 
 def _summaries(run: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -100,13 +100,18 @@ def measured(run: Mapping[str, Any]) -> str:
     rate, ranks = run.get("loader_samples_per_s"), run.get("loader_ranks") or 1
     if not rate:
         return _without_rate(run["probe"])
-    whole = run.get("loader_whole_samples_per_s")
-    told = whole or rate * ranks
+    told = rate_of(run) or 0.0
     each = f", {told / ranks:.4g} by each of {ranks} ranks" if ranks > 1 else ""
     steady = f" (steady {rate * ranks:.4g})" if f"{rate * ranks:.3g}" != f"{told:.3g}" else ""
     emulated = ", emulated accelerator" if run.get("loader_emulated") else ""
     workers = counted(run.get("loader_workers") or 0, "worker")
     return f"{told:.4g} samples/s{steady} with {workers}{each}{emulated}{_waited(run)}"
+
+
+def rate_of(run: Mapping[str, Any]) -> float | None:
+    """Samples/s of all ranks over the whole run, as predictions are scored; None: not measured."""
+    steady = (run.get("loader_samples_per_s") or 0.0) * (run.get("loader_ranks") or 1)
+    return run.get("loader_whole_samples_per_s") or steady or None
 
 
 def _waited(run: Mapping[str, Any]) -> str:

@@ -1,10 +1,21 @@
 """A run's use over time as a row of marks for each resource."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slurm_ext.report.tables import Kind
 
 BLOCKS, LETTERS = "▁▂▃▄▅▆▇█", "_.:-=+*#"  # letters for a terminal that has no blocks
 UNKNOWN = " "
+# Resource: its name, its values in a series, what the run asked for, and what its values are.
+RESOURCES: "tuple[tuple[str, str, str | None, Kind], ...]" = (
+    ("cpus", "cpus", "cpus", "number"),
+    ("memory", "mem_bytes", "mem_bytes", "bytes"),
+    ("gpus", "gpus", "gpus", "number"),
+    ("gpu mem", "gpu_mem_bytes", None, "bytes"),
+    ("read/s", "read_bytes_per_s", None, "bytes"),
+)
 
 
 def lines(series: Mapping[str, Any], run: Mapping[str, Any], encoding: str) -> Iterator[str]:
@@ -33,18 +44,12 @@ def _rows(
     """Name, values, the value of a full mark, and the highest in words."""
     from slurm_ext.report.formatting import percent, shown
 
-    for name, key, asked, kind in (
-        ("cpus", "cpus", run["cpus"], "number"),
-        ("memory", "mem_bytes", run["mem_bytes"], "bytes"),
-        ("gpus", "gpus", run["gpus"], "number"),
-        ("gpu mem", "gpu_mem_bytes", None, "bytes"),
-        ("read/s", "read_bytes_per_s", None, "bytes"),
-    ):
-        most = highest(series[key])
+    for name, key, of, kind in RESOURCES:
+        most, asked = highest(series[key]), run[of] if of else None
         if most:
             said = f"{most:.3g}" if kind == "number" else shown(most, kind)
-            of = f" of {shown(asked, kind)}" if asked else ""
-            yield name, series[key], asked or most, f"{said}{of}"
+            whole = f" of {shown(asked, kind)}" if asked else ""
+            yield name, series[key], asked or most, f"{said}{whole}"
     if series["wait"] is not None:
         most = highest(series["wait"])
         yield "waiting", series["wait"], 1.0, f"{percent(most)} of its time for data"
