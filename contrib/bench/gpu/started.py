@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from contrib.bench.gpu.table import RowKind
 
 CLEAN_S = 8.0  # that a row has to end its programs and daemons
 LEAST_S = 10.0  # with less, a row is not begun
+PLANNED = 0.75  # of a row's time that its repeats may fill; the rest is for its starts and ends
 
 
 def row_of(kind: RowKind, here: Here, limit_s: float) -> dict[str, Any]:
@@ -26,7 +28,8 @@ def row_of(kind: RowKind, here: Here, limit_s: float) -> dict[str, Any]:
     if limit_s < LEAST_S:
         return _none("absent", f"{limit_s:.0f} s are left of --seconds") | {"seconds": 0.0}
     with tempfile.TemporaryDirectory(prefix="dlqgpu-", ignore_cleanup_errors=True) as folder:
-        told = Here(**{**here.json(), "gpus": here.gpus, "folder": folder})
+        seconds = PLANNED * max(0.0, limit_s - CLEAN_S)
+        told = replace(here, folder=folder, seconds=seconds)
         try:
             found = _measured(kind, told, limit_s - CLEAN_S)
         finally:

@@ -60,6 +60,17 @@ ROWS = (
             Wanted("fault_in_the_record", 1, at_most=False),
         ),
     ),
+    RowKind(
+        "pairs",
+        "pairs in turns, under MPS and with limits: our bound against what happened",
+        120,
+        (
+            Wanted("mps_bound_held_prior", 0.9, at_most=False),
+            Wanted("mps_bound_held_completed", 0.9, at_most=False),
+            Wanted("mps_bound_held_pair", 0.9, at_most=False),
+            Wanted("mps_error_completed", 0.1),
+        ),
+    ),
 )
 
 

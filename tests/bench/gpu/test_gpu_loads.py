@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from contrib.bench.gpu.loads import Done, loads
+from contrib.bench.gpu.rows.counters import KINDS
 from contrib.bench.gpu.talker import ProgramError, Talker
 from tests.bench.gpu.gpu_here import here
 
@@ -13,17 +14,14 @@ from tests.bench.gpu.gpu_here import here
 def test_a_load_does_what_it_is_told(tmp_path: Path) -> None:
     """Every kind makes rounds; copies move bytes; a smaller share makes fewer rounds."""
     done: dict[tuple[str, float], Done] = {}
-    with loads(here(tmp_path), 1) as (load,):
-        for kind, share in (
-            *((kind, 1.0) for kind in ("compute", "tensor", "copy", "small", "upload")),
-            ("compute", 0.2),
-        ):
+    with loads(here(tmp_path), 1, KINDS, {}) as (load,):
+        for kind, share in (*((kind, 1.0) for kind in KINDS), ("compute", 0.2)):
             load.begin(kind, 0.3, share, hold_mib=8)
             done[kind, share] = load.end()
-    assert all(one.rounds > 0 and one.wall_s >= 0.3 and one.busy_s > 0 for one in done.values())
+    assert all(one.kernels > 0 and one.wall_s >= 0.3 and one.busy_s > 0 for one in done.values())
     assert done["copy", 1.0].gib > 0 < done["upload", 1.0].gib
     assert done["compute", 1.0].gib == 0
-    assert done["compute", 0.2].rounds < done["compute", 1.0].rounds
+    assert done["compute", 0.2].kernels < done["compute", 1.0].kernels
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 """Puts known loads on the device, one for each line of its stdin.
 
-    python -m contrib.bench.gpu.programs.load DEVICE
+    python -m contrib.bench.gpu.programs.load DEVICE KIND...
 
 It measures a round of each kind alone, and prints a line. For each line of its stdin, {"kind",
-"seconds", "share", "hold_mib"}, it runs rounds of that kind for so long, idle for the rest of each
-period where `share` is below 1, and prints what it did.
+"seconds", "share", "hold_mib", "gap_s"}, it runs rounds of that kind for so long, and prints a
+line. Where `share` is below 1, it is idle for the rest of a period; after each round for `gap_s`.
 """
 
 import json
@@ -29,16 +29,16 @@ class Rounds:
 
     def __init__(self, device: Device, kernel: Kernel, bytes_: int = 0) -> None:
         self._device, self._kernel = device, kernel
-        self._count = 1
+        self.kernels = 1
         alone_s = self._tried()
-        self._count = max(1, round(ROUND_S / max(alone_s, 1e-7)))
+        self.kernels = max(1, round(ROUND_S / max(alone_s, 1e-7)))
         self.alone_s = self._tried()
-        self.bytes = bytes_ * self._count
+        self.bytes = bytes_ * self.kernels
 
     def run(self) -> float:
         """One round, waited for; seconds by the device's marks."""
         first = self._device.mark()
-        for _ in range(self._count):
+        for _ in range(self.kernels):
             self._kernel()
         last = self._device.mark()
         self._device.synchronise()
@@ -49,26 +49,41 @@ class Rounds:
         return median(self.run() for _ in range(TRIES))
 
 
-def kernels(device: Device) -> dict[str, tuple[Kernel, int]]:
-    """One kernel of each kind, with the bytes that it moves."""
-    width, long = device.size(2048, 128), device.size(1 << 26, 1 << 20)
-    square = torch.randn(width, width, device=device.name)
-    half = square.to(torch.bfloat16)
-    product, half_product = torch.empty_like(square), torch.empty_like(half)
-    source, target = (torch.zeros(long, device=device.name) for _ in range(2))
-    small = torch.randn(1 << 12, device=device.name)
+def _compute(device: Device, kind: torch.dtype) -> tuple[Kernel, int]:
+    width = device.size(2048, 128)
+    square = torch.randn(width, width, device=device.name).to(kind)
+    product = torch.empty_like(square)
+    return lambda: torch.mm(square, square, out=product), 0
+
+
+def _copy(device: Device) -> tuple[Kernel, int]:
+    source = torch.zeros(device.size(1 << 26, 1 << 20), device=device.name)
+    target = torch.zeros_like(source)
+    return lambda: target.copy_(source), 2 * 4 * source.numel()
+
+
+def _small(device: Device) -> tuple[Kernel, int]:
+    few = torch.randn(1 << 12, device=device.name)
+    return lambda: few.mul_(1.0), 0
+
+
+def _upload(device: Device) -> tuple[Kernel, int]:
     own = torch.zeros(device.size(1 << 24, 1 << 18), pin_memory=device.is_cuda)
     sent = torch.zeros_like(own, device=device.name)
-    return {
-        "compute": (lambda: torch.mm(square, square, out=product), 0),
-        "tensor": (lambda: torch.mm(half, half, out=half_product), 0),
-        "copy": (lambda: target.copy_(source), 2 * 4 * long),
-        "small": (lambda: small.mul_(1.0), 0),
-        "upload": (lambda: sent.copy_(own, non_blocking=True), 4 * own.numel()),
-    }
+    return lambda: sent.copy_(own, non_blocking=True), 4 * own.numel()
 
 
-def ran(device: Device, rounds: Rounds, seconds: float, share: float) -> dict[str, Any]:
+KERNELS: dict[str, Callable[[Device], tuple[Kernel, int]]] = {
+    "compute": lambda device: _compute(device, torch.float32),
+    "tensor": lambda device: _compute(device, torch.bfloat16),
+    "copy": _copy,
+    "small": _small,
+    "upload": _upload,
+}
+"""One kernel of each kind, with the bytes that it moves."""
+
+
+def ran(rounds: Rounds, seconds: float, share: float, gap_s: float) -> dict[str, Any]:
     """Rounds of one kind for so long."""
     began = time.perf_counter()
     count, busy_s = 0, 0.0
@@ -77,13 +92,14 @@ def ran(device: Device, rounds: Rounds, seconds: float, share: float) -> dict[st
         while True:
             busy_s += rounds.run()
             count += 1
+            if gap_s:
+                time.sleep(gap_s)
             if time.perf_counter() + rounds.alone_s / 2 >= until:
                 break
         if share < 1:
             time.sleep(max(0.0, now + PERIOD_S - time.perf_counter()))
-    device.synchronise()
     return {
-        "rounds": count,
+        "kernels": count * rounds.kernels,
         "wall_s": time.perf_counter() - began,
         "busy_s": busy_s,
         "own_s": count * rounds.alone_s,
@@ -94,13 +110,14 @@ def ran(device: Device, rounds: Rounds, seconds: float, share: float) -> dict[st
 def main() -> None:
     """Measure alone, then run loads until stdin closes."""
     device = Device(sys.argv[1])
-    every = {kind: Rounds(device, *each) for kind, each in kernels(device).items()}
+    every = {kind: Rounds(device, *KERNELS[kind](device)) for kind in sys.argv[2:]}
     print(json.dumps({kind: one.alone_s for kind, one in every.items()}), flush=True)
     held: Any = None
     for line in sys.stdin:
         told = json.loads(line)
         held = _held(device, int(told["hold_mib"]), held)
-        found = ran(device, every[told["kind"]], float(told["seconds"]), float(told["share"]))
+        limits = (float(told[name]) for name in ("seconds", "share", "gap_s"))
+        found = ran(every[told["kind"]], *limits)
         print(json.dumps(found), flush=True)
 
 

@@ -11,6 +11,7 @@ from contrib.bench.gpu.here import Here
 from contrib.bench.gpu.loads import Done, Load, loads
 from contrib.bench.gpu.report import Report, repeats
 
+KINDS = ("compute", "small", "copy", "tensor", "upload")
 SHARES = (0.25, 0.5, 0.9)
 SETTLE_S = 1.2  # power is a mean over a second
 SPAN_S = 2.5
@@ -21,7 +22,7 @@ _GPM = ("sm_active", "tensor_active", "dram_active")
 def measure(here: Here, report: Report) -> None:
     """Each load in turn, as often as there is time."""
     here.needs_device()
-    with Gauge(here.uuid) as gauge, loads(here, 2) as (one, other):
+    with Gauge(here.uuid) as gauge, loads(here, 2, KINDS, {}) as (one, other):
         idle = gauge.over(SPAN_S)
         report.add("idle_power", idle.watts, "W")
         _others(report, idle, one, other)
